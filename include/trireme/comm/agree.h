@@ -1,0 +1,21 @@
+// Agree, then act (design invariant 5): host-side control over a communicator.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/communicator.h"
+#include "trireme/core/box.h"
+#include "trireme/core/tensor.h"
+
+namespace trireme {
+
+/// Collective. Runs `work` on every rank; when it threw on any, throws on all an Error with the message of the lowest
+/// failing rank ("rank 3: ..."). Otherwise returns.
+void agree(Communicator& group, Stream& host, const std::function<void()>& work);
+
+/// Collective. The strings of all ranks in rank order, on every rank.
+std::vector<std::string> gather_strings(Communicator& group, Stream& host, const std::string& mine);
+
+}  // namespace trireme

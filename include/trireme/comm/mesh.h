@@ -1,0 +1,48 @@
+// Mesh: the communicators of this rank for a MeshShape, and the memory that they reach fastest.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/communicator.h"
+#include "trireme/core/mesh_shape.h"
+
+namespace trireme {
+
+class Mesh {
+ public:
+  virtual ~Mesh() = default;
+  virtual const MeshShape& shape() const = 0;
+  virtual int rank() const = 0;
+  int coordinate(Axis axis) const { return shape().coordinate(rank(), axis); }
+  /// The group along one axis that this rank belongs to; rank in it = coordinate(axis).
+  virtual Communicator& axis(Axis axis) = 0;
+  virtual Communicator& world() = 0;
+  /// Collective over the world: ranks that pass the same color >= 0 form a group, in the order of world rank;
+  /// color < 0: in none, returns null.
+  virtual std::unique_ptr<Communicator> split(int color, const std::string& name) = 0;
+  /// Collective over the world, each rank its own size: zero-filled memory aligned to 4096 in which collectives need no
+  /// copies (a shared window on the node). Falls back to private memory, and says so once, where the memory file
+  /// system is too small. Must not outlive the Mesh.
+  virtual Buffer allocate(Index bytes) = 0;
+  /// What allocate() gives here, for the log: "shared window of 8 ranks on node a" or why not.
+  virtual std::string memory_description() const = 0;
+  /// Ends every rank of the job at once, with `code`; used after one rank failed. Prints nothing.
+  [[noreturn]] virtual void abort(int code) = 0;
+};
+
+/// Ranks as threads of this process, for tests: calls f(mesh) on each and rethrows the first error after all ended
+/// (others blocked in a collective are woken with an Error). Sends wait for their receives.
+struct ThreadTransport {
+  /// Hostile: every operation is delayed and completions are reordered, by this seed; 0: off.
+  std::uint64_t hostile_seed = 0;
+};
+void run_on_threads(const MeshShape& shape, const std::function<void(Mesh&)>& f,
+                    const ThreadTransport& transport = {});
+
+/// One rank, no transport.
+std::unique_ptr<Mesh> make_self_mesh();
+
+}  // namespace trireme

@@ -1,0 +1,32 @@
+// The MPI transport. MPI itself appears in no header.
+#pragma once
+
+#include <memory>
+
+#include "trireme/comm/mesh.h"
+
+namespace trireme {
+
+/// MPI_Init (funneled, yielding when idle) to MPI_Finalize. One per process. A process started without mpirun is one
+/// rank, and MPI is not touched.
+class MpiSession {
+ public:
+  MpiSession(int& argc, char**& argv);
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  int rank() const;
+  int size() const;
+  /// Ranks on this node, and this rank's place among them.
+  int node_size() const;
+  int node_rank() const;
+  /// Collective. Throws: Error when the mesh's size is not size().
+  std::unique_ptr<Mesh> make_mesh(const MeshShape& shape);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme

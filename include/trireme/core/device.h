@@ -1,0 +1,83 @@
+// Device, Stream and Event: where work runs and in which order. Concept before signatures:
+// a Stream is an ordered queue. On a CPU each call runs at once on the caller and its pool; on CUDA it is
+// queued and the host goes on. Code that is right for CUDA is right for CPUs, so write for CUDA.
+// Nothing synchronises unless its name says `wait` or `synchronize`.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trireme/core/buffer.h"
+#include "trireme/core/tensor.h"
+#include "trireme/core/thread_pool.h"
+
+namespace trireme {
+
+enum class DeviceKind { cpu, cuda };
+const char* name(DeviceKind kind);
+
+struct Kernels;  // the function table of a device; defined in kernels/kernels.h
+class Stream;
+
+/// A point in a stream that another stream can wait for.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void record(Stream& stream) = 0;
+  /// Work put on `stream` from now on starts after the recorded point.
+  virtual void make_wait(Stream& stream) = 0;
+  virtual bool reached() const = 0;
+  /// Blocks the host until the recorded point is reached.
+  virtual void synchronize() = 0;
+};
+
+/// A device in use by this rank: makes memory, streams and events, and has the kernels.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual DeviceKind kind() const = 0;
+  /// One line for people: model, instruction set or compute capability, threads, memory.
+  virtual std::string describe() const = 0;
+  virtual const Kernels& kernels() const = 0;
+  /// Zero-filled, aligned to 4096 bytes. Throws: Error that names the bytes asked for and free.
+  virtual Buffer allocate(Index bytes) = 0;
+  virtual Index free_bytes() const = 0;
+  virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
+};
+
+class Stream {
+ public:
+  explicit Stream(Device& device) : device_(device) {}
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  Device& device() const { return device_; }
+  const Kernels& kernels() const { return device_.kernels(); }
+  /// Copies in any direction (host, device); in stream order.
+  virtual void copy(void* to, const void* from, Index bytes) = 0;
+  virtual void zero(void* data, Index bytes) = 0;
+  /// to = from, to += from: one shape and dtype, any strides. Implemented by the device's kernels.
+  virtual void copy(const Tensor& to, const Tensor& from) = 0;
+  virtual void add(const Tensor& to, const Tensor& from) = 0;
+  /// For debugging (`--check-finite`): waits for the stream.
+  virtual bool wait_and_check_finite(const Tensor& x) = 0;
+  /// Blocks the host until all work queued so far is done.
+  virtual void synchronize() = 0;
+  /// The threads that host kernels run on. Throws: Error on a CUDA stream.
+  virtual ThreadPool& pool() = 0;
+  /// The raw queue (cudaStream_t) for user kernels; null on a CPU.
+  virtual void* native() const { return nullptr; }
+
+ private:
+  Device& device_;
+};
+
+/// Host loop of a kernel: f(begin, end) over [0, count) on the stream's threads.
+inline void parallel_for(Stream& stream, Index count, Index grain,
+                         FunctionRef<void(Index, Index)> f) {
+  stream.pool().parallel_for(count, grain, f);
+}
+
+}  // namespace trireme

@@ -1,0 +1,193 @@
+// Graph: what tracing records. The user's forward pass runs once, on symbolic Values, before anything is allocated.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "trireme/core/box.h"
+#include "trireme/graph/op.h"
+
+namespace trireme {
+
+class Graph;
+
+/// A symbolic tensor. Cheap to copy; valid as long as its Graph.
+class Value {
+ public:
+  Value() = default;
+  Value(Graph* graph, int id) : graph_(graph), id_(id) {}
+  Graph& graph() const { return *graph_; }
+  int id() const { return id_; }
+  explicit operator bool() const { return graph_ != nullptr; }
+  const Spec& spec() const;
+  const Shape& shape() const { return spec().shape; }
+  Place place() const;
+  /// The first output of `O(args...)` applied to this value.
+  template <class O, class... Args>
+  Value apply(Args&&... args) const;
+
+ private:
+  Graph* graph_ = nullptr;
+  int id_ = -1;
+};
+using Values = std::vector<Value>;
+
+/// Which dim of a parameter is split over the tensor axis, if any.
+struct Shard {
+  int dim = -1;
+  /// The dim is padded (never part of the logical tensor) to a multiple of the tensor size where it does not divide.
+  bool padded = false;
+};
+inline Shard replicated() { return {}; }
+inline Shard shard(int dim) { return {dim, false}; }
+inline Shard shard_padded(int dim) { return {dim, true}; }
+
+/// Initial values; element i of the logical tensor depends on (seed, name, i) only.
+struct Init {
+  enum class Kind { zeros, ones, normal, uniform };
+  Kind kind = Kind::zeros;
+  float scale = 0;  // standard deviation, or half width
+};
+inline Init zeros() { return {Init::Kind::zeros, 0}; }
+inline Init ones() { return {Init::Kind::ones, 1}; }
+inline Init normal(float deviation) { return {Init::Kind::normal, deviation}; }
+inline Init uniform(float half_width) { return {Init::Kind::uniform, half_width}; }
+
+/// A logical tensor as the user declares it.
+struct ParameterSpec {
+  std::string name;
+  Shape global;
+  Shard shard;
+  Init init;
+};
+
+/// One logical tensor inside a parameter, as this rank holds it.
+struct ParameterPart {
+  std::string name;  // full: scopes and name, "block.3.attention.query.weight"
+  Shape global;
+  Shard shard;
+  Init init;
+  Box box;       // what this rank holds of `global`; may be empty (padding only)
+  Shape local;   // with padding; box.size fits in its corner
+  Index offset;  // elements into the parameter
+};
+
+/// A piece of memory that ops read as one value: one logical tensor, or several side by side along dim 0 (queries,
+/// keys and values under one GEMM).
+struct Parameter {
+  int id;            // index in Graph::parameters
+  int value;         // id of its Value
+  Spec spec;         // local shape
+  Place place;       // whole or split
+  bool decay;        // weight decay applies (false for norms and biases: anything with one dim)
+  std::vector<ParameterPart> parts;
+  const std::string& name() const { return parts.front().name; }
+};
+
+struct Node {
+  int id;
+  std::string name;    // logical, unique: "block.3/mlp/gelu_tanh"; the same for every layout
+  OpPtr op;
+  std::vector<int> inputs, outputs, sides;  // value ids
+  int block;           // index of the enclosing block in Graph::blocks, or -1
+  int recompute;       // innermost recompute scope, or -1
+};
+
+struct ValueInfo {
+  enum class Kind { input, parameter, result, side };
+  Kind kind;
+  std::string name;
+  Spec spec;
+  Place place;
+  int node;       // producer, or -1
+  int parameter;  // id, or -1
+};
+
+class Graph {
+ public:
+  explicit Graph(int tensor_rank = 0, int tensor_size = 1);
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  int tensor_rank() const { return tensor_rank_; }
+  int tensor_size() const { return tensor_size_; }
+
+  /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it.
+  Value input(const std::string& name, Spec spec);
+  /// A parameter of the current scope. Sizes are global; local ones follow from the mesh. Throws: Error when the sharded
+  /// dim does not divide by the tensor size and is not padded, or the name exists with another shape. The same full
+  /// name again is the same parameter (tied).
+  Value parameter(const std::string& name, Shape global, Shard shard, Init init);
+  /// Several logical tensors side by side along dim 0, sharded alike, as one Value.
+  Value parameters(const std::vector<ParameterSpec>& parts);
+
+  /// Runs f inside a named scope; returns what f returns.
+  template <class F>
+  auto scope(const std::string& name, F&& f);
+  /// A scope named "name.i" that is a unit of the stage cut.
+  template <class F>
+  auto block(const std::string& name, int i, F&& f);
+  /// Values inside are not kept: their forward is run again before their backward. May nest, and hold or cross blocks.
+  template <class F>
+  auto recompute(F&& f);
+
+  /// Visible outputs. Throws: Error that names the op, the scope and all shapes.
+  Values apply(OpPtr op, const Values& inputs);
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<ValueInfo>& values() const { return values_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  /// Ids of input values, in order of declaration.
+  const std::vector<int>& inputs() const { return inputs_; }
+  const std::vector<std::string>& blocks() const { return blocks_; }
+  /// Parent of each recompute scope, or -1.
+  const std::vector<int>& recompute_parents() const { return recompute_parents_; }
+
+ private:
+  struct ScopeExit {
+    Graph& g;
+    std::size_t scope_depth;
+    int block, recompute;
+    ~ScopeExit();
+  };
+  ScopeExit enter_scope(const std::string& name);
+  ScopeExit enter_block(const std::string& name, int i);
+  ScopeExit enter_recompute();
+  std::string scope_path(char separator) const;
+
+  int tensor_rank_, tensor_size_;
+  std::vector<Node> nodes_;
+  std::vector<ValueInfo> values_;
+  std::vector<Parameter> parameters_;
+  std::vector<int> inputs_;
+  std::vector<std::string> blocks_;
+  std::vector<int> recompute_parents_;
+  std::vector<std::string> scopes_;
+  int block_ = -1, recompute_ = -1;
+};
+
+template <class O, class... Args>
+Value Value::apply(Args&&... args) const {
+  return graph().apply(std::make_shared<O>(std::forward<Args>(args)...), {*this}).front();
+}
+template <class F>
+auto Graph::scope(const std::string& name, F&& f) {
+  const ScopeExit exit = enter_scope(name);
+  return std::forward<F>(f)();
+}
+template <class F>
+auto Graph::block(const std::string& name, int i, F&& f) {
+  const ScopeExit exit = enter_block(name, i);
+  return std::forward<F>(f)();
+}
+template <class F>
+auto Graph::recompute(F&& f) {
+  const ScopeExit exit = enter_recompute();
+  return std::forward<F>(f)();
+}
+
+}  // namespace trireme

@@ -1,0 +1,145 @@
+// Op: a result, its gradient, and what the gradient needs, side by side. Ops are const and stateless: all memory is
+// planned by the runtime and arrives in Exec. Three methods are mandatory; the rest are permissions and estimates.
+// docs/graph.md shows how to write one; gradient_check (graph/gradient_check.h) checks one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "trireme/comm/communicator.h"
+#include "trireme/core/random.h"
+#include "trireme/core/tensor.h"
+#include "trireme/graph/place.h"
+#include "trireme/graph/spec.h"
+
+namespace trireme {
+
+/// One output as `infer` declares it.
+class Output {
+ public:
+  enum class Kind { fresh, side, view, identity };
+  /// New memory.
+  Output(Spec spec) : spec_(spec) {}  // NOLINT(google-explicit-constructor)
+  /// Memory only for backward (statistics): no Value, no gradient. Side outputs come last.
+  static Output side(Spec spec) { return {spec, Kind::side, 0, 0}; }
+  /// Input `in` seen through `spec`, which starts `first` elements into it. Its gradient is the same view of the
+  /// input's gradient, so forward and backward are never called for it.
+  static Output view(int in, Spec spec, Index first = 0) { return {spec, Kind::view, in, first}; }
+  /// The value of input `in`, no copy, but its gradient is the op's own (entering the tensor axis).
+  static Output identity(int in, Spec spec) { return {spec, Kind::identity, in, 0}; }
+
+  const Spec& spec() const { return spec_; }
+  Kind kind() const { return kind_; }
+  int source() const { return source_; }
+  Index first() const { return first_; }
+
+ private:
+  Output(Spec spec, Kind kind, int source, Index first)
+      : spec_(spec), kind_(kind), source_(source), first_(first) {}
+  Spec spec_;
+  Kind kind_ = Kind::fresh;
+  int source_ = 0;
+  Index first_ = 0;
+};
+using Outputs = std::vector<Output>;
+
+/// Which inputs and outputs backward reads. Everything else is dead after forward.
+class Saved {
+ public:
+  static Saved nothing() { return {}; }
+  static Saved input(int i) { return Saved(1u << i, 0); }
+  static Saved output(int i) { return Saved(0, 1u << i); }
+  friend Saved operator|(Saved a, Saved b) {
+    return Saved(a.inputs_ | b.inputs_, a.outputs_ | b.outputs_);
+  }
+  bool has_input(int i) const { return (inputs_ >> i & 1u) != 0; }
+  bool has_output(int i) const { return (outputs_ >> i & 1u) != 0; }
+
+ private:
+  Saved() = default;
+  Saved(std::uint32_t inputs, std::uint32_t outputs) : inputs_(inputs), outputs_(outputs) {}
+  std::uint32_t inputs_ = 0, outputs_ = 0;
+};
+
+/// Memory that an op allows two of its tensors to share. A permission: the planner uses it where it is legal.
+class Sharing {
+ public:
+  enum class Kind { output_over_input, gradient_passes, gradient_over_input, gradient_over_output };
+  struct Permission {
+    Kind kind;
+    int first, second;
+  };
+  /// Output o may be written over input i.
+  Sharing& output_over_input(int o, int i) { return add(Kind::output_over_input, o, i); }
+  /// The gradient of input i is exactly the gradient of output o: never computed (wants(i) is false), it costs nothing.
+  Sharing& gradient_passes(int i, int o) { return add(Kind::gradient_passes, i, o); }
+  /// The gradient of input i may be written over (saved) input j.
+  Sharing& gradient_over_input(int i, int j) { return add(Kind::gradient_over_input, i, j); }
+  /// The gradient of input i may be written over the gradient of output o.
+  Sharing& gradient_over_output(int i, int o) { return add(Kind::gradient_over_output, i, o); }
+  const std::vector<Permission>& permissions() const { return permissions_; }
+
+ private:
+  Sharing& add(Kind kind, int first, int second) {
+    permissions_.push_back({kind, first, second});
+    return *this;
+  }
+  std::vector<Permission> permissions_;
+};
+
+/// What an op is given when it runs. Tensors are borrowed and valid during the call.
+class Exec {
+ public:
+  virtual ~Exec() = default;
+  // Throw an Error that names the op when the tensor is not available: not saved, or not wanted.
+  virtual const Tensor& input(int i) const = 0;
+  virtual const Tensor& output(int i) const = 0;
+  virtual const Tensor& grad_output(int i) const = 0;
+  virtual const Tensor& grad_input(int i) const = 0;
+  /// Backward: is the gradient of input i asked for in this call? (Input and parameter gradients may be asked apart.)
+  virtual bool wants(int i) const = 0;
+  /// Backward: add to grad_input(i) instead of assigning. Only ever true for inputs that declare accumulates(i).
+  virtual bool accumulate(int i) const = 0;
+  /// workspace_bytes of scratch, aligned to 256; undefined content.
+  virtual void* workspace() const = 0;
+  virtual Communicator& tensor_axis() const = 0;
+  virtual Stream& stream() const = 0;
+  /// The numbers of (seed, this op's logical name, step): equal for every layout and in a re-run.
+  virtual Random random() const = 0;
+  /// Index, in the global batch, of the first sample (row of dim 0 of inputs) of this micro-batch.
+  virtual Index first_sample() const = 0;
+};
+
+class Op {
+ public:
+  virtual ~Op() = default;
+  /// For names, reports and errors: "rms_norm".
+  virtual std::string name() const = 0;
+  /// Visible outputs, then side outputs. Throws: Error that says what is wrong with the shapes.
+  virtual Outputs infer(const Specs& inputs) const = 0;
+  virtual void forward(Exec& e) const = 0;
+  virtual void backward(Exec& e) const = 0;
+
+  virtual Saved saved() const { return Saved::nothing(); }
+  virtual Sharing sharing() const { return {}; }
+  /// backward can add to the gradient of input i. If not, it assigns to a temporary and the runtime adds.
+  virtual bool accumulates(int /*input*/) const { return false; }
+  /// Input i may be strided. If not, a strided value is a trace error that names contiguous().
+  virtual bool strided(int /*input*/) const { return false; }
+  /// Tokens, targets, masks: no gradient flows to input i.
+  virtual bool differentiable(int /*input*/) const { return true; }
+  virtual Index forward_workspace_bytes(const Specs& /*inputs*/) const { return 0; }
+  virtual Index backward_workspace_bytes(const Specs& inputs) const {
+    return forward_workspace_bytes(inputs);
+  }
+  /// Floating-point operations of forward; backward counts twice that.
+  virtual double flops(const Specs& inputs) const;
+  /// Place of the outputs, from the places of the inputs (parameters: whole or split). The default suits ops that treat
+  /// every element or row alike: split if any input is, else entered, else whole; terms are rejected, and so is a
+  /// whole activation beside entered or split ones.
+  virtual Place place(const Places& inputs, const std::vector<bool>& is_parameter) const;
+};
+using OpPtr = std::shared_ptr<const Op>;
+
+}  // namespace trireme

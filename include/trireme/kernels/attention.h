@@ -1,0 +1,40 @@
+// Causal attention with grouped queries, blocked: no sequence x sequence matrix is ever stored.
+// Dao et al. 2022 (arXiv:2205.14135), Dao 2023 (arXiv:2307.08691); grouped queries: Ainslie et al. 2023 (arXiv:2305.13245).
+#pragma once
+
+#include "trireme/core/device.h"
+#include "trireme/kernels/write.h"
+
+namespace trireme {
+
+/// Packed layout: a row of `qkv` is one token: query heads, then key heads, then value heads, head_dim each:
+/// (batch * sequence, (query_heads + 2 * kv_heads) * head_dim). Scale is 1 / sqrt(head_dim).
+struct AttentionShape {
+  Index batch, sequence, query_heads, kv_heads, head_dim;
+};
+struct AttentionForward {
+  AttentionShape shape;
+  const float* qkv;
+  float* y;           // (batch * sequence, query_heads * head_dim)
+  float* logsumexp;   // (batch, query_heads, sequence)
+  void* workspace;
+};
+struct AttentionBackward {
+  AttentionShape shape;
+  const float* qkv;
+  const float* y;
+  const float* logsumexp;
+  const float* dy;
+  float* dqkv;  // (batch * sequence, (query_heads + 2 * kv_heads) * head_dim)
+  Write write = Write::assign;
+  void* workspace;
+};
+
+struct AttentionKernels {
+  void (*forward)(Stream&, const AttentionForward&);
+  void (*backward)(Stream&, const AttentionBackward&);
+  Index (*forward_workspace_bytes)(Device&, const AttentionShape&);
+  Index (*backward_workspace_bytes)(Device&, const AttentionShape&);
+};
+
+}  // namespace trireme

@@ -1,0 +1,30 @@
+// How a program gets its device. The only place that knows which devices exist.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trireme/core/device.h"
+
+namespace trireme {
+
+/// Vector code a CPU device uses. `best` is the widest that this machine has; the others are for tests.
+enum class InstructionSet { best, portable, avx2, avx512 };
+const char* name(InstructionSet set);
+/// False when this machine cannot run it.
+bool available(InstructionSet set);
+
+struct CpuOptions {
+  int threads = 1;
+  InstructionSet instruction_set = InstructionSet::best;
+};
+
+/// Throws: Error when the instruction set is not available here, or threads < 1.
+std::unique_ptr<Device> open_cpu(const CpuOptions& options = {});
+
+/// FMA peak in FLOP/s of one thread of this machine, fp32, measured for about 50 ms.
+double measure_peak_flops(InstructionSet set = InstructionSet::best);
+/// Best rate in FLOP/s of the device's own GEMM on a square of `size`, about 100 ms: the "GEMM peak" of log lines.
+double measure_gemm_flops(Stream& stream, Index size = 512);
+
+}  // namespace trireme

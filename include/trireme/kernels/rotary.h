@@ -1,0 +1,26 @@
+// Rotary position embedding (Su et al. 2021, arXiv:2104.09864), half-split layout: pair (j, j + head_dim / 2).
+#pragma once
+
+#include "trireme/core/device.h"
+
+namespace trireme {
+
+/// Rotates the first `heads` heads of every row in place or from `x` to `y`; further columns of the row are copied
+/// when y is not x. position of row r is `r % sequence` (rows are whole sequences).
+struct Rotary {
+  enum class Direction { forward, backward };  // backward turns the other way: the gradient of forward
+  Direction direction;
+  Index rows, sequence, heads, head_dim, row_stride;  // row_stride in elements, of x and y
+  float theta;                                        // base of the frequencies, 10000
+  const float* x;
+  float* y;            // may be x
+  const float* table;  // (sequence, head_dim): cos then sin of each pair, from `fill_table`
+};
+
+struct RotaryKernels {
+  void (*run)(Stream&, const Rotary&);
+  /// table (sequence, head_dim): [cos(p * f_j) for j < head_dim/2, then sin], f_j = theta^(-2 j / head_dim).
+  void (*fill_table)(Stream&, float* table, Index sequence, Index head_dim, float theta);
+};
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+// DataSource: the sample stream that training reads. It is a pure function of the global sample
+// number, so the order of the data is the same for every layout, survives a change of layout, and
+// "the position in the stream" is one number.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/core/tensor.h"
+
+namespace trireme {
+
+/// How far the stream has read one of the sources it draws from, in samples of that source.
+struct SourcePosition {
+  std::string name;
+  Index samples = 0;
+  friend bool operator==(const SourcePosition&, const SourcePosition&) = default;
+};
+
+/// A pure function from global sample number to one sample: the same for every layout.
+class DataSource {
+ public:
+  virtual ~DataSource() = default;
+  /// Writes one sample: out[i] is the row (dim 0 taken off) of graph input i, in order of
+  /// declaration; entries with null data are not needed on this stage and must be skipped. Returns
+  /// how many targets count. Host memory. Throws: Error that names what does not fit (shape, dtype,
+  /// or the data itself).
+  virtual Index fill(Index sample, std::span<const Tensor> out) = 0;
+  /// Where the stream stands per source after `samples` samples, for logs and checkpoints.
+  virtual std::vector<SourcePosition> positions(Index samples) const {
+    return {{"samples", samples}};
+  }
+};
+
+}  // namespace trireme

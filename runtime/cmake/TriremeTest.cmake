@@ -1,0 +1,63 @@
+# How tests are made and registered. A test that cannot run here is not registered; trireme_left_out says which and why, and
+# tests/run prints it. Every test has a timeout, and one label: unit, mpi, gpu, emulated, integration or consumer
+# (long is added to those that only `tests/run --all` runs).
+
+# One place for what mpirun needs: launch/mpirun.env.
+file(STRINGS ${PROJECT_SOURCE_DIR}/launch/mpirun.env TRIREME_MPI_ENVIRONMENT REGEX "^[A-Z]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/launch/mpirun.env)
+find_program(TRIREME_MPIRUN mpirun REQUIRED)
+set(TRIREME_MPIRUN_COMMAND ${CMAKE_COMMAND} -E env ${TRIREME_MPI_ENVIRONMENT} ${TRIREME_MPIRUN})
+list(JOIN TRIREME_MPIRUN_COMMAND " " TRIREME_MPIRUN_LINE)
+
+# What sanitizers must know of Open MPI and libgomp; empty in other builds.
+set(TRIREME_TEST_ENVIRONMENT OMP_NUM_THREADS=1)
+if(TRIREME_SANITIZE)
+  set(dir ${PROJECT_SOURCE_DIR}/tests/sanitizers)
+  list(APPEND TRIREME_TEST_ENVIRONMENT
+    "LSAN_OPTIONS=suppressions=${dir}/lsan.supp:print_suppressions=0"
+    "TSAN_OPTIONS=suppressions=${dir}/tsan.supp:halt_on_error=1:history_size=4"
+    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+    "UBSAN_OPTIONS=print_stacktrace=1")
+endif()
+
+file(WRITE ${PROJECT_BINARY_DIR}/tests_left_out.txt "")
+# trireme_left_out(what why): a line of the summary of tests/run.
+function(trireme_left_out what why)
+  file(APPEND ${PROJECT_BINARY_DIR}/tests_left_out.txt "${what}: ${why}\n")
+endfunction()
+
+# trireme_test_program(name SOURCES files... [ROOM room]): a GoogleTest program, linked with one room and the rooms below it,
+# or with the whole library.
+function(trireme_test_program name)
+  cmake_parse_arguments(T "" "ROOM" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${T_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE test_support)
+  if(T_ROOM)
+    trireme_link_room(${name} ${T_ROOM})
+  else()
+    target_link_libraries(${name} PRIVATE trireme trireme_warnings fmt::fmt)
+  endif()
+  target_link_libraries(${name} PRIVATE ${T_LIBRARIES} GTest::gtest GTest::gmock)
+endfunction()
+
+# trireme_mpi_test(name SOURCES files... [ROOM room] RANKS counts... [TIMEOUT seconds] [LABELS labels...] [ARGS args...])
+# A GoogleTest program whose main makes an MpiSession (tests/support/mpi_main.cpp), run by mpirun once for each number of
+# ranks, as test <name>.np<ranks>.
+function(trireme_mpi_test name)
+  cmake_parse_arguments(T "" "ROOM;TIMEOUT" "SOURCES;RANKS;ARGS;LABELS" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  if(NOT T_LABELS)
+    set(T_LABELS mpi)
+  endif()
+  trireme_test_program(${name} SOURCES ${T_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp ROOM ${T_ROOM})
+  math(EXPR before_timeout "${T_TIMEOUT} - 5")  # mpirun ends its ranks itself; ctest would leave them running
+  foreach(ranks IN LISTS T_RANKS)
+    add_test(NAME ${name}.np${ranks}
+      COMMAND ${TRIREME_MPIRUN_COMMAND} --timeout ${before_timeout} -np ${ranks} $<TARGET_FILE:${name}> ${T_ARGS})
+    set_tests_properties(${name}.np${ranks} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS ${ranks}
+      ENVIRONMENT "${TRIREME_TEST_ENVIRONMENT}")
+  endforeach()
+endfunction()

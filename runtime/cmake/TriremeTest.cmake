@@ -61,3 +61,18 @@ function(trireme_mpi_test name)
       ENVIRONMENT "${TRIREME_TEST_ENVIRONMENT}")
   endforeach()
 endfunction()
+
+# trireme_discover_tests(program PREFIX prefix TIMEOUT seconds LABELS labels... [PROCESSORS count])
+# One ctest for each TEST of a program. (gtest_discover_tests cannot hand over a property that is a list, hence the file.)
+function(trireme_discover_tests name)
+  cmake_parse_arguments(T "" "PREFIX;TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
+  if(NOT T_PROCESSORS)
+    set(T_PROCESSORS 1)
+  endif()
+  gtest_discover_tests(${name} TEST_PREFIX ${T_PREFIX} DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${T_TIMEOUT} PROCESSORS ${T_PROCESSORS})
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
+  file(WRITE ${file} "if(${name}_TESTS)\n  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${T_LABELS}\"\n"
+    "    ENVIRONMENT \"${TRIREME_TEST_ENVIRONMENT}\")\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
+endfunction()

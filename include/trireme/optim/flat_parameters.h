@@ -1,0 +1,135 @@
+// FlatParameters: where every parameter of this rank lies. Parameters and their gradients are two
+// flat buffers of one layout, cut into buckets: contiguous ranges that are reduced, updated and
+// gathered as one. The order is the order in which gradients become ready over the rank's whole
+// backward. No communication here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/core/box.h"
+#include "trireme/core/device.h"
+#include "trireme/graph/plan.h"
+
+namespace trireme {
+
+/// Whether every data rank updates all parameters, or each one its slice of every bucket
+/// (ZeRO-1: Rajbhandari et al. 2019, arXiv:1910.02054).
+enum class Update { replicated, sharded };
+
+struct FlatOptions {
+  Index bucket_bytes = Index{4} << 20;  // a bucket is closed when it has reached this
+  int data_rank = 0, data_size = 1;
+  Update update = Update::replicated;
+};
+
+/// Elements [begin, begin + count) of a flat buffer.
+struct FlatRange {
+  Index begin = 0, count = 0;
+  Index end() const { return begin + count; }
+  friend bool operator==(const FlatRange&, const FlatRange&) = default;
+};
+
+struct Bucket {
+  FlatRange range;  // starts at 64 bytes; its size divides into data_size slices of whole 64 bytes
+  FlatRange slice;  // the part of `range` of this data rank: data_rank-th of data_size equal ones
+  FlatRange over_tensor;  // gradients in here are first summed over the tensor axis; may be empty
+  int tie =
+      -1;  // in FlatParameters::ties(): one tied parameter, the same bucket on all its holders
+  Index state_begin = 0;  // where the optimizer state of `updated()` starts in each state buffer
+};
+
+/// One parameter of this rank.
+struct FlatParameter {
+  int id;           // in Graph::parameters()
+  FlatRange range;  // starts at 64 bytes; no gaps inside
+  int bucket;
+  bool decay;
+  /// This rank's copy is the one that counts, on its data rank, in norms and exports: tensor rank 0
+  /// for whole parameters, the lowest holder for tied ones.
+  bool owned;
+};
+
+/// The part of a logical tensor that lies in a flat buffer: box i is packed at element offsets[i].
+/// Padding is not part of any box.
+struct FlatExtent {
+  Extent extent;
+  std::vector<Index> offsets;
+  bool owned;  // as in FlatParameter
+};
+
+class FlatParameters {
+ public:
+  /// `chunks`: the training plans of this rank, chunk c on stage c * pipeline size + pipeline rank.
+  /// The graph is read here only. Throws: Error when stages and chunks do not fit, or two chunks
+  /// disagree on how a gradient is summed.
+  FlatParameters(const Graph& graph, const StageCut& cut, const std::vector<const Plan*>& chunks,
+                 const FlatOptions& options);
+
+  const FlatOptions& options() const { return options_; }
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// In flat order.
+  const std::vector<FlatParameter>& parameters() const { return parameters_; }
+  /// Sets of pipeline ranks that hold copies of one parameter, over the whole model: the same list
+  /// on every rank.
+  const std::vector<std::vector<int>>& ties() const { return ties_; }
+  int chunks() const { return static_cast<int>(bucket_of_.size()); }
+  /// Bucket of each entry of the chunk's Plan::parameters().
+  const std::vector<int>& bucket_of(int chunk) const {
+    return bucket_of_[static_cast<std::size_t>(chunk)];
+  }
+  /// What this rank updates of a bucket: its slice when sharded, else all of it.
+  FlatRange updated(const Bucket& bucket) const {
+    return options_.update == Update::sharded ? bucket.slice : bucket.range;
+  }
+
+  /// Elements of each flat buffer, and of each state buffer of the optimizer (moments).
+  Index count() const { return count_; }
+  Index state_count() const { return state_count_; }
+  Index parameter_bytes() const { return count_ * size_bytes(DType::f32); }
+  Index gradient_bytes() const { return count_ * size_bytes(DType::f32); }
+
+  /// Memory of parameter_bytes() and gradient_bytes(), aligned to 64; borrowed. `gradients` may be
+  /// null (forward only).
+  void bind(std::byte* parameters, std::byte* gradients);
+  float* parameter_data() const { return parameter_data_; }
+  float* gradient_data() const { return gradient_data_; }
+  /// Tensors in the order of plan.parameters(), for ExecutorMemory: any plan over this rank's
+  /// stages, forward-only ones too. Throws: Error for a parameter that this rank does not hold.
+  std::vector<Tensor> parameters(const Plan& plan) const;
+  std::vector<Tensor> gradients(const Plan& plan) const;
+
+  /// Writes the initial values: element i of a logical tensor depends on (seed, name, i) only;
+  /// padding is zero.
+  void initialise(std::uint64_t seed, Stream& stream);
+
+  /// What this rank holds of each logical tensor; offsets into the parameter (and gradient) buffer.
+  std::vector<FlatExtent> parameter_extents() const;
+  /// What this rank updates of each logical tensor; offsets into a state buffer.
+  std::vector<FlatExtent> state_extents() const;
+  /// Ranges of the gradient buffer whose elements count in global norms: over all ranks each
+  /// logical element once.
+  std::vector<FlatRange> norm_ranges() const;
+
+  /// The table of buckets for --dump-plan.
+  std::string describe() const;
+
+ private:
+  std::vector<Tensor> tensors(const Plan& plan, float* data) const;
+  void place(const Graph& graph, const StageCut& cut, const std::vector<const Plan*>& chunks);
+  void close_bucket(FlatRange over_tensor, int tie);
+
+  FlatOptions options_;
+  std::vector<FlatParameter> parameters_;
+  std::vector<Parameter> declared_;  // as the graph has them, in flat order
+  std::vector<int> flat_of_id_;      // graph id -> flat position, or -1
+  std::vector<Bucket> buckets_;
+  std::vector<std::vector<int>> ties_;
+  std::vector<std::vector<int>> bucket_of_;
+  Index count_ = 0, state_count_ = 0;
+  float* parameter_data_ = nullptr;
+  float* gradient_data_ = nullptr;
+};
+
+}  // namespace trireme

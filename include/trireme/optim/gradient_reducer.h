@@ -1,0 +1,81 @@
+// GradientReducer: sums gradients over the mesh, bucket by bucket, beside the backward pass that
+// makes them. Sums go over the tensor axis first (where each rank has one term), then over data,
+// tied holders last. Everything starts at points of the program that are the same on all members of
+// a group, never when something happens to be seen done: communicators require one order.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "trireme/comm/mesh.h"
+#include "trireme/graph/executor.h"
+#include "trireme/optim/flat_parameters.h"
+
+namespace trireme {
+
+/// When the reductions of the last step ran. Times in ms since the reducer was made.
+struct ReductionRecord {
+  struct Entry {
+    int bucket;
+    Index boundary;   // op boundaries of this step before its first reduction started
+    double start_ms;  // its first reduction started
+    double done_ms;   // waited for, by finish()
+  };
+  std::vector<Entry> entries;  // in the order of starts; only buckets that need a reduction
+  Index boundaries = 0;        // op boundaries of the whole step
+  double backward_end_ms = 0;  // finish() was called
+};
+
+class GradientReducer {
+ public:
+  /// Collective over the world: tied parameters get communicators of their own.
+  GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  /// To be given to the executor of this chunk.
+  ExecutorHooks& hooks(int chunk);
+  /// Before the first micro-batch of a step: gradients become zero.
+  void begin_step();
+  /// Moves started reductions on; never blocks. The hooks call it at op boundaries.
+  void progress();
+  /// After the last backward of the step: starts what is left and waits for all. Afterwards the
+  /// gradients of FlatParameters::updated() are summed over the whole mesh, with the same bits on
+  /// all ranks that hold them.
+  void finish();
+
+  const ReductionRecord& record() const { return record_; }
+
+ private:
+  class Hooks;
+  struct Progress {   // of one bucket in this step
+    int waiting = 0;  // gradients that are not ready yet
+    bool started = false;
+    Ticket tensor, data, tie;
+    int entry = -1;  // in record_.entries
+  };
+  void gradient_ready(int bucket);
+  void start(int bucket);
+  void start_pending();
+  void start_data(int bucket);
+  void start_tie(int bucket);
+  void note_start(int bucket);
+  double now_ms() const;
+
+  const FlatParameters& flat_;
+  Communicator& tensor_;
+  Communicator& data_;
+  Stream& stream_;
+  std::vector<std::unique_ptr<Communicator>>
+      ties_;  // by FlatParameters::ties(); null: not a holder
+  std::vector<std::unique_ptr<Hooks>> hooks_;
+  std::vector<int> uses_;           // per bucket: gradients to wait for
+  std::vector<Progress> progress_;  // per bucket
+  int pending_ = -1;                // bucket whose sum over the tensor axis is under way
+  ReductionRecord record_;
+  std::chrono::steady_clock::time_point made_;
+};
+
+}  // namespace trireme

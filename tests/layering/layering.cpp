@@ -1,0 +1,199 @@
+#include "tests/layering/layering.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include <fmt/core.h>
+
+namespace trireme::layering {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Which rooms a room may include, besides itself.
+const std::map<std::string, std::set<std::string>> may_import = {
+    {"core", {}},
+    {"kernels", {"core"}},
+    {"comm", {"core"}},
+    {"store", {"core"}},
+    {"data", {"core"}},
+    {"graph", {"core", "comm"}},
+    {"nn", {"core", "kernels", "comm", "graph"}},
+    {"pipeline", {"core", "comm", "graph"}},
+    {"optim", {"core", "kernels", "comm", "graph"}},
+    {"models", {"core", "graph", "nn"}},
+    {"train",
+     {"core", "kernels", "comm", "store", "data", "graph", "nn", "pipeline", "optim", "models"}},
+};
+
+// A third-party package: how its headers begin, the folder that may include them, and in how many
+// files.
+struct Package {
+  const char* name;
+  std::vector<std::string> prefixes;
+  const char* home;  // below this folder only
+  int most_files;
+};
+constexpr int any_number = 1'000'000;
+const std::vector<Package> packages = {
+    {"MPI", {"mpi.h"}, "runtime/comm/", any_number},
+    {"NCCL", {"nccl"}, "runtime/comm/", any_number},
+    {"HDF5", {"hdf5", "H5"}, "runtime/store/", any_number},
+    {"oneDNN", {"dnnl", "oneapi/dnnl"}, "kernels/cpu/", 1},
+    {"CLI11", {"CLI/"}, "runtime/train/", 1},
+    {"nlohmann-json", {"nlohmann/"}, "runtime/", 1},
+};
+
+struct Include {
+  int line;
+  bool angled;  // <...>
+  std::string what;
+};
+
+struct File {
+  std::string path;  // relative to the root
+  int lines = 0;
+  std::vector<Include> includes;
+};
+
+File read(const fs::path& root, const fs::path& path) {
+  File file{fs::relative(path, root).generic_string(), 0, {}};
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line); ++file.lines) {
+    const auto hash = line.find_first_not_of(" \t");
+    if (hash == std::string::npos || line[hash] != '#') continue;
+    const auto word = line.find_first_not_of(" \t", hash + 1);
+    if (word == std::string::npos || line.compare(word, 7, "include") != 0) continue;
+    const auto open = line.find_first_of("<\"", word);
+    if (open == std::string::npos) continue;
+    const auto close = line.find(line[open] == '<' ? '>' : '"', open + 1);
+    file.includes.push_back(
+        {file.lines + 1, line[open] == '<', line.substr(open + 1, close - open - 1)});
+  }
+  return file;
+}
+
+bool starts_with(const std::string& text, const std::string& prefix) {
+  return text.rfind(prefix, 0) == 0;
+}
+bool is_header(const std::string& path) { return path.ends_with(".h") || path.ends_with(".cuh"); }
+bool is_checked(const std::string& path) {
+  const bool source = is_header(path) || path.ends_with(".cpp") || path.ends_with(".cu");
+  return source && path.find("/fixture/") == std::string::npos &&
+         !starts_with(path, "runtime/cmake/");
+}
+
+// The first folder of `path` behind `prefix`: room_behind("runtime/comm/mpi.cpp", "runtime/") is
+// "comm".
+std::string room_behind(const std::string& path, const std::string& prefix) {
+  const auto end = path.find('/', prefix.size());
+  return starts_with(path, prefix) && end != std::string::npos
+             ? path.substr(prefix.size(), end - prefix.size())
+             : "";
+}
+
+// The room that a path of the tree, or of an #include, belongs to; "" for none.
+std::string room_of(const std::string& path) {
+  if (starts_with(path, "kernels/")) return "kernels";
+  for (const char* prefix : {"include/trireme/", "runtime/", "trireme/"})
+    if (const std::string room = room_behind(path, prefix); !room.empty()) return room;
+  return "";
+}
+
+class Checker {
+ public:
+  explicit Checker(const fs::path& root) {
+    for (const char* folder : {"include", "runtime", "kernels", "examples", "launch", "tests"}) {
+      if (!fs::exists(root / folder)) continue;
+      const fs::recursive_directory_iterator entries(root / folder);
+      std::set<fs::path> paths(begin(entries),
+                               end(entries));  // sorted: the same report on every file system
+      for (const fs::path& path : paths)
+        if (is_checked(fs::relative(path, root).generic_string())) check(read(root, path));
+    }
+    for (const Package& package : packages)
+      for (std::size_t i = static_cast<std::size_t>(package.most_files);
+           i < users_[package.name].size(); ++i)
+        say(users_[package.name][i], 1,
+            fmt::format("{} is included by {} files, but one may", package.name,
+                        users_[package.name].size()));
+    std::sort(found_.begin(), found_.end());
+  }
+
+  std::vector<std::string> found() const { return found_; }
+
+ private:
+  void say(const std::string& path, int line, const std::string& text) {
+    found_.push_back(fmt::format("{}:{}: {}", path, line, text));
+  }
+
+  void check(const File& file) {
+    const int most = is_header(file.path) ? 200 : 400;
+    if (file.lines >= most)
+      say(file.path, file.lines,
+          fmt::format("{} lines, must be below {}: split by idea", file.lines, most));
+    if (starts_with(file.path, "tests/")) return;  // tests may include what they like
+    const bool example = starts_with(file.path, "examples/");
+    const std::string room = example || starts_with(file.path, "launch/") ? "" : room_of(file.path);
+    if (!room.empty() && !may_import.contains(room))
+      say(file.path, 1, fmt::format("no room is called {}", room));
+    std::set<std::string> used;
+    for (const Include& include : file.includes) {
+      if (example) check_example(file, include);
+      if (!room.empty()) check_arrow(file, room, include);
+      if (starts_with(file.path, "include/")) check_public(file, include);
+      for (const Package& package : packages)
+        for (const std::string& prefix : package.prefixes)
+          if (starts_with(include.what, prefix)) {
+            if (!starts_with(file.path, package.home))
+              say(file.path, include.line,
+                  fmt::format("{} belongs in {} only", package.name, package.home));
+            if (used.insert(package.name).second) users_[package.name].push_back(file.path);
+          }
+    }
+  }
+
+  void check_example(const File& file, const Include& include) {
+    if (starts_with(include.what, "trireme/") && include.what != "trireme/trireme.h")
+      say(file.path, include.line,
+          fmt::format("an example sees trireme/trireme.h only, not {}", include.what));
+    if (starts_with(include.what, "runtime/") || starts_with(include.what, "kernels/"))
+      say(file.path, include.line,
+          fmt::format("an example sees no inside of trireme: {}", include.what));
+  }
+
+  void check_public(const File& file, const Include& include) {
+    const bool standard = include.angled && include.what.find_first_of("./") == std::string::npos;
+    if (!standard && !starts_with(include.what, "trireme/"))
+      say(file.path, include.line,
+          fmt::format("a public header includes only the standard library and trireme, not {}",
+                      include.what));
+  }
+
+  void check_arrow(const File& file, const std::string& room, const Include& include) {
+    if (include.what == "trireme/trireme.h")
+      return say(file.path, include.line,
+                 fmt::format("{} includes trireme.h, which is above it", room));
+    const std::string target = room_of(include.what);
+    if (target.empty() || target == room) return;
+    const auto allowed = may_import.find(room);
+    if (allowed == may_import.end()) return;
+    if (!allowed->second.contains(target))
+      say(file.path, include.line,
+          fmt::format("{} may not import {} ({})", room, target, include.what));
+    else if (!starts_with(include.what, "trireme/"))
+      say(file.path, include.line,
+          fmt::format("{} includes {}, which is private to {}", room, include.what, target));
+  }
+
+  std::vector<std::string> found_;
+  std::map<std::string, std::vector<std::string>> users_;  // package -> files
+};
+
+}  // namespace
+
+std::vector<std::string> problems(const fs::path& root) { return Checker(root).found(); }
+
+}  // namespace trireme::layering

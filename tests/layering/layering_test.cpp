@@ -1,0 +1,40 @@
+// The repository keeps the rules, and a tree that breaks each rule once is found out.
+#include "tests/layering/layering.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme::layering {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(Layering, HoldsInThisRepository) { EXPECT_THAT(problems(TRIREME_SOURCE_DIR), IsEmpty()); }
+
+TEST(Layering, FindsEveryPlantedViolation) {
+  const auto found = problems(TRIREME_SOURCE_DIR "/tests/layering/fixture");
+  EXPECT_THAT(
+      found,
+      ElementsAre(
+          HasSubstr("examples/bad.cpp:3: an example sees trireme/trireme.h only, not "
+                    "trireme/core/error.h"),
+          HasSubstr(
+              "examples/bad.cpp:4: an example sees no inside of trireme: runtime/comm/secret.h"),
+          HasSubstr("include/trireme/comm/leaky.h:3: MPI belongs in runtime/comm/ only"),
+          HasSubstr(
+              "include/trireme/comm/leaky.h:3: a public header includes only the standard library"),
+          HasSubstr(
+              "include/trireme/core/up.h:4: core may not import graph (trireme/graph/graph.h)"),
+          HasSubstr("include/trireme/long.h:200: 200 lines, must be below 200"),
+          HasSubstr("kernels/cpu/second.cpp:1: oneDNN is included by 2 files, but one may"),
+          HasSubstr("runtime/attic/unknown.cpp:1: no room is called attic"),
+          HasSubstr("runtime/data/umbrella.cpp:1: data includes trireme.h, which is above it"),
+          HasSubstr("runtime/graph/cli.cpp:2: CLI11 belongs in runtime/train/ only"),
+          HasSubstr("runtime/train/private.cpp:1: train includes runtime/comm/secret.h, which is "
+                    "private to comm")));
+}
+
+}  // namespace
+}  // namespace trireme::layering

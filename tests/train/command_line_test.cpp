@@ -1,0 +1,138 @@
+#include "trireme/train/command_line.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+enum class Colour { red, green };
+
+/// A command line with one option of each kind.
+struct Example {
+  Index size = 1;
+  double rate = 0.5;
+  bool fast = false;
+  std::string name = "none";
+  std::vector<std::string> files;
+  Colour colour = Colour::red;
+  CommandLine command{"example", "An example."};
+
+  Example() {
+    command.group("Numbers");
+    command.whole("--tensor-size,--ts", size, at_least(1), "a size");
+    command.real("--rate", rate, {0, 1, true, false}, "a rate");
+    command.group("Words");
+    command.flag("--fast", fast, "a flag");
+    command.text("--name", name, "NAME", "a name");
+    command.list("--files", files, "FILE...", "some files");
+    command.choice<Colour>("--colour", colour, {{"red", Colour::red}, {"green", Colour::green}},
+                           "a colour");
+    command.config_file();
+  }
+  std::vector<std::string> parse(std::vector<const char*> words) {
+    words.insert(words.begin(), "example");
+    Problems problems;
+    command.parse(static_cast<int>(words.size()), words.data(), problems);
+    return problems.all();
+  }
+};
+
+TEST(CommandLine, SetsEveryKindOfOption) {
+  Example e;
+  EXPECT_THAT(e.parse({"--ts", "4", "--rate=1e-3", "--fast", "--name", "a b", "--files", "0.3", "x",
+                       "y", "--colour", "green"}),
+              ElementsAre());
+  EXPECT_EQ(e.size, 4);
+  EXPECT_EQ(e.rate, 1e-3);
+  EXPECT_TRUE(e.fast);
+  EXPECT_EQ(e.name, "a b");
+  EXPECT_THAT(e.files, ElementsAre("0.3", "x", "y"));
+  EXPECT_EQ(e.colour, Colour::green);
+  EXPECT_TRUE(e.command.given("--tensor-size"));
+  EXPECT_FALSE(e.command.given("--config"));
+}
+
+TEST(CommandLine, ReportsEveryMistakeAtOnce) {
+  Example e;
+  EXPECT_THAT(e.parse({"--tensor-sise", "4", "--rate", "2", "--ts", "x", "--colour", "gren",
+                       "stray", "--name"}),
+              testing::UnorderedElementsAre(
+                  "unknown option --tensor-sise; did you mean --tensor-size?",
+                  "unexpected argument 'stray'; options begin with --",
+                  "--tensor-size x: expected a whole number >= 1",
+                  "--rate 2: expected a number > 0 and <= 1",
+                  "--colour gren: expected one of {red,green}; did you mean green?",
+                  "--name needs a value: NAME"));
+}
+
+TEST(CommandLine, RejectsNumbersThatAreNotWhatTheySeem) {
+  for (const char* word : {"1.5", "1e3", "0x10", "99999999999999999999", "1 ", "-3"})
+    EXPECT_EQ(Example().parse({"--ts", word}).size(), 1u) << word;
+  for (const char* word : {"nan", "inf", "1e999", "0", "0.5x"})
+    EXPECT_EQ(Example().parse({"--rate", word}).size(), 1u) << word;
+}
+
+TEST(CommandLine, NamesTheNearestLegalNumber) {
+  EXPECT_THAT(Example().parse({"--ts", "-2"}), ElementsAre(HasSubstr("the nearest is 1")));
+}
+
+TEST(CommandLine, AnOptionGivenTwiceIsAMistake) {
+  EXPECT_THAT(Example().parse({"--ts", "1", "--tensor-size", "2"}),
+              ElementsAre("--tensor-size 1 2: given 2 times, keep one"));
+}
+
+TEST(CommandLine, ReadsTomlAndTheCommandLineWins) {
+  const std::string path = testing::TempDir() + "command_line_test.toml";
+  std::ofstream(path) << "ts = 3\nfast = true\n[words]\nfiles = [\"a\", \"b\"]\n";
+  Example e;
+  EXPECT_THAT(e.parse({"--config", path.c_str(), "--tensor-size", "5"}), ElementsAre());
+  EXPECT_EQ(e.size, 5);
+  EXPECT_TRUE(e.fast);
+  EXPECT_THAT(e.files, ElementsAre("a", "b"));
+}
+
+TEST(CommandLine, NamesTheFileInWhichAMistakeStands) {
+  const std::string path = testing::TempDir() + "command_line_wrong.toml";
+  std::ofstream(path) << "tensor-sizes = 3\nrate = 7\nconfig = \"other\"\n";
+  const auto problems = Example().parse({"--config", path.c_str()});
+  ASSERT_EQ(problems.size(), 3u);
+  EXPECT_THAT(problems, testing::Each(HasSubstr(path)));
+  EXPECT_THAT(problems[0], HasSubstr("did you mean --tensor-size?"));
+  EXPECT_THAT(Example().parse({"--config", "/nonexistent.toml"}),
+              ElementsAre("--config /nonexistent.toml: cannot be read"));
+}
+
+TEST(CommandLine, EffectiveConfigurationMarksWhatWasGiven) {
+  Example e;
+  e.parse({"--ts", "4"});
+  EXPECT_EQ(e.command.effective(),
+            "Numbers: tensor-size 4*, rate 0.5\n"
+            "Words: fast false, name none, files -, colour red, config -");
+}
+
+TEST(CommandLine, HelpShowsGroupsAliasesAndLegalValues) {
+  Example e;
+  Problems problems;
+  const char* words[] = {"example", "--nonsense", "--help"};
+  EXPECT_EQ(e.command.parse(3, words, problems), CommandLine::Outcome::help);
+  EXPECT_TRUE(problems.empty());
+  const std::string help = e.command.help();
+  for (const char* part : {"Numbers:", "--tensor-size,--ts N", "{red,green}", "--help"})
+    EXPECT_THAT(help, HasSubstr(part));
+}
+
+TEST(Nearest, FindsTyposAndPartsButNothingFarAway) {
+  const std::vector<std::string> names{"--train-iters", "--tensor-model-parallel-size", "--lr"};
+  EXPECT_EQ(nearest("--train-iter", names), "--train-iters");
+  EXPECT_EQ(nearest("--tensor-model", names), "--tensor-model-parallel-size");
+  EXPECT_EQ(nearest("--colour", names), "");
+}
+
+}  // namespace
+}  // namespace trireme

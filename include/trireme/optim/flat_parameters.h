@@ -117,8 +117,9 @@ class FlatParameters {
 
  private:
   std::vector<Tensor> tensors(const Plan& plan, float* data) const;
-  void place(const Graph& graph, const StageCut& cut, const std::vector<const Plan*>& chunks);
-  void close_bucket(FlatRange over_tensor, int tie);
+  struct Item;
+  void place(std::vector<Item> own, std::vector<Item> tied);
+  void place_bucket(std::vector<Item> items);
 
   FlatOptions options_;
   std::vector<FlatParameter> parameters_;

@@ -63,9 +63,10 @@ class Optimizer {
     Index state_begin;  // in a state buffer
     bool decay;
   };
+  static constexpr Index scale_bytes = 64;  // one float, aligned
   void make_runs();
   void update(const Run& run, double learning_rate);
-  void gather_parameters();
+  void start_gather(int bucket);
 
   const FlatParameters& flat_;
   Communicator& data_;
@@ -74,9 +75,9 @@ class Optimizer {
   GradientNorm norm_;
   std::vector<Run> runs_;
   std::vector<Ticket> gathers_;
-  float* first_;   // first moment, or momentum; null: none
-  float* second_;  // second moment; null: none
-  float* scale_;   // clipping factor, on the device
+  float* scale_;             // clipping factor, on the device
+  float* first_ = nullptr;   // first moment, or momentum; null: none
+  float* second_ = nullptr;  // second moment; null: none
   Index updates_ = 0, skipped_ = 0;
 };
 

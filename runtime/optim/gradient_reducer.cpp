@@ -1,0 +1,174 @@
+#include "trireme/optim/gradient_reducer.h"
+
+#include <algorithm>
+
+namespace trireme {
+
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+Elements elements(float* data, FlatRange range) {
+  return {data + range.begin, range.count, DType::f32};
+}
+
+/// One communicator per tie. When sharded, copies of one slice meet: the same place on the data and
+/// tensor axes. Else copies on all data ranks meet, so that one sum gives all of them the same
+/// bits.
+std::vector<std::unique_ptr<Communicator>> split_ties(const FlatParameters& flat, Mesh& mesh) {
+  const int data = mesh.coordinate(Axis::data), tensor = mesh.coordinate(Axis::tensor);
+  const int color = flat.options().update == Update::sharded
+                        ? data * mesh.shape().size(Axis::tensor) + tensor
+                        : tensor;
+  std::vector<std::unique_ptr<Communicator>> result;
+  for (const std::vector<int>& holders : flat.ties()) {
+    const bool holder =
+        std::find(holders.begin(), holders.end(), mesh.coordinate(Axis::pipeline)) != holders.end();
+    result.push_back(mesh.split(holder ? color : -1, "tied parameters"));
+  }
+  return result;
+}
+
+}  // namespace
+
+class GradientReducer::Hooks final : public ExecutorHooks {
+ public:
+  Hooks(GradientReducer& reducer, const std::vector<int>& bucket_of)
+      : reducer_(reducer), bucket_of_(bucket_of) {}
+  void gradient_ready(int position) override { reducer_.gradient_ready(bucket_of_[at(position)]); }
+  void op_boundary() override {
+    ++reducer_.record_.boundaries;
+    reducer_.progress();
+  }
+
+ private:
+  GradientReducer& reducer_;
+  const std::vector<int>& bucket_of_;
+};
+
+GradientReducer::GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream)
+    : flat_(flat),
+      tensor_(mesh.axis(Axis::tensor)),
+      data_(mesh.axis(Axis::data)),
+      stream_(stream),
+      ties_(split_ties(flat, mesh)),
+      uses_(flat.buckets().size(), 0),
+      progress_(flat.buckets().size()),
+      made_(std::chrono::steady_clock::now()) {
+  require(flat.options().data_size == data_.size() && flat.options().data_rank == data_.rank(),
+          "flat parameters are laid out for data rank ", flat.options().data_rank, " of ",
+          flat.options().data_size, ", the mesh has data rank ", data_.rank(), " of ",
+          data_.size());
+  for (int c = 0; c < flat.chunks(); ++c) {
+    hooks_.push_back(std::make_unique<Hooks>(*this, flat.bucket_of(c)));
+    for (int bucket : flat.bucket_of(c)) ++uses_[at(bucket)];
+  }
+  record_.entries.reserve(progress_.size());
+}
+
+GradientReducer::~GradientReducer() = default;
+
+ExecutorHooks& GradientReducer::hooks(int chunk) { return *hooks_[at(chunk)]; }
+
+void GradientReducer::begin_step() {
+  stream_.zero(flat_.gradient_data(), flat_.gradient_bytes());
+  for (std::size_t b = 0; b < progress_.size(); ++b) {
+    progress_[b] = {};
+    progress_[b].waiting = uses_[b];
+  }
+  pending_ = -1;
+  record_.entries.clear();
+  record_.boundaries = 0;
+}
+
+void GradientReducer::progress() {
+  if (record_.entries.empty()) return;
+  if (pending_ >= 0) tensor_.progress();
+  data_.progress();
+}
+
+void GradientReducer::gradient_ready(int bucket) {
+  Progress& p = progress_[at(bucket)];
+  require(p.waiting > 0, "bucket ", bucket,
+          " gets more gradients than it has; begin_step() was not called");
+  if (--p.waiting == 0) start(bucket);
+}
+
+void GradientReducer::start(int bucket) {
+  // A point of the program that all members of the groups pass in the same order; the sum over the
+  // tensor axis of the bucket before has had all the time since its own start.
+  start_pending();
+  Progress& p = progress_[at(bucket)];
+  p.started = true;
+  const FlatRange terms = flat_.buckets()[at(bucket)].over_tensor;
+  if (terms.count == 0) {
+    start_data(bucket);
+    return;
+  }
+  note_start(bucket);
+  p.tensor =
+      tensor_.start_all_reduce(elements(flat_.gradient_data(), terms), Reduction::sum, stream_);
+  pending_ = bucket;
+}
+
+void GradientReducer::start_pending() {
+  if (pending_ < 0) return;
+  tensor_.wait(progress_[at(pending_)].tensor, stream_);
+  start_data(pending_);
+  pending_ = -1;
+}
+
+void GradientReducer::start_data(int bucket) {
+  const Bucket& b = flat_.buckets()[at(bucket)];
+  const bool sharded = flat_.options().update == Update::sharded;
+  if (data_.size() == 1 || (b.tie >= 0 && !sharded))
+    return;  // nothing to do, or start_tie() does it
+  note_start(bucket);
+  const Elements all = elements(flat_.gradient_data(), b.range);
+  progress_[at(bucket)].data =
+      sharded ? data_.start_reduce_scatter(all, elements(flat_.gradient_data(), b.slice),
+                                           Reduction::sum, stream_)
+              : data_.start_all_reduce(all, Reduction::sum, stream_);
+}
+
+void GradientReducer::start_tie(int bucket) {
+  const Bucket& b = flat_.buckets()[at(bucket)];
+  note_start(bucket);
+  progress_[at(bucket)].tie = ties_[at(b.tie)]->start_all_reduce(
+      elements(flat_.gradient_data(), flat_.updated(b)), Reduction::sum, stream_);
+}
+
+void GradientReducer::finish() {
+  record_.backward_end_ms = now_ms();
+  const int buckets = static_cast<int>(progress_.size());
+  for (int b = 0; b < buckets; ++b)  // parameters that got no gradient on this step
+    if (!progress_[at(b)].started) start(b);
+  start_pending();
+  // All members have started before any waits, and all wait for the ties in one order: no cycle of
+  // waits.
+  const auto wait = [&](Communicator& group, Ticket ticket, int bucket) {
+    group.wait(ticket, stream_);
+    record_.entries[at(progress_[at(bucket)].entry)].done_ms = now_ms();
+  };
+  for (const ReductionRecord::Entry& entry : record_.entries)
+    wait(data_, progress_[at(entry.bucket)].data, entry.bucket);
+  for (int b = 0; b < buckets; ++b)
+    if (flat_.buckets()[at(b)].tie >= 0) start_tie(b);
+  for (int b = 0; b < buckets; ++b)
+    if (const int tie = flat_.buckets()[at(b)].tie; tie >= 0)
+      wait(*ties_[at(tie)], progress_[at(b)].tie, b);
+}
+
+void GradientReducer::note_start(int bucket) {
+  Progress& p = progress_[at(bucket)];
+  if (p.entry >= 0) return;  // a later sum of the same bucket
+  p.entry = static_cast<int>(record_.entries.size());
+  record_.entries.push_back({bucket, record_.boundaries, now_ms(), 0});
+}
+
+double GradientReducer::now_ms() const {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - made_)
+      .count();
+}
+
+}  // namespace trireme

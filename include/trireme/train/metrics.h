@@ -1,0 +1,69 @@
+// Metrics: what a step did, as a table for people and as JSON lines for programs. Only rank 0
+// writes. Nothing here allocates after construction.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trireme/core/dtype.h"
+#include "trireme/core/log.h"
+
+namespace trireme {
+
+struct StepMetrics {
+  Index step = 0;        // 1 for the first
+  double loss = 0;       // mean over the targets of the global batch
+  double grad_norm = 0;  // before clipping
+  double lr = 0;
+  double step_ms = 0;
+  Index targets = 0;     // tokens of the global batch that count
+  bool skipped = false;  // the gradients were not finite: nothing was updated
+  std::optional<double> valid_loss;
+};
+
+/// JSON lines, appended: one write(2) per line, so that a reader never sees half of one and several
+/// runs may share a file. Numbers that are not finite become null.
+class MetricsFile {
+ public:
+  /// Empty path: writes nothing. Throws: Error when the file cannot be opened.
+  explicit MetricsFile(const std::string& path);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+  /// Throws: Error when the file system takes less than the whole line.
+  void append(const StepMetrics& metrics);
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
+
+struct ReporterOptions {
+  Index train_iters = 0;
+  Index log_interval = 1;
+  double flops_per_target = 0;  // forward and backward, without re-runs
+  double peak_flops = 0;        // GEMM rate of all ranks together
+  bool progress_bar = false;    // true only where rank 0 writes to a terminal
+};
+
+/// One line per interval: the loss of its last step, times and rates as means over it.
+class Reporter {
+ public:
+  Reporter(const Log& log, const ReporterOptions& options);
+  void header();
+  void step(const StepMetrics& metrics);
+
+ private:
+  void print_line(const StepMetrics& metrics);
+  void print_progress(const StepMetrics& metrics);
+  double seconds_left(Index step) const;
+
+  const Log& log_;
+  ReporterOptions options_;
+  Index interval_steps_ = 0, interval_targets_ = 0;
+  double interval_ms_ = 0, all_ms_ = 0;
+  Index all_steps_ = 0;
+  double progress_ms_ = 0;  // since the bar was drawn
+};
+
+}  // namespace trireme

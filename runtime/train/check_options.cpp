@@ -1,0 +1,91 @@
+// What can be wrong with options together. Each message names the options, their values and the
+// nearest legal ones.
+#include <filesystem>
+
+#include <unistd.h>
+
+#include "trireme/train/options.h"
+
+namespace trireme {
+namespace {
+
+void check_mesh(const Options& o, Index ranks, Problems& problems) {
+  const Index tp = o.tensor_size, pp = o.pipeline_size;
+  if (ranks % tp == 0 && ranks / tp % pp == 0) return;
+  const std::string sizes =
+      str("--tensor-model-parallel-size ", tp, " x --pipeline-model-parallel-size ", pp);
+  std::string mend = ranks % pp == 0 ? str("with --pp ", pp, ", --tp can be ", divisors(ranks / pp))
+                     : ranks % tp == 0
+                         ? str("with --tp ", tp, ", --pp can be ", divisors(ranks / tp))
+                         : str("each must divide ", ranks, ": ", divisors(ranks));
+  problems.add(sizes, " does not divide the ", ranks, ranks == 1 ? " rank" : " ranks",
+               " of this job; ", mend, ", or start a multiple of ", tp * pp, " ranks");
+}
+
+/// Batch and pipeline, which mean something only on a mesh that exists.
+void check_batch(const Options& o, Index ranks, Problems& problems) {
+  const Index data = o.data_size(ranks);
+  if (data < 1 || data * o.tensor_size * o.pipeline_size != ranks) return;
+  const Index unit = data * o.micro_batch_size;
+  if (o.global_batch_size % unit != 0) {
+    problems.add("--global-batch-size ", o.global_batch_size,
+                 " is not a multiple of data parallel size ", data, " x --micro-batch-size ",
+                 o.micro_batch_size, " = ", unit,
+                 "; the nearest: ", nearest_multiples(o.global_batch_size, unit));
+    return;
+  }
+  const std::string wrong = schedule_problem(
+      o.schedule,
+      {static_cast<int>(o.pipeline_size), static_cast<int>(o.chunks), o.micro_batches(data)});
+  if (!wrong.empty())
+    problems.add("--schedule ", name(o.schedule), ", --num-virtual-stages-per-pipeline-rank ",
+                 o.chunks, ": ", wrong);
+}
+
+void check_learning_rate(const Options& o, Problems& problems) {
+  const LearningRateOptions& rate = o.learning_rate;
+  if (rate.min_lr > rate.lr)
+    problems.add("--min-lr ", rate.min_lr, " is above --lr ", rate.lr, "; at most ", rate.lr);
+  if (rate.warmup_iters > rate.decay_iters && rate.decay_iters > 0)
+    problems.add("--lr-warmup-iters ", rate.warmup_iters, " is more than --lr-decay-iters ",
+                 rate.decay_iters, " (default --train-iters), which includes it; at most ",
+                 rate.decay_iters);
+}
+
+/// A file that will be written: its directory must exist and be writable.
+void check_writable(const char* option, const std::string& path, Problems& problems) {
+  if (path.empty()) return;
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string directory = parent.empty() ? "." : parent.string();
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(directory, ignored))
+    problems.add(option, " ", path, ": there is no directory ", directory);
+  else if (access(directory.c_str(), W_OK) != 0)
+    problems.add(option, " ", path, ": the directory ", directory, " cannot be written to");
+  else if (std::filesystem::is_directory(path, ignored))
+    problems.add(option, " ", path, ": is a directory; a file name is needed");
+}
+
+}  // namespace
+
+std::string nearest_multiples(Index value, Index step) {
+  const Index below = value / step * step;
+  return below < step ? str(step) : str(below, " or ", below + step);
+}
+
+std::string divisors(Index value) {
+  std::string all;
+  for (Index i = 1; i <= value; ++i)
+    if (value % i == 0) all += str(all.empty() ? "" : ", ", i);
+  return all;
+}
+
+void check_options(const Options& options, Index ranks, Problems& problems) {
+  check_mesh(options, ranks, problems);
+  check_batch(options, ranks, problems);
+  check_learning_rate(options, problems);
+  check_writable("--metrics", options.metrics, problems);
+  check_writable("--dump-tensors", options.dump_tensors, problems);
+}
+
+}  // namespace trireme

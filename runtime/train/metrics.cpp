@@ -1,0 +1,147 @@
+// Lines are formatted into arrays on the stack: the training loop allocates nothing.
+#include "trireme/train/metrics.h"
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+namespace {
+
+/// A line on the stack; what does not fit is an error, never cut.
+class Line {
+ public:
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    const auto room = text_.size() - length_;
+    const auto result =
+        fmt::format_to_n(text_.data() + length_, room, format, std::forward<Args>(args)...);
+    require(result.size <= room, "a metrics line is longer than ", text_.size(), " bytes");
+    length_ += result.size;
+  }
+  void add_number(const char* name, double value) {
+    if (std::isfinite(value))
+      add(",\"{}\":{}", name, value);
+    else
+      add(",\"{}\":null", name);
+  }
+  std::string_view text() const { return {text_.data(), length_}; }
+
+ private:
+  std::array<char, 1024> text_;
+  std::size_t length_ = 0;
+};
+
+struct Clock {
+  long long hours, minutes, seconds;
+  explicit Clock(double s)
+      : hours(static_cast<long long>(s) / 3600),
+        minutes(static_cast<long long>(s) / 60 % 60),
+        seconds(static_cast<long long>(s) % 60) {}
+};
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::string& path) : path_(path) {
+  if (path.empty()) return;
+  file_ = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  require(file_ >= 0, "--metrics ", path, ": ", std::strerror(errno));
+}
+
+MetricsFile::~MetricsFile() {
+  if (file_ >= 0) close(file_);
+}
+
+void MetricsFile::append(const StepMetrics& m) {
+  if (file_ < 0) return;
+  Line line;
+  line.add("{{\"step\":{}", m.step);
+  line.add_number("loss", m.loss);
+  line.add(",\"loss_bits\":\"{:08x}\"", std::bit_cast<std::uint32_t>(static_cast<float>(m.loss)));
+  line.add_number("grad_norm", m.grad_norm);
+  line.add_number("lr", m.lr);
+  line.add_number("step_ms", m.step_ms);
+  line.add_number("tokens_per_s", static_cast<double>(m.targets) * 1e3 / m.step_ms);
+  line.add(",\"skipped\":{}", m.skipped);
+  if (m.valid_loss) line.add_number("valid_loss", *m.valid_loss);
+  line.add("}}\n");
+  const std::string_view text = line.text();
+  ssize_t written = -1;
+  do written = write(file_, text.data(), text.size());
+  while (written < 0 && errno == EINTR);
+  require(written == static_cast<ssize_t>(text.size()), "--metrics ", path_, ": ",
+          written < 0 ? std::strerror(errno) : "the file system is full");
+}
+
+Reporter::Reporter(const Log& log, const ReporterOptions& options) : log_(log), options_(options) {}
+
+void Reporter::header() {
+  log_.line("#   step        loss   grad norm          lr     step    tokens  GEMM peak      left");
+  log_.line("#                                                [ms]     [1/s]        [%] [h:mm:ss]");
+}
+
+void Reporter::step(const StepMetrics& metrics) {
+  ++interval_steps_;
+  interval_ms_ += metrics.step_ms;
+  interval_targets_ += metrics.targets;
+  // The first step warms caches up: the estimate of the time left forgets it.
+  if (all_steps_ == 1) all_ms_ = 0;
+  ++all_steps_;
+  all_ms_ += metrics.step_ms;
+  const bool last = metrics.step == options_.train_iters;
+  if (metrics.step % options_.log_interval == 0 || last || metrics.skipped || metrics.valid_loss)
+    print_line(metrics);
+  else if (options_.progress_bar)
+    print_progress(metrics);
+}
+
+double Reporter::seconds_left(Index step) const {
+  const Index timed = all_steps_ > 1 ? all_steps_ - 1 : 1;
+  return all_ms_ / 1e3 / static_cast<double>(timed) *
+         static_cast<double>(options_.train_iters - step);
+}
+
+void Reporter::print_line(const StepMetrics& m) {
+  const double seconds = interval_ms_ / 1e3;
+  const double rate = seconds > 0 ? static_cast<double>(interval_targets_) / seconds : 0;
+  const double share =
+      options_.peak_flops > 0 ? rate * options_.flops_per_target / options_.peak_flops : 0;
+  const Clock left(seconds_left(m.step));
+  Line line;
+  if (options_.progress_bar) line.add("\r\033[K");
+  line.add("{:8} {:11.6f} {:11.4e} {:11.4e} {:8.1f} {:9.0f} {:10.1f} {:3}:{:02}:{:02}", m.step,
+           m.loss, m.grad_norm, m.lr, interval_ms_ / static_cast<double>(interval_steps_), rate,
+           100 * share, left.hours, left.minutes, left.seconds);
+  if (m.skipped) line.add("  skipped: gradients are not finite");
+  if (m.valid_loss) line.add("  validation loss {:.6f}", *m.valid_loss);
+  log_.line(line.text());
+  interval_steps_ = interval_targets_ = 0;
+  interval_ms_ = 0;
+}
+
+void Reporter::print_progress(const StepMetrics& m) {
+  progress_ms_ += m.step_ms;
+  if (progress_ms_ < 100) return;  // ten a second are enough
+  progress_ms_ = 0;
+  constexpr Index width = 40;
+  const Index filled = width * m.step / options_.train_iters;
+  const Clock left(seconds_left(m.step));
+  Line line;
+  line.add("\r[{:=<{}}{: <{}}] {}/{}  loss {:.4f}  left {}:{:02}:{:02}\033[K", "", filled, "",
+           width - filled, m.step, options_.train_iters, m.loss, left.hours, left.minutes,
+           left.seconds);
+  std::fwrite(line.text().data(), 1, line.text().size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace trireme

@@ -1,0 +1,102 @@
+// Declarations of the options of every program. Names are Megatron-LM's where it has one; short
+// ones are aliases.
+#include "trireme/train/options.h"
+
+namespace trireme {
+namespace {
+
+void declare_parallelism(CommandLine& c, Options& o) {
+  c.group("Parallelism (data parallel size = ranks / tensor / pipeline)");
+  c.whole("--tensor-model-parallel-size,--tp", o.tensor_size, at_least(1),
+          "ranks that share every layer");
+  c.whole("--pipeline-model-parallel-size,--pp", o.pipeline_size, at_least(1),
+          "stages the layers are cut into");
+  c.whole("--num-virtual-stages-per-pipeline-rank", o.chunks, at_least(1),
+          "chunks of layers a pipeline rank holds (schedule interleaved)");
+  std::vector<std::pair<std::string, ScheduleKind>> schedules;
+  for (const ScheduleKind kind : all_schedules()) schedules.emplace_back(name(kind), kind);
+  c.choice("--schedule", o.schedule, schedules,
+           "order of micro-batches in the pipeline; default 1f1b, with several virtual stages "
+           "interleaved");
+  c.flag("--use-distributed-optimizer", o.use_distributed_optimizer,
+         "share the optimizer's state and work over the data ranks (ZeRO-1)");
+  c.whole("--bucket-size", o.bucket_size, at_least(1),
+          "parameters whose gradients are reduced together");
+  c.whole("--threads-per-rank", o.threads_per_rank, {1, 1024}, "threads of each rank");
+}
+
+void declare_training(CommandLine& c, Options& o) {
+  c.group("Training");
+  c.whole("--micro-batch-size", o.micro_batch_size, at_least(1),
+          "samples that one forward pass takes");
+  c.whole("--global-batch-size", o.global_batch_size, at_least(1),
+          "samples of one step, over all ranks");
+  c.whole("--train-iters", o.train_iters, at_least(0), "steps");
+  c.whole("--seed", o.seed, at_least(0), "of initial values, dropout and the order of data");
+
+  using Kind = OptimizerOptions::Kind;
+  using Decay = LearningRateOptions::Decay;
+  OptimizerOptions& optimizer = o.optimizer;
+  LearningRateOptions& rate = o.learning_rate;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  c.group("Optimizer");
+  c.choice<Kind>("--optimizer", optimizer.kind,
+                 {{name(Kind::adamw), Kind::adamw}, {name(Kind::sgd), Kind::sgd}}, "update rule");
+  c.real("--lr", rate.lr, {0, infinity, true, false}, "largest learning rate");
+  c.real("--min-lr", rate.min_lr, {0, infinity, false, false}, "learning rate after the decay");
+  c.whole("--lr-warmup-iters", rate.warmup_iters, at_least(0), "steps of linear warm-up from 0");
+  c.choice<Decay>("--lr-decay-style", rate.decay,
+                  {{name(Decay::constant), Decay::constant},
+                   {name(Decay::linear), Decay::linear},
+                   {name(Decay::cosine), Decay::cosine}},
+                  "from --lr to --min-lr");
+  c.whole("--lr-decay-iters", rate.decay_iters, at_least(1),
+          "steps until --min-lr; default --train-iters");
+  c.real("--weight-decay", optimizer.weight_decay, {0, infinity, false, false},
+         "of weights; never of norms and biases");
+  c.real("--clip-grad", optimizer.clip_norm, {0, infinity, false, false},
+         "largest global gradient norm; 0: no clipping");
+  c.real("--adam-beta1", optimizer.beta1, {0, 1, false, true}, "decay of the first moment");
+  c.real("--adam-beta2", optimizer.beta2, {0, 1, false, true}, "decay of the second moment");
+  c.real("--adam-eps", optimizer.epsilon, {0, infinity, true, false},
+         "added to the root of the second moment");
+  c.real("--momentum,--sgd-momentum", optimizer.momentum, {0, 1, false, true}, "of sgd");
+}
+
+void declare_reports(CommandLine& c, Options& o) {
+  c.group("Reports and debugging");
+  c.whole("--log-interval", o.log_interval, at_least(1), "steps a log line");
+  c.text("--metrics", o.metrics, "FILE", "append one JSON object a step");
+  c.choice<LogLevel>(
+      "--log-level", o.log_level,
+      {{"quiet", LogLevel::quiet}, {"info", LogLevel::info}, {"debug", LogLevel::debug}},
+      "how much is printed");
+  c.flag("--dump-plan", o.dump_plan, "print the memory plan of every rank's stages, and stop");
+  c.flag("--check-finite", o.check_finite, "name the first op whose output is not finite (slow)");
+  c.text("--dump-tensors", o.dump_tensors, "PREFIX",
+         "write the gradients of step 1 and the final parameters, for comparisons between layouts");
+}
+
+}  // namespace
+
+void declare_options(CommandLine& command, Options& options) {
+  declare_parallelism(command, options);
+  declare_training(command, options);
+  declare_reports(command, options);
+  command.config_file();
+}
+
+void declare_evaluation(CommandLine& command, Options& options) {
+  command.group("Evaluation");
+  command.whole("--eval-interval", options.eval_interval, at_least(0),
+                "steps between evaluations, and one at the end; 0: never");
+  command.whole("--eval-iters", options.eval_iters, at_least(1), "global batches an evaluation");
+}
+
+void settle_options(const CommandLine& command, Options& options) {
+  if (!command.given("--schedule") && options.chunks > 1)
+    options.schedule = ScheduleKind::interleaved;
+  if (!command.given("--lr-decay-iters")) options.learning_rate.decay_iters = options.train_iters;
+}
+
+}  // namespace trireme

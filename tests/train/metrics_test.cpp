@@ -1,0 +1,140 @@
+#include "trireme/train/metrics.h"
+
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+
+std::string fresh_file(const std::string& name) {
+  const std::string path = testing::TempDir() + name;
+  std::filesystem::remove(path);
+  return path;
+}
+
+StepMetrics example() {
+  StepMetrics m;
+  m.step = 7;
+  m.loss = 5.123456789012345;
+  m.grad_norm = 0.1;
+  m.lr = 3e-4;
+  m.step_ms = 20;
+  m.targets = 2048;
+  return m;
+}
+
+std::vector<nlohmann::json> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+TEST(MetricsFile, AppendsOneObjectALine) {
+  const std::string path = fresh_file("metrics_test.jsonl");
+  MetricsFile(path).append(example());
+  {
+    MetricsFile again(path);
+    StepMetrics m = example();
+    m.step = 8;
+    m.valid_loss = 4.5;
+    again.append(m);
+  }
+  const auto lines = lines_of(path);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["step"], 7);
+  EXPECT_EQ(lines[0]["loss"].get<double>(), 5.123456789012345);
+  EXPECT_EQ(lines[0]["grad_norm"].get<double>(), 0.1);
+  EXPECT_EQ(lines[0]["lr"].get<double>(), 3e-4);
+  EXPECT_EQ(lines[0]["step_ms"].get<double>(), 20);
+  EXPECT_NEAR(lines[0]["tokens_per_s"].get<double>(), 102400, 1e-6);
+  EXPECT_EQ(lines[0]["skipped"], false);
+  EXPECT_FALSE(lines[0].contains("valid_loss"));
+  EXPECT_EQ(lines[1]["valid_loss"].get<double>(), 4.5);
+}
+
+TEST(MetricsFile, LossBitsAreTheFp32Pattern) {
+  const std::string path = fresh_file("metrics_bits.jsonl");
+  MetricsFile(path).append(example());
+  const auto bits = std::stoul(lines_of(path).at(0)["loss_bits"].get<std::string>(), nullptr, 16);
+  EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(bits)), 5.123456789012345f);
+}
+
+TEST(MetricsFile, WritesNumbersThatAreNotFiniteAsNull) {
+  const std::string path = fresh_file("metrics_nan.jsonl");
+  StepMetrics m = example();
+  m.loss = std::numeric_limits<double>::quiet_NaN();
+  m.grad_norm = std::numeric_limits<double>::infinity();
+  m.skipped = true;
+  MetricsFile(path).append(m);
+  const auto line = lines_of(path).at(0);
+  EXPECT_TRUE(line["loss"].is_null());
+  EXPECT_TRUE(line["grad_norm"].is_null());
+  EXPECT_EQ(line["skipped"], true);
+}
+
+TEST(MetricsFile, SaysWhyItCannotBeWritten) {
+  try {
+    MetricsFile("/nonexistent/metrics.jsonl");
+    FAIL() << "opened a file in a directory that does not exist";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "--metrics /nonexistent/metrics.jsonl: No such file or directory");
+  }
+}
+
+TEST(MetricsFile, AFullFileSystemIsAnError) {
+  MetricsFile full("/dev/full");
+  EXPECT_THROW(full.append(example()), Error);
+}
+
+TEST(Reporter, PrintsOneLineAnIntervalWithMeansOverIt) {
+  const Log log(0, LogLevel::info);
+  Reporter reporter(log, {4, 2, 1e6, 2e10, false});
+  testing::internal::CaptureStdout();
+  for (Index i = 1; i <= 3; ++i) {
+    StepMetrics m = example();
+    m.step = i;
+    m.step_ms = 10.0 * static_cast<double>(i);
+    reporter.step(m);
+  }
+  // Step 2 ends an interval of 10 and 20 ms: 4096 tokens in 30 ms = 136533 / s, 1e6 FLOPs each:
+  // 136.5 GFLOP/s of 20.
+  EXPECT_EQ(
+      testing::internal::GetCapturedStdout(),
+      "       2    5.123457  1.0000e-01  3.0000e-04     15.0    136533      682.7   0:00:00\n");
+}
+
+TEST(Reporter, AlwaysPrintsSkippedStepsEvaluationsAndTheLast) {
+  const Log log(0, LogLevel::info);
+  Reporter reporter(log, {3, 100, 0, 0, false});
+  testing::internal::CaptureStdout();
+  StepMetrics m = example();
+  m.step = 1;
+  m.skipped = true;
+  reporter.step(m);
+  m.step = 2;
+  m.skipped = false;
+  m.valid_loss = 2.5;
+  reporter.step(m);
+  m.step = 3;
+  m.valid_loss.reset();
+  reporter.step(m);
+  const std::string out = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(out, HasSubstr("skipped: gradients are not finite\n"));
+  EXPECT_THAT(out, HasSubstr("validation loss 2.500000\n"));
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 3);
+}
+
+}  // namespace
+}  // namespace trireme

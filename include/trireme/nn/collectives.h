@@ -1,0 +1,44 @@
+// The conjugate pairs of tensor-parallel collectives: each is the gradient of another (Shoeybi et
+// al. 2019, arXiv:1909.08053; Korthikanti et al. 2022, arXiv:2205.05198). With one tensor rank all
+// of them trace to nothing.
+//
+//   forward                      backward                     place
+//   enter         nothing        all-reduce                   whole -> entered
+//   leave         all-reduce     nothing                      term  -> whole
+//   gather_rows   all-gather     reduce-scatter               split -> entered
+//   scatter_rows  reduce-scatter all-gather                   term  -> split
+//   split_columns own columns    all-gather                   whole -> split
+//   gather_columns all-gather    own columns                  split -> whole
+#pragma once
+
+#include "trireme/graph/graph.h"
+#include "trireme/nn/parallel.h"
+
+namespace trireme {
+
+/// Into a tensor-parallel region: the same value, whose gradient is the sum of the ranks' terms. x:
+/// any shape, whole.
+Value enter(Value x);
+/// Out of a region: the sum of the ranks' terms. x: any shape, a term.
+Value leave(Value x);
+
+/// Into a region from split rows. x: (rows / ranks, channels) -> (rows, channels).
+Value gather_rows(Value x);
+/// Out of a region to split rows. x: (rows, channels), a term -> (rows / ranks, channels).
+/// Throws: Error when the rows do not divide by the tensor size.
+Value scatter_rows(Value x);
+
+/// This rank's columns. x: (rows, columns) -> (rows, columns / ranks). Throws: Error when they do
+/// not divide.
+Value split_columns(Value x);
+/// All columns; the last ranks' padding beyond `columns` is dropped. x: (rows, local) -> (rows,
+/// columns).
+Value gather_columns(Value x, Index columns);
+
+/// Into a region from wherever x stands between regions: enter if whole, gather_rows if split, x
+/// itself if entered.
+Value enter_region(Value x);
+/// Out of a region: scatter_rows under sequence parallelism, else leave.
+Value leave_region(Value x, SequenceParallel sequence);
+
+}  // namespace trireme

@@ -1,0 +1,49 @@
+// Linear layers: y = x weight^T + bias with weight (out, in); plain, or split over the tensor axis
+// by columns (of y) and by rows (of the input), so that column, then row costs one all-reduce each
+// way (Shoeybi et al. 2019, arXiv:1909.08053). column_linear enters the tensor-parallel region by
+// itself and row_linear leaves it by itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/graph/graph.h"
+#include "trireme/nn/parallel.h"
+
+namespace trireme {
+
+enum class Bias { none, zeros };
+
+struct LinearOptions {
+  Bias bias = Bias::zeros;
+  Init init = normal(0.02f);
+  /// Where row_linear leaves to. column_linear sees from its input where it comes from.
+  SequenceParallel sequence = SequenceParallel::off;
+};
+
+/// One logical tensor of a packed layer: parameters "name.weight" (out, in) and "name.bias" (out).
+struct LinearPart {
+  std::string name;
+  Index out;  // global
+};
+
+/// y = x weight^T (+ bias). x: (rows, in), its rows may be strided; weight: (out, in); bias: (out)
+/// or an empty Value. Places: a whole weight works on each row alone; a split weight on an entered
+/// x gives this rank's columns.
+Value linear(Value x, Value weight, Value bias = {});
+/// With parameters "name.weight" (out, in) and "name.bias" (out), the same on every tensor rank.
+Value linear(Value x, const std::string& name, Index out, const LinearOptions& options = {});
+
+/// Splits `out` over the tensor axis. x: (rows, in), whole or with split rows -> (rows, out /
+/// ranks). Throws: Error when `out` does not divide by the tensor size.
+Value column_linear(Value x, const std::string& name, Index out, const LinearOptions& options = {});
+/// Several layers under one GEMM: the parts lie side by side in memory and in the columns of the
+/// result, (rows, sum of out / ranks); each part is split over the tensor axis on its own.
+Value column_linear(Value x, const std::vector<LinearPart>& parts,
+                    const LinearOptions& options = {});
+/// Splits the input's channels over the tensor axis, and adds the bias after leaving it.
+/// x: (rows, in / ranks), from column_linear -> (rows, out), or its part of the rows under sequence
+/// parallelism.
+Value row_linear(Value x, const std::string& name, Index out, const LinearOptions& options = {});
+
+}  // namespace trireme

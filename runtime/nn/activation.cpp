@@ -1,0 +1,89 @@
+// Pointwise non-linearities and the gated one. Backward reads the input; the gradient takes memory
+// that dies there.
+#include "trireme/nn/activation.h"
+
+#include "runtime/nn/op_helpers.h"
+
+namespace trireme {
+namespace {
+
+using namespace nn_detail;
+
+class Pointwise final : public Op {
+ public:
+  explicit Pointwise(Activation kind) : kind_(kind) {}
+  std::string name() const override {
+    switch (kind_) {
+      case Activation::gelu_tanh:
+        return "gelu_tanh";
+      case Activation::gelu_erf:
+        return "gelu_erf";
+      case Activation::silu:
+        return "silu";
+    }
+    return "activation";
+  }
+  Outputs infer(const Specs& in) const override {
+    require(in[0].dtype == DType::f32, "works on f32, not ", in[0]);
+    return {Spec(in[0].shape)};
+  }
+  Saved saved() const override { return Saved::input(0); }
+  Sharing sharing() const override {
+    return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);
+  }
+  bool accumulates(int) const override { return true; }
+  double flops(const Specs& in) const override {
+    return 10.0 * static_cast<double>(in[0].shape.count());
+  }
+  void forward(Exec& e) const override {
+    const Tensor& x = e.input(0);
+    e.stream().kernels().activation.forward(
+        e.stream(), {kind_, x.count(), x.as<float>(), e.output(0).as<float>()});
+  }
+  void backward(Exec& e) const override {
+    const Tensor& x = e.input(0);
+    e.stream().kernels().activation.backward(
+        e.stream(), {kind_, x.count(), x.as<float>(), e.grad_output(0).as<float>(),
+                     e.grad_input(0).as<float>(), write_of(e, 0)});
+  }
+
+ private:
+  Activation kind_;
+};
+
+class Swiglu final : public Op {
+ public:
+  std::string name() const override { return "swiglu"; }
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "swiglu's input");
+    require(in[0].shape[1] % 2 == 0, "gate and up have one width, so ", in[0],
+            " needs an even number of columns");
+    return {Spec({in[0].shape[0], in[0].shape[1] / 2})};
+  }
+  Saved saved() const override { return Saved::input(0); }
+  Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
+  bool accumulates(int) const override { return true; }
+  double flops(const Specs& in) const override {
+    return 5.0 * static_cast<double>(in[0].shape.count());
+  }
+  void forward(Exec& e) const override {
+    const Tensor& y = e.output(0);
+    e.stream().kernels().activation.swiglu_forward(
+        e.stream(), {y.shape[0], y.shape[1], e.input(0).as<float>(), y.as<float>()});
+  }
+  void backward(Exec& e) const override {
+    const Tensor& dy = e.grad_output(0);
+    e.stream().kernels().activation.swiglu_backward(
+        e.stream(), {dy.shape[0], dy.shape[1], e.input(0).as<float>(), dy.as<float>(),
+                     e.grad_input(0).as<float>(), write_of(e, 0)});
+  }
+};
+
+}  // namespace
+
+Value gelu_tanh(Value x) { return apply<Pointwise>({x}, Activation::gelu_tanh); }
+Value gelu_erf(Value x) { return apply<Pointwise>({x}, Activation::gelu_erf); }
+Value silu(Value x) { return apply<Pointwise>({x}, Activation::silu); }
+Value swiglu(Value gate_up) { return apply<Swiglu>({gate_up}); }
+
+}  // namespace trireme

@@ -1,0 +1,65 @@
+// Residual and bias additions. Their input gradients are the output's gradient itself, so they cost
+// nothing in backward.
+#include "trireme/nn/add.h"
+
+#include "runtime/nn/op_helpers.h"
+
+namespace trireme {
+namespace {
+
+using namespace nn_detail;
+
+class Add final : public Op {
+ public:
+  std::string name() const override { return "add"; }
+  Outputs infer(const Specs& in) const override {
+    require(in[0].shape == in[1].shape && in[0].dtype == DType::f32 && in[1].dtype == DType::f32,
+            "adds f32 values of one shape, not ", in[0], " and ", in[1]);
+    return {Spec(in[0].shape)};
+  }
+  Sharing sharing() const override {
+    return Sharing()
+        .gradient_passes(0, 0)
+        .gradient_passes(1, 0)
+        .output_over_input(0, 1)
+        .output_over_input(0, 0);
+  }
+  void forward(Exec& e) const override {
+    e.stream().kernels().elementwise.add(e.stream(), e.input(0).as<float>(), e.input(1).as<float>(),
+                                         e.output(0).as<float>(), e.output(0).count());
+  }
+  void backward(Exec&) const override {}
+};
+
+class BiasAddOp final : public Op {
+ public:
+  std::string name() const override { return "bias_add"; }
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "bias_add's input");
+    require_vector(in[1], in[0].shape[1], "the bias");
+    return {Spec(in[0].shape)};
+  }
+  bool accumulates(int input) const override { return input == 1; }
+  Sharing sharing() const override {
+    return Sharing().gradient_passes(0, 0).output_over_input(0, 0);
+  }
+  void forward(Exec& e) const override {
+    const Tensor& x = e.input(0);
+    e.stream().kernels().elementwise.bias_add(
+        e.stream(),
+        {x.shape[0], x.shape[1], x.as<float>(), e.input(1).as<float>(), e.output(0).as<float>()});
+  }
+  void backward(Exec& e) const override {
+    const Tensor& dy = e.grad_output(0);
+    if (float* dbias = gradient_to_add_to(e, 1))
+      e.stream().kernels().elementwise.bias_backward(
+          e.stream(), {dy.shape[0], dy.shape[1], dy.as<float>(), dbias});
+  }
+};
+
+}  // namespace
+
+Value operator+(Value a, Value b) { return apply<Add>({a, b}); }
+Value bias_add(Value x, Value bias) { return apply<BiasAddOp>({x, bias}); }
+
+}  // namespace trireme

@@ -1,0 +1,183 @@
+// The conjugate collectives of the tensor axis. Each is one op whose backward is its conjugate's
+// forward.
+#include "trireme/nn/collectives.h"
+
+#include <algorithm>
+
+#include "trireme/nn/views.h"
+
+#include "runtime/nn/op_helpers.h"
+
+namespace trireme {
+namespace {
+
+using namespace nn_detail;
+
+/// What every collective checks: f32, and the one place it accepts.
+class TensorCollective : public Op {
+ public:
+  TensorCollective(const char* name, Place from, Place to) : name_(name), from_(from), to_(to) {}
+  std::string name() const override { return name_; }
+  double flops(const Specs&) const override { return 0; }
+  Place place(const Places& inputs, const std::vector<bool>&) const override {
+    require(inputs[0] == from_, name_, " takes a value that is ", trireme::name(from_),
+            " on the tensor axis, not one that is ", trireme::name(inputs[0]));
+    return to_;
+  }
+
+ private:
+  const char* name_;
+  Place from_, to_;
+};
+
+void all_reduce(Exec& e, const Tensor& from, const Tensor& to) {
+  if (to.data != from.data) e.stream().copy(to.data, from.data, from.bytes());
+  e.tensor_axis().all_reduce(elements(to), Reduction::sum, e.stream());
+}
+void all_gather(Exec& e, const Tensor& part, const Tensor& whole) {
+  e.tensor_axis().all_gather(elements(part), elements(whole), e.stream());
+}
+void reduce_scatter(Exec& e, const Tensor& terms, const Tensor& part) {
+  e.tensor_axis().reduce_scatter(elements(terms), elements(part), Reduction::sum, e.stream());
+}
+
+class Enter final : public TensorCollective {
+ public:
+  Enter() : TensorCollective("enter", Place::whole, Place::entered) {}
+  Outputs infer(const Specs& in) const override { return {Output::identity(0, in[0])}; }
+  Sharing sharing() const override { return Sharing().gradient_over_output(0, 0); }
+  void forward(Exec&) const override {}
+  void backward(Exec& e) const override { all_reduce(e, e.grad_output(0), e.grad_input(0)); }
+};
+
+class Leave final : public TensorCollective {
+ public:
+  Leave() : TensorCollective("leave", Place::term, Place::whole) {}
+  Outputs infer(const Specs& in) const override { return {Spec(in[0].shape, in[0].dtype)}; }
+  Sharing sharing() const override {
+    return Sharing().output_over_input(0, 0).gradient_passes(0, 0);
+  }
+  void forward(Exec& e) const override { all_reduce(e, e.input(0), e.output(0)); }
+  void backward(Exec&) const override {}
+};
+
+class GatherRows final : public TensorCollective {
+ public:
+  explicit GatherRows(Index ranks)
+      : TensorCollective("gather_rows", Place::split, Place::entered), ranks_(ranks) {}
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "gather_rows' input");
+    return {Spec({in[0].shape[0] * ranks_, in[0].shape[1]})};
+  }
+  void forward(Exec& e) const override { all_gather(e, e.input(0), e.output(0)); }
+  void backward(Exec& e) const override { reduce_scatter(e, e.grad_output(0), e.grad_input(0)); }
+
+ private:
+  Index ranks_;
+};
+
+class ScatterRows final : public TensorCollective {
+ public:
+  explicit ScatterRows(Index ranks)
+      : TensorCollective("scatter_rows", Place::term, Place::split), ranks_(ranks) {}
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "scatter_rows' input");
+    require(in[0].shape[0] % ranks_ == 0, "sequence parallelism splits the ", in[0].shape[0],
+            " token rows of a micro-batch over ", ranks_, " tensor ranks: not divisible");
+    return {Spec({in[0].shape[0] / ranks_, in[0].shape[1]})};
+  }
+  void forward(Exec& e) const override { reduce_scatter(e, e.input(0), e.output(0)); }
+  void backward(Exec& e) const override { all_gather(e, e.grad_output(0), e.grad_input(0)); }
+
+ private:
+  Index ranks_;
+};
+
+/// whole (rows, columns) <- the parts of all ranks, by way of `workspace` (ranks, rows, part
+/// columns). Columns of the parts beyond those of `whole` are padding.
+void gather_all_columns(Exec& e, const Tensor& part, const Tensor& whole) {
+  Tensor gathered(e.workspace(), {e.tensor_axis().size() * part.count()});
+  all_gather(e, part, gathered);
+  const Index width = part.shape[1];
+  for (Index first = 0; first < whole.shape[1]; first += width) {
+    const Index count = std::min(width, whole.shape[1] - first);
+    const Tensor from(gathered.as<float>() + first * part.shape[0], part.shape);
+    e.stream().copy(columns_of(whole, first, count), columns_of(from, 0, count));
+  }
+}
+/// part <- this rank's columns of `whole`; padding becomes zeros.
+void take_own_columns(Exec& e, const Tensor& whole, const Tensor& part) {
+  const Index width = part.shape[1], first = e.tensor_axis().rank() * width;
+  const Index count = std::clamp<Index>(whole.shape[1] - first, 0, width);
+  if (count < width) e.stream().zero(part.data, part.bytes());
+  if (count > 0) e.stream().copy(columns_of(part, 0, count), columns_of(whole, first, count));
+}
+
+class SplitColumns final : public TensorCollective {
+ public:
+  explicit SplitColumns(Index ranks)
+      : TensorCollective("split_columns", Place::whole, Place::split), ranks_(ranks) {}
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "split_columns' input");
+    require(in[0].shape[1] % ranks_ == 0, in[0].shape[1], " columns do not divide by ", ranks_,
+            " tensor ranks");
+    return {Spec({in[0].shape[0], in[0].shape[1] / ranks_})};
+  }
+  Index backward_workspace_bytes(const Specs& in) const override { return in[0].bytes(); }
+  void forward(Exec& e) const override { take_own_columns(e, e.input(0), e.output(0)); }
+  void backward(Exec& e) const override {
+    gather_all_columns(e, e.grad_output(0), e.grad_input(0));
+  }
+
+ private:
+  Index ranks_;
+};
+
+class GatherColumns final : public TensorCollective {
+ public:
+  GatherColumns(Index ranks, Index columns)
+      : TensorCollective("gather_columns", Place::split, Place::whole),
+        ranks_(ranks),
+        columns_(columns) {}
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "gather_columns' input");
+    require(columns_ > 0 && columns_ <= in[0].shape[1] * ranks_, ranks_, " ranks with ", in[0],
+            " each have no ", columns_, " columns");
+    return {Spec({in[0].shape[0], columns_})};
+  }
+  Index forward_workspace_bytes(const Specs& in) const override { return ranks_ * in[0].bytes(); }
+  Index backward_workspace_bytes(const Specs&) const override { return 0; }
+  void forward(Exec& e) const override { gather_all_columns(e, e.input(0), e.output(0)); }
+  void backward(Exec& e) const override { take_own_columns(e, e.grad_output(0), e.grad_input(0)); }
+
+ private:
+  Index ranks_, columns_;
+};
+
+}  // namespace
+
+Value enter(Value x) { return tensor_size(x) == 1 ? x : apply<Enter>({x}); }
+Value leave(Value x) { return tensor_size(x) == 1 ? x : apply<Leave>({x}); }
+Value gather_rows(Value x) {
+  return tensor_size(x) == 1 ? x : apply<GatherRows>({x}, tensor_size(x));
+}
+Value scatter_rows(Value x) {
+  return tensor_size(x) == 1 ? x : apply<ScatterRows>({x}, tensor_size(x));
+}
+Value split_columns(Value x) {
+  return tensor_size(x) == 1 ? x : apply<SplitColumns>({x}, tensor_size(x));
+}
+Value gather_columns(Value x, Index columns) {
+  if (tensor_size(x) == 1) return columns == x.shape()[1] ? x : contiguous(slice(x, 1, 0, columns));
+  return apply<GatherColumns>({x}, tensor_size(x), columns);
+}
+
+Value enter_region(Value x) {
+  if (tensor_size(x) == 1 || x.place() == Place::entered) return x;
+  return x.place() == Place::split ? gather_rows(x) : enter(x);
+}
+Value leave_region(Value x, SequenceParallel sequence) {
+  return sequence == SequenceParallel::on ? scatter_rows(x) : leave(x);
+}
+
+}  // namespace trireme

@@ -1,0 +1,128 @@
+// Token rows from a table that may be split by vocabulary, and learned positions.
+#include "trireme/nn/embedding.h"
+
+#include "trireme/nn/collectives.h"
+
+#include "runtime/nn/op_helpers.h"
+
+namespace trireme {
+namespace {
+
+using namespace nn_detail;
+
+/// Inputs: tokens, table. A split table gives one term: zeros where another rank has the token.
+class Embedding final : public Op {
+ public:
+  /// `first`: vocabulary index of row 0 of this rank's table.
+  explicit Embedding(Index first) : first_(first) {}
+  std::string name() const override { return "embedding"; }
+  Outputs infer(const Specs& in) const override {
+    require(in[0].dtype == DType::i32, "tokens are i32, not ", in[0]);
+    require_rows(in[1], "the table");
+    return {Spec({in[0].shape.count(), in[1].shape[1]})};
+  }
+  bool differentiable(int input) const override { return input == 1; }
+  bool accumulates(int) const override { return true; }
+  Saved saved() const override { return Saved::input(0); }
+  double flops(const Specs& in) const override {
+    return static_cast<double>(in[0].shape.count() * in[1].shape[1]);
+  }
+
+  void forward(Exec& e) const override {
+    const Tensor &tokens = e.input(0), &table = e.input(1), &y = e.output(0);
+    e.stream().kernels().embedding.forward(e.stream(), {.rows = y.shape[0],
+                                                        .channels = y.shape[1],
+                                                        .tokens = tokens.as<std::int32_t>(),
+                                                        .table = table.as<float>(),
+                                                        .first = first_,
+                                                        .rows_of_table = table.shape[0],
+                                                        .y = y.as<float>()});
+  }
+  void backward(Exec& e) const override {
+    const Tensor& dy = e.grad_output(0);
+    float* dtable = gradient_to_add_to(e, 1);
+    if (dtable == nullptr) return;
+    e.stream().kernels().embedding.backward(e.stream(),
+                                            {.rows = dy.shape[0],
+                                             .channels = dy.shape[1],
+                                             .tokens = e.input(0).as<std::int32_t>(),
+                                             .dy = dy.as<float>(),
+                                             .dtable = dtable,
+                                             .first = first_,
+                                             .rows_of_table = e.grad_input(1).shape[0]});
+  }
+  Place place(const Places& in, const std::vector<bool>&) const override {
+    require(in[0] == Place::whole, "tokens are whole on the tensor axis, not ", in[0]);
+    require(in[1] == Place::whole || in[1] == Place::split, "the table is whole or split, not ",
+            in[1]);
+    return in[1] == Place::split ? Place::term : Place::whole;
+  }
+
+ private:
+  Index first_;
+};
+
+/// Inputs: x, table.
+class AddPositions final : public Op {
+ public:
+  /// `first_part`: which of the equal parts of the rows x is.
+  AddPositions(Index sequence, Index part) : sequence_(sequence), part_(part) {}
+  std::string name() const override { return "add_positions"; }
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "add_positions' input");
+    require_rows(in[1], "the position table");
+    require(in[1].shape[0] >= sequence_ && in[1].shape[1] == in[0].shape[1], "a sequence of ",
+            sequence_, " rows of ", in[0],
+            " needs a position table with at least as many rows, not ", in[1]);
+    return {Spec(in[0].shape)};
+  }
+  Sharing sharing() const override {
+    return Sharing().gradient_passes(0, 0).output_over_input(0, 0);
+  }
+  bool accumulates(int input) const override { return input == 1; }
+
+  void forward(Exec& e) const override {
+    const Tensor& x = e.input(0);
+    e.stream().kernels().embedding.position_forward(e.stream(), {.rows = x.shape[0],
+                                                                 .channels = x.shape[1],
+                                                                 .sequence = sequence_,
+                                                                 .first_row = part_ * x.shape[0],
+                                                                 .x = x.as<float>(),
+                                                                 .table = e.input(1).as<float>(),
+                                                                 .y = e.output(0).as<float>()});
+  }
+  void backward(Exec& e) const override {
+    const Tensor& dy = e.grad_output(0);
+    if (float* dtable = gradient_to_add_to(e, 1))
+      e.stream().kernels().embedding.position_backward(e.stream(),
+                                                       {.rows = dy.shape[0],
+                                                        .channels = dy.shape[1],
+                                                        .sequence = sequence_,
+                                                        .first_row = part_ * dy.shape[0],
+                                                        .dy = dy.as<float>(),
+                                                        .dtable = dtable});
+  }
+
+ private:
+  Index sequence_, part_;
+};
+
+}  // namespace
+
+Value embedding(Value tokens, Value table, SequenceParallel sequence) {
+  if (tensor_size(table) == 1) return apply<Embedding>({tokens, table}, 0);
+  const bool split = table.place() == Place::split;
+  require(split || sequence == SequenceParallel::off,
+          "under sequence parallelism the embedding table is split over the tensor axis: declare "
+          "it with shard_padded(0)");
+  const Value y =
+      apply<Embedding>({tokens, table}, split ? tensor_rank(table) * table.shape()[0] : 0);
+  return split ? leave_region(y, sequence) : y;
+}
+
+Value add_positions(Value x, Value table, Index sequence) {
+  const bool split = tensor_size(x) > 1 && x.place() == Place::split;
+  return apply<AddPositions>({x, table}, sequence, split ? tensor_rank(x) : 0);
+}
+
+}  // namespace trireme

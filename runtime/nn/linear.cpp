@@ -1,0 +1,173 @@
+// Linear layers. The bias and both gradients ride on GEMMs: gradients accumulate through beta = 1,
+// never in a pass of their own.
+#include "trireme/nn/linear.h"
+
+#include "trireme/nn/add.h"
+#include "trireme/nn/collectives.h"
+
+#include "runtime/nn/op_helpers.h"
+
+namespace trireme {
+namespace {
+
+using namespace nn_detail;
+
+/// Which dim of the weight (out, in) the tensor ranks share out.
+enum class WeightSplit { none, out, in };
+
+class Linear final : public Op {
+ public:
+  Linear(WeightSplit split, Bias bias) : split_(split), bias_(bias) {}
+  std::string name() const override { return "linear"; }
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "linear's input");
+    require(in[0].strides[1] == 1, "the channels of linear's input lie side by side; ", in[0],
+            " needs contiguous()");
+    require_rows(in[1], "linear's weight");
+    require(in[0].shape[1] == in[1].shape[1], "linear's input ", in[0], " has ", in[0].shape[1],
+            " channels but its weight (out, in) is ", in[1]);
+    if (bias_ != Bias::none) require_vector(in[2], in[1].shape[0], "linear's bias");
+    return {Spec({in[0].shape[0], in[1].shape[0]})};
+  }
+  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  bool accumulates(int) const override { return true; }
+  bool strided(int input) const override { return input == 0; }
+  double flops(const Specs& in) const override {
+    return 2.0 * static_cast<double>(in[0].shape.count()) * static_cast<double>(in[1].shape[0]);
+  }
+
+  void forward(Exec& e) const override {
+    const Tensor &x = e.input(0), &w = e.input(1), &y = e.output(0);
+    Gemm product{.m = y.shape[0],
+                 .n = y.shape[1],
+                 .k = x.shape[1],
+                 .a = x.as<float>(),
+                 .lda = x.strides[0],
+                 .b = w.as<float>(),
+                 .ldb = w.strides[0],
+                 .transpose_b = Transpose::yes,
+                 .c = y.as<float>(),
+                 .ldc = y.strides[0]};
+    if (bias_ != Bias::none) product.bias = e.input(2).as<float>();
+    e.stream().kernels().gemm.run(e.stream(), product);
+  }
+
+  void backward(Exec& e) const override {
+    const Tensor& dy = e.grad_output(0);
+    if (e.wants(0)) {  // dx = dy weight
+      const Tensor &w = e.input(1), &dx = e.grad_input(0);
+      e.stream().kernels().gemm.run(e.stream(), {.m = dx.shape[0],
+                                                 .n = dx.shape[1],
+                                                 .k = dy.shape[1],
+                                                 .a = dy.as<float>(),
+                                                 .lda = dy.strides[0],
+                                                 .b = w.as<float>(),
+                                                 .ldb = w.strides[0],
+                                                 .c = dx.as<float>(),
+                                                 .ldc = dx.strides[0],
+                                                 .write = write_of(e, 0)});
+    }
+    if (e.wants(1)) {  // dweight = dy^T x
+      const Tensor &x = e.input(0), &dw = e.grad_input(1);
+      e.stream().kernels().gemm.run(e.stream(), {.m = dw.shape[0],
+                                                 .n = dw.shape[1],
+                                                 .k = dy.shape[0],
+                                                 .a = dy.as<float>(),
+                                                 .lda = dy.strides[0],
+                                                 .transpose_a = Transpose::yes,
+                                                 .b = x.as<float>(),
+                                                 .ldb = x.strides[0],
+                                                 .c = dw.as<float>(),
+                                                 .ldc = dw.strides[0],
+                                                 .write = write_of(e, 1)});
+    }
+    if (bias_ == Bias::none) return;
+    if (float* dbias = gradient_to_add_to(e, 2))
+      e.stream().kernels().elementwise.bias_backward(
+          e.stream(), {dy.shape[0], dy.shape[1], dy.as<float>(), dbias});
+  }
+
+  Place place(const Places& in, const std::vector<bool>& is_parameter) const override {
+    switch (split_) {
+      case WeightSplit::out:
+        require(in[0] == Place::entered,
+                "a weight that is split by outputs works on an entered value, not on one that is ",
+                in[0], ": use column_linear, or enter()");
+        return Place::split;
+      case WeightSplit::in:
+        require(in[0] == Place::split && bias_ == Bias::none,
+                "a weight that is split by inputs works on split channels, without a bias; the "
+                "input is ",
+                in[0]);
+        return Place::term;
+      case WeightSplit::none:
+        break;
+    }
+    return Op::place(in, is_parameter);
+  }
+
+ private:
+  WeightSplit split_;
+  Bias bias_;
+};
+
+Value apply_linear(Value x, Value weight, Value bias, WeightSplit split) {
+  if (!bias) return apply<Linear>({x, weight}, split, Bias::none);
+  return apply<Linear>({x, weight, bias}, split, Bias::zeros);
+}
+
+/// "name.weight" or "name.bias" of every part, side by side as one parameter.
+Value packed(Graph& g, const std::vector<LinearPart>& parts, const char* suffix, Index in,
+             Init init) {
+  std::vector<ParameterSpec> specs;
+  for (const LinearPart& part : parts) {
+    const Shape global = in > 0 ? Shape({part.out, in}) : Shape({part.out});
+    specs.push_back({str(part.name, suffix), global, shard(0), init});
+  }
+  return g.parameters(specs);
+}
+
+}  // namespace
+
+Value linear(Value x, Value weight, Value bias) {
+  const bool split = tensor_size(x) > 1 && weight.place() == Place::split;
+  return apply_linear(x, weight, bias, split ? WeightSplit::out : WeightSplit::none);
+}
+
+Value linear(Value x, const std::string& name, Index out, const LinearOptions& options) {
+  Graph& g = x.graph();
+  return g.scope(name, [&] {
+    const Value weight = g.parameter("weight", {out, x.shape().back()}, replicated(), options.init);
+    const Value bias =
+        options.bias == Bias::none ? Value() : g.parameter("bias", {out}, replicated(), zeros());
+    return linear(x, weight, bias);
+  });
+}
+
+Value column_linear(Value x, const std::string& name, Index out, const LinearOptions& options) {
+  return column_linear(x, {{name, out}}, options);
+}
+
+Value column_linear(Value x, const std::vector<LinearPart>& parts, const LinearOptions& options) {
+  require(!parts.empty(), "column_linear needs at least one part");
+  Graph& g = x.graph();
+  x = enter_region(x);
+  const Value weight = packed(g, parts, ".weight", x.shape().back(), options.init);
+  const Value bias = options.bias == Bias::none ? Value() : packed(g, parts, ".bias", 0, zeros());
+  return linear(x, weight, bias);
+}
+
+Value row_linear(Value x, const std::string& name, Index out, const LinearOptions& options) {
+  Graph& g = x.graph();
+  return g.scope(name, [&] {
+    const Index in = x.shape().back() * tensor_size(x);
+    const Value weight = g.parameter("weight", {out, in}, shard(1), options.init);
+    const Value bias =
+        options.bias == Bias::none ? Value() : g.parameter("bias", {out}, replicated(), zeros());
+    if (tensor_size(x) == 1) return linear(x, weight, bias);
+    const Value y = leave_region(apply_linear(x, weight, {}, WeightSplit::in), options.sequence);
+    return bias ? bias_add(y, bias) : y;
+  });
+}
+
+}  // namespace trireme

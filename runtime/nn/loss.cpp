@@ -1,0 +1,139 @@
+// Losses in fp64. Cross-entropy never stores probabilities: forward keeps one logsumexp a row,
+// backward turns the logits into their gradient where they lie.
+#include "trireme/nn/loss.h"
+
+#include <algorithm>
+
+#include "runtime/nn/op_helpers.h"
+
+namespace trireme {
+namespace {
+
+using namespace nn_detail;
+
+const Spec scalar_loss({1}, DType::f64);
+
+/// Inputs: logits, targets. Outputs: loss, logsumexp of each row.
+class CrossEntropy final : public Op {
+ public:
+  /// `rank` of `ranks` has columns [rank * local, (rank + 1) * local) of the padded vocabulary.
+  CrossEntropy(Index vocabulary, Index rank, Index ranks)
+      : vocabulary_(vocabulary), rank_(rank), ranks_(ranks) {}
+  std::string name() const override { return "cross_entropy"; }
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "the logits");
+    require(in[1].dtype == DType::i32 && in[1].shape.count() == in[0].shape[0],
+            "targets are i32, one a row of the logits ", in[0], ", not ", in[1]);
+    require(vocabulary_ > 0 && vocabulary_ <= ranks_ * in[0].shape[1], "a vocabulary of ",
+            vocabulary_, " needs as many columns; ", ranks_, " ranks have ", in[0]);
+    return {scalar_loss, Output::side(Spec({in[0].shape[0]}))};
+  }
+  Saved saved() const override { return Saved::input(0) | Saved::input(1) | Saved::output(1); }
+  Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
+  bool differentiable(int input) const override { return input == 0; }
+  Index forward_workspace_bytes(const Specs& in) const override {
+    return ranks_ * in[0].shape[0] * static_cast<Index>(sizeof(RowPartial));
+  }
+  Index backward_workspace_bytes(const Specs&) const override { return 0; }
+  double flops(const Specs& in) const override {
+    return 8.0 * static_cast<double>(in[0].shape.count());
+  }
+
+  void forward(Exec& e) const override {
+    const Tensor& logits = e.input(0);
+    const Index rows = logits.shape[0], width = logits.shape[1];
+    auto* partials = static_cast<RowPartial*>(e.workspace());
+    RowPartial* mine = partials + rank_ * rows;
+    const CrossEntropyKernels& kernels = e.stream().kernels().cross_entropy;
+    kernels.partial(e.stream(), {.rows = rows,
+                                 .columns = own_columns(width),
+                                 .row_stride = width,
+                                 .first = rank_ * width,
+                                 .logits = logits.as<float>(),
+                                 .targets = e.input(1).as<std::int32_t>(),
+                                 .partial = mine});
+    if (ranks_ > 1) {
+      const Index floats = rows * static_cast<Index>(sizeof(RowPartial) / sizeof(float));
+      e.tensor_axis().all_gather({mine, floats, DType::f32},
+                                 {partials, ranks_ * floats, DType::f32}, e.stream());
+    }
+    kernels.combine(e.stream(), {.rows = rows,
+                                 .ranks = static_cast<int>(ranks_),
+                                 .partials = partials,
+                                 .targets = e.input(1).as<std::int32_t>(),
+                                 .logsumexp = e.output(1).as<float>(),
+                                 .loss = e.output(0).as<double>()});
+  }
+  void backward(Exec& e) const override {
+    const Tensor& logits = e.input(0);
+    const Index width = logits.shape[1];
+    e.stream().kernels().cross_entropy.backward(e.stream(),
+                                                {.rows = logits.shape[0],
+                                                 .columns = own_columns(width),
+                                                 .padded_columns = width,
+                                                 .row_stride = width,
+                                                 .first = rank_ * width,
+                                                 .logits = logits.as<float>(),
+                                                 .targets = e.input(1).as<std::int32_t>(),
+                                                 .logsumexp = e.output(1).as<float>(),
+                                                 .scale = e.grad_output(0).as<double>(),
+                                                 .dlogits = e.grad_input(0).as<float>()});
+  }
+  Place place(const Places& in, const std::vector<bool>&) const override {
+    require(in[0] == (ranks_ > 1 ? Place::split : Place::whole) && in[1] == Place::whole,
+            "cross_entropy takes whole or split logits and whole targets, not ", in[0], " and ",
+            in[1]);
+    return Place::whole;
+  }
+
+ private:
+  /// Columns of this rank that are vocabulary, not padding.
+  Index own_columns(Index width) const {
+    return std::clamp<Index>(vocabulary_ - rank_ * width, 0, width);
+  }
+  Index vocabulary_, rank_, ranks_;
+};
+
+class SquaredError final : public Op {
+ public:
+  std::string name() const override { return "squared_error"; }
+  Outputs infer(const Specs& in) const override {
+    require(in[0].shape == in[1].shape && in[0].dtype == DType::f32 && in[1].dtype == DType::f32,
+            "compares f32 values of one shape, not ", in[0], " and ", in[1]);
+    return {scalar_loss};
+  }
+  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  bool differentiable(int input) const override { return input == 0; }
+  bool accumulates(int) const override { return true; }
+  double flops(const Specs& in) const override {
+    return 3.0 * static_cast<double>(in[0].shape.count());
+  }
+  void forward(Exec& e) const override {
+    const Tensor& x = e.input(0);
+    e.stream().kernels().elementwise.squared_error_forward(
+        e.stream(), {x.count(), x.as<float>(), e.input(1).as<float>(), e.output(0).as<double>()});
+  }
+  void backward(Exec& e) const override {
+    const Tensor& x = e.input(0);
+    e.stream().kernels().elementwise.squared_error_backward(
+        e.stream(), {x.count(), x.as<float>(), e.input(1).as<float>(),
+                     e.grad_output(0).as<double>(), e.grad_input(0).as<float>(), write_of(e, 0)});
+  }
+  Place place(const Places& in, const std::vector<bool>&) const override {
+    require(in[0] == Place::whole && in[1] == Place::whole,
+            "squared_error takes whole values, not ", in[0], " and ", in[1],
+            ": leave the tensor-parallel region first");
+    return Place::whole;
+  }
+};
+
+}  // namespace
+
+Value cross_entropy(Value logits, Value targets, Index vocabulary) {
+  const bool split = tensor_size(logits) > 1 && logits.place() == Place::split;
+  return apply<CrossEntropy>({logits, targets}, vocabulary, split ? tensor_rank(logits) : 0,
+                             split ? tensor_size(logits) : 1);
+}
+Value squared_error(Value x, Value target) { return apply<SquaredError>({x, target}); }
+
+}  // namespace trireme

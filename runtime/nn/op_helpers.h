@@ -1,0 +1,59 @@
+// What the ops of this room share: recording them, checking shapes, and asking Exec for gradients
+// the way kernels want them.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "trireme/graph/graph.h"
+#include "trireme/kernels/kernels.h"
+
+namespace trireme::nn_detail {
+
+/// The visible outputs of O(args...) applied to `inputs`.
+template <class O, class... Args>
+Values apply_all(const Values& inputs, Args&&... args) {
+  require(!inputs.empty() && inputs.front(), "an op was given an empty Value");
+  return inputs.front().graph().apply(std::make_shared<const O>(std::forward<Args>(args)...),
+                                      inputs);
+}
+template <class O, class... Args>
+Value apply(const Values& inputs, Args&&... args) {
+  return apply_all<O>(inputs, std::forward<Args>(args)...).front();
+}
+
+inline Index tensor_rank(Value x) { return x.graph().tensor_rank(); }
+inline Index tensor_size(Value x) { return x.graph().tensor_size(); }
+
+inline void require_rows(const Spec& x, const char* what) {
+  require(x.shape.dims() == 2 && x.dtype == DType::f32, what,
+          " is a matrix of token rows, f32 (rows, channels), not ", x);
+}
+inline void require_vector(const Spec& x, Index count, const char* what) {
+  require(x.shape == Shape({count}) && x.dtype == DType::f32, what, " is f32 (", count, "), not ",
+          x);
+}
+
+/// How a kernel writes activation gradient i.
+inline Write write_of(const Exec& e, int i) { return e.accumulate(i) ? Write::add : Write::assign; }
+
+/// Gradient i for a kernel that can only add (those of parameters do): zeroed first where the
+/// runtime wants an assignment. Null when it is not wanted.
+inline float* gradient_to_add_to(Exec& e, int i) {
+  if (!e.wants(i)) return nullptr;
+  const Tensor& gradient = e.grad_input(i);
+  if (!e.accumulate(i)) e.stream().zero(gradient.data, gradient.bytes());
+  return gradient.as<float>();
+}
+
+inline Elements elements(const Tensor& x) { return {x.data, x.count(), x.dtype}; }
+
+/// Columns [first, first + count) of a matrix.
+inline Tensor columns_of(const Tensor& x, Index first, Index count) {
+  Tensor part = x;
+  part.data = static_cast<std::byte*>(x.data) + first * x.strides[1] * size_bytes(x.dtype);
+  part.shape[1] = count;
+  return part;
+}
+
+}  // namespace trireme::nn_detail

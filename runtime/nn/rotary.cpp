@@ -1,0 +1,82 @@
+// Rotary positions: the rotation is orthogonal, so its gradient is the rotation backwards, in place
+// as well.
+#include "trireme/nn/rotary.h"
+
+#include "trireme/kernels/device.h"
+
+#include "runtime/nn/op_helpers.h"
+
+namespace trireme {
+namespace {
+
+using namespace nn_detail;
+
+class RotaryOp final : public Op {
+ public:
+  RotaryOp(RotaryTablePtr table, Index heads) : table_(std::move(table)), heads_(heads) {}
+  std::string name() const override { return "rotary"; }
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "rotary's input");
+    require(
+        in[0].shape[0] % table_->sequence() == 0 && in[0].shape[1] >= heads_ * table_->head_dim(),
+        "rotary turns ", heads_, " heads of ", table_->head_dim(),
+        " channels in whole sequences of ", table_->sequence(), " rows; the input is ", in[0]);
+    return {Spec(in[0].shape)};
+  }
+  Sharing sharing() const override {
+    return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);
+  }
+  Index forward_workspace_bytes(const Specs&) const override { return table_->bytes(); }
+  double flops(const Specs& in) const override {
+    return 3.0 * static_cast<double>(in[0].shape[0] * heads_ * table_->head_dim());
+  }
+  void forward(Exec& e) const override {
+    run(e, Rotary::Direction::forward, e.input(0), e.output(0));
+  }
+  void backward(Exec& e) const override {
+    run(e, Rotary::Direction::backward, e.grad_output(0), e.grad_input(0));
+  }
+
+ private:
+  void run(Exec& e, Rotary::Direction direction, const Tensor& x, const Tensor& y) const {
+    e.stream().kernels().rotary.run(e.stream(), {.direction = direction,
+                                                 .rows = x.shape[0],
+                                                 .sequence = table_->sequence(),
+                                                 .heads = heads_,
+                                                 .head_dim = table_->head_dim(),
+                                                 .row_stride = x.shape[1],
+                                                 .theta = table_->theta(),
+                                                 .x = x.as<float>(),
+                                                 .y = y.as<float>(),
+                                                 .table = table_on_device(e)});
+  }
+  /// Host kernels read the table where it is; another device gets its copy into the workspace.
+  const float* table_on_device(Exec& e) const {
+    if (e.stream().device().kind() == DeviceKind::cpu) return table_->data();
+    e.stream().copy(e.workspace(), table_->data(), table_->bytes());
+    return static_cast<const float*>(e.workspace());
+  }
+
+  RotaryTablePtr table_;
+  Index heads_;
+};
+
+}  // namespace
+
+RotaryTable::RotaryTable(Index sequence, Index head_dim, float theta)
+    : sequence_(sequence), head_dim_(head_dim), theta_(theta) {
+  require(sequence > 0 && head_dim > 0 && head_dim % 2 == 0 && theta > 0,
+          "a rotary table needs a sequence, an even head size and a positive base, not ", sequence,
+          ", ", head_dim, " and ", theta);
+  values_.resize(static_cast<std::size_t>(sequence * head_dim));
+  const std::unique_ptr<Device> host = open_cpu();
+  const std::unique_ptr<Stream> stream = host->make_stream();
+  stream->kernels().rotary.fill_table(*stream, values_.data(), sequence, head_dim, theta);
+}
+
+Value rotary(Value qkv, RotaryTablePtr table, Index heads) {
+  require(table != nullptr, "rotary needs a table");
+  return apply<RotaryOp>({qkv}, std::move(table), heads);
+}
+
+}  // namespace trireme

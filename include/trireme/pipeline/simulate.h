@@ -1,0 +1,45 @@
+// Simulation of programs with waiting sends: proves that they complete, and measures and draws
+// their time. The transport is the strictest one that a program may meet (NCCL's): the exchanges of
+// a stage complete one after the other, and each only when every partner has started the matching
+// one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/pipeline/program.h"
+
+namespace trireme {
+
+/// Time of one work of one chunk, in any unit; `transfer` of one exchange.
+struct Costs {
+  double forward = 1;
+  double backward_input = 1;
+  double backward_parameter = 1;  // a whole backward costs both
+  double transfer = 0;
+};
+
+struct TimedSpan {
+  Work work;
+  double begin, end;
+};
+
+struct Simulation {
+  bool completed = false;
+  /// Where each stage stands for ever, or which messages do not match; empty when completed.
+  std::string problem;
+  double makespan = 0;
+  std::vector<std::vector<TimedSpan>> stages;  // what has run
+
+  /// Share of the makespan, averaged over the stages, in which no work runs.
+  double bubble() const;
+};
+
+/// All stages of one pipeline, in order.
+Simulation simulate(const std::vector<Program>& programs, Costs costs = {});
+
+/// One row a stage, one column a unit of time: "F0" forward of micro-batch 0, "B0==" a backward of
+/// two units.
+std::string draw(const Simulation& simulation, int chunks);
+
+}  // namespace trireme

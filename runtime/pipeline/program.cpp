@@ -1,0 +1,214 @@
+#include "trireme/pipeline/program.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "trireme/core/error.h"
+
+#include "runtime/pipeline/timetable.h"
+
+namespace trireme {
+
+namespace {
+
+// A transfer from one virtual stage to another, with both ends known. Sorted by round first; the
+// order within a round is the order of the messages on both sides.
+struct GlobalHop {
+  Index round;
+  Hop::Kind kind;
+  int from, to;  // virtual stages
+  Index micro_batch;
+  auto key() const { return std::tuple(round, kind, from, micro_batch); }
+};
+
+std::vector<GlobalHop> all_hops(const Timetable& times, const PipelineShape& shape,
+                                const std::vector<int>& slots) {
+  std::vector<GlobalHop> hops;
+  for (int v = 0; v + 1 < shape.virtual_stages(); ++v)
+    for (Index i = 0; i < shape.micro_batches; ++i) {
+      const Index before = i - slots[static_cast<std::size_t>(v + 1)];  // had the receiver's slot
+      const Index freed = before < 0 ? -1 : times.released(v + 1, before);
+      hops.push_back({std::max(times.forward(v, i), freed), Hop::Kind::values, v, v + 1, i});
+      if (times.has_backward())
+        hops.push_back({times.backward(v + 1, i), Hop::Kind::gradients, v + 1, v, i});
+    }
+  std::sort(hops.begin(), hops.end(),
+            [](const GlobalHop& a, const GlobalHop& b) { return a.key() < b.key(); });
+  return hops;
+}
+
+// Which exchange of a stage carries the messages of one (chunk, micro-batch); -1: none.
+struct Carriers {
+  int values_in = -1, values_out = -1, gradients_in = -1, gradients_out = -1;
+};
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const PipelineShape& shape, int stage, std::vector<int> slots) {
+    program_.stage = stage;
+    program_.shape = shape;
+    program_.slots = std::move(slots);
+    carriers_.resize(static_cast<std::size_t>(shape.chunks * shape.micro_batches));
+  }
+
+  void add(const GlobalHop& hop) {
+    const int stages = program_.shape.stages;
+    const bool sends = hop.from % stages == program_.stage;
+    const bool receives = hop.to % stages == program_.stage;
+    if (!sends && !receives) return;
+    std::vector<Exchange>& exchanges = program_.exchanges;
+    if (exchanges.empty() || exchanges.back().round != hop.round)
+      exchanges.push_back({hop.round, {}, {}, {}});
+    const int exchange = static_cast<int>(exchanges.size()) - 1;
+    const Hop out = end(hop, hop.from, hop.to % stages), in = end(hop, hop.to, hop.from % stages);
+    const bool values = hop.kind == Hop::Kind::values;
+    if (sends) (values ? carriers(out).values_out : carriers(out).gradients_out) = exchange;
+    if (receives) (values ? carriers(in).values_in : carriers(in).gradients_in) = exchange;
+    if (sends && receives) {
+      exchanges.back().copies.push_back({out, in});
+    } else if (sends) {
+      exchanges.back().sends.push_back(out);
+    } else {
+      exchanges.back().receives.push_back(in);
+    }
+  }
+
+  // Weaves work and exchanges: a round is started before any work that ends after it, waited for as
+  // late as possible.
+  Program build(const std::vector<TimedWork>& order) {
+    waited_.assign(program_.exchanges.size(), false);
+    int next = 0;
+    for (const TimedWork& timed : order) {
+      start_rounds_before(timed.end, next);
+      wait_for_what_work_needs(timed.work);
+      program_.actions.push_back({Action::Kind::work, timed.work,
+                                  program_.slot(timed.work.chunk, timed.work.micro_batch),
+                                  timed.work.kind != WorkKind::forward &&
+                                      timed.work.micro_batch == program_.shape.micro_batches - 1,
+                                  -1});
+    }
+    start_rounds_before(never, next);
+    for (int e = 0; e < static_cast<int>(program_.exchanges.size()); ++e) wait(e);
+    return std::move(program_);
+  }
+
+ private:
+  static constexpr Index never = Index{1} << 62;
+
+  Hop end(const GlobalHop& hop, int virtual_stage, int peer) const {
+    const int chunk = virtual_stage / program_.shape.stages;
+    // The slot of the other stage's end is not ours to know; it is only used where the end is here.
+    const int slot = virtual_stage % program_.shape.stages == program_.stage
+                         ? program_.slot(chunk, hop.micro_batch)
+                         : 0;
+    return {hop.kind, peer, chunk, hop.micro_batch, slot};
+  }
+
+  Carriers& carriers(const Hop& hop) { return carriers(hop.chunk, hop.micro_batch); }
+  Carriers& carriers(int chunk, Index micro_batch) {
+    return carriers_[static_cast<std::size_t>(chunk * program_.shape.micro_batches + micro_batch)];
+  }
+
+  void start_rounds_before(Index time, int& next) {
+    const auto& exchanges = program_.exchanges;
+    for (; next < static_cast<int>(exchanges.size()) &&
+           exchanges[static_cast<std::size_t>(next)].round < time;
+         ++next) {
+      program_.actions.push_back({Action::Kind::start, {}, 0, false, next});
+      started_ = next + 1;
+    }
+  }
+
+  void wait(int exchange) {
+    if (exchange < 0 || waited_[static_cast<std::size_t>(exchange)]) return;
+    require(exchange < started_, "stage ", program_.stage, " would wait for round ",
+            program_.exchanges[static_cast<std::size_t>(exchange)].round,
+            " before it can start it; this order needs more slots");
+    waited_[static_cast<std::size_t>(exchange)] = true;
+    program_.actions.push_back({Action::Kind::wait, {}, 0, false, exchange});
+  }
+
+  // What was received must be there; what the micro-batch before in this slot sent must have gone,
+  // for forward overwrites the values to send and backward the gradients to send.
+  void wait_for_what_work_needs(const Work& work) {
+    const Carriers mine = carriers(work.chunk, work.micro_batch);
+    const Index previous = work.micro_batch - program_.slots[static_cast<std::size_t>(work.chunk)];
+    const Carriers before = previous < 0 ? Carriers{} : carriers(work.chunk, previous);
+    const bool forward = work.kind == WorkKind::forward;
+    wait(forward ? mine.values_in : mine.gradients_in);
+    wait(forward ? before.values_out : before.gradients_out);
+  }
+
+  Program program_;
+  std::vector<Carriers> carriers_;  // (chunk, micro-batch)
+  std::vector<bool> waited_;
+  int started_ = 0;
+};
+
+}  // namespace
+
+std::vector<Program> make_programs(const std::vector<WorkOrder>& orders, const PipelineShape& shape,
+                                   ProgramOptions options) {
+  const Timetable times(orders, shape);
+  std::vector<int> slots;  // per virtual stage
+  for (int v = 0; v < shape.virtual_stages(); ++v)
+    slots.push_back(static_cast<int>(
+        std::min<Index>(times.in_flight(v) + options.extra_slots, shape.micro_batches)));
+  const std::vector<GlobalHop> hops = all_hops(times, shape, slots);
+  std::vector<Program> programs;
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    std::vector<int> mine;
+    for (int chunk = 0; chunk < shape.chunks; ++chunk)
+      mine.push_back(slots[static_cast<std::size_t>(shape.virtual_stage(stage, chunk))]);
+    ProgramBuilder builder(shape, stage, std::move(mine));
+    for (const GlobalHop& hop : hops) builder.add(hop);
+    programs.push_back(builder.build(times.work(stage)));
+  }
+  return programs;
+}
+
+Program make_program(ScheduleKind kind, const PipelineShape& shape, int stage,
+                     ProgramOptions options) {
+  require(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages);
+  return std::move(
+      make_programs(work_orders(kind, shape), shape, options)[static_cast<std::size_t>(stage)]);
+}
+
+Program make_forward_program(const PipelineShape& shape, int stage, ProgramOptions options) {
+  require(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages);
+  return std::move(
+      make_programs(forward_orders(shape), shape, options)[static_cast<std::size_t>(stage)]);
+}
+
+namespace {
+std::string describe_hop(const Hop& hop, const char* arrow) {
+  return str(hop.kind == Hop::Kind::values ? "values " : "gradients ", hop.micro_batch,
+             " of chunk ", hop.chunk, arrow, "stage ", hop.peer, " (slot ", hop.slot, ")");
+}
+}  // namespace
+
+std::string describe(const Program& program) {
+  std::string text;
+  for (const Action& action : program.actions) {
+    if (action.kind == Action::Kind::work) {
+      text += str(describe(action.work, program.shape.chunks), " slot ", action.slot,
+                  action.last ? ", last" : "", "\n");
+      continue;
+    }
+    const Exchange& exchange = program.exchanges[static_cast<std::size_t>(action.exchange)];
+    if (action.kind == Action::Kind::wait) {
+      text += str("  wait for round ", exchange.round, "\n");
+      continue;
+    }
+    text += str("  start round ", exchange.round, ":");
+    for (const Hop& hop : exchange.sends) text += str(" send ", describe_hop(hop, " to "), ";");
+    for (const Hop& hop : exchange.receives)
+      text += str(" receive ", describe_hop(hop, " from "), ";");
+    for (const LocalHop& hop : exchange.copies)
+      text += str(" copy ", describe_hop(hop.from, " to chunk of "), ";");
+    text.back() = '\n';
+  }
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,232 @@
+#include "trireme/pipeline/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr double unknown = -1;
+
+struct SimulatedExchange {
+  std::set<std::pair<int, int>> partners;  // (stage, exchange) that must be started too
+  bool unmatched = false;                  // a message has no counterpart: never completes
+  double started = unknown;
+  double active = unknown;  // started, and all before it on this stage complete
+  double complete = unknown;
+};
+
+class Simulator {
+ public:
+  Simulator(const std::vector<Program>& programs, Costs costs)
+      : programs_(programs),
+        costs_(costs),
+        next_(programs.size(), 0),
+        clock_(programs.size(), 0),
+        heads_(programs.size(), 0),
+        queues_(programs.size()),
+        exchanges_(programs.size()) {
+    for (std::size_t s = 0; s < programs.size(); ++s)
+      exchanges_[s].resize(programs[s].exchanges.size());
+    result_.stages.resize(programs.size());
+    match_messages();
+  }
+
+  Simulation run() {
+    if (!result_.problem.empty()) return result_;
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (std::size_t s = 0; s < programs_.size(); ++s) {
+        while (step(s)) moved = true;
+        moved |= complete_head(s);
+      }
+    }
+    describe_stuck();
+    result_.completed = result_.problem.empty();
+    result_.makespan = *std::max_element(clock_.begin(), clock_.end());
+    return result_;
+  }
+
+ private:
+  // Between two stages the n-th send meets the n-th receive, in the order in which exchanges are
+  // started.
+  void match_messages() {
+    struct End {
+      int exchange;
+      Hop hop;
+    };
+    std::map<std::pair<int, int>, std::vector<End>> sends, receives;  // by (from, to)
+    for (std::size_t s = 0; s < programs_.size(); ++s)
+      for (const Action& action : programs_[s].actions) {
+        if (action.kind != Action::Kind::start) continue;
+        const auto& exchange = programs_[s].exchanges[static_cast<std::size_t>(action.exchange)];
+        const int stage = static_cast<int>(s);
+        for (const Hop& hop : exchange.sends)
+          sends[{stage, hop.peer}].push_back({action.exchange, hop});
+        for (const Hop& hop : exchange.receives)
+          receives[{hop.peer, stage}].push_back({action.exchange, hop});
+      }
+    for (auto& [pair, out] : sends) {
+      auto& in = receives[pair];
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        SimulatedExchange& sender = at(pair.first, out[i].exchange);
+        if (i >= in.size()) {
+          sender.unmatched = true;
+          continue;
+        }
+        SimulatedExchange& receiver = at(pair.second, in[i].exchange);
+        sender.partners.insert({pair.second, in[i].exchange});
+        receiver.partners.insert({pair.first, out[i].exchange});
+        check_same_message(pair, out[i].hop, in[i].hop);
+      }
+    }
+    for (auto& [pair, in] : receives)
+      for (std::size_t i = sends[pair].size(); i < in.size(); ++i)
+        at(pair.second, in[i].exchange).unmatched = true;
+  }
+
+  void check_same_message(std::pair<int, int> pair, const Hop& out, const Hop& in) {
+    const PipelineShape& shape = programs_.front().shape;
+    const int from = shape.virtual_stage(pair.first, out.chunk);
+    const int to = shape.virtual_stage(pair.second, in.chunk);
+    const bool neighbours = out.kind == Hop::Kind::values ? to == from + 1 : to == from - 1;
+    if (out.kind != in.kind || out.micro_batch != in.micro_batch || !neighbours)
+      result_.problem +=
+          str("stage ", pair.first, " sends micro-batch ", out.micro_batch, " of virtual stage ",
+              from, " where stage ", pair.second, " receives micro-batch ", in.micro_batch,
+              " for virtual stage ", to, "; ");
+  }
+
+  SimulatedExchange& at(int stage, int exchange) {
+    return exchanges_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(exchange)];
+  }
+
+  double cost(WorkKind kind) const {
+    switch (kind) {
+      case WorkKind::forward:
+        return costs_.forward;
+      case WorkKind::backward:
+        return costs_.backward_input + costs_.backward_parameter;
+      case WorkKind::backward_input:
+        return costs_.backward_input;
+      case WorkKind::backward_parameter:
+        return costs_.backward_parameter;
+    }
+    return 0;
+  }
+
+  // The next action of a stage, if it can run.
+  bool step(std::size_t s) {
+    if (next_[s] == programs_[s].actions.size()) return false;
+    const Action& action = programs_[s].actions[next_[s]];
+    if (action.kind == Action::Kind::work) {
+      const double begin = clock_[s];
+      clock_[s] += cost(action.work.kind);
+      result_.stages[s].push_back({action.work, begin, clock_[s]});
+    } else if (action.kind == Action::Kind::start) {
+      at(static_cast<int>(s), action.exchange).started = clock_[s];
+      queues_[s].push_back(action.exchange);
+    } else {
+      const double complete = at(static_cast<int>(s), action.exchange).complete;
+      if (complete == unknown) return false;
+      clock_[s] = std::max(clock_[s], complete);
+    }
+    ++next_[s];
+    return true;
+  }
+
+  // Only the oldest unfinished exchange of a stage can pass.
+  bool complete_head(std::size_t s) {
+    if (heads_[s] == queues_[s].size()) return false;
+    SimulatedExchange& head = at(static_cast<int>(s), queues_[s][heads_[s]]);
+    bool moved = false;
+    if (head.active == unknown) {
+      const double before =
+          heads_[s] == 0 ? 0 : at(static_cast<int>(s), queues_[s][heads_[s] - 1]).complete;
+      head.active = std::max(head.started, before);
+      moved = true;
+    }
+    if (head.unmatched) return moved;
+    double complete = head.active;
+    for (const auto& [stage, exchange] : head.partners) {
+      const double active = at(stage, exchange).active;
+      if (active == unknown) return moved;
+      complete = std::max(complete, active);
+    }
+    head.complete = complete + (head.partners.empty() ? 0 : costs_.transfer);
+    ++heads_[s];
+    return true;
+  }
+
+  void describe_stuck() {
+    for (std::size_t s = 0; s < programs_.size(); ++s)
+      if (next_[s] < programs_[s].actions.size()) {
+        const int exchange = programs_[s].actions[next_[s]].exchange;
+        result_.problem +=
+            str("stage ", s, " waits for round ",
+                programs_[s].exchanges[static_cast<std::size_t>(exchange)].round, " after ",
+                result_.stages[s].empty()
+                    ? std::string("nothing")
+                    : describe(result_.stages[s].back().work, programs_[s].shape.chunks),
+                "; ");
+      }
+  }
+
+  const std::vector<Program>& programs_;
+  Costs costs_;
+  std::vector<std::size_t> next_;  // action
+  std::vector<double> clock_;
+  std::vector<std::size_t> heads_;  // into queues_
+  std::vector<std::vector<int>> queues_;
+  std::vector<std::vector<SimulatedExchange>> exchanges_;
+  Simulation result_;
+};
+
+}  // namespace
+
+Simulation simulate(const std::vector<Program>& programs, Costs costs) {
+  require(!programs.empty(), "no programs to simulate");
+  return Simulator(programs, costs).run();
+}
+
+double Simulation::bubble() const {
+  double busy = 0;
+  for (const auto& spans : stages)
+    for (const TimedSpan& span : spans) busy += span.end - span.begin;
+  return makespan == 0 ? 0 : 1 - busy / (makespan * static_cast<double>(stages.size()));
+}
+
+std::string draw(const Simulation& simulation, int chunks) {
+  std::size_t cell = 3;
+  for (const auto& spans : simulation.stages)
+    for (const TimedSpan& span : spans)
+      cell = std::max(cell, describe(span.work, chunks).size() + 1);
+  std::string text;
+  for (std::size_t s = 0; s < simulation.stages.size(); ++s) {
+    const auto width = static_cast<std::size_t>(std::lround(simulation.makespan));
+    std::string row(width * cell, ' ');
+    for (std::size_t i = 0; i < width; ++i) row[i * cell] = '.';
+    for (const TimedSpan& span : simulation.stages[s]) {
+      const auto begin = static_cast<std::size_t>(std::lround(span.begin)) * cell;
+      const auto end = static_cast<std::size_t>(std::lround(span.end)) * cell;
+      if (end <= begin) continue;
+      const std::string label = describe(span.work, chunks);
+      std::fill(row.begin() + static_cast<Index>(begin), row.begin() + static_cast<Index>(end - 1),
+                end - begin > cell ? '=' : ' ');
+      row.replace(begin, label.size(), label);
+      row[end - 1] = ' ';
+    }
+    row.erase(row.find_last_not_of(' ') + 1);
+    text += str("stage ", s, s < 10 ? "  " : " ", row, "\n");
+  }
+  return text;
+}
+
+}  // namespace trireme

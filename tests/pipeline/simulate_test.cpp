@@ -1,0 +1,137 @@
+#include "trireme/pipeline/simulate.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+#include "tests/pipeline/every_shape.h"
+
+namespace trireme {
+namespace {
+
+constexpr Costs backward_twice_forward{1, 1, 1, 0};
+
+Simulation run(ScheduleKind kind, const PipelineShape& shape, int extra_slots = 0) {
+  return simulate(make_programs(work_orders(kind, shape), shape, {.extra_slots = extra_slots}),
+                  backward_twice_forward);
+}
+
+TEST(Simulation, EveryScheduleCompletesWithWaitingSends) {
+  for (const int extra_slots : {0, 1})
+    for_every_shape([&](ScheduleKind kind, const PipelineShape& shape) {
+      const Simulation result = run(kind, shape, extra_slots);
+      ASSERT_TRUE(result.completed) << name(kind) << " " << shape << ": " << result.problem;
+    });
+}
+
+TEST(Simulation, ForwardOnlyCompletesWithWaitingSends) {
+  for (const int extra_slots : {0, 1})
+    for_every_shape([&](ScheduleKind, const PipelineShape& shape) {
+      const Simulation result =
+          simulate(make_programs(forward_orders(shape), shape, {.extra_slots = extra_slots}));
+      ASSERT_TRUE(result.completed) << shape << ": " << result.problem;
+    });
+}
+
+TEST(Simulation, TheBubbleIsTheTheoreticalOne) {
+  for_every_shape([](ScheduleKind kind, const PipelineShape& shape) {
+    const double bubble = run(kind, shape).bubble(), ideal = ideal_bubble(shape);
+    EXPECT_GE(bubble, ideal - 1e-9) << name(kind) << " " << shape;
+    const bool in_rings = shape.chunks == 1 || shape.micro_batches % shape.stages == 0 ||
+                          (kind == ScheduleKind::gpipe && shape.micro_batches >= shape.stages);
+    if (!in_rings) return;
+    EXPECT_NEAR(bubble, ideal, 1e-9) << name(kind) << " " << shape;
+  });
+}
+
+// A remainder costs something, but never so much that fewer chunks would have been better by more
+// than this.
+TEST(Simulation, LeftOverMicroBatchesCostLittle) {
+  for_every_shape([](ScheduleKind kind, const PipelineShape& shape) {
+    if (shape.micro_batches <= shape.stages) return;
+    EXPECT_LT(run(kind, shape).bubble(), ideal_bubble(shape) + 0.07) << name(kind) << " " << shape;
+  });
+}
+
+TEST(Simulation, AnOrderThatWaitsForItselfIsRejected) {
+  const PipelineShape shape{2, 1, 2};
+  std::vector<WorkOrder> orders = work_orders(ScheduleKind::one_f_one_b, shape);
+  std::swap(orders[0][1], orders[0][2]);  // F0 B0 F1 B1 on stage 0 is slow but right
+  EXPECT_TRUE(simulate(make_programs(orders, shape)).completed);
+  const PipelineShape ring{2, 2, 2};
+  orders = work_orders(ScheduleKind::interleaved, ring);
+  // Stage 0 wants micro-batch 0 on chunk b before it has run it on chunk a for stage 1: a circle.
+  std::rotate(orders[0].begin(), orders[0].begin() + 2, orders[0].begin() + 3);
+  try {
+    make_programs(orders, ring);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the work orders of 2 stages x 2 chunks x 2 micro-batches wait for each other: "
+                 "stage 0 at F0b; stage 1 at F0a");
+  }
+}
+
+TEST(Simulation, AnIncompleteOrUnorderedOrderIsRejected) {
+  const PipelineShape shape{1, 1, 3};
+  const WorkOrder good = work_order(ScheduleKind::one_f_one_b, shape, 0);
+  WorkOrder missing = good;
+  missing.pop_back();
+  EXPECT_THROW(make_programs({missing}, shape), Error);
+  WorkOrder twice = good;
+  twice.push_back(twice.back());
+  EXPECT_THROW(make_programs({twice}, shape), Error);
+  WorkOrder backward_first = good;
+  std::swap(backward_first[0], backward_first[1]);
+  EXPECT_THROW(make_programs({backward_first}, shape), Error);
+}
+
+// Both stages of a pair send before they receive, each in an exchange of its own: passes where
+// sends are buffered (MPI, small messages), hangs where they wait (NCCL).
+TEST(Simulation, SendsThatWaitForEachOtherAreFoundToHang) {
+  const PipelineShape shape{2, 1, 4};
+  std::vector<Program> programs =
+      make_programs(work_orders(ScheduleKind::one_f_one_b, shape), shape);
+  for (Program& program : programs) {
+    std::vector<Exchange> split;
+    std::vector<Action> actions;
+    for (const Action& action : program.actions) {
+      if (action.kind == Action::Kind::work) actions.push_back(action);
+      if (action.kind != Action::Kind::start) continue;
+      const Exchange& exchange = program.exchanges[static_cast<std::size_t>(action.exchange)];
+      const auto alone = [&](Exchange part) {
+        if (part.sends.empty() && part.receives.empty()) return;
+        split.push_back(std::move(part));
+        const int number = static_cast<int>(split.size()) - 1;
+        actions.push_back({Action::Kind::start, {}, 0, false, number});
+        actions.push_back({Action::Kind::wait, {}, 0, false, number});
+      };
+      alone({exchange.round, exchange.sends, {}, {}});
+      alone({exchange.round, {}, exchange.receives, {}});
+    }
+    program.exchanges = std::move(split);
+    program.actions = std::move(actions);
+  }
+  const Simulation result = simulate(programs);
+  EXPECT_FALSE(result.completed);
+  EXPECT_EQ(result.problem,
+            "stage 0 waits for round 4 after F1; stage 1 waits for round 4 after B0; ");
+}
+
+TEST(Simulation, AMissingReceiveIsFoundToHang) {
+  const PipelineShape shape{2, 1, 2};
+  std::vector<Program> programs = make_programs(work_orders(ScheduleKind::gpipe, shape), shape);
+  programs[1].exchanges[0].receives.clear();
+  EXPECT_FALSE(simulate(programs).completed);
+}
+
+TEST(Simulation, IsDrawn) {
+  EXPECT_EQ(draw(run(ScheduleKind::one_f_one_b, {2, 1, 3}), 1),
+            "stage 0  F0 F1 .  .  B0=== F2 B1=== .  B2===\n"
+            "stage 1  .  F0 B0=== F1 B1=== F2 B2=== .  .\n");
+}
+
+}  // namespace
+}  // namespace trireme

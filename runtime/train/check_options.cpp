@@ -52,6 +52,18 @@ void check_learning_rate(const Options& o, Problems& problems) {
                  rate.decay_iters);
 }
 
+/// An option of another optimizer would do nothing.
+void check_optimizer(const CommandLine& command, const Options& o, Problems& problems) {
+  const auto only_for = [&](const char* option, OptimizerOptions::Kind kind) {
+    if (command.given(option) && o.optimizer.kind != kind)
+      problems.add(option, " has no meaning with --optimizer ", name(o.optimizer.kind),
+                   "; leave it out or use --optimizer ", name(kind));
+  };
+  for (const char* option : {"--adam-beta1", "--adam-beta2", "--adam-eps"})
+    only_for(option, OptimizerOptions::Kind::adamw);
+  only_for("--momentum", OptimizerOptions::Kind::sgd);
+}
+
 /// A file that will be written: its directory must exist and be writable.
 void check_writable(const char* option, const std::string& path, Problems& problems) {
   if (path.empty()) return;
@@ -80,9 +92,11 @@ std::string divisors(Index value) {
   return all;
 }
 
-void check_options(const Options& options, Index ranks, Problems& problems) {
+void check_options(const CommandLine& command, const Options& options, Index ranks,
+                   Problems& problems) {
   check_mesh(options, ranks, problems);
   check_batch(options, ranks, problems);
+  check_optimizer(command, options, problems);
   check_learning_rate(options, problems);
   check_writable("--metrics", options.metrics, problems);
   check_writable("--dump-tensors", options.dump_tensors, problems);

@@ -60,7 +60,8 @@ void settle_options(const CommandLine& command, Options& options);
 
 /// What is wrong with the options together, for a job of `ranks` ranks; each with the nearest legal
 /// values.
-void check_options(const Options& options, Index ranks, Problems& problems);
+void check_options(const CommandLine& command, const Options& options, Index ranks,
+                   Problems& problems);
 
 /// "4 or 8": the multiples of `step` (>= step) next to a value, for messages.
 std::string nearest_multiples(Index value, Index step);

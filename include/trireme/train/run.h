@@ -1,0 +1,55 @@
+// run: from main() to a Context. It starts the transport, reads the options, lets all ranks agree
+// that they can run before anything is allocated, prints the effective configuration, and turns
+// every failure into one message and an exit code: 0, 64 for a configuration that cannot run, 1 for
+// a failure at run time.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "trireme/comm/mesh.h"
+#include "trireme/train/options.h"
+
+namespace trireme {
+
+/// What a running program has. Passed along; there are no globals.
+class Context {
+ public:
+  Context(const Options& options, Mesh& mesh, Stream& stream, const Log& log)
+      : options_(options), mesh_(mesh), stream_(stream), log_(log) {}
+  const Options& options() const { return options_; }
+  Mesh& mesh() const { return mesh_; }
+  Device& device() const { return stream_.device(); }
+  Stream& stream() const { return stream_; }
+  const Log& log() const { return log_; }
+  int data_size() const { return mesh_.shape().size(Axis::data); }
+  /// Micro-batches that this rank runs a step.
+  Index micro_batches() const { return options_.micro_batches(data_size()); }
+
+ private:
+  const Options& options_;
+  Mesh& mesh_;
+  Stream& stream_;
+  const Log& log_;
+};
+
+/// A program with options of its own.
+struct Program {
+  std::string name = "program";
+  std::string description;
+  Options defaults = {};
+  /// Declares further options.
+  std::function<void(CommandLine&, Options&)> declare = {};
+  /// Checks them; runs on every rank after parsing, with data files opened here rather than later.
+  std::function<void(const CommandLine&, const Options&, Index ranks, Problems&)> check = {};
+};
+
+/// Runs f on every rank. Returns the exit code.
+int run(int argc, char** argv, const std::function<void(Context&)>& f);
+int run(int argc, char** argv, const Program& program, const std::function<void(Context&)>& f);
+
+/// Collective. Throws: ConfigurationError on every rank alike when any of them has a problem.
+/// Problems that all ranks share are named once, others with their rank.
+void agree_on(Communicator& world, Stream& stream, const Problems& mine);
+
+}  // namespace trireme

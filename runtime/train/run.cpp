@@ -1,0 +1,148 @@
+// The order of things in run(): transport, options, agreement, device and mesh, the program; and
+// what each failure becomes.
+#include "trireme/train/run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include <fmt/core.h>
+
+#include "trireme/comm/agree.h"
+#include "trireme/comm/mpi.h"
+#include "trireme/kernels/device.h"
+
+namespace trireme {
+namespace {
+
+constexpr char separator = '\x1e';  // between problems in one string; in no message
+
+std::string join(const std::vector<std::string>& problems) {
+  std::string all;
+  for (const std::string& problem : problems) all += problem + separator;
+  return all;
+}
+
+std::vector<std::string> split(const std::string& all) {
+  std::vector<std::string> problems;
+  for (std::size_t begin = 0; begin < all.size();) {
+    const std::size_t end = all.find(separator, begin);
+    problems.push_back(all.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return problems;
+}
+
+int exit_code(ExitCode code) { return static_cast<int>(code); }
+
+/// A rank that fails alone ends all others, which may wait for it in a collective.
+int fail(Mesh* mesh, int rank, const std::string& message) {
+  std::fflush(stdout);
+  fmt::print(stderr, "trireme[rank {}] error: {}\n", rank, message);
+  std::fflush(stderr);
+  if (mesh != nullptr && mesh->shape().size() > 1) mesh->abort(exit_code(ExitCode::failure));
+  return exit_code(ExitCode::failure);
+}
+
+std::string basename(const char* path) { return std::filesystem::path(path).filename().string(); }
+
+/// Reads and checks the options. Returns false when help was asked for.
+bool read_options(int argc, char** argv, const Program& program, CommandLine& command,
+                  Options& options, int ranks, Problems& problems) {
+  declare_options(command, options);
+  if (program.declare) program.declare(command, options);
+  if (command.parse(argc, argv, problems) == CommandLine::Outcome::help) return false;
+  settle_options(command, options);
+  check_options(command, options, ranks, problems);
+  if (program.check) program.check(command, options, ranks, problems);
+  return true;
+}
+
+void describe(const Context& context, const CommandLine& command) {
+  const Log& log = context.log();
+  log.info(context.mesh().shape().describe());
+  log.info(str("device: ", context.device().describe()));
+  log.info(str("collectives: ", context.mesh().memory_description()));
+  log.info("effective configuration (* given)");
+  const std::string text = command.effective();
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    log.info("  " + text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+int run_session(MpiSession& session, int argc, char** argv, const Program& program,
+                const std::function<void(Context&)>& f) {
+  std::unique_ptr<Mesh> mesh;
+  try {
+    Options options = program.defaults;
+    CommandLine command(program.name, program.description);
+    Problems problems;
+    if (!read_options(argc, argv, program, command, options, session.size(), problems)) {
+      if (session.rank() == 0) fmt::print("{}", command.help());
+      return exit_code(ExitCode::success);
+    }
+    const std::unique_ptr<Device> device = open_cpu({static_cast<int>(options.threads_per_rank)});
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
+    agree_on(mesh->world(), *stream, problems);
+
+    mesh = session.make_mesh(MeshShape(static_cast<int>(options.data_size(session.size())),
+                                       static_cast<int>(options.pipeline_size),
+                                       static_cast<int>(options.tensor_size)));
+    const Log log(session.rank(), options.log_level);
+    Context context(options, *mesh, *stream, log);
+    describe(context, command);
+    f(context);
+    return exit_code(ExitCode::success);
+  } catch (const ConfigurationError& error) {
+    if (session.rank() == 0) fmt::print(stderr, "{}\n", error.what());
+    return exit_code(ExitCode::configuration);
+  } catch (const std::exception& error) {
+    return fail(mesh.get(), session.rank(), error.what());
+  }
+}
+
+}  // namespace
+
+void agree_on(Communicator& world, Stream& stream, const Problems& mine) {
+  const std::vector<std::string> all = gather_strings(world, stream, join(mine.all()));
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<int>> ranks_of;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    for (const std::string& problem : split(all[rank])) {
+      if (ranks_of[problem].empty()) order.push_back(problem);
+      ranks_of[problem].push_back(static_cast<int>(rank));
+    }
+  if (order.empty()) return;
+  std::string message = str("trireme: this configuration cannot run: ", order.size(),
+                            order.size() == 1 ? " problem" : " problems");
+  for (const std::string& problem : order) {
+    const std::vector<int>& ranks = ranks_of[problem];
+    message += "\n  - ";
+    if (ranks.size() < all.size())
+      message += str("rank ", ranks.front(), ranks.size() > 1 ? " and others: " : ": ");
+    message += problem;
+  }
+  throw ConfigurationError(message);
+}
+
+int run(int argc, char** argv, const std::function<void(Context&)>& f) {
+  Program program;
+  program.name = basename(argv[0]);
+  return run(argc, argv, program, f);
+}
+
+int run(int argc, char** argv, const Program& program, const std::function<void(Context&)>& f) {
+  try {
+    MpiSession session(argc, argv);
+    return run_session(session, argc, argv, program, f);
+  } catch (const std::exception& error) {
+    return fail(nullptr, 0, error.what());
+  }
+}
+
+}  // namespace trireme

@@ -1,15 +1,16 @@
 #include "trireme/core/thread_pool.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include <sched.h>
 
 #include "trireme/core/error.h"
 
@@ -28,6 +29,7 @@ struct ThreadPool::State {
   std::atomic<std::uint64_t> generation{0};  // counts jobs; helpers wait for it to change
   std::atomic<int> unfinished{0};
   std::atomic<bool> stopping{false};
+  std::atomic<bool> busy{false};  // a job is running: finds nested calls
   // The job of the current generation; written before `generation` is raised.
   std::optional<FunctionRef<void(Index, Index)>> job;
   Index count = 0;
@@ -70,18 +72,28 @@ struct ThreadPool::State {
     }
     wake.notify_all();
   }
+
+  void stop() {
+    stopping.store(true, std::memory_order_release);
+    announce();
+    for (std::thread& helper : helpers) helper.join();
+    helpers.clear();
+  }
 };
 
 ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   require(threads >= 1, "a thread pool has at least one thread, got ", threads);
-  for (int i = 1; i < threads; ++i) state_->helpers.emplace_back([s = state_.get(), i] { s->help(i); });
+  try {
+    for (int i = 1; i < threads; ++i)
+      state_->helpers.emplace_back([s = state_.get(), i] { s->help(i); });
+  } catch (const std::system_error& e) {
+    const int started = this->threads();
+    state_->stop();
+    throw Error(str("cannot start thread ", started + 1, " of ", threads, ": ", e.what()));
+  }
 }
 
-ThreadPool::~ThreadPool() {
-  state_->stopping.store(true, std::memory_order_release);
-  state_->announce();
-  for (std::thread& helper : state_->helpers) helper.join();
-}
+ThreadPool::~ThreadPool() { state_->stop(); }
 
 int ThreadPool::threads() const { return static_cast<int>(state_->helpers.size()) + 1; }
 
@@ -93,6 +105,8 @@ void ThreadPool::parallel_for(Index count, Index grain, FunctionRef<void(Index, 
   const int parts = static_cast<int>(std::min<Index>(threads(), most));
   if (parts == 1) return f(0, count);
   State& s = *state_;
+  require(!s.busy.exchange(true, std::memory_order_acquire),
+          "parallel_for inside parallel_for on the same thread pool");
   s.job.emplace(f);
   s.count = count;
   s.parts = parts;
@@ -101,6 +115,7 @@ void ThreadPool::parallel_for(Index count, Index grain, FunctionRef<void(Index, 
   s.run_part(0);
   for (int i = 0; s.unfinished.load(std::memory_order_acquire) != 0; ++i)
     if (i >= spins_before_yield) ::sched_yield();
+  s.busy.store(false, std::memory_order_release);
   if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));
 }
 

@@ -22,6 +22,26 @@ TEST(Random, DependsOnSeedNameAndStep) {
   EXPECT_NE(a.key, random_for(1, "wte", 1).key);
 }
 
+TEST(Random, BitsAreTheLanesOfPhiloxInOrder) {
+  const Random r = random_for(3, "lanes");
+  for (Index i = 0; i < 64; ++i)
+    EXPECT_EQ(r.bits(i),
+              philox(static_cast<std::uint64_t>(i / 4), r.key)[static_cast<std::size_t>(i % 4)]);
+}
+
+TEST(Random, UniformFillsTheUnitIntervalEvenly) {
+  const Random r = random_for(11, "uniform");
+  constexpr int n = 100000, bins = 10;
+  int count[bins] = {};
+  for (int i = 0; i < n; ++i) {
+    const float x = r.uniform(i);
+    ASSERT_GE(x, 0.0f);
+    ASSERT_LT(x, 1.0f);
+    ++count[static_cast<int>(x * bins)];
+  }
+  for (const int c : count) EXPECT_NEAR(c, n / bins, 500);  // five standard deviations
+}
+
 TEST(Random, NormalHasUnitVarianceAndZeroMean) {
   const Random r = random_for(7, "normal");
   double sum = 0, squares = 0;

@@ -1,4 +1,5 @@
-// FunctionRef: a borrowed callable. Unlike std::function it never allocates, so it may be used in the loop.
+// FunctionRef: a borrowed callable. Unlike std::function it never allocates, so it may be used in
+// the loop.
 #pragma once
 
 #include <type_traits>
@@ -13,9 +14,10 @@ template <class Result, class... Args>
 class FunctionRef<Result(Args...)> {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
-  FunctionRef(F&& f)  // NOLINT(google-explicit-constructor): a parameter type, made at the call
-      : object_(const_cast<void*>(static_cast<const void*>(&f))), call_([](void* object, Args... args) {
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
+      FunctionRef(F&& f)  // NOLINT(google-explicit-constructor): a parameter type, made at the call
+      : object_(const_cast<void*>(static_cast<const void*>(&f))),
+        call_([](void* object, Args... args) -> Result {
           return static_cast<Result>(
               (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...));
         }) {}

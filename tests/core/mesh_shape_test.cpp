@@ -1,0 +1,85 @@
+#include "trireme/core/mesh_shape.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+namespace {
+
+// Ranks 0, 1, 2, ... reshaped to [pipeline][data][tensor]; a group is one slice.
+class Grid {
+ public:
+  Grid(int data, int pipeline, int tensor) {
+    int rank = 0;
+    cells_.resize(static_cast<std::size_t>(pipeline));
+    for (auto& stage : cells_) {
+      stage.resize(static_cast<std::size_t>(data));
+      for (auto& replica : stage)
+        for (int t = 0; t < tensor; ++t) replica.push_back(rank++);
+    }
+  }
+  int at(int p, int d, int t) const {
+    return cells_[static_cast<std::size_t>(p)][static_cast<std::size_t>(d)]
+                 [static_cast<std::size_t>(t)];
+  }
+
+ private:
+  std::vector<std::vector<std::vector<int>>> cells_;
+};
+
+void expect_slices(int data, int pipeline, int tensor) {
+  const MeshShape mesh(data, pipeline, tensor);
+  const Grid grid(data, pipeline, tensor);
+  ASSERT_EQ(mesh.size(), data * pipeline * tensor);
+  for (int p = 0; p < pipeline; ++p)
+    for (int d = 0; d < data; ++d)
+      for (int t = 0; t < tensor; ++t) {
+        const int rank = grid.at(p, d, t);
+        EXPECT_EQ(mesh.rank_at(d, p, t), rank);
+        EXPECT_EQ(mesh.coordinate(rank, Axis::pipeline), p);
+        EXPECT_EQ(mesh.coordinate(rank, Axis::data), d);
+        EXPECT_EQ(mesh.coordinate(rank, Axis::tensor), t);
+        std::vector<int> along_p, along_d, along_t;
+        for (int i = 0; i < pipeline; ++i) along_p.push_back(grid.at(i, d, t));
+        for (int i = 0; i < data; ++i) along_d.push_back(grid.at(p, i, t));
+        for (int i = 0; i < tensor; ++i) along_t.push_back(grid.at(p, d, i));
+        EXPECT_EQ(mesh.group(rank, Axis::pipeline), along_p);
+        EXPECT_EQ(mesh.group(rank, Axis::data), along_d);
+        EXPECT_EQ(mesh.group(rank, Axis::tensor), along_t);
+      }
+}
+
+TEST(MeshShape, GroupsAreSlicesOfOneArray) {
+  for (const int data : {1, 2, 3})
+    for (const int pipeline : {1, 2, 5})
+      for (const int tensor : {1, 2, 4}) expect_slices(data, pipeline, tensor);
+}
+
+TEST(MeshShape, KeepsTensorGroupsTogether) {
+  const MeshShape mesh(2, 2, 2);
+  EXPECT_EQ(mesh.group(5, Axis::tensor), (std::vector<int>{4, 5}));
+  EXPECT_EQ(mesh.group(5, Axis::data), (std::vector<int>{5, 7}));
+  EXPECT_EQ(mesh.group(5, Axis::pipeline), (std::vector<int>{1, 5}));
+}
+
+TEST(MeshShape, DescribesItself) {
+  EXPECT_EQ(MeshShape(2, 3, 4).describe(), "pipeline 3 x data 2 x tensor 4 = 24 ranks");
+}
+
+TEST(MeshShape, RejectsWhatIsNoMesh) {
+  EXPECT_THROW(MeshShape(0, 1, 1), Error);
+  EXPECT_THROW(MeshShape(1, -2, 1), Error);
+  EXPECT_THROW(MeshShape(65536, 65536, 1), Error);
+  EXPECT_THROW(MeshShape(1 << 30, 1 << 30, 1 << 30), Error);
+}
+
+TEST(MeshShape, RejectsRanksAndCoordinatesOutside) {
+  const MeshShape mesh(2, 2, 2);
+  EXPECT_THROW(mesh.coordinate(8, Axis::data), Error);
+  EXPECT_THROW(mesh.group(-1, Axis::tensor), Error);
+  EXPECT_THROW(mesh.rank_at(2, 0, 0), Error);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,80 @@
+// TransformerConfig: everything that describes a GPT-2 or Llama-style transformer, as data. It can
+// be checked, counted and printed without building anything. Option names are Megatron-LM's.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/core/dtype.h"
+#include "trireme/nn/parallel.h"
+
+namespace trireme {
+
+enum class Normalization { layer_norm, rms_norm };
+enum class MlpKind { gelu_tanh, gelu_erf, swiglu };
+enum class PositionKind { learned, rotary };
+/// What is computed again in backward instead of kept. selective: norms and activations, which are
+/// large and cheap (attention keeps no score matrix in any case). full: everything in a block but
+/// its input.
+enum class RecomputeGranularity { none, selective, full };
+
+const char* name(Normalization kind);
+const char* name(MlpKind kind);
+const char* name(PositionKind kind);
+const char* name(RecomputeGranularity granularity);
+
+struct TransformerConfig {
+  Index num_layers = 4;
+  Index hidden_size = 128;
+  Index ffn_hidden_size = 0;  // 0: 4 * hidden_size
+  Index num_attention_heads = 4;
+  Index num_query_groups = 0;  // key-value heads; 0: one for each query head
+  Index vocab_size = 256;
+  Index seq_length = 128;
+  Index max_position_embeddings = 0;  // rows of the learned position table; 0: seq_length
+
+  Normalization normalization = Normalization::layer_norm;
+  float norm_epsilon = 1e-5f;
+  MlpKind mlp = MlpKind::gelu_tanh;
+  PositionKind position = PositionKind::learned;
+  float rotary_base = 10000;
+  bool add_bias_linear = true;
+  bool tie_embeddings = true;  // the output layer is the token table
+
+  float hidden_dropout = 0;  // after the embedding, attention and the MLP
+  float init_std = 0.02f;    // the projections onto the residual stream: / sqrt(2 * num_layers)
+
+  RecomputeGranularity recompute = RecomputeGranularity::none;
+  SequenceParallel sequence_parallel = SequenceParallel::off;
+
+  // With the zeros above filled in.
+  Index ffn() const { return ffn_hidden_size > 0 ? ffn_hidden_size : 4 * hidden_size; }
+  Index kv_heads() const { return num_query_groups > 0 ? num_query_groups : num_attention_heads; }
+  Index positions() const {
+    return max_position_embeddings > 0 ? max_position_embeddings : seq_length;
+  }
+  Index head_dim() const { return hidden_size / num_attention_heads; }
+
+  /// Numbers in all parameters, vocabulary padding not counted.
+  Index parameter_count() const;
+  /// Forward and backward of one token, by convention: 6 * parameters + 12 * layers * hidden_size *
+  /// seq_length, with the attention counted as if it were not causal (Chowdhery et al. 2022,
+  /// arXiv:2204.02311, appendix B).
+  double flops_per_token() const;
+  /// One line for people.
+  std::string describe() const;
+};
+
+/// "tiny", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m", "llama-1b", "llama-8b".
+std::vector<std::string> preset_names();
+/// Throws: Error that lists the names when there is none like it.
+TransformerConfig preset(std::string_view name);
+
+/// Everything that is wrong with `config` for this tensor parallel size and micro-batch (samples):
+/// one sentence each, with the option, its value and the nearest legal values. Empty: it can be
+/// built.
+std::vector<std::string> problems_of(const TransformerConfig& config, Index tensor_size,
+                                     Index micro_batch_size);
+
+}  // namespace trireme

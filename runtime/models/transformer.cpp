@@ -1,0 +1,168 @@
+// The forward pass of the transformer, as ordinary code on Values; everything else is derived from
+// its trace.
+#include "trireme/models/transformer.h"
+
+#include <cmath>
+
+#include "trireme/nn/nn.h"
+
+namespace trireme {
+namespace {
+
+/// What the parts of one model share while it is traced.
+struct Build {
+  Graph& g;
+  TransformerConfig config;
+  RotaryTablePtr rotary;
+
+  LinearOptions linear_options() const {
+    return {config.add_bias_linear ? Bias::zeros : Bias::none, normal(config.init_std),
+            config.sequence_parallel};
+  }
+  /// For projections onto the residual stream, whose sum over 2 * layers keeps its size so (Radford
+  /// et al. 2019).
+  LinearOptions residual_options() const {
+    LinearOptions options = linear_options();
+    options.init.scale /= std::sqrt(2.0f * static_cast<float>(config.num_layers));
+    return options;
+  }
+  Value drop(Value x) const { return dropout(x, config.hidden_dropout, config.seq_length); }
+  Value norm(Value x, const char* name) const {
+    return config.normalization == Normalization::layer_norm
+               ? layer_norm(x, name, config.norm_epsilon)
+               : rms_norm(x, name, config.norm_epsilon);
+  }
+  SumAndNorm add_norm(Value x, Value delta, const char* name) const {
+    return config.normalization == Normalization::layer_norm
+               ? add_layer_norm(x, delta, name, config.norm_epsilon)
+               : add_rms_norm(x, delta, name, config.norm_epsilon);
+  }
+  bool selective() const { return config.recompute == RecomputeGranularity::selective; }
+  /// f, run again before its backward under selective recomputation.
+  template <class F>
+  Value maybe_again(F&& f) const {
+    return selective() ? g.recompute(std::forward<F>(f)) : f();
+  }
+
+  Value projections(Value normed) const;
+  Value attention(Value qkv) const;
+  Value mlp_in(Value normed) const;
+  Value mlp_out(Value h) const;
+  Value block(Value x) const;
+  Value embed(Value tokens, Value table) const;
+  Value logits(Index micro_batch);
+};
+
+/// Queries, keys and values of this rank's heads under one GEMM.
+Value Build::projections(Value normed) const {
+  const Index kv = config.kv_heads() * config.head_dim();
+  return g.scope("attention", [&] {
+    return column_linear(normed, {{"query", config.hidden_size}, {"key", kv}, {"value", kv}},
+                         linear_options());
+  });
+}
+
+Value Build::attention(Value qkv) const {
+  return g.scope("attention", [&] {
+    const Index ranks = g.tensor_size();
+    const AttentionHeads heads{config.num_attention_heads / ranks, config.kv_heads() / ranks,
+                               config.head_dim()};
+    if (rotary) qkv = trireme::rotary(qkv, rotary, heads.query + heads.kv);
+    const Value y = causal_attention(qkv, config.seq_length, heads);
+    return drop(row_linear(y, "output", config.hidden_size, residual_options()));
+  });
+}
+
+Value Build::mlp_in(Value normed) const {
+  return g.scope("mlp", [&] {
+    if (config.mlp != MlpKind::swiglu)
+      return column_linear(normed, "up", config.ffn(), linear_options());
+    return column_linear(normed, {{"gate", config.ffn()}, {"up", config.ffn()}}, linear_options());
+  });
+}
+
+Value Build::mlp_out(Value h) const {
+  return g.scope("mlp", [&] {
+    // What the activation makes is as large as what it reads, and cheap: its consumer belongs to
+    // the scope that is run again, or it would have to be kept after all.
+    const Value y = maybe_again([&] {
+      const Value a = config.mlp == MlpKind::swiglu      ? swiglu(h)
+                      : config.mlp == MlpKind::gelu_tanh ? gelu_tanh(h)
+                                                         : gelu_erf(h);
+      return row_linear(a, "down", config.hidden_size, residual_options());
+    });
+    return drop(y);
+  });
+}
+
+Value Build::block(Value x) const {
+  const Value qkv = maybe_again([&] { return projections(norm(x, "attention_norm")); });
+  const Value delta = attention(qkv);
+  if (selective()) {  // the plain addition: a fused one would have to keep `delta` to be run again
+    const Value sum = x + delta;
+    const Value h = maybe_again([&] { return mlp_in(norm(sum, "mlp_norm")); });
+    return sum + mlp_out(h);
+  }
+  const auto [sum, normed] = add_norm(x, delta, "mlp_norm");
+  return sum + mlp_out(mlp_in(normed));
+}
+
+Value Build::embed(Value tokens, Value table) const {
+  Value x = embedding(tokens, table, config.sequence_parallel);
+  if (config.position == PositionKind::learned) {
+    const Value positions = g.parameter("position.weight", {config.positions(), config.hidden_size},
+                                        replicated(), normal(config.init_std));
+    x = add_positions(x, positions, config.seq_length);
+  }
+  return drop(x);
+}
+
+/// This rank's columns of the logits.
+Value Build::logits(Index micro_batch) {
+  if (config.position == PositionKind::rotary)
+    rotary = std::make_shared<const RotaryTable>(config.seq_length, config.head_dim(),
+                                                 config.rotary_base);
+  const Value tokens = g.input("tokens", Spec({micro_batch, config.seq_length}, DType::i32));
+  const Shape table_shape = {config.vocab_size, config.hidden_size};
+  const Value table =
+      g.parameter("embedding.weight", table_shape, shard_padded(0), normal(config.init_std));
+
+  Value x = embed(tokens, table);
+  for (int i = 0; i < config.num_layers; ++i)
+    x = g.block("block", i, [&] {
+      return config.recompute == RecomputeGranularity::full ? g.recompute([&] { return block(x); })
+                                                            : block(x);
+    });
+  const Value head = config.tie_embeddings ? table
+                                           : g.parameter("head.weight", table_shape,
+                                                         shard_padded(0), normal(config.init_std));
+  return linear(enter_region(norm(x, "norm")), head);
+}
+
+void check(const TransformerConfig& config, const Graph& graph, Index micro_batch) {
+  std::string all;
+  for (const std::string& problem : problems_of(config, graph.tensor_size(), micro_batch))
+    all += (all.empty() ? "" : "\n") + problem;
+  require(all.empty(), all);
+}
+
+}  // namespace
+
+Value build_transformer_loss(Graph& graph, const TransformerConfig& config, Index micro_batch) {
+  check(config, graph, micro_batch);
+  const Value logits = Build{graph, config, nullptr}.logits(micro_batch);
+  const Value targets = graph.input("targets", Spec({micro_batch, config.seq_length}, DType::i32));
+  return cross_entropy(logits, targets, config.vocab_size);
+}
+
+Value build_transformer_logits(Graph& graph, const TransformerConfig& config, Index micro_batch) {
+  TransformerConfig generation = config;
+  generation.hidden_dropout = 0;
+  generation.recompute = RecomputeGranularity::none;
+  generation.sequence_parallel = SequenceParallel::off;
+  check(generation, graph, micro_batch);
+  const Value logits = Build{graph, generation, nullptr}.logits(micro_batch);
+  return gather_columns(logits, config.vocab_size);
+}
+
+}  // namespace trireme

@@ -1,0 +1,190 @@
+// Counting and checking a configuration, before anything is built.
+#include "trireme/models/transformer_config.h"
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+namespace {
+
+/// "4 or 8": the multiples of `step` on both sides of `value`, none below `step`.
+std::string nearest_multiples(Index value, Index step) {
+  const Index below = value / step * step;
+  return below < step ? fmt::format("{}", step) : fmt::format("{} or {}", below, below + step);
+}
+
+/// "1, 2, 3 or 6"
+std::string divisors(Index value) {
+  std::string all;
+  for (Index d = 1; d <= value; ++d)
+    if (value % d == 0)
+      all += fmt::format("{}{}", all.empty() ? "" : d == value ? " or " : ", ", d);
+  return all;
+}
+
+class Check {
+ public:
+  Check(const TransformerConfig& config, Index tensor_size, Index micro_batch_size)
+      : c_(config), tensor_size_(tensor_size), micro_batch_size_(micro_batch_size) {}
+
+  std::vector<std::string> run() {
+    if (!sizes_are_positive()) return problems_;  // nothing else means anything
+    heads();
+    positions();
+    if (tensor_size_ > 1) tensor_axis();
+    rates();
+    return problems_;
+  }
+
+ private:
+  template <class... Args>
+  void problem(fmt::format_string<Args...> text, Args&&... args) {
+    problems_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  bool sizes_are_positive() {
+    const std::pair<const char*, Index> positive[] = {
+        {"--num-layers", c_.num_layers},
+        {"--hidden-size", c_.hidden_size},
+        {"--num-attention-heads", c_.num_attention_heads},
+        {"--vocab-size", c_.vocab_size},
+        {"--seq-length", c_.seq_length},
+        {"--micro-batch-size", micro_batch_size_},
+        {"--tensor-model-parallel-size", tensor_size_}};
+    for (const auto& [option, value] : positive)
+      if (value < 1) problem("{} {}: at least 1", option, value);
+    const std::pair<const char*, Index> not_negative[] = {
+        {"--ffn-hidden-size", c_.ffn_hidden_size},
+        {"--num-query-groups", c_.num_query_groups},
+        {"--max-position-embeddings", c_.max_position_embeddings}};
+    for (const auto& [option, value] : not_negative)
+      if (value < 0) problem("{} {}: at least 1, or 0 for the default", option, value);
+    return problems_.empty();
+  }
+
+  void heads() {
+    if (c_.hidden_size % c_.num_attention_heads != 0)
+      problem("--hidden-size {} does not divide by --num-attention-heads {}; nearest widths: {}",
+              c_.hidden_size, c_.num_attention_heads,
+              nearest_multiples(c_.hidden_size, c_.num_attention_heads));
+    else if (c_.position == PositionKind::rotary && c_.head_dim() % 2 != 0)
+      problem(
+          "rotary positions turn pairs of channels, but --hidden-size {} / --num-attention-heads "
+          "{} "
+          "is {}, odd; nearest widths: {}",
+          c_.hidden_size, c_.num_attention_heads, c_.head_dim(),
+          nearest_multiples(c_.hidden_size, 2 * c_.num_attention_heads));
+    if (c_.num_attention_heads % c_.kv_heads() != 0)
+      problem("--num-query-groups {} does not divide --num-attention-heads {}; legal groups: {}",
+              c_.kv_heads(), c_.num_attention_heads, divisors(c_.num_attention_heads));
+  }
+
+  void positions() {
+    if (c_.position == PositionKind::learned && c_.seq_length > c_.positions())
+      problem(
+          "--seq-length {} is longer than the learned positions, --max-position-embeddings {}; at "
+          "most {}, or more positions",
+          c_.seq_length, c_.positions(), c_.positions());
+  }
+
+  void divides_by_tensor_size(const char* option, Index value) {
+    if (value % tensor_size_ != 0)
+      problem(
+          "{} {} does not divide by --tensor-model-parallel-size {}; nearest: {}, or a tensor size "
+          "of {}",
+          option, value, tensor_size_, nearest_multiples(value, tensor_size_), divisors(value));
+  }
+
+  void tensor_axis() {
+    divides_by_tensor_size("--num-attention-heads", c_.num_attention_heads);
+    if (c_.kv_heads() != c_.num_attention_heads)
+      divides_by_tensor_size("--num-query-groups", c_.kv_heads());
+    divides_by_tensor_size("--ffn-hidden-size", c_.ffn());
+    const Index rows = micro_batch_size_ * c_.seq_length;
+    if (c_.sequence_parallel == SequenceParallel::on && rows % tensor_size_ != 0)
+      problem(
+          "--sequence-parallel splits the --micro-batch-size {} x --seq-length {} = {} token rows "
+          "over "
+          "--tensor-model-parallel-size {}, which does not divide them; nearest sequence lengths: "
+          "{}",
+          micro_batch_size_, c_.seq_length, rows, tensor_size_,
+          nearest_multiples(c_.seq_length, tensor_size_));
+  }
+
+  void rates() {
+    if (!(c_.hidden_dropout >= 0 && c_.hidden_dropout < 1))
+      problem("--hidden-dropout {}: at least 0 and below 1", c_.hidden_dropout);
+    if (!(c_.init_std > 0)) problem("--init-method-std {}: above 0", c_.init_std);
+    if (!(c_.norm_epsilon > 0)) problem("--norm-epsilon {}: above 0", c_.norm_epsilon);
+    if (!(c_.rotary_base > 0)) problem("--rotary-base {}: above 0", c_.rotary_base);
+  }
+
+  const TransformerConfig& c_;
+  Index tensor_size_, micro_batch_size_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+const char* name(Normalization kind) {
+  return kind == Normalization::layer_norm ? "LayerNorm" : "RMSNorm";
+}
+const char* name(MlpKind kind) {
+  switch (kind) {
+    case MlpKind::gelu_tanh:
+      return "gelu-tanh";
+    case MlpKind::gelu_erf:
+      return "gelu-erf";
+    case MlpKind::swiglu:
+      return "swiglu";
+  }
+  return "?";
+}
+const char* name(PositionKind kind) { return kind == PositionKind::learned ? "learned" : "rotary"; }
+const char* name(RecomputeGranularity granularity) {
+  switch (granularity) {
+    case RecomputeGranularity::none:
+      return "none";
+    case RecomputeGranularity::selective:
+      return "selective";
+    case RecomputeGranularity::full:
+      return "full";
+  }
+  return "?";
+}
+
+Index TransformerConfig::parameter_count() const {
+  const auto linear = [&](Index in, Index out) { return in * out + (add_bias_linear ? out : 0); };
+  const Index one_norm = hidden_size * (normalization == Normalization::layer_norm ? 2 : 1);
+  const Index kv = kv_heads() * head_dim();
+  const Index attention = linear(hidden_size, hidden_size) + 2 * linear(hidden_size, kv) +
+                          linear(hidden_size, hidden_size);
+  const Index feed_forward =
+      (mlp == MlpKind::swiglu ? 2 : 1) * linear(hidden_size, ffn()) + linear(ffn(), hidden_size);
+  const Index tables =
+      (tie_embeddings ? 1 : 2) * vocab_size + (position == PositionKind::learned ? positions() : 0);
+  return tables * hidden_size + num_layers * (2 * one_norm + attention + feed_forward) + one_norm;
+}
+
+double TransformerConfig::flops_per_token() const {
+  return 6.0 * static_cast<double>(parameter_count()) +
+         12.0 * static_cast<double>(num_layers * hidden_size) * static_cast<double>(seq_length);
+}
+
+std::string TransformerConfig::describe() const {
+  return fmt::format(
+      "{} layers, width {}, {} heads in {} groups, {} {}, {}, {} positions, sequence {}, "
+      "vocabulary "
+      "{}, {} embeddings: {} parameters",
+      num_layers, hidden_size, num_attention_heads, kv_heads(), name(mlp), ffn(),
+      name(normalization), name(position), seq_length, vocab_size,
+      tie_embeddings ? "tied" : "separate", parameter_count());
+}
+
+std::vector<std::string> problems_of(const TransformerConfig& config, Index tensor_size,
+                                     Index micro_batch_size) {
+  return Check(config, tensor_size, micro_batch_size).run();
+}
+
+}  // namespace trireme

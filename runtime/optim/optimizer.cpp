@@ -27,7 +27,7 @@ void check(const OptimizerOptions& o) {
     require(std::isfinite(o.epsilon) && o.epsilon > 0, "--adam-eps is ", o.epsilon,
             "; it must be positive");
   } else {
-    fraction("--sgd-momentum", o.momentum);
+    fraction("--momentum", o.momentum);
   }
   not_negative("--weight-decay", o.weight_decay);
   not_negative("--clip-grad", o.clip_norm);

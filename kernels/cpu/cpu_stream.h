@@ -1,0 +1,70 @@
+// CpuStream: runs everything at once, on the caller and its device's threads.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/cpu/loops.h"
+
+namespace trireme {
+
+class CpuStream final : public Stream {
+ public:
+  CpuStream(Device& device, ThreadPool& pool, const Loops& loops)
+      : Stream(device), pool_(pool), loops_(loops) {}
+
+  const Loops& loops() const { return loops_; }
+
+  void copy(void* to, const void* from, Index bytes) override;
+  void zero(void* data, Index bytes) override;
+  void copy(const Tensor& to, const Tensor& from) override;
+  void add(const Tensor& to, const Tensor& from) override;
+  bool wait_and_check_finite(const Tensor& x) override;
+  void synchronize() override {}
+  ThreadPool& pool() override { return pool_; }
+
+ private:
+  ThreadPool& pool_;
+  const Loops& loops_;
+};
+
+/// The loops of a stream that was made by a CPU device. Kernels of the CPU table are only ever
+/// called with one.
+inline const Loops& loops_of(Stream& stream) { return static_cast<CpuStream&>(stream).loops(); }
+
+/// The functions of the CPU table; each .cpp beside this header fills its part.
+extern const GemmKernels cpu_gemm_kernels;
+extern const NormKernels cpu_norm_kernels;
+extern const ActivationKernels cpu_activation_kernels;
+extern const RotaryKernels cpu_rotary_kernels;
+extern const EmbeddingKernels cpu_embedding_kernels;
+extern const AttentionKernels cpu_attention_kernels;
+extern const CrossEntropyKernels cpu_cross_entropy_kernels;
+extern const ElementwiseKernels cpu_elementwise_kernels;
+extern const OptimizerKernels cpu_optimizer_kernels;
+
+/// Elements that are worth a thread of their own in a memory-bound loop.
+inline constexpr Index grain_elements = 16384;
+/// The same in rows of `channels` elements.
+inline Index grain_rows(Index channels) {
+  return channels < grain_elements ? grain_elements / (channels < 1 ? 1 : channels) : 1;
+}
+
+/// Sum of part(begin, end) over a fixed number of parts of [0, count), in their order: the threads
+/// do not show.
+template <class Part>
+double sum_in_parts(Stream& stream, Index count, Part part) {
+  constexpr Index parts = 64;
+  std::array<double, parts> sums{};
+  parallel_for(
+      stream, parts, std::max<Index>(1, parts * grain_elements / std::max<Index>(1, count)),
+      [&](Index begin, Index end) {
+        for (Index i = begin; i < end; ++i)
+          sums[static_cast<std::size_t>(i)] = part(count * i / parts, count * (i + 1) / parts);
+      });
+  double total = 0;
+  for (double s : sums) total += s;
+  return total;
+}
+
+}  // namespace trireme

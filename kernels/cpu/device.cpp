@@ -1,0 +1,113 @@
+// The CPU device: memory of the host, one pool of threads, streams that run at once.
+#include "trireme/kernels/device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+#include "kernels/cpu/cpu_stream.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr Index bytes_per_thread = 1 << 20;  // below this a second thread does not pay
+
+// The line of a /proc file that begins with `key`, without key and separators; empty when there is
+// none.
+std::string proc_value(const char* file, const std::string& key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with(key)) {
+      const std::size_t start = line.find_first_not_of(" \t:", key.size());
+      return start == std::string::npos ? std::string() : line.substr(start);
+    }
+  return {};
+}
+
+class CpuEvent final : public Event {  // all work is done when a call returns
+ public:
+  void record(Stream&) override {}
+  void make_wait(Stream&) override {}
+  bool reached() const override { return true; }
+  void synchronize() override {}
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const CpuOptions& options)
+      : set_(resolve(options.instruction_set)),
+        loops_(loops_for(options.instruction_set)),
+        pool_(options.threads) {}
+
+  DeviceKind kind() const override { return DeviceKind::cpu; }
+  std::string describe() const override {
+    const std::string model = proc_value("/proc/cpuinfo", "model name");
+    return fmt::format("CPU {}, {}, {} thread{}, {:.1f} GB free",
+                       model.empty() ? "of unknown model" : model, name(set_), pool_.threads(),
+                       pool_.threads() == 1 ? "" : "s", static_cast<double>(free_bytes()) * 1e-9);
+  }
+  const Kernels& kernels() const override { return kernels_; }
+  Buffer allocate(Index bytes) override {
+    try {
+      return allocate_host(bytes);
+    } catch (const Error& e) {
+      throw Error(fmt::format("{} ({} bytes are free)", e.what(), free_bytes()));
+    }
+  }
+  Index free_bytes() const override {
+    const std::string kilobytes = proc_value("/proc/meminfo", "MemAvailable");
+    if (!kilobytes.empty()) return std::stoll(kilobytes) * 1024;
+    return static_cast<Index>(::sysconf(_SC_AVPHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  }
+  std::unique_ptr<Stream> make_stream() override {
+    return std::make_unique<CpuStream>(*this, pool_, loops_);
+  }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
+
+ private:
+  InstructionSet set_;
+  const Loops& loops_;
+  const Kernels kernels_ = {
+      cpu_gemm_kernels,          cpu_norm_kernels,        cpu_activation_kernels,
+      cpu_rotary_kernels,        cpu_embedding_kernels,   cpu_attention_kernels,
+      cpu_cross_entropy_kernels, cpu_elementwise_kernels, cpu_optimizer_kernels};
+  ThreadPool pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_cpu(const CpuOptions& options) {
+  require(options.threads >= 1, "a CPU device has at least one thread, got ", options.threads);
+  return std::make_unique<CpuDevice>(options);
+}
+
+void CpuStream::copy(void* to, const void* from, Index bytes) {
+  if (to == from) return;
+  pool_.parallel_for(bytes, bytes_per_thread, [=](Index begin, Index end) {
+    std::memmove(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
+                 static_cast<std::size_t>(end - begin));
+  });
+}
+
+void CpuStream::zero(void* data, Index bytes) {
+  pool_.parallel_for(bytes, bytes_per_thread, [=](Index begin, Index end) {
+    std::memset(static_cast<std::byte*>(data) + begin, 0, static_cast<std::size_t>(end - begin));
+  });
+}
+
+void CpuStream::copy(const Tensor& to, const Tensor& from) {
+  cpu_elementwise_kernels.copy_strided(*this, to, from, Write::assign);
+}
+
+void CpuStream::add(const Tensor& to, const Tensor& from) {
+  cpu_elementwise_kernels.copy_strided(*this, to, from, Write::add);
+}
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+// Launchers of the elementwise kernels: they check, and share the range out to threads.
+#include <array>
+
+#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/strided.h"
+
+namespace trireme {
+
+namespace {
+
+void add(Stream& stream, const float* a, const float* b, float* y, Index count) {
+  require(count >= 0, "add of ", count, " elements");
+  parallel_for(stream, count, grain_elements, [&](Index begin, Index end) {
+    loops_of(stream).elementwise.add(a, b, y, begin, end);
+  });
+}
+
+void accumulate(Stream& stream, float* y, const float* x, Index count) {
+  add(stream, y, x, y, count);
+}
+
+void scale(Stream& stream, float* y, float factor, Index count) {
+  require(count >= 0, "scale of ", count, " elements");
+  parallel_for(stream, count, grain_elements, [&](Index begin, Index end) {
+    loops_of(stream).elementwise.scale(y, factor, begin, end);
+  });
+}
+
+void bias_add(Stream& stream, const BiasAdd& p) {
+  require(p.rows >= 0 && p.channels >= 0, "bias of (", p.rows, ", ", p.channels, ")");
+  parallel_for(stream, p.rows, grain_rows(p.channels), [&](Index begin, Index end) {
+    loops_of(stream).elementwise.bias_add(p, begin, end);
+  });
+}
+
+void bias_backward(Stream& stream, const BiasBackward& p) {
+  require(p.rows >= 0 && p.channels >= 0, "bias gradient of (", p.rows, ", ", p.channels, ")");
+  parallel_for(
+      stream, p.channels, std::max<Index>(16, grain_rows(p.rows)),
+      [&](Index begin, Index end) { loops_of(stream).elementwise.bias_backward(p, begin, end); });
+}
+
+void dropout(Stream& stream, const Dropout& p) {
+  require(p.rate >= 0 && p.rate < 1, "dropout rate ", p.rate, " is not in [0, 1)");
+  require(p.count >= 0 && p.first_element >= 0, "dropout of ", p.count, " elements from ",
+          p.first_element);
+  parallel_for(stream, p.count, grain_elements, [&](Index begin, Index end) {
+    loops_of(stream).elementwise.dropout(p, begin, end);
+  });
+}
+
+void squared_error_forward(Stream& stream, const SquaredErrorForward& p) {
+  require(p.count >= 0, "squared error of ", p.count, " elements");
+  *p.loss = sum_in_parts(stream, p.count, [&](Index begin, Index end) {
+    return loops_of(stream).elementwise.squared_error(p, begin, end);
+  });
+}
+
+void squared_error_backward(Stream& stream, const SquaredErrorBackward& p) {
+  require(p.count >= 0, "squared error of ", p.count, " elements");
+  parallel_for(stream, p.count, grain_elements, [&](Index begin, Index end) {
+    loops_of(stream).elementwise.squared_error_backward(p, begin, end);
+  });
+}
+
+}  // namespace
+
+const ElementwiseKernels cpu_elementwise_kernels = {add,
+                                                    accumulate,
+                                                    scale,
+                                                    bias_add,
+                                                    bias_backward,
+                                                    dropout,
+                                                    squared_error_forward,
+                                                    squared_error_backward,
+                                                    copy_strided};
+
+}  // namespace trireme

@@ -1,0 +1,96 @@
+// Matrix products by oneDNN's dnnl_sgemm: the only file that knows oneDNN (2.x and 3.x). oneDNN is
+// usually built with OpenMP, whose idle threads spin; we call it single-threaded from our own pool
+// instead.
+#include <dlfcn.h>
+#include <dnnl.h>
+
+#include "trireme/core/error.h"
+
+#include "kernels/cpu/cpu_stream.h"
+
+namespace trireme {
+
+namespace {
+
+// While one lives, OpenMP regions that this thread starts have one thread, so no team is made. The
+// setting belongs to the calling thread alone and is put back. Does nothing when no OpenMP library
+// is loaded (oneDNN on TBB or sequential).
+class OneOpenMpThread {
+ public:
+  OneOpenMpThread() : before_(get() == nullptr ? 1 : get()()) {
+    if (before_ != 1) set()(1);
+  }
+  ~OneOpenMpThread() {
+    if (before_ != 1) set()(before_);
+  }
+  OneOpenMpThread(const OneOpenMpThread&) = delete;
+  OneOpenMpThread& operator=(const OneOpenMpThread&) = delete;
+
+ private:
+  using Get = int (*)();
+  using Set = void (*)(int);
+  static Get get() {
+    static const Get f = reinterpret_cast<Get>(::dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+    return f;
+  }
+  static Set set() {
+    static const Set f = reinterpret_cast<Set>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+    return f;
+  }
+  int before_;
+};
+
+const float* element(const float* x, Index ld, Transpose transpose, Index row, Index column) {
+  return transpose == Transpose::no ? x + row * ld + column : x + column * ld + row;
+}
+
+// Rows [row, row + m) and columns [column, column + n) of c.
+void part(const Gemm& p, Index row, Index column, Index m, Index n) {
+  const OneOpenMpThread guard;
+  const dnnl_status_t status = dnnl_sgemm(
+      p.transpose_a == Transpose::no ? 'N' : 'T', p.transpose_b == Transpose::no ? 'N' : 'T', m, n,
+      p.k, 1.0f, element(p.a, p.lda, p.transpose_a, row, 0), p.lda,
+      element(p.b, p.ldb, p.transpose_b, 0, column), p.ldb, p.write == Write::assign ? 0.0f : 1.0f,
+      p.c + row * p.ldc + column, p.ldc);
+  require(status == dnnl_success, "dnnl_sgemm of m ", m, ", n ", n, ", k ", p.k,
+          " failed with status ", static_cast<int>(status));
+}
+
+void check(const Gemm& p) {
+  require(p.m >= 0 && p.n >= 0 && p.k >= 0, "matrix product of m ", p.m, ", n ", p.n, ", k ", p.k);
+  const Index a_columns = p.transpose_a == Transpose::no ? p.k : p.m;
+  const Index b_columns = p.transpose_b == Transpose::no ? p.n : p.k;
+  require(p.lda >= a_columns, "lda ", p.lda, " is less than the ", a_columns, " columns of a");
+  require(p.ldb >= b_columns, "ldb ", p.ldb, " is less than the ", b_columns, " columns of b");
+  require(p.ldc >= p.n, "ldc ", p.ldc, " is less than the ", p.n, " columns of c");
+  require(p.bias == nullptr || p.write == Write::assign,
+          "a bias goes with an assigned product only");
+}
+
+void add_bias(const Loops& loops, const Gemm& p, Index begin_row, Index end_row, Index begin,
+              Index end) {
+  for (Index row = begin_row; row < end_row; ++row)
+    loops.elementwise.add(p.c + row * p.ldc, p.bias, p.c + row * p.ldc, begin, end);
+}
+
+void run(Stream& stream, const Gemm& p) {
+  check(p);
+  if (p.m == 0 || p.n == 0) return;
+  const Loops& loops = loops_of(stream);
+  const Index work = 2 * p.m * p.n * std::max<Index>(p.k, 1);
+  const bool by_rows = p.m >= p.n;
+  const Index cut = by_rows ? p.m : p.n;
+  const Index grain = std::max<Index>(16, cut * (1 << 20) / work);
+  parallel_for(stream, cut, grain, [&](Index begin, Index end) {
+    const Index row = by_rows ? begin : 0, rows = by_rows ? end - begin : p.m;
+    const Index column = by_rows ? 0 : begin, columns = by_rows ? p.n : end - begin;
+    part(p, row, column, rows, columns);
+    if (p.bias != nullptr) add_bias(loops, p, row, row + rows, column, column + columns);
+  });
+}
+
+}  // namespace
+
+const GemmKernels cpu_gemm_kernels = {run};
+
+}  // namespace trireme

@@ -1,0 +1,77 @@
+// Which vector code this machine can run, and the loops compiled for it.
+#include "trireme/core/error.h"
+
+#include "kernels/cpu/loops.h"
+
+namespace trireme {
+
+namespace portable {
+extern const Loops loops;
+}
+#if defined(TRIREME_SIMD_X86)
+namespace avx2 {
+extern const Loops loops;
+}
+namespace avx512 {
+extern const Loops loops;
+}
+#endif
+
+const char* name(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::best:
+      return "best";
+    case InstructionSet::portable:
+      return "portable";
+    case InstructionSet::avx2:
+      return "avx2";
+    case InstructionSet::avx512:
+      return "avx512";
+  }
+  return "unknown";
+}
+
+bool available(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::best:
+    case InstructionSet::portable:
+      return true;
+#if defined(TRIREME_SIMD_X86)
+    case InstructionSet::avx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case InstructionSet::avx512:
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+             __builtin_cpu_supports("fma");
+#else
+    case InstructionSet::avx2:
+    case InstructionSet::avx512:
+      return false;
+#endif
+  }
+  return false;
+}
+
+InstructionSet resolve(InstructionSet set) {
+  if (set != InstructionSet::best) return set;
+  for (InstructionSet widest : {InstructionSet::avx512, InstructionSet::avx2})
+    if (available(widest)) return widest;
+  return InstructionSet::portable;
+}
+
+const Loops& loops_for(InstructionSet set) {
+  require(available(set), "this machine cannot run ", name(set), " code; the widest it has is ",
+          name(resolve(InstructionSet::best)));
+  switch (resolve(set)) {
+#if defined(TRIREME_SIMD_X86)
+    case InstructionSet::avx2:
+      return avx2::loops;
+    case InstructionSet::avx512:
+      return avx512::loops;
+#endif
+    default:
+      return portable::loops;
+  }
+}
+
+}  // namespace trireme

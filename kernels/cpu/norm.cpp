@@ -1,0 +1,55 @@
+// Launchers of the norms. Parameter gradients: a number of slabs of rows that depends on the rows
+// only each sum into the workspace, and the slabs' sums are added in their order.
+#include "kernels/cpu/cpu_stream.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr Index most_slabs = 16;
+Index slabs_of(Index rows) { return std::clamp<Index>(rows / 32, 1, most_slabs); }
+
+void forward(Stream& stream, const NormForward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "norm of (", p.rows, ", ", p.channels, ")");
+  require((p.delta == nullptr) == (p.sum == nullptr),
+          "a norm has `sum` exactly when it has `delta`");
+  require((p.mean != nullptr) == (p.kind == NormKind::layer),
+          "a norm has `mean` exactly when it is a layer norm");
+  require(p.rstd != nullptr && p.weight != nullptr, "a norm needs `weight` and `rstd`");
+  parallel_for(stream, p.rows, grain_rows(p.channels),
+               [&](Index begin, Index end) { loops_of(stream).norm.forward(p, begin, end); });
+}
+
+Index backward_workspace_bytes(Device&, Index rows, Index channels) {
+  return slabs_of(rows) * 2 * channels * static_cast<Index>(sizeof(float));
+}
+
+void backward(Stream& stream, const NormBackward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "norm gradient of (", p.rows, ", ", p.channels, ")");
+  require((p.mean != nullptr) == (p.kind == NormKind::layer),
+          "a norm has `mean` exactly when it is a layer norm");
+  const bool parameters = p.dweight != nullptr || p.dbias != nullptr;
+  require(!parameters || p.workspace != nullptr,
+          "the parameter gradients of a norm need workspace");
+  const Index slabs = slabs_of(p.rows), n = p.channels;
+  float* weights = p.dweight == nullptr ? nullptr : static_cast<float*>(p.workspace);
+  float* biases = p.dbias == nullptr ? nullptr : static_cast<float*>(p.workspace) + slabs * n;
+  const NormLoops& loops = loops_of(stream).norm;
+  parallel_for(stream, slabs, 1, [&](Index begin, Index end) {
+    for (Index slab = begin; slab < end; ++slab)
+      loops.backward(p, weights == nullptr ? nullptr : weights + slab * n,
+                     biases == nullptr ? nullptr : biases + slab * n, p.rows * slab / slabs,
+                     p.rows * (slab + 1) / slabs);
+  });
+  const auto add = loops_of(stream).elementwise.add;
+  for (Index slab = 0; slab < slabs; ++slab) {
+    if (weights != nullptr) add(p.dweight, weights + slab * n, p.dweight, 0, n);
+    if (biases != nullptr) add(p.dbias, biases + slab * n, p.dbias, 0, n);
+  }
+}
+
+}  // namespace
+
+const NormKernels cpu_norm_kernels = {forward, backward, backward_workspace_bytes};
+
+}  // namespace trireme

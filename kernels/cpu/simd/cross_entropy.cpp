@@ -1,0 +1,63 @@
+// The two passes of softmax cross-entropy over logits, row by row.
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/simd/math.h"
+
+namespace trireme::TRIREME_SIMD {
+namespace {
+
+constexpr Index block =
+    1024;  // columns whose largest is found before any exp: 4 KiB, still in the first cache
+
+struct Online {
+  float max, sum;
+};
+
+Online add_block(Online so_far, const float* x, Index count) {
+  Floats largest = all(so_far.max);
+  each(0, count, [&](auto at) { largest = max(largest, at.load(x, so_far.max)); });
+  const float m = max_lanes(largest);
+  const Floats shift = all(m);
+  const float total =
+      sum(count, [=](auto at) { return exp(at.load(x, -__builtin_inff()) - shift); });
+  float factor;
+  store(&factor, exp(all(so_far.max - m)), 1);
+  return {m, so_far.sum * factor + total};
+}
+
+void partial(const CrossEntropyPartial& p, Index begin_row, Index end_row) {
+  for (Index row = begin_row; row < end_row; ++row) {
+    const float* x = p.logits + row * p.row_stride;
+    Online online = {-__builtin_inff(), 0};
+    for (Index column = 0; column < p.columns; column += block)
+      online =
+          add_block(online, x + column, p.columns - column < block ? p.columns - column : block);
+    const Index target = p.targets[row] - p.first;
+    const bool here = p.targets[row] >= 0 && target >= 0 && target < p.columns;
+    p.partial[row] = {online.max, online.sum, here ? x[target] : 0.0f};
+  }
+}
+
+void backward(const CrossEntropyBackward& p, Index begin_row, Index end_row) {
+  const float scale = static_cast<float>(*p.scale);
+  for (Index row = begin_row; row < end_row; ++row) {
+    const float* x = p.logits + row * p.row_stride;
+    float* dx = p.dlogits + row * p.row_stride;
+    const bool ignored = p.targets[row] < 0;
+    if (ignored) {
+      each(0, p.padded_columns, [=](auto at) { at.store(dx, all(0)); });
+      continue;
+    }
+    const Floats shift = all(p.logsumexp[row]), factor = all(scale);
+    each(0, p.columns, [=](auto at) { at.store(dx, exp(at.load(x) - shift) * factor); });
+    each(p.columns, p.padded_columns, [=](auto at) { at.store(dx, all(0)); });
+    const Index target = p.targets[row] - p.first;
+    if (target >= 0 && target < p.columns) dx[target] -= scale;
+  }
+}
+
+}  // namespace
+
+extern const CrossEntropyLoops cross_entropy_loops;
+const CrossEntropyLoops cross_entropy_loops = {partial, backward};
+
+}  // namespace trireme::TRIREME_SIMD

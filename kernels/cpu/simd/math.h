@@ -1,0 +1,66 @@
+// exp, the logistic function and the normal distribution for Floats. Errors against fp64 over all
+// arguments are stated with each function and checked in tests/kernels/math_test.cpp.
+#pragma once
+
+#include "kernels/cpu/simd/vec.h"
+
+namespace trireme::TRIREME_SIMD {
+namespace {
+
+/// exp(x + tail), |tail| small. Polynomial of Cephes' expf (Moshier); scaled by adding to the
+/// exponent field.
+TRIREME_INLINE Floats exp_sum(Floats x, Floats tail) {
+  const Floats rounder = all(0x1.8p23f);
+  const Floats shifted =
+      fma(x, all(1.44269504088896341f), rounder);  // n = round(x / ln 2) in the low bits
+  const Floats n = shifted - rounder;
+  Floats r = fma(n, all(-0.693359375f), x);  // ln 2 in two parts; the first times n is exact
+  r = fma(n, all(2.12194440e-4f), r) + tail;
+  Floats p = all(1.9875691500e-4f);
+  p = fma(p, r, all(1.3981999507e-3f));
+  p = fma(p, r, all(8.3334519073e-3f));
+  p = fma(p, r, all(4.1665795894e-2f));
+  p = fma(p, r, all(1.6666665459e-1f));
+  p = fma(p, r, all(5.0000001201e-1f));
+  p = fma(p * r, r, r) + all(1.0f);
+  Floats y = from_bits(bits(p) + (bits(shifted) << 23));
+  y = select(x < all(-87.3365f), all(0.0f), y);
+  y = select(all(88.7228f) < x, all(__builtin_inff()), y);
+  return select(x < all(__builtin_inff()), y, x);  // infinity, and what is not a number
+}
+
+/// Within 1.5 ulp; 0 where the result would be below the smallest normal number.
+TRIREME_INLINE Floats exp(Floats x) { return exp_sum(x, all(0.0f)); }
+
+/// 1 / (1 + exp(-x)), within 3 ulp; 0 for x < -88.7.
+TRIREME_INLINE Floats sigmoid(Floats x) { return all(1.0f) / (all(1.0f) + exp(-x)); }
+
+/// The normal distribution: its density without the factor 1 / sqrt(2 pi), and P(X < x).
+struct Normal {
+  Floats density, below;
+};
+
+/// below: within 5 ulp for all x, 0 for x < -13.2. The upper half of erfc is exp(-x^2 / 2) t p(t),
+/// t = 1 / (1 + 0.3 |x| / sqrt 2), where p has been fitted (Remez, relative error 2e-8); the square
+/// is split so that its rounding does not count.
+TRIREME_INLINE Normal normal(Floats x) {
+  const Floats high = from_bits(bits(x) & all_bits(static_cast<std::int32_t>(0xfffff000u)));
+  const Floats half = all(-0.5f);
+  const Floats density = exp_sum(half * (high * high), half * ((x - high) * (x + high)));
+  const Floats size = from_bits(bits(x) & all_bits(0x7fffffff));
+  const Floats t = all(1.0f) / fma(size, all(0.3f * 0.70710678118654752f), all(1.0f));
+  Floats p = all(-0.06476121784f);
+  p = fma(p, t, all(0.2427804739f));
+  p = fma(p, t, all(-0.2561367288f));
+  p = fma(p, t, all(0.2738573937f));
+  p = fma(p, t, all(-0.047323574f));
+  p = fma(p, t, all(0.1074622768f));
+  p = fma(p, t, all(0.07416977519f));
+  p = fma(p, t, all(0.08535758714f));
+  p = fma(p, t, all(0.08459400414f));
+  const Floats beyond = density * (t * p);
+  return {density, select(all(0.0f) < x, all(1.0f) - beyond, beyond)};
+}
+
+}  // namespace
+}  // namespace trireme::TRIREME_SIMD

@@ -1,0 +1,118 @@
+// LayerNorm and RMSNorm, row by row. A row's sums are made in lanes (vec.h), so a row's result
+// depends on the row alone.
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace trireme::TRIREME_SIMD {
+namespace {
+
+void forward(const NormForward& p, Index begin_row, Index end_row) {
+  const Index n = p.channels;
+  const float inverse_n = 1.0f / static_cast<float>(n);
+  const float* weight = p.weight;
+  const float* bias = p.bias;
+  for (Index row = begin_row; row < end_row; ++row) {
+    const float* s = p.x + row * n;
+    if (p.delta != nullptr) {
+      const float* x = s;
+      const float* delta = p.delta + row * n;
+      float* into = p.sum + row * n;
+      each(0, n, [=](auto at) { at.store(into, at.load(x) + at.load(delta)); });
+      s = into;
+    }
+    const float mean =
+        p.kind == NormKind::layer ? sum(n, [=](auto at) { return at.load(s); }) * inverse_n : 0.0f;
+    const Floats shift = all(mean);
+    const float variance = sum(n,
+                               [=](auto at) {
+                                 const Floats d = at.mask(at.load(s) - shift);
+                                 return d * d;
+                               }) *
+                           inverse_n;
+    const float rstd = 1.0f / __builtin_sqrtf(variance + p.epsilon);
+    const Floats factor = all(rstd);
+    float* y = p.y + row * n;
+    if (bias != nullptr)
+      each(0, n, [=](auto at) {
+        at.store(y, fma((at.load(s) - shift) * factor, at.load(weight), at.load(bias)));
+      });
+    else
+      each(0, n, [=](auto at) { at.store(y, (at.load(s) - shift) * factor * at.load(weight)); });
+    if (p.mean != nullptr) p.mean[row] = mean;
+    p.rstd[row] = rstd;
+  }
+}
+
+// g = dy weight, h = (s - mean) rstd: dx = rstd (g - mean(g) - h mean(g h)), without mean(g) for
+// RMSNorm.
+void input_gradient(const NormBackward& p, Index row) {
+  const Index n = p.channels;
+  const float inverse_n = 1.0f / static_cast<float>(n);
+  const float* s = p.s + row * n;
+  const float* dy = p.dy + row * n;
+  const float* weight = p.weight;
+  const bool layer = p.kind == NormKind::layer;
+  const Floats shift = all(layer ? p.mean[row] : 0.0f), factor = all(p.rstd[row]);
+  const auto g = [=](auto at) { return at.load(dy) * at.load(weight); };
+  const auto h = [=](auto at) { return (at.load(s) - shift) * factor; };
+  const Floats along = all(sum(n, [=](auto at) { return g(at) * h(at); }) *
+                           inverse_n);  // g is zero in missing lanes
+  const Floats mean_g = all(layer ? sum(n, g) * inverse_n : 0.0f);
+  const auto slope = [=](auto at) { return (g(at) - mean_g - h(at) * along) * factor; };
+  float* dx = p.dx + row * n;
+  const float* dsum = p.dsum == nullptr ? nullptr : p.dsum + row * n;
+  const bool adds = p.write_dx == Write::add;
+  if (dsum != nullptr && adds)
+    each(0, n, [=](auto at) { at.store(dx, at.load(dx) + (slope(at) + at.load(dsum))); });
+  else if (dsum != nullptr || adds) {
+    const float* more = adds ? dx : dsum;
+    each(0, n, [=](auto at) { at.store(dx, slope(at) + at.load(more)); });
+  } else
+    each(0, n, [=](auto at) { at.store(dx, slope(at)); });
+}
+
+// Four rows at a time, so that the sums are loaded and stored less often.
+template <int rows>
+void parameter_gradient(const NormBackward& p, float* dweight, float* dbias, Index row) {
+  const Index n = p.channels;
+  const bool layer = p.kind == NormKind::layer;
+  Floats shift[rows], factor[rows];
+  for (int r = 0; r < rows; ++r) {
+    shift[r] = all(layer ? p.mean[row + r] : 0.0f);
+    factor[r] = all(p.rstd[row + r]);
+  }
+  const float* s = p.s + row * n;
+  const float* dy = p.dy + row * n;
+  each(0, n, [&](auto at) {
+    Floats w = all(0), b = all(0);
+    for (int r = 0; r < rows; ++r) {
+      const Floats d = at.load(dy + r * n);
+      w = fma(d, (at.load(s + r * n) - shift[r]) * factor[r], w);
+      b = b + d;
+    }
+    if (dweight != nullptr) at.store(dweight, at.load(dweight) + w);
+    if (dbias != nullptr) at.store(dbias, at.load(dbias) + b);
+  });
+}
+
+// Parameter gradients first: dx may be written over what they read (dsum only, but rows stay in the
+// cache either way).
+void backward(const NormBackward& p, float* dweight, float* dbias, Index begin_row, Index end_row) {
+  for (float* sums : {dweight, dbias})
+    if (sums != nullptr) each(0, p.channels, [=](auto at) { at.store(sums, all(0)); });
+  const bool parameters = dweight != nullptr || dbias != nullptr;
+  for (Index row = begin_row; row < end_row;) {
+    const Index rows = row + 4 <= end_row ? 4 : 1;
+    if (parameters && rows == 4) parameter_gradient<4>(p, dweight, dbias, row);
+    if (parameters && rows == 1) parameter_gradient<1>(p, dweight, dbias, row);
+    for (Index r = row; r < row + rows && p.dx != nullptr; ++r) input_gradient(p, r);
+    row += rows;
+  }
+}
+
+}  // namespace
+
+extern const NormLoops norm_loops;
+const NormLoops norm_loops = {forward, backward};
+
+}  // namespace trireme::TRIREME_SIMD

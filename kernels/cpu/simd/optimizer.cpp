@@ -1,0 +1,56 @@
+// AdamW and SGD in one pass over all their arrays, and the sum of squares for clipping.
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace trireme::TRIREME_SIMD {
+namespace {
+
+void adamw(const AdamW& p, Index begin, Index end) {
+  const Floats scale = all(*p.gradient_scale), one = all(1);
+  const Floats beta1 = all(p.beta1), rest1 = one - beta1, beta2 = all(p.beta2), rest2 = one - beta2;
+  const Floats epsilon = all(p.epsilon), decay = all(1 - p.learning_rate * p.weight_decay);
+  const Floats rate = all(p.learning_rate / p.bias_correction1);
+  const Floats correction2 = all(1 / p.bias_correction2);
+  each(begin, end, [&](auto at) {
+    const Floats g = at.load(p.gradient) * scale;
+    const Floats m = fma(beta1, at.load(p.first_moment), rest1 * g);
+    const Floats v = fma(beta2, at.load(p.second_moment), rest2 * (g * g));
+    at.store(p.first_moment, m);
+    at.store(p.second_moment, v);
+    const Floats step = rate * m / (sqrt(v * correction2) + epsilon);
+    at.store(p.parameter, at.load(p.parameter) * decay - step);
+  });
+}
+
+void sgd(const Sgd& p, Index begin, Index end) {
+  const Floats scale = all(*p.gradient_scale), rate = all(p.learning_rate);
+  const Floats decay = all(p.weight_decay), momentum = all(p.momentum);
+  each(begin, end, [&](auto at) {
+    const Floats x = at.load(p.parameter);
+    Floats step = fma(decay, x, at.load(p.gradient) * scale);
+    if (p.momentum_buffer != nullptr) {
+      step = fma(momentum, at.load(p.momentum_buffer), step);
+      at.store(p.momentum_buffer, step);
+    }
+    at.store(p.parameter, x - rate * step);
+  });
+}
+
+double sum_of_squares(const float* x, Index begin, Index end) {
+  double sums[lanes] = {};
+  Index i = begin;
+  for (; i + lanes <= end; i += lanes)
+    for (Index lane = 0; lane < lanes; ++lane)
+      sums[lane] += static_cast<double>(x[i + lane]) * static_cast<double>(x[i + lane]);
+  for (; i < end; ++i) sums[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  double total = 0;
+  for (double s : sums) total += s;
+  return total;
+}
+
+}  // namespace
+
+extern const OptimizerLoops optimizer_loops;
+const OptimizerLoops optimizer_loops = {adamw, sgd, sum_of_squares};
+
+}  // namespace trireme::TRIREME_SIMD

@@ -1,0 +1,10 @@
+// copy_strided: ElementwiseKernels::copy_strided for the CPU.
+#pragma once
+
+#include "trireme/kernels/elementwise.h"
+
+namespace trireme {
+
+void copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Write write);
+
+}  // namespace trireme

@@ -1,0 +1,3 @@
+// Speeds of the CPU kernels.
+#include <benchmark/benchmark.h>
+BENCHMARK_MAIN();

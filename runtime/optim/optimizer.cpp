@@ -112,21 +112,23 @@ void Optimizer::update(const Run& run, double learning_rate) {
   const auto f = [](double value) { return static_cast<float>(value); };
   const float decay = run.decay ? f(options_.weight_decay) : 0;
   if (options_.kind == OptimizerOptions::Kind::adamw) {
-    const double t = static_cast<double>(updates_);
-    stream_.kernels().optimizer.adamw(stream_,
-                                      {.count = run.range.count,
-                                       .parameter = parameter,
-                                       .gradient = gradient,
-                                       .first_moment = first,
-                                       .second_moment = second,
-                                       .learning_rate = f(learning_rate),
-                                       .beta1 = f(options_.beta1),
-                                       .beta2 = f(options_.beta2),
-                                       .epsilon = f(options_.epsilon),
-                                       .weight_decay = decay,
-                                       .bias_correction1 = f(1 - std::pow(options_.beta1, t)),
-                                       .bias_correction2 = f(1 - std::pow(options_.beta2, t)),
-                                       .gradient_scale = scale_});
+    // 1 - beta^t of the beta that the kernel sees: in fp32, 1 - 0.999f is off by 5e-5.
+    const auto correction = [&](double beta) {
+      return f(1 - std::pow(static_cast<double>(f(beta)), static_cast<double>(updates_)));
+    };
+    stream_.kernels().optimizer.adamw(stream_, {.count = run.range.count,
+                                                .parameter = parameter,
+                                                .gradient = gradient,
+                                                .first_moment = first,
+                                                .second_moment = second,
+                                                .learning_rate = f(learning_rate),
+                                                .beta1 = f(options_.beta1),
+                                                .beta2 = f(options_.beta2),
+                                                .epsilon = f(options_.epsilon),
+                                                .weight_decay = decay,
+                                                .bias_correction1 = correction(options_.beta1),
+                                                .bias_correction2 = correction(options_.beta2),
+                                                .gradient_scale = scale_});
   } else {
     stream_.kernels().optimizer.sgd(stream_, {.count = run.range.count,
                                               .parameter = parameter,

@@ -32,7 +32,7 @@ class Mix final : public Op {
 class Total final : public Op {
  public:
   std::string name() const override { return "total"; }
-  Outputs infer(const Specs&) const override { return {Spec(Shape{}, DType::f64)}; }
+  Outputs infer(const Specs&) const override { return {Spec(Shape{1}, DType::f64)}; }
   void forward(Exec&) const override {}
   void backward(Exec&) const override {}
 };

@@ -30,10 +30,14 @@ class CausalAttention final : public Op {
   Saved saved() const override { return Saved::input(0) | Saved::output(0) | Saved::output(1); }
   bool accumulates(int) const override { return true; }
   Index forward_workspace_bytes(const Specs& in) const override {
-    return attention_forward_workspace_bytes(shape_of(in[0].shape));
+    return workspace_bytes([&](const Kernels& kernels, Device& device) {
+      return kernels.attention.forward_workspace_bytes(device, shape_of(in[0].shape));
+    });
   }
   Index backward_workspace_bytes(const Specs& in) const override {
-    return attention_backward_workspace_bytes(shape_of(in[0].shape));
+    return workspace_bytes([&](const Kernels& kernels, Device& device) {
+      return kernels.attention.backward_workspace_bytes(device, shape_of(in[0].shape));
+    });
   }
   /// Two products of sequence x sequence x head_dim, half of each masked away.
   double flops(const Specs& in) const override {

@@ -124,6 +124,7 @@ class SplitColumns final : public TensorCollective {
     return {Spec({in[0].shape[0], in[0].shape[1] / ranks_})};
   }
   Index backward_workspace_bytes(const Specs& in) const override { return in[0].bytes(); }
+  bool completes_gradient(int, Place) const override { return true; }
   void forward(Exec& e) const override { take_own_columns(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override {
     gather_all_columns(e, e.grad_output(0), e.grad_input(0));

@@ -13,8 +13,9 @@ using namespace nn_detail;
 /// Inputs: tokens, table. A split table gives one term: zeros where another rank has the token.
 class Embedding final : public Op {
  public:
-  /// `first`: vocabulary index of row 0 of this rank's table.
-  explicit Embedding(Index first) : first_(first) {}
+  /// `first`: vocabulary index of row 0 of this rank's table. `result`: term where other ranks have
+  /// other rows.
+  Embedding(Index first, Place result) : first_(first), result_(result) {}
   std::string name() const override { return "embedding"; }
   Outputs infer(const Specs& in) const override {
     require(in[0].dtype == DType::i32, "tokens are i32, not ", in[0]);
@@ -53,19 +54,18 @@ class Embedding final : public Op {
   }
   Place place(const Places& in, const std::vector<bool>&) const override {
     require(in[0] == Place::whole, "tokens are whole on the tensor axis, not ", in[0]);
-    require(in[1] == Place::whole || in[1] == Place::split, "the table is whole or split, not ",
-            in[1]);
-    return in[1] == Place::split ? Place::term : Place::whole;
+    return result_;
   }
 
  private:
   Index first_;
+  Place result_;
 };
 
 /// Inputs: x, table.
 class AddPositions final : public Op {
  public:
-  /// `first_part`: which of the equal parts of the rows x is.
+  /// `part`: which of the equal parts of the rows x is.
   AddPositions(Index sequence, Index part) : sequence_(sequence), part_(part) {}
   std::string name() const override { return "add_positions"; }
   Outputs infer(const Specs& in) const override {
@@ -110,14 +110,15 @@ class AddPositions final : public Op {
 }  // namespace
 
 Value embedding(Value tokens, Value table, SequenceParallel sequence) {
-  if (tensor_size(table) == 1) return apply<Embedding>({tokens, table}, 0);
-  const bool split = table.place() == Place::split;
-  require(split || sequence == SequenceParallel::off,
+  const bool split = tensor_size(table) > 1 && table.place() == Place::split;
+  if (split) {
+    const Index first = tensor_rank(table) * table.shape()[0];
+    return leave_region(apply<Embedding>({tokens, table}, first, Place::term), sequence);
+  }
+  require(tensor_size(table) == 1 || sequence == SequenceParallel::off,
           "under sequence parallelism the embedding table is split over the tensor axis: declare "
           "it with shard_padded(0)");
-  const Value y =
-      apply<Embedding>({tokens, table}, split ? tensor_rank(table) * table.shape()[0] : 0);
-  return split ? leave_region(y, sequence) : y;
+  return apply<Embedding>({tokens, table}, 0, Place::whole);
 }
 
 Value add_positions(Value x, Value table, Index sequence) {

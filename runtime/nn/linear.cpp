@@ -88,22 +88,22 @@ class Linear final : public Op {
   }
 
   Place place(const Places& in, const std::vector<bool>& is_parameter) const override {
-    switch (split_) {
-      case WeightSplit::out:
-        require(in[0] == Place::entered,
-                "a weight that is split by outputs works on an entered value, not on one that is ",
-                in[0], ": use column_linear, or enter()");
-        return Place::split;
-      case WeightSplit::in:
-        require(in[0] == Place::split && bias_ == Bias::none,
-                "a weight that is split by inputs works on split channels, without a bias; the "
-                "input is ",
-                in[0]);
-        return Place::term;
-      case WeightSplit::none:
-        break;
+    if (split_ == WeightSplit::out) {
+      require(in[0] == Place::entered,
+              "a weight that is split by outputs works on an entered value, not on one that is ",
+              in[0], ": use column_linear, or enter()");
+      return Place::split;
     }
-    return Op::place(in, is_parameter);
+    if (split_ == WeightSplit::in) {
+      require(in[0] == Place::split && bias_ == Bias::none,
+              "a weight that is split by inputs works on split channels, without a bias; the "
+              "input is ",
+              in[0]);
+      return Place::term;
+    }
+    Places places = in;  // one tensor rank has all of a sharded weight
+    std::fill(places.begin() + 1, places.end(), Place::whole);
+    return Op::place(places, is_parameter);
   }
 
  private:

@@ -59,6 +59,8 @@ GradientReducer::GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream&
           "flat parameters are laid out for data rank ", flat.options().data_rank, " of ",
           flat.options().data_size, ", the mesh has data rank ", data_.rank(), " of ",
           data_.size());
+  require(flat.gradient_data() != nullptr || flat.count() == 0,
+          "flat parameters must be bound to a gradient buffer");
   for (int c = 0; c < flat.chunks(); ++c) {
     hooks_.push_back(std::make_unique<Hooks>(*this, flat.bucket_of(c)));
     for (int bucket : flat.bucket_of(c)) ++uses_[at(bucket)];

@@ -29,7 +29,7 @@ struct ReductionRecord {
 
 class GradientReducer {
  public:
-  /// Collective over the world: tied parameters get communicators of their own.
+  /// Collective over the world: tied parameters get communicators of their own. `flat` is bound.
   GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;

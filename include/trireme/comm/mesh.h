@@ -35,9 +35,15 @@ class Mesh {
 
 /// Ranks as threads of this process, for tests: calls f(mesh) on each and rethrows the first error after all ended
 /// (others blocked in a collective are woken with an Error). Sends wait for their receives.
+enum class ThreadReachable { everything, allocated };
 struct ThreadTransport {
   /// Hostile: every operation is delayed and completions are reordered, by this seed; 0: off.
   std::uint64_t hostile_seed = 0;
+  /// Simulated nodes of so many ranks each (the last one may have fewer); 0: one node.
+  int ranks_per_node = 0;
+  /// Whether collectives work in any memory of the ranks, or only in what Mesh::allocate gave (as processes do).
+  ThreadReachable reach = ThreadReachable::everything;
+  double timeout_s = 600;
 };
 void run_on_threads(const MeshShape& shape, const std::function<void(Mesh&)>& f,
                     const ThreadTransport& transport = {});

@@ -1,0 +1,48 @@
+#include "trireme/comm/agree.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace trireme {
+
+std::vector<std::string> gather_strings(Communicator& group, Stream& host,
+                                        const std::string& mine) {
+  const Index ranks = group.size();
+  Index length = static_cast<Index>(mine.size());
+  std::vector<Index> lengths(static_cast<std::size_t>(ranks));
+  group.all_gather({&length, 1, DType::i64}, {lengths.data(), ranks, DType::i64}, host);
+  const Index longest = *std::max_element(lengths.begin(), lengths.end());
+  std::string padded = mine;
+  padded.resize(static_cast<std::size_t>(longest));
+  std::string all(static_cast<std::size_t>(longest * ranks), '\0');
+  group.all_gather({padded.data(), longest, DType::u8}, {all.data(), longest * ranks, DType::u8},
+                   host);
+  std::vector<std::string> strings;
+  for (Index r = 0; r < ranks; ++r)
+    strings.push_back(all.substr(static_cast<std::size_t>(r * longest),
+                                 static_cast<std::size_t>(lengths[static_cast<std::size_t>(r)])));
+  return strings;
+}
+
+void agree(Communicator& group, Stream& host, const std::function<void()>& work) {
+  std::string failure;
+  std::int32_t failed = 0;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    failure = error.what();
+    failed = 1;
+  } catch (...) {
+    failure = "an exception that is no std::exception";
+    failed = 1;
+  }
+  std::vector<std::int32_t> votes(static_cast<std::size_t>(group.size()));
+  group.all_gather({&failed, 1, DType::i32}, {votes.data(), group.size(), DType::i32}, host);
+  const auto first = std::find(votes.begin(), votes.end(), 1);
+  if (first == votes.end()) return;
+  const auto failures = gather_strings(group, host, failure);
+  const auto rank = first - votes.begin();
+  throw Error(str("rank ", rank, ": ", failures[static_cast<std::size_t>(rank)]));
+}
+
+}  // namespace trireme

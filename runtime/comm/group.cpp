@@ -1,0 +1,232 @@
+// The bookkeeping of a group: starting, polling and waiting.
+#include "runtime/comm/group.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace trireme {
+namespace {
+
+Ticket collective_ticket(Index sequence) { return {static_cast<std::uint64_t>(2 * sequence)}; }
+Ticket exchange_ticket(Index sequence) { return {static_cast<std::uint64_t>(2 * sequence + 1)}; }
+bool is_exchange(Ticket ticket) { return ticket.sequence % 2 == 1; }
+Index sequence_of(Ticket ticket) { return static_cast<Index>(ticket.sequence / 2); }
+
+/// True when `part` is part `index` of `whole`; throws when it overlaps any other of its elements.
+void check_overlap(std::string_view group, Elements whole, Elements part, int index) {
+  const auto* whole_begin = static_cast<const std::byte*>(whole.data);
+  const auto* part_begin = static_cast<const std::byte*>(part.data);
+  const Index part_bytes = part.count * size_bytes(part.dtype);
+  const Index whole_bytes = whole.count * size_bytes(whole.dtype);
+  if (part_begin >= whole_begin + whole_bytes || part_begin + part_bytes <= whole_begin) return;
+  require(part_begin == whole_begin + index * part_bytes, group,
+          " group: the small buffer may lie in the large one only as its part ", index,
+          ", but it overlaps it from byte ", part_begin - whole_begin);
+}
+
+}  // namespace
+
+Group::Group(GroupParts parts)
+    : parts_(std::move(parts)),
+      mine_(*parts_.control.members[static_cast<std::size_t>(parts_.topology.local())]),
+      batch_(parts_.messages->make_batch(Channel::collective)) {
+  const std::size_t ranks = static_cast<std::size_t>(size());
+  headers_.reserve(ranks);
+  sources_.reserve(ranks);
+  targets_.reserve(ranks);
+  if (parts_.topology.nodes() > 1)
+    scratch_.resize(static_cast<std::size_t>(4 * bounce_bytes(size()) + 64 * size()));
+  for (Exchange& exchange : exchanges_)
+    exchange.batch = parts_.messages->make_batch(Channel::exchange);
+  parts_.progress->add(this);
+}
+
+Group::~Group() { parts_.progress->remove(this); }
+
+Ticket Group::start_all_reduce(Elements x, Reduction reduction, Stream&) {
+  return start(Collective::all_reduce, reduction, 0, x, x);
+}
+
+Ticket Group::start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream&) {
+  require(in.count == out.count * size() && in.dtype == out.dtype, name(),
+          " group: reduce_scatter over ", size(), " ranks from ", in.count, " ", in.dtype, " to ",
+          out.count, " ", out.dtype, "; the input must be ", size(), " times the output");
+  check_overlap(name(), in, out, rank());
+  return start(Collective::reduce_scatter, reduction, 0, in, out);
+}
+
+Ticket Group::start_all_gather(Elements in, Elements out, Stream&) {
+  require(out.count == in.count * size() && in.dtype == out.dtype, name(),
+          " group: all_gather over ", size(), " ranks from ", in.count, " ", in.dtype, " to ",
+          out.count, " ", out.dtype, "; the output must be ", size(), " times the input");
+  check_overlap(name(), out, in, rank());
+  return start(Collective::all_gather, Reduction::sum, 0, in, out);
+}
+
+Ticket Group::start_broadcast(Elements x, int root, Stream&) {
+  require(root >= 0 && root < size(), name(), " group: no rank ", root,
+          " to broadcast from; it has ", size());
+  return start(Collective::broadcast, Reduction::sum, root, x, x);
+}
+
+void Group::barrier() {
+  const Elements none{nullptr, 0, DType::u8};
+  wait_collective(sequence_of(start(Collective::barrier, Reduction::sum, 0, none, none)));
+}
+
+Ticket Group::start(Collective collective, Reduction reduction, int root, Elements in,
+                    Elements out) {
+  const bool reduces =
+      collective == Collective::all_reduce || collective == Collective::reduce_scatter;
+  require(!reduces || (in.dtype != DType::bf16 && in.dtype != DType::u8), name(), " group: no ",
+          trireme::name(collective), " of ", in.dtype, "; f32, f64, i32 and i64 have one");
+  require(in.count >= 0 && out.count >= 0, name(), " group: ", trireme::name(collective), " of ",
+          in.count, " elements");
+  const Index sequence = started_ + 1;
+  wait_collective(sequence - MemberControl::ring);  // whose place in the ring this one takes
+  Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+  op.in = static_cast<std::byte*>(in.data);
+  op.out = static_cast<std::byte*>(out.data);
+  op.post = {collective,
+             in.dtype,
+             reduction,
+             root,
+             std::min(in.count, out.count),
+             parts_.reach->find(in.data, in.count * size_bytes(in.dtype)),
+             parts_.reach->find(out.data, out.count * size_bytes(out.dtype))};
+  mine_.posts[static_cast<std::size_t>(sequence % MemberControl::ring)] = op.post;
+  mine_.posted.store(sequence, std::memory_order_release);
+  started_ = sequence;
+  poll();
+  return collective_ticket(sequence);
+}
+
+Ticket Group::start_exchange(std::span<const Message> sends, std::span<const Message> receives,
+                             Stream&) {
+  const Index sequence = exchanges_started_ + 1;
+  wait_exchange(sequence - exchanges_in_flight);
+  Exchange& exchange = exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
+  for (auto messages : {receives, sends})
+    for (const Message& message : messages)
+      require(message.peer >= 0 && message.peer < size() && message.bytes >= 0, name(),
+              " group: no exchange of ", message.bytes, " bytes with rank ", message.peer, " of ",
+              size());
+  for (const Message& message : receives) {
+    // Whoever looks at the buffer before wait() shall see that it was too early.
+    if (parts_.progress->hostile() && message.bytes > 0)
+      std::memset(message.data, 0xff, static_cast<std::size_t>(message.bytes));
+    exchange.batch->receive(message.peer, message.data, message.bytes);
+  }
+  for (const Message& message : sends)
+    exchange.batch->send(message.peer, message.data, message.bytes);
+  exchange.sequence = sequence;
+  exchange.pending = true;
+  ++exchanges_pending_;
+  exchanges_started_ = sequence;
+  poll();
+  return exchange_ticket(sequence);
+}
+
+bool Group::poll() {
+  if (exchanges_pending_ == 0 && running_ > started_) return false;
+  if (delay_ > 0) return --delay_, false;
+  if (parts_.progress->dice(4) == 1) delay_ = parts_.progress->dice(40);
+  bool moved = false;
+  for (Exchange& exchange : exchanges_) {
+    if (exchanges_pending_ == 0) break;
+    if (!exchange.pending || parts_.progress->dice(3) == 1 || !exchange.batch->poll()) continue;
+    exchange.pending = false;
+    --exchanges_pending_;
+    moved = true;
+  }
+  return poll_collectives() || moved;
+}
+
+bool Group::poll_collectives() {
+  require(failure_.empty(), failure_);
+  bool moved = false;
+  while (running_ <= started_) {
+    Operation& op = operations_[static_cast<std::size_t>(running_ % MemberControl::ring)];
+    try {
+      if (!task_) task_ = run(op);
+      if (!task_.run()) break;
+    } catch (const std::exception& error) {
+      failure_ = error.what();
+      throw;
+    }
+    task_ = Task();
+    arrive();
+    op.done_at = arrived_;
+    ++running_;
+    moved = true;
+  }
+  return moved;
+}
+
+bool Group::finished(Index sequence) {
+  if (sequence <= started_ - MemberControl::ring) return true;
+  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+  return sequence < running_ && all_arrived(op.done_at);
+}
+
+bool Group::exchanged(Index sequence) const {
+  if (sequence <= 0) return true;
+  const Exchange& exchange = exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
+  return exchange.sequence != sequence || !exchange.pending;
+}
+
+bool Group::done(Ticket ticket) {
+  const Index sequence = sequence_of(ticket);
+  const auto is_done = [&] {
+    return is_exchange(ticket) ? exchanged(sequence) : finished(sequence);
+  };
+  if (is_done()) return true;
+  parts_.progress->poll();
+  return is_done();
+}
+
+void Group::wait(Ticket ticket, Stream&) {
+  is_exchange(ticket) ? wait_exchange(sequence_of(ticket)) : wait_collective(sequence_of(ticket));
+}
+
+void Group::wait_collective(Index sequence) {
+  if (sequence <= 0) return;
+  parts_.progress->wait_until([&] { return finished(sequence); },
+                              [&] { return waiting_for(sequence); });
+}
+
+void Group::wait_exchange(Index sequence) {
+  parts_.progress->wait_until(
+      [&] { return exchanged(sequence); },
+      [&] {
+        const Exchange& exchange =
+            exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
+        return str(name(), " group: exchange ", sequence, " of ", who(rank()), " has waited ",
+                   parts_.progress->timeout_s(), " s for a message with ",
+                   who(exchange.batch->waits_for()));
+      });
+}
+
+std::string Group::waiting_for(Index sequence) const {
+  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+  std::string missing;
+  const auto add = [&](int rank_) { missing += (missing.empty() ? "" : ", ") + who(rank_); };
+  for (int local = 0; local < parts_.topology.locals(); ++local) {
+    const MemberControl& member = *parts_.control.members[static_cast<std::size_t>(local)];
+    const bool late = sequence < running_
+                          ? member.arrived.load(std::memory_order_relaxed) < op.done_at
+                          : member.posted.load(std::memory_order_relaxed) < sequence;
+    if (late) add(parts_.topology.here()[static_cast<std::size_t>(local)]);
+  }
+  if (missing.empty() && batch_->waits_for() >= 0) add(batch_->waits_for());
+  return str(name(), " group: ", describe(op.post), " (operation ", sequence, " of ", who(rank()),
+             ") has waited ", parts_.progress->timeout_s(), " s for ",
+             missing.empty() ? "others on this node" : missing);
+}
+
+std::string Group::who(int rank_) const {
+  return str("rank ", rank_, " (world rank ", parts_.world_ranks[static_cast<std::size_t>(rank_)],
+             ")");
+}
+
+}  // namespace trireme

@@ -1,0 +1,56 @@
+// Progress: moves on all that one rank has started, whatever communicator it belongs to. A rank
+// that waits for one group goes on serving the others, so two groups never wait for each other in a
+// circle.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/core/function_ref.h"
+#include "trireme/core/random.h"
+
+namespace trireme {
+
+/// Something with work under way; the groups of a mesh.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  /// Moves on without blocking. True when anything has moved.
+  virtual bool poll() = 0;
+};
+
+class Progress {
+ public:
+  struct Options {
+    double timeout_s = 600;
+    bool cores_are_shared = false;  // more ranks than cores: yield at once
+    std::uint64_t hostile_seed = 0;
+    /// Called now and then while waiting: lets a transport move on, or throws when others have
+    /// failed.
+    std::function<void()> while_waiting = [] {};
+  };
+  explicit Progress(Options options);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void add(Pending* pending) { pending_.push_back(pending); }
+  void remove(Pending* pending) { std::erase(pending_, pending); }
+  bool poll();
+  /// Polls until `done()`: spins briefly, then yields the core, then sleeps in between.
+  /// Throws: Error(describe()) when it takes longer than the time-out.
+  void wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> describe);
+
+  bool hostile() const { return options_.hostile_seed != 0; }
+  double timeout_s() const { return options_.timeout_s; }
+  /// In hostile mode a random number in [0, below); else 0.
+  Index dice(Index below);
+
+ private:
+  Options options_;
+  std::vector<Pending*> pending_;
+  Random random_;
+  Index draws_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,32 @@
+// SelfCommunicator: a group of one rank. Everything is a copy or nothing, done when it is started.
+#pragma once
+
+#include <string>
+
+#include "trireme/comm/communicator.h"
+
+namespace trireme {
+
+class SelfCommunicator final : public Communicator {
+ public:
+  explicit SelfCommunicator(std::string name) : name_(std::move(name)) {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::string_view name() const override { return name_; }
+  Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) override;
+  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction,
+                              Stream& stream) override;
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream) override;
+  Ticket start_broadcast(Elements x, int root, Stream& stream) override;
+  Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
+                        Stream& stream) override;
+  void progress() override {}
+  bool done(Ticket) override { return true; }
+  void wait(Ticket, Stream&) override {}
+  void barrier() override {}
+
+ private:
+  std::string name_;
+};
+
+}  // namespace trireme

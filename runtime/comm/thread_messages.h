@@ -1,0 +1,53 @@
+// Messages between threads. A send waits for its receive: the data is copied when both are there,
+// by whichever side looks first, at any time. So a buffer that is read or written too early shows
+// in tests.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "runtime/comm/messages.h"
+#include "runtime/comm/progress.h"
+
+namespace trireme {
+
+/// The sends and receives of one group that have not met yet. Shared by its members.
+class ThreadPost {
+ public:
+  struct Slip {
+    const std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    Index sent_bytes = -1, received_bytes = -1;  // -1: not there yet
+    bool passed = false;
+  };
+  using Path = std::tuple<Channel, int, int>;  // channel, sender, receiver
+
+  std::shared_ptr<Slip> send(const Path& path, const std::byte* data, Index bytes);
+  std::shared_ptr<Slip> receive(const Path& path, std::byte* data, Index bytes);
+  /// Copies the message when both sides are there. True when it has passed.
+  bool deliver(Slip& slip);
+
+ private:
+  struct Line {
+    std::deque<std::shared_ptr<Slip>> slips;  // those that lack one side
+  };
+  std::mutex mutex_;
+  std::map<Path, Line> lines_;
+};
+
+class ThreadMessages final : public Messages {
+ public:
+  ThreadMessages(std::shared_ptr<ThreadPost> post, int rank, Progress& progress)
+      : post_(std::move(post)), rank_(rank), progress_(progress) {}
+  std::unique_ptr<MessageBatch> make_batch(Channel channel) override;
+
+ private:
+  std::shared_ptr<ThreadPost> post_;
+  int rank_;
+  Progress& progress_;
+};
+
+}  // namespace trireme

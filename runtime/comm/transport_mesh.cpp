@@ -1,0 +1,44 @@
+#include "runtime/comm/transport_mesh.h"
+
+#include <numeric>
+
+#include "runtime/comm/self.h"
+
+namespace trireme {
+
+TransportMesh::TransportMesh(const MeshShape& shape, int rank, Progress::Options options)
+    : shape_(shape), rank_(rank), progress_(std::move(options)) {}
+
+void TransportMesh::connect_all() {
+  std::vector<int> everyone(static_cast<std::size_t>(shape_.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  world_ = make("world", everyone);
+  for (Axis axis : {Axis::pipeline, Axis::data, Axis::tensor})
+    axes_[static_cast<std::size_t>(axis)] = make(name(axis), shape_.group(rank_, axis));
+}
+
+void TransportMesh::disconnect() {
+  for (auto& axis : axes_) axis.reset();
+  world_.reset();
+}
+
+std::unique_ptr<Communicator> TransportMesh::make(const std::string& name,
+                                                  const std::vector<int>& world_ranks) {
+  const int id = connected_++;  // every rank makes its groups in the same order
+  if (world_ranks.size() == 1) return std::make_unique<SelfCommunicator>(name);
+  return connect(name, world_ranks, id);
+}
+
+std::unique_ptr<Communicator> TransportMesh::split(int color, const std::string& name) {
+  const std::vector<int> colors = gather(color);
+  std::vector<int> members;
+  for (int r = 0; r < shape_.size(); ++r)
+    if (colors[static_cast<std::size_t>(r)] == color) members.push_back(r);
+  if (color < 0) {
+    ++connected_;
+    return nullptr;
+  }
+  return make(name, members);
+}
+
+}  // namespace trireme

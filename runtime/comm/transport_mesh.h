@@ -1,0 +1,49 @@
+// TransportMesh: what a mesh over threads and one over MPI have in common.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/mesh.h"
+
+#include "runtime/comm/progress.h"
+
+namespace trireme {
+
+class TransportMesh : public Mesh {
+ public:
+  TransportMesh(const MeshShape& shape, int rank, Progress::Options options);
+
+  const MeshShape& shape() const override { return shape_; }
+  int rank() const override { return rank_; }
+  Communicator& axis(Axis axis) override { return *axes_[static_cast<std::size_t>(axis)]; }
+  Communicator& world() override { return *world_; }
+  std::unique_ptr<Communicator> split(int color, const std::string& name) override;
+
+ protected:
+  /// Makes world and axes; the last thing that a constructor calls.
+  void connect_all();
+  /// Collective over `world_ranks`, which are at least two. `id` is the same on all of them, and
+  /// another for every group that one of them is in.
+  virtual std::unique_ptr<Communicator> connect(const std::string& name,
+                                                const std::vector<int>& world_ranks, int id) = 0;
+  /// Collective over the world: the values of all ranks.
+  virtual std::vector<int> gather(int value) = 0;
+  Progress& progress() { return progress_; }
+  /// Drops world and axes while what they use is still there; the first thing that a destructor
+  /// calls.
+  void disconnect();
+
+ private:
+  std::unique_ptr<Communicator> make(const std::string& name, const std::vector<int>& world_ranks);
+
+  MeshShape shape_;
+  int rank_;
+  Progress progress_;
+  int connected_ = 0;
+  std::unique_ptr<Communicator> world_;
+  std::unique_ptr<Communicator> axes_[3];
+};
+
+}  // namespace trireme

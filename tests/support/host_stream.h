@@ -1,0 +1,48 @@
+// HostStream: a stream for tests of rooms that have no kernels: everything runs at once on the
+// caller.
+#pragma once
+
+#include <cstring>
+
+#include "trireme/core/device.h"
+
+namespace trireme {
+
+class HostDevice final : public Device {
+ public:
+  DeviceKind kind() const override { return DeviceKind::cpu; }
+  std::string describe() const override { return "host of a test"; }
+  const Kernels& kernels() const override { throw Error("this test device has no kernels"); }
+  Buffer allocate(Index bytes) override { return allocate_host(bytes); }
+  Index free_bytes() const override { return 0; }
+  std::unique_ptr<Stream> make_stream() override { throw Error("use HostStream"); }
+  std::unique_ptr<Event> make_event() override { throw Error("this test device has no events"); }
+};
+
+class HostStream final : public Stream {
+ public:
+  HostStream() : Stream(device_) {}
+  void copy(void* to, const void* from, Index bytes) override {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+  void zero(void* data, Index bytes) override {
+    std::memset(data, 0, static_cast<std::size_t>(bytes));
+  }
+  void copy(const Tensor&, const Tensor&) override {
+    throw Error("this test stream has no kernels");
+  }
+  void add(const Tensor&, const Tensor&) override {
+    throw Error("this test stream has no kernels");
+  }
+  bool wait_and_check_finite(const Tensor&) override {
+    throw Error("this test stream has no kernels");
+  }
+  void synchronize() override {}
+  ThreadPool& pool() override { return pool_; }
+
+ private:
+  HostDevice device_;
+  ThreadPool pool_{1};
+};
+
+}  // namespace trireme

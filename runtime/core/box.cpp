@@ -8,7 +8,8 @@ namespace trireme {
 
 namespace {
 
-// Appends the boxes of flat range [begin, end) inside dims [dim, ...) of `box`; outer dims are fixed in `prefix`.
+// Appends the boxes of flat range [begin, end) inside dims [dim, ...) of `box`; outer dims are
+// fixed in `prefix`.
 void append(const Box& box, int dim, Index begin, Index end, Box& prefix, std::vector<Box>& out) {
   if (begin >= end) return;
   Index inner = 1;

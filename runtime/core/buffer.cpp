@@ -1,9 +1,9 @@
 #include "trireme/core/buffer.h"
 
-#include <sys/mman.h>
-
 #include <cerrno>
 #include <cstring>
+
+#include <sys/mman.h>
 
 #include "trireme/core/error.h"
 
@@ -14,9 +14,10 @@ Buffer allocate_host(Index bytes) {
   if (bytes == 0) return {};
   void* data = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  require(data != MAP_FAILED, "cannot allocate ", bytes, " bytes of host memory: ",
-          std::strerror(errno));
-  ::madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // a hint: failure changes nothing
+  require(data != MAP_FAILED, "cannot allocate ", bytes,
+          " bytes of host memory: ", std::strerror(errno));
+  ::madvise(data, static_cast<std::size_t>(bytes),
+            MADV_HUGEPAGE);  // a hint: failure changes nothing
   return Buffer(data, bytes, std::shared_ptr<void>(data, [bytes](void* p) {
                   ::munmap(p, static_cast<std::size_t>(bytes));
                 }));

@@ -1,8 +1,8 @@
 #include "trireme/core/log.h"
 
-#include <fmt/core.h>
-
 #include <cstdio>
+
+#include <fmt/core.h>
 
 namespace trireme {
 

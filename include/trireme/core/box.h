@@ -1,5 +1,5 @@
-// Box and Extent: which part of a logical (global) tensor something holds. Layout-free: no rank appears here.
-// Gathering, checkpoints and tests speak of tensors only through these.
+// Box and Extent: which part of a logical (global) tensor something holds. Layout-free: no rank
+// appears here. Gathering, checkpoints and tests speak of tensors only through these.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-/// The part of one logical tensor that this rank holds, as a list of boxes in the order in which they lie in
-/// memory (a flat slice of an optimizer shard is several boxes).
+/// The part of one logical tensor that this rank holds, as a list of boxes in the order in which
+/// they lie in memory (a flat slice of an optimizer shard is several boxes).
 struct Extent {
   std::string name;
   DType dtype = DType::f32;

@@ -1,4 +1,5 @@
-// Buffer: the one owner of a stretch of memory, wherever it lies (host, pinned, device, shared window).
+// Buffer: the one owner of a stretch of memory, wherever it lies (host, pinned, device, shared
+// window).
 #pragma once
 
 #include <memory>
@@ -32,7 +33,8 @@ class Buffer {
   std::shared_ptr<void> owner_;
 };
 
-/// Zero-filled host memory, aligned to 4096 bytes. Throws: Error when the machine has not that much.
+/// Zero-filled host memory, aligned to 4096 bytes. Throws: Error when the machine has not that
+/// much.
 Buffer allocate_host(Index bytes);
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 // Device, Stream and Event: where work runs and in which order. Concept before signatures:
-// a Stream is an ordered queue. On a CPU each call runs at once on the caller and its pool; on CUDA it is
-// queued and the host goes on. Code that is right for CUDA is right for CPUs, so write for CUDA.
-// Nothing synchronises unless its name says `wait` or `synchronize`.
+// a Stream is an ordered queue. On a CPU each call runs at once on the caller and its pool; on CUDA
+// it is queued and the host goes on. Code that is right for CUDA is right for CPUs, so write for
+// CUDA. Nothing synchronises unless its name says `wait` or `synchronize`.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // The one exception type, and `require`, which every public entry uses.
-// Messages are built only when a condition fails, so a check in the training loop costs a branch and no memory.
+// Messages are built only when a condition fails, so a check in the training loop costs a branch
+// and no memory.
 #pragma once
 
 #include <source_location>
@@ -40,7 +41,8 @@ struct Condition {
   std::source_location where;
 };
 
-/// Throws: Error made of `parts` when the condition does not hold. Print both values and what to change.
+/// Throws: Error made of `parts` when the condition does not hold. Print both values and what to
+/// change.
 template <class... Parts>
 void require(Condition condition, const Parts&... parts) {
   if (!condition.holds) [[unlikely]]

@@ -1,5 +1,5 @@
-// Log: prose for people. Rank 0 writes to stdout, warnings of any rank go to stderr with the rank in front.
-// It is an object that is passed along, never a global.
+// Log: prose for people. Rank 0 writes to stdout, warnings of any rank go to stderr with the rank
+// in front. It is an object that is passed along, never a global.
 #pragma once
 
 #include <string_view>

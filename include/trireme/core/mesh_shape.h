@@ -1,5 +1,6 @@
-// MeshShape: ranks are one array reshaped to an ordered list of named axes, the last one fastest; every group of
-// ranks that communicates is one slice of it. Pure arithmetic: no communicator, testable on one process.
+// MeshShape: ranks are one array reshaped to an ordered list of named axes, the last one fastest;
+// every group of ranks that communicates is one slice of it. Pure arithmetic: no communicator,
+// testable on one process.
 #pragma once
 
 #include <string>

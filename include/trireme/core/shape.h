@@ -1,4 +1,5 @@
-// Shape: the extents of a tensor's dims, in place, without allocation. Also used for strides (in elements).
+// Shape: the extents of a tensor's dims, in place, without allocation. Also used for strides (in
+// elements).
 #pragma once
 
 #include <array>

@@ -7,6 +7,11 @@
 
 namespace trireme {
 
+struct MpiOptions {
+  /// How long a rank waits for another one before it gives up with an Error.
+  double timeout_s = 600;
+};
+
 /// MPI_Init (funneled, yielding when idle) to MPI_Finalize. One per process. A process started without mpirun is one
 /// rank, and MPI is not touched.
 class MpiSession {
@@ -22,7 +27,7 @@ class MpiSession {
   int node_size() const;
   int node_rank() const;
   /// Collective. Throws: Error when the mesh's size is not size().
-  std::unique_ptr<Mesh> make_mesh(const MeshShape& shape);
+  std::unique_ptr<Mesh> make_mesh(const MeshShape& shape, const MpiOptions& options = {});
 
  private:
   struct State;

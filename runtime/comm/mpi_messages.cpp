@@ -1,0 +1,87 @@
+#include "runtime/comm/mpi_messages.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+constexpr Index largest_message = Index{1} << 30;  // MPI counts are int
+
+class MpiBatch final : public MessageBatch {
+ public:
+  MpiBatch(MPI_Comm comm, Channel channel) : comm_(comm), tag_(static_cast<int>(channel)) {
+    open_.reserve(16);
+  }
+
+  void receive(int peer, void* data, Index bytes) override {
+    each_part(peer, static_cast<std::byte*>(data), bytes, Direction::receive);
+  }
+  void send(int peer, const void* data, Index bytes) override {
+    each_part(peer, const_cast<std::byte*>(static_cast<const std::byte*>(data)), bytes,
+              Direction::send);
+  }
+
+  bool poll() override {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+      Entry& entry = open_[i];
+      if (!passed(entry)) open_[kept++] = entry;
+    }
+    open_.resize(kept);
+    return kept == 0;
+  }
+  int waits_for() const override { return open_.empty() ? -1 : open_.front().peer; }
+
+ private:
+  enum class Direction { send, receive };
+  struct Entry {
+    int peer = 0;
+    int bytes = 0;
+    Direction direction = Direction::send;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  void each_part(int peer, std::byte* data, Index bytes, Direction direction) {
+    do {
+      Entry entry{peer, static_cast<int>(std::min(bytes, largest_message)), direction,
+                  MPI_REQUEST_NULL};
+      if (direction == Direction::send)
+        check(MPI_Isend(data, entry.bytes, MPI_BYTE, peer, tag_, comm_, &entry.request),
+              "MPI_Isend");
+      else
+        check(MPI_Irecv(data, entry.bytes, MPI_BYTE, peer, tag_, comm_, &entry.request),
+              "MPI_Irecv");
+      open_.push_back(entry);
+      data += entry.bytes;
+      bytes -= entry.bytes;
+    } while (bytes > 0);
+  }
+
+  static bool passed(Entry& entry) {
+    int done = 0;
+    MPI_Status status;
+    try {
+      check(MPI_Test(&entry.request, &done, &status), "MPI_Test");
+      if (!done || entry.direction == Direction::send) return done;
+      int received = 0;
+      check(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
+      require(received == entry.bytes, "a message of ", received, " bytes meets a receive of ",
+              entry.bytes);
+    } catch (const Error& error) {
+      throw Error(str("with rank ", entry.peer, ": ", error.what()));
+    }
+    return true;
+  }
+
+  MPI_Comm comm_;
+  int tag_;
+  std::vector<Entry> open_;
+};
+
+}  // namespace
+
+std::unique_ptr<MessageBatch> MpiMessages::make_batch(Channel channel) {
+  return std::make_unique<MpiBatch>(comm_.get(), channel);
+}
+
+}  // namespace trireme

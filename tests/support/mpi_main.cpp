@@ -1,0 +1,46 @@
+// main of test programs that run under mpirun. Tests are collective: every rank runs the same ones,
+// in the same order. Only rank 0 prints, except for failures. A failure on any rank is a failure of
+// the program.
+#include <cstdio>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/mpi_ranks.h"
+
+namespace trireme {
+
+namespace {
+MpiSession* session = nullptr;
+}
+
+MpiSession& mpi_session() { return *session; }
+
+namespace {
+
+/// Says which rank a failure belongs to.
+class RankReporter final : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (result.failed())
+      std::fprintf(stderr, "rank %d: %s:%d: %s\n", session->rank(),
+                   result.file_name() ? result.file_name() : "?", result.line_number(),
+                   result.message());
+  }
+};
+
+int run_tests(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  MpiSession mpi(argc, argv);
+  session = &mpi;
+  auto& listeners = testing::UnitTest::GetInstance()->listeners();
+  if (mpi.rank() != 0) {
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new RankReporter);
+  }
+  const int failed = RUN_ALL_TESTS();
+  return failed;
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) { return trireme::run_tests(argc, argv); }

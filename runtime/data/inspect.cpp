@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+#include "trireme/data/prepare.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr Index piece_tokens = 1 << 16;
+constexpr std::int64_t counted_tokens = 1 << 24;  // larger ones are not counted one by one
+constexpr std::size_t most_frequent = 10;
+
+void finish(TokenStatistics& statistics, const std::vector<Index>& counts, Index tokens) {
+  for (std::size_t token = 0; token < counts.size(); ++token) {
+    if (counts[token] == 0) continue;
+    ++statistics.distinct;
+    const double share = static_cast<double>(counts[token]) / static_cast<double>(tokens);
+    statistics.entropy_bits -= share * std::log2(share);
+    statistics.frequent.push_back({static_cast<Index>(token), counts[token]});
+  }
+  const auto more = [](const auto& a, const auto& b) {
+    return a.count != b.count ? a.count > b.count : a.token < b.token;
+  };
+  std::sort(statistics.frequent.begin(), statistics.frequent.end(), more);
+  if (statistics.frequent.size() > most_frequent) statistics.frequent.resize(most_frequent);
+}
+
+std::optional<TokenStatistics> scan_tokens(const TokenFile& file) {
+  if (file.tokens() == 0) return std::nullopt;
+  TokenStatistics statistics;
+  std::vector<Index> counts;
+  std::vector<std::int64_t> piece;
+  for (Index first = 0; first < file.tokens(); first += piece_tokens) {
+    piece.resize(static_cast<std::size_t>(std::min(piece_tokens, file.tokens() - first)));
+    file.read(first, piece);
+    if (first == 0) statistics.smallest = statistics.largest = piece.front();
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      const std::int64_t token = piece[i];
+      const Index position = first + static_cast<Index>(i);
+      if (token < statistics.smallest) {
+        statistics.smallest = token;
+        statistics.smallest_position = position;
+      }
+      if (token > statistics.largest) {
+        statistics.largest = token;
+        statistics.largest_position = position;
+      }
+      if (token < 0 || token >= counted_tokens) continue;
+      if (token >= static_cast<Index>(counts.size()))
+        counts.resize(static_cast<std::size_t>(token + 1));
+      ++counts[static_cast<std::size_t>(token)];
+    }
+  }
+  finish(statistics, counts, file.tokens());
+  return statistics;
+}
+
+}  // namespace
+
+Inspection inspect(const std::string& prefix, Scan scan) {
+  const TokenFile file(prefix);
+  Inspection result{prefix, file.type(), file.sequences(), file.documents(), file.tokens(), 0,
+                    0,      {}};
+  for (Index d = 0; d < file.documents(); ++d) {
+    const Index length = file.document_begin(d + 1) - file.document_begin(d);
+    result.shortest_document = d == 0 ? length : std::min(result.shortest_document, length);
+    result.longest_document = std::max(result.longest_document, length);
+  }
+  if (scan == Scan::every_token) result.statistics = scan_tokens(file);
+  return result;
+}
+
+std::string describe(const Inspection& x) {
+  std::string text = fmt::format(
+      "{}: {} tokens of type {} in {} documents ({} sequences)\n"
+      "shortest document {} tokens, longest {}\n",
+      x.prefix, x.tokens, name(x.type), x.documents, x.sequences, x.shortest_document,
+      x.longest_document);
+  if (!x.statistics) return text;
+  const TokenStatistics& s = *x.statistics;
+  text += fmt::format(
+      "smallest token {} (position {}), largest {} (position {}), {} different ones\n"
+      "entropy of the frequencies {:.3f} bits a token\n"
+      "most frequent:",
+      s.smallest, s.smallest_position, s.largest, s.largest_position, s.distinct, s.entropy_bits);
+  for (const TokenStatistics::Frequent& f : s.frequent)
+    text += fmt::format(" {} ({:.2f} %)", f.token,
+                        100 * static_cast<double>(f.count) / static_cast<double>(x.tokens));
+  return text + "\n";
+}
+
+}  // namespace trireme

@@ -1,0 +1,47 @@
+#include "trireme/data/prepare.h"
+
+#include <cstring>
+
+#include "trireme/core/error.h"
+
+#include "runtime/data/mapped_file.h"
+
+namespace trireme {
+
+namespace {
+constexpr Index piece_tokens = 1 << 20;  // at a time
+}
+
+Prepared prepare_bytes(const std::vector<std::string>& inputs, const std::string& prefix,
+                       FunctionRef<void(Index done, Index total)> progress) {
+  require(!inputs.empty(), "no input files");
+  Index total = 0, done = 0;
+  for (const std::string& input : inputs) {  // all are looked at before anything is written
+    const MappedFile file(input);
+    require(file.bytes() > 0, input, ": is empty; leave it out");
+    total += file.bytes();
+  }
+  TokenFileWriter writer(prefix, token_type_for(256));
+  std::vector<std::int64_t> piece;
+  for (const std::string& input : inputs) {
+    const MappedFile file(input);
+    for (Index at = 0; at < file.bytes(); at += piece_tokens) {
+      const Index count = std::min(piece_tokens, file.bytes() - at);
+      piece.resize(static_cast<std::size_t>(count));
+      for (Index i = 0; i < count; ++i)
+        piece[static_cast<std::size_t>(i)] = file.at<std::uint8_t>(at + i);
+      writer.add(piece);
+      done += count;
+      progress(done, total);
+    }
+    writer.end_document();
+  }
+  writer.finish();
+  return {static_cast<Index>(inputs.size()), done};
+}
+
+Prepared prepare_bytes(const std::vector<std::string>& inputs, const std::string& prefix) {
+  return prepare_bytes(inputs, prefix, [](Index, Index) {});
+}
+
+}  // namespace trireme

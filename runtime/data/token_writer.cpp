@@ -1,0 +1,132 @@
+// TokenFileWriter: tokens go to disk as they come; only the length of each document is kept in
+// memory.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+#include "trireme/data/token_file.h"
+
+#include "runtime/data/token_layout.h"
+
+namespace trireme {
+
+using namespace token_layout;
+
+namespace {
+
+// A file that is being written under PATH.tmp, and is renamed to PATH when it is complete.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path)
+      : path_(path), file_(std::fopen(temporary().c_str(), "wb")) {
+    require(file_ != nullptr, temporary(), ": cannot be written: ", std::strerror(errno));
+  }
+  ~NewFile() {
+    if (file_ != nullptr) std::fclose(file_);
+    if (!renamed_) std::remove(temporary().c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void write(const void* data, std::size_t bytes) {
+    check(std::fwrite(data, 1, bytes, file_) == bytes);
+  }
+  template <class T>
+  void write(const T& value) {
+    write(&value, sizeof value);
+  }
+  /// On disk, but not yet under its name.
+  void close() {
+    check(std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0);
+    FILE* file = std::exchange(file_, nullptr);
+    check(std::fclose(file) == 0);
+  }
+  /// Takes away what an earlier run left under the name.
+  void remove_old() const { std::remove(path_.c_str()); }
+  void rename() {
+    check(std::rename(temporary().c_str(), path_.c_str()) == 0);
+    renamed_ = true;
+  }
+
+ private:
+  std::string temporary() const { return path_ + ".tmp"; }
+  void check(bool good) const {
+    require(good, temporary(), ": cannot be written: ", std::strerror(errno));
+  }
+
+  std::string path_;
+  FILE* file_;
+  bool renamed_ = false;
+};
+
+}  // namespace
+
+struct TokenFileWriter::State {
+  std::string prefix;
+  TokenType type;
+  NewFile bin, index;
+  std::vector<Index> documents;  // tokens of each that has ended
+  Index open = 0;                // tokens of the one that has not
+  std::vector<std::byte> packed;
+
+  State(const std::string& prefix_, TokenType type_)
+      : prefix(prefix_), type(type_), bin(prefix_ + ".bin"), index(prefix_ + ".idx") {}
+};
+
+TokenFileWriter::TokenFileWriter(const std::string& prefix, TokenType type)
+    : state_(std::make_unique<State>(prefix, type)) {}
+TokenFileWriter::~TokenFileWriter() = default;
+
+void TokenFileWriter::add(std::span<const std::int64_t> tokens) {
+  State& s = *state_;
+  with_type(s.type, [&](auto zero) {
+    using Stored = decltype(zero);
+    s.packed.resize(tokens.size() * sizeof(Stored));
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const auto stored = static_cast<Stored>(tokens[i]);
+      require(static_cast<std::int64_t>(stored) == tokens[i], s.prefix, ": token ", tokens[i],
+              " of document ", s.documents.size(), " does not fit ", name(s.type));
+      std::memcpy(s.packed.data() + i * sizeof stored, &stored, sizeof stored);
+    }
+  });
+  s.bin.write(s.packed.data(), s.packed.size());
+  s.open += static_cast<Index>(tokens.size());
+  require(s.open <= std::numeric_limits<std::int32_t>::max(), s.prefix, ": document ",
+          s.documents.size(), " has more than 2^31 - 1 tokens, the most that the format can hold");
+}
+
+void TokenFileWriter::end_document() {
+  state_->documents.push_back(std::exchange(state_->open, 0));
+}
+
+void TokenFileWriter::finish() {
+  State& s = *state_;
+  require(s.open == 0, s.prefix, ": the last document has not ended");
+  s.index.write(magic, sizeof magic);
+  s.index.write(version);
+  s.index.write(s.type);
+  s.index.write(static_cast<std::uint64_t>(s.documents.size()));
+  s.index.write(static_cast<std::uint64_t>(s.documents.size() + 1));
+  for (const Index length : s.documents) s.index.write(static_cast<std::int32_t>(length));
+  std::int64_t offset = 0;
+  for (const Index length : s.documents) {
+    s.index.write(offset);
+    offset += length * size_bytes(s.type);
+  }
+  for (std::size_t d = 0; d <= s.documents.size(); ++d) s.index.write(static_cast<std::int64_t>(d));
+  s.bin.close();
+  s.index.close();
+  s.index.remove_old();  // so that at no time an index stands beside another run's .bin
+  s.bin.rename();
+  s.index.rename();
+}
+
+}  // namespace trireme

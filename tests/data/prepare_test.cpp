@@ -1,0 +1,105 @@
+#include "trireme/data/prepare.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+#include "tests/data/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+TEST(Prepare, TurnsEachFileIntoADocumentOfItsBytes) {
+  const TemporaryFolder folder;
+  std::string every_byte;
+  for (int i = 0; i < 256; ++i) every_byte += static_cast<char>(i);
+  const std::string long_text(3'000'001, 'x');  // several pieces
+  const std::vector<std::string> inputs{folder.write("one", every_byte),
+                                        folder.write("two", "hello\n"),
+                                        folder.write("three", long_text)};
+  std::vector<Index> done;
+  const Prepared prepared = prepare_bytes(inputs, folder / "out", [&](Index now, Index total) {
+    EXPECT_EQ(total, 3'000'263);
+    done.push_back(now);
+  });
+  EXPECT_EQ(prepared.documents, 3);
+  EXPECT_EQ(prepared.tokens, 3'000'263);
+  EXPECT_EQ(done, (std::vector<Index>{256, 262, 1'048'838, 2'097'414, 3'000'263}));
+  EXPECT_EQ(folder.read("out.bin"), every_byte + "hello\n" + long_text);
+  const TokenFile file(folder / "out");
+  EXPECT_EQ(file.documents(), 3);
+  EXPECT_EQ(file.type(), TokenType::u8);
+  EXPECT_EQ(file.document_begin(2), 262);
+  EXPECT_EQ(folder.files(), 5u);  // no temporary files are left
+}
+
+TEST(Prepare, NamesInputsThatCannotBeUsedAndWritesNothing) {
+  const TemporaryFolder folder;
+  const std::string good = folder.write("good", "text");
+  const auto message = [&](std::vector<std::string> inputs) {
+    return message_of(folder, [&] { prepare_bytes(inputs, folder / "out"); });
+  };
+  EXPECT_EQ(message({}), "no input files");
+  EXPECT_EQ(message({good, folder / "none"}), "none: cannot be opened: No such file or directory");
+  EXPECT_EQ(message({good, folder.write("empty", "")}), "empty: is empty; leave it out");
+  std::filesystem::create_directory(folder / "sub");
+  EXPECT_EQ(message({good, folder / "sub"}), "sub: is not a regular file");
+  EXPECT_EQ(folder.files(), 3u);
+}
+
+TEST(Prepare, ReplacesAnEarlierResult) {
+  const TemporaryFolder folder;
+  prepare_bytes({folder.write("a", "a long first text")}, folder / "out");
+  prepare_bytes({folder.write("a", "short")}, folder / "out");
+  EXPECT_EQ(TokenFile(folder / "out").tokens(), 5);
+}
+
+TEST(Inspect, CountsEveryToken) {
+  const TemporaryFolder folder;
+  prepare_bytes({folder.write("a", "abab"), folder.write("b", "cccc"), folder.write("c", "dd")},
+                folder / "out");
+  const Inspection quick = inspect(folder / "out", Scan::index);
+  EXPECT_FALSE(quick.statistics);
+  const Inspection full = inspect(folder / "out", Scan::every_token);
+  EXPECT_EQ(full.documents, 3);
+  EXPECT_EQ(full.sequences, 3);
+  EXPECT_EQ(full.tokens, 10);
+  EXPECT_EQ(full.shortest_document, 2);
+  EXPECT_EQ(full.longest_document, 4);
+  ASSERT_TRUE(full.statistics);
+  const TokenStatistics& s = *full.statistics;
+  EXPECT_EQ(s.smallest, 'a');
+  EXPECT_EQ(s.largest, 'd');
+  EXPECT_EQ(s.largest_position, 8);
+  EXPECT_EQ(s.distinct, 4);
+  EXPECT_NEAR(s.entropy_bits, 0.4 * std::log2(2.5) + 0.6 * std::log2(5), 1e-12);
+  EXPECT_EQ(s.frequent.at(0).token, 'c');
+  EXPECT_EQ(s.frequent.at(0).count, 4);
+  EXPECT_EQ(s.frequent.at(1).token, 'a');
+  std::string text = describe(full);
+  text.erase(0, text.find(": "));
+  EXPECT_EQ(text,
+            ": 10 tokens of type u8 in 3 documents (3 sequences)\n"
+            "shortest document 2 tokens, longest 4\n"
+            "smallest token 97 (position 0), largest 100 (position 8), 4 different ones\n"
+            "entropy of the frequencies 1.922 bits a token\n"
+            "most frequent: 99 (40.00 %) 97 (20.00 %) 98 (20.00 %) 100 (20.00 %)\n");
+}
+
+TEST(Inspect, FindsTokensThatNoVocabularyHas) {
+  const TemporaryFolder folder;
+  TokenFileWriter writer(folder / "a", TokenType::i64);
+  writer.add(std::vector<std::int64_t>{5, -3, INT64_MAX, -3});
+  writer.end_document();
+  writer.finish();
+  const TokenStatistics s = inspect(folder / "a", Scan::every_token).statistics.value();
+  EXPECT_EQ(s.smallest, -3);
+  EXPECT_EQ(s.smallest_position, 1);
+  EXPECT_EQ(s.largest, INT64_MAX);
+  EXPECT_EQ(s.distinct, 1);
+}
+
+}  // namespace
+}  // namespace trireme

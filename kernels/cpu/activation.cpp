@@ -1,5 +1,5 @@
 // Launchers of the activations.
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/cpu_device.h"
 
 namespace trireme {
 

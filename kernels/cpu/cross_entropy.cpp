@@ -1,7 +1,7 @@
 // Launchers of cross-entropy, and the step between the two passes over logits.
 #include <cmath>
 
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/cpu_device.h"
 
 namespace trireme {
 

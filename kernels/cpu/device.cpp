@@ -1,7 +1,6 @@
 // The CPU device: memory of the host, one pool of threads, streams that run at once.
 #include "trireme/kernels/device.h"
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -11,7 +10,7 @@
 
 #include "trireme/core/error.h"
 
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/cpu_device.h"
 
 namespace trireme {
 
@@ -39,49 +38,39 @@ class CpuEvent final : public Event {  // all work is done when a call returns
   void synchronize() override {}
 };
 
-class CpuDevice final : public Device {
- public:
-  explicit CpuDevice(const CpuOptions& options)
-      : set_(resolve(options.instruction_set)),
-        loops_(loops_for(options.instruction_set)),
-        pool_(options.threads) {}
-
-  DeviceKind kind() const override { return DeviceKind::cpu; }
-  std::string describe() const override {
-    const std::string model = proc_value("/proc/cpuinfo", "model name");
-    return fmt::format("CPU {}, {}, {} thread{}, {:.1f} GB free",
-                       model.empty() ? "of unknown model" : model, name(set_), pool_.threads(),
-                       pool_.threads() == 1 ? "" : "s", static_cast<double>(free_bytes()) * 1e-9);
-  }
-  const Kernels& kernels() const override { return kernels_; }
-  Buffer allocate(Index bytes) override {
-    try {
-      return allocate_host(bytes);
-    } catch (const Error& e) {
-      throw Error(fmt::format("{} ({} bytes are free)", e.what(), free_bytes()));
-    }
-  }
-  Index free_bytes() const override {
-    const std::string kilobytes = proc_value("/proc/meminfo", "MemAvailable");
-    if (!kilobytes.empty()) return std::stoll(kilobytes) * 1024;
-    return static_cast<Index>(::sysconf(_SC_AVPHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  }
-  std::unique_ptr<Stream> make_stream() override {
-    return std::make_unique<CpuStream>(*this, pool_, loops_);
-  }
-  std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
-
- private:
-  InstructionSet set_;
-  const Loops& loops_;
-  const Kernels kernels_ = {
-      cpu_gemm_kernels,          cpu_norm_kernels,        cpu_activation_kernels,
-      cpu_rotary_kernels,        cpu_embedding_kernels,   cpu_attention_kernels,
-      cpu_cross_entropy_kernels, cpu_elementwise_kernels, cpu_optimizer_kernels};
-  ThreadPool pool_;
-};
-
 }  // namespace
+
+CpuDevice::CpuDevice(const CpuOptions& options)
+    : set_(resolve(options.instruction_set)),
+      loops_(loops_for(options.instruction_set)),
+      pool_(options.threads),
+      kernels_{cpu_gemm_kernels,          cpu_norm_kernels,        cpu_activation_kernels,
+               cpu_rotary_kernels,        cpu_embedding_kernels,   cpu_attention_kernels,
+               cpu_cross_entropy_kernels, cpu_elementwise_kernels, cpu_optimizer_kernels} {}
+
+std::string CpuDevice::describe() const {
+  const std::string model = proc_value("/proc/cpuinfo", "model name");
+  return fmt::format("CPU {}, {}, {} thread{}, {:.1f} GB free",
+                     model.empty() ? "of unknown model" : model, name(set_), pool_.threads(),
+                     pool_.threads() == 1 ? "" : "s", static_cast<double>(free_bytes()) * 1e-9);
+}
+
+Buffer CpuDevice::allocate(Index bytes) {
+  try {
+    return allocate_host(bytes);
+  } catch (const Error& e) {
+    throw Error(fmt::format("{} ({} bytes are free)", e.what(), free_bytes()));
+  }
+}
+
+Index CpuDevice::free_bytes() const {
+  const std::string kilobytes = proc_value("/proc/meminfo", "MemAvailable");
+  if (!kilobytes.empty()) return std::stoll(kilobytes) * 1024;
+  return static_cast<Index>(::sysconf(_SC_AVPHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+}
+
+std::unique_ptr<Stream> CpuDevice::make_stream() { return std::make_unique<CpuStream>(*this); }
+std::unique_ptr<Event> CpuDevice::make_event() { return std::make_unique<CpuEvent>(); }
 
 std::unique_ptr<Device> open_cpu(const CpuOptions& options) {
   require(options.threads >= 1, "a CPU device has at least one thread, got ", options.threads);

@@ -1,7 +1,7 @@
 // Launchers of the elementwise kernels: they check, and share the range out to threads.
 #include <array>
 
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/strided.h"
 
 namespace trireme {

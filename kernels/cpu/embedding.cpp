@@ -3,7 +3,7 @@
 // rows.
 #include <cstring>
 
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/cpu_device.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 
 #include "trireme/core/error.h"
 
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/cpu_device.h"
 
 namespace trireme {
 

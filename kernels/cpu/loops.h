@@ -72,6 +72,7 @@ struct Loops {
   const RotaryLoops& rotary;
   const CrossEntropyLoops& cross_entropy;
   const OptimizerLoops& optimizer;
+  const AttentionLoops& attention;
 
   const MathLoops& math;
   double (*multiply_add)(Index repetitions, double* operations);  // for measure_peak_flops

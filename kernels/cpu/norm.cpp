@@ -1,6 +1,6 @@
 // Launchers of the norms. Parameter gradients: a number of slabs of rows that depends on the rows
 // only each sum into the workspace, and the slabs' sums are added in their order.
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/cpu_device.h"
 
 namespace trireme {
 

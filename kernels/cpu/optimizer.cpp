@@ -1,5 +1,5 @@
 // Launchers of the optimizer kernels.
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/cpu_device.h"
 
 namespace trireme {
 

@@ -1,7 +1,7 @@
 // Launchers of rotary position embedding.
 #include <cmath>
 
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/cpu/cpu_device.h"
 
 namespace trireme {
 

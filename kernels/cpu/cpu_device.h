@@ -1,4 +1,5 @@
-// CpuStream: runs everything at once, on the caller and its device's threads.
+// CpuDevice and CpuStream: everything runs at once, on the caller and the device's threads; and
+// what the launchers of the CPU kernels share.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +9,43 @@
 
 namespace trireme {
 
+/// The functions of the CPU table; each .cpp beside this header fills its part.
+extern const GemmKernels cpu_gemm_kernels;
+extern const NormKernels cpu_norm_kernels;
+extern const ActivationKernels cpu_activation_kernels;
+extern const RotaryKernels cpu_rotary_kernels;
+extern const EmbeddingKernels cpu_embedding_kernels;
+extern const AttentionKernels cpu_attention_kernels;
+extern const CrossEntropyKernels cpu_cross_entropy_kernels;
+extern const ElementwiseKernels cpu_elementwise_kernels;
+extern const OptimizerKernels cpu_optimizer_kernels;
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const CpuOptions& options);
+
+  DeviceKind kind() const override { return DeviceKind::cpu; }
+  std::string describe() const override;
+  const Kernels& kernels() const override { return kernels_; }
+  Buffer allocate(Index bytes) override;
+  Index free_bytes() const override;
+  std::unique_ptr<Stream> make_stream() override;
+  std::unique_ptr<Event> make_event() override;
+
+  ThreadPool& pool() { return pool_; }
+  const Loops& loops() const { return loops_; }
+
+ private:
+  InstructionSet set_;
+  const Loops& loops_;
+  ThreadPool pool_;
+  const Kernels kernels_;
+};
+
 class CpuStream final : public Stream {
  public:
-  CpuStream(Device& device, ThreadPool& pool, const Loops& loops)
-      : Stream(device), pool_(pool), loops_(loops) {}
+  explicit CpuStream(CpuDevice& device)
+      : Stream(device), pool_(device.pool()), loops_(device.loops()) {}
 
   const Loops& loops() const { return loops_; }
 
@@ -31,17 +65,6 @@ class CpuStream final : public Stream {
 /// The loops of a stream that was made by a CPU device. Kernels of the CPU table are only ever
 /// called with one.
 inline const Loops& loops_of(Stream& stream) { return static_cast<CpuStream&>(stream).loops(); }
-
-/// The functions of the CPU table; each .cpp beside this header fills its part.
-extern const GemmKernels cpu_gemm_kernels;
-extern const NormKernels cpu_norm_kernels;
-extern const ActivationKernels cpu_activation_kernels;
-extern const RotaryKernels cpu_rotary_kernels;
-extern const EmbeddingKernels cpu_embedding_kernels;
-extern const AttentionKernels cpu_attention_kernels;
-extern const CrossEntropyKernels cpu_cross_entropy_kernels;
-extern const ElementwiseKernels cpu_elementwise_kernels;
-extern const OptimizerKernels cpu_optimizer_kernels;
 
 /// Elements that are worth a thread of their own in a memory-bound loop.
 inline constexpr Index grain_elements = 16384;

@@ -1,5 +1,6 @@
 // Executor: runs one stage's plan, micro-batch by micro-batch. It allocates only when made.
-// The pipeline decides when; gradients leave through hooks; transfers are done by the caller between calls.
+// The pipeline decides when; gradients leave through hooks; transfers are done by the caller
+// between calls.
 #pragma once
 
 #include <memory>
@@ -14,21 +15,24 @@ namespace trireme {
 class ExecutorHooks {
  public:
   virtual ~ExecutorHooks() = default;
-  /// Before the first and after the last use of a block's parameters in a pass (sharded parameters, later).
+  /// Before the first and after the last use of a block's parameters in a pass (sharded parameters,
+  /// later).
   virtual void acquire_block(int /*block*/) {}
   virtual void release_block(int /*block*/) {}
-  /// The gradient of parameter `position` (in Plan::parameters()) is complete; called in the last micro-batch only.
+  /// The gradient of parameter `position` (in Plan::parameters()) is complete; called in the last
+  /// micro-batch only.
   virtual void gradient_ready(int /*position*/) {}
   /// Between two ops: a place to move communication on.
   virtual void op_boundary() {}
 };
 
 struct ExecutorMemory {
-  std::byte* slots = nullptr;    // slot i at slots + i * slot_stride
+  std::byte* slots = nullptr;  // slot i at slots + i * slot_stride
   Index slot_stride = 0;
   std::byte* scratch = nullptr;
   std::vector<Tensor> parameters;  // in the order of Plan::parameters()
-  std::vector<Tensor> gradients;   // f32; empty in forward-only mode. The executor always adds to them.
+  std::vector<Tensor>
+      gradients;  // f32; empty in forward-only mode. The executor always adds to them.
 };
 
 struct ExecutorOptions {
@@ -39,11 +43,12 @@ struct ExecutorOptions {
 /// One micro-batch of one step.
 struct MicroBatch {
   Index step = 0;
-  Index number = 0;         // within the step, for messages
-  Index first_sample = 0;   // in the global batch
-  bool last = false;        // the last of this step on this rank: gradients become final
-  double loss_scale = 1;    // seed of backward: 1 / targets in the global batch
-  std::span<const Tensor> inputs;  // host memory, by position in Graph::inputs(); unused ones may be empty
+  Index number = 0;        // within the step, for messages
+  Index first_sample = 0;  // in the global batch
+  bool last = false;       // the last of this step on this rank: gradients become final
+  double loss_scale = 1;   // seed of backward: 1 / targets in the global batch
+  std::span<const Tensor>
+      inputs;  // host memory, by position in Graph::inputs(); unused ones may be empty
 };
 
 /// Which gradients a backward call computes. `input` then `parameter` equals `both`.
@@ -56,12 +61,14 @@ class Executor {
   ~Executor();
   Executor(Executor&&) noexcept;
 
-  /// Loads inputs and runs forward in `slot`; received values must be in place. Throws: Error (check_finite).
+  /// Loads inputs and runs forward in `slot`; received values must be in place. Throws: Error
+  /// (check_finite).
   void forward(int slot, const MicroBatch& batch);
   /// Received gradients must be in place. The slot keeps its values until the last part ran.
   void backward(int slot, const MicroBatch& batch, BackwardPart part = BackwardPart::both);
 
-  /// Result i (only on stages that compute it) of the last forward in `slot`: the loss, or what was asked for.
+  /// Result i (only on stages that compute it) of the last forward in `slot`: the loss, or what was
+  /// asked for.
   Tensor result(int slot, int i = 0) const;
   /// Memory of a Transfer of the plan in `slot`.
   std::byte* transfer(int slot, const Transfer& transfer) const;

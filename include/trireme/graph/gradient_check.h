@@ -9,18 +9,20 @@
 
 namespace trireme {
 
-/// An input of a check: its shape, and the range of values to try it with (uniform). Integer dtypes draw integers in
-/// [low, high).
+/// An input of a check: its shape, and the range of values to try it with (uniform). Integer dtypes
+/// draw integers in [low, high).
 struct CheckInput {
   Spec spec;
   double low = -1, high = 1;
   bool parameter = false;
-  CheckInput(Spec s, double l = -1, double h = 1, bool p = false) : spec(s), low(l), high(h), parameter(p) {}
+  CheckInput(Spec s, double l = -1, double h = 1, bool p = false)
+      : spec(s), low(l), high(h), parameter(p) {}
 };
 
-/// Largest, over all differentiable inputs, of |analytic - numeric| / |numeric| in the 2-norm, where numeric is a
-/// fourth-order central difference of a random linear function of the outputs, accumulated in fp64. The op runs alone,
-/// used twice, recomputed, and without sharing and packing; these must agree bit for bit. Throws: Error when not.
+/// Largest, over all differentiable inputs, of |analytic - numeric| / |numeric| in the 2-norm,
+/// where numeric is a fourth-order central difference of a random linear function of the outputs,
+/// accumulated in fp64. The op runs alone, used twice, recomputed, and without sharing and packing;
+/// these must agree bit for bit. Throws: Error when not.
 double gradient_check(OpPtr op, const std::vector<CheckInput>& inputs, Device& device);
 template <class O>
 double gradient_check(const O& op, const std::vector<CheckInput>& inputs, Device& device) {

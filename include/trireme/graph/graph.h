@@ -1,7 +1,9 @@
-// Graph: what tracing records. The user's forward pass runs once, on symbolic Values, before anything is allocated.
+// Graph: what tracing records. The user's forward pass runs once, on symbolic Values, before
+// anything is allocated.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -39,7 +41,8 @@ using Values = std::vector<Value>;
 /// Which dim of a parameter is split over the tensor axis, if any.
 struct Shard {
   int dim = -1;
-  /// The dim is padded (never part of the logical tensor) to a multiple of the tensor size where it does not divide.
+  /// The dim is padded (never part of the logical tensor) to a multiple of the tensor size where it
+  /// does not divide.
   bool padded = false;
 };
 inline Shard replicated() { return {}; }
@@ -76,25 +79,29 @@ struct ParameterPart {
   Index offset;  // elements into the parameter
 };
 
-/// A piece of memory that ops read as one value: one logical tensor, or several side by side along dim 0 (queries,
-/// keys and values under one GEMM).
+/// A piece of memory that ops read as one value: one logical tensor, or several side by side along
+/// dim 0 (queries, keys and values under one GEMM).
 struct Parameter {
-  int id;            // index in Graph::parameters
-  int value;         // id of its Value
-  Spec spec;         // local shape
-  Place place;       // whole or split
-  bool decay;        // weight decay applies (false for norms and biases: anything with one dim)
+  int id;       // index in Graph::parameters
+  int value;    // id of its Value
+  Spec spec;    // local shape
+  Place place;  // whole or split
+  bool decay;   // weight decay applies (false for norms and biases: anything with one dim)
   std::vector<ParameterPart> parts;
+  /// What the ops that use it make of its gradient: whole on every tensor rank, or one term of it.
+  enum class Gradient { unused, whole, term };
+  Gradient gradient = Gradient::unused;
+  std::string first_use;  // the node that decided it
   const std::string& name() const { return parts.front().name; }
 };
 
 struct Node {
   int id;
-  std::string name;    // logical, unique: "block.3/mlp/gelu_tanh"; the same for every layout
+  std::string name;  // logical, unique: "block.3/mlp/gelu_tanh"; the same for every layout
   OpPtr op;
   std::vector<int> inputs, outputs, sides;  // value ids
-  int block;           // index of the enclosing block in Graph::blocks, or -1
-  int recompute;       // innermost recompute scope, or -1
+  int block;                                // index of the enclosing block in Graph::blocks, or -1
+  int recompute;                            // innermost recompute scope, or -1
 };
 
 struct ValueInfo {
@@ -105,6 +112,10 @@ struct ValueInfo {
   Place place;
   int node;       // producer, or -1
   int parameter;  // id, or -1
+  Output::Kind output = Output::Kind::fresh;
+  int root = -1;    // the value whose memory this one lies in: itself, unless a view or identity
+  Index first = 0;  // elements from the start of the root
+  int gradient_root = -1;  // the value whose gradient holds this one's: itself, unless a view
 };
 
 class Graph {
@@ -118,9 +129,9 @@ class Graph {
 
   /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it.
   Value input(const std::string& name, Spec spec);
-  /// A parameter of the current scope. Sizes are global; local ones follow from the mesh. Throws: Error when the sharded
-  /// dim does not divide by the tensor size and is not padded, or the name exists with another shape. The same full
-  /// name again is the same parameter (tied).
+  /// A parameter of the current scope. Sizes are global; local ones follow from the mesh. Throws:
+  /// Error when the sharded dim does not divide by the tensor size and is not padded, or the name
+  /// exists with another shape. The same full name again is the same parameter (tied).
   Value parameter(const std::string& name, Shape global, Shard shard, Init init);
   /// Several logical tensors side by side along dim 0, sharded alike, as one Value.
   Value parameters(const std::vector<ParameterSpec>& parts);
@@ -131,7 +142,8 @@ class Graph {
   /// A scope named "name.i" that is a unit of the stage cut.
   template <class F>
   auto block(const std::string& name, int i, F&& f);
-  /// Values inside are not kept: their forward is run again before their backward. May nest, and hold or cross blocks.
+  /// Values inside are not kept: their forward is run again before their backward. May nest, and
+  /// hold or cross blocks.
   template <class F>
   auto recompute(F&& f);
 
@@ -158,6 +170,10 @@ class Graph {
   ScopeExit enter_block(const std::string& name, int i);
   ScopeExit enter_recompute();
   std::string scope_path(char separator) const;
+  std::string unique_name(const std::string& op_name);
+  int add_value(ValueInfo info);
+  void add_output(Node& node, const Output& output, Place place);
+  void note_gradients(const Node& node, Place place);
 
   int tensor_rank_, tensor_size_;
   std::vector<Node> nodes_;
@@ -167,6 +183,7 @@ class Graph {
   std::vector<std::string> blocks_;
   std::vector<int> recompute_parents_;
   std::vector<std::string> scopes_;
+  std::map<std::string, int> uses_of_name_;
   int block_ = -1, recompute_ = -1;
 };
 

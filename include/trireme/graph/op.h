@@ -1,6 +1,7 @@
-// Op: a result, its gradient, and what the gradient needs, side by side. Ops are const and stateless: all memory is
-// planned by the runtime and arrives in Exec. Three methods are mandatory; the rest are permissions and estimates.
-// docs/graph.md shows how to write one; gradient_check (graph/gradient_check.h) checks one.
+// Op: a result, its gradient, and what the gradient needs, side by side. Ops are const and
+// stateless: all memory is planned by the runtime and arrives in Exec. Three methods are mandatory;
+// the rest are permissions and estimates. docs/graph.md shows how to write one; gradient_check
+// (graph/gradient_check.h) checks one.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ class Output {
   Output(Spec spec) : spec_(spec) {}  // NOLINT(google-explicit-constructor)
   /// Memory only for backward (statistics): no Value, no gradient. Side outputs come last.
   static Output side(Spec spec) { return {spec, Kind::side, 0, 0}; }
-  /// Input `in` seen through `spec`, which starts `first` elements into it. Its gradient is the same view of the
-  /// input's gradient, so forward and backward are never called for it.
+  /// Input `in` seen through `spec`, which starts `first` elements into it. Its gradient is the
+  /// same view of the input's gradient, so forward and backward are never called for it.
   static Output view(int in, Spec spec, Index first = 0) { return {spec, Kind::view, in, first}; }
   /// The value of input `in`, no copy, but its gradient is the op's own (entering the tensor axis).
   static Output identity(int in, Spec spec) { return {spec, Kind::identity, in, 0}; }
@@ -62,7 +63,8 @@ class Saved {
   std::uint32_t inputs_ = 0, outputs_ = 0;
 };
 
-/// Memory that an op allows two of its tensors to share. A permission: the planner uses it where it is legal.
+/// Memory that an op allows two of its tensors to share. A permission: the planner uses it where it
+/// is legal.
 class Sharing {
  public:
   enum class Kind { output_over_input, gradient_passes, gradient_over_input, gradient_over_output };
@@ -72,7 +74,8 @@ class Sharing {
   };
   /// Output o may be written over input i.
   Sharing& output_over_input(int o, int i) { return add(Kind::output_over_input, o, i); }
-  /// The gradient of input i is exactly the gradient of output o: never computed (wants(i) is false), it costs nothing.
+  /// The gradient of input i is exactly the gradient of output o: never computed (wants(i) is
+  /// false), it costs nothing.
   Sharing& gradient_passes(int i, int o) { return add(Kind::gradient_passes, i, o); }
   /// The gradient of input i may be written over (saved) input j.
   Sharing& gradient_over_input(int i, int j) { return add(Kind::gradient_over_input, i, j); }
@@ -97,9 +100,11 @@ class Exec {
   virtual const Tensor& output(int i) const = 0;
   virtual const Tensor& grad_output(int i) const = 0;
   virtual const Tensor& grad_input(int i) const = 0;
-  /// Backward: is the gradient of input i asked for in this call? (Input and parameter gradients may be asked apart.)
+  /// Backward: is the gradient of input i asked for in this call? (Input and parameter gradients
+  /// may be asked apart.)
   virtual bool wants(int i) const = 0;
-  /// Backward: add to grad_input(i) instead of assigning. Only ever true for inputs that declare accumulates(i).
+  /// Backward: add to grad_input(i) instead of assigning. Only ever true for inputs that declare
+  /// accumulates(i).
   virtual bool accumulate(int i) const = 0;
   /// workspace_bytes of scratch, aligned to 256; undefined content.
   virtual void* workspace() const = 0;
@@ -123,7 +128,8 @@ class Op {
 
   virtual Saved saved() const { return Saved::nothing(); }
   virtual Sharing sharing() const { return {}; }
-  /// backward can add to the gradient of input i. If not, it assigns to a temporary and the runtime adds.
+  /// backward can add to the gradient of input i. If not, it assigns to a temporary and the runtime
+  /// adds.
   virtual bool accumulates(int /*input*/) const { return false; }
   /// Input i may be strided. If not, a strided value is a trace error that names contiguous().
   virtual bool strided(int /*input*/) const { return false; }
@@ -135,10 +141,16 @@ class Op {
   }
   /// Floating-point operations of forward; backward counts twice that.
   virtual double flops(const Specs& inputs) const;
-  /// Place of the outputs, from the places of the inputs (parameters: whole or split). The default suits ops that treat
-  /// every element or row alike: split if any input is, else entered, else whole; terms are rejected, and so is a
-  /// whole activation beside entered or split ones.
+  /// Place of the outputs, from the places of the inputs (parameters: whole or split). The default
+  /// suits ops that treat every element or row alike: split if any input is, else entered, else
+  /// whole; terms are rejected, and so is a whole activation beside entered or split ones.
   virtual Place place(const Places& inputs, const std::vector<bool>& is_parameter) const;
+  /// Is the gradient that backward gives to the whole parameter at `input` complete on every tensor
+  /// rank, when the outputs are placed so? If not it is one term, and the runtime sums it over the
+  /// tensor axis.
+  virtual bool completes_gradient(int /*input*/, Place output) const {
+    return output == Place::whole;
+  }
 };
 using OpPtr = std::shared_ptr<const Op>;
 

@@ -1,9 +1,12 @@
-// Plan: what one stage of a graph does, in one linear list of steps, and where every byte of it lies.
+// Plan: what one stage of a graph does, in one linear list of steps, and where every byte of it
+// lies.
 //   cut       which node runs on which stage
 //   program   load, forward ..., send, receive, backward with re-runs ..., finish
 //   lifetimes instances of values, from definition to last use, over the steps
-//   placement offsets in two arenas: slot (kept from forward to backward, one per micro-batch in flight; transfer
-//             regions too) and scratch (dead at the end of forward or backward, shared by all slots and chunks)
+//   placement offsets in two arenas: slot (kept from forward to backward, one per micro-batch in
+//   flight; transfer
+//             regions too) and scratch (dead at the end of forward or backward, shared by all slots
+//             and chunks)
 // docs/graph.md explains the rules.
 #pragma once
 
@@ -22,16 +25,21 @@ struct StageCut {
   std::vector<std::set<int>> holders;  // per parameter: stages that use it; the lowest one owns it
   std::vector<double> cost;            // per stage, in FLOPs of forward and backward
 };
-/// `speeds`: relative speed per stage; empty: equal. Throws: Error when there are fewer blocks than stages.
+/// `speeds`: relative speed per stage; empty: equal. Throws: Error when there are fewer blocks than
+/// stages.
 StageCut cut_stages(const Graph& graph, const Values& results, int stages,
                     const std::vector<double>& speeds = {});
 
 struct PlanOptions {
   enum class Mode { training, forward_only };
+  /// split: Executor::backward can be called for input and parameter gradients apart (zero-bubble
+  /// schedules); what both need lives in the slot until both ran.
+  enum class Backward { whole, split };
   Mode mode = Mode::training;
-  bool share = true;   // use the ops' permissions
-  bool pack = true;    // let instances with disjoint lifetimes overlap
-  bool poison = false; // fill every instance with NaN at its death (tests)
+  Backward backward = Backward::whole;
+  bool share = true;    // use the ops' permissions
+  bool pack = true;     // let instances with disjoint lifetimes overlap
+  bool poison = false;  // fill every instance with NaN at its death (tests)
 };
 
 struct Instance {
@@ -43,23 +51,25 @@ struct Instance {
   Index offset;
 };
 
-/// A stretch of the slot that is sent to or received from a neighbour stage as one message: the roots in `names`, packed
-/// one after the other. Both sides agree on order and bytes by construction.
+/// A stretch of the slot that is sent to or received from a neighbour stage as one message: the
+/// roots in `names`, packed one after the other. Both sides agree on order and bytes by
+/// construction.
 struct Transfer {
   Index offset = 0, bytes = 0;
   std::vector<std::string> names;
 };
 
 struct PlanBytes {
-  Index slot = 0;             // one slot
+  Index slot = 0;  // one slot
   Index scratch = 0;
-  Index unpacked = 0;         // sum of all instances, as if nothing shared or overlapped
-  Index parameters = 0;       // local, this stage
+  Index unpacked = 0;    // sum of all instances, as if nothing shared or overlapped
+  Index parameters = 0;  // local, this stage
 };
 
 class Plan {
  public:
-  /// The plan of `stage`. `results`: the loss (training: exactly one, a scalar), or what forward-only runs compute.
+  /// The plan of `stage`. `results`: the loss (training: exactly one, a scalar), or what
+  /// forward-only runs compute.
   Plan(const Graph& graph, const Values& results, const StageCut& cut, int stage,
        PlanOptions options = {});
   Plan(Plan&&) noexcept;
@@ -74,9 +84,11 @@ class Plan {
   const Transfer& send_values() const;
   const Transfer& receive_gradients() const;  // from the stage after
   const Transfer& send_gradients() const;     // to the stage before
-  /// Parameters of this stage (graph ids) in the order in which their gradients become ready: the flat order.
+  /// Parameters of this stage (graph ids) in the order in which their gradients become ready: the
+  /// flat order.
   const std::vector<int>& parameters() const;
-  /// Per entry of parameters(): its gradient on each tensor rank is one term, to be summed over the tensor axis.
+  /// Per entry of parameters(): its gradient on each tensor rank is one term, to be summed over the
+  /// tensor axis.
   const std::vector<bool>& sums_over_tensor() const;
   /// Graph inputs (positions in Graph::inputs()) that this stage loads.
   const std::vector<int>& inputs() const;
@@ -84,6 +96,8 @@ class Plan {
   double flops() const;
   /// The table of --dump-plan.
   std::string describe() const;
+  /// Every step with its operands, for debugging.
+  std::string describe_steps() const;
 
   struct State;
   const State& state() const { return *state_; }  // for Executor

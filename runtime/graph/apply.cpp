@@ -1,0 +1,148 @@
+// Tracing, part two: an op is applied. Shapes, strides and places are checked here, so that a
+// mistake is reported with the op, the scope and all shapes, at the line of the user's forward pass
+// that made it.
+#include "trireme/graph/graph.h"
+
+#include "runtime/graph/region.h"
+
+namespace trireme {
+
+namespace {
+
+std::string list(const Specs& specs) {
+  std::string out;
+  for (const Spec& spec : specs) out += (out.empty() ? "" : ", ") + str(spec);
+  return out.empty() ? "none" : out;
+}
+
+std::string list(const Places& places) {
+  std::string out;
+  for (const Place place : places) out += (out.empty() ? "" : ", ") + str(place);
+  return out.empty() ? "none" : out;
+}
+
+void check_output(const Output& output, std::size_t o, const Specs& inputs) {
+  const Spec& spec = output.spec();
+  if (output.kind() == Output::Kind::fresh || output.kind() == Output::Kind::side) {
+    require(spec.packed(), "output ", o, " is new memory and has to be packed, but is ", spec);
+    return;
+  }
+  require(0 <= output.source() && output.source() < static_cast<int>(inputs.size()), "output ", o,
+          " is a view of input ", output.source(), ", which does not exist");
+  const Spec& source = inputs[static_cast<std::size_t>(output.source())];
+  require(spec.dtype == source.dtype, "output ", o, " sees ", source, " as ", spec.dtype);
+  require(output.first() >= 0 && output.first() + span(spec) <= span(source), "output ", o, " (",
+          spec, " from element ", output.first(), ") reaches beyond its source ", source);
+  region_of(spec, output.first());  // throws when the view overlaps itself
+  if (output.kind() == Output::Kind::identity)
+    require(spec.shape == source.shape && spec.strides == source.strides, "output ", o, " (", spec,
+            ") is an identity of ", source, " and has to look the same");
+}
+
+}  // namespace
+
+std::string Graph::unique_name(const std::string& op_name) {
+  const std::string path = scope_path('/');
+  const std::string base = path.empty() ? op_name : path + '/' + op_name;
+  const int use = ++uses_of_name_[base];
+  return use == 1 ? base : str(base, '#', use);
+}
+
+void Graph::add_output(Node& node, const Output& output, Place place) {
+  const bool side = output.kind() == Output::Kind::side;
+  ValueInfo info{.kind = side ? ValueInfo::Kind::side : ValueInfo::Kind::result,
+                 .name = node.name,
+                 .spec = output.spec(),
+                 .place = place,
+                 .node = node.id,
+                 .parameter = -1,
+                 .output = output.kind()};
+  const std::size_t position = node.outputs.size() + node.sides.size();
+  if (position > 0) info.name += str(side ? ".side" : ".", position);
+  if (output.kind() == Output::Kind::view || output.kind() == Output::Kind::identity) {
+    const int input = node.inputs[static_cast<std::size_t>(output.source())];
+    const ValueInfo& source = values_[static_cast<std::size_t>(input)];
+    info.root = source.root;
+    info.first = source.first + output.first();
+    if (output.kind() == Output::Kind::view) info.gradient_root = source.gradient_root;
+  }
+  (side ? node.sides : node.outputs).push_back(add_value(std::move(info)));
+}
+
+// A whole parameter gets whole gradients from all its uses, or a term from all of them.
+void Graph::note_gradients(const Node& node, Place place) {
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueInfo& input = values_[static_cast<std::size_t>(node.inputs[i])];
+    const int id = values_[static_cast<std::size_t>(input.gradient_root)].parameter;
+    if (id < 0 || !node.op->differentiable(static_cast<int>(i))) continue;
+    Parameter& parameter = parameters_[static_cast<std::size_t>(id)];
+    if (parameter.place != Place::whole) continue;
+    bool passes_on =
+        false;  // a view: its users decide. An identity: its backward makes the gradient whole.
+    bool identity = false;
+    for (const int o : node.outputs) {
+      const ValueInfo& output = values_[static_cast<std::size_t>(o)];
+      passes_on |= output.gradient_root == input.gradient_root;
+      identity |= output.output == Output::Kind::identity && output.root == input.root;
+    }
+    if (passes_on) continue;
+    const auto gradient = identity || node.op->completes_gradient(static_cast<int>(i), place)
+                              ? Parameter::Gradient::whole
+                              : Parameter::Gradient::term;
+    if (parameter.gradient == Parameter::Gradient::unused) parameter.first_use = node.name;
+    require(parameter.gradient == Parameter::Gradient::unused || parameter.gradient == gradient,
+            "parameter '", parameter.name(), "' is used on whole values in one place and on ",
+            "entered or split ones in another ('", parameter.first_use, "', '", node.name,
+            "'): its gradient would be part whole, part one term; let one of the uses enter or "
+            "leave the tensor axis");
+    parameter.gradient = gradient;
+  }
+}
+
+Values Graph::apply(OpPtr op, const Values& inputs) {
+  require(op != nullptr, "apply needs an op");
+  Specs specs;
+  Places places;
+  std::vector<bool> is_parameter;
+  Node node{static_cast<int>(nodes_.size()), {}, op, {}, {}, {}, block_, recompute_};
+  for (const Value& value : inputs) {
+    require(value && &value.graph() == this, "op '", op->name(), "' in scope '", scope_path('/'),
+            "': input ", node.inputs.size(), value ? " belongs to another graph" : " is empty");
+    const ValueInfo& info = values_[static_cast<std::size_t>(value.id())];
+    specs.push_back(info.spec);
+    places.push_back(info.place);
+    is_parameter.push_back(values_[static_cast<std::size_t>(info.gradient_root)].parameter >= 0);
+    node.inputs.push_back(value.id());
+  }
+  try {
+    require(inputs.size() <= 32, "an op takes at most 32 inputs, not ", inputs.size());
+    const Outputs outputs = op->infer(specs);
+    bool only_views = true;
+    std::size_t visible = 0;
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      check_output(outputs[o], o, specs);
+      only_views &= outputs[o].kind() == Output::Kind::view;
+      if (outputs[o].kind() == Output::Kind::side) continue;
+      require(visible == o, "side outputs have to come last");
+      ++visible;
+    }
+    require(visible > 0 && outputs.size() <= 32, "infer declares ", visible, " visible of ",
+            outputs.size(), " outputs; it takes 1 to 32");
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      require(only_views || specs[i].packed() || op->strided(static_cast<int>(i)), "input ", i,
+              " is strided and this op takes packed memory: use contiguous()");
+    const Place place = op->place(places, is_parameter);
+    node.name = unique_name(op->name());
+    for (const Output& output : outputs) add_output(node, output, place);
+    note_gradients(node, place);
+  } catch (const Error& error) {
+    throw Error(str("op '", op->name(), "' in scope '", scope_path('/'), "': ", error.what(),
+                    " (inputs: ", list(specs), "; on the tensor axis: ", list(places), ")"));
+  }
+  nodes_.push_back(node);
+  Values out;
+  for (const int id : node.outputs) out.emplace_back(this, id);
+  return out;
+}
+
+}  // namespace trireme

@@ -1,0 +1,40 @@
+// Derivative: which nodes a result depends on, and where gradients flow. Derived from the whole
+// graph, so that all stages agree on it.
+#pragma once
+
+#include <vector>
+
+#include "trireme/graph/graph.h"
+#include "trireme/graph/plan.h"
+
+namespace trireme {
+
+struct Derivative {
+  std::vector<char> needed;  // per node: a result depends on it
+  std::vector<char> wanted;  // per value: the gradient of some parameter flows through it
+  std::vector<char> exists;  // per value that is a gradient root: some gradient arrives
+  std::vector<char> active;  // per node: it hands gradients on
+};
+Derivative derive(const Graph& graph, const Values& results, PlanOptions::Mode mode);
+
+/// Does the op run in forward? Not when all of its outputs are views or identities.
+bool runs_forward(const Graph& graph, const Node& node);
+/// Does backward hand gradients of new roots on? Not when all outputs are views.
+bool runs_backward(const Graph& graph, const Node& node);
+/// Never runs: its outputs are other names for memory, in forward and in backward.
+inline bool is_view(const Graph& graph, const Node& node) {
+  return !runs_forward(graph, node) && !runs_backward(graph, node);
+}
+/// Made from nothing (a table of rotations): each stage that reads it makes its own.
+inline bool is_constant(const Node& node) { return node.inputs.empty(); }
+
+inline const ValueInfo& info(const Graph& graph, int value) {
+  return graph.values()[static_cast<std::size_t>(value)];
+}
+inline const ValueInfo& root_of(const Graph& graph, int value) {
+  return info(graph, info(graph, value).root);
+}
+/// Does the gradient of `node`'s input i flow to a parameter?
+bool hands_on(const Graph& graph, const Derivative& derivative, const Node& node, int i);
+
+}  // namespace trireme

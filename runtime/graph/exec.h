@@ -1,0 +1,75 @@
+// StepExec: what an op sees of one step. Made once; a call only moves what lies in the slot.
+#pragma once
+
+#include "trireme/graph/executor.h"
+
+#include "runtime/graph/plan_state.h"
+
+namespace trireme {
+
+/// What changes from call to call, shared by all steps.
+struct RunContext {
+  Stream* stream;
+  Communicator* tensor_axis;
+  std::uint64_t seed;
+  Index step, first_sample;
+};
+
+class StepExec final : public Exec {
+ public:
+  StepExec(const Step& step, const Plan::State& plan, const ExecutorMemory& memory,
+           const std::vector<int>& position_of_parameter, const RunContext& context);
+  StepExec(const StepExec&) = delete;
+  StepExec& operator=(const StepExec&) = delete;
+
+  /// Points all tensors that lie in the slot into this one.
+  void enter(std::byte* slot) {
+    if (slot == slot_) return;
+    slot_ = slot;
+    for (const InSlot& in_slot : in_slot_) *in_slot.data = slot + in_slot.offset;
+  }
+
+  const Tensor& input(int i) const override { return get(inputs, step_->inputs, i, "input"); }
+  const Tensor& output(int i) const override { return get(outputs, step_->outputs, i, "output"); }
+  const Tensor& grad_output(int i) const override {
+    return get(grad_outputs, step_->grad_outputs, i, "the gradient of output");
+  }
+  const Tensor& grad_input(int i) const override {
+    return get(grad_inputs, step_->grad_inputs, i, "the gradient of input");
+  }
+  bool wants(int i) const override {
+    const auto k = static_cast<std::size_t>(i);
+    return k < step_->grad_inputs.size() && step_->grad_inputs[k].source != Operand::Source::none;
+  }
+  bool accumulate(int i) const override {
+    return wants(i) && step_->accumulate[static_cast<std::size_t>(i)] != 0;
+  }
+  void* workspace() const override { return workspace_.data; }
+  Communicator& tensor_axis() const override { return *context_->tensor_axis; }
+  Stream& stream() const override { return *context_->stream; }
+  Random random() const override {
+    return random_for(context_->seed, node_->name, static_cast<std::uint64_t>(context_->step));
+  }
+  Index first_sample() const override { return context_->first_sample; }
+
+  std::vector<Tensor> inputs, outputs, grad_outputs, grad_inputs;
+  Tensor to, from;
+  Index to_bytes = 0;  // with the holes of a strided gradient
+
+ private:
+  const Tensor& get(const std::vector<Tensor>& tensors, const std::vector<Operand>& operands, int i,
+                    const char* what) const;
+
+  struct InSlot {
+    void** data;
+    Index offset;
+  };
+  const Step* step_;
+  const Node* node_;
+  const RunContext* context_;
+  std::byte* slot_ = nullptr;
+  std::vector<InSlot> in_slot_;
+  Tensor workspace_;
+};
+
+}  // namespace trireme

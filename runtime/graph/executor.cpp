@@ -1,0 +1,255 @@
+// Executor: every tensor and every Exec is made at construction; a call moves the pointers that lie
+// in the slot and runs down the list of steps.
+#include "trireme/graph/executor.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "runtime/graph/exec.h"
+
+namespace trireme {
+
+namespace {
+
+std::size_t at(int id) { return static_cast<std::size_t>(id); }
+
+}  // namespace
+
+struct Executor::State {
+  State(const Plan& plan_, ExecutorMemory memory_, Stream& stream_, Communicator& tensor_axis_,
+        ExecutorHooks& hooks_, ExecutorOptions options_);
+
+  const Plan::State& plan;
+  ExecutorMemory memory;
+  Stream& stream;
+  ExecutorHooks& hooks;
+  ExecutorOptions options;
+  RunContext context;
+  std::deque<StepExec> steps;  // never moved: they point into themselves
+  std::array<int, phases + 1> phase_begin{};
+  std::vector<int> position_of_parameter;            // graph id -> Plan::parameters()
+  std::vector<std::vector<int>> acquired, released;  // blocks, per step
+  std::vector<std::byte> poison;
+  double seed_f64 = 0;
+  float seed_f32 = 0;
+
+  std::byte* slot_base(int slot) const { return memory.slots + slot * memory.slot_stride; }
+  void run(Phase phase, int slot, const MicroBatch& batch);
+  void run_step(int s, int slot, const MicroBatch& batch);
+  void run_node(const Step& step, StepExec& exec, const MicroBatch& batch);
+  void load(const Step& step, const StepExec& exec, const MicroBatch& batch);
+  void check_finite(const Step& step, const StepExec& exec, const MicroBatch& batch);
+  void fill_dead(const Step& step, int slot);
+  void check_memory() const;
+  void find_block_uses();
+};
+
+Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream_,
+                       Communicator& tensor_axis_, ExecutorHooks& hooks_, ExecutorOptions options_)
+    : plan(plan_.state()),
+      memory(std::move(memory_)),
+      stream(stream_),
+      hooks(hooks_),
+      options(options_),
+      context{&stream_, &tensor_axis_, options_.seed, 0, 0},
+      position_of_parameter(plan.parameters.size(), -1) {
+  check_memory();
+  const std::vector<int>& order = plan.program.parameters;
+  for (std::size_t p = 0; p < order.size(); ++p)
+    position_of_parameter[at(order[p])] = static_cast<int>(p);
+  for (const Step& step : plan.program.steps) {
+    steps.emplace_back(step, plan, memory, position_of_parameter, context);
+    ++phase_begin[at(static_cast<int>(step.phase)) + 1];
+  }
+  for (std::size_t p = 1; p < phase_begin.size(); ++p) phase_begin[p] += phase_begin[p - 1];
+  if (plan.options.poison) poison.assign(1 << 16, std::byte{0xff});
+  find_block_uses();
+}
+
+void Executor::State::check_memory() const {
+  const auto check = [&](const std::vector<Tensor>& tensors, const char* what) {
+    const auto& order = plan.program.parameters;
+    require(tensors.size() == order.size(), "the executor of stage ", plan.stage, " needs ",
+            order.size(), ' ', what, ", not ", tensors.size());
+    for (std::size_t p = 0; p < order.size(); ++p) {
+      const Parameter& parameter = plan.parameters[at(order[p])];
+      require(tensors[p].shape == parameter.spec.shape && tensors[p].dtype == DType::f32 &&
+                  tensors[p].packed() && tensors[p].data != nullptr,
+              what, " of '", parameter.name(), "' has to be a packed ", parameter.spec, ", not ",
+              tensors[p].dtype, ' ', tensors[p].shape);
+    }
+  };
+  check(memory.parameters, "parameters");
+  if (plan.options.mode == PlanOptions::Mode::training) check(memory.gradients, "gradients");
+  require(plan.bytes.slot == 0 || memory.slots != nullptr, "the executor has no slots");
+  require(plan.bytes.scratch == 0 || memory.scratch != nullptr, "the executor has no scratch");
+  require(memory.slot_stride >= plan.bytes.slot, "slots are ", memory.slot_stride,
+          " bytes apart, but the plan needs ", plan.bytes.slot);
+}
+
+// Per phase: the first and the last step of each block that use a parameter.
+void Executor::State::find_block_uses() {
+  acquired.resize(steps.size());
+  released.resize(steps.size());
+  for (std::size_t phase = 0; phase < phases; ++phase) {
+    std::vector<int> first(plan.blocks.size(), -1), last(plan.blocks.size(), -1);
+    for (int s = phase_begin[phase]; s < phase_begin[phase + 1]; ++s) {
+      const Step& step = plan.program.steps[at(s)];
+      if (step.node < 0 || plan.nodes[at(step.node)].block < 0) continue;
+      const auto reads = [](const Operand& o) { return o.source == Operand::Source::parameter; };
+      if (std::none_of(step.inputs.begin(), step.inputs.end(), reads)) continue;
+      const std::size_t block = at(plan.nodes[at(step.node)].block);
+      if (first[block] < 0) first[block] = s;
+      last[block] = s;
+    }
+    for (std::size_t b = 0; b < first.size(); ++b) {
+      if (first[b] < 0) continue;
+      acquired[at(first[b])].push_back(static_cast<int>(b));
+      released[at(last[b])].push_back(static_cast<int>(b));
+    }
+  }
+}
+
+void Executor::State::run(Phase phase, int slot, const MicroBatch& batch) {
+  require(slot >= 0, "slot ", slot, " does not exist");
+  context.step = batch.step;
+  context.first_sample = batch.first_sample;
+  const std::size_t p = at(static_cast<int>(phase));
+  for (int s = phase_begin[p]; s < phase_begin[p + 1]; ++s) run_step(s, slot, batch);
+}
+
+void Executor::State::run_step(int s, int slot, const MicroBatch& batch) {
+  const Step& step = plan.program.steps[at(s)];
+  StepExec& exec = steps[at(s)];
+  exec.enter(slot_base(slot));
+  for (const int block : acquired[at(s)]) hooks.acquire_block(block);
+  switch (step.kind) {
+    case Step::Kind::load:
+      load(step, exec, batch);
+      break;
+    case Step::Kind::zero:
+      stream.zero(exec.to.data, exec.to_bytes);
+      break;
+    case Step::Kind::add:
+      stream.add(exec.to, exec.from);
+      break;
+    case Step::Kind::copy:
+      if (exec.to.data != exec.from.data) stream.copy(exec.to, exec.from);
+      break;
+    case Step::Kind::seed:
+      seed_f64 = batch.loss_scale;
+      seed_f32 = static_cast<float>(batch.loss_scale);
+      stream.copy(exec.to.data,
+                  exec.to.dtype == DType::f64 ? static_cast<void*>(&seed_f64) : &seed_f32,
+                  exec.to.bytes());
+      break;
+    case Step::Kind::forward:
+    case Step::Kind::backward:
+      run_node(step, exec, batch);
+      break;
+  }
+  for (const int block : released[at(s)]) hooks.release_block(block);
+  if (plan.options.poison) fill_dead(step, slot);
+  if (batch.last)
+    for (const int parameter : step.ready)
+      hooks.gradient_ready(position_of_parameter[at(parameter)]);
+  hooks.op_boundary();
+}
+
+void Executor::State::run_node(const Step& step, StepExec& exec, const MicroBatch& batch) {
+  const Node& node = plan.nodes[at(step.node)];
+  const bool forward = step.kind == Step::Kind::forward;
+  try {
+    forward ? node.op->forward(exec) : node.op->backward(exec);
+  } catch (const Error& error) {
+    throw Error(str(forward ? "forward" : "backward", " of '", node.name, "' in micro-batch ",
+                    batch.number, " of step ", batch.step, ": ", error.what()));
+  }
+  if (options.check_finite) check_finite(step, exec, batch);
+}
+
+void Executor::State::load(const Step& step, const StepExec& exec, const MicroBatch& batch) {
+  const std::string& name = plan.inputs[at(step.input)].name;
+  require(at(step.input) < batch.inputs.size(), "micro-batch ", batch.number, " has ",
+          batch.inputs.size(), " inputs, but stage ", plan.stage, " reads input ", step.input,
+          ", '", name, "'");
+  const Tensor& from = batch.inputs[at(step.input)];
+  require(from.data != nullptr && from.shape == exec.to.shape && from.dtype == exec.to.dtype &&
+              from.packed(),
+          "input '", name, "' of micro-batch ", batch.number, " has to be a packed ", exec.to.dtype,
+          ' ', exec.to.shape, ", not ", from.dtype, ' ', from.shape,
+          from.data == nullptr ? " without data" : "");
+  stream.copy(exec.to.data, from.data, from.bytes());
+}
+
+void Executor::State::check_finite(const Step& step, const StepExec& exec,
+                                   const MicroBatch& batch) {
+  const bool forward = step.kind == Step::Kind::forward;
+  const auto& operands = forward ? step.outputs : step.grad_inputs;
+  const auto& tensors = forward ? exec.outputs : exec.grad_inputs;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].source == Operand::Source::none || !is_floating(tensors[i].dtype)) continue;
+    require(stream.wait_and_check_finite(tensors[i]), "'", plan.nodes[at(step.node)].name,
+            "': ", forward ? "output " : "the gradient of input ", i,
+            " is not finite in micro-batch ", batch.number, " of step ", batch.step);
+  }
+}
+
+// Dead memory becomes NaN, so that a read after death cannot pass unnoticed.
+void Executor::State::fill_dead(const Step& step, int slot) {
+  for (const int b : step.deaths) {
+    const Stretch& buffer = plan.buffers[at(b)];
+    std::byte* base = buffer.arena == Instance::Arena::slot ? slot_base(slot) : memory.scratch;
+    const auto chunk = static_cast<Index>(poison.size());
+    for (Index done = 0; done < buffer.bytes; done += chunk)
+      stream.copy(base + buffer.offset + done, poison.data(), std::min(chunk, buffer.bytes - done));
+  }
+}
+
+Executor::Executor(const Plan& plan, ExecutorMemory memory, Stream& stream,
+                   Communicator& tensor_axis, ExecutorHooks& hooks, ExecutorOptions options)
+    : state_(
+          std::make_unique<State>(plan, std::move(memory), stream, tensor_axis, hooks, options)) {}
+Executor::~Executor() = default;
+Executor::Executor(Executor&&) noexcept = default;
+
+void Executor::forward(int slot, const MicroBatch& batch) {
+  state_->run(Phase::forward, slot, batch);
+}
+
+void Executor::backward(int slot, const MicroBatch& batch, BackwardPart part) {
+  State& s = *state_;
+  require(s.plan.options.mode == PlanOptions::Mode::training,
+          "a forward-only plan has no backward");
+  const bool split = s.plan.options.backward == PlanOptions::Backward::split;
+  require(split || part == BackwardPart::both,
+          "input and parameter gradients apart need a plan with Backward::split");
+  if (part != BackwardPart::parameter) {
+    s.run(Phase::backward, slot, batch);
+  }
+  if (split && part != BackwardPart::input) s.run(Phase::parameter_backward, slot, batch);
+}
+
+Tensor Executor::result(int slot, int i) const {
+  const Plan::State& plan = state_->plan;
+  const auto& results = plan.program.results;
+  require(0 <= i && at(i) < results.size(), "result ", i, " does not exist; the plan has ",
+          results.size());
+  const Operand& operand = results[at(i)];
+  require(operand.source == Operand::Source::memory, "stage ", plan.stage,
+          " does not compute result ", i);
+  Tensor tensor;
+  tensor.shape = operand.spec.shape;
+  tensor.strides = operand.spec.strides;
+  tensor.dtype = operand.spec.dtype;
+  tensor.data = state_->slot_base(slot) + plan.offset_of(operand.id) +
+                operand.first * size_bytes(operand.spec.dtype);
+  return tensor;
+}
+
+std::byte* Executor::transfer(int slot, const Transfer& transfer) const {
+  return state_->slot_base(slot) + transfer.offset;
+}
+
+}  // namespace trireme

@@ -1,0 +1,181 @@
+// Tracing, part one: scopes, inputs and parameters. Part two, ops, is in apply.cpp.
+#include "trireme/graph/graph.h"
+
+#include <algorithm>
+
+namespace trireme {
+
+const Spec& Value::spec() const {
+  require(graph_ != nullptr, "an empty Value has no spec");
+  return graph_->values()[static_cast<std::size_t>(id_)].spec;
+}
+
+Place Value::place() const {
+  require(graph_ != nullptr, "an empty Value has no place");
+  return graph_->values()[static_cast<std::size_t>(id_)].place;
+}
+
+Graph::Graph(int tensor_rank, int tensor_size)
+    : tensor_rank_(tensor_rank), tensor_size_(tensor_size) {
+  require(0 <= tensor_rank && tensor_rank < tensor_size, "tensor rank ", tensor_rank,
+          " does not lie in a tensor axis of ", tensor_size, " ranks");
+}
+
+Graph::ScopeExit::~ScopeExit() {
+  g.scopes_.resize(scope_depth);
+  g.block_ = block;
+  g.recompute_ = recompute;
+}
+
+Graph::ScopeExit Graph::enter_scope(const std::string& name) {
+  require(!name.empty(), "a scope needs a name");
+  scopes_.push_back(name);
+  return {*this, scopes_.size() - 1, block_, recompute_};
+}
+
+Graph::ScopeExit Graph::enter_block(const std::string& name, int i) {
+  require(block_ < 0, "block '", name, '.', i, "' inside block '", block_ < 0 ? "" : blocks_.back(),
+          "': blocks are the units of the stage cut and do not nest; use scope()");
+  const int outer = block_;
+  scopes_.push_back(str(name, '.', i));
+  block_ = static_cast<int>(blocks_.size());
+  blocks_.push_back(scope_path('/'));
+  return {*this, scopes_.size() - 1, outer, recompute_};
+}
+
+Graph::ScopeExit Graph::enter_recompute() {
+  const int outer = recompute_;
+  recompute_ = static_cast<int>(recompute_parents_.size());
+  recompute_parents_.push_back(outer);
+  return {*this, scopes_.size(), block_, outer};
+}
+
+std::string Graph::scope_path(char separator) const {
+  std::string path;
+  for (const std::string& scope : scopes_) {
+    if (!path.empty()) path += separator;
+    path += scope;
+  }
+  return path;
+}
+
+int Graph::add_value(ValueInfo info) {
+  const int id = static_cast<int>(values_.size());
+  if (info.root < 0) info.root = id;
+  if (info.gradient_root < 0) info.gradient_root = id;
+  values_.push_back(std::move(info));
+  return id;
+}
+
+Value Graph::input(const std::string& name, Spec spec) {
+  for (const int id : inputs_)
+    require(values_[static_cast<std::size_t>(id)].name != name, "two inputs are named '", name,
+            "'");
+  require(spec.packed(), "input '", name, "' has to be packed, but is ", spec);
+  inputs_.push_back(add_value({.kind = ValueInfo::Kind::input,
+                               .name = name,
+                               .spec = spec,
+                               .place = Place::whole,
+                               .node = -1,
+                               .parameter = -1}));
+  return {this, inputs_.back()};
+}
+
+Value Graph::parameter(const std::string& name, Shape global, Shard shard, Init init) {
+  return parameters({{name, global, shard, init}});
+}
+
+namespace {
+
+// What tensor rank `rank` of `size` holds of one logical tensor.
+ParameterPart part_of(const ParameterSpec& spec, const std::string& full, int rank, int size) {
+  ParameterPart part{
+      full, spec.global, spec.shard, spec.init, {spec.global, spec.global}, spec.global, 0};
+  for (int d = 0; d < spec.global.dims(); ++d) {
+    require(spec.global[d] > 0, "parameter '", full, "' has an empty dim: ", spec.global);
+    part.box.begin[d] = 0;
+  }
+  const int dim = spec.shard.dim;
+  require(dim < spec.global.dims(), "parameter '", full, "' ", spec.global,
+          " is sharded along dim ", dim, ", which it does not have");
+  if (dim < 0) return part;
+  const Index extent = spec.global[dim];
+  require(spec.shard.padded || extent % size == 0, "parameter '", full, "' ", spec.global, ": dim ",
+          dim, " (", extent, ") does not divide by the tensor size ", size);
+  const Index local = (extent + size - 1) / size;
+  const Index begin = std::min(extent, local * rank);
+  part.local[dim] = local;
+  part.box.begin[dim] = begin;
+  part.box.size[dim] = std::min(extent, begin + local) - begin;
+  return part;
+}
+
+bool same(const ParameterPart& a, const ParameterPart& b) {
+  return a.name == b.name && a.global == b.global && a.shard.dim == b.shard.dim &&
+         a.shard.padded == b.shard.padded && a.init.kind == b.init.kind &&
+         a.init.scale == b.init.scale;
+}
+
+// The parts one after the other along dim 0; sets their offsets. Returns the shape of all together.
+Shape side_by_side(std::vector<ParameterPart>& parts) {
+  const ParameterPart& first = parts.front();
+  Shape shape = first.local;
+  Index offset = first.local.count();
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    ParameterPart& part = parts[i];
+    bool alike =
+        part.local.dims() == shape.dims() && part.shard.dim == first.shard.dim && shape.dims() > 0;
+    for (int d = 1; alike && d < shape.dims(); ++d) alike = part.local[d] == shape[d];
+    require(alike, "parameters '", first.name, "' ", first.global, " and '", part.name, "' ",
+            part.global,
+            " cannot lie side by side along dim 0: all other dims and the sharded dim "
+            "have to be the same");
+    part.offset = offset;
+    offset += part.local.count();
+    shape[0] += part.local[0];
+  }
+  return shape;
+}
+
+}  // namespace
+
+Value Graph::parameters(const std::vector<ParameterSpec>& specs) {
+  require(!specs.empty(), "parameters() needs at least one logical tensor");
+  std::vector<ParameterPart> parts;
+  for (const ParameterSpec& spec : specs) {
+    require(!spec.name.empty(), "a parameter in scope '", scope_path('.'), "' has no name");
+    const std::string path = scope_path('.');
+    parts.push_back(part_of(spec, path.empty() ? spec.name : path + '.' + spec.name, tensor_rank_,
+                            tensor_size_));
+  }
+  const Shape shape = side_by_side(parts);
+  for (const Parameter& old : parameters_) {
+    if (std::equal(old.parts.begin(), old.parts.end(), parts.begin(), parts.end(), same))
+      return {this, old.value};  // tied
+    for (const ParameterPart& a : old.parts)
+      for (const ParameterPart& b : parts)
+        require(a.name != b.name, "parameter '", b.name, "' ", b.global,
+                " exists already as another one, ", a.global,
+                ": tied parameters have to be declared alike (shape, shard, initial values, and "
+                "what lies beside them)");
+  }
+  const Place place = parts.front().shard.dim < 0 ? Place::whole : Place::split;
+  const int id = static_cast<int>(parameters_.size());
+  const int value = add_value({.kind = ValueInfo::Kind::parameter,
+                               .name = parts.front().name,
+                               .spec = Spec(shape),
+                               .place = place,
+                               .node = -1,
+                               .parameter = id});
+  const bool decay = parts.front().global.dims() > 1;
+  parameters_.push_back({.id = id,
+                         .value = value,
+                         .spec = Spec(shape),
+                         .place = place,
+                         .decay = decay,
+                         .parts = std::move(parts),
+                         .first_use = {}});
+  return {this, value};
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+// PipelineExecutor: carries out the program of one stage: forwards and backwards of all micro-batches of a step, and
+// the transfers between stages. Everything is laid out when it is made; run() allocates nothing.
+//
+// Transfers move on beside the work where the transport is asked to: call progress() of the pipeline communicator in
+// ExecutorHooks::op_boundary.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "trireme/comm/communicator.h"
+#include "trireme/graph/executor.h"
+#include "trireme/pipeline/program.h"
+
+namespace trireme {
+
+/// What the owner provides for the micro-batches of a step, and is told about them.
+class MicroBatchSource {
+ public:
+  virtual ~MicroBatchSource() = default;
+  /// Asked once for each chunk of this rank and each micro-batch, right before its forward: step, number, first
+  /// sample, loss scale and inputs. The inputs stay as they are until the next call; `last` is set by the pipeline.
+  virtual MicroBatch micro_batch(int chunk, Index number) = 0;
+  /// After each forward of the last virtual stage: result 0 of the plan, in the slot, until the slot is used again. Device
+  /// memory, ready in stream order.
+  virtual void on_result(Index /*number*/, const Tensor& /*result*/) {}
+};
+
+/// A chunk of this rank. Borrowed: both must outlive the pipeline.
+struct PipelineChunk {
+  const Plan* plan = nullptr;
+  Executor* executor = nullptr;
+};
+
+class PipelineExecutor {
+ public:
+  /// `chunks`: plans of virtual stages c * stages + stage, with executors that have at least program.slots[c] slots.
+  /// `pipeline_axis`: rank = stage. Throws: Error when these do not fit together.
+  PipelineExecutor(Program program, std::vector<PipelineChunk> chunks, Communicator& pipeline_axis,
+                   Stream& stream);
+  ~PipelineExecutor();
+  PipelineExecutor(PipelineExecutor&&) noexcept;
+
+  /// Collective over the pipeline axis: all micro-batches of a step; forwards only, if that is the program. Returns, on
+  /// the last stage, the sum of the results in f64, in order of micro-batches, where the result is a floating-point
+  /// scalar (the loss); otherwise 0. Waits for the stream on the last stage.
+  double run(MicroBatchSource& source);
+  const Program& program() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme

@@ -91,6 +91,10 @@ void CommandLine::add(OptionDefinition definition) {
   state_->options.push_back({std::move(definition), std::move(name), state_->group, parsed});
 }
 
+void CommandLine::positional(const std::string& name, std::string& value, const std::string& help) {
+  text(name, value, "TEXT", help);
+}
+
 void CommandLine::config_file() {
   text("--config", state_->config, "FILE",
        "TOML file with any of these options; the command line wins");
@@ -145,7 +149,10 @@ void CommandLine::State::read_file(Problems& problems,
 void CommandLine::State::apply(Problems& problems, const std::map<std::string, Written>& written) {
   for (Option& option : options) {
     const auto found = written.find(option.name);
-    if (found == written.end()) continue;
+    if (found == written.end()) {
+      if (option.name[0] != '-') problems.add(option.name, " is missing: ", option.definition.help);
+      continue;
+    }
     const auto& [values, origin] = found->second;
     option.given = true;
     if (values.empty() || std::count(values.begin(), values.end(), "") > 0)

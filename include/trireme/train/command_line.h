@@ -63,6 +63,8 @@ class CommandLine {
   template <class E>
   void choice(const std::string& names, E& value,
               const std::vector<std::pair<std::string, E>>& legal, const std::string& help);
+  /// A word without dashes that must be given: "PREFIX".
+  void positional(const std::string& name, std::string& value, const std::string& help);
   void add(OptionDefinition definition);
   /// Declares --config FILE: a TOML file that holds any of the options declared here.
   void config_file();

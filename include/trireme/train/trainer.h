@@ -1,0 +1,68 @@
+// Trainer: traces a model, plans it for this rank, allocates everything once, and trains it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/data/source.h"
+#include "trireme/graph/graph.h"
+#include "trireme/train/metrics.h"
+#include "trireme/train/run.h"
+
+namespace trireme {
+
+/// The forward pass as ordinary code on symbolic Values; run once per rank before anything is
+/// allocated.
+using Forward = std::function<Value(Graph&)>;
+
+struct Model {
+  Forward loss;        // a sum over targets (nn/loss.h), one micro-batch
+  Forward evaluation;  // the same without dropout; empty: `loss`
+  /// For generation: the logits (sequence, columns of this tensor rank) of one sequence of i32
+  /// tokens; empty: none.
+  Forward logits;
+  Index vocabulary = 0;  // logical columns of the logits over all tensor ranks
+
+  template <class F>
+  requires std::is_invocable_r_v<Value, F, Graph&> Model(F forward)
+      : loss(std::move(forward)) {}  // NOLINT(google-explicit-constructor)
+};
+
+struct GenerateOptions {
+  std::vector<std::int32_t> prompt;  // at least one token
+  Index count = 0;
+  double temperature = 1;  // 0: always the most probable token
+};
+
+class Trainer {
+ public:
+  /// Collective. Throws: ConfigurationError, on all ranks alike, when the model cannot be traced,
+  /// cut or placed in memory (with the largest tensors), or a data input's dim 0 is not the
+  /// micro-batch.
+  Trainer(Context& context, const Model& model);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Collective. --train-iters steps, with log lines, metrics and evaluations on `validation` (may
+  /// be null).
+  void fit(DataSource& train, DataSource* validation = nullptr);
+  void fit(DataSource&& train) { fit(train); }
+
+  /// Collective. One step on the next global batch.
+  StepMetrics step(DataSource& train);
+  Index steps_done() const;
+  /// Collective. Mean loss per target over the first `batches` global batches.
+  double evaluate(DataSource& validation, Index batches);
+  /// Collective. Tokens that follow the prompt, the same for every layout. Needs Model::logits.
+  std::vector<std::int32_t> generate(const GenerateOptions& options);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme

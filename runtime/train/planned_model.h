@@ -1,0 +1,37 @@
+// PlannedModel: a model traced, cut and planned for this rank: everything known before memory
+// exists.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/core/mesh_shape.h"
+#include "trireme/graph/plan.h"
+
+namespace trireme {
+
+struct PlannedModel {
+  std::unique_ptr<Graph> graph;
+  Values results;
+  StageCut cut;
+  std::vector<Plan>
+      chunks;  // chunk c of this rank is virtual stage c * pipeline size + pipeline rank
+
+  std::vector<const Plan*> pointers() const;
+  Index scratch_bytes() const;  // chunks run one after the other: they share it
+  /// FLOPs of one micro-batch on this rank.
+  double flops() const;
+};
+
+/// Throws: Error of the trace (which names op and shapes), or when there are too few blocks to cut.
+PlannedModel plan_model(const std::function<Value(Graph&)>& trace, const MeshShape& mesh, int rank,
+                        int chunks, PlanOptions::Mode mode);
+
+/// "12.4 MiB"
+std::string show_bytes(Index bytes);
+/// The largest instances of the plans of a rank, one a line, for messages about memory.
+std::string largest_tensors(const std::vector<const Plan*>& plans, const Graph& graph, int count);
+
+}  // namespace trireme

@@ -1,0 +1,125 @@
+#include "runtime/train/tensor_dump.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "trireme/comm/agree.h"
+
+namespace trireme {
+namespace {
+
+struct File {
+  explicit File(const std::string& path_, int flags)
+      : path(path_), handle(open(path_.c_str(), flags | O_CLOEXEC, 0644)) {
+    require(handle >= 0, path, ": ", std::strerror(errno));
+  }
+  ~File() { close(handle); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  void write_at(Index offset, const void* data, Index bytes) const {
+    const char* from = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t written = pwrite(handle, from, static_cast<std::size_t>(bytes), offset);
+      if (written < 0 && errno == EINTR) continue;
+      require(written > 0, path, ": ", std::strerror(errno));
+      from += written;
+      offset += written;
+      bytes -= written;
+    }
+  }
+
+  std::string path;
+  int handle;
+};
+
+struct Place {
+  Shape global;
+  Index offset_bytes = 0;
+};
+
+/// Every tensor that any rank names, in the order of names, with its place in the file.
+std::map<std::string, Place> places(const std::vector<TensorPart>& mine, Communicator& world,
+                                    Stream& stream) {
+  std::ostringstream lines;
+  for (const TensorPart& part : mine) {
+    lines << part.extent.name << ' ' << part.extent.global.dims();
+    for (const Index extent : part.extent.global) lines << ' ' << extent;
+    lines << '\n';
+  }
+  std::map<std::string, Place> all;
+  for (const std::string& text : gather_strings(world, stream, lines.str())) {
+    std::istringstream in(text);
+    std::string name;
+    for (int dims = 0; in >> name >> dims;) {
+      Shape global;
+      for (int d = 0; d < dims; ++d) {
+        Index extent = 0;
+        in >> extent;
+        global.push_back(extent);
+      }
+      all[name].global = global;
+    }
+  }
+  Index offset = 0;
+  for (auto& [name, place] : all) {
+    place.offset_bytes = offset;
+    offset += place.global.count() * size_bytes(DType::f32);
+  }
+  return all;
+}
+
+/// Row by row along the last dim.
+void write_box(const File& file, const Place& place, const Box& box, const float* data) {
+  if (box.count() == 0) return;
+  const Shape strides = place.global.packed_strides();
+  const int dims = place.global.dims();
+  const Index row = dims == 0 ? 1 : box.size.back();
+  for (Index r = 0; r < box.count() / row; ++r) {
+    Index rest = r, element = dims == 0 ? 0 : box.begin[dims - 1];
+    for (int d = dims - 2; d >= 0; --d) {
+      element += (box.begin[d] + rest % box.size[d]) * strides[d];
+      rest /= box.size[d];
+    }
+    file.write_at(place.offset_bytes + element * size_bytes(DType::f32), data + r * row,
+                  row * size_bytes(DType::f32));
+  }
+}
+
+void write_index(const std::string& path, const std::map<std::string, Place>& all) {
+  std::ofstream index(path);
+  for (const auto& [name, place] : all) {
+    index << name << ' ';
+    for (int d = 0; d < place.global.dims(); ++d) index << (d > 0 ? "x" : "") << place.global[d];
+    index << (place.global.dims() == 0 ? "- " : " ") << place.offset_bytes << '\n';
+  }
+  index.flush();
+  require(index.good(), path, ": cannot be written");
+}
+
+}  // namespace
+
+void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine,
+                  Communicator& world, Stream& stream) {
+  const std::map<std::string, Place> all = places(mine, world, stream);
+  const std::string path = prefix + ".f32";
+  agree(world, stream, [&] {
+    if (world.rank() != 0) return;
+    File(path, O_WRONLY | O_CREAT | O_TRUNC);
+    write_index(prefix + ".index", all);
+  });
+  agree(world, stream, [&] {
+    const File file(path, O_WRONLY);
+    for (const TensorPart& part : mine)
+      for (std::size_t i = 0; i < part.boxes.size(); ++i)
+        write_box(file, all.at(part.extent.name), part.extent.boxes[i], part.boxes[i]);
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+// Writes logical tensors to one file, whatever the layout: every rank puts the boxes it holds in
+// their place. For comparisons between layouts; needs a file system that all ranks share.
+//   PREFIX.f32    the tensors, packed fp32, one after the other in order of their names
+//   PREFIX.index  a line each: name, dims separated by x ("-" for a scalar), offset in bytes
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/comm/communicator.h"
+#include "trireme/core/box.h"
+
+namespace trireme {
+
+/// Part of a logical tensor in memory: box i of the extent is packed at `boxes[i]`.
+struct TensorPart {
+  Extent extent;
+  std::vector<const float*> boxes;
+};
+
+/// Collective over the world. `mine`: what this rank is to write; over all ranks every element
+/// once.
+void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine,
+                  Communicator& world, Stream& stream);
+
+}  // namespace trireme

@@ -1,0 +1,162 @@
+// The configuration gate: wrong configurations and files, each with what the message must say.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/train/gpt_options.h"
+
+namespace trireme {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> problems_of_line(const std::string& line, Index ranks) {
+  std::vector<std::string> words{"train_gpt"};
+  std::istringstream in(line);
+  for (std::string word; in >> word;) words.push_back(word);
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
+
+  Options options;
+  GptOptions gpt;
+  CommandLine command("train_gpt", "");
+  declare_options(command, options);
+  declare_gpt_options(command, options, gpt);
+  Problems problems;
+  command.parse(static_cast<int>(argv.size()), argv.data(), problems);
+  settle_options(command, options);
+  check_options(command, options, ranks, problems);
+  check_gpt_options(command, options, gpt, problems);
+  if (command.given("--data-path")) open_gpt_data(options, gpt, problems);
+  return problems.all();
+}
+
+struct Wrong {
+  std::string line;
+  Index ranks;
+  std::vector<std::string> parts;  // of one message
+};
+void PrintTo(const Wrong& wrong, std::ostream* out) { *out << wrong.line; }
+
+class Gate : public testing::TestWithParam<Wrong> {};
+
+TEST_P(Gate, NamesOptionValueAndWhatWouldBeRight) {
+  const Wrong& wrong = GetParam();
+  const auto problems = problems_of_line(wrong.line, wrong.ranks);
+  ASSERT_EQ(problems.size(), 1u) << testing::PrintToString(problems);
+  for (const std::string& part : wrong.parts) EXPECT_THAT(problems.front(), HasSubstr(part));
+}
+
+const Wrong wrong_lines[] = {
+    // Options and types.
+    {"--tensor-parallel-size 2",
+     2,
+     {"unknown option --tensor-parallel-size", "--tensor-model-parallel-size"}},
+    {"--train-iter 5", 1, {"--train-iter;", "--train-iters"}},
+    {"--save checkpoints", 1, {"unknown option --save"}},
+    {"--bf16", 1, {"unknown option --bf16"}},
+    {"--device cuda", 1, {"unknown option --device"}},
+    {"12", 1, {"unexpected argument '12'"}},
+    {"--train-iters ten", 1, {"--train-iters ten", "whole number >= 0"}},
+    {"--train-iters 1.5", 1, {"--train-iters 1.5", "whole number"}},
+    {"--train-iters", 1, {"--train-iters needs a value: N"}},
+    {"--tp 0", 1, {"--tensor-model-parallel-size 0", ">= 1", "the nearest is 1"}},
+    {"--micro-batch-size -4", 1, {"--micro-batch-size -4", "the nearest is 1"}},
+    {"--threads-per-rank 5000", 1, {"--threads-per-rank 5000", "1 to 1024"}},
+    {"--lr 0", 1, {"--lr 0", "> 0"}},
+    {"--lr nan", 1, {"--lr nan", "expected a number"}},
+    {"--adam-beta2 1", 1, {"--adam-beta2 1", "< 1"}},
+    {"--hidden-dropout 1.5", 1, {"--hidden-dropout 1.5", ">= 0 and < 1"}},
+    {"--optimizer adam", 1, {"--optimizer adam", "{adamw,sgd}", "did you mean adamw?"}},
+    {"--schedule 1f2b", 1, {"--schedule 1f2b", "did you mean 1f1b?"}},
+    {"--lr-decay-style cosin", 1, {"did you mean cosine?"}},
+    {"--model gpt2-124M", 1, {"--model gpt2-124M", "did you mean gpt2-124m?"}},
+    {"--normalization rmsnorm", 1, {"{LayerNorm,RMSNorm}"}},
+    {"--seed 1 --seed 2", 1, {"--seed 1 2: given 2 times"}},
+    {"--config /nonexistent.toml", 1, {"--config /nonexistent.toml: cannot be read"}},
+    // The mesh.
+    {"--tp 3 --pp 2 --num-attention-heads 6 --hidden-size 96",
+     8,
+     {"--tensor-model-parallel-size 3", "8 ranks", "--tp can be 1, 2, 4"}},
+    {"--tp 2 --pp 3", 8, {"--pipeline-model-parallel-size 3", "--pp can be 1, 2, 4"}},
+    {"--tp 2", 1, {"1 rank of this job", "multiple of 2 ranks"}},
+    // Batch and schedule.
+    {"--global-batch-size 10", 4, {"--global-batch-size 10", "data parallel size 4", "8 or 12"}},
+    {"--global-batch-size 8 --micro-batch-size 3", 1, {"--global-batch-size 8", "6 or 9"}},
+    {"--global-batch-size 2", 4, {"--global-batch-size 2", "nearest: 4"}},
+    {"--pp 2 --num-virtual-stages-per-pipeline-rank 2 --schedule 1f1b",
+     2,
+     {"--schedule 1f1b", "interleaved"}},
+    // The optimizer.
+    {"--momentum 0.5", 1, {"--momentum", "--optimizer adamw", "--optimizer sgd"}},
+    {"--optimizer sgd --adam-beta1 0.5",
+     1,
+     {"--adam-beta1", "--optimizer sgd", "--optimizer adamw"}},
+    {"--lr 1e-4 --min-lr 1e-3", 1, {"--min-lr 0.001", "at most 0.0001"}},
+    {"--train-iters 10 --lr-warmup-iters 20", 1, {"--lr-warmup-iters 20", "at most 10"}},
+    // The model.
+    {"--num-layers 2 --pp 4", 4, {"--num-layers 2", "4 stages", "at least 4"}},
+    {"--hidden-size 100 --num-attention-heads 3",
+     1,
+     {"--hidden-size 100", "--num-attention-heads 3"}},
+    {"--num-attention-heads 4 --num-query-groups 3", 1, {"--num-query-groups 3"}},
+    {"--tp 8", 8, {"--num-attention-heads 4"}},
+    {"--ffn-hidden-size 101 --tp 2", 2, {"--ffn-hidden-size 101"}},
+    {"--max-position-embeddings 64 --seq-length 128", 1, {"--max-position-embeddings 64", "128"}},
+    {"--position-embedding-type rope --max-position-embeddings 256",
+     1,
+     {"--max-position-embeddings has no meaning"}},
+    {"--sequence-parallel --tp 2 --seq-length 33 --max-position-embeddings 33",
+     2,
+     {"--seq-length 33"}},
+    // Output and generation.
+    {"--metrics /nonexistent/m.jsonl",
+     1,
+     {"--metrics /nonexistent/m.jsonl", "no directory /nonexistent"}},
+    {"--metrics /", 1, {"--metrics /", "is a directory"}},
+    {"--generate 10 --vocab-size 300", 1, {"--generate 10", "--vocab-size 256"}},
+    {"--prompt Hello", 1, {"--prompt", "--generate"}},
+};
+INSTANTIATE_TEST_SUITE_P(Table, Gate, testing::ValuesIn(wrong_lines));
+
+TEST(GateAsAWhole, TheDefaultsCanRun) {
+  EXPECT_THAT(problems_of_line("", 1), ElementsAre());
+  EXPECT_THAT(problems_of_line("", 8), ElementsAre());
+  EXPECT_THAT(problems_of_line("--tp 2 --pp 2", 8), ElementsAre());
+}
+
+TEST(GateAsAWhole, ReportsAllMistakesAtOnce) {
+  const auto problems = problems_of_line(
+      "--trian-iters 5 --lr x --tp 3 --hidden-size 100 --num-attention-heads 3 --global-batch-size "
+      "0",
+      8);
+  EXPECT_EQ(problems.size(), 6u) << testing::PrintToString(problems);
+}
+
+TEST(GateAsAWhole, APresetIsRefinedByWhatStandsBeforeAndAfterIt) {
+  Options options;
+  GptOptions gpt;
+  CommandLine command("train_gpt", "");
+  declare_options(command, options);
+  declare_gpt_options(command, options, gpt);
+  Problems problems;
+  const char* words[] = {"train_gpt", "--num-layers", "3", "--model", "gpt2-124m"};
+  command.parse(5, words, problems);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(gpt.model.num_layers, 3);
+  EXPECT_EQ(gpt.model.hidden_size, 768);
+}
+
+TEST(GateAsAWhole, SeveralVirtualStagesAreInterleavedByDefault) {
+  EXPECT_THAT(
+      problems_of_line("--pp 2 --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 4", 2),
+      ElementsAre());
+}
+
+}  // namespace
+}  // namespace trireme

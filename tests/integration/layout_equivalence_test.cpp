@@ -1,0 +1,120 @@
+// Design invariant 1: every mesh, schedule, micro-batch split and recompute setting agrees with one rank. Each layout
+// trains the same small model on the same text under mpirun, and is compared with a run of one rank: losses, gradient
+// norms, every gradient of step 1, every parameter at the end.
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+#include "tests/support/training_run.h"
+
+namespace trireme::test {
+namespace {
+
+struct Layout {
+  int ranks;
+  std::string options;
+};
+
+// The axes one by one, then together; 2, 3, 4, 6 and 8 ranks.
+const std::vector<Layout> layouts = {
+    {1, "--micro-batch-size 1"},
+    {1, "--micro-batch-size 4 --recompute-granularity full"},
+    {1, "--micro-batch-size 2 --recompute-granularity selective --threads-per-rank 3"},
+    {2, "--micro-batch-size 2"},
+    {4, "--micro-batch-size 1 --use-distributed-optimizer"},
+    {8, "--micro-batch-size 1 --use-distributed-optimizer --bucket-size 5000"},
+    {2, "--tp 2 --micro-batch-size 4"},
+    {3, "--tp 3 --micro-batch-size 2"},
+    {4, "--tp 4 --micro-batch-size 2 --sequence-parallel"},
+    {3, "--tp 3 --micro-batch-size 4 --sequence-parallel --recompute-granularity selective"},
+    {2, "--pp 2 --schedule gpipe --micro-batch-size 2"},
+    {2, "--pp 2 --schedule 1f1b --micro-batch-size 1"},
+    {4, "--pp 4 --schedule 1f1b --micro-batch-size 1 --recompute-granularity full"},
+    {4, "--pp 4 --schedule gpipe --micro-batch-size 4"},
+    {2,
+     "--pp 2 --schedule interleaved --num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 2"},
+    {4, "--tp 2 --micro-batch-size 2 --use-distributed-optimizer --sequence-parallel"},
+    {4, "--pp 2 --micro-batch-size 1 --use-distributed-optimizer"},
+    {4, "--tp 2 --pp 2 --micro-batch-size 2 --recompute-granularity full"},
+    {6, "--tp 3 --micro-batch-size 1 --use-distributed-optimizer"},
+    {8, "--tp 2 --pp 2 --micro-batch-size 1"},
+    {8, "--tp 2 --pp 2 --micro-batch-size 2 --use-distributed-optimizer --sequence-parallel"},
+    {8,
+     "--tp 2 --pp 2 --schedule interleaved --num-virtual-stages-per-pipeline-rank 2 "
+     "--micro-batch-size 1 --use-distributed-optimizer --sequence-parallel "
+     "--recompute-granularity full"},
+    {8, "--tp 4 --pp 2 --schedule gpipe --micro-batch-size 4 --sequence-parallel"},
+    {8, "--pp 4 --schedule 1f1b --micro-batch-size 1 --recompute-granularity selective"},
+};
+
+const std::string gpt = "--model gpt2-124m --num-attention-heads 12 ";
+const std::string llama = "--model llama-1b --num-attention-heads 24 --num-query-groups 12 ";
+const std::string adamw = "--optimizer adamw --lr 3e-3 ";
+const std::string sgd = "--optimizer sgd --lr 0.1 ";
+
+class Laboratory {
+ public:
+  Laboratory() {
+    // Text of many letters in no simple order, so that every row of the vocabulary in use differs.
+    std::ofstream text(folder_ / "text");
+    for (int i = 0; i < 20000; ++i) text << static_cast<char>(32 + (i * i + i / 7) % 90);
+    text.close();
+    run(str(TRIREME_BIN_DIR "/trireme data prepare --input ", folder_ / "text", " --output ",
+            folder_ / "corpus"));
+  }
+
+  TrainingRun train(const std::string& model, const Layout& layout) {
+    const std::string prefix = folder_ / str("run", runs_++);
+    const std::string start =
+        layout.ranks == 1 ? "" : str(TRIREME_MPIRUN " --timeout 120 -np ", layout.ranks, " ");
+    run(str(
+        start, TRIREME_BIN_DIR "/train_gpt --data-path ", folder_ / "corpus",
+        " --num-layers 4 --hidden-size 96 --ffn-hidden-size 384 --vocab-size 256 --seq-length 48 "
+        "--global-batch-size 8 --train-iters 10 --lr-warmup-iters 2 --log-interval 10 --metrics ",
+        prefix, ".jsonl --dump-tensors ", prefix, " ", model, layout.options));
+    return read_training_run(prefix);
+  }
+
+ private:
+  void run(const std::string& command) {
+    const std::string log = folder_ / "log";
+    const int status = std::system((command + " > " + log + " 2>&1").c_str());
+    std::ifstream in(log);
+    require(status == 0, command, "\nended with status ", status, ":\n",
+            std::string(std::istreambuf_iterator<char>(in), {}));
+  }
+
+  TemporaryFolder folder_;
+  int runs_ = 0;
+};
+
+// `first`, `stride`: which layouts; together the tests below cover every layout with each model and optimizer once.
+void expect_equivalent(const std::string& model, std::size_t first, std::size_t stride) {
+  Laboratory laboratory;
+  const TrainingRun reference = laboratory.train(model, {1, "--micro-batch-size 8"});
+  for (std::size_t i = first; i < layouts.size(); i += stride) {
+    const Layout& layout = layouts[i];
+    SCOPED_TRACE(str(layout.ranks, " ranks, ", layout.options));
+    const Difference difference = compare(reference, laboratory.train(model, layout));
+    fmt::print("# {} ranks, {}: {}\n", layout.ranks, layout.options, describe(difference));
+    EXPECT_TRUE(within_limits(difference)) << describe(difference);
+  }
+}
+
+TEST(LayoutEquivalence, GptWithAdamW) { expect_equivalent(gpt + adamw, 0, 2); }
+TEST(LayoutEquivalence, GptWithSgd) { expect_equivalent(gpt + sgd, 1, 2); }
+TEST(LayoutEquivalence, LlamaWithSgd) { expect_equivalent(llama + sgd, 0, 2); }
+TEST(LayoutEquivalence, LlamaWithAdamW) { expect_equivalent(llama + adamw, 1, 2); }
+TEST(LayoutEquivalence, GptWithDropout) {
+  expect_equivalent(gpt + adamw + "--hidden-dropout 0.1 ", 3, 4);
+}
+
+}  // namespace
+}  // namespace trireme::test

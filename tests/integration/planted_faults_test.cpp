@@ -1,0 +1,242 @@
+// The layout comparison can fail: four faults are planted between the trainer and its communicators, and each is seen.
+// The ranks are threads of this process, so that a decorated Mesh can stand in for the real one.
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "trireme/comm/mesh.h"
+#include "trireme/kernels/device.h"
+#include "trireme/models/transformer.h"
+#include "trireme/optim/flat_parameters.h"
+#include "trireme/train/trainer.h"
+
+#include "tests/support/training_run.h"
+
+namespace trireme::test {
+namespace {
+
+// What happens instead of the n-th fp32 sum of a group; false: nothing, the sum goes its way.
+using Instead = std::function<bool(Communicator& real, Elements x, Index n, Stream& stream)>;
+
+class FaultyCommunicator final : public Communicator {
+ public:
+  FaultyCommunicator(Communicator& real, const Instead& instead) : real_(real), instead_(instead) {}
+  FaultyCommunicator(std::unique_ptr<Communicator> real, const Instead& instead)
+      : owned_(std::move(real)), real_(*owned_), instead_(instead) {}
+
+  int rank() const override { return real_.rank(); }
+  int size() const override { return real_.size(); }
+  std::string_view name() const override { return real_.name(); }
+  Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) override {
+    const bool gradient_like = x.dtype == DType::f32 && reduction == Reduction::sum;
+    if (gradient_like && instead_ && instead_(real_, x, sums_++, stream)) return {};
+    return real_.start_all_reduce(x, reduction, stream);
+  }
+  Ticket start_reduce_scatter(Elements in, Elements out, Reduction r, Stream& stream) override {
+    return real_.start_reduce_scatter(in, out, r, stream);
+  }
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream) override {
+    return real_.start_all_gather(in, out, stream);
+  }
+  Ticket start_broadcast(Elements x, int root, Stream& stream) override {
+    return real_.start_broadcast(x, root, stream);
+  }
+  Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
+                        Stream& stream) override {
+    return real_.start_exchange(sends, receives, stream);
+  }
+  void progress() override { real_.progress(); }
+  bool done(Ticket ticket) override { return real_.done(ticket); }
+  void wait(Ticket ticket, Stream& stream) override { real_.wait(ticket, stream); }
+  void barrier() override { real_.barrier(); }
+
+ private:
+  std::unique_ptr<Communicator> owned_;
+  Communicator& real_;
+  Instead instead_;
+  Index sums_ = 0;
+};
+
+struct Faults {
+  Instead on_tensor, on_data, on_ties;
+};
+
+class FaultyMesh final : public Mesh {
+ public:
+  FaultyMesh(Mesh& real, const Faults& faults)
+      : real_(real),
+        faults_(faults),
+        tensor_(real.axis(Axis::tensor), faults.on_tensor),
+        data_(real.axis(Axis::data), faults.on_data) {}
+
+  const MeshShape& shape() const override { return real_.shape(); }
+  int rank() const override { return real_.rank(); }
+  Communicator& axis(Axis axis) override {
+    if (axis == Axis::tensor) return tensor_;
+    if (axis == Axis::data) return data_;
+    return real_.axis(axis);
+  }
+  Communicator& world() override { return real_.world(); }
+  std::unique_ptr<Communicator> split(int color, const std::string& name) override {
+    std::unique_ptr<Communicator> group = real_.split(color, name);
+    if (group == nullptr) return group;
+    return std::make_unique<FaultyCommunicator>(std::move(group), faults_.on_ties);
+  }
+  Buffer allocate(Index bytes) override { return real_.allocate(bytes); }
+  std::string memory_description() const override { return real_.memory_description(); }
+  [[noreturn]] void abort(int code) override { real_.abort(code); }
+
+ private:
+  Mesh& real_;
+  Faults faults_;
+  FaultyCommunicator tensor_, data_;
+};
+
+// Tokens that depend on the sample and position only.
+class Tokens final : public DataSource {
+ public:
+  explicit Tokens(Index vocabulary) : vocabulary_(vocabulary) {}
+  Index fill(Index sample, std::span<const Tensor> out) override {
+    Index targets = 0;
+    for (std::size_t input = 0; input < out.size(); ++input) {
+      if (out[input].data == nullptr) continue;
+      std::int32_t* row = out[input].as<std::int32_t>();
+      for (Index i = 0; i < out[input].count(); ++i) {
+        const Index position = i + static_cast<Index>(input);
+        row[i] = static_cast<std::int32_t>(
+            (sample * sample * 31 + position * (sample + 3) + position / 5) % vocabulary_);
+      }
+      targets = out[input].count();
+    }
+    return targets;
+  }
+
+ private:
+  Index vocabulary_;
+};
+
+TransformerConfig small_model() {
+  TransformerConfig config = preset("tiny");
+  config.num_layers = 2;
+  config.hidden_size = 32;
+  config.num_attention_heads = 4;
+  config.seq_length = 16;
+  config.vocab_size = 61;
+  return config;
+}
+
+constexpr Index micro_batch = 2;
+
+Options options_for(const MeshShape& shape, const std::string& prefix) {
+  Options options;
+  options.tensor_size = shape.size(Axis::tensor);
+  options.pipeline_size = shape.size(Axis::pipeline);
+  options.micro_batch_size = micro_batch;
+  options.global_batch_size = 8;
+  options.train_iters = 10;
+  options.learning_rate.lr = 3e-3;
+  options.learning_rate.decay_iters = options.train_iters;
+  options.bucket_size =
+      Index{1} << 30;  // one bucket: a parameter is found by its place in the flat order
+  options.metrics = prefix + ".jsonl";
+  options.dump_tensors = prefix;
+  options.log_level = LogLevel::quiet;
+  return options;
+}
+
+class PlantedFaults : public ::testing::Test {
+ protected:
+  TrainingRun train(const MeshShape& shape, const Faults& faults) {
+    const std::string prefix = folder_ / std::to_string(runs_++);
+    const Options options = options_for(shape, prefix);
+    run_on_threads(shape, [&](Mesh& real) {
+      FaultyMesh mesh(real, faults);
+      const std::unique_ptr<Device> device = open_cpu();
+      const std::unique_ptr<Stream> stream = device->make_stream();
+      const Log log(mesh.rank(), LogLevel::quiet);
+      Context context(options, mesh, *stream, log);
+      Trainer trainer(context, Model([](Graph& g) {
+                        return build_transformer_loss(g, small_model(), micro_batch);
+                      }));
+      Tokens tokens(small_model().vocab_size);
+      trainer.fit(tokens);
+    });
+    return read_training_run(prefix);
+  }
+
+  Difference difference(const MeshShape& shape, const Faults& faults) {
+    const Difference d = compare(train({1, 1, 1}, {}), train(shape, faults));
+    fmt::print("# {}\n", describe(d));
+    return d;
+  }
+
+ private:
+  TemporaryFolder folder_;
+  int runs_ = 0;
+};
+
+TEST_F(PlantedFaults, AreAbsentFromACleanRun) {
+  EXPECT_TRUE(within_limits(difference({2, 2, 2}, {})));
+}
+
+TEST_F(PlantedFaults, DroppedAllReduceIsSeen) {
+  Faults faults;
+  faults.on_tensor = [](Communicator&, Elements, Index n, Stream&) { return n == 5; };
+  EXPECT_FALSE(within_limits(difference({1, 1, 2}, faults)));
+}
+
+// Sums, then doubles elements [begin, end) of what was summed.
+Instead doubled(Index begin, Index end) {
+  return [=](Communicator& real, Elements x, Index, Stream& stream) {
+    real.all_reduce(x, Reduction::sum, stream);
+    float* data = static_cast<float*>(x.data);
+    for (Index i = begin; i < std::min(end, x.count); ++i) data[i] *= 2;
+    return true;
+  };
+}
+
+TEST_F(PlantedFaults, AllGradientsDoubledIsSeenThoughTheLossIsBlind) {
+  Faults faults;
+  faults.on_data = doubled(0, Index{1} << 40);
+  const Difference d = difference({2, 1, 1}, faults);
+  EXPECT_FALSE(within_limits(d));
+  EXPECT_NEAR(d.gradient, 1, 1e-3);
+}
+
+// Where the gradient of one parameter lies in the flat buffer of a data parallel rank.
+FlatRange flat_range(const std::string& name) {
+  Graph graph;
+  const Value loss = build_transformer_loss(graph, small_model(), micro_batch);
+  const StageCut cut = cut_stages(graph, {loss}, 1);
+  const Plan plan(graph, {loss}, cut, 0);
+  const FlatParameters flat(graph, cut, {&plan}, {.bucket_bytes = Index{1} << 32, .data_size = 2});
+  for (const FlatParameter& parameter : flat.parameters())
+    if (graph.parameters()[static_cast<std::size_t>(parameter.id)].name() == name)
+      return parameter.range;
+  throw Error(str("no parameter ", name));
+}
+
+TEST_F(PlantedFaults, OneNormsGradientDoubledIsSeen) {
+  const FlatRange norm = flat_range("block.1.mlp_norm.weight");
+  Faults faults;
+  faults.on_data = doubled(norm.begin, norm.end());
+  const Difference d = difference({2, 1, 1}, faults);
+  EXPECT_FALSE(within_limits(d));
+  EXPECT_EQ(d.worst_gradient, "block.1.mlp_norm.weight");
+}
+
+TEST_F(PlantedFaults, TiedEmbeddingCountedOnceIsSeen) {
+  Faults faults;
+  faults.on_ties = [](Communicator&, Elements, Index, Stream&) { return true; };
+  const Difference d = difference({1, 2, 1}, faults);
+  EXPECT_FALSE(within_limits(d));
+  EXPECT_EQ(d.worst_gradient, "embedding.weight");
+}
+
+}  // namespace
+}  // namespace trireme::test

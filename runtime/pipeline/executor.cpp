@@ -25,7 +25,7 @@ struct LaidOutExchange {
 }  // namespace
 
 struct PipelineExecutor::State {
-  Program program;
+  StageProgram program;
   std::vector<PipelineChunk> chunks;
   Communicator& axis;
   Stream& stream;
@@ -33,7 +33,8 @@ struct PipelineExecutor::State {
   std::vector<std::vector<MicroBatch>> in_flight;  // chunk, slot
   Buffer losses;                                   // host: one f64 or f32 a micro-batch
 
-  State(Program program_, std::vector<PipelineChunk> chunks_, Communicator& axis_, Stream& stream_)
+  State(StageProgram program_, std::vector<PipelineChunk> chunks_, Communicator& axis_,
+        Stream& stream_)
       : program(std::move(program_)), chunks(std::move(chunks_)), axis(axis_), stream(stream_) {
     check();
     for (const Exchange& exchange : program.exchanges) exchanges.push_back(lay_out(exchange));
@@ -150,7 +151,7 @@ struct PipelineExecutor::State {
   }
 };
 
-PipelineExecutor::PipelineExecutor(Program program, std::vector<PipelineChunk> chunks,
+PipelineExecutor::PipelineExecutor(StageProgram program, std::vector<PipelineChunk> chunks,
                                    Communicator& pipeline_axis, Stream& stream)
     : state_(
           std::make_unique<State>(std::move(program), std::move(chunks), pipeline_axis, stream)) {}
@@ -173,6 +174,6 @@ double PipelineExecutor::run(MicroBatchSource& source) {
   return s.sum_of_losses();
 }
 
-const Program& PipelineExecutor::program() const { return state_->program; }
+const StageProgram& PipelineExecutor::program() const { return state_->program; }
 
 }  // namespace trireme

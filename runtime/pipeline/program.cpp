@@ -75,7 +75,7 @@ class ProgramBuilder {
 
   // Weaves work and exchanges: a round is started before any work that ends after it, waited for as
   // late as possible.
-  Program build(const std::vector<TimedWork>& order) {
+  StageProgram build(const std::vector<TimedWork>& order) {
     waited_.assign(program_.exchanges.size(), false);
     int next = 0;
     for (const TimedWork& timed : order) {
@@ -139,7 +139,7 @@ class ProgramBuilder {
     wait(forward ? before.values_out : before.gradients_out);
   }
 
-  Program program_;
+  StageProgram program_;
   std::vector<Carriers> carriers_;  // (chunk, micro-batch)
   std::vector<bool> waited_;
   int started_ = 0;
@@ -147,15 +147,15 @@ class ProgramBuilder {
 
 }  // namespace
 
-std::vector<Program> make_programs(const std::vector<WorkOrder>& orders, const PipelineShape& shape,
-                                   ProgramOptions options) {
+std::vector<StageProgram> make_programs(const std::vector<WorkOrder>& orders,
+                                        const PipelineShape& shape, ProgramOptions options) {
   const Timetable times(orders, shape);
   std::vector<int> slots;  // per virtual stage
   for (int v = 0; v < shape.virtual_stages(); ++v)
     slots.push_back(static_cast<int>(
         std::min<Index>(times.in_flight(v) + options.extra_slots, shape.micro_batches)));
   const std::vector<GlobalHop> hops = all_hops(times, shape, slots);
-  std::vector<Program> programs;
+  std::vector<StageProgram> programs;
   for (int stage = 0; stage < shape.stages; ++stage) {
     std::vector<int> mine;
     for (int chunk = 0; chunk < shape.chunks; ++chunk)
@@ -167,14 +167,14 @@ std::vector<Program> make_programs(const std::vector<WorkOrder>& orders, const P
   return programs;
 }
 
-Program make_program(ScheduleKind kind, const PipelineShape& shape, int stage,
-                     ProgramOptions options) {
+StageProgram make_program(ScheduleKind kind, const PipelineShape& shape, int stage,
+                          ProgramOptions options) {
   require(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages);
   return std::move(
       make_programs(work_orders(kind, shape), shape, options)[static_cast<std::size_t>(stage)]);
 }
 
-Program make_forward_program(const PipelineShape& shape, int stage, ProgramOptions options) {
+StageProgram make_forward_program(const PipelineShape& shape, int stage, ProgramOptions options) {
   require(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages);
   return std::move(
       make_programs(forward_orders(shape), shape, options)[static_cast<std::size_t>(stage)]);
@@ -187,7 +187,7 @@ std::string describe_hop(const Hop& hop, const char* arrow) {
 }
 }  // namespace
 
-std::string describe(const Program& program) {
+std::string describe(const StageProgram& program) {
   std::string text;
   for (const Action& action : program.actions) {
     if (action.kind == Action::Kind::work) {

@@ -24,7 +24,7 @@ struct SimulatedExchange {
 
 class Simulator {
  public:
-  Simulator(const std::vector<Program>& programs, Costs costs)
+  Simulator(const std::vector<StageProgram>& programs, Costs costs)
       : programs_(programs),
         costs_(costs),
         next_(programs.size(), 0),
@@ -179,7 +179,7 @@ class Simulator {
       }
   }
 
-  const std::vector<Program>& programs_;
+  const std::vector<StageProgram>& programs_;
   Costs costs_;
   std::vector<std::size_t> next_;  // action
   std::vector<double> clock_;
@@ -191,7 +191,7 @@ class Simulator {
 
 }  // namespace
 
-Simulation simulate(const std::vector<Program>& programs, Costs costs) {
+Simulation simulate(const std::vector<StageProgram>& programs, Costs costs) {
   require(!programs.empty(), "no programs to simulate");
   return Simulator(programs, costs).run();
 }

@@ -16,7 +16,7 @@ class MemoryChecker {
  public:
   enum Region { values_in, values_out, gradients_in, gradients_out, kept, regions };
 
-  explicit MemoryChecker(const Program& program) : program_(program) {
+  explicit MemoryChecker(const StageProgram& program) : program_(program) {
     cells_.resize(program.slots.size());
     for (std::size_t c = 0; c < cells_.size(); ++c)
       cells_[c].resize(static_cast<std::size_t>(program.slots[c]));
@@ -107,7 +107,7 @@ class MemoryChecker {
           false;
   }
 
-  const Program& program_;
+  const StageProgram& program_;
   std::string problem_;
   std::vector<std::vector<Cell>> cells_;  // chunk, slot
 };

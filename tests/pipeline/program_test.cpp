@@ -17,10 +17,10 @@ namespace {
 TEST(Program, NeverTouchesWhatIsInTransfer) {
   for (const int extra_slots : {0, 1})
     for_every_shape([&](ScheduleKind kind, const PipelineShape& shape) {
-      for (const Program& program :
+      for (const StageProgram& program :
            make_programs(work_orders(kind, shape), shape, {.extra_slots = extra_slots}))
         ASSERT_EQ(MemoryChecker(program).run(), "") << name(kind) << " " << shape;
-      for (const Program& program :
+      for (const StageProgram& program :
            make_programs(forward_orders(shape), shape, {.extra_slots = extra_slots}))
         ASSERT_EQ(MemoryChecker(program).run(), "") << "forward only " << shape;
     });
@@ -30,10 +30,10 @@ TEST(Program, NeverTouchesWhatIsInTransfer) {
 // touched in transfer.
 TEST(Program, ExchangesInAnotherOrderAreFound) {
   for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
-    const std::vector<Program> good = make_programs(work_orders(kind, {3, 1, 4}), {3, 1, 4});
+    const std::vector<StageProgram> good = make_programs(work_orders(kind, {3, 1, 4}), {3, 1, 4});
     for (std::size_t stage = 0; stage < good.size(); ++stage)
       for (std::size_t i = 0; i + 1 < good[stage].exchanges.size(); ++i) {
-        std::vector<Program> programs = good;
+        std::vector<StageProgram> programs = good;
         std::swap(programs[stage].exchanges[i], programs[stage].exchanges[i + 1]);
         EXPECT_TRUE(!simulate(programs).completed || MemoryChecker(programs[stage]).run() != "")
             << name(kind) << " stage " << stage << " exchange " << i;
@@ -42,11 +42,11 @@ TEST(Program, ExchangesInAnotherOrderAreFound) {
 }
 
 TEST(Program, AMissingWaitIsFound) {
-  for (const Program& good :
+  for (const StageProgram& good :
        make_programs(work_orders(ScheduleKind::one_f_one_b, {3, 1, 4}), {3, 1, 4}))
     for (std::size_t i = 0; i < good.actions.size(); ++i) {
       if (good.actions[i].kind != Action::Kind::wait) continue;
-      Program program = good;
+      StageProgram program = good;
       program.actions.erase(program.actions.begin() + static_cast<std::ptrdiff_t>(i));
       EXPECT_NE(MemoryChecker(program).run(), "") << "stage " << good.stage << " action " << i;
     }
@@ -54,7 +54,7 @@ TEST(Program, AMissingWaitIsFound) {
 
 TEST(Program, MarksTheLastBackwardOfEachChunk) {
   for_every_shape([](ScheduleKind kind, const PipelineShape& shape) {
-    for (const Program& program : make_programs(work_orders(kind, shape), shape)) {
+    for (const StageProgram& program : make_programs(work_orders(kind, shape), shape)) {
       std::map<int, const Action*> last;
       std::set<const Action*> marked;
       for (const Action& action : program.actions) {
@@ -74,7 +74,7 @@ TEST(Program, AnExtraSlotReceivesEarlier) {
   // The last stage has one micro-batch in flight. With one slot, micro-batch 1 can come only after
   // B0 (time slot 2); with two it comes as soon as stage 0 has made it (time 2).
   const auto round_of = [&](int extra_slots) {
-    const Program program =
+    const StageProgram program =
         make_program(ScheduleKind::one_f_one_b, shape, 1, {.extra_slots = extra_slots});
     for (const Exchange& exchange : program.exchanges)
       for (const Hop& hop : exchange.receives)
@@ -86,7 +86,7 @@ TEST(Program, AnExtraSlotReceivesEarlier) {
 }
 
 TEST(Program, OneStageCopiesBetweenItsChunks) {
-  const Program program = make_program(ScheduleKind::interleaved, {1, 3, 2}, 0);
+  const StageProgram program = make_program(ScheduleKind::interleaved, {1, 3, 2}, 0);
   std::size_t copies = 0;
   for (const Exchange& exchange : program.exchanges) {
     EXPECT_TRUE(exchange.sends.empty());
@@ -101,10 +101,10 @@ TEST(Program, SplitBackwardsKeepTheirSlotUntilTheParameterPart) {
   const auto F = [](Index i) { return Work{WorkKind::forward, 0, i}; };
   const auto I = [](Index i) { return Work{WorkKind::backward_input, 0, i}; };
   const auto W = [](Index i) { return Work{WorkKind::backward_parameter, 0, i}; };
-  const std::vector<Program> programs = make_programs(
+  const std::vector<StageProgram> programs = make_programs(
       {{F(0), F(1), I(0), I(1), W(0), W(1)}, {F(0), I(0), F(1), I(1), W(0), W(1)}}, shape);
   EXPECT_EQ(programs[1].slots.at(0), 2);
-  for (const Program& program : programs) EXPECT_EQ(MemoryChecker(program).run(), "");
+  for (const StageProgram& program : programs) EXPECT_EQ(MemoryChecker(program).run(), "");
 }
 
 TEST(Program, IsPrinted) {

@@ -92,9 +92,9 @@ TEST(Simulation, AnIncompleteOrUnorderedOrderIsRejected) {
 // sends are buffered (MPI, small messages), hangs where they wait (NCCL).
 TEST(Simulation, SendsThatWaitForEachOtherAreFoundToHang) {
   const PipelineShape shape{2, 1, 4};
-  std::vector<Program> programs =
+  std::vector<StageProgram> programs =
       make_programs(work_orders(ScheduleKind::one_f_one_b, shape), shape);
-  for (Program& program : programs) {
+  for (StageProgram& program : programs) {
     std::vector<Exchange> split;
     std::vector<Action> actions;
     for (const Action& action : program.actions) {
@@ -122,7 +122,8 @@ TEST(Simulation, SendsThatWaitForEachOtherAreFoundToHang) {
 
 TEST(Simulation, AMissingReceiveIsFoundToHang) {
   const PipelineShape shape{2, 1, 2};
-  std::vector<Program> programs = make_programs(work_orders(ScheduleKind::gpipe, shape), shape);
+  std::vector<StageProgram> programs =
+      make_programs(work_orders(ScheduleKind::gpipe, shape), shape);
   programs[1].exchanges[0].receives.clear();
   EXPECT_FALSE(simulate(programs).completed);
 }

@@ -36,8 +36,8 @@ class PipelineExecutor {
  public:
   /// `chunks`: plans of virtual stages c * stages + stage, with executors that have at least program.slots[c] slots.
   /// `pipeline_axis`: rank = stage. Throws: Error when these do not fit together.
-  PipelineExecutor(Program program, std::vector<PipelineChunk> chunks, Communicator& pipeline_axis,
-                   Stream& stream);
+  PipelineExecutor(StageProgram program, std::vector<PipelineChunk> chunks,
+                   Communicator& pipeline_axis, Stream& stream);
   ~PipelineExecutor();
   PipelineExecutor(PipelineExecutor&&) noexcept;
 
@@ -45,7 +45,7 @@ class PipelineExecutor {
   /// the last stage, the sum of the results in f64, in order of micro-batches, where the result is a floating-point
   /// scalar (the loss); otherwise 0. Waits for the stream on the last stage.
   double run(MicroBatchSource& source);
-  const Program& program() const;
+  const StageProgram& program() const;
 
  private:
   struct State;

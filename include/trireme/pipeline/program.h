@@ -1,4 +1,4 @@
-// Program: what one stage executes: its work with memory slots, and the exchanges with its
+// StageProgram: what one stage executes: its work with memory slots, and the exchanges with its
 // neighbours, derived from the work orders of all stages so that they cannot deadlock, even where a
 // send waits for its receive.
 //
@@ -56,7 +56,7 @@ struct Action {
   int exchange = -1;
 };
 
-struct Program {
+struct StageProgram {
   int stage = 0;
   PipelineShape shape;
   std::vector<Action> actions;
@@ -77,15 +77,16 @@ struct ProgramOptions {
 
 /// The programs of all stages. Throws: Error when the orders cannot run, naming what each stage
 /// waits for.
-std::vector<Program> make_programs(const std::vector<WorkOrder>& orders, const PipelineShape& shape,
-                                   ProgramOptions options = {});
+std::vector<StageProgram> make_programs(const std::vector<WorkOrder>& orders,
+                                        const PipelineShape& shape, ProgramOptions options = {});
 /// The program of one stage of a training step.
-Program make_program(ScheduleKind kind, const PipelineShape& shape, int stage,
-                     ProgramOptions options = {});
+StageProgram make_program(ScheduleKind kind, const PipelineShape& shape, int stage,
+                          ProgramOptions options = {});
 /// The program of one stage of a forward-only pass.
-Program make_forward_program(const PipelineShape& shape, int stage, ProgramOptions options = {});
+StageProgram make_forward_program(const PipelineShape& shape, int stage,
+                                  ProgramOptions options = {});
 
 /// One line an action: "F3 slot 1", "start round 7: send values 3 -> 1, receive gradients 2 <- 1".
-std::string describe(const Program& program);
+std::string describe(const StageProgram& program);
 
 }  // namespace trireme

@@ -36,7 +36,7 @@ struct Simulation {
 };
 
 /// All stages of one pipeline, in order.
-Simulation simulate(const std::vector<Program>& programs, Costs costs = {});
+Simulation simulate(const std::vector<StageProgram>& programs, Costs costs = {});
 
 /// One row a stage, one column a unit of time: "F0" forward of micro-batch 0, "B0==" a backward of
 /// two units.

@@ -1,6 +1,8 @@
 // Matrix products by oneDNN's dnnl_sgemm: the only file that knows oneDNN (2.x and 3.x). oneDNN is
 // usually built with OpenMP, whose idle threads spin; we call it single-threaded from our own pool
 // instead.
+#include <cstring>
+
 #include <dlfcn.h>
 #include <dnnl.h>
 
@@ -11,6 +13,10 @@
 namespace trireme {
 
 namespace {
+
+constexpr Index least_panel =
+    128;  // rows or columns: below this, packing the other operand again costs too much
+constexpr Index most_panels = 4;
 
 // While one lives, OpenMP regions that this thread starts have one thread, so no team is made. The
 // setting belongs to the calling thread alone and is put back. Does nothing when no OpenMP library
@@ -67,25 +73,40 @@ void check(const Gemm& p) {
           "a bias goes with an assigned product only");
 }
 
-void add_bias(const Loops& loops, const Gemm& p, Index begin_row, Index end_row, Index begin,
-              Index end) {
-  for (Index row = begin_row; row < end_row; ++row)
-    loops.elementwise.add(p.c + row * p.ldc, p.bias, p.c + row * p.ldc, begin, end);
+// c becomes zeros (assign) where there is nothing to multiply: oneDNN refuses k = 0.
+void clear(const Gemm& p) {
+  if (p.write == Write::add) return;
+  for (Index row = 0; row < p.m; ++row)
+    std::memset(p.c + row * p.ldc, 0, static_cast<std::size_t>(p.n) * sizeof(float));
 }
 
+// Columns [begin, end) of some rows.
+void add_bias(const Loops& loops, const Gemm& p, Index row, Index rows, Index begin, Index end) {
+  for (Index r = row; r < row + rows && p.bias != nullptr; ++r)
+    loops.elementwise.add(p.c + r * p.ldc, p.bias, p.c + r * p.ldc, begin, end);
+}
+
+// oneDNN's order of summation depends on the sizes it is given, so the cut depends on the shape only: the threads share
+// the same panels out, whatever their number. A panel's bias is added while it is still in the cache.
 void run(Stream& stream, const Gemm& p) {
   check(p);
   if (p.m == 0 || p.n == 0) return;
+  if (p.k == 0) {
+    clear(p);
+    return add_bias(loops_of(stream), p, 0, p.m, 0, p.n);
+  }
   const Loops& loops = loops_of(stream);
-  const Index work = 2 * p.m * p.n * std::max<Index>(p.k, 1);
   const bool by_rows = p.m >= p.n;
   const Index cut = by_rows ? p.m : p.n;
-  const Index grain = std::max<Index>(16, cut * (1 << 20) / work);
-  parallel_for(stream, cut, grain, [&](Index begin, Index end) {
-    const Index row = by_rows ? begin : 0, rows = by_rows ? end - begin : p.m;
-    const Index column = by_rows ? 0 : begin, columns = by_rows ? p.n : end - begin;
-    part(p, row, column, rows, columns);
-    if (p.bias != nullptr) add_bias(loops, p, row, row + rows, column, column + columns);
+  const Index panels = std::clamp<Index>(cut / least_panel, 1, most_panels);
+  parallel_for(stream, panels, 1, [&](Index first, Index last) {
+    for (Index panel = first; panel < last; ++panel) {
+      const Index begin = cut * panel / panels, size = cut * (panel + 1) / panels - begin;
+      const Index row = by_rows ? begin : 0, rows = by_rows ? size : p.m;
+      const Index column = by_rows ? 0 : begin, columns = by_rows ? p.n : size;
+      part(p, row, column, rows, columns);
+      add_bias(loops, p, row, rows, column, column + columns);
+    }
   });
 }
 

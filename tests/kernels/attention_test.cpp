@@ -1,0 +1,147 @@
+#include "tests/kernels/everywhere.h"
+
+namespace trireme {
+namespace {
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+struct Reference {
+  Doubles y, logsumexp, dqkv;
+};
+
+// The textbook form: a sequence x sequence matrix of weights for every head.
+Reference reference(const AttentionShape& s, const Floats& qkv, const Floats& dy) {
+  const Index width = (s.query_heads + 2 * s.kv_heads) * s.head_dim,
+              y_width = s.query_heads * s.head_dim;
+  Reference r{Doubles(at(s.batch * s.sequence * y_width)),
+              Doubles(at(s.batch * s.query_heads * s.sequence)),
+              Doubles(at(s.batch * s.sequence * width))};
+  const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
+  for (Index b = 0; b < s.batch; ++b)
+    for (Index h = 0; h < s.query_heads; ++h)
+      for (Index t = 0; t < s.sequence; ++t) {
+        const Index kv = h / (s.query_heads / s.kv_heads);
+        const Index q_at = (b * s.sequence + t) * width + h * s.head_dim;
+        const Index y_at = (b * s.sequence + t) * y_width + h * s.head_dim;
+        const auto k_at = [&](Index u) {
+          return (b * s.sequence + u) * width + (s.query_heads + kv) * s.head_dim;
+        };
+        const auto v_at = [&](Index u) { return k_at(u) + s.kv_heads * s.head_dim; };
+        const auto x = [&](Index i) { return static_cast<double>(qkv[at(i)]); };
+        Doubles weights(at(t + 1)), slopes(at(t + 1));
+        double largest = -1e300, total = 0, mean_slope = 0;
+        for (Index u = 0; u <= t; ++u) {
+          for (Index d = 0; d < s.head_dim; ++d)
+            weights[at(u)] += x(q_at + d) * x(k_at(u) + d) * scale;
+          largest = std::max(largest, weights[at(u)]);
+        }
+        for (double& w : weights) total += w = std::exp(w - largest);
+        r.logsumexp[at((b * s.query_heads + h) * s.sequence + t)] = largest + std::log(total);
+        for (Index u = 0; u <= t; ++u) {
+          weights[at(u)] /= total;
+          for (Index d = 0; d < s.head_dim; ++d) {
+            r.y[at(y_at + d)] += weights[at(u)] * x(v_at(u) + d);
+            slopes[at(u)] += static_cast<double>(dy[at(y_at + d)]) * x(v_at(u) + d);
+          }
+          mean_slope += weights[at(u)] * slopes[at(u)];
+        }
+        for (Index u = 0; u <= t; ++u)
+          for (Index d = 0; d < s.head_dim; ++d) {
+            const double ds = weights[at(u)] * (slopes[at(u)] - mean_slope) * scale;
+            r.dqkv[at(q_at + d)] += ds * x(k_at(u) + d);
+            r.dqkv[at(k_at(u) + d)] += ds * x(q_at + d);
+            r.dqkv[at(v_at(u) + d)] += weights[at(u)] * static_cast<double>(dy[at(y_at + d)]);
+          }
+      }
+  return r;
+}
+
+struct Result {
+  Floats y, logsumexp, dqkv;
+};
+
+Result run(Stream& s, const AttentionShape& shape, const Floats& qkv, const Floats& dy, Write write,
+           const Floats& before) {
+  const AttentionKernels& k = s.kernels().attention;
+  Result r{Floats(dy.size()), Floats(at(shape.batch * shape.query_heads * shape.sequence)), before};
+  // Workspace holds anything: what is read must have been written.
+  const Buffer forward = s.device().allocate(k.forward_workspace_bytes(s.device(), shape));
+  const Buffer backward = s.device().allocate(k.backward_workspace_bytes(s.device(), shape));
+  std::memset(forward.data(), 0xff, at(forward.bytes()));
+  std::memset(backward.data(), 0xff, at(backward.bytes()));
+  k.forward(s, {shape, qkv.data(), r.y.data(), r.logsumexp.data(), forward.data()});
+  k.backward(s, {shape, qkv.data(), r.y.data(), r.logsumexp.data(), dy.data(), r.dqkv.data(), write,
+                 backward.data()});
+  return r;
+}
+
+// Scores of size S carry an error of S ulps, and so do the weights made of them.
+void check(const AttentionShape& shape, float range = 1, double tolerance = 2e-6) {
+  SCOPED_TRACE(str("batch ", shape.batch, " sequence ", shape.sequence, " heads ",
+                   shape.query_heads, "/", shape.kv_heads, " of ", shape.head_dim));
+  const Index rows = shape.batch * shape.sequence;
+  const Floats qkv = random_values(rows * (shape.query_heads + 2 * shape.kv_heads) * shape.head_dim,
+                                   "qkv", -range, range);
+  const Floats dy = random_values(rows * shape.query_heads * shape.head_dim, "dy");
+  const Floats before = random_values(static_cast<Index>(qkv.size()), "before");
+  const Reference r = reference(shape, qkv, dy);
+  expect_everywhere([&](Stream& s) { return run(s, shape, qkv, dy, Write::assign, before).y; }, r.y,
+                    tolerance);
+  expect_everywhere(
+      [&](Stream& s) { return run(s, shape, qkv, dy, Write::assign, before).logsumexp; },
+      r.logsumexp, tolerance);
+  expect_everywhere([&](Stream& s) { return run(s, shape, qkv, dy, Write::assign, before).dqkv; },
+                    r.dqkv, 2 * tolerance);
+  Doubles added = r.dqkv;
+  for (std::size_t i = 0; i < added.size(); ++i) added[i] += static_cast<double>(before[i]);
+  expect_everywhere([&](Stream& s) { return run(s, shape, qkv, dy, Write::add, before).dqkv; },
+                    added, 2 * tolerance);
+}
+
+TEST(Attention, MatchesTheReferenceForOddSizes) {
+  check({1, 1, 1, 1, 1});
+  check({2, 31, 3, 3, 5});
+  check({1, 33, 2, 2, 33});
+  check({1, 47, 1, 1, 100});
+}
+
+TEST(Attention, MatchesTheReferenceForUsualHeads) {
+  for (Index dim : {32, 64, 96, 128}) check({2, 65, 2, 2, dim});
+}
+
+TEST(Attention, MatchesTheReferenceAcrossBlocks) {
+  check({1, 193, 1, 1, 64});
+  check({1, 401, 2, 1, 16});
+  check({2, 256, 1, 1, 64});
+}
+
+TEST(Attention, SharesKeysAmongGroupsOfQueries) {
+  check({2, 50, 6, 2, 8});
+  check({2, 50, 4, 1, 32});
+}
+
+TEST(Attention, StaysFiniteForLargeScores) { check({1, 97, 1, 1, 64}, 12, 3e-5); }
+
+TEST(Attention, ARowDependsOnlyOnWhatIsBeforeIt) {
+  const AttentionShape whole = {1, 230, 2, 1, 24}, half = {1, 201, 2, 1, 24};
+  const Index width = 4 * 24;
+  const Floats qkv = random_values(230 * width, "qkv"), dy(at(230 * 48)), none(qkv.size());
+  for (InstructionSet set : instruction_sets()) {
+    const auto device = open_cpu({1, set});
+    const auto stream = device->make_stream();
+    const Floats all = run(*stream, whole, qkv, dy, Write::assign, none).y;
+    const Floats first = run(*stream, half, Floats(qkv.begin(), qkv.begin() + 201 * width),
+                             Floats(at(201 * 48)), Write::assign, Floats(at(201 * width)))
+                             .y;
+    EXPECT_TRUE(same_bits(first, Floats(all.begin(), all.begin() + 201 * 48))) << name(set);
+  }
+}
+
+TEST(Attention, RejectsHeadsThatDoNotDivide) {
+  const auto device = open_cpu();
+  EXPECT_THROW(device->kernels().attention.forward_workspace_bytes(*device, {1, 8, 5, 2, 4}),
+               Error);
+}
+
+}  // namespace
+}  // namespace trireme

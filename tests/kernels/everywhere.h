@@ -1,0 +1,83 @@
+// Runs a kernel on every instruction set of this machine with one, two and three threads: results must match an fp64
+// reference, and be equal bit for bit whatever the number of threads.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "trireme/core/random.h"
+#include "trireme/kernels/device.h"
+#include "trireme/kernels/kernels.h"
+
+namespace trireme {
+
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+
+/// Uniform in [low, high), a function of `name`.
+inline Floats random_values(Index count, const char* name, float low = -1, float high = 1) {
+  const Random random = random_for(1, name);
+  Floats x(static_cast<std::size_t>(count));
+  for (Index i = 0; i < count; ++i)
+    x[static_cast<std::size_t>(i)] = low + (high - low) * random.uniform(i);
+  return x;
+}
+
+inline std::vector<std::int32_t> random_tokens(Index count, Index vocabulary, const char* name) {
+  const Random random = random_for(1, name);
+  std::vector<std::int32_t> x(static_cast<std::size_t>(count));
+  for (Index i = 0; i < count; ++i)
+    x[static_cast<std::size_t>(i)] =
+        static_cast<std::int32_t>(random.bits(i) % static_cast<std::uint32_t>(vocabulary));
+  return x;
+}
+
+inline Doubles to_double(const Floats& x) { return Doubles(x.begin(), x.end()); }
+
+inline std::vector<InstructionSet> instruction_sets() {
+  std::vector<InstructionSet> sets;
+  for (InstructionSet set :
+       {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512})
+    if (available(set)) sets.push_back(set);
+  return sets;
+}
+
+/// Errors count relative to the largest expected value, or to `scale` where that is larger.
+inline void expect_near(const Floats& got, const Doubles& expected, double tolerance,
+                        const std::string& where, double scale) {
+  ASSERT_EQ(got.size(), expected.size()) << where;
+  double largest = scale;
+  for (double e : expected) largest = std::max(largest, std::fabs(e));
+  const double allowed = tolerance * largest + 1e-30;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_LE(std::fabs(static_cast<double>(got[i]) - expected[i]), allowed)
+        << where << ", element " << i << ": " << got[i] << " instead of " << expected[i];
+}
+
+inline bool same_bits(const Floats& a, const Floats& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+/// `run` is called with a fresh stream and returns what the kernel wrote.
+inline void expect_everywhere(const std::function<Floats(Stream&)>& run, const Doubles& expected,
+                              double tolerance, double scale = 0) {
+  for (InstructionSet set : instruction_sets()) {
+    Floats with_one_thread;
+    for (int threads : {1, 2, 3}) {
+      const auto device = open_cpu({threads, set});
+      const auto stream = device->make_stream();
+      const Floats got = run(*stream);
+      const std::string where =
+          std::string(name(set)) + ", " + std::to_string(threads) + " threads";
+      expect_near(got, expected, tolerance, where, scale);
+      if (threads == 1) with_one_thread = got;
+      EXPECT_TRUE(same_bits(got, with_one_thread)) << where << " differ from one thread";
+    }
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+// Accuracy of the vector functions, in units of the last place of the true result.
+#include <cmath>
+
+#include "kernels/cpu/loops.h"
+#include "tests/kernels/everywhere.h"
+
+namespace trireme {
+namespace {
+
+double ulp(double x) { return std::ldexp(1.0, std::max(std::ilogb(x), -126) - 23); }
+
+using Function = void (*)(const float*, float*, Index);
+
+double largest_error(Function f, double (*exact)(double), float low, float high) {
+  constexpr Index count = 400001;
+  Floats x(count), y(count);
+  for (Index i = 0; i < count; ++i)
+    x[static_cast<std::size_t>(i)] =
+        low + (high - low) * static_cast<float>(i) / static_cast<float>(count - 1);
+  f(x.data(), y.data(), count);
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double e = exact(static_cast<double>(x[i]));
+    worst = std::max(worst, std::fabs(static_cast<double>(y[i]) - e) / ulp(e));
+  }
+  return worst;
+}
+
+double exact_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double exact_normal(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+TEST(Math, ExpIsWithinOneAndAHalfUlp) {
+  for (InstructionSet set : instruction_sets()) {
+    const Function f = loops_for(set).math.exp;
+    EXPECT_LE(largest_error(f, std::exp, -87.3f, 88.72f), 1.5) << name(set);
+    EXPECT_LE(largest_error(f, std::exp, -1, 1), 1.5) << name(set);
+    EXPECT_LE(largest_error(f, std::exp, -1e-6f, 1e-6f), 1.0) << name(set);
+  }
+}
+
+TEST(Math, SigmoidIsWithinThreeUlp) {
+  for (InstructionSet set : instruction_sets()) {
+    EXPECT_LE(largest_error(loops_for(set).math.sigmoid, exact_sigmoid, -87, 30), 3.0) << name(set);
+    EXPECT_LE(largest_error(loops_for(set).math.sigmoid, exact_sigmoid, -2, 2), 3.0) << name(set);
+  }
+}
+
+TEST(Math, TheNormalDistributionIsWithinFiveUlp) {
+  for (InstructionSet set : instruction_sets()) {
+    EXPECT_LE(largest_error(loops_for(set).math.normal_below, exact_normal, -13, 13), 5.0)
+        << name(set);
+    EXPECT_LE(largest_error(loops_for(set).math.normal_below, exact_normal, -1, 1), 5.0)
+        << name(set);
+  }
+}
+
+TEST(Math, SpecialValuesComeOutRight) {
+  const float inf = HUGE_VALF, nan = std::nanf("");
+  const Floats x = {0.0f, -0.0f, inf, -inf, nan, 100.0f, -100.0f, 3e38f, -3e38f, 1e-40f};
+  for (InstructionSet set : instruction_sets()) {
+    Floats y(x.size());
+    loops_for(set).math.exp(x.data(), y.data(), static_cast<Index>(x.size()));
+    EXPECT_EQ(Floats(y.begin(), y.begin() + 4), (Floats{1, 1, inf, 0}));
+    EXPECT_TRUE(std::isnan(y[4]));
+    EXPECT_EQ(Floats(y.begin() + 5, y.end()), (Floats{inf, 0, inf, 0, 1}));
+    loops_for(set).math.sigmoid(x.data(), y.data(), static_cast<Index>(x.size()));
+    EXPECT_EQ(Floats(y.begin(), y.begin() + 4), (Floats{0.5, 0.5, 1, 0}));
+    EXPECT_TRUE(std::isnan(y[4]));
+    EXPECT_EQ(Floats(y.begin() + 5, y.end()), (Floats{1, 0, 1, 0, 0.5}));
+    loops_for(set).math.normal_below(x.data(), y.data(), static_cast<Index>(x.size()));
+    EXPECT_NEAR(y[0], 0.5, 1e-7);
+    EXPECT_EQ(Floats(y.begin() + 2, y.begin() + 4), (Floats{1, 0}));
+    EXPECT_TRUE(std::isnan(y[4]));
+    EXPECT_EQ(Floats(y.begin() + 5, y.begin() + 9), (Floats{1, 0, 1, 0}));
+  }
+}
+
+}  // namespace
+}  // namespace trireme

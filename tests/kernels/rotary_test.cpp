@@ -1,0 +1,57 @@
+#include "tests/kernels/everywhere.h"
+
+namespace trireme {
+namespace {
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+Doubles turned(const Floats& x, const Rotary& p, double sign) {
+  Doubles y = to_double(x);
+  for (Index row = 0; row < p.rows; ++row)
+    for (Index head = 0; head < p.heads; ++head)
+      for (Index j = 0; j < p.head_dim / 2; ++j) {
+        const double angle =
+            sign * static_cast<double>(row % p.sequence) *
+            std::pow(static_cast<double>(p.theta),
+                     -2.0 * static_cast<double>(j) / static_cast<double>(p.head_dim));
+        const Index a = row * p.row_stride + head * p.head_dim + j, b = a + p.head_dim / 2;
+        const double u = static_cast<double>(x[at(a)]), v = static_cast<double>(x[at(b)]);
+        y[at(a)] = u * std::cos(angle) - v * std::sin(angle);
+        y[at(b)] = v * std::cos(angle) + u * std::sin(angle);
+      }
+  return y;
+}
+
+TEST(Rotary, TurnsPairsOfTheFirstHeadsAndCopiesTheRest) {
+  for (const Index head_dim : {Index{2}, Index{10}, Index{64}, Index{66}}) {
+    const Index rows = 62, sequence = 31, heads = 3, stride = 3 * head_dim + 7;
+    const Floats x = random_values(rows * stride, "x");
+    for (const auto direction : {Rotary::Direction::forward, Rotary::Direction::backward}) {
+      Rotary p = {direction, rows,     sequence, heads,   head_dim,
+                  stride,    10000.0f, x.data(), nullptr, nullptr};
+      expect_everywhere(
+          [&](Stream& s) {
+            Floats table(at(sequence * head_dim)), y(x.size()), in_place = x;
+            s.kernels().rotary.fill_table(s, table.data(), sequence, head_dim, p.theta);
+            Rotary apart = p, over = p;
+            apart.table = over.table = table.data();
+            apart.y = y.data();
+            over.x = over.y = in_place.data();
+            s.kernels().rotary.run(s, apart);
+            s.kernels().rotary.run(s, over);
+            EXPECT_TRUE(same_bits(y, in_place));
+            return y;
+          },
+          turned(x, p, direction == Rotary::Direction::forward ? 1 : -1), 5e-7);
+    }
+  }
+}
+
+TEST(Rotary, RejectsAnOddHeadDim) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  EXPECT_THROW(stream->kernels().rotary.fill_table(*stream, nullptr, 4, 5, 10000), Error);
+}
+
+}  // namespace
+}  // namespace trireme

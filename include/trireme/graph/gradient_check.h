@@ -15,6 +15,8 @@ struct CheckInput {
   Spec spec;
   double low = -1, high = 1;
   bool parameter = false;
+  Place place = Place::whole;  // on the tensor axis; parameters: whole or split
+  bool differentiable = true;  // of a subgraph; an op says so itself
   CheckInput(Spec s, double l = -1, double h = 1, bool p = false)
       : spec(s), low(l), high(h), parameter(p) {}
 };
@@ -25,6 +27,7 @@ struct CheckInput {
 /// these must agree bit for bit. Throws: Error when not.
 double gradient_check(OpPtr op, const std::vector<CheckInput>& inputs, Device& device);
 template <class O>
+requires std::is_base_of_v<Op, O>
 double gradient_check(const O& op, const std::vector<CheckInput>& inputs, Device& device) {
   return gradient_check(std::make_shared<O>(op), inputs, device);
 }

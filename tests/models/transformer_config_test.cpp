@@ -1,0 +1,84 @@
+// Counts of the presets, and what is said of configurations that cannot be built.
+#include "trireme/models/transformer_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(TransformerConfig, PresetsHaveTheirPublishedParameterCounts) {
+  EXPECT_EQ(preset("gpt2-124m").parameter_count(), 124439808);
+  EXPECT_EQ(preset("gpt2-355m").parameter_count(), 354823168);
+  EXPECT_EQ(preset("gpt2-774m").parameter_count(), 774030080);
+  EXPECT_EQ(preset("gpt2-1558m").parameter_count(), 1557611200);
+  EXPECT_EQ(preset("llama-1b").parameter_count(), 1235814400);
+  EXPECT_EQ(preset("llama-8b").parameter_count(), 8030261248);
+}
+
+TEST(TransformerConfig, CountsFlopsByTheCommonConvention) {
+  const TransformerConfig c = preset("gpt2-124m");
+  EXPECT_EQ(c.flops_per_token(), 6.0 * 124439808 + 12.0 * 12 * 768 * 1024);
+}
+
+TEST(TransformerConfig, EveryPresetCanBeBuiltOnOneAndManyRanks) {
+  for (const std::string& name : preset_names()) {
+    EXPECT_THAT(problems_of(preset(name), 1, 1), IsEmpty()) << name;
+    if (name != "gpt2-1558m") EXPECT_THAT(problems_of(preset(name), 4, 1), IsEmpty()) << name;
+  }
+  EXPECT_THAT(problems_of(preset("gpt2-1558m"), 4, 1),
+              ElementsAre(AllOf(HasSubstr("--num-attention-heads 25"), HasSubstr("24 or 28"),
+                                HasSubstr("1, 5 or 25"))));
+}
+
+TEST(TransformerConfig, UnknownPresetsAreListed) {
+  try {
+    preset("gpt3");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("gpt3"), HasSubstr("gpt2-124m, gpt2-355m")));
+  }
+}
+
+TEST(TransformerConfig, AllProblemsAreReportedTogether) {
+  TransformerConfig c;
+  c.hidden_size = 130;  // 4 heads
+  c.num_query_groups = 3;
+  c.ffn_hidden_size = 511;
+  c.max_position_embeddings = 64;  // sequence 128
+  c.hidden_dropout = 1.5f;
+  c.sequence_parallel = SequenceParallel::on;
+  EXPECT_THAT(problems_of(c, 3, 1),
+              ElementsAre(AllOf(HasSubstr("--hidden-size 130"), HasSubstr("128 or 132")),
+                          AllOf(HasSubstr("--num-query-groups 3"), HasSubstr("1, 2 or 4")),
+                          AllOf(HasSubstr("--seq-length 128"), HasSubstr("at most 64")),
+                          AllOf(HasSubstr("--num-attention-heads 4"), HasSubstr("3 or 6")),
+                          AllOf(HasSubstr("--ffn-hidden-size 511"), HasSubstr("510 or 513")),
+                          AllOf(HasSubstr("--sequence-parallel"), HasSubstr("126 or 129")),
+                          HasSubstr("--hidden-dropout 1.5")));
+}
+
+TEST(TransformerConfig, SizesBelowOneAreReportedAlone) {
+  TransformerConfig c;
+  c.num_layers = 0;
+  c.num_attention_heads = -1;
+  EXPECT_THAT(problems_of(c, 1, 1), ElementsAre(HasSubstr("--num-layers 0: at least 1"),
+                                                HasSubstr("--num-attention-heads -1")));
+}
+
+TEST(TransformerConfig, RotaryHeadsHaveAnEvenSize) {
+  TransformerConfig c;
+  c.position = PositionKind::rotary;
+  c.hidden_size = 132;  // 33 a head
+  EXPECT_THAT(problems_of(c, 1, 1), ElementsAre(AllOf(HasSubstr("odd"), HasSubstr("128 or 136"))));
+}
+
+}  // namespace
+}  // namespace trireme

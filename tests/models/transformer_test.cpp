@@ -1,0 +1,195 @@
+// The whole transformer: every tensor-parallel layout and recomputation agrees with one rank, in
+// loss and every gradient.
+#include "trireme/models/transformer.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/nn/reference.h"
+#include "tests/nn/run_graph.h"
+
+namespace trireme {
+namespace {
+
+constexpr Index batch = 2, sequence = 12, vocabulary = 29;
+
+TransformerConfig small_gpt() {
+  TransformerConfig c;
+  c.num_layers = 2;
+  c.hidden_size = 48;
+  c.num_attention_heads = 4;
+  c.vocab_size = vocabulary;
+  c.seq_length = sequence;
+  c.max_position_embeddings = 16;
+  c.init_std = 0.2f;
+  return c;
+}
+TransformerConfig small_llama() {
+  TransformerConfig c = small_gpt();
+  c.num_attention_heads = 8;
+  c.num_query_groups = 4;
+  c.ffn_hidden_size = 72;
+  c.normalization = Normalization::rms_norm;
+  c.mlp = MlpKind::swiglu;
+  c.position = PositionKind::rotary;
+  c.add_bias_linear = false;
+  c.tie_embeddings = false;
+  return c;
+}
+
+struct Layout {
+  int tensor_size = 1;
+  SequenceParallel sequence = SequenceParallel::off;
+  RecomputeGranularity recompute = RecomputeGranularity::none;
+  int threads = 1;
+};
+
+GraphRun run(TransformerConfig config, Layout layout) {
+  std::vector<std::int32_t> tokens = random_tokens("tokens", batch * sequence, vocabulary),
+                            targets = random_tokens("targets", batch * sequence, vocabulary);
+  targets[5] = -100;
+  config.sequence_parallel = layout.sequence;
+  config.recompute = layout.recompute;
+  RunOptions options{.tensor_size = layout.tensor_size,
+                     .inputs = {{"tokens", tensor_of(tokens, {batch, sequence})},
+                                {"targets", tensor_of(targets, {batch, sequence})}},
+                     .threads = layout.threads};
+  return run_graph([&](Graph& g) { return build_transformer_loss(g, config, batch); }, options);
+}
+
+/// Key biases have no influence on the softmax: their true gradient is zero, and what is left is
+/// rounding.
+GraphRun without_key_biases(GraphRun r) {
+  std::erase_if(r.gradients, [](const auto& entry) {
+    return entry.first.find("attention.key.bias") != std::string::npos;
+  });
+  return r;
+}
+
+void expect_every_layout_agrees(TransformerConfig config) {
+  const GraphRun one = without_key_biases(run(config, {}));
+  EXPECT_GT(one.gradients.size(), 15u);
+  for (const auto& [name, gradient] : one.gradients) {
+    double size = 0;
+    for (const float g : gradient) size += double(g) * g;
+    EXPECT_GT(size, 0) << name;  // nothing is left out
+  }
+  for (const int ranks : {1, 2, 4})
+    for (const SequenceParallel parallel : {SequenceParallel::off, SequenceParallel::on}) {
+      const Difference d = difference(without_key_biases(run(config, {ranks, parallel})), one);
+      EXPECT_LT(d.loss, 2e-7) << ranks << " ranks";
+      EXPECT_LT(d.gradients, 5e-6) << ranks << " ranks " << d.worst;
+    }
+}
+
+TEST(Transformer, GptAgreesOnEveryTensorLayout) { expect_every_layout_agrees(small_gpt()); }
+TEST(Transformer, LlamaAgreesOnEveryTensorLayout) { expect_every_layout_agrees(small_llama()); }
+TEST(Transformer, DropoutAgreesOnEveryTensorLayout) {
+  TransformerConfig c = small_gpt();
+  c.hidden_dropout = 0.2f;
+  EXPECT_NE(run(c, {}).loss, run(small_gpt(), {}).loss);
+  expect_every_layout_agrees(c);
+}
+
+TEST(Transformer, RecomputationGivesTheSameBits) {
+  for (TransformerConfig config : {small_gpt(), small_llama()})
+    for (const int ranks : {1, 2}) {
+      config.hidden_dropout = 0.1f;
+      const GraphRun kept = run(config, {ranks, SequenceParallel::on});
+      for (const RecomputeGranularity recompute :
+           {RecomputeGranularity::selective, RecomputeGranularity::full}) {
+        const GraphRun again = run(config, {ranks, SequenceParallel::on, recompute});
+        EXPECT_EQ(again.loss, kept.loss) << name(recompute);
+        EXPECT_LT(difference(without_key_biases(again), without_key_biases(kept)).gradients, 1e-7)
+            << name(recompute);
+      }
+    }
+}
+
+TEST(Transformer, RecomputationKeepsLess) {
+  Index bytes[3];
+  int i = 0;
+  for (const RecomputeGranularity recompute :
+       {RecomputeGranularity::none, RecomputeGranularity::selective, RecomputeGranularity::full}) {
+    TransformerConfig config = small_gpt();
+    config.recompute = recompute;
+    Graph g;
+    const Value loss = build_transformer_loss(g, config, batch);
+    bytes[i++] = Plan(g, {loss}, cut_stages(g, {loss}, 1), 0).bytes().slot;
+  }
+  EXPECT_LT(bytes[1], bytes[0] * 3 / 4);
+  EXPECT_LT(bytes[2], bytes[1] / 2);
+}
+
+TEST(Transformer, ThreadsGiveTheSameLoss) {
+  const GraphRun one = run(small_llama(), {}), three = run(small_llama(), {.threads = 3});
+  EXPECT_LT(difference(three, one).loss, 1e-7);
+  EXPECT_LT(difference(three, one).gradients, 1e-6);
+}
+
+TEST(Transformer, LogitsOfEveryRankGiveTheLoss) {
+  std::vector<std::int32_t> tokens = random_tokens("tokens", batch * sequence, vocabulary),
+                            targets = random_tokens("targets", batch * sequence, vocabulary);
+  targets[5] = -100;
+  for (const int ranks : {1, 2, 4}) {
+    RunOptions options{.tensor_size = ranks,
+                       .inputs = {{"tokens", tensor_of(tokens, {batch, sequence})}}};
+    options.plan.mode = PlanOptions::Mode::forward_only;
+    const std::vector<float> logits =
+        run_graph([&](Graph& g) { return build_transformer_logits(g, small_gpt(), batch); },
+                  options)
+            .result;
+    ASSERT_EQ(logits.size(), std::size_t(batch * sequence * vocabulary));
+    double loss = 0;
+    for (Index r = 0; r < batch * sequence; ++r) {
+      double sum = 0;
+      for (Index c = 0; c < vocabulary; ++c)
+        sum += std::exp(double(logits[std::size_t(r * vocabulary + c)]));
+      const std::int32_t target = targets[std::size_t(r)];
+      if (target >= 0) loss += std::log(sum) - logits[std::size_t(r * vocabulary + target)];
+    }
+    EXPECT_NEAR(run(small_gpt(), {}).loss, loss, 1e-6 * loss) << ranks;
+  }
+}
+
+TEST(Transformer, ParametersAddUpToTheCount) {
+  for (const TransformerConfig& config : {small_gpt(), small_llama()}) {
+    Graph g;
+    build_transformer_loss(g, config, batch);
+    Index count = 0;
+    for (const Parameter& p : g.parameters())
+      for (const ParameterPart& part : p.parts) count += part.global.count();
+    EXPECT_EQ(count, config.parameter_count());
+  }
+}
+
+TEST(Transformer, ParametersHaveTheirDocumentedNames) {
+  Graph g;
+  build_transformer_loss(g, small_llama(), batch);
+  std::vector<std::string> names;
+  for (const Parameter& p : g.parameters())
+    for (const ParameterPart& part : p.parts)
+      if (part.name.rfind("block.1.", 0) == 0) names.push_back(part.name);
+  const std::vector<std::string> expected = {
+      "block.1.attention_norm.weight",   "block.1.attention.query.weight",
+      "block.1.attention.key.weight",    "block.1.attention.value.weight",
+      "block.1.attention.output.weight", "block.1.mlp_norm.weight",
+      "block.1.mlp.gate.weight",         "block.1.mlp.up.weight",
+      "block.1.mlp.down.weight"};
+  EXPECT_EQ(names, expected);
+}
+
+TEST(Transformer, BadConfigurationsAreRejectedWithEveryProblem) {
+  Graph g(0, 3);
+  TransformerConfig c = small_gpt();
+  c.hidden_size = 49;
+  try {
+    build_transformer_loss(g, c, batch);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("--hidden-size 49"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("--num-attention-heads 4"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace trireme

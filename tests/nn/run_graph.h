@@ -1,0 +1,198 @@
+// Runs forward and backward of a traced loss on 1 to 4 tensor ranks (threads) and returns what does
+// not depend on the layout: the loss and the gradients of the logical parameters.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/mesh.h"
+#include "trireme/graph/executor.h"
+#include "trireme/kernels/device.h"
+
+namespace trireme {
+
+struct GraphRun {
+  double loss = 0;
+  std::vector<float> result;                            // of forward-only runs: rank 0's
+  std::map<std::string, std::vector<float>> gradients;  // global, by logical name
+};
+
+struct RunOptions {
+  int tensor_size = 1;
+  std::map<std::string, Tensor> inputs;  // by name; borrowed
+  PlanOptions plan = {};
+  Index first_sample = 0;
+  int threads = 1;
+};
+
+using Trace = std::function<Value(Graph&)>;
+
+namespace run_graph_detail {
+
+/// Calls f(global offset, local offset) for every element that a rank holds of one part.
+template <class F>
+void for_each_element(const ParameterPart& part, F&& f) {
+  const Shape global = part.global.packed_strides(), local = part.local.packed_strides();
+  for (Index i = 0; i < part.box.count(); ++i) {
+    Index rest = i, from = 0, to = 0;
+    for (int d = part.box.size.dims() - 1; d >= 0; --d) {
+      const Index at = rest % part.box.size[d];
+      rest /= part.box.size[d];
+      from += (part.box.begin[d] + at) * global[d];
+      to += at * local[d];
+    }
+    f(from, part.offset + to);
+  }
+}
+
+inline float initial_value(const ParameterPart& part, Index i) {
+  const Random random = random_for(7, part.name);
+  switch (part.init.kind) {
+    // Neither is left at its neutral value, so that a test sees what they do.
+    case Init::Kind::zeros:
+      return 0.1f * random.normal(i);
+    case Init::Kind::ones:
+      return 1 + 0.1f * random.normal(i);
+    case Init::Kind::normal:
+      return part.init.scale * random.normal(i);
+    case Init::Kind::uniform:
+      return part.init.scale * (2 * random.uniform(i) - 1);
+  }
+  return 0;
+}
+
+class OneRank {
+ public:
+  OneRank(Mesh& mesh, const Trace& trace, const RunOptions& options)
+      : axis_(mesh.axis(Axis::tensor)),
+        options_(options),
+        graph_(axis_.rank(), axis_.size()),
+        result_(trace(graph_)),
+        plan_(graph_, {result_}, cut_stages(graph_, {result_}, 1), 0, options.plan),
+        device_(open_cpu({.threads = options.threads})),
+        stream_(device_->make_stream()),
+        slot_(device_->allocate(plan_.bytes().slot + 1)),
+        scratch_(device_->allocate(plan_.bytes().scratch + 1)) {
+    memory_.slots = slot_.data();
+    memory_.slot_stride = plan_.bytes().slot;
+    memory_.scratch = scratch_.data();
+    const bool training = options.plan.mode == PlanOptions::Mode::training;
+    for (const int id : plan_.parameters()) {
+      const Parameter& p = parameter(id);
+      memory_.parameters.push_back(allocate(p));
+      if (training) memory_.gradients.push_back(allocate(p));
+      for (const ParameterPart& part : p.parts)
+        for_each_element(part, [&](Index global, Index local) {
+          memory_.parameters.back().as<float>()[local] = initial_value(part, global);
+        });
+    }
+  }
+
+  void run(GraphRun& out, std::mutex& mutex) {
+    ExecutorHooks hooks;
+    Executor executor(plan_, memory_, *stream_, axis_, hooks, {.seed = 11});
+    std::vector<Tensor> inputs;
+    for (const int id : graph_.inputs())
+      inputs.push_back(options_.inputs.at(graph_.values()[static_cast<std::size_t>(id)].name));
+    const MicroBatch batch{.first_sample = options_.first_sample, .last = true, .inputs = inputs};
+    executor.forward(0, batch);
+    const bool training = !memory_.gradients.empty();
+    if (training) {
+      executor.backward(0, batch);
+      for (std::size_t p = 0; p < memory_.gradients.size(); ++p)
+        if (plan_.sums_over_tensor()[p]) {
+          const Tensor& g = memory_.gradients[p];
+          axis_.all_reduce({g.data, g.count(), g.dtype}, Reduction::sum, *stream_);
+        }
+    }
+    const std::lock_guard lock(mutex);
+    const Tensor result = executor.result(0);
+    if (axis_.rank() == 0 && training) out.loss = *result.as<double>();
+    if (axis_.rank() == 0 && !training)
+      out.result.assign(result.as<float>(), result.as<float>() + result.count());
+    for (std::size_t p = 0; p < memory_.gradients.size(); ++p)
+      for (const ParameterPart& part : parameter(plan_.parameters()[p]).parts)
+        collect(part, memory_.gradients[p], out.gradients[part.name]);
+  }
+
+ private:
+  const Parameter& parameter(int id) const {
+    return graph_.parameters()[static_cast<std::size_t>(id)];
+  }
+  /// This rank's part of a gradient; where ranks hold the same, they have to hold the same bits.
+  static void collect(const ParameterPart& part, const Tensor& local, std::vector<float>& global) {
+    const bool shared = part.shard.dim < 0 && !global.empty();
+    global.resize(static_cast<std::size_t>(part.global.count()));
+    for_each_element(part, [&](Index to, Index from) {
+      float& value = global[static_cast<std::size_t>(to)];
+      const float mine = local.as<float>()[from];
+      require(!shared || value == mine, "tensor ranks have different gradients of ", part.name,
+              ": ", value, " and ", mine);
+      value = mine;
+    });
+  }
+  Tensor allocate(const Parameter& p) {
+    arrays_.push_back(device_->allocate(p.spec.bytes()));
+    return {arrays_.back().data(), p.spec.shape, p.spec.dtype};
+  }
+
+  Communicator& axis_;
+  const RunOptions& options_;
+  Graph graph_;
+  Value result_;
+  Plan plan_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  Buffer slot_, scratch_;
+  std::vector<Buffer> arrays_;
+  ExecutorMemory memory_;
+};
+
+}  // namespace run_graph_detail
+
+inline GraphRun run_graph(const Trace& trace, const RunOptions& options) {
+  GraphRun out;
+  std::mutex mutex;
+  run_on_threads(MeshShape(1, 1, options.tensor_size), [&](Mesh& mesh) {
+    run_graph_detail::OneRank(mesh, trace, options).run(out, mutex);
+  });
+  return out;
+}
+
+/// |actual - expected| / |expected| in the 2-norm.
+inline double relative_error(const std::vector<float>& actual, const std::vector<float>& expected) {
+  double difference = 0, size = 0;
+  if (actual.size() != expected.size()) return 1e30;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(double(actual[i]) - double(expected[i]), 2);
+    size += std::pow(double(expected[i]), 2);
+  }
+  return std::sqrt(difference) / std::sqrt(size > 0 ? size : 1);
+}
+
+/// How far two runs are apart, relatively.
+struct Difference {
+  double loss = 0, gradients = 0;
+  std::string worst;  // the parameter whose gradient differs most
+};
+inline Difference difference(const GraphRun& actual, const GraphRun& expected) {
+  Difference d;
+  d.loss = std::abs(actual.loss - expected.loss) / std::abs(expected.loss);
+  if (actual.gradients.size() != expected.gradients.size()) d.gradients = 1e30;
+  for (const auto& [name, gradient] : expected.gradients) {
+    const auto found = actual.gradients.find(name);
+    const double error =
+        found == actual.gradients.end() ? 1e30 : relative_error(found->second, gradient);
+    if (error >= d.gradients) {
+      d.gradients = error;
+      d.worst = name;
+    }
+  }
+  return d;
+}
+
+}  // namespace trireme

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cmath>
-#include <functional>
+#include <cstring>
 
 #include "trireme/core/device.h"
 

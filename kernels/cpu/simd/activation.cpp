@@ -13,9 +13,9 @@ struct GeluTanh {
   }
   static TRIREME_INLINE Floats slope(Floats x) {
     const Floats square = x * x;
-    const Floats s = sigmoid(x * fma(square, all(c3), all(c1)));
+    const Logistic s = logistic(x * fma(square, all(c3), all(c1)));
     const Floats du = fma(square, all(3 * c3), all(c1));
-    return fma(x * du, s * (all(1) - s), s);
+    return fma(x * du, s.below * s.above, s.below);
   }
 };
 
@@ -30,8 +30,8 @@ struct GeluErf {
 struct Silu {
   static TRIREME_INLINE Floats value(Floats x) { return x * sigmoid(x); }
   static TRIREME_INLINE Floats slope(Floats x) {
-    const Floats s = sigmoid(x);
-    return fma(x * s, all(1) - s, s);
+    const Logistic s = logistic(x);
+    return fma(x, s.below * s.above, s.below);
   }
 };
 

@@ -39,8 +39,8 @@ void expect_reduced(StepRank& r, Index step) {
     });
 }
 
-void expect_sums(const ThreadTransport& transport) {
-  for (const Layout& layout : layouts())
+void expect_sums(const std::vector<Layout>& of, const ThreadTransport& transport) {
+  for (const Layout& layout : of)
     for (Update update : {Update::replicated, Update::sharded}) {
       SCOPED_TRACE(describe(layout));
       run_on_threads(
@@ -58,10 +58,12 @@ void expect_sums(const ThreadTransport& transport) {
     }
 }
 
-TEST(GradientReducer, GradientsAreSummedOverTheWholeMeshOnEveryLayout) { expect_sums({}); }
+TEST(GradientReducer, GradientsAreSummedOverTheWholeMeshOnEveryLayout) {
+  expect_sums(layouts(), {});
+}
 
 TEST(GradientReducer, GradientsAreSummedUnderAHostileTransport) {
-  for (std::uint64_t seed : {1u, 2u, 3u}) expect_sums({.hostile_seed = seed});
+  for (std::uint64_t seed : {1u, 2u}) expect_sums(mixed_layouts(), {.hostile_seed = seed});
 }
 
 TEST(GradientReducer, BucketsThatGotNoGradientAreReducedAtTheEnd) {
@@ -78,7 +80,7 @@ TEST(GradientReducer, BucketsThatGotNoGradientAreReducedAtTheEnd) {
 TEST(GradientReducer, ReductionsStartInTheBackwardPassAsTheirBucketsBecomeReady) {
   for (const Layout& layout : {Layout{2, 1, 1, 1}, Layout{2, 2, 2, 2}})
     run_on_threads(layout.shape(), [&](Mesh& mesh) {
-      StepRank r(mesh, layout, {.chunks = layout.chunks}, {});
+      StepRank r(mesh, layout, {.chunks = layout.chunks, .bucket_bytes = 100}, {});
       for (Index step = 0; step < 2; ++step) {
         r.begin(step);
         r.backward();

@@ -184,6 +184,8 @@ inline std::vector<Layout> layouts() {
   return {{1, 1, 1, 1}, {2, 1, 1, 1}, {1, 1, 2, 1}, {1, 2, 1, 1}, {1, 2, 1, 2},
           {1, 1, 4, 1}, {1, 4, 1, 1}, {2, 2, 2, 1}, {2, 2, 2, 2}, {4, 1, 2, 2}};
 }
+/// Those with everything at once.
+inline std::vector<Layout> mixed_layouts() { return {{2, 2, 2, 1}, {2, 2, 2, 2}, {4, 1, 2, 2}}; }
 inline std::string describe(const Layout& l) {
   return str("data ", l.data, " pipeline ", l.pipeline, " tensor ", l.tensor, " chunks ", l.chunks);
 }

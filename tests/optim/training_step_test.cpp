@@ -38,6 +38,7 @@ class Scale final : public Op {
   std::string name() const override { return "scale"; }
   Outputs infer(const Specs& in) const override { return {in[0]}; }
   Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  bool accumulates(int input) const override { return input == 1; }
   void forward(Exec& e) const override {
     for_each(e.input(0), [&](Index i, Index c) {
       e.output(0).as<float>()[i] = e.input(0).as<float>()[i] * e.input(1).as<float>()[c];
@@ -207,7 +208,7 @@ TEST(TrainingStep, NothingIsAllocatedAfterTheFirstStep) {
   counting = false;
   EXPECT_EQ(allocations, 0);
   counting = true;
-  delete new int(1);  // the counter does count
+  ::operator delete(::operator new(1));  // the counter does count
   counting = false;
   EXPECT_EQ(allocations, 1);
 }

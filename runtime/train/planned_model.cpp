@@ -24,19 +24,59 @@ double PlannedModel::flops() const {
   return sum;
 }
 
-PlannedModel plan_model(const std::function<Value(Graph&)>& trace, const MeshShape& mesh, int rank,
-                        int chunks, PlanOptions::Mode mode) {
+namespace {
+
+PlannedModel trace_model(const std::function<Value(Graph&)>& trace, const MeshShape& mesh,
+                         int rank) {
   PlannedModel model;
   model.graph =
       std::make_unique<Graph>(mesh.coordinate(rank, Axis::tensor), mesh.size(Axis::tensor));
   model.results = {trace(*model.graph)};
+  return model;
+}
+
+void plan_chunks(PlannedModel& model, const MeshShape& mesh, int rank, PlanOptions::Mode mode) {
   const int stages = mesh.size(Axis::pipeline);
-  model.cut = cut_stages(*model.graph, model.results, stages * chunks);
   PlanOptions options;
   options.mode = mode;
-  for (int chunk = 0; chunk < chunks; ++chunk)
+  for (int chunk = 0; chunk < model.cut.stages / stages; ++chunk)
     model.chunks.emplace_back(*model.graph, model.results, model.cut,
                               chunk * stages + mesh.coordinate(rank, Axis::pipeline), options);
+}
+
+/// Nodes outside of blocks belong to the block before them, those before the first block to the first.
+std::vector<int> blocks_of_nodes(const Graph& graph) {
+  std::vector<int> blocks;
+  for (const Node& node : graph.nodes())
+    blocks.push_back(node.block >= 0 ? node.block : blocks.empty() ? 0 : blocks.back());
+  return blocks;
+}
+
+}  // namespace
+
+PlannedModel plan_training(const std::function<Value(Graph&)>& trace, const MeshShape& mesh,
+                           int rank, int chunks) {
+  PlannedModel model = trace_model(trace, mesh, rank);
+  model.cut = cut_stages(*model.graph, model.results, mesh.size(Axis::pipeline) * chunks);
+  plan_chunks(model, mesh, rank, PlanOptions::Mode::training);
+  return model;
+}
+
+PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const MeshShape& mesh,
+                          int rank, const PlannedModel& training) {
+  PlannedModel model = trace_model(trace, mesh, rank);
+  require(model.graph->blocks() == training.graph->blocks(), "a forward-only model has ",
+          model.graph->blocks().size(), " blocks where training has ",
+          training.graph->blocks().size());
+  std::vector<int> stage_of_block(std::max<std::size_t>(1, training.graph->blocks().size()), 0);
+  const std::vector<int> trained = blocks_of_nodes(*training.graph);
+  for (std::size_t i = 0; i < trained.size(); ++i)
+    stage_of_block[static_cast<std::size_t>(trained[i])] = training.cut.stage_of_node[i];
+  model.cut.stages = training.cut.stages;
+  model.cut.holders = training.cut.holders;
+  for (const int block : blocks_of_nodes(*model.graph))
+    model.cut.stage_of_node.push_back(stage_of_block[static_cast<std::size_t>(block)]);
+  plan_chunks(model, mesh, rank, PlanOptions::Mode::forward_only);
   return model;
 }
 

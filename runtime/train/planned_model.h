@@ -25,9 +25,13 @@ struct PlannedModel {
   double flops() const;
 };
 
-/// Throws: Error of the trace (which names op and shapes), or when there are too few blocks to cut.
-PlannedModel plan_model(const std::function<Value(Graph&)>& trace, const MeshShape& mesh, int rank,
-                        int chunks, PlanOptions::Mode mode);
+/// The training model. Throws: Error of the trace (which names op and shapes), or when there are too few blocks to cut.
+PlannedModel plan_training(const std::function<Value(Graph&)>& trace, const MeshShape& mesh,
+                           int rank, int chunks);
+/// Another model over the same blocks and parameters, forward only, cut where `training` is, so that every parameter is
+/// held where it is needed.
+PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const MeshShape& mesh,
+                          int rank, const PlannedModel& training);
 
 /// "12.4 MiB"
 std::string show_bytes(Index bytes);

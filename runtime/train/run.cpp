@@ -49,14 +49,14 @@ int fail(Mesh* mesh, int rank, const std::string& message) {
 std::string basename(const char* path) { return std::filesystem::path(path).filename().string(); }
 
 /// Reads and checks the options. Returns false when help was asked for.
-bool read_options(int argc, char** argv, const Program& program, CommandLine& command,
+bool read_options(int argc, char** argv, const Application& application, CommandLine& command,
                   Options& options, int ranks, Problems& problems) {
   declare_options(command, options);
-  if (program.declare) program.declare(command, options);
+  if (application.declare) application.declare(command, options);
   if (command.parse(argc, argv, problems) == CommandLine::Outcome::help) return false;
   settle_options(command, options);
   check_options(command, options, ranks, problems);
-  if (program.check) program.check(command, options, ranks, problems);
+  if (application.check) application.check(command, options, ranks, problems);
   return true;
 }
 
@@ -74,14 +74,14 @@ void describe(const Context& context, const CommandLine& command) {
   }
 }
 
-int run_session(MpiSession& session, int argc, char** argv, const Program& program,
+int run_session(MpiSession& session, int argc, char** argv, const Application& application,
                 const std::function<void(Context&)>& f) {
   std::unique_ptr<Mesh> mesh;
   try {
-    Options options = program.defaults;
-    CommandLine command(program.name, program.description);
+    Options options = application.defaults;
+    CommandLine command(application.name, application.description);
     Problems problems;
-    if (!read_options(argc, argv, program, command, options, session.size(), problems)) {
+    if (!read_options(argc, argv, application, command, options, session.size(), problems)) {
       if (session.rank() == 0) fmt::print("{}", command.help());
       return exit_code(ExitCode::success);
     }
@@ -131,15 +131,16 @@ void agree_on(Communicator& world, Stream& stream, const Problems& mine) {
 }
 
 int run(int argc, char** argv, const std::function<void(Context&)>& f) {
-  Program program;
-  program.name = basename(argv[0]);
-  return run(argc, argv, program, f);
+  Application application;
+  application.name = basename(argv[0]);
+  return run(argc, argv, application, f);
 }
 
-int run(int argc, char** argv, const Program& program, const std::function<void(Context&)>& f) {
+int run(int argc, char** argv, const Application& application,
+        const std::function<void(Context&)>& f) {
   try {
     MpiSession session(argc, argv);
-    return run_session(session, argc, argv, program, f);
+    return run_session(session, argc, argv, application, f);
   } catch (const std::exception& error) {
     return fail(nullptr, 0, error.what());
   }

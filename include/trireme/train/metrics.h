@@ -41,9 +41,9 @@ class MetricsFile {
 struct ReporterOptions {
   Index train_iters = 0;
   Index log_interval = 1;
-  double flops_per_target = 0;  // forward and backward, without re-runs
-  double peak_flops = 0;        // GEMM rate of all ranks together
-  bool progress_bar = false;    // true only where rank 0 writes to a terminal
+  double flops_per_step = 0;  // of all ranks, without re-runs
+  double peak_flops = 0;      // GEMM rate of all ranks together
+  bool progress_bar = false;  // true only where rank 0 writes to a terminal
 };
 
 /// One line per interval: the loss of its last step, times and rates as means over it.

@@ -34,7 +34,7 @@ class Context {
 };
 
 /// A program with options of its own.
-struct Program {
+struct Application {
   std::string name = "program";
   std::string description;
   Options defaults = {};
@@ -46,7 +46,8 @@ struct Program {
 
 /// Runs f on every rank. Returns the exit code.
 int run(int argc, char** argv, const std::function<void(Context&)>& f);
-int run(int argc, char** argv, const Program& program, const std::function<void(Context&)>& f);
+int run(int argc, char** argv, const Application& application,
+        const std::function<void(Context&)>& f);
 
 /// Collective. Throws: ConfigurationError on every rank alike when any of them has a problem.
 /// Problems that all ranks share are named once, others with their rank.

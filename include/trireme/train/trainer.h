@@ -60,8 +60,9 @@ class Trainer {
   /// Collective. Tokens that follow the prompt, the same for every layout. Needs Model::logits.
   std::vector<std::int32_t> generate(const GenerateOptions& options);
 
- private:
   struct State;
+
+ private:
   std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,41 @@
+// Trains a GPT-2 or Llama-style transformer on token files, over data x tensor x pipeline parallel ranks.
+// mpirun -np 8 train_gpt --data-path PREFIX --tp 2 --pp 2; train_gpt --help lists the options.
+#include <trireme/trireme.h>
+
+using namespace trireme;
+
+int main(int argc, char** argv) {
+  GptOptions gpt;
+  GptData data;
+  Application application;
+  application.name = "train_gpt";
+  application.description = "Trains a transformer over data x tensor x pipeline parallel ranks.";
+  application.declare = [&](CommandLine& command, Options& options) {
+    declare_gpt_options(command, options, gpt);
+  };
+  application.check = [&](const CommandLine& command, const Options& options, Index /*ranks*/,
+                          Problems& problems) {
+    check_gpt_options(command, options, gpt, problems);
+    data = open_gpt_data(options, gpt, problems);
+  };
+
+  return run(argc, argv, application, [&](Context& context) {
+    context.log().info(gpt.model.describe());
+    const Index batch = context.options().micro_batch_size;
+    TransformerConfig evaluation = gpt.model;
+    evaluation.hidden_dropout = 0;
+
+    Model model([&](Graph& g) { return build_transformer_loss(g, gpt.model, batch); });
+    model.evaluation = [&](Graph& g) { return build_transformer_loss(g, evaluation, batch); };
+    if (gpt.generate > 0)
+      model.logits = [&](Graph& g) { return build_transformer_logits(g, gpt.model, 1); };
+
+    Trainer trainer(context, model);
+    trainer.fit(*data.train, data.valid.get());
+    if (gpt.generate > 0) {
+      const auto text = trainer.generate({byte_tokens(gpt.prompt), gpt.generate, gpt.temperature});
+      context.log().info("generated text:");
+      context.log().line(gpt.prompt + byte_text(text));
+    }
+  });
+}

@@ -1,0 +1,92 @@
+// Text generation: the whole sequence is computed again for every token, which works for every layout. The last stage
+// draws a token from (seed, how many were drawn), and tells all ranks.
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/train/trainer_state.h"
+
+namespace trireme {
+namespace {
+
+/// One sequence of tokens, filled up with zeros; what stands after a position never changes its logits.
+class Sequence final : public MicroBatchSource {
+ public:
+  Sequence(const Graph& graph, Index vocabulary, Stream& stream)
+      : tokens_(static_cast<std::size_t>(
+            graph.values()[static_cast<std::size_t>(graph.inputs().front())].spec.shape.back())),
+        logits_(static_cast<std::size_t>(vocabulary)),
+        input_(tokens_.data(), Shape{1, static_cast<Index>(tokens_.size())}, DType::i32),
+        stream_(stream) {}
+
+  void show(const std::vector<std::int32_t>& text) {
+    const std::size_t shown = std::min(text.size(), tokens_.size());
+    std::copy(text.end() - static_cast<std::ptrdiff_t>(shown), text.end(), tokens_.begin());
+    last_ = static_cast<Index>(shown) - 1;
+  }
+  MicroBatch micro_batch(int /*chunk*/, Index /*number*/) override {
+    MicroBatch batch;
+    batch.inputs = {&input_, 1};
+    return batch;
+  }
+  /// Keeps the logits of the last token shown.
+  void on_result(Index /*number*/, const Tensor& result) override {
+    const Index columns = static_cast<Index>(logits_.size());
+    stream_.copy(logits_.data(), result.as<float>() + last_ * columns,
+                 columns * size_bytes(DType::f32));
+    stream_.synchronize();
+  }
+  const std::vector<float>& logits() const { return logits_; }
+
+ private:
+  std::vector<std::int32_t> tokens_;
+  std::vector<float> logits_;
+  Tensor input_;
+  Stream& stream_;
+  Index last_ = 0;
+};
+
+/// u: uniform in [0, 1).
+std::int32_t draw(const std::vector<float>& logits, double temperature, double u) {
+  const auto most = std::max_element(logits.begin(), logits.end());
+  if (temperature == 0) return static_cast<std::int32_t>(most - logits.begin());
+  const auto weight = [&](float x) {
+    return std::exp((static_cast<double>(x) - static_cast<double>(*most)) / temperature);
+  };
+  double sum = 0;
+  for (const float x : logits) sum += weight(x);
+  double left = u * sum;
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    if ((left -= weight(logits[i])) < 0) return static_cast<std::int32_t>(i);
+  return static_cast<std::int32_t>(most - logits.begin());  // u * sum rounded up to sum
+}
+
+}  // namespace
+
+std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
+  State& s = *state_;
+  require(s.generate != nullptr, "generate needs Model::logits");
+  require(!options.prompt.empty(), "generate needs a prompt of at least one token");
+  const PlannedModel& model = s.generate->model();
+  const Shape& logits = model.results.front().shape();
+  Mesh& mesh = s.context.mesh();
+  const MeshShape& shape = mesh.shape();
+  const int drawer = shape.rank_at(0, shape.size(Axis::pipeline) - 1, 0);
+  const Random random =
+      random_for(static_cast<std::uint64_t>(s.context.options().seed), "generate");
+
+  Sequence sequence(*model.graph, logits.back(), s.context.stream());
+  std::vector<std::int32_t> text = options.prompt;
+  for (Index i = 0; i < options.count; ++i) {
+    sequence.show(text);
+    s.generate->run(sequence);
+    std::int32_t token = 0;
+    if (mesh.rank() == drawer)
+      token = draw(sequence.logits(), options.temperature, static_cast<double>(random.uniform(i)));
+    mesh.world().broadcast({&token, 1, DType::i32}, drawer, s.context.stream());
+    s.context.stream().synchronize();
+    text.push_back(token);
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(options.prompt.size()), text.end()};
+}
+
+}  // namespace trireme

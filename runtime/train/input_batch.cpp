@@ -1,0 +1,98 @@
+#include "runtime/train/input_batch.h"
+
+#include <set>
+
+namespace trireme {
+namespace {
+
+constexpr Index alignment = 64;
+
+const ValueInfo& input_info(const Graph& graph, std::size_t position) {
+  return graph.values()[static_cast<std::size_t>(graph.inputs()[position])];
+}
+
+Index padded_bytes(const Spec& spec) {
+  return (spec.bytes() + alignment - 1) / alignment * alignment;
+}
+
+Shape without_first(const Shape& shape) {
+  Shape rest;
+  for (int d = 1; d < shape.dims(); ++d) rest.push_back(shape[d]);
+  return rest;
+}
+
+}  // namespace
+
+InputBatch::InputBatch(const Graph& graph, const std::vector<const Plan*>& plans,
+                       const Context& context)
+    : micro_batch_size_(context.options().micro_batch_size),
+      micro_batches_(context.micro_batches()),
+      global_batch_size_(context.options().global_batch_size),
+      first_row_(context.mesh().coordinate(Axis::data) *
+                 (global_batch_size_ / context.data_size())) {
+  std::set<int> used;
+  for (const Plan* plan : plans) used.insert(plan->inputs().begin(), plan->inputs().end());
+  Index bytes = 0;
+  for (const int position : used)
+    bytes += padded_bytes(input_info(graph, static_cast<std::size_t>(position)).spec);
+  memory_ = allocate_host(bytes * micro_batches_);
+  std::byte* next = memory_.data();
+  for (Index m = 0; m < micro_batches_; ++m) {
+    std::vector<Tensor>& tensors = inputs_.emplace_back(graph.inputs().size());
+    for (const int position : used) {
+      const Spec& spec = input_info(graph, static_cast<std::size_t>(position)).spec;
+      tensors[static_cast<std::size_t>(position)] = Tensor(next, spec.shape, spec.dtype);
+      next += padded_bytes(spec);
+    }
+  }
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const Spec& spec = input_info(graph, i).spec;
+    row_.emplace_back(nullptr, without_first(spec.shape), spec.dtype);
+  }
+}
+
+Index InputBatch::first_sample(Index micro_batch) const {
+  return first_row_ + micro_batch * micro_batch_size_;
+}
+
+Index InputBatch::load(DataSource& source, Index number) {
+  Index targets = 0;
+  for (Index m = 0; m < micro_batches_; ++m)
+    for (Index i = 0; i < micro_batch_size_; ++i) {
+      for (std::size_t k = 0; k < row_.size(); ++k) {
+        const Tensor& input = inputs_[static_cast<std::size_t>(m)][k];
+        row_[k].data = input.data == nullptr
+                           ? nullptr
+                           : static_cast<std::byte*>(input.data) + i * row_[k].bytes();
+      }
+      targets += source.fill(number * global_batch_size_ + first_sample(m) + i, row_);
+    }
+  return targets;
+}
+
+void InputBatch::begin(Index step, double loss_scale) {
+  step_ = step;
+  loss_scale_ = loss_scale;
+}
+
+MicroBatch InputBatch::micro_batch(int /*chunk*/, Index number) {
+  MicroBatch batch;
+  batch.step = step_;
+  batch.number = number;
+  batch.first_sample = first_sample(number);
+  batch.loss_scale = loss_scale_;
+  batch.inputs = inputs_[static_cast<std::size_t>(number)];
+  return batch;
+}
+
+void check_inputs(const Graph& graph, Index micro_batch_size, Problems& problems) {
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueInfo& input = input_info(graph, i);
+    if (input.spec.shape.dims() < 1 || input.spec.shape[0] != micro_batch_size)
+      problems.add("input '", input.name, "' has shape ", input.spec.shape,
+                   ", but its dim 0 is the sample and has to be --micro-batch-size ",
+                   micro_batch_size);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,40 @@
+// InputBatch: the data of one global batch that this data rank works on, on the host. Sample i of a step is row i of the
+// global batch; data rank d of n takes rows [d, d + 1) * rows / n, micro-batch after micro-batch, whatever the layout.
+#pragma once
+
+#include <vector>
+
+#include "trireme/data/source.h"
+#include "trireme/pipeline/executor.h"
+#include "trireme/train/run.h"
+
+namespace trireme {
+
+class InputBatch final : public MicroBatchSource {
+ public:
+  /// For the inputs that any of `plans` loads.
+  InputBatch(const Graph& graph, const std::vector<const Plan*>& plans, const Context& context);
+
+  Index bytes() const { return memory_.bytes(); }
+  /// Global batch `number` (0 for the first) of the stream. Returns the targets of this data rank.
+  Index load(DataSource& source, Index number);
+  /// What the micro-batches handed out from now on carry.
+  void begin(Index step, double loss_scale);
+  MicroBatch micro_batch(int chunk, Index number) override;
+
+ private:
+  Index first_sample(Index micro_batch) const;
+
+  Index micro_batch_size_, micro_batches_, global_batch_size_, first_row_;
+  Buffer memory_;
+  std::vector<std::vector<Tensor>>
+      inputs_;  // per micro-batch, by position in Graph::inputs(); unused ones are empty
+  std::vector<Tensor> row_;  // one sample of each
+  Index step_ = 0;
+  double loss_scale_ = 1;
+};
+
+/// What is wrong with the inputs: dim 0 is the sample, so it is the micro-batch.
+void check_inputs(const Graph& graph, Index micro_batch_size, Problems& problems);
+
+}  // namespace trireme

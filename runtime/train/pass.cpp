@@ -1,0 +1,74 @@
+#include "runtime/train/pass.h"
+
+namespace trireme {
+namespace {
+
+constexpr Index alignment = 4096;
+
+/// Between ops both kinds of communication move on: reductions of gradients, and transfers between stages.
+class ChunkHooks final : public ExecutorHooks {
+ public:
+  ChunkHooks(ExecutorHooks* gradients, Communicator& pipeline)
+      : gradients_(gradients), pipeline_(pipeline) {}
+  void acquire_block(int block) override {
+    if (gradients_ != nullptr) gradients_->acquire_block(block);
+  }
+  void release_block(int block) override {
+    if (gradients_ != nullptr) gradients_->release_block(block);
+  }
+  void gradient_ready(int position) override {
+    if (gradients_ != nullptr) gradients_->gradient_ready(position);
+  }
+  void op_boundary() override {
+    if (gradients_ != nullptr) gradients_->op_boundary();
+    pipeline_.progress();
+  }
+
+ private:
+  ExecutorHooks* gradients_;
+  Communicator& pipeline_;
+};
+
+}  // namespace
+
+Pass::Pass(PlannedModel model, StageProgram program)
+    : model_(std::move(model)), program_(std::move(program)) {}
+
+Index Pass::slot_stride(std::size_t chunk) const {
+  return (model_.chunks[chunk].bytes().slot + alignment - 1) / alignment * alignment;
+}
+
+Index Pass::slot_bytes() const {
+  Index sum = 0;
+  for (std::size_t c = 0; c < model_.chunks.size(); ++c) sum += program_.slots[c] * slot_stride(c);
+  return sum;
+}
+
+void Pass::bind(std::byte* memory, const FlatParameters& flat, GradientReducer* reducer,
+                const Context& context) {
+  const ExecutorOptions options{static_cast<std::uint64_t>(context.options().seed),
+                                context.options().check_finite};
+  Communicator& pipeline = context.mesh().axis(Axis::pipeline);
+  std::byte* scratch = memory + slot_bytes();
+  std::vector<PipelineChunk> chunks;
+  for (std::size_t c = 0; c < model_.chunks.size(); ++c) {
+    const Plan& plan = model_.chunks[c];
+    ExecutorMemory executor_memory;
+    executor_memory.slots = memory;
+    executor_memory.slot_stride = slot_stride(c);
+    executor_memory.scratch = scratch;
+    executor_memory.parameters = flat.parameters(plan);
+    if (reducer != nullptr) executor_memory.gradients = flat.gradients(plan);
+    memory += program_.slots[c] * slot_stride(c);
+    hooks_.push_back(std::make_unique<ChunkHooks>(
+        reducer == nullptr ? nullptr : &reducer->hooks(static_cast<int>(c)), pipeline));
+    executors_.push_back(
+        std::make_unique<Executor>(plan, std::move(executor_memory), context.stream(),
+                                   context.mesh().axis(Axis::tensor), *hooks_.back(), options));
+    chunks.push_back({&plan, executors_.back().get()});
+  }
+  pipeline_ =
+      std::make_unique<PipelineExecutor>(program_, std::move(chunks), pipeline, context.stream());
+}
+
+}  // namespace trireme

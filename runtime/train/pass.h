@@ -1,0 +1,43 @@
+// Pass: a planned model with its memory and its pipeline program, ready to run micro-batches: the training step, an
+// evaluation, or one token of generation. Passes never run at the same time, so they share memory.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "trireme/optim/gradient_reducer.h"
+#include "trireme/pipeline/executor.h"
+#include "trireme/train/run.h"
+
+#include "runtime/train/planned_model.h"
+
+namespace trireme {
+
+class Pass {
+ public:
+  Pass(PlannedModel model, StageProgram program);
+
+  const PlannedModel& model() const { return model_; }
+  const StageProgram& program() const { return program_; }
+  /// All slots of all chunks, and the scratch that they share.
+  Index slot_bytes() const;
+  Index scratch_bytes() const { return model_.scratch_bytes(); }
+  Index bytes() const { return slot_bytes() + scratch_bytes(); }
+
+  /// `memory`: bytes(), aligned to 4096, borrowed. `flat` is bound. `reducer`: null for forward only.
+  void bind(std::byte* memory, const FlatParameters& flat, GradientReducer* reducer,
+            const Context& context);
+  /// Collective over pipeline and tensor axis; see PipelineExecutor::run.
+  double run(MicroBatchSource& source) { return pipeline_->run(source); }
+
+ private:
+  Index slot_stride(std::size_t chunk) const;
+
+  PlannedModel model_;
+  StageProgram program_;
+  std::vector<std::unique_ptr<ExecutorHooks>> hooks_;
+  std::vector<std::unique_ptr<Executor>> executors_;
+  std::unique_ptr<PipelineExecutor> pipeline_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,53 @@
+// --dump-tensors: the logical tensors of this rank, as the flat buffers hold them.
+#include <algorithm>
+
+#include "runtime/train/tensor_dump.h"
+#include "runtime/train/trainer_state.h"
+
+namespace trireme {
+namespace {
+
+/// `offset_of`: from the offset in an extent to an offset into `data`.
+template <class F>
+std::vector<TensorPart> parts(const std::vector<FlatExtent>& extents, const float* data,
+                              F&& offset_of) {
+  std::vector<TensorPart> all;
+  for (const FlatExtent& flat : extents) {
+    if (!flat.owned) continue;
+    TensorPart& part = all.emplace_back(TensorPart{flat.extent, {}});
+    for (const Index offset : flat.offsets) part.boxes.push_back(data + offset_of(offset));
+  }
+  return all;
+}
+
+}  // namespace
+
+void Trainer::State::dump_parameters() {
+  const std::string& prefix = context.options().dump_tensors;
+  if (prefix.empty()) return;
+  std::vector<TensorPart> mine;
+  if (context.mesh().coordinate(Axis::data) == 0)
+    mine = parts(flat->parameter_extents(), flat->parameter_data(),
+                 [](Index offset) { return offset; });
+  dump_tensors(prefix + ".parameters", mine, context.mesh().world(), context.stream());
+}
+
+/// Reduced gradients are complete only in what this rank updates, which extents of the state describe.
+void Trainer::State::dump_gradients() {
+  const std::string& prefix = context.options().dump_tensors;
+  if (prefix.empty()) return;
+  const auto gradient_offset = [&](Index offset) {
+    for (const Bucket& bucket : flat->buckets()) {
+      const FlatRange updated = flat->updated(bucket);
+      if (bucket.state_begin <= offset && offset < bucket.state_begin + updated.count)
+        return updated.begin + offset - bucket.state_begin;
+    }
+    throw Error(str("no bucket has optimizer state at element ", offset));
+  };
+  std::vector<TensorPart> mine;
+  if (context.mesh().coordinate(Axis::data) == 0 || flat->options().update == Update::sharded)
+    mine = parts(flat->state_extents(), flat->gradient_data(), gradient_offset);
+  dump_tensors(prefix + ".gradients", mine, context.mesh().world(), context.stream());
+}
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+// What a Trainer holds: passes, flat buffers, and the one arena under all of them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "trireme/optim/optimizer.h"
+#include "trireme/train/trainer.h"
+
+#include "runtime/train/input_batch.h"
+#include "runtime/train/pass.h"
+
+namespace trireme {
+
+struct Trainer::State {
+  State(Context& context, const Model& model);
+
+  /// Sums `value` over the world in a fixed order; only tensor rank 0 of the last stage contributes.
+  double sum_of_losses(double value);
+  Index sum_over_data(Index value);
+  void dump_parameters();
+  void dump_gradients();
+
+  Context& context;
+  // In the order in which they are made; each needs those above.
+  std::unique_ptr<Pass> train, evaluate, generate;  // generate: null without Model::logits
+  std::unique_ptr<FlatParameters> flat;
+  std::unique_ptr<InputBatch> train_inputs, evaluate_inputs;
+  Buffer arena;
+  std::unique_ptr<GradientReducer> reducer;
+  std::unique_ptr<Optimizer> optimizer;
+  LearningRate learning_rate;
+  Index steps_done = 0;
+
+ private:
+  void plan(const Model& model);
+  void check_memory();
+  void allocate();
+  void dump_plans() const;
+};
+
+}  // namespace trireme

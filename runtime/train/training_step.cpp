@@ -1,0 +1,114 @@
+// One step, the loop around it, and evaluation. Nothing here allocates once the loop runs.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <unistd.h>
+
+#include "trireme/kernels/device.h"
+
+#include "runtime/train/trainer_state.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+double sum_over(Communicator& group, double value, Stream& stream) {
+  group.all_reduce({&value, 1, DType::f64}, Reduction::sum, stream);
+  stream.synchronize();
+  return value;
+}
+
+}  // namespace
+
+double Trainer::State::sum_of_losses(double value) {
+  const Mesh& mesh = context.mesh();
+  const bool counts = mesh.coordinate(Axis::tensor) == 0 &&
+                      mesh.coordinate(Axis::pipeline) == mesh.shape().size(Axis::pipeline) - 1;
+  return sum_over(context.mesh().world(), counts ? value : 0, context.stream());
+}
+
+Index Trainer::State::sum_over_data(Index value) {
+  context.mesh()
+      .axis(Axis::data)
+      .all_reduce({&value, 1, DType::i64}, Reduction::sum, context.stream());
+  context.stream().synchronize();
+  return value;
+}
+
+StepMetrics Trainer::step(DataSource& source) {
+  State& s = *state_;
+  const Clock::time_point start = Clock::now();
+  StepMetrics metrics;
+  metrics.step = s.steps_done + 1;
+  metrics.targets = s.sum_over_data(s.train_inputs->load(source, s.steps_done));
+  metrics.lr = s.learning_rate.at(metrics.step);
+  const double targets =
+      static_cast<double>(std::max<Index>(metrics.targets, 1));  // none: all gradients are zero
+
+  s.train_inputs->begin(metrics.step, 1 / targets);
+  s.reducer->begin_step();
+  const double loss = s.train->run(*s.train_inputs);
+  s.reducer->finish();
+  if (s.steps_done == 0) s.dump_gradients();
+  const StepReport report = s.optimizer->step(metrics.lr);
+
+  metrics.loss = s.sum_of_losses(loss) / targets;
+  metrics.grad_norm = report.grad_norm;
+  metrics.skipped = report.skipped;
+  metrics.step_ms = milliseconds_since(start);
+  ++s.steps_done;
+  return metrics;
+}
+
+double Trainer::evaluate(DataSource& validation, Index batches) {
+  State& s = *state_;
+  double loss = 0;
+  Index targets = 0;
+  for (Index i = 0; i < batches; ++i) {
+    targets += s.evaluate_inputs->load(validation, i);
+    s.evaluate_inputs->begin(s.steps_done, 1);
+    loss += s.evaluate->run(*s.evaluate_inputs);
+  }
+  return s.sum_of_losses(loss) / static_cast<double>(std::max<Index>(s.sum_over_data(targets), 1));
+}
+
+void Trainer::fit(DataSource& train, DataSource* validation) {
+  State& s = *state_;
+  const Options& o = s.context.options();
+  Communicator& world = s.context.mesh().world();
+  const bool writes = s.context.mesh().rank() == 0;
+
+  ReporterOptions reports;
+  reports.train_iters = o.train_iters;
+  reports.log_interval = o.log_interval;
+  reports.progress_bar = writes && o.log_level != LogLevel::quiet && isatty(STDOUT_FILENO) == 1;
+  reports.peak_flops = sum_over(world, measure_gemm_flops(s.context.stream()), s.context.stream());
+  const double step_flops =
+      sum_over(world, s.train->model().flops() * static_cast<double>(s.context.micro_batches()),
+               s.context.stream());
+  s.context.log().info(
+      str("GEMM peak of all ranks together: ", std::round(reports.peak_flops / 1e8) / 10,
+          " GFLOP/s; ", std::round(step_flops / 1e7) / 100, " GFLOP a step"));
+
+  reports.flops_per_step = step_flops;
+  Reporter reporter(s.context.log(), reports);
+  MetricsFile file(writes ? o.metrics : "");
+  reporter.header();
+  while (s.steps_done < o.train_iters) {
+    StepMetrics metrics = step(train);
+    const bool evaluates = validation != nullptr && o.eval_interval > 0 &&
+                           (metrics.step % o.eval_interval == 0 || metrics.step == o.train_iters);
+    if (evaluates) metrics.valid_loss = evaluate(*validation, o.eval_iters);
+    reporter.step(metrics);
+    file.append(metrics);
+  }
+  s.dump_parameters();
+}
+
+}  // namespace trireme

@@ -41,7 +41,12 @@ Group::Group(GroupParts parts)
   parts_.progress->add(this);
 }
 
-Group::~Group() { parts_.progress->remove(this); }
+Group::~Group() {
+  parts_.progress->remove(this);
+  // After a failure messages may still be on their way: none may arrive in memory that is gone.
+  batch_.reset();
+  for (Exchange& exchange : exchanges_) exchange.batch.reset();
+}
 
 Ticket Group::start_all_reduce(Elements x, Reduction reduction, Stream&) {
   return start(Collective::all_reduce, reduction, 0, x, x);

@@ -134,6 +134,13 @@ bool MpiMesh::all_succeed(const std::string& failure) {
 /// Each rank's `bytes` in shared memory, mapped by all of its node; nothing when that is impossible
 /// on any node.
 std::optional<std::vector<SharedReach::Part>> MpiMesh::share(Index bytes) {
+  Index node_bytes = bytes;
+  check(MPI_Allreduce(&bytes, &node_bytes, 1, MPI_INT64_T, MPI_SUM, job_.node.get()),
+        "MPI_Allreduce");
+  const int node_size = static_cast<int>(job_.node_ranks.size());
+  if (!all_succeed(failure_of([&] { require_shared_memory(node_bytes, node_size); })))
+    return std::nullopt;
+
   SharedMemory mine;
   if (!all_succeed(failure_of([&] {
         if (bytes > 0) mine = SharedMemory::create(bytes);

@@ -12,6 +12,13 @@ class MpiBatch final : public MessageBatch {
   MpiBatch(MPI_Comm comm, Channel channel) : comm_(comm), tag_(static_cast<int>(channel)) {
     open_.reserve(16);
   }
+  ~MpiBatch() override {  // not empty only after a failure
+    for (Entry& entry : open_) {
+      if (entry.request == MPI_REQUEST_NULL) continue;
+      if (entry.direction == Direction::receive) MPI_Cancel(&entry.request);
+      MPI_Request_free(&entry.request);
+    }
+  }
 
   void receive(int peer, void* data, Index bytes) override {
     each_part(peer, static_cast<std::byte*>(data), bytes, Direction::receive);

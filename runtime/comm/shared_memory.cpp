@@ -31,13 +31,17 @@ class File {
   int descriptor_;
 };
 
-std::string free_space(int file) {
-  struct statvfs status {};
-  if (::fstatvfs(file, &status) != 0) return "an unknown number of";
-  return str(static_cast<Index>(status.f_bavail) * static_cast<Index>(status.f_bsize));
-}
+Index mib(Index bytes) { return (bytes + (Index{1} << 20) - 1) >> 20; }
 
 }  // namespace
+
+void require_shared_memory(Index bytes, int ranks) {
+  struct statvfs status {};
+  require(::statvfs("/dev/shm", &status) == 0, "there is no /dev/shm: ", std::strerror(errno));
+  const Index free = static_cast<Index>(status.f_bavail) * static_cast<Index>(status.f_bsize);
+  require(bytes <= free, "/dev/shm has ", free >> 20, " MiB free but its ", ranks, " ranks need ",
+          mib(bytes), " MiB (in a container: --shm-size)");
+}
 
 SharedMemory SharedMemory::create(Index bytes) {
   std::random_device random;
@@ -54,8 +58,8 @@ SharedMemory SharedMemory::create(Index bytes) {
     throw Error(str("no shared memory can be made in /dev/shm: ", std::strerror(errno)));
   }
   const int failed = ::posix_fallocate(file.get(), 0, bytes);  // on a tmpfs this reserves the pages
-  require(failed == 0, "/dev/shm has ", free_space(file.get()), " bytes free but ", bytes,
-          " are needed for one rank (", std::strerror(failed), ")");
+  require(failed == 0, "/dev/shm has no room for ", mib(bytes), " MiB more (",
+          std::strerror(failed), ")");
   memory.map(file.get(), bytes);
   return memory;
 }

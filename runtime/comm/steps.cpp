@@ -145,7 +145,12 @@ bool Group::all_passed() {
   try {
     if (!batch_->poll()) return false;
   } catch (const Error&) {
-    check_headers();  // a better reason for a message of another size
+    // A message of another size than expected. Its header, which is there by now, gives a better reason.
+    try {
+      batch_->poll();
+    } catch (const Error&) {
+    }
+    check_headers();
     throw;
   }
   check_headers();

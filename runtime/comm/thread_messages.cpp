@@ -43,12 +43,17 @@ std::shared_ptr<ThreadPost::Slip> ThreadPost::receive(const Path& path, std::byt
 bool ThreadPost::deliver(Slip& slip) {
   const std::lock_guard lock(mutex_);
   if (slip.passed) return true;
-  if (slip.sent_bytes < 0 || slip.received_bytes < 0) return false;
+  if (slip.withdrawn || slip.sent_bytes < 0 || slip.received_bytes < 0) return false;
   require(slip.sent_bytes == slip.received_bytes, "a message of ", slip.sent_bytes,
           " bytes meets a receive of ", slip.received_bytes);
   if (slip.sent_bytes > 0)
     std::memcpy(slip.to, slip.from, static_cast<std::size_t>(slip.sent_bytes));
   return slip.passed = true;
+}
+
+void ThreadPost::withdraw(Slip& slip) {
+  const std::lock_guard lock(mutex_);
+  slip.withdrawn = true;
 }
 
 namespace {
@@ -57,6 +62,9 @@ class ThreadBatch final : public MessageBatch {
  public:
   ThreadBatch(ThreadPost& post, Channel channel, int rank, Progress& progress)
       : post_(post), channel_(channel), rank_(rank), progress_(progress) {}
+  ~ThreadBatch() override {
+    for (const Entry& entry : open_) post_.withdraw(*entry.slip);
+  }
 
   void receive(int peer, void* data, Index bytes) override {
     open_.push_back(
@@ -67,14 +75,12 @@ class ThreadBatch final : public MessageBatch {
         {peer, post_.send({channel_, rank_, peer}, static_cast<const std::byte*>(data), bytes)});
   }
   bool poll() override {
-    std::erase_if(open_, [&](const Entry& entry) {
-      if (progress_.dice(4) == 1) return false;  // hostile: the messages pass in any order
-      try {
-        return post_.deliver(*entry.slip);
-      } catch (const Error& error) {
-        throw Error(str("with rank ", entry.peer, ": ", error.what()));
+    for (std::size_t i = 0; i < open_.size();)
+      if (passed(open_[i])) {
+        open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+      } else {
+        ++i;
       }
-    });
     return open_.empty();
   }
   int waits_for() const override { return open_.empty() ? -1 : open_.front().peer; }
@@ -84,6 +90,16 @@ class ThreadBatch final : public MessageBatch {
     int peer;
     std::shared_ptr<ThreadPost::Slip> slip;
   };
+
+  bool passed(const Entry& entry) {
+    if (progress_.dice(4) == 1) return false;  // hostile: the messages pass in any order
+    try {
+      return post_.deliver(*entry.slip);
+    } catch (const Error& error) {
+      throw Error(str("with rank ", entry.peer, ": ", error.what()));
+    }
+  }
+
   ThreadPost& post_;
   Channel channel_;
   int rank_;

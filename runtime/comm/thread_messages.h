@@ -22,6 +22,7 @@ class ThreadPost {
     std::byte* to = nullptr;
     Index sent_bytes = -1, received_bytes = -1;  // -1: not there yet
     bool passed = false;
+    bool withdrawn = false;  // one side has gone, after a failure
   };
   using Path = std::tuple<Channel, int, int>;  // channel, sender, receiver
 
@@ -29,6 +30,8 @@ class ThreadPost {
   std::shared_ptr<Slip> receive(const Path& path, std::byte* data, Index bytes);
   /// Copies the message when both sides are there. True when it has passed.
   bool deliver(Slip& slip);
+  /// Never touches the buffers again.
+  void withdraw(Slip& slip);
 
  private:
   struct Line {

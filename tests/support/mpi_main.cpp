@@ -2,6 +2,7 @@
 // in the same order. Only rank 0 prints, except for failures. A failure on any rank is a failure of
 // the program.
 #include <cstdio>
+#include <cstdlib>
 
 #include <gtest/gtest.h>
 
@@ -36,8 +37,13 @@ int run_tests(int argc, char** argv) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new RankReporter);
   }
-  const int failed = RUN_ALL_TESTS();
-  return failed;
+  GTEST_FLAG_SET(catch_exceptions, false);
+  try {
+    return RUN_ALL_TESTS();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rank %d: %s\n", mpi.rank(), error.what());
+    std::_Exit(1);  // mpirun then ends the others, which wait for this one
+  }
 }
 
 }  // namespace

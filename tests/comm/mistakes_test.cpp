@@ -1,0 +1,191 @@
+// What goes wrong must end in an Error that says where, on every rank: other operations than the others, ranks that never
+// come or have failed, sizes that do not fit.
+#include <atomic>
+
+#include <gmock/gmock.h>
+
+#include "trireme/comm/agree.h"
+
+#include "tests/support/collective_checks.h"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+Elements floats(std::vector<float>& x) {
+  return {x.data(), static_cast<Index>(x.size()), DType::f32};
+}
+
+TEST(Mistakes, RanksWithDifferentOperationsAreToldSoOnAll) {
+  for (int ranks_per_node : {0, 2}) {
+    std::atomic<int> told{0};
+    const std::string message = message_of([&] {
+      run_on_threads(MeshShape(4, 1, 1),
+                     [&](Mesh& mesh) {
+                       HostStream stream;
+                       std::vector<float> x(mesh.rank() % 2 == 1 ? 11 : 10);
+                       try {
+                         mesh.world().all_reduce(floats(x), Reduction::sum, stream);
+                       } catch (const Error&) {
+                         ++told;
+                         throw;
+                       }
+                     },
+                     {.ranks_per_node = ranks_per_node, .timeout_s = 20});
+    });
+    EXPECT_THAT(message,
+                AllOf(HasSubstr("world group: operation 1"), HasSubstr("all_reduce sum of 10 f32"),
+                      HasSubstr("all_reduce sum of 11 f32"), HasSubstr("of 11 f32 on rank ")));
+    EXPECT_EQ(told, 4);
+  }
+}
+
+TEST(Mistakes, NodesWithDifferentOperationsAreTold) {
+  const std::string message = message_of([&] {
+    run_on_threads(MeshShape(4, 1, 1),
+                   [&](Mesh& mesh) {
+                     HostStream stream;
+                     std::vector<float> x(mesh.rank() >= 2 ? 110 : 100);
+                     mesh.world().all_reduce(floats(x), Reduction::sum, stream);
+                   },
+                   {.ranks_per_node = 2, .timeout_s = 20});
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("all_reduce sum of 100 f32"),
+                             HasSubstr("all_reduce sum of 110 f32")));
+}
+
+TEST(Mistakes, ARankThatNeverComesIsNamedWhenTimeIsOver) {
+  run_on_threads(MeshShape(3, 1, 1),
+                 [](Mesh& mesh) {
+                   if (mesh.rank() == 1) return;
+                   HostStream stream;
+                   std::vector<float> x(10);
+                   Communicator& group = mesh.axis(Axis::data);
+                   const std::string message =
+                       message_of([&] { group.all_reduce(floats(x), Reduction::max, stream); });
+                   EXPECT_THAT(message,
+                               AllOf(HasSubstr("data group: all_reduce max of 10 f32"),
+                                     HasSubstr("0.2 s"), HasSubstr("for rank 1 (world rank 1)")));
+                   EXPECT_THAT(message, testing::Not(HasSubstr("rank 1 (world rank 1), rank")));
+                 },
+                 {.timeout_s = 0.2});
+}
+
+TEST(Mistakes, AMessageThatNeverComesIsNamedWhenTimeIsOver) {
+  run_on_threads(MeshShape(1, 2, 1),
+                 [](Mesh& mesh) {
+                   if (mesh.rank() == 1) return;
+                   HostStream stream;
+                   int x = 0;
+                   const Message receive{1, &x, 4};
+                   const std::string message = message_of([&] {
+                     mesh.axis(Axis::pipeline).exchange({}, {&receive, 1}, stream);
+                   });
+                   EXPECT_THAT(message, AllOf(HasSubstr("pipeline group: exchange 1"),
+                                              HasSubstr("message with rank 1 (world rank 1)")));
+                 },
+                 {.timeout_s = 0.2});
+}
+
+TEST(Mistakes, ARankThatFailsWakesTheOthers) {
+  std::atomic<int> woken{0};
+  const std::string message = message_of([&] {
+    run_on_threads(MeshShape(4, 1, 1), [&](Mesh& mesh) {
+      HostStream stream;
+      std::vector<float> x(10);
+      if (mesh.rank() == 2) throw Error("the disk is full");
+      const std::string heard =
+          message_of([&] { mesh.world().all_reduce(floats(x), Reduction::sum, stream); });
+      EXPECT_EQ(heard, "rank 2 has failed: the disk is full");
+      ++woken;
+    });
+  });
+  EXPECT_EQ(message, "the disk is full");
+  EXPECT_EQ(woken, 3);
+}
+
+TEST(Mistakes, AMessageOfAnotherSizeThanItsReceiveIsAnError) {
+  const std::string message = message_of([&] {
+    run_on_threads(MeshShape(2, 1, 1), [&](Mesh& mesh) {
+      HostStream stream;
+      char data[8] = "";
+      const Message mine{1 - mesh.rank(), data, mesh.rank() == 0 ? 8 : 4};
+      if (mesh.rank() == 0) mesh.world().exchange({&mine, 1}, {}, stream);
+      if (mesh.rank() == 1) mesh.world().exchange({}, {&mine, 1}, stream);
+    });
+  });
+  EXPECT_THAT(message, HasSubstr("a message of 8 bytes meets a receive of 4"));
+}
+
+TEST(Mistakes, SizesThatDoNotFitAreErrorsAtTheCall) {
+  for (int ranks : {1, 2})
+    run_on_threads(MeshShape(ranks, 1, 1), [&](Mesh& mesh) {
+      HostStream stream;
+      Communicator& group = mesh.world();
+      std::vector<float> a(10), b(7), c(4);
+      EXPECT_THROW(group.reduce_scatter(floats(a), floats(b), Reduction::sum, stream), Error);
+      EXPECT_THROW(group.all_gather(floats(b), floats(a), stream), Error);
+      EXPECT_THROW(group.broadcast(floats(a), ranks, stream), Error);
+      EXPECT_THROW(group.broadcast(floats(a), -1, stream), Error);
+      const Message nobody{ranks, a.data(), 4};
+      EXPECT_THROW(group.exchange({&nobody, 1}, {&nobody, 1}, stream), Error);
+      if (ranks == 2) {
+        const Elements crooked{c.data() + 1, 2, DType::f32};
+        EXPECT_THAT(
+            message_of([&] { group.reduce_scatter(floats(c), crooked, Reduction::sum, stream); }),
+            HasSubstr("overlaps"));
+        EXPECT_THAT(message_of([&] {
+                      group.all_reduce({c.data(), 4, DType::u8}, Reduction::sum, stream);
+                    }),
+                    HasSubstr("u8"));
+      }
+    });
+}
+
+TEST(Agree, TheLowestFailingRankSpeaksForAll) {
+  for (int ranks : {1, 3, 4})
+    run_on_threads(MeshShape(ranks, 1, 1), [&](Mesh& mesh) {
+      HostStream stream;
+      int done = 0;
+      agree(mesh.world(), stream, [&] { ++done; });
+      EXPECT_EQ(done, 1);
+      const std::string message = message_of([&] {
+        agree(mesh.world(), stream, [&] {
+          if (mesh.rank() != 1 || ranks == 1) throw Error(str("disk ", mesh.rank(), " is full"));
+        });
+      });
+      EXPECT_EQ(message, "rank 0: disk 0 is full");
+      const std::string other = message_of([&] {
+        agree(mesh.world(), stream, [&] {
+          if (mesh.rank() == ranks - 1) throw std::runtime_error("odd");
+        });
+      });
+      EXPECT_EQ(other, str("rank ", ranks - 1, ": odd"));
+      mesh.world().barrier();
+    });
+}
+
+TEST(Agree, StringsOfAllRanksComeInTheirOrder) {
+  run_on_threads(MeshShape(3, 1, 1), [&](Mesh& mesh) {
+    HostStream stream;
+    const std::string mine(static_cast<std::size_t>(mesh.rank()) * 3,
+                           static_cast<char>('a' + mesh.rank()));
+    EXPECT_THAT(gather_strings(mesh.world(), stream, mine),
+                testing::ElementsAre("", "bbb", "cccccc"));
+  });
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,78 @@
+#include "tests/support/overlap_checks.h"
+
+namespace trireme {
+namespace {
+
+TEST(Overlap, ManyOperationsMayBeInFlightAndAwaitedInAnyOrder) {
+  for (const ThreadTransport& transport :
+       {ThreadTransport{}, ThreadTransport{.ranks_per_node = 2},
+        ThreadTransport{.reach = ThreadReachable::allocated}, ThreadTransport{.hostile_seed = 7},
+        ThreadTransport{.hostile_seed = 8, .ranks_per_node = 2}})
+    for (int ranks : {2, 3, 4})
+      run_on_threads(
+          MeshShape(ranks, 1, 1),
+          [](Mesh& mesh) { check_many_in_flight(mesh, mesh.world(), Memory::ordinary, 60, 3); },
+          transport);
+}
+
+TEST(Overlap, MoreOperationsThanTheRingHoldsWaitForTheirPlace) {
+  run_on_threads(MeshShape(3, 1, 1), [](Mesh& mesh) {
+    check_many_in_flight(mesh, mesh.world(), Memory::ordinary, 400, 4);
+  });
+}
+
+TEST(Overlap, WaitingForOneGroupServesTheOthers) {
+  run_on_threads(MeshShape(2, 1, 2), [](Mesh& mesh) { check_crossed_waits(mesh, 200); },
+                 {.timeout_s = 20});
+  run_on_threads(MeshShape(2, 1, 2), [](Mesh& mesh) { check_crossed_waits(mesh, 30); },
+                 {.hostile_seed = 9, .timeout_s = 20});
+}
+
+TEST(Overlap, SumsAddInTheOrderOfTheRanks) {
+  for (int ranks_per_node : {0, 1})
+    for (ThreadReachable reach : {ThreadReachable::everything, ThreadReachable::allocated})
+      run_on_threads(MeshShape(5, 1, 1),
+                     [](Mesh& mesh) { check_order_of_sums(mesh, mesh.world(), Memory::ordinary); },
+                     {.ranks_per_node = ranks_per_node, .reach = reach});
+}
+
+TEST(Overlap, ABufferReadBeforeTheWaitIsGarbageInHostileMode) {
+  run_on_threads(MeshShape(2, 1, 1),
+                 [](Mesh& mesh) {
+                   HostStream stream;
+                   float sent = 1, received = 2;
+                   const Message send{1, &sent, 4}, receive{0, &received, 4};
+                   Ticket ticket;
+                   if (mesh.rank() == 1) {
+                     ticket = mesh.world().start_exchange({}, {&receive, 1}, stream);
+                     EXPECT_NE(received, 2);
+                     EXPECT_NE(received, received);  // NaN
+                   }
+                   mesh.world().barrier();
+                   if (mesh.rank() == 0)
+                     ticket = mesh.world().start_exchange({&send, 1}, {}, stream);
+                   mesh.world().wait(ticket, stream);
+                   EXPECT_EQ(received, mesh.rank() == 1 ? 1 : 2);
+                 },
+                 {.hostile_seed = 1});
+}
+
+TEST(Overlap, ASendWaitsForItsReceive) {
+  run_on_threads(MeshShape(2, 1, 1), [](Mesh& mesh) {
+    HostStream stream;
+    int sent = 1, received = 2;
+    const Message send{1, &sent, 4}, receive{0, &received, 4};
+    Ticket ticket;
+    if (mesh.rank() == 0) {
+      ticket = mesh.world().start_exchange({&send, 1}, {}, stream);
+      for (int i = 0; i < 100; ++i) EXPECT_FALSE(mesh.world().done(ticket));
+    }
+    mesh.world().barrier();
+    if (mesh.rank() == 1) ticket = mesh.world().start_exchange({}, {&receive, 1}, stream);
+    mesh.world().wait(ticket, stream);
+    EXPECT_EQ(received, mesh.rank() == 1 ? 1 : 2);
+  });
+}
+
+}  // namespace
+}  // namespace trireme

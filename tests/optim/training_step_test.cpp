@@ -4,28 +4,13 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
-#include <new>
 
 #include <gtest/gtest.h>
 
 #include "trireme/graph/executor.h"
 
+#include "tests/optim/allocations.h"
 #include "tests/optim/mesh_steps.h"
-
-namespace {
-// Counts what this thread allocates while it is on.
-thread_local bool counting = false;
-thread_local int allocations = 0;
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  if (counting) ++allocations;
-  if (void* data = std::malloc(bytes == 0 ? 1 : bytes)) return data;
-  throw std::bad_alloc();
-}
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete(void* data, std::size_t) noexcept { std::free(data); }
 
 namespace trireme {
 namespace {
@@ -202,15 +187,9 @@ TEST(TrainingStep, NothingIsAllocatedAfterTheFirstStep) {
   const auto mesh = make_self_mesh();
   DataRank rank(*mesh, Update::sharded);
   rank.step(0);
-  allocations = 0;
-  counting = true;
+  start_counting_allocations();
   for (Index step = 1; step < 4; ++step) rank.step(step);
-  counting = false;
-  EXPECT_EQ(allocations, 0);
-  counting = true;
-  ::operator delete(::operator new(1));  // the counter does count
-  counting = false;
-  EXPECT_EQ(allocations, 1);
+  EXPECT_EQ(stop_counting_allocations(), 0);
 }
 
 TEST(TrainingStep, ReductionAndUpdateAllocateNothingOnAMesh) {
@@ -221,13 +200,11 @@ TEST(TrainingStep, ReductionAndUpdateAllocateNothingOnAMesh) {
     r.step(0, 0.01);
     for (Index step = 1; step < 4; ++step) {
       r.begin(step);
-      allocations = 0;
-      counting = true;
+      start_counting_allocations();
       r.backward();
       r.reducer->finish();
       r.optimizer->step(0.01);
-      counting = false;
-      total += allocations;
+      total += stop_counting_allocations();
     }
   });
   EXPECT_EQ(total, 0);

@@ -1,6 +1,8 @@
 // Tracing, part two: an op is applied. Shapes, strides and places are checked here, so that a
 // mistake is reported with the op, the scope and all shapes, at the line of the user's forward pass
 // that made it.
+#include <algorithm>
+
 #include "trireme/graph/graph.h"
 
 #include "runtime/graph/region.h"
@@ -19,6 +21,16 @@ std::string list(const Places& places) {
   std::string out;
   for (const Place place : places) out += (out.empty() ? "" : ", ") + str(place);
   return out.empty() ? "none" : out;
+}
+
+// Views take strided inputs as they are; other ops have to say that they do.
+void check_strides(const Op& op, const Specs& inputs, const Outputs& outputs) {
+  const bool only_views = std::all_of(outputs.begin(), outputs.end(), [](const Output& o) {
+    return o.kind() == Output::Kind::view;
+  });
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    require(only_views || inputs[i].packed() || op.strided(static_cast<int>(i)), "input ", i,
+            " is strided and this op takes packed memory: use contiguous()");
 }
 
 void check_output(const Output& output, std::size_t o, const Specs& inputs) {
@@ -117,20 +129,16 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
   try {
     require(inputs.size() <= 32, "an op takes at most 32 inputs, not ", inputs.size());
     const Outputs outputs = op->infer(specs);
-    bool only_views = true;
+    check_strides(*op, specs, outputs);
     std::size_t visible = 0;
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       check_output(outputs[o], o, specs);
-      only_views &= outputs[o].kind() == Output::Kind::view;
       if (outputs[o].kind() == Output::Kind::side) continue;
       require(visible == o, "side outputs have to come last");
       ++visible;
     }
     require(visible > 0 && outputs.size() <= 32, "infer declares ", visible, " visible of ",
             outputs.size(), " outputs; it takes 1 to 32");
-    for (std::size_t i = 0; i < specs.size(); ++i)
-      require(only_views || specs[i].packed() || op->strided(static_cast<int>(i)), "input ", i,
-              " is strided and this op takes packed memory: use contiguous()");
     const Place place = op->place(places, is_parameter);
     node.name = unique_name(op->name());
     for (const Output& output : outputs) add_output(node, output, place);

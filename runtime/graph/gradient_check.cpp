@@ -36,21 +36,17 @@ class Activation final : public Op {
 /// Random linear function of all inputs, in fp64: sum over inputs k and elements i of w(k, i) x(k, i).
 class RandomSum final : public Op {
  public:
+  explicit RandomSum(Specs specs) : specs_(std::move(specs)) {}
   std::string name() const override { return "random_sum"; }
   Outputs infer(const Specs&) const override { return {Spec(Shape{}, DType::f64)}; }
-  Saved saved() const override {  // only where to find the shapes
-    return Saved::nothing();
-  }
-  bool strided(int) const override { return true; }
   Place place(const Places&, const std::vector<bool>&) const override { return Place::whole; }
-  explicit RandomSum(Specs specs) : specs_(std::move(specs)) {}
 
   void forward(Exec& e) const override {
     double sum = 0;
     for (std::size_t k = 0; k < specs_.size(); ++k) {
-      if (!is_floating(specs_[k].dtype)) continue;
-      const std::vector<float> x = read(e, e.input(static_cast<int>(k)));
-      for (std::size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(weight(k, i)) * x[i];
+      const Tensor& x = e.input(static_cast<int>(k));
+      if (x.dtype == DType::f64) sum += weighted<double>(e, x, k);
+      if (x.dtype == DType::f32) sum += weighted<float>(e, x, k);
     }
     e.stream().copy(e.output(0).data, &sum, sizeof sum);
     e.stream().synchronize();
@@ -61,12 +57,9 @@ class RandomSum final : public Op {
     e.stream().synchronize();
     for (std::size_t k = 0; k < specs_.size(); ++k) {
       if (!e.wants(static_cast<int>(k))) continue;
-      std::vector<float> dx(at(specs_[k].shape.count()));
-      for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = static_cast<float>(seed) * weight(k, i);
       const Tensor& to = e.grad_input(static_cast<int>(k));
-      require(to.dtype == DType::f32 && to.packed(), "gradient_check takes packed f32 results");
-      e.stream().copy(to.data, dx.data(), to.bytes());
-      e.stream().synchronize();
+      to.dtype == DType::f64 ? scaled_weights<double>(e, to, k, seed)
+                             : scaled_weights<float>(e, to, k, seed);
     }
   }
 
@@ -74,13 +67,22 @@ class RandomSum final : public Op {
   static float weight(std::size_t k, std::size_t i) {
     return 2 * Random{1234 + k}.uniform(static_cast<Index>(i)) - 1;
   }
-  static std::vector<float> read(Exec& e, const Tensor& x) {
-    require(x.dtype == DType::f32 && x.packed(), "gradient_check takes packed f32 results, not ",
-            x.dtype, ' ', x.shape);
-    std::vector<float> values(at(x.count()));
+  template <class T>
+  static double weighted(Exec& e, const Tensor& x, std::size_t k) {
+    std::vector<T> values(at(x.count()));
     e.stream().copy(values.data(), x.data, x.bytes());
     e.stream().synchronize();
-    return values;
+    double sum = 0;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      sum += static_cast<double>(weight(k, i)) * static_cast<double>(values[i]);
+    return sum;
+  }
+  template <class T>
+  static void scaled_weights(Exec& e, const Tensor& to, std::size_t k, double seed) {
+    std::vector<T> dx(at(to.count()));
+    for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = static_cast<T>(seed * weight(k, i));
+    e.stream().copy(to.data, dx.data(), to.bytes());
+    e.stream().synchronize();
   }
   Specs specs_;
 };
@@ -121,7 +123,11 @@ struct Traced {
       outputs.insert(outputs.end(), again.begin(), again.end());
     }
     Specs specs;
-    for (const Value& output : outputs) specs.push_back(output.spec());
+    for (const Value& output : outputs) {
+      require(output.spec().dtype != DType::bf16, "gradient_check takes f32 and f64 results, not ",
+              output.spec());
+      specs.push_back(output.spec());
+    }
     loss = graph.apply(std::make_shared<RandomSum>(specs), outputs).front();
   }
 };

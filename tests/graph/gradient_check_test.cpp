@@ -30,6 +30,11 @@ TEST(GradientCheck, PassesOpsThatAreRight) {
             1e-5);
 }
 
+TEST(GradientCheck, TakesALossInDoublePrecision) {
+  TestDevice device;
+  EXPECT_LT(gradient_check(SquaredError(), {CheckInput({3, 5}), CheckInput({3, 5})}, device), 1e-5);
+}
+
 TEST(GradientCheck, TakesASubgraph) {
   TestDevice device;
   const auto build = [](Graph&, const Values& in) {

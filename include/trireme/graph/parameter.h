@@ -1,0 +1,70 @@
+// Parameter: logical tensors as the user declares them, and what this rank holds of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/core/box.h"
+#include "trireme/graph/place.h"
+#include "trireme/graph/spec.h"
+
+namespace trireme {
+
+/// Which dim of a parameter is split over the tensor axis, if any.
+struct Shard {
+  int dim = -1;
+  /// The dim is padded (never part of the logical tensor) to a multiple of the tensor size where it
+  /// does not divide.
+  bool padded = false;
+};
+inline Shard replicated() { return {}; }
+inline Shard shard(int dim) { return {dim, false}; }
+inline Shard shard_padded(int dim) { return {dim, true}; }
+
+/// Initial values; element i of the logical tensor depends on (seed, name, i) only.
+struct Init {
+  enum class Kind { zeros, ones, normal, uniform };
+  Kind kind = Kind::zeros;
+  float scale = 0;  // standard deviation, or half width
+};
+inline Init zeros() { return {Init::Kind::zeros, 0}; }
+inline Init ones() { return {Init::Kind::ones, 1}; }
+inline Init normal(float deviation) { return {Init::Kind::normal, deviation}; }
+inline Init uniform(float half_width) { return {Init::Kind::uniform, half_width}; }
+
+/// A logical tensor as the user declares it.
+struct ParameterSpec {
+  std::string name;
+  Shape global;
+  Shard shard;
+  Init init;
+};
+
+/// One logical tensor inside a parameter, as this rank holds it.
+struct ParameterPart {
+  std::string name;  // full: scopes and name, "block.3.attention.query.weight"
+  Shape global;
+  Shard shard;
+  Init init;
+  Box box;       // what this rank holds of `global`; may be empty (padding only)
+  Shape local;   // with padding; box.size fits in its corner
+  Index offset;  // elements into the parameter
+};
+
+/// A piece of memory that ops read as one value: one logical tensor, or several side by side along
+/// dim 0 (queries, keys and values under one GEMM).
+struct Parameter {
+  int id;       // index in Graph::parameters
+  int value;    // id of its Value
+  Spec spec;    // local shape
+  Place place;  // whole or split
+  bool decay;   // weight decay applies (false for norms and biases: anything with one dim)
+  std::vector<ParameterPart> parts;
+  /// What the ops that use it make of its gradient: whole on every tensor rank, or one term of it.
+  enum class Gradient { unused, whole, term };
+  Gradient gradient = Gradient::unused;
+  std::string first_use;  // the node that decided it
+  const std::string& name() const { return parts.front().name; }
+};
+
+}  // namespace trireme

@@ -1,0 +1,222 @@
+// Tracing: names, parameters, and what it refuses, with messages that say where and what.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/graph/plan.h"
+
+#include "tests/graph/toy_ops.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+
+Value linear(Value x, Index out, const std::string& name = "weight") {
+  const Value w = x.graph().parameter(name, {out, x.shape()[1]}, replicated(), normal(1));
+  return x.graph().apply(std::make_shared<Linear>(), {x, w}).front();
+}
+
+/// What a matrix product along a split dim gives.
+class AsTerm final : public Op {
+ public:
+  std::string name() const override { return "as_term"; }
+  Outputs infer(const Specs& in) const override { return {in[0]}; }
+  Place place(const Places&, const std::vector<bool>&) const override { return Place::term; }
+  void forward(Exec&) const override {}
+  void backward(Exec&) const override {}
+};
+
+template <class F>
+std::string message(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Trace, NamesAreScopesAndOpsAndUnique) {
+  Graph g;
+  const Value x = g.input("x", {2, 4});
+  g.block("block", 3, [&] {
+    g.scope("mlp", [&] {
+      linear(x, 4);
+      linear(x, 4);
+    });
+    g.recompute([&] { linear(x, 4); });
+  });
+  linear(x, 4);
+  ASSERT_EQ(g.nodes().size(), 4u);
+  EXPECT_EQ(g.nodes()[0].name, "block.3/mlp/linear");
+  EXPECT_EQ(g.nodes()[1].name, "block.3/mlp/linear#2");
+  EXPECT_EQ(g.nodes()[2].name, "block.3/linear");
+  EXPECT_EQ(g.nodes()[3].name, "linear");
+  ASSERT_EQ(g.parameters().size(), 3u);
+  EXPECT_EQ(g.parameters()[0].name(), "block.3.mlp.weight");
+  EXPECT_EQ(g.parameters()[1].name(), "block.3.weight");
+  EXPECT_EQ(g.nodes()[2].recompute, 0);
+  EXPECT_EQ(g.nodes()[2].block, 0);
+  EXPECT_EQ(g.nodes()[3].block, -1);
+  EXPECT_EQ(g.nodes()[3].recompute, -1);
+}
+
+TEST(Trace, TheSameNameIsTheSameParameter) {
+  Graph g;
+  const Value a = g.parameter("w", {4, 4}, replicated(), normal(1));
+  EXPECT_EQ(a.id(), g.parameter("w", {4, 4}, replicated(), normal(1)).id());
+  EXPECT_EQ(g.parameters().size(), 1u);
+}
+
+TEST(Trace, ShardsOfAPaddedParameterHoldTheirBoxOfTheLogicalTensor) {
+  for (int rank = 0; rank < 4; ++rank) {
+    Graph g(rank, 4);
+    g.parameter("w", {5, 3}, shard_padded(0), normal(1));
+    const ParameterPart& part = g.parameters()[0].parts[0];
+    EXPECT_EQ(part.local, (Shape{2, 3}));
+    EXPECT_EQ(part.box.begin[0], std::min(5, 2 * rank));
+    EXPECT_EQ(part.box.size[0], (rank == 2 ? 1 : rank == 3 ? 0 : 2));
+    EXPECT_EQ(g.parameters()[0].place, Place::split);
+  }
+}
+
+TEST(Trace, PartsLieSideBySide) {
+  Graph g(1, 2);
+  const Value w =
+      g.parameters({{"query", {8, 6}, shard(0), normal(1)}, {"key", {4, 6}, shard(0), normal(1)}});
+  EXPECT_EQ(w.shape(), (Shape{6, 6}));
+  const Parameter& p = g.parameters()[0];
+  ASSERT_EQ(p.parts.size(), 2u);
+  EXPECT_EQ(p.parts[1].offset, 4 * 6);
+  EXPECT_EQ(p.parts[1].box.begin[0], 2);
+  EXPECT_TRUE(p.decay);
+  g.parameter("bias", {8}, shard(0), zeros());
+  EXPECT_FALSE(g.parameters()[1].decay);
+}
+
+struct Refusal {
+  const char* what;
+  std::function<void(Graph&)> trace;
+  std::vector<const char*> says;
+};
+
+TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
+  const auto x = [](Graph& g) { return g.input("x", {2, 6}); };
+  const auto enter = [](Value v) { return v.apply<Enter>(); };
+  const auto sharded = [](Graph& g) { return g.parameter("w", {4, 6}, shard(0), normal(1)); };
+  const auto use = [](Value v, Value w) {
+    return v.graph().apply(std::make_shared<Linear>(), {v, w}).front();
+  };
+  const std::vector<Refusal> refusals = {
+      {"shapes",
+       [&](Graph& g) {
+         g.scope("mlp", [&] { use(x(g), g.parameter("w", {4, 5}, replicated(), zeros())); });
+       },
+       {"op 'linear' in scope 'mlp'", "f32 (2, 6), f32 (4, 5)", "(out, in)"}},
+      {"strided",
+       [&](Graph& g) { x(g).apply<Slice>(1, 0, 2).apply<Tanh>(); },
+       {"'tanh'", "input 0 is strided", "contiguous()", "f32 (2, 2) strided (6, 1)"}},
+      {"slice",
+       [&](Graph& g) { x(g).apply<Slice>(1, 4, 7); },
+       {"slice [4, 7) along dim 1", "f32 (2, 6)"}},
+      {"reshape",
+       [&](Graph& g) { x(g).apply<Reshape>(Shape{5}); },
+       {"(12 elements)", "(5 elements)"}},
+      {"empty value", [&](Graph&) { Value().spec(); }, {"empty Value"}},
+      {"another graph",
+       [&](Graph& g) {
+         Graph other;
+         g.apply(std::make_shared<Tanh>(), {x(other)});
+       },
+       {"belongs to another graph"}},
+      {"two inputs", [&](Graph& g) { x(g), x(g); }, {"two inputs are named 'x'"}},
+      {"nested blocks",
+       [&](Graph& g) { g.block("a", 0, [&] { g.block("b", 1, [] {}); }); },
+       {"block 'b.1' inside block 'a.0'", "scope()"}},
+      {"tied",
+       [&](Graph& g) {
+         sharded(g);
+         g.parameter("w", {5, 6}, shard(0), normal(1));
+       },
+       {"'w' (5, 6) exists already", "(4, 6)", "declared alike"}},
+      {"indivisible",
+       [&](Graph&) {
+         Graph g(0, 4);
+         g.parameter("w", {6, 2}, shard(0), zeros());
+       },
+       {"'w' (6, 2)", "dim 0 (6)", "tensor size 4"}},
+      {"no such dim",
+       [&](Graph& g) {
+         g.parameter("w", {6, 2}, shard(2), zeros());
+       },
+       {"along dim 2"}},
+      {"not side by side",
+       [&](Graph& g) {
+         g.parameters({{"a", {2, 6}, replicated(), zeros()}, {"b", {2, 5}, replicated(), zeros()}});
+       },
+       {"'a' (2, 6)", "'b' (2, 5)", "side by side"}},
+      {"missing entry",
+       [&](Graph& g) { g.scope("mlp", [&] { use(x(g), sharded(g)); }); },
+       {"op 'linear' in scope 'mlp'", "input 0 is whole beside split", "enter the tensor axis",
+        "whole, split"}},
+      {"missing exit",
+       [&](Graph& g) { x(g).apply<AsTerm>().apply<Tanh>(); },
+       {"one term of a sum", "has to leave"}},
+      {"entered twice", [&](Graph& g) { enter(enter(x(g))); }, {"only whole values enter"}},
+      {"whole activation beside split ones",
+       [&](Graph& g) {
+         const Value v = x(g);
+         g.apply(std::make_shared<Mul>(),
+                 {v, use(enter(v), g.parameter("w", {6, 6}, shard(0), zeros()))});
+       },
+       {"input 0 is whole beside split"}},
+      {"one parameter, two kinds of gradient",
+       [&](Graph& g) {
+         const Value v = x(g), w = g.parameter("w", {6, 6}, replicated(), normal(1));
+         use(v, w);
+         use(enter(v), w);
+       },
+       {"parameter 'w'", "part whole, part one term", "'linear'"}},
+      {"loss that is split",
+       [&](Graph& g) {
+         const Value v = enter(x(g));
+         const Value y = use(v, sharded(g));
+         const Value loss = g.apply(std::make_shared<SquaredError>(), {y, y}).front();
+         Plan(g, {loss}, cut_stages(g, {loss}, 1), 0);
+       },
+       {"the loss 'squared_error' is split"}},
+      {"loss of many numbers",
+       [&](Graph& g) {
+         const Value y = x(g).apply<Tanh>();
+         Plan(g, {y}, cut_stages(g, {y}, 1), 0);
+       },
+       {"the loss has to be one f32 or f64 number", "(2, 6)"}},
+      {"result that is an input",
+       [&](Graph& g) {
+         const Value v = x(g);
+         cut_stages(g, {v}, 1);
+       },
+       {"'x' is not computed by any op"}},
+      {"too few blocks",
+       [&](Graph& g) {
+         Value y = x(g);
+         for (int i = 0; i < 2; ++i) y = g.block("block", i, [&] { return y.apply<Tanh>(); });
+         cut_stages(g, {y}, 3);
+       },
+       {"2 blocks", "3 pipeline stages", "at most 2"}},
+      {"speeds",
+       [&](Graph& g) {
+         cut_stages(g, {x(g).apply<Tanh>()}, 1, {1, 2});
+       },
+       {"2 speeds given for 1 stages"}},
+      {"tensor rank", [&](Graph&) { Graph g(2, 2); }, {"tensor rank 2", "2 ranks"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    Graph g;
+    const std::string said = message([&] { refusal.trace(g); });
+    for (const char* part : refusal.says) EXPECT_THAT(said, HasSubstr(part)) << refusal.what;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -64,18 +64,19 @@ inline bool same_bits(const Floats& a, const Floats& b) {
 
 /// `run` is called with a fresh stream and returns what the kernel wrote.
 inline void expect_everywhere(const std::function<Floats(Stream&)>& run, const Doubles& expected,
-                              double tolerance, double scale = 0) {
+                              double tolerance, double scale = 0,
+                              const std::vector<int>& numbers_of_threads = {1, 2, 3}) {
   for (InstructionSet set : instruction_sets()) {
-    Floats with_one_thread;
-    for (int threads : {1, 2, 3}) {
+    Floats first;
+    for (int threads : numbers_of_threads) {
       const auto device = open_cpu({threads, set});
       const auto stream = device->make_stream();
       const Floats got = run(*stream);
       const std::string where =
           std::string(name(set)) + ", " + std::to_string(threads) + " threads";
       expect_near(got, expected, tolerance, where, scale);
-      if (threads == 1) with_one_thread = got;
-      EXPECT_TRUE(same_bits(got, with_one_thread)) << where << " differ from one thread";
+      if (threads == numbers_of_threads.front()) first = got;
+      EXPECT_TRUE(same_bits(got, first)) << where << " differ from " << numbers_of_threads.front();
     }
   }
 }

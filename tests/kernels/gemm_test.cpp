@@ -43,23 +43,24 @@ void check(const Case& c, Transpose ta, Transpose tb, Write write, bool with_bia
         expected[at(i * c.n + j)] += static_cast<double>(before[at(i * (c.n + pad) + j)]);
       if (with_bias) expected[at(i * c.n + j)] += static_cast<double>(bias[at(j)]);
     }
-  expect_everywhere(
-      [&](Stream& s) {
-        Floats y = before;
-        s.kernels().gemm.run(s, {c.m, c.n, c.k, a.data(), lda, ta, b.data(), ldb, tb, y.data(),
-                                 c.n + pad, write, with_bias ? bias.data() : nullptr});
-        Floats packed;
-        for (Index i = 0; i < c.m; ++i)
-          for (Index j = 0; j < c.n + pad; ++j) {
-            const float v = y[at(i * (c.n + pad) + j)];
-            if (j < c.n)
-              packed.push_back(v);
-            else
-              EXPECT_EQ(v, before[at(i * (c.n + pad) + j)]) << "wrote past the row";
-          }
-        return packed;
-      },
-      expected, 1e-6, std::sqrt(static_cast<double>(c.k)));  // sums of k terms may cancel
+  const auto run = [&](Stream& s) {
+    Floats y = before;
+    s.kernels().gemm.run(s, {c.m, c.n, c.k, a.data(), lda, ta, b.data(), ldb, tb, y.data(),
+                             c.n + pad, write, with_bias ? bias.data() : nullptr});
+    Floats packed;
+    for (Index i = 0; i < c.m; ++i)
+      for (Index j = 0; j < c.n + pad; ++j) {
+        const float v = y[at(i * (c.n + pad) + j)];
+        if (j < c.n)
+          packed.push_back(v);
+        else
+          EXPECT_EQ(v, before[at(i * (c.n + pad) + j)]) << "wrote past the row";
+      }
+    return packed;
+  };
+  const double scale = std::sqrt(static_cast<double>(c.k));  // sums of k terms may cancel
+  expect_everywhere(run, expected, 1e-6, scale, {1});
+  expect_everywhere(run, expected, 1e-6, scale, {2, 3, 4});
 }
 
 TEST(Gemm, MatchesTheReferenceForOddSizesAndAllTransposes) {

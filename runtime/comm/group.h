@@ -112,6 +112,7 @@ class Group final : public Communicator, public Pending {
   std::byte* bounce_of(int local) const;
   void send(int peer, const std::byte* data, Index bytes);
   void receive(int peer, std::byte* data, Index bytes);
+  void check_headers() const;
   bool all_passed();
 
   GroupParts parts_;

@@ -29,13 +29,10 @@ class MpiBatch final : public MessageBatch {
   }
 
   bool poll() override {
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < open_.size(); ++i) {
-      Entry& entry = open_[i];
-      if (!passed(entry)) open_[kept++] = entry;
-    }
-    open_.resize(kept);
-    return kept == 0;
+    for (Entry& entry : open_)
+      if (entry.request != MPI_REQUEST_NULL) test(entry);
+    std::erase_if(open_, [](const Entry& entry) { return entry.request == MPI_REQUEST_NULL; });
+    return open_.empty();
   }
   int waits_for() const override { return open_.empty() ? -1 : open_.front().peer; }
 
@@ -64,12 +61,15 @@ class MpiBatch final : public MessageBatch {
     } while (bytes > 0);
   }
 
-  static bool passed(Entry& entry) {
+  /// Sets the request to null when the message has passed, or failed.
+  static void test(Entry& entry) {
     int done = 0;
     MPI_Status status;
     try {
-      check(MPI_Test(&entry.request, &done, &status), "MPI_Test");
-      if (!done || entry.direction == Direction::send) return done;
+      const int code = MPI_Test(&entry.request, &done, &status);
+      if (code != MPI_SUCCESS) entry.request = MPI_REQUEST_NULL;
+      check(code, "MPI_Test");
+      if (!done || entry.direction == Direction::send) return;
       int received = 0;
       check(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
       require(received == entry.bytes, "a message of ", received, " bytes meets a receive of ",
@@ -77,7 +77,6 @@ class MpiBatch final : public MessageBatch {
     } catch (const Error& error) {
       throw Error(str("with rank ", entry.peer, ": ", error.what()));
     }
-    return true;
   }
 
   MPI_Comm comm_;

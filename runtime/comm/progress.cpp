@@ -65,7 +65,7 @@ void Progress::wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> d
     if (now - since < sleep_after) {
       ::sched_yield();
     } else {
-      require(now - begun < std::chrono::duration<double>(options_.timeout_s), describe());
+      if (now - begun > std::chrono::duration<double>(options_.timeout_s)) throw Error(describe());
       sleep_us(50);
     }
   }

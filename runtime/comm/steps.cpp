@@ -80,9 +80,12 @@ void Group::open(const Operation& op) {
   const Post& first = post_of(0);
   for (int local = 0; local < parts_.topology.locals(); ++local) {
     const Post& post = post_of(local);
-    require(same_operation(post, first), name(), " group: operation ", running_, " is ",
-            describe(first), " on ", who(parts_.topology.here()[0]), " but ", describe(post),
-            " on ", who(parts_.topology.here()[static_cast<std::size_t>(local)]));
+    if (!same_operation(post, first)) {
+      const std::vector<int>& here = parts_.topology.here();
+      throw Error(str(name(), " group: operation ", running_, " is ", describe(first), " on ",
+                      who(here[0]), " but ", describe(post), " on ",
+                      who(here[static_cast<std::size_t>(local)])));
+    }
     staged_ |= post.in.segment == Place::nowhere || post.out.segment == Place::nowhere;
   }
   staged_ &= parts_.topology.locals() > 1;
@@ -132,16 +135,19 @@ void Group::receive(int peer, std::byte* data, Index bytes) {
   if (bytes > 0) batch_->receive(peer, data, bytes);
 }
 
+/// The ranks that have sent messages so far meant this operation.
+void Group::check_headers() const {
+  for (const Header& header : headers_) {
+    if (header.sequence == 0) continue;  // not there yet
+    if (header.sequence == running_ && same_operation(header.post, header_.post)) continue;
+    throw Error(str(name(), " group: operation ", running_, " is ", describe(header_.post), " on ",
+                    who(rank()), " but operation ", header.sequence, ", ", describe(header.post),
+                    ", on ", who(header.peer)));
+  }
+}
+
 /// True when all messages have passed, and the ranks that sent them meant this operation.
 bool Group::all_passed() {
-  const auto check_headers = [&] {
-    for (const Header& header : headers_)
-      require(header.sequence == 0 ||
-                  (header.sequence == running_ && same_operation(header.post, header_.post)),
-              name(), " group: operation ", running_, " is ", describe(header_.post), " on ",
-              who(rank()), " but operation ", header.sequence, ", ", describe(header.post), ", on ",
-              who(header.peer));
-  };
   try {
     if (!batch_->poll()) return false;
   } catch (const Error&) {

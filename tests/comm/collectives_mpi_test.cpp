@@ -115,10 +115,11 @@ TEST(Mpi, ARankThatNeverComesIsNamedWhenTimeIsOver) {
 
 TEST(Mpi, RanksWithDifferentOperationsAreToldSo) {
   if (mpi_session().size() == 1) return;
+  const bool one_node = mpi_session().node_size() == mpi_session().size();
   const auto patient = make_mesh();
   {
     const auto mesh =
-        mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1), {.timeout_s = 20});
+        mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1), {.timeout_s = 2});
     HostStream stream;
     std::vector<float> x(200);
     const Index count = mesh->rank() == 1 ? 100 : 200;
@@ -126,8 +127,10 @@ TEST(Mpi, RanksWithDifferentOperationsAreToldSo) {
       mesh->world().all_reduce({x.data(), count, DType::f32}, Reduction::sum, stream);
       ADD_FAILURE() << "different operations went through";
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("all_reduce sum of 100 f32"),
-                                               testing::HasSubstr("all_reduce sum of 200 f32")));
+      EXPECT_THAT(error.what(), testing::HasSubstr(str("all_reduce sum of ", count, " f32")));
+      // Other nodes may only notice that a rank never comes.
+      const Index other = one_node ? 300 - count : count;
+      EXPECT_THAT(error.what(), testing::HasSubstr(str("all_reduce sum of ", other, " f32")));
     }
     patient->world().barrier();
   }

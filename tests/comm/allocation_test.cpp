@@ -1,0 +1,28 @@
+#include <vector>
+
+#include "tests/comm/counted_new.h"
+#include "tests/support/allocation_checks.h"
+
+namespace trireme {
+namespace {
+
+TEST(Allocation, CollectivesOfANodeAllocateNothing) {
+  run_on_threads(MeshShape(3, 1, 1), [](Mesh& mesh) {
+    HostStream stream;
+    std::vector<float> x(64 * 3);
+    const Elements all{x.data(), 64 * 3, DType::f32};
+    const long before = allocations_of_this_thread;
+    for (int i = 0; i < 200; ++i) {
+      mesh.world().all_reduce(all, Reduction::max, stream);
+      mesh.world().broadcast(all, 1, stream);
+      mesh.world().barrier();
+    }
+    EXPECT_EQ(allocations_of_this_thread, before);
+    int* volatile counted = new int;
+    delete counted;
+    EXPECT_EQ(allocations_of_this_thread, before + 1);
+  });
+}
+
+}  // namespace
+}  // namespace trireme

@@ -185,8 +185,8 @@ Value norm(Value x, const std::string& name, NormConfig config) {
   return apply<Norm>(inputs, config);
 }
 
-SumAndNorm add_norm(Value x, Value delta, const std::string& name, NormConfig config) {
-  const Values parameters = norm_parameters(x.graph(), name, config, x.shape().back());
+/// `parameters`: weight, and bias for LayerNorm.
+SumAndNorm add_norm(Value x, Value delta, const Values& parameters, NormConfig config) {
   Values inputs = {x, delta};
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
   const Values added = apply_all<AddNorm>(inputs, config);  // sum, normed, 1 / deviation, [mean]
@@ -195,6 +195,9 @@ SumAndNorm add_norm(Value x, Value delta, const std::string& name, NormConfig co
   second.insert(second.end(), parameters.begin(), parameters.end());
   second.insert(second.end(), added.begin() + 2, added.end());
   return {added[0], apply<NormOfSum>(second, config)};
+}
+SumAndNorm add_norm(Value x, Value delta, const std::string& name, NormConfig config) {
+  return add_norm(x, delta, norm_parameters(x.graph(), name, config, x.shape().back()), config);
 }
 
 }  // namespace
@@ -210,6 +213,12 @@ Value layer_norm(Value x, const std::string& name, float epsilon) {
 }
 Value rms_norm(Value x, const std::string& name, float epsilon) {
   return norm(x, name, {NormKind::rms, epsilon});
+}
+SumAndNorm add_layer_norm(Value x, Value delta, Value weight, Value bias, float epsilon) {
+  return add_norm(x, delta, Values{weight, bias}, {NormKind::layer, epsilon});
+}
+SumAndNorm add_rms_norm(Value x, Value delta, Value weight, float epsilon) {
+  return add_norm(x, delta, Values{weight}, {NormKind::rms, epsilon});
 }
 SumAndNorm add_layer_norm(Value x, Value delta, const std::string& name, float epsilon) {
   return add_norm(x, delta, name, {NormKind::layer, epsilon});

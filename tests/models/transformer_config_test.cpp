@@ -31,7 +31,8 @@ TEST(TransformerConfig, CountsFlopsByTheCommonConvention) {
 TEST(TransformerConfig, EveryPresetCanBeBuiltOnOneAndManyRanks) {
   for (const std::string& name : preset_names()) {
     EXPECT_THAT(problems_of(preset(name), 1, 1), IsEmpty()) << name;
-    if (name != "gpt2-1558m") EXPECT_THAT(problems_of(preset(name), 4, 1), IsEmpty()) << name;
+    if (name == "gpt2-1558m") continue;  // 25 heads
+    EXPECT_THAT(problems_of(preset(name), 4, 1), IsEmpty()) << name;
   }
   EXPECT_THAT(problems_of(preset("gpt2-1558m"), 4, 1),
               ElementsAre(AllOf(HasSubstr("--num-attention-heads 25"), HasSubstr("24 or 28"),

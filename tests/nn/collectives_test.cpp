@@ -29,7 +29,7 @@ TEST(Collectives, SplitThenGatherColumnsEqualsOneRank) {
     options.tensor_size = ranks;
     const GraphRun run = run_graph(trace, options);
     EXPECT_EQ(run.loss, one.loss) << ranks;
-    EXPECT_EQ(run.gradients, one.gradients) << ranks;
+    EXPECT_LT(difference(run, one).gradients, 1e-7) << ranks;
   }
 }
 

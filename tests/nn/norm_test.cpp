@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/graph/gradient_check.h"
+#include "trireme/kernels/norm.h"
 #include "trireme/nn/add.h"
 #include "trireme/nn/collectives.h"
 #include "trireme/nn/loss.h"
@@ -116,19 +117,21 @@ TEST(AddNorm, EqualsAdditionThenNormBitForBit) {
 }
 
 TEST(AddNorm, BackwardMatchesFiniteDifference) {
+  const CheckInput rows{Spec({7, 33})}, weight{Spec({33}), 0.5, 1.5, true},
+      bias{Spec({33}), -1, 1, true};
   EXPECT_LT(gradient_check(
                 [](Graph&, const Values& in) {
-                  const auto [sum, normed] = add_layer_norm(in[0], in[1], "norm");
+                  const auto [sum, normed] = add_layer_norm(in[0], in[1], in[2], in[3]);
                   return sum + normed;
                 },
-                {{Spec({7, 33})}, {Spec({7, 33})}}, *open_cpu()),
+                {rows, rows, weight, bias}, *open_cpu()),
             1e-4);
   EXPECT_LT(gradient_check(
                 [](Graph&, const Values& in) {
-                  const auto [sum, normed] = add_rms_norm(in[0], in[1], "norm");
+                  const auto [sum, normed] = add_rms_norm(in[0], in[1], in[2]);
                   return sum + normed;
                 },
-                {{Spec({7, 33})}, {Spec({7, 33})}}, *open_cpu()),
+                {rows, rows, weight}, *open_cpu()),
             1e-4);
 }
 

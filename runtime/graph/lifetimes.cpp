@@ -66,7 +66,7 @@ void note_deaths(Program& program, const std::vector<Stretch>& buffers) {
           memory.life != Memory::Life::steps ||
           std::any_of(buffers[b].members.begin(), buffers[b].members.end(), [&](int other) {
             const Memory& o = program.memory[at(other)];
-            return o.begin <= memory.end && o.end > memory.end;
+            return o.begin <= memory.end && (o.end > memory.end || o.life != Memory::Life::steps);
           });
       std::vector<int>& deaths = program.steps[at(memory.end)].deaths;
       if (!lives_on && std::find(deaths.begin(), deaths.end(), static_cast<int>(b)) == deaths.end())

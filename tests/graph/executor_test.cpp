@@ -1,17 +1,42 @@
-// Gradients of one stage: against hand-written ones, and against finite differences.
+// The executor on one stage: gradients against hand-written ones, hooks, results, messages, and no allocation.
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/graph/random_graph.h"
 #include "tests/graph/runner.h"
+
+namespace {
+std::atomic<long> allocations{0};
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace trireme::test {
 namespace {
+
+using testing::HasSubstr;
+
+template <class O, class... Args>
+Value apply(const Values& in, Args... args) {
+  return in.front().graph().apply(std::make_shared<O>(args...), in).front();
+}
 
 TEST(Executor, GradientsOfALinearRegressionAreTheHandWrittenOnes) {
   Graph g;
   const Value x = g.input("x", {3, 2}), y = g.input("y", {3, 1});
   const Value w = g.parameter("w", {1, 2}, replicated(), normal(1));
-  const Value loss = g.apply(std::make_shared<SquaredError>(),
-                             {g.apply(std::make_shared<Linear>(), {x, w})[0], y})[0];
+  const Value loss = apply<SquaredError>({apply<Linear>({x, w}), y});
   const RunResult result = run(g, loss, {.micro_batches = 1});
   const InputData data(g, 0);
   const float* xs = data.tensors()[0].as<float>();
@@ -26,6 +51,220 @@ TEST(Executor, GradientsOfALinearRegressionAreTheHandWrittenOnes) {
   EXPECT_NEAR(result.losses.at(0), expected_loss, 1e-6);
   EXPECT_NEAR(result.gradients.at(0).at(0), expected[0], 1e-6);
   EXPECT_NEAR(result.gradients.at(0).at(1), expected[1], 1e-6);
+}
+
+TEST(Executor, TheLossMayBeF32) {
+  Graph g;
+  const Value x = g.input("x", {1, 3});
+  const Value loss = apply<Linear>({x, g.parameter("w", {1, 3}, replicated(), normal(1))});
+  const auto mesh = make_self_mesh();
+  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g),
+          mesh->axis(Axis::tensor));
+  const InputData data(g, 0);
+  const MicroBatch batch{.last = true, .loss_scale = 0.5, .inputs = data.tensors()};
+  s.executor->forward(0, batch);
+  s.executor->backward(0, batch);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(s.gradients[0][i], 0.5f * data.tensors()[0].as<float>()[i]);
+}
+
+/// Writes down what the executor says.
+class Recorder final : public ExecutorHooks {
+ public:
+  void acquire_block(int block) override { note(str("+", block)); }
+  void release_block(int block) override { note(str("-", block)); }
+  void gradient_ready(int position) override { ready.push_back(position); }
+  void op_boundary() override { ++boundaries; }
+  std::string blocks;
+  std::vector<int> ready;
+  int boundaries = 0;
+
+ private:
+  void note(const std::string& what) { blocks += (blocks.empty() ? "" : " ") + what; }
+};
+
+Value three_blocks(Graph& g) {
+  Value h = g.input("x", {4, 6});
+  for (int i = 0; i < 3; ++i)
+    h = g.block("block", i, [&] {
+      return g.recompute([&] {
+        const Value w = g.parameter("w", {6, 6}, replicated(), normal(1));
+        return apply<Add>({h, apply<Tanh>({apply<Linear>({h, w})})});
+      });
+    });
+  return apply<SquaredError>({h, g.input("y", {4, 6})});
+}
+
+TEST(Executor, TellsBlocksAndReadyGradientsInFlatOrder) {
+  Graph g;
+  const Value loss = three_blocks(g);
+  const auto mesh = make_self_mesh();
+  Recorder hooks;
+  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g),
+          mesh->axis(Axis::tensor), 1, &hooks);
+  EXPECT_EQ(s.plan.parameters(), (std::vector<int>{2, 1, 0}))
+      << "the last block's gradient is ready first";
+  const InputData data(g, 0);
+  MicroBatch batch{.last = false, .inputs = data.tensors()};
+  s.executor->forward(0, batch);
+  EXPECT_EQ(hooks.blocks, "+0 -0 +1 -1 +2 -2");
+  hooks.blocks.clear();
+  s.executor->backward(0, batch);
+  EXPECT_EQ(hooks.blocks, "+2 -2 +1 -1 +0 -0");
+  EXPECT_TRUE(hooks.ready.empty()) << "not the last micro-batch";
+  EXPECT_GT(hooks.boundaries, 10);
+  batch.last = true;
+  s.executor->forward(0, batch);
+  s.executor->backward(0, batch);
+  EXPECT_EQ(hooks.ready, (std::vector<int>{0, 1, 2}));
+}
+
+TEST(Executor, ReadyGradientsAreFinal) {
+  struct Snapshot final : ExecutorHooks {
+    Stage* stage = nullptr;
+    std::vector<std::vector<float>> seen;
+    void gradient_ready(int p) override {
+      seen.push_back(stage->gradients[static_cast<std::size_t>(p)]);
+    }
+  };
+  for (unsigned seed = 0; seed < 20; ++seed)
+    for (const auto backward : {PlanOptions::Backward::whole, PlanOptions::Backward::split}) {
+      const RandomGraph random(seed);
+      const auto mesh = make_self_mesh();
+      Snapshot hooks;
+      PlanOptions options;
+      options.backward = backward;
+      Stage s(random.graph, {random.loss}, cut_stages(random.graph, {random.loss}, 1), 0, options,
+              initial_parameters(random.graph), mesh->axis(Axis::tensor), 1, &hooks);
+      hooks.stage = &s;
+      const InputData data(random.graph, 0);
+      const MicroBatch batch{.last = true, .inputs = data.tensors()};
+      s.executor->forward(0, batch);
+      s.executor->backward(0, batch);
+      EXPECT_EQ(hooks.seen, s.gradients) << "seed " << seed;
+    }
+}
+
+TEST(Executor, NothingIsAllocatedInACall) {
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    const RandomGraph random(seed);
+    const auto mesh = make_self_mesh();
+    PlanOptions options;
+    options.backward = PlanOptions::Backward::split;
+    Stage s(random.graph, {random.loss}, cut_stages(random.graph, {random.loss}, 1), 0, options,
+            initial_parameters(random.graph), mesh->axis(Axis::tensor), 2);
+    const InputData data(random.graph, 0);
+    const MicroBatch batch{.last = true, .inputs = data.tensors()};
+    const long before = allocations;
+    for (int slot = 0; slot < 2; ++slot) {
+      s.executor->forward(slot, batch);
+      s.executor->backward(slot, batch, BackwardPart::input);
+      s.executor->backward(slot, batch, BackwardPart::parameter);
+    }
+    EXPECT_EQ(allocations - before, 0);
+  }
+}
+
+TEST(Executor, AForwardOnlyPlanGivesAnyNumberOfResults) {
+  Graph g;
+  const Value x = g.input("x", {2, 6});
+  Value h = x, middle;
+  for (int i = 0; i < 4; ++i) {
+    h = g.block("block", i, [&] { return h.apply<Tanh>(); });
+    if (i == 0) middle = h;
+  }
+  const Values results{middle, h, h.apply<Slice>(1, 0, 2)};
+  const auto mesh = make_self_mesh();
+  PlanOptions options;
+  options.mode = PlanOptions::Mode::forward_only;
+  options.poison = true;
+  const InputData data(g, 0);
+  const StageCut cut = cut_stages(g, results, 2);
+  Stage first(g, results, cut, 0, options, {}, mesh->axis(Axis::tensor)),
+      second(g, results, cut, 1, options, {}, mesh->axis(Axis::tensor));
+  first.executor->forward(1, {.inputs = data.tensors()});
+  carry(first, first.plan.send_values(), second, second.plan.receive_values(), 1);
+  second.executor->forward(1, {.inputs = data.tensors()});
+  float expected = data.tensors()[0].as<float>()[0];
+  EXPECT_EQ(first.executor->result(1, 0).as<float>()[0], std::tanh(expected));
+  for (int i = 0; i < 4; ++i) expected = std::tanh(expected);
+  EXPECT_EQ(second.executor->result(1, 1).as<float>()[0], expected);
+  EXPECT_EQ(second.executor->result(1, 2).as<float>()[0], expected);
+  EXPECT_EQ(second.executor->result(1, 2).shape, (Shape{2, 2}));
+  EXPECT_THROW(second.executor->result(1, 0), Error);
+  EXPECT_THROW(second.executor->backward(1, {}), Error);
+  EXPECT_EQ(second.plan.receive_gradients().bytes, 0);
+}
+
+/// Infinite for large inputs.
+class Explodes final : public Elementwise {
+ public:
+  std::string name() const override { return "explodes"; }
+  void forward(Exec& e) const override {
+    e.output(0).as<float>()[0] = std::numeric_limits<float>::infinity();
+  }
+  void backward(Exec&) const override {}
+};
+
+template <class F>
+std::string message(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Executor, CheckFiniteNamesTheFirstOpAndTheMicroBatch) {
+  Graph g;
+  const Value y = g.scope("mlp", [&] {
+                     return g.input("x", {2, 3}).apply<Explodes>();
+                   }).apply<Tanh>();
+  const auto mesh = make_self_mesh();
+  PlanOptions options;
+  options.mode = PlanOptions::Mode::forward_only;
+  const Plan plan(g, {y}, cut_stages(g, {y}, 1), 0, options);
+  std::vector<std::byte> slot(static_cast<std::size_t>(plan.bytes().slot)),
+      scratch(static_cast<std::size_t>(plan.bytes().scratch));
+  TestDevice device;
+  TestStream stream(device);
+  ExecutorHooks hooks;
+  Executor executor(plan, {slot.data(), plan.bytes().slot, scratch.data(), {}, {}}, stream,
+                    mesh->axis(Axis::tensor), hooks, {.check_finite = true});
+  const InputData data(g, 0);
+  EXPECT_THAT(
+      message([&] { executor.forward(0, {.step = 7, .number = 5, .inputs = data.tensors()}); }),
+      HasSubstr("'mlp/explodes': output 0 is not finite in micro-batch 5 of step 7"));
+}
+
+TEST(Executor, RefusesWrongMemoryInputsAndCalls) {
+  Graph g;
+  const Value x = g.input("x", {3, 2}), y = g.input("y", {3, 1});
+  const Value w = g.parameter("w", {1, 2}, replicated(), normal(1));
+  const Value loss = apply<SquaredError>({apply<Linear>({x, w}), y});
+  const auto mesh = make_self_mesh();
+  const StageCut cut = cut_stages(g, {loss}, 1);
+  Stage s(g, {loss}, cut, 0, {}, initial_parameters(g), mesh->axis(Axis::tensor));
+  const InputData data(g, 0);
+  std::vector<Tensor> inputs(data.tensors().begin(), data.tensors().end());
+  EXPECT_THAT(message([&] { s.executor->forward(0, {.inputs = std::span(inputs).first(1)}); }),
+              HasSubstr("'y'"));
+  inputs[0].shape = Shape{2, 3};
+  EXPECT_THAT(
+      message([&] { s.executor->forward(0, {.inputs = inputs}); }),
+      HasSubstr("input 'x' of micro-batch 0 has to be a packed f32 (3, 2), not f32 (2, 3)"));
+  EXPECT_THAT(
+      message([&] { s.executor->backward(0, {.inputs = data.tensors()}, BackwardPart::input); }),
+      HasSubstr("Backward::split"));
+  EXPECT_THAT(message([&] { s.executor->result(0, 1); }), HasSubstr("result 1 does not exist"));
+  ExecutorHooks hooks;
+  EXPECT_THAT(message([&] { Executor(s.plan, {}, s.stream, mesh->axis(Axis::tensor), hooks); }),
+              HasSubstr("needs 1 parameters, not 0"));
+  EXPECT_THAT(message([&] { Plan(g, {loss}, cut, 1); }),
+              HasSubstr("stage 1 does not lie in a cut of 1 stages"));
+  apply<Tanh>({x});
+  EXPECT_THAT(message([&] { Plan(g, {loss}, cut, 0); }), HasSubstr("nodes were added after"));
 }
 
 }  // namespace

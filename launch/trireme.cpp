@@ -60,7 +60,7 @@ int data_inspect(int argc, char** argv) {
   command.positional("PREFIX", prefix, "the path without .bin and .idx");
   return parse_and_run(
       command, argc, argv, [](Problems&) {},
-      [&] { std::cout << describe(inspect(prefix, Scan::every_token)) << '\n'; });
+      [&] { std::cout << describe(inspect(prefix, Scan::every_token)); });
 }
 
 struct Subcommand {

@@ -82,7 +82,7 @@ void CommandLine::add(OptionDefinition definition) {
     parsed = app.add_flag(definition.names);
   else
     parsed = app.add_option(definition.names)
-                 ->expected(0, definition.list ? most_values : 1)
+                 ->expected(definition.names[0] == '-' ? 0 : 1, definition.list ? most_values : 1)
                  ->type_name(definition.value);
   parsed->description(definition.help)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -24,7 +24,7 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
     problems.add(error.what(), "; given:", given);
     return data;
   }
-  problems.collect([&] {
+  try {
     const TokenOptions tokens{gpt.model.seq_length, gpt.model.vocab_size,
                               static_cast<std::uint64_t>(options.seed)};
     auto parts = open_token_parts(paths, split, tokens);
@@ -37,7 +37,9 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
                    ": no validation data: ", valid.absent);
     data.train = std::move(train.source);
     if (options.eval_interval > 0) data.valid = std::move(valid.source);
-  });
+  } catch (const Error& error) {
+    problems.add("--data-path: ", error.what());
+  }
   return data;
 }
 

@@ -2,6 +2,8 @@
 // ones are aliases.
 #include "trireme/train/options.h"
 
+#include <algorithm>
+
 namespace trireme {
 namespace {
 
@@ -96,7 +98,8 @@ void declare_evaluation(CommandLine& command, Options& options) {
 void settle_options(const CommandLine& command, Options& options) {
   if (!command.given("--schedule") && options.chunks > 1)
     options.schedule = ScheduleKind::interleaved;
-  if (!command.given("--lr-decay-iters")) options.learning_rate.decay_iters = options.train_iters;
+  if (!command.given("--lr-decay-iters"))
+    options.learning_rate.decay_iters = std::max<Index>(options.train_iters, 1);
 }
 
 }  // namespace trireme

@@ -101,6 +101,9 @@ int run_session(MpiSession& session, int argc, char** argv, const Application& a
   } catch (const ConfigurationError& error) {
     if (session.rank() == 0) fmt::print(stderr, "{}\n", error.what());
     return exit_code(ExitCode::configuration);
+  } catch (const JobError& error) {
+    if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", error.what());
+    return exit_code(ExitCode::failure);
   } catch (const std::exception& error) {
     return fail(mesh.get(), session.rank(), error.what());
   }
@@ -128,6 +131,14 @@ void agree_on(Communicator& world, Stream& stream, const Problems& mine) {
     message += problem;
   }
   throw ConfigurationError(message);
+}
+
+void agree_or_stop(Communicator& world, Stream& stream, const std::function<void()>& work) {
+  try {
+    agree(world, stream, work);
+  } catch (const Error& error) {
+    throw JobError(error.what());
+  }
 }
 
 int run(int argc, char** argv, const std::function<void(Context&)>& f) {

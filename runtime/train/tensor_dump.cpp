@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/train/run.h"
 
 namespace trireme {
 namespace {
@@ -39,21 +40,21 @@ struct File {
   int handle;
 };
 
-struct Place {
+struct FilePlace {
   Shape global;
   Index offset_bytes = 0;
 };
 
 /// Every tensor that any rank names, in the order of names, with its place in the file.
-std::map<std::string, Place> places(const std::vector<TensorPart>& mine, Communicator& world,
-                                    Stream& stream) {
+std::map<std::string, FilePlace> places(const std::vector<TensorPart>& mine, Communicator& world,
+                                        Stream& stream) {
   std::ostringstream lines;
   for (const TensorPart& part : mine) {
     lines << part.extent.name << ' ' << part.extent.global.dims();
     for (const Index extent : part.extent.global) lines << ' ' << extent;
     lines << '\n';
   }
-  std::map<std::string, Place> all;
+  std::map<std::string, FilePlace> all;
   for (const std::string& text : gather_strings(world, stream, lines.str())) {
     std::istringstream in(text);
     std::string name;
@@ -76,7 +77,7 @@ std::map<std::string, Place> places(const std::vector<TensorPart>& mine, Communi
 }
 
 /// Row by row along the last dim.
-void write_box(const File& file, const Place& place, const Box& box, const float* data) {
+void write_box(const File& file, const FilePlace& place, const Box& box, const float* data) {
   if (box.count() == 0) return;
   const Shape strides = place.global.packed_strides();
   const int dims = place.global.dims();
@@ -92,7 +93,7 @@ void write_box(const File& file, const Place& place, const Box& box, const float
   }
 }
 
-void write_index(const std::string& path, const std::map<std::string, Place>& all) {
+void write_index(const std::string& path, const std::map<std::string, FilePlace>& all) {
   std::ofstream index(path);
   for (const auto& [name, place] : all) {
     index << name << ' ';
@@ -107,14 +108,14 @@ void write_index(const std::string& path, const std::map<std::string, Place>& al
 
 void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine,
                   Communicator& world, Stream& stream) {
-  const std::map<std::string, Place> all = places(mine, world, stream);
+  const std::map<std::string, FilePlace> all = places(mine, world, stream);
   const std::string path = prefix + ".f32";
-  agree(world, stream, [&] {
+  agree_or_stop(world, stream, [&] {
     if (world.rank() != 0) return;
     File(path, O_WRONLY | O_CREAT | O_TRUNC);
     write_index(prefix + ".index", all);
   });
-  agree(world, stream, [&] {
+  agree_or_stop(world, stream, [&] {
     const File file(path, O_WRONLY);
     for (const TensorPart& part : mine)
       for (std::size_t i = 0; i < part.boxes.size(); ++i)

@@ -98,31 +98,34 @@ void Trainer::State::plan(const Model& model) {
   evaluate_inputs = std::make_unique<InputBatch>(*evaluation.graph, evaluation.pointers(), context);
 }
 
-/// All ranks of a node share its memory.
+/// All ranks of a node share its memory; the one that needs most speaks for them.
 void Trainer::State::check_memory() {
   const MemoryNeed need = memory_need(*this);
   const std::string node = node_name();
-  Index node_total = 0, most = 0;
-  int node_ranks = 0;
-  for (const std::string& other : gather_strings(context.mesh().world(), context.stream(),
-                                                 fmt::format("{} {}", node, need.total()))) {
-    std::istringstream in(other);
+  const auto all = gather_strings(context.mesh().world(), context.stream(),
+                                  fmt::format("{} {}", node, need.total()));
+  Index node_total = 0, most = 0, most_here = 0;
+  int node_ranks = 0, speaker = 0;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::istringstream in(all[rank]);
     std::string name;
     Index bytes = 0;
     in >> name >> bytes;
     most = std::max(most, bytes);
-    if (name == node) node_total += bytes, ++node_ranks;
+    if (name != node) continue;
+    node_total += bytes;
+    ++node_ranks;
+    if (bytes > most_here) most_here = bytes, speaker = static_cast<int>(rank);
   }
   const Index free = context.device().free_bytes();
   Problems problems;
-  if (node_total > free)
-    problems.add("the plan needs ", show_bytes(node_total), " for ", node_ranks, " ranks on ", node,
-                 ", and ", show_bytes(free), " are free; this rank: ", need.describe(),
-                 "; its largest tensors:\n",
+  if (node_total > free && context.mesh().rank() == speaker)
+    problems.add("the plan needs ", show_bytes(node_total), " for ", node_ranks,
+                 node_ranks == 1 ? " rank" : " ranks", " on ", node, ", where ", show_bytes(free),
+                 " are free; on this rank ", need.describe(), "; its largest tensors:\n",
                  largest_tensors(train->model().pointers(), *train->model().graph, 8),
-                 "\n    smaller: --micro-batch-size, --recompute-granularity full, "
-                 "--use-distributed-optimizer, more "
-                 "ranks for --tp or --pp");
+                 "\n    what helps: a smaller --micro-batch-size, --recompute-granularity full, "
+                 "--use-distributed-optimizer, more ranks for --tp or --pp");
   agree_on(context.mesh().world(), context.stream(), problems);
   context.log().info(
       fmt::format("memory planned: rank 0 {} ({}); largest rank {}; this node {} of {} free",

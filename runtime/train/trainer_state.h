@@ -18,7 +18,9 @@ struct Trainer::State {
 
   /// Sums `value` over the world in a fixed order; only tensor rank 0 of the last stage contributes.
   double sum_of_losses(double value);
-  Index sum_over_data(Index value);
+  /// Collective. Global batch `number` into `inputs`; returns the targets of all data ranks. Throws: JobError when any
+  /// rank's data is bad.
+  Index load(InputBatch& inputs, DataSource& source, Index number);
   void dump_parameters();
   void dump_gradients();
 

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-
-#include <unistd.h>
+#include <exception>
 
 #include "trireme/kernels/device.h"
 
+#include "runtime/train/terminal.h"
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
@@ -33,12 +33,26 @@ double Trainer::State::sum_of_losses(double value) {
   return sum_over(context.mesh().world(), counts ? value : 0, context.stream());
 }
 
-Index Trainer::State::sum_over_data(Index value) {
-  context.mesh()
-      .axis(Axis::data)
-      .all_reduce({&value, 1, DType::i64}, Reduction::sum, context.stream());
+Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index number) {
+  const Mesh& mesh = context.mesh();
+  const bool counts = mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::pipeline) == 0;
+  Index totals[2] = {0, 0};  // targets, ranks that failed
+  std::exception_ptr failure;
+  try {
+    const Index targets = inputs.load(source, number);
+    totals[0] = counts ? targets : 0;
+  } catch (...) {
+    failure = std::current_exception();
+    totals[1] = 1;
+  }
+  Communicator& world = context.mesh().world();
+  world.all_reduce({totals, 2, DType::i64}, Reduction::sum, context.stream());
   context.stream().synchronize();
-  return value;
+  if (totals[1] > 0)
+    agree_or_stop(world, context.stream(), [&] {
+      if (failure) std::rethrow_exception(failure);
+    });
+  return totals[0];
 }
 
 StepMetrics Trainer::step(DataSource& source) {
@@ -46,7 +60,7 @@ StepMetrics Trainer::step(DataSource& source) {
   const Clock::time_point start = Clock::now();
   StepMetrics metrics;
   metrics.step = s.steps_done + 1;
-  metrics.targets = s.sum_over_data(s.train_inputs->load(source, s.steps_done));
+  metrics.targets = s.load(*s.train_inputs, source, s.steps_done);
   metrics.lr = s.learning_rate.at(metrics.step);
   const double targets =
       static_cast<double>(std::max<Index>(metrics.targets, 1));  // none: all gradients are zero
@@ -71,11 +85,11 @@ double Trainer::evaluate(DataSource& validation, Index batches) {
   double loss = 0;
   Index targets = 0;
   for (Index i = 0; i < batches; ++i) {
-    targets += s.evaluate_inputs->load(validation, i);
+    targets += s.load(*s.evaluate_inputs, validation, i);
     s.evaluate_inputs->begin(s.steps_done, 1);
     loss += s.evaluate->run(*s.evaluate_inputs);
   }
-  return s.sum_of_losses(loss) / static_cast<double>(std::max<Index>(s.sum_over_data(targets), 1));
+  return s.sum_of_losses(loss) / static_cast<double>(std::max<Index>(targets, 1));
 }
 
 void Trainer::fit(DataSource& train, DataSource* validation) {
@@ -87,7 +101,7 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
   ReporterOptions reports;
   reports.train_iters = o.train_iters;
   reports.log_interval = o.log_interval;
-  reports.progress_bar = writes && o.log_level != LogLevel::quiet && isatty(STDOUT_FILENO) == 1;
+  reports.progress_bar = writes && o.log_level != LogLevel::quiet && stdout_is_terminal();
   reports.peak_flops = sum_over(world, measure_gemm_flops(s.context.stream()), s.context.stream());
   const double step_flops =
       sum_over(world, s.train->model().flops() * static_cast<double>(s.context.micro_batches()),

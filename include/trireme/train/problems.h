@@ -44,4 +44,13 @@ class ConfigurationError : public Error {
       : Error(message, where) {}
 };
 
+/// A failure at run time that all ranks know of: run() prints it once and returns ExitCode::failure. Any other
+/// exception is one rank's own; that rank prints it and ends the others.
+class JobError : public Error {
+ public:
+  explicit JobError(const std::string& message,
+                    std::source_location where = std::source_location::current())
+      : Error(message, where) {}
+};
+
 }  // namespace trireme

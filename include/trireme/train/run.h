@@ -53,4 +53,7 @@ int run(int argc, char** argv, const Application& application,
 /// Problems that all ranks share are named once, others with their rank.
 void agree_on(Communicator& world, Stream& stream, const Problems& mine);
 
+/// Collective. Runs `work` on every rank. Throws: JobError with the message of the lowest rank on which it threw.
+void agree_or_stop(Communicator& world, Stream& stream, const std::function<void()>& work);
+
 }  // namespace trireme

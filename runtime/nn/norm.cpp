@@ -16,6 +16,7 @@ using namespace nn_detail;
 struct NormConfig {
   NormKind kind;
   float epsilon;
+  Index workspace_bytes = 0;  // of backward
   bool layer() const { return kind == NormKind::layer; }
 };
 
@@ -66,9 +67,7 @@ class Norm final : public Op {
     return config_.layer() ? both | Saved::output(2) : both;
   }
   bool accumulates(int) const override { return true; }
-  Index backward_workspace_bytes(const Specs& in) const override {
-    return norm_workspace_bytes(in[0].shape.rows(), in[0].shape.back());
-  }
+  Index backward_workspace_bytes(const Specs&) const override { return config_.workspace_bytes; }
   double flops(const Specs& in) const override { return norm_flops(in[0]); }
 
   void forward(Exec& e) const override {
@@ -153,9 +152,7 @@ class NormOfSum final : public Op {
   }
   bool differentiable(int input) const override { return input != 1 && input < rstd_; }
   bool accumulates(int) const override { return true; }
-  Index backward_workspace_bytes(const Specs& in) const override {
-    return norm_workspace_bytes(in[0].shape.rows(), in[0].shape.back());
-  }
+  Index backward_workspace_bytes(const Specs&) const override { return config_.workspace_bytes; }
   double flops(const Specs& in) const override { return norm_flops(in[0]); }
 
   void forward(Exec&) const override {}
@@ -168,6 +165,13 @@ class NormOfSum final : public Op {
   NormConfig config_;
   int rstd_;
 };
+
+NormConfig config_for(Value x, NormKind kind, float epsilon) {
+  const Index bytes = workspace_bytes(x.graph(), [&](const Kernels& kernels, Device& device) {
+    return kernels.norm.backward_workspace_bytes(device, x.shape().rows(), x.shape().back());
+  });
+  return {kind, epsilon, bytes};
+}
 
 /// Weight, and bias for LayerNorm, of the current scope.
 Values norm_parameters(Graph& g, const std::string& name, NormConfig config, Index channels) {
@@ -203,28 +207,28 @@ SumAndNorm add_norm(Value x, Value delta, const std::string& name, NormConfig co
 }  // namespace
 
 Value layer_norm(Value x, Value weight, Value bias, float epsilon) {
-  return apply<Norm>({x, weight, bias}, NormConfig{NormKind::layer, epsilon});
+  return apply<Norm>({x, weight, bias}, config_for(x, NormKind::layer, epsilon));
 }
 Value rms_norm(Value x, Value weight, float epsilon) {
-  return apply<Norm>({x, weight}, NormConfig{NormKind::rms, epsilon});
+  return apply<Norm>({x, weight}, config_for(x, NormKind::rms, epsilon));
 }
 Value layer_norm(Value x, const std::string& name, float epsilon) {
-  return norm(x, name, {NormKind::layer, epsilon});
+  return norm(x, name, config_for(x, NormKind::layer, epsilon));
 }
 Value rms_norm(Value x, const std::string& name, float epsilon) {
-  return norm(x, name, {NormKind::rms, epsilon});
+  return norm(x, name, config_for(x, NormKind::rms, epsilon));
 }
 SumAndNorm add_layer_norm(Value x, Value delta, Value weight, Value bias, float epsilon) {
-  return add_norm(x, delta, Values{weight, bias}, {NormKind::layer, epsilon});
+  return add_norm(x, delta, Values{weight, bias}, config_for(x, NormKind::layer, epsilon));
 }
 SumAndNorm add_rms_norm(Value x, Value delta, Value weight, float epsilon) {
-  return add_norm(x, delta, Values{weight}, {NormKind::rms, epsilon});
+  return add_norm(x, delta, Values{weight}, config_for(x, NormKind::rms, epsilon));
 }
 SumAndNorm add_layer_norm(Value x, Value delta, const std::string& name, float epsilon) {
-  return add_norm(x, delta, name, {NormKind::layer, epsilon});
+  return add_norm(x, delta, name, config_for(x, NormKind::layer, epsilon));
 }
 SumAndNorm add_rms_norm(Value x, Value delta, const std::string& name, float epsilon) {
-  return add_norm(x, delta, name, {NormKind::rms, epsilon});
+  return add_norm(x, delta, name, config_for(x, NormKind::rms, epsilon));
 }
 
 }  // namespace trireme

@@ -1,9 +1,8 @@
-// How much workspace a kernel will want, asked while planning, when no device is open yet. The
-// CPU's answer depends on shapes only: its kernels cut their work in parts whose number the threads
-// do not change.
+// How much workspace a kernel will want, asked while tracing: of the device that the graph is planned for, or of one
+// thread of a CPU where none is open yet (plans of other machines).
 #pragma once
 
-#include "trireme/core/device.h"
+#include "trireme/graph/graph.h"
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"
 
@@ -11,15 +10,10 @@ namespace trireme::nn_detail {
 
 /// ask(kernels, device) -> bytes
 template <class F>
-Index workspace_bytes(F&& ask) {
-  const std::unique_ptr<Device> host = open_cpu();
-  return ask(host->kernels(), *host);
-}
-
-inline Index norm_workspace_bytes(Index rows, Index channels) {
-  return workspace_bytes([&](const Kernels& kernels, Device& device) {
-    return kernels.norm.backward_workspace_bytes(device, rows, channels);
-  });
+Index workspace_bytes(const Graph& graph, F&& ask) {
+  if (graph.device() != nullptr) return ask(graph.device()->kernels(), *graph.device());
+  const std::unique_ptr<Device> one_thread = open_cpu();
+  return ask(one_thread->kernels(), *one_thread);
 }
 
 }  // namespace trireme::nn_detail

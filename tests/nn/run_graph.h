@@ -70,11 +70,11 @@ class OneRank {
   OneRank(Mesh& mesh, const Trace& trace, const RunOptions& options)
       : axis_(mesh.axis(Axis::tensor)),
         options_(options),
-        graph_(axis_.rank(), axis_.size()),
-        result_(trace(graph_)),
-        plan_(graph_, {result_}, cut_stages(graph_, {result_}, 1), 0, options.plan),
         device_(open_cpu({.threads = options.threads})),
         stream_(device_->make_stream()),
+        graph_(axis_.rank(), axis_.size()),
+        result_(trace_for_device(trace)),
+        plan_(graph_, {result_}, cut_stages(graph_, {result_}, 1), 0, options.plan),
         slot_(device_->allocate(plan_.bytes().slot + 1)),
         scratch_(device_->allocate(plan_.bytes().scratch + 1)) {
     memory_.slots = slot_.data();
@@ -120,6 +120,10 @@ class OneRank {
   }
 
  private:
+  Value trace_for_device(const Trace& trace) {
+    graph_.plan_for(*device_);
+    return trace(graph_);
+  }
   const Parameter& parameter(int id) const {
     return graph_.parameters()[static_cast<std::size_t>(id)];
   }
@@ -142,11 +146,11 @@ class OneRank {
 
   Communicator& axis_;
   const RunOptions& options_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
   Graph graph_;
   Value result_;
   Plan plan_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Stream> stream_;
   Buffer slot_, scratch_;
   std::vector<Buffer> arrays_;
   ExecutorMemory memory_;

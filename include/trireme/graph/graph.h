@@ -70,6 +70,11 @@ class Graph {
   int tensor_rank() const { return tensor_rank_; }
   int tensor_size() const { return tensor_size_; }
 
+  /// Names the device that the graph will run on, before tracing: some ops want workspace for each
+  /// of its threads. Without it they plan for one thread of a CPU. Borrowed while tracing.
+  void plan_for(Device& device) { device_ = &device; }
+  Device* device() const { return device_; }
+
   /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it.
   Value input(const std::string& name, Spec spec);
   /// A parameter of the current scope. Sizes are global; local ones follow from the mesh. Throws:
@@ -119,6 +124,7 @@ class Graph {
   void note_gradients(const Node& node, Place place);
 
   int tensor_rank_, tensor_size_;
+  Device* device_ = nullptr;
   std::vector<Node> nodes_;
   std::vector<ValueInfo> values_;
   std::vector<Parameter> parameters_;

@@ -40,7 +40,8 @@ TEST(Math, ExpIsWithinOneAndAHalfUlp) {
 
 TEST(Math, SigmoidIsWithinThreeUlp) {
   for (InstructionSet set : instruction_sets()) {
-    EXPECT_LE(largest_error(loops_for(set).math.sigmoid, exact_sigmoid, -87, 30), 3.0) << name(set);
+    EXPECT_LE(largest_error(loops_for(set).math.sigmoid, exact_sigmoid, -86.9f, 30), 3.0)
+        << name(set);
     EXPECT_LE(largest_error(loops_for(set).math.sigmoid, exact_sigmoid, -2, 2), 3.0) << name(set);
   }
 }
@@ -64,9 +65,13 @@ TEST(Math, SpecialValuesComeOutRight) {
     EXPECT_TRUE(std::isnan(y[4]));
     EXPECT_EQ(Floats(y.begin() + 5, y.end()), (Floats{inf, 0, inf, 0, 1}));
     loops_for(set).math.sigmoid(x.data(), y.data(), static_cast<Index>(x.size()));
-    EXPECT_EQ(Floats(y.begin(), y.begin() + 4), (Floats{0.5, 0.5, 1, 0}));
+    EXPECT_EQ(Floats(y.begin(), y.begin() + 3), (Floats{0.5, 0.5, 1}));
+    for (std::size_t i : {3u, 6u, 8u}) {  // stays a normal number
+      EXPECT_GT(y[i], 1e-38f);
+      EXPECT_LT(y[i], 2e-38f);
+    }
     EXPECT_TRUE(std::isnan(y[4]));
-    EXPECT_EQ(Floats(y.begin() + 5, y.end()), (Floats{1, 0, 1, 0, 0.5}));
+    EXPECT_EQ((Floats{y[5], y[7], y[9]}), (Floats{1, 1, 0.5}));
     loops_for(set).math.normal_below(x.data(), y.data(), static_cast<Index>(x.size()));
     EXPECT_NEAR(y[0], 0.5, 1e-7);
     EXPECT_EQ(Floats(y.begin() + 2, y.begin() + 4), (Floats{1, 0}));

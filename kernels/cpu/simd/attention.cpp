@@ -113,14 +113,15 @@ TRIREME_INLINE void scores_of(const Sizes& s, const Block& b, const float* left,
   }
 }
 
-// out(rows, dim) += scores(rows, keys) * right(keys, dim).
+// out(rows, dim) = (the first block of keys) or += scores(rows, keys) * right(keys, dim).
 TRIREME_INLINE void add_weighted_rows(const Sizes& s, const Block& b, const float* scores,
                                       const float* right, float* out) {
+  const auto multiply =
+      b.key == 0 ? multiply_tile<Write::assign, Left::rows> : multiply_tile<Write::add, Left::rows>;
   for (Index column = 0; column < s.padded_dim; column += tile_columns)
     for (Index r = 0; r < b.tiles_end(); r += tile_rows)
-      multiply_tile<Write::add, Left::rows>(b.seen_by_tile(r), scores + r * score_stride,
-                                            score_stride, right + b.key * s.stride + column,
-                                            s.stride, out + r * s.stride + column, s.stride);
+      multiply(b.seen_by_tile(r), scores + r * score_stride, score_stride,
+               right + b.key * s.stride + column, s.stride, out + r * s.stride + column, s.stride);
 }
 
 // out(keys, dim) += transpose of scores(rows, keys) * right(rows, dim).
@@ -200,9 +201,10 @@ TRIREME_INLINE void online_softmax(const Sizes& s, const Block& b, const Forward
 TRIREME_INLINE void forward_rows(const AttentionForward& p, const Sizes& s, const ForwardMemory& m,
                                  Index batch, Index head, Index row) {
   const Index rows = at_most(row_block, s.sequence - row), token = batch * s.sequence + row;
+  float* y = p.y + token * s.y_stride + head * s.dim;
+  for (Index r = 0; r < rows; ++r) prefetch<Use::write>(y + r * s.y_stride, s.dim);
   pack_rows(p.qkv + token * s.qkv_stride + head * s.dim, s.qkv_stride, rows, s.dim,
             s.scale * log2_e, m.queries, s.stride, s.padded_dim, row_block);
-  pack_rows(nullptr, 0, 0, 0, 0, m.out, s.stride, s.padded_dim, row_block);
   for (Index r = 0; r < row_block; ++r) {
     m.largest[r] = -__builtin_inff();
     m.total[r] = 0;
@@ -213,7 +215,6 @@ TRIREME_INLINE void forward_rows(const AttentionForward& p, const Sizes& s, cons
     online_softmax(s, b, m);
     add_weighted_rows(s, b, m.scores, m.values, m.out);
   }
-  float* y = p.y + token * s.y_stride + head * s.dim;
   float* logsumexp = p.logsumexp + (batch * p.shape.query_heads + head) * s.sequence + row;
   for (Index r = 0; r < rows; ++r) {
     const float* out = m.out + r * s.stride;
@@ -272,10 +273,11 @@ TRIREME_INLINE void backward_rows(const AttentionBackward& p, const Sizes& s,
   const Index rows = at_most(row_block, s.sequence - row), token = batch * s.sequence + row;
   const float* y = p.y + token * s.y_stride + head * s.dim;
   const float* dy = p.dy + token * s.y_stride + head * s.dim;
+  float* dqueries = p.dqkv + token * s.qkv_stride + head * s.dim;
   pack_rows(p.qkv + token * s.qkv_stride + head * s.dim, s.qkv_stride, rows, s.dim,
             s.scale * log2_e, m.queries, s.stride, s.padded_dim, row_block);
   pack_rows(dy, s.y_stride, rows, s.dim, 1, m.dout, s.stride, s.padded_dim, row_block);
-  pack_rows(nullptr, 0, 0, 0, 0, m.dqueries, s.stride, s.padded_dim, row_block);
+  for (Index r = 0; r < rows; ++r) prefetch<Use::write>(dqueries + r * s.qkv_stride, s.dim);
   float delta[row_block];  // sum over a row of dy y
   for (Index r = 0; r < rows; ++r)
     delta[r] = sum(
@@ -290,7 +292,7 @@ TRIREME_INLINE void backward_rows(const AttentionBackward& p, const Sizes& s,
     add_weighted_columns(s, b, m.dscores, m.queries, m.dkeys);
     add_weighted_rows(s, b, m.dscores, m.keys, m.dqueries);
   }
-  unpack(s, m.dqueries, rows, s.scale, p.write, p.dqkv + token * s.qkv_stride + head * s.dim);
+  unpack(s, m.dqueries, rows, s.scale, p.write, dqueries);
 }
 
 void backward(const AttentionBackward& p, Index batch, Index kv_head, std::byte* workspace) {

@@ -41,60 +41,79 @@ void bias_backward(const BiasBackward& p, Index begin_channel, Index end_channel
   }
 }
 
-// Philox4x32-10 (core/random.h) for sixteen counters at once: word w of counter first + i becomes
-// words[w][i].
-void philox_block(std::uint64_t first, std::uint64_t key, std::uint32_t words[4][lanes]) {
-  std::uint32_t c0[lanes], c1[lanes], c2[lanes], c3[lanes];
-  for (Index i = 0; i < lanes; ++i) {
-    const std::uint64_t counter = first + static_cast<std::uint64_t>(i);
-    c0[i] = static_cast<std::uint32_t>(counter);
-    c1[i] = static_cast<std::uint32_t>(counter >> 32);
-    c2[i] = c3[i] = 0;
-  }
-  std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (Index i = 0; i < lanes; ++i) {
-      const std::uint64_t p0 = 0xD2511F53ull * c0[i], p1 = 0xCD9E8D57ull * c2[i];
-      c0[i] = static_cast<std::uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
-      c1[i] = static_cast<std::uint32_t>(p1);
-      c2[i] = static_cast<std::uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
-      c3[i] = static_cast<std::uint32_t>(p0);
+// 64-bit lanes of which Philox uses the lower halves; the upper ones hold anything.
+typedef std::uint64_t WideRegister __attribute__((vector_size(register_bytes)));
+typedef std::uint64_t UnalignedWide
+    __attribute__((vector_size(register_bytes), aligned(8), may_alias));
+constexpr Index wide_lanes = register_bytes / 8;
+
+/// The 64-bit products of the lower halves.
+TRIREME_INLINE WideRegister multiply_low(WideRegister a, WideRegister b) {
+#if defined(__AVX512F__)
+  return (WideRegister)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (WideRegister)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__)
+  return (WideRegister)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+  return (a & 0xffffffffu) * (b & 0xffffffffu);
+#endif
+}
+
+// Philox4x32-10 (core/random.h) for sixteen counters from `first` on: their 64 words in order.
+constexpr Index philox_words = 4 * lanes;
+TRIREME_INLINE void philox_block(std::uint64_t first, std::uint64_t key, std::uint32_t* words) {
+  const WideRegister zero = {};
+  const WideRegister m0 = zero + 0xD2511F53u, m1 = zero + 0xCD9E8D57u;
+  for (Index start = 0; start < lanes; start += wide_lanes) {
+    WideRegister c0, c1, c2 = zero, c3 = zero;
+    for (Index i = 0; i < wide_lanes; ++i) c0[i] = first + static_cast<std::uint64_t>(start + i);
+    c1 = c0 >> 32;
+    std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const WideRegister p0 = multiply_low(c0, m0), p1 = multiply_low(c2, m1);
+      c0 = (p1 >> 32) ^ c1 ^ (zero + k0);
+      c1 = p1;
+      c2 = (p0 >> 32) ^ c3 ^ (zero + k1);
+      c3 = p0;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
     }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  for (Index i = 0; i < lanes; ++i) {
-    words[0][i] = c0[i];
-    words[1][i] = c1[i];
-    words[2][i] = c2[i];
-    words[3][i] = c3[i];
+    std::uint64_t pairs[2][wide_lanes];
+    *reinterpret_cast<UnalignedWide*>(pairs[0]) = (c0 & 0xffffffffu) | c1 << 32;
+    *reinterpret_cast<UnalignedWide*>(pairs[1]) = (c2 & 0xffffffffu) | c3 << 32;
+    for (Index i = 0; i < wide_lanes; ++i)
+      for (Index half = 0; half < 2; ++half) {
+        words[4 * (start + i) + 2 * half] = static_cast<std::uint32_t>(pairs[half][i]);
+        words[4 * (start + i) + 2 * half + 1] = static_cast<std::uint32_t>(pairs[half][i] >> 32);
+      }
   }
 }
 
 void dropout(const Dropout& p, Index begin, Index end) {
-  constexpr Index block = 4 * lanes;  // elements of one philox_block
   const float kept = 1.0f / (1.0f - p.rate);
   const Index last = p.first_element + end;
   for (Index element = p.first_element + begin; element < last;) {
     const Index start = element & ~Index{3};  // four elements share a counter
-    std::uint32_t words[4][lanes];
+    std::uint32_t words[philox_words];
     philox_block(static_cast<std::uint64_t>(start) >> 2, p.random.key, words);
-    float factor[block];
-    for (Index i = 0; i < lanes; ++i)
-      for (Index w = 0; w < 4; ++w)
-        factor[4 * i + w] = static_cast<float>(words[w][i] >> 8) * 0x1p-24f >= p.rate ? kept : 0.0f;
-    const Index stop = start + block < last ? start + block : last;
+    float factor[philox_words];  // Random::uniform(element) >= rate
+    for (Index i = 0; i < philox_words; ++i)
+      factor[i] = static_cast<float>(static_cast<std::int32_t>(words[i] >> 8)) * 0x1p-24f >= p.rate
+                      ? kept
+                      : 0.0f;
+    const Index stop = start + philox_words < last ? start + philox_words : last;
     const float* f = factor + (element - start);
     const float* x = p.x + (element - p.first_element);
     float* y = p.y + (element - p.first_element);
     // A dropped element is zero even where x is infinite.
-    const auto kept_value = [=](auto at) {
+    const auto value = [=](auto at) {
       return select(all(0) < at.load(f), at.load(x) * at.load(f), all(0));
     };
     if (p.write == Write::assign)
-      each(0, stop - element, [=](auto at) { at.store(y, kept_value(at)); });
+      each(0, stop - element, [=](auto at) { at.store(y, value(at)); });
     else
-      each(0, stop - element, [=](auto at) { at.store(y, at.load(y) + kept_value(at)); });
+      each(0, stop - element, [=](auto at) { at.store(y, at.load(y) + value(at)); });
     element = stop;
   }
 }

@@ -7,8 +7,8 @@
 namespace trireme::TRIREME_SIMD {
 namespace {
 
-/// exp(x + tail), |tail| small. Polynomial of Cephes' expf (Moshier); scaled by adding to the
-/// exponent field.
+/// exp(x + tail) for -87.3 <= x <= 88.7, |tail| small. Polynomial of Cephes' expf (Moshier); scaled by adding to the exponent
+/// field.
 TRIREME_INLINE Floats exp_sum(Floats x, Floats tail) {
   const Floats rounder = all(0x1.8p23f);
   const Floats shifted =
@@ -23,24 +23,31 @@ TRIREME_INLINE Floats exp_sum(Floats x, Floats tail) {
   p = fma(p, r, all(1.6666665459e-1f));
   p = fma(p, r, all(5.0000001201e-1f));
   p = fma(p * r, r, r) + all(1.0f);
-  Floats y = from_bits(bits(p) + (bits(shifted) << 23));
+  return from_bits(bits(p) + (bits(shifted) << 23));
+}
+
+/// Within 1.5 ulp; 0 where the result would be below the smallest normal number.
+TRIREME_INLINE Floats exp(Floats x) {
+  Floats y = exp_sum(x, all(0.0f));
   y = select(x < all(-87.3365f), all(0.0f), y);
   y = select(all(88.7228f) < x, all(__builtin_inff()), y);
   return select(x < all(__builtin_inff()), y, x);  // infinity, and what is not a number
 }
 
-/// Within 1.5 ulp; 0 where the result would be below the smallest normal number.
-TRIREME_INLINE Floats exp(Floats x) { return exp_sum(x, all(0.0f)); }
+/// The same, but exp(-87) where x < -87, and exp(87) where x > 87: cheaper.
+TRIREME_INLINE Floats bounded_exp(Floats x) {
+  return exp_sum(max(all(-87.0f), min(all(87.0f), x)), all(0.0f));
+}
 
-/// 1 / (1 + exp(-x)), within 3 ulp; 0 for x < -88.7.
-TRIREME_INLINE Floats sigmoid(Floats x) { return all(1.0f) / (all(1.0f) + exp(-x)); }
+/// 1 / (1 + exp(-x)), within 3 ulp for x > -87, never below 1.6e-38.
+TRIREME_INLINE Floats sigmoid(Floats x) { return all(1.0f) / (all(1.0f) + bounded_exp(-x)); }
 
 /// sigmoid(x) and 1 - sigmoid(x), both accurate where they are small.
 struct Logistic {
   Floats below, above;
 };
 TRIREME_INLINE Logistic logistic(Floats x) {
-  const Floats e = exp(-x), below = all(1.0f) / (all(1.0f) + e);
+  const Floats e = bounded_exp(-x), below = all(1.0f) / (all(1.0f) + e);
   return {below, select(all(0.0f) < x, e * below, all(1.0f) - below)};
 }
 
@@ -55,8 +62,9 @@ struct Normal {
 TRIREME_INLINE Normal normal(Floats x) {
   const Floats high = from_bits(bits(x) & all_bits(static_cast<std::int32_t>(0xfffff000u)));
   const Floats half = all(-0.5f);
-  const Floats density = exp_sum(half * (high * high), half * ((x - high) * (x + high)));
   const Floats size = from_bits(bits(x) & all_bits(0x7fffffff));
+  Floats density = exp_sum(half * (high * high), half * ((x - high) * (x + high)));
+  density = select(all(13.2f) < size, all(0.0f), density);
   const Floats t = all(1.0f) / fma(size, all(0.3f * 0.70710678118654752f), all(1.0f));
   Floats p = all(-0.06476121784f);
   p = fma(p, t, all(0.2427804739f));

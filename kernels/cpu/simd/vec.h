@@ -5,7 +5,7 @@
 #pragma once
 
 #include <cstdint>
-#if defined(__AVX2__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -101,6 +101,16 @@ TRIREME_INLINE FloatRegister max(FloatRegister a, FloatRegister b) {
   return a > b ? a : b;
 #endif
 }
+/// The smaller lane; b where a lane of either is not a number.
+TRIREME_INLINE FloatRegister min(FloatRegister a, FloatRegister b) {
+#if defined(__AVX512F__)
+  return _mm512_mask_min_ps(a, 0xffff, a, b);
+#elif defined(__AVX2__)
+  return _mm256_min_ps(a, b);
+#else
+  return a < b ? a : b;
+#endif
+}
 TRIREME_INLINE FloatRegister sqrt(FloatRegister a) {
 #if defined(__AVX512F__)
   return _mm512_mask_sqrt_ps(a, 0xffff, a);
@@ -127,6 +137,10 @@ TRIREME_INLINE Pair<T> fma(Pair<T> a, Pair<T> b, Pair<T> c) {
 template <class T>
 TRIREME_INLINE Pair<T> max(Pair<T> a, Pair<T> b) {
   return {max(a.lo, b.lo), max(a.hi, b.hi)};
+}
+template <class T>
+TRIREME_INLINE Pair<T> min(Pair<T> a, Pair<T> b) {
+  return {min(a.lo, b.lo), min(a.hi, b.hi)};
 }
 template <class T>
 TRIREME_INLINE Pair<T> sqrt(Pair<T> a) {
@@ -195,20 +209,38 @@ TRIREME_INLINE void store(float* p, Floats v, Index n) {
 #endif
 }
 
-/// The sum, and the largest, of sixteen lanes: lane i with lane i + 8, then + 4, + 2, + 1.
+/// combine(a, b) over sixteen lanes: lane i with lane i + 8, then + 4, + 2, + 1.
+template <class F>
+TRIREME_INLINE float reduce_lanes(FloatRegister v, F combine) {
+#if defined(__AVX512F__)
+  const auto half = combine(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                            __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+#else
+  const auto half = v;
+#endif
+#if defined(__AVX2__)
+  const auto w = combine(__builtin_shufflevector(half, half, 0, 1, 2, 3),
+                         __builtin_shufflevector(half, half, 4, 5, 6, 7));
+#else
+  const auto w = half;
+#endif
+  const auto pairs = combine(w, __builtin_shufflevector(w, w, 2, 3, 2, 3));
+  return combine(pairs, __builtin_shufflevector(pairs, pairs, 1, 1, 1, 1))[0];
+}
+template <class T, class F>
+TRIREME_INLINE float reduce_lanes(Pair<T> v, F combine) {
+  return reduce_lanes(combine(v.lo, v.hi), combine);
+}
 TRIREME_INLINE float sum_lanes(Floats v) {
-  float x[lanes];
-  store(x, v);
-  for (int half = 8; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) x[i] = x[i] + x[i + half];
-  return x[0];
+  return reduce_lanes(v, [](auto a, auto b) { return a + b; });
 }
 TRIREME_INLINE float max_lanes(Floats v) {
-  float x[lanes];
-  store(x, v);
-  for (int half = 8; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) x[i] = x[i] > x[i + half] ? x[i] : x[i + half];
-  return x[0];
+  return reduce_lanes(v, [](auto a, auto b) {
+    if constexpr (requires { a.lo; })
+      return max(a, b);
+    else
+      return a > b ? a : b;
+  });
 }
 
 /// Sixteen elements from i on, or the `n` that are left of them. A row's last lanes are computed as

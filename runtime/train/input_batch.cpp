@@ -11,8 +11,8 @@ const ValueInfo& input_info(const Graph& graph, std::size_t position) {
   return graph.values()[static_cast<std::size_t>(graph.inputs()[position])];
 }
 
-Index padded_bytes(const Spec& spec) {
-  return (spec.bytes() + alignment - 1) / alignment * alignment;
+Index padded_bytes(const Tensor& tensor) {
+  return (tensor.bytes() + alignment - 1) / alignment * alignment;
 }
 
 Shape without_first(const Shape& shape) {
@@ -32,22 +32,26 @@ InputBatch::InputBatch(const Graph& graph, const std::vector<const Plan*>& plans
                  (global_batch_size_ / context.data_size())) {
   std::set<int> used;
   for (const Plan* plan : plans) used.insert(plan->inputs().begin(), plan->inputs().end());
-  Index bytes = 0;
-  for (const int position : used)
-    bytes += padded_bytes(input_info(graph, static_cast<std::size_t>(position)).spec);
-  memory_ = allocate_host(bytes * micro_batches_);
-  std::byte* next = memory_.data();
-  for (Index m = 0; m < micro_batches_; ++m) {
-    std::vector<Tensor>& tensors = inputs_.emplace_back(graph.inputs().size());
-    for (const int position : used) {
-      const Spec& spec = input_info(graph, static_cast<std::size_t>(position)).spec;
-      tensors[static_cast<std::size_t>(position)] = Tensor(next, spec.shape, spec.dtype);
-      next += padded_bytes(spec);
-    }
-  }
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const Spec& spec = input_info(graph, i).spec;
+    used_.push_back(used.count(static_cast<int>(i)) > 0);
+    input_.emplace_back(nullptr, spec.shape, spec.dtype);
     row_.emplace_back(nullptr, without_first(spec.shape), spec.dtype);
+    if (used_.back()) bytes_ += padded_bytes(input_.back()) * micro_batches_;
+  }
+}
+
+void InputBatch::allocate() {
+  memory_ = allocate_host(bytes_);
+  std::byte* next = memory_.data();
+  for (Index m = 0; m < micro_batches_; ++m) {
+    std::vector<Tensor>& tensors = inputs_.emplace_back(input_.size());
+    for (std::size_t i = 0; i < input_.size(); ++i) {
+      if (!used_[i]) continue;
+      tensors[i] = input_[i];
+      tensors[i].data = next;
+      next += padded_bytes(input_[i]);
+    }
   }
 }
 

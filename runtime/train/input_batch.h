@@ -15,7 +15,9 @@ class InputBatch final : public MicroBatchSource {
   /// For the inputs that any of `plans` loads.
   InputBatch(const Graph& graph, const std::vector<const Plan*>& plans, const Context& context);
 
-  Index bytes() const { return memory_.bytes(); }
+  Index bytes() const { return bytes_; }
+  /// Before the first load().
+  void allocate();
   /// Global batch `number` (0 for the first) of the stream. Returns the targets of this data rank.
   Index load(DataSource& source, Index number);
   /// What the micro-batches handed out from now on carry.
@@ -26,10 +28,13 @@ class InputBatch final : public MicroBatchSource {
   Index first_sample(Index micro_batch) const;
 
   Index micro_batch_size_, micro_batches_, global_batch_size_, first_row_;
+  Index bytes_ = 0;
   Buffer memory_;
   std::vector<std::vector<Tensor>>
       inputs_;  // per micro-batch, by position in Graph::inputs(); unused ones are empty
-  std::vector<Tensor> row_;  // one sample of each
+  std::vector<bool> used_;     // by position, as input_ and row_
+  std::vector<Tensor> input_;  // one micro-batch of each, without memory
+  std::vector<Tensor> row_;    // one sample of each
   Index step_ = 0;
   double loss_scale_ = 1;
 };

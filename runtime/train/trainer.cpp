@@ -145,6 +145,8 @@ void Trainer::State::allocate() {
   reducer = std::make_unique<GradientReducer>(*flat, context.mesh(), context.stream());
   optimizer = std::make_unique<Optimizer>(*flat, context.mesh(), context.stream(),
                                           context.options().optimizer, state);
+  train_inputs->allocate();
+  evaluate_inputs->allocate();
   train->bind(activations, *flat, reducer.get(), context);
   evaluate->bind(activations, *flat, nullptr, context);
   if (generate) generate->bind(activations, *flat, nullptr, context);

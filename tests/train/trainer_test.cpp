@@ -1,0 +1,285 @@
+// The trainer on ranks as threads: every layout trains alike, and failures are known to all ranks.
+#include "trireme/train/trainer.h"
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/kernels/device.h"
+#include "trireme/models/transformer.h"
+#include "trireme/nn/nn.h"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr Index width = 8;
+
+/// x: `width` numbers of the sample; y: their sines. `bad_sample`: what stands there instead.
+class Sines : public DataSource {
+ public:
+  Index fill(Index sample, std::span<const Tensor> out) override {
+    const Random random = random_for(3, "sines", static_cast<std::uint64_t>(sample));
+    for (Index i = 0; i < width; ++i) {
+      const float x = 6 * random.uniform(i) - 3;
+      if (out[0].data != nullptr) out[0].as<float>()[i] = x;
+      if (out[1].data != nullptr) out[1].as<float>()[i] = std::sin(x);
+    }
+    return width;
+  }
+};
+
+Value mlp(Graph& g, Index batch) {
+  Value x = g.input("x", {batch, width});
+  for (int i = 0; i < 4; ++i)
+    x = g.block("block", i, [&] {
+      const Value h = gelu_tanh(column_linear(rms_norm(x, "norm"), "up", 4 * width));
+      return x + row_linear(h, "down", width);
+    });
+  return squared_error(x, g.input("y", {batch, width}));
+}
+
+struct Layout {
+  int data = 1, pipeline = 1, tensor = 1, chunks = 1;
+  Index micro_batch = 1;
+  bool zero = false;
+  friend void PrintTo(const Layout& l, std::ostream* out) {
+    *out << "data " << l.data << " pipeline " << l.pipeline << " tensor " << l.tensor << " chunks "
+         << l.chunks << " micro-batch " << l.micro_batch << (l.zero ? " zero" : "");
+  }
+};
+
+Options options_for(const Layout& layout) {
+  Options o;
+  o.tensor_size = layout.tensor;
+  o.pipeline_size = layout.pipeline;
+  o.chunks = layout.chunks;
+  if (layout.chunks > 1) o.schedule = ScheduleKind::interleaved;
+  o.use_distributed_optimizer = layout.zero;
+  o.micro_batch_size = layout.micro_batch;
+  o.global_batch_size = 8;
+  o.train_iters = 5;
+  o.bucket_size = 100;
+  o.learning_rate.lr = 1e-2;
+  o.learning_rate.decay_iters = 5;
+  o.log_level = LogLevel::quiet;
+  return o;
+}
+
+/// f(context) on every rank of the layout.
+void on_ranks(const Layout& layout, const Options& options,
+              const std::function<void(Context&)>& f) {
+  run_on_threads(MeshShape(layout.data, layout.pipeline, layout.tensor), [&](Mesh& mesh) {
+    const std::unique_ptr<Device> device = open_cpu();
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    const Log log(mesh.rank(), LogLevel::quiet);
+    Context context(options, mesh, *stream, log);
+    f(context);
+  });
+}
+
+struct Result {
+  std::vector<StepMetrics> steps;
+  double before = 0, after = 0;  // evaluations
+};
+
+/// What rank `mesh.size() - 1` sees.
+Result train(const Layout& layout) {
+  Result result;
+  const Options options = options_for(layout);
+  on_ranks(layout, options, [&](Context& context) {
+    Trainer trainer(context, Model([&](Graph& g) { return mlp(g, layout.micro_batch); }));
+    Sines data;
+    Result mine;
+    mine.before = trainer.evaluate(data, 3);
+    for (int i = 0; i < 5; ++i) mine.steps.push_back(trainer.step(data));
+    mine.after = trainer.evaluate(data, 3);
+    if (context.mesh().rank() == context.mesh().shape().size() - 1) result = mine;
+  });
+  return result;
+}
+
+class TrainerLayouts : public testing::TestWithParam<Layout> {};
+
+TEST_P(TrainerLayouts, AgreeWithOneRank) {
+  static const Result one = train({1, 1, 1, 1, 8, false});
+  const Result other = train(GetParam());
+  ASSERT_EQ(other.steps.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(other.steps[i].loss / one.steps[i].loss, 1, 2e-7) << "step " << i;
+    EXPECT_NEAR(other.steps[i].grad_norm / one.steps[i].grad_norm, 1, 1e-5) << "step " << i;
+    EXPECT_EQ(other.steps[i].targets, 8 * width);
+    EXPECT_EQ(other.steps[i].step, static_cast<Index>(i) + 1);
+  }
+  EXPECT_NEAR(other.before / one.before, 1, 2e-7);
+  EXPECT_NEAR(other.after / one.after, 1, 2e-7);
+  EXPECT_LT(one.after, 0.95 * one.before);  // it learns
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TrainerLayouts,
+                         testing::Values(Layout{1, 1, 1, 1, 2, false}, Layout{2, 1, 1, 1, 2, false},
+                                         Layout{4, 1, 1, 1, 1, true}, Layout{1, 2, 1, 1, 1, false},
+                                         Layout{1, 2, 1, 2, 2, false}, Layout{1, 1, 2, 1, 4, false},
+                                         Layout{2, 2, 2, 1, 1, false},
+                                         Layout{2, 2, 2, 2, 1, true}));
+
+TEST(Trainer, TheLossIsTheMeanOverTargetsOfTheGlobalBatch) {
+  // y = w x with w = 1: the first loss is the mean of (x - sin x)^2 over the first 8 samples.
+  double expected = 0;
+  for (Index sample = 0; sample < 8; ++sample) {
+    float x[width], y[width];
+    const Tensor row[] = {{x, {width}}, {y, {width}}};
+    Sines().fill(sample, row);
+    for (Index i = 0; i < width; ++i)
+      expected += std::pow(static_cast<double>(x[i]) - static_cast<double>(y[i]), 2) / (8 * width);
+  }
+  const Layout layout{2, 1, 1, 1, 2, false};
+  const Options options = options_for(layout);
+  on_ranks(layout, options, [&](Context& context) {
+    Trainer trainer(context, Model([](Graph& g) {
+                      const Value x = g.input("x", {2, width});
+                      const Value scaled = add_positions(
+                          x, g.parameter("offset", {1, width}, replicated(), zeros()), 1);
+                      return squared_error(scaled, g.input("y", {2, width}));
+                    }));
+    Sines data;
+    EXPECT_NEAR(trainer.step(data).loss, expected, 1e-6 * expected);
+  });
+}
+
+/// Not a number in the samples of the second step.
+class Broken final : public Sines {
+ public:
+  Index fill(Index sample, std::span<const Tensor> out) override {
+    const Index targets = Sines::fill(sample, out);
+    if (sample / 8 == 1 && out[1].data != nullptr)
+      out[1].as<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+    return targets;
+  }
+};
+
+TEST(Trainer, SkipsAStepThatIsNotFiniteOnAllRanksAlike) {
+  const Layout layout{2, 2, 1, 1, 1, true};
+  const Options options = options_for(layout);
+  on_ranks(layout, options, [&](Context& context) {
+    Trainer trainer(context, Model([&](Graph& g) { return mlp(g, layout.micro_batch); }));
+    Broken data;
+    EXPECT_FALSE(trainer.step(data).skipped);
+    Sines good;
+    const double before = trainer.evaluate(good, 1);
+    EXPECT_TRUE(trainer.step(data).skipped);
+    EXPECT_EQ(trainer.evaluate(good, 1), before);
+    EXPECT_FALSE(trainer.step(data).skipped);
+    EXPECT_TRUE(std::isfinite(trainer.evaluate(good, 1)));
+  });
+}
+
+/// Sample 13 cannot be read.
+class Unreadable final : public Sines {
+ public:
+  Index fill(Index sample, std::span<const Tensor> out) override {
+    require(sample != 13, "sample 13 cannot be read");
+    return Sines::fill(sample, out);
+  }
+};
+
+TEST(Trainer, BadDataOfOneRankStopsAllWithItsMessage) {
+  const Layout layout{2, 1, 1, 1, 1, false};
+  const Options options = options_for(layout);
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  on_ranks(layout, options, [&](Context& context) {
+    Trainer trainer(context, Model([&](Graph& g) { return mlp(g, layout.micro_batch); }));
+    Unreadable data;  // 13 is row 5 of the second global batch: data rank 1
+    trainer.step(data);
+    try {
+      trainer.step(data);
+    } catch (const JobError& error) {
+      const std::lock_guard lock(mutex);
+      messages.push_back(error.what());
+    }
+  });
+  EXPECT_EQ(messages, std::vector<std::string>(2, "rank 1: sample 13 cannot be read"));
+}
+
+std::string configuration_error(const Layout& layout, const Forward& forward) {
+  const Options options = options_for(layout);
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  on_ranks(layout, options, [&](Context& context) {
+    try {
+      Trainer trainer(context, Model(forward));
+    } catch (const ConfigurationError& error) {
+      const std::lock_guard lock(mutex);
+      messages.push_back(error.what());
+    }
+  });
+  EXPECT_EQ(messages.size(),
+            static_cast<std::size_t>(layout.data * layout.pipeline * layout.tensor));
+  for (const std::string& message : messages) EXPECT_EQ(message, messages.front());
+  return messages.empty() ? "" : messages.front();
+}
+
+TEST(Trainer, AModelThatDoesNotFitMemoryIsAConfigurationErrorThatNamesTheLargestTensors) {
+  const std::string message = configuration_error({2, 1, 1, 1, 1, false}, [](Graph& g) {
+    const Value x = linear(g.input("x", {1, width}), "vast", Index{1} << 40);
+    return squared_error(x, g.input("y", {1, Index{1} << 40}));
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("1 problem"), HasSubstr("are free"),
+                             HasSubstr("parameter vast.weight"), HasSubstr("for 2 ranks")));
+}
+
+TEST(Trainer, TooFewBlocksForThePipelineIsAConfigurationError) {
+  EXPECT_THAT(configuration_error({1, 8, 1, 1, 1, false}, [](Graph& g) { return mlp(g, 1); }),
+              HasSubstr("too few for 8 pipeline stages"));
+}
+
+TEST(Trainer, AnInputWhoseDim0IsNotTheMicroBatchIsAConfigurationError) {
+  EXPECT_THAT(
+      configuration_error({1, 1, 1, 1, 2, false}, [](Graph& g) { return mlp(g, 3); }),
+      AllOf(HasSubstr("input 'x'"), HasSubstr("(3, 8)"), HasSubstr("--micro-batch-size 2")));
+}
+
+/// Text of 40 tokens from an untrained transformer.
+std::vector<std::int32_t> generate(const Layout& layout, double temperature) {
+  TransformerConfig config;
+  config.num_layers = 4;
+  config.hidden_size = 16;
+  config.num_attention_heads = 2;
+  config.seq_length = 12;
+  config.vocab_size = 31;
+  config.init_std = 0.5f;
+  const Options options = options_for(layout);
+  std::vector<std::int32_t> text;
+  on_ranks(layout, options, [&](Context& context) {
+    Model model([&](Graph& g) { return build_transformer_loss(g, config, layout.micro_batch); });
+    model.logits = [&](Graph& g) { return build_transformer_logits(g, config, 1); };
+    Trainer trainer(context, model);
+    const auto mine = trainer.generate({{5, 6, 7}, 40, temperature});
+    if (context.mesh().rank() == context.mesh().shape().size() - 1) text = mine;
+  });
+  return text;
+}
+
+TEST(Trainer, GeneratesTheSameTokensOnEveryLayout) {
+  for (const double temperature : {0.0, 1.0}) {
+    const auto one = generate({1, 1, 1, 1, 1, false}, temperature);
+    ASSERT_EQ(one.size(), 40u);
+    EXPECT_EQ(generate({2, 1, 1, 1, 1, false}, temperature), one);
+    EXPECT_EQ(generate({1, 2, 1, 2, 1, false}, temperature), one);
+    EXPECT_EQ(generate({1, 1, 2, 1, 1, false}, temperature), one);
+    EXPECT_EQ(generate({1, 2, 2, 1, 1, false}, temperature), one);
+  }
+}
+
+TEST(Trainer, TemperatureZeroIsNotSampling) {
+  EXPECT_NE(generate({1, 1, 1, 1, 1, false}, 0), generate({1, 1, 1, 1, 1, false}, 2));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -28,6 +28,14 @@ std::string joined(const std::vector<std::string>& words) {
   return all;
 }
 
+/// " [1]": the default, where the help text does not speak of it.
+std::string shown_default(const OptionDefinition& definition) {
+  const bool told =
+      definition.value.empty() || definition.help.find("default") != std::string::npos;
+  const std::string value = told ? "" : definition.show();
+  return value.empty() ? "" : " [" + value + "]";
+}
+
 std::string canonical(const std::string& names) { return names.substr(0, names.find(',')); }
 
 }  // namespace
@@ -84,7 +92,7 @@ void CommandLine::add(OptionDefinition definition) {
     parsed = app.add_option(definition.names)
                  ->expected(definition.names[0] == '-' ? 0 : 1, definition.list ? most_values : 1)
                  ->type_name(definition.value);
-  parsed->description(definition.help)
+  parsed->description(definition.help + shown_default(definition))
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(state_->group);
   std::string name = canonical(definition.names);

@@ -73,7 +73,7 @@ void declare_reports(CommandLine& c, Options& o) {
       "--log-level", o.log_level,
       {{"quiet", LogLevel::quiet}, {"info", LogLevel::info}, {"debug", LogLevel::debug}},
       "how much is printed");
-  c.flag("--dump-plan", o.dump_plan, "print the memory plan of every rank's stages, and stop");
+  c.flag("--dump-plan", o.dump_plan, "print the memory plan of every stage before training");
   c.flag("--check-finite", o.check_finite, "name the first op whose output is not finite (slow)");
   c.text("--dump-tensors", o.dump_tensors, "PREFIX",
          "write the gradients of step 1 and the final parameters, for comparisons between layouts");

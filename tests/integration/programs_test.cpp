@@ -1,0 +1,169 @@
+// What scripts rely on: exit codes, one message for one failure, and programs that say what they can.
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "trireme/core/error.h"
+
+#include "tests/support/training_run.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int exit_code;
+  std::string output;  // stdout and stderr
+};
+
+std::string read(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class Programs : public testing::Test {
+ protected:
+  Programs() {
+    std::ofstream(folder_ / "text") << std::string(5000, 'a') << std::string(5000, 'b');
+    run("trireme data prepare --input " + (folder_ / "text") + " --output " + corpus());
+  }
+  std::string corpus() const { return folder_ / "corpus"; }
+
+  Outcome run(const std::string& program, int ranks = 1) const {
+    const std::string start =
+        ranks == 1 ? "" : str(TRIREME_MPIRUN " --timeout 120 -np ", ranks, " ");
+    const std::string log = folder_ / "log";
+    const int status =
+        std::system((start + TRIREME_BIN_DIR "/" + program + " > " + log + " 2>&1").c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(log)};
+  }
+  static int count(const std::string& text, const std::string& part) {
+    int found = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++found;
+    return found;
+  }
+
+  TemporaryFolder folder_;
+};
+
+const std::string small =
+    "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --train-iters 3 ";
+
+TEST_F(Programs, AWrongConfigurationIsOneMessageAndExitCode64OnAnyNumberOfRanks) {
+  for (const int ranks : {1, 4}) {
+    const Outcome outcome =
+        run("train_gpt --tp 3 --lr none --data-path /nonexistent --bogus", ranks);
+    EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "this configuration cannot run"), 1) << outcome.output;
+    for (const char* part :
+         {"--bogus", "--lr none", "--tensor-model-parallel-size 3 x", "/nonexistent"})
+      EXPECT_EQ(count(outcome.output, part), 1) << part << outcome.output;
+  }
+}
+
+TEST_F(Programs, AFileThatOneRankOnlyCannotReadStopsAll) {
+  // The shell of rank 1 gives it another option.
+  const std::string log = folder_ / "log";
+  const std::string each = "sh -c '" TRIREME_BIN_DIR "/train_gpt " + small + "--data-path " +
+                           corpus() + "$( [ $OMPI_COMM_WORLD_RANK = 1 ] && echo .missing)'";
+  const int status = std::system(
+      (str(TRIREME_MPIRUN " --timeout 120 -np 2 ") + each + " > " + log + " 2>&1").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 64) << read(log);
+  EXPECT_THAT(read(log), HasSubstr("- rank 1: --data-path: " + corpus() + ".missing.idx"));
+}
+
+TEST_F(Programs, AFailureAtRunTimeIsOneMessageAndExitCode1) {
+  for (const int ranks : {1, 4}) {
+    const Outcome outcome =
+        run("train_gpt " + small + "--vocab-size 98 --data-path " + corpus(), ranks);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "trireme error: rank "), 1) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("is outside the vocabulary of 98"));
+  }
+}
+
+TEST_F(Programs, AFailureOfOneRankAloneEndsAllWithItsMessage) {
+  // Rank 0 alone writes metrics, and its disk is full.
+  const Outcome outcome =
+      run("train_gpt " + small + "--metrics /dev/full --data-path " + corpus(), 4);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("trireme[rank 0] error: --metrics /dev/full: No space left on device"));
+}
+
+TEST_F(Programs, TextIsTheSameOnEveryLayout) {
+  const auto text = [&](const std::string& layout, int ranks) {
+    const Outcome outcome =
+        run("train_gpt " + small + "--generate 20 --temperature 0 --data-path " + corpus() + " " +
+                layout,
+            ranks);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return outcome.output.substr(
+        std::min(outcome.output.find("# generated text:"), outcome.output.size()));
+  };
+  const std::string one = text("", 1);
+  EXPECT_EQ(count(one, "The "), 1);
+  EXPECT_EQ(text("--tp 2 --pp 2", 8), one);
+}
+
+TEST_F(Programs, MlpTrainsOnEveryAxis) {
+  for (const char* layout : {"", "--tp 2", "--pp 2 --use-distributed-optimizer"})
+    EXPECT_EQ(run(std::string("mlp --train-iters 5 ") + layout, 4).exit_code, 0) << layout;
+}
+
+TEST_F(Programs, TriremeSaysWhatItCanDo) {
+  const Outcome help = run("trireme --help");
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.output, HasSubstr("trireme data prepare"));
+  const Outcome inspected = run("trireme data inspect " + corpus());
+  EXPECT_EQ(inspected.exit_code, 0);
+  EXPECT_THAT(inspected.output, HasSubstr("10000 tokens"));
+}
+
+TEST_F(Programs, TriremeNamesWhatIsWrong) {
+  const struct {
+    std::string line;
+    int exit_code;
+    std::string part;
+  } wrong[] = {
+      {"trireme", 64, "a command is missing"},
+      {"trireme data prepar", 64, "did you mean data prepare?"},
+      {"trireme data prepare --output x", 64, "--input is missing"},
+      {"trireme data prepare --input /nonexistent --output " + corpus(), 1, "/nonexistent"},
+      {"trireme data prepare --inptu x --output y", 64, "did you mean --input?"},
+      {"trireme data inspect", 64, "PREFIX is missing"},
+      {"trireme data inspect /nonexistent", 1, "/nonexistent.idx"},
+  };
+  for (const auto& [line, exit_code, part] : wrong) {
+    const Outcome outcome = run(line);
+    EXPECT_EQ(outcome.exit_code, exit_code) << line;
+    EXPECT_THAT(outcome.output, HasSubstr(part)) << line;
+  }
+}
+
+TEST_F(Programs, EveryOptionOfHelpIsDocumented) {
+  const std::string help = run("train_gpt --help").output,
+                    page = read(TRIREME_SOURCE_DIR "/docs/options.md");
+  std::istringstream words(help);
+  int options = 0;
+  for (std::string line; std::getline(words, line);) {
+    if (line.rfind("  --", 0) != 0) continue;
+    std::istringstream names(line.substr(0, line.find(' ', 2)));
+    for (std::string name; std::getline(names, name, ',');) {
+      name.erase(0, name.find_first_not_of(' '));
+      EXPECT_THAT(page, testing::AnyOf(HasSubstr("`" + name + "`"), HasSubstr("`" + name + " ")));
+      ++options;
+    }
+  }
+  EXPECT_GT(options, 50);
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -61,7 +61,7 @@ void Progress::wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> d
     const Clock::time_point now = Clock::now();
     if (begun == Clock::time_point()) begun = now;
     if (idle == spins + 1) since = now;
-    options_.while_waiting();
+    if (idle % 16 == 0) options_.while_waiting();
     if (now - since < sleep_after) {
       ::sched_yield();
     } else {

@@ -2,54 +2,95 @@
 // registers. What limits it is memory, so the portable vector types of the compiler are enough.
 #include "runtime/comm/reduce.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace trireme {
 namespace {
 
 struct Sum {
-  template <class V>
-  static void apply(V& a, const V& b) {
-    a += b;
+  template <class T>
+  static T apply(T a, T b) {
+    return a + b;
   }
 };
 // `a != a` keeps a NaN that came first; a NaN that comes second fails the comparison and is taken.
 struct Max {
-  template <class V>
-  static void apply(V& a, const V& b) {
-    a = (a > b) | (a != a) ? a : b;
+  template <class T>
+  static T apply(T a, T b) {
+    const T larger = a > b ? a : b;
+    return a != a ? a : larger;
   }
 };
 struct Min {
-  template <class V>
-  static void apply(V& a, const V& b) {
-    a = (a < b) | (a != a) ? a : b;
+  template <class T>
+  static T apply(T a, T b) {
+    const T smaller = a < b ? a : b;
+    return a != a ? a : smaller;
   }
 };
 
-template <class T>
-using Vector [[gnu::vector_size(64)]] = T;
+constexpr std::size_t at_once = 8;  // sources that one loop reads
 
-/// Elements V of all sources from `offset` on: reduced and stored to all targets.
-template <class V, class Op>
-void reduce_at(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
-               std::size_t offset) {
-  V value, next;
-  std::memcpy(&value, sources[0] + offset, sizeof(V));
-  for (std::size_t s = 1; s < sources.size(); ++s) {
-    std::memcpy(&next, sources[s] + offset, sizeof(V));
-    Op::apply(value, next);
+/// to[i] = from[0][i] op ... op from[sources - 1][i]; `to` may be one of them. The fixed number of sources keeps the sum
+/// in a register.
+template <class Op, int sources, class T>
+void fold(T* to, const T* const* from, Index count) {
+  const T* source[sources];
+  std::copy(from, from + sources, source);
+#pragma GCC ivdep
+  for (Index i = 0; i < count; ++i) {
+    T sum = source[0][i];
+    for (int s = 1; s < sources; ++s) sum = Op::apply(sum, source[s][i]);
+    to[i] = sum;
   }
-  for (std::byte* target : targets) std::memcpy(target + offset, &value, sizeof(V));
+}
+
+template <class Op, class T>
+void fold(T* to, const T* const* from, std::size_t sources, Index count) {
+  switch (sources) {
+    case 1:
+      return fold<Op, 1>(to, from, count);
+    case 2:
+      return fold<Op, 2>(to, from, count);
+    case 3:
+      return fold<Op, 3>(to, from, count);
+    case 4:
+      return fold<Op, 4>(to, from, count);
+    case 5:
+      return fold<Op, 5>(to, from, count);
+    case 6:
+      return fold<Op, 6>(to, from, count);
+    case 7:
+      return fold<Op, 7>(to, from, count);
+    default:
+      return fold<Op, 8>(to, from, count);
+  }
 }
 
 template <class T, class Op>
 void reduce_all(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                 Index count) {
-  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
-  std::size_t offset = 0;
-  for (; offset + 64 <= bytes; offset += 64) reduce_at<Vector<T>, Op>(sources, targets, offset);
-  for (; offset < bytes; offset += sizeof(T)) reduce_at<T, Op>(sources, targets, offset);
+  constexpr Index block = 8192 / Index{sizeof(T)};
+  T partial[block];  // of more sources than one loop reads
+  for (Index begin = 0; begin < count; begin += block) {
+    const Index size = std::min(block, count - begin);
+    T* const first_target = reinterpret_cast<T*>(targets[0]) + begin;
+    const T* from[at_once];
+    std::size_t held = 0;
+    for (const std::byte* source : sources) {
+      if (held == at_once) {
+        fold<Op>(partial, from, held, size);
+        from[0] = partial;
+        held = 1;
+      }
+      from[held++] = reinterpret_cast<const T*>(source) + begin;
+    }
+    fold<Op>(first_target, from, held, size);
+    for (std::byte* target : targets.subspan(1))
+      std::memcpy(reinterpret_cast<T*>(target) + begin, first_target,
+                  static_cast<std::size_t>(size) * sizeof(T));
+  }
 }
 
 template <class T>

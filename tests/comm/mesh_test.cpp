@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "trireme/comm/mpi.h"
+#include "trireme/core/random.h"
 
 #include "runtime/comm/reduce.h"
 #include "runtime/comm/topology.h"
@@ -106,6 +107,24 @@ TEST(Reduce, TakesSourcesInOrderAndMayWriteOverThem) {
     reduce(DType::f32, Reduction::sum, sources, targets, count);
     EXPECT_THAT(a, testing::Each(0.0f));  // (1e8 + 1) - 1e8; any other order gives 1
     EXPECT_THAT(c, testing::Each(0.0f));
+  }
+}
+
+TEST(Reduce, TakesMoreSourcesThanOneLoopReads) {
+  for (std::size_t ranks : {8, 9, 15, 16, 23}) {
+    std::vector<std::vector<float>> x(ranks);
+    for (std::size_t r = 0; r < ranks; ++r)
+      for (Index i = 0; i < 3000; ++i) x[r].push_back(random_for(1, "x", r).normal(i));
+    std::vector<float> want = x[0];
+    for (std::size_t r = 1; r < ranks; ++r)
+      for (std::size_t i = 0; i < want.size(); ++i) want[i] += x[r][i];
+    std::vector<const std::byte*> sources;
+    for (auto& source : x) sources.push_back(reinterpret_cast<std::byte*>(source.data()));
+    std::byte* targets[] = {reinterpret_cast<std::byte*>(x[ranks - 1].data()),
+                            reinterpret_cast<std::byte*>(x[2].data())};
+    reduce(DType::f32, Reduction::sum, sources, targets, 3000);
+    EXPECT_EQ(x[ranks - 1], want);
+    EXPECT_EQ(x[2], want);
   }
 }
 

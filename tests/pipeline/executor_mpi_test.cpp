@@ -1,6 +1,7 @@
 // The pipeline over processes: as many stages as ranks, against one stage in this process.
 #include <gtest/gtest.h>
 
+#include "tests/pipeline/allocations.h"
 #include "tests/pipeline/toy_pipeline.h"
 #include "tests/support/mpi_ranks.h"
 
@@ -46,6 +47,24 @@ TEST(PipelineExecutorMpi, ForwardOnlyGivesTheSameLosses) {
   const bool last = mesh->rank() == stages - 1;
   EXPECT_EQ(mine.loss, last ? whole.loss : 0);
   EXPECT_EQ(mine.results, last ? whole.results : std::vector<double>{});
+}
+
+TEST(PipelineExecutorMpi, AllocatesNothingAfterTheFirstStep) {
+  const int stages = mpi_session().size();
+  const auto mesh = mpi_session().make_mesh(MeshShape(1, stages, 1));
+  const int chunks = 8 / stages >= 2 ? 2 : 1;
+  const StageProgram program =
+      make_program(ScheduleKind::interleaved, {stages, chunks, micro_batches}, mesh->rank());
+  int step = 0, allocations = 0;
+  test::run_rank(*mesh, program, {}, 4, [&](PipelineExecutor& pipeline, MicroBatchSource& source) {
+    if (++step == 1) return pipeline.run(source);
+    test::start_counting_allocations();
+    const double loss = pipeline.run(source);
+    allocations += test::stop_counting_allocations();
+    return loss;
+  });
+  EXPECT_EQ(step, 4);
+  EXPECT_EQ(allocations, 0);
 }
 
 }  // namespace

@@ -82,7 +82,8 @@ struct RankResult {
 };
 
 /// One rank of the pipeline axis: its chunks, `steps` steps; gradients add up over them.
-inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions plan, int steps) {
+inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions plan, int steps,
+                           FunctionRef<double(PipelineExecutor&, MicroBatchSource&)> run_step) {
   const PipelineShape& shape = program.shape;
   Graph g;
   const Value loss = model(g);
@@ -102,7 +103,7 @@ inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions 
   PipelineExecutor pipeline(program, chunks, axis, stages.front()->stream);
   Data data(g, static_cast<int>(shape.micro_batches));
   RankResult result;
-  for (int step = 0; step < steps; ++step) result.loss = pipeline.run(data);
+  for (int step = 0; step < steps; ++step) result.loss = run_step(pipeline, data);
   result.results = data.results;
   for (std::size_t s = 0; s < stages.size(); ++s)
     for (std::size_t i = 0; i < stages[s]->gradients.size(); ++i) {
@@ -113,6 +114,12 @@ inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions 
       result.ready[p] += hooks[s]->ready[i];
     }
   return result;
+}
+
+inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions plan, int steps) {
+  return run_rank(
+      mesh, program, plan, steps,
+      [](PipelineExecutor& pipeline, MicroBatchSource& source) { return pipeline.run(source); });
 }
 
 /// The same on one stage: what every pipeline has to agree with.

@@ -115,6 +115,12 @@ void Executor::State::run(Phase phase, int slot, const MicroBatch& batch) {
   require(slot >= 0, "slot ", slot, " does not exist");
   context.step = batch.step;
   context.first_sample = batch.first_sample;
+  const Phase gradients = plan.options.backward == PlanOptions::Backward::split
+                              ? Phase::parameter_backward
+                              : Phase::backward;
+  if (phase == gradients && batch.last)  // those that nothing is added to
+    for (const int parameter : plan.program.ready_first)
+      hooks.gradient_ready(position_of_parameter[at(parameter)]);
   const std::size_t p = at(static_cast<int>(phase));
   for (int s = phase_begin[p]; s < phase_begin[p + 1]; ++s) run_step(s, slot, batch);
 }
@@ -225,9 +231,7 @@ void Executor::backward(int slot, const MicroBatch& batch, BackwardPart part) {
   const bool split = s.plan.options.backward == PlanOptions::Backward::split;
   require(split || part == BackwardPart::both,
           "input and parameter gradients apart need a plan with Backward::split");
-  if (part != BackwardPart::parameter) {
-    s.run(Phase::backward, slot, batch);
-  }
+  if (part != BackwardPart::parameter) s.run(Phase::backward, slot, batch);
   if (split && part != BackwardPart::input) s.run(Phase::parameter_backward, slot, batch);
 }
 

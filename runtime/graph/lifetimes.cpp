@@ -27,8 +27,6 @@ bool legal(const Program& program, const Share& share, const Stretch& sources,
            const Stretch& targets) {
   const Memory& target = program.memory[at(share.target)];
   const Memory& source = program.memory[at(share.source)];
-  if (source.region >= 0 || target.region >= 0)
-    return false;  // transfer buffers never share (rule 8)
   if (target.bytes != source.bytes || target.begin != share.step) return false;
   if (share.kind == Share::Kind::over && source.end != share.step) return false;
   for (const int s : sources.members)
@@ -44,7 +42,7 @@ bool legal(const Program& program, const Share& share, const Stretch& sources,
 void join(Program& program, std::vector<Stretch>& buffers, const Share& share) {
   const int from = program.memory[at(share.source)].buffer,
             to = program.memory[at(share.target)].buffer;
-  if (from < 0 || to < 0 || from == to) return;
+  if (from < 0 || to < 0 || from == to) return;  // transfer buffers never share (rule 8)
   Stretch& sources = buffers[at(from)];
   Stretch& targets = buffers[at(to)];
   if (!legal(program, share, sources, targets)) return;

@@ -145,6 +145,24 @@ TEST(Executor, ReadyGradientsAreFinal) {
     }
 }
 
+TEST(Executor, AParameterWithoutAGradientIsReadyAtOnce) {
+  Graph g;
+  const Value x = g.input("x", {2, 3}), w = g.parameter("w", {2, 3}, replicated(), normal(1));
+  const Value target = apply<Tanh>({g.parameter("target", {2, 3}, replicated(), normal(1))});
+  const Value loss =
+      apply<SquaredError>({apply<Mul>({x, w}), target});  // no gradient to the target
+  const auto mesh = make_self_mesh();
+  Recorder hooks;
+  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g),
+          mesh->axis(Axis::tensor), 1, &hooks);
+  EXPECT_EQ(s.plan.parameters(), (std::vector<int>{1, 0}));
+  const InputData data(g, 0);
+  s.executor->forward(0, {.inputs = data.tensors()});
+  s.executor->backward(0, {.last = true, .inputs = data.tensors()});
+  EXPECT_EQ(hooks.ready, (std::vector<int>{0, 1}));
+  EXPECT_EQ(s.gradients[0], std::vector<float>(6, 0.0f));
+}
+
 TEST(Executor, NothingIsAllocatedInACall) {
   for (unsigned seed = 0; seed < 5; ++seed) {
     const RandomGraph random(seed);

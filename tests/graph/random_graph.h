@@ -77,7 +77,7 @@ class RandomGraph {
   }
 
   void step() {
-    switch (random_() % 13) {
+    switch (random_() % 14) {
       case 0:
         return pool_.push_back(apply<Tanh>({pick()}));
       case 1:
@@ -103,6 +103,8 @@ class RandomGraph {
         return part_of_parameter();
       case 11:
         return pool_.push_back(apply<Mul>({pick(), parameter(Shape{4, 6})}));
+      case 12:
+        return same_twice();
       default:
         return rows_apart();
     }
@@ -134,6 +136,14 @@ class RandomGraph {
     const Value a = apply<Slice>({wide}, 0, Index{0}, Index{6}),
                 b = apply<Slice>({wide}, 0, Index{3}, Index{9});
     pool_.push_back(apply<Linear>({apply<Tanh>({apply<Linear>({pick(), a})}), chance(2) ? b : a}));
+  }
+  // One op that receives a value twice, or overlapping parts of one.
+  void same_twice() {
+    const Value wide = apply<Tanh>({apply<Linear>({pick(), parameter(Shape{12, 6})})});
+    const auto part = [&](Index i) { return apply<Slice>({wide}, 1, i, i + 6); };
+    const Index other = std::array<Index, 3>{0, 3, 6}[random_() % 3];
+    pool_.push_back(apply<Tanh>({apply<Weighted>({part(0), part(other)})}));
+    if (chance(2)) pool_.push_back(apply<Weighted>({pool_.back(), pool_.back()}));
   }
   void rows_apart() {
     const Value a = pick();

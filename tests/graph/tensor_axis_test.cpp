@@ -45,13 +45,16 @@ Value apply(const Values& in) {
 Value model(Graph& g, Fault fault = Fault::none) {
   const Value x = g.input("x", {4, 6}), y = g.input("y", {4, 6});
   Value h = apply<Linear>({x, g.parameter("in", {6, 6}, replicated(), normal(1))});
+  Value
+      first;  // entered in one block and used in both: what crosses the cut is its value, and its own gradient
   for (int i = 0; i < 2; ++i)
     h = g.block("block", i, [&] {
       Value a = apply<RmsNorm>({h, g.parameter("norm", {6}, replicated(), ones())});
       a = fault == Fault::dropped_all_reduce ? apply<LeakyEnter>({a}) : apply<Enter>({a});
+      if (i == 0) first = a;
       // Used twice after entering: its own gradient gathers before the one all-reduce.
       a = apply<Mul>({apply<Linear>({a, g.parameter("up", {8, 6}, shard(0), normal(1))}),
-                      apply<Linear>({a, g.parameter("gate", {8, 6}, shard(0), normal(1))})});
+                      apply<Linear>({first, g.parameter("gate", {8, 6}, shard(0), normal(1))})});
       const Value rows = a.apply<Reshape>(Shape{4 * a.shape()[1] / 4, 4});
       a = apply<RmsNorm>({rows, g.parameter("inner", {4}, replicated(), ones())})
               .apply<Reshape>(a.shape());

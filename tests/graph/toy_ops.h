@@ -238,6 +238,36 @@ class Mix final : public Op {
   }
 };
 
+/// y = a b^2 / 2, strided, which can add to both gradients, but not where they are the same memory: it reads both before
+/// it writes either.
+class Weighted final : public Op {
+ public:
+  std::string name() const override { return "weighted"; }
+  Outputs infer(const Specs& in) const override { return {Spec(in[0].shape)}; }
+  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  bool strided(int) const override { return true; }
+  bool accumulates(int) const override { return true; }
+  void forward(Exec& e) const override {
+    const Tensor &a = e.input(0), &b = e.input(1), &y = e.output(0);
+    Index o = 0;
+    for_each(y.shape, a.strides, b.strides, [&](Index i, Index k) {
+      y.as<float>()[o++] = a.as<float>()[i] * b.as<float>()[k] * b.as<float>()[k] / 2;
+    });
+  }
+  void backward(Exec& e) const override {
+    const Tensor &a = e.input(0), &b = e.input(1), &dy = e.grad_output(0);
+    Index o = 0;
+    for_each(dy.shape, a.strides, b.strides, [&](Index i, Index k) {
+      const float d = dy.as<float>()[o++], x = a.as<float>()[i], z = b.as<float>()[k];
+      float* da = e.wants(0) ? e.grad_input(0).as<float>() + i : nullptr;
+      float* db = e.wants(1) ? e.grad_input(1).as<float>() + k : nullptr;
+      const float old_a = da && e.accumulate(0) ? *da : 0, old_b = db && e.accumulate(1) ? *db : 0;
+      if (da) *da = old_a + d * z * z / 2;
+      if (db) *db = old_b + d * x * z;
+    });
+  }
+};
+
 /// y = x / rms(x) * w with the inverse rms as a side output and the row product in a workspace; x: (rows, n), w: (n).
 class RmsNorm final : public Op {
  public:
@@ -346,9 +376,12 @@ class Rows final : public Op {
     const Tensor& tokens = e.input(0);
     const Index width = back ? e.grad_input(1).shape[1] : e.input(1).shape[1];
     if (back && !e.accumulate(1)) e.stream().zero(table, e.grad_input(1).bytes());
+    const Index height = back ? e.grad_input(1).shape[0] : e.input(1).shape[0];
     for (Index r = 0; r < tokens.count(); ++r)
       for (Index i = 0; i < width; ++i) {
-        float& entry = table[tokens.as<std::int32_t>()[r] * width + i];
+        const Index token = tokens.as<std::int32_t>()[r];
+        require(0 <= token && token < height, "token ", token, " is not below ", height);
+        float& entry = table[token * width + i];
         float& row = rows[r * width + i];
         back ? entry += row : row = entry;
       }

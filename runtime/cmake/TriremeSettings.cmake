@@ -20,6 +20,9 @@ set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "$ORIGIN")
 add_library(trireme_warnings INTERFACE)
 target_compile_options(trireme_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
   $<$<BOOL:${TRIREME_WERROR}>:-Werror>)
+if(TRIREME_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(trireme_warnings INTERFACE -Wno-restrict)  # gcc bug 105651: "text" + std::string
+endif()
 
 if(TRIREME_SANITIZE)
   add_compile_options(-fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -145,39 +145,53 @@ class ProgramBuilder {
   int started_ = 0;
 };
 
+// What all stages agree on: times, slots and transfers. From it the program of any stage follows.
+class Derivation {
+ public:
+  Derivation(const std::vector<WorkOrder>& orders, const PipelineShape& shape,
+             ProgramOptions options)
+      : shape_(shape), times_(orders, shape) {
+    require(options.extra_slots >= 0, options.extra_slots, " extra slots");
+    for (int v = 0; v < shape.virtual_stages(); ++v)
+      slots_.push_back(static_cast<int>(
+          std::min<Index>(times_.in_flight(v) + options.extra_slots, shape.micro_batches)));
+    hops_ = all_hops(times_, shape, slots_);
+  }
+
+  StageProgram program(int stage) const {
+    require(stage >= 0 && stage < shape_.stages, "stage ", stage, " of ", shape_.stages);
+    std::vector<int> mine;
+    for (int chunk = 0; chunk < shape_.chunks; ++chunk)
+      mine.push_back(slots_[static_cast<std::size_t>(shape_.virtual_stage(stage, chunk))]);
+    ProgramBuilder builder(shape_, stage, std::move(mine));
+    for (const GlobalHop& hop : hops_) builder.add(hop);
+    return builder.build(times_.work(stage));
+  }
+
+ private:
+  PipelineShape shape_;
+  Timetable times_;
+  std::vector<int> slots_;  // per virtual stage
+  std::vector<GlobalHop> hops_;
+};
+
 }  // namespace
 
 std::vector<StageProgram> make_programs(const std::vector<WorkOrder>& orders,
                                         const PipelineShape& shape, ProgramOptions options) {
-  const Timetable times(orders, shape);
-  std::vector<int> slots;  // per virtual stage
-  for (int v = 0; v < shape.virtual_stages(); ++v)
-    slots.push_back(static_cast<int>(
-        std::min<Index>(times.in_flight(v) + options.extra_slots, shape.micro_batches)));
-  const std::vector<GlobalHop> hops = all_hops(times, shape, slots);
+  const Derivation derivation(orders, shape, options);
   std::vector<StageProgram> programs;
-  for (int stage = 0; stage < shape.stages; ++stage) {
-    std::vector<int> mine;
-    for (int chunk = 0; chunk < shape.chunks; ++chunk)
-      mine.push_back(slots[static_cast<std::size_t>(shape.virtual_stage(stage, chunk))]);
-    ProgramBuilder builder(shape, stage, std::move(mine));
-    for (const GlobalHop& hop : hops) builder.add(hop);
-    programs.push_back(builder.build(times.work(stage)));
-  }
+  for (int stage = 0; stage < shape.stages; ++stage) programs.push_back(derivation.program(stage));
   return programs;
 }
 
 StageProgram make_program(ScheduleKind kind, const PipelineShape& shape, int stage,
                           ProgramOptions options) {
-  require(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages);
-  return std::move(
-      make_programs(work_orders(kind, shape), shape, options)[static_cast<std::size_t>(stage)]);
+  return Derivation(work_orders(kind, shape), shape, options).program(stage);
 }
 
 StageProgram make_forward_program(const PipelineShape& shape, int stage, ProgramOptions options) {
-  require(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages);
-  return std::move(
-      make_programs(forward_orders(shape), shape, options)[static_cast<std::size_t>(stage)]);
+  return Derivation(forward_orders(shape), shape, options).program(stage);
 }
 
 namespace {

@@ -10,6 +10,8 @@ enum class Transpose { no, yes };
 
 /// c(m, n) = op(a)(m, k) op(b)(k, n), assigned or added. Leading dimensions in elements.
 /// `bias` (n), may be null, is added to every row after the product (assign only).
+/// The same call on the same device gives the same bits. On CPUs the order of summation is oneDNN's, which depends on the
+/// shape: a row may differ in its last bits when the number of rows does, and one thread from several (two or more agree).
 struct Gemm {
   Index m, n, k;
   const float* a;

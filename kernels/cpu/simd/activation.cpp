@@ -1,5 +1,6 @@
 // GELU in both forms, SiLU, and SwiGLU: a value and a slope each, then one loop for all.
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/simd/each.h"
 #include "kernels/cpu/simd/math.h"
 
 namespace trireme::TRIREME_SIMD {

@@ -3,6 +3,7 @@
 // queries are packed times log2(e) / sqrt(head_dim). Register tiles above the diagonal are skipped;
 // what a tile computes beyond it is overwritten with zeros.
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/simd/each.h"
 #include "kernels/cpu/simd/math.h"
 #include "kernels/cpu/simd/tile.h"
 

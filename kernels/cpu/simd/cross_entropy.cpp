@@ -1,5 +1,6 @@
 // The two passes of softmax cross-entropy over logits, row by row.
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/simd/each.h"
 #include "kernels/cpu/simd/math.h"
 
 namespace trireme::TRIREME_SIMD {

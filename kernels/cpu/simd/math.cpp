@@ -3,6 +3,7 @@
 #include "kernels/cpu/simd/math.h"
 
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/simd/each.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {

@@ -1,7 +1,7 @@
 // LayerNorm and RMSNorm, row by row. A row's sums are made in lanes (vec.h), so a row's result
 // depends on the row alone.
 #include "kernels/cpu/loops.h"
-#include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/simd/each.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {

@@ -1,6 +1,6 @@
 // AdamW and SGD in one pass over all their arrays, and the sum of squares for clipping.
 #include "kernels/cpu/loops.h"
-#include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/simd/each.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {

@@ -1,6 +1,6 @@
 // Rotary position embedding, row by row.
 #include "kernels/cpu/loops.h"
-#include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/simd/each.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {

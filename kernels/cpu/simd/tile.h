@@ -5,7 +5,7 @@
 
 #include "trireme/kernels/write.h"
 
-#include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/simd/each.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {

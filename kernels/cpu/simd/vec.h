@@ -1,35 +1,13 @@
-// Floats: sixteen fp32 lanes on every instruction set (one AVX-512 register, two of AVX2, four of
-// SSE), so that sums over lanes have one order everywhere. Only for cpu/simd/*.cpp, which are
-// compiled once per instruction set: everything here is internal to the file that includes it, and
-// no function of the standard library is called.
+// Floats: sixteen fp32 lanes on every instruction set (one AVX-512 register, two of AVX2, four of SSE), so that sums over
+// lanes have one order everywhere.
 #pragma once
 
-#include <cstdint>
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
-
-#include "trireme/core/dtype.h"
-
-#define TRIREME_INLINE __attribute__((always_inline)) inline
+#include "kernels/cpu/simd/register.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int register_bytes = 64;
-#elif defined(__AVX2__)
-constexpr int register_bytes = 32;
-#else
-constexpr int register_bytes = 16;
-#endif
-constexpr int register_lanes = register_bytes / 4;
 constexpr Index lanes = 16;
-
-// One hardware register.
-typedef float FloatRegister __attribute__((vector_size(register_bytes)));
-typedef std::int32_t IntRegister __attribute__((vector_size(register_bytes)));
-typedef float UnalignedFloats __attribute__((vector_size(register_bytes), aligned(4), may_alias));
 
 /// Two of something, with the operators of one.
 template <class T>
@@ -78,56 +56,6 @@ TRIREME_INLINE Pair<T> operator&(Pair<T> a, Pair<T> b) {
 template <class T>
 TRIREME_INLINE Pair<T> operator<<(Pair<T> a, int bits) {
   return {a.lo << bits, a.hi << bits};
-}
-
-/// a * b + c; rounded once where the instruction set can, so contraction is never left to the
-/// compiler.
-TRIREME_INLINE FloatRegister fma(FloatRegister a, FloatRegister b, FloatRegister c) {
-#if defined(__AVX512F__)
-  return _mm512_fmadd_ps(a, b, c);
-#elif defined(__AVX2__)
-  return _mm256_fmadd_ps(a, b, c);
-#else
-  return a * b + c;
-#endif
-}
-/// The larger lane; b where a lane of either is not a number.
-TRIREME_INLINE FloatRegister max(FloatRegister a, FloatRegister b) {
-#if defined(__AVX512F__)
-  return _mm512_mask_max_ps(a, 0xffff, a, b);  // gcc 12 warns of the form without a mask
-#elif defined(__AVX2__)
-  return _mm256_max_ps(a, b);
-#else
-  return a > b ? a : b;
-#endif
-}
-/// The smaller lane; b where a lane of either is not a number.
-TRIREME_INLINE FloatRegister min(FloatRegister a, FloatRegister b) {
-#if defined(__AVX512F__)
-  return _mm512_mask_min_ps(a, 0xffff, a, b);
-#elif defined(__AVX2__)
-  return _mm256_min_ps(a, b);
-#else
-  return a < b ? a : b;
-#endif
-}
-TRIREME_INLINE FloatRegister sqrt(FloatRegister a) {
-#if defined(__AVX512F__)
-  return _mm512_mask_sqrt_ps(a, 0xffff, a);
-#elif defined(__AVX2__)
-  return _mm256_sqrt_ps(a);
-#else
-  for (int i = 0; i < register_lanes; ++i) a[i] = __builtin_sqrtf(a[i]);
-  return a;
-#endif
-}
-TRIREME_INLINE FloatRegister select(IntRegister mask, FloatRegister a, FloatRegister b) {
-  return mask ? a : b;
-}
-TRIREME_INLINE IntRegister bits(FloatRegister a) { return (IntRegister)a; }
-TRIREME_INLINE FloatRegister from_bits(IntRegister a) { return (FloatRegister)a; }
-TRIREME_INLINE FloatRegister to_float(IntRegister a) {
-  return __builtin_convertvector(a, FloatRegister);
 }
 
 template <class T>
@@ -241,52 +169,6 @@ TRIREME_INLINE float max_lanes(Floats v) {
     else
       return a > b ? a : b;
   });
-}
-
-/// Sixteen elements from i on, or the `n` that are left of them. A row's last lanes are computed as
-/// all others are, so a result never depends on where in a call its element stands.
-struct Whole {
-  Index i;
-  TRIREME_INLINE Floats load(const float* p, float = 0) const { return TRIREME_SIMD::load(p + i); }
-  TRIREME_INLINE void store(float* p, Floats v) const { TRIREME_SIMD::store(p + i, v); }
-  TRIREME_INLINE Floats mask(Floats v) const { return v; }
-};
-struct Part {
-  Index i, n;
-  TRIREME_INLINE Floats load(const float* p, float rest = 0) const {
-    return TRIREME_SIMD::load(p + i, n, rest);
-  }
-  TRIREME_INLINE void store(float* p, Floats v) const { TRIREME_SIMD::store(p + i, v, n); }
-  /// Zeros in lanes that do not exist.
-  TRIREME_INLINE Floats mask(Floats v) const {
-    float buffer[lanes];
-    TRIREME_SIMD::store(buffer, v);
-    return TRIREME_SIMD::load(buffer, n, 0);
-  }
-};
-
-/// f(at) for [begin, end), sixteen elements at a time.
-template <class F>
-TRIREME_INLINE void each(Index begin, Index end, F f) {
-  Index i = begin;
-  for (; i + lanes <= end; i += lanes) f(Whole{i});
-  if (i < end) f(Part{i, end - i});
-}
-
-/// Sum over [0, count) of f(at), in an order that depends on `count` only. f masks what it makes of
-/// missing lanes.
-template <class F>
-TRIREME_INLINE float sum(Index count, F f) {
-  Floats a = all(0), b = a, c = a, d = a;
-  Index i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    a = a + f(Whole{i});
-    b = b + f(Whole{i + lanes});
-    c = c + f(Whole{i + 2 * lanes});
-    d = d + f(Whole{i + 3 * lanes});
-  }
-  each(i, count, [&](auto at) { a = a + f(at); });
-  return sum_lanes((a + b) + (c + d));
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+// Loops over arrays, sixteen elements at a time, whose last step handles what is left with the same arithmetic.
+#pragma once
+
+#include "kernels/cpu/simd/vec.h"
+
+namespace trireme::TRIREME_SIMD {
+namespace {
+
+/// Sixteen elements from i on, or the `n` that are left of them. A row's last lanes are computed as
+/// all others are, so a result never depends on where in a call its element stands.
+struct Whole {
+  Index i;
+  TRIREME_INLINE Floats load(const float* p, float = 0) const { return TRIREME_SIMD::load(p + i); }
+  TRIREME_INLINE void store(float* p, Floats v) const { TRIREME_SIMD::store(p + i, v); }
+  TRIREME_INLINE Floats mask(Floats v) const { return v; }
+};
+struct Part {
+  Index i, n;
+  TRIREME_INLINE Floats load(const float* p, float rest = 0) const {
+    return TRIREME_SIMD::load(p + i, n, rest);
+  }
+  TRIREME_INLINE void store(float* p, Floats v) const { TRIREME_SIMD::store(p + i, v, n); }
+  /// Zeros in lanes that do not exist.
+  TRIREME_INLINE Floats mask(Floats v) const {
+    float buffer[lanes];
+    TRIREME_SIMD::store(buffer, v);
+    return TRIREME_SIMD::load(buffer, n, 0);
+  }
+};
+
+/// f(at) for [begin, end), sixteen elements at a time.
+template <class F>
+TRIREME_INLINE void each(Index begin, Index end, F f) {
+  Index i = begin;
+  for (; i + lanes <= end; i += lanes) f(Whole{i});
+  if (i < end) f(Part{i, end - i});
+}
+
+/// Sum over [0, count) of f(at), in an order that depends on `count` only. f masks what it makes of
+/// missing lanes.
+template <class F>
+TRIREME_INLINE float sum(Index count, F f) {
+  Floats a = all(0), b = a, c = a, d = a;
+  Index i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    a = a + f(Whole{i});
+    b = b + f(Whole{i + lanes});
+    c = c + f(Whole{i + 2 * lanes});
+    d = d + f(Whole{i + 3 * lanes});
+  }
+  each(i, count, [&](auto at) { a = a + f(at); });
+  return sum_lanes((a + b) + (c + d));
+}
+
+}  // namespace
+}  // namespace trireme::TRIREME_SIMD

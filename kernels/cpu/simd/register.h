@@ -1,0 +1,83 @@
+// One hardware register and what can be done with it on this file's instruction set. Only for cpu/simd/*.cpp, which are
+// compiled once per instruction set: everything here is internal to the file that includes it, and no function of the
+// standard library is called.
+#pragma once
+
+#include <cstdint>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#include "trireme/core/dtype.h"
+
+#define TRIREME_INLINE __attribute__((always_inline)) inline
+
+namespace trireme::TRIREME_SIMD {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int register_bytes = 64;
+#elif defined(__AVX2__)
+constexpr int register_bytes = 32;
+#else
+constexpr int register_bytes = 16;
+#endif
+constexpr int register_lanes = register_bytes / 4;
+
+// One hardware register.
+typedef float FloatRegister __attribute__((vector_size(register_bytes)));
+typedef std::int32_t IntRegister __attribute__((vector_size(register_bytes)));
+typedef float UnalignedFloats __attribute__((vector_size(register_bytes), aligned(4), may_alias));
+
+/// a * b + c; rounded once where the instruction set can, so contraction is never left to the
+/// compiler.
+TRIREME_INLINE FloatRegister fma(FloatRegister a, FloatRegister b, FloatRegister c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__AVX2__)
+  return _mm256_fmadd_ps(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+/// The larger lane; b where a lane of either is not a number.
+TRIREME_INLINE FloatRegister max(FloatRegister a, FloatRegister b) {
+#if defined(__AVX512F__)
+  return _mm512_mask_max_ps(a, 0xffff, a, b);  // gcc 12 warns of the form without a mask
+#elif defined(__AVX2__)
+  return _mm256_max_ps(a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+/// The smaller lane; b where a lane of either is not a number.
+TRIREME_INLINE FloatRegister min(FloatRegister a, FloatRegister b) {
+#if defined(__AVX512F__)
+  return _mm512_mask_min_ps(a, 0xffff, a, b);
+#elif defined(__AVX2__)
+  return _mm256_min_ps(a, b);
+#else
+  return a < b ? a : b;
+#endif
+}
+TRIREME_INLINE FloatRegister sqrt(FloatRegister a) {
+#if defined(__AVX512F__)
+  return _mm512_mask_sqrt_ps(a, 0xffff, a);
+#elif defined(__AVX2__)
+  return _mm256_sqrt_ps(a);
+#else
+  for (int i = 0; i < register_lanes; ++i) a[i] = __builtin_sqrtf(a[i]);
+  return a;
+#endif
+}
+TRIREME_INLINE FloatRegister select(IntRegister mask, FloatRegister a, FloatRegister b) {
+  return mask ? a : b;
+}
+TRIREME_INLINE IntRegister bits(FloatRegister a) { return (IntRegister)a; }
+TRIREME_INLINE FloatRegister from_bits(IntRegister a) { return (FloatRegister)a; }
+TRIREME_INLINE FloatRegister to_float(IntRegister a) {
+  return __builtin_convertvector(a, FloatRegister);
+}
+
+}  // namespace
+}  // namespace trireme::TRIREME_SIMD

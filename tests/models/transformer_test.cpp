@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/models/plain_transformer.h"
 #include "tests/nn/reference.h"
 #include "tests/nn/run_graph.h"
 
@@ -54,6 +55,45 @@ GraphRun run(TransformerConfig config, Layout layout) {
                                 {"targets", tensor_of(targets, {batch, sequence})}},
                      .threads = layout.threads};
   return run_graph([&](Graph& g) { return build_transformer_loss(g, config, batch); }, options);
+}
+
+std::map<std::string, std::vector<double>> initial_parameters(const TransformerConfig& config) {
+  Graph g;
+  build_transformer_loss(g, config, batch);
+  std::map<std::string, std::vector<double>> values;
+  for (const Parameter& p : g.parameters())
+    for (const ParameterPart& part : p.parts)
+      for (Index i = 0; i < part.global.count(); ++i)
+        values[part.name].push_back(run_graph_detail::initial_value(part, i));
+  return values;
+}
+
+TEST(Transformer, MatchesThePlainModel) {
+  TransformerConfig erf = small_gpt();
+  erf.mlp = MlpKind::gelu_erf;
+  const std::vector<std::int32_t> tokens = random_tokens("tokens", batch * sequence, vocabulary);
+  std::vector<std::int32_t> targets = random_tokens("targets", batch * sequence, vocabulary);
+  targets[5] = -100;
+  for (const TransformerConfig& config : {small_gpt(), small_llama(), erf}) {
+    const PlainTransformer plain(config, initial_parameters(config));
+    double loss = 0;
+    for (Index b = 0; b < batch; ++b)
+      loss += plain.loss(tokens.data() + b * sequence, targets.data() + b * sequence);
+    EXPECT_NEAR(run(config, {}).loss, loss, 1e-6 * loss) << config.describe();
+  }
+}
+
+TEST(Transformer, ProjectionsOntoTheResidualStreamStartSmaller) {
+  Graph g;
+  build_transformer_loss(g, small_gpt(), batch);
+  for (const Parameter& p : g.parameters())
+    for (const ParameterPart& part : p.parts) {
+      const bool weight = part.global.dims() == 2;
+      const bool residual = part.name.find("output.weight") != std::string::npos ||
+                            part.name.find("down.weight") != std::string::npos;
+      if (!weight) continue;
+      EXPECT_FLOAT_EQ(part.init.scale, residual ? 0.2f / 2 : 0.2f) << part.name;
+    }
 }
 
 /// Key biases have no influence on the softmax: their true gradient is zero, and what is left is

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -24,7 +25,7 @@ struct GraphRun {
 struct RunOptions {
   int tensor_size = 1;
   std::map<std::string, Tensor> inputs;  // by name; borrowed
-  PlanOptions plan = {};
+  PlanOptions plan = {.poison = true};
   Index first_sample = 0;
   int threads = 1;
 };
@@ -77,6 +78,8 @@ class OneRank {
         plan_(graph_, {result_}, cut_stages(graph_, {result_}, 1), 0, options.plan),
         slot_(device_->allocate(plan_.bytes().slot + 1)),
         scratch_(device_->allocate(plan_.bytes().scratch + 1)) {
+    for (const Buffer* buffer : {&slot_, &scratch_})  // NaN: what is read has to be written first
+      std::memset(buffer->data(), 0xff, static_cast<std::size_t>(buffer->bytes()));
     memory_.slots = slot_.data();
     memory_.slot_stride = plan_.bytes().slot;
     memory_.scratch = scratch_.data();

@@ -192,9 +192,11 @@ TEST(Transformer, LogitsOfEveryRankGiveTheLoss) {
 }
 
 TEST(Transformer, ParametersAddUpToTheCount) {
-  for (const TransformerConfig& config : {small_gpt(), small_llama()}) {
+  std::vector<TransformerConfig> configs = {small_gpt(), small_llama()};
+  for (const std::string& name : preset_names()) configs.push_back(preset(name));
+  for (const TransformerConfig& config : configs) {
     Graph g;
-    build_transformer_loss(g, config, batch);
+    build_transformer_loss(g, config, 1);
     Index count = 0;
     for (const Parameter& p : g.parameters())
       for (const ParameterPart& part : p.parts) count += part.global.count();

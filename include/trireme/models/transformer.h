@@ -5,20 +5,22 @@
 // Logical names of the parameters, and what Hugging Face calls the same tensors (linear weights are
 // (out, in) here; GPT-2's files hold them transposed, with queries, keys and values in one c_attn):
 //
-//   embedding.weight                         wte                       model.embed_tokens
-//   position.weight                          wpe                       -
-//   block.i.attention_norm.{weight,bias}     h.i.ln_1 model.layers.i.input_layernorm
-//   block.i.attention.query.{weight,bias}    h.i.attn.c_attn [first]
-//   model.layers.i.self_attn.q_proj block.i.attention.key.{weight,bias}      h.i.attn.c_attn
-//   [second]  model.layers.i.self_attn.k_proj block.i.attention.value.{weight,bias} h.i.attn.c_attn
-//   [third]   model.layers.i.self_attn.v_proj block.i.attention.output.{weight,bias}
-//   h.i.attn.c_proj           model.layers.i.self_attn.o_proj block.i.mlp_norm.{weight,bias}
-//   h.i.ln_2                  model.layers.i.post_attention_layernorm
-//   block.i.mlp.gate.{weight,bias}           -                         model.layers.i.mlp.gate_proj
-//   block.i.mlp.up.{weight,bias}             h.i.mlp.c_fc              model.layers.i.mlp.up_proj
-//   block.i.mlp.down.{weight,bias}           h.i.mlp.c_proj            model.layers.i.mlp.down_proj
-//   norm.{weight,bias}                       ln_f                      model.norm
-//   head.weight                              - (tied)                  lm_head
+//   trireme                          GPT-2                      Llama
+//   embedding.weight                 wte                        model.embed_tokens
+//   position.weight                  wpe                        -
+//   of layer i: block.i.             h.i.                       model.layers.i.
+//     attention_norm.{weight,bias}     ln_1                       input_layernorm
+//     attention.query.{weight,bias}    attn.c_attn, first part    self_attn.q_proj
+//     attention.key.{weight,bias}      attn.c_attn, second part   self_attn.k_proj
+//     attention.value.{weight,bias}    attn.c_attn, third part    self_attn.v_proj
+//     attention.output.{weight,bias}   attn.c_proj                self_attn.o_proj
+//     mlp_norm.{weight,bias}           ln_2                       post_attention_layernorm
+//     mlp.gate.{weight,bias}         -                            mlp.gate_proj
+//     mlp.up.{weight,bias}             mlp.c_fc                   mlp.up_proj
+//     mlp.down.{weight,bias}           mlp.c_proj                 mlp.down_proj
+//   after the layers:
+//   norm.{weight,bias}               ln_f                       model.norm
+//   head.weight                      - (tied)                   lm_head
 #pragma once
 
 #include "trireme/graph/graph.h"

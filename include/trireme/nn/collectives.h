@@ -2,13 +2,13 @@
 // al. 2019, arXiv:1909.08053; Korthikanti et al. 2022, arXiv:2205.05198). With one tensor rank all
 // of them trace to nothing.
 //
-//   forward                      backward                     place
-//   enter         nothing        all-reduce                   whole -> entered
-//   leave         all-reduce     nothing                      term  -> whole
-//   gather_rows   all-gather     reduce-scatter               split -> entered
-//   scatter_rows  reduce-scatter all-gather                   term  -> split
-//   split_columns own columns    all-gather                   whole -> split
-//   gather_columns all-gather    own columns                  split -> whole
+//                   forward         backward        place
+//   enter           nothing         all-reduce      whole -> entered
+//   leave           all-reduce      nothing         term  -> whole
+//   gather_rows     all-gather      reduce-scatter  split -> entered
+//   scatter_rows    reduce-scatter  all-gather      term  -> split
+//   split_columns   own columns     all-gather      whole -> split
+//   gather_columns  all-gather      own columns     split -> whole
 #pragma once
 
 #include "trireme/graph/graph.h"

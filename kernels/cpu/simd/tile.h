@@ -79,8 +79,8 @@ typedef float Four __attribute__((vector_size(16)));
 typedef float UnalignedFour __attribute__((vector_size(16), aligned(4), may_alias));
 
 /// The transpose of from(count, columns) in panels of tile_columns rows: element (r, j) goes to
-/// to[(r / tile_columns) * columns * tile_columns + j * tile_columns + r % tile_columns]; zeros
-/// where r >= count.
+/// to[(r / tile_columns) * columns * tile_columns + j * tile_columns + r % tile_columns]. What a panel holds for rows past
+/// `count` is no one's concern: products with it lie beyond the diagonal.
 TRIREME_INLINE void pack_transposed(const float* from, Index from_stride, Index count,
                                     Index columns, float* to) {
   for (Index first = 0; first < count; first += 4) {
@@ -113,9 +113,6 @@ TRIREME_INLINE void pack_transposed(const float* from, Index from_stride, Index 
       for (Index r = 0; r < 4; ++r)
         y[j * tile_columns + r] = r < rows ? x[r * from_stride + j] : 0.0f;
   }
-  for (Index r = round_up(count, 4); r < round_up(count, tile_columns); ++r)
-    for (Index j = 0; j < columns; ++j)
-      to[r / tile_columns * columns * tile_columns + j * tile_columns + r % tile_columns] = 0.0f;
 }
 
 }  // namespace

@@ -9,41 +9,12 @@ usage: tests/benchmarks/training.py [--build build/release] [--peers build/peers
 """
 import argparse
 import json
-import os
 import pathlib
 import statistics
-import subprocess
-import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LAYERS, HEADS, WIDTH, SEQUENCE, BATCH, VOCAB = 6, 6, 384, 256, 8, 256
-PARAMETERS = VOCAB * WIDTH + SEQUENCE * WIDTH + LAYERS * (12 * WIDTH**2 + 13 * WIDTH) + 2 * WIDTH
-FLOPS_PER_TOKEN = 6 * PARAMETERS + 12 * LAYERS * WIDTH * SEQUENCE
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+from runs import BATCH, ROOT, corpus, flops_per_token, parameters, peak, run, tokens_per_s
 
-
-def run(command, environment=None):
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(environment or {})})
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def peak(build, cores):
-    """Sum over `cores` processes at once, in FLOP/s."""
-    jobs = [subprocess.Popen([build / "bin/fma_peak"], stdout=subprocess.PIPE, text=True) for _ in range(cores)]
-    return sum(json.loads(job.communicate()[0])["fma_peak_gflops"] for job in jobs) * 1e9
-
-
-def trireme(build, data, ranks, steps, extra):
-    with tempfile.TemporaryDirectory() as folder:
-        metrics = pathlib.Path(folder) / "metrics.jsonl"
-        program = [build / "bin/train_gpt", "--data-path", data, "--num-layers", LAYERS, "--num-attention-heads", HEADS,
-                   "--hidden-size", WIDTH, "--seq-length", SEQUENCE, "--global-batch-size", BATCH, "--micro-batch-size",
-                   str(max(1, BATCH // ranks)), "--train-iters", steps, "--log-interval", "1", "--metrics", metrics, *extra]
-        run([*(MPIRUN + ["-np", str(ranks)] if ranks > 1 else []), *map(str, program)])
-        rows = [json.loads(line) for line in metrics.read_text().splitlines()]
-    return BATCH * SEQUENCE * 1e3 / statistics.median(r["step_ms"] for r in rows[3:] if "step_ms" in r)
+LAYERS = 6
 
 
 def pytorch(peers, ranks, threads, steps, compiled):
@@ -63,16 +34,13 @@ def main():
     p.add_argument("--peers", type=pathlib.Path, default=ROOT / "build/peers")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=15)
+    p.add_argument("--micro-batch", type=int, default=BATCH)
     p.add_argument("--json", type=pathlib.Path)
     a = p.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        text = pathlib.Path(folder) / "text.txt"
-        text.write_bytes(b"".join(sorted(f.read_bytes() for f in pathlib.Path("/usr/share/common-licenses").iterdir() if f.is_file())))
-        data = pathlib.Path(folder) / "corpus"
-        run([a.build / "bin/trireme", "data", "prepare", "--input", text, "--output", data])
+    with corpus(a.build) as data:
         contestants = {
-            "trireme, 1 rank": (1, lambda: trireme(a.build, data, 1, a.steps, [])),
-            "trireme, 4 ranks (data 4)": (4, lambda: trireme(a.build, data, 4, a.steps, [])),
+            "trireme, 1 rank": (1, lambda: tokens_per_s(a.build, data, 1, a.steps, micro_batch=a.micro_batch)),
+            "trireme, 4 ranks (data 4)": (4, lambda: tokens_per_s(a.build, data, 4, a.steps, micro_batch=min(a.micro_batch, BATCH // 4))),
         }
         if (a.peers / "bin/python").exists():
             contestants["PyTorch, 1 process, 1 thread"] = (1, lambda: pytorch(a.peers, 1, 1, a.steps, False))
@@ -86,11 +54,11 @@ def main():
             row |= {name: f() for name, (_, f) in contestants.items()}
             rounds.append(row)
             print(f"# round {i + 1} of {a.rounds} done", flush=True)
-    print(f"# {PARAMETERS} parameters, {FLOPS_PER_TOKEN / 1e6:.2f} MFLOP per token; FMA peak, 1 core: "
+    print(f"# {parameters(LAYERS)} parameters, {flops_per_token(LAYERS) / 1e6:.2f} MFLOP per token; FMA peak, 1 core: "
           f"{statistics.median(r['peak 1'] for r in rounds) / 1e9:.0f}, 4 cores: {statistics.median(r['peak 4'] for r in rounds) / 1e9:.0f} GFLOP/s")
     print(f"{'contestant':40} {'tokens/s':>10} {'of peak':>8}")
     for name, (cores, _) in contestants.items():
-        share = statistics.median(r[name] * FLOPS_PER_TOKEN / r[f"peak {cores}"] for r in rounds)
+        share = statistics.median(r[name] * flops_per_token(LAYERS) / r[f"peak {cores}"] for r in rounds)
         print(f"{name:40} {statistics.median(r[name] for r in rounds):10.0f} {share:8.1%}")
     for cores, ours in ((1, "trireme, 1 rank"), (4, "trireme, 4 ranks (data 4)")):
         theirs = [n for n, (c, _) in contestants.items() if c == cores and n.startswith("PyTorch")]

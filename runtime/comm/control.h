@@ -36,8 +36,11 @@ bool same_operation(const Post& a, const Post& b);
 struct alignas(64) MemberControl {
   static constexpr Index ring = 64;           // operations in flight
   std::atomic<Index> posted{0};               // operations started
+  std::atomic<bool> failed{false};            // it has given up; `failure` says why
+  alignas(64) std::atomic<int> working{0};    // 1 while it may touch the buffers of others
   alignas(64) std::atomic<Index> arrived{0};  // steps done, see Group::arrive
   alignas(64) Post posts[ring];               // of operation s at s % ring
+  char failure[256] = "";
 };
 static_assert(std::atomic<Index>::is_always_lock_free);
 

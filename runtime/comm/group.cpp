@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <unistd.h>
+
 namespace trireme {
 namespace {
 
@@ -43,7 +45,8 @@ Group::Group(GroupParts parts)
 
 Group::~Group() {
   parts_.progress->remove(this);
-  // After a failure messages may still be on their way: none may arrive in memory that is gone.
+  // What is still under way, after a failure, may not arrive in memory that is gone.
+  if (running_ <= started_) give_up("it has ended with operations under way");
   batch_.reset();
   for (Exchange& exchange : exchanges_) exchange.batch.reset();
 }
@@ -102,7 +105,7 @@ Ticket Group::start(Collective collective, Reduction reduction, int root, Elemen
   mine_.posts[static_cast<std::size_t>(sequence % MemberControl::ring)] = op.post;
   mine_.posted.store(sequence, std::memory_order_release);
   started_ = sequence;
-  poll();
+  progress();
   return collective_ticket(sequence);
 }
 
@@ -128,12 +131,13 @@ Ticket Group::start_exchange(std::span<const Message> sends, std::span<const Mes
   exchange.pending = true;
   ++exchanges_pending_;
   exchanges_started_ = sequence;
-  poll();
+  progress();
   return exchange_ticket(sequence);
 }
 
 bool Group::poll() {
-  if (exchanges_pending_ == 0 && running_ > started_) return false;
+  require(failure_.empty(), failure_);
+  if (exchanges_pending_ == 0 && running_ > started_ && finished(started_)) return false;
   if (delay_ > 0) return --delay_, false;
   if (parts_.progress->dice(4) == 1) delay_ = parts_.progress->dice(40);
   bool moved = false;
@@ -148,24 +152,45 @@ bool Group::poll() {
 }
 
 bool Group::poll_collectives() {
-  require(failure_.empty(), failure_);
+  // Announced before the look at who has failed, as give_up() does it the other way round: so either this rank sees
+  // that another has given up, or that one sees this rank at work and waits.
+  mine_.working.store(1);
+  check_members();
   bool moved = false;
   while (running_ <= started_) {
     Operation& op = operations_[static_cast<std::size_t>(running_ % MemberControl::ring)];
-    try {
-      if (!task_) task_ = run(op);
-      if (!task_.run()) break;
-    } catch (const std::exception& error) {
-      failure_ = error.what();
-      throw;
-    }
+    if (!task_) task_ = run(op);
+    if (!task_.run()) break;
     task_ = Task();
     arrive();
     op.done_at = arrived_;
     ++running_;
     moved = true;
   }
+  mine_.working.store(0, std::memory_order_release);
   return moved;
+}
+
+void Group::check_members() const {
+  for (int local = 0; local < parts_.topology.locals(); ++local) {
+    const MemberControl& member = *parts_.control.members[static_cast<std::size_t>(local)];
+    if (member.failed.load())
+      throw Error(str(who(parts_.topology.here()[static_cast<std::size_t>(local)]),
+                      " has given up: ", member.failure));
+  }
+}
+
+void Group::give_up(const std::string& why) {
+  if (!failure_.empty()) return;
+  failure_ = why;
+  why.copy(mine_.failure, sizeof(mine_.failure) - 1);
+  mine_.failed.store(true);
+  mine_.working.store(0);
+  batch_.reset();  // messages on their way find no buffer
+  for (Exchange& exchange : exchanges_) exchange.batch.reset();
+  for (const MemberControl* member : parts_.control.members)
+    for (int tries = 0; member->working.load() != 0 && tries < 10000; ++tries)
+      ::usleep(100);  // it may be dead
 }
 
 bool Group::finished(Index sequence) {

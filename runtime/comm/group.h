@@ -54,6 +54,7 @@ class Group final : public Communicator, public Pending {
   void barrier() override;
 
   bool poll() override;
+  void give_up(const std::string& why) override;
   /// Memory for the frame of the one collective that runs; for Task.
   void* frame(std::size_t bytes);
 
@@ -81,6 +82,7 @@ class Group final : public Communicator, public Pending {
   // group.cpp: bookkeeping
   Ticket start(Collective collective, Reduction reduction, int root, Elements in, Elements out);
   bool poll_collectives();
+  void check_members() const;
   bool finished(Index sequence);
   bool exchanged(Index sequence) const;
   void wait_collective(Index sequence);

@@ -1,6 +1,7 @@
 #include "runtime/comm/progress.h"
 
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include <sched.h>
@@ -35,13 +36,31 @@ Index Progress::dice(Index below) {
   return static_cast<Index>(random_.bits(draws_++)) % below;
 }
 
+template <class F>
+auto Progress::give_up_on_error(F f) {
+  try {
+    return f();
+  } catch (const std::exception& error) {
+    for (Pending* pending : pending_) pending->give_up(error.what());
+    throw;
+  }
+}
+
 bool Progress::poll() {
+  return give_up_on_error([&] { return poll_all(); });
+}
+
+void Progress::wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> describe) {
+  give_up_on_error([&] { wait(done, describe); });
+}
+
+bool Progress::poll_all() {
   bool moved = false;
   for (Pending* pending : pending_) moved |= pending->poll();
   return moved;
 }
 
-void Progress::wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> describe) {
+void Progress::wait(FunctionRef<bool()> done, FunctionRef<std::string()> describe) {
   // Spinning wins microseconds while every rank has a core; where ranks share cores it costs time
   // slices.
   const int spins = options_.cores_are_shared ? 1 : 100;
@@ -50,7 +69,7 @@ void Progress::wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> d
   Clock::time_point begun;
   for (int idle = 0; !done();) {
     if (dice(8) == 1) sleep_us(dice(200));
-    if (poll()) {
+    if (poll_all()) {
       idle = 0;
       continue;
     }

@@ -18,6 +18,8 @@ class Pending {
   virtual ~Pending() = default;
   /// Moves on without blocking. True when anything has moved.
   virtual bool poll() = 0;
+  /// This rank has failed, or given up waiting: no other rank may touch its buffers after this call, and others hear why.
+  virtual void give_up(const std::string& why) = 0;
 };
 
 class Progress {
@@ -36,6 +38,7 @@ class Progress {
 
   void add(Pending* pending) { pending_.push_back(pending); }
   void remove(Pending* pending) { std::erase(pending_, pending); }
+  /// Throws: what a group throws; all groups have given up then.
   bool poll();
   /// Polls until `done()`: spins briefly, then yields the core, then sleeps in between.
   /// Throws: Error(describe()) when it takes longer than the time-out.
@@ -47,6 +50,11 @@ class Progress {
   Index dice(Index below);
 
  private:
+  bool poll_all();
+  void wait(FunctionRef<bool()> done, FunctionRef<std::string()> describe);
+  template <class F>
+  auto give_up_on_error(F f);
+
   Options options_;
   std::vector<Pending*> pending_;
   Random random_;

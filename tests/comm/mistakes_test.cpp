@@ -108,7 +108,7 @@ TEST(Mistakes, ARankThatFailsWakesTheOthers) {
       if (mesh.rank() == 2) throw Error("the disk is full");
       const std::string heard =
           message_of([&] { mesh.world().all_reduce(floats(x), Reduction::sum, stream); });
-      EXPECT_EQ(heard, "rank 2 has failed: the disk is full");
+      EXPECT_THAT(heard, testing::EndsWith("rank 2 has failed: the disk is full"));
       ++woken;
     });
   });

@@ -45,7 +45,7 @@ TEST(Threads, GroupsThatSpanNodesWorkInSeveralRounds) {
 }
 
 TEST(Threads, HostileTimingChangesNothing) {
-  for (std::uint64_t seed : {1, 2, 3}) {
+  for (std::uint64_t seed : {1, 2}) {
     check_on_threads(3, Memory::ordinary, {.hostile_seed = seed}, 2000);
     check_on_threads(4, Memory::ordinary, {.hostile_seed = seed, .ranks_per_node = 2}, 2000);
     check_on_threads(

@@ -165,7 +165,7 @@ TRIREME_INLINE void each_seen(Index n, F f) {
   Index i = 0;
   for (; i + lanes <= n; i += lanes) f(i, [](Floats v, Floats) { return v; });
   if (i < n) {
-    const Ints inside = load(lane_numbers) < all(static_cast<float>(n - i));
+    const auto inside = load(lane_numbers) < all(static_cast<float>(n - i));
     f(i, [=](Floats v, Floats rest) { return select(inside, v, rest); });
   }
 }

@@ -60,9 +60,9 @@ struct Normal {
 /// exp(-x^2 / 2) t p(t), t = 1 / (1 + 0.3 |x| / sqrt 2). p and q are fitted (relative errors 2e-8 and 8e-9); the square is
 /// split so that its rounding does not count.
 TRIREME_INLINE Normal normal(Floats x) {
-  const Floats high = from_bits(bits(x) & all_bits(static_cast<std::int32_t>(0xfffff000u)));
+  const Floats high = from_bits(bits(x) & all_bits(0xfffff000u));
   const Floats half = all(-0.5f);
-  const Floats size = from_bits(bits(x) & all_bits(0x7fffffff));
+  const Floats size = from_bits(bits(x) & all_bits(0x7fffffffu));
   Floats density = exp_sum(half * (high * high), half * ((x - high) * (x + high)));
   density = select(all(13.2f) < size, all(0.0f), density);
   const Floats t = all(1.0f) / fma(size, all(0.3f * 0.70710678118654752f), all(1.0f));

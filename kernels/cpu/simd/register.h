@@ -26,7 +26,8 @@ constexpr int register_lanes = register_bytes / 4;
 
 // One hardware register.
 typedef float FloatRegister __attribute__((vector_size(register_bytes)));
-typedef std::int32_t IntRegister __attribute__((vector_size(register_bytes)));
+typedef std::uint32_t BitsRegister __attribute__((vector_size(register_bytes)));
+typedef std::int32_t MaskRegister __attribute__((vector_size(register_bytes)));  // 0 or -1
 typedef float UnalignedFloats __attribute__((vector_size(register_bytes), aligned(4), may_alias));
 
 /// a * b + c; rounded once where the instruction set can, so contraction is never left to the
@@ -70,14 +71,11 @@ TRIREME_INLINE FloatRegister sqrt(FloatRegister a) {
   return a;
 #endif
 }
-TRIREME_INLINE FloatRegister select(IntRegister mask, FloatRegister a, FloatRegister b) {
+TRIREME_INLINE FloatRegister select(MaskRegister mask, FloatRegister a, FloatRegister b) {
   return mask ? a : b;
 }
-TRIREME_INLINE IntRegister bits(FloatRegister a) { return (IntRegister)a; }
-TRIREME_INLINE FloatRegister from_bits(IntRegister a) { return (FloatRegister)a; }
-TRIREME_INLINE FloatRegister to_float(IntRegister a) {
-  return __builtin_convertvector(a, FloatRegister);
-}
+TRIREME_INLINE BitsRegister bits(FloatRegister a) { return (BitsRegister)a; }
+TRIREME_INLINE FloatRegister from_bits(BitsRegister a) { return (FloatRegister)a; }
 
 }  // namespace
 }  // namespace trireme::TRIREME_SIMD

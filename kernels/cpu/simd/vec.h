@@ -16,13 +16,10 @@ struct Pair {
 };
 #if defined(__AVX512F__)
 using Floats = FloatRegister;
-using Ints = IntRegister;
 #elif defined(__AVX2__)
 using Floats = Pair<FloatRegister>;
-using Ints = Pair<IntRegister>;
 #else
 using Floats = Pair<Pair<FloatRegister>>;
-using Ints = Pair<Pair<IntRegister>>;
 #endif
 
 template <class T>
@@ -113,7 +110,7 @@ struct Lanes<Pair<T>> {
 static_assert(Lanes<Floats>::count == lanes);
 
 TRIREME_INLINE Floats all(float x) { return Lanes<Floats>::fill(x); }
-TRIREME_INLINE Ints all_bits(std::int32_t x) { return bits(all(__builtin_bit_cast(float, x))); }
+TRIREME_INLINE auto all_bits(std::uint32_t x) { return bits(all(__builtin_bit_cast(float, x))); }
 TRIREME_INLINE Floats load(const float* p) { return Lanes<Floats>::load(p); }
 TRIREME_INLINE void store(float* p, Floats v) { Lanes<Floats>::store(p, v); }
 /// The first n lanes; `rest` in the others.

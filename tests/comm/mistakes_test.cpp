@@ -1,6 +1,7 @@
 // What goes wrong must end in an Error that says where, on every rank: other operations than the others, ranks that never
 // come or have failed, sizes that do not fit.
 #include <atomic>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -127,6 +128,29 @@ TEST(Mistakes, AMessageOfAnotherSizeThanItsReceiveIsAnError) {
     });
   });
   EXPECT_THAT(message, HasSubstr("a message of 8 bytes meets a receive of 4"));
+}
+
+TEST(Mistakes, ARankThatGivesUpTellsItsGroup) {
+  std::atomic<bool> heard{false};
+  run_on_threads(MeshShape(3, 1, 1),
+                 [&](Mesh& mesh) {
+                   HostStream stream;
+                   std::vector<float> x(10);
+                   const Message mine{mesh.rank() == 0 ? 2 : 0, x.data(), mesh.rank() == 0 ? 8 : 4};
+                   const auto message = message_of([&] {
+                     if (mesh.rank() == 0) mesh.world().exchange({&mine, 1}, {}, stream);
+                     if (mesh.rank() == 2) mesh.world().exchange({}, {&mine, 1}, stream);
+                     if (mesh.rank() == 1)
+                       mesh.world().all_reduce(floats(x), Reduction::sum, stream);
+                   });
+                   if (mesh.rank() == 1) {
+                     EXPECT_THAT(message, AllOf(HasSubstr("has given up: "),
+                                                HasSubstr("meets a receive of 4")));
+                     heard = true;
+                   }
+                   while (!heard) std::this_thread::yield();
+                 },
+                 {.timeout_s = 20});
 }
 
 TEST(Mistakes, SizesThatDoNotFitAreErrorsAtTheCall) {

@@ -1,26 +1,11 @@
-// The executor on one stage: gradients against hand-written ones, hooks, results, messages, and no allocation.
-#include <atomic>
-#include <cstdlib>
+// The executor on one stage: gradients against hand-written ones, hooks, results, messages.
 #include <limits>
-#include <new>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/graph/random_graph.h"
 #include "tests/graph/runner.h"
-
-namespace {
-std::atomic<long> allocations{0};
-}  // namespace
-
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace trireme::test {
 namespace {
@@ -161,26 +146,6 @@ TEST(Executor, AParameterWithoutAGradientIsReadyAtOnce) {
   s.executor->backward(0, {.last = true, .inputs = data.tensors()});
   EXPECT_EQ(hooks.ready, (std::vector<int>{0, 1}));
   EXPECT_EQ(s.gradients[0], std::vector<float>(6, 0.0f));
-}
-
-TEST(Executor, NothingIsAllocatedInACall) {
-  for (unsigned seed = 0; seed < 5; ++seed) {
-    const RandomGraph random(seed);
-    const auto mesh = make_self_mesh();
-    PlanOptions options;
-    options.backward = PlanOptions::Backward::split;
-    Stage s(random.graph, {random.loss}, cut_stages(random.graph, {random.loss}, 1), 0, options,
-            initial_parameters(random.graph), mesh->axis(Axis::tensor), 2);
-    const InputData data(random.graph, 0);
-    const MicroBatch batch{.last = true, .inputs = data.tensors()};
-    const long before = allocations;
-    for (int slot = 0; slot < 2; ++slot) {
-      s.executor->forward(slot, batch);
-      s.executor->backward(slot, batch, BackwardPart::input);
-      s.executor->backward(slot, batch, BackwardPart::parameter);
-    }
-    EXPECT_EQ(allocations - before, 0);
-  }
 }
 
 TEST(Executor, AForwardOnlyPlanGivesAnyNumberOfResults) {

@@ -15,7 +15,7 @@ struct RunOptions {
   int stages = 1;
   PlanOptions plan = {};
   int micro_batches = 3;
-  int slots = 2;
+  int slots = 3;
 };
 
 struct RunResult {
@@ -117,7 +117,7 @@ inline void carry(Stage& from, const Transfer& sent, Stage& to, const Transfer& 
                 static_cast<std::size_t>(sent.bytes));
 }
 
-/// Forward and backward of all micro-batches over all stages: `slots` forwards, then backward and forward in turn.
+/// Forward and backward of all micro-batches over all stages: forwards until the slots are full, then backward and forward in turn.
 inline RunResult run(const Graph& graph, const Value& loss, const RunOptions& options,
                      const ParameterValues& values) {
   const auto mesh = make_self_mesh();
@@ -163,18 +163,24 @@ inline RunResult run(const Graph& graph, const Value& loss, const RunOptions& op
     const Executor& last = *stages.back()->executor;
     result.losses.push_back(*last.result(slot).as<double>());
   };
-  // With split backward, parameter gradients run one micro-batch later, where that is possible.
-  const auto finish = [&](int m) {
-    if (options.plan.backward != PlanOptions::Backward::split) return;
-    for (auto& stage : stages)
-      stage->executor->backward(m % options.slots, batch(m), BackwardPart::parameter);
+  // With split backward, parameter gradients come as late as they can: other slots run in between.
+  const bool split = options.plan.backward == PlanOptions::Backward::split;
+  int forwards = 0, finished = 0;
+  const auto finish = [&](int below) {
+    for (; split && finished < below; ++finished)
+      for (auto& stage : stages)
+        stage->executor->backward(finished % options.slots, batch(finished),
+                                  BackwardPart::parameter);
   };
-  int forwards = 0;
+  const int in_flight = split ? std::max(1, options.slots - 1) : options.slots;
   for (int m = 0; m < options.micro_batches; ++m) {
-    while (forwards < options.micro_batches && forwards < m + options.slots) forward(forwards++);
+    for (; forwards < std::min(options.micro_batches, m + in_flight); ++forwards) {
+      finish(forwards - options.slots + 1);
+      forward(forwards);
+    }
     backward(m);
-    finish(m);
   }
+  finish(options.micro_batches);
   for (const Parameter& p : graph.parameters())
     result.gradients.emplace_back(p.spec.shape.count(), 0.0f);
   for (auto& stage : stages)

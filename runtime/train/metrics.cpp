@@ -120,7 +120,7 @@ void Reporter::print_line(const StepMetrics& m) {
   const Clock left(seconds_left(m.step));
   Line line;
   if (options_.progress_bar) line.add("\r\033[K");
-  line.add("{:8} {:11.6f} {:11.4e} {:11.4e} {:8.1f} {:9.0f} {:10.1f} {:3}:{:02}:{:02}", m.step,
+  line.add("{:8} {:>11.6f} {:>11.4e} {:11.4e} {:8.1f} {:9.0f} {:10.1f} {:3}:{:02}:{:02}", m.step,
            m.loss, m.grad_norm, m.lr, interval_ms_ / static_cast<double>(interval_steps_), rate,
            100 * share, left.hours, left.minutes, left.seconds);
   if (m.skipped) line.add("  skipped: gradients are not finite");

@@ -26,22 +26,23 @@ double PlannedModel::flops() const {
 
 namespace {
 
-PlannedModel trace_model(const std::function<Value(Graph&)>& trace, const MeshShape& mesh,
-                         int rank) {
+PlannedModel trace_model(const std::function<Value(Graph&)>& trace, const Context& context) {
+  const Mesh& mesh = context.mesh();
   PlannedModel model;
   model.graph =
-      std::make_unique<Graph>(mesh.coordinate(rank, Axis::tensor), mesh.size(Axis::tensor));
+      std::make_unique<Graph>(mesh.coordinate(Axis::tensor), mesh.shape().size(Axis::tensor));
+  model.graph->plan_for(context.device());
   model.results = {trace(*model.graph)};
   return model;
 }
 
-void plan_chunks(PlannedModel& model, const MeshShape& mesh, int rank, PlanOptions::Mode mode) {
-  const int stages = mesh.size(Axis::pipeline);
+void plan_chunks(PlannedModel& model, const Context& context, PlanOptions::Mode mode) {
+  const int stages = context.mesh().shape().size(Axis::pipeline);
   PlanOptions options;
   options.mode = mode;
   for (int chunk = 0; chunk < model.cut.stages / stages; ++chunk)
     model.chunks.emplace_back(*model.graph, model.results, model.cut,
-                              chunk * stages + mesh.coordinate(rank, Axis::pipeline), options);
+                              chunk * stages + context.mesh().coordinate(Axis::pipeline), options);
 }
 
 /// Nodes outside of blocks belong to the block before them, those before the first block to the first.
@@ -54,17 +55,18 @@ std::vector<int> blocks_of_nodes(const Graph& graph) {
 
 }  // namespace
 
-PlannedModel plan_training(const std::function<Value(Graph&)>& trace, const MeshShape& mesh,
-                           int rank, int chunks) {
-  PlannedModel model = trace_model(trace, mesh, rank);
-  model.cut = cut_stages(*model.graph, model.results, mesh.size(Axis::pipeline) * chunks);
-  plan_chunks(model, mesh, rank, PlanOptions::Mode::training);
+PlannedModel plan_training(const std::function<Value(Graph&)>& trace, const Context& context) {
+  PlannedModel model = trace_model(trace, context);
+  model.cut =
+      cut_stages(*model.graph, model.results,
+                 static_cast<int>(context.options().pipeline_size * context.options().chunks));
+  plan_chunks(model, context, PlanOptions::Mode::training);
   return model;
 }
 
-PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const MeshShape& mesh,
-                          int rank, const PlannedModel& training) {
-  PlannedModel model = trace_model(trace, mesh, rank);
+PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const Context& context,
+                          const PlannedModel& training) {
+  PlannedModel model = trace_model(trace, context);
   require(model.graph->blocks() == training.graph->blocks(), "a forward-only model has ",
           model.graph->blocks().size(), " blocks where training has ",
           training.graph->blocks().size());
@@ -76,7 +78,7 @@ PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const MeshS
   model.cut.holders = training.cut.holders;
   for (const int block : blocks_of_nodes(*model.graph))
     model.cut.stage_of_node.push_back(stage_of_block[static_cast<std::size_t>(block)]);
-  plan_chunks(model, mesh, rank, PlanOptions::Mode::forward_only);
+  plan_chunks(model, context, PlanOptions::Mode::forward_only);
   return model;
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/core/mesh_shape.h"
 #include "trireme/graph/plan.h"
+#include "trireme/train/run.h"
 
 namespace trireme {
 
@@ -26,12 +26,11 @@ struct PlannedModel {
 };
 
 /// The training model. Throws: Error of the trace (which names op and shapes), or when there are too few blocks to cut.
-PlannedModel plan_training(const std::function<Value(Graph&)>& trace, const MeshShape& mesh,
-                           int rank, int chunks);
+PlannedModel plan_training(const std::function<Value(Graph&)>& trace, const Context& context);
 /// Another model over the same blocks and parameters, forward only, cut where `training` is, so that every parameter is
 /// held where it is needed.
-PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const MeshShape& mesh,
-                          int rank, const PlannedModel& training);
+PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const Context& context,
+                          const PlannedModel& training);
 
 /// "12.4 MiB"
 std::string show_bytes(Index bytes);

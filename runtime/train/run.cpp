@@ -14,6 +14,8 @@
 #include "trireme/comm/mpi.h"
 #include "trireme/kernels/device.h"
 
+#include "runtime/train/affinity.h"
+
 namespace trireme {
 namespace {
 
@@ -85,6 +87,7 @@ int run_session(MpiSession& session, int argc, char** argv, const Application& a
       if (session.rank() == 0) fmt::print("{}", command.help());
       return exit_code(ExitCode::success);
     }
+    const std::string cores = widen_affinity(options.threads_per_rank);
     const std::unique_ptr<Device> device = open_cpu({static_cast<int>(options.threads_per_rank)});
     const std::unique_ptr<Stream> stream = device->make_stream();
     mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
@@ -96,6 +99,7 @@ int run_session(MpiSession& session, int argc, char** argv, const Application& a
     const Log log(session.rank(), options.log_level);
     Context context(options, *mesh, *stream, log);
     describe(context, command);
+    if (!cores.empty()) log.info(cores);
     f(context);
     return exit_code(ExitCode::success);
   } catch (const ConfigurationError& error) {

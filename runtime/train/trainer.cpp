@@ -74,22 +74,20 @@ Trainer::State::State(Context& context_, const Model& model)
 
 void Trainer::State::plan(const Model& model) {
   const Options& o = context.options();
-  const MeshShape& mesh = context.mesh().shape();
-  const int rank = context.mesh().rank();
   const int stage = context.mesh().coordinate(Axis::pipeline);
   const PipelineShape shape{static_cast<int>(o.pipeline_size), static_cast<int>(o.chunks),
                             context.micro_batches()};
-  train = std::make_unique<Pass>(plan_training(model.loss, mesh, rank, shape.chunks),
+  train = std::make_unique<Pass>(plan_training(model.loss, context),
                                  make_program(o.schedule, shape, stage));
   const PlannedModel& training = train->model();
   Problems inputs;
   check_inputs(*training.graph, o.micro_batch_size, inputs);
   require(inputs.empty(), inputs.empty() ? "" : inputs.all().front());
   evaluate = std::make_unique<Pass>(
-      plan_forward(model.evaluation ? model.evaluation : model.loss, mesh, rank, training),
+      plan_forward(model.evaluation ? model.evaluation : model.loss, context, training),
       make_forward_program(shape, stage));
   if (model.logits)
-    generate = std::make_unique<Pass>(plan_forward(model.logits, mesh, rank, training),
+    generate = std::make_unique<Pass>(plan_forward(model.logits, context, training),
                                       make_forward_program({shape.stages, shape.chunks, 1}, stage));
   flat = std::make_unique<FlatParameters>(*training.graph, training.cut, training.pointers(),
                                           flat_options(context));

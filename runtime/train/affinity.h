@@ -1,0 +1,14 @@
+// The cores that a rank may use. With two ranks or fewer Open MPI binds each to one core, which helper threads would share.
+#pragma once
+
+#include <string>
+
+#include "trireme/core/dtype.h"
+
+namespace trireme {
+
+/// Where this process may use fewer cores than `threads`, it takes those of the process that started it (mpirun). Before
+/// threads are made. Returns a sentence about it, or "".
+std::string widen_affinity(Index threads);
+
+}  // namespace trireme

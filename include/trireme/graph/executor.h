@@ -51,7 +51,8 @@ struct MicroBatch {
       inputs;  // host memory, by position in Graph::inputs(); unused ones may be empty
 };
 
-/// Which gradients a backward call computes. `input` then `parameter` equals `both`.
+/// Which gradients a backward call computes. `input` then `parameter` equals `both`, bit for bit; asking for them apart
+/// needs a plan with PlanOptions::Backward::split. Other slots may run in between.
 enum class BackwardPart { both, input, parameter };
 
 class Executor {

@@ -103,7 +103,8 @@ void Trainer::State::check_memory() {
   const auto all = gather_strings(context.mesh().world(), context.stream(),
                                   fmt::format("{} {}", node, need.total()));
   Index node_total = 0, most = 0, most_here = 0;
-  int node_ranks = 0, speaker = 0;
+  int speaker = 0;
+  node_ranks = 0;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     std::istringstream in(all[rank]);
     std::string name;

@@ -33,6 +33,7 @@ struct Trainer::State {
   std::unique_ptr<GradientReducer> reducer;
   std::unique_ptr<Optimizer> optimizer;
   LearningRate learning_rate;
+  int node_ranks = 1;  // ranks of this job on this rank's node
   Index steps_done = 0;
 
  private:

@@ -68,63 +68,69 @@ void Group::reduce_over_nodes(const Operation& op, const std::byte* partial,
   reduce(op.post.dtype, op.post.reduction, sources_, targets_, count);
 }
 
-/// Each of `lanes` members of a node owns a slice of the chunk: sums it over the node, then,
-/// together with the members of the same lane on other nodes, over the nodes (each of them a part
-/// of it), and stores the sum to all on its node.
+/// Between the members of one lane, one on each node: of `count` elements at `partial` everyone gets its own part from all.
+void Group::scatter_over_nodes(Index count, Index element, std::byte* partial,
+                               std::byte* incoming) {
+  const Topology& topology = parts_.topology;
+  const Index mine_bytes = cut(count, topology.nodes(), topology.node, element).count * element;
+  for (int node = 0; node < topology.nodes(); ++node) {
+    if (node == topology.node) continue;
+    const Range theirs = cut(count, topology.nodes(), node, element);
+    receive(topology.in_lane(node), incoming, mine_bytes);
+    send(topology.in_lane(node), partial + theirs.begin * element, theirs.count * element);
+    incoming += mine_bytes;
+  }
+}
+
+/// The other way round: everyone gets the parts of all.
+void Group::gather_over_nodes(Index count, Index element, std::byte* sums) {
+  const Topology& topology = parts_.topology;
+  const Range mine = cut(count, topology.nodes(), topology.node, element);
+  for (int node = 0; node < topology.nodes(); ++node) {
+    if (node == topology.node) continue;
+    const Range theirs = cut(count, topology.nodes(), node, element);
+    receive(topology.in_lane(node), sums + theirs.begin * element, theirs.count * element);
+    send(topology.in_lane(node), sums + mine.begin * element, mine.count * element);
+  }
+}
+
+/// Each of `lanes` members of a node owns a slice of the chunk: sums it over the node, then, together with the members of
+/// the same lane on other nodes, over the nodes (each of them a part of it), and stores the sum to all on its node.
 Task Group::all_reduce(const Operation& op) {
   co_await until([&] { return all_posted(); });
   open(op);
   const Topology& topology = parts_.topology;
   const Index element = size_bytes(op.post.dtype), chunk = chunk_count(op, 1);
+  const int lanes = topology.nodes() == 1 ? topology.locals() : topology.lanes;
   for (Index begin = 0; begin < op.post.count; begin += chunk) {
     const Index count = std::min(chunk, op.post.count - begin);
-    const Index offset = staged_ ? 0 : begin * element;
     if (staged_) {
       copy_bytes(bounce_of(topology.local()), op.in + begin * element, count * element);
       arrive();
       co_await until([&] { return all_arrived(arrived_); });
     }
-    const int lanes = topology.nodes() == 1 ? topology.locals() : topology.lanes;
     const Range slice =
         topology.local() < lanes ? cut(count, lanes, topology.local(), element) : Range{0, 0};
-    const Index slice_offset = offset + slice.begin * element;
+    const Index offset = ((staged_ ? 0 : begin) + slice.begin) * element,
+                bytes = slice.count * element;
     if (topology.nodes() > 1 && topology.local() < lanes) {
-      std::byte* partial = scratch_.data();
-      std::byte* incoming = partial + slice.count * element;
+      std::byte *const partial = scratch_.data(), *const incoming = partial + bytes;
       targets_.assign(1, partial);
-      reduce_over_node(op, slice_offset, slice.count);
-      const Range mine = cut(slice.count, topology.nodes(), topology.node, element);
-      for (int node = 0; node < topology.nodes(); ++node) {
-        if (node == topology.node) continue;
-        const int peer =
-            topology
-                .ranks[static_cast<std::size_t>(node)][static_cast<std::size_t>(topology.local())];
-        const Range theirs = cut(slice.count, topology.nodes(), node, element);
-        receive(peer, incoming, mine.count * element);
-        send(peer, partial + theirs.begin * element, theirs.count * element);
-        incoming += mine.count * element;
-      }
+      reduce_over_node(op, offset, slice.count);
+      scatter_over_nodes(slice.count, element, partial, incoming);
       co_await until([&] { return all_passed(); });
-      std::byte* sum = partial + mine.begin * element;
-      reduce_over_nodes(op, sum, partial + slice.count * element, mine.count, sum);
-      for (int node = 0; node < topology.nodes(); ++node) {
-        if (node == topology.node) continue;
-        const int peer =
-            topology
-                .ranks[static_cast<std::size_t>(node)][static_cast<std::size_t>(topology.local())];
-        const Range theirs = cut(slice.count, topology.nodes(), node, element);
-        receive(peer, partial + theirs.begin * element, theirs.count * element);
-        send(peer, sum, mine.count * element);
-      }
+      const Range mine = cut(slice.count, topology.nodes(), topology.node, element);
+      std::byte* const sum = partial + mine.begin * element;
+      reduce_over_nodes(op, sum, incoming, mine.count, sum);
+      gather_over_nodes(slice.count, element, partial);
       co_await until([&] { return all_passed(); });
       for (int local = 0; local < topology.locals(); ++local)
-        copy_bytes((staged_ ? bounce_of(local) : output_of(op, local)) + slice_offset, partial,
-                   slice.count * element);
+        copy_bytes((staged_ ? bounce_of(local) : output_of(op, local)) + offset, partial, bytes);
     } else if (slice.count > 0) {
       targets_.clear();
       for (int local = 0; local < topology.locals(); ++local)
-        targets_.push_back((staged_ ? bounce_of(local) : output_of(op, local)) + slice_offset);
-      reduce_over_node(op, slice_offset, slice.count);
+        targets_.push_back((staged_ ? bounce_of(local) : output_of(op, local)) + offset);
+      reduce_over_node(op, offset, slice.count);
     }
     if (staged_) {
       arrive();

@@ -97,6 +97,8 @@ class Group final : public Communicator, public Pending {
   Task all_gather(const Operation& op);
   Task broadcast(const Operation& op);
   Task barrier(const Operation& op);
+  void scatter_over_nodes(Index count, Index element, std::byte* partial, std::byte* incoming);
+  void gather_over_nodes(Index count, Index element, std::byte* sums);
   void reduce_over_node(const Operation& op, Index offset_bytes, Index count);
   void reduce_over_nodes(const Operation& op, const std::byte* partial, const std::byte* incoming,
                          Index count, std::byte* to);

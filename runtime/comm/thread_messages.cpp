@@ -40,10 +40,11 @@ std::shared_ptr<ThreadPost::Slip> ThreadPost::receive(const Path& path, std::byt
   return slip;
 }
 
-bool ThreadPost::deliver(Slip& slip) {
+bool ThreadPost::deliver(Slip& slip, Side side) {
   const std::lock_guard lock(mutex_);
   if (slip.passed) return true;
   if (slip.withdrawn || slip.sent_bytes < 0 || slip.received_bytes < 0) return false;
+  if (side == Side::sender && slip.sent_bytes != slip.received_bytes) return false;
   require(slip.sent_bytes == slip.received_bytes, "a message of ", slip.sent_bytes,
           " bytes meets a receive of ", slip.received_bytes);
   if (slip.sent_bytes > 0)
@@ -67,12 +68,13 @@ class ThreadBatch final : public MessageBatch {
   }
 
   void receive(int peer, void* data, Index bytes) override {
-    open_.push_back(
-        {peer, post_.receive({channel_, peer, rank_}, static_cast<std::byte*>(data), bytes)});
+    open_.push_back({peer, ThreadPost::Side::receiver,
+                     post_.receive({channel_, peer, rank_}, static_cast<std::byte*>(data), bytes)});
   }
   void send(int peer, const void* data, Index bytes) override {
     open_.push_back(
-        {peer, post_.send({channel_, rank_, peer}, static_cast<const std::byte*>(data), bytes)});
+        {peer, ThreadPost::Side::sender,
+         post_.send({channel_, rank_, peer}, static_cast<const std::byte*>(data), bytes)});
   }
   bool poll() override {
     for (std::size_t i = 0; i < open_.size();)
@@ -88,13 +90,14 @@ class ThreadBatch final : public MessageBatch {
  private:
   struct Entry {
     int peer;
+    ThreadPost::Side side;
     std::shared_ptr<ThreadPost::Slip> slip;
   };
 
   bool passed(const Entry& entry) {
     if (progress_.dice(4) == 1) return false;  // hostile: the messages pass in any order
     try {
-      return post_.deliver(*entry.slip);
+      return post_.deliver(*entry.slip, entry.side);
     } catch (const Error& error) {
       throw Error(str("with rank ", entry.peer, ": ", error.what()));
     }

@@ -24,12 +24,14 @@ class ThreadPost {
     bool passed = false;
     bool withdrawn = false;  // one side has gone, after a failure
   };
+  enum class Side { sender, receiver };
   using Path = std::tuple<Channel, int, int>;  // channel, sender, receiver
 
   std::shared_ptr<Slip> send(const Path& path, const std::byte* data, Index bytes);
   std::shared_ptr<Slip> receive(const Path& path, std::byte* data, Index bytes);
-  /// Copies the message when both sides are there. True when it has passed.
-  bool deliver(Slip& slip);
+  /// Copies the message when both sides are there. True when it has passed. Throws: Error on the side of the receiver, as
+  /// MPI does, when the sizes differ.
+  bool deliver(Slip& slip, Side side);
   /// Never touches the buffers again.
   void withdraw(Slip& slip);
 

@@ -22,6 +22,10 @@ struct Topology {
   int local() const { return local_of[static_cast<std::size_t>(rank)]; }
   /// The rank on `on_node` that handles data of `of_rank` there: itself if it lives there.
   int helper(int of_rank, int on_node) const;
+  /// The rank on `on_node` in the same place as this one; there is one when local() < lanes.
+  int in_lane(int on_node) const {
+    return ranks[static_cast<std::size_t>(on_node)][static_cast<std::size_t>(local())];
+  }
 };
 
 }  // namespace trireme

@@ -30,8 +30,7 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
     auto parts = open_token_parts(paths, split, tokens);
     TokenPart& train = parts[static_cast<std::size_t>(Part::train)];
     TokenPart& valid = parts[static_cast<std::size_t>(Part::valid)];
-    if (!train.source && options.train_iters > 0)
-      problems.add("--split ", gpt.split, ": no training data: ", train.absent);
+    if (!train.source) problems.add("--split ", gpt.split, ": no training data: ", train.absent);
     if (!valid.source && options.eval_interval > 0)
       problems.add("--eval-interval ", options.eval_interval, " with --split ", gpt.split,
                    ": no validation data: ", valid.absent);

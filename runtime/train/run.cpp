@@ -109,7 +109,9 @@ int run_session(MpiSession& session, int argc, char** argv, const Application& a
     if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", error.what());
     return exit_code(ExitCode::failure);
   } catch (const std::exception& error) {
-    return fail(mesh.get(), session.rank(), error.what());
+    const int code = fail(mesh.get(), session.rank(), error.what());
+    if (session.size() > 1) throw;  // there is no mesh yet: the session ends the job as it unwinds
+    return code;
   }
 }
 

@@ -128,27 +128,35 @@ INSTANTIATE_TEST_SUITE_P(All, TrainerLayouts,
                                          Layout{2, 2, 2, 1, 1, false},
                                          Layout{2, 2, 2, 2, 1, true}));
 
-TEST(Trainer, TheLossIsTheMeanOverTargetsOfTheGlobalBatch) {
-  // y = w x with w = 1: the first loss is the mean of (x - sin x)^2 over the first 8 samples.
-  double expected = 0;
+TEST(Trainer, LossAndGradientAreMeansOverTheTargetsOfTheGlobalBatch) {
+  // The model is x + offset with offset 0: the first loss is the mean of (x - sin x)^2 over the first 8 samples, and the
+  // gradient of offset[i] the mean of 2 (x - sin x) at i, over `width`.
+  double loss = 0, gradient[width] = {};
   for (Index sample = 0; sample < 8; ++sample) {
     float x[width], y[width];
     const Tensor row[] = {{x, {width}}, {y, {width}}};
     Sines().fill(sample, row);
-    for (Index i = 0; i < width; ++i)
-      expected += std::pow(static_cast<double>(x[i]) - static_cast<double>(y[i]), 2) / (8 * width);
+    for (Index i = 0; i < width; ++i) {
+      const double difference = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+      loss += difference * difference / (8 * width);
+      gradient[i] += 2 * difference / (8 * width);
+    }
   }
+  double norm = 0;
+  for (const double g : gradient) norm += g * g;
   const Layout layout{2, 1, 1, 1, 2, false};
   const Options options = options_for(layout);
   on_ranks(layout, options, [&](Context& context) {
     Trainer trainer(context, Model([](Graph& g) {
                       const Value x = g.input("x", {2, width});
-                      const Value scaled = add_positions(
+                      const Value moved = add_positions(
                           x, g.parameter("offset", {1, width}, replicated(), zeros()), 1);
-                      return squared_error(scaled, g.input("y", {2, width}));
+                      return squared_error(moved, g.input("y", {2, width}));
                     }));
     Sines data;
-    EXPECT_NEAR(trainer.step(data).loss, expected, 1e-6 * expected);
+    const StepMetrics metrics = trainer.step(data);
+    EXPECT_NEAR(metrics.loss, loss, 1e-6 * loss);
+    EXPECT_NEAR(metrics.grad_norm, std::sqrt(norm), 1e-6 * std::sqrt(norm));
   });
 }
 

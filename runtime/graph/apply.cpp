@@ -51,6 +51,18 @@ void check_output(const Output& output, std::size_t o, const Specs& inputs) {
             ") is an identity of ", source, " and has to look the same");
 }
 
+void check_outputs(const Outputs& outputs, const Specs& inputs) {
+  std::size_t visible = 0;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    check_output(outputs[o], o, inputs);
+    if (outputs[o].kind() == Output::Kind::side) continue;
+    require(visible == o, "side outputs have to come last");
+    ++visible;
+  }
+  require(visible > 0 && outputs.size() <= 32, "infer declares ", visible, " visible of ",
+          outputs.size(), " outputs; it takes 1 to 32");
+}
+
 }  // namespace
 
 std::string Graph::unique_name(const std::string& op_name) {
@@ -116,10 +128,11 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
   Specs specs;
   Places places;
   std::vector<bool> is_parameter;
-  Node node{static_cast<int>(nodes_.size()), {}, op, {}, {}, {}, block_, recompute_};
+  Node node{static_cast<int>(nodes_.size()), {}, std::move(op), {}, {}, {}, block_, recompute_};
   for (const Value& value : inputs) {
-    require(value && &value.graph() == this, "op '", op->name(), "' in scope '", scope_path('/'),
-            "': input ", node.inputs.size(), value ? " belongs to another graph" : " is empty");
+    require(value && &value.graph() == this, "op '", node.op->name(), "' in scope '",
+            scope_path('/'), "': input ", node.inputs.size(),
+            value ? " belongs to another graph" : " is empty");
     const ValueInfo& info = values_[static_cast<std::size_t>(value.id())];
     specs.push_back(info.spec);
     places.push_back(info.place);
@@ -128,23 +141,15 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
   }
   try {
     require(inputs.size() <= 32, "an op takes at most 32 inputs, not ", inputs.size());
-    const Outputs outputs = op->infer(specs);
-    check_strides(*op, specs, outputs);
-    std::size_t visible = 0;
-    for (std::size_t o = 0; o < outputs.size(); ++o) {
-      check_output(outputs[o], o, specs);
-      if (outputs[o].kind() == Output::Kind::side) continue;
-      require(visible == o, "side outputs have to come last");
-      ++visible;
-    }
-    require(visible > 0 && outputs.size() <= 32, "infer declares ", visible, " visible of ",
-            outputs.size(), " outputs; it takes 1 to 32");
-    const Place place = op->place(places, is_parameter);
-    node.name = unique_name(op->name());
+    const Outputs outputs = node.op->infer(specs);
+    check_strides(*node.op, specs, outputs);
+    check_outputs(outputs, specs);
+    const Place place = node.op->place(places, is_parameter);
+    node.name = unique_name(node.op->name());
     for (const Output& output : outputs) add_output(node, output, place);
     note_gradients(node, place);
   } catch (const Error& error) {
-    throw Error(str("op '", op->name(), "' in scope '", scope_path('/'), "': ", error.what(),
+    throw Error(str("op '", node.op->name(), "' in scope '", scope_path('/'), "': ", error.what(),
                     " (inputs: ", list(specs), "; on the tensor axis: ", list(places), ")"));
   }
   nodes_.push_back(node);

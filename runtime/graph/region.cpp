@@ -128,7 +128,7 @@ bool disjoint(const Region& a, const Region& b) {
 }
 
 Gathering gather(const Region& root, const std::vector<Region>& writes) {
-  const Gathering zeroed{true, std::vector<WriteMode>(writes.size(), WriteMode::add)};
+  Gathering zeroed{true, std::vector<WriteMode>(writes.size(), WriteMode::add)};
   if (root.count() == 0) return {false, std::vector<WriteMode>(writes.size(), WriteMode::assign)};
   if (!writes.empty() && same(writes.front(), root)) {
     Gathering out{false, std::vector<WriteMode>(writes.size(), WriteMode::add)};

@@ -2,6 +2,7 @@
 // The ranks are threads of this process, so that a decorated Mesh can stand in for the real one.
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -89,7 +90,10 @@ class FaultyMesh final : public Mesh {
   }
   Buffer allocate(Index bytes) override { return real_.allocate(bytes); }
   std::string memory_description() const override { return real_.memory_description(); }
-  [[noreturn]] void abort(int code) override { real_.abort(code); }
+  [[noreturn]] void abort(int code) override {
+    real_.abort(code);
+    std::abort();  // gcc does not see that a virtual function does not return
+  }
 
  private:
   Mesh& real_;

@@ -1,0 +1,123 @@
+// Toy ops: where values come from and go to: tables, rows of tables, a loss, the tensor axis.
+#pragma once
+
+#include <cmath>
+
+#include "trireme/graph/graph.h"
+
+#include "tests/graph/test_device.h"
+
+namespace trireme::test {
+
+/// Made from nothing, as tables of rotations are.
+class Table final : public Op {
+ public:
+  explicit Table(Shape shape) : shape_(shape) {}
+  std::string name() const override { return "table"; }
+  Outputs infer(const Specs&) const override { return {Spec(shape_)}; }
+  void forward(Exec& e) const override {
+    for (Index i = 0; i < shape_.count(); ++i)
+      e.output(0).as<float>()[i] = std::cos(0.7f * static_cast<float>(i));
+  }
+  void backward(Exec&) const override { throw Error("never called: no inputs"); }
+
+ private:
+  Shape shape_;
+};
+
+/// Rows of a table; tokens: i32 (rows). Adds to the gradient of the table.
+class Rows final : public Op {
+ public:
+  std::string name() const override { return "rows"; }
+  Outputs infer(const Specs& in) const override { return {Spec{in[0].shape[0], in[1].shape[1]}}; }
+  Saved saved() const override { return Saved::input(0); }
+  bool differentiable(int i) const override { return i == 1; }
+  bool accumulates(int i) const override { return i == 1; }
+  void forward(Exec& e) const override {
+    move(e, e.output(0).as<float>(), e.input(1).as<float>(), false);
+  }
+  void backward(Exec& e) const override {
+    if (e.wants(1)) move(e, e.grad_output(0).as<float>(), e.grad_input(1).as<float>(), true);
+  }
+
+ private:
+  static void move(Exec& e, float* rows, float* table, bool back) {
+    const Tensor& tokens = e.input(0);
+    const Index width = back ? e.grad_input(1).shape[1] : e.input(1).shape[1];
+    if (back && !e.accumulate(1)) e.stream().zero(table, e.grad_input(1).bytes());
+    const Index height = back ? e.grad_input(1).shape[0] : e.input(1).shape[0];
+    for (Index r = 0; r < tokens.count(); ++r)
+      for (Index i = 0; i < width; ++i) {
+        const Index token = tokens.as<std::int32_t>()[r];
+        require(0 <= token && token < height, "token ", token, " is not below ", height);
+        float& entry = table[token * width + i];
+        float& row = rows[r * width + i];
+        back ? entry += row : row = entry;
+      }
+  }
+};
+
+/// Loss: sum of (x - target)^2 / 2 as one f64.
+class SquaredError final : public Op {
+ public:
+  std::string name() const override { return "squared_error"; }
+  Outputs infer(const Specs& in) const override {
+    require(in[0].shape == in[1].shape, "x and target differ");
+    return {Spec(Shape{}, DType::f64)};
+  }
+  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  bool differentiable(int i) const override { return i == 0; }
+  Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
+  void forward(Exec& e) const override {
+    double sum = 0;
+    for (Index i = 0; i < e.input(0).count(); ++i) {
+      const double d = e.input(0).as<float>()[i] - e.input(1).as<float>()[i];
+      sum += d * d / 2;
+    }
+    *e.output(0).as<double>() = sum;
+  }
+  void backward(Exec& e) const override {
+    const auto seed = static_cast<float>(*e.grad_output(0).as<double>());
+    for (Index i = 0; i < e.input(0).count(); ++i)
+      e.grad_input(0).as<float>()[i] =
+          seed * (e.input(0).as<float>()[i] - e.input(1).as<float>()[i]);
+  }
+};
+
+/// Into the tensor axis: nothing to do forward, all-reduce backward. Out of it: the other way round.
+class Enter final : public Op {
+ public:
+  std::string name() const override { return "enter"; }
+  Outputs infer(const Specs& in) const override { return {Output::identity(0, in[0])}; }
+  Sharing sharing() const override { return Sharing().gradient_over_output(0, 0); }
+  Place place(const Places& in, const std::vector<bool>&) const override {
+    require(in[0] == Place::whole, "only whole values enter the tensor axis");
+    return Place::entered;
+  }
+  void forward(Exec&) const override { throw Error("an identity never runs forward"); }
+  void backward(Exec& e) const override {
+    const Tensor &dx = e.grad_input(0), &dy = e.grad_output(0);
+    if (dx.data != dy.data) e.stream().copy(dx, dy);
+    e.tensor_axis().all_reduce({dx.data, dx.count(), dx.dtype}, Reduction::sum, e.stream());
+  }
+};
+class Leave final : public Op {
+ public:
+  std::string name() const override { return "leave"; }
+  Outputs infer(const Specs& in) const override { return {in[0]}; }
+  Sharing sharing() const override {
+    return Sharing().output_over_input(0, 0).gradient_passes(0, 0);
+  }
+  Place place(const Places& in, const std::vector<bool>&) const override {
+    require(in[0] == Place::term, "only terms are summed over the tensor axis");
+    return Place::whole;
+  }
+  void forward(Exec& e) const override {
+    const Tensor &x = e.input(0), &y = e.output(0);
+    if (x.data != y.data) e.stream().copy(y, x);
+    e.tensor_axis().all_reduce({y.data, y.count(), y.dtype}, Reduction::sum, e.stream());
+  }
+  void backward(Exec&) const override { throw Error("never called: the gradient passes"); }
+};
+
+}  // namespace trireme::test

@@ -1,5 +1,5 @@
-#include "tests/comm/counted_new.h"
 #include "tests/support/allocation_checks.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/mpi_ranks.h"
 
 namespace trireme {
@@ -11,9 +11,9 @@ TEST(MpiAllocation, NoOperationAllocatesOnceItHasRun) {
   for (Memory memory : {Memory::allocated, Memory::ordinary}) {
     TestArray<float> x(*mesh, memory, 64 * mpi_session().size());
     run_every_operation(mesh->world(), x.data(), stream);
-    const long before = allocations_of_this_thread;
+    const long before = test::allocations_of_this_thread();
     for (int i = 0; i < 200; ++i) run_every_operation(mesh->world(), x.data(), stream);
-    EXPECT_EQ(allocations_of_this_thread, before);
+    EXPECT_EQ(test::allocations_of_this_thread(), before);
   }
 }
 

@@ -1,7 +1,7 @@
 #include <vector>
 
-#include "tests/comm/counted_new.h"
 #include "tests/support/allocation_checks.h"
+#include "tests/support/allocation_counter.h"
 
 namespace trireme {
 namespace {
@@ -11,16 +11,16 @@ TEST(Allocation, CollectivesOfANodeAllocateNothing) {
     HostStream stream;
     std::vector<float> x(64 * 3);
     const Elements all{x.data(), 64 * 3, DType::f32};
-    const long before = allocations_of_this_thread;
+    const long before = test::allocations_of_this_thread();
     for (int i = 0; i < 200; ++i) {
       mesh.world().all_reduce(all, Reduction::max, stream);
       mesh.world().broadcast(all, 1, stream);
       mesh.world().barrier();
     }
-    EXPECT_EQ(allocations_of_this_thread, before);
+    EXPECT_EQ(test::allocations_of_this_thread(), before);
     int* volatile counted = new int;
     delete counted;
-    EXPECT_EQ(allocations_of_this_thread, before + 1);
+    EXPECT_EQ(test::allocations_of_this_thread(), before + 1);
   });
 }
 

@@ -9,8 +9,8 @@
 
 #include "trireme/graph/executor.h"
 
-#include "tests/optim/allocations.h"
 #include "tests/optim/mesh_steps.h"
+#include "tests/support/allocation_counter.h"
 
 namespace trireme {
 namespace {
@@ -187,24 +187,24 @@ TEST(TrainingStep, NothingIsAllocatedAfterTheFirstStep) {
   const auto mesh = make_self_mesh();
   DataRank rank(*mesh, Update::sharded);
   rank.step(0);
-  start_counting_allocations();
+  const long before = test::allocations_of_this_thread();
   for (Index step = 1; step < 4; ++step) rank.step(step);
-  EXPECT_EQ(stop_counting_allocations(), 0);
+  EXPECT_EQ(test::allocations_of_this_thread(), before);
 }
 
 TEST(TrainingStep, ReductionAndUpdateAllocateNothingOnAMesh) {
   const Layout layout{2, 2, 2, 1};
-  std::atomic<int> total = 0;
+  std::atomic<long> total = 0;
   run_on_threads(layout.shape(), [&](Mesh& mesh) {
     StepRank r(mesh, layout, {.update = Update::sharded}, {});
     r.step(0, 0.01);
     for (Index step = 1; step < 4; ++step) {
       r.begin(step);
-      start_counting_allocations();
+      const long before = test::allocations_of_this_thread();
       r.backward();
       r.reducer->finish();
       r.optimizer->step(0.01);
-      total += stop_counting_allocations();
+      total += test::allocations_of_this_thread() - before;
     }
   });
   EXPECT_EQ(total, 0);

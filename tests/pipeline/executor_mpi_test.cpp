@@ -1,8 +1,8 @@
 // The pipeline over processes: as many stages as ranks, against one stage in this process.
 #include <gtest/gtest.h>
 
-#include "tests/pipeline/allocations.h"
 #include "tests/pipeline/toy_pipeline.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/mpi_ranks.h"
 
 namespace trireme {
@@ -55,12 +55,13 @@ TEST(PipelineExecutorMpi, AllocatesNothingAfterTheFirstStep) {
   const int chunks = 8 / stages >= 2 ? 2 : 1;
   const StageProgram program =
       make_program(ScheduleKind::interleaved, {stages, chunks, micro_batches}, mesh->rank());
-  int step = 0, allocations = 0;
+  int step = 0;
+  long allocations = 0;
   test::run_rank(*mesh, program, {}, 4, [&](PipelineExecutor& pipeline, MicroBatchSource& source) {
     if (++step == 1) return pipeline.run(source);
-    test::start_counting_allocations();
+    const long before = test::allocations_of_this_thread();
     const double loss = pipeline.run(source);
-    allocations += test::stop_counting_allocations();
+    allocations += test::allocations_of_this_thread() - before;
     return loss;
   });
   EXPECT_EQ(step, 4);

@@ -2,8 +2,6 @@
 // trains the same small model on the same text under mpirun, and is compared with a run of one rank: losses, gradient
 // norms, every gradient of step 1, every parameter at the end.
 
-#include <cstdlib>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -12,7 +10,7 @@
 
 #include "trireme/core/error.h"
 
-#include "tests/support/training_run.h"
+#include "tests/support/laboratory.h"
 
 namespace trireme::test {
 namespace {
@@ -54,53 +52,15 @@ const std::vector<Layout> layouts = {
     {8, "--pp 4 --schedule 1f1b --micro-batch-size 1 --recompute-granularity selective"},
 };
 
-const std::string gpt = "--model gpt2-124m --num-attention-heads 12 ";
-const std::string llama = "--model llama-1b --num-attention-heads 24 --num-query-groups 12 ";
-const std::string adamw = "--optimizer adamw --lr 3e-3 ";
-const std::string sgd = "--optimizer sgd --lr 0.1 ";
-
-class Laboratory {
- public:
-  Laboratory() {
-    // Real text, on every Debian: on pseudo-random letters training is so ill-conditioned that rounding errors grow.
-    run(str(TRIREME_BIN_DIR "/trireme data prepare --input /usr/share/common-licenses/GPL-3 "
-                            "/usr/share/common-licenses/Apache-2.0 --output ",
-            folder_ / "corpus"));
-  }
-
-  TrainingRun train(const std::string& model, const Layout& layout) {
-    const std::string prefix = folder_ / str("run", runs_++);
-    const std::string start =
-        layout.ranks == 1 ? "" : str(TRIREME_MPIRUN " --timeout 120 -np ", layout.ranks, " ");
-    run(str(
-        start, TRIREME_BIN_DIR "/train_gpt --data-path ", folder_ / "corpus",
-        " --num-layers 4 --hidden-size 96 --ffn-hidden-size 384 --vocab-size 256 --seq-length 48 "
-        "--global-batch-size 8 --train-iters 10 --lr-warmup-iters 2 --log-interval 10 --metrics ",
-        prefix, ".jsonl --dump-tensors ", prefix, " ", model, layout.options));
-    return read_training_run(prefix);
-  }
-
- private:
-  void run(const std::string& command) {
-    const std::string log = folder_ / "log";
-    const int status = std::system((command + " > " + log + " 2>&1").c_str());
-    std::ifstream in(log);
-    require(status == 0, command, "\nended with status ", status, ":\n",
-            std::string(std::istreambuf_iterator<char>(in), {}));
-  }
-
-  TemporaryFolder folder_;
-  int runs_ = 0;
-};
-
 // `first`, `stride`: which layouts; together the tests below cover every layout with each model and optimizer once.
 void expect_equivalent(const std::string& model, std::size_t first, std::size_t stride) {
   Laboratory laboratory;
-  const TrainingRun reference = laboratory.train(model, {1, "--micro-batch-size 8"});
+  const TrainingRun reference = laboratory.train(mpirun(1), model + "--micro-batch-size 8");
   for (std::size_t i = first; i < layouts.size(); i += stride) {
     const Layout& layout = layouts[i];
     SCOPED_TRACE(str(layout.ranks, " ranks, ", layout.options));
-    const Difference difference = compare(reference, laboratory.train(model, layout));
+    const Difference difference =
+        compare(reference, laboratory.train(mpirun(layout.ranks), model + layout.options));
     fmt::print("# {} ranks, {}: {}\n", layout.ranks, layout.options, describe(difference));
     EXPECT_TRUE(within_limits(difference)) << describe(difference);
   }

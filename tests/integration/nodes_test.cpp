@@ -1,0 +1,53 @@
+// A job over several nodes, and nodes with little shared memory: the same results as one rank. Each "node" is a namespace of this
+// machine with its own host name, processes and /dev/shm (tests/support/fake_node).
+
+#include <string>
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/laboratory.h"
+
+namespace trireme::test {
+namespace {
+
+// 2 x 2 ranks; `shared_memory`: the size of each node's /dev/shm.
+std::string two_nodes(const std::string& shared_memory) {
+  return "FAKE_NODE_SHM=" + shared_memory +
+         " " TRIREME_MPIRUN " --timeout 120 --mca plm_rsh_agent " TRIREME_SOURCE_DIR
+         "/tests/support/fake_node -H node0:2,node1:2 --mca btl tcp,self,vader "
+         "--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo -np 4 ";
+}
+
+void expect_like_one_rank(const std::string& start, const std::string& options,
+                          const std::string& said) {
+  Laboratory laboratory;
+  const std::string model = gpt + adamw;
+  const TrainingRun reference = laboratory.train("", model + "--micro-batch-size 8");
+  const Difference difference = compare(reference, laboratory.train(start, model + options));
+  fmt::print("# {}: {}\n", options, describe(difference));
+  EXPECT_TRUE(within_limits(difference)) << describe(difference);
+  EXPECT_THAT(laboratory.output(), ::testing::HasSubstr(said));
+}
+
+TEST(Nodes, DataAxisAcrossTwoNodesWithTensorInside) {
+  expect_like_one_rank(two_nodes("50%"), "--tp 2 --micro-batch-size 2 --use-distributed-optimizer",
+                       "node0");
+}
+
+TEST(Nodes, PipelineAcrossTwoNodesWithSequenceParallelInside) {
+  expect_like_one_rank(two_nodes("50%"), "--tp 2 --pp 2 --micro-batch-size 2 --sequence-parallel",
+                       "node0");
+}
+
+TEST(Nodes, DataGroupOfFourSpansTwoNodes) {
+  expect_like_one_rank(two_nodes("50%"), "--micro-batch-size 2", "node0");
+}
+
+TEST(Nodes, TooLittleSharedMemoryFallsBackAndSaysSo) {
+  expect_like_one_rank(two_nodes("4m"), "--tp 2 --micro-batch-size 2", "/dev/shm");
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -74,5 +74,21 @@ TEST(LayoutEquivalence, GptWithDropout) {
   expect_equivalent(gpt + adamw + "--hidden-dropout 0.1 ", 3, 4);
 }
 
+TEST(Repetition, TheSameLayoutGivesTheSameBits) {
+  Laboratory laboratory;
+  for (const Layout& layout : {layouts[0], layouts[20], layouts[21]}) {
+    SCOPED_TRACE(layout.options);
+    const std::string options = gpt + adamw + "--hidden-dropout 0.1 " + layout.options;
+    const TrainingRun first = laboratory.train(mpirun(layout.ranks), options);
+    const TrainingRun second = laboratory.train(mpirun(layout.ranks), options);
+    ASSERT_EQ(first.steps.size(), second.steps.size());
+    for (std::size_t i = 0; i < first.steps.size(); ++i) {
+      EXPECT_EQ(first.steps[i].loss, second.steps[i].loss);
+      EXPECT_EQ(first.steps[i].grad_norm, second.steps[i].grad_norm);
+    }
+    EXPECT_EQ(first.parameters.tensors, second.parameters.tensors);
+  }
+}
+
 }  // namespace
 }  // namespace trireme::test

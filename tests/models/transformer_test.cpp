@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/models/plain_transformer.h"
+#include "tests/nn/compare_runs.h"
 #include "tests/nn/reference.h"
-#include "tests/nn/run_graph.h"
 
 namespace trireme {
 namespace {

@@ -8,8 +8,8 @@
 #include "trireme/nn/loss.h"
 #include "trireme/nn/rotary.h"
 
+#include "tests/nn/compare_runs.h"
 #include "tests/nn/reference.h"
-#include "tests/nn/run_graph.h"
 
 namespace trireme {
 namespace {

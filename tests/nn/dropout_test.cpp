@@ -10,8 +10,8 @@
 #include "trireme/nn/linear.h"
 #include "trireme/nn/loss.h"
 
+#include "tests/nn/compare_runs.h"
 #include "tests/nn/reference.h"
-#include "tests/nn/run_graph.h"
 
 namespace trireme {
 namespace {

@@ -8,8 +8,8 @@
 #include "trireme/nn/collectives.h"
 #include "trireme/nn/linear.h"
 
+#include "tests/nn/compare_runs.h"
 #include "tests/nn/reference.h"
-#include "tests/nn/run_graph.h"
 
 namespace trireme {
 namespace {

@@ -170,36 +170,4 @@ inline GraphRun run_graph(const Trace& trace, const RunOptions& options) {
   return out;
 }
 
-/// |actual - expected| / |expected| in the 2-norm.
-inline double relative_error(const std::vector<float>& actual, const std::vector<float>& expected) {
-  double difference = 0, size = 0;
-  if (actual.size() != expected.size()) return 1e30;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    difference += std::pow(double(actual[i]) - double(expected[i]), 2);
-    size += std::pow(double(expected[i]), 2);
-  }
-  return std::sqrt(difference) / std::sqrt(size > 0 ? size : 1);
-}
-
-/// How far two runs are apart, relatively.
-struct Difference {
-  double loss = 0, gradients = 0;
-  std::string worst;  // the parameter whose gradient differs most
-};
-inline Difference difference(const GraphRun& actual, const GraphRun& expected) {
-  Difference d;
-  d.loss = std::abs(actual.loss - expected.loss) / std::abs(expected.loss);
-  if (actual.gradients.size() != expected.gradients.size()) d.gradients = 1e30;
-  for (const auto& [name, gradient] : expected.gradients) {
-    const auto found = actual.gradients.find(name);
-    const double error =
-        found == actual.gradients.end() ? 1e30 : relative_error(found->second, gradient);
-    if (error >= d.gradients) {
-      d.gradients = error;
-      d.worst = name;
-    }
-  }
-  return d;
-}
-
 }  // namespace trireme

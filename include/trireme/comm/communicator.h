@@ -27,7 +27,7 @@ struct Elements {
 };
 
 struct Message {
-  int peer;    // rank in this communicator
+  int peer;  // rank in this communicator
   void* data;
   Index bytes;
 };

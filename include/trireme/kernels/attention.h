@@ -15,8 +15,8 @@ struct AttentionShape {
 struct AttentionForward {
   AttentionShape shape;
   const float* qkv;
-  float* y;           // (batch * sequence, query_heads * head_dim)
-  float* logsumexp;   // (batch, query_heads, sequence)
+  float* y;          // (batch * sequence, query_heads * head_dim)
+  float* logsumexp;  // (batch, query_heads, sequence)
   void* workspace;
 };
 struct AttentionBackward {

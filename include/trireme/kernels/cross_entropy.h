@@ -15,9 +15,9 @@ struct RowPartial {
   float max, sum_exp, target;
 };
 struct CrossEntropyPartial {
-  Index rows, columns;         // columns: this rank's part, without padding
-  Index row_stride;            // elements from row to row of `logits`
-  Index first;                 // vocabulary index of column 0
+  Index rows, columns;  // columns: this rank's part, without padding
+  Index row_stride;     // elements from row to row of `logits`
+  Index first;          // vocabulary index of column 0
   const float* logits;
   const std::int32_t* targets;  // (rows)
   RowPartial* partial;          // (rows)
@@ -26,10 +26,11 @@ struct CrossEntropyPartial {
 struct CrossEntropyCombine {
   Index rows;
   int ranks;
-  const RowPartial* partials;   // (ranks, rows)
+  const RowPartial* partials;  // (ranks, rows)
   const std::int32_t* targets;
-  float* logsumexp;             // (rows)
-  double* loss;                 // (1), assigned: the sum over rows that are not ignored, in fp64, in the order of rows
+  float* logsumexp;  // (rows)
+  double*
+      loss;  // (1), assigned: the sum over rows that are not ignored, in fp64, in the order of rows
 };
 /// dlogits = (exp(logit - logsumexp) - [column is target]) * *scale; zero for ignored rows and padding columns.
 struct CrossEntropyBackward {

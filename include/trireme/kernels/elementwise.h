@@ -1,9 +1,9 @@
 // Additions, copies, bias, dropout and squared error.
 #pragma once
 
+#include "trireme/core/device.h"
 #include "trireme/core/random.h"
 #include "trireme/core/tensor.h"
-#include "trireme/core/device.h"
 #include "trireme/kernels/write.h"
 
 namespace trireme {
@@ -50,9 +50,9 @@ struct SquaredErrorBackward {
 };
 
 struct ElementwiseKernels {
-  void (*add)(Stream&, const float* a, const float* b, float* y, Index count);   // y may be a or b
-  void (*accumulate)(Stream&, float* y, const float* x, Index count);            // y += x
-  void (*scale)(Stream&, float* y, float factor, Index count);                   // y *= factor
+  void (*add)(Stream&, const float* a, const float* b, float* y, Index count);  // y may be a or b
+  void (*accumulate)(Stream&, float* y, const float* x, Index count);           // y += x
+  void (*scale)(Stream&, float* y, float factor, Index count);                  // y *= factor
   void (*bias_add)(Stream&, const BiasAdd&);
   void (*bias_backward)(Stream&, const BiasBackward&);
   void (*dropout)(Stream&, const Dropout&);

@@ -28,17 +28,18 @@ struct NormForward {
 struct NormBackward {
   NormKind kind;
   Index rows, channels;
-  const float* s;       // what was normalised: x, or `sum` of the fused form
+  const float* s;  // what was normalised: x, or `sum` of the fused form
   const float* weight;
-  const float* mean;    // null for rms
+  const float* mean;  // null for rms
   const float* rstd;
-  const float* dy;      // (rows, channels)
-  const float* dsum;    // (rows, channels) gradient that arrives at s directly; null: none. May be dx.
-  float* dx;            // (rows, channels); null: not wanted
+  const float* dy;  // (rows, channels)
+  const float*
+      dsum;   // (rows, channels) gradient that arrives at s directly; null: none. May be dx.
+  float* dx;  // (rows, channels); null: not wanted
   Write write_dx = Write::assign;
-  float* dweight;       // (channels), added to; null: not wanted
-  float* dbias;         // (channels), added to; null: none or not wanted
-  void* workspace;      // workspace_bytes(rows, channels, threads or blocks)
+  float* dweight;   // (channels), added to; null: not wanted
+  float* dbias;     // (channels), added to; null: none or not wanted
+  void* workspace;  // workspace_bytes(rows, channels, threads or blocks)
 };
 
 struct NormKernels {

@@ -8,7 +8,10 @@ namespace trireme {
 /// Rotates the first `heads` heads of every row in place or from `x` to `y`; further columns of the row are copied
 /// when y is not x. position of row r is `r % sequence` (rows are whole sequences).
 struct Rotary {
-  enum class Direction { forward, backward };  // backward turns the other way: the gradient of forward
+  enum class Direction {
+    forward,
+    backward
+  };  // backward turns the other way: the gradient of forward
   Direction direction;
   Index rows, sequence, heads, head_dim, row_stride;  // row_stride in elements, of x and y
   float theta;                                        // base of the frequencies, 10000

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {

@@ -43,19 +43,19 @@ def corpus(build):
         yield data
 
 
-def command(build, data, ranks, steps, layers, batch, micro_batch, extra=(), width=WIDTH, sequence=SEQUENCE):
+def command(build, data, ranks, steps, layers, batch, micro_batch, extra=(), width=WIDTH, sequence=SEQUENCE, heads=HEADS):
     mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", ranks] if ranks > 1 else []
     return list(map(str, [
         *mpirun, build / "bin/train_gpt", "--data-path", data, "--model", "gpt2-124m", "--num-layers", layers,
-        "--num-attention-heads", HEADS, "--hidden-size", width, "--ffn-hidden-size", 4 * width, "--seq-length", sequence,
+        "--num-attention-heads", heads, "--hidden-size", width, "--ffn-hidden-size", 4 * width, "--seq-length", sequence,
         "--max-position-embeddings", sequence, "--vocab-size", VOCAB, "--global-batch-size", batch, "--micro-batch-size",
         micro_batch, "--train-iters", steps, "--log-interval", 1, *extra]))
 
 
-def tokens_per_s(build, data, ranks, steps, layers=6, batch=BATCH, micro_batch=BATCH, extra=()):
+def tokens_per_s(build, data, ranks, steps, layers=6, batch=BATCH, micro_batch=BATCH, extra=(), **model):
     """Median over the steps after the third."""
     with tempfile.TemporaryDirectory() as folder:
         metrics = pathlib.Path(folder) / "metrics.jsonl"
-        run(command(build, data, ranks, steps, layers, batch, micro_batch, [*extra, "--metrics", metrics]))
+        run(command(build, data, ranks, steps, layers, batch, micro_batch, [*extra, "--metrics", metrics], **model))
         rows = [json.loads(line) for line in metrics.read_text().splitlines()]
     return batch * SEQUENCE * 1e3 / statistics.median(r["step_ms"] for r in rows[3:])

@@ -18,7 +18,7 @@ import time
 
 from runs import BATCH, ROOT, command, corpus, peak, tokens_per_s
 
-LAYERS = 8  # divides over 4 stages
+LAYERS, HEADS = 8, 8  # divide over 4 stages and 4 tensor ranks
 AXES = {
     "data": ([], 8),
     "data, ZeRO-1": (["--use-distributed-optimizer"], 8),
@@ -76,7 +76,7 @@ def main():
             row = {f"peak {n}": peak(a.build, n) for n in (1, 2, 4)}
             for axis, (_, micro_batch) in AXES.items():
                 for n in (1, 2, 4):
-                    row[f"{axis} {n}"] = tokens_per_s(a.build, data, n, a.steps, LAYERS, BATCH * n, micro_batch, options(axis, n))
+                    row[f"{axis} {n}"] = tokens_per_s(a.build, data, n, a.steps, LAYERS, BATCH * n, micro_batch, options(axis, n), heads=HEADS)
             record["scaling"].append(row)
             print(f"# round {i + 1} of {a.rounds} done", flush=True)
         print(f"{'axis':28} {'1 rank':>10} {'2 ranks':>10} {'4 ranks':>10} {'efficiency 2':>13} {'efficiency 4':>13}")

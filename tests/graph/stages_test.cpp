@@ -1,4 +1,6 @@
 // Stages: the cut, what crosses it, and the transfer regions, by hand and under a transport that delays and reorders.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "tests/graph/random_graph.h"

@@ -78,6 +78,9 @@ function(trireme_discover_tests name)
   if(NOT T_PROCESSORS)
     set(T_PROCESSORS 1)
   endif()
+  if(TRIREME_SANITIZE)  # unoptimised and watched: ten times slower
+    math(EXPR T_TIMEOUT "${T_TIMEOUT} * 5")
+  endif()
   gtest_discover_tests(${name} TEST_PREFIX ${T_PREFIX} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${T_TIMEOUT} PROCESSORS ${T_PROCESSORS})
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)

@@ -6,7 +6,7 @@ Weak scaling: the global batch grows with the ranks, so each rank has the work o
 is not the runtime's. Memory: proportional set size (PSS) summed over ranks while training, against what the plan says plus the
 PSS of the same number of ranks training the smallest model (program, libraries, MPI).
 
-usage: tests/benchmarks/scaling.py [--build build/release] [--rounds 3] [--steps 10] [--json FILE]
+usage: tests/benchmarks/scaling.py [--build build/release] [--rounds 3] [--steps 10] [--ranks 2 4] [--json FILE]
 """
 import argparse
 import json
@@ -30,8 +30,6 @@ AXES = {
 
 
 def options(axis, ranks):
-    if ranks == 1:
-        return []
     return [o.replace("{n}", str(ranks)) for o in AXES[axis][0]]
 
 
@@ -68,23 +66,29 @@ def main():
     p.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=10)
+    p.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     p.add_argument("--json", type=pathlib.Path)
     a = p.parse_args()
     record = {"scaling": [], "memory": {}}
     with corpus(a.build) as data:
         for i in range(a.rounds):
-            row = {f"peak {n}": peak(a.build, n) for n in (1, 2, 4)}
+            row = {f"peak {n}": peak(a.build, n) for n in (1, *a.ranks)}
+            for micro_batch in {m for _, m in AXES.values()}:  # one rank is the same for every axis
+                row[f"alone {micro_batch}"] = tokens_per_s(a.build, data, 1, a.steps, LAYERS, BATCH, micro_batch, heads=HEADS)
             for axis, (_, micro_batch) in AXES.items():
-                for n in (1, 2, 4):
+                for n in a.ranks:
                     row[f"{axis} {n}"] = tokens_per_s(a.build, data, n, a.steps, LAYERS, BATCH * n, micro_batch, options(axis, n), heads=HEADS)
             record["scaling"].append(row)
             print(f"# round {i + 1} of {a.rounds} done", flush=True)
-        print(f"{'axis':28} {'1 rank':>10} {'2 ranks':>10} {'4 ranks':>10} {'efficiency 2':>13} {'efficiency 4':>13}")
-        print(f"{'':28} {'[tokens/s]':>10} {'[tokens/s]':>10} {'[tokens/s]':>10}")
-        for axis in AXES:
-            rates = [statistics.median(r[f"{axis} {n}"] for r in record["scaling"]) for n in (1, 2, 4)]
-            shares = [statistics.median(r[f"{axis} {n}"] / r[f"peak {n}"] * r["peak 1"] / r[f"{axis} 1"] for r in record["scaling"]) for n in (2, 4)]
-            print(f"{axis:28} {rates[0]:10.0f} {rates[1]:10.0f} {rates[2]:10.0f} {shares[0]:13.1%} {shares[1]:13.1%}")
+        print(f"{'axis':28} {'1 rank':>10} " + " ".join(f"{f'{n} ranks':>10} {'efficiency':>10}" for n in a.ranks))
+        for axis, (_, micro_batch) in AXES.items():
+            alone = statistics.median(r[f"alone {micro_batch}"] for r in record["scaling"])
+            line = f"{axis:28} {alone:10.0f} "
+            for n in a.ranks:
+                rate = statistics.median(r[f"{axis} {n}"] for r in record["scaling"])
+                share = statistics.median(r[f"{axis} {n}"] / r[f"peak {n}"] * r["peak 1"] / r[f"alone {micro_batch}"] for r in record["scaling"])
+                line += f"{rate:10.0f} {share:10.1%} "
+            print(line)
         print(f"{'memory':28} {'plan':>10} {'baseline':>10} {'PSS':>10} {'PSS / (plan + baseline)':>24}")
         for ranks in (1, 4):
             small_plan, small_pss = memory(a.build, data, ranks, 1, width=6, sequence=2)

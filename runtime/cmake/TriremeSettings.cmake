@@ -46,3 +46,9 @@ find_package(MPI REQUIRED COMPONENTS C)
 # oneDNN by library and header: its CMake package wants OpenCL.
 find_path(DNNL_INCLUDE_DIR dnnl.h REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
+# HDF5, the serial C library; xxHash is used as a header.
+find_package(HDF5 REQUIRED COMPONENTS C)
+add_library(trireme_hdf5 INTERFACE)
+target_include_directories(trireme_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_compile_definitions(trireme_hdf5 INTERFACE ${HDF5_C_DEFINITIONS})
+target_link_libraries(trireme_hdf5 INTERFACE ${HDF5_C_LIBRARIES})

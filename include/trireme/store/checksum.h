@@ -1,0 +1,35 @@
+// Checksum: XXH3-128 (https://xxhash.com), made while bytes are copied. It finds corruption; it is no protection against
+// somebody who wants to deceive.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "trireme/core/dtype.h"
+
+namespace trireme {
+
+struct Checksum {
+  std::uint64_t high = 0, low = 0;
+  friend bool operator==(const Checksum&, const Checksum&) = default;
+};
+
+Checksum checksum(const void* data, Index bytes);
+/// 32 hexadecimal digits, as xxhsum -H2 prints them.
+std::string to_text(const Checksum& sum);
+/// Nothing when it is not 32 hexadecimal digits.
+std::optional<Checksum> parse_checksum(std::string_view text);
+
+/// A stretch of bytes to copy; null data stands for zeros.
+struct Bytes {
+  const void* data = nullptr;
+  Index count = 0;
+};
+/// Writes `from`, one after the other, to `to`, and returns the checksum of what is there then: one pass over memory, in
+/// steps that stay in the cache. Costs about 1.1 x memcpy.
+Checksum copy_and_checksum(std::span<const Bytes> from, void* to);
+
+}  // namespace trireme

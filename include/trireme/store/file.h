@@ -1,0 +1,60 @@
+// Files of the operating system, with every return code checked. Errors name the path, the call and the reason.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/core/dtype.h"
+
+namespace trireme {
+
+enum class Caching { direct, buffered };  // direct: O_DIRECT, where the file system has it
+
+/// An open file; closes itself. Short transfers and EINTR are continued.
+class File {
+ public:
+  /// Creates (it must not exist), or opens for reading. `direct` falls back to buffered where it is refused: see caching().
+  static File create(const std::string& path, Caching caching);
+  static File open(const std::string& path, Caching caching);
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  ~File();
+
+  Caching caching() const { return caching_; }
+  Index size() const;
+  /// Reserves space. Returns false where the file system cannot (EOPNOTSUPP). Throws: Error when there is no space.
+  bool reserve(Index bytes) const;
+  /// With direct caching data, offset and bytes are multiples of direct_alignment.
+  void write_at(Index offset, const void* data, Index bytes) const;
+  /// Reads up to `bytes`; returns how many there were before the end of the file.
+  Index read_at(Index offset, void* data, Index bytes) const;
+  void truncate(Index bytes) const;
+  void sync() const;
+  /// Checks the return code of close(2), which the destructor cannot.
+  void close();
+
+  static constexpr Index direct_alignment = 4096;
+
+ private:
+  File(std::string path, int descriptor, Caching caching);
+  std::string path_;
+  int descriptor_ = -1;
+  Caching caching_ = Caching::buffered;
+};
+
+std::string read_whole(const std::string& path, Index limit_bytes);
+/// Writes and syncs a new file.
+void write_whole(const std::string& path, const std::string& text);
+/// Also when it is there already.
+void make_directory(const std::string& path);
+void sync_directory(const std::string& path);
+void rename_path(const std::string& from, const std::string& to);
+/// Exchanges two directories in one step where the file system can; returns false where it cannot.
+bool exchange_paths(const std::string& a, const std::string& b);
+/// Also when it is gone already.
+void remove_file(const std::string& path);
+void remove_directory(const std::string& path);
+/// Names in a directory, sorted, without "." and "..".
+std::vector<std::string> list_directory(const std::string& path);
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+// Lease: who writes to a directory of checkpoints. A file ROOT/lock says host, pid and run, and is renewed while the
+// process lives. Works on shared file systems without locks of their own.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace trireme {
+
+struct LeaseOptions {
+  double wait_s = 10;   // for a holder that is ending
+  double stale_s = 30;  // a lease not renewed for so long is void
+  double renew_s = 5;
+};
+
+class Lease {
+ public:
+  /// Takes the lease; at once when its holder was a process of this host that is gone. Throws: Error that names host, pid
+  /// and run of the holder, and what to do.
+  Lease(const std::string& root, const std::string& run, const LeaseOptions& options = {});
+  /// Gives it back, if it is still this one's.
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  /// False once another job has taken it over (this process was stopped too long): nothing may be committed any more.
+  bool held() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme

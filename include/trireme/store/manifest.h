@@ -1,0 +1,63 @@
+// Manifest: what a committed step consists of, and the only thing that is needed to read it. manifest.json is two lines:
+// one JSON object, then {"xxh3_128":"<checksum of the first line with its newline>"}.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trireme/store/checksum.h"
+#include "trireme/store/file_layout.h"
+
+namespace trireme {
+
+/// Names and values in the order in which they are shown.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+struct Manifest {
+  static constexpr int format = 1;
+
+  Index step = 0;
+  std::string run;      // id of the job that wrote it
+  std::string created;  // UTC, "2026-11-21T04:12:28Z"
+  std::string layout;   // mesh and sharding that wrote it, for people
+  Facts identity;       // what a resumed run must have in common: model, data, seed, optimizer
+  Facts options;        // the effective configuration
+  Facts versions;       // trireme, HDF5, compiler, instruction set
+  Facts positions;      // per source of the sample stream: samples read, for people
+
+  struct File {
+    std::string name;
+    Index bytes = 0;
+    std::vector<Checksum>
+        blocks;  // one per block_bytes of the file: every byte lies under exactly one
+  };
+  std::vector<File> files;  // shards by rank, then checkpoint.h5; not the manifest itself
+
+  struct Stored {
+    int file = 0;  // in `files`
+    Index offset = 0;
+    Box box;
+  };
+  struct Tensor {
+    std::string name;
+    DType dtype = DType::f32;
+    Shape global;
+    std::vector<Stored> pieces;  // cover the tensor, each element once
+  };
+  std::vector<Tensor> tensors;  // by name
+
+  const Tensor* find(const std::string& name) const;  // null: none
+  const std::string* identity_of(const std::string& name) const;
+};
+
+inline constexpr const char* manifest_name = "manifest.json";
+
+/// The file as text, both lines.
+std::string to_text(const Manifest& manifest);
+/// Checks everything that can be checked without the other files: the checksum, the types, that pieces lie inside their
+/// files and cover their tensors exactly once, that file names have no '/'. Bounded memory for any input. Throws: Error.
+Manifest parse_manifest(const std::string& text);
+
+}  // namespace trireme

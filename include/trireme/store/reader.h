@@ -1,0 +1,38 @@
+// Reading boxes of logical tensors from a committed step, whatever layout wrote it: only blocks that are needed, each
+// verified before any byte of it is used.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/store/manifest.h"
+
+namespace trireme {
+
+/// A box to be filled. `data`: host memory for the packed box.
+struct Wanted {
+  std::string tensor;
+  DType dtype = DType::f32;
+  Shape global;
+  Box box;
+  void* data = nullptr;
+};
+
+struct ReadReport {
+  Index bytes_used = 0, bytes_read = 0;
+  double ms = 0;
+};
+
+/// Throws: Error that names the file, and the tensor, when a file is missing, has another size, or a block is damaged; and
+/// when a tensor is not there or has another shape or dtype. `threads`: that read at the same time.
+ReadReport read_boxes(const std::string& directory, const Manifest& manifest,
+                      const std::vector<Wanted>& wanted, int threads);
+
+/// Checks every block of every file. Returns one line per problem ("shard-00003.h5: block 17 (tensor parameters/wte) is
+/// damaged"), extra files too; empty: all holds. `progress(done, total)` in bytes.
+std::vector<std::string> verify_step(const std::string& directory, const Manifest& manifest,
+                                     int threads,
+                                     const std::function<void(Index, Index)>& progress = {});
+
+}  // namespace trireme

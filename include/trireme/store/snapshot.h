@@ -1,0 +1,53 @@
+// Snapshot: one rank's file, copied out of memory that training goes on to change, and written by a Worker. Training waits
+// for the copy only. The file's image is composed block by block (HDF5's structure and the pieces, each byte once) into a
+// ring of bounded, preallocated memory, and checksummed in the same pass.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/core/thread_pool.h"
+#include "trireme/store/checksum.h"
+#include "trireme/store/file_layout.h"
+#include "trireme/store/worker.h"
+
+namespace trireme {
+
+struct SnapshotReport {
+  Index bytes = 0;
+  double stall_ms = 0;    // save() held its caller
+  double write_ms = 0;    // the writer worked, until the file was durable
+  bool direct = false;    // O_DIRECT was possible
+  bool reserved = false;  // so was fallocate
+  std::vector<Checksum> blocks;
+  std::string error;  // empty: the file is complete and durable
+};
+
+class Snapshot {
+ public:
+  /// `pieces`: their memory, in the order of layout.offsets, borrowed for the life of this object. `buffer_bytes`: of the
+  /// ring, rounded up to whole blocks, at least two; more than the image is not taken. 0: the whole image. All memory is
+  /// taken (and touched) here.
+  Snapshot(FileLayout layout, std::vector<Bytes> pieces, Index buffer_bytes);
+  ~Snapshot();
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
+
+  Index buffer_bytes() const;
+  /// Bytes that a Snapshot of this image takes.
+  static Index buffer_bytes(Index image_bytes, Index wanted);
+
+  /// Creates `path` (which must not exist) and copies. Returns when the pieces may change again: at once after the copy if
+  /// the ring holds the image, else when the rest fits. Never throws for the disk's sake: a failed write ends in the report,
+  /// and the copy is cut short.
+  void save(const std::string& path, ThreadPool& pool, Worker& worker);
+  /// What the last save() did; call when the worker has finished.
+  const SnapshotReport& report() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,28 @@
+// Worker: one background thread that does one job at a time, for file work beside training.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+namespace trireme {
+
+class Worker {
+ public:
+  Worker();
+  /// Waits for the job.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// The job before must be finished.
+  void start(std::function<void()> job);
+  bool finished() const;
+  /// Returns when the job is finished. Throws: what the job threw, once.
+  void wait();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,63 @@
+// Checkpointer: when ranks save, what they agree on, and what they load. The store room does the file work; here is all
+// communication, by the main thread only. A save goes through: snapshot (blocks) -> written by the worker -> checksums of
+// all ranks on rank 0 (non-blocking) -> committed by rank 0's worker -> outcome known to all (non-blocking). Each arrow is
+// tested at step boundaries, by poll(); only save(), while the save before is unfinished, and finish() wait.
+#pragma once
+
+#include <memory>
+
+#include "trireme/data/source.h"
+#include "trireme/optim/optimizer.h"
+#include "trireme/store/manifest.h"
+#include "trireme/train/run.h"
+
+namespace trireme {
+
+/// How far training is: what a checkpoint holds besides tensors.
+struct Progress {
+  Index step = 0;     // done
+  Index samples = 0;  // of the sample stream, read
+  Index updates = 0;  // of the optimizer: steps without the skipped ones
+  Index skipped = 0;
+};
+
+class Checkpointer {
+ public:
+  /// Collective. `flat` and `optimizer` are bound and borrowed. `identity`: facts about the model that shapes do not show.
+  /// With --save it takes the lease of the directory, cleans leftovers of dead jobs, and allocates all memory of a save.
+  /// Throws: ConfigurationError on all ranks alike.
+  Checkpointer(Context& context, FlatParameters& flat, Optimizer& optimizer, const Facts& identity);
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+
+  /// Host bytes that a rank's Checkpointer takes, for the memory plan.
+  static Index bytes(const Context& context, const FlatParameters& flat,
+                     const OptimizerOptions& optimizer);
+
+  /// Collective, before the first step. Loads what --load and --ckpt-step say into parameters and optimizer. Returns where
+  /// training is: zeros when there is nothing to resume, or with --finetune. Throws: ConfigurationError (every difference
+  /// between checkpoint and job; nothing was changed), JobError (no step is good; the reasons of each).
+  Progress load(const DataSource& train);
+
+  /// Is it time? By --save-interval alone: the same on every rank.
+  bool due(Index step) const;
+  /// This rank's vote for --save-interval-seconds: true on rank 0 when the time since the last save is over.
+  bool votes_to_save() const;
+  /// Collective. Starts a save of `progress`; first waits for the one before.
+  void save(const Progress& progress, const DataSource& train);
+  /// At every step boundary: moves the save under way on. Never blocks or allocates while nothing happens.
+  void poll();
+  /// Collective. Waits until the save under way is committed or has failed. Returns whether the last save succeeded.
+  bool finish();
+  /// Saves that failed since the last one that succeeded; their last reason.
+  Index failures() const;
+  /// The newest committed step of this run, -1 when none.
+  Index last_committed() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme

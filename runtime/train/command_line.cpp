@@ -230,6 +230,13 @@ std::string CommandLine::effective() const {
   return all;
 }
 
+Configuration CommandLine::configuration() const {
+  Configuration all;
+  for (const State::Option& option : state_->options)
+    all.emplace_back(option.name, option.definition.show());
+  return all;
+}
+
 std::vector<std::string> CommandLine::names() const {
   std::vector<std::string> all;
   for (const State::Option& option : state_->options) all.push_back(option.name);

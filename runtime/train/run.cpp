@@ -97,7 +97,7 @@ int run_session(MpiSession& session, int argc, char** argv, const Application& a
                                        static_cast<int>(options.pipeline_size),
                                        static_cast<int>(options.tensor_size)));
     const Log log(session.rank(), options.log_level);
-    Context context(options, *mesh, *stream, log);
+    Context context(options, *mesh, *stream, log, command.configuration());
     describe(context, command);
     if (!cores.empty()) log.info(cores);
     f(context);

@@ -10,6 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
 
 enum class Colour { red, green };
 
@@ -56,6 +57,15 @@ TEST(CommandLine, SetsEveryKindOfOption) {
   EXPECT_EQ(e.colour, Colour::green);
   EXPECT_TRUE(e.command.given("--tensor-size"));
   EXPECT_FALSE(e.command.given("--config"));
+}
+
+TEST(CommandLine, ListsEveryOptionWithTheValueInForce) {
+  Example e;
+  e.parse({"--ts", "4", "--fast"});
+  EXPECT_THAT(e.command.configuration(),
+              ElementsAre(Pair("--tensor-size", "4"), Pair("--rate", "0.5"), Pair("--fast", "true"),
+                          Pair("--name", "none"), Pair("--files", ""), Pair("--colour", "red"),
+                          Pair("--config", "")));
 }
 
 TEST(CommandLine, ReportsEveryMistakeAtOnce) {

@@ -42,6 +42,9 @@ struct OptionDefinition {
   std::function<std::string()> show;
 };
 
+/// Options in force: canonical names and values, as one would write them.
+using Configuration = std::vector<std::pair<std::string, std::string>>;
+
 class CommandLine {
  public:
   CommandLine(const std::string& program, const std::string& description);
@@ -78,6 +81,8 @@ class CommandLine {
   std::string help() const;
   /// The effective configuration, a line (or more) per group; `*` marks what was given.
   std::string effective() const;
+  /// The same for programs: every option, in order of declaration.
+  Configuration configuration() const;
   /// Canonical names in order of declaration.
   std::vector<std::string> names() const;
 

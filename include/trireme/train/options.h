@@ -9,6 +9,7 @@
 #include "trireme/optim/learning_rate.h"
 #include "trireme/optim/optimizer.h"
 #include "trireme/pipeline/schedule.h"
+#include "trireme/train/checkpoint_options.h"
 #include "trireme/train/command_line.h"
 
 namespace trireme {
@@ -31,6 +32,7 @@ struct Options {
 
   OptimizerOptions optimizer;
   LearningRateOptions learning_rate;
+  CheckpointOptions checkpoint;
 
   // Evaluation; declared by programs that have validation data.
   Index eval_interval = 0;  // steps; 0: never

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "trireme/comm/mesh.h"
 #include "trireme/train/options.h"
@@ -15,9 +16,16 @@ namespace trireme {
 /// What a running program has. Passed along; there are no globals.
 class Context {
  public:
-  Context(const Options& options, Mesh& mesh, Stream& stream, const Log& log)
-      : options_(options), mesh_(mesh), stream_(stream), log_(log) {}
+  Context(const Options& options, Mesh& mesh, Stream& stream, const Log& log,
+          Configuration configuration = {})
+      : options_(options),
+        mesh_(mesh),
+        stream_(stream),
+        log_(log),
+        configuration_(std::move(configuration)) {}
   const Options& options() const { return options_; }
+  /// Every option of the command line, the program's own among them, with the value in force.
+  const Configuration& configuration() const { return configuration_; }
   Mesh& mesh() const { return mesh_; }
   Device& device() const { return stream_.device(); }
   Stream& stream() const { return stream_; }
@@ -31,6 +39,7 @@ class Context {
   Mesh& mesh_;
   Stream& stream_;
   const Log& log_;
+  Configuration configuration_;
 };
 
 /// A program with options of its own.

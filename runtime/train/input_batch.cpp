@@ -27,9 +27,8 @@ InputBatch::InputBatch(const Graph& graph, const std::vector<const Plan*>& plans
                        const Context& context)
     : micro_batch_size_(context.options().micro_batch_size),
       micro_batches_(context.micro_batches()),
-      global_batch_size_(context.options().global_batch_size),
       first_row_(context.mesh().coordinate(Axis::data) *
-                 (global_batch_size_ / context.data_size())) {
+                 (context.options().global_batch_size / context.data_size())) {
   std::set<int> used;
   for (const Plan* plan : plans) used.insert(plan->inputs().begin(), plan->inputs().end());
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -59,7 +58,7 @@ Index InputBatch::first_sample(Index micro_batch) const {
   return first_row_ + micro_batch * micro_batch_size_;
 }
 
-Index InputBatch::load(DataSource& source, Index number) {
+Index InputBatch::load(DataSource& source, Index first) {
   Index targets = 0;
   for (Index m = 0; m < micro_batches_; ++m)
     for (Index i = 0; i < micro_batch_size_; ++i) {
@@ -69,7 +68,7 @@ Index InputBatch::load(DataSource& source, Index number) {
                            ? nullptr
                            : static_cast<std::byte*>(input.data) + i * row_[k].bytes();
       }
-      targets += source.fill(number * global_batch_size_ + first_sample(m) + i, row_);
+      targets += source.fill(first + first_sample(m) + i, row_);
     }
   return targets;
 }

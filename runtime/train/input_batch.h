@@ -18,8 +18,8 @@ class InputBatch final : public MicroBatchSource {
   Index bytes() const { return bytes_; }
   /// Before the first load().
   void allocate();
-  /// Global batch `number` (0 for the first) of the stream. Returns the targets of this data rank.
-  Index load(DataSource& source, Index number);
+  /// The global batch that begins at sample `first` of the stream. Returns the targets of this data rank.
+  Index load(DataSource& source, Index first);
   /// What the micro-batches handed out from now on carry.
   void begin(Index step, double loss_scale);
   MicroBatch micro_batch(int chunk, Index number) override;
@@ -27,7 +27,7 @@ class InputBatch final : public MicroBatchSource {
  private:
   Index first_sample(Index micro_batch) const;
 
-  Index micro_batch_size_, micro_batches_, global_batch_size_, first_row_;
+  Index micro_batch_size_, micro_batches_, first_row_;
   Index bytes_ = 0;
   Buffer memory_;
   std::vector<std::vector<Tensor>>

@@ -158,7 +158,8 @@ void Trainer::State::dump_plans() const {
     for (const Plan& plan : train->model().chunks) mine += plan.describe();
     mine += fmt::format("slots of rank {}:", context.mesh().rank());
     for (const int slots : train->program().slots) mine += fmt::format(" {}", slots);
-    mine += "\n" + flat->describe();
+    mine += '\n';
+    mine += flat->describe();
   }
   for (const std::string& text : gather_strings(context.mesh().world(), context.stream(), mine))
     if (!text.empty()) context.log().line(text);
@@ -168,6 +169,13 @@ Trainer::Trainer(Context& context, const Model& model)
     : state_(std::make_unique<State>(context, model)) {}
 Trainer::~Trainer() = default;
 
-Index Trainer::steps_done() const { return state_->steps_done; }
+void Trainer::resume(DataSource& train) {
+  State& s = *state_;
+  if (s.resumed) return;
+  s.resumed = true;
+  if (s.checkpointer) s.progress = s.checkpointer->load(train);
+}
+
+Index Trainer::steps_done() const { return state_->progress.step; }
 
 }  // namespace trireme

@@ -8,6 +8,7 @@
 #include "trireme/optim/optimizer.h"
 #include "trireme/train/trainer.h"
 
+#include "runtime/train/checkpointer.h"
 #include "runtime/train/input_batch.h"
 #include "runtime/train/pass.h"
 
@@ -18,9 +19,9 @@ struct Trainer::State {
 
   /// Sums `value` over the world in a fixed order; only tensor rank 0 of the last stage contributes.
   double sum_of_losses(double value);
-  /// Collective. Global batch `number` into `inputs`; returns the targets of all data ranks. Throws: JobError when any
-  /// rank's data is bad.
-  Index load(InputBatch& inputs, DataSource& source, Index number);
+  /// Collective. The global batch that begins at sample `first` of the stream into `inputs`; returns the targets of all
+  /// data ranks. Throws: JobError when any rank's data is bad.
+  Index load(InputBatch& inputs, DataSource& source, Index first);
   void dump_parameters();
   void dump_gradients();
 
@@ -32,9 +33,11 @@ struct Trainer::State {
   Buffer arena;
   std::unique_ptr<GradientReducer> reducer;
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Checkpointer> checkpointer;  // null without --save and --load
   LearningRate learning_rate;
   int node_ranks = 1;  // ranks of this job on this rank's node
-  Index steps_done = 0;
+  Progress progress;
+  bool resumed = false;  // resume() was called
 
  private:
   void plan(const Model& model);

@@ -43,13 +43,13 @@ double Trainer::State::sum_of_losses(double value) {
   return sum_over(context.mesh().world(), counts ? value : 0, context.stream());
 }
 
-Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index number) {
+Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) {
   const Mesh& mesh = context.mesh();
   const bool counts = mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::pipeline) == 0;
   Index totals[2] = {0, 0};  // targets, ranks that failed
   std::exception_ptr failure;
   try {
-    const Index targets = inputs.load(source, number);
+    const Index targets = inputs.load(source, first);
     totals[0] = counts ? targets : 0;
   } catch (...) {
     failure = std::current_exception();
@@ -69,8 +69,8 @@ StepMetrics Trainer::step(DataSource& source) {
   State& s = *state_;
   const Clock::time_point start = Clock::now();
   StepMetrics metrics;
-  metrics.step = s.steps_done + 1;
-  metrics.targets = s.load(*s.train_inputs, source, s.steps_done);
+  metrics.step = s.progress.step + 1;
+  metrics.targets = s.load(*s.train_inputs, source, s.progress.samples);
   metrics.lr = s.learning_rate.at(metrics.step);
   const double targets =
       static_cast<double>(std::max<Index>(metrics.targets, 1));  // none: all gradients are zero
@@ -79,14 +79,17 @@ StepMetrics Trainer::step(DataSource& source) {
   s.reducer->begin_step();
   const double loss = s.train->run(*s.train_inputs);
   s.reducer->finish();
-  if (s.steps_done == 0) s.dump_gradients();
+  if (s.progress.step == 0) s.dump_gradients();
   const StepReport report = s.optimizer->step(metrics.lr);
 
   metrics.loss = s.sum_of_losses(loss) / targets;
   metrics.grad_norm = report.grad_norm;
   metrics.skipped = report.skipped;
   metrics.step_ms = milliseconds_since(start);
-  ++s.steps_done;
+  ++s.progress.step;
+  s.progress.samples += s.context.options().global_batch_size;
+  s.progress.updates = s.optimizer->updates();
+  s.progress.skipped += report.skipped ? 1 : 0;
   return metrics;
 }
 
@@ -95,8 +98,8 @@ double Trainer::evaluate(DataSource& validation, Index batches) {
   double loss = 0;
   Index targets = 0;
   for (Index i = 0; i < batches; ++i) {
-    targets += s.load(*s.evaluate_inputs, validation, i);
-    s.evaluate_inputs->begin(s.steps_done, 1);
+    targets += s.load(*s.evaluate_inputs, validation, i * s.context.options().global_batch_size);
+    s.evaluate_inputs->begin(s.progress.step, 1);
     loss += s.evaluate->run(*s.evaluate_inputs);
   }
   return s.sum_of_losses(loss) / static_cast<double>(std::max<Index>(targets, 1));
@@ -107,6 +110,7 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
   const Options& o = s.context.options();
   Communicator& world = s.context.mesh().world();
   const bool writes = s.context.mesh().rank() == 0;
+  resume(train);
 
   ReporterOptions reports;
   reports.train_iters = o.train_iters;
@@ -125,7 +129,7 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
   Reporter reporter(s.context.log(), reports);
   MetricsFile file(writes ? o.metrics : "");
   reporter.header();
-  while (s.steps_done < o.train_iters) {
+  while (s.progress.step < o.train_iters) {
     StepMetrics metrics = step(train);
     const bool evaluates = validation != nullptr && o.eval_interval > 0 &&
                            (metrics.step % o.eval_interval == 0 || metrics.step == o.train_iters);

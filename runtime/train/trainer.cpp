@@ -134,7 +134,10 @@ void Trainer::State::check_memory() {
 
 void Trainer::State::allocate() {
   const MemoryNeed need = memory_need(*this);
+  const std::string planned = context.mesh().memory_description();
   arena = context.mesh().allocate(need.total() - need.inputs);
+  if (context.mesh().memory_description() != planned)
+    context.log().info("collectives: " + context.mesh().memory_description());
   std::byte* parameters = arena.data();
   std::byte* gradients = parameters + aligned(need.parameters);
   std::byte* state = gradients + aligned(need.gradients);

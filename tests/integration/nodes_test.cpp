@@ -21,8 +21,8 @@ std::string two_nodes(const std::string& shared_memory) {
 }
 
 void expect_like_one_rank(const std::string& start, const std::string& options,
-                          const std::string& said) {
-  Laboratory laboratory;
+                          const std::string& said, const std::string& size = small) {
+  Laboratory laboratory(size);
   const std::string model = gpt + adamw;
   const TrainingRun reference = laboratory.train("", model + "--micro-batch-size 8");
   const Difference difference = compare(reference, laboratory.train(start, model + options));
@@ -47,6 +47,12 @@ TEST(Nodes, DataGroupOfFourSpansTwoNodes) {
 
 TEST(Nodes, TooLittleSharedMemoryFallsBackAndSaysSo) {
   expect_like_one_rank(two_nodes("4m"), "--tp 2 --micro-batch-size 2", "/dev/shm");
+}
+
+// What Docker gives a container. This model's arena takes more than that on each node.
+TEST(Nodes, TheSixtyFourMegabytesOfAContainerFallBackAndSaySo) {
+  expect_like_one_rank(two_nodes("64m"), "--tp 2 --micro-batch-size 2 --use-distributed-optimizer",
+                       "/dev/shm", "--hidden-size 480 --ffn-hidden-size 1920 --train-iters 3 ");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ inline const std::string gpt = "--model gpt2-124m --num-attention-heads 12 ";
 inline const std::string llama = "--model llama-1b --num-attention-heads 24 --num-query-groups 12 ";
 inline const std::string adamw = "--optimizer adamw --lr 3e-3 ";
 inline const std::string sgd = "--optimizer sgd --lr 0.1 ";
+inline const std::string small = "--hidden-size 96 --ffn-hidden-size 384 --train-iters 10 ";
 
 /// mpirun with `ranks` ranks; nothing for one.
 inline std::string mpirun(int ranks) {
@@ -24,7 +25,7 @@ inline std::string mpirun(int ranks) {
 
 class Laboratory {
  public:
-  Laboratory() {
+  explicit Laboratory(std::string size = small) : size_(std::move(size)) {
     // Real text, on every Debian: on pseudo-random letters training is so ill-conditioned that rounding errors grow.
     run(str(TRIREME_BIN_DIR "/trireme data prepare --input /usr/share/common-licenses/GPL-3 "
                             "/usr/share/common-licenses/Apache-2.0 --output ",
@@ -34,11 +35,10 @@ class Laboratory {
   /// `start`: what stands before the program. Throws: Error with the output when the run fails.
   TrainingRun train(const std::string& start, const std::string& options) {
     const std::string prefix = folder_ / str("run", runs_++);
-    run(str(
-        start, TRIREME_BIN_DIR "/train_gpt --data-path ", folder_ / "corpus",
-        " --num-layers 4 --hidden-size 96 --ffn-hidden-size 384 --vocab-size 256 --seq-length 48 "
-        "--global-batch-size 8 --train-iters 10 --lr-warmup-iters 2 --log-interval 10 --metrics ",
-        prefix, ".jsonl --dump-tensors ", prefix, " ", options));
+    run(str(start, TRIREME_BIN_DIR "/train_gpt --data-path ", folder_ / "corpus",
+            " --num-layers 4 --vocab-size 256 --seq-length 48 "
+            "--global-batch-size 8 --lr-warmup-iters 2 --log-interval 10 ",
+            size_, "--metrics ", prefix, ".jsonl --dump-tensors ", prefix, " ", options));
     return read_training_run(prefix);
   }
 
@@ -54,6 +54,7 @@ class Laboratory {
     require(status == 0, command, "\nended with status ", status, ":\n", output_);
   }
 
+  std::string size_;
   TemporaryFolder folder_;
   std::string output_;
   int runs_ = 0;

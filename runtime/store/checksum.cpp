@@ -1,0 +1,63 @@
+// Checksums as values and text, and which of the compiled loops of simd/ this machine runs.
+#include "trireme/store/checksum.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "runtime/store/hashing.h"
+
+namespace trireme {
+
+namespace portable {
+extern const Hashing hashing;
+}
+#if defined(TRIREME_STORE_AVX2)
+namespace avx2 {
+extern const Hashing hashing;
+}
+#endif
+
+const Hashing* find_hashing(HashingSet set) {
+  if (set == HashingSet::portable) return &portable::hashing;
+#if defined(TRIREME_STORE_AVX2)
+  if (__builtin_cpu_supports("avx2")) return &avx2::hashing;
+#endif
+  return nullptr;
+}
+
+namespace {
+
+const Hashing& best_hashing() {
+  const Hashing* wide = find_hashing(HashingSet::avx2);
+  return wide ? *wide : *find_hashing(HashingSet::portable);
+}
+
+std::optional<std::uint64_t> parse_half(std::string_view digits) {
+  std::uint64_t half = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, problem] = std::from_chars(digits.data(), end, half, 16);
+  if (problem != std::errc() || stop != end) return std::nullopt;
+  return half;
+}
+
+}  // namespace
+
+Checksum checksum(const void* data, Index bytes) { return best_hashing().checksum(data, bytes); }
+
+Checksum copy_and_checksum(std::span<const Bytes> from, void* to) {
+  return best_hashing().copy_and_checksum(from.data(), static_cast<Index>(from.size()), to);
+}
+
+std::string to_text(const Checksum& sum) {
+  return fmt::format("{:016x}{:016x}", sum.high, sum.low);
+}
+
+std::optional<Checksum> parse_checksum(std::string_view text) {
+  if (text.size() != 32) return std::nullopt;
+  const auto high = parse_half(text.substr(0, 16)), low = parse_half(text.substr(16));
+  if (!high || !low) return std::nullopt;
+  return Checksum{*high, *low};
+}
+
+}  // namespace trireme

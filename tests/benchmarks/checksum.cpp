@@ -1,0 +1,70 @@
+// Copy with checksum against memcpy, block by block as a snapshot does it, over more memory than any cache holds. The
+// measure is the ratio, so the three loops alternate within each iteration: checksum --benchmark_repetitions=5
+#include "trireme/store/checksum.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "trireme/store/file_layout.h"
+
+namespace trireme {
+namespace {
+
+template <class F>
+double seconds(F f) {
+  const auto start = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + static_cast<Index>(times.size() / 2),
+                   times.end());
+  return times[times.size() / 2];
+}
+
+void copy_with_checksum(benchmark::State& state) {
+  const Index bytes = state.range(0) << 20, skew = state.range(1);
+  std::vector<char> from(static_cast<std::size_t>(bytes + skew), 1);
+  std::vector<char> to(static_cast<std::size_t>(bytes), 2);
+  std::vector<double> plain, fused, hash;
+  for (auto _ : state) {
+    plain.push_back(seconds([&] {
+      std::memcpy(to.data(), from.data() + skew, to.size());
+      benchmark::ClobberMemory();
+    }));
+    fused.push_back(seconds([&] {
+      for (Index at = 0; at < bytes; at += block_bytes) {
+        const Bytes part = {from.data() + skew + at, block_bytes};
+        benchmark::DoNotOptimize(copy_and_checksum({&part, 1}, to.data() + at));
+      }
+    }));
+    hash.push_back(seconds([&] {
+      for (Index at = 0; at < bytes; at += block_bytes)
+        benchmark::DoNotOptimize(checksum(to.data() + at, block_bytes));
+    }));
+    state.SetIterationTime(fused.back());
+  }
+  const double gigabytes = static_cast<double>(bytes) * 1e-9;
+  state.counters["memcpy_GB/s"] = gigabytes / median(plain);
+  state.counters["fused_GB/s"] = gigabytes / median(fused);
+  state.counters["checksum_GB/s"] = gigabytes / median(hash);
+  state.counters["fused/memcpy"] = median(fused) / median(plain);
+}
+BENCHMARK(copy_with_checksum)
+    ->ArgNames({"MiB", "skew"})
+    ->Args({256, 0})
+    ->Args({512, 0})
+    ->Args({512, 20})
+    ->Iterations(9)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace trireme
+
+BENCHMARK_MAIN();

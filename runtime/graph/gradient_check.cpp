@@ -122,6 +122,12 @@ struct Traced {
       const Values again = rerun == Rerun::yes ? graph.recompute(subject) : subject();
       outputs.insert(outputs.end(), again.begin(), again.end());
     }
+    const auto own = static_cast<std::ptrdiff_t>(graph.parameters().size());
+    const auto given = std::count_if(parameter_of_input.begin(), parameter_of_input.end(),
+                                     [](int parameter) { return parameter >= 0; });
+    require(own == given, "gradient_check: the subgraph declares the parameter '",
+            own == given ? "" : graph.parameters().back().name(),
+            "'; parameters to be checked have to be inputs (CheckInput::parameter)");
     Specs specs;
     for (const Value& output : outputs) {
       require(output.spec().dtype != DType::bf16, "gradient_check takes f32 and f64 results, not ",

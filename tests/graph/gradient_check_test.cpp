@@ -103,6 +103,20 @@ TEST(GradientCheck, CatchesAnOutputThatMayNotLieOverItsInput) {
 TEST(GradientCheck, CatchesAGradientThatIsNotWrittenWhole) {
   EXPECT_THAT(message(Fault::partly_written), testing::HasSubstr("is another one"));
 }
+TEST(GradientCheck, RefusesASubgraphWithParametersOfItsOwn) {
+  TestDevice device;
+  const auto build = [](Graph& g, const Values& in) -> Value {
+    return g
+        .apply(std::make_shared<Add>(), {in[0], g.parameter("bias", {3, 5}, replicated(), zeros())})
+        .front();
+  };
+  try {
+    gradient_check(build, {CheckInput({3, 5})}, device);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("'bias'"));
+  }
+}
 TEST(GradientCheck, PassesTheFaultlessTwin) { EXPECT_LT(check(Fault::none), 1e-5); }
 
 }  // namespace

@@ -15,6 +15,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/train/metrics_end.h"
+
 namespace trireme {
 namespace {
 
@@ -38,7 +40,7 @@ class Line {
   std::string_view text() const { return {text_.data(), length_}; }
 
  private:
-  std::array<char, 1024> text_;
+  std::array<char, longest_metrics_line> text_;
   std::size_t length_ = 0;
 };
 
@@ -54,8 +56,18 @@ struct Clock {
 
 MetricsFile::MetricsFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
-  file_ = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  file_ = open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   require(file_ >= 0, "--metrics ", path, ": ", std::strerror(errno));
+  try {
+    mend_last_line(file_, path);
+  } catch (...) {
+    close(file_);
+    throw;
+  }
+}
+
+Index MetricsFile::go_back_to(Index step) {
+  return file_ < 0 ? 0 : remove_lines_after(step, file_, path_);
 }
 
 MetricsFile::~MetricsFile() {

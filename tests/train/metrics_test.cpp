@@ -84,6 +84,142 @@ TEST(MetricsFile, WritesNumbersThatAreNotFiniteAsNull) {
   EXPECT_EQ(line["skipped"], true);
 }
 
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+/// What MetricsFile writes for these steps.
+std::string lines(std::initializer_list<Index> steps) {
+  const std::string path = fresh_file("metrics_lines.jsonl");
+  {
+    MetricsFile file(path);
+    for (const Index step : steps) {
+      StepMetrics m = example();
+      m.step = step;
+      file.append(m);
+    }
+  }
+  return read(path);
+}
+
+TEST(MetricsFile, RemovesATornLastLineOfEveryLength) {
+  const std::string path = fresh_file("metrics_torn.jsonl"), whole = lines({1, 2}),
+                    torn = lines({3});
+  for (const std::string& before : {std::string(), whole})
+    for (std::size_t length = 0; length + 1 < torn.size(); ++length) {
+      write(path, before + torn.substr(0, length));
+      const MetricsFile file(path);
+      ASSERT_EQ(read(path), before) << length;
+    }
+}
+
+TEST(MetricsFile, CompletesALastLineThatLacksOnlyItsEnd) {
+  const std::string path = fresh_file("metrics_unended.jsonl"), whole = lines({1, 2});
+  write(path, whole.substr(0, whole.size() - 1));
+  const MetricsFile file(path);
+  EXPECT_EQ(read(path), whole);
+}
+
+TEST(MetricsFile, GoesBackToAStepOfTheLastJobOnly) {
+  const std::string path = fresh_file("metrics_back.jsonl");
+  const struct {
+    std::string before;
+    Index step;
+    std::string after;
+    Index removed;
+  } cases[] = {
+      {"", 5, "", 0},
+      {lines({1, 2, 3}), 3, lines({1, 2, 3}), 0},
+      {lines({1, 2, 3}), 9, lines({1, 2, 3}), 0},
+      {lines({1, 2, 3}), 1, lines({1}), 2},
+      {lines({1, 2, 3}), 0, "", 3},
+      {lines({7, 8, 9, 1, 2, 3}), 2, lines({7, 8, 9, 1, 2}), 1},
+      {lines({7, 8, 9, 1, 2, 3}), 0, lines({7, 8, 9}), 3},
+      {lines({1, 2, 3, 3, 4}), 2, lines({1, 2, 3}), 2},
+      {lines({1, 2, 3}) + "{\"step\":4,\"lo", 2, lines({1, 2}), 1},
+  };
+  for (const auto& [before, step, after, removed] : cases) {
+    write(path, before);
+    MetricsFile file(path);
+    EXPECT_EQ(file.go_back_to(step), removed) << before << step;
+    EXPECT_EQ(read(path), after) << before << step;
+    StepMetrics m = example();
+    m.step = step + 1;
+    file.append(m);
+    EXPECT_EQ(read(path), after + lines({step + 1}));
+  }
+}
+
+TEST(MetricsFile, GoesBackOverManyChunksOfAFile) {
+  const std::string path = fresh_file("metrics_long.jsonl");
+  constexpr Index steps = 5000;
+  std::string first;
+  {
+    MetricsFile file(path);
+    for (Index step = 1; step <= steps; ++step) {
+      StepMetrics m = example();
+      m.step = step;
+      file.append(m);
+      if (step == 100) first = read(path);
+    }
+  }
+  MetricsFile file(path);
+  EXPECT_EQ(file.go_back_to(100), steps - 100);
+  EXPECT_EQ(read(path), first);
+}
+
+TEST(MetricsFile, LeavesWhatIsNotMetricsAloneAndSaysSo) {
+  const std::string path = fresh_file("metrics_foreign.txt"), good = lines({1});
+  const std::string crlf = good.substr(0, good.size() - 1) + "\r\n";
+  const std::vector<std::string> foreign{"my notes",
+                                         "my notes\n",
+                                         "\n",
+                                         good + "\n",
+                                         good + "}\n",
+                                         crlf,
+                                         crlf + crlf,
+                                         crlf + "{\"st",
+                                         good + "{\"stop\":1",
+                                         "{\"loss\":1}\n",
+                                         "{\"step\":1}\n",
+                                         "{\"step\":x,}\n",
+                                         good.substr(0, 20) + good,
+                                         "{\"step\":2," + std::string(5000, ' '),
+                                         std::string(100000, 'x'),
+                                         std::string(3, '\0')};
+  for (const std::string& text : foreign) {
+    write(path, text);
+    try {
+      MetricsFile file(path);
+      FAIL() << "took it for metrics: " << text.substr(0, 80);
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("--metrics " + path + ": what is at byte "));
+    }
+    EXPECT_EQ(read(path), text);
+  }
+}
+
+TEST(MetricsFile, RemovesNothingWhenALineInBetweenIsForeign) {
+  const std::string path = fresh_file("metrics_between.jsonl"),
+                    text = lines({1}) + "a note\n" + lines({2, 3});
+  write(path, text);
+  MetricsFile file(path);
+  EXPECT_EQ(file.go_back_to(2), 1);
+  try {
+    file.go_back_to(0);
+    FAIL() << "removed a note";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(str("at byte ", lines({1}).size())));
+    EXPECT_THAT(error.what(), HasSubstr("'a note'"));
+  }
+  EXPECT_EQ(read(path), lines({1}) + "a note\n" + lines({2}));
+}
+
 TEST(MetricsFile, SaysWhyItCannotBeWritten) {
   try {
     MetricsFile("/nonexistent/metrics.jsonl");

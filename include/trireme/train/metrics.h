@@ -25,11 +25,16 @@ struct StepMetrics {
 /// runs may share a file. Numbers that are not finite become null.
 class MetricsFile {
  public:
-  /// Empty path: writes nothing. Throws: Error when the file cannot be opened.
+  /// Empty path: writes nothing. A last line that a killed job left unfinished is removed. Throws:
+  /// Error when the file cannot be opened, or ends in something that is no metrics line.
   explicit MetricsFile(const std::string& path);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
+  /// For a job that goes on after `step`; before its first line. Removes the lines of later steps,
+  /// which will be done again, as far back as steps ascend: before that are other jobs. Returns how
+  /// many. Throws: Error when one of them is no metrics line; nothing is removed then.
+  Index go_back_to(Index step);
   /// Throws: Error when the file system takes less than the whole line.
   void append(const StepMetrics& metrics);
 

@@ -142,6 +142,29 @@ std::vector<FlatExtent> FlatParameters::state_extents() const {
   return result;
 }
 
+/// The slice of this data rank, cut into equal parts for its copies where that makes pieces worth writing.
+FlatRange FlatParameters::written(const FlatParameter& parameter) const {
+  constexpr Index worth_cutting = (Index{64} << 10) / 4;  // elements
+  const FlatRange slice = buckets_[static_cast<std::size_t>(parameter.bucket)].slice;
+  const Index begin = std::max(slice.begin, parameter.range.begin);
+  const Index count = std::min(slice.end(), parameter.range.end()) - begin;
+  if (count <= 0) return {};
+  if (count < worth_cutting) return parameter.owned ? FlatRange{begin, count} : FlatRange{};
+  const auto cut = [&](Index copy) { return count * copy / parameter.copies; };
+  return {begin + cut(parameter.copy), cut(parameter.copy + 1) - cut(parameter.copy)};
+}
+
+std::vector<FlatExtent> FlatParameters::written_extents(FlatBuffer buffer) const {
+  std::vector<FlatExtent> result;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Bucket& bucket = buckets_[static_cast<std::size_t>(parameters_[i].bucket)];
+    const Index shift =
+        buffer == FlatBuffer::parameters ? 0 : bucket.state_begin - updated(bucket).begin;
+    append_extents(declared_[i], parameters_[i], written(parameters_[i]), shift, result);
+  }
+  return result;
+}
+
 std::vector<FlatRange> FlatParameters::norm_ranges() const {
   std::vector<FlatRange> result;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

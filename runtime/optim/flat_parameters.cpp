@@ -81,8 +81,8 @@ void check_chunks(const StageCut& cut, const std::vector<const Plan*>& chunks) {
 struct FlatParameters::Item {
   const Parameter* parameter;
   bool over_tensor;
-  bool owned;
   int tie;  // or -1
+  int copies, copy;
 };
 
 FlatParameters::FlatParameters(const Graph& graph, const StageCut& cut,
@@ -103,13 +103,16 @@ FlatParameters::FlatParameters(const Graph& graph, const StageCut& cut,
     const Parameter& parameter = graph.parameters()[at(id)];
     const std::vector<int> holders = holder_ranks(cut.holders[at(id)], pipeline);
     const auto tie = std::find(ties_.begin(), ties_.end(), holders);
-    const bool lowest = holders.front() == pipeline_rank;
-    const bool first = parameter.place != Place::whole || graph.tensor_rank() == 0;
-    if (tie == ties_.end())
-      own.push_back({&parameter, over_tensor[at(id)], first, -1});
-    else
-      tied.push_back({&parameter, over_tensor[at(id)], lowest && first,
-                      static_cast<int>(tie - ties_.begin())});
+    const bool whole = parameter.place == Place::whole;
+    const int holder = static_cast<int>(std::find(holders.begin(), holders.end(), pipeline_rank) -
+                                        holders.begin());
+    const int copies_here = whole ? graph.tensor_size() : 1;
+    const int copy = holder * copies_here + (whole ? graph.tensor_rank() : 0);
+    const int copies = static_cast<int>(holders.size()) * copies_here;
+    const bool is_tied = tie != ties_.end();
+    (is_tied ? tied : own)
+        .push_back({&parameter, over_tensor[at(id)],
+                    is_tied ? static_cast<int>(tie - ties_.begin()) : -1, copies, copy});
   }
   place(std::move(own), std::move(tied));
 
@@ -151,8 +154,8 @@ void FlatParameters::place_bucket(std::vector<Item> items) {
     if (item == terms) bucket.over_tensor.begin = range.begin;
     if (item >= terms) bucket.over_tensor.count = range.end() - bucket.over_tensor.begin;
     flat_of_id_[at(parameter.id)] = static_cast<int>(parameters_.size());
-    parameters_.push_back(
-        {parameter.id, range, static_cast<int>(buckets_.size()), parameter.decay, item->owned});
+    parameters_.push_back({parameter.id, range, static_cast<int>(buckets_.size()), parameter.decay,
+                           item->copy == 0, item->copies, item->copy});
     declared_.push_back(parameter);
     count_ = round_up(range.end(), alignment);
   }

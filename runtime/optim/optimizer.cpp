@@ -10,8 +10,7 @@ namespace trireme {
 namespace {
 
 Index moments(const OptimizerOptions& options) {
-  if (options.kind == OptimizerOptions::Kind::adamw) return 2;
-  return options.momentum != 0 ? 1 : 0;
+  return static_cast<Index>(Optimizer::state_names(options).size());
 }
 
 void check(const OptimizerOptions& o) {
@@ -37,6 +36,12 @@ void check(const OptimizerOptions& o) {
 
 const char* name(OptimizerOptions::Kind kind) {
   return kind == OptimizerOptions::Kind::adamw ? "adamw" : "sgd";
+}
+
+std::vector<std::string> Optimizer::state_names(const OptimizerOptions& options) {
+  if (options.kind == OptimizerOptions::Kind::adamw) return {"first_moment", "second_moment"};
+  if (options.momentum != 0) return {"momentum"};
+  return {};
 }
 
 Index Optimizer::state_bytes(const FlatParameters& flat, const OptimizerOptions& options) {
@@ -156,10 +161,10 @@ void Optimizer::set_updates(Index updates) {
 }
 
 std::vector<Optimizer::StateTensor> Optimizer::state_tensors() const {
-  if (options_.kind == OptimizerOptions::Kind::adamw)
-    return {{"first_moment", first_}, {"second_moment", second_}};
-  if (first_ != nullptr) return {{"momentum", first_}};
-  return {};
+  std::vector<StateTensor> tensors;
+  for (std::string& name : state_names(options_))
+    tensors.push_back({std::move(name), tensors.empty() ? first_ : second_});
+  return tensors;
 }
 
 }  // namespace trireme

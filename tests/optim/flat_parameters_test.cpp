@@ -196,6 +196,65 @@ TEST(FlatParameters, StateExtentsHoldEveryElementOncePerCopyWhenSharded) {
     }
 }
 
+/// Parameters of a size at which writing is shared by copies: whole, tied and padded, split.
+Value wide_model(Graph& g, int blocks) {
+  const auto mix = [&](Place place, Values in) {
+    return g.apply(std::make_shared<Mix>(place), in).front();
+  };
+  constexpr Index width = 128;
+  const auto table = [&] {
+    return g.parameter("table", {1001, width}, shard_padded(0), normal(0.5f));
+  };
+  Value x = mix(Place::whole, {g.input("x", {2, width}), table()});
+  x = mix(Place::whole, {x, g.parameter("position", {513, width}, replicated(), normal(0.5f))});
+  for (int i = 0; i < blocks; ++i)
+    x = g.block("block", i, [&] {
+      const Value norm = g.parameter("norm", {width}, replicated(), ones());
+      const Value h = mix(Place::entered, {mix(Place::whole, {x, norm})});
+      const Value up = g.parameter("up", {4 * width, width}, shard(0), normal(0.1f));
+      return mix(Place::whole, {mix(Place::split, {h, up})});
+    });
+  x = mix(Place::whole, {x, table()});
+  return g.apply(std::make_shared<Total>(), {x}).front();
+}
+
+TEST(FlatParameters, EveryElementIsWrittenByOneRankAndNoPaddingByAny) {
+  for (const auto model : {tiny_model, wide_model})
+    for (const Layout& layout : layouts())
+      for (Update update : {Update::replicated, Update::sharded})
+        for (FlatBuffer buffer : {FlatBuffer::parameters, FlatBuffer::state}) {
+          SCOPED_TRACE(describe(layout));
+          const MeshShape shape = layout.shape();
+          std::map<std::string, std::vector<int>> seen;
+          for (int rank = 0; rank < shape.size(); ++rank) {
+            TinyRank r(shape, rank, {.chunks = layout.chunks, .update = update, .model = model});
+            // What is written has to lie where the rank holds it.
+            std::map<std::string, std::vector<Index>> held;
+            for (const FlatExtent& flat : buffer == FlatBuffer::parameters
+                                              ? r.flat->parameter_extents()
+                                              : r.flat->state_extents()) {
+              const auto count = static_cast<std::size_t>(flat.extent.global.count());
+              seen[flat.extent.name].resize(count);
+              std::vector<Index>& offsets = held[flat.extent.name];
+              offsets.resize(count, -1);
+              for_each_element(flat, [&](Index i, Index offset) {
+                offsets[static_cast<std::size_t>(i)] = offset;
+              });
+            }
+            for (const FlatExtent& flat : r.flat->written_extents(buffer)) {
+              std::vector<int>& counts = seen.at(flat.extent.name);
+              const std::vector<Index>& offsets = held.at(flat.extent.name);
+              for_each_element(flat, [&](Index i, Index offset) {
+                ++counts[static_cast<std::size_t>(i)];
+                ASSERT_EQ(offsets[static_cast<std::size_t>(i)], offset);
+              });
+            }
+          }
+          for (const auto& [name, counts] : seen)
+            for (int c : counts) ASSERT_EQ(c, 1) << name;
+        }
+}
+
 TEST(FlatParameters, RejectsChunksThatAreNotThoseOfOneRank) {
   Graph graph;
   const Value loss = tiny_model(graph, 4);

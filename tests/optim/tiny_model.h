@@ -72,6 +72,7 @@ struct TinyOptions {
   int chunks = 1;
   Index bucket_bytes = 600;
   Update update = Update::replicated;
+  Value (*model)(Graph&, int blocks) = tiny_model;
 };
 
 /// One rank's graph, plans and bound flat parameters.
@@ -79,7 +80,7 @@ class TinyRank {
  public:
   TinyRank(const MeshShape& shape, int rank, const TinyOptions& options)
       : graph(shape.coordinate(rank, Axis::tensor), shape.size(Axis::tensor)),
-        loss(tiny_model(graph, options.blocks)),
+        loss(options.model(graph, options.blocks)),
         cut(cut_stages(graph, {loss}, options.chunks * shape.size(Axis::pipeline))) {
     const int pipeline = shape.size(Axis::pipeline);
     for (int c = 0; c < options.chunks; ++c)

@@ -49,7 +49,13 @@ struct FlatParameter {
   /// This rank's copy is the one that counts, on its data rank, in norms and exports: tensor rank 0
   /// for whole parameters, the lowest holder for tied ones.
   bool owned;
+  /// Ranks of one data rank that hold the same values (tensor ranks of a whole parameter, holders of a tied one), and
+  /// this one's place among them: 0 where it is `owned`.
+  int copies, copy;
 };
+
+/// Which flat buffer offsets count in.
+enum class FlatBuffer { parameters, state };
 
 /// The part of a logical tensor that lies in a flat buffer: box i is packed at element offsets[i].
 /// Padding is not part of any box.
@@ -108,6 +114,9 @@ class FlatParameters {
   std::vector<FlatExtent> parameter_extents() const;
   /// What this rank updates of each logical tensor; offsets into a state buffer.
   std::vector<FlatExtent> state_extents() const;
+  /// What this rank writes of each logical tensor to a checkpoint: over all ranks each element once, the load spread over
+  /// data replicas and copies. The same elements for both buffers.
+  std::vector<FlatExtent> written_extents(FlatBuffer buffer) const;
   /// Ranges of the gradient buffer whose elements count in global norms: over all ranks each
   /// logical element once.
   std::vector<FlatRange> norm_ranges() const;
@@ -118,6 +127,7 @@ class FlatParameters {
  private:
   std::vector<Tensor> tensors(const Plan& plan, float* data) const;
   struct Item;
+  FlatRange written(const FlatParameter& parameter) const;
   void place(std::vector<Item> own, std::vector<Item> tied);
   void place_bucket(std::vector<Item> items);
 

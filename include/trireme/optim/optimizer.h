@@ -33,6 +33,8 @@ class Optimizer {
  public:
   /// Bytes of `state`: moments, and a few for scalars.
   static Index state_bytes(const FlatParameters& flat, const OptimizerOptions& options);
+  /// Names of the tensors of state_tensors(), in their order.
+  static std::vector<std::string> state_names(const OptimizerOptions& options);
   /// `flat` is bound. `state`: zeroed device memory of state_bytes(), aligned to 64; borrowed.
   /// Throws: Error that names the option out of range.
   Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream, const OptimizerOptions& options,

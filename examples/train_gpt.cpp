@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
     evaluation.hidden_dropout = 0;
 
     Model model([&](Graph& g) { return build_transformer_loss(g, gpt.model, batch); });
+    model.identity = gpt.model.identity();
     model.evaluation = [&](Graph& g) { return build_transformer_loss(g, evaluation, batch); };
     if (gpt.generate > 0)
       model.logits = [&](Graph& g) { return build_transformer_logits(g, gpt.model, 1); };

@@ -95,6 +95,15 @@ Index BlendedSource::fill(Index sample, std::span<const Tensor> out) {
   return sources_[static_cast<std::size_t>(from.source)]->fill(from.sample, out);
 }
 
+std::vector<std::pair<std::string, std::string>> BlendedSource::identity() const {
+  std::string shares;
+  for (const Index quota : quota_) shares += str(shares.empty() ? "" : " : ", quota);
+  std::vector<std::pair<std::string, std::string>> all{{"blend", shares}};
+  for (const auto& source : sources_)
+    for (auto& fact : source->identity()) all.push_back(std::move(fact));
+  return all;
+}
+
 std::vector<SourcePosition> BlendedSource::positions(Index samples) const {
   const auto size = static_cast<Index>(block_.size());
   std::vector<Index> read;

@@ -42,6 +42,11 @@ std::vector<SourcePosition> TokenSource::positions(Index samples) const {
   return {{str(file_->prefix(), " ", name_), samples}};
 }
 
+std::vector<std::pair<std::string, std::string>> TokenSource::identity() const {
+  return {{name_ + " tokens", str(range_.begin, " to ", range_.end, " of ", file_->tokens())},
+          {name_ + " sequence length", str(options_.sequence_length)}};
+}
+
 std::vector<WeightedPath> parse_data_path(const std::vector<std::string>& values) {
   if (values.size() == 1) return {{1, values.front()}};
   const auto fail = [] {

@@ -182,6 +182,29 @@ std::string TransformerConfig::describe() const {
       tie_embeddings ? "tied" : "separate", parameter_count());
 }
 
+std::vector<std::pair<std::string, std::string>> TransformerConfig::identity() const {
+  const auto whole = [](Index value) { return fmt::format("{}", value); };
+  const auto yes = [](bool value) { return std::string(value ? "true" : "false"); };
+  std::vector<std::pair<std::string, std::string>> all{
+      {"--num-layers", whole(num_layers)},
+      {"--hidden-size", whole(hidden_size)},
+      {"--ffn-hidden-size", whole(ffn())},
+      {"--num-attention-heads", whole(num_attention_heads)},
+      {"--num-query-groups", whole(kv_heads())},
+      {"--vocab-size", whole(vocab_size)},
+      {"--normalization", name(normalization)},
+      {"--norm-epsilon", fmt::format("{}", norm_epsilon)},
+      {"--activation", name(mlp)},
+      {"--position-embedding-type", name(position)},
+      {"--disable-bias-linear", yes(!add_bias_linear)},
+      {"--untie-embeddings-and-output-weights", yes(!tie_embeddings)}};
+  if (position == PositionKind::learned)
+    all.emplace_back("--max-position-embeddings", whole(positions()));
+  else
+    all.emplace_back("--rotary-base", fmt::format("{}", rotary_base));
+  return all;
+}
+
 std::vector<std::string> problems_of(const TransformerConfig& config, Index tensor_size,
                                      Index micro_batch_size) {
   return Check(config, tensor_size, micro_batch_size).run();

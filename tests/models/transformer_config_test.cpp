@@ -66,6 +66,26 @@ TEST(TransformerConfig, AllProblemsAreReportedTogether) {
                           HasSubstr("--hidden-dropout 1.5")));
 }
 
+TEST(TransformerConfig, IdentityIsWhatChangesTheFunctionAndNotHowItIsExecuted) {
+  const TransformerConfig c = preset("tiny");
+  TransformerConfig other = c;
+  other.hidden_dropout = 0.5f;
+  other.recompute = RecomputeGranularity::full;
+  other.sequence_parallel = SequenceParallel::on;
+  other.ffn_hidden_size = c.ffn();
+  EXPECT_EQ(other.identity(), c.identity());
+  const auto changed = [&](auto change) {
+    TransformerConfig model = c;
+    change(model);
+    return model.identity() != c.identity();
+  };
+  EXPECT_TRUE(changed([](auto& m) { m.num_attention_heads = 1; }));  // no shape shows it
+  EXPECT_TRUE(changed([](auto& m) { m.norm_epsilon = 1e-6f; }));
+  EXPECT_TRUE(changed([](auto& m) { m.mlp = MlpKind::gelu_erf; }));
+  EXPECT_TRUE(changed([](auto& m) { m.position = PositionKind::rotary; }));
+  EXPECT_TRUE(changed([](auto& m) { m.tie_embeddings = !m.tie_embeddings; }));
+}
+
 TEST(TransformerConfig, SizesBelowOneAreReportedAlone) {
   TransformerConfig c;
   c.num_layers = 0;

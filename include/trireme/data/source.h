@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trireme/core/tensor.h"
@@ -31,6 +32,9 @@ class DataSource {
   virtual std::vector<SourcePosition> positions(Index samples) const {
     return {{"samples", samples}};
   }
+  /// What has to be the same for sample n to be the same, as names and values: a run that is resumed from a checkpoint is
+  /// refused when they differ. File names are no part of it: data may move.
+  virtual std::vector<std::pair<std::string, std::string>> identity() const { return {}; }
 };
 
 }  // namespace trireme

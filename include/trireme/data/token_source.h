@@ -32,6 +32,7 @@ class TokenSource final : public DataSource {
   Index epoch_samples() const { return epoch_samples_; }
   Index fill(Index sample, std::span<const Tensor> out) override;
   std::vector<SourcePosition> positions(Index samples) const override;
+  std::vector<std::pair<std::string, std::string>> identity() const override;
 
  private:
   std::shared_ptr<const TokenFile> file_;
@@ -52,6 +53,7 @@ class BlendedSource final : public DataSource {
                 const std::vector<double>& weights);
   Index fill(Index sample, std::span<const Tensor> out) override;
   std::vector<SourcePosition> positions(Index samples) const override;
+  std::vector<std::pair<std::string, std::string>> identity() const override;
   /// Which source global sample `sample` comes from, and which of its samples it is.
   struct Pick {
     int source;

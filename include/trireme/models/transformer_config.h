@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trireme/core/dtype.h"
@@ -64,6 +65,9 @@ struct TransformerConfig {
   double flops_per_token() const;
   /// One line for people.
   std::string describe() const;
+  /// What makes this model another function of the same parameters, or gives it other parameters: options and values. A
+  /// checkpoint is loaded only where they are the same.
+  std::vector<std::pair<std::string, std::string>> identity() const;
 };
 
 /// "tiny", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m", "llama-1b", "llama-8b".

@@ -9,6 +9,7 @@
 
 #include "trireme/data/source.h"
 #include "trireme/graph/graph.h"
+#include "trireme/store/manifest.h"
 #include "trireme/train/metrics.h"
 #include "trireme/train/run.h"
 
@@ -25,6 +26,9 @@ struct Model {
   /// tokens; empty: none.
   Forward logits;
   Index vocabulary = 0;  // logical columns of the logits over all tensor ranks
+  /// Facts about the function that shapes do not show, as names and values: a checkpoint is loaded only where they are the
+  /// same.
+  Facts identity;
 
   template <class F>
   requires std::is_invocable_r_v<Value, F, Graph&> Model(F forward)

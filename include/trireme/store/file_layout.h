@@ -37,7 +37,8 @@ struct FileLayout {
 
 /// shard-RRRRR.h5: each piece is a contiguous dataset "<tensor>/<begin of the box, joined by '_'>" ("<tensor>/0" for a
 /// scalar) of the box's shape, with attributes "begin" and "global". Pieces are not empty; of one tensor they do not overlap.
-/// Throws: Error when HDF5 refuses.
+/// The same pieces give the same bytes. Throws: Error that names the tensor, when HDF5 refuses, when a piece is not part of
+/// its tensor, or when neither memory nor disk has room for the structure (the pieces take none).
 FileLayout lay_out_shard(const std::vector<Piece>& pieces);
 
 /// Where a box of a global tensor comes from, for checkpoint.h5.
@@ -51,16 +52,17 @@ struct GlobalTensor {
   Shape global;
   std::vector<Part> parts;
 };
-/// checkpoint.h5: each tensor a virtual dataset "<name>" over the datasets of the shards, filled with a signalling NaN
-/// (integers: the most negative value) where a shard is missing. Never read by trireme. Has no pieces.
+/// checkpoint.h5: each tensor a virtual dataset "<name>" over the datasets of the shards beside it. Where a shard is missing it
+/// shows a signalling NaN with a payload of a5 (f32 0x7fa5a5a5, bf16 0x7fa5, f64 0x7ff5a5a5a5a5a5a5), the most negative
+/// integer, or 255 (u8). Never read by trireme. Has no pieces. Throws: Error, as above, and for a tensor without parts.
 FileLayout lay_out_global(const std::vector<GlobalTensor>& tensors);
 
 /// "shard-00003.h5"
 std::string shard_name(int rank);
 inline constexpr const char* global_name = "checkpoint.h5";
 
-/// Opens `path` with HDF5 and compares dataset by dataset with `pieces` and their `offsets`. Only for files whose
-/// checksums held. Returns what differs, "" when nothing does.
+/// Opens `path` with HDF5 and compares dataset by dataset with `pieces` and their `offsets`; virtual datasets, which hold no
+/// bytes, are ignored. Only for files whose checksums held. Returns what differs first, "" when nothing does.
 std::string structure_problem(const std::string& path, const std::vector<Piece>& pieces,
                               const std::vector<Index>& offsets);
 

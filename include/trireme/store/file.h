@@ -1,6 +1,7 @@
 // Files of the operating system, with every return code checked. Errors name the path, the call and the reason.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,16 @@ enum class Caching { direct, buffered };  // direct: O_DIRECT, where the file sy
 /// An open file; closes itself. Short transfers and EINTR are continued.
 class File {
  public:
-  /// Creates (it must not exist), or opens for reading. `direct` falls back to buffered where it is refused: see caching().
+  /// Creates (it must not exist), or opens for reading. `direct` falls back to buffered where it is refused, be it here or
+  /// at a transfer: see caching().
   static File create(const std::string& path, Caching caching);
   static File open(const std::string& path, Caching caching);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   ~File();
 
-  Caching caching() const { return caching_; }
+  const std::string& path() const { return path_; }
+  Caching caching() const { return caching_.load(std::memory_order_relaxed); }
   Index size() const;
   /// Reserves space. Returns false where the file system cannot (EOPNOTSUPP). Throws: Error when there is no space.
   bool reserve(Index bytes) const;
@@ -37,11 +40,15 @@ class File {
 
  private:
   File(std::string path, int descriptor, Caching caching);
+  static File open_with(const std::string& path, int flags, Caching caching);
+  bool fall_back(Caching used) const;
+
   std::string path_;
   int descriptor_ = -1;
-  Caching caching_ = Caching::buffered;
+  mutable std::atomic<Caching> caching_;
 };
 
+/// Throws: Error also when there are more than `limit_bytes`.
 std::string read_whole(const std::string& path, Index limit_bytes);
 /// Writes and syncs a new file.
 void write_whole(const std::string& path, const std::string& text);
@@ -53,6 +60,7 @@ void rename_path(const std::string& from, const std::string& to);
 bool exchange_paths(const std::string& a, const std::string& b);
 /// Also when it is gone already.
 void remove_file(const std::string& path);
+/// An empty directory; also when it is gone already.
 void remove_directory(const std::string& path);
 /// Names in a directory, sorted, without "." and "..".
 std::vector<std::string> list_directory(const std::string& path);

@@ -9,12 +9,12 @@ namespace trireme {
 class Worker {
  public:
   Worker();
-  /// Waits for the job.
+  /// Waits for the job. An exception of it that nobody waited for is lost.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// The job before must be finished.
+  /// The job before must be finished. Throws: what the job before threw, if wait() has not; then `job` is not started.
   void start(std::function<void()> job);
   bool finished() const;
   /// Returns when the job is finished. Throws: what the job threw, once.

@@ -1,0 +1,105 @@
+// Files are opened one at a time in each thread, so thousands of shards need no more descriptors than threads.
+#include "runtime/store/block_reader.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+
+namespace {
+
+std::string path_of(const std::string& directory, const Manifest::File& file) {
+  return directory + "/" + file.name;
+}
+
+Index aligned(Index bytes) {
+  return (bytes + File::direct_alignment - 1) / File::direct_alignment * File::direct_alignment;
+}
+
+}  // namespace
+
+Index bytes_of_block(const Manifest::File& file, Index block) {
+  return std::min(block_bytes, file.bytes - block * block_bytes);
+}
+
+std::string size_problem(const std::string& directory, const Manifest::File& file) {
+  struct stat status {};
+  const std::string path = path_of(directory, file);
+  if (::stat(path.c_str(), &status) != 0)
+    return errno == ENOENT ? "is missing" : fmt::format("stat: {}", std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return "is not a file";
+  if (status.st_size == file.bytes) return "";
+  return fmt::format("has {} bytes instead of {}", status.st_size, file.bytes);
+}
+
+std::string tensors_at(const Manifest& manifest, int file, Index from, Index to) {
+  constexpr std::size_t most = 3;
+  std::vector<std::string> names;
+  for (const Manifest::Tensor& tensor : manifest.tensors) {
+    const auto lies_there = [&](const Manifest::Stored& piece) {
+      const Index end = piece.offset + piece.box.count() * size_bytes(tensor.dtype);
+      return piece.file == file && piece.offset < to && from < end;
+    };
+    if (std::any_of(tensor.pieces.begin(), tensor.pieces.end(), lies_there))
+      names.push_back(tensor.name);
+  }
+  if (names.empty()) return " (structure)";
+  const std::size_t more = names.size() - std::min(most, names.size());
+  names.resize(names.size() - more);
+  return fmt::format(" (tensor{} {}{})", names.size() > 1 ? "s" : "", fmt::join(names, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::string damage(const Manifest& manifest, int file, Index block) {
+  const Index from = block * block_bytes;
+  return fmt::format("block {}{} is damaged", block,
+                     tensors_at(manifest, file, from, from + block_bytes));
+}
+
+BlockReader::BlockReader(const std::string& directory, const Manifest& manifest)
+    : directory_(directory),
+      manifest_(manifest),
+      buffer_(allocate_host(most_blocks_read * block_bytes)) {}
+
+BlockReader::Result BlockReader::read(const BlockRun& run) {
+  Result result;
+  const Manifest::File& file = manifest_.files[static_cast<std::size_t>(run.file)];
+  if (run.file != file_index_) {
+    result.problem = size_problem(directory_, file);
+    if (!result.problem.empty()) return result;
+  }
+  try {
+    read_and_check(run, result);
+  } catch (const Error& e) {
+    const std::string text = e.what(), path = path_of(directory_, file) + ": ";
+    result.problem = text.starts_with(path) ? text.substr(path.size()) : text;
+  }
+  return result;
+}
+
+void BlockReader::read_and_check(const BlockRun& run, Result& result) {
+  const Manifest::File& file = manifest_.files[static_cast<std::size_t>(run.file)];
+  if (run.file != file_index_) {
+    file_index_ = -1;
+    file_ = File::open(path_of(directory_, file), Caching::direct);
+    file_index_ = run.file;
+  }
+  const Index offset = run.first * block_bytes;
+  const Index bytes = std::min(run.count * block_bytes, file.bytes - offset);
+  const Index got = file_->read_at(offset, buffer_.data(), aligned(bytes));
+  require(got >= bytes, "ends at byte ", offset + got, " of ", file.bytes);
+  result.data = buffer_.data();
+  result.bytes = bytes;
+  for (Index i = 0; i < run.count; ++i) {
+    const Index block = run.first + i;
+    const Checksum sum = checksum(buffer_.data() + i * block_bytes, bytes_of_block(file, block));
+    if (sum != file.blocks[static_cast<std::size_t>(block)]) result.damaged.push_back(block);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,75 @@
+// One mutex, locked once a block (1 MiB, some 100 us of copying): no contention worth measuring.
+#include "runtime/store/block_ring.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "trireme/store/file_layout.h"
+
+namespace trireme {
+
+BlockRing::BlockRing(Index slots)
+    : slots_(slots),
+      memory_(allocate_host(slots * block_bytes)),
+      is_full_(static_cast<std::size_t>(slots)) {
+  std::memset(memory_.data(), 0, static_cast<std::size_t>(memory_.bytes()));
+}
+
+void BlockRing::begin(Index blocks) {
+  const std::lock_guard lock(mutex_);
+  std::fill(is_full_.begin(), is_full_.end(), 0);
+  blocks_ = blocks;
+  claimed_ = released_ = 0;
+  stopped_ = false;
+}
+
+BlockRing::Slot BlockRing::claim() {
+  std::unique_lock lock(mutex_);
+  if (stopped_ || claimed_ == blocks_) return {};
+  const Index block = claimed_++;
+  freed_.wait(lock, [&] { return stopped_ || block < released_ + slots_; });
+  if (stopped_) return {};
+  return {block, memory_.data() + slot(block) * block_bytes};
+}
+
+void BlockRing::fill(Index block) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_full_[static_cast<std::size_t>(slot(block))] = 1;
+  }
+  filled_.notify_one();
+}
+
+bool BlockRing::full(Index begin, Index count) const {
+  const auto first = is_full_.begin() + slot(begin);
+  return std::all_of(first, first + count, [](char full) { return full != 0; });
+}
+
+BlockRing::Run BlockRing::take(Index most) {
+  std::unique_lock lock(mutex_);
+  const Index begin = released_;
+  const Index count = std::min({most, blocks_ - begin, slots_ - slot(begin)});
+  filled_.wait(lock, [&] { return stopped_ || full(begin, count); });
+  if (stopped_ || count == 0) return {};
+  return {begin, count, memory_.data() + slot(begin) * block_bytes};
+}
+
+void BlockRing::release(const Run& run) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::fill_n(is_full_.begin() + slot(run.block), run.count, 0);
+    released_ = run.block + run.count;
+  }
+  freed_.notify_all();
+}
+
+void BlockRing::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  freed_.notify_all();
+  filled_.notify_all();
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+// BlockRing: blocks on their way from the threads that fill them, in any order, to the one that takes them, in runs in
+// ascending order. Block b lies in slot b % slots. Either side can stop the other.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "trireme/core/buffer.h"
+
+namespace trireme {
+
+class BlockRing {
+ public:
+  /// `slots` >= 1. All memory is taken and touched here.
+  explicit BlockRing(Index slots);
+  Index bytes() const { return memory_.bytes(); }
+
+  /// Begins again, with `blocks` blocks to come. Nobody may be using the ring.
+  void begin(Index blocks);
+
+  /// The memory of the next block to fill, once it is free; data is null when there is none left, or the ring was stopped.
+  struct Slot {
+    Index block;
+    std::byte* data;
+  };
+  Slot claim();
+  void fill(Index block);
+
+  /// Consecutive full blocks, at most `most`; waits until so many are there (fewer at the end of ring or file). Count 0:
+  /// none left, or stopped.
+  struct Run {
+    Index block, count;
+    const std::byte* data;
+  };
+  Run take(Index most);
+  void release(const Run& run);
+
+  /// Wakes everybody: no slot and no run is handed out any more.
+  void stop();
+
+ private:
+  Index slot(Index block) const { return block % slots_; }
+  bool full(Index begin, Index count) const;
+
+  const Index slots_;
+  Buffer memory_;
+  std::mutex mutex_;
+  std::condition_variable freed_, filled_;
+  std::vector<char> is_full_;  // by slot
+  Index blocks_ = 0, claimed_ = 0, released_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace trireme

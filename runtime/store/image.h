@@ -1,0 +1,39 @@
+// Image: the bytes of a whole file as they lie in memory here and there (structure, pieces, zeros), block by block.
+#pragma once
+
+#include <vector>
+
+#include "trireme/store/checksum.h"
+#include "trireme/store/file_layout.h"
+
+namespace trireme {
+
+class Image {
+ public:
+  /// `pieces`: the memory of each piece, at layout.offsets; borrowed. Throws: Error when they overlap or leave the file.
+  Image(FileLayout layout, const std::vector<Bytes>& pieces);
+
+  Index bytes() const { return layout_.bytes; }
+  Index blocks() const { return blocks_of(layout_.bytes); }
+  /// Size of block `block`, as it lies in the file.
+  Index bytes_of(Index block) const;
+  /// No block consists of more parts.
+  Index most_parts() const { return most_parts_; }
+  /// What block `block` consists of, front to back, in `parts`.
+  void collect(Index block, std::vector<Bytes>& parts) const;
+
+ private:
+  struct Segment {
+    Index offset;
+    Bytes bytes;
+    Index end() const { return offset + bytes.count; }
+  };
+  void add_pieces(const std::vector<Bytes>& pieces);
+  void add_structure();
+
+  FileLayout layout_;
+  std::vector<Segment> segments_;  // ascending, not overlapping; zeros are between them
+  Index most_parts_ = 0;
+};
+
+}  // namespace trireme

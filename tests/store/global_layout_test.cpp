@@ -32,23 +32,29 @@ std::vector<GlobalTensor> tensors() {
   return all;
 }
 
-void write_shards(const TemporaryFolder& folder, const std::vector<GlobalTensor>& all, int shards) {
-  for (int rank = 0; rank < shards; ++rank) {
-    std::vector<Piece> pieces;
-    for (const GlobalTensor& tensor : all)
-      for (const Part& part : tensor.parts)
-        if (part.file == shard_name(rank))
-          pieces.push_back({tensor.name, tensor.dtype, tensor.global, part.box});
-    folder.write(shard_name(rank), compose_shard(pieces));
-  }
-  folder.write(global_name, compose(lay_out_global(all), {}));
-}
-
 Values read(const std::string& file, const GlobalTensor& tensor) {
   return read_with_hdf5(file, tensor.name, tensor.dtype, tensor.global);
 }
 Values whole(const GlobalTensor& tensor) {
   return values_of(tensor.name, tensor.dtype, tensor.global);
+}
+
+void write_shards(const TemporaryFolder& folder, const std::vector<GlobalTensor>& all, int shards) {
+  std::vector<std::vector<Piece>> pieces(static_cast<std::size_t>(shards));
+  std::vector<std::vector<Values>> values(pieces.size());
+  for (const GlobalTensor& tensor : all) {
+    const Values global = whole(tensor);
+    for (const Part& part : tensor.parts)
+      for (std::size_t rank = 0; rank < pieces.size(); ++rank)
+        if (part.file == shard_name(static_cast<int>(rank))) {
+          pieces[rank].push_back({tensor.name, tensor.dtype, tensor.global, part.box});
+          values[rank].push_back(cut(global, tensor.global, part.box, tensor.dtype));
+        }
+  }
+  for (std::size_t rank = 0; rank < pieces.size(); ++rank)
+    folder.write(shard_name(static_cast<int>(rank)),
+                 compose(lay_out_shard(pieces[rank]), values[rank]));
+  folder.write(global_name, compose(lay_out_global(all), {}));
 }
 
 TEST(GlobalLayout, ShowsGlobalTensorsToHdf5) {
@@ -109,16 +115,9 @@ TEST(GlobalLayout, ShowsAMissingShardAsTheFillValue) {
     Values expected = whole(tensor);
     for (const Part& part : tensor.parts) {
       if (part.file != shard_name(1)) continue;
-      Box row = part.box;  // walks over the elements of the box
-      for (Index i = 0; i < part.box.count(); ++i) {
-        Index rest = i, at = 0, stride = 1;
-        for (int d = tensor.global.dims() - 1; d >= 0; --d) {
-          at += (row.begin[d] + rest % row.size[d]) * stride;
-          rest /= row.size[d];
-          stride *= tensor.global[d];
-        }
-        expected.replace(static_cast<std::size_t>(at) * width, width, missing(tensor.dtype));
-      }
+      for (Index i = 0; i < part.box.count(); ++i)
+        expected.replace(element_of(tensor.global, part.box, i) * width, width,
+                         missing(tensor.dtype));
     }
     EXPECT_TRUE(read(folder / global_name, tensor) == expected) << tensor.name;
   }

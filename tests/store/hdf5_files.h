@@ -37,19 +37,23 @@ inline Values values_of(const std::string& tensor, DType dtype, const Shape& sha
   return values;
 }
 
+/// Where element `i` of packed `box` lies in its packed tensor.
+inline std::size_t element_of(const Shape& global, const Box& box, Index i) {
+  Index at = 0, stride = 1;
+  for (int d = global.dims() - 1; d >= 0; --d) {
+    at += (box.begin[d] + i % box.size[d]) * stride;
+    i /= box.size[d];
+    stride *= global[d];
+  }
+  return static_cast<std::size_t>(at);
+}
+
 /// The part of packed `values` of shape `global` that lies in `box`, packed.
 inline Values cut(const Values& values, const Shape& global, const Box& box, DType dtype) {
   const auto width = static_cast<std::size_t>(size_bytes(dtype));
   Values part;
-  for (Index i = 0; i < box.count(); ++i) {
-    Index rest = i, at = 0, stride = 1;
-    for (int d = global.dims() - 1; d >= 0; --d) {
-      at += (box.begin[d] + rest % box.size[d]) * stride;
-      rest /= box.size[d];
-      stride *= global[d];
-    }
-    part += values.substr(static_cast<std::size_t>(at) * width, width);
-  }
+  for (Index i = 0; i < box.count(); ++i)
+    part += values.substr(element_of(global, box, i) * width, width);
   return part;
 }
 

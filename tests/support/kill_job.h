@@ -1,0 +1,50 @@
+// KillableJob: a job of mpirun in a session of its own, so that its processes are found, and ended, whatever became of
+// mpirun; what Open MPI leaves behind after kill -9 lies in a folder that goes with the job.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace trireme::test {
+
+/// Whom kill -9 meets: one rank, mpirun (its ranks live on for a second), or all at once.
+enum class Victim { rank, launcher, all };
+
+class KillableJob {
+ public:
+  /// Starts "MPIRUN ... PROGRAM ARGUMENTS"; stdout and stderr go to the file `log`.
+  KillableJob(const std::string& mpirun, const std::string& program, const std::string& arguments,
+              const std::string& log);
+  /// Ends what is left.
+  ~KillableJob();
+  KillableJob(const KillableJob&) = delete;
+  KillableJob& operator=(const KillableJob&) = delete;
+
+  /// Sends SIGKILL; `choice` says which rank: number choice % ranks. Where there are no ranks yet the launcher is met
+  /// instead. Returns whom it met: nobody when the job is over.
+  std::optional<Victim> kill(Victim victim, unsigned choice);
+  /// Has mpirun ended?
+  bool ended();
+  /// Waits for mpirun. Returns its exit code; 128 + signal when a signal ended it.
+  int wait();
+  /// Waits until no process of the job is left, as orphans of a killed mpirun are for a second. Throws: Error with their
+  /// numbers when they are there after 20 s.
+  void wait_until_gone() const;
+
+ private:
+  struct Process {
+    pid_t id;
+    bool rank;
+  };
+  std::vector<Process> processes() const;
+
+  std::string program_name_, scratch_;
+  pid_t session_ = -1;
+  int status_ = 0;
+  bool reaped_ = false;
+};
+
+}  // namespace trireme::test

@@ -1,10 +1,8 @@
 // What can be wrong with options together. Each message names the options, their values and the
 // nearest legal ones.
+#include "runtime/train/check_options.h"
+
 #include <filesystem>
-
-#include <unistd.h>
-
-#include "trireme/train/options.h"
 
 namespace trireme {
 namespace {
@@ -67,15 +65,18 @@ void check_optimizer(const CommandLine& command, const Options& o, Problems& pro
 /// A file that will be written: its directory must exist and be writable.
 void check_writable(const char* option, const std::string& path, Problems& problems) {
   if (path.empty()) return;
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  const std::string directory = parent.empty() ? "." : parent.string();
   std::error_code ignored;
-  if (!std::filesystem::is_directory(directory, ignored))
-    problems.add(option, " ", path, ": there is no directory ", directory);
-  else if (access(directory.c_str(), W_OK) != 0)
-    problems.add(option, " ", path, ": the directory ", directory, " cannot be written to");
+  if (const std::string wrong = why_not_writable(parent_directory(path)); !wrong.empty())
+    problems.add(option, " ", path, ": ", wrong);
   else if (std::filesystem::is_directory(path, ignored))
     problems.add(option, " ", path, ": is a directory; a file name is needed");
+}
+
+/// Metrics in the directory of --save, which it makes itself, are a matter of the check of --save.
+void check_metrics(const Options& o, Problems& problems) {
+  const std::string& save = o.checkpoint.save;
+  if (save.empty() || !same_place(parent_directory(o.metrics), save))
+    check_writable("--metrics", o.metrics, problems);
 }
 
 }  // namespace
@@ -98,7 +99,8 @@ void check_options(const CommandLine& command, const Options& options, Index ran
   check_batch(options, ranks, problems);
   check_optimizer(command, options, problems);
   check_learning_rate(options, problems);
-  check_writable("--metrics", options.metrics, problems);
+  check_checkpoint_options(command, options, problems);
+  check_metrics(options, problems);
   check_writable("--dump-tensors", options.dump_tensors, problems);
 }
 

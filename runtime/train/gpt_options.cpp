@@ -18,13 +18,6 @@ void declare_float(CommandLine& c, const std::string& names, float& value, Real 
          [&value] { return fmt::format("{}", value); }});
 }
 
-/// A flag that switches something off.
-void declare_off(CommandLine& c, const std::string& names, bool& value, const std::string& help) {
-  c.add({names, "", help, false,
-         [&value](const std::vector<std::string>& words) { value = !parse_flag(words.front()); },
-         [&value] { return std::string(value ? "false" : "true"); }});
-}
-
 /// Declared first: the options after it refine the preset.
 void declare_preset(CommandLine& c, GptOptions& gpt) {
   std::string names;
@@ -75,9 +68,9 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
       "how positions enter");
   declare_float(c, "--rotary-base", m.rotary_base, {0, infinity, true, false},
                 "period of rotary positions");
-  declare_off(c, "--disable-bias-linear", m.add_bias_linear, "linear layers have no bias");
-  declare_off(c, "--untie-embeddings-and-output-weights", m.tie_embeddings,
-              "the output layer has weights of its own");
+  c.flag_off("--disable-bias-linear", m.add_bias_linear, "linear layers have no bias");
+  c.flag_off("--untie-embeddings-and-output-weights", m.tie_embeddings,
+             "the output layer has weights of its own");
   declare_float(c, "--init-method-std", m.init_std, {0, infinity, true, false},
                 "standard deviation of initial weights");
   declare_float(c, "--hidden-dropout", m.hidden_dropout, {0, 1, false, true},

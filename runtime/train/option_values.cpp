@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -29,6 +30,18 @@ std::string range_of(const Real& legal) {
   return range;
 }
 
+bool is_legal(Index value, const Whole& legal) {
+  return legal.least <= value && value <= legal.most;
+}
+
+bool is_legal(double value, const Real& legal) {
+  const bool low = legal.open_least ? value <= legal.least : value < legal.least;
+  const bool high = legal.open_most ? value >= legal.most : value > legal.most;
+  return !low && !high;
+}
+
+constexpr std::string_view units = "KMGT";  // powers of 1024
+
 /// Levenshtein distance.
 Index edit_distance(const std::string& a, const std::string& b) {
   std::vector<Index> row(b.size() + 1);
@@ -52,8 +65,8 @@ Index parse_whole(const std::string& word, const Whole& legal) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   require(error == std::errc() && end == word.data() + word.size(), "expected a whole number",
           range_of(legal));
-  require(legal.least <= value && value <= legal.most, "expected a whole number", range_of(legal),
-          "; the nearest is ", std::clamp(value, legal.least, legal.most));
+  require(is_legal(value, legal), "expected a whole number", range_of(legal), "; the nearest is ",
+          std::clamp(value, legal.least, legal.most));
   return value;
 }
 
@@ -62,9 +75,7 @@ double parse_real(const std::string& word, const Real& legal) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   require(error == std::errc() && end == word.data() + word.size() && std::isfinite(value),
           "expected a number", range_of(legal));
-  const bool low = legal.open_least ? value <= legal.least : value < legal.least;
-  const bool high = legal.open_most ? value >= legal.most : value > legal.most;
-  require(!low && !high, "expected a number", range_of(legal));
+  require(is_legal(value, legal), "expected a number", range_of(legal));
   return value;
 }
 
@@ -72,6 +83,26 @@ bool parse_flag(const std::string& word) {
   if (word == "true") return true;
   if (word == "false") return false;
   throw Error("a flag is true or false");
+}
+
+Index parse_size(const std::string& word, Index least) {
+  Index value = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data(), end, value);
+  const std::size_t power = rest == end ? 0 : units.find(*rest) + 1;  // 0 for an unknown unit
+  const bool parsed = error == std::errc() && (rest == end || (power > 0 && rest + 1 == end));
+  require(parsed && value >= 0, "expected a size >= ", show_size(least),
+          ": bytes, or a whole number with K, M, G or T (powers of 1024) such as 512M");
+  for (std::size_t i = 0; i < power; ++i)
+    require(!__builtin_mul_overflow(value, Index{1024}, &value), "is more than any memory");
+  require(value >= least, "expected a size >= ", show_size(least));
+  return value;
+}
+
+std::string show_size(Index bytes) {
+  std::size_t power = 0;
+  for (; power < units.size() && bytes > 0 && bytes % 1024 == 0; ++power) bytes /= 1024;
+  return power == 0 ? std::to_string(bytes) : fmt::format("{}{}", bytes, units[power - 1]);
 }
 
 std::string show_real(double value) { return fmt::format("{}", value); }
@@ -98,7 +129,7 @@ void CommandLine::whole(const std::string& names, Index& value, Whole legal,
        [&value, legal](const std::vector<std::string>& words) {
          value = parse_whole(words.front(), legal);
        },
-       [&value] { return std::to_string(value); }});
+       [&value, legal] { return is_legal(value, legal) ? std::to_string(value) : std::string(); }});
 }
 
 void CommandLine::real(const std::string& names, double& value, Real legal,
@@ -107,13 +138,28 @@ void CommandLine::real(const std::string& names, double& value, Real legal,
        [&value, legal](const std::vector<std::string>& words) {
          value = parse_real(words.front(), legal);
        },
-       [&value] { return show_real(value); }});
+       [&value, legal] { return is_legal(value, legal) ? show_real(value) : std::string(); }});
 }
 
 void CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
   add({names, "", help, false,
        [&value](const std::vector<std::string>& words) { value = parse_flag(words.front()); },
        [&value] { return std::string(value ? "true" : "false"); }});
+}
+
+void CommandLine::flag_off(const std::string& names, bool& value, const std::string& help) {
+  add({names, "", help, false,
+       [&value](const std::vector<std::string>& words) { value = !parse_flag(words.front()); },
+       [&value] { return std::string(value ? "false" : "true"); }});
+}
+
+void CommandLine::size(const std::string& names, Index& value, Index least,
+                       const std::string& help) {
+  add({names, "SIZE", help, false,
+       [&value, least](const std::vector<std::string>& words) {
+         value = parse_size(words.front(), least);
+       },
+       [&value, least] { return value < least ? std::string() : show_size(value); }});
 }
 
 void CommandLine::text(const std::string& names, std::string& value, const std::string& metavar,

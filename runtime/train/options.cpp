@@ -3,6 +3,7 @@
 #include "trireme/train/options.h"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace trireme {
 namespace {
@@ -65,10 +66,40 @@ void declare_training(CommandLine& c, Options& o) {
   c.real("--momentum,--sgd-momentum", optimizer.momentum, {0, 1, false, true}, "of sgd");
 }
 
+void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  c.group("Checkpoints");
+  c.text("--save", o.save, "DIR",
+         "write checkpoints there, one at the end at least, and stop with one when told to");
+  c.whole("--save-interval", o.save_interval, at_least(1),
+          "steps between checkpoints; default only at the end");
+  c.real("--save-interval-seconds", o.save_interval_seconds, {0, infinity, true, false},
+         "seconds between checkpoints; default not by time");
+  c.flag("--async-save", o.async_save,
+         "training goes on while a checkpoint is written (the default)");
+  c.flag_off("--no-async-save", o.async_save, "training waits until a checkpoint is durable");
+  c.size("--save-buffer", o.save_buffer, Index{2} << 20,
+         "host memory a rank takes to save; default all of its share, less stalls longer");
+  c.whole("--keep-last", o.keep_last, at_least(1), "newest checkpoints that stay; default all");
+  c.whole("--save-retain-interval", o.save_retain_interval, at_least(1),
+          "checkpoints of multiples of N stay besides --keep-last; default none");
+  c.text("--load", o.load, "DIR", "go on from the newest good checkpoint there, if there is one");
+  c.whole("--ckpt-step", o.ckpt_step, at_least(0),
+          "go on from the checkpoint of this step; default the newest good one");
+  c.flag("--finetune", o.finetune, "load weights only and begin at step 0");
+  c.flag_off("--no-load-optim", o.load_optimizer,
+             "load no optimizer state: its moments begin at 0");
+  c.flag("--exit-on-missing-checkpoint", o.exit_on_missing_checkpoint,
+         "stop when --load has no checkpoint, rather than start from scratch");
+  c.real("--exit-duration-seconds", o.exit_duration_seconds, {0, infinity, true, false},
+         "save and stop with exit code 75 after so long; default no limit");
+}
+
 void declare_reports(CommandLine& c, Options& o) {
   c.group("Reports and debugging");
   c.whole("--log-interval", o.log_interval, at_least(1), "steps a log line");
-  c.text("--metrics", o.metrics, "FILE", "append one JSON object a step");
+  c.text("--metrics", o.metrics, "FILE",
+         "append one JSON object a step; default metrics.jsonl in --save");
   c.choice<LogLevel>(
       "--log-level", o.log_level,
       {{"quiet", LogLevel::quiet}, {"info", LogLevel::info}, {"debug", LogLevel::debug}},
@@ -84,6 +115,7 @@ void declare_reports(CommandLine& c, Options& o) {
 void declare_options(CommandLine& command, Options& options) {
   declare_parallelism(command, options);
   declare_training(command, options);
+  declare_checkpoints(command, options.checkpoint);
   declare_reports(command, options);
   command.config_file();
 }
@@ -100,6 +132,8 @@ void settle_options(const CommandLine& command, Options& options) {
     options.schedule = ScheduleKind::interleaved;
   if (!command.given("--lr-decay-iters"))
     options.learning_rate.decay_iters = std::max<Index>(options.train_iters, 1);
+  if (options.metrics.empty() && !options.checkpoint.save.empty())
+    options.metrics = (std::filesystem::path(options.checkpoint.save) / "metrics.jsonl").string();
 }
 
 }  // namespace trireme

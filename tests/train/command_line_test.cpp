@@ -88,6 +88,42 @@ TEST(CommandLine, RejectsNumbersThatAreNotWhatTheySeem) {
     EXPECT_EQ(Example().parse({"--rate", word}).size(), 1u) << word;
 }
 
+TEST(CommandLine, SizesHaveUnitsOfPowersOf1024) {
+  Index bytes = 0;
+  const auto problem = [&](const char* word) {
+    CommandLine command("sizes", "");
+    command.size("--buffer", bytes, 2048, "bytes");
+    EXPECT_EQ(command.configuration().front().second, "");  // 0: not set
+    Problems problems;
+    const char* words[] = {"sizes", "--buffer", word};
+    command.parse(3, words, problems);
+    const std::string shown = command.configuration().front().second;
+    bytes = 0;
+    return problems.empty() ? shown : problems.all().front();
+  };
+  EXPECT_EQ(problem("2048"), "2K");
+  EXPECT_EQ(problem("2049"), "2049");
+  EXPECT_EQ(problem("512M"), "512M");
+  EXPECT_EQ(problem("1024M"), "1G");
+  EXPECT_EQ(problem("3T"), "3T");
+  for (const char* word : {"", "M", "1.5G", "2g", "2GB", "2 G", "x", "-2K", "2KM"})
+    EXPECT_THAT(problem(word), HasSubstr(*word ? "expected a size >= 2K: bytes, or" : "needs"));
+  EXPECT_THAT(problem("1K"), HasSubstr("--buffer 1K: expected a size >= 2K"));
+  EXPECT_THAT(problem("9999999999T"), HasSubstr("more than any memory"));
+}
+
+TEST(CommandLine, AFlagCanSwitchOff) {
+  bool fast = true;
+  CommandLine command("flags", "");
+  command.flag_off("--no-fast", fast, "slow");
+  EXPECT_THAT(command.configuration(), ElementsAre(Pair("--no-fast", "false")));
+  Problems problems;
+  const char* words[] = {"flags", "--no-fast"};
+  command.parse(2, words, problems);
+  EXPECT_FALSE(fast);
+  EXPECT_THAT(command.configuration(), ElementsAre(Pair("--no-fast", "true")));
+}
+
 TEST(CommandLine, NamesTheNearestLegalNumber) {
   EXPECT_THAT(Example().parse({"--ts", "-2"}), ElementsAre(HasSubstr("the nearest is 1")));
 }

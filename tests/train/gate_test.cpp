@@ -1,10 +1,12 @@
 // The configuration gate: wrong configurations and files, each with what the message must say.
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "trireme/train/gpt_options.h"
 
@@ -58,7 +60,7 @@ const Wrong wrong_lines[] = {
      2,
      {"unknown option --tensor-parallel-size", "--tensor-model-parallel-size"}},
     {"--train-iter 5", 1, {"--train-iter;", "--train-iters"}},
-    {"--save checkpoints", 1, {"unknown option --save"}},
+    {"--save-intervall 5 --save /tmp/c", 1, {"--save-intervall;", "--save-interval?"}},
     {"--bf16", 1, {"unknown option --bf16"}},
     {"--device cuda", 1, {"unknown option --device"}},
     {"12", 1, {"unexpected argument '12'"}},
@@ -121,6 +123,53 @@ const Wrong wrong_lines[] = {
     {"--metrics /", 1, {"--metrics /", "is a directory"}},
     {"--generate 10 --vocab-size 300", 1, {"--generate 10", "--vocab-size 256"}},
     {"--prompt Hello", 1, {"--prompt", "--generate"}},
+    // Checkpoints: what means nothing alone.
+    {"--save-interval 10", 1, {"--save-interval has no meaning without --save", "add --save DIR"}},
+    {"--save-interval-seconds 60", 1, {"--save-interval-seconds has no meaning without --save"}},
+    {"--no-async-save", 1, {"--no-async-save has no meaning without --save"}},
+    {"--save-buffer 64M", 1, {"--save-buffer has no meaning without --save"}},
+    {"--keep-last 2", 1, {"--keep-last has no meaning without --save"}},
+    {"--save-retain-interval 10", 1, {"--save-retain-interval has no meaning without --save"}},
+    {"--exit-duration-seconds 5", 1, {"--exit-duration-seconds has no meaning without --save"}},
+    {"--ckpt-step 10", 1, {"--ckpt-step has no meaning without --load", "add --load DIR"}},
+    {"--finetune", 1, {"--finetune has no meaning without --load"}},
+    {"--no-load-optim", 1, {"--no-load-optim has no meaning without --load"}},
+    {"--exit-on-missing-checkpoint", 1, {"--exit-on-missing-checkpoint has no meaning"}},
+    {"--save /tmp/c --save-interval 5 --save-retain-interval 10",
+     1,
+     {"--save-retain-interval 10", "--keep-last N"}},
+    {"--save /tmp/c --keep-last 2 --save-retain-interval 10",
+     1,
+     {"--save-retain-interval 10", "--save-interval 10"}},
+    {"--save /tmp/c --keep-last 2 --save-interval 4 --save-retain-interval 10",
+     1,
+     {"--save-retain-interval 10", "--save-interval 4", "nearest: 8 or 12"}},
+    {"--save /tmp/c --async-save --no-async-save", 1, {"--async-save and --no-async-save"}},
+    // Checkpoints: values.
+    {"--save /tmp/c --save-interval 0", 1, {"--save-interval 0", ">= 1", "the nearest is 1"}},
+    {"--save /tmp/c --save-interval-seconds 0", 1, {"--save-interval-seconds 0", "> 0"}},
+    {"--save /tmp/c --keep-last 0", 1, {"--keep-last 0", ">= 1", "the nearest is 1"}},
+    {"--save /tmp/c --save-buffer 512MB", 1, {"--save-buffer 512MB", "such as 512M"}},
+    {"--save /tmp/c --save-buffer 1M", 1, {"--save-buffer 1M", "expected a size >= 2M"}},
+    {"--save /tmp/c --exit-duration-seconds 0", 1, {"--exit-duration-seconds 0", "> 0"}},
+    {"--load /tmp --ckpt-step -1", 1, {"--ckpt-step -1", ">= 0"}},
+    // Checkpoints: places.
+    {"--save /nonexistent/parent/c",
+     1,
+     {"--save /nonexistent/parent/c", "no directory /nonexistent/parent"}},
+    {"--save /nonexistent/c/", 1, {"no directory /nonexistent;"}},
+    {"--save /etc/passwd", 1, {"--save /etc/passwd", "is a file", "directory"}},
+    {"--load /etc/passwd", 1, {"--load /etc/passwd", "is a file", "directory of checkpoints"}},
+    {"--load /nonexistent --ckpt-step 3",
+     1,
+     {"--load /nonexistent", "no such directory", "--ckpt-step"}},
+    {"--load /nonexistent --finetune", 1, {"--load /nonexistent", "--finetune"}},
+    {"--load /nonexistent --exit-on-missing-checkpoint",
+     1,
+     {"--load /nonexistent", "--exit-on-missing-checkpoint"}},
+    {"--save /tmp --load /tmp/../tmp/ --finetune",
+     1,
+     {"--finetune", "--load /tmp/../tmp/", "another --save"}},
 };
 INSTANTIATE_TEST_SUITE_P(Table, Gate, testing::ValuesIn(wrong_lines));
 
@@ -128,6 +177,53 @@ TEST(GateAsAWhole, TheDefaultsCanRun) {
   EXPECT_THAT(problems_of_line("", 1), ElementsAre());
   EXPECT_THAT(problems_of_line("", 8), ElementsAre());
   EXPECT_THAT(problems_of_line("--tp 2 --pp 2", 8), ElementsAre());
+}
+
+TEST(GateAsAWhole, CheckpointsCanBeSavedAndLoaded) {
+  for (const char* line :
+       {"--save /tmp/new", "--save /tmp/new/ --load /tmp/new", "--load /nonexistent",
+        "--save /tmp/new --metrics /tmp/new/steps.jsonl", "--save new",
+        "--save /tmp/new --save-interval 5 --keep-last 2 --save-retain-interval 10",
+        "--save /tmp/new --save-interval-seconds 0.5 --no-async-save --save-buffer 2M",
+        "--save /tmp/new --exit-duration-seconds 3600 --async-save",
+        "--load /tmp --finetune --no-load-optim --save /tmp/new", "--load /tmp --ckpt-step 0"})
+    EXPECT_THAT(problems_of_line(line, 1), ElementsAre()) << line;
+}
+
+TEST(GateAsAWhole, ADirectoryThatCannotBeWrittenToIsNoPlaceForCheckpoints) {
+  const std::string directory = testing::TempDir() + "gate_read_only";
+  std::filesystem::create_directory(directory);
+  std::filesystem::permissions(directory, std::filesystem::perms(0555));
+  // Root may write everywhere: a process of its own becomes somebody else.
+  EXPECT_EXIT(
+      {
+        if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) _exit(1);
+        for (const std::string& save : {directory, directory + "/new"})
+          for (const std::string& problem : problems_of_line("--save " + save, 1))
+            std::cerr << problem << "\n";
+        _exit(0);
+      },
+      testing::ExitedWithCode(0),
+      "--save " + directory + ": the directory " + directory + " cannot be written to\n--save " +
+          directory + "/new: the directory " + directory + " cannot be written to");
+  std::filesystem::remove(directory);
+}
+
+TEST(GateAsAWhole, MetricsGoWithTheCheckpointsUnlessTheyHaveAPlace) {
+  const auto metrics = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "train_gpt");
+    Options options;
+    CommandLine command("train_gpt", "");
+    declare_options(command, options);
+    Problems problems;
+    command.parse(static_cast<int>(words.size()), words.data(), problems);
+    settle_options(command, options);
+    return options.metrics;
+  };
+  EXPECT_EQ(metrics({}), "");
+  EXPECT_EQ(metrics({"--save", "/tmp/c"}), "/tmp/c/metrics.jsonl");
+  EXPECT_EQ(metrics({"--save", "/tmp/c/"}), "/tmp/c/metrics.jsonl");
+  EXPECT_EQ(metrics({"--save", "/tmp/c", "--metrics", "m"}), "m");
 }
 
 TEST(GateAsAWhole, ReportsAllMistakesAtOnce) {

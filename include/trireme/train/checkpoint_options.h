@@ -1,4 +1,5 @@
-// Options of checkpoints: where and when to save, what to load, when to stop.
+// Options of checkpoints: where and when to save, what to load, when to stop. Declared and checked with the other options
+// of every program (train/options.h).
 #pragma once
 
 #include <string>

@@ -55,10 +55,14 @@ class CommandLine {
   /// Options declared from now on stand under this title in help.
   void group(const std::string& title);
   // The variable holds the default when declared, the value in force after parse(), and outlives
-  // this object.
+  // this object. A default that is not legal means "not set" and is shown as nothing.
   void whole(const std::string& names, Index& value, Whole legal, const std::string& help);
   void real(const std::string& names, double& value, Real legal, const std::string& help);
+  /// Bytes: "512M", "2G"; K, M, G and T are powers of 1024.
+  void size(const std::string& names, Index& value, Index least, const std::string& help);
   void flag(const std::string& names, bool& value, const std::string& help);
+  /// A flag that switches `value` off.
+  void flag_off(const std::string& names, bool& value, const std::string& help);
   void text(const std::string& names, std::string& value, const std::string& metavar,
             const std::string& help);
   void list(const std::string& names, std::vector<std::string>& values, const std::string& metavar,

@@ -57,7 +57,7 @@ void declare_options(CommandLine& command, Options& options);
 void declare_evaluation(CommandLine& command, Options& options);
 
 /// Settles defaults that follow from other options, after parsing: the schedule of several virtual
-/// stages, and the length of the decay.
+/// stages, the length of the decay, and where metrics go.
 void settle_options(const CommandLine& command, Options& options);
 
 /// What is wrong with the options together, for a job of `ranks` ranks; each with the nearest legal

@@ -1,0 +1,20 @@
+// Parts of check_options (train/options.h), and what they ask the file system.
+#pragma once
+
+#include <string>
+
+#include "trireme/train/options.h"
+
+namespace trireme {
+
+void check_checkpoint_options(const CommandLine& command, const Options& options,
+                              Problems& problems);
+
+/// Of "a/b" and "a/b/": "a"; of "b": ".".
+std::string parent_directory(const std::string& path);
+/// Why no file can be made in a directory, or "".
+std::string why_not_writable(const std::string& directory);
+/// The same place, whether it exists or not, and however it is written.
+bool same_place(const std::string& a, const std::string& b);
+
+}  // namespace trireme

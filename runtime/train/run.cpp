@@ -3,6 +3,7 @@
 #include "trireme/train/run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -15,9 +16,12 @@
 #include "trireme/kernels/device.h"
 
 #include "runtime/train/affinity.h"
+#include "runtime/train/stop_signals.h"
 
 namespace trireme {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr char separator = '\x1e';  // between problems in one string; in no message
 
@@ -76,17 +80,41 @@ void describe(const Context& context, const CommandLine& command) {
   }
 }
 
-int run_session(MpiSession& session, int argc, char** argv, const Application& application,
-                const std::function<void(Context&)>& f) {
+/// What run() was called with.
+struct Program {
+  int argc;
+  char** argv;
+  const Application& application;
+  const std::function<void(Context&)>& f;
+  Clock::time_point started = Clock::now();
+};
+
+/// Every rank sees its signals; one clock is enough for all.
+std::function<std::string_view()> stop_reason(const StopSignals& signals, int rank, double seconds,
+                                              Clock::time_point started) {
+  return [&signals, limited = rank == 0 && seconds > 0, seconds, started]() -> std::string_view {
+    if (const int signal = signals.first()) return signal == SIGTERM ? "SIGTERM" : "SIGUSR1";
+    const std::chrono::duration<double> passed = Clock::now() - started;
+    return limited && passed.count() >= seconds ? "--exit-duration-seconds" : "";
+  };
+}
+
+int run_session(MpiSession& session, StopSignals& signals, const Program& program) {
+  const Application& application = program.application;
   std::unique_ptr<Mesh> mesh;
   try {
     Options options = application.defaults;
     CommandLine command(application.name, application.description);
     Problems problems;
-    if (!read_options(argc, argv, application, command, options, session.size(), problems)) {
+    if (!read_options(program.argc, program.argv, application, command, options, session.size(),
+                      problems)) {
       if (session.rank() == 0) fmt::print("{}", command.help());
       return exit_code(ExitCode::success);
     }
+    if (options.checkpoint.save.empty())
+      signals.leave();
+    else
+      signals.watch();
     const std::string cores = widen_affinity(options.threads_per_rank);
     const std::unique_ptr<Device> device = open_cpu({static_cast<int>(options.threads_per_rank)});
     const std::unique_ptr<Stream> stream = device->make_stream();
@@ -97,11 +125,15 @@ int run_session(MpiSession& session, int argc, char** argv, const Application& a
                                        static_cast<int>(options.pipeline_size),
                                        static_cast<int>(options.tensor_size)));
     const Log log(session.rank(), options.log_level);
-    Context context(options, *mesh, *stream, log, command.configuration());
+    Context context(options, *mesh, *stream, log, command.configuration(),
+                    stop_reason(signals, session.rank(), options.checkpoint.exit_duration_seconds,
+                                program.started));
     describe(context, command);
     if (!cores.empty()) log.info(cores);
-    f(context);
+    program.f(context);
     return exit_code(ExitCode::success);
+  } catch (const Stopped&) {
+    return exit_code(ExitCode::stopped);
   } catch (const ConfigurationError& error) {
     if (session.rank() == 0) fmt::print(stderr, "{}\n", error.what());
     return exit_code(ExitCode::configuration);
@@ -156,8 +188,10 @@ int run(int argc, char** argv, const std::function<void(Context&)>& f) {
 int run(int argc, char** argv, const Application& application,
         const std::function<void(Context&)>& f) {
   try {
+    const Program program{argc, argv, application, f};
+    StopSignals signals;  // before MPI starts threads, and until it has ended
     MpiSession session(argc, argv);
-    return run_session(session, argc, argv, application, f);
+    return run_session(session, signals, program);
   } catch (const std::exception& error) {
     return fail(nullptr, 0, error.what());
   }

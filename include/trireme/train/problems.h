@@ -10,7 +10,12 @@
 namespace trireme {
 
 /// Exit codes that scripts may rely on.
-enum class ExitCode { success = 0, failure = 1, configuration = 64 };
+enum class ExitCode {
+  success = 0,
+  failure = 1,         // at run time; or training is finished, but the last saves failed
+  configuration = 64,  // cannot run: a restart would not help
+  stopped = 75         // saved, start me again
+};
 
 /// Each entry names the option or file, its value, and what would be right.
 class Problems {
@@ -52,5 +57,10 @@ class JobError : public Error {
                     std::source_location where = std::source_location::current())
       : Error(message, where) {}
 };
+
+/// All ranks have agreed to stop, and the last checkpoint is durable. Trainer::fit throws it; programs let it pass, so
+/// that what they do after training is left to the job that goes on. run() returns ExitCode::stopped for it. Not an
+/// std::exception: it is no failure that a handler should take it for.
+struct Stopped {};
 
 }  // namespace trireme

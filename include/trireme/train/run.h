@@ -1,11 +1,12 @@
 // run: from main() to a Context. It starts the transport, reads the options, lets all ranks agree
 // that they can run before anything is allocated, prints the effective configuration, and turns
 // every failure into one message and an exit code: 0, 64 for a configuration that cannot run, 1 for
-// a failure at run time.
+// a failure at run time, 75 for a job that was told to stop and has saved (ExitCode).
 #pragma once
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "trireme/comm/mesh.h"
@@ -17,15 +18,19 @@ namespace trireme {
 class Context {
  public:
   Context(const Options& options, Mesh& mesh, Stream& stream, const Log& log,
-          Configuration configuration = {})
+          Configuration configuration = {}, std::function<std::string_view()> stop_reason = {})
       : options_(options),
         mesh_(mesh),
         stream_(stream),
         log_(log),
-        configuration_(std::move(configuration)) {}
+        configuration_(std::move(configuration)),
+        stop_reason_(std::move(stop_reason)) {}
   const Options& options() const { return options_; }
   /// Every option of the command line, the program's own among them, with the value in force.
   const Configuration& configuration() const { return configuration_; }
+  /// Why this rank votes to stop at the next step boundary: "SIGUSR1", "SIGTERM", "--exit-duration-seconds". Empty: it
+  /// does not. Ranks must agree before they act on it, as Trainer::fit does.
+  std::string_view stop_reason() const { return stop_reason_ ? stop_reason_() : ""; }
   Mesh& mesh() const { return mesh_; }
   Device& device() const { return stream_.device(); }
   Stream& stream() const { return stream_; }
@@ -40,6 +45,7 @@ class Context {
   Stream& stream_;
   const Log& log_;
   Configuration configuration_;
+  std::function<std::string_view()> stop_reason_;
 };
 
 /// A program with options of its own.

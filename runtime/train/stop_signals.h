@@ -1,0 +1,38 @@
+// StopSignals: SIGUSR1 and SIGTERM ask a job that saves to stop. The first is a vote, which training takes to the other
+// ranks at the next step boundary; the second ends the process at once, wherever it is. A thread waits for them, so
+// nothing runs in a signal handler.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+namespace trireme {
+
+class StopSignals {
+ public:
+  /// Blocks the signals in this thread and in those it starts from now on: to be made before MPI starts its own. They
+  /// wait until watch() or leave() is called.
+  StopSignals();
+  /// By the thread that made it: the signals are again as they were. One that came after the first but was not yet seen
+  /// takes effect then.
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  void watch();
+  /// Nothing is to be watched: the signals are again as they were.
+  void leave();
+  /// The first signal that came; 0: none.
+  int first() const { return first_.load(std::memory_order_relaxed); }
+
+ private:
+  void wait();
+
+  sigset_t watched_, before_;
+  std::thread thread_;
+  std::atomic<int> first_ = 0;
+  std::atomic<bool> ending_ = false;
+};
+
+}  // namespace trireme

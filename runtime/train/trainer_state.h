@@ -19,6 +19,8 @@ struct Trainer::State {
 
   /// Sums `value` over the world in a fixed order; only tensor rank 0 of the last stage contributes.
   double sum_of_losses(double value);
+  /// The same at the end of a step; the votes to stop and to save travel with it, into `agreed`.
+  double end_step(double loss);
   /// Collective. The global batch that begins at sample `first` of the stream into `inputs`; returns the targets of all
   /// data ranks. Throws: JobError when any rank's data is bad.
   Index load(InputBatch& inputs, DataSource& source, Index first);
@@ -35,9 +37,14 @@ struct Trainer::State {
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Checkpointer> checkpointer;  // null without --save and --load
   LearningRate learning_rate;
-  int node_ranks = 1;  // ranks of this job on this rank's node
+  Index checkpoint_bytes = 0;  // host memory of a save
+  int node_ranks = 1;          // ranks of this job on this rank's node
   Progress progress;
   bool resumed = false;  // resume() was called
+  /// What all ranks agreed on at the end of the last step.
+  struct Agreement {
+    bool stop = false, save = false;
+  } agreed;
 
  private:
   void plan(const Model& model);

@@ -1,0 +1,125 @@
+// The loop around steps. At a step boundary everything is decided alike by all ranks, from the step's number and from what
+// they agreed on with its loss: whether to save, and whether to stop.
+#include <algorithm>
+#include <cmath>
+
+#include <unistd.h>
+
+#include "trireme/kernels/device.h"
+
+#include "runtime/train/terminal.h"
+#include "runtime/train/trainer_state.h"
+
+namespace trireme {
+namespace {
+
+/// GEMM rate that this rank can have while all ranks of its node compute: its part of the cores, where they are fewer
+/// than threads. The smaller product is measured too because it fits between the time slices of a busy machine.
+double gemm_flops(Stream& stream, Index node_threads) {
+  const double best = std::max(measure_gemm_flops(stream, 512), measure_gemm_flops(stream, 256));
+  const auto cores = static_cast<double>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
+  return best * std::min(1.0, cores / static_cast<double>(node_threads));
+}
+
+double sum_over(Communicator& group, double value, Stream& stream) {
+  group.all_reduce({&value, 1, DType::f64}, Reduction::sum, stream);
+  stream.synchronize();
+  return value;
+}
+
+/// Collective.
+ReporterOptions reporter_options(const Trainer::State& s) {
+  const Options& o = s.context.options();
+  Communicator& world = s.context.mesh().world();
+  Stream& stream = s.context.stream();
+  ReporterOptions reports;
+  reports.train_iters = o.train_iters;
+  reports.log_interval = o.log_interval;
+  reports.progress_bar =
+      world.rank() == 0 && o.log_level != LogLevel::quiet && stdout_is_terminal();
+  reports.peak_flops =
+      sum_over(world, gemm_flops(stream, s.node_ranks * o.threads_per_rank), stream);
+  reports.flops_per_step = sum_over(
+      world, s.train->model().flops() * static_cast<double>(s.context.micro_batches()), stream);
+  s.context.log().info(
+      str("GEMM peak of all ranks together: ", std::round(reports.peak_flops / 1e8) / 10,
+          " GFLOP/s; ", std::round(reports.flops_per_step / 1e7) / 100, " GFLOP a step"));
+  return reports;
+}
+
+/// Collective. Only rank 0 has a file. A job that goes on takes back the lines of steps that it does again.
+std::unique_ptr<MetricsFile> open_metrics(const Trainer::State& s) {
+  const Options& o = s.context.options();
+  const bool goes_on = !o.checkpoint.load.empty() && !o.checkpoint.finetune;
+  std::unique_ptr<MetricsFile> file;
+  Index removed = 0;
+  Problems problems;
+  problems.collect([&] {
+    file = std::make_unique<MetricsFile>(s.context.mesh().rank() == 0 ? o.metrics : "");
+    if (goes_on) removed = file->go_back_to(s.progress.step);
+  });
+  agree_on(s.context.mesh().world(), s.context.stream(), problems);
+  if (removed > 0)
+    s.context.log().info(str("--metrics ", o.metrics, ": ", removed, " lines after step ",
+                             s.progress.step, " are removed; these steps are done again"));
+  return file;
+}
+
+/// What all ranks are told when the last saves failed; empty when the last one succeeded.
+std::string failed_saves(const Checkpointer& checkpointer) {
+  const Index failures = checkpointer.failures(), committed = checkpointer.last_committed();
+  if (failures == 0) return "";
+  return str(failures == 1 ? "the last save" : str("the last ", failures, " saves"), " failed",
+             committed < 0 ? "; this job has no checkpoint"
+                           : str("; the newest checkpoint is that of step ", committed));
+}
+
+}  // namespace
+
+void Trainer::fit(DataSource& train, DataSource* validation) {
+  State& s = *state_;
+  const Options& o = s.context.options();
+  const Log& log = s.context.log();
+  const bool saves = s.checkpointer && !o.checkpoint.save.empty();
+  resume(train);
+
+  bool stop = false;
+  if (s.progress.step < o.train_iters) {
+    Reporter reporter(log, reporter_options(s));
+    const std::unique_ptr<MetricsFile> file = open_metrics(s);
+    reporter.header();
+    while (s.progress.step < o.train_iters && !stop) {
+      StepMetrics metrics = step(train);
+      stop = s.agreed.stop;
+      const bool last = stop || metrics.step == o.train_iters;
+      const bool evaluates = validation != nullptr && o.eval_interval > 0 &&
+                             (metrics.step % o.eval_interval == 0 || metrics.step == o.train_iters);
+      if (evaluates) metrics.valid_loss = evaluate(*validation, o.eval_iters);
+      reporter.step(metrics);
+      file->append(metrics);
+      if (saves && (last || s.agreed.save || s.checkpointer->due(metrics.step)))
+        s.checkpointer->save(s.progress, train);
+      else if (saves)
+        s.checkpointer->poll();
+    }
+  } else {
+    log.info(str("step ", s.progress.step, " is done, of --train-iters ", o.train_iters,
+                 ": nothing is left to train"));
+  }
+
+  if (saves) s.checkpointer->finish();
+  const std::string failed = saves ? failed_saves(*s.checkpointer) : "";
+  if (stop) {
+    const std::string reason(s.context.stop_reason());
+    const std::string stopped = str(reason.empty() ? "another rank was told to stop" : reason,
+                                    ": stopped after step ", s.progress.step);
+    if (!failed.empty()) throw JobError(stopped + ", but " + failed);
+    log.info(stopped + ", which is saved; start again with --load " + o.checkpoint.save +
+             " to go on");
+    throw Stopped();
+  }
+  s.dump_parameters();
+  if (!failed.empty()) throw JobError("training is finished, but " + failed);
+}
+
+}  // namespace trireme

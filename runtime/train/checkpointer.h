@@ -44,7 +44,8 @@ class Checkpointer {
   bool due(Index step) const;
   /// This rank's vote for --save-interval-seconds: true on rank 0 when the time since the last save is over.
   bool votes_to_save() const;
-  /// Collective. Starts a save of `progress`; first waits for the one before.
+  /// Collective. Starts a save of `progress`; first waits for the one before. Does nothing without --save, or when this
+  /// step is saved already.
   void save(const Progress& progress, const DataSource& train);
   /// At every step boundary: moves the save under way on. Never blocks or allocates while nothing happens.
   void poll();

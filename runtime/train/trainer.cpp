@@ -1,4 +1,5 @@
-// A Trainer is made in four moves, each agreed on by all ranks: trace and plan, check memory, allocate once, bind.
+// A Trainer is made in four moves, each agreed on by all ranks: trace and plan, check memory, allocate once, bind. Then
+// comes the Checkpointer, which fills what was allocated.
 #include "trireme/train/trainer.h"
 
 #include <algorithm>
@@ -33,17 +34,20 @@ std::string node_name() {
   return name;
 }
 
-/// What the arena and the inputs take on this rank.
+/// What the arena, the inputs and the copy that is saved take on this rank.
 struct MemoryNeed {
-  Index parameters, gradients, optimizer, activations, inputs;
-  Index total() const {
-    return aligned(parameters) + aligned(gradients) + aligned(optimizer) + aligned(activations) +
-           inputs;
+  Index parameters, gradients, optimizer, activations, inputs, checkpoint;
+  Index arena() const {
+    return aligned(parameters) + aligned(gradients) + aligned(optimizer) + aligned(activations);
   }
+  Index total() const { return arena() + inputs + checkpoint; }
   std::string describe() const {
-    return fmt::format("parameters {}, gradients {}, optimizer {}, activations {}, data {}",
-                       show_bytes(parameters), show_bytes(gradients), show_bytes(optimizer),
-                       show_bytes(activations), show_bytes(inputs));
+    std::string text =
+        fmt::format("parameters {}, gradients {}, optimizer {}, activations {}, data {}",
+                    show_bytes(parameters), show_bytes(gradients), show_bytes(optimizer),
+                    show_bytes(activations), show_bytes(inputs));
+    if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
+    return text;
   }
 };
 
@@ -57,6 +61,7 @@ MemoryNeed memory_need(const Trainer::State& s) {
   need.inputs = s.train->model().pointers().empty()
                     ? 0
                     : s.train_inputs->bytes() + s.evaluate_inputs->bytes();
+  need.checkpoint = s.checkpoint_bytes;
   return need;
 }
 
@@ -70,6 +75,9 @@ Trainer::State::State(Context& context_, const Model& model)
   if (context.options().dump_plan) dump_plans();
   check_memory();
   allocate();
+  const CheckpointOptions& checkpoint = context.options().checkpoint;
+  if (!checkpoint.save.empty() || !checkpoint.load.empty())
+    checkpointer = std::make_unique<Checkpointer>(context, *flat, *optimizer, model.identity);
 }
 
 void Trainer::State::plan(const Model& model) {
@@ -91,6 +99,7 @@ void Trainer::State::plan(const Model& model) {
                                       make_forward_program({shape.stages, shape.chunks, 1}, stage));
   flat = std::make_unique<FlatParameters>(*training.graph, training.cut, training.pointers(),
                                           flat_options(context));
+  checkpoint_bytes = Checkpointer::bytes(context, *flat, o.optimizer);
   train_inputs = std::make_unique<InputBatch>(*training.graph, training.pointers(), context);
   const PlannedModel& evaluation = evaluate->model();
   evaluate_inputs = std::make_unique<InputBatch>(*evaluation.graph, evaluation.pointers(), context);
@@ -124,7 +133,8 @@ void Trainer::State::check_memory() {
                  " are free; on this rank ", need.describe(), "; its largest tensors:\n",
                  largest_tensors(train->model().pointers(), *train->model().graph, 8),
                  "\n    what helps: a smaller --micro-batch-size, --recompute-granularity full, "
-                 "--use-distributed-optimizer, more ranks for --tp or --pp");
+                 "--use-distributed-optimizer, more ranks for --tp or --pp",
+                 need.checkpoint > 0 ? ", a smaller --save-buffer" : "");
   agree_on(context.mesh().world(), context.stream(), problems);
   context.log().info(
       fmt::format("memory planned: rank 0 {} ({}); largest rank {}; this node {} of {} free",
@@ -135,7 +145,7 @@ void Trainer::State::check_memory() {
 void Trainer::State::allocate() {
   const MemoryNeed need = memory_need(*this);
   const std::string planned = context.mesh().memory_description();
-  arena = context.mesh().allocate(need.total() - need.inputs);
+  arena = context.mesh().allocate(need.arena());
   if (context.mesh().memory_description() != planned)
     context.log().info("collectives: " + context.mesh().memory_description());
   std::byte* parameters = arena.data();

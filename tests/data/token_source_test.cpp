@@ -137,18 +137,18 @@ TEST(TokenSource, IdentityChangesWithEachThingThatSamplesDependOn) {
   const TemporaryFolder folder;
   const auto file = counting_file(folder, 1, 51), longer = counting_file(folder, 1, 52, "b");
   const auto moved = counting_file(folder, 1, 51, "elsewhere");
-  const TokenOptions options{.sequence_length = 5, .vocabulary = 100};
+  const TokenOptions five{.sequence_length = 5, .vocabulary = 100};
   const auto identity = [](const DataSource& source) { return source.identity(); };
-  const auto all = identity(TokenSource(file, {0, 40}, options, "train"));
-  EXPECT_EQ(all, identity(TokenSource(moved, {0, 40}, options, "train")));
-  EXPECT_NE(all, identity(TokenSource(longer, {0, 40}, options, "train")));
-  EXPECT_NE(all, identity(TokenSource(file, {0, 41}, options, "train")));
+  const auto all = identity(TokenSource(file, {0, 40}, five, "train"));
+  EXPECT_EQ(all, identity(TokenSource(moved, {0, 40}, five, "train")));
+  EXPECT_NE(all, identity(TokenSource(longer, {0, 40}, five, "train")));
+  EXPECT_NE(all, identity(TokenSource(file, {0, 41}, five, "train")));
   EXPECT_NE(all, identity(TokenSource(file, {0, 40}, {.sequence_length = 6, .vocabulary = 100},
                                       "train")));
   const auto blend = [&](double weight) {
     std::vector<std::unique_ptr<DataSource>> sources;
     for (const char* name : {"train", "train/1"})
-      sources.push_back(std::make_unique<TokenSource>(file, TokenRange{0, 40}, options, name));
+      sources.push_back(std::make_unique<TokenSource>(file, TokenRange{0, 40}, five, name));
     return identity(BlendedSource(std::move(sources), {1, weight}));
   };
   EXPECT_EQ(blend(3).size(), 1 + 2 * all.size());

@@ -1,0 +1,57 @@
+// Text between rank 0 and all others, for what is done once: catalogues, manifests, verdicts. Unlike gather_strings, only
+// rank 0 holds what all ranks say, so that a thousand ranks do not hold it a thousand times.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/comm/communicator.h"
+
+namespace trireme {
+
+/// Collective. On rank 0 the texts of all ranks, in rank order; on others nothing.
+std::vector<std::string> gather_on_root(Communicator& group, Stream& host, const std::string& mine);
+
+/// Collective. The text of rank 0, on every rank.
+std::string broadcast_text(Communicator& group, Stream& host, const std::string& of_root);
+
+/// Collective. Runs `work` on rank 0. Returns, on every rank, what it threw; "" when nothing.
+template <class F>
+std::string on_root(Communicator& group, Stream& host, F&& work);
+
+/// Bytes one after the other: whole numbers and texts.
+class Packer {
+ public:
+  void put(Index value);
+  void put(const std::string& text);
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+class Unpacker {
+ public:
+  explicit Unpacker(const std::string& bytes) : bytes_(bytes) {}
+  Index number();
+  std::string text();
+  bool at_end() const { return next_ == bytes_.size(); }
+
+ private:
+  const char* take(std::size_t count);
+  const std::string& bytes_;
+  std::size_t next_ = 0;
+};
+
+template <class F>
+std::string on_root(Communicator& group, Stream& host, F&& work) {
+  std::string failure;
+  if (group.rank() == 0) try {
+      work();
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+  return broadcast_text(group, host, failure);
+}
+
+}  // namespace trireme

@@ -1,0 +1,351 @@
+// The Checkpointer on ranks as threads: every layout loads what any other saved; what is damaged or foreign is refused.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+#include <gmock/gmock.h>
+
+#include "trireme/store/steps.h"
+#include "trireme/train/problems.h"
+
+#include "tests/train/checkpoint_ranks.h"
+
+namespace trireme {
+namespace {
+
+using namespace testing;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+/// The steps in a directory, newest first.
+std::vector<Index> steps_in(const std::string& directory) {
+  std::vector<Index> steps;
+  for (const CommittedStep& step : list_steps(directory)) steps.push_back(step.step);
+  return steps;
+}
+
+using Tensors = std::map<std::string, std::vector<float>>;
+
+/// Trains to step 3 and saves it. Returns the state.
+Tensors save_step_3(CheckpointJob job, const std::string& directory) {
+  Gathered state;
+  on_threads(saving_to(directory, std::move(job)), [&](CheckpointRank& rank) {
+    rank.train_to(3);
+    EXPECT_TRUE(rank.save_and_wait());
+    rank.add_state_to(state);
+  });
+  EXPECT_EQ(state.disagreements(), 0);
+  return state.tensors();
+}
+
+TEST(Checkpointer, EveryLayoutLoadsWhatAnyOtherSaved) {
+  std::vector<CheckpointJob> jobs;
+  for (const Layout& layout : layouts())
+    for (const Update update : updates()) jobs.push_back({layout, update});
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const test::TemporaryFolder folder;
+    const Tensors saved = save_step_3(jobs[i], folder / "run");
+    for (std::size_t distance = 0; distance < jobs.size(); distance += 3) {
+      const CheckpointJob& other = jobs[(i + distance) % jobs.size()];
+      SCOPED_TRACE(describe(jobs[i].layout) + " -> " + describe(other.layout));
+      Gathered loaded;
+      on_threads(loading_from(folder / "run", other), [&](CheckpointRank& rank) {
+        rank.load();
+        EXPECT_EQ(rank.progress.step, 3);
+        EXPECT_EQ(rank.progress.samples, 24);
+        EXPECT_EQ(rank.progress.updates, 3);
+        EXPECT_EQ(rank.steps.optimizer->updates(), 3);
+        EXPECT_EQ(rank.padding(), 0);
+        rank.add_state_to(loaded);
+      });
+      EXPECT_EQ(loaded.disagreements(), 0);
+      EXPECT_EQ(loaded.tensors(), saved);
+    }
+  }
+}
+
+TEST(Checkpointer, AResumedRunIsBitwiseTheUninterruptedOne) {
+  for (const Layout& layout : mixed_layouts()) {
+    SCOPED_TRACE(describe(layout));
+    const test::TemporaryFolder folder;
+    const CheckpointJob job{layout, Update::sharded};
+    save_step_3(job, folder / "run");
+    Gathered straight, resumed;
+    on_threads(job, [&](CheckpointRank& rank) {
+      rank.train_to(6);
+      rank.add_state_to(straight);
+    });
+    on_threads(loading_from(folder / "run", saving_to(folder / "run", job)),
+               [&](CheckpointRank& rank) {
+                 rank.load();
+                 rank.train_to(6);
+                 rank.add_state_to(resumed);
+               });
+    EXPECT_EQ(resumed.tensors(), straight.tensors());
+  }
+}
+
+TEST(Checkpointer, WhatIsSavedIsTheStateAtTheCallWhateverTrainingDoesMeanwhile) {
+  for (const Index buffer : {Index{0}, Index{1}}) {  // the whole share, and less than it
+    const test::TemporaryFolder folder;
+    CheckpointJob job{{2, 2, 2, 2}, Update::sharded};
+    job.options.checkpoint.save_buffer = buffer;
+    Gathered at_call, loaded;
+    on_threads(saving_to(folder / "run", job), [&](CheckpointRank& rank) {
+      rank.train_to(2);
+      rank.add_state_to(at_call);
+      rank.checkpointer.save(rank.progress, NamedSource());
+      rank.train_to(7);
+      EXPECT_TRUE(rank.checkpointer.finish());
+      EXPECT_EQ(rank.checkpointer.last_committed(), 2);
+    });
+    on_threads(loading_from(folder / "run"), [&](CheckpointRank& rank) {
+      rank.load();
+      EXPECT_EQ(rank.progress.step, 2);
+      rank.add_state_to(loaded);
+    });
+    EXPECT_EQ(loaded.tensors(), at_call.tensors());
+  }
+}
+
+TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
+  const test::TemporaryFolder folder;
+  on_threads(saving_to(folder / "run", {{4, 1, 2, 1}}), [&](CheckpointRank& rank) {
+    rank.train_to(1);
+    rank.checkpointer.save(rank.progress, NamedSource());
+    for (int i = 0; rank.checkpointer.last_committed() != 1 && i < 1000000; ++i)
+      rank.checkpointer.poll();
+    EXPECT_EQ(rank.checkpointer.last_committed(), 1);
+    rank.steps.mesh.world().barrier();
+  });
+  EXPECT_THAT(steps_in(folder / "run"), ElementsAre(1));
+}
+
+TEST(Checkpointer, SavesEveryIntervalAndKeepsTheLast) {
+  const test::TemporaryFolder folder;
+  CheckpointJob job = saving_to(folder / "run", {{2, 1, 1, 1}});
+  job.options.checkpoint.save_interval = 2;
+  job.options.checkpoint.keep_last = 2;
+  job.options.checkpoint.async_save = false;
+  on_threads(job, [&](CheckpointRank& rank) {
+    for (Index step = 1; step <= 8; ++step) {
+      rank.train_to(step);
+      EXPECT_EQ(rank.checkpointer.due(step), step % 2 == 0);
+      if (rank.checkpointer.due(step)) rank.checkpointer.save(rank.progress, NamedSource());
+    }
+    EXPECT_TRUE(rank.save_and_wait());  // step 8 is saved already: nothing happens
+    EXPECT_EQ(rank.checkpointer.last_committed(), 8);
+  });
+  EXPECT_THAT(steps_in(folder / "run"), ElementsAre(8, 6));
+}
+
+TEST(Checkpointer, FinetuneTakesParametersOnlyAndNoLoadOptimAlsoProgress) {
+  const test::TemporaryFolder folder;
+  const Tensors saved = save_step_3({{2, 1, 2, 1}}, folder / "run");
+  for (const bool finetune : {true, false}) {
+    CheckpointJob job = loading_from(folder / "run", {{1, 2, 1, 1}});
+    job.options.checkpoint.finetune = finetune;
+    job.options.checkpoint.load_optimizer = false;
+    if (finetune) job.options.seed = 99;  // not compared
+    Gathered loaded;
+    on_threads(job, [&](CheckpointRank& rank) {
+      rank.load(NamedSource(finetune ? "other data" : "0 to 100 of 100"));
+      EXPECT_EQ(rank.progress.step, finetune ? 0 : 3);
+      EXPECT_EQ(rank.progress.samples, finetune ? 0 : 24);
+      EXPECT_EQ(rank.steps.optimizer->updates(), 0);
+      rank.add_state_to(loaded);
+    });
+    for (const auto& [name, values] : loaded.tensors())
+      if (name.find("moment/") == std::string::npos) {
+        EXPECT_EQ(values, saved.at(name)) << name;
+      } else {
+        for (const float value : values) ASSERT_EQ(value, 0) << name;
+      }
+  }
+}
+
+/// What load() throws, the same on all ranks; "" when nothing.
+template <class E>
+std::string load_error(const CheckpointJob& job, const DataSource& source = NamedSource()) {
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  Gathered before, after;
+  on_threads(job, [&](CheckpointRank& rank) {
+    rank.add_state_to(before);
+    std::string message;
+    try {
+      rank.load(source);
+    } catch (const E& error) {
+      message = error.what();
+    }
+    if (std::is_same_v<E, ConfigurationError>) rank.add_state_to(after);
+    const std::lock_guard lock(mutex);
+    messages.push_back(message);
+  });
+  for (const std::string& message : messages) EXPECT_EQ(message, messages.front());
+  if (std::is_same_v<E, ConfigurationError> && messages.front() != "")
+    EXPECT_EQ(after.tensors(), before.tensors());  // nothing was loaded
+  return messages.front();
+}
+
+TEST(Checkpointer, EveryDifferenceIsListedAndNothingLoaded) {
+  const test::TemporaryFolder folder;
+  save_step_3({{2, 1, 1, 1}}, folder / "run");
+  CheckpointJob job = loading_from(folder / "run", {{1, 1, 2, 1}});
+  job.model = {{"--num-attention-heads", "2"}, {"--norm-epsilon", "1e-06"}};
+  job.options.seed = 7;
+  job.options.optimizer.kind = OptimizerOptions::Kind::sgd;
+  job.blocks = 3;
+  const std::string message = load_error<ConfigurationError>(job, NamedSource("0 to 50 of 50"));
+  EXPECT_THAT(
+      message,
+      AllOf(HasSubstr("--num-attention-heads is 2 here and 4 in the checkpoint"),
+            HasSubstr("--norm-epsilon is 1e-06 here"), HasSubstr("--seed is 7 here and 1234"),
+            HasSubstr("--optimizer is sgd here and adamw"),
+            HasSubstr("data: train tokens is 0 to 50 of 50 here and 0 to 100 of 100"),
+            HasSubstr("tensor parameters/block.3.out f32 (8, 8) of the checkpoint is not in this "
+                      "model"),
+            HasSubstr("optimizer's momentum is not in the checkpoint"),
+            HasSubstr("optimizer's first_moment of the checkpoint has no use")));
+  EXPECT_THAT(message, HasSubstr(": 16 problems"));  // 5 facts, 8 tensors of a block, 3 states
+  EXPECT_THAT(message, Not(HasSubstr("rank")));
+}
+
+/// Flips one byte in the middle of a file.
+void damage(const std::string& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto middle = static_cast<std::streamoff>(fs::file_size(path) / 2);
+  file.seekg(middle);
+  const char byte = static_cast<char>(file.get());
+  file.seekp(middle);
+  file.put(static_cast<char>(byte ^ 0x10));
+}
+
+/// Steps 2, 4 and 6 in `directory`.
+void save_three(const std::string& directory) {
+  on_threads(saving_to(directory, {{2, 1, 2, 1}}), [&](CheckpointRank& rank) {
+    for (const Index step : {2, 4, 6}) {
+      rank.train_to(step);
+      EXPECT_TRUE(rank.save_and_wait());
+    }
+  });
+}
+
+TEST(Checkpointer, DamageMakesItGoBackToTheStepBefore) {
+  const test::TemporaryFolder folder;
+  save_three(folder / "run");
+  damage(folder / "run/step-000006/shard-00001.h5");
+  fs::remove(folder / "run/step-000004/shard-00002.h5");
+  const CheckpointJob job = loading_from(folder / "run", saving_to(folder / "run", {{1, 2, 1, 1}}));
+  on_threads(job, [&](CheckpointRank& rank) {
+    rank.load();
+    EXPECT_EQ(rank.progress.step, 2);
+  });
+  EXPECT_THAT(steps_in(folder / "run"), ElementsAre(2));  // the newer ones are set aside
+}
+
+TEST(Checkpointer, ADamagedStepThatWasAskedForStopsTheJobAndNamesFileAndTensor) {
+  const test::TemporaryFolder folder;
+  save_three(folder / "run");
+  damage(folder / "run/step-000006/shard-00001.h5");
+  CheckpointJob job = loading_from(folder / "run", {{1, 2, 1, 1}});
+  job.options.checkpoint.ckpt_step = 6;
+  EXPECT_THAT(load_error<JobError>(job),
+              AllOf(HasSubstr("step 6"), HasSubstr("shard-00001.h5: block 0"),
+                    HasSubstr("tensors optimizer/first_moment/block.0.out")));
+  job.options.checkpoint.ckpt_step = 4;
+  EXPECT_EQ(load_error<JobError>(job), "");
+  job.options.checkpoint.ckpt_step = 5;
+  EXPECT_THAT(load_error<ConfigurationError>(job),
+              AllOf(HasSubstr("--ckpt-step 5"), HasSubstr("6, 4, 2")));
+}
+
+TEST(Checkpointer, WhereNoStepHoldsTheReasonsOfAllAreListed) {
+  const test::TemporaryFolder folder;
+  save_three(folder / "run");
+  for (const char* step : {"2", "4", "6"})
+    damage(folder / "run/step-00000" + step +
+           (*step == '4' ? "/manifest.json" : "/shard-00000.h5"));
+  EXPECT_THAT(load_error<JobError>(loading_from(folder / "run", {{2, 1, 1, 1}})),
+              AllOf(HasSubstr("- step 6: "), HasSubstr("- step 4: "), HasSubstr("- step 2: "),
+                    HasSubstr("manifest")));
+}
+
+TEST(Checkpointer, WithoutACheckpointItStartsFromScratchOrSaysWhyNot) {
+  const test::TemporaryFolder folder;
+  const std::string nowhere = folder / "nowhere";
+  EXPECT_THAT(load_error<ConfigurationError>(loading_from(nowhere)), HasSubstr(nowhere));
+  EXPECT_FALSE(fs::exists(nowhere));
+  const CheckpointJob both = loading_from(nowhere + "/./", saving_to(nowhere));
+  on_threads(both, [](CheckpointRank& rank) {
+    rank.load();
+    EXPECT_EQ(rank.progress.step, 0);
+  });
+  CheckpointJob exits = both;
+  exits.options.checkpoint.exit_on_missing_checkpoint = true;
+  EXPECT_THAT(load_error<ConfigurationError>(exits), HasSubstr("--exit-on-missing-checkpoint"));
+}
+
+TEST(Checkpointer, ADirectoryThatCannotBeMadeIsAConfigurationError) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder / "file") << "in the way";
+  const CheckpointJob job = saving_to(folder / "file/run", {{2, 1, 1, 1}});
+  run_on_threads(job.layout.shape(),
+                 [&](Mesh& mesh) { EXPECT_THROW(CheckpointRank(mesh, job), ConfigurationError); });
+}
+
+TEST(Checkpointer, FinetuningIntoTheDirectoryThatIsLoadedIsAConfigurationError) {
+  const test::TemporaryFolder folder;
+  save_step_3({}, folder / "run");
+  CheckpointJob job = loading_from(folder / "run", saving_to(folder / "run"));
+  job.options.checkpoint.finetune = true;
+  run_on_threads(job.layout.shape(),
+                 [&](Mesh& mesh) { EXPECT_THROW(CheckpointRank(mesh, job), ConfigurationError); });
+  EXPECT_THAT(steps_in(folder / "run"), ElementsAre(3));
+}
+
+/// The directory goes away and comes back: what a failing disk looks like to root.
+TEST(Checkpointer, AFailedSaveLeavesTrainingAndOldStepsAndTheNextOneWorks) {
+  const test::TemporaryFolder folder;
+  const std::string run = folder / "run", away = folder / "away";
+  on_threads(saving_to(run, {{2, 1, 2, 1}, Update::sharded}), [&](CheckpointRank& rank) {
+    Communicator& world = rank.steps.mesh.world();
+    const auto on_rank_0 = [&](auto&& f) {
+      world.barrier();
+      if (world.rank() == 0) f();
+      world.barrier();
+    };
+    rank.train_to(1);
+    EXPECT_TRUE(rank.save_and_wait());
+    on_rank_0([&] {
+      fs::rename(run, away);
+      std::ofstream(run) << "in the way";
+    });
+    for (const Index step : {2, 3}) {
+      rank.train_to(step);
+      EXPECT_FALSE(rank.save_and_wait());
+      EXPECT_EQ(rank.checkpointer.failures(), step - 1);
+      EXPECT_EQ(rank.checkpointer.last_committed(), 1);
+    }
+    on_rank_0([&] {
+      fs::remove(run);
+      fs::rename(away, run);
+    });
+    rank.train_to(4);
+    EXPECT_TRUE(rank.save_and_wait());
+    EXPECT_EQ(rank.checkpointer.failures(), 0);
+    EXPECT_EQ(rank.checkpointer.last_committed(), 4);
+  });
+  EXPECT_THAT(steps_in(run), ElementsAre(4, 1));
+  on_threads(loading_from(run), [](CheckpointRank& rank) {
+    rank.load();
+    EXPECT_EQ(rank.progress.step, 4);
+  });
+}
+
+}  // namespace
+}  // namespace trireme

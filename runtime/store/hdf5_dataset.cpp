@@ -5,8 +5,6 @@
 #include <array>
 #include <bit>
 
-#include <fmt/ranges.h>
-
 #include "trireme/core/error.h"
 
 namespace trireme::hdf5 {
@@ -66,7 +64,12 @@ hid_t standard_type(DType dtype) {
 
 std::string dataset_path(const std::string& tensor, const Shape& begin) {
   if (begin.dims() == 0) return tensor + "/0";
-  return fmt::format("{}/{}", tensor, fmt::join(begin, "_"));
+  std::string path = tensor;
+  for (int d = 0; d < begin.dims(); ++d) {
+    path += d == 0 ? '/' : '_';
+    path += std::to_string(begin[d]);
+  }
+  return path;
 }
 
 void require_storable(const std::string& tensor, const Shape& global, const Box& box) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
@@ -126,6 +126,12 @@ inline std::string find_python() {
   return "";
 }
 
+inline std::string spaced(const Shape& shape) {
+  std::string text;
+  for (const Index extent : shape) text += std::to_string(extent) + ' ';
+  return text;
+}
+
 /// A dataset that h5py is to find.
 struct Expected {
   std::string path;
@@ -175,8 +181,8 @@ with h5py.File(file, 'r') as opened:
   for (std::size_t i = 0; i < datasets.size(); ++i) {
     const Expected& e = datasets[i];
     folder.write(std::to_string(i), e.values);
-    list += fmt::format("{}|{}|{}|{}|{}\n", e.path, name(e.dtype), fmt::join(e.shape, " "), e.begin,
-                        e.global);
+    list +=
+        fmt::format("{}|{}|{}|{}|{}\n", e.path, name(e.dtype), spaced(e.shape), e.begin, e.global);
   }
   folder.write("list", list);
   return output_of(fmt::format("{} {} {} '{}'", python, folder / "read.py", folder / "", file));

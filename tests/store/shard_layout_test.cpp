@@ -40,8 +40,7 @@ std::vector<Expected> expected(const std::vector<Piece>& pieces) {
   std::vector<Expected> all;
   for (const Piece& piece : pieces)
     all.push_back({hdf5::dataset_path(piece.tensor, piece.box.begin), piece.dtype, piece.box.size,
-                   values_of(piece), fmt::format("{}", fmt::join(piece.box.begin, " ")),
-                   fmt::format("{}", fmt::join(piece.global, " "))});
+                   values_of(piece), spaced(piece.box.begin), spaced(piece.global)});
   return all;
 }
 

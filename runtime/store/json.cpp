@@ -1,0 +1,134 @@
+// JSON by nlohmann-json, which only this file includes. Text is read through its event interface, so that limits are checked
+// before memory is taken and members keep their order.
+#include "trireme/store/json.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Takes the parser's events; `open_` are the arrays and objects around the next value. A container is in its parent from its
+/// first byte on, and the parent does not grow until it is closed: the pointers hold.
+class Builder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit Builder(const JsonLimits& limits) : limits_(limits) {}
+  Json take() { return std::move(root_); }
+
+  bool null() override { return add(Json()); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(std::int64_t value) override { return add(Index{value}); }
+  bool number_unsigned(std::uint64_t value) override {
+    require(value <= static_cast<std::uint64_t>(std::numeric_limits<Index>::max()), "the number ",
+            value, " is too large");
+    return add(static_cast<Index>(value));
+  }
+  bool number_float(double value, const std::string&) override { return add(value); }
+  bool string(std::string& text) override { return add(std::move(text)); }
+  bool binary(nlohmann::json::binary_t&) override { return false; }
+
+  bool start_array(std::size_t) override { return start(Json::Array()); }
+  bool start_object(std::size_t) override { return start(Json::Object()); }
+  bool key(std::string& name) override {
+    std::get<Json::Object>(open_.back()->value).emplace_back(std::move(name), Json());
+    return true;
+  }
+  bool end_array() override {
+    open_.pop_back();
+    return true;
+  }
+  bool end_object() override {
+    refuse_twins(std::get<Json::Object>(open_.back()->value));
+    open_.pop_back();
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    throw Error(str("this is not JSON at byte ", position));
+  }
+
+ private:
+  bool add(Json json) {
+    place(std::move(json));
+    return true;
+  }
+  bool start(Json json) {
+    require(static_cast<int>(open_.size()) < limits_.depth,
+            "arrays and objects lie in each other more than ", limits_.depth, " deep");
+    open_.push_back(&place(std::move(json)));
+    return true;
+  }
+  Json& place(Json json) {
+    require(++values_ <= limits_.values, "more than ", limits_.values, " values");
+    if (open_.empty()) return root_ = std::move(json);
+    if (auto* array = std::get_if<Json::Array>(&open_.back()->value))
+      return array->emplace_back(std::move(json));
+    return std::get<Json::Object>(open_.back()->value).back().second = std::move(json);
+  }
+  static void refuse_twins(const Json::Object& object) {
+    std::vector<std::string_view> names;
+    for (const auto& member : object) names.push_back(member.first);
+    std::sort(names.begin(), names.end());
+    const auto twin = std::adjacent_find(names.begin(), names.end());
+    require(twin == names.end(), "two members are called ", twin == names.end() ? "" : *twin);
+  }
+
+  JsonLimits limits_;
+  Index values_ = 0;
+  Json root_;
+  std::vector<Json*> open_;
+};
+
+ordered_json converted(const Json& json);
+
+struct Converter {
+  template <class T>
+  ordered_json operator()(const T& value) const {
+    return value;
+  }
+  ordered_json operator()(const Json::Array& array) const {
+    ordered_json out = ordered_json::array();
+    for (const Json& element : array) out.push_back(converted(element));
+    return out;
+  }
+  ordered_json operator()(const Json::Object& object) const {
+    ordered_json out = ordered_json::object();
+    auto& members = out.get_ref<ordered_json::object_t&>();
+    members.reserve(object.size());
+    for (const auto& [name, value] : object) members.emplace_back(name, converted(value));
+    return out;
+  }
+};
+
+ordered_json converted(const Json& json) { return std::visit(Converter(), json.value); }
+
+}  // namespace
+
+const Json* Json::find(std::string_view key) const {
+  const auto* object = std::get_if<Object>(&value);
+  if (!object) return nullptr;
+  for (const auto& [name, member] : *object)
+    if (name == key) return &member;
+  return nullptr;
+}
+
+std::string to_text(const Json& json) {
+  return converted(json).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+Json parse_json(std::string_view text, const JsonLimits& limits) {
+  require(static_cast<Index>(text.size()) <= limits.text_bytes, "the text has ", text.size(),
+          " bytes, more than ", limits.text_bytes);
+  Builder builder(limits);
+  require(nlohmann::json::sax_parse(text, &builder), "this is not JSON");
+  return builder.take();
+}
+
+}  // namespace trireme

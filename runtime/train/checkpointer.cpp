@@ -199,6 +199,9 @@ bool Checkpointer::finish() {
 }
 
 Index Checkpointer::failures() const { return state_->saver ? state_->saver->failures() : 0; }
+std::string Checkpointer::last_failure() const {
+  return failures() > 0 ? state_->saver->last_error() : "";
+}
 Index Checkpointer::last_committed() const {
   return state_->saver ? state_->saver->last_committed() : -1;
 }

@@ -51,8 +51,10 @@ class Checkpointer {
   void poll();
   /// Collective. Waits until the save under way is committed or has failed. Returns whether the last save succeeded.
   bool finish();
-  /// Saves that failed since the last one that succeeded; their last reason.
+  /// Saves that failed since the last one that succeeded.
   Index failures() const;
+  /// On rank 0, after finish(): why the last one failed; empty when it did not.
+  std::string last_failure() const;
   /// The newest committed step of this run, -1 when none.
   Index last_committed() const;
 

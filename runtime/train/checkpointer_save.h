@@ -40,6 +40,8 @@ class Saver {
   void finish();
 
   Index failures() const { return failures_; }
+  /// Rank 0, when idle: of the last save.
+  const std::string& last_error() const { return commit_error_; }
   Index last_committed() const { return last_committed_; }
   /// The state that training starts with is this step.
   void resumed_from(Index step) { last_committed_ = step; }

@@ -69,7 +69,8 @@ std::unique_ptr<MetricsFile> open_metrics(const Trainer::State& s) {
 std::string failed_saves(const Checkpointer& checkpointer) {
   const Index failures = checkpointer.failures(), committed = checkpointer.last_committed();
   if (failures == 0) return "";
-  return str(failures == 1 ? "the last save" : str("the last ", failures, " saves"), " failed",
+  return str(failures == 1 ? "the last save" : str("the last ", failures, " saves"),
+             " failed: ", checkpointer.last_failure(),
              committed < 0 ? "; this job has no checkpoint"
                            : str("; the newest checkpoint is that of step ", committed));
 }

@@ -1,0 +1,115 @@
+// Trainer::fit on ranks as threads, of which one is told to stop: all stop after the same step.
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/kernels/device.h"
+#include "trireme/nn/nn.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+namespace {
+
+constexpr Index width = 4;
+
+class Ones : public DataSource {
+ public:
+  Index fill(Index, std::span<const Tensor> out) override {
+    for (const Tensor& tensor : out)
+      if (tensor.data != nullptr) std::fill_n(tensor.as<float>(), width, 1.0f);
+    return width;
+  }
+};
+
+Value model(Graph& g) {
+  Value x = g.input("x", {1, width});
+  for (int i = 0; i < 2; ++i)
+    x = g.block("block", i,
+                [&] { return row_linear(column_linear(x, "up", 2 * width), "down", width); });
+  return squared_error(x, g.input("y", {1, width}));
+}
+
+struct Outcome {
+  std::atomic<int> stopped = 0, finished = 0;  // ranks
+  std::atomic<Index> steps = 0;                // of all ranks together
+};
+
+/// fit() of 5 steps on 2 x 2 x 2 ranks; `voter` is told to stop in step `at`.
+void fit(int voter, Index at, const std::string& metrics, Outcome& outcome) {
+  Options options;
+  options.tensor_size = options.pipeline_size = 2;
+  options.train_iters = 5;
+  options.learning_rate.decay_iters = 5;
+  options.metrics = metrics;
+  run_on_threads(MeshShape(2, 2, 2), [&](Mesh& mesh) {
+    const std::unique_ptr<Device> device = open_cpu();
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    const Log log(mesh.rank(), LogLevel::quiet);
+    const Trainer* trained = nullptr;
+    const auto reason = [&]() -> std::string_view {
+      return mesh.rank() == voter && trained->steps_done() + 1 >= at ? "SIGTERM" : "";
+    };
+    Context context(options, mesh, *stream, log, {}, reason);
+    Trainer trainer(context, Model(model));
+    trained = &trainer;
+    Ones data;
+    try {
+      trainer.fit(data);
+      ++outcome.finished;
+    } catch (const Stopped&) {
+      ++outcome.stopped;
+    }
+    outcome.steps += trainer.steps_done();
+  });
+}
+
+Index lines_of(const std::string& path) {
+  std::ifstream in(path);
+  return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
+}
+
+TEST(StoppingFit, OneVoteStopsAllRanksAfterTheSameStep) {
+  const std::string metrics = testing::TempDir() + "stop_fit.jsonl";
+  for (const int voter : {0, 3, 7}) {
+    std::filesystem::remove(metrics);
+    Outcome outcome;
+    fit(voter, 3, metrics, outcome);
+    EXPECT_EQ(outcome.stopped, 8);
+    EXPECT_EQ(outcome.steps, 8 * 3);
+    EXPECT_EQ(lines_of(metrics), 3);
+  }
+}
+
+TEST(StoppingFit, NobodyIsToldToStop) {
+  Outcome outcome;
+  fit(-1, 0, "", outcome);
+  EXPECT_EQ(outcome.finished, 8);
+  EXPECT_EQ(outcome.steps, 8 * 5);
+}
+
+TEST(StoppingFit, AllRanksHearThatMetricsCannotBeWritten) {
+  std::atomic<int> told = 0;
+  Options options;
+  options.learning_rate.decay_iters = options.train_iters;
+  options.metrics = "/nonexistent/metrics.jsonl";
+  run_on_threads(MeshShape(2, 1, 1), [&](Mesh& mesh) {
+    const std::unique_ptr<Device> device = open_cpu();
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    const Log log(mesh.rank(), LogLevel::quiet);
+    Context context(options, mesh, *stream, log);
+    Trainer trainer(context, Model(model));
+    try {
+      trainer.fit(Ones());
+    } catch (const ConfigurationError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("rank 0: --metrics /nonexistent/metrics.jsonl"));
+      ++told;
+    }
+  });
+  EXPECT_EQ(told, 2);
+}
+
+}  // namespace
+}  // namespace trireme

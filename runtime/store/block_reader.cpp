@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "trireme/core/error.h"
@@ -31,10 +31,10 @@ std::string size_problem(const std::string& directory, const Manifest::File& fil
   struct stat status {};
   const std::string path = path_of(directory, file);
   if (::stat(path.c_str(), &status) != 0)
-    return errno == ENOENT ? "is missing" : fmt::format("stat: {}", std::strerror(errno));
+    return errno == ENOENT ? "is missing" : str("stat: ", std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return "is not a file";
   if (status.st_size == file.bytes) return "";
-  return fmt::format("has {} bytes instead of {}", status.st_size, file.bytes);
+  return str("has ", status.st_size, " bytes instead of ", file.bytes);
 }
 
 std::string tensors_at(const Manifest& manifest, int file, Index from, Index to) {
@@ -49,16 +49,16 @@ std::string tensors_at(const Manifest& manifest, int file, Index from, Index to)
       names.push_back(tensor.name);
   }
   if (names.empty()) return " (structure)";
-  const std::size_t more = names.size() - std::min(most, names.size());
-  names.resize(names.size() - more);
-  return fmt::format(" (tensor{} {}{})", names.size() > 1 ? "s" : "", fmt::join(names, ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "");
+  const std::size_t shown = std::min(most, names.size());
+  std::string text = names.size() > 1 ? " (tensors " : " (tensor ";
+  for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > shown) text += str(" and ", names.size() - shown, " more");
+  return text + ")";
 }
 
 std::string damage(const Manifest& manifest, int file, Index block) {
   const Index from = block * block_bytes;
-  return fmt::format("block {}{} is damaged", block,
-                     tensors_at(manifest, file, from, from + block_bytes));
+  return str("block ", block, tensors_at(manifest, file, from, from + block_bytes), " is damaged");
 }
 
 BlockReader::BlockReader(const std::string& directory, const Manifest& manifest)

@@ -187,8 +187,9 @@ std::string load_error(const CheckpointJob& job, const DataSource& source = Name
     messages.push_back(message);
   });
   for (const std::string& message : messages) EXPECT_EQ(message, messages.front());
-  if (std::is_same_v<E, ConfigurationError> && messages.front() != "")
+  if (std::is_same_v<E, ConfigurationError> && !messages.front().empty()) {
     EXPECT_EQ(after.tensors(), before.tensors());  // nothing was loaded
+  }
   return messages.front();
 }
 

@@ -1,0 +1,241 @@
+// Checkpoints over processes: every layout of this number of ranks, and one rank, load each other's; a resumed run is the
+// uninterrupted one bit by bit.
+#include <filesystem>
+#include <fstream>
+
+#include "trireme/comm/agree.h"
+#include "trireme/models/transformer.h"
+#include "trireme/store/reader.h"
+#include "trireme/store/steps.h"
+#include "trireme/train/trainer.h"
+
+#include "tests/support/mpi_ranks.h"
+#include "tests/train/checkpoint_ranks.h"
+
+namespace trireme {
+namespace {
+
+using namespace testing;
+
+/// A folder of rank 0 that all ranks know; gone when all have left it.
+class SharedFolder {
+ public:
+  explicit SharedFolder(Mesh& mesh) : mesh_(mesh) {
+    const auto device = open_cpu();
+    const auto stream = device->make_stream();
+    if (mesh.rank() == 0) folder_ = std::make_unique<test::TemporaryFolder>();
+    path_ = gather_strings(mesh.world(), *stream, folder_ ? *folder_ / "" : "").front();
+  }
+  ~SharedFolder() { mesh_.world().barrier(); }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + name; }
+
+ private:
+  Mesh& mesh_;
+  std::unique_ptr<test::TemporaryFolder> folder_;
+  std::string path_;
+};
+
+std::unique_ptr<Mesh> world_of(const Layout& layout) {
+  return mpi_session().make_mesh(layout.shape());
+}
+
+std::vector<CheckpointJob> fitting_jobs() {
+  std::vector<Layout> fitting = layouts();
+  fitting.push_back({3, 1, 1, 1});
+  fitting.push_back({4, 2, 1, 1});
+  std::vector<CheckpointJob> jobs;
+  for (const Layout& layout : fitting)
+    for (const Update update : updates())
+      if (layout.shape().size() == mpi_session().size()) jobs.push_back({layout, update});
+  return jobs;
+}
+
+/// What every layout reaches at step 3: gradients of the tiny model are small integers, so sums are exact.
+const Gathered& state_at_step_3() {
+  static Gathered state;
+  if (state.tensors().empty()) {
+    const auto self = make_self_mesh();
+    CheckpointRank rank(*self, {});
+    rank.train_to(3);
+    rank.add_state_to(state);
+  }
+  return state;
+}
+
+/// Elements of this rank that are not those of step 3.
+int differences(const CheckpointRank& rank) {
+  const auto count = [&](const std::string& prefix, const std::vector<FlatExtent>& extents,
+                         const float* data) {
+    int different = 0;
+    for (const FlatExtent& flat : extents) {
+      const std::vector<float>& expected =
+          state_at_step_3().tensors().at(prefix + flat.extent.name);
+      for_each_element(flat, [&](Index i, Index offset) {
+        different += data[offset] != expected[static_cast<std::size_t>(i)] ? 1 : 0;
+      });
+    }
+    return different;
+  };
+  const FlatParameters& flat = *rank.steps.model.flat;
+  int different = count("", flat.parameter_extents(), flat.parameter_data());
+  for (const Optimizer::StateTensor& tensor : rank.steps.optimizer->state_tensors())
+    different += count(tensor.name + "/", flat.state_extents(), tensor.data);
+  return different;
+}
+
+void save_step_3(Mesh& mesh, const CheckpointJob& job, const std::string& directory) {
+  CheckpointRank rank(mesh, saving_to(directory, job));
+  rank.train_to(3);
+  EXPECT_TRUE(rank.save_and_wait());
+}
+
+void expect_step_3(Mesh& mesh, const CheckpointJob& job, const std::string& directory) {
+  CheckpointRank rank(mesh, loading_from(directory, job));
+  rank.load();
+  EXPECT_EQ(rank.progress.step, 3);
+  EXPECT_EQ(rank.progress.samples, 24);
+  EXPECT_EQ(rank.progress.updates, 3);
+  EXPECT_EQ(rank.padding(), 0);
+  EXPECT_EQ(differences(rank), 0);
+}
+
+TEST(CheckpointerOverMpi, EveryLayoutAndOneRankLoadEachOthersSteps) {
+  const std::vector<CheckpointJob> jobs = fitting_jobs();
+  ASSERT_FALSE(jobs.empty());
+  const auto everyone = world_of(jobs.front().layout);
+  const SharedFolder folder(*everyone);
+  if (everyone->rank() == 0) save_step_3(*make_self_mesh(), {}, folder / "one");
+  everyone->world().barrier();
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    SCOPED_TRACE(describe(jobs[i].layout));
+    const std::string directory = folder / str("run", i);
+    save_step_3(*world_of(jobs[i].layout), jobs[i], directory);
+    expect_step_3(*world_of(jobs[i].layout), jobs[i], folder / "one");
+    for (const CheckpointJob& other : jobs)
+      expect_step_3(*world_of(other.layout), other, directory);
+    if (everyone->rank() == 0) expect_step_3(*make_self_mesh(), {}, directory);
+    everyone->world().barrier();
+  }
+}
+
+TEST(CheckpointerOverMpi, ARankThatCannotWriteFailsTheSaveOfAllAndTheNextOneWorks) {
+  const CheckpointJob job = fitting_jobs().back();
+  const auto mesh = world_of(job.layout);
+  const SharedFolder folder(*mesh);
+  CheckpointRank rank(*mesh, saving_to(folder / "run", job));
+  rank.train_to(1);
+  EXPECT_TRUE(rank.save_and_wait());
+  rank.train_to(2);
+  // In the way of the last rank's shard: a directory of its name, where the save will be.
+  const int last = mesh->shape().size() - 1;
+  const std::string run = read_manifest(folder / "run/step-000001").run;
+  if (mesh->rank() == last)
+    std::filesystem::create_directories(unfinished_path(folder / "run", 2, run) + "/" +
+                                        shard_name(last));
+  mesh->world().barrier();
+  EXPECT_FALSE(rank.save_and_wait());
+  EXPECT_EQ(rank.checkpointer.failures(), 1);
+  EXPECT_EQ(rank.checkpointer.last_committed(), 1);
+  rank.train_to(3);
+  EXPECT_TRUE(rank.save_and_wait());
+  EXPECT_EQ(list_steps(folder / "run").size(), 2u);
+}
+
+/// Tokens that are a function of the sample.
+class Tokens final : public DataSource {
+ public:
+  Index fill(Index sample, std::span<const Tensor> out) override {
+    const Random random = random_for(5, "tokens", static_cast<std::uint64_t>(sample));
+    constexpr Index length = 16;
+    for (std::size_t k = 0; k < out.size(); ++k)
+      for (Index i = 0; i < length && out[k].data != nullptr; ++i)
+        out[k].as<std::int32_t>()[i] =
+            static_cast<std::int32_t>(random.bits(i + static_cast<Index>(k)) % 61);
+    return length;
+  }
+};
+
+/// As many axes as these ranks allow.
+MeshShape mesh_of(int ranks) {
+  if (ranks % 4 == 0) return MeshShape(ranks / 4, 2, 2);
+  return ranks == 2 ? MeshShape(1, 2, 1) : MeshShape(ranks, 1, 1);
+}
+
+/// fit() of a transformer with dropout, tied and padded embeddings and ZeRO-1.
+void fit(Options options) {
+  const MeshShape shape = mesh_of(mpi_session().size());
+  options.tensor_size = shape.size(Axis::tensor);
+  options.pipeline_size = shape.size(Axis::pipeline);
+  options.use_distributed_optimizer = true;
+  options.global_batch_size = 12;
+  options.learning_rate.decay_iters = 8;
+  options.bucket_size = 2000;
+  options.log_level = LogLevel::quiet;
+  TransformerConfig config = preset("tiny");
+  config.hidden_size = 32;
+  config.num_attention_heads = 4;
+  config.seq_length = 16;
+  config.max_position_embeddings = 16;
+  config.vocab_size = 61;
+  config.hidden_dropout = 0.1f;
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  const auto mesh = mpi_session().make_mesh(shape);
+  const Log log(mesh->rank(), LogLevel::quiet);
+  Context context(options, *mesh, *stream, log);
+  Trainer trainer(context, Model([&](Graph& g) { return build_transformer_loss(g, config, 1); }));
+  Tokens data;
+  trainer.fit(data);
+}
+
+/// Every tensor of a step, as bytes.
+std::map<std::string, std::vector<std::byte>> tensors_of(const std::string& directory) {
+  const Manifest manifest = read_manifest(directory);
+  std::map<std::string, std::vector<std::byte>> all;
+  std::vector<Wanted> wanted;
+  for (const Manifest::Tensor& tensor : manifest.tensors) {
+    std::vector<std::byte>& bytes = all[tensor.name];
+    bytes.resize(static_cast<std::size_t>(tensor.global.count() * size_bytes(tensor.dtype)));
+    Box whole{tensor.global, tensor.global};
+    for (int d = 0; d < whole.begin.dims(); ++d) whole.begin[d] = 0;
+    wanted.push_back({tensor.name, tensor.dtype, tensor.global, whole, bytes.data()});
+  }
+  read_boxes(directory, manifest, wanted, 1);
+  return all;
+}
+
+/// Loss and norm of each line, as they are written.
+std::vector<std::string> losses_of(const std::string& metrics) {
+  std::ifstream in(metrics);
+  std::vector<std::string> all;
+  for (std::string line; std::getline(in, line);)
+    all.push_back(line.substr(0, line.find("\"lr\"")));
+  return all;
+}
+
+TEST(CheckpointerOverMpi, AResumedRunHasTheLossesAndTheStateOfTheUninterruptedOne) {
+  const auto everyone = mpi_session().make_mesh(mesh_of(mpi_session().size()));
+  const SharedFolder folder(*everyone);
+  Options options;
+  options.metrics = folder / "straight.jsonl";
+  options.train_iters = 8;
+  options.checkpoint.save = folder / "straight";
+  fit(options);
+  options.metrics = folder / "resumed.jsonl";
+  options.checkpoint.save = options.checkpoint.load = folder / "resumed";
+  options.checkpoint.save_interval = 2;
+  for (const Index last : {3, 5, 8}) {
+    options.train_iters = last;
+    fit(options);
+  }
+  const auto straight = losses_of(folder / "straight.jsonl");
+  EXPECT_EQ(straight.size(), 8u);
+  EXPECT_EQ(losses_of(folder / "resumed.jsonl"), straight);
+  EXPECT_EQ(tensors_of(folder / "resumed/step-000008"),
+            tensors_of(folder / "straight/step-000008"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -24,8 +24,8 @@ std::vector<CommittedStep> list_steps(const std::string& root);
 std::string unfinished_path(const std::string& root, Index step, const std::string& run);
 /// Checks the manifest and the sizes of all files. Throws: Error that names the file.
 Manifest read_manifest(const std::string& step_directory);
-/// Syncs the directory, writes the manifest, syncs, renames to step_name, syncs `root`. A step of the same number gives way
-/// to it (it is exchanged, then deleted). Then reads back. Throws: Error; the step then is not committed, and what was there
+/// Syncs the directory, writes the manifest, syncs, reads it back, renames to step_name, syncs `root`. A step of the same
+/// number gives way to it (it is exchanged, then deleted). Throws: Error; the step then is not committed, and what was there
 /// before still is.
 void commit_step(const std::string& root, const Manifest& manifest);
 /// Removes what an unfinished save left; does not throw for what is gone.

@@ -1,0 +1,94 @@
+// Which steps go and how: a step loses its name first, durably, and its files then, so no half step ever bears a name. And
+// what saves and deletions leave behind that were cut off.
+#include <algorithm>
+
+#include "trireme/core/error.h"
+#include "trireme/store/file.h"
+#include "trireme/store/steps.h"
+
+#include "runtime/store/step_names.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr const char* by_retention = "retention";  // in the place of a run's id
+
+bool readable(const CommittedStep& step) {
+  try {
+    read_manifest(step.path);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// A step that was moved out of the way for one that never came gets its name back.
+bool restored(const std::string& root, const std::string& name, Index step) {
+  const std::string committed = step_path(root, step);
+  if (is_there(committed)) return false;
+  rename_path(root + '/' + name, committed);
+  return true;
+}
+
+/// A late rank of a killed job may still put files there: what is not empty now goes at the next start.
+bool removed(const std::string& path) {
+  try {
+    remove_tree(path);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::vector<Index> steps_to_delete(const std::vector<Index>& steps, const Retention& retention) {
+  std::vector<Index> out;
+  if (retention.keep_last <= 0) return out;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const bool recent = static_cast<Index>(i) < retention.keep_last;
+    const bool retained =
+        retention.retain_interval > 0 && steps[i] % retention.retain_interval == 0;
+    if (!recent && !retained) out.push_back(steps[i]);
+  }
+  return out;
+}
+
+void delete_step(const std::string& root, Index step) {
+  const std::string deleted = step_path(root, step, "deleted", by_retention);
+  remove_tree(deleted);  // of a deletion that was cut off
+  rename_path(step_path(root, step), deleted);
+  sync_directory(root);
+  remove_tree(deleted);
+}
+
+std::vector<Index> prune_steps(const std::string& root, const Retention& retention) {
+  if (retention.keep_last <= 0) return {};
+  // Only steps that can be read back count as kept; the others stay, for people to look at.
+  std::vector<Index> steps;
+  for (const CommittedStep& step : list_steps(root)) {
+    const bool counts = static_cast<Index>(steps.size()) < retention.keep_last;
+    if (!counts || readable(step)) steps.push_back(step.step);
+  }
+  const std::vector<Index> goes = steps_to_delete(steps, retention);
+  for (const Index step : goes) delete_step(root, step);
+  return goes;
+}
+
+std::vector<std::string> clean_leftovers(const std::string& root) {
+  std::vector<std::string> names;
+  if (!is_there(root)) return names;
+  bool changed = false;
+  for (const std::string& name : list_directory(root)) {
+    const auto entry = parse_step_name(name);
+    if (!entry || entry->state.empty() || entry->state == "aside") continue;
+    changed = true;
+    if (entry->state == "replaced" && restored(root, name, entry->step)) continue;
+    if (removed(root + '/' + name)) names.push_back(name);
+  }
+  if (changed) sync_directory(root);
+  return names;
+}
+
+}  // namespace trireme

@@ -1,0 +1,74 @@
+#include "runtime/store/step_names.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+#include "trireme/store/file.h"
+#include "trireme/store/steps.h"
+
+namespace trireme {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "step-";
+
+}  // namespace
+
+std::string step_name(Index step) {
+  require(step >= 0, "a step is not negative, but ", step);
+  return fmt::format("{}{:06}", prefix, step);
+}
+
+std::optional<StepEntry> parse_step_name(std::string_view name) {
+  const std::string_view number = name.substr(0, name.find('.'));
+  if (!number.starts_with(prefix)) return {};
+  Index step = -1;
+  const char* end = number.data() + number.size();
+  const auto [stop, error] = std::from_chars(number.data() + prefix.size(), end, step);
+  if (error != std::errc() || stop != end || step < 0 || step_name(step) != number) return {};
+  if (number.size() == name.size()) return StepEntry{step, ""};
+  const std::string_view rest = name.substr(number.size() + 1);
+  const std::string_view state = rest.substr(0, rest.find('-'));
+  for (const char* known : {"tmp", "deleted", "replaced", "aside"})
+    if (state == known && state.size() + 1 < rest.size()) return StepEntry{step, known};
+  return {};
+}
+
+std::string step_path(const std::string& root, Index step) { return root + '/' + step_name(step); }
+
+std::string step_path(const std::string& root, Index step, const char* state,
+                      const std::string& run) {
+  require(!run.empty() && run.find('/') == std::string::npos, "\"", run,
+          "\" cannot be the id of a run: it becomes part of file names");
+  return fmt::format("{}.{}-{}", step_path(root, step), state, run);
+}
+
+std::string unfinished_path(const std::string& root, Index step, const std::string& run) {
+  return step_path(root, step, "tmp", run);
+}
+
+bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
+}
+
+void remove_tree(const std::string& path) {
+  if (!is_there(path)) return;
+  for (const std::string& name : list_directory(path)) {
+    const std::string child = path + '/' + name;
+    std::error_code ignored;
+    if (fs::symlink_status(child, ignored).type() == fs::file_type::directory)
+      remove_tree(child);
+    else
+      remove_file(child);
+  }
+  remove_directory(path);
+}
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+// Names in the directory of a run: "step-000120" is a committed step; with a dot and more behind, it is not.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "trireme/core/dtype.h"
+
+namespace trireme {
+
+struct StepEntry {
+  Index step;
+  std::string state;  // "" committed; "tmp", "deleted", "replaced", "aside"
+};
+/// Nothing when `name` is none of these: such files are never touched.
+std::optional<StepEntry> parse_step_name(std::string_view name);
+
+/// "ROOT/step-000120", or "ROOT/step-000120.tmp-RUN"
+std::string step_path(const std::string& root, Index step);
+std::string step_path(const std::string& root, Index step, const char* state,
+                      const std::string& run);
+
+/// False only when there certainly is nothing of that name.
+bool is_there(const std::string& path);
+/// Removes a directory and all that is in it; gone already is fine.
+void remove_tree(const std::string& path);
+
+}  // namespace trireme

@@ -1,0 +1,136 @@
+// How a step is committed and read. docs/checkpoints.md goes through every point at which this can be cut off.
+#include "trireme/store/steps.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "trireme/core/error.h"
+#include "trireme/store/file.h"
+
+#include "runtime/store/step_names.h"
+
+namespace trireme {
+
+namespace {
+
+/// More than a manifest of 7 TB takes.
+constexpr Index manifest_limit_bytes = Index{256} << 20;
+
+void check_sizes(const std::string& directory, const Manifest& manifest) {
+  for (const Manifest::File& file : manifest.files) {
+    const std::string path = directory + '/' + file.name;
+    std::error_code problem;
+    const auto bytes = static_cast<Index>(std::filesystem::file_size(path, problem));
+    require(!problem, path, ": ", problem.message());
+    require(bytes == file.bytes, path, ": has ", bytes, " bytes, should have ", file.bytes);
+  }
+}
+
+/// Gives the finished directory its name. Where a step of that number was before: it is exchanged in one instant; or moved
+/// out of the way first where the file system cannot, and clean_leftovers() moves it back after a crash in between.
+/// Returns where the step before is now, "" when there was none.
+std::string give_name(const std::string& root, const Manifest& manifest) {
+  const std::string unfinished = unfinished_path(root, manifest.step, manifest.run);
+  const std::string committed = step_path(root, manifest.step);
+  if (!is_there(committed)) {
+    rename_path(unfinished, committed);
+    return "";
+  }
+  if (exchange_paths(unfinished, committed)) return unfinished;
+  const std::string replaced = step_path(root, manifest.step, "replaced", manifest.run);
+  rename_path(committed, replaced);
+  try {
+    rename_path(unfinished, committed);
+  } catch (const Error&) {
+    rename_path(replaced, committed);
+    throw;
+  }
+  return replaced;
+}
+
+/// After a commit whose durability is not known: as it was before.
+void take_name_back(const std::string& root, const Manifest& manifest, const std::string& before) {
+  const std::string unfinished = unfinished_path(root, manifest.step, manifest.run);
+  const std::string committed = step_path(root, manifest.step);
+  if (before == unfinished) {
+    exchange_paths(unfinished, committed);
+    return;
+  }
+  rename_path(committed, unfinished);
+  if (!before.empty()) rename_path(before, committed);
+}
+
+/// The new step is committed already: what is left of the one before then waits for clean_leftovers().
+void delete_replaced(const std::string& root, const Manifest& manifest, const std::string& before) {
+  try {
+    const std::string deleted = step_path(root, manifest.step, "deleted", manifest.run);
+    rename_path(before, deleted);
+    remove_tree(deleted);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+
+std::vector<CommittedStep> list_steps(const std::string& root) {
+  std::vector<CommittedStep> steps;
+  if (!is_there(root)) return steps;
+  for (const std::string& name : list_directory(root)) {
+    const auto entry = parse_step_name(name);
+    if (entry && entry->state.empty()) steps.push_back({entry->step, root + '/' + name});
+  }
+  std::sort(steps.begin(), steps.end(),
+            [](const CommittedStep& a, const CommittedStep& b) { return a.step > b.step; });
+  return steps;
+}
+
+Manifest read_manifest(const std::string& step_directory) {
+  const std::string path = step_directory + '/' + manifest_name;
+  const std::string text = read_whole(path, manifest_limit_bytes);
+  Manifest manifest;
+  try {
+    manifest = parse_manifest(text);
+  } catch (const Error& error) {
+    throw Error(str(path, ": ", error.what()));
+  }
+  const auto entry = parse_step_name(std::filesystem::path(step_directory).filename().string());
+  require(!entry || entry->step == manifest.step, path, ": is of step ", manifest.step,
+          ", but its directory is called ", step_directory);
+  check_sizes(step_directory, manifest);
+  return manifest;
+}
+
+void commit_step(const std::string& root, const Manifest& manifest) {
+  const std::string unfinished = unfinished_path(root, manifest.step, manifest.run);
+  sync_directory(unfinished);  // the files are durable, and now their names
+  write_whole(unfinished + '/' + manifest_name, to_text(manifest));
+  sync_directory(unfinished);
+  read_manifest(unfinished);
+  const std::string before = give_name(root, manifest);
+  try {
+    sync_directory(root);
+  } catch (const Error&) {
+    take_name_back(root, manifest, before);
+    throw;
+  }
+  if (!before.empty()) delete_replaced(root, manifest, before);
+}
+
+void discard_step(const std::string& root, Index step, const std::string& run) {
+  remove_tree(unfinished_path(root, step, run));
+}
+
+std::vector<std::string> set_aside_newer(const std::string& root, Index step,
+                                         const std::string& run) {
+  std::vector<std::string> names;
+  for (const CommittedStep& newer : list_steps(root)) {
+    if (newer.step <= step) break;
+    const std::string aside = step_path(root, newer.step, "aside", run);
+    rename_path(newer.path, aside);
+    names.push_back(std::filesystem::path(aside).filename().string());
+  }
+  if (!names.empty()) sync_directory(root);
+  return names;
+}
+
+}  // namespace trireme

@@ -1,0 +1,217 @@
+#include "trireme/store/reader.h"
+
+#include <mutex>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+#include "tests/store/scratch_directory.h"
+#include "tests/store/toy_step.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Wanted wanted_of(const Manifest::Tensor& tensor, const Box& box, void* data) {
+  return {tensor.name, tensor.dtype, tensor.global, box, data};
+}
+
+Box whole_of(const Shape& shape) {
+  Box box{shape, shape};
+  for (int d = 0; d < shape.dims(); ++d) box.begin[d] = 0;
+  return box;
+}
+
+/// Boxes to read, with memory of their own.
+struct Request {
+  std::vector<Wanted> wanted;
+  std::vector<std::vector<std::byte>> memory;
+  void add(const Manifest::Tensor& tensor, const Box& box) {
+    memory.emplace_back(static_cast<std::size_t>(box.count() * size_bytes(tensor.dtype)));
+    wanted.push_back(wanted_of(tensor, box, memory.back().data()));
+  }
+};
+
+void flip_bit(const std::string& path, Index byte) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(byte);
+  const auto was = static_cast<char>(file.get());
+  file.seekp(byte);
+  file.put(static_cast<char>(was ^ 0x10));
+}
+
+TEST(Reader, AnyBoxComesOutOfAnyStoredBoxes) {
+  const ScratchDirectory folder;
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    ToyStep step(folder.path(), seed);
+    for (int threads = 1; threads <= 4; ++threads) {
+      Request request;
+      for (int i = 0; i < 60; ++i) {
+        const auto& tensor = step.manifest.tensors[static_cast<std::size_t>(
+            step.below(static_cast<Index>(step.manifest.tensors.size())))];
+        request.add(tensor, i % 5 == 0 ? whole_of(tensor.global) : step.random_box(tensor.global));
+      }
+      const ReadReport report = read_boxes(folder.path(), step.manifest, request.wanted, threads);
+      Index used = 0;
+      for (std::size_t i = 0; i < request.wanted.size(); ++i) {
+        const Wanted& wanted = request.wanted[i];
+        used += static_cast<Index>(request.memory[i].size());
+        EXPECT_TRUE(request.memory[i] ==
+                    step.expected(*step.manifest.find(wanted.tensor), wanted.box))
+            << wanted.tensor << " " << wanted.box.begin << " " << wanted.box.size;
+      }
+      EXPECT_EQ(report.bytes_used, used);
+      EXPECT_GT(report.ms, 0);
+    }
+  }
+}
+
+/// The blocks in which elements of the box lie, element by element, as (file, block).
+std::set<std::pair<int, Index>> blocks_of_box(const Manifest::Tensor& tensor, const Box& box) {
+  std::set<std::pair<int, Index>> blocks;
+  const Index item = size_bytes(tensor.dtype);
+  for (const Manifest::Stored& piece : tensor.pieces)
+    for (Index i = 0; i < piece.box.count(); ++i) {
+      Index rest = i;
+      bool inside = true;
+      for (int d = tensor.global.dims() - 1; d >= 0; --d) {
+        const Index at = piece.box.begin[d] + rest % piece.box.size[d];
+        rest /= piece.box.size[d];
+        inside = inside && at >= box.begin[d] && at < box.begin[d] + box.size[d];
+      }
+      if (!inside) continue;
+      blocks.insert({piece.file, (piece.offset + i * item) / block_bytes});
+      blocks.insert({piece.file, (piece.offset + (i + 1) * item - 1) / block_bytes});
+    }
+  return blocks;
+}
+
+TEST(Reader, ReadsOnlyBlocksThatAreNeededAndEachOnce) {
+  const ScratchDirectory folder;
+  ToyStep step(folder.path(), 5);
+  for (const Manifest::Tensor& tensor : step.manifest.tensors) {
+    const Box box = step.random_box(tensor.global);
+    Request request;
+    request.add(tensor, box);
+    request.add(tensor, box);
+    Index bytes = 0;
+    for (const auto& [file, block] : blocks_of_box(tensor, box))
+      bytes += std::min(block_bytes, step.manifest.files[static_cast<std::size_t>(file)].bytes -
+                                         block * block_bytes);
+    EXPECT_EQ(read_boxes(folder.path(), step.manifest, request.wanted, 2).bytes_read, bytes)
+        << tensor.global << box.begin << box.size;
+  }
+}
+
+TEST(Reader, ADamagedBlockIsNamedWhenNeededAndNotReadOtherwise) {
+  const ScratchDirectory folder;
+  ToyStep step(folder.path(), 6);
+  const auto file = static_cast<std::size_t>(step.below(3));
+  const std::string path = folder / step.manifest.files[file].name;
+  for (Index block = 0; block < blocks_of(step.manifest.files[file].bytes); ++block) {
+    const Index size = std::min(block_bytes, step.manifest.files[file].bytes - block * block_bytes);
+    const Index byte = block * block_bytes + step.below(size);
+    flip_bit(path, byte);
+    for (const Manifest::Tensor& tensor : step.manifest.tensors) {
+      Request request;
+      request.add(tensor, whole_of(tensor.global));
+      const bool needed =
+          blocks_of_box(tensor, whole_of(tensor.global)).contains({static_cast<int>(file), block});
+      const std::string text =
+          thrown_by([&] { read_boxes(folder.path(), step.manifest, request.wanted, 3); });
+      if (needed) {
+        EXPECT_THAT(text, HasSubstr(path + ": block " + std::to_string(block) + " (tensor"));
+        EXPECT_THAT(text, HasSubstr(" is damaged"));
+      } else {
+        EXPECT_EQ(text, "");
+      }
+    }
+    flip_bit(path, byte);
+  }
+}
+
+TEST(Reader, MissingAndTruncatedFilesAreNamedWithTheTensor) {
+  const ScratchDirectory folder;
+  ToyStep step(folder.path(), 7);
+  const Manifest::Tensor& tensor = step.manifest.tensors[3];
+  const Manifest::File& file =
+      step.manifest.files[static_cast<std::size_t>(tensor.pieces.front().file)];
+  Request request;
+  request.add(tensor, tensor.pieces.front().box);
+  const auto problem = [&] {
+    return thrown_by([&] { read_boxes(folder.path(), step.manifest, request.wanted, 2); });
+  };
+  const std::string path = folder / file.name, end = " (tensor " + tensor.name + ")";
+  std::filesystem::resize_file(path, static_cast<std::uintmax_t>(file.bytes - 1));
+  EXPECT_EQ(problem(), str(path, ": has ", file.bytes - 1, " bytes instead of ", file.bytes, end));
+  std::filesystem::remove(path);
+  EXPECT_EQ(problem(), path + ": is missing" + end);
+  std::filesystem::create_directory(path);
+  EXPECT_EQ(problem(), path + ": is not a file" + end);
+}
+
+TEST(Reader, WhatDoesNotFitTheTensorIsRefused) {
+  const ScratchDirectory folder;
+  ToyStep step(folder.path(), 8);
+  const Manifest::Tensor& tensor = *step.manifest.find("t9");
+  ASSERT_EQ(tensor.global, (Shape{900, 700}));
+  const auto problem = [&](const Wanted& wanted) {
+    return thrown_by([&] { read_boxes(folder.path(), step.manifest, {wanted}, 1); });
+  };
+  const Box box{{0, 0}, {900, 700}};
+  EXPECT_THAT(problem({"nothing", tensor.dtype, tensor.global, box}),
+              HasSubstr("has no tensor nothing"));
+  EXPECT_THAT(problem({"t9", DType::u8, tensor.global, box}),
+              HasSubstr("tensor t9 is f32 (900, 700) there, not u8 (900, 700)"));
+  EXPECT_THAT(problem({"t9", tensor.dtype, {700, 900}, box}), HasSubstr("not f32 (700, 900)"));
+  EXPECT_THAT(problem({"t9", tensor.dtype, tensor.global, {{1, 0}, {900, 700}}}),
+              HasSubstr("is not inside"));
+  EXPECT_THAT(problem({"t9", tensor.dtype, tensor.global, {{0}, {900}}}),
+              HasSubstr("is not inside"));
+  EXPECT_EQ(problem({"t9", tensor.dtype, tensor.global, {{0, 0}, {0, 700}}}), "");
+}
+
+TEST(Verify, FindsNothingInAGoodStepAndReportsProgress) {
+  const ScratchDirectory folder;
+  ToyStep step(folder.path(), 9);
+  Index last = 0, all = 0;
+  const auto progress = [&](Index done, Index total) {
+    EXPECT_GT(done, last);
+    last = done;
+    all = total;
+  };
+  EXPECT_THAT(verify_step(folder.path(), step.manifest, 3, progress), IsEmpty());
+  EXPECT_EQ(last, all);
+  Index bytes = 0;
+  for (const Manifest::File& file : step.manifest.files) bytes += file.bytes;
+  EXPECT_EQ(all, bytes);
+}
+
+TEST(Verify, NamesEveryDamagedBlockMissingAndExtraFile) {
+  const ScratchDirectory folder;
+  ToyStep step(folder.path(), 10);
+  // The gap before the first piece of a file belongs to no tensor; what is in the last block of file-1 has a name.
+  step.manifest.tensors.resize(1);
+  step.manifest.tensors[0].name = "only";
+  step.manifest.tensors[0].pieces = {{1, 100, step.manifest.tensors[0].pieces[0].box}};
+  flip_bit(folder / "file-1", 5);
+  flip_bit(folder / "file-1", 2 * block_bytes + 17);
+  std::filesystem::resize_file(folder / "file-0", 10);
+  std::filesystem::remove(folder / "file-2");
+  write_bytes(folder / "stray", {});
+  EXPECT_THAT(
+      verify_step(folder.path(), step.manifest, 2),
+      ElementsAre("file-0: has 10 bytes instead of " + std::to_string(step.manifest.files[0].bytes),
+                  "file-1: block 0 (tensor only) is damaged",
+                  "file-1: block 2 (structure) is damaged", "file-2: is missing",
+                  "stray: is not part of this checkpoint"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,5 +1,6 @@
 #include "tests/support/kill_job.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -89,15 +90,23 @@ std::vector<KillableJob::Process> KillableJob::processes() const {
     const Stat stat = read_stat(entry.path());
     const bool dead = stat.state == 'Z' || stat.state == 'X';  // perhaps nobody asks for its status
     if (stat.session == session_ && !dead)
-      found.push_back({static_cast<pid_t>(std::stol(name)), stat.name == program_name_});
+      found.push_back({static_cast<pid_t>(std::stol(name)), stat.name});
   }
+  return found;
+}
+
+std::vector<pid_t> KillableJob::named(const std::string& program) const {
+  std::vector<pid_t> found;
+  for (const Process& process : processes())
+    if (process.name == program) found.push_back(process.id);
+  std::sort(found.begin(), found.end());  // in the order in which they were started
   return found;
 }
 
 std::optional<Victim> KillableJob::kill(Victim victim, unsigned choice) {
   std::vector<pid_t> ranks, launchers;
   for (const Process& process : processes())
-    (process.rank ? ranks : launchers).push_back(process.id);
+    (process.name == program_name_ ? ranks : launchers).push_back(process.id);
   if (ranks.empty() && launchers.empty()) return {};
   if (ranks.empty()) victim = Victim::launcher;
   if (victim == Victim::rank) ranks = {ranks[choice % ranks.size()]};

@@ -26,6 +26,8 @@ class KillableJob {
   /// Sends SIGKILL; `choice` says which rank: number choice % ranks. Where there are no ranks yet the launcher is met
   /// instead. Returns whom it met: nobody when the job is over.
   std::optional<Victim> kill(Victim victim, unsigned choice);
+  /// Its living processes of a program: "mpirun", or the ranks.
+  std::vector<pid_t> named(const std::string& program) const;
   /// Has mpirun ended?
   bool ended();
   /// Waits for mpirun. Returns its exit code; 128 + signal when a signal ended it.
@@ -37,7 +39,7 @@ class KillableJob {
  private:
   struct Process {
     pid_t id;
-    bool rank;
+    std::string name;  // the first 15 characters of the program's
   };
   std::vector<Process> processes() const;
 

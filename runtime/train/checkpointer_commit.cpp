@@ -88,7 +88,7 @@ void Saver::report_success() {
   const auto seconds = [](Clock::duration time) {
     return std::chrono::duration<double>(time).count();
   };
-  std::string before = "the first of this run";
+  std::string before = "the first of this job";
   if (durable_before_ != Clock::time_point())
     before = fmt::format("last durable step {}, {:.1f} s older", last_committed_,
                          seconds(durable_ - durable_before_));
@@ -111,7 +111,7 @@ void Saver::report_success() {
 void Saver::report_failure() const {
   context_.log().warning(fmt::format(
       "step {} is not saved: {}; training goes on, {}{}", step_, commit_error_,
-      last_committed_ < 0 ? "without any checkpoint of this run"
+      last_committed_ < 0 ? "without any checkpoint of this job"
                           : fmt::format("the newest checkpoint is step {}", last_committed_),
       failures_ > 1 ? fmt::format("; the last {} saves have failed", failures_) : ""));
 }

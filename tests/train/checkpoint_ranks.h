@@ -92,11 +92,15 @@ struct CheckpointRank {
 };
 
 /// f(rank) on every rank of the job, as threads.
-inline void on_threads(const CheckpointJob& job, const std::function<void(CheckpointRank&)>& f) {
-  run_on_threads(job.layout.shape(), [&](Mesh& mesh) {
-    CheckpointRank rank(mesh, job);
-    f(rank);
-  });
+inline void on_threads(const CheckpointJob& job, const std::function<void(CheckpointRank&)>& f,
+                       const ThreadTransport& transport = {}) {
+  run_on_threads(
+      job.layout.shape(),
+      [&](Mesh& mesh) {
+        CheckpointRank rank(mesh, job);
+        f(rank);
+      },
+      transport);
 }
 
 inline CheckpointJob saving_to(const std::string& directory, CheckpointJob job = {}) {

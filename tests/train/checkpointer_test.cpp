@@ -125,6 +125,32 @@ TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
   EXPECT_THAT(steps_in(folder / "run"), ElementsAre(1));
 }
 
+TEST(Checkpointer, SavesBackToBackPassOnATransportThatDelaysAndReordersAndOverNodes) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const test::TemporaryFolder folder;
+    CheckpointJob job{{2, 2, 2, 1}, Update::sharded};
+    Gathered last, loaded;
+    on_threads(saving_to(folder / "run", job),
+               [&](CheckpointRank& rank) {
+                 for (Index step = 1; step <= 5; ++step) {
+                   rank.train_to(step);
+                   rank.checkpointer.save(rank.progress, NamedSource());
+                 }
+                 EXPECT_TRUE(rank.checkpointer.finish());
+                 rank.add_state_to(last);
+               },
+               {.hostile_seed = seed, .ranks_per_node = 3, .reach = ThreadReachable::allocated});
+    EXPECT_THAT(steps_in(folder / "run"), ElementsAre(5, 4, 3, 2, 1));
+    on_threads(loading_from(folder / "run", job),
+               [&](CheckpointRank& rank) {
+                 rank.load();
+                 rank.add_state_to(loaded);
+               },
+               {.hostile_seed = seed, .ranks_per_node = 3, .reach = ThreadReachable::allocated});
+    EXPECT_EQ(loaded.tensors(), last.tensors());
+  }
+}
+
 TEST(Checkpointer, SavesEveryIntervalAndKeepsTheLast) {
   const test::TemporaryFolder folder;
   CheckpointJob job = saving_to(folder / "run", {{2, 1, 1, 1}});

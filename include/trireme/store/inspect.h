@@ -1,0 +1,146 @@
+// What lies in a directory of checkpoints, whether it holds, and how two checkpoints differ: what the commands
+// `trireme checkpoint …` show, as data, as text for people and as JSON. Nothing here writes to a directory.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/store/json.h"
+#include "trireme/store/manifest.h"
+#include "trireme/store/steps.h"
+
+namespace trireme {
+
+/// 1610612736 -> "1.5 GiB"
+std::string readable_bytes(Index bytes);
+/// Seconds from `created` (as in Manifest) to `now` (seconds since 1970, UTC); nothing when it is no time.
+std::optional<Index> age_s(const std::string& created, Index now);
+/// 11520 -> "3 h 12 min"
+std::string readable_age(Index seconds);
+
+/// The steps that a path on a command line names, newest first: it is the directory of a run, or of one step (committed or
+/// not). `step`: that one only; -1: all. Throws: Error that names what is there when none is meant.
+std::vector<CommittedStep> find_steps(const std::string& path, Index step);
+
+struct OpenedStep {
+  std::string directory;
+  Manifest manifest;
+};
+/// Reads the manifest of a step and checks it alone, whatever became of the other files. Throws: Error that names it.
+OpenedStep open_step(const std::string& directory);
+
+/// A committed step as it lies on the disk.
+struct StepSummary {
+  Index step = 0;
+  std::string path;
+  Index bytes = 0;      // of all its files
+  std::string problem;  // empty: the manifest and the sizes of all files hold
+  // What the manifest says; empty when it cannot be read.
+  std::string created, run, layout;
+  Index shards = 0;
+};
+
+/// Who holds the lease of a directory.
+struct Writer {
+  std::string host, run, since;
+  Index pid = 0;
+  bool gone = false;  // certainly: the lease is free for the next job
+};
+
+/// The directory of a run.
+struct RunSummary {
+  std::string root;
+  std::vector<StepSummary> steps;       // newest first
+  std::vector<std::string> unfinished;  // names of what dead or running saves left
+  std::vector<std::string> set_aside;   // names of steps that a run which went back took away
+  std::vector<std::string> cut_off;     // names of steps half deleted or half replaced
+  std::optional<Writer> writer;
+  Index bytes() const;
+  bool holds() const;
+};
+/// Throws: Error when `root` is no directory, or that of one step.
+RunSummary summarize_run(const std::string& root);
+std::string to_text(const RunSummary& run, Index now);
+Json to_json(const RunSummary& run, Index now);
+
+/// Sums over the tensors whose names begin with "<group>/".
+struct TensorTotal {
+  std::string group;  // "optimizer", "parameters", "state"; last "all"
+  Index tensors = 0, elements = 0, bytes = 0;
+};
+std::vector<TensorTotal> totals_of(const Manifest& manifest);
+
+/// What a manifest says: its tensors, totals, layout, facts and files.
+std::string to_text(const OpenedStep& step, Index now);
+Json to_json(const OpenedStep& step, Index now);
+
+/// Everything about a step that does not hold, a line each: manifest, sizes, every block of every file, extra files; then,
+/// only when all that holds, what HDF5 says of each shard. Empty: all holds. `progress(done, total)` in bytes.
+std::vector<std::string> step_problems(const std::string& step_directory, int threads,
+                                       const std::function<void(Index, Index)>& progress = {});
+/// A step that was verified, and what step_problems() found.
+struct VerifiedStep {
+  CommittedStep step;
+  std::vector<std::string> problems;
+};
+std::string to_text(const VerifiedStep& verified);
+Json to_json(const VerifiedStep& verified);
+
+struct DiffOptions {
+  enum class Scope { everything, parameters };
+  Scope scope = Scope::everything;
+  int threads = 1;
+  Index window_bytes = Index{64} << 20;  // memory for contents, of both sides together
+};
+
+/// A fact that the manifests do not share; nothing: that side has none of this name.
+struct FactDifference {
+  std::string group, name;  // "options", "--lr"
+  std::optional<std::string> a, b;
+};
+
+struct TensorDifference {
+  enum class Kind { only_in_a, only_in_b, form, contents };
+  struct Element {
+    std::string value, bits;  // "1", "0x3f800000"
+  };
+  Kind kind = Kind::contents;
+  std::string name;
+  std::string form_a, form_b;  // dtype and shape: "f32 (2, 3)"; empty: that side has none
+
+  // Of contents. Elements are equal when their bits are.
+  Shape first;  // index of the first that differs
+  Element a, b;
+  Index elements = 0, differing = 0;
+  Index not_finite = 0;         // of those that differ: infinite, or no number, on a side
+  double largest_distance = 0;  // |a - b| over the others
+};
+
+struct StepDiff {
+  std::vector<FactDifference> facts;      // of identity, options, versions, positions
+  std::vector<TensorDifference> tensors;  // by name; empty: equal
+  Index tensors_compared = 0, bytes_compared = 0;
+  /// The state is the same, whatever wrote it and with which options.
+  bool equal() const { return tensors.empty(); }
+};
+/// Compares logical tensors, whatever layouts hold them. Throws: Error when a side cannot be read.
+StepDiff diff_steps(const OpenedStep& a, const OpenedStep& b, const DiffOptions& options = {});
+std::string to_text(const StepDiff& diff, const OpenedStep& a, const OpenedStep& b);
+Json to_json(const StepDiff& diff, const OpenedStep& a, const OpenedStep& b);
+
+/// What prune_steps() and clean_leftovers() would delete.
+struct PrunePlan {
+  std::vector<Index> deleted, kept;  // newest first
+  Index bytes = 0;                   // of the steps that are deleted
+  std::vector<std::string>
+      damaged;  // kept steps that do not hold: the reasons; retention does not count them
+  std::vector<std::string> leftovers;  // names
+};
+PrunePlan plan_prune(const std::string& root, const Retention& retention);
+enum class Tense { done, planned };
+std::string to_text(const PrunePlan& plan, Tense tense);
+Json to_json(const PrunePlan& plan, Tense tense);
+
+}  // namespace trireme

@@ -1,0 +1,251 @@
+// diff_steps: forms first, then contents. Contents are read in windows: flat ranges of tensors, as many as memory holds, so
+// that small tensors share a read and large ones never lie in memory whole.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "trireme/core/buffer.h"
+#include "trireme/core/error.h"
+#include "trireme/store/inspect.h"
+#include "trireme/store/reader.h"
+
+namespace trireme {
+namespace {
+
+struct Bf16 {
+  std::uint16_t bits;
+  operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+};
+
+/// Calls f with a value of the type that holds an element.
+template <class F>
+void visit(DType dtype, F f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(float{});
+    case DType::bf16:
+      return f(Bf16{});
+    case DType::f64:
+      return f(double{});
+    case DType::i32:
+      return f(std::int32_t{});
+    case DType::i64:
+      return f(std::int64_t{});
+    case DType::u8:
+      return f(std::uint8_t{});
+  }
+  throw Error(str("no element type ", static_cast<int>(dtype)));
+}
+
+template <class T>
+T element(const std::byte* from, Index i) {
+  T value;
+  std::memcpy(&value, from + i * static_cast<Index>(sizeof(T)), sizeof(T));
+  return value;
+}
+
+template <class T>
+TensorDifference::Element described(T value) {
+  static_assert(std::endian::native == std::endian::little);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  std::string hex = fmt::format("0x{:0{}x}", bits, 2 * sizeof(T));
+  if constexpr (std::is_same_v<T, Bf16>)
+    return {fmt::format("{}", static_cast<float>(value)), std::move(hex)};
+  else
+    return {fmt::format("{}", value), std::move(hex)};
+}
+
+template <class T>
+double distance(T a, T b) {
+  if constexpr (std::is_integral_v<T>)  // exact before it is rounded, and without overflow
+    return static_cast<double>(static_cast<std::uint64_t>(std::max(a, b)) -
+                               static_cast<std::uint64_t>(std::min(a, b)));
+  else
+    return std::abs(static_cast<double>(a) - static_cast<double>(b));
+}
+
+template <class T>
+bool is_finite(T value) {
+  return std::isfinite(static_cast<double>(value));
+}
+
+Shape index_of(Index flat, const Shape& shape) {
+  Shape index = shape;
+  for (int d = shape.dims() - 1; d >= 0; --d) {
+    index[d] = flat % shape[d];
+    flat /= shape[d];
+  }
+  return index;
+}
+
+Box whole(const Shape& global) {
+  Box box{global, global};
+  for (int d = 0; d < global.dims(); ++d) box.begin[d] = 0;
+  return box;
+}
+
+/// Elements [begin, end) of a tensor's row-major order.
+struct Stretch {
+  const Manifest::Tensor* tensor;
+  std::size_t outcome;  // index of what is found out about the tensor
+  Index begin, end;
+  Index bytes() const { return (end - begin) * size_bytes(tensor->dtype); }
+};
+
+/// Adds what differs in a stretch to `found`.
+template <class T>
+void compare(const std::byte* a, const std::byte* b, const Stretch& stretch,
+             TensorDifference& found) {
+  if (std::memcmp(a, b, static_cast<std::size_t>(stretch.bytes())) == 0) return;
+  for (Index i = 0; i < stretch.end - stretch.begin; ++i) {
+    const T x = element<T>(a, i), y = element<T>(b, i);
+    if (std::memcmp(&x, &y, sizeof(T)) == 0) continue;
+    if (found.differing++ == 0) {
+      found.first = index_of(stretch.begin + i, stretch.tensor->global);
+      found.a = described(x);
+      found.b = described(y);
+    }
+    if (is_finite(x) && is_finite(y))
+      found.largest_distance = std::max(found.largest_distance, distance(x, y));
+    else
+      ++found.not_finite;
+  }
+}
+
+/// Compares the contents of tensors that have one form on both sides, given one after the other.
+class ContentsComparison {
+ public:
+  ContentsComparison(const OpenedStep& a, const OpenedStep& b, const DiffOptions& options,
+                     StepDiff& diff)
+      : sides_{&a, &b}, threads_(options.threads), diff_(diff) {
+    const Index one_side = std::max<Index>(options.window_bytes / 2, sizeof(double));
+    for (Buffer& buffer : buffers_) buffer = allocate_host(one_side);
+  }
+
+  /// What differs is added to diff.tensors[outcome].
+  void add(const Manifest::Tensor& tensor, std::size_t outcome) {
+    const Index size = size_bytes(tensor.dtype), count = tensor.global.count();
+    for (Index begin = 0; begin < count;) {
+      if (room() < size) flush();
+      const Index end = std::min(count, begin + room() / size);
+      window_.push_back({&tensor, outcome, begin, end});
+      used_ += window_.back().bytes();
+      begin = end;
+    }
+  }
+
+  /// Compares what was added since the last time.
+  void flush() {
+    for (const int side : {0, 1}) read(side);
+    const std::byte *a = buffers_[0].data(), *b = buffers_[1].data();
+    for (const Stretch& stretch : window_) {
+      visit(stretch.tensor->dtype,
+            [&]<class T>(T) { compare<T>(a, b, stretch, diff_.tensors[stretch.outcome]); });
+      a += stretch.bytes();
+      b += stretch.bytes();
+    }
+    diff_.bytes_compared += used_;
+    window_.clear();
+    used_ = 0;
+  }
+
+ private:
+  Index room() const { return buffers_[0].bytes() - used_; }
+
+  /// The window of one side, packed.
+  void read(int side) {
+    std::vector<Wanted> wanted;
+    std::byte* to = buffers_[side].data();
+    for (const Stretch& stretch : window_) {
+      const Manifest::Tensor& tensor = *stretch.tensor;
+      for (const Box& box : boxes_of_flat_range(whole(tensor.global), stretch.begin, stretch.end)) {
+        wanted.push_back({tensor.name, tensor.dtype, tensor.global, box, to});
+        to += box.count() * size_bytes(tensor.dtype);
+      }
+    }
+    if (!wanted.empty())
+      read_boxes(sides_[side]->directory, sides_[side]->manifest, wanted, threads_);
+  }
+
+  const OpenedStep* sides_[2];
+  int threads_;
+  StepDiff& diff_;
+  Buffer buffers_[2];
+  std::vector<Stretch> window_;
+  Index used_ = 0;
+};
+
+void compare_facts(const std::string& group, const Facts& a, const Facts& b,
+                   std::vector<FactDifference>& different) {
+  const auto value_of = [](const Facts& facts,
+                           const std::string& name) -> std::optional<std::string> {
+    for (const auto& [each, value] : facts)
+      if (each == name) return value;
+    return std::nullopt;
+  };
+  for (const auto& [name, value] : a)
+    if (const auto other = value_of(b, name); other != value)
+      different.push_back({group, name, value, other});
+  for (const auto& [name, value] : b)
+    if (!value_of(a, name)) different.push_back({group, name, std::nullopt, value});
+}
+
+std::string form(const Manifest::Tensor& tensor) { return str(tensor.dtype, " ", tensor.global); }
+
+/// Of what a comparison speaks, by name.
+std::vector<const Manifest::Tensor*> tensors_of(const Manifest& manifest,
+                                                DiffOptions::Scope scope) {
+  std::vector<const Manifest::Tensor*> chosen;
+  for (const Manifest::Tensor& tensor : manifest.tensors)
+    if (scope == DiffOptions::Scope::everything || tensor.name.starts_with("parameters/"))
+      chosen.push_back(&tensor);
+  std::sort(chosen.begin(), chosen.end(),
+            [](const auto* a, const auto* b) { return a->name < b->name; });
+  return chosen;
+}
+
+}  // namespace
+
+StepDiff diff_steps(const OpenedStep& a, const OpenedStep& b, const DiffOptions& options) {
+  using Kind = TensorDifference::Kind;
+  StepDiff diff;
+  const Manifest &m = a.manifest, &n = b.manifest;
+  compare_facts("identity", m.identity, n.identity, diff.facts);
+  compare_facts("options", m.options, n.options, diff.facts);
+  compare_facts("versions", m.versions, n.versions, diff.facts);
+  compare_facts("positions", m.positions, n.positions, diff.facts);
+
+  ContentsComparison contents(a, b, options, diff);
+  const auto left = tensors_of(m, options.scope), right = tensors_of(n, options.scope);
+  for (auto x = left.begin(), y = right.begin(); x != left.end() || y != right.end();) {
+    TensorDifference found;
+    const bool here = y == right.end() || (x != left.end() && (*x)->name <= (*y)->name);
+    const bool there = x == left.end() || (y != right.end() && (*y)->name <= (*x)->name);
+    found.name = here ? (*x)->name : (*y)->name;
+    if (here) found.form_a = form(**x);
+    if (there) found.form_b = form(**y);
+    found.kind = !there                         ? Kind::only_in_a
+                 : !here                        ? Kind::only_in_b
+                 : found.form_a != found.form_b ? Kind::form
+                                                : Kind::contents;
+    if (found.kind == Kind::contents) found.elements = (*x)->global.count();
+    diff.tensors.push_back(found);
+    if (found.kind == Kind::contents) {
+      ++diff.tensors_compared;
+      contents.add(**x, diff.tensors.size() - 1);
+    }
+    if (here) ++x;
+    if (there) ++y;
+  }
+  contents.flush();
+  std::erase_if(diff.tensors, [](const TensorDifference& each) {
+    return each.kind == Kind::contents && each.differing == 0;
+  });
+  return diff;
+}
+
+}  // namespace trireme

@@ -1,0 +1,222 @@
+// What inspect.h finds, for people.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+#include "trireme/store/inspect.h"
+
+namespace trireme {
+namespace {
+
+/// Rows of cells under a row of titles; columns as wide as they need, numbers to the right.
+class Table {
+ public:
+  enum class Align { left, right };
+  explicit Table(std::vector<std::pair<std::string, Align>> columns)
+      : columns_(std::move(columns)) {
+    std::vector<std::string> titles;
+    for (const auto& [title, align] : columns_) titles.push_back(title);
+    rows_.push_back(std::move(titles));
+  }
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  std::string text() const {
+    std::string all;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t c = 0; c < row.size(); ++c)
+        line += columns_[c].second == Align::right ? fmt::format("  {:>{}}", row[c], width(c))
+                                                   : fmt::format("  {:<{}}", row[c], width(c));
+      all += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return all;
+  }
+
+ private:
+  std::size_t width(std::size_t column) const {
+    std::size_t most = 0;
+    for (const auto& row : rows_) most = std::max(most, row[column].size());
+    return most;
+  }
+  std::vector<std::pair<std::string, Align>> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string counted(Index count, const std::string& thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+std::string age_of(const std::string& created, Index now) {
+  const std::optional<Index> age = age_s(created, now);
+  return age ? readable_age(*age) : "?";
+}
+
+/// "<title>: a, b" and a newline; nothing when there are no items.
+template <class T>
+std::string items_line(const std::string& title, const std::vector<T>& items) {
+  std::string line;
+  for (const T& item : items) line += str(line.empty() ? title + ": " : ", ", item);
+  return line.empty() ? "" : line + "\n";
+}
+
+std::string facts_text(const std::string& title, const Facts& facts) {
+  if (facts.empty()) return "";
+  std::string text = title + ":\n";
+  std::size_t width = 0;
+  for (const auto& [name, value] : facts) width = std::max(width, name.size());
+  for (const auto& [name, value] : facts) text += fmt::format("  {:<{}}  {}\n", name, width, value);
+  return text;
+}
+
+std::string tensor_line(const TensorDifference& t) {
+  using Kind = TensorDifference::Kind;
+  if (t.kind == Kind::only_in_a) return fmt::format("{}: only in A ({})\n", t.name, t.form_a);
+  if (t.kind == Kind::only_in_b) return fmt::format("{}: only in B ({})\n", t.name, t.form_b);
+  if (t.kind == Kind::form)
+    return fmt::format("{}: {} in A, {} in B\n", t.name, t.form_a, t.form_b);
+  std::string distance;
+  if (t.not_finite < t.differing) distance = fmt::format(", by at most {:.6g}", t.largest_distance);
+  if (t.not_finite > 0)
+    distance += fmt::format(", {} of them infinite or no number on a side", t.not_finite);
+  return fmt::format("{} ({}): {} of {} differ{}; first at {}: {} in A, {} in B ({}, {})\n", t.name,
+                     t.form_a, t.differing, counted(t.elements, "element"), distance, str(t.first),
+                     t.a.value, t.b.value, t.a.bits, t.b.bits);
+}
+
+}  // namespace
+
+std::string readable_bytes(Index bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes);
+  const char* unit = "B";
+  for (const char* larger : {"KiB", "MiB", "GiB", "TiB", "PiB"}) {
+    if (value < 1023.95) break;  // what would be shown as 1024.0
+    value /= 1024;
+    unit = larger;
+  }
+  return fmt::format("{:.1f} {}", value, unit);
+}
+
+std::optional<Index> age_s(const std::string& created, Index now) {
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, end = 0;
+  const int found = std::sscanf(created.c_str(), "%4d-%2d-%2dT%2d:%2d:%2dZ%n", &year, &month, &day,
+                                &hour, &minute, &second, &end);
+  const std::chrono::year_month_day date{std::chrono::year(year),
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  if (found != 6 || end != static_cast<int>(created.size()) || !date.ok()) return std::nullopt;
+  const Index days = std::chrono::sys_days(date).time_since_epoch().count();
+  return now - (((days * 24 + hour) * 60 + minute) * 60 + second);
+}
+
+std::string readable_age(Index seconds) {
+  constexpr Index minute = 60, hour = 60 * minute, day = 24 * hour;
+  if (seconds < 0) return "in the future";
+  if (seconds < minute) return fmt::format("{} s", seconds);
+  if (seconds < hour) return fmt::format("{} min", seconds / minute);
+  if (seconds < day) return fmt::format("{} h {} min", seconds / hour, seconds % hour / minute);
+  return fmt::format("{} d {} h", seconds / day, seconds % day / hour);
+}
+
+std::string to_text(const RunSummary& run, Index now) {
+  std::string text = fmt::format("{}: {}, {}\n", run.root,
+                                 counted(static_cast<Index>(run.steps.size()), "committed step"),
+                                 readable_bytes(run.bytes()));
+  using Align = Table::Align;
+  Table table({{"step", Align::right},
+               {"created", Align::left},
+               {"age", Align::right},
+               {"size", Align::right},
+               {"shards", Align::right},
+               {"layout", Align::left},
+               {"run", Align::left},
+               {"manifest and sizes", Align::left}});
+  for (const StepSummary& s : run.steps)
+    table.add({std::to_string(s.step), s.created, age_of(s.created, now), readable_bytes(s.bytes),
+               std::to_string(s.shards), s.layout, s.run, s.problem.empty() ? "hold" : "BAD"});
+  if (!run.steps.empty()) text += table.text();
+  for (const StepSummary& s : run.steps)
+    if (!s.problem.empty()) text += fmt::format("bad: {}\n", s.problem);
+  text += items_line("unfinished", run.unfinished);
+  text += items_line("set aside", run.set_aside);
+  text += items_line("half deleted or replaced", run.cut_off);
+  if (!run.writer) return text + "no job writes here\n";
+  const Writer& w = *run.writer;
+  return text + fmt::format("lease: pid {} on {} (run {}, since {}){}\n", w.pid, w.host, w.run,
+                            w.since, w.gone ? ", which is gone" : "");
+}
+
+std::string to_text(const StepDiff& diff, const OpenedStep& a, const OpenedStep& b) {
+  std::string text;
+  for (const auto& [letter, side] : {std::pair('A', &a), std::pair('B', &b)})
+    text += fmt::format("{}: {} (step {}, {})\n", letter, side->directory, side->manifest.step,
+                        side->manifest.layout);
+  std::string group;
+  for (const FactDifference& fact : diff.facts) {
+    if (fact.group != group) text += fact.group + ":\n";
+    group = fact.group;
+    text += fmt::format("  {}: {} in A, {} in B\n", fact.name, fact.a.value_or("missing"),
+                        fact.b.value_or("missing"));
+  }
+  for (const TensorDifference& tensor : diff.tensors) text += tensor_line(tensor);
+  const std::string compared = fmt::format("{}, {}", counted(diff.tensors_compared, "tensor"),
+                                           readable_bytes(diff.bytes_compared));
+  if (diff.equal()) return text + fmt::format("equal: {} compared\n", compared);
+  return text + fmt::format("different: {} ({} compared in contents)\n",
+                            counted(static_cast<Index>(diff.tensors.size()), "tensor"), compared);
+}
+
+std::string to_text(const VerifiedStep& verified) {
+  if (verified.problems.empty()) return fmt::format("step {}: holds\n", verified.step.step);
+  std::string text;
+  for (const std::string& problem : verified.problems)
+    text += fmt::format("step {}: {}\n", verified.step.step, problem);
+  return text;
+}
+
+std::string to_text(const PrunePlan& plan, Tense tense) {
+  const bool done = tense == Tense::done;
+  std::string text = items_line(done ? "deleted steps" : "would delete steps", plan.deleted) +
+                     items_line(done ? "kept steps" : "would keep steps", plan.kept);
+  for (const std::string& problem : plan.damaged) text += fmt::format("bad: {}\n", problem);
+  text += items_line(done ? "cleaned leftovers" : "would clean leftovers", plan.leftovers);
+  if (plan.deleted.empty()) return text + "no step to delete\n";
+  return text + fmt::format("{} {}\n", done ? "freed" : "would free", readable_bytes(plan.bytes));
+}
+
+std::string to_text(const OpenedStep& step, Index now) {
+  const Manifest& m = step.manifest;
+  using Align = Table::Align;
+  std::string text =
+      fmt::format("{}: step {}\ncreated  {} (age {})\nrun      {}\nlayout   {}\n", step.directory,
+                  m.step, m.created, age_of(m.created, now), m.run, m.layout);
+  Table tensors({{"tensor", Align::left},
+                 {"dtype", Align::left},
+                 {"shape", Align::left},
+                 {"size", Align::right},
+                 {"pieces", Align::right}});
+  for (const Manifest::Tensor& t : m.tensors)
+    tensors.add({t.name, name(t.dtype), str(t.global),
+                 readable_bytes(t.global.count() * size_bytes(t.dtype)),
+                 std::to_string(t.pieces.size())});
+  text += tensors.text();
+  Table totals({{"total", Align::left},
+                {"tensors", Align::right},
+                {"elements", Align::right},
+                {"size", Align::right}});
+  for (const TensorTotal& total : totals_of(m))
+    totals.add({total.group, std::to_string(total.tensors), std::to_string(total.elements),
+                readable_bytes(total.bytes)});
+  text += totals.text();
+  text += facts_text("identity", m.identity) + facts_text("positions", m.positions) +
+          facts_text("versions", m.versions) + facts_text("options", m.options);
+  Table files({{"file", Align::left}, {"size", Align::right}, {"blocks", Align::right}});
+  for (const Manifest::File& file : m.files)
+    files.add({file.name, readable_bytes(file.bytes), std::to_string(file.blocks.size())});
+  return text + files.text();
+}
+
+}  // namespace trireme

@@ -1,79 +1,18 @@
-// The trireme command: tools around training. One table of subcommands; each reads its options as
-// the programs do.
-#include <cstdio>
+// The trireme command: tools around training. Finds the command among the tables of commands.h and runs it.
 #include <exception>
-#include <functional>
 #include <iostream>
-#include <string>
-#include <vector>
 
-#include <trireme/trireme.h>
+#include "launch/commands.h"
 
+namespace trireme {
 namespace {
-
-using namespace trireme;
 
 int exit_code(ExitCode code) { return static_cast<int>(code); }
 
-/// Parses, and when that says so runs `work`. Prints help, or all mistakes.
-int parse_and_run(CommandLine& command, int argc, char** argv,
-                  const std::function<void(Problems&)>& check, const std::function<void()>& work) {
-  Problems problems;
-  if (command.parse(argc, argv, problems) == CommandLine::Outcome::help) {
-    std::cout << command.help();
-    return exit_code(ExitCode::success);
-  }
-  check(problems);
-  for (const std::string& problem : problems.all()) std::cerr << "trireme: " << problem << '\n';
-  if (!problems.empty()) return exit_code(ExitCode::configuration);
-  work();
-  return exit_code(ExitCode::success);
-}
-
-int data_prepare(int argc, char** argv) {
-  std::vector<std::string> inputs;
-  std::string output;
-  CommandLine command("trireme data prepare",
-                      "Text to byte tokens (vocabulary 256), one document a file: writes "
-                      "PREFIX.bin and PREFIX.idx.");
-  command.list("--input", inputs, "FILE...", "text files");
-  command.text("--output", output, "PREFIX", "of the files to write");
-  return parse_and_run(
-      command, argc, argv,
-      [&](Problems& problems) {
-        if (!command.given("--input")) problems.add("--input is missing: the text files");
-        if (!command.given("--output"))
-          problems.add("--output is missing: PREFIX of the files to write");
-      },
-      [&] {
-        const Prepared made = prepare_bytes(inputs, output);
-        std::cout << output << ".bin, " << output << ".idx: " << made.documents << " documents, "
-                  << made.tokens << " tokens\n";
-      });
-}
-
-int data_inspect(int argc, char** argv) {
-  std::string prefix;
-  CommandLine command(
-      "trireme data inspect",
-      "Checks PREFIX.bin and PREFIX.idx, reads every token, and says what is in them.");
-  command.positional("PREFIX", prefix, "the path without .bin and .idx");
-  return parse_and_run(
-      command, argc, argv, [](Problems&) {},
-      [&] { std::cout << describe(inspect(prefix, Scan::every_token)); });
-}
-
-struct Subcommand {
-  std::vector<std::string> words;
-  std::string usage, help;
-  int (*run)(int argc, char** argv);
-};
-
 std::vector<Subcommand> subcommands() {
-  return {
-      {{"data", "prepare"}, "--input FILE... --output PREFIX", "text to byte tokens", data_prepare},
-      {{"data", "inspect"}, "PREFIX", "check token files and describe them", data_inspect},
-  };
+  std::vector<Subcommand> all = data_commands();
+  for (Subcommand& command : checkpoint_commands()) all.push_back(std::move(command));
+  return all;
 }
 
 void print_usage(std::ostream& out) {
@@ -105,11 +44,26 @@ int dispatch(int argc, char** argv) {
 
 }  // namespace
 
+int parse_and_run(CommandLine& command, int argc, char** argv,
+                  const std::function<void(Problems&)>& check,
+                  const std::function<ExitCode()>& work) {
+  Problems problems;
+  if (command.parse(argc, argv, problems) == CommandLine::Outcome::help) {
+    std::cout << command.help();
+    return exit_code(ExitCode::success);
+  }
+  check(problems);
+  for (const std::string& problem : problems.all()) std::cerr << "trireme: " << problem << '\n';
+  return exit_code(problems.empty() ? work() : ExitCode::configuration);
+}
+
+}  // namespace trireme
+
 int main(int argc, char** argv) {
   try {
-    return dispatch(argc, argv);
+    return trireme::dispatch(argc, argv);
   } catch (const std::exception& error) {
     std::cerr << "trireme: " << error.what() << '\n';
-    return exit_code(ExitCode::failure);
+    return static_cast<int>(trireme::ExitCode::failure);
   }
 }

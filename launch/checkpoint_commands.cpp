@@ -1,0 +1,249 @@
+// trireme checkpoint: what lies in a directory of checkpoints, does it hold, how do two differ, and which may go. Exit code
+// 0: all is well (diff: equal), 1: something is not, 64: the command was wrong.
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+#include <unistd.h>
+
+#include "trireme/store/inspect.h"
+#include "trireme/store/lease.h"
+
+#include "launch/commands.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* directory_help = "directory of a run (--save), or of one step";
+
+Index now() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
+      .count();
+}
+
+Index default_threads() {
+  return std::clamp<Index>(static_cast<Index>(std::thread::hardware_concurrency()), 1, 16);
+}
+
+/// How results are printed: what is found, as text or as a line of JSON.
+class Output {
+ public:
+  void declare(CommandLine& command) {
+    command.flag("--json", json_, "print one line of JSON instead of text");
+  }
+  bool is_json() const { return json_; }
+  void print(const Json& json) const { std::cout << to_text(json) << std::endl; }
+  template <class... Parts>
+  void print(const Parts&... parts) const {
+    if (json_)
+      print(to_json(parts...));
+    else
+      std::cout << to_text(parts...) << std::flush;
+  }
+
+ private:
+  bool json_ = false;
+};
+
+void declare_threads(CommandLine& command, Index& threads) {
+  command.whole("--threads", threads, {1, 256}, "that read at the same time");
+}
+
+ExitCode success_if(bool well) { return well ? ExitCode::success : ExitCode::failure; }
+
+/// The line of a terminal that says how far a long read is; nothing where there is no terminal.
+class Progress {
+ public:
+  explicit Progress(std::string what) : what_(std::move(what)), shown_(::isatty(STDERR_FILENO)) {}
+  ~Progress() {
+    if (shown_) std::cerr << "\r\033[K" << std::flush;
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// From any thread.
+  void show(Index done, Index total) {
+    if (!shown_ || total == 0) return;
+    const std::lock_guard lock(mutex_);
+    const auto time = std::chrono::steady_clock::now();
+    if (time < next_) return;
+    next_ = time + std::chrono::milliseconds(100);
+    std::cerr << "\r\033[K" << what_ << ": " << readable_bytes(done) << " of "
+              << readable_bytes(total) << ", " << done * 100 / total << " %" << std::flush;
+  }
+
+ private:
+  std::string what_;
+  bool shown_;
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point next_{};
+};
+
+int list(int argc, char** argv) {
+  std::string directory;
+  Output output;
+  CommandLine command("trireme checkpoint list",
+                      "The committed steps of a run, whether the manifest and the file sizes of "
+                      "each hold, what unfinished saves left, and who writes there.");
+  command.positional("DIR", directory, "directory of a run (--save)");
+  output.declare(command);
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        const RunSummary run = summarize_run(directory);
+        output.print(run, now());
+        return success_if(run.holds());
+      });
+}
+
+int show(int argc, char** argv) {
+  std::string directory;
+  Index step = -1;
+  Output output;
+  CommandLine command("trireme checkpoint show",
+                      "What the manifest of a step says: tensors, totals, layout, identity, "
+                      "positions, versions, options, files.");
+  command.positional("DIR", directory, directory_help);
+  command.whole("--step", step, at_least(0), "which step; default: the newest");
+  output.declare(command);
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        output.print(open_step(find_steps(directory, step).front().path), now());
+        return ExitCode::success;
+      });
+}
+
+VerifiedStep verify(const CommittedStep& step, int threads) {
+  Progress progress(step.path);
+  return {step, step_problems(step.path, threads,
+                              [&](Index done, Index total) { progress.show(done, total); })};
+}
+
+int verify(int argc, char** argv) {
+  std::string directory;
+  Index step = -1, threads = default_threads();
+  Output output;
+  CommandLine command("trireme checkpoint verify",
+                      "Reads every byte of every file and compares it with the manifest, then the "
+                      "HDF5 structure of each shard. Exit code 0 only if everything holds.");
+  command.positional("DIR", directory, directory_help);
+  command.whole("--step", step, at_least(0), "this step only; default: all");
+  declare_threads(command, threads);
+  output.declare(command);
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        Json::Array steps;
+        bool holds = true;
+        for (const CommittedStep& each : find_steps(directory, step)) {
+          const VerifiedStep verified = verify(each, static_cast<int>(threads));
+          holds = holds && verified.problems.empty();
+          if (output.is_json())
+            steps.push_back(to_json(verified));
+          else
+            output.print(verified);
+        }
+        if (output.is_json())
+          output.print(Json(Json::Object{{"steps", std::move(steps)}, {"holds", holds}}));
+        return success_if(holds);
+      });
+}
+
+/// The step that "DIR", "DIR:STEP" or the directory of a step names.
+OpenedStep step_at(std::string path, Index step) {
+  constexpr std::size_t most_digits = 18;  // always an Index
+  const std::size_t colon = path.rfind(':');
+  const std::size_t digits = colon == std::string::npos ? 0 : path.size() - colon - 1;
+  const bool suffixed = 0 < digits && digits <= most_digits &&
+                        path.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  if (step < 0 && suffixed && ::access(path.c_str(), F_OK) != 0) {
+    step = std::stoll(path.substr(colon + 1));
+    path.resize(colon);
+  }
+  return open_step(find_steps(path, step).front().path);
+}
+
+int diff(int argc, char** argv) {
+  std::string a, b;
+  Index step_a = -1, step_b = -1, threads = default_threads();
+  Output output;
+  bool parameters_only = false;
+  CommandLine command("trireme checkpoint diff",
+                      "Compares two steps tensor by tensor, whatever layouts wrote them: names, "
+                      "shapes, dtypes, then contents bit by bit. Exit code 0 if the tensors are "
+                      "equal, 1 if not; identity, options, versions and positions that differ are "
+                      "shown, but do not count.");
+  command.positional("A", a, "directory of a step, of a run (its newest step), or DIR:STEP");
+  command.positional("B", b, "the other one");
+  command.whole("--step-a", step_a, at_least(0), "step of A; default: the newest");
+  command.whole("--step-b", step_b, at_least(0), "step of B; default: the newest");
+  command.flag("--parameters-only", parameters_only, "leave out optimizer and counters");
+  declare_threads(command, threads);
+  output.declare(command);
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        const OpenedStep left = step_at(a, step_a), right = step_at(b, step_b);
+        DiffOptions options;
+        options.threads = static_cast<int>(threads);
+        if (parameters_only) options.scope = DiffOptions::Scope::parameters;
+        const StepDiff found = diff_steps(left, right, options);
+        output.print(found, left, right);
+        return success_if(found.equal());
+      });
+}
+
+int prune(int argc, char** argv) {
+  std::string directory;
+  Retention retention;
+  Output output;
+  bool dry_run = false;
+  CommandLine command(
+      "trireme checkpoint prune",
+      "Deletes old steps of a run, and cleans up what unfinished saves left. Refused "
+      "while a job writes there. Steps that do not hold stay, and do not count.");
+  command.positional("DIR", directory, "directory of a run (--save)");
+  command.whole("--keep-last", retention.keep_last, at_least(1), "newest steps that stay");
+  command.whole("--save-retain-interval", retention.retain_interval, at_least(1),
+                "multiples of it stay too; default: none");
+  command.flag("--dry-run", dry_run, "say what would go, and change nothing");
+  output.declare(command);
+  return parse_and_run(
+      command, argc, argv,
+      [&](Problems& problems) {
+        if (!command.given("--keep-last"))
+          problems.add("--keep-last is missing: how many of the newest steps stay");
+      },
+      [&] {
+        PrunePlan plan = plan_prune(directory, retention);
+        if (!dry_run) {
+          LeaseOptions at_once;
+          at_once.wait_s = 0;
+          const Lease lease(directory, "trireme-checkpoint-prune", at_once);
+          const std::vector<std::string> cleaned = clean_leftovers(directory);
+          plan = plan_prune(directory, retention);
+          plan.deleted = prune_steps(directory, retention);
+          plan.leftovers = cleaned;
+        }
+        output.print(plan, dry_run ? Tense::planned : Tense::done);
+        return ExitCode::success;
+      });
+}
+
+}  // namespace
+
+std::vector<Subcommand> checkpoint_commands() {
+  return {
+      {{"checkpoint", "list"}, "DIR", "steps of a run, and whether they hold", list},
+      {{"checkpoint", "show"}, "DIR [--step N]", "tensors, layout and options of a step", show},
+      {{"checkpoint", "verify"}, "DIR [--step N]", "read and check every byte", verify},
+      {{"checkpoint", "diff"}, "A B", "compare two steps, tensor by tensor", diff},
+      {{"checkpoint", "prune"}, "DIR --keep-last N", "delete old steps and leftovers", prune},
+  };
+}
+
+}  // namespace trireme

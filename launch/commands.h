@@ -1,0 +1,27 @@
+// The commands of `trireme`, one table a family. Each reads its options as the programs do.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/train/command_line.h"
+
+namespace trireme {
+
+struct Subcommand {
+  std::vector<std::string> words;  // {"data", "prepare"}
+  std::string usage, help;
+  /// Returns the exit code of the process.
+  int (*run)(int argc, char** argv);
+};
+
+std::vector<Subcommand> data_commands();
+std::vector<Subcommand> checkpoint_commands();
+
+/// Parses, checks, and when nothing is wrong does `work`. Prints help, or all mistakes.
+int parse_and_run(CommandLine& command, int argc, char** argv,
+                  const std::function<void(Problems&)>& check,
+                  const std::function<ExitCode()>& work);
+
+}  // namespace trireme

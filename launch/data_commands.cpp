@@ -1,0 +1,57 @@
+// trireme data: token files made and checked.
+#include <iostream>
+
+#include "trireme/data/prepare.h"
+
+#include "launch/commands.h"
+
+namespace trireme {
+namespace {
+
+int data_prepare(int argc, char** argv) {
+  std::vector<std::string> inputs;
+  std::string output;
+  CommandLine command("trireme data prepare",
+                      "Text to byte tokens (vocabulary 256), one document a file: writes "
+                      "PREFIX.bin and PREFIX.idx.");
+  command.list("--input", inputs, "FILE...", "text files");
+  command.text("--output", output, "PREFIX", "of the files to write");
+  return parse_and_run(
+      command, argc, argv,
+      [&](Problems& problems) {
+        if (!command.given("--input")) problems.add("--input is missing: the text files");
+        if (!command.given("--output"))
+          problems.add("--output is missing: PREFIX of the files to write");
+      },
+      [&] {
+        const Prepared made = prepare_bytes(inputs, output);
+        std::cout << output << ".bin, " << output << ".idx: " << made.documents << " documents, "
+                  << made.tokens << " tokens\n";
+        return ExitCode::success;
+      });
+}
+
+int data_inspect(int argc, char** argv) {
+  std::string prefix;
+  CommandLine command(
+      "trireme data inspect",
+      "Checks PREFIX.bin and PREFIX.idx, reads every token, and says what is in them.");
+  command.positional("PREFIX", prefix, "the path without .bin and .idx");
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        std::cout << describe(inspect(prefix, Scan::every_token));
+        return ExitCode::success;
+      });
+}
+
+}  // namespace
+
+std::vector<Subcommand> data_commands() {
+  return {
+      {{"data", "prepare"}, "--input FILE... --output PREFIX", "text to byte tokens", data_prepare},
+      {{"data", "inspect"}, "PREFIX", "check token files and describe them", data_inspect},
+  };
+}
+
+}  // namespace trireme

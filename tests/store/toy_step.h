@@ -17,8 +17,8 @@ class ToyStep {
  public:
   ToyStep(const std::string& directory, unsigned seed) : random_(seed) {
     files_.resize(3);
-    for (const Shape& shape : {Shape{}, Shape{700000}, Shape{3, 5, 2, 7, 4, 6}, Shape{900, 700},
-                               Shape{4, 400000}, Shape{1, 1}, Shape{64, 33, 129}})
+    for (const Shape& shape : {Shape{}, Shape{300000}, Shape{3, 5, 2, 7, 4, 6}, Shape{300, 700},
+                               Shape{2, 300000}, Shape{1, 1}, Shape{16, 33, 129}})
       for (const DType dtype : {DType::f32, DType::bf16, DType::i64}) add_tensor(shape, dtype);
     std::sort(manifest.tensors.begin(), manifest.tensors.end(),
               [](const auto& a, const auto& b) { return a.name < b.name; });

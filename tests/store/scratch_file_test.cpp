@@ -37,8 +37,8 @@ TEST(ScratchFile, LeavesNothing) {
 }
 
 TEST(ScratchFile, TellsPagesThatAreNotZero) {
-  for (const char* directory : {"/dev/shm", "/tmp"}) {
-    const ScratchFile file(1 << 20, {directory});
+  for (const auto& directories : {scratch_directories(), {"/tmp"}}) {  // memory, and disk
+    const ScratchFile file(1 << 20, directories);
     std::ofstream out(file.path(), std::ios::binary);
     const std::string page(4096, 'x'), zeros(3 * 4096, '\0');
     out.seekp(2 * 4096) << page << page << zeros << page;

@@ -81,6 +81,7 @@ std::vector<std::string> clean_leftovers(const std::string& root) {
   if (!is_there(root)) return names;
   bool changed = false;
   for (const std::string& name : list_directory(root)) {
+    if (name.starts_with("lock.away-")) remove_file(root + '/' + name);  // see lease.cpp
     const auto entry = parse_step_name(name);
     if (!entry || entry->state.empty() || entry->state == "aside") continue;
     changed = true;

@@ -1,0 +1,211 @@
+// The lease: one holder at a time, whatever the others are: alive, gone, stopped, elsewhere, or a copy of the directory.
+#include "trireme/store/lease.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+#include "trireme/store/file.h"
+
+#include "runtime/store/lease_holder.h"
+#include "tests/support/training_run.h"
+
+namespace trireme {
+namespace {
+
+using test::TemporaryFolder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// Generous to a busy machine: a holder misses its lease only after a hundred renewals.
+constexpr LeaseOptions quick{.wait_s = 0.2, .stale_s = 1, .renew_s = 0.01};
+
+double seconds_of(const std::function<void()>& action) {
+  const auto begin = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::string refusal(const std::string& root, const LeaseOptions& options = quick) {
+  try {
+    const Lease lease(root, "second", options);
+    return "taken";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// A child that takes the lease and is killed, and not waited for yet: it is a zombie.
+pid_t dead_holder(const std::string& root) {
+  int ready[2];
+  require(::pipe(ready) == 0, "pipe");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Lease lease(root, "dead", quick);
+    (void)!::write(ready[1], "x", 1);
+    for (;;) ::pause();
+  }
+  char byte;
+  require(::read(ready[0], &byte, 1) == 1, "the child did not take the lease");
+  ::close(ready[0]);
+  ::close(ready[1]);
+  ::kill(child, SIGKILL);
+  siginfo_t info;
+  ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
+  return child;
+}
+
+void forge_lock(const std::string& root, const LeaseHolder& holder) {
+  write_whole(root + "/lock", to_text(holder));
+}
+
+TEST(Lease, IsHeldAndGivenBack) {
+  const TemporaryFolder folder;
+  const std::string root = folder / "run";
+  {
+    const Lease lease(root, "first", quick);
+    EXPECT_TRUE(lease.held());
+  }
+  EXPECT_TRUE(list_directory(root).empty());
+  EXPECT_EQ(refusal(root), "taken");
+}
+
+TEST(Lease, RefusesASecondJobAndNamesTheFirst) {
+  const TemporaryFolder folder;
+  const std::string root = folder / "run";
+  const Lease lease(root, "first", quick);
+  EXPECT_THAT(refusal(root), AllOf(HasSubstr(str("pid ", ::getpid(), " on ")),
+                                   HasSubstr("(run first, since 20"), HasSubstr("remove " + root)));
+  EXPECT_TRUE(lease.held());
+}
+
+TEST(Lease, WaitsForAHolderThatIsEnding) {
+  const TemporaryFolder folder;
+  const std::string root = folder / "run";
+  auto first = std::make_unique<Lease>(root, "first", quick);
+  std::thread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    first.reset();
+  });
+  EXPECT_EQ(refusal(root), "taken");
+  ends.join();
+}
+
+TEST(Lease, OfAProcessThatIsGoneIsTakenAtOnce) {
+  const TemporaryFolder folder;
+  const std::string root = folder / "run";
+  const pid_t child = dead_holder(root);
+  EXPECT_EQ(refusal(root), "taken");  // from a zombie
+  ::waitpid(child, nullptr, 0);
+  LeaseHolder holder = LeaseHolder::self("gone");
+  holder.pid = child;
+  forge_lock(root, holder);
+  EXPECT_LT(seconds_of([&] { EXPECT_EQ(refusal(root), "taken"); }), quick.stale_s);
+  holder.pid = ::getpid();  // the pid is used again, by this process
+  holder.started -= 1;
+  forge_lock(root, holder);
+  EXPECT_LT(seconds_of([&] { EXPECT_EQ(refusal(root), "taken"); }), quick.stale_s);
+}
+
+TEST(Lease, OfAHolderElsewhereIsTakenOnlyWhenItDoesNotChange) {
+  const TemporaryFolder folder;
+  const std::string root = folder / "run";
+  make_directory(root);
+  LeaseHolder holder = LeaseHolder::self("elsewhere");
+  holder.boot = "another machine, of the same name";
+  holder.pid = 1 << 30;
+  forge_lock(root, holder);
+  EXPECT_GE(seconds_of([&] { EXPECT_EQ(refusal(root), "taken"); }), quick.stale_s);
+  forge_lock(root, holder);
+  std::atomic<bool> ended = false;
+  std::thread renews([&] {
+    for (; !ended; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+      ::utimensat(AT_FDCWD, (root + "/lock").c_str(), nullptr, 0);
+  });
+  EXPECT_THAT(refusal(root), HasSubstr("run elsewhere"));
+  ended = true;
+  renews.join();
+}
+
+TEST(Lease, ThatWasCopiedOrIsHalfWrittenGoesStale) {
+  const TemporaryFolder folder;
+  const std::string root = folder / "run", copy = folder / "copy";
+  const Lease lease(root, "first", quick);
+  make_directory(copy);
+  write_whole(copy + "/lock", read_whole(root + "/lock", 1 << 16));
+  constexpr LeaseOptions impatient{.wait_s = 0.1, .stale_s = 0.2, .renew_s = 0.02};
+  EXPECT_EQ(refusal(copy, impatient), "taken");
+  for (const char* torn : {"", "{\"id\":", "[]"}) {
+    write_whole(copy + "/lock", torn);
+    EXPECT_EQ(refusal(copy, impatient), "taken") << torn;
+  }
+  EXPECT_TRUE(lease.held());
+}
+
+TEST(Lease, IsLostToATakerAndNotTakenBack) {
+  const TemporaryFolder folder;
+  const std::string root = folder / "run";
+  auto first = std::make_unique<Lease>(root, "first", quick);
+  remove_file(root + "/lock");
+  EXPECT_FALSE(first->held());
+  const Lease second(root, "second", quick);
+  EXPECT_FALSE(first->held());
+  first.reset();
+  EXPECT_TRUE(second.held());
+}
+
+TEST(Lease, IsNotGivenBackByAForkedChild) {
+  const TemporaryFolder folder;
+  auto lease = std::make_unique<Lease>(folder / "run", "first", quick);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool held = lease->held();
+    lease.reset();
+    ::_exit(held ? 1 : 0);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(lease->held());
+}
+
+TEST(Lease, OfADeadHolderHasOneTakerOfMany) {
+  const TemporaryFolder folder;
+  const std::string root = folder / "run";
+  for (int round = 0; round < 5; ++round) {
+    ::waitpid(dead_holder(root), nullptr, 0);
+    std::atomic<int> takers = 0, refused = 0;
+    std::vector<std::thread> threads;
+    std::atomic<int> waiting = 8;
+    for (int i = 0; i < 8; ++i)
+      threads.emplace_back([&] {
+        for (--waiting; waiting > 0;) std::this_thread::yield();
+        try {
+          const Lease lease(root, "taker", quick);
+          ++takers;
+          while (takers + refused < 8) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          EXPECT_TRUE(lease.held());
+        } catch (const Error&) {
+          ++refused;
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(takers, 1);
+    EXPECT_TRUE(list_directory(root).empty());
+  }
+}
+
+}  // namespace
+}  // namespace trireme

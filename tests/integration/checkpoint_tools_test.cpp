@@ -157,6 +157,20 @@ TEST_F(CheckpointTools, DiffComparesStepsOfAnyLayout) {
   EXPECT_THAT(damaged.output, AllOf(HasSubstr("shard-00000.h5"), Not(HasSubstr("equal:"))));
 }
 
+// A sanitizer's own memory would count.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(CheckpointTools, DiffTakesLittleMemoryWhateverTheSize) {
+  ToyState state;
+  state.tensors = {toy_tensor<float>("parameters/wte", {4096, 8192}, 1, 1)};
+  commit_toy(root(), 120, state);
+  const std::string words = " diff " + root() + " " + root() + " --threads 1";
+  const Outcome outcome = run_shell(  // 64 MiB for windows, the rest for programs and blocks
+      "ulimit -d 114688; " TRIREME_BIN_DIR "/trireme checkpoint" + words, folder_ / "log");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("equal: 1 tensor, 128.0 MiB compared"));
+}
+#endif
+
 TEST_F(CheckpointTools, PruneDeletesWhatRetentionDoesNotKeep) {
   for (const Index each : {20, 40, 60, 80}) commit_toy(root(), each, {});
   fs::create_directory(root() + "/step-000100.tmp-dead");
@@ -178,7 +192,9 @@ TEST_F(CheckpointTools, PruneDeletesWhatRetentionDoesNotKeep) {
 
 TEST_F(CheckpointTools, PruneIsRefusedWhileAJobWrites) {
   for (const Index each : {20, 40}) commit_toy(root(), each, {});
-  const Lease lease(root(), "run-of-the-test");
+  LeaseOptions often;
+  often.renew_s = 0.05;  // prune sees at once that the holder lives
+  const Lease lease(root(), "run-of-the-test", often);
   const Outcome refused = run("prune " + root() + " --keep-last 1");
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.output,

@@ -18,6 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::StartsWith;
 using Kind = TensorDifference::Kind;
 using Cut = ToyLayout::Cut;
 
@@ -151,7 +152,7 @@ TEST_F(Inspect, AManifestThatDoesNotHoldIsTheOnlyProblem) {
   const std::string path = commit_toy(root(), 120, {});
   flip_bit(path + "/" + manifest_name, 30);
   EXPECT_THAT(step_problems(path, 1),
-              ElementsAre(HasSubstr("manifest.json: the manifest is damaged")));
+              ElementsAre(StartsWith("manifest.json: the manifest is damaged")));
 }
 
 TEST_F(Inspect, AStepUnderTheNameOfAnotherIsAProblem) {
@@ -304,14 +305,14 @@ TEST_F(Inspect, ADamagedSideIsNeverCompared) {
 }
 
 TEST_F(Inspect, APlanToPruneIsWhatPruningDoes) {
-  for (const Index step : {20, 40, 60, 80, 100}) commit_toy(root(), step, {});
+  for (const Index step : {20, 40, 60, 70, 100}) commit_toy(root(), step, {});
   std::filesystem::remove(root() + "/" + step_name(100) + "/" + shard_name(0));
   std::filesystem::create_directory(root() + "/step-000120.tmp-dead");
   std::filesystem::create_directory(root() + "/step-000020.deleted-toy");
   const Index bytes = summarize_run(root()).bytes();
   const PrunePlan plan = plan_prune(root(), {1, 40});
   EXPECT_THAT(plan.deleted, ElementsAre(60, 20));
-  EXPECT_THAT(plan.kept, ElementsAre(100, 80, 40));  // 100 does not hold, and does not count
+  EXPECT_THAT(plan.kept, ElementsAre(100, 70, 40));  // 100 does not hold, and does not count
   EXPECT_THAT(plan.damaged, ElementsAre(HasSubstr("step-000100/shard-00000.h5")));
   EXPECT_THAT(plan.leftovers, ElementsAre("step-000120.tmp-dead", "step-000020.deleted-toy"));
 

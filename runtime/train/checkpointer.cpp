@@ -45,6 +45,9 @@ std::string describe_layout(const Context& context) {
 struct Checkpointer::State {
   State(const Context& context_, FlatParameters& flat_, Optimizer& optimizer_, const Facts& model_)
       : context(context_), flat(flat_), optimizer(optimizer_), model(model_) {
+    require(context.device().kind() == DeviceKind::cpu,
+            "checkpoints are copied from and to host memory; ", name(context.device().kind()),
+            " memory needs a copy in between");
     scalars.seed = context.options().seed;
     const SavedTensors saved =
         saved_tensors(flat, optimizer, context.mesh().rank() == 0 ? &scalars : nullptr);
@@ -128,7 +131,8 @@ Manifest Checkpointer::State::head(const Progress& progress, const DataSource& t
   return manifest;
 }
 
-/// Collective. This run goes on from `step`: what a run before made after it is no part of its past.
+/// Collective. This run goes on from `step`: what is newer in its directory is no part of its past, would be taken for its
+/// future by a later --load, and be kept by --keep-last in place of what it saves.
 void Checkpointer::State::set_aside(Index step) {
   std::vector<std::string> names;
   const std::string failure =
@@ -155,17 +159,16 @@ Index Checkpointer::bytes(const Context& context, const FlatParameters& flat,
 
 Progress Checkpointer::load(const DataSource& train) {
   State& s = *state_;
-  if (s.options.load.empty()) return {};
-  const std::optional<Progress> progress =
-      load_checkpoint({s.context, s.flat, s.optimizer, s.catalog,
-                       job_identity(s.model, s.context.options(), train)});
-  if (!progress) return {};
-  s.optimizer.set_updates(progress->updates);
-  if (saves_where_it_loads(s.options)) {
-    s.set_aside(progress->step);
-    if (load_scope(s.options) == LoadScope::everything) s.saver->resumed_from(progress->step);
-  }
-  return *progress;
+  std::optional<Progress> loaded;
+  if (!s.options.load.empty())
+    loaded = load_checkpoint({s.context, s.flat, s.optimizer, s.catalog,
+                              job_identity(s.model, s.context.options(), train)});
+  const Progress start = loaded.value_or(Progress{});
+  s.optimizer.set_updates(start.updates);
+  if (s.saver) s.set_aside(start.step);
+  if (loaded && saves_where_it_loads(s.options) && load_scope(s.options) == LoadScope::everything)
+    s.saver->resumed_from(start.step);
+  return start;
 }
 
 bool Checkpointer::due(Index step) const {

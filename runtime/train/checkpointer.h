@@ -36,7 +36,8 @@ class Checkpointer {
                      const OptimizerOptions& optimizer);
 
   /// Collective, before the first step. Loads what --load and --ckpt-step say into parameters and optimizer. Returns where
-  /// training is: zeros when there is nothing to resume, or with --finetune. Throws: ConfigurationError (every difference
+  /// training is: zeros when there is nothing to resume, or with --finetune. Steps in --save that are newer are set aside.
+  /// Throws: ConfigurationError (every difference
   /// between checkpoint and job; nothing was changed), JobError (no step is good; the reasons of each).
   Progress load(const DataSource& train);
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -117,8 +118,10 @@ TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
   on_threads(saving_to(folder / "run", {{4, 1, 2, 1}}), [&](CheckpointRank& rank) {
     rank.train_to(1);
     rank.checkpointer.save(rank.progress, NamedSource());
-    for (int i = 0; rank.checkpointer.last_committed() != 1 && i < 1000000; ++i)
+    for (int i = 0; rank.checkpointer.last_committed() != 1 && i < 300000; ++i) {
       rank.checkpointer.poll();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
     EXPECT_EQ(rank.checkpointer.last_committed(), 1);
     rank.steps.mesh.world().barrier();
   });
@@ -315,6 +318,24 @@ TEST(Checkpointer, WithoutACheckpointItStartsFromScratchOrSaysWhyNot) {
   CheckpointJob exits = both;
   exits.options.checkpoint.exit_on_missing_checkpoint = true;
   EXPECT_THAT(load_error<ConfigurationError>(exits), HasSubstr("--exit-on-missing-checkpoint"));
+}
+
+TEST(Checkpointer, ARunThatStartsWhereAnotherOneHasSavedSetsItsStepsAside) {
+  const test::TemporaryFolder folder;
+  save_three(folder / "run");
+  CheckpointJob job = saving_to(folder / "run", {{2, 1, 1, 1}});
+  job.options.checkpoint.keep_last = 1;
+  on_threads(job, [&](CheckpointRank& rank) {
+    rank.load();  // without --load: from scratch
+    EXPECT_EQ(rank.progress.step, 0);
+    rank.train_to(1);
+    EXPECT_TRUE(rank.save_and_wait());
+  });
+  EXPECT_THAT(steps_in(folder / "run"), ElementsAre(1));
+  int aside = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "run"))
+    aside += entry.path().string().find(".aside-") != std::string::npos ? 1 : 0;
+  EXPECT_EQ(aside, 3);
 }
 
 TEST(Checkpointer, ADirectoryThatCannotBeMadeIsAConfigurationError) {

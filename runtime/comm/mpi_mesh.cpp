@@ -169,8 +169,10 @@ std::optional<std::vector<SharedReach::Part>> MpiMesh::share(Index bytes) {
       })))
     return std::nullopt;
   mine.hide();
-  for (SharedReach::Part& part : parts)
-    if (part.world_rank == job_.rank) part.memory = std::move(mine);
+  const auto my_part = std::find_if(parts.begin(), parts.end(), [&](const SharedReach::Part& part) {
+    return part.world_rank == job_.rank;
+  });
+  my_part->memory = std::move(mine);
   return parts;
 }
 

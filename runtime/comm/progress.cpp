@@ -1,11 +1,11 @@
 #include "runtime/comm/progress.h"
 
 #include <chrono>
+#include <ctime>
 #include <exception>
 #include <utility>
 
 #include <sched.h>
-#include <time.h>
 
 #include "trireme/core/error.h"
 

@@ -19,14 +19,14 @@ struct Max {
   template <class T>
   static T apply(T a, T b) {
     const T larger = a > b ? a : b;
-    return a != a ? a : larger;
+    return a != a ? a : larger;  // NOLINT(misc-redundant-expression)
   }
 };
 struct Min {
   template <class T>
   static T apply(T a, T b) {
     const T smaller = a < b ? a : b;
-    return a != a ? a : smaller;
+    return a != a ? a : smaller;  // NOLINT(misc-redundant-expression)
   }
 };
 

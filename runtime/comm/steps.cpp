@@ -24,7 +24,7 @@ const char* name(Collective collective) {
 }
 
 std::string describe(const Post& post) {
-  const std::string what = name(post.collective);
+  std::string what = name(post.collective);
   const std::string amount = str(" of ", post.count, " ", post.dtype);
   switch (post.collective) {
     case Collective::all_reduce:

@@ -16,7 +16,7 @@ std::shared_ptr<ThreadPost::Slip> ThreadPost::send(const Path& path, const std::
     slips.back()->sent_bytes = bytes;
     return slips.back();
   }
-  const std::shared_ptr<Slip> slip = slips.front();
+  std::shared_ptr<Slip> slip = slips.front();
   slips.pop_front();
   slip->from = data;
   slip->sent_bytes = bytes;
@@ -33,7 +33,7 @@ std::shared_ptr<ThreadPost::Slip> ThreadPost::receive(const Path& path, std::byt
     slips.back()->received_bytes = bytes;
     return slips.back();
   }
-  const std::shared_ptr<Slip> slip = slips.front();
+  std::shared_ptr<Slip> slip = slips.front();
   slips.pop_front();
   slip->to = data;
   slip->received_bytes = bytes;

@@ -112,7 +112,7 @@ void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine
   const std::string path = prefix + ".f32";
   agree_or_stop(world, stream, [&] {
     if (world.rank() != 0) return;
-    File(path, O_WRONLY | O_CREAT | O_TRUNC);
+    const File created(path, O_WRONLY | O_CREAT | O_TRUNC);
     write_index(prefix + ".index", all);
   });
   agree_or_stop(world, stream, [&] {

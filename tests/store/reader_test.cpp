@@ -109,6 +109,27 @@ TEST(Reader, ReadsOnlyBlocksThatAreNeededAndEachOnce) {
   }
 }
 
+TEST(Reader, SkipsTheBlocksBetweenTheRowsOfAColumn) {
+  const ScratchDirectory folder;
+  std::mt19937_64 random(4);
+  const Index columns = 3 * block_bytes;
+  const auto content = random_bytes(3 * columns, random);
+  write_bytes(folder / "file", content);
+  Manifest manifest;
+  manifest.files.push_back({"file", 3 * columns, {}});
+  for (Index block = 0; block < 9; ++block)
+    manifest.files[0].blocks.push_back(checksum(content.data() + block * block_bytes, block_bytes));
+  manifest.tensors.push_back({"wide", DType::u8, {3, columns}, {{0, 0, {{0, 0}, {3, columns}}}}});
+  Request request;
+  request.add(manifest.tensors[0], {{0, block_bytes - 2}, {3, 1}});
+  request.add(manifest.tensors[0], {{1, block_bytes - 2}, {1, 4}});  // over a boundary of blocks
+  const ReadReport report = read_boxes(folder.path(), manifest, request.wanted, 2);
+  EXPECT_EQ(report.bytes_read, 4 * block_bytes);
+  for (Index row = 0; row < 3; ++row)
+    EXPECT_EQ(request.memory[0][static_cast<std::size_t>(row)],
+              content[static_cast<std::size_t>(row * columns + block_bytes - 2)]);
+}
+
 TEST(Reader, ADamagedBlockIsNamedWhenNeededAndNotReadOtherwise) {
   const ScratchDirectory folder;
   ToyStep step(folder.path(), 6);

@@ -99,8 +99,8 @@ std::vector<std::string> structure_problems(const std::string& directory,
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
     const std::string& name = manifest.files[i].name;
     if (name == global_name) continue;  // a view for people, without pieces
-    const std::string problem = structure_problem(directory + "/" + name, pieces[i], offsets[i]);
-    if (!problem.empty()) problems.push_back(name + ": " + problem);
+    const std::string problem = structure_problem(str(directory, '/', name), pieces[i], offsets[i]);
+    if (!problem.empty()) problems.push_back(str(name, ": ", problem));
   }
   return problems;
 }
@@ -198,7 +198,8 @@ std::vector<std::string> step_problems(const std::string& step_directory, int th
   } catch (const Error& error) {
     problems.push_back(error.what());
   }
-  for (std::string& problem : problems) problem = without(problem, step_directory + "/");
+  const std::string place = step_directory + "/";
+  for (std::string& problem : problems) problem = without(problem, place);
   return problems;
 }
 

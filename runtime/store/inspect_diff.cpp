@@ -48,11 +48,16 @@ T element(const std::byte* from, Index i) {
 }
 
 template <class T>
-TensorDifference::Element described(T value) {
+std::uint64_t bits_of(const T& value) {
   static_assert(std::endian::native == std::endian::little);
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
-  std::string hex = fmt::format("0x{:0{}x}", bits, 2 * sizeof(T));
+  return bits;
+}
+
+template <class T>
+TensorDifference::Element described(T value) {
+  std::string hex = fmt::format("0x{:0{}x}", bits_of(value), 2 * sizeof(T));
   if constexpr (std::is_same_v<T, Bf16>)
     return {fmt::format("{}", static_cast<float>(value)), std::move(hex)};
   else
@@ -103,7 +108,7 @@ void compare(const std::byte* a, const std::byte* b, const Stretch& stretch,
   if (std::memcmp(a, b, static_cast<std::size_t>(stretch.bytes())) == 0) return;
   for (Index i = 0; i < stretch.end - stretch.begin; ++i) {
     const T x = element<T>(a, i), y = element<T>(b, i);
-    if (std::memcmp(&x, &y, sizeof(T)) == 0) continue;
+    if (bits_of(x) == bits_of(y)) continue;
     if (found.differing++ == 0) {
       found.first = index_of(stretch.begin + i, stretch.tensor->global);
       found.a = described(x);

@@ -62,12 +62,18 @@ std::string items_line(const std::string& title, const std::vector<T>& items) {
   return line.empty() ? "" : line + "\n";
 }
 
+/// Of a fact; none: it is not there.
+std::string shown(const std::optional<std::string>& value) {
+  return !value ? "missing" : value->empty() ? "-" : *value;
+}
+
 std::string facts_text(const std::string& title, const Facts& facts) {
   if (facts.empty()) return "";
   std::string text = title + ":\n";
   std::size_t width = 0;
   for (const auto& [name, value] : facts) width = std::max(width, name.size());
-  for (const auto& [name, value] : facts) text += fmt::format("  {:<{}}  {}\n", name, width, value);
+  for (const auto& [name, value] : facts)
+    text += fmt::format("  {:<{}}  {}\n", name, width, shown(value));
   return text;
 }
 
@@ -158,8 +164,7 @@ std::string to_text(const StepDiff& diff, const OpenedStep& a, const OpenedStep&
   for (const FactDifference& fact : diff.facts) {
     if (fact.group != group) text += fact.group + ":\n";
     group = fact.group;
-    text += fmt::format("  {}: {} in A, {} in B\n", fact.name, fact.a.value_or("missing"),
-                        fact.b.value_or("missing"));
+    text += fmt::format("  {}: {} in A, {} in B\n", fact.name, shown(fact.a), shown(fact.b));
   }
   for (const TensorDifference& tensor : diff.tensors) text += tensor_line(tensor);
   const std::string compared = fmt::format("{}, {}", counted(diff.tensors_compared, "tensor"),

@@ -1,5 +1,4 @@
-// Tensors with strides: copy, add and the search for what is not finite. Dims that lie packed
-// against each other are merged first, so that most tensors become a few long rows.
+// Tensors with strides: copy, add and the search for what is not finite.
 #include "kernels/cpu/strided.h"
 
 #include <atomic>
@@ -7,75 +6,27 @@
 #include <cstring>
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/strided_rows.h"
 
 namespace trireme {
 
 namespace {
 
-// The same elements in as few dims as `a` and `b` allow; the last dim is one row.
-struct Rows {
-  Shape extents;  // all dims but the last
-  Shape stride_a, stride_b;
-  Index length = 1, step_a = 1, step_b = 1;
-  Index count() const { return extents.count(); }
-};
-
-Rows merged(const Tensor& a, const Tensor& b) {
-  Shape extents, stride_a, stride_b;
-  for (int d = 0; d < a.shape.dims(); ++d) {
-    if (a.shape[d] == 1) continue;
-    const int last = extents.dims() - 1;
-    if (last >= 0 && stride_a[last] == a.shape[d] * a.strides[d] &&
-        stride_b[last] == a.shape[d] * b.strides[d]) {
-      extents[last] *= a.shape[d];
-      stride_a[last] = a.strides[d];
-      stride_b[last] = b.strides[d];
-    } else {
-      extents.push_back(a.shape[d]);
-      stride_a.push_back(a.strides[d]);
-      stride_b.push_back(b.strides[d]);
-    }
-  }
-  Rows rows;
-  const int dims = extents.dims();
-  if (dims == 0) return rows;
-  rows.length = extents[dims - 1];
-  rows.step_a = stride_a[dims - 1];
-  rows.step_b = stride_b[dims - 1];
-  for (int d = 0; d + 1 < dims; ++d) {
-    rows.extents.push_back(extents[d]);
-    rows.stride_a.push_back(stride_a[d]);
-    rows.stride_b.push_back(stride_b[d]);
-  }
-  return rows;
-}
-
-// Elements from the start of the tensor to row `row`.
-Index offset(const Shape& extents, const Shape& strides, Index row) {
-  Index at = 0;
-  for (int d = extents.dims() - 1; d >= 0; --d) {
-    at += row % extents[d] * strides[d];
-    row /= extents[d];
-  }
-  return at;
-}
-
 // f(offset in a, offset in b, elements) for stretches of rows, shared out to the threads.
 template <class F>
-void for_rows(Stream& stream, const Rows& rows, F f) {
+void for_rows(Stream& stream, const StridedRows& rows, F f) {
   if (rows.count() == 1)
     return parallel_for(stream, rows.length, grain_elements, [&](Index begin, Index end) {
       f(begin * rows.step_a, begin * rows.step_b, end - begin);
     });
   parallel_for(stream, rows.count(), grain_rows(rows.length), [&](Index begin, Index end) {
     for (Index row = begin; row < end; ++row)
-      f(offset(rows.extents, rows.stride_a, row), offset(rows.extents, rows.stride_b, row),
-        rows.length);
+      f(rows.offset(rows.stride_a, row), rows.offset(rows.stride_b, row), rows.length);
   });
 }
 
 template <class T>
-void assign(Stream& stream, const Rows& rows, void* to, const void* from) {
+void assign(Stream& stream, const StridedRows& rows, void* to, const void* from) {
   for_rows(stream, rows, [&](Index at, Index from_at, Index count) {
     T* y = static_cast<T*>(to) + at;
     const T* x = static_cast<const T*>(from) + from_at;
@@ -87,7 +38,7 @@ void assign(Stream& stream, const Rows& rows, void* to, const void* from) {
 }
 
 template <class T>
-void accumulate(Stream& stream, const Rows& rows, void* to, const void* from) {
+void accumulate(Stream& stream, const StridedRows& rows, void* to, const void* from) {
   for_rows(stream, rows, [&](Index at, Index from_at, Index count) {
     T* y = static_cast<T*>(to) + at;
     const T* x = static_cast<const T*>(from) + from_at;
@@ -97,7 +48,7 @@ void accumulate(Stream& stream, const Rows& rows, void* to, const void* from) {
 
 template <class T>
 bool finite(Stream& stream, const Tensor& x) {
-  const Rows rows = merged(x, x);
+  const StridedRows rows = strided_rows(x, x);
   std::atomic<bool> all_finite = true;
   for_rows(stream, rows, [&](Index at, Index, Index count) {
     const T* p = static_cast<const T*>(x.data) + at;
@@ -120,7 +71,7 @@ void copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Write wr
   require(write == Write::assign || to.dtype == DType::f32 || to.dtype == DType::f64,
           "adding tensors is for f32 and f64, got ", to.dtype);
   if (to.count() == 0) return;
-  const Rows rows = merged(to, from);
+  const StridedRows rows = strided_rows(to, from);
   if (write == Write::add)
     return to.dtype == DType::f32 ? accumulate<float>(stream, rows, to.data, from.data)
                                   : accumulate<double>(stream, rows, to.data, from.data);

@@ -1,0 +1,22 @@
+// How a program gets a GPU. The CUDA side is a module library, loaded here when it is asked for, so the same installation starts
+// on machines without a driver or CUDA's libraries and can say why it runs on the CPU.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trireme/core/device.h"
+
+namespace trireme {
+
+struct CudaOptions {
+  int index = 0;       // of the GPU on this node
+  std::string module;  // path of the module; empty: libtrireme_cuda.so beside this library
+};
+
+/// GPUs that can be used here. With 0, `reason` says why: no module, no driver, no device.
+int count_gpus(const CudaOptions& options, std::string& reason);
+/// Throws: Error with the reason.
+std::unique_ptr<Device> open_cuda(const CudaOptions& options = {});
+
+}  // namespace trireme

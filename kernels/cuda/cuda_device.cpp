@@ -1,0 +1,109 @@
+// The CUDA device: memory, streams and events of one GPU. Every call is checked; nothing waits unless its name says so.
+#include "kernels/cuda/cuda_device.h"
+
+#include <fmt/format.h>
+
+namespace trireme {
+namespace {
+
+class CudaEvent final : public Event {
+ public:
+  CudaEvent() {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
+  }
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  void record(Stream& stream) override {
+    check(cudaEventRecord(event_, queue_of(stream)), "cudaEventRecord");
+  }
+  void make_wait(Stream& stream) override {
+    check(cudaStreamWaitEvent(queue_of(stream), event_, 0), "cudaStreamWaitEvent");
+  }
+  bool reached() const override {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) return false;
+    check(state, "cudaEventQuery");
+    return true;
+  }
+  void synchronize() override { check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace
+
+CudaDevice::CudaDevice(int index) : index_(index) {
+  check(cudaSetDevice(index), "cudaSetDevice");
+  check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index),
+        "cudaDeviceGetAttribute");
+  kernels_.elementwise = cuda_elementwise_kernels;
+}
+
+std::string CudaDevice::describe() const {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index_), "cudaGetDeviceProperties");
+  return fmt::format("GPU {} {}, compute capability {}.{}, {:.1f} GB free", index_,
+                     static_cast<const char*>(properties.name), properties.major, properties.minor,
+                     static_cast<double>(free_bytes()) * 1e-9);
+}
+
+Buffer CudaDevice::allocate(Index bytes) {
+  require(bytes >= 0, "cannot allocate ", bytes, " bytes");
+  if (bytes == 0) return {};
+  void* data = nullptr;
+  const cudaError_t error = cudaMalloc(&data, static_cast<std::size_t>(bytes));
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // it is reported here, not by the next call
+    throw Error(str("GPU ", index_, ": ", bytes, " bytes asked for, ", free_bytes(), " free"));
+  }
+  check(error, "cudaMalloc");
+  std::shared_ptr<void> owner(data, [](void* memory) { cudaFree(memory); });
+  check(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), nullptr), "cudaMemset");
+  check(cudaStreamSynchronize(nullptr), "cudaMemset");
+  return {data, bytes, std::move(owner)};
+}
+
+Index CudaDevice::free_bytes() const {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<Index>(free);
+}
+
+std::unique_ptr<Stream> CudaDevice::make_stream() { return std::make_unique<CudaStream>(*this); }
+std::unique_ptr<Event> CudaDevice::make_event() { return std::make_unique<CudaEvent>(); }
+
+CudaStream::CudaStream(CudaDevice& device) : Stream(device) {
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+}
+
+CudaStream::~CudaStream() { cudaStreamDestroy(stream_); }
+
+void CudaStream::copy(void* to, const void* from, Index bytes) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_),
+        "cudaMemcpyAsync");
+}
+
+void CudaStream::zero(void* data, Index bytes) {
+  if (bytes == 0) return;
+  check(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), stream_), "cudaMemsetAsync");
+}
+
+void CudaStream::copy(const Tensor& to, const Tensor& from) {
+  kernels().elementwise.copy_strided(*this, to, from, Write::assign);
+}
+
+void CudaStream::add(const Tensor& to, const Tensor& from) {
+  kernels().elementwise.copy_strided(*this, to, from, Write::add);
+}
+
+void CudaStream::synchronize() { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+ThreadPool& CudaStream::pool() {
+  throw Error("a CUDA stream has no threads: host kernels run on a CPU device only");
+}
+
+}  // namespace trireme

@@ -1,0 +1,74 @@
+// CudaDevice, CudaStream and CudaEvent: the core interfaces on the CUDA runtime. Part of the CUDA module; nothing here is seen
+// by the rest of trireme.
+#pragma once
+
+#include <string>
+
+#include <cuda_runtime_api.h>
+
+#include "trireme/core/device.h"
+#include "trireme/core/error.h"
+#include "trireme/kernels/kernels.h"
+
+namespace trireme {
+
+/// Throws: Error with CUDA's name and text of the error, and `what` failed.
+inline void check(cudaError_t error, const char* what,
+                  std::source_location where = std::source_location::current()) {
+  if (error != cudaSuccess) [[unlikely]]
+    throw Error(str(what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)), where);
+}
+
+/// The functions of the CUDA table; each .cu beside this header fills its part.
+extern const ElementwiseKernels cuda_elementwise_kernels;
+void cuda_copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Write write);
+
+class CudaDevice final : public Device {
+ public:
+  /// `index`: of the GPU on this node. Throws: Error when it cannot be used.
+  explicit CudaDevice(int index);
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string describe() const override;
+  const Kernels& kernels() const override { return kernels_; }
+  Buffer allocate(Index bytes) override;
+  Index free_bytes() const override;
+  std::unique_ptr<Stream> make_stream() override;
+  std::unique_ptr<Event> make_event() override;
+
+  int index() const { return index_; }
+  int multiprocessors() const { return multiprocessors_; }
+
+ private:
+  int index_;
+  int multiprocessors_ = 0;
+  Kernels kernels_{};
+};
+
+class CudaStream final : public Stream {
+ public:
+  explicit CudaStream(CudaDevice& device);
+  ~CudaStream() override;
+
+  void copy(void* to, const void* from, Index bytes) override;
+  void zero(void* data, Index bytes) override;
+  void copy(const Tensor& to, const Tensor& from) override;
+  void add(const Tensor& to, const Tensor& from) override;
+  bool wait_and_check_finite(const Tensor& x) override;
+  void synchronize() override;
+  ThreadPool& pool() override;
+  void* native() const override { return stream_; }
+
+  CudaDevice& cuda() const { return static_cast<CudaDevice&>(device()); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// The queue of a stream that a CUDA device made. Kernels of the CUDA table are only ever called with one.
+inline cudaStream_t queue_of(Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
+inline int multiprocessors_of(Stream& stream) {
+  return static_cast<CudaStream&>(stream).cuda().multiprocessors();
+}
+
+}  // namespace trireme

@@ -1,0 +1,100 @@
+// What the kernels share: 16-byte packs of elements, sums over warps and blocks in a fixed order, and how wide to launch.
+#pragma once
+
+#include "trireme/kernels/write.h"
+
+#include "device_code.h"
+#include "kernels/cuda/cuda_device.h"
+
+namespace trireme::gpu {
+
+inline constexpr int warp_size = 32;
+inline constexpr unsigned all_lanes = 0xffffffffu;
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+template <class T>
+__device__ __forceinline__ double to_double(T x) {
+  return static_cast<double>(to_float(x));
+}
+template <>
+__device__ __forceinline__ double to_double<double>(double x) {
+  return x;
+}
+template <class T>
+__device__ __forceinline__ T from_float(float x);
+template <>
+__device__ __forceinline__ float from_float<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+/// 16 bytes of elements: what one thread loads and stores at once.
+template <class T>
+struct alignas(16) Pack {
+  static constexpr int size = 16 / static_cast<int>(sizeof(T));
+  T values[size];
+};
+template <class T>
+__device__ __forceinline__ Pack<T> load(const T* from) {
+  return *reinterpret_cast<const Pack<T>*>(from);
+}
+template <class T>
+__device__ __forceinline__ void store(T* to, const Pack<T>& pack) {
+  *reinterpret_cast<Pack<T>*>(to) = pack;
+}
+inline bool aligned16(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
+
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+  __device__ double operator()(double a, double b) const { return a + b; }
+};
+struct Max {
+  __device__ float operator()(float a, float b) const { return a > b ? a : b; }
+};
+
+/// Over the warp, in a fixed order; every lane gets the result.
+template <class T, class Op>
+__device__ __forceinline__ T warp_reduce(T value, Op op) {
+  for (int offset = warp_size / 2; offset > 0; offset /= 2)
+    value = op(value, __shfl_xor_sync(all_lanes, value, offset));
+  return value;
+}
+
+/// Over the block (of whole warps), in a fixed order; every thread gets the result. `scratch`: one T a warp, in shared
+/// memory; it may be used again after the call.
+template <class T, class Op>
+__device__ __forceinline__ T block_reduce(T value, Op op, T* scratch) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  const int warp = static_cast<int>(threadIdx.x) / warp_size;
+  const int warps = static_cast<int>(blockDim.x) / warp_size;
+  value = warp_reduce(value, op);
+  if (lane == 0) scratch[warp] = value;
+  __syncthreads();
+  T total = scratch[0];
+  for (int w = 1; w < warps; ++w) total = op(total, scratch[w]);
+  __syncthreads();
+  return total;
+}
+
+inline constexpr int elementwise_threads = 256;
+
+/// Blocks for a loop over `items` that each thread strides through: enough to fill the device, never more than needed.
+inline unsigned blocks_for(Stream& stream, Index items, int threads = elementwise_threads) {
+  constexpr Index blocks_a_multiprocessor = 8;
+  const Index wanted = (items + threads - 1) / threads;
+  const Index most = multiprocessors_of(stream) * blocks_a_multiprocessor;
+  return static_cast<unsigned>(wanted < 1 ? 1 : wanted < most ? wanted : most);
+}
+
+__device__ __forceinline__ Index global_thread() {
+  return static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ __forceinline__ Index global_threads() {
+  return static_cast<Index>(gridDim.x) * blockDim.x;
+}
+
+}  // namespace trireme::gpu

@@ -1,0 +1,13 @@
+// The two entry points of the CUDA module, as the loader (kernels/load_cuda.cpp) finds them.
+#pragma once
+
+namespace trireme {
+class Device;
+}
+
+extern "C" {
+/// GPUs, or 0 with the reason in `text`.
+int trireme_cuda_count(char* text, int text_bytes);
+/// The caller owns the device. Null, with the reason in `text`, when it cannot be opened.
+trireme::Device* trireme_cuda_open(int index, char* text, int text_bytes);
+}

@@ -1,0 +1,106 @@
+// Tensors with strides: copy, add, and the search for what is not finite. A block takes a row (or a part of a long one).
+#include "kernels/cuda/gpu.cuh"
+#include "kernels/strided_rows.h"
+
+namespace trireme {
+namespace gpu {
+
+template <class T>
+struct Assign {
+  __device__ void operator()(T& to, T from) const { to = from; }
+};
+template <class T>
+struct Accumulate {
+  __device__ void operator()(T& to, T from) const { to += from; }
+};
+
+template <class T, class Op>
+__global__ void __launch_bounds__(elementwise_threads)
+    strided_kernel(StridedRows rows, Index row_count, T* to, const T* from, Op op) {
+  for (Index row = blockIdx.y; row < row_count; row += gridDim.y) {
+    T* y = to + rows.offset(rows.stride_a, row);
+    const T* x = from + rows.offset(rows.stride_b, row);
+    for (Index i = global_thread(); i < rows.length; i += global_threads())
+      op(y[i * rows.step_a], x[i * rows.step_b]);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(elementwise_threads)
+    find_not_finite_kernel(StridedRows rows, Index row_count, const T* from, int* found) {
+  bool bad = false;
+  for (Index row = blockIdx.y; row < row_count; row += gridDim.y) {
+    const T* x = from + rows.offset(rows.stride_a, row);
+    for (Index i = global_thread(); i < rows.length; i += global_threads()) {
+      const T value = x[i * rows.step_a];
+      bad = bad || !(to_double(value) - to_double(value) == 0);  // infinite or NaN
+    }
+  }
+  if (bad) *found = 1;  // whoever writes, writes the same
+}
+
+/// Columns of blocks along a row, rows along y: rows are short more often than not.
+dim3 grid_of(Stream& stream, const StridedRows& rows) {
+  constexpr Index most_rows = 65535;
+  const Index row_count = rows.count();
+  return {blocks_for(stream, rows.length),
+          static_cast<unsigned>(row_count < most_rows ? row_count : most_rows), 1};
+}
+
+template <class T, class Op>
+void run(Stream& stream, const StridedRows& rows, const Tensor& to, const Tensor& from, Op op) {
+  check(gpu_launch(strided_kernel<T, Op>, grid_of(stream, rows), dim3(elementwise_threads), 0,
+                   queue_of(stream), rows, rows.count(), static_cast<T*>(to.data),
+                   static_cast<const T*>(from.data), op),
+        "strided copy");
+}
+
+template <class T>
+void find_not_finite(Stream& stream, const Tensor& x, int* found) {
+  const StridedRows rows = strided_rows(x, x);
+  check(gpu_launch(find_not_finite_kernel<T>, grid_of(stream, rows), dim3(elementwise_threads), 0,
+                   queue_of(stream), rows, rows.count(), static_cast<const T*>(x.data), found),
+        "find not finite");
+}
+
+}  // namespace gpu
+
+void cuda_copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Write write) {
+  require(to.shape == from.shape, "copy between shapes ", from.shape, " and ", to.shape);
+  require(to.dtype == from.dtype, "copy between ", from.dtype, " and ", to.dtype);
+  require(write == Write::assign || to.dtype == DType::f32 || to.dtype == DType::f64,
+          "adding tensors is for f32 and f64, got ", to.dtype);
+  if (to.count() == 0) return;
+  const StridedRows rows = strided_rows(to, from);
+  if (write == Write::add)
+    return to.dtype == DType::f32
+               ? gpu::run<float>(stream, rows, to, from, gpu::Accumulate<float>{})
+               : gpu::run<double>(stream, rows, to, from, gpu::Accumulate<double>{});
+  switch (size_bytes(to.dtype)) {
+    case 1:
+      return gpu::run<std::uint8_t>(stream, rows, to, from, gpu::Assign<std::uint8_t>{});
+    case 2:
+      return gpu::run<std::uint16_t>(stream, rows, to, from, gpu::Assign<std::uint16_t>{});
+    case 4:
+      return gpu::run<std::uint32_t>(stream, rows, to, from, gpu::Assign<std::uint32_t>{});
+    case 8:
+      return gpu::run<std::uint64_t>(stream, rows, to, from, gpu::Assign<std::uint64_t>{});
+    default:
+      throw Error(str("copy of elements of ", size_bytes(to.dtype), " bytes"));
+  }
+}
+
+bool CudaStream::wait_and_check_finite(const Tensor& x) {
+  if (x.count() == 0 || !is_floating(x.dtype)) return true;
+  const Buffer flag = device().allocate(sizeof(int));  // a debugging aid: it may allocate
+  int* found = reinterpret_cast<int*>(flag.data());
+  if (x.dtype == DType::f32) gpu::find_not_finite<float>(*this, x, found);
+  if (x.dtype == DType::f64) gpu::find_not_finite<double>(*this, x, found);
+  if (x.dtype == DType::bf16) gpu::find_not_finite<__nv_bfloat16>(*this, x, found);
+  int result = 0;
+  copy(&result, found, sizeof result);
+  synchronize();
+  return result == 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+// What a kernel source (.cu) includes for the device language: the toolkit, and two spellings that the host emulation
+// (tests/cuda_emulation/device_code.h) can share. Which of the two files is found decides what is built.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+/// Declares `name`, a pointer to the dynamic shared memory of the block.
+#define GPU_DYNAMIC_SHARED(Type, name)                                    \
+  extern __shared__ __align__(16) unsigned char trireme_dynamic_shared[]; \
+  Type* const name = reinterpret_cast<Type*>(trireme_dynamic_shared)
+
+/// kernel<<<grid, block, shared_bytes, stream>>>(arguments...)
+template <class... Parameters, class... Arguments>
+cudaError_t gpu_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                       std::size_t shared_bytes, cudaStream_t stream, Arguments&&... given) {
+  cudaLaunchConfig_t configuration{};
+  configuration.gridDim = grid;
+  configuration.blockDim = block;
+  configuration.dynamicSmemBytes = shared_bytes;
+  configuration.stream = stream;
+  return cudaLaunchKernelEx(&configuration, kernel,
+                            static_cast<Parameters>(std::forward<Arguments>(given))...);
+}

@@ -1,0 +1,57 @@
+// StridedRows: two tensors of one shape as rows. Dims that lie packed against each other are merged, so that most tensors
+// become a few long rows. Shared by the devices' copies between tensors with strides.
+#pragma once
+
+#include "trireme/core/macros.h"
+#include "trireme/core/tensor.h"
+
+namespace trireme {
+
+/// The same elements in as few dims as `a` and `b` allow; the last dim is one row.
+struct StridedRows {
+  int dims = 0;  // all dims but the last
+  Index extents[Shape::max_dims] = {}, stride_a[Shape::max_dims] = {},
+        stride_b[Shape::max_dims] = {};
+  Index length = 1, step_a = 1, step_b = 1;
+
+  Index count() const {
+    Index rows = 1;
+    for (int d = 0; d < dims; ++d) rows *= extents[d];
+    return rows;
+  }
+  /// Elements from the start of a tensor to row `row`; `strides`: stride_a or stride_b.
+  TRIREME_HD Index offset(const Index* strides, Index row) const {
+    Index at = 0;
+    for (int d = dims - 1; d >= 0; --d) {
+      at += row % extents[d] * strides[d];
+      row /= extents[d];
+    }
+    return at;
+  }
+};
+
+inline StridedRows strided_rows(const Tensor& a, const Tensor& b) {
+  StridedRows rows;
+  for (int d = 0; d < a.shape.dims(); ++d) {
+    if (a.shape[d] == 1) continue;
+    const int last = rows.dims - 1;
+    if (last >= 0 && rows.stride_a[last] == a.shape[d] * a.strides[d] &&
+        rows.stride_b[last] == a.shape[d] * b.strides[d]) {
+      rows.extents[last] *= a.shape[d];
+      rows.stride_a[last] = a.strides[d];
+      rows.stride_b[last] = b.strides[d];
+    } else {
+      rows.extents[rows.dims] = a.shape[d];
+      rows.stride_a[rows.dims] = a.strides[d];
+      rows.stride_b[rows.dims++] = b.strides[d];
+    }
+  }
+  if (rows.dims == 0) return rows;
+  --rows.dims;
+  rows.length = rows.extents[rows.dims];
+  rows.step_a = rows.stride_a[rows.dims];
+  rows.step_b = rows.stride_b[rows.dims];
+  return rows;
+}
+
+}  // namespace trireme

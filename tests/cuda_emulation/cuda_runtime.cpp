@@ -1,0 +1,263 @@
+// The entry points of the CUDA runtime that trireme's module calls, on the host: memory that is checked, streams that are queues
+// (streams.h), kernels that run on fibers (grid.h). One device, which reports itself as sm_90.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include <cuda_runtime_api.h>
+
+#include "tests/cuda_emulation/device_code.h"
+#include "tests/cuda_emulation/streams.h"
+
+#if defined(EMULATION_ADDRESS_SANITIZER)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace trireme::emulation {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t allocation_alignment = 256, default_device_mb = 4096;
+constexpr int poison = 0xff;
+
+struct Event {
+  Stream* stream = nullptr;
+  std::uint64_t sequence = 0;
+  Clock::time_point reached;
+};
+
+/// Device memory and the last error.
+struct Memory {
+  std::map<char*, std::size_t> blocks;
+  std::size_t used = 0, capacity = default_device_mb << 20;
+  cudaError_t last = cudaSuccess;
+
+  Memory() {
+    if (const char* mb = std::getenv("TRIREME_EMULATION_DEVICE_MB"))
+      capacity = std::strtoull(mb, nullptr, 10) << 20;
+  }
+  bool holds(const void* data, std::size_t bytes) const {
+    auto after = blocks.upper_bound(static_cast<char*>(const_cast<void*>(data)));
+    if (after == blocks.begin()) return false;
+    --after;
+    return static_cast<const char*>(data) + bytes <= after->first + after->second;
+  }
+};
+
+Memory& memory() {
+  static Memory one;
+  return one;
+}
+
+Stream& stream_of(cudaStream_t stream) {
+  return stream == nullptr ? Streams::instance().default_stream()
+                           : *reinterpret_cast<Stream*>(stream);
+}
+Event& event_of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
+
+cudaError_t result(cudaError_t error) {
+  if (error != cudaSuccess) memory().last = error;
+  return error;
+}
+
+void push(cudaStream_t stream, const char* name, std::function<void()> operation) {
+  Streams::instance().push(stream_of(stream), name, [operation = std::move(operation)] {
+    operation();
+    return true;
+  });
+}
+
+}  // namespace
+
+void enqueue(cudaStream_t stream, const char* name, std::function<void()> operation) {
+  push(stream, name, std::move(operation));
+}
+
+}  // namespace trireme::emulation
+
+using namespace trireme::emulation;
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = 4;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = 0;
+      return cudaSuccess;
+    default:
+      return result(cudaErrorInvalidValue);
+  }
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
+  std::memset(properties, 0, sizeof *properties);
+  std::strcpy(properties->name, "host emulation");
+  properties->major = 9;
+  properties->multiProcessorCount = 4;
+  properties->totalGlobalMem = memory().capacity;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError() { return std::exchange(memory().last, cudaSuccess); }
+cudaError_t cudaPeekAtLastError() { return memory().last; }
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaSuccess                 ? "cudaSuccess"
+         : error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
+         : error == cudaErrorInvalidValue     ? "cudaErrorInvalidValue"
+                                              : "cudaErrorUnknown";
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "out of memory" : cudaGetErrorName(error);
+}
+cudaError_t cudaFuncSetAttribute(const void* /*kernel*/, cudaFuncAttribute /*attribute*/,
+                                 int /*value*/) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  Memory& m = memory();
+  *data = nullptr;
+  if (m.used + bytes > m.capacity) return result(cudaErrorMemoryAllocation);
+  const std::size_t whole =
+      (bytes + allocation_alignment - 1) / allocation_alignment * allocation_alignment;
+  *data = std::aligned_alloc(allocation_alignment, std::max(whole, allocation_alignment));
+  if (*data == nullptr) return result(cudaErrorMemoryAllocation);
+  std::memset(*data, poison, bytes);
+  m.blocks[static_cast<char*>(*data)] = bytes;
+  m.used += bytes;
+#if defined(EMULATION_ADDRESS_SANITIZER)
+  __asan_poison_memory_region(static_cast<char*>(*data) + bytes, whole - bytes);
+#endif
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+  if (data == nullptr) return cudaSuccess;
+  Streams::instance().run_all();
+  Memory& m = memory();
+  const auto block = m.blocks.find(static_cast<char*>(data));
+  if (block == m.blocks.end()) return result(cudaErrorInvalidValue);
+  m.used -= block->second;
+  m.blocks.erase(block);
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  *data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return result(*data != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeHost(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *total = memory().capacity;
+  *free = memory().capacity - memory().used;
+  return cudaSuccess;
+}
+
+/// A wrong kind, the wrong side, or a range that is no allocation is refused, as a GPU would fault.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  if (kind != cudaMemcpyDefault &&
+      (to_device != memory().holds(to, bytes) || from_device != memory().holds(from, bytes)))
+    return result(cudaErrorInvalidValue);
+  push(stream, "copy", [=] { std::memmove(to, from, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  if (!memory().holds(data, bytes)) return result(cudaErrorInvalidValue);
+  push(stream, "set", [=] { std::memset(data, value, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/,
+                                         int /*priority*/) {
+  *stream = reinterpret_cast<cudaStream_t>(&Streams::instance().make());
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  Streams::instance().retire(stream_of(stream));
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  Stream& s = stream_of(stream);
+  Streams::instance().run_until(s, s.issued());
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  Streams::instance().run_all();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  Streams::instance().poke();
+  const Stream& s = stream_of(stream);
+  return s.done(s.issued()) ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  const Event& e = event_of(event);
+  if (e.stream != nullptr) Streams::instance().push_wait(stream_of(stream), *e.stream, e.sequence);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  *event = reinterpret_cast<cudaEvent_t>(new Event);
+  return cudaSuccess;
+}
+/// What was recorded may still be in a queue: it runs first.
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  Event* e = &event_of(event);
+  if (e->stream != nullptr) Streams::instance().run_until(*e->stream, e->sequence);
+  delete e;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  Event* e = &event_of(event);
+  e->stream = &stream_of(stream);
+  e->sequence = e->stream->issued() + 1;
+  push(stream, "event", [e] { e->reached = Clock::now(); });
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Event& e = event_of(event);
+  if (e.stream != nullptr) Streams::instance().run_until(*e.stream, e.sequence);
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  Streams::instance().poke();
+  const Event& e = event_of(event);
+  return e.stream == nullptr || e.stream->done(e.sequence) ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  *ms = std::chrono::duration<float, std::milli>(event_of(end).reached - event_of(begin).reached)
+            .count();
+  return cudaSuccess;
+}
+
+}  // extern "C"

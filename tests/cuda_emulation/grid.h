@@ -1,0 +1,129 @@
+// Grid: runs a kernel on the host. Blocks run one after the other on the calling thread; the CUDA threads of a block are
+// fibers that change at every warp or block synchronisation, in an order that tests choose. Wrong masks, divergent
+// barriers and blocks that cannot go on end the program with the threads and lines concerned.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include <vector_types.h>
+
+#include "tests/cuda_emulation/fiber.h"
+
+namespace trireme::emulation {
+
+inline constexpr int warp_lanes = 32;
+
+struct Index3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+/// Which runnable fiber goes on; results must not depend on it.
+enum class Order { forward, reverse, random };
+struct GridOptions {
+  Order order = Order::forward;
+  std::uint64_t seed = 1;
+};
+
+class Grid {
+ public:
+  /// The one device of this process.
+  static Grid& instance();
+
+  GridOptions options;
+
+  /// Runs `body` for every thread. `name` appears in messages.
+  void run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes,
+           const std::function<void()>& body);
+
+  // Called by kernels. `where`: "file:line".
+  void block_sync(const char* where);
+  void warp_sync(std::uint32_t mask, const char* where);
+  /// The value of lane `source` of this warp, among the lanes of `mask`.
+  template <class T>
+  T shuffle(std::uint32_t mask, T value, int source, const char* where);
+  /// Bit i: what lane i passed.
+  std::uint32_t ballot(std::uint32_t mask, bool predicate, const char* where);
+  /// Lanes of this warp that have not returned.
+  std::uint32_t live_lanes() const;
+  int lane() const;
+  void* dynamic_shared() const;
+  bool in_kernel() const { return in_kernel_; }
+  [[noreturn]] void fail(const char* format, ...) const __attribute__((format(printf, 2, 3)));
+
+ private:
+  static constexpr std::size_t shuffle_bytes = 16;
+  enum class State : std::uint8_t { ready, waits_for_warp, waits_for_block, done };
+  struct Thread {
+    Fiber fiber{Fiber::NewStack::yes};
+    Index3 index;
+    int lane = 0, warp = 0;
+    State state = State::done;
+    const char* where = nullptr;
+  };
+  /// What a lane leaves for the others at a warp operation.
+  struct Slot {
+    alignas(16) std::array<unsigned char, shuffle_bytes> value{}, result{};
+    std::uint32_t mask = 0, ballot = 0;
+    int source = 0;
+    bool predicate = false;
+    unsigned generation = 0;
+    std::array<char, 2> point{};  // for release and acquire
+  };
+  struct Warp {
+    std::uint32_t ready = 0, waits_for_warp = 0, waits_for_block = 0, live = 0;
+    std::array<Slot, warp_lanes> slots;
+  };
+
+  void shuffle_bytes_of(void* value, std::size_t bytes, std::uint32_t mask, int source,
+                        const char* where);
+  static void entry();
+  void run_block(dim3 block, std::size_t shared_bytes);
+  void prepare_threads(dim3 block);
+  void allocate_shared(std::size_t bytes);
+  void exchange(std::uint32_t mask, const char* where);
+  void serve(Warp& warp, std::uint32_t mask, const char* where);
+  void yield();
+  void finish();
+  void open_barrier();
+  Thread* pick();
+  int pick_lane(std::uint32_t ready, int after) const;
+  void resume(Thread& thread);
+  [[noreturn]] void deadlock() const;
+  Slot& my_slot();
+
+  std::vector<std::unique_ptr<Thread>> threads_;  // grows to the largest block
+  std::vector<Warp> warps_;
+  Fiber host_;
+  Thread* current_ = nullptr;
+  const std::function<void()>* body_ = nullptr;
+  const char* name_ = "?";
+  int count_ = 0, live_ = 0, arrived_ = 0;
+  unsigned generation_ = 0;
+  std::array<char, 2> barrier_point_{};
+  char start_point_ = 0, end_point_ = 0;
+  struct Free {
+    void operator()(void* memory) const;
+  };
+  std::unique_ptr<void, Free> shared_;
+  std::uint64_t random_ = 1;
+  bool in_kernel_ = false;
+};
+
+template <class T>
+EMULATION_UNSEEN T Grid::shuffle(std::uint32_t mask, T value, int source, const char* where) {
+  static_assert(sizeof(T) <= shuffle_bytes && std::is_trivially_copyable_v<T>);
+  shuffle_bytes_of(&value, sizeof(T), mask, source, where);
+  return value;
+}
+
+}  // namespace trireme::emulation
+
+// The built-in variables of kernels.
+inline trireme::emulation::Index3 threadIdx, blockIdx;
+inline dim3 blockDim, gridDim;

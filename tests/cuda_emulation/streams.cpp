@@ -1,0 +1,148 @@
+#include "tests/cuda_emulation/streams.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/cuda_emulation/grid.h"
+
+namespace trireme::emulation {
+namespace {
+
+constexpr auto longest_stall = std::chrono::seconds(60);
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+Streams& Streams::instance() {
+  static Streams streams;
+  return streams;
+}
+
+Streams::Streams() {
+  streams_.push_back(std::make_unique<Stream>(0));
+  const std::string seed = environment("TRIREME_EMULATION_SEED");
+  set_schedule(environment("TRIREME_EMULATION_SCHEDULE"),
+               seed.empty() ? 1 : std::strtoull(seed.c_str(), nullptr, 10));
+}
+
+void Streams::set_schedule(const std::string& text, std::uint64_t seed) {
+  random_ = seed * 977 + 1;
+  if (text.empty() || text == "eager")
+    schedule_ = Schedule::eager;
+  else if (text == "lazy")
+    schedule_ = Schedule::lazy;
+  else if (text == "random")
+    schedule_ = Schedule::random;
+  else if (text.starts_with("ahead:")) {
+    schedule_ = Schedule::ahead;
+    ahead_ = std::strtoull(text.c_str() + 6, nullptr, 10);
+  } else {
+    std::fprintf(stderr, "cuda emulation: no schedule '%s'; eager, lazy, ahead:N or random\n",
+                 text.c_str());
+    std::abort();
+  }
+}
+
+std::uint64_t Streams::random() {
+  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+  return random_ >> 33;
+}
+
+Stream& Streams::make() {
+  streams_.push_back(std::make_unique<Stream>(static_cast<int>(streams_.size())));
+  return *streams_.back();
+}
+
+void Streams::retire(Stream& stream) { run_until(stream, stream.issued_); }
+
+void Streams::push(Stream& stream, const char* name, std::function<bool()> step) {
+  stream.queue_.push_back({name, ++stream.issued_, std::move(step)});
+  after_push();
+}
+
+void Streams::push_wait(Stream& stream, const Stream& other, std::uint64_t sequence) {
+  stream.queue_.push_back({"wait for an event", ++stream.issued_, {}, &other, sequence});
+  after_push();
+}
+
+void Streams::after_push() {
+  switch (schedule_) {
+    case Schedule::eager:
+      while (advance_any()) {
+      }
+      break;
+    case Schedule::ahead:
+      if (ahead_ < streams_.size())
+        while (advance(*streams_[ahead_])) {
+        }
+      break;
+    case Schedule::random:
+      for (std::uint64_t i = random() & 3; i > 0; --i) advance_any();
+      break;
+    case Schedule::lazy:
+      break;
+  }
+}
+
+/// Moves on by (part of) one operation; true when something happened.
+bool Streams::advance(Stream& stream) {
+  if (stream.queue_.empty()) return false;
+  Stream::Operation& operation = stream.queue_.front();
+  if (operation.waits_for != nullptr && !operation.waits_for->done(operation.waits_for_sequence))
+    return false;
+  if (operation.step && !operation.step()) return false;
+  stream.done_ = operation.sequence;
+  stream.queue_.pop_front();
+  return true;
+}
+
+bool Streams::advance_any() {
+  const std::size_t first = schedule_ == Schedule::random ? random() % streams_.size() : 0;
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (advance(*streams_[(first + i) % streams_.size()])) return true;
+  return false;
+}
+
+/// Only what a wait for `stream` implies: its head, or what the head waits for.
+bool Streams::advance_chain(Stream& stream) {
+  Stream* next = &stream;
+  for (std::size_t hops = 0; hops <= streams_.size() && !next->queue_.empty(); ++hops) {
+    const Stream::Operation& head = next->queue_.front();
+    if (head.waits_for == nullptr || head.waits_for->done(head.waits_for_sequence)) break;
+    next = streams_[static_cast<std::size_t>(head.waits_for->id())].get();
+  }
+  return advance(*next);
+}
+
+void Streams::run_until(Stream& stream, std::uint64_t sequence) {
+  if (Grid::instance().in_kernel()) Grid::instance().fail("calls the CUDA runtime");
+  auto last_move = std::chrono::steady_clock::now();
+  while (!stream.done(sequence)) {
+    bool moved = false;
+    if (schedule_ == Schedule::ahead && ahead_ < streams_.size())
+      moved = advance(*streams_[ahead_]);
+    const bool lazy = schedule_ == Schedule::lazy || schedule_ == Schedule::ahead;
+    moved = (lazy ? advance_chain(stream) : advance_any()) || moved;
+    const auto now = std::chrono::steady_clock::now();
+    if (moved) {
+      last_move = now;
+    } else if (now - last_move > longest_stall) {
+      std::fprintf(stderr, "cuda emulation: stream %d does not get past '%s'\n", stream.id(),
+                   stream.queue_.empty() ? "-" : stream.queue_.front().name);
+      std::abort();
+    }
+  }
+}
+
+void Streams::run_all() {
+  for (std::size_t i = 0; i < streams_.size(); ++i) run_until(*streams_[i], streams_[i]->issued_);
+}
+
+void Streams::poke() { advance_any(); }
+
+}  // namespace trireme::emulation

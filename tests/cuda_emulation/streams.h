@@ -1,0 +1,75 @@
+// Streams of the emulated CUDA runtime: real queues of operations, run in an order that is legal but hostile. Each order finds
+// another kind of mistake:
+//   eager    everything runs as soon as it can: finds what is overwritten before it was read ("ran too early")
+//   lazy     nothing runs before the host waits, and then only what that wait implies ("ran too late")
+//   ahead:N  as lazy, but stream N runs as far ahead as its waits allow (a missing wait at its head)
+//   random   a random stream moves on by one operation at a time
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace trireme::emulation {
+
+class Stream {
+ public:
+  explicit Stream(int id) : id_(id) {}
+  int id() const { return id_; }
+  std::uint64_t issued() const { return issued_; }
+  bool done(std::uint64_t sequence) const { return done_ >= sequence; }
+
+ private:
+  friend class Streams;
+  struct Operation {
+    const char* name;
+    std::uint64_t sequence;
+    std::function<bool()> step;  // true when finished, called again until then; empty: only waits
+    const Stream* waits_for = nullptr;
+    std::uint64_t waits_for_sequence = 0;
+  };
+  std::deque<Operation> queue_;
+  std::uint64_t issued_ = 0, done_ = 0;
+  int id_;
+};
+
+class Streams {
+ public:
+  enum class Schedule { eager, lazy, ahead, random };
+
+  /// The streams of this process. The schedule comes from TRIREME_EMULATION_SCHEDULE ("lazy", "ahead:2") and
+  /// TRIREME_EMULATION_SEED; eager when not set.
+  static Streams& instance();
+  void set_schedule(const std::string& text, std::uint64_t seed);
+
+  Stream& default_stream() { return *streams_.front(); }
+  Stream& make();
+  /// Runs what is left in it first. It stays allocated: events may still point at it.
+  void retire(Stream& stream);
+
+  void push(Stream& stream, const char* name, std::function<bool()> step);
+  void push_wait(Stream& stream, const Stream& other, std::uint64_t sequence);
+  /// The host waits for operation `sequence` of `stream`.
+  void run_until(Stream& stream, std::uint64_t sequence);
+  void run_all();
+  /// What a query does: something may happen.
+  void poke();
+
+ private:
+  Streams();
+  void after_push();
+  bool advance(Stream& stream);
+  bool advance_any();
+  bool advance_chain(Stream& stream);
+  std::uint64_t random();
+
+  std::vector<std::unique_ptr<Stream>> streams_;  // [0]: the default stream
+  Schedule schedule_ = Schedule::eager;
+  std::size_t ahead_ = 0;
+  std::uint64_t random_ = 1;
+};
+
+}  // namespace trireme::emulation

@@ -125,27 +125,39 @@ void FlatParameters::initialise(std::uint64_t seed, Stream& stream) {
     }
 }
 
-std::vector<FlatExtent> FlatParameters::parameter_extents() const {
+std::vector<FlatExtent> FlatParameters::extents(
+    FlatBuffer buffer, FunctionRef<FlatRange(const FlatParameter&)> range_of) const {
   std::vector<FlatExtent> result;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    append_extents(declared_[i], parameters_[i], parameters_[i].range, 0, result);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Bucket& bucket = bucket_with(parameters_[i]);
+    const Index shift =
+        buffer == FlatBuffer::parameters ? 0 : bucket.state_begin - updated(bucket).begin;
+    append_extents(declared_[i], parameters_[i], range_of(parameters_[i]), shift, result);
+  }
   return result;
 }
 
+std::vector<FlatExtent> FlatParameters::parameter_extents() const {
+  return extents(FlatBuffer::parameters, [](const FlatParameter& p) { return p.range; });
+}
+
 std::vector<FlatExtent> FlatParameters::state_extents() const {
-  std::vector<FlatExtent> result;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Bucket& bucket = buckets_[static_cast<std::size_t>(parameters_[i].bucket)];
-    const FlatRange range = updated(bucket);
-    append_extents(declared_[i], parameters_[i], range, bucket.state_begin - range.begin, result);
-  }
-  return result;
+  return extents(FlatBuffer::state,
+                 [&](const FlatParameter& p) { return updated(bucket_with(p)); });
+}
+
+std::vector<FlatExtent> FlatParameters::slice_extents(FlatBuffer buffer) const {
+  return extents(buffer, [&](const FlatParameter& p) { return bucket_with(p).slice; });
+}
+
+std::vector<FlatExtent> FlatParameters::written_extents(FlatBuffer buffer) const {
+  return extents(buffer, [&](const FlatParameter& p) { return written(p); });
 }
 
 /// The slice of this data rank, cut into equal parts for its copies where that makes pieces worth writing.
 FlatRange FlatParameters::written(const FlatParameter& parameter) const {
   constexpr Index worth_cutting = (Index{64} << 10) / 4;  // elements
-  const FlatRange slice = buckets_[static_cast<std::size_t>(parameter.bucket)].slice;
+  const FlatRange slice = bucket_with(parameter).slice;
   const Index begin = std::max(slice.begin, parameter.range.begin);
   const Index count = std::min(slice.end(), parameter.range.end()) - begin;
   if (count <= 0) return {};
@@ -154,22 +166,11 @@ FlatRange FlatParameters::written(const FlatParameter& parameter) const {
   return {begin + cut(parameter.copy), cut(parameter.copy + 1) - cut(parameter.copy)};
 }
 
-std::vector<FlatExtent> FlatParameters::written_extents(FlatBuffer buffer) const {
-  std::vector<FlatExtent> result;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Bucket& bucket = buckets_[static_cast<std::size_t>(parameters_[i].bucket)];
-    const Index shift =
-        buffer == FlatBuffer::parameters ? 0 : bucket.state_begin - updated(bucket).begin;
-    append_extents(declared_[i], parameters_[i], written(parameters_[i]), shift, result);
-  }
-  return result;
-}
-
 std::vector<FlatRange> FlatParameters::norm_ranges() const {
   std::vector<FlatRange> result;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].owned) continue;
-    const Bucket& bucket = buckets_[static_cast<std::size_t>(parameters_[i].bucket)];
+    const Bucket& bucket = bucket_with(parameters_[i]);
     for (const ParameterPart& part : declared_[i].parts)
       for_each_inside(part, parameters_[i].range.begin, bucket.slice, [&](const Packed& packed) {
         if (!result.empty() && result.back().end() == packed.offset)

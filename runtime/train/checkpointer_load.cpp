@@ -121,6 +121,13 @@ std::string first_failure(const LoadTarget& t, const std::string& mine) {
   return str(*first, failed > 1 ? str(" (seen by ", failed, " ranks)") : "");
 }
 
+void gather_over_data(const LoadTarget& t) {
+  Communicator& data = t.context.mesh().axis(Axis::data);
+  gather_parameters(t.flat, data, t.context.stream());
+  if (load_scope(options_of(t)) == LoadScope::everything)
+    gather_state(t.flat, t.optimizer, data, t.context.stream());
+}
+
 void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& mine) {
   Stream& host = t.context.stream();
   Index bytes = mine.bytes_read;
@@ -149,6 +156,7 @@ Progress load_step(const LoadTarget& t, Index step) {
   }
   failure = first_failure(t, failure);
   if (!failure.empty()) throw BadStep(failure);
+  gather_over_data(t);
   Stream& host = t.context.stream();
   Progress& p = scalars.progress;
   Index numbers[] = {p.step, p.samples, p.updates, p.skipped};

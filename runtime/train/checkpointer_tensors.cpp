@@ -79,15 +79,36 @@ std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOpt
 }
 
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat) {
-  return wanted(parameters_prefix, flat.parameter_extents(), flat.parameter_data());
+  return wanted(parameters_prefix, flat.slice_extents(FlatBuffer::parameters),
+                flat.parameter_data());
 }
 
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer) {
   std::vector<Wanted> all;
   for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
-    for (Wanted& box : wanted(state_prefix(tensor.name), flat.state_extents(), tensor.data))
+    for (Wanted& box :
+         wanted(state_prefix(tensor.name), flat.slice_extents(FlatBuffer::state), tensor.data))
       all.push_back(std::move(box));
   return all;
+}
+
+void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& stream) {
+  for (const Bucket& bucket : flat.buckets())
+    data.all_gather({flat.parameter_data() + bucket.slice.begin, bucket.slice.count, DType::f32},
+                    {flat.parameter_data() + bucket.range.begin, bucket.range.count, DType::f32},
+                    stream);
+}
+
+void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Communicator& data,
+                  Stream& stream) {
+  if (flat.options().update == Update::sharded) return;  // each rank keeps its slice alone
+  for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
+    for (const Bucket& bucket : flat.buckets()) {
+      float* whole = tensor.data + bucket.state_begin;
+      data.all_gather(
+          {whole + bucket.slice.begin - bucket.range.begin, bucket.slice.count, DType::f32},
+          {whole, bucket.range.count, DType::f32}, stream);
+    }
 }
 
 std::vector<Wanted> wanted_scalars(SavedScalars& scalars) {

@@ -31,9 +31,13 @@ SavedTensors saved_tensors(const FlatParameters& flat, const Optimizer& optimize
 std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOptions& optimizer,
                                   bool scalars);
 
-/// What one rank reads: all that it holds of the parameters, and of the optimizer what it updates.
+/// What one rank reads: its slices of parameters and moments, so that data replicas read nothing twice.
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat);
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer);
+/// Collective. Afterwards each data rank has what all of them have read.
+void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& stream);
+void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Communicator& data,
+                  Stream& stream);
 std::vector<Wanted> wanted_scalars(SavedScalars& scalars);
 
 /// Prefixes of names: "parameters/", "optimizer/", "state/".

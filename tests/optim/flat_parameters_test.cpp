@@ -255,6 +255,29 @@ TEST(FlatParameters, EveryElementIsWrittenByOneRankAndNoPaddingByAny) {
         }
 }
 
+TEST(FlatParameters, SlicesHoldEveryElementOncePerDataAxisForEitherUpdate) {
+  const MeshShape shape(4, 1, 2);
+  for (Update update : {Update::replicated, Update::sharded})
+    for (FlatBuffer buffer : {FlatBuffer::parameters, FlatBuffer::state}) {
+      std::map<std::string, std::vector<int>> seen;
+      for (int rank = 0; rank < shape.size(); ++rank) {
+        const TinyRank r(shape, rank, {.update = update});
+        for (const FlatExtent& flat : r.flat->slice_extents(buffer)) {
+          auto& counts = seen[flat.extent.name];
+          counts.resize(static_cast<std::size_t>(flat.extent.global.count()));
+          for_each_element(flat, [&](Index i, Index offset) {
+            ASSERT_LT(offset,
+                      buffer == FlatBuffer::state ? r.flat->state_count() : r.flat->count());
+            if (flat.owned) ++counts[static_cast<std::size_t>(i)];
+          });
+        }
+      }
+      EXPECT_EQ(seen.size(), 1u + 4 * 8);
+      for (const auto& [name, counts] : seen)
+        for (int c : counts) ASSERT_EQ(c, 1) << name;
+    }
+}
+
 TEST(FlatParameters, RejectsChunksThatAreNotThoseOfOneRank) {
   Graph graph;
   const Value loss = tiny_model(graph, 4);

@@ -10,6 +10,7 @@
 
 #include "trireme/core/box.h"
 #include "trireme/core/device.h"
+#include "trireme/core/function_ref.h"
 #include "trireme/graph/plan.h"
 
 namespace trireme {
@@ -114,6 +115,8 @@ class FlatParameters {
   std::vector<FlatExtent> parameter_extents() const;
   /// What this rank updates of each logical tensor; offsets into a state buffer.
   std::vector<FlatExtent> state_extents() const;
+  /// What lies in this data rank's slices, whoever updates it: over the ranks of the data axis each element once.
+  std::vector<FlatExtent> slice_extents(FlatBuffer buffer) const;
   /// What this rank writes of each logical tensor to a checkpoint: over all ranks each element once, the load spread over
   /// data replicas and copies. The same elements for both buffers.
   std::vector<FlatExtent> written_extents(FlatBuffer buffer) const;
@@ -128,6 +131,11 @@ class FlatParameters {
   std::vector<Tensor> tensors(const Plan& plan, float* data) const;
   struct Item;
   FlatRange written(const FlatParameter& parameter) const;
+  const Bucket& bucket_with(const FlatParameter& parameter) const {
+    return buckets_[static_cast<std::size_t>(parameter.bucket)];
+  }
+  std::vector<FlatExtent> extents(FlatBuffer buffer,
+                                  FunctionRef<FlatRange(const FlatParameter&)> range_of) const;
   void place(std::vector<Item> own, std::vector<Item> tied);
   void place_bucket(std::vector<Item> items);
 

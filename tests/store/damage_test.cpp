@@ -1,6 +1,7 @@
 // Damage: whatever happens to the bytes of a checkpoint is found before they are used: files cut at every byte, flipped bits
 // over all files, files of another step, files that are missing or too many.
-#include <functional>
+#include <algorithm>
+#include <filesystem>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -12,8 +13,8 @@
 #include "trireme/store/reader.h"
 #include "trireme/store/steps.h"
 
+#include "tests/store/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
-#include "tests/support/training_run.h"
 
 namespace trireme::test {
 namespace {
@@ -53,15 +54,19 @@ class Descriptor {
   int fd_;
 };
 
-/// A committed step of two shards.
+/// A committed step of two shards, in memory where that is possible: thousands of changes are not for a disk.
 struct Step {
+  static std::string parent() {
+    return std::filesystem::exists("/dev/shm") ? "/dev/shm"
+                                               : std::filesystem::temp_directory_path().string();
+  }
   Step() : directory(commit_toy(folder / "run", 120, ToyState(), {ToyLayout::Cut::rows, 2})) {
     names = list_directory(directory);
     for (const std::string& name : names) contents.push_back(read_whole(path(name), file_limit));
   }
   std::string path(const std::string& name) const { return directory + "/" + name; }
 
-  TemporaryFolder folder;
+  ScratchDirectory folder{parent()};
   std::string directory;
   std::vector<std::string> names, contents;
 };

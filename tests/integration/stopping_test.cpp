@@ -135,6 +135,17 @@ TEST_F(Stopping, ASignalSavesAndTheNextJobGoesOn) {
   EXPECT_THAT(steps_in_metrics(), ElementsAreArray(counted(again + 3)));
 }
 
+TEST_F(Stopping, AJobThatCannotSaveSaysSoAndEndsWithExitCode1) {
+  const auto job = start(endless);
+  wait_for_steps(3);
+  std::filesystem::rename(folder_ / "steps", folder_ / "elsewhere");
+  kill(mpirun(*job), SIGUSR1);
+  EXPECT_EQ(job->wait(), 1) << output();
+  EXPECT_THAT(output(), HasSubstr("trireme error: SIGUSR1: stopped after step "));
+  EXPECT_THAT(output(), HasSubstr("but the last save failed: "));
+  EXPECT_THAT(output(), HasSubstr("; this job has no checkpoint"));
+}
+
 TEST_F(Stopping, TimeIsALimitToo) {
   const auto job = start(str(endless, "--exit-duration-seconds 3"));
   EXPECT_EQ(job->wait(), 75) << output();

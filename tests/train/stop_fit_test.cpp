@@ -111,5 +111,63 @@ TEST(StoppingFit, AllRanksHearThatMetricsCannotBeWritten) {
   EXPECT_EQ(told, 2);
 }
 
+/// Takes the directory of checkpoints away once training has begun.
+class Vandal : public Ones {
+ public:
+  explicit Vandal(std::string directory) : directory_(std::move(directory)) {}
+  Index fill(Index sample, std::span<const Tensor> out) override {
+    std::error_code taken_already;
+    if (sample >= 16) std::filesystem::rename(directory_, directory_ + ".away", taken_already);
+    return Ones::fill(sample, out);
+  }
+
+ private:
+  std::string directory_;
+};
+
+/// What every rank of 2 is told by a fit() of 5 steps whose saves fail after step 2.
+std::string told_when_saves_fail(std::string_view reason_to_stop) {
+  const std::string directory = testing::TempDir() + "stop_fit_saves";
+  std::filesystem::remove_all(directory);
+  std::filesystem::remove_all(directory + ".away");
+  Options options;
+  options.train_iters = options.learning_rate.decay_iters = 5;
+  options.checkpoint.save = directory;
+  options.checkpoint.save_interval = 2;
+  options.checkpoint.async_save = false;
+  std::string told[2];
+  run_on_threads(MeshShape(2, 1, 1), [&](Mesh& mesh) {
+    const std::unique_ptr<Device> device = open_cpu();
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    const Log log(mesh.rank(), LogLevel::quiet);
+    const Trainer* trained = nullptr;
+    const auto reason = [&] { return trained->steps_done() >= 4 ? reason_to_stop : ""; };
+    Context context(options, mesh, *stream, log, {}, reason);
+    Trainer trainer(context, Model(model));
+    trained = &trainer;
+    try {
+      trainer.fit(Vandal(directory));
+    } catch (const JobError& error) {
+      told[mesh.rank()] = error.what();
+      EXPECT_EQ(trainer.steps_done(), 5);
+    }
+  });
+  EXPECT_NE(told[1], "");
+  return told[0];
+}
+
+TEST(StoppingFit, TheEndSaysThatTheLastSavesFailed) {
+  EXPECT_THAT(
+      told_when_saves_fail(""),
+      testing::AllOf(testing::StartsWith("training is finished, but the last 2 saves failed: "),
+                     testing::HasSubstr("stop_fit_saves"),
+                     testing::EndsWith("; the newest checkpoint is that of step 2")));
+}
+
+TEST(StoppingFit, AJobThatCannotSaveIsNotStoppedInGoodOrder) {
+  EXPECT_THAT(told_when_saves_fail("SIGUSR1"),
+              testing::StartsWith("SIGUSR1: stopped after step 5, but the last 2 saves failed: "));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -19,6 +19,7 @@
 #include "trireme/core/error.h"
 #include "trireme/store/file.h"
 #include "trireme/store/reader.h"
+#include "trireme/store/snapshot.h"
 
 namespace trireme {
 namespace {

@@ -58,7 +58,9 @@ Checksum checksum(const void* data, Index bytes) {
 }
 
 Checksum copy_and_checksum(const Bytes* from, Index count, void* to) {
-  XXH3_state_t state;
+  // On a page of its own, so that the stack below lies the same in every call: at some places (3 % of them, measured) its
+  // stores share the lowest 12 bits with those to a new page of `to`, wait for it, and all takes twice as long.
+  alignas(4096) XXH3_state_t state;
   XXH3_INITSTATE(&state);
   XXH3_128bits_reset(&state);
   auto* out = static_cast<unsigned char*>(to);

@@ -106,6 +106,7 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
   } else {
     log.info(str("step ", s.progress.step, " is done, of --train-iters ", o.train_iters,
                  ": nothing is left to train"));
+    if (saves) s.checkpointer->save(s.progress, train);  // unless --save has it already
   }
 
   if (saves) s.checkpointer->finish();

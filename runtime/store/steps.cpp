@@ -7,6 +7,7 @@
 #include "trireme/core/error.h"
 #include "trireme/store/file.h"
 
+#include "runtime/store/block_reader.h"
 #include "runtime/store/step_names.h"
 
 namespace trireme {
@@ -17,12 +18,12 @@ namespace {
 constexpr Index manifest_limit_bytes = Index{256} << 20;
 
 void check_sizes(const std::string& directory, const Manifest& manifest) {
-  for (const Manifest::File& file : manifest.files) {
-    const std::string path = directory + '/' + file.name;
-    std::error_code problem;
-    const auto bytes = static_cast<Index>(std::filesystem::file_size(path, problem));
-    require(!problem, path, ": ", problem.message());
-    require(bytes == file.bytes, path, ": has ", bytes, " bytes, should have ", file.bytes);
+  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
+    const Manifest::File& file = manifest.files[i];
+    const std::string problem = size_problem(directory, file);
+    if (problem.empty()) continue;
+    throw Error(str(directory, '/', file.name, ": ", problem,
+                    tensors_at(manifest, static_cast<int>(i), 0, file.bytes)));
   }
 }
 

@@ -99,9 +99,9 @@ TEST(Steps, ThatAreNotWholeAreNotCommitted) {
   };
   commit_toy(root, 120, state_of(1));
   EXPECT_THAT(refused([&] { remove_file(unfinished + "shard-00001.h5"); }),
-              HasSubstr(unfinished + "shard-00001.h5: No such file"));
+              HasSubstr(unfinished + "shard-00001.h5: is missing (tensor"));
   EXPECT_THAT(refused([&] { std::filesystem::resize_file(unfinished + "checkpoint.h5", 1000); }),
-              HasSubstr(unfinished + "checkpoint.h5: has 1000 bytes, should have "));
+              HasSubstr(unfinished + "checkpoint.h5: has 1000 bytes instead of "));
   EXPECT_THAT(refused([&] { write_whole(unfinished + "manifest.json", "{}"); }),
               HasSubstr("File exists"));
   EXPECT_THAT(list_directory(root), ElementsAre("step-000120"));

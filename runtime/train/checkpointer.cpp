@@ -4,12 +4,13 @@
 
 #include <chrono>
 #include <ctime>
-#include <filesystem>
 #include <random>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include "trireme/store/file.h"
 
 #include "runtime/train/checkpointer_catalog.h"
 #include "runtime/train/checkpointer_load.h"
@@ -101,7 +102,7 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
   std::unique_ptr<Lease> lease;
   std::vector<std::string> leftovers;
   const std::string failure = on_root(world, context.stream(), [&] {
-    std::filesystem::create_directories(options.save);
+    make_directory(options.save);
     lease = std::make_unique<Lease>(options.save, run);
     leftovers = clean_leftovers(options.save);
   });

@@ -1,0 +1,21 @@
+// Any layout loads what any other layout saved (design invariant 3), and trains on like one rank (invariant 1): a third of
+// all ordered pairs, every layout as source and as target; all of them are in checkpoint_layouts_long_test.cpp.
+
+#include "tests/support/layout_pairs.h"
+
+namespace trireme::test {
+namespace {
+
+// The target lies 1, 4, 7 or 10 places after the source in the circle of 12 layouts; the models share these distances.
+void expect_pairs(const std::string& model, std::initializer_list<std::size_t> distances) {
+  LayoutPairs pairs(model);
+  for (const std::size_t distance : distances)
+    for (std::size_t from = 0; from < all_layouts.size(); ++from)
+      pairs.expect_loads(from, (from + distance) % all_layouts.size());
+}
+
+TEST(CheckpointLayouts, EachLoadsWhatAnotherSavedOfAGpt) { expect_pairs(small_gpt, {4, 7}); }
+TEST(CheckpointLayouts, EachLoadsWhatAnotherSavedOfALlama) { expect_pairs(small_llama, {1, 10}); }
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,87 @@
+// LayoutPairs: what one layout saved, every other one loads. For each pair of layouts: the state that the second one has
+// loaded, and at once saves, has the bits of what the first one saved; and the second one trains on from there like one
+// rank that was never interrupted.
+#pragma once
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "trireme/store/steps.h"
+
+#include "tests/support/checkpoint_jobs.h"
+#include "tests/support/checkpoint_state.h"
+
+namespace trireme::test {
+
+// Each axis alone and together, 1 to 8 ranks. 3 does not divide the vocabulary, which is padded there. Small buckets put
+// the pieces of a sharded optimizer into many boxes.
+inline const std::vector<Layout> all_layouts = {
+    {"one rank", 1, "--micro-batch-size 8"},
+    {"data 2", 2, "--micro-batch-size 4"},
+    {"data 2, ZeRO", 2, "--micro-batch-size 2 --use-distributed-optimizer"},
+    {"data 4, ZeRO, small buckets", 4,
+     "--micro-batch-size 1 --use-distributed-optimizer --bucket-size 5000"},
+    {"tensor 2", 2, "--tp 2 --micro-batch-size 4"},
+    {"tensor 2, sequence parallel", 2, "--tp 2 --micro-batch-size 4 --sequence-parallel"},
+    {"tensor 3, padded vocabulary", 3, "--tp 3 --micro-batch-size 4"},
+    {"pipeline 2", 2, "--pp 2 --micro-batch-size 2"},
+    {"pipeline 2, 2 chunks", 2,
+     "--pp 2 --num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 2"},
+    {"data 2 x tensor 2, ZeRO", 4, "--tp 2 --micro-batch-size 2 --use-distributed-optimizer"},
+    {"data 2 x pipeline 2 x tensor 2", 8, "--tp 2 --pp 2 --micro-batch-size 2"},
+    {"data 2 x pipeline 2 x tensor 2, ZeRO, sequence parallel, 2 chunks", 8,
+     "--tp 2 --pp 2 --num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 1 "
+     "--use-distributed-optimizer --sequence-parallel"},
+};
+
+class LayoutPairs {
+ public:
+  explicit LayoutPairs(const std::string& model) : jobs_(model) {
+    jobs_.succeed(jobs_.training(all_layouts[0], "--train-iters 7 --save " + (jobs_ / "straight")));
+    reference_ = read(jobs_ / "straight");
+    for (std::size_t i = 0; i < all_layouts.size(); ++i)
+      jobs_.succeed(jobs_.training(all_layouts[i], str("--train-iters 4 --save ", saved(i))));
+  }
+
+  void expect_loads(std::size_t from, std::size_t to) {
+    SCOPED_TRACE("from " + all_layouts[from].name + " to " + all_layouts[to].name);
+    const std::string pair = str(from, "-", to);
+    expect_same_bits(from, to, jobs_ / ("again-" + pair));
+    expect_trains_on(from, to, jobs_ / ("on-" + pair));
+  }
+
+ private:
+  std::string saved(std::size_t layout) const { return jobs_ / str("saved-", layout); }
+
+  void expect_same_bits(std::size_t from, std::size_t to, const std::string& again) {
+    const Outcome loaded = jobs_.run(jobs_.training(
+        all_layouts[to], str("--train-iters 4 --load ", saved(from), " --save ", again)));
+    ASSERT_EQ(loaded.exit_code, 0) << loaded.output;
+    ASSERT_EQ(committed_steps(again), std::vector<Index>{4}) << loaded.output;
+    const std::string a = saved(from) + "/" + step_name(4), b = again + "/" + step_name(4);
+    EXPECT_EQ(first_difference(read_checkpoint(a), read_checkpoint(b)), "");
+    const Outcome diff = jobs_.run(CheckpointJobs::trireme("checkpoint diff " + a + " " + b));
+    EXPECT_EQ(diff.exit_code, 0) << diff.output;
+  }
+
+  void expect_trains_on(std::size_t from, std::size_t to, const std::string& on) {
+    const Outcome resumed = jobs_.run(jobs_.training(
+        all_layouts[to], str("--train-iters 7 --load ", saved(from), " --save ", on)));
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
+    const Difference difference = compare(reference_, read(on));
+    EXPECT_TRUE(within_limits(difference)) << describe(difference);
+  }
+
+  /// Steps 5 to 7, and the parameters after them.
+  static TrainingRun read(const std::string& root) {
+    return {steps_of(read_metrics(root + "/metrics.jsonl"), 4),
+            {},
+            parameters_of(read_checkpoint(root + "/" + step_name(7)))};
+  }
+
+  CheckpointJobs jobs_;
+  TrainingRun reference_;
+};
+
+}  // namespace trireme::test

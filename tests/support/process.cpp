@@ -1,0 +1,93 @@
+#include "tests/support/process.h"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme::test {
+namespace {
+
+int exit_code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// Only what is allowed between fork and exec.
+[[noreturn]] void become(const char* command, const char* log) {
+  setpgid(0, 0);
+  const int file = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0) _exit(126);
+  execl("/bin/sh", "sh", "-c", command, nullptr);
+  _exit(127);
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+Outcome run_shell(const std::string& command, const std::string& log) {
+  const int status = std::system(("{ " + command + "; } > " + log + " 2>&1").c_str());
+  return {exit_code_of(status), read_text(log)};
+}
+
+bool wait_until(const std::function<bool()>& condition, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                   std::chrono::duration<double>(seconds));
+  while (!condition()) {
+    if (Clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+BackgroundProcess::BackgroundProcess(const std::string& command, std::string log)
+    : log_(std::move(log)) {
+  leader_ = fork();
+  require(leader_ >= 0, "fork failed");
+  if (leader_ == 0) become(command.c_str(), log_.c_str());
+  setpgid(leader_, leader_);  // whoever comes first: a signal may be sent at once
+}
+
+BackgroundProcess::~BackgroundProcess() {
+  if (ended_) return;  // the group may be another one's by now
+  kill(-leader_, SIGKILL);
+  waitpid(leader_, &status_, 0);
+}
+
+bool BackgroundProcess::running() {
+  if (!ended_) ended_ = waitpid(leader_, &status_, WNOHANG) == leader_;
+  return !ended_;
+}
+
+void BackgroundProcess::send(int signal) const { kill(leader_, signal); }
+
+Outcome BackgroundProcess::wait() {
+  while (!ended_) {
+    const pid_t found = waitpid(leader_, &status_, 0);
+    require(found == leader_ || errno == EINTR, "waitpid failed");
+    ended_ = found == leader_;
+  }
+  return {exit_code_of(status_), output()};
+}
+
+}  // namespace trireme::test

@@ -1,0 +1,49 @@
+// Programs as a test starts them: to the end, or in the background, where they are watched, sent signals, and gone when
+// the test ends.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <sys/types.h>
+
+namespace trireme::test {
+
+struct Outcome {
+  int exit_code;       // 128 + the signal when one ended it
+  std::string output;  // stdout and stderr
+};
+
+/// Runs a line of the shell. `log`: the file that its output goes through.
+Outcome run_shell(const std::string& command, const std::string& log);
+
+/// "" when the file does not exist.
+std::string read_text(const std::string& path);
+/// How often `part` stands in `text`.
+int count(const std::string& text, const std::string& part);
+/// Polls every 5 ms; returns false when `seconds` are over first.
+bool wait_until(const std::function<bool()>& condition, double seconds = 60);
+
+/// A line of the shell that runs beside the test, as the leader of its own process group.
+class BackgroundProcess {
+ public:
+  BackgroundProcess(const std::string& command, std::string log);
+  /// Ends it with SIGKILL, if it still runs.
+  ~BackgroundProcess();
+  BackgroundProcess(const BackgroundProcess&) = delete;
+  BackgroundProcess& operator=(const BackgroundProcess&) = delete;
+
+  std::string output() const { return read_text(log_); }
+  bool running();
+  /// To what the line became: with "exec mpirun ..." to mpirun, whose ranks follow it.
+  void send(int signal) const;
+  Outcome wait();
+
+ private:
+  pid_t leader_;
+  std::string log_;
+  int status_ = -1;
+  bool ended_ = false;
+};
+
+}  // namespace trireme::test

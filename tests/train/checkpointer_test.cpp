@@ -10,6 +10,7 @@
 #include "trireme/store/steps.h"
 #include "trireme/train/problems.h"
 
+#include "tests/support/allocation_counter.h"
 #include "tests/train/checkpoint_ranks.h"
 
 namespace trireme {
@@ -128,6 +129,17 @@ TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
   EXPECT_THAT(steps_in(folder / "run"), ElementsAre(1));
 }
 
+TEST(Checkpointer, PollAllocatesNothingWhileNothingHappens) {
+  const test::TemporaryFolder folder;
+  on_threads(saving_to(folder / "run", {{2, 1, 2, 1}}), [&](CheckpointRank& rank) {
+    rank.train_to(1);
+    EXPECT_TRUE(rank.save_and_wait());
+    const long before = test::allocations_of_this_thread();
+    for (int i = 0; i < 100; ++i) rank.checkpointer.poll();
+    EXPECT_EQ(test::allocations_of_this_thread(), before);
+  });
+}
+
 TEST(Checkpointer, SavesBackToBackPassOnATransportThatDelaysAndReordersAndOverNodes) {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const test::TemporaryFolder folder;
@@ -166,7 +178,9 @@ TEST(Checkpointer, SavesEveryIntervalAndKeepsTheLast) {
       EXPECT_EQ(rank.checkpointer.due(step), step % 2 == 0);
       if (rank.checkpointer.due(step)) rank.checkpointer.save(rank.progress, NamedSource());
     }
+    const auto saved_at = fs::last_write_time(folder / "run/step-000008/manifest.json");
     EXPECT_TRUE(rank.save_and_wait());  // step 8 is saved already: nothing happens
+    EXPECT_EQ(fs::last_write_time(folder / "run/step-000008/manifest.json"), saved_at);
     EXPECT_EQ(rank.checkpointer.last_committed(), 8);
   });
   EXPECT_THAT(steps_in(folder / "run"), ElementsAre(8, 6));

@@ -75,42 +75,49 @@ std::string failed_saves(const Checkpointer& checkpointer) {
                            : str("; the newest checkpoint is that of step ", committed));
 }
 
+/// Collective. Returns whether all ranks have agreed to stop before the end.
+bool run_steps(Trainer& trainer, Trainer::State& s, DataSource& train, DataSource* validation) {
+  const Options& o = s.context.options();
+  Reporter reporter(s.context.log(), reporter_options(s));
+  const std::unique_ptr<MetricsFile> file = open_metrics(s);
+  reporter.header();
+  for (;;) {
+    StepMetrics metrics = trainer.step(train);
+    const bool last = metrics.step == o.train_iters;
+    const bool evaluates = validation != nullptr && o.eval_interval > 0 &&
+                           (metrics.step % o.eval_interval == 0 || last);
+    if (evaluates) metrics.valid_loss = trainer.evaluate(*validation, o.eval_iters);
+    reporter.step(metrics);
+    file->append(metrics);
+    if (last || s.agreed.stop) return s.agreed.stop;
+    if (!s.checkpointer) continue;
+    if (s.agreed.save || s.checkpointer->due(metrics.step))
+      s.checkpointer->save(s.progress, train);
+    else
+      s.checkpointer->poll();
+  }
+}
+
 }  // namespace
 
 void Trainer::fit(DataSource& train, DataSource* validation) {
   State& s = *state_;
   const Options& o = s.context.options();
   const Log& log = s.context.log();
-  const bool saves = s.checkpointer && !o.checkpoint.save.empty();
   resume(train);
 
   bool stop = false;
-  if (s.progress.step < o.train_iters) {
-    Reporter reporter(log, reporter_options(s));
-    const std::unique_ptr<MetricsFile> file = open_metrics(s);
-    reporter.header();
-    while (s.progress.step < o.train_iters && !stop) {
-      StepMetrics metrics = step(train);
-      stop = s.agreed.stop;
-      const bool last = stop || metrics.step == o.train_iters;
-      const bool evaluates = validation != nullptr && o.eval_interval > 0 &&
-                             (metrics.step % o.eval_interval == 0 || metrics.step == o.train_iters);
-      if (evaluates) metrics.valid_loss = evaluate(*validation, o.eval_iters);
-      reporter.step(metrics);
-      file->append(metrics);
-      if (saves && (last || s.agreed.save || s.checkpointer->due(metrics.step)))
-        s.checkpointer->save(s.progress, train);
-      else if (saves)
-        s.checkpointer->poll();
-    }
-  } else {
-    log.info(str("step ", s.progress.step, " is done, of --train-iters ", o.train_iters,
-                 ": nothing is left to train"));
-    if (saves) s.checkpointer->save(s.progress, train);  // unless --save has it already
+  if (s.progress.step < o.train_iters)
+    stop = run_steps(*this, s, train, validation);
+  else
+    log.info(str("nothing is left to train: step ", s.progress.step, " of --train-iters ",
+                 o.train_iters, " is done"));
+  std::string failed;
+  if (s.checkpointer) {
+    s.checkpointer->save(s.progress, train);  // unless --save has it already
+    s.checkpointer->finish();
+    failed = failed_saves(*s.checkpointer);
   }
-
-  if (saves) s.checkpointer->finish();
-  const std::string failed = saves ? failed_saves(*s.checkpointer) : "";
   if (stop) {
     const std::string reason(s.context.stop_reason());
     const std::string stopped = str(reason.empty() ? "another rank was told to stop" : reason,

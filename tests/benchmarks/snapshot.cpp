@@ -4,6 +4,8 @@
 // To compare, in the same minute and directory (twice, so that its blocks are warm too):
 //   fio --name=x --filename=DIR/x --size=1536m --rw=write --bs=8m --direct=1 --ioengine=libaio --iodepth=8 --end_fsync=1
 //   fio --name=x --filename=DIR/x --size=1536m --rw=read --bs=8m --direct=1 --ioengine=libaio --iodepth=8
+#include "trireme/store/snapshot.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -19,7 +21,6 @@
 #include "trireme/core/error.h"
 #include "trireme/store/file.h"
 #include "trireme/store/reader.h"
-#include "trireme/store/snapshot.h"
 
 namespace trireme {
 namespace {

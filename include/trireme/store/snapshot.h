@@ -16,12 +16,12 @@ namespace trireme {
 
 struct SnapshotReport {
   Index bytes = 0;
-  double stall_ms = 0;    // save() held its caller
-  double write_ms = 0;    // the writer worked, until the file was durable
-  bool direct = false;    // O_DIRECT was possible
-  bool reserved = false;  // so was fallocate
-  std::vector<Checksum> blocks;
-  std::string error;  // empty: the file is complete and durable
+  double stall_ms = 0;           // save() held its caller
+  double write_ms = 0;           // the writer worked, until the file was durable
+  bool direct = false;           // O_DIRECT was possible
+  bool reserved = false;         // so was fallocate
+  std::vector<Checksum> blocks;  // of the whole file, when there is no error
+  std::string error;             // empty: the file is complete and durable
 };
 
 class Snapshot {
@@ -40,7 +40,7 @@ class Snapshot {
 
   /// Creates `path` (which must not exist) and copies. Returns when the pieces may change again: at once after the copy if
   /// the ring holds the image, else when the rest fits. Never throws for the disk's sake: a failed write ends in the report,
-  /// and the copy is cut short.
+  /// and the copy is cut short; what there is of the file then stays. The job before of `worker` must be finished.
   void save(const std::string& path, ThreadPool& pool, Worker& worker);
   /// What the last save() did; call when the worker has finished.
   const SnapshotReport& report() const;

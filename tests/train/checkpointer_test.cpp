@@ -116,7 +116,7 @@ TEST(Checkpointer, WhatIsSavedIsTheStateAtTheCallWhateverTrainingDoesMeanwhile) 
 
 TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
   const test::TemporaryFolder folder;
-  on_threads(saving_to(folder / "run", {{4, 1, 2, 1}}), [&](CheckpointRank& rank) {
+  on_threads(saving_to(folder / "not/there/yet/", {{4, 1, 2, 1}}), [&](CheckpointRank& rank) {
     rank.train_to(1);
     rank.checkpointer.save(rank.progress, NamedSource());
     for (int i = 0; rank.checkpointer.last_committed() != 1 && i < 300000; ++i) {
@@ -126,7 +126,7 @@ TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
     EXPECT_EQ(rank.checkpointer.last_committed(), 1);
     rank.steps.mesh.world().barrier();
   });
-  EXPECT_THAT(steps_in(folder / "run"), ElementsAre(1));
+  EXPECT_THAT(steps_in(folder / "not/there/yet/"), ElementsAre(1));
 }
 
 TEST(Checkpointer, PollAllocatesNothingWhileNothingHappens) {
@@ -290,6 +290,22 @@ TEST(Checkpointer, DamageMakesItGoBackToTheStepBefore) {
     EXPECT_EQ(rank.progress.step, 2);
   });
   EXPECT_THAT(steps_in(folder / "run"), ElementsAre(2));  // the newer ones are set aside
+}
+
+TEST(Checkpointer, DamageThatOneRankSeesSendsAllBack) {
+  const test::TemporaryFolder folder;
+  const CheckpointJob stages{{1, 2, 1, 1}};
+  on_threads(saving_to(folder / "run", stages), [&](CheckpointRank& rank) {
+    for (const Index step : {2, 4}) {
+      rank.train_to(step);
+      EXPECT_TRUE(rank.save_and_wait());
+    }
+  });
+  damage(folder / "run/step-000004/shard-00001.h5");  // the second stage's, which reads it alone
+  on_threads(loading_from(folder / "run", stages), [&](CheckpointRank& rank) {
+    rank.load();
+    EXPECT_EQ(rank.progress.step, 2);
+  });
 }
 
 TEST(Checkpointer, ADamagedStepThatWasAskedForStopsTheJobAndNamesFileAndTensor) {

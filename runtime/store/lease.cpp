@@ -8,6 +8,7 @@
 #include <csignal>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include <fcntl.h>
@@ -134,12 +135,18 @@ bool Lease::State::created() {
   if (descriptor >= 0) ::close(descriptor);
   descriptor = fd;
   const std::string text = to_text(self);
-  const auto wrote = repeat_interrupted([&] { return ::write(fd, text.data(), text.size()); });
-  if (wrote == static_cast<ssize_t>(text.size())) return true;
-  const int reason = wrote < 0 ? errno : ENOSPC;
-  ::unlink(lock.c_str());
-  errno = reason;
-  fail_call(lock, "write");
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto wrote = repeat_interrupted([&] { return ::write(fd, rest.data(), rest.size()); });
+    if (wrote > 0) {
+      rest.remove_prefix(static_cast<std::size_t>(wrote));
+      continue;
+    }
+    const int reason = wrote < 0 ? errno : ENOSPC;
+    ::unlink(lock.c_str());
+    errno = reason;
+    fail_call(lock, "write");
+  }
+  return true;
 }
 
 [[noreturn]] void refuse(const std::string& lock, const Sight& sight, Seconds renewed_ago) {

@@ -132,16 +132,17 @@ TEST(AsynchronousSave, KilledInItTheJobGoesOnFromTheStepBefore) {
   const CheckpointJobs jobs(small_gpt);
   const Layout one{"one rank", 1, "--micro-batch-size 8"};
   const std::string straight = jobs / "straight", root = jobs / "killed";
+  const std::string metrics = root + ".jsonl";  // beside the slow disk
   jobs.succeed(jobs.training(one, "--train-iters 100 --save " + straight));
-  jobs.succeed(jobs.training(one, "--train-iters 20 --save " + root));
+  jobs.succeed(jobs.training(one, str("--train-iters 20 --save ", root, " --metrics ", metrics)));
 
   // Not through timeout(1), so that the signal meets the program. The save of step 40 takes 6 s and more.
-  const std::string to_the_end =
-      "--train-iters 100 --save-interval 40 --save " + root + " --load " + root;
+  const std::string to_the_end = str("--train-iters 100 --save-interval 40 --save ", root,
+                                     " --load ", root, " --metrics ", metrics);
   BackgroundProcess job(
       str("exec env ", slow_disk(root, 2000), " ", jobs.program(one.options + " " + to_the_end)),
       jobs / "log");
-  const auto steps_done = [&] { return count(read_text(root + "/metrics.jsonl"), "\n"); };
+  const auto steps_done = [&] { return count(read_text(metrics), "\n"); };
   ASSERT_TRUE(wait_until([&] { return steps_done() >= 65; })) << job.output();
   job.send(SIGKILL);
   EXPECT_EQ(job.wait().exit_code, 128 + SIGKILL);
@@ -151,8 +152,7 @@ TEST(AsynchronousSave, KilledInItTheJobGoesOnFromTheStepBefore) {
   const std::string output = jobs.succeed(jobs.training(one, to_the_end));
   EXPECT_THAT(output, HasSubstr("loaded step 20 of " + root));
   EXPECT_FALSE(save_is_under_way(root));
-  const auto expected = read_metrics(straight + "/metrics.jsonl"),
-             found = read_metrics(root + "/metrics.jsonl");
+  const auto expected = read_metrics(straight + "/metrics.jsonl"), found = read_metrics(metrics);
   ASSERT_EQ(found.size(), expected.size());
   for (const auto& [step, line] : expected) {
     EXPECT_EQ(found.at(step).loss, line.loss) << "step " << step;

@@ -24,10 +24,10 @@ bool readable(const CommittedStep& step) {
 }
 
 /// A step that was moved out of the way for one that never came gets its name back.
-bool restored(const std::string& root, const std::string& name, Index step) {
+bool restored(const std::string& root, const std::string& path, Index step) {
   const std::string committed = step_path(root, step);
   if (is_there(committed)) return false;
-  rename_path(root + '/' + name, committed);
+  rename_path(path, committed);
   return true;
 }
 
@@ -71,7 +71,7 @@ std::vector<Index> prune_steps(const std::string& root, const Retention& retenti
     const bool counts = static_cast<Index>(steps.size()) < retention.keep_last;
     if (!counts || readable(step)) steps.push_back(step.step);
   }
-  const std::vector<Index> goes = steps_to_delete(steps, retention);
+  std::vector<Index> goes = steps_to_delete(steps, retention);
   for (const Index step : goes) delete_step(root, step);
   return goes;
 }
@@ -81,12 +81,13 @@ std::vector<std::string> clean_leftovers(const std::string& root) {
   if (!is_there(root)) return names;
   bool changed = false;
   for (const std::string& name : list_directory(root)) {
-    if (name.starts_with("lock.away-")) remove_file(root + '/' + name);  // see lease.cpp
+    const std::string path = str(root, '/', name);
+    if (name.starts_with("lock.away-")) remove_file(path);  // see lease.cpp
     const auto entry = parse_step_name(name);
     if (!entry || entry->state.empty() || entry->state == "aside") continue;
     changed = true;
-    if (entry->state == "replaced" && restored(root, name, entry->step)) continue;
-    if (removed(root + '/' + name)) names.push_back(name);
+    if (entry->state == "replaced" && restored(root, path, entry->step)) continue;
+    if (removed(path)) names.push_back(name);
   }
   if (changed) sync_directory(root);
   return names;

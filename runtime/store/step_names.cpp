@@ -61,7 +61,7 @@ bool is_there(const std::string& path) {
 void remove_tree(const std::string& path) {
   if (!is_there(path)) return;
   for (const std::string& name : list_directory(path)) {
-    const std::string child = path + '/' + name;
+    const std::string child = str(path, '/', name);
     std::error_code ignored;
     if (fs::symlink_status(child, ignored).type() == fs::file_type::directory)
       remove_tree(child);

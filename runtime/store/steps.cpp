@@ -31,14 +31,14 @@ void check_sizes(const std::string& directory, const Manifest& manifest) {
 /// out of the way first where the file system cannot, and clean_leftovers() moves it back after a crash in between.
 /// Returns where the step before is now, "" when there was none.
 std::string give_name(const std::string& root, const Manifest& manifest) {
-  const std::string unfinished = unfinished_path(root, manifest.step, manifest.run);
+  std::string unfinished = unfinished_path(root, manifest.step, manifest.run);
   const std::string committed = step_path(root, manifest.step);
   if (!is_there(committed)) {
     rename_path(unfinished, committed);
     return "";
   }
   if (exchange_paths(unfinished, committed)) return unfinished;
-  const std::string replaced = step_path(root, manifest.step, "replaced", manifest.run);
+  std::string replaced = step_path(root, manifest.step, "replaced", manifest.run);
   rename_path(committed, replaced);
   try {
     rename_path(unfinished, committed);
@@ -78,7 +78,7 @@ std::vector<CommittedStep> list_steps(const std::string& root) {
   if (!is_there(root)) return steps;
   for (const std::string& name : list_directory(root)) {
     const auto entry = parse_step_name(name);
-    if (entry && entry->state.empty()) steps.push_back({entry->step, root + '/' + name});
+    if (entry && entry->state.empty()) steps.push_back({entry->step, str(root, '/', name)});
   }
   std::sort(steps.begin(), steps.end(),
             [](const CommittedStep& a, const CommittedStep& b) { return a.step > b.step; });

@@ -156,7 +156,10 @@ std::string option_differences(const Facts& now, const Facts& then) {
 }
 
 Facts software_versions(const std::string& device) {
-  return {{"compiler", __VERSION__}, {"device", device}};
+  return {{"trireme", TRIREME_VERSION},
+          {"HDF5", TRIREME_HDF5_VERSION},
+          {"compiler", __VERSION__},
+          {"device", device}};
 }
 
 }  // namespace trireme

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <ctime>
-#include <filesystem>
 #include <random>
 
 #include <fmt/chrono.h>
@@ -32,13 +31,6 @@ std::string utc_now(const char* format) {
 std::string new_run_id() {
   return fmt::format("{}-{}-{:04x}", utc_now("{:%Y%m%d%H%M%S}"), getpid(),
                      std::random_device()() & 0xffffu);
-}
-
-/// With those above it.
-void make_directories(const std::filesystem::path& path) {
-  const std::filesystem::path above = path.parent_path();
-  if (!above.empty() && !std::filesystem::exists(above)) make_directories(above);
-  make_directory(path);
 }
 
 std::string describe_layout(const Context& context) {
@@ -110,7 +102,7 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
   std::unique_ptr<Lease> lease;
   std::vector<std::string> leftovers;
   const std::string failure = on_root(world, context.stream(), [&] {
-    make_directories(options.save);
+    make_directory(options.save);
     lease = std::make_unique<Lease>(options.save, run);
     leftovers = clean_leftovers(options.save);
   });

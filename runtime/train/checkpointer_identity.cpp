@@ -156,10 +156,12 @@ std::string option_differences(const Facts& now, const Facts& then) {
 }
 
 Facts software_versions(const std::string& device) {
+  const std::string free = " free";  // what is free just now is left out
+  const bool says_free = device.ends_with(free) && device.find(',') != std::string::npos;
   return {{"trireme", TRIREME_VERSION},
           {"HDF5", TRIREME_HDF5_VERSION},
           {"compiler", __VERSION__},
-          {"device", device}};
+          {"device", says_free ? device.substr(0, device.rfind(',')) : device}};
 }
 
 }  // namespace trireme

@@ -116,7 +116,7 @@ TEST(Checkpointer, WhatIsSavedIsTheStateAtTheCallWhateverTrainingDoesMeanwhile) 
 
 TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
   const test::TemporaryFolder folder;
-  on_threads(saving_to(folder / "not/there/yet/", {{4, 1, 2, 1}}), [&](CheckpointRank& rank) {
+  on_threads(saving_to(folder / "run", {{4, 1, 2, 1}}), [&](CheckpointRank& rank) {
     rank.train_to(1);
     rank.checkpointer.save(rank.progress, NamedSource());
     for (int i = 0; rank.checkpointer.last_committed() != 1 && i < 300000; ++i) {
@@ -126,7 +126,7 @@ TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
     EXPECT_EQ(rank.checkpointer.last_committed(), 1);
     rank.steps.mesh.world().barrier();
   });
-  EXPECT_THAT(steps_in(folder / "not/there/yet/"), ElementsAre(1));
+  EXPECT_THAT(steps_in(folder / "run"), ElementsAre(1));
 }
 
 TEST(Checkpointer, PollAllocatesNothingWhileNothingHappens) {

@@ -1,17 +1,11 @@
 // Launchers of attention: every (batch, kv head) is one piece of work, each thread has a workspace
 // of its own.
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 
 namespace {
-
-void check(const AttentionShape& s) {
-  require(s.batch >= 0 && s.sequence >= 1 && s.head_dim >= 1, "attention over batch ", s.batch,
-          ", sequence ", s.sequence, ", head_dim ", s.head_dim);
-  require(s.kv_heads >= 1 && s.query_heads >= s.kv_heads && s.query_heads % s.kv_heads == 0,
-          s.query_heads, " query heads cannot share ", s.kv_heads, " key and value heads evenly");
-}
 
 Index bytes_per_thread(Index bytes) { return (bytes + 4095) / 4096 * 4096; }
 
@@ -20,13 +14,13 @@ Index threads_used(CpuDevice& device, const AttentionShape& s) {
 }
 
 Index forward_workspace_bytes(Device& device, const AttentionShape& shape) {
-  check(shape);
+  check_attention(shape);
   CpuDevice& cpu = static_cast<CpuDevice&>(device);
   return threads_used(cpu, shape) * bytes_per_thread(cpu.loops().attention.forward_bytes(shape));
 }
 
 Index backward_workspace_bytes(Device& device, const AttentionShape& shape) {
-  check(shape);
+  check_attention(shape);
   CpuDevice& cpu = static_cast<CpuDevice&>(device);
   return threads_used(cpu, shape) * bytes_per_thread(cpu.loops().attention.backward_bytes(shape));
 }
@@ -43,14 +37,14 @@ void for_heads(Stream& stream, const AttentionShape& s, void* workspace, Index b
 }
 
 void forward(Stream& stream, const AttentionForward& p) {
-  check(p.shape);
+  check_attention(p.shape);
   const AttentionLoops& loops = loops_of(stream).attention;
   for_heads(stream, p.shape, p.workspace, loops.forward_bytes(p.shape),
             [&](Index batch, Index head, std::byte* own) { loops.forward(p, batch, head, own); });
 }
 
 void backward(Stream& stream, const AttentionBackward& p) {
-  check(p.shape);
+  check_attention(p.shape);
   const AttentionLoops& loops = loops_of(stream).attention;
   for_heads(stream, p.shape, p.workspace, loops.backward_bytes(p.shape),
             [&](Index batch, Index head, std::byte* own) { loops.backward(p, batch, head, own); });

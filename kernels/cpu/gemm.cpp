@@ -9,6 +9,7 @@
 #include "trireme/core/error.h"
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 
@@ -62,17 +63,6 @@ void part(const Gemm& p, Index row, Index column, Index m, Index n) {
           " failed with status ", static_cast<int>(status));
 }
 
-void check(const Gemm& p) {
-  require(p.m >= 0 && p.n >= 0 && p.k >= 0, "matrix product of m ", p.m, ", n ", p.n, ", k ", p.k);
-  const Index a_columns = p.transpose_a == Transpose::no ? p.k : p.m;
-  const Index b_columns = p.transpose_b == Transpose::no ? p.n : p.k;
-  require(p.lda >= a_columns, "lda ", p.lda, " is less than the ", a_columns, " columns of a");
-  require(p.ldb >= b_columns, "ldb ", p.ldb, " is less than the ", b_columns, " columns of b");
-  require(p.ldc >= p.n, "ldc ", p.ldc, " is less than the ", p.n, " columns of c");
-  require(p.bias == nullptr || p.write == Write::assign,
-          "a bias goes with an assigned product only");
-}
-
 // c becomes zeros (assign) where there is nothing to multiply: oneDNN refuses k = 0.
 void clear(const Gemm& p) {
   if (p.write == Write::add) return;
@@ -90,7 +80,7 @@ void add_bias(const Loops& loops, const Gemm& p, Index row, Index rows, Index be
 // So several threads share out panels that depend on the shape only, and any number of them gives the same bits; one
 // thread does it in one call, which is 5 to 25 % faster than panels, and may differ from them in the last bits.
 void run(Stream& stream, const Gemm& p) {
-  check(p);
+  check_gemm(p);
   if (p.m == 0 || p.n == 0) return;
   const Loops& loops = loops_of(stream);
   if (p.k == 0) {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/cuda/blas.h"
+
 namespace trireme {
 namespace {
 
@@ -39,8 +41,14 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   check(cudaSetDevice(index), "cudaSetDevice");
   check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index),
         "cudaDeviceGetAttribute");
+  blas_ = std::make_unique<Blas>();
+  check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
+        "cudaDeviceGetAttribute");
   kernels_.elementwise = cuda_elementwise_kernels;
+  kernels_.gemm = cuda_gemm_kernels;
 }
+
+CudaDevice::~CudaDevice() = default;
 
 std::string CudaDevice::describe() const {
   cudaDeviceProp properties{};
@@ -75,7 +83,10 @@ Index CudaDevice::free_bytes() const {
 std::unique_ptr<Stream> CudaDevice::make_stream() { return std::make_unique<CudaStream>(*this); }
 std::unique_ptr<Event> CudaDevice::make_event() { return std::make_unique<CudaEvent>(); }
 
-CudaStream::CudaStream(CudaDevice& device) : Stream(device) {
+CudaStream::CudaStream(CudaDevice& device)
+    : Stream(device),
+      gemm_workspace_(device.allocate(Blas::workspace_bytes)),
+      partial_sums_(device.allocate(most_partial_sums * static_cast<Index>(sizeof(double)))) {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
 }
 

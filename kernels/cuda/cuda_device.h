@@ -2,6 +2,7 @@
 // by the rest of trireme.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include <cuda_runtime_api.h>
@@ -19,14 +20,19 @@ inline void check(cudaError_t error, const char* what,
     throw Error(str(what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)), where);
 }
 
+class Blas;
+
 /// The functions of the CUDA table; each .cu beside this header fills its part.
 extern const ElementwiseKernels cuda_elementwise_kernels;
+extern const GemmKernels cuda_gemm_kernels;
+extern const NormKernels cuda_norm_kernels;
 void cuda_copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Write write);
 
 class CudaDevice final : public Device {
  public:
   /// `index`: of the GPU on this node. Throws: Error when it cannot be used.
   explicit CudaDevice(int index);
+  ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string describe() const override;
@@ -38,10 +44,14 @@ class CudaDevice final : public Device {
 
   int index() const { return index_; }
   int multiprocessors() const { return multiprocessors_; }
+  Blas& blas() { return *blas_; }
+  /// The most shared memory that a block may ask for.
+  Index shared_bytes() const { return shared_bytes_; }
 
  private:
   int index_;
-  int multiprocessors_ = 0;
+  int multiprocessors_ = 0, shared_bytes_ = 0;
+  std::unique_ptr<Blas> blas_;
   Kernels kernels_{};
 };
 
@@ -59,16 +69,27 @@ class CudaStream final : public Stream {
   ThreadPool& pool() override;
   void* native() const override { return stream_; }
 
+  /// For the partial results of a reduction, between two kernels of one call: kernels of a stream run in turn.
+  static constexpr Index most_partial_sums = 1024;
+  double* partial_sums() const { return reinterpret_cast<double*>(partial_sums_.data()); }
+
+  /// Of this stream alone: Blas::workspace_bytes.
+  void* gemm_workspace() const { return gemm_workspace_.data(); }
   CudaDevice& cuda() const { return static_cast<CudaDevice&>(device()); }
 
  private:
   cudaStream_t stream_ = nullptr;
+  Buffer gemm_workspace_;
+  Buffer partial_sums_;
 };
 
 /// The queue of a stream that a CUDA device made. Kernels of the CUDA table are only ever called with one.
 inline cudaStream_t queue_of(Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 inline int multiprocessors_of(Stream& stream) {
   return static_cast<CudaStream&>(stream).cuda().multiprocessors();
+}
+inline Index shared_bytes_of(Stream& stream) {
+  return static_cast<CudaStream&>(stream).cuda().shared_bytes();
 }
 
 }  // namespace trireme

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <map>
 
+#include <malloc.h>
+
 #include <cuda_runtime_api.h>
 
 #include "tests/cuda_emulation/device_code.h"
@@ -36,6 +38,10 @@ struct Memory {
   cudaError_t last = cudaSuccess;
 
   Memory() {
+    // Large blocks come from the heap, too, which keeps its pages: every stream has a workspace, every test a stream.
+    constexpr int never = 1 << 30;
+    mallopt(M_MMAP_THRESHOLD, never);
+    mallopt(M_TRIM_THRESHOLD, never);
     if (const char* mb = std::getenv("TRIREME_EMULATION_DEVICE_MB"))
       capacity = std::strtoull(mb, nullptr, 10) << 20;
   }
@@ -97,6 +103,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*d
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
       *value = 4;
+      return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = 227 * 1024;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
       *value = 9;
@@ -191,6 +200,16 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
   if (!memory().holds(data, bytes)) return result(cudaErrorInvalidValue);
   push(stream, "set", [=] { std::memset(data, value, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemset2DAsync(void* data, std::size_t pitch, int value, std::size_t width,
+                              std::size_t height, cudaStream_t stream) {
+  if (width > pitch || !memory().holds(data, (height - 1) * pitch + width))
+    return result(cudaErrorInvalidValue);
+  push(stream, "set", [=] {
+    for (std::size_t row = 0; row < height; ++row)
+      std::memset(static_cast<char*>(data) + row * pitch, value, width);
+  });
   return cudaSuccess;
 }
 

@@ -1,0 +1,279 @@
+// The entry points of cuBLASLt that trireme's module calls: products computed the slow way when their stream gets there. As
+// cuBLAS does, it refuses what an algorithm was not chosen for: another shape, less alignment, a smaller workspace.
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+
+#include "tests/cuda_emulation/device_code.h"
+
+namespace trireme::emulation {
+namespace {
+
+constexpr std::size_t least_workspace = 4096;
+constexpr int scribble = 0xff;
+
+struct Layout {
+  cudaDataType type;
+  std::int64_t rows, columns, leading;
+};
+struct Product {
+  cublasComputeType_t compute;
+  cudaDataType scale;
+  cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+};
+struct Preference {
+  std::uint64_t workspace = 0;
+  std::uint32_t a = 256, b = 256, c = 256, d = 256;  // alignments
+};
+/// What a cublasLtMatmulAlgo_t holds here: what it was chosen for.
+struct Algorithm {
+  std::uint64_t shape;
+  std::uint8_t a, b, c, d;
+};
+
+Layout& of(cublasLtMatrixLayout_t layout) { return *reinterpret_cast<Layout*>(layout); }
+Product& of(cublasLtMatmulDesc_t product) { return *reinterpret_cast<Product*>(product); }
+Preference& of(cublasLtMatmulPreference_t p) { return *reinterpret_cast<Preference*>(p); }
+
+float read(cudaDataType type, const void* data, std::int64_t at) {
+  return type == CUDA_R_32F ? static_cast<const float*>(data)[at]
+                            : __bfloat162float(static_cast<const __nv_bfloat16*>(data)[at]);
+}
+void write(cudaDataType type, void* data, std::int64_t at, float value) {
+  if (type == CUDA_R_32F)
+    static_cast<float*>(data)[at] = value;
+  else
+    static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16_rn(value);
+}
+
+/// op(matrix) as rows (of_rows) or columns that lie together.
+std::vector<float> gathered(const Layout& l, const void* data, bool of_rows) {
+  const std::int64_t lines = of_rows ? l.rows : l.columns, length = of_rows ? l.columns : l.rows;
+  std::vector<float> values;
+  values.reserve(static_cast<std::size_t>(lines * length));
+  for (std::int64_t line = 0; line < lines; ++line)
+    for (std::int64_t i = 0; i < length; ++i)
+      values.push_back(read(l.type, data, of_rows ? i * l.leading + line : line * l.leading + i));
+  return values;
+}
+
+struct Call {
+  Product product;
+  Layout a, b, c;
+  const void *a_data, *b_data, *c_data;
+  void* d_data;
+  float alpha, beta;
+  void* workspace;
+
+  std::int64_t inner() const { return product.transpose_a == CUBLAS_OP_N ? a.columns : a.rows; }
+  bool fits() const {
+    const bool ta = product.transpose_a != CUBLAS_OP_N, tb = product.transpose_b != CUBLAS_OP_N;
+    return (ta ? a.columns : a.rows) == c.rows && (tb ? b.rows : b.columns) == c.columns &&
+           inner() == (tb ? b.columns : b.rows);
+  }
+  /// Sums in fp64: the order, which cuBLAS does not tell, must not matter to a test.
+  void run() const {
+    std::memset(workspace, scribble, least_workspace);
+    const std::vector<float> x = gathered(a, a_data, product.transpose_a == CUBLAS_OP_N);
+    const std::vector<float> y = gathered(b, b_data, product.transpose_b != CUBLAS_OP_N);
+    for (std::int64_t column = 0; column < c.columns; ++column)
+      for (std::int64_t row = 0; row < c.rows; ++row) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < inner(); ++k)
+          sum += static_cast<double>(x[static_cast<std::size_t>(row * inner() + k)]) *
+                 static_cast<double>(y[static_cast<std::size_t>(column * inner() + k)]);
+        const std::int64_t at = column * c.leading + row;
+        float value = alpha * static_cast<float>(sum);
+        if (beta != 0) value += beta * read(c.type, c_data, at);
+        if (product.epilogue == CUBLASLT_EPILOGUE_BIAS) value += read(c.type, product.bias, row);
+        write(c.type, d_data, at, value);
+      }
+  }
+};
+
+std::uint64_t shape_of(const Product& p, const Layout& a, const Layout& b, const Layout& c) {
+  std::uint64_t hash = 1469598103934665603u;
+  const auto mix = [&](auto value) {
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * 1099511628211u;
+  };
+  for (const Layout& l : {a, b, c}) {
+    mix(l.type);
+    mix(l.rows);
+    mix(l.columns);
+    mix(l.leading);
+  }
+  mix(p.transpose_a);
+  mix(p.transpose_b);
+  mix(p.epilogue);
+  return hash;
+}
+
+bool is_aligned(const void* data, std::uint32_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
+}
+bool is_known(cudaDataType type) { return type == CUDA_R_32F || type == CUDA_R_16BF; }
+
+template <class T>
+cublasStatus_t assign(T& to, const void* from, std::size_t bytes) {
+  if (from == nullptr || bytes != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&to, from, sizeof(T));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+}  // namespace trireme::emulation
+
+using namespace trireme::emulation;
+
+extern "C" {
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = reinterpret_cast<cublasLtHandle_t>(new int(0));
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete reinterpret_cast<int*>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+const char* cublasLtGetStatusName(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_INVALID_VALUE   ? "CUBLAS_STATUS_INVALID_VALUE"
+         : status == CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
+                                                 : "CUBLAS_STATUS_INTERNAL_ERROR";
+}
+const char* cublasLtGetStatusString(cublasStatus_t) { return "as the host emulation says"; }
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+                                          std::uint64_t rows, std::uint64_t columns,
+                                          std::int64_t leading) {
+  if (!is_known(type) || rows == 0 || columns == 0 || leading < static_cast<std::int64_t>(rows))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{
+      type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), leading});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete &of(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasComputeType_t compute,
+                                        cudaDataType scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *product = reinterpret_cast<cublasLtMatmulDesc_t>(new Product{compute, scale});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product) {
+  delete &of(product);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes) {
+  Product& p = of(product);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return assign(p.transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return assign(p.transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return assign(p.epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return assign(p.bias, value, bytes);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete &of(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, std::size_t bytes) {
+  Preference& p = of(preference);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return assign(p.workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+      return assign(p.a, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+      return assign(p.b, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+      return assign(p.c, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+      return assign(p.d, value, bytes);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t product,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int* found) {
+  const Preference& p = of(preference);
+  *found = 0;
+  if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto whole = [&](const Layout& l, std::uint32_t alignment) {
+    return alignment % (l.type == CUDA_R_32F ? sizeof(float) : sizeof(__nv_bfloat16)) == 0;
+  };
+  if (p.workspace < least_workspace || !whole(of(a), p.a) || !whole(of(b), p.b) ||
+      !whole(of(c), p.c))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto byte = [](std::uint32_t alignment) {
+    return static_cast<std::uint8_t>(std::min(alignment, 128u));
+  };
+  const Algorithm algorithm{shape_of(of(product), of(a), of(b), of(c)), byte(p.a), byte(p.b),
+                            byte(p.c), byte(p.d)};
+  results[0] = {};
+  static_assert(sizeof algorithm <= sizeof results[0].algo);
+  std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
+  results[0].workspaceSize = least_workspace;
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t /*d_layout*/, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
+  const Call call{of(product),
+                  of(a_layout),
+                  of(b_layout),
+                  of(c_layout),
+                  a,
+                  b,
+                  c,
+                  d,
+                  *static_cast<const float*>(alpha),
+                  *static_cast<const float*>(beta),
+                  workspace};
+  Algorithm algorithm;
+  std::memcpy(&algorithm, algo, sizeof algorithm);
+  if (!call.fits() || (call.product.epilogue == CUBLASLT_EPILOGUE_BIAS && !call.product.bias))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (algorithm.shape != shape_of(call.product, call.a, call.b, call.c) ||
+      workspace_bytes < least_workspace || !is_aligned(workspace, 256) ||
+      !is_aligned(a, algorithm.a) || !is_aligned(b, algorithm.b) || !is_aligned(c, algorithm.c) ||
+      !is_aligned(d, algorithm.d))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  enqueue(stream, "cublasLtMatmul", [call] { call.run(); });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"

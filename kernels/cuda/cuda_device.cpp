@@ -46,6 +46,7 @@ CudaDevice::CudaDevice(int index) : index_(index) {
         "cudaDeviceGetAttribute");
   kernels_.elementwise = cuda_elementwise_kernels;
   kernels_.gemm = cuda_gemm_kernels;
+  kernels_.norm = cuda_norm_kernels;
 }
 
 CudaDevice::~CudaDevice() = default;

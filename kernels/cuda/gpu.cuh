@@ -32,19 +32,42 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-/// 16 bytes of elements: what one thread loads and stores at once.
-template <class T>
-struct alignas(16) Pack {
-  static constexpr int size = 16 / static_cast<int>(sizeof(T));
-  T values[size];
+/// Elements that lie together and are loaded and stored at once, at an address that is a multiple of their bytes.
+template <class T, int width>
+struct alignas(width * sizeof(T)) Chunk {
+  static constexpr int size = width;
+  T values[width];
 };
+/// 16 bytes: the most that one thread loads and stores at once.
 template <class T>
-__device__ __forceinline__ Pack<T> load(const T* from) {
-  return *reinterpret_cast<const Pack<T>*>(from);
+using Pack = Chunk<T, 16 / static_cast<int>(sizeof(T))>;
+
+template <int width, class T>
+__device__ __forceinline__ Chunk<T, width> load(const T* from) {
+  return *reinterpret_cast<const Chunk<T, width>*>(from);
 }
 template <class T>
-__device__ __forceinline__ void store(T* to, const Pack<T>& pack) {
-  *reinterpret_cast<Pack<T>*>(to) = pack;
+__device__ __forceinline__ Pack<T> load(const T* from) {
+  return load<Pack<T>::size>(from);
+}
+template <class T, int width>
+__device__ __forceinline__ void store(T* to, const Chunk<T, width>& chunk) {
+  *reinterpret_cast<Chunk<T, width>*>(to) = chunk;
+}
+
+/// The same for elements of any storage type that are computed with in fp32.
+template <int width, class T>
+__device__ __forceinline__ Chunk<float, width> load_floats(const T* from) {
+  const Chunk<T, width> stored = load<width>(from);
+  Chunk<float, width> chunk;
+  for (int k = 0; k < width; ++k) chunk.values[k] = to_float(stored.values[k]);
+  return chunk;
+}
+template <class T, int width>
+__device__ __forceinline__ void store_floats(T* to, const Chunk<float, width>& chunk) {
+  Chunk<T, width> stored;
+  for (int k = 0; k < width; ++k) stored.values[k] = from_float<T>(chunk.values[k]);
+  store(to, stored);
 }
 inline bool aligned16(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
 
@@ -78,6 +101,18 @@ __device__ __forceinline__ T block_reduce(T value, Op op, T* scratch) {
   for (int w = 1; w < warps; ++w) total = op(total, scratch[w]);
   __syncthreads();
   return total;
+}
+
+/// Shared memory that every kernel may have without asking; with room for a few static arrays.
+inline constexpr Index shared_bytes_always = 47 * 1024;
+
+/// To be called before a launch with `bytes` of dynamic shared memory, up to shared_bytes_of(stream).
+template <class... Parameters>
+void allow_shared(void (*kernel)(Parameters...), Index bytes) {
+  if (bytes <= shared_bytes_always) return;
+  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "cudaFuncSetAttribute");
 }
 
 inline constexpr int elementwise_threads = 256;

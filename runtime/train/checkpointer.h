@@ -1,7 +1,7 @@
 // Checkpointer: when ranks save, what they agree on, and what they load. The store room does the file work; here is all
 // communication, by the main thread only. A save goes through: snapshot (blocks) -> written by the worker -> checksums of
 // all ranks on rank 0 (non-blocking) -> committed by rank 0's worker -> outcome known to all (non-blocking). Each arrow is
-// tested at step boundaries, by poll(); only save(), while the save before is unfinished, and finish() wait.
+// tested by poll(), between ops and at step boundaries (a step may take long); only save(), while the save before is unfinished, and finish() wait.
 #pragma once
 
 #include <memory>
@@ -48,7 +48,7 @@ class Checkpointer {
   /// Collective. Starts a save of `progress`; first waits for the one before. Does nothing without --save, or when this
   /// step is saved already.
   void save(const Progress& progress, const DataSource& train);
-  /// At every step boundary: moves the save under way on. Never blocks or allocates while nothing happens.
+  /// At step boundaries and between ops: moves the save under way on. Never blocks, and allocates only where a save ends.
   void poll();
   /// Collective. Waits until the save under way is committed or has failed. Returns whether the last save succeeded.
   bool finish();

@@ -5,11 +5,12 @@ namespace {
 
 constexpr Index alignment = 4096;
 
-/// Between ops both kinds of communication move on: reductions of gradients, and transfers between stages.
+/// Between ops all that is under way moves on: reductions of gradients, transfers between stages, and what the owner of
+/// the pass has besides (saves).
 class ChunkHooks final : public ExecutorHooks {
  public:
-  ChunkHooks(ExecutorHooks* gradients, Communicator& pipeline)
-      : gradients_(gradients), pipeline_(pipeline) {}
+  ChunkHooks(ExecutorHooks* gradients, Communicator& pipeline, std::function<void()> between_ops)
+      : gradients_(gradients), pipeline_(pipeline), between_ops_(std::move(between_ops)) {}
   void acquire_block(int block) override {
     if (gradients_ != nullptr) gradients_->acquire_block(block);
   }
@@ -22,11 +23,13 @@ class ChunkHooks final : public ExecutorHooks {
   void op_boundary() override {
     if (gradients_ != nullptr) gradients_->op_boundary();
     pipeline_.progress();
+    between_ops_();
   }
 
  private:
   ExecutorHooks* gradients_;
   Communicator& pipeline_;
+  std::function<void()> between_ops_;
 };
 
 }  // namespace
@@ -45,7 +48,7 @@ Index Pass::slot_bytes() const {
 }
 
 void Pass::bind(std::byte* memory, const FlatParameters& flat, GradientReducer* reducer,
-                const Context& context) {
+                const Context& context, const std::function<void()>& between_ops) {
   const ExecutorOptions options{static_cast<std::uint64_t>(context.options().seed),
                                 context.options().check_finite};
   Communicator& pipeline = context.mesh().axis(Axis::pipeline);
@@ -61,7 +64,8 @@ void Pass::bind(std::byte* memory, const FlatParameters& flat, GradientReducer* 
     if (reducer != nullptr) executor_memory.gradients = flat.gradients(plan);
     memory += program_.slots[c] * slot_stride(c);
     hooks_.push_back(std::make_unique<ChunkHooks>(
-        reducer == nullptr ? nullptr : &reducer->hooks(static_cast<int>(c)), pipeline));
+        reducer == nullptr ? nullptr : &reducer->hooks(static_cast<int>(c)), pipeline,
+        between_ops));
     executors_.push_back(
         std::make_unique<Executor>(plan, std::move(executor_memory), context.stream(),
                                    context.mesh().axis(Axis::tensor), *hooks_.back(), options));

@@ -2,6 +2,7 @@
 // evaluation, or one token of generation. Passes never run at the same time, so they share memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,9 +25,10 @@ class Pass {
   Index scratch_bytes() const { return model_.scratch_bytes(); }
   Index bytes() const { return slot_bytes() + scratch_bytes(); }
 
-  /// `memory`: bytes(), aligned to 4096, borrowed. `flat` is bound. `reducer`: null for forward only.
+  /// `memory`: bytes(), aligned to 4096, borrowed. `flat` is bound. `reducer`: null for forward only. `between_ops` is
+  /// called between any two ops, and must not wait.
   void bind(std::byte* memory, const FlatParameters& flat, GradientReducer* reducer,
-            const Context& context);
+            const Context& context, const std::function<void()>& between_ops);
   /// Collective over pipeline and tensor axis; see PipelineExecutor::run.
   double run(MicroBatchSource& source) { return pipeline_->run(source); }
 

@@ -159,9 +159,12 @@ void Trainer::State::allocate() {
                                           context.options().optimizer, state);
   train_inputs->allocate();
   evaluate_inputs->allocate();
-  train->bind(activations, *flat, reducer.get(), context);
-  evaluate->bind(activations, *flat, nullptr, context);
-  if (generate) generate->bind(activations, *flat, nullptr, context);
+  const auto between_ops = [this] {
+    if (checkpointer) checkpointer->poll();
+  };
+  train->bind(activations, *flat, reducer.get(), context, between_ops);
+  evaluate->bind(activations, *flat, nullptr, context, between_ops);
+  if (generate) generate->bind(activations, *flat, nullptr, context, between_ops);
 }
 
 /// The plans of one rank of each stage, printed by rank 0.

@@ -70,6 +70,12 @@ __device__ __forceinline__ void store_floats(T* to, const Chunk<float, width>& c
   store(to, stored);
 }
 inline bool aligned16(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
+/// Elements of x before the first multiple of 16 bytes. x is aligned to its elements.
+template <class T>
+__host__ __device__ __forceinline__ Index elements_to_alignment(const T* x) {
+  const auto past = static_cast<Index>(reinterpret_cast<std::uintptr_t>(x) % 16);
+  return past == 0 ? 0 : (16 - past) / static_cast<Index>(sizeof(T));
+}
 
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }

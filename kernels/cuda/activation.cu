@@ -1,0 +1,181 @@
+// GELU in both forms, SiLU, and SwiGLU: a value and a slope each, over flat arrays.
+#include "kernels/cuda/map.cuh"
+
+namespace trireme {
+namespace gpu {
+
+/// sigmoid(x) and 1 - sigmoid(x), both accurate where they are small.
+struct Logistic {
+  float below, above;
+};
+__device__ __forceinline__ Logistic logistic(float x) {
+  const float e = expf(-x), below = __fdividef(1.0f, 1.0f + e);
+  return {below, x > 0 ? e * below : 1.0f - below};
+}
+
+/// x sigmoid(u(x)). With u(x) = 2 sqrt(2 / pi) (x + 0.044715 x^3) it equals x (1 + tanh(u / 2)) / 2.
+struct GeluTanh {
+  static constexpr float c1 = 1.5957691216057308f, c3 = c1 * 0.044715f;
+  static __device__ float value(float x) { return x * logistic(x * (x * x * c3 + c1)).below; }
+  static __device__ float slope(float x) {
+    const float square = x * x;
+    const Logistic s = logistic(x * (square * c3 + c1));
+    return x * (square * (3 * c3) + c1) * (s.below * s.above) + s.below;
+  }
+};
+
+struct GeluErf {
+  static constexpr float sqrt_half = 0.70710678118654752f, density_at_0 = 0.39894228040143268f;
+  /// P(X < x) of the normal distribution; accurate where it is small.
+  static __device__ float below(float x) { return 0.5f * erfcf(-x * sqrt_half); }
+  static __device__ float value(float x) { return x * below(x); }
+  static __device__ float slope(float x) {
+    return x * density_at_0 * expf(-0.5f * x * x) + below(x);
+  }
+};
+
+struct Silu {
+  static __device__ float value(float x) { return x * logistic(x).below; }
+  static __device__ float slope(float x) {
+    const Logistic s = logistic(x);
+    return x * (s.below * s.above) + s.below;
+  }
+};
+
+template <class T, class F>
+struct Activate {
+  static constexpr int pack = Pack<T>::size;
+  const T* x;
+  T* y;
+  template <int width>
+  __device__ void at(Index i) const {
+    Chunk<float, width> v = load_floats<width>(x + i);
+    for (int k = 0; k < width; ++k) v.values[k] = F::value(v.values[k]);
+    store_floats(y + i, v);
+  }
+};
+
+template <int width, class T>
+__device__ __forceinline__ void write_floats(T* to, Chunk<float, width> chunk, Write write) {
+  if (write == Write::add) {
+    const Chunk<float, width> old = load_floats<width>(to);
+    for (int k = 0; k < width; ++k) chunk.values[k] += old.values[k];
+  }
+  store_floats(to, chunk);
+}
+
+template <class T, class F>
+struct ActivationGradient {
+  static constexpr int pack = Pack<T>::size;
+  const T *x, *dy;
+  T* dx;
+  Write write;
+  template <int width>
+  __device__ void at(Index i) const {
+    const Chunk<float, width> v = load_floats<width>(x + i);
+    Chunk<float, width> d = load_floats<width>(dy + i);
+    for (int k = 0; k < width; ++k) d.values[k] *= F::slope(v.values[k]);
+    write_floats<width>(dx + i, d, write);
+  }
+};
+
+/// i counts elements of y; the gate of it lies in the first half of the row, up in the second.
+template <class T>
+struct Swiglu {
+  static constexpr int pack = Pack<T>::size;
+  Index channels;
+  const T* gate_up;
+  T* y;
+  template <int width>
+  __device__ void at(Index i) const {
+    const T* gate = gate_up + i + i / channels * channels;
+    Chunk<float, width> v = load_floats<width>(gate);
+    const Chunk<float, width> up = load_floats<width>(gate + channels);
+    for (int k = 0; k < width; ++k) v.values[k] = Silu::value(v.values[k]) * up.values[k];
+    store_floats(y + i, v);
+  }
+};
+
+template <class T>
+struct SwigluGradient {
+  static constexpr int pack = Pack<T>::size;
+  Index channels;
+  const T *gate_up, *dy;
+  T* dgate_up;
+  Write write;
+  template <int width>
+  __device__ void at(Index i) const {
+    const Index gate = i + i / channels * channels, up = gate + channels;
+    Chunk<float, width> g = load_floats<width>(gate_up + gate);
+    Chunk<float, width> u = load_floats<width>(gate_up + up);
+    const Chunk<float, width> d = load_floats<width>(dy + i);
+    for (int k = 0; k < width; ++k) {
+      const float x = g.values[k];
+      const Logistic s = logistic(x);
+      g.values[k] = d.values[k] * u.values[k] * (x * (s.below * s.above) + s.below);
+      u.values[k] = d.values[k] * x * s.below;
+    }
+    write_floats<width>(dgate_up + gate, g, write);
+    write_floats<width>(dgate_up + up, u, write);
+  }
+};
+
+}  // namespace gpu
+
+namespace {
+
+using Element = float;  // of activations in today's table
+
+/// run(function) with the function of `kind`.
+template <class Run>
+void with_function_of(Activation kind, const Run& run) {
+  switch (kind) {
+    case Activation::gelu_tanh:
+      return run(gpu::GeluTanh{});
+    case Activation::gelu_erf:
+      return run(gpu::GeluErf{});
+    case Activation::silu:
+      return run(gpu::Silu{});
+  }
+}
+
+void forward(Stream& stream, const ActivationForward& p) {
+  require(p.count >= 0, "activation of ", p.count, " elements");
+  const bool aligned = gpu::aligned16(p.x) && gpu::aligned16(p.y);
+  with_function_of(p.kind, [&]<class F>(F) {
+    gpu::map(stream, gpu::Activate<Element, F>{p.x, p.y}, p.count, aligned, "activation");
+  });
+}
+
+void backward(Stream& stream, const ActivationBackward& p) {
+  require(p.count >= 0, "activation gradient of ", p.count, " elements");
+  const bool aligned = gpu::aligned16(p.x) && gpu::aligned16(p.dy) && gpu::aligned16(p.dx);
+  with_function_of(p.kind, [&]<class F>(F) {
+    gpu::map(stream, gpu::ActivationGradient<Element, F>{p.x, p.dy, p.dx, p.write}, p.count,
+             aligned, "activation gradient");
+  });
+}
+
+bool whole_packs(Index channels) { return channels % gpu::Pack<Element>::size == 0; }
+
+void swiglu_forward(Stream& stream, const SwigluForward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "swiglu of (", p.rows, ", ", p.channels, ")");
+  const bool aligned = whole_packs(p.channels) && gpu::aligned16(p.gate_up) && gpu::aligned16(p.y);
+  gpu::map(stream, gpu::Swiglu<Element>{p.channels, p.gate_up, p.y}, p.rows * p.channels, aligned,
+           "swiglu");
+}
+
+void swiglu_backward(Stream& stream, const SwigluBackward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "swiglu gradient of (", p.rows, ", ", p.channels, ")");
+  const bool aligned = whole_packs(p.channels) && gpu::aligned16(p.gate_up) &&
+                       gpu::aligned16(p.dy) && gpu::aligned16(p.dgate_up);
+  gpu::map(stream, gpu::SwigluGradient<Element>{p.channels, p.gate_up, p.dy, p.dgate_up, p.write},
+           p.rows * p.channels, aligned, "swiglu gradient");
+}
+
+}  // namespace
+
+const ActivationKernels cuda_activation_kernels = {forward, backward, swiglu_forward,
+                                                   swiglu_backward};
+
+}  // namespace trireme

@@ -1,0 +1,81 @@
+#include "tests/kernels/cuda/twins.h"
+
+namespace trireme::test {
+namespace {
+
+// Less than a pack, odd, several blocks; and arrays that are not aligned to 16 bytes.
+const std::vector<Index> counts = {0, 1, 3, 4, 1027, 5000};
+const std::vector<Index> shifts = {0, 1};
+const std::vector<Activation> kinds = {Activation::gelu_tanh, Activation::gelu_erf,
+                                       Activation::silu};
+
+TEST(CudaActivation, ValuesAgree) {
+  for (const Activation kind : kinds)
+    expect_twins(
+        [&](Bench& b) {
+          for (const Index count : counts)
+            for (const Index shift : shifts) {
+              float* x = b.put(random_floats(count, "x", -6, 6), shift);
+              float* y = b.put(random_floats(count, "y"));
+              b.kernels().activation.forward(b.stream(), {kind, count, x, y});
+              b.kernels().activation.forward(b.stream(), {kind, count, x, x});  // in place
+            }
+        },
+        3e-7);
+}
+
+TEST(CudaActivation, SlopesAgree) {
+  for (const Activation kind : kinds)
+    for (const Write write : {Write::assign, Write::add})
+      expect_twins(
+          [&](Bench& b) {
+            for (const Index count : counts)
+              for (const Index shift : shifts) {
+                const float* x = b.put(random_floats(count, "x", -6, 6));
+                float* dy = b.put(random_floats(count, "dy"), shift);
+                float* dx = b.put(random_floats(count, "dx"));
+                b.kernels().activation.backward(b.stream(), {kind, count, x, dy, dx, write});
+                b.kernels().activation.backward(b.stream(), {kind, count, x, dy, dy, write});
+              }
+          },
+          1e-6);
+}
+
+TEST(CudaActivation, FarFromZeroIsZeroOrTheArgument) {
+  const Floats far = {-1e12f, -1e10f, -200, -89, -88, -20, 20, 88, 89, 200, 1e10f};
+  const auto count = static_cast<Index>(far.size());
+  for (const Activation kind : kinds)
+    expect_twins(
+        [&](Bench& b) {
+          const float* x = b.put(far);
+          const float* dy = b.put(Floats(far.size(), 1));
+          float* y = b.put(Floats(far.size()));
+          float* dx = b.put(Floats(far.size()));
+          b.kernels().activation.forward(b.stream(), {kind, count - 1, x + 1, y});
+          b.kernels().activation.backward(b.stream(), {kind, count, x, dy, dx});
+        },
+        1e-7);
+}
+
+TEST(CudaActivation, SwigluAndItsGradientAgree) {
+  for (const Write write : {Write::assign, Write::add})
+    expect_twins(
+        [&](Bench& b) {
+          for (const auto& [n, c] :
+               {std::pair<Index, Index>{0, 8}, {1, 1}, {5, 3}, {7, 4}, {33, 36}, {3, 1027}})
+            for (const Index shift : shifts) {
+              float* gate_up = b.put(random_floats(2 * n * c, "gate_up", -4, 4), shift);
+              float* y = b.put(random_floats(n * c, "y"));
+              const float* dy = b.put(random_floats(n * c, "dy"));
+              float* dgate_up = b.put(random_floats(2 * n * c, "dgate_up"));
+              const ActivationKernels& k = b.kernels().activation;
+              k.swiglu_forward(b.stream(), {n, c, gate_up, y});
+              k.swiglu_backward(b.stream(), {n, c, gate_up, dy, dgate_up, write});
+              k.swiglu_backward(b.stream(), {n, c, gate_up, dy, gate_up, write});  // in place
+            }
+        },
+        1e-6);
+}
+
+}  // namespace
+}  // namespace trireme::test

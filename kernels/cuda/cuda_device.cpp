@@ -44,6 +44,7 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   blas_ = std::make_unique<Blas>();
   check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
         "cudaDeviceGetAttribute");
+  kernels_.attention = cuda_attention_kernels;
   kernels_.elementwise = cuda_elementwise_kernels;
   kernels_.gemm = cuda_gemm_kernels;
   kernels_.norm = cuda_norm_kernels;

@@ -23,6 +23,7 @@ inline void check(cudaError_t error, const char* what,
 class Blas;
 
 /// The functions of the CUDA table; each .cu beside this header fills its part.
+extern const AttentionKernels cuda_attention_kernels;
 extern const ElementwiseKernels cuda_elementwise_kernels;
 extern const GemmKernels cuda_gemm_kernels;
 extern const NormKernels cuda_norm_kernels;

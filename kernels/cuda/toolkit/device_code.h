@@ -17,6 +17,12 @@
 template <class... Parameters, class... Arguments>
 cudaError_t gpu_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
                        std::size_t shared_bytes, cudaStream_t stream, Arguments&&... given) {
+  constexpr std::size_t always_granted = 48 << 10;
+  if (shared_bytes > always_granted) {
+    const cudaError_t error = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    if (error != cudaSuccess) return error;
+  }
   cudaLaunchConfig_t configuration{};
   configuration.gridDim = grid;
   configuration.blockDim = block;

@@ -62,7 +62,7 @@ void unpack(const std::string& bytes, int rank, Manifest& catalog,
       stored.box.begin = take_shape(in, dims);
       stored.box.size = take_shape(in, dims);
       stored.offset = in.number();
-      tensor.pieces.push_back(std::move(stored));
+      tensor.pieces.push_back(stored);
     }
   }
 }

@@ -1,6 +1,5 @@
 #include "runtime/train/checkpointer_identity.h"
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <set>
@@ -94,8 +93,8 @@ std::set<std::string> state_kinds(const Manifest& manifest) {
 }
 
 /// A kind of state that one side lacks is one difference, not one per tensor.
-void compare_state(const Manifest& checkpoint, const Manifest& job, std::set<std::string> differing,
-                   std::vector<std::string>& out) {
+void compare_state(const Manifest& checkpoint, const Manifest& job,
+                   const std::set<std::string>& differing, std::vector<std::string>& out) {
   const std::set<std::string> here = state_kinds(job), there = state_kinds(checkpoint);
   for (const std::string& kind : here) {
     std::set<std::string> known = differing;
@@ -147,8 +146,8 @@ std::string option_differences(const Facts& now, const Facts& then) {
   std::string all;
   for (const auto& [name, value] : now) {
     const auto was = saved.find(name);
-    const bool matters = std::none_of(no_matter.begin(), no_matter.end(),
-                                      [&](const char* prefix) { return name.starts_with(prefix); });
+    bool matters = true;
+    for (const char* prefix : no_matter) matters = matters && !name.starts_with(prefix);
     if (!matters || was == saved.end() || was->second == value) continue;
     all += fmt::format("{}{} {} (was {})", all.empty() ? "" : ", ", name, value, was->second);
   }

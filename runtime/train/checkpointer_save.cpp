@@ -52,9 +52,10 @@ Saver::Saver(const Context& context, Parts parts)
 
 void Saver::add_output(const std::string& name, FileLayout layout, std::vector<Bytes> memory,
                        Index buffer_bytes) {
-  outputs_.push_back(
-      {name, std::make_unique<Snapshot>(std::move(layout), std::move(memory), buffer_bytes),
-       std::make_unique<Worker>()});
+  Output& output = outputs_.emplace_back();
+  output.name = name;
+  output.snapshot = std::make_unique<Snapshot>(std::move(layout), std::move(memory), buffer_bytes);
+  output.worker = std::make_unique<Worker>();
 }
 
 void Saver::say_how_it_saves(Index image_bytes) const {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/store/steps.h"
+
 #include "runtime/train/checkpointer.h"
 #include "tests/optim/mesh_steps.h"
 #include "tests/support/training_run.h"
@@ -110,6 +112,37 @@ inline CheckpointJob saving_to(const std::string& directory, CheckpointJob job =
 inline CheckpointJob loading_from(const std::string& directory, CheckpointJob job = {}) {
   job.options.checkpoint.load = directory;
   return job;
+}
+
+/// The steps in a directory, newest first.
+inline std::vector<Index> steps_in(const std::string& directory) {
+  std::vector<Index> steps;
+  for (const CommittedStep& step : list_steps(directory)) steps.push_back(step.step);
+  return steps;
+}
+
+using Tensors = std::map<std::string, std::vector<float>>;
+
+/// Trains to step 3 and saves it. Returns the state.
+inline Tensors save_step_3(CheckpointJob job, const std::string& directory) {
+  Gathered state;
+  on_threads(saving_to(directory, std::move(job)), [&](CheckpointRank& rank) {
+    rank.train_to(3);
+    EXPECT_TRUE(rank.save_and_wait());
+    rank.add_state_to(state);
+  });
+  EXPECT_EQ(state.disagreements(), 0);
+  return state.tensors();
+}
+
+/// Steps 2, 4 and 6 in `directory`.
+inline void save_three(const std::string& directory) {
+  on_threads(saving_to(directory, {{2, 1, 2, 1}}), [&](CheckpointRank& rank) {
+    for (const Index step : {2, 4, 6}) {
+      rank.train_to(step);
+      EXPECT_TRUE(rank.save_and_wait());
+    }
+  });
 }
 
 }  // namespace trireme::testing

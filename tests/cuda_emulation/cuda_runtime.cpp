@@ -1,14 +1,12 @@
 // The entry points of the CUDA runtime that trireme's module calls, on the host: memory that is checked, streams that are queues
 // (streams.h), kernels that run on fibers (grid.h). One device, which reports itself as sm_90.
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 
-#include <malloc.h>
-
 #include <cuda_runtime_api.h>
+#include <malloc.h>
 
 #include "tests/cuda_emulation/device_code.h"
 #include "tests/cuda_emulation/streams.h"
@@ -20,15 +18,12 @@
 namespace trireme::emulation {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::size_t allocation_alignment = 256, default_device_mb = 4096;
 constexpr int poison = 0xff;
 
 struct Event {
   Stream* stream = nullptr;
   std::uint64_t sequence = 0;
-  Clock::time_point reached;
 };
 
 /// Device memory and the last error.
@@ -95,10 +90,6 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int device) {
   return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
-cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
-  return cudaSuccess;
-}
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
@@ -125,12 +116,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) 
   properties->totalGlobalMem = memory().capacity;
   return cudaSuccess;
 }
-cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
-  return cudaSuccess;
-}
 cudaError_t cudaGetLastError() { return std::exchange(memory().last, cudaSuccess); }
-cudaError_t cudaPeekAtLastError() { return memory().last; }
 const char* cudaGetErrorName(cudaError_t error) {
   return error == cudaSuccess                 ? "cudaSuccess"
          : error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
@@ -172,14 +158,6 @@ cudaError_t cudaFree(void* data) {
   std::free(data);
   return cudaSuccess;
 }
-cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
-  *data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  return result(*data != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
-}
-cudaError_t cudaFreeHost(void* data) {
-  std::free(data);
-  return cudaSuccess;
-}
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *total = memory().capacity;
   *free = memory().capacity - memory().used;
@@ -213,13 +191,9 @@ cudaError_t cudaMemset2DAsync(void* data, std::size_t pitch, int value, std::siz
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/,
-                                         int /*priority*/) {
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
   *stream = reinterpret_cast<cudaStream_t>(&Streams::instance().make());
   return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  return cudaStreamCreateWithPriority(stream, flags, 0);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   Streams::instance().retire(stream_of(stream));
@@ -229,15 +203,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   Stream& s = stream_of(stream);
   Streams::instance().run_until(s, s.issued());
   return cudaSuccess;
-}
-cudaError_t cudaDeviceSynchronize() {
-  Streams::instance().run_all();
-  return cudaSuccess;
-}
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  Streams::instance().poke();
-  const Stream& s = stream_of(stream);
-  return s.done(s.issued()) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   const Event& e = event_of(event);
@@ -260,7 +225,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Event* e = &event_of(event);
   e->stream = &stream_of(stream);
   e->sequence = e->stream->issued() + 1;
-  push(stream, "event", [e] { e->reached = Clock::now(); });
+  push(stream, "event", [] {});
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -272,11 +237,6 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   Streams::instance().poke();
   const Event& e = event_of(event);
   return e.stream == nullptr || e.stream->done(e.sequence) ? cudaSuccess : cudaErrorNotReady;
-}
-cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
-  *ms = std::chrono::duration<float, std::milli>(event_of(end).reached - event_of(begin).reached)
-            .count();
-  return cudaSuccess;
 }
 
 }  // extern "C"

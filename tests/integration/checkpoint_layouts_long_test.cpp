@@ -6,14 +6,17 @@
 namespace trireme::test {
 namespace {
 
-void expect_all_pairs(const std::string& model) {
+/// With `first` 0 and 1 half of the sources each: what two tests share takes half of the time.
+void expect_all_pairs(const std::string& model, std::size_t first) {
   LayoutPairs pairs(model);
-  for (std::size_t from = 0; from < all_layouts.size(); ++from)
+  for (std::size_t from = first; from < all_layouts.size(); from += 2)
     for (std::size_t to = 0; to < all_layouts.size(); ++to) pairs.expect_loads(from, to);
 }
 
-TEST(CheckpointLayouts, EachLoadsWhatEverySavedOfAGpt) { expect_all_pairs(small_gpt); }
-TEST(CheckpointLayouts, EachLoadsWhatEverySavedOfALlama) { expect_all_pairs(small_llama); }
+TEST(CheckpointLayouts, EachLoadsWhatEverySecondSavedOfAGpt) { expect_all_pairs(small_gpt, 0); }
+TEST(CheckpointLayouts, EachLoadsWhatTheOthersSavedOfAGpt) { expect_all_pairs(small_gpt, 1); }
+TEST(CheckpointLayouts, EachLoadsWhatEverySecondSavedOfALlama) { expect_all_pairs(small_llama, 0); }
+TEST(CheckpointLayouts, EachLoadsWhatTheOthersSavedOfALlama) { expect_all_pairs(small_llama, 1); }
 
 }  // namespace
 }  // namespace trireme::test

@@ -6,7 +6,7 @@
 namespace trireme::test {
 namespace {
 
-/// With `first` 0 and 1 half of the sources each: what two tests share takes half of the time.
+/// Every second source, from number `first` on.
 void expect_all_pairs(const std::string& model, std::size_t first) {
   LayoutPairs pairs(model);
   for (std::size_t from = first; from < all_layouts.size(); from += 2)

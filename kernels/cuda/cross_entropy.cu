@@ -1,0 +1,154 @@
+// The two passes of softmax cross-entropy over logits, a block a row, and the step between them. Rows of an odd vocabulary
+// begin anywhere: elements before the first multiple of 16 bytes and after the last are taken one by one.
+#include "kernels/cuda/sums.cuh"
+
+namespace trireme {
+namespace gpu {
+
+inline constexpr int row_threads = 512, row_warps = row_threads / warp_size;
+
+/// f.at<width>(i) for all i < count, shared out to the threads of the block: packs where x + i is aligned, when `packed`.
+template <class T, class F>
+__device__ __forceinline__ void for_row(const T* x, Index count, bool packed, const F& f) {
+  constexpr int pack = Pack<T>::size;
+  const Index offset = elements_to_alignment(x);
+  const Index head = !packed || offset > count ? count : offset;
+  const Index packs = (count - head) / pack, after = head + packs * pack;
+  for (Index i = threadIdx.x; i < head; i += row_threads) f.template operator()<1>(i);
+  for (Index i = threadIdx.x; i < packs; i += row_threads)
+    f.template operator()<pack>(head + i * pack);
+  for (Index i = after + threadIdx.x; i < count; i += row_threads) f.template operator()<1>(i);
+}
+
+/// The largest value so far and the sum of exp(value - largest).
+struct Online {
+  float max = -HUGE_VALF, sum = 0;
+  /// What is subtracted in exponents: not minus infinity, so that exp(-inf) is 0 and not NaN.
+  __device__ float shift() const { return max == -HUGE_VALF ? 0.0f : max; }
+  template <int width>
+  __device__ void add(const Chunk<float, width>& x) {
+    float largest = max;
+    for (int k = 0; k < width; ++k) largest = Max()(x.values[k], largest);
+    if (largest > max) {
+      sum *= expf(max - largest);
+      max = largest;
+    }
+    for (int k = 0; k < width; ++k) sum += expf(x.values[k] - shift());
+  }
+};
+
+template <class T>
+struct LogitRows {
+  Index columns, row_stride, first;
+  const T* logits;
+  const std::int32_t* targets;
+};
+
+template <class T>
+__global__ void __launch_bounds__(row_threads)
+    cross_entropy_partial_kernel(LogitRows<T> p, RowPartial* partial) {
+  __shared__ float scratch[row_warps];
+  const Index row = blockIdx.x;
+  const T* x = p.logits + row * p.row_stride;
+  Online online;
+  for_row(x, p.columns, true, [&]<int width>(Index i) { online.add(load_floats<width>(x + i)); });
+  const float largest = block_reduce(online.max, Max(), scratch);
+  const float shift = largest == -HUGE_VALF ? 0.0f : largest;
+  const float sum = block_reduce(online.sum * expf(online.max - shift), Sum(), scratch);
+  if (threadIdx.x != 0) return;
+  const Index target = p.targets[row] - p.first;
+  const bool here = p.targets[row] >= 0 && target >= 0 && target < p.columns;
+  partial[row] = {largest, sum, here ? to_float(x[target]) : 0.0f};
+}
+
+/// A thread takes a row, in fp64; parts[blockIdx.x] = this block's part of the loss.
+__global__ void __launch_bounds__(sum_threads)
+    cross_entropy_combine_kernel(CrossEntropyCombine p, double* parts) {
+  __shared__ double scratch[sum_warps];
+  double loss = 0;
+  for (Index row = global_thread(); row < p.rows; row += global_threads()) {
+    double largest = -HUGE_VAL, sum = 0, target = 0;
+    for (Index rank = 0; rank < p.ranks; ++rank)
+      largest = fmax(largest, static_cast<double>(p.partials[rank * p.rows + row].max));
+    for (Index rank = 0; rank < p.ranks; ++rank) {
+      const RowPartial part = p.partials[rank * p.rows + row];
+      sum += static_cast<double>(part.sum_exp) * exp(static_cast<double>(part.max) - largest);
+      target += static_cast<double>(part.target);
+    }
+    const double logsumexp = largest + log(sum);
+    p.logsumexp[row] = static_cast<float>(logsumexp);
+    if (p.targets[row] >= 0) loss += logsumexp - target;
+  }
+  store_part(loss, scratch, parts);
+}
+
+/// `together`: dlogits lies as logits does, relative to 16 bytes.
+template <class T>
+__global__ void __launch_bounds__(row_threads)
+    cross_entropy_backward_kernel(LogitRows<T> p, Index padded_columns, const float* logsumexp,
+                                  const double* scale, T* dlogits, bool together) {
+  const Index row = blockIdx.x;
+  const T* x = p.logits + row * p.row_stride;
+  T* dx = dlogits + row * p.row_stride;
+  const auto zero = [&]<int width>(Index i) { store_floats(dx + i, Chunk<float, width>{}); };
+  if (p.targets[row] < 0) return for_row(dx, padded_columns, true, zero);
+
+  const Index target = p.targets[row] - p.first;
+  const float shift = logsumexp[row], factor = static_cast<float>(*scale);
+  for_row(x, p.columns, together, [&]<int width>(Index i) {
+    Chunk<float, width> v = load_floats<width>(x + i);
+    for (int k = 0; k < width; ++k) {
+      v.values[k] = expf(v.values[k] - shift) * factor;
+      if (i + k == target) v.values[k] -= factor;
+    }
+    store_floats(dx + i, v);
+  });
+  for (Index i = p.columns + threadIdx.x; i < padded_columns; i += row_threads)
+    zero.template operator()<1>(i);
+}
+
+}  // namespace gpu
+
+namespace {
+
+using Element = float;  // of logits in today's table
+
+void partial(Stream& stream, const CrossEntropyPartial& p) {
+  require(p.rows >= 0 && p.columns >= 0 && p.columns <= p.row_stride, "cross-entropy over ",
+          p.columns, " columns of rows of ", p.row_stride);
+  if (p.rows == 0) return;
+  const gpu::LogitRows<Element> rows{p.columns, p.row_stride, p.first, p.logits, p.targets};
+  check(gpu_launch(gpu::cross_entropy_partial_kernel<Element>, dim3(static_cast<unsigned>(p.rows)),
+                   dim3(gpu::row_threads), 0, queue_of(stream), rows, p.partial),
+        "cross-entropy");
+}
+
+void combine(Stream& stream, const CrossEntropyCombine& p) {
+  require(p.rows >= 0 && p.ranks >= 1, "cross-entropy of ", p.rows, " rows over ", p.ranks,
+          " ranks");
+  const unsigned parts = gpu::parts_for(p.rows, 1);
+  check(gpu_launch(gpu::cross_entropy_combine_kernel, dim3(parts), dim3(gpu::sum_threads), 0,
+                   queue_of(stream), p, static_cast<CudaStream&>(stream).partial_sums()),
+        "cross-entropy");
+  gpu::add_parts(stream, parts, p.loss, Write::assign, "cross-entropy");
+}
+
+void backward(Stream& stream, const CrossEntropyBackward& p) {
+  require(p.columns >= 0 && p.columns <= p.padded_columns && p.padded_columns <= p.row_stride,
+          "cross-entropy gradient over ", p.columns, " columns, ", p.padded_columns,
+          " with padding, of rows of ", p.row_stride);
+  if (p.rows == 0) return;
+  const gpu::LogitRows<Element> rows{p.columns, p.row_stride, p.first, p.logits, p.targets};
+  const bool together =
+      gpu::elements_to_alignment(p.logits) == gpu::elements_to_alignment(p.dlogits);
+  check(gpu_launch(gpu::cross_entropy_backward_kernel<Element>, dim3(static_cast<unsigned>(p.rows)),
+                   dim3(gpu::row_threads), 0, queue_of(stream), rows, p.padded_columns, p.logsumexp,
+                   p.scale, p.dlogits, together),
+        "cross-entropy gradient");
+}
+
+}  // namespace
+
+const CrossEntropyKernels cuda_cross_entropy_kernels = {partial, combine, backward};
+
+}  // namespace trireme

@@ -93,10 +93,10 @@ void Saver::report_success() {
     before = fmt::format("last durable step {}, {:.1f} s older", last_committed_,
                          seconds(durable_ - durable_before_));
   context_.log().info(fmt::format(
-      "saved step {}: stall {:.1f} ms (copy {:.2f} GB/s), write {:.2f} GB/s, {} over {} ranks, "
+      "saved step {}: stall {:.1f} ms (copy {:.2f} GB/s), write {:.2f} GB/s, {} over {} rank{}, "
       "durable after {:.2f} s; {}",
       step_, worst.stall_ms, rate(worst.copy_ms), rate(worst.write_ms), show_bytes(worst.bytes),
-      letters_.size(), seconds(durable_ - began_), before));
+      letters_.size(), letters_.size() == 1 ? "" : "s", seconds(durable_ - began_), before));
   durable_before_ = durable_;
   if (said_how_written_) return;
   said_how_written_ = true;

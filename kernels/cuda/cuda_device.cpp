@@ -48,6 +48,8 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   kernels_.elementwise = cuda_elementwise_kernels;
   kernels_.gemm = cuda_gemm_kernels;
   kernels_.norm = cuda_norm_kernels;
+  kernels_.embedding = cuda_embedding_kernels;
+  kernels_.rotary = cuda_rotary_kernels;
   kernels_.cross_entropy = cuda_cross_entropy_kernels;
   kernels_.optimizer = cuda_optimizer_kernels;
   kernels_.activation = cuda_activation_kernels;

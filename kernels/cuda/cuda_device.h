@@ -27,6 +27,8 @@ extern const AttentionKernels cuda_attention_kernels;
 extern const ElementwiseKernels cuda_elementwise_kernels;
 extern const GemmKernels cuda_gemm_kernels;
 extern const NormKernels cuda_norm_kernels;
+extern const EmbeddingKernels cuda_embedding_kernels;
+extern const RotaryKernels cuda_rotary_kernels;
 extern const CrossEntropyKernels cuda_cross_entropy_kernels;
 extern const OptimizerKernels cuda_optimizer_kernels;
 extern const ActivationKernels cuda_activation_kernels;

@@ -1,0 +1,114 @@
+// Rotary position embedding. A block turns a row; the table is small and stays in the caches.
+#include <algorithm>
+
+#include "kernels/cuda/gpu.cuh"
+
+namespace trireme {
+namespace gpu {
+
+inline constexpr int most_rotary_threads = 256;
+
+template <class T>
+struct RotaryRows {
+  Index sequence;
+  int heads, head_dim, row_stride;
+  float sign;  // of the sine: -1 turns back
+  const T* x;
+  T* y;
+  const float* table;
+};
+
+template <class T, int width>
+__global__ void __launch_bounds__(most_rotary_threads) rotary_kernel(RotaryRows<T> p) {
+  const Index row = blockIdx.x;
+  const int half = p.head_dim / 2, chunks = half / width;
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const float* cosine = p.table + row % p.sequence * p.head_dim;
+  const float* sine = cosine + half;
+  const T* x = p.x + row * p.row_stride;
+  T* y = p.y + row * p.row_stride;
+  for (int i = thread; i < p.heads * chunks; i += threads) {
+    const int head = i / chunks, pair = (i - head * chunks) * width;
+    const int at = head * p.head_dim + pair;
+    const Chunk<float, width> c = load<width>(cosine + pair), s = load<width>(sine + pair);
+    Chunk<float, width> a = load_floats<width>(x + at), b = load_floats<width>(x + at + half);
+    for (int k = 0; k < width; ++k) {
+      const float first = a.values[k], second = b.values[k], turn = s.values[k] * p.sign;
+      a.values[k] = first * c.values[k] - second * turn;
+      b.values[k] = second * c.values[k] + first * turn;
+    }
+    store_floats(y + at, a);
+    store_floats(y + at + half, b);
+  }
+  if (x == y) return;
+  for (int i = p.heads * p.head_dim + thread * width; i < p.row_stride; i += threads * width)
+    store(y + i, load<width>(x + i));
+}
+
+/// In fp64, since positions are large and the table is made once.
+__global__ void __launch_bounds__(elementwise_threads)
+    fill_table_kernel(float* table, Index sequence, Index half, double theta) {
+  for (Index i = global_thread(); i < sequence * half; i += global_threads()) {
+    const Index position = i / half, j = i % half;
+    const double angle = static_cast<double>(position) *
+                         pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(2 * half));
+    table[position * 2 * half + j] = static_cast<float>(cos(angle));
+    table[position * 2 * half + half + j] = static_cast<float>(sin(angle));
+  }
+}
+
+}  // namespace gpu
+
+namespace {
+
+using Element = float;  // of activations in today's table
+
+template <int width>
+void launch(Stream& stream, const Rotary& p) {
+  const gpu::RotaryRows<Element> rows{p.sequence,
+                                      static_cast<int>(p.heads),
+                                      static_cast<int>(p.head_dim),
+                                      static_cast<int>(p.row_stride),
+                                      p.direction == Rotary::Direction::forward ? 1.0f : -1.0f,
+                                      p.x,
+                                      p.y,
+                                      p.table};
+  const Index items = std::max<Index>(1, p.heads * p.head_dim / 2 / width);
+  const Index warps = (items + gpu::warp_size - 1) / gpu::warp_size;
+  const auto threads =
+      static_cast<unsigned>(std::min<Index>(warps * gpu::warp_size, gpu::most_rotary_threads));
+  check(gpu_launch(gpu::rotary_kernel<Element, width>, dim3(static_cast<unsigned>(p.rows)),
+                   dim3(threads), 0, queue_of(stream), rows),
+        "rotary embedding");
+}
+
+void run(Stream& stream, const Rotary& p) {
+  require(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary embedding turns pairs: head_dim ",
+          p.head_dim, " is odd");
+  require(p.sequence >= 1 && p.rows % p.sequence == 0, "rotary embedding of ", p.rows,
+          " rows that are not whole sequences of ", p.sequence);
+  require(p.heads * p.head_dim <= p.row_stride, p.heads, " heads of ", p.head_dim,
+          " do not fit in rows of ", p.row_stride);
+  if (p.rows == 0) return;
+  constexpr int pack = gpu::Pack<Element>::size;
+  const bool aligned = p.head_dim / 2 % pack == 0 && p.row_stride % pack == 0 &&
+                       gpu::aligned16(p.x) && gpu::aligned16(p.y) && gpu::aligned16(p.table);
+  aligned ? launch<pack>(stream, p) : launch<1>(stream, p);
+}
+
+void fill_table(Stream& stream, float* table, Index sequence, Index head_dim, float theta) {
+  require(head_dim >= 2 && head_dim % 2 == 0, "rotary embedding turns pairs: head_dim ", head_dim,
+          " is odd");
+  const Index half = head_dim / 2;
+  if (sequence == 0) return;
+  check(
+      gpu_launch(gpu::fill_table_kernel, dim3(gpu::blocks_for(stream, sequence * half)),
+                 dim3(gpu::elementwise_threads), 0, queue_of(stream), table, sequence, half, theta),
+      "rotary table");
+}
+
+}  // namespace
+
+const RotaryKernels cuda_rotary_kernels = {run, fill_table};
+
+}  // namespace trireme

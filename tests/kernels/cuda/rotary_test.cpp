@@ -1,0 +1,67 @@
+#include "tests/kernels/cuda/twins.h"
+
+namespace trireme::test {
+namespace {
+
+struct Heads {
+  Index sequence, heads, head_dim, row_stride;
+};
+// Odd halves, columns that are left alone, more items than threads.
+const std::vector<Heads> shapes = {{1, 1, 2, 2},   {3, 2, 6, 17},     {5, 2, 8, 24},
+                                   {4, 3, 16, 49}, {2, 20, 64, 1400}, {2, 0, 8, 8}};
+
+TEST(CudaRotary, TurnsBothWaysInPlaceAndNot) {
+  for (const Index shift : {0, 1})
+    expect_twins(
+        [&](Bench& b) {
+          for (const Heads& s : shapes)
+            for (const auto direction : {Rotary::Direction::forward, Rotary::Direction::backward}) {
+              const Index rows = 2 * s.sequence, count = rows * s.row_stride;
+              Rotary p{};
+              p.direction = direction;
+              p.rows = rows;
+              p.sequence = s.sequence;
+              p.heads = s.heads;
+              p.head_dim = s.head_dim;
+              p.row_stride = s.row_stride;
+              p.theta = 10000;
+              p.table = b.put(random_floats(s.sequence * s.head_dim, "table"));
+              float* x = b.put(random_floats(count, "x"), shift);
+              p.x = x;
+              p.y = b.put(random_floats(count, "y"));
+              b.kernels().rotary.run(b.stream(), p);
+              p.y = x;
+              b.kernels().rotary.run(b.stream(), p);
+            }
+        },
+        2e-7);
+}
+
+TEST(CudaRotary, TablesAgree) {
+  expect_twins(
+      [](Bench& b) {
+        float* table = b.put(Floats(300 * 34));
+        b.kernels().rotary.fill_table(b.stream(), table, 300, 34, 10000);
+        b.kernels().rotary.fill_table(b.stream(), table, 0, 34, 10000);
+      },
+      1e-7);
+}
+
+TEST(CudaRotary, WhatCannotBeIsRefused) {
+  Bench b(open_gpu());
+  const auto refused = [&](Index rows, Index heads, Index head_dim) {
+    Rotary p{};
+    p.rows = rows;
+    p.sequence = 4;
+    p.heads = heads;
+    p.head_dim = head_dim;
+    p.row_stride = 16;
+    EXPECT_THROW(b.kernels().rotary.run(b.stream(), p), Error);
+  };
+  refused(8, 2, 7);
+  refused(9, 2, 8);
+  refused(8, 3, 8);
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <regex>
 #include <set>
 #include <string>
 #include <thread>
@@ -205,14 +206,12 @@ bool Kills::kill_at_random(KillableJob& job, const Paths& paths) {
 /// A job goes on after the newest step that was committed when it started: never before it, though perhaps after it, if
 /// ranks of the job before had a second more.
 void Kills::check_where_it_went_on(const Paths& paths, Index committed_before) const {
-  std::ifstream log(paths.log);
-  bool table = false;
-  for (std::string line; std::getline(log, line);) {
-    if (line.starts_with("#   step ")) table = true;
-    if (!table || line.starts_with("#")) continue;
-    EXPECT_GT(std::atoll(line.c_str()), committed_before) << read(paths.log);
-    return;
-  }
+  const std::string log = read(paths.log);
+  // The first row of the table; below it mpirun may complain.
+  const std::regex row("#   step [^\n]*\n#[^\n]*\n(?:# [^\n]*\n)* *([0-9]+) [^\n]*\n");
+  std::smatch found;
+  if (!std::regex_search(log, found, row)) return;  // killed before
+  EXPECT_GT(std::stoll(found[1]), committed_before) << log;
 }
 
 /// Starts the job, kills it, and so on, until it has come to its end.
@@ -239,7 +238,7 @@ void Kills::run_with_kills(const Paths& paths) {
 void Kills::compare(const Paths& paths) {
   const std::vector<nlohmann::json> expected = read_metrics(reference_.metrics);
   const std::vector<nlohmann::json> found = read_metrics(paths.metrics);
-  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(found[i].dump(), expected[i].dump());
+  for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(found[i].dump(), expected[i].dump());
 
   for (const char* part : {".parameters.index", ".parameters.f32"}) {
     EXPECT_FALSE(read(reference_.tensors + part).empty());
@@ -249,8 +248,12 @@ void Kills::compare(const Paths& paths) {
   command("trireme checkpoint diff " + paths.checkpoints + last + " " + reference_.checkpoints +
           last);
   command("trireme checkpoint verify " + paths.checkpoints);
-  EXPECT_EQ(names_in(paths.checkpoints),
-            (std::set<std::string>{"step-000050", "step-000055", "step-000060"}));
+  // A kill between a commit and the deletions after it leaves older steps there until the next save; nothing else stays.
+  std::set<std::string> names = names_in(paths.checkpoints);
+  for (const char* newest : {"step-000060", "step-000055", "step-000050"})
+    EXPECT_EQ(names.erase(newest), 1U) << newest;
+  for (const std::string& name : names)
+    EXPECT_TRUE(name.starts_with("step-") && name.find('.') == name.npos) << name;
 }
 
 TEST_P(Kills, EveryBitIsThatOfTheRunThatNobodyKilled) {

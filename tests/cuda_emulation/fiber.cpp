@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #if defined(EMULATION_ADDRESS_SANITIZER)
@@ -60,6 +61,17 @@ constexpr unsigned no_synchronisation = 1;
 }  // namespace
 
 Fiber::Fiber() {
+#if defined(EMULATION_ADDRESS_SANITIZER)
+  pthread_attr_t attributes;
+  void* lowest = nullptr;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0 ||
+      pthread_attr_getstack(&attributes, &lowest, &bytes_) != 0) {
+    std::perror("cuda emulation: where is the stack of this thread");
+    std::abort();
+  }
+  pthread_attr_destroy(&attributes);
+  lowest_ = static_cast<char*>(lowest);
+#endif
 #if defined(EMULATION_THREAD_SANITIZER)
   tsan_ = __tsan_get_current_fiber();
 #endif
@@ -72,7 +84,7 @@ Fiber::Fiber(NewStack /*yes*/) {
     std::perror("cuda emulation: no memory for stacks");
     std::abort();
   }
-  stack_ = static_cast<char*>(memory) + guard_bytes;
+  stack_ = lowest_ = static_cast<char*>(memory) + guard_bytes;
 #if defined(EMULATION_THREAD_SANITIZER)
   tsan_ = __tsan_create_fiber(0);
 #endif
@@ -101,8 +113,8 @@ void Fiber::prepare(void (*entry)()) {
 
 void Fiber::switch_to(Fiber& to, [[maybe_unused]] Leaving leaving) {
 #if defined(EMULATION_ADDRESS_SANITIZER)
-  __sanitizer_start_switch_fiber(leaving == Leaving::for_good ? nullptr : &fake_stack_, to.stack_,
-                                 stack_bytes);
+  __sanitizer_start_switch_fiber(leaving == Leaving::for_good ? nullptr : &fake_stack_, to.lowest_,
+                                 to.bytes_);
 #endif
 #if defined(EMULATION_THREAD_SANITIZER)
   __tsan_switch_to_fiber(to.tsan_, no_synchronisation);

@@ -40,7 +40,9 @@ class Fiber {
 
  private:
   void* stack_pointer_ = nullptr;
-  char* stack_ = nullptr;
+  char* stack_ = nullptr;   // owned; null for the OS thread's
+  char* lowest_ = nullptr;  // of the stack, whosever it is
+  std::size_t bytes_ = stack_bytes;
   void* fake_stack_ = nullptr;  // AddressSanitizer's
   void* tsan_ = nullptr;        // ThreadSanitizer's
 };

@@ -168,6 +168,11 @@ void Saver::conclude() {
   if (committed && group_->rank() == 0) prune();
 }
 
+void Saver::resumed_from(Index step) {
+  last_committed_ = step;
+  if (group_->rank() == 0) prune();
+}
+
 /// Without a time limit, and serving the other groups of this rank meanwhile.
 void Saver::wait_until_idle() {
   while (!idle()) {

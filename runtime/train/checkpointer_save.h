@@ -43,8 +43,9 @@ class Saver {
   /// Rank 0, when idle: of the last save.
   const std::string& last_error() const { return commit_error_; }
   Index last_committed() const { return last_committed_; }
-  /// The state that training starts with is this step.
-  void resumed_from(Index step) { last_committed_ = step; }
+  /// The state that training starts with is this step. What a job that was killed after its commit did not get to delete
+  /// is deleted now.
+  void resumed_from(Index step);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -159,6 +159,18 @@ TEST(Checkpointer, SavesEveryIntervalAndKeepsTheLast) {
   EXPECT_THAT(steps_in(folder / "run"), ElementsAre(8, 6));
 }
 
+TEST(Checkpointer, DeletesAtItsStartWhatAKilledJobDidNotGetTo) {
+  const test::TemporaryFolder folder;
+  save_three(folder / "run");
+  CheckpointJob job = loading_from(folder / "run", saving_to(folder / "run", {{2, 1, 1, 1}}));
+  job.options.checkpoint.keep_last = 2;
+  on_threads(job, [](CheckpointRank& rank) {
+    rank.load();
+    rank.checkpointer.finish();
+  });
+  EXPECT_EQ(steps_in(folder / "run").size(), 2u);
+}
+
 TEST(Checkpointer, FinetuneTakesParametersOnlyAndNoLoadOptimAlsoProgress) {
   const test::TemporaryFolder folder;
   const Tensors saved = save_step_3({{2, 1, 2, 1}}, folder / "run");

@@ -55,15 +55,6 @@ struct Activate {
   }
 };
 
-template <int width, class T>
-__device__ __forceinline__ void write_floats(T* to, Chunk<float, width> chunk, Write write) {
-  if (write == Write::add) {
-    const Chunk<float, width> old = load_floats<width>(to);
-    for (int k = 0; k < width; ++k) chunk.values[k] += old.values[k];
-  }
-  store_floats(to, chunk);
-}
-
 template <class T, class F>
 struct ActivationGradient {
   static constexpr int pack = Pack<T>::size;
@@ -75,7 +66,7 @@ struct ActivationGradient {
     const Chunk<float, width> v = load_floats<width>(x + i);
     Chunk<float, width> d = load_floats<width>(dy + i);
     for (int k = 0; k < width; ++k) d.values[k] *= F::slope(v.values[k]);
-    write_floats<width>(dx + i, d, write);
+    write_floats(dx + i, d, write);
   }
 };
 
@@ -115,8 +106,8 @@ struct SwigluGradient {
       g.values[k] = d.values[k] * u.values[k] * (x * (s.below * s.above) + s.below);
       u.values[k] = d.values[k] * x * s.below;
     }
-    write_floats<width>(dgate_up + gate, g, write);
-    write_floats<width>(dgate_up + up, u, write);
+    write_floats(dgate_up + gate, g, write);
+    write_floats(dgate_up + up, u, write);
   }
 };
 

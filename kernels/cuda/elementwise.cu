@@ -1,108 +1,80 @@
 // Elementwise kernels. Memory-bound: each byte is read and written once, 16 bytes a thread where all operands are aligned.
 #include "trireme/core/random.h"
 
-#include "kernels/cuda/gpu.cuh"
+#include "kernels/cuda/map.cuh"
 
 namespace trireme {
 namespace gpu {
 
-/// y[i] = f(i, x[i]...) for whole packs, then for what is left; `aligned` when every operand is.
-template <class F>
-__global__ void __launch_bounds__(elementwise_threads) map_kernel(F f, Index count, bool aligned) {
-  constexpr int pack = Pack<float>::size;
-  const Index packs = aligned ? count / pack : 0;
-  for (Index i = global_thread(); i < packs; i += global_threads()) f.pack(i * pack);
-  for (Index i = packs * pack + global_thread(); i < count; i += global_threads()) f.one(i);
-}
-
-template <class F>
-void map(Stream& stream, const F& f, Index count, bool aligned, const char* what) {
-  if (count == 0) return;
-  const Index items = aligned ? (count + 3) / 4 : count;
-  check(gpu_launch(map_kernel<F>, dim3(blocks_for(stream, items)), dim3(elementwise_threads), 0,
-                   queue_of(stream), f, count, aligned),
-        what);
-}
-
 struct AddValues {
+  static constexpr int pack = Pack<float>::size;
   const float *a, *b;
   float* y;
-  __device__ void one(Index i) const { y[i] = a[i] + b[i]; }
-  __device__ void pack(Index i) const {
-    Pack<float> p = load(a + i);
-    const Pack<float> q = load(b + i);
-    for (int k = 0; k < Pack<float>::size; ++k) p.values[k] += q.values[k];
+  template <int width>
+  __device__ void at(Index i) const {
+    Chunk<float, width> p = load<width>(a + i);
+    const Chunk<float, width> q = load<width>(b + i);
+    for (int k = 0; k < width; ++k) p.values[k] += q.values[k];
     store(y + i, p);
   }
 };
 
 struct ScaleValues {
+  static constexpr int pack = Pack<float>::size;
   float* y;
   float factor;
-  __device__ void one(Index i) const { y[i] *= factor; }
-  __device__ void pack(Index i) const {
-    Pack<float> p = load(y + i);
-    for (int k = 0; k < Pack<float>::size; ++k) p.values[k] *= factor;
+  template <int width>
+  __device__ void at(Index i) const {
+    Chunk<float, width> p = load<width>(y + i);
+    for (int k = 0; k < width; ++k) p.values[k] *= factor;
     store(y + i, p);
   }
 };
 
 /// y = x + bias of the column.
 struct AddBias {
+  static constexpr int pack = Pack<float>::size;
   const float *x, *bias;
   float* y;
   Index channels;
-  __device__ void one(Index i) const { y[i] = x[i] + bias[i % channels]; }
-  __device__ void pack(Index i) const {
-    Pack<float> p = load(x + i);
-    const Pack<float> b = load(bias + i % channels);
-    for (int k = 0; k < Pack<float>::size; ++k) p.values[k] += b.values[k];
+  template <int width>
+  __device__ void at(Index i) const {
+    Chunk<float, width> p = load<width>(x + i);
+    const Chunk<float, width> b = load<width>(bias + i % channels);
+    for (int k = 0; k < width; ++k) p.values[k] += b.values[k];
     store(y + i, p);
   }
 };
 
 /// One Philox block gives four elements: packs start where `first_element` is a multiple of four.
 struct DropValues {
+  static constexpr int pack = Pack<float>::size;
   Dropout p;
   float kept;
-  __device__ float value(float x, std::uint32_t bits) const {
-    const bool keep = static_cast<float>(bits >> 8) * 0x1p-24f >= p.rate;
-    return keep ? x * kept : 0.0f;  // zero even where x is infinite
-  }
-  __device__ void one(Index i) const {
-    const float v = value(p.x[i], p.random.bits(p.first_element + i));
-    p.y[i] = p.write == Write::add ? p.y[i] + v : v;
-  }
-  __device__ void pack(Index i) const {
-    const Philox words = philox(static_cast<std::uint64_t>(p.first_element + i) >> 2, p.random.key);
-    Pack<float> v = load(p.x + i);
-    for (int k = 0; k < Pack<float>::size; ++k)
-      v.values[k] = value(v.values[k], words[static_cast<std::size_t>(k)]);
-    if (p.write == Write::add) {
-      const Pack<float> old = load(p.y + i);
-      for (int k = 0; k < Pack<float>::size; ++k) v.values[k] += old.values[k];
+  template <int width>
+  __device__ void at(Index i) const {
+    const Index element = p.first_element + i;
+    const Philox words = philox(static_cast<std::uint64_t>(element) >> 2, p.random.key);
+    Chunk<float, width> v = load<width>(p.x + i);
+    for (int k = 0; k < width; ++k) {
+      const std::uint32_t bits = words[static_cast<std::size_t>(width == 1 ? element & 3 : k)];
+      const bool keep = static_cast<float>(bits >> 8) * 0x1p-24f >= p.rate;
+      v.values[k] = keep ? v.values[k] * kept : 0.0f;  // zero even where x is infinite
     }
-    store(p.y + i, v);
+    write_floats(p.y + i, v, p.write);
   }
 };
 
 struct SquaredErrorGradient {
+  static constexpr int pack = Pack<float>::size;
   SquaredErrorBackward p;
-  __device__ void one(Index i) const {
-    const float v = 2 * (p.x[i] - p.target[i]) * static_cast<float>(*p.scale);
-    p.dx[i] = p.write == Write::add ? p.dx[i] + v : v;
-  }
-  __device__ void pack(Index i) const {
-    Pack<float> v = load(p.x + i);
-    const Pack<float> t = load(p.target + i);
+  template <int width>
+  __device__ void at(Index i) const {
+    Chunk<float, width> v = load<width>(p.x + i);
+    const Chunk<float, width> t = load<width>(p.target + i);
     const float scale = static_cast<float>(*p.scale);
-    for (int k = 0; k < Pack<float>::size; ++k)
-      v.values[k] = 2 * (v.values[k] - t.values[k]) * scale;
-    if (p.write == Write::add) {
-      const Pack<float> old = load(p.dx + i);
-      for (int k = 0; k < Pack<float>::size; ++k) v.values[k] += old.values[k];
-    }
-    store(p.dx + i, v);
+    for (int k = 0; k < width; ++k) v.values[k] = 2 * (v.values[k] - t.values[k]) * scale;
+    write_floats(p.dx + i, v, p.write);
   }
 };
 

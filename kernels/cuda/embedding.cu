@@ -34,11 +34,11 @@ struct Matches {
 };
 
 /// Fills `matches` with the rows of [begin, begin + tile_tokens) that hold `token`; returns how many. All threads of the block.
+/// `rows` is written behind the first barrier: the list of the tile before may be read until the next call.
 __device__ __forceinline__ int find_token(std::int32_t token, const std::int32_t* tokens,
                                           Index rows, Index begin, Matches& matches) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   const int warp = static_cast<int>(threadIdx.x) / warp_size;
-  __syncthreads();  // who still reads the tile before
   for (int w = warp; w < tile_words; w += channel_threads / warp_size) {
     const Index row = begin + w * warp_size + lane;
     const unsigned word = __ballot_sync(all_lanes, row < rows && tokens[row] == token);

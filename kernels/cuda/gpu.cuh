@@ -69,6 +69,15 @@ __device__ __forceinline__ void store_floats(T* to, const Chunk<float, width>& c
   for (int k = 0; k < width; ++k) stored.values[k] = from_float<T>(chunk.values[k]);
   store(to, stored);
 }
+/// Assigns the chunk, or adds it to what is there.
+template <class T, int width>
+__device__ __forceinline__ void write_floats(T* to, Chunk<float, width> chunk, Write write) {
+  if (write == Write::add) {
+    const Chunk<float, width> old = load_floats<width>(to);
+    for (int k = 0; k < width; ++k) chunk.values[k] += old.values[k];
+  }
+  store_floats(to, chunk);
+}
 inline bool aligned16(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
 /// Elements of x before the first multiple of 16 bytes. x is aligned to its elements.
 template <class T>

@@ -1,7 +1,7 @@
 // Flash attention backward, fp32, in three kernels and without atomics: dy . y of each query; the gradient of the queries, a block
 // each; the gradients of keys and values, a block each, with the query heads of their group in turn. Weights come again from
 // the saved logsumexp. Formulas: Dao 2023 (arXiv:2307.08691), algorithm 2.
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_tiles.cuh"
 
 namespace trireme {
 namespace gpu {

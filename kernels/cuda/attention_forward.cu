@@ -1,7 +1,7 @@
 // Flash attention forward, fp32 (Dao 2023, arXiv:2307.08691, algorithm 1): a block takes 64 queries of one head and passes over
 // the keys and values before them, with running maxima and sums. Exponentials are powers of two, so that scale and
 // conversion are one multiplication.
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_tiles.cuh"
 
 namespace trireme {
 namespace gpu {

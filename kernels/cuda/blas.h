@@ -44,7 +44,7 @@ class Blas {
     Transpose transpose_a, transpose_b;
     bool has_bias;
     int align_a, align_b, align_c;
-    auto operator<=>(const Shape&) const = default;
+    auto operator<=>(const Shape&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   /// In cuBLAS's terms, which are column-major: its A is our b, its B our a, both seen as transposed.
   struct Plan {

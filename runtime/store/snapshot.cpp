@@ -116,7 +116,7 @@ struct Snapshot::State {
   }
 };
 
-Snapshot::Snapshot(FileLayout layout, std::vector<Bytes> pieces, Index buffer_bytes)
+Snapshot::Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes)
     : state_(std::make_unique<State>(std::move(layout), pieces, buffer_bytes)) {}
 
 Snapshot::~Snapshot() {

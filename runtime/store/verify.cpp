@@ -32,7 +32,7 @@ class Problems {
     int file;
     Index block;
     std::string text;
-    auto operator<=>(const Problem&) const = default;
+    auto operator<=>(const Problem&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   std::mutex mutex_;
   std::set<Problem> found_;

@@ -29,7 +29,7 @@ class Snapshot {
   /// `pieces`: their memory, in the order of layout.offsets, borrowed for the life of this object. `buffer_bytes`: of the
   /// ring, rounded up to whole blocks, at least two; more than the image is not taken. 0: the whole image. All memory is
   /// taken (and touched) here.
-  Snapshot(FileLayout layout, std::vector<Bytes> pieces, Index buffer_bytes);
+  Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;

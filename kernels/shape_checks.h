@@ -2,12 +2,12 @@
 #pragma once
 
 #include "trireme/core/error.h"
-#include "trireme/kernels/attention.h"
-#include "trireme/kernels/gemm.h"
+#include "trireme/kernels/kernels.h"
 
 namespace trireme {
 
-/// Throws: Error naming the size that does not fit.
+// Each throws an Error that names the size, or the pointer, that does not fit.
+
 inline void check_gemm(const Gemm& p) {
   require(p.m >= 0 && p.n >= 0 && p.k >= 0, "matrix product of m ", p.m, ", n ", p.n, ", k ", p.k);
   const Index a_columns = p.transpose_a == Transpose::no ? p.k : p.m;
@@ -24,6 +24,74 @@ inline void check_attention(const AttentionShape& s) {
           ", sequence ", s.sequence, ", head_dim ", s.head_dim);
   require(s.kv_heads >= 1 && s.query_heads >= s.kv_heads && s.query_heads % s.kv_heads == 0,
           s.query_heads, " query heads cannot share ", s.kv_heads, " key and value heads evenly");
+}
+
+inline void check_norm(const NormForward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "norm of (", p.rows, ", ", p.channels, ")");
+  require((p.delta == nullptr) == (p.sum == nullptr),
+          "a norm has `sum` exactly when it has `delta`");
+  require((p.mean != nullptr) == (p.kind == NormKind::layer),
+          "a norm has `mean` exactly when it is a layer norm");
+  require(p.rstd != nullptr && p.weight != nullptr, "a norm needs `weight` and `rstd`");
+}
+
+inline void check_norm(const NormBackward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "norm gradient of (", p.rows, ", ", p.channels, ")");
+  require((p.mean != nullptr) == (p.kind == NormKind::layer),
+          "a norm has `mean` exactly when it is a layer norm");
+  const bool parameters = p.dweight != nullptr || p.dbias != nullptr;
+  require(!parameters || p.workspace != nullptr,
+          "the parameter gradients of a norm need workspace");
+}
+
+inline void check_rotary(const Rotary& p) {
+  require(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary embedding turns pairs: head_dim ",
+          p.head_dim, " is odd");
+  require(p.sequence >= 1 && p.rows % p.sequence == 0, "rotary embedding of ", p.rows,
+          " rows that are not whole sequences of ", p.sequence);
+  require(p.heads * p.head_dim <= p.row_stride, p.heads, " heads of ", p.head_dim,
+          " do not fit in rows of ", p.row_stride);
+}
+
+inline void check_dropout(const Dropout& p) {
+  require(p.rate >= 0 && p.rate < 1, "dropout rate ", p.rate, " is not in [0, 1)");
+  require(p.count >= 0 && p.first_element >= 0, "dropout of ", p.count, " elements from ",
+          p.first_element);
+}
+
+inline void check_cross_entropy(const CrossEntropyPartial& p) {
+  require(p.rows >= 0 && p.columns >= 0 && p.columns <= p.row_stride, "cross-entropy over ",
+          p.columns, " columns of rows of ", p.row_stride);
+}
+
+inline void check_cross_entropy(const CrossEntropyCombine& p) {
+  require(p.rows >= 0 && p.ranks >= 1, "cross-entropy of ", p.rows, " rows over ", p.ranks,
+          " ranks");
+}
+
+inline void check_cross_entropy(const CrossEntropyBackward& p) {
+  require(p.columns >= 0 && p.columns <= p.padded_columns && p.padded_columns <= p.row_stride,
+          "cross-entropy gradient over ", p.columns, " columns, ", p.padded_columns,
+          " with padding, of rows of ", p.row_stride);
+}
+
+inline void check_optimizer(const AdamW& p) {
+  require(p.count >= 0, "AdamW of ", p.count, " parameters");
+  require(p.bias_correction1 > 0 && p.bias_correction2 > 0, "AdamW's bias corrections are ",
+          p.bias_correction1, " and ", p.bias_correction2, ": steps count from 1");
+}
+
+inline void check_optimizer(const Sgd& p) {
+  require(p.count >= 0, "SGD of ", p.count, " parameters");
+  require(p.momentum == 0 || p.momentum_buffer != nullptr, "SGD with momentum ", p.momentum,
+          " needs its buffer");
+}
+
+inline void check_copy(const Tensor& to, const Tensor& from, Write write) {
+  require(to.shape == from.shape, "copy between shapes ", from.shape, " and ", to.shape);
+  require(to.dtype == from.dtype, "copy between ", from.dtype, " and ", to.dtype);
+  require(write == Write::assign || to.dtype == DType::f32 || to.dtype == DType::f64,
+          "adding tensors is for f32 and f64, got ", to.dtype);
 }
 
 }  // namespace trireme

@@ -2,14 +2,14 @@
 #include <cmath>
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 
 namespace {
 
 void partial(Stream& stream, const CrossEntropyPartial& p) {
-  require(p.rows >= 0 && p.columns >= 0 && p.columns <= p.row_stride, "cross-entropy over ",
-          p.columns, " columns of rows of ", p.row_stride);
+  check_cross_entropy(p);
   parallel_for(stream, p.rows, grain_rows(4 * p.columns), [&](Index begin, Index end) {
     loops_of(stream).cross_entropy.partial(p, begin, end);
   });
@@ -17,8 +17,7 @@ void partial(Stream& stream, const CrossEntropyPartial& p) {
 
 // A few operations a row, in fp64 and in the order of rows: not worth a second thread.
 void combine(Stream&, const CrossEntropyCombine& p) {
-  require(p.rows >= 0 && p.ranks >= 1, "cross-entropy of ", p.rows, " rows over ", p.ranks,
-          " ranks");
+  check_cross_entropy(p);
   double loss = 0;
   for (Index row = 0; row < p.rows; ++row) {
     double largest = -HUGE_VAL, sum = 0, target = 0;
@@ -37,9 +36,7 @@ void combine(Stream&, const CrossEntropyCombine& p) {
 }
 
 void backward(Stream& stream, const CrossEntropyBackward& p) {
-  require(p.columns >= 0 && p.columns <= p.padded_columns && p.padded_columns <= p.row_stride,
-          "cross-entropy gradient over ", p.columns, " columns, ", p.padded_columns,
-          " with padding, of rows of ", p.row_stride);
+  check_cross_entropy(p);
   parallel_for(stream, p.rows, grain_rows(4 * p.columns), [&](Index begin, Index end) {
     loops_of(stream).cross_entropy.backward(p, begin, end);
   });

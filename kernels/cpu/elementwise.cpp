@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/strided.h"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 
@@ -41,9 +42,7 @@ void bias_backward(Stream& stream, const BiasBackward& p) {
 }
 
 void dropout(Stream& stream, const Dropout& p) {
-  require(p.rate >= 0 && p.rate < 1, "dropout rate ", p.rate, " is not in [0, 1)");
-  require(p.count >= 0 && p.first_element >= 0, "dropout of ", p.count, " elements from ",
-          p.first_element);
+  check_dropout(p);
   parallel_for(stream, p.count, grain_elements, [&](Index begin, Index end) {
     loops_of(stream).elementwise.dropout(p, begin, end);
   });

@@ -1,6 +1,7 @@
 // Launchers of the norms. Parameter gradients: a number of slabs of rows that depends on the rows
 // only each sum into the workspace, and the slabs' sums are added in their order.
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 
@@ -10,12 +11,7 @@ constexpr Index most_slabs = 16;
 Index slabs_of(Index rows) { return std::clamp<Index>(rows / 32, 1, most_slabs); }
 
 void forward(Stream& stream, const NormForward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "norm of (", p.rows, ", ", p.channels, ")");
-  require((p.delta == nullptr) == (p.sum == nullptr),
-          "a norm has `sum` exactly when it has `delta`");
-  require((p.mean != nullptr) == (p.kind == NormKind::layer),
-          "a norm has `mean` exactly when it is a layer norm");
-  require(p.rstd != nullptr && p.weight != nullptr, "a norm needs `weight` and `rstd`");
+  check_norm(p);
   parallel_for(stream, p.rows, grain_rows(p.channels),
                [&](Index begin, Index end) { loops_of(stream).norm.forward(p, begin, end); });
 }
@@ -25,12 +21,7 @@ Index backward_workspace_bytes(Device&, Index rows, Index channels) {
 }
 
 void backward(Stream& stream, const NormBackward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "norm gradient of (", p.rows, ", ", p.channels, ")");
-  require((p.mean != nullptr) == (p.kind == NormKind::layer),
-          "a norm has `mean` exactly when it is a layer norm");
-  const bool parameters = p.dweight != nullptr || p.dbias != nullptr;
-  require(!parameters || p.workspace != nullptr,
-          "the parameter gradients of a norm need workspace");
+  check_norm(p);
   const Index slabs = slabs_of(p.rows), n = p.channels;
   float* weights = p.dweight == nullptr ? nullptr : static_cast<float*>(p.workspace);
   float* biases = p.dbias == nullptr ? nullptr : static_cast<float*>(p.workspace) + slabs * n;

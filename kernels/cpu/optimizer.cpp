@@ -1,22 +1,19 @@
 // Launchers of the optimizer kernels.
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 
 namespace {
 
 void adamw(Stream& stream, const AdamW& p) {
-  require(p.count >= 0, "AdamW of ", p.count, " parameters");
-  require(p.bias_correction1 > 0 && p.bias_correction2 > 0, "AdamW's bias corrections are ",
-          p.bias_correction1, " and ", p.bias_correction2, ": steps count from 1");
+  check_optimizer(p);
   parallel_for(stream, p.count, grain_elements,
                [&](Index begin, Index end) { loops_of(stream).optimizer.adamw(p, begin, end); });
 }
 
 void sgd(Stream& stream, const Sgd& p) {
-  require(p.count >= 0, "SGD of ", p.count, " parameters");
-  require(p.momentum == 0 || p.momentum_buffer != nullptr, "SGD with momentum ", p.momentum,
-          " needs its buffer");
+  check_optimizer(p);
   parallel_for(stream, p.count, grain_elements,
                [&](Index begin, Index end) { loops_of(stream).optimizer.sgd(p, begin, end); });
 }

@@ -2,18 +2,14 @@
 #include <cmath>
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 
 namespace {
 
 void run(Stream& stream, const Rotary& p) {
-  require(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary embedding turns pairs: head_dim ",
-          p.head_dim, " is odd");
-  require(p.sequence >= 1 && p.rows % p.sequence == 0, "rotary embedding of ", p.rows,
-          " rows that are not whole sequences of ", p.sequence);
-  require(p.heads * p.head_dim <= p.row_stride, p.heads, " heads of ", p.head_dim,
-          " do not fit in rows of ", p.row_stride);
+  check_rotary(p);
   parallel_for(stream, p.rows, grain_rows(p.heads * p.head_dim),
                [&](Index begin, Index end) { loops_of(stream).rotary.run(p, begin, end); });
 }

@@ -1,6 +1,7 @@
 // The two passes of softmax cross-entropy over logits, a block a row, and the step between them. Rows of an odd vocabulary
 // begin anywhere: elements before the first multiple of 16 bytes and after the last are taken one by one.
 #include "kernels/cuda/sums.cuh"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace gpu {
@@ -114,8 +115,7 @@ namespace {
 using Element = float;  // of logits in today's table
 
 void partial(Stream& stream, const CrossEntropyPartial& p) {
-  require(p.rows >= 0 && p.columns >= 0 && p.columns <= p.row_stride, "cross-entropy over ",
-          p.columns, " columns of rows of ", p.row_stride);
+  check_cross_entropy(p);
   if (p.rows == 0) return;
   const gpu::LogitRows<Element> rows{p.columns, p.row_stride, p.first, p.logits, p.targets};
   check(gpu_launch(gpu::cross_entropy_partial_kernel<Element>, dim3(static_cast<unsigned>(p.rows)),
@@ -124,8 +124,7 @@ void partial(Stream& stream, const CrossEntropyPartial& p) {
 }
 
 void combine(Stream& stream, const CrossEntropyCombine& p) {
-  require(p.rows >= 0 && p.ranks >= 1, "cross-entropy of ", p.rows, " rows over ", p.ranks,
-          " ranks");
+  check_cross_entropy(p);
   const unsigned parts = gpu::parts_for(p.rows, 1);
   check(gpu_launch(gpu::cross_entropy_combine_kernel, dim3(parts), dim3(gpu::sum_threads), 0,
                    queue_of(stream), p, static_cast<CudaStream&>(stream).partial_sums()),
@@ -134,9 +133,7 @@ void combine(Stream& stream, const CrossEntropyCombine& p) {
 }
 
 void backward(Stream& stream, const CrossEntropyBackward& p) {
-  require(p.columns >= 0 && p.columns <= p.padded_columns && p.padded_columns <= p.row_stride,
-          "cross-entropy gradient over ", p.columns, " columns, ", p.padded_columns,
-          " with padding, of rows of ", p.row_stride);
+  check_cross_entropy(p);
   if (p.rows == 0) return;
   const gpu::LogitRows<Element> rows{p.columns, p.row_stride, p.first, p.logits, p.targets};
   const bool together =

@@ -2,6 +2,7 @@
 #include "trireme/core/random.h"
 
 #include "kernels/cuda/map.cuh"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace gpu {
@@ -147,9 +148,7 @@ void bias_backward(Stream& stream, const BiasBackward& p) {
 }
 
 void dropout(Stream& stream, const Dropout& p) {
-  require(p.rate >= 0 && p.rate < 1, "dropout rate ", p.rate, " is not in [0, 1)");
-  require(p.count >= 0 && p.first_element >= 0, "dropout of ", p.count, " elements from ",
-          p.first_element);
+  check_dropout(p);
   const bool aligned =
       p.first_element % gpu::Pack<float>::size == 0 && gpu::aligned16(p.x) && gpu::aligned16(p.y);
   gpu::map(stream, gpu::DropValues{p, 1.0f / (1.0f - p.rate)}, p.count, aligned, "dropout");

@@ -121,15 +121,6 @@ __device__ __forceinline__ T block_reduce(T value, Op op, T* scratch) {
 /// Shared memory that every kernel may have without asking; with room for a few static arrays.
 inline constexpr Index shared_bytes_always = 47 * 1024;
 
-/// To be called before a launch with `bytes` of dynamic shared memory, up to shared_bytes_of(stream).
-template <class... Parameters>
-void allow_shared(void (*kernel)(Parameters...), Index bytes) {
-  if (bytes <= shared_bytes_always) return;
-  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-        "cudaFuncSetAttribute");
-}
-
 inline constexpr int elementwise_threads = 256;
 
 /// Blocks for a loop over `items` that each thread strides through: enough to fill the device, never more than needed.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/gpu.cuh"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace gpu {
@@ -236,12 +237,7 @@ void launch_forward(Stream& stream, const NormForward& p) {
 }
 
 void forward(Stream& stream, const NormForward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "norm of (", p.rows, ", ", p.channels, ")");
-  require((p.delta == nullptr) == (p.sum == nullptr),
-          "a norm has `sum` exactly when it has `delta`");
-  require((p.mean != nullptr) == (p.kind == NormKind::layer),
-          "a norm has `mean` exactly when it is a layer norm");
-  require(p.rstd != nullptr && p.weight != nullptr, "a norm needs `weight` and `rstd`");
+  check_norm(p);
   if (p.rows == 0) return;
   all_aligned(p.channels, {p.x, p.delta, p.weight, p.bias, p.sum, p.y})
       ? launch_forward<pack>(stream, p)
@@ -275,7 +271,6 @@ void launch_backward(Stream& stream, const gpu::NormGradients<Element>& p, Index
   const auto kernel = staged ? gpu::norm_backward_kernel<Element, width, true>
                              : gpu::norm_backward_kernel<Element, width, false>;
   const Index bytes = staged ? wanted : least;
-  gpu::allow_shared(kernel, bytes);
   check(gpu_launch(kernel, dim3(static_cast<unsigned>(slabs)),
                    dim3(threads_for(p.channels / width, 1)), static_cast<std::size_t>(bytes),
                    queue_of(stream), p),
@@ -283,12 +278,8 @@ void launch_backward(Stream& stream, const gpu::NormGradients<Element>& p, Index
 }
 
 void backward(Stream& stream, const NormBackward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "norm gradient of (", p.rows, ", ", p.channels, ")");
-  require((p.mean != nullptr) == (p.kind == NormKind::layer),
-          "a norm has `mean` exactly when it is a layer norm");
+  check_norm(p);
   const bool parameters = p.dweight != nullptr || p.dbias != nullptr;
-  require(!parameters || p.workspace != nullptr,
-          "the parameter gradients of a norm need workspace");
   if (p.rows == 0 || (p.dx == nullptr && !parameters)) return;
   const Index slabs = slabs_of(multiprocessors_of(stream), p.rows, p.channels);
   float* workspace = static_cast<float*>(p.workspace);

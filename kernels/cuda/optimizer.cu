@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/sums.cuh"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace gpu {
@@ -73,9 +74,7 @@ __global__ void __launch_bounds__(sum_threads)
 namespace {
 
 void adamw(Stream& stream, const AdamW& p) {
-  require(p.count >= 0, "AdamW of ", p.count, " parameters");
-  require(p.bias_correction1 > 0 && p.bias_correction2 > 0, "AdamW's bias corrections are ",
-          p.bias_correction1, " and ", p.bias_correction2, ": steps count from 1");
+  check_optimizer(p);
   const bool aligned = gpu::aligned16(p.parameter) && gpu::aligned16(p.gradient) &&
                        gpu::aligned16(p.first_moment) && gpu::aligned16(p.second_moment);
   const gpu::AdamWStep step{p, 1 - p.learning_rate * p.weight_decay,
@@ -84,9 +83,7 @@ void adamw(Stream& stream, const AdamW& p) {
 }
 
 void sgd(Stream& stream, const Sgd& p) {
-  require(p.count >= 0, "SGD of ", p.count, " parameters");
-  require(p.momentum == 0 || p.momentum_buffer != nullptr, "SGD with momentum ", p.momentum,
-          " needs its buffer");
+  check_optimizer(p);
   const bool aligned = gpu::aligned16(p.parameter) && gpu::aligned16(p.gradient) &&
                        gpu::aligned16(p.momentum_buffer);
   gpu::map(stream, gpu::SgdStep{p}, p.count, aligned, "SGD");

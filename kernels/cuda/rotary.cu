@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/gpu.cuh"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace gpu {
@@ -83,12 +84,7 @@ void launch(Stream& stream, const Rotary& p) {
 }
 
 void run(Stream& stream, const Rotary& p) {
-  require(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary embedding turns pairs: head_dim ",
-          p.head_dim, " is odd");
-  require(p.sequence >= 1 && p.rows % p.sequence == 0, "rotary embedding of ", p.rows,
-          " rows that are not whole sequences of ", p.sequence);
-  require(p.heads * p.head_dim <= p.row_stride, p.heads, " heads of ", p.head_dim,
-          " do not fit in rows of ", p.row_stride);
+  check_rotary(p);
   if (p.rows == 0) return;
   constexpr int pack = gpu::Pack<Element>::size;
   const bool aligned = p.head_dim / 2 % pack == 0 && p.row_stride % pack == 0 &&

@@ -1,5 +1,6 @@
 // Tensors with strides: copy, add, and the search for what is not finite. A block takes a row (or a part of a long one).
 #include "kernels/cuda/gpu.cuh"
+#include "kernels/shape_checks.h"
 #include "kernels/strided_rows.h"
 
 namespace trireme {
@@ -66,10 +67,7 @@ void find_not_finite(Stream& stream, const Tensor& x, int* found) {
 }  // namespace gpu
 
 void cuda_copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Write write) {
-  require(to.shape == from.shape, "copy between shapes ", from.shape, " and ", to.shape);
-  require(to.dtype == from.dtype, "copy between ", from.dtype, " and ", to.dtype);
-  require(write == Write::assign || to.dtype == DType::f32 || to.dtype == DType::f64,
-          "adding tensors is for f32 and f64, got ", to.dtype);
+  check_copy(to, from, write);
   if (to.count() == 0) return;
   const StridedRows rows = strided_rows(to, from);
   if (write == Write::add)

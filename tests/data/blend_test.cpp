@@ -5,7 +5,7 @@
 #include "trireme/core/error.h"
 #include "trireme/data/token_source.h"
 
-#include "tests/data/temporary_folder.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
@@ -75,7 +75,7 @@ TEST(BlendedSource, PassesTheSampleOnToItsSource) {
 }
 
 TEST(BlendedSource, BadWeightsAreNamed) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const auto message = [&](std::vector<double> weights) {
     return message_of(folder, [&] { BlendedSource(counting(2), weights); });
   };
@@ -88,7 +88,7 @@ TEST(BlendedSource, BadWeightsAreNamed) {
 }
 
 TEST(DataPath, IsOnePrefixOrPairs) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   EXPECT_EQ(parse_data_path({"a"}).at(0).prefix, "a");
   const auto pairs = parse_data_path({"0.3", "a", "7e-1", "b"});
   EXPECT_EQ(pairs.at(1).prefix, "b");
@@ -101,7 +101,7 @@ TEST(DataPath, IsOnePrefixOrPairs) {
 }
 
 TEST(TokenParts, AreOpenedFromSeveralFilesAndMissingOnesSayWhy) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   for (const char* name : {"a", "b"}) {
     TokenFileWriter writer(folder / name, TokenType::u8);
     writer.add(std::vector<std::int64_t>(1000, *name));

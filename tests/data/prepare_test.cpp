@@ -6,13 +6,13 @@
 
 #include "trireme/core/error.h"
 
-#include "tests/data/temporary_folder.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
 
 TEST(Prepare, TurnsEachFileIntoADocumentOfItsBytes) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   std::string every_byte;
   for (int i = 0; i < 256; ++i) every_byte += static_cast<char>(i);
   const std::string long_text(3'000'001, 'x');  // several pieces
@@ -36,7 +36,7 @@ TEST(Prepare, TurnsEachFileIntoADocumentOfItsBytes) {
 }
 
 TEST(Prepare, NamesInputsThatCannotBeUsedAndWritesNothing) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string good = folder.write("good", "text");
   const auto message = [&](std::vector<std::string> inputs) {
     return message_of(folder, [&] { prepare_bytes(inputs, folder / "out"); });
@@ -50,14 +50,14 @@ TEST(Prepare, NamesInputsThatCannotBeUsedAndWritesNothing) {
 }
 
 TEST(Prepare, ReplacesAnEarlierResult) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   prepare_bytes({folder.write("a", "a long first text")}, folder / "out");
   prepare_bytes({folder.write("a", "short")}, folder / "out");
   EXPECT_EQ(TokenFile(folder / "out").tokens(), 5);
 }
 
 TEST(Inspect, CountsEveryToken) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   prepare_bytes({folder.write("a", "abab"), folder.write("b", "cccc"), folder.write("c", "dd")},
                 folder / "out");
   const Inspection quick = inspect(folder / "out", Scan::index);
@@ -89,7 +89,7 @@ TEST(Inspect, CountsEveryToken) {
 }
 
 TEST(Inspect, FindsTokensThatNoVocabularyHas) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   TokenFileWriter writer(folder / "a", TokenType::i64);
   writer.add(std::vector<std::int64_t>{5, -3, INT64_MAX, -3});
   writer.end_document();

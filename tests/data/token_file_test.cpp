@@ -8,7 +8,7 @@
 
 #include "trireme/core/error.h"
 
-#include "tests/data/temporary_folder.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
@@ -26,7 +26,7 @@ void write_documents(const std::string& prefix, TokenType type,
 }
 
 TEST(TokenFile, GivesBackWhatWasWrittenInEveryType) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   for (const TokenType type : {TokenType::u8, TokenType::i8, TokenType::i16, TokenType::i32,
                                TokenType::i64, TokenType::u16}) {
     SCOPED_TRACE(name(type));
@@ -46,7 +46,7 @@ TEST(TokenFile, GivesBackWhatWasWrittenInEveryType) {
 }
 
 TEST(TokenFile, KeepsTheExtremesOfEachType) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const auto round_trip = [&](TokenType type, std::int64_t low, std::int64_t high) {
     write_documents(folder / "a", type, {{low, high}});
     std::vector<std::int64_t> tokens(2);
@@ -64,7 +64,7 @@ TEST(TokenFile, KeepsTheExtremesOfEachType) {
 // The bytes that Megatron's IndexedDatasetBuilder makes of the documents (7, 300) and (65535),
 // spelt out.
 TEST(TokenFile, HasTheBytesOfTheFormat) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   write_documents(folder / "a", TokenType::u16, {{7, 300}, {65535}});
   const std::string bin("\x07\x00\x2c\x01\xff\xff", 6);
   const std::string index(
@@ -86,7 +86,7 @@ TEST(TokenFile, HasTheBytesOfTheFormat) {
 }
 
 TEST(TokenFile, ReadsDocumentsOfSeveralSequences) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   write_documents(folder / "a", TokenType::u8, {{1, 2}, {3}, {4, 5, 6}});
   std::string index = folder.read("a.idx");
   // Join the first two sequences into one document: boundaries 0, 2, 3 instead of 0, 1, 2, 3.
@@ -102,7 +102,7 @@ TEST(TokenFile, ReadsDocumentsOfSeveralSequences) {
 }
 
 TEST(TokenFile, TokensOutsideTheVocabularyAreNamed) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   write_documents(folder / "a", TokenType::i32, {{1, 2, 300, -4}});
   const TokenFile file(folder / "a");
   std::vector<std::int32_t> tokens(2);
@@ -117,7 +117,7 @@ TEST(TokenFile, TokensOutsideTheVocabularyAreNamed) {
 }
 
 TEST(TokenFile, EveryTruncationOfEitherFileIsAnError) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   write_documents(folder / "a", TokenType::u16, {{7, 300}, {65535}, {}});
   const std::string index = folder.read("a.idx"), bin = folder.read("a.bin");
   for (std::size_t size = 0; size < index.size(); ++size) {
@@ -135,7 +135,7 @@ TEST(TokenFile, EveryTruncationOfEitherFileIsAnError) {
 }
 
 TEST(TokenFile, SurvivesEveryFlippedByteOfTheIndex) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   write_documents(folder / "a", TokenType::u16, {{7, 300}, {65535}, {}});
   const std::string index = folder.read("a.idx");
   for (std::size_t at = 0; at < index.size(); ++at)
@@ -156,7 +156,7 @@ struct Damage {
 };
 
 TEST(TokenFile, DamageIsNamed) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   write_documents(folder / "a", TokenType::u16, {{7, 300}, {65535}});
   const std::string index = folder.read("a.idx");
   const auto i64 = [](std::int64_t x) { return std::string(reinterpret_cast<const char*>(&x), 8); };
@@ -208,7 +208,7 @@ TEST(TokenFile, DamageIsNamed) {
 }
 
 TEST(TokenFileWriter, LeavesNothingBehindUnlessItFinishes) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   {
     TokenFileWriter writer(folder / "a", TokenType::u8);
     writer.add(Document{1, 2});
@@ -222,7 +222,7 @@ TEST(TokenFileWriter, LeavesNothingBehindUnlessItFinishes) {
 }
 
 TEST(TokenFileWriter, SaysThatTheDiskIsFull) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   std::filesystem::create_symlink("/dev/full", folder / "a.bin.tmp");
   TokenFileWriter writer(folder / "a", TokenType::u8);
   writer.add(Document{1});

@@ -8,13 +8,13 @@
 
 #include "trireme/core/error.h"
 
-#include "tests/data/temporary_folder.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
 
 // `documents` of `length` tokens; the tokens count up from 0, so a token is its own position.
-std::shared_ptr<const TokenFile> counting_file(const TemporaryFolder& folder, Index documents,
+std::shared_ptr<const TokenFile> counting_file(const ScratchDirectory& folder, Index documents,
                                                Index length, const std::string& name = "a") {
   TokenFileWriter writer(folder / name, TokenType::i32);
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(length));
@@ -44,7 +44,7 @@ Sample sample_of(DataSource& source, Index number, Index length) {
 constexpr TokenOptions options{.sequence_length = 5, .vocabulary = 1 << 20, .seed = 3};
 
 TEST(TokenSource, TargetsAreTheTokensAfterAndSamplesOverlapByOne) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const auto file = counting_file(folder, 4, 11);
   TokenSource source(file, {0, 44}, options, "train");
   EXPECT_EQ(source.epoch_samples(), 8);  // (44 - 1) / 5
@@ -59,7 +59,7 @@ TEST(TokenSource, TargetsAreTheTokensAfterAndSamplesOverlapByOne) {
 }
 
 TEST(TokenSource, AnEpochHasEverySampleOnceAndEpochsDiffer) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const auto file = counting_file(folder, 10, 51);
   TokenSource source(file, {5, 507}, options, "train");
   std::vector<std::vector<Index>> orders;
@@ -80,7 +80,7 @@ TEST(TokenSource, AnEpochHasEverySampleOnceAndEpochsDiffer) {
 // Whoever asks, in whatever order, gets the same sample; this is what makes layouts and restarts
 // agree.
 TEST(TokenSource, ASampleDependsOnSeedNameAndNumberOnly) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const auto file = counting_file(folder, 10, 51);
   TokenSource source(file, {0, 510}, options, "train"), again(file, {0, 510}, options, "train");
   std::vector<Sample> forwards, backwards;
@@ -101,7 +101,7 @@ TEST(TokenSource, ASampleDependsOnSeedNameAndNumberOnly) {
 }
 
 TEST(TokenSource, SkipsInputsThatAreNotWantedAndChecksThoseThatAre) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   TokenSource source(counting_file(folder, 1, 51), {0, 51}, options, "train");
   std::vector<std::int32_t> row(5, -1);
   const Sample whole = sample_of(source, 2, 5);
@@ -123,7 +123,7 @@ TEST(TokenSource, SkipsInputsThatAreNotWantedAndChecksThoseThatAre) {
 }
 
 TEST(TokenSource, TokensOutsideTheVocabularyAreErrorsOfTheirBatch) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   TokenOptions small = options;
   small.vocabulary = 48;
   TokenSource source(counting_file(folder, 1, 51), {0, 51}, small, "train");
@@ -134,7 +134,7 @@ TEST(TokenSource, TokensOutsideTheVocabularyAreErrorsOfTheirBatch) {
 }
 
 TEST(TokenSource, IdentityChangesWithEachThingThatSamplesDependOn) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const auto file = counting_file(folder, 1, 51), longer = counting_file(folder, 1, 52, "b");
   const auto moved = counting_file(folder, 1, 51, "elsewhere");
   const TokenOptions five{.sequence_length = 5, .vocabulary = 100};
@@ -157,7 +157,7 @@ TEST(TokenSource, IdentityChangesWithEachThingThatSamplesDependOn) {
 }
 
 TEST(TokenSource, APartThatIsTooShortIsNamed) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const auto file = counting_file(folder, 1, 51);
   EXPECT_EQ(
       message_of(folder,
@@ -169,7 +169,7 @@ TEST(TokenSource, APartThatIsTooShortIsNamed) {
 }
 
 TEST(Split, PartsAreDisjointAndCoverTheFile) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   for (const auto& [documents, length] :
        {std::pair<Index, Index>{1, 1000}, {3, 333}, {500, 7}, {40, 25}}) {
     const auto file = counting_file(folder, documents, length);
@@ -191,7 +191,7 @@ TEST(Split, PartsAreDisjointAndCoverTheFile) {
 }
 
 TEST(Split, CutsAtDocumentsWhereThereAreEnough) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const auto many = split_tokens(*counting_file(folder, 500, 7), parse_split("8,1,1"));
   for (const TokenRange& part : many) EXPECT_EQ(part.begin % 7, 0);
   EXPECT_EQ(many[0].end, 2800);
@@ -201,7 +201,7 @@ TEST(Split, CutsAtDocumentsWhereThereAreEnough) {
 }
 
 TEST(Split, IsParsedAndMistakesShowAnExample) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   EXPECT_EQ(parse_split("969,30,1").weights, (std::array<double, 3>{969, 30, 1}));
   EXPECT_EQ(parse_split("9,1").weights, (std::array<double, 3>{9, 1, 0}));
   EXPECT_EQ(parse_split("1").weights, (std::array<double, 3>{1, 0, 0}));

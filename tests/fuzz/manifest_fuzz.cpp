@@ -8,6 +8,8 @@
 #include "trireme/core/error.h"
 #include "trireme/store/reader.h"
 
+#include "tests/support/scratch_directory.h"
+
 namespace trireme {
 namespace {
 
@@ -50,11 +52,8 @@ void read_all(const std::string& directory, const Manifest& manifest) {
 }
 
 void try_manifest(const std::string& text) {
-  static const std::string directory = [] {
-    std::string pattern = std::filesystem::temp_directory_path().string() + "/manifest-fuzz-XXXXXX";
-    expect(::mkdtemp(pattern.data()) != nullptr);
-    return pattern;
-  }();
+  static const ScratchDirectory folder;
+  static const std::string directory = folder / "step";
   Manifest manifest;
   try {
     manifest = parse_manifest(text);

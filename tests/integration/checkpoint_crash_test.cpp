@@ -11,7 +11,7 @@
 
 #include "tests/crash/crash_steps.h"
 #include "tests/io_shim/run_with_shim.h"
-#include "tests/store/scratch_directory.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme::test {
 namespace {
@@ -32,9 +32,7 @@ enum class On { disk, memory };
 class Trials {
  public:
   explicit Trials(const std::vector<Index>& steps, On on = On::memory)
-      : folder_(on == On::memory && std::filesystem::exists("/dev/shm")
-                    ? "/dev/shm"
-                    : std::filesystem::temp_directory_path().string()) {
+      : folder_(on == On::memory ? ScratchDirectory::in_memory() : ScratchDirectory::on_disk()) {
     for (const Index step : steps) commit_toy(folder_ / "template", step, state_of(1));
   }
   ShimRun run(const std::string& arguments, long call, const std::string& fault) const {

@@ -10,6 +10,7 @@
 #include "trireme/store/lease.h"
 
 #include "tests/support/process.h"
+#include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 #include "tests/support/training_run.h"
 
@@ -36,7 +37,7 @@ class CheckpointTools : public testing::Test {
     EXPECT_EQ(outcome.exit_code, exit_code) << outcome.output;
     return json::parse(outcome.output);
   }
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
 };
 
 TEST_F(CheckpointTools, ListNamesStepsAndLeftoversAndTheWriter) {

@@ -22,6 +22,7 @@
 #include "trireme/core/error.h"
 
 #include "tests/support/kill_job.h"
+#include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
 namespace trireme::test {
@@ -84,7 +85,7 @@ std::vector<nlohmann::json> read_metrics(const std::string& path) {
 /// Of one training job: where it writes.
 struct Paths {
   std::string checkpoints, metrics, tensors, log;
-  Paths(const TemporaryFolder& folder, const std::string& name)
+  Paths(const ScratchDirectory& folder, const std::string& name)
       : checkpoints(folder / (name + ".checkpoints")),
         metrics(folder / (name + ".jsonl")),
         tensors(folder / (name + ".tensors")),
@@ -129,7 +130,7 @@ class Kills : public testing::TestWithParam<Layout> {
   void compare(const Paths& paths);
   unsigned random() { return random_(); }
 
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
   const Paths reference_{folder_, "reference"};
   Seconds duration_{0};  // of the run that nobody kills
   int kills_ = 0;

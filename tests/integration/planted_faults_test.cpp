@@ -16,6 +16,7 @@
 #include "trireme/optim/flat_parameters.h"
 #include "trireme/train/trainer.h"
 
+#include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
 namespace trireme::test {
@@ -180,7 +181,7 @@ class PlantedFaults : public ::testing::Test {
   }
 
  private:
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
   int runs_ = 0;
 };
 

@@ -10,6 +10,7 @@
 
 #include "trireme/core/error.h"
 
+#include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
 namespace trireme::test {
@@ -50,7 +51,7 @@ class Programs : public testing::Test {
     return found;
   }
 
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
 };
 
 const std::string small =

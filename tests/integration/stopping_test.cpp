@@ -18,6 +18,7 @@
 #include "trireme/core/error.h"
 
 #include "tests/support/kill_job.h"
+#include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
 namespace trireme::test {
@@ -100,7 +101,7 @@ class Stopping : public testing::Test {
     return all;
   }
 
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
   std::string log_;
   int jobs_ = 0;
 };

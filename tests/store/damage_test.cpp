@@ -13,7 +13,7 @@
 #include "trireme/store/reader.h"
 #include "trireme/store/steps.h"
 
-#include "tests/store/scratch_directory.h"
+#include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 
 namespace trireme::test {
@@ -56,17 +56,13 @@ class Descriptor {
 
 /// A committed step of two shards, in memory where that is possible: thousands of changes are not for a disk.
 struct Step {
-  static std::string parent() {
-    return std::filesystem::exists("/dev/shm") ? "/dev/shm"
-                                               : std::filesystem::temp_directory_path().string();
-  }
   Step() : directory(commit_toy(folder / "run", 120, ToyState(), {ToyLayout::Cut::rows, 2})) {
     names = list_directory(directory);
     for (const std::string& name : names) contents.push_back(read_whole(path(name), file_limit));
   }
   std::string path(const std::string& name) const { return directory + "/" + name; }
 
-  ScratchDirectory folder{parent()};
+  ScratchDirectory folder{ScratchDirectory::in_memory()};
   std::string directory;
   std::vector<std::string> names, contents;
 };

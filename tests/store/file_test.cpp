@@ -7,8 +7,8 @@
 #include "trireme/core/error.h"
 
 #include "tests/io_shim/run_with_shim.h"
-#include "tests/store/scratch_directory.h"
 #include "tests/store/toy_image.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
@@ -55,19 +55,21 @@ TEST(File, WritesAndReadsDirectlyAndBuffered) {
 TEST(File, ErrorsNamePathCallAndReason) {
   const ScratchDirectory folder;
   const std::string path = folder / "file";
-  EXPECT_EQ(thrown_by([&] { File::open(path, Caching::buffered); }),
+  EXPECT_EQ(message_of([&] { File::open(path, Caching::buffered); }),
             path + ": open: No such file or directory");
   File::create(path, Caching::buffered);
-  EXPECT_EQ(thrown_by([&] { File::create(path, Caching::direct); }), path + ": open: File exists");
+  EXPECT_EQ(message_of([&] { File::create(path, Caching::direct); }), path + ": open: File exists");
   const File reader = File::open(path, Caching::buffered);
-  EXPECT_EQ(thrown_by([&] { reader.write_at(0, "x", 1); }), path + ": pwrite: Bad file descriptor");
-  EXPECT_THAT(thrown_by([&] { list_directory(path); }), StartsWith(path + ": opendir: Not a dir"));
-  EXPECT_THAT(thrown_by([&] { make_directory(path); }), StartsWith(path + ": mkdir: Not a dir"));
-  EXPECT_THAT(thrown_by([&] { make_directory(folder / "a/b"); }), HasSubstr("a/b: mkdir: No such"));
-  EXPECT_THAT(thrown_by([&] { rename_path(folder / "a", folder / "b"); }),
+  EXPECT_EQ(message_of([&] { reader.write_at(0, "x", 1); }),
+            path + ": pwrite: Bad file descriptor");
+  EXPECT_THAT(message_of([&] { list_directory(path); }), StartsWith(path + ": opendir: Not a dir"));
+  EXPECT_THAT(message_of([&] { make_directory(path); }), StartsWith(path + ": mkdir: Not a dir"));
+  EXPECT_THAT(message_of([&] { make_directory(folder / "a/b"); }),
+              HasSubstr("a/b: mkdir: No such"));
+  EXPECT_THAT(message_of([&] { rename_path(folder / "a", folder / "b"); }),
               HasSubstr(": rename: No"));
-  EXPECT_THAT(thrown_by([&] { sync_directory(folder / "a"); }), HasSubstr("a: open: No such"));
-  EXPECT_THAT(thrown_by([&] { remove_file(folder.path()); }), HasSubstr(": unlink: "));
+  EXPECT_THAT(message_of([&] { sync_directory(folder / "a"); }), HasSubstr("a: open: No such"));
+  EXPECT_THAT(message_of([&] { remove_file(folder.path()); }), HasSubstr(": unlink: "));
 }
 
 TEST(File, MovesItsDescriptor) {
@@ -85,8 +87,8 @@ TEST(Paths, WholeFilesAreNewAndLimited) {
   const ScratchDirectory folder;
   write_whole(folder / "text", "some text");
   EXPECT_EQ(read_whole(folder / "text", 9), "some text");
-  EXPECT_THAT(thrown_by([&] { read_whole(folder / "text", 8); }), HasSubstr("has 9 bytes, more"));
-  EXPECT_THAT(thrown_by([&] { write_whole(folder / "text", "x"); }), HasSubstr("File exists"));
+  EXPECT_THAT(message_of([&] { read_whole(folder / "text", 8); }), HasSubstr("has 9 bytes, more"));
+  EXPECT_THAT(message_of([&] { write_whole(folder / "text", "x"); }), HasSubstr("File exists"));
 }
 
 TEST(Paths, DirectoriesAreMadeListedExchangedAndRemoved) {
@@ -101,8 +103,9 @@ TEST(Paths, DirectoriesAreMadeListedExchangedAndRemoved) {
   } else {
     rename_path(folder / "a/file", folder / "b/file");
   }
-  EXPECT_THAT(thrown_by([&] { remove_directory(folder / "b"); }), HasSubstr("b: rmdir: Directory"));
-  EXPECT_THAT(thrown_by([&] { exchange_paths(folder / "b", folder / "x"); }),
+  EXPECT_THAT(message_of([&] { remove_directory(folder / "b"); }),
+              HasSubstr("b: rmdir: Directory"));
+  EXPECT_THAT(message_of([&] { exchange_paths(folder / "b", folder / "x"); }),
               HasSubstr("renameat2"));
   remove_file(folder / "b/file");
   remove_file(folder / "b/file");

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tests/store/hdf5_files.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
@@ -39,7 +40,8 @@ Values whole(const GlobalTensor& tensor) {
   return values_of(tensor.name, tensor.dtype, tensor.global);
 }
 
-void write_shards(const TemporaryFolder& folder, const std::vector<GlobalTensor>& all, int shards) {
+void write_shards(const ScratchDirectory& folder, const std::vector<GlobalTensor>& all,
+                  int shards) {
   std::vector<std::vector<Piece>> pieces(static_cast<std::size_t>(shards));
   std::vector<std::vector<Values>> values(pieces.size());
   for (const GlobalTensor& tensor : all) {
@@ -58,7 +60,7 @@ void write_shards(const TemporaryFolder& folder, const std::vector<GlobalTensor>
 }
 
 TEST(GlobalLayout, ShowsGlobalTensorsToHdf5) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   write_shards(folder, tensors(), 3);
   for (const GlobalTensor& tensor : tensors())
     EXPECT_TRUE(read(folder / global_name, tensor) == whole(tensor)) << tensor.name;
@@ -68,7 +70,7 @@ TEST(GlobalLayout, ShowsGlobalTensorsToHdf5) {
 TEST(GlobalLayout, ShowsGlobalTensorsToH5py) {
   const std::string python = find_python();
   if (python.empty()) GTEST_SKIP() << "no python3 here has h5py";
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   write_shards(folder, tensors(), 3);
   std::vector<Expected> datasets;
   for (const GlobalTensor& tensor : tensors())
@@ -77,7 +79,7 @@ TEST(GlobalLayout, ShowsGlobalTensorsToH5py) {
 }
 
 TEST(GlobalLayout, FindsShardsBesideItAfterTheDirectoryMoved) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   std::filesystem::create_directory(folder / "before");
   write_shards(folder, tensors(), 3);
   for (const char* name : {"shard-00000.h5", "shard-00001.h5", "shard-00002.h5", global_name})
@@ -107,7 +109,7 @@ Values missing(DType dtype) {
 }
 
 TEST(GlobalLayout, ShowsAMissingShardAsTheFillValue) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   write_shards(folder, tensors(), 3);
   std::filesystem::remove(folder / shard_name(1));
   for (const GlobalTensor& tensor : tensors()) {
@@ -142,7 +144,7 @@ TEST(GlobalLayout, HoldsThousandsOfPartsOfATensor) {
   GlobalTensor tensor = {"optimizer/first_moment/wte", DType::bf16, Shape{3 * parts, 5}, {}};
   for (Index i = 0; i < parts; ++i)
     tensor.parts.push_back({shard_name(static_cast<int>(i % 2)), {Shape{3 * i, 0}, Shape{3, 5}}});
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   write_shards(folder, {tensor}, 2);
   EXPECT_TRUE(read(folder / global_name, tensor) == whole(tensor));
 }
@@ -152,7 +154,7 @@ TEST(GlobalLayout, HasTheSameBytesEachTime) {
 }
 
 TEST(GlobalLayout, RefusesTensorsThatAreNone) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const auto refuse = [&](const GlobalTensor& tensor) {
     return message_of(folder, [&] { lay_out_global({tensor}); });
   };

@@ -17,7 +17,7 @@
 #include "trireme/store/file_layout.h"
 
 #include "runtime/store/hdf5_dataset.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 
@@ -175,7 +175,7 @@ with h5py.File(file, 'r') as opened:
     opened.visititems(lambda path, found: print(f'{path}: unknown')
                       if isinstance(found, h5py.Dataset) and path not in known else None)
 )";
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   folder.write("read.py", script);
   std::string list;
   for (std::size_t i = 0; i < datasets.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 #include "tests/support/training_run.h"
 
@@ -22,16 +23,6 @@ using testing::StartsWith;
 using Kind = TensorDifference::Kind;
 using Cut = ToyLayout::Cut;
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 class Inspect : public testing::Test {
  protected:
   std::string root() const { return folder_ / "run"; }
@@ -41,7 +32,7 @@ class Inspect : public testing::Test {
     const std::string right = commit_toy(folder_ / "b", 120, b, {Cut::columns, 3});
     return diff_steps(open_step(left), open_step(right), options);
   }
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
 };
 
 TEST(Readable, BytesHaveTheUnitThatFits) {

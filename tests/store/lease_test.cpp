@@ -20,12 +20,12 @@
 #include "trireme/store/file.h"
 
 #include "runtime/store/lease_holder.h"
+#include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
 namespace trireme {
 namespace {
 
-using test::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -72,7 +72,7 @@ void forge_lock(const std::string& root, const LeaseHolder& holder) {
 }
 
 TEST(Lease, IsHeldAndGivenBack) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   {
     const Lease lease(root, "first", quick);
@@ -83,7 +83,7 @@ TEST(Lease, IsHeldAndGivenBack) {
 }
 
 TEST(Lease, RefusesASecondJobAndNamesTheFirst) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   const Lease lease(root, "first", quick);
   EXPECT_THAT(refusal(root), AllOf(HasSubstr(str("pid ", ::getpid(), " on ")),
@@ -92,7 +92,7 @@ TEST(Lease, RefusesASecondJobAndNamesTheFirst) {
 }
 
 TEST(Lease, WaitsForAHolderThatIsEnding) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   auto first = std::make_unique<Lease>(root, "first", quick);
   std::thread ends([&] {
@@ -104,7 +104,7 @@ TEST(Lease, WaitsForAHolderThatIsEnding) {
 }
 
 TEST(Lease, OfAProcessThatIsGoneIsTakenAtOnce) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   const pid_t child = dead_holder(root);
   EXPECT_EQ(refusal(root), "taken");  // from a zombie
@@ -120,7 +120,7 @@ TEST(Lease, OfAProcessThatIsGoneIsTakenAtOnce) {
 }
 
 TEST(Lease, OfAHolderElsewhereIsTakenOnlyWhenItDoesNotChange) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   make_directory(root);
   LeaseHolder holder = LeaseHolder::self("elsewhere");
@@ -140,7 +140,7 @@ TEST(Lease, OfAHolderElsewhereIsTakenOnlyWhenItDoesNotChange) {
 }
 
 TEST(Lease, ThatWasCopiedOrIsHalfWrittenGoesStale) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run", copy = folder / "copy";
   const Lease lease(root, "first", quick);
   make_directory(copy);
@@ -155,7 +155,7 @@ TEST(Lease, ThatWasCopiedOrIsHalfWrittenGoesStale) {
 }
 
 TEST(Lease, IsLostToATakerAndNotTakenBack) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   auto first = std::make_unique<Lease>(root, "first", quick);
   remove_file(root + "/lock");
@@ -167,7 +167,7 @@ TEST(Lease, IsLostToATakerAndNotTakenBack) {
 }
 
 TEST(Lease, IsNotGivenBackByAForkedChild) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   auto lease = std::make_unique<Lease>(folder / "run", "first", quick);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -182,7 +182,7 @@ TEST(Lease, IsNotGivenBackByAForkedChild) {
 }
 
 TEST(Lease, OfADeadHolderHasOneTakerOfMany) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   for (int round = 0; round < 5; ++round) {
     ::waitpid(dead_holder(root), nullptr, 0);

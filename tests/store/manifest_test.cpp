@@ -9,6 +9,8 @@
 #include "trireme/core/error.h"
 #include "trireme/store/json.h"
 
+#include "tests/support/scratch_directory.h"
+
 namespace trireme {
 namespace {
 
@@ -78,15 +80,6 @@ TEST(Manifest, IsRefusedCutShortOrChangedAtAnyByte) {
   EXPECT_THROW(parse_manifest(text + text), Error);
 }
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(Manifest, ThatMakesNoSenseIsNotWritten) {
   const auto refused = [](const std::function<void(Manifest&)>& spoil) {
     Manifest manifest = sample();
@@ -139,7 +132,7 @@ TEST(Manifest, OfTheWrongFormIsRefusedWithItsPlace) {
   const auto refused = [](const std::string& from, const std::string& to) {
     return message_of([&] { parse_manifest(forged(from, to)); });
   };
-  EXPECT_EQ(refused("\"created\"", "\"created\""), "nothing was thrown");
+  EXPECT_EQ(refused("\"created\"", "\"created\""), "");
   EXPECT_EQ(refused("\"step\":120", "\"step\":-1"),
             "step is -1, should be 0 to 1152921504606846976");
   EXPECT_EQ(refused("\"step\":120", "\"step\":1.0"), "step should be an integer");

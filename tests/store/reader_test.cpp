@@ -8,8 +8,8 @@
 
 #include "trireme/core/error.h"
 
-#include "tests/store/scratch_directory.h"
 #include "tests/store/toy_step.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
@@ -145,7 +145,7 @@ TEST(Reader, ADamagedBlockIsNamedWhenNeededAndNotReadOtherwise) {
       const bool needed =
           blocks_of_box(tensor, whole_of(tensor.global)).contains({static_cast<int>(file), block});
       const std::string text =
-          thrown_by([&] { read_boxes(folder.path(), step.manifest, request.wanted, 3); });
+          message_of([&] { read_boxes(folder.path(), step.manifest, request.wanted, 3); });
       if (needed) {
         EXPECT_THAT(text, HasSubstr(path + ": block " + std::to_string(block) + " (tensor"));
         EXPECT_THAT(text, HasSubstr(" is damaged"));
@@ -166,7 +166,7 @@ TEST(Reader, MissingAndTruncatedFilesAreNamedWithTheTensor) {
   Request request;
   request.add(tensor, tensor.pieces.front().box);
   const auto problem = [&] {
-    return thrown_by([&] { read_boxes(folder.path(), step.manifest, request.wanted, 2); });
+    return message_of([&] { read_boxes(folder.path(), step.manifest, request.wanted, 2); });
   };
   const std::string path = folder / file.name, end = " (tensor " + tensor.name + ")";
   std::filesystem::resize_file(path, static_cast<std::uintmax_t>(file.bytes - 1));
@@ -183,7 +183,7 @@ TEST(Reader, WhatDoesNotFitTheTensorIsRefused) {
   const Manifest::Tensor& tensor = *step.manifest.find("t9");
   ASSERT_EQ(tensor.global, (Shape{300, 700}));
   const auto problem = [&](const Wanted& wanted) {
-    return thrown_by([&] { read_boxes(folder.path(), step.manifest, {wanted}, 1); });
+    return message_of([&] { read_boxes(folder.path(), step.manifest, {wanted}, 1); });
   };
   const Box box{{0, 0}, {300, 700}};
   EXPECT_THAT(problem({"nothing", tensor.dtype, tensor.global, box}),

@@ -6,6 +6,7 @@
 #include "trireme/store/file.h"
 #include "trireme/store/steps.h"
 
+#include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 #include "tests/support/training_run.h"
 
@@ -15,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::string run_with_steps(const TemporaryFolder& folder, const std::vector<Index>& steps) {
+std::string run_with_steps(const ScratchDirectory& folder, const std::vector<Index>& steps) {
   const std::string root = folder / "run";
   for (const Index step : steps) commit_toy(root, step, {});
   return root;
@@ -33,7 +34,7 @@ TEST(Retention, KeepsTheNewestAndTheMultiples) {
 }
 
 TEST(Retention, PrunesTheDirectory) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = run_with_steps(folder, {20, 40, 60, 80});
   EXPECT_THAT(prune_steps(root, {}), IsEmpty());
   EXPECT_THAT(prune_steps(root, {.keep_last = 2, .retain_interval = 40}), ElementsAre(20));
@@ -44,7 +45,7 @@ TEST(Retention, PrunesTheDirectory) {
 }
 
 TEST(Retention, CountsOnlyStepsThatCanBeReadAndLeavesTheOthersAlone) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = run_with_steps(folder, {20, 40, 60, 80});
   remove_file(root + "/step-000080/shard-00000.h5");
   flip_bit(root + "/step-000060/manifest.json", 100);
@@ -53,7 +54,7 @@ TEST(Retention, CountsOnlyStepsThatCanBeReadAndLeavesTheOthersAlone) {
 }
 
 TEST(Leftovers, OfSavesAndDeletionsGoAndNothingElse) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = run_with_steps(folder, {20});
   write_toy(root, 40, {}, {});
   rename_path(root + "/step-000040.tmp-toy", root + "/step-000040.tmp-dead");
@@ -70,7 +71,7 @@ TEST(Leftovers, OfSavesAndDeletionsGoAndNothingElse) {
 }
 
 TEST(Leftovers, OfAnExchangeInTwoStepsGetTheirNameBack) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = run_with_steps(folder, {20, 40});
   rename_path(root + "/step-000040", root + "/step-000040.replaced-dead");
   EXPECT_THAT(clean_leftovers(root), IsEmpty());

@@ -3,20 +3,22 @@
 
 #include <limits>
 
-#include "tests/data/temporary_folder.h"
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
 
 TEST(ScratchFile, GoesToTheFirstDirectoryThatTakesIt) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const ScratchFile file(1 << 20, {folder / "missing", folder / "", "/dev/shm"});
   EXPECT_EQ(file.path().rfind(folder / "", 0), 0u) << file.path();
   EXPECT_EQ(folder.files(), 1u);
 }
 
 TEST(ScratchFile, SaysWhyNoDirectoryTakesIt) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string message = message_of(folder, [&] {
     ScratchFile(std::numeric_limits<Index>::max(), {folder / "missing", folder / ""});
   });
@@ -27,7 +29,7 @@ TEST(ScratchFile, SaysWhyNoDirectoryTakesIt) {
 }
 
 TEST(ScratchFile, LeavesNothing) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   { const ScratchFile file(1, {folder / ""}); }
   EXPECT_EQ(folder.files(), 0u);
   ScratchFile file(1, {folder / ""});

@@ -5,6 +5,7 @@
 
 #include "runtime/store/hdf5_layout.h"
 #include "tests/store/hdf5_files.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
@@ -44,7 +45,7 @@ std::vector<Expected> expected(const std::vector<Piece>& pieces) {
   return all;
 }
 
-void expect_readable(const TemporaryFolder& folder, const std::vector<Piece>& pieces) {
+void expect_readable(const ScratchDirectory& folder, const std::vector<Piece>& pieces) {
   const std::string file = folder.write(shard_name(0), compose_shard(pieces));
   EXPECT_EQ(structure_problem(file, pieces, lay_out_shard(pieces).offsets), "");
   for (const Expected& e : expected(pieces))
@@ -52,23 +53,23 @@ void expect_readable(const TemporaryFolder& folder, const std::vector<Piece>& pi
 }
 
 TEST(ShardLayout, IsReadByHdf5ValueForValue) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   expect_readable(folder, odd_pieces());
-  const TemporaryFolder other;
+  const ScratchDirectory other;
   expect_readable(other, {});
 }
 
 TEST(ShardLayout, IsReadByH5pyValueForValue) {
   const std::string python = find_python();
   if (python.empty()) GTEST_SKIP() << "no python3 here has h5py";
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::vector<Piece> pieces = odd_pieces();
   const std::string file = folder.write(shard_name(0), compose_shard(pieces));
   EXPECT_EQ(h5py_problems(python, file, expected(pieces)), "");
 }
 
 TEST(ShardLayout, ComposesTheFileThatHdf5Writes) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::vector<Piece> pieces = odd_pieces();
   const std::string file = folder.write("written", compose(lay_out_shard(pieces), {}));
   for (const Expected& e : expected(pieces)) {
@@ -85,7 +86,7 @@ TEST(ShardLayout, HoldsThousandsOfSmallPieces) {
                       DType::bf16,
                       Shape{35},
                       {Shape{7 * (i % 5)}, Shape{1 + i % 7}}});
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string file = folder.write(shard_name(1), compose_shard(pieces));
   const FileLayout layout = lay_out_shard(pieces);
   EXPECT_EQ(structure_problem(file, pieces, layout.offsets), "");
@@ -167,7 +168,7 @@ TEST(ShardLayout, ReportsWhatHdf5RefusesWithoutPrinting) {
   void* argument = nullptr;
   H5Eget_auto2(H5E_DEFAULT, &print, &argument);
   ASSERT_NE(print, nullptr);
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   testing::internal::CaptureStderr();
   const std::string message = message_of(folder, [] {
     lay_out_shard({whole("parameters/x", DType::f32, {2}), whole("parameters/x", DType::f32, {3})});
@@ -180,7 +181,7 @@ TEST(ShardLayout, ReportsWhatHdf5RefusesWithoutPrinting) {
 }
 
 TEST(ShardLayout, RefusesPiecesThatAreNone) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const auto refuse = [&](const std::string& tensor, const Shape& global, const Box& box) {
     return message_of(folder, [&] { lay_out_shard({{tensor, DType::f32, global, box}}); });
   };
@@ -210,7 +211,7 @@ void overwrite_attribute(const std::string& file, const std::string& dataset, co
 }
 
 TEST(StructureProblem, NamesWhatDiffers) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::vector<Piece> pieces = odd_pieces();
   const std::vector<Index> offsets = lay_out_shard(pieces).offsets;
   const std::string file = folder.write("shard", compose_shard(pieces));

@@ -8,8 +8,8 @@
 #include "trireme/core/error.h"
 
 #include "tests/io_shim/run_with_shim.h"
-#include "tests/store/scratch_directory.h"
 #include "tests/store/toy_image.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
@@ -97,7 +97,7 @@ TEST(Snapshot, RefusesPiecesThatOverlapOrLeaveTheFile) {
   const auto attempt = [&](std::vector<Index> offsets) {
     const FileLayout layout{.bytes = 1000, .structure = {}, .offsets = offsets};
     const std::vector<Bytes> pieces(2, Bytes{memory.data(), 100});
-    return thrown_by([&] { Snapshot(layout, pieces, 0); });
+    return message_of([&] { Snapshot(layout, pieces, 0); });
   };
   EXPECT_EQ(attempt({900, 800}), "");
   EXPECT_THAT(attempt({0, 99}), HasSubstr("overlaps"));

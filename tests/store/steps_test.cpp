@@ -11,6 +11,7 @@
 #include "trireme/store/file.h"
 #include "trireme/store/reader.h"
 
+#include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 #include "tests/support/training_run.h"
 
@@ -20,15 +21,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 std::vector<Index> numbers(const std::string& root) {
   std::vector<Index> out;
@@ -52,7 +44,7 @@ float value_of(const std::string& directory) {
 }
 
 TEST(Steps, AreListedNewestFirstAndOthersNamesLeftOut) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   EXPECT_THAT(list_steps(root), IsEmpty());
   make_directory(root);
@@ -66,7 +58,7 @@ TEST(Steps, AreListedNewestFirstAndOthersNamesLeftOut) {
 }
 
 TEST(Steps, AreCommittedWholeUnderTheirName) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   const Manifest manifest = write_toy(root, 120, state_of(1), {ToyLayout::Cut::rows, 3});
   EXPECT_THAT(numbers(root), IsEmpty());
@@ -77,7 +69,7 @@ TEST(Steps, AreCommittedWholeUnderTheirName) {
 }
 
 TEST(Steps, OfTheSameNumberGiveWay) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   commit_toy(root, 100, state_of(1));
   commit_toy(root, 120, state_of(1));
@@ -88,7 +80,7 @@ TEST(Steps, OfTheSameNumberGiveWay) {
 }
 
 TEST(Steps, ThatAreNotWholeAreNotCommitted) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run", unfinished = root + "/step-000120.tmp-toy/";
   const auto refused = [&](const std::function<void()>& spoil) {
     const Manifest manifest = write_toy(root, 120, state_of(2), {ToyLayout::Cut::rows, 2});
@@ -109,7 +101,7 @@ TEST(Steps, ThatAreNotWholeAreNotCommitted) {
 }
 
 TEST(Steps, AreDiscardedWhateverIsInThem) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   discard_step(root, 120, "toy");
   write_toy(root, 120, {}, {});
@@ -122,7 +114,7 @@ TEST(Steps, AreDiscardedWhateverIsInThem) {
 }
 
 TEST(Steps, OfAnotherNumberOrWithoutManifestAreNotRead) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   commit_toy(root, 120, {});
   rename_path(root + "/step-000120", root + "/step-000140");
@@ -139,7 +131,7 @@ TEST(Steps, OfAnotherNumberOrWithoutManifestAreNotRead) {
 }
 
 TEST(Steps, NewerThanOneThatIsGoneBackToAreSetAside) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string root = folder / "run";
   for (const Index step : {80, 100, 120}) commit_toy(root, step, {});
   EXPECT_THAT(set_aside_newer(root, 80, "back"),

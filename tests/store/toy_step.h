@@ -8,8 +8,8 @@
 
 #include "trireme/store/manifest.h"
 
-#include "tests/store/scratch_directory.h"
 #include "tests/store/toy_image.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 

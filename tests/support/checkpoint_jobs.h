@@ -7,6 +7,7 @@
 #include "trireme/core/error.h"
 
 #include "tests/support/process.h"
+#include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
 namespace trireme::test {
@@ -18,7 +19,7 @@ struct Layout {
 };
 
 class CheckpointJobs {
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
 
  public:
   /// What jobs train: options of the model, its sizes among them, and of the optimizer; and on what.

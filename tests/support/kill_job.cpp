@@ -17,19 +17,12 @@
 
 #include "trireme/core/error.h"
 
+#include "tests/support/scratch_directory.h"
+
 namespace trireme::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// In memory, where Open MPI itself would put its shared segments.
-std::string make_scratch_folder() {
-  const fs::path memory = "/dev/shm";
-  const fs::path parent = fs::is_directory(memory) ? memory : fs::temp_directory_path();
-  std::string pattern = (parent / "trireme-job-XXXXXX").string();
-  require(::mkdtemp(pattern.data()) != nullptr, "no temporary folder at ", pattern);
-  return pattern;
-}
 
 /// The calling process becomes the shell command, in a session of its own. Never returns.
 [[noreturn]] void become(const std::string& command, const std::string& log) {
@@ -65,10 +58,12 @@ Stat read_stat(const fs::path& process) {
 KillableJob::KillableJob(const std::string& mpirun, const std::string& program,
                          const std::string& arguments, const std::string& log)
     : program_name_(fs::path(program).filename().string().substr(0, 15)),
-      scratch_(make_scratch_folder()) {
-  const std::string command = str(
-      "exec ", mpirun, " --mca orte_tmpdir_base ", scratch_, " --mca btl_vader_backing_directory ",
-      scratch_, " --mca osc_sm_backing_directory ", scratch_, " ", program, " ", arguments);
+      // In memory, where Open MPI itself would put its shared segments.
+      scratch_(ScratchDirectory::in_memory()) {
+  const std::string command =
+      str("exec ", mpirun, " --mca orte_tmpdir_base ", scratch_.path(),
+          " --mca btl_vader_backing_directory ", scratch_.path(),
+          " --mca osc_sm_backing_directory ", scratch_.path(), " ", program, " ", arguments);
   session_ = ::fork();
   require(session_ >= 0, "fork: ", std::strerror(errno));
   if (session_ == 0) become(command, log);
@@ -78,8 +73,6 @@ KillableJob::KillableJob(const std::string& mpirun, const std::string& program,
 KillableJob::~KillableJob() {
   for (const Process& process : processes()) ::kill(process.id, SIGKILL);
   wait();
-  std::error_code ignored;
-  fs::remove_all(scratch_, ignored);
 }
 
 std::vector<KillableJob::Process> KillableJob::processes() const {

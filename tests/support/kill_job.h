@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include "tests/support/scratch_directory.h"
+
 namespace trireme::test {
 
 /// Whom kill -9 meets: one rank, mpirun (its ranks live on for a second), or all at once.
@@ -43,7 +45,8 @@ class KillableJob {
   };
   std::vector<Process> processes() const;
 
-  std::string program_name_, scratch_;
+  std::string program_name_;
+  ScratchDirectory scratch_;
   pid_t session_ = -1;
   int status_ = 0;
   bool reaped_ = false;

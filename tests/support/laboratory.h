@@ -8,6 +8,7 @@
 
 #include "trireme/core/error.h"
 
+#include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
 namespace trireme::test {
@@ -55,7 +56,7 @@ class Laboratory {
   }
 
   std::string size_;
-  TemporaryFolder folder_;
+  ScratchDirectory folder_;
   std::string output_;
   int runs_ = 0;
 };

@@ -65,17 +65,6 @@ bool is_key_bias(const std::string& name) { return name.ends_with("attention.key
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "trireme-test-XXXXXX").string();
-  require(::mkdtemp(pattern.data()) != nullptr, "no temporary folder at ", pattern);
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 TrainingRun read_training_run(const std::string& prefix) {
   return {read_steps(prefix + ".jsonl"), read_tensors(prefix + ".gradients"),
           read_tensors(prefix + ".parameters")};

@@ -24,19 +24,6 @@ struct TrainingRun {
   LogicalTensors parameters;  // after the last step
 };
 
-/// A folder that is gone when the test ends.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 /// Reads PREFIX.jsonl, PREFIX.gradients.* and PREFIX.parameters.*. Throws: Error when one is missing or short.
 TrainingRun read_training_run(const std::string& prefix);
 

@@ -10,6 +10,7 @@
 #include "trireme/train/trainer.h"
 
 #include "tests/support/mpi_ranks.h"
+#include "tests/support/scratch_directory.h"
 #include "tests/train/checkpoint_ranks.h"
 
 namespace trireme {
@@ -23,7 +24,7 @@ class SharedFolder {
   explicit SharedFolder(Mesh& mesh) : mesh_(mesh) {
     const auto device = open_cpu();
     const auto stream = device->make_stream();
-    if (mesh.rank() == 0) folder_ = std::make_unique<test::TemporaryFolder>();
+    if (mesh.rank() == 0) folder_ = std::make_unique<ScratchDirectory>();
     path_ = gather_strings(mesh.world(), *stream, folder_ ? *folder_ / "" : "").front();
   }
   ~SharedFolder() { mesh_.world().barrier(); }
@@ -33,7 +34,7 @@ class SharedFolder {
 
  private:
   Mesh& mesh_;
-  std::unique_ptr<test::TemporaryFolder> folder_;
+  std::unique_ptr<ScratchDirectory> folder_;
   std::string path_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "trireme/train/problems.h"
 
+#include "tests/support/scratch_directory.h"
 #include "tests/train/checkpoint_ranks.h"
 
 namespace trireme {
@@ -45,7 +46,7 @@ std::string load_error(const CheckpointJob& job, const DataSource& source = Name
 }
 
 TEST(CheckpointerRefuses, EveryDifferenceIsListedAndNothingLoaded) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   save_step_3({{2, 1, 1, 1}}, folder / "run");
   CheckpointJob job = loading_from(folder / "run", {{1, 1, 2, 1}});
   job.model = {{"--num-attention-heads", "2"}, {"--norm-epsilon", "1e-06"}};
@@ -78,7 +79,7 @@ void damage(const std::string& path) {
 }
 
 TEST(CheckpointerRefuses, DamageMakesItGoBackToTheStepBefore) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   save_three(folder / "run");
   damage(folder / "run/step-000006/shard-00001.h5");
   fs::remove(folder / "run/step-000004/shard-00002.h5");
@@ -91,7 +92,7 @@ TEST(CheckpointerRefuses, DamageMakesItGoBackToTheStepBefore) {
 }
 
 TEST(CheckpointerRefuses, DamageThatOneRankSeesSendsAllBack) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   const CheckpointJob stages{{1, 2, 1, 1}};
   on_threads(saving_to(folder / "run", stages), [&](CheckpointRank& rank) {
     for (const Index step : {2, 4}) {
@@ -107,7 +108,7 @@ TEST(CheckpointerRefuses, DamageThatOneRankSeesSendsAllBack) {
 }
 
 TEST(CheckpointerRefuses, ADamagedStepThatWasAskedForStopsTheJobAndNamesFileAndTensor) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   save_three(folder / "run");
   damage(folder / "run/step-000006/shard-00001.h5");
   CheckpointJob job = loading_from(folder / "run", {{1, 2, 1, 1}});
@@ -123,7 +124,7 @@ TEST(CheckpointerRefuses, ADamagedStepThatWasAskedForStopsTheJobAndNamesFileAndT
 }
 
 TEST(CheckpointerRefuses, WhereNoStepHoldsTheReasonsOfAllAreListed) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   save_three(folder / "run");
   for (const char* step : {"2", "4", "6"})
     damage(folder / "run/step-00000" + step +
@@ -134,7 +135,7 @@ TEST(CheckpointerRefuses, WhereNoStepHoldsTheReasonsOfAllAreListed) {
 }
 
 TEST(CheckpointerRefuses, WithoutACheckpointItStartsFromScratchOrSaysWhyNot) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string nowhere = folder / "nowhere";
   EXPECT_THAT(load_error<ConfigurationError>(loading_from(nowhere)), HasSubstr(nowhere));
   EXPECT_FALSE(fs::exists(nowhere));
@@ -149,7 +150,7 @@ TEST(CheckpointerRefuses, WithoutACheckpointItStartsFromScratchOrSaysWhyNot) {
 }
 
 TEST(CheckpointerRefuses, ADirectoryThatCannotBeMadeIsAConfigurationError) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   std::ofstream(folder / "file") << "in the way";
   const CheckpointJob job = saving_to(folder / "file/run", {{2, 1, 1, 1}});
   run_on_threads(job.layout.shape(),
@@ -157,7 +158,7 @@ TEST(CheckpointerRefuses, ADirectoryThatCannotBeMadeIsAConfigurationError) {
 }
 
 TEST(CheckpointerRefuses, FinetuningIntoTheDirectoryThatIsLoadedIsAConfigurationError) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   save_step_3({}, folder / "run");
   CheckpointJob job = loading_from(folder / "run", saving_to(folder / "run"));
   job.options.checkpoint.finetune = true;

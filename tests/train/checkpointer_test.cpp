@@ -8,6 +8,7 @@
 #include "trireme/store/steps.h"
 
 #include "tests/support/allocation_counter.h"
+#include "tests/support/scratch_directory.h"
 #include "tests/train/checkpoint_ranks.h"
 
 namespace trireme {
@@ -22,7 +23,7 @@ TEST(Checkpointer, EveryLayoutLoadsWhatAnyOtherSaved) {
   for (const Layout& layout : layouts())
     for (const Update update : updates()) jobs.push_back({layout, update});
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const test::TemporaryFolder folder;
+    const ScratchDirectory folder;
     const Tensors saved = save_step_3(jobs[i], folder / "run");
     for (std::size_t distance = 0; distance < jobs.size(); distance += 3) {
       const CheckpointJob& other = jobs[(i + distance) % jobs.size()];
@@ -46,7 +47,7 @@ TEST(Checkpointer, EveryLayoutLoadsWhatAnyOtherSaved) {
 TEST(Checkpointer, AResumedRunIsBitwiseTheUninterruptedOne) {
   for (const Layout& layout : mixed_layouts()) {
     SCOPED_TRACE(describe(layout));
-    const test::TemporaryFolder folder;
+    const ScratchDirectory folder;
     const CheckpointJob job{layout, Update::sharded};
     save_step_3(job, folder / "run");
     Gathered straight, resumed;
@@ -66,7 +67,7 @@ TEST(Checkpointer, AResumedRunIsBitwiseTheUninterruptedOne) {
 
 TEST(Checkpointer, WhatIsSavedIsTheStateAtTheCallWhateverTrainingDoesMeanwhile) {
   for (const Index buffer : {Index{0}, Index{1}}) {  // the whole share, and less than it
-    const test::TemporaryFolder folder;
+    const ScratchDirectory folder;
     CheckpointJob job{{2, 2, 2, 2}, Update::sharded};
     job.options.checkpoint.save_buffer = buffer;
     Gathered at_call, loaded;
@@ -88,7 +89,7 @@ TEST(Checkpointer, WhatIsSavedIsTheStateAtTheCallWhateverTrainingDoesMeanwhile) 
 }
 
 TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   on_threads(saving_to(folder / "run", {{4, 1, 2, 1}}), [&](CheckpointRank& rank) {
     rank.train_to(1);
     rank.checkpointer.save(rank.progress, NamedSource());
@@ -103,7 +104,7 @@ TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
 }
 
 TEST(Checkpointer, PollAllocatesNothingWhileNothingHappens) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   on_threads(saving_to(folder / "run", {{2, 1, 2, 1}}), [&](CheckpointRank& rank) {
     rank.train_to(1);
     EXPECT_TRUE(rank.save_and_wait());
@@ -115,7 +116,7 @@ TEST(Checkpointer, PollAllocatesNothingWhileNothingHappens) {
 
 TEST(Checkpointer, SavesBackToBackPassOnATransportThatDelaysAndReordersAndOverNodes) {
   for (const std::uint64_t seed : {1, 2, 3}) {
-    const test::TemporaryFolder folder;
+    const ScratchDirectory folder;
     CheckpointJob job{{2, 2, 2, 1}, Update::sharded};
     Gathered last, loaded;
     on_threads(saving_to(folder / "run", job),
@@ -140,7 +141,7 @@ TEST(Checkpointer, SavesBackToBackPassOnATransportThatDelaysAndReordersAndOverNo
 }
 
 TEST(Checkpointer, SavesEveryIntervalAndKeepsTheLast) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   CheckpointJob job = saving_to(folder / "run", {{2, 1, 1, 1}});
   job.options.checkpoint.save_interval = 2;
   job.options.checkpoint.keep_last = 2;
@@ -160,7 +161,7 @@ TEST(Checkpointer, SavesEveryIntervalAndKeepsTheLast) {
 }
 
 TEST(Checkpointer, DeletesAtItsStartWhatAKilledJobDidNotGetTo) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   save_three(folder / "run");
   CheckpointJob job = loading_from(folder / "run", saving_to(folder / "run", {{2, 1, 1, 1}}));
   job.options.checkpoint.keep_last = 2;
@@ -172,7 +173,7 @@ TEST(Checkpointer, DeletesAtItsStartWhatAKilledJobDidNotGetTo) {
 }
 
 TEST(Checkpointer, FinetuneTakesParametersOnlyAndNoLoadOptimAlsoProgress) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   const Tensors saved = save_step_3({{2, 1, 2, 1}}, folder / "run");
   for (const bool finetune : {true, false}) {
     CheckpointJob job = loading_from(folder / "run", {{1, 2, 1, 1}});
@@ -197,7 +198,7 @@ TEST(Checkpointer, FinetuneTakesParametersOnlyAndNoLoadOptimAlsoProgress) {
 }
 
 TEST(Checkpointer, ARunThatStartsWhereAnotherOneHasSavedSetsItsStepsAside) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   save_three(folder / "run");
   CheckpointJob job = saving_to(folder / "run", {{2, 1, 1, 1}});
   job.options.checkpoint.keep_last = 1;
@@ -216,7 +217,7 @@ TEST(Checkpointer, ARunThatStartsWhereAnotherOneHasSavedSetsItsStepsAside) {
 
 /// The directory goes away and comes back: what a failing disk looks like to root.
 TEST(Checkpointer, AFailedSaveLeavesTrainingAndOldStepsAndTheNextOneWorks) {
-  const test::TemporaryFolder folder;
+  const ScratchDirectory folder;
   const std::string run = folder / "run", away = folder / "away";
   on_threads(saving_to(run, {{2, 1, 2, 1}, Update::sharded}), [&](CheckpointRank& rank) {
     Communicator& world = rank.steps.mesh.world();

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/scratch_directory.h"
+
 namespace trireme {
 namespace {
 
@@ -134,8 +136,9 @@ TEST(CommandLine, AnOptionGivenTwiceIsAMistake) {
 }
 
 TEST(CommandLine, ReadsTomlAndTheCommandLineWins) {
-  const std::string path = testing::TempDir() + "command_line_test.toml";
-  std::ofstream(path) << "ts = 3\nfast = true\n[words]\nfiles = [\"a\", \"b\"]\n";
+  const ScratchDirectory folder;
+  const std::string path =
+      folder.write("a.toml", "ts = 3\nfast = true\n[words]\nfiles = [\"a\", \"b\"]\n");
   Example e;
   EXPECT_THAT(e.parse({"--config", path.c_str(), "--tensor-size", "5"}), ElementsAre());
   EXPECT_EQ(e.size, 5);
@@ -144,8 +147,9 @@ TEST(CommandLine, ReadsTomlAndTheCommandLineWins) {
 }
 
 TEST(CommandLine, NamesTheFileInWhichAMistakeStands) {
-  const std::string path = testing::TempDir() + "command_line_wrong.toml";
-  std::ofstream(path) << "tensor-sizes = 3\nrate = 7\nconfig = \"other\"\n";
+  const ScratchDirectory folder;
+  const std::string path =
+      folder.write("wrong.toml", "tensor-sizes = 3\nrate = 7\nconfig = \"other\"\n");
   const auto problems = Example().parse({"--config", path.c_str()});
   ASSERT_EQ(problems.size(), 3u);
   EXPECT_THAT(problems, testing::Each(HasSubstr(path)));

@@ -9,6 +9,8 @@
 #include "trireme/data/prepare.h"
 #include "trireme/train/gpt_options.h"
 
+#include "tests/support/scratch_directory.h"
+
 namespace trireme {
 namespace {
 
@@ -20,16 +22,9 @@ using testing::HasSubstr;
 class GateFiles : public testing::Test {
  protected:
   GateFiles() {
-    directory_ = std::filesystem::path(testing::TempDir()) /
-                 testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directories(directory_);
-    std::ofstream(directory_ / "text") << std::string(5000, 'x');
-    prefix_ = (directory_ / "data").string();
-    prepare_bytes({(directory_ / "text").string()}, prefix_);
+    prepare_bytes({directory_.write("text", std::string(5000, 'x'))}, prefix_);
     gpt_.data_path = {prefix_};
   }
-  ~GateFiles() override { std::filesystem::remove_all(directory_); }
 
   std::vector<std::string> problems() const {
     Problems problems;
@@ -43,8 +38,8 @@ class GateFiles : public testing::Test {
     file.put(value);
   }
 
-  std::filesystem::path directory_;
-  std::string prefix_;
+  const ScratchDirectory directory_;
+  const std::string prefix_ = directory_ / "data";
   Options options_;
   GptOptions gpt_;
 };

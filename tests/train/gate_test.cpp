@@ -10,6 +10,8 @@
 
 #include "trireme/train/gpt_options.h"
 
+#include "tests/support/scratch_directory.h"
+
 namespace trireme {
 namespace {
 
@@ -191,8 +193,8 @@ TEST(GateAsAWhole, CheckpointsCanBeSavedAndLoaded) {
 }
 
 TEST(GateAsAWhole, ADirectoryThatCannotBeWrittenToIsNoPlaceForCheckpoints) {
-  const std::string directory = testing::TempDir() + "gate_read_only";
-  std::filesystem::create_directory(directory);
+  const ScratchDirectory folder;
+  const std::string& directory = folder.path();
   std::filesystem::permissions(directory, std::filesystem::perms(0555));
   // Root may write everywhere: a process of its own becomes somebody else.
   EXPECT_EXIT(
@@ -206,7 +208,6 @@ TEST(GateAsAWhole, ADirectoryThatCannotBeWrittenToIsNoPlaceForCheckpoints) {
       testing::ExitedWithCode(0),
       "--save " + directory + ": the directory " + directory + " cannot be written to\n--save " +
           directory + "/new: the directory " + directory + " cannot be written to");
-  std::filesystem::remove(directory);
 }
 
 TEST(GateAsAWhole, MetricsGoWithTheCheckpointsUnlessTheyHaveAPlace) {

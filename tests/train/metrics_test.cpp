@@ -12,16 +12,12 @@
 
 #include "trireme/core/error.h"
 
+#include "tests/support/scratch_directory.h"
+
 namespace trireme {
 namespace {
 
 using testing::HasSubstr;
-
-std::string fresh_file(const std::string& name) {
-  const std::string path = testing::TempDir() + name;
-  std::filesystem::remove(path);
-  return path;
-}
 
 StepMetrics example() {
   StepMetrics m;
@@ -42,7 +38,8 @@ std::vector<nlohmann::json> lines_of(const std::string& path) {
 }
 
 TEST(MetricsFile, AppendsOneObjectALine) {
-  const std::string path = fresh_file("metrics_test.jsonl");
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
   MetricsFile(path).append(example());
   {
     MetricsFile again(path);
@@ -65,14 +62,16 @@ TEST(MetricsFile, AppendsOneObjectALine) {
 }
 
 TEST(MetricsFile, LossBitsAreTheFp32Pattern) {
-  const std::string path = fresh_file("metrics_bits.jsonl");
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
   MetricsFile(path).append(example());
   const auto bits = std::stoul(lines_of(path).at(0)["loss_bits"].get<std::string>(), nullptr, 16);
   EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(bits)), 5.123456789012345f);
 }
 
 TEST(MetricsFile, WritesNumbersThatAreNotFiniteAsNull) {
-  const std::string path = fresh_file("metrics_nan.jsonl");
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
   StepMetrics m = example();
   m.loss = std::numeric_limits<double>::quiet_NaN();
   m.grad_norm = std::numeric_limits<double>::infinity();
@@ -95,7 +94,8 @@ void write(const std::string& path, const std::string& text) {
 
 /// What MetricsFile writes for these steps.
 std::string lines(std::initializer_list<Index> steps) {
-  const std::string path = fresh_file("metrics_lines.jsonl");
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
   {
     MetricsFile file(path);
     for (const Index step : steps) {
@@ -108,8 +108,8 @@ std::string lines(std::initializer_list<Index> steps) {
 }
 
 TEST(MetricsFile, RemovesATornLastLineOfEveryLength) {
-  const std::string path = fresh_file("metrics_torn.jsonl"), whole = lines({1, 2}),
-                    torn = lines({3});
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl", whole = lines({1, 2}), torn = lines({3});
   for (const std::string& before : {std::string(), whole})
     for (std::size_t length = 0; length + 1 < torn.size(); ++length) {
       write(path, before + torn.substr(0, length));
@@ -119,14 +119,16 @@ TEST(MetricsFile, RemovesATornLastLineOfEveryLength) {
 }
 
 TEST(MetricsFile, CompletesALastLineThatLacksOnlyItsEnd) {
-  const std::string path = fresh_file("metrics_unended.jsonl"), whole = lines({1, 2});
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl", whole = lines({1, 2});
   write(path, whole.substr(0, whole.size() - 1));
   const MetricsFile file(path);
   EXPECT_EQ(read(path), whole);
 }
 
 TEST(MetricsFile, GoesBackToAStepOfTheLastJobOnly) {
-  const std::string path = fresh_file("metrics_back.jsonl");
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
   const struct {
     std::string before;
     Index step;
@@ -156,7 +158,8 @@ TEST(MetricsFile, GoesBackToAStepOfTheLastJobOnly) {
 }
 
 TEST(MetricsFile, GoesBackOverManyChunksOfAFile) {
-  const std::string path = fresh_file("metrics_long.jsonl");
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
   constexpr Index steps = 5000;
   std::string first;
   {
@@ -174,7 +177,8 @@ TEST(MetricsFile, GoesBackOverManyChunksOfAFile) {
 }
 
 TEST(MetricsFile, LeavesWhatIsNotMetricsAloneAndSaysSo) {
-  const std::string path = fresh_file("metrics_foreign.txt"), good = lines({1});
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl", good = lines({1});
   const std::string crlf = good.substr(0, good.size() - 1) + "\r\n";
   const std::vector<std::string> foreign{"my notes",
                                          "my notes\n",
@@ -205,8 +209,8 @@ TEST(MetricsFile, LeavesWhatIsNotMetricsAloneAndSaysSo) {
 }
 
 TEST(MetricsFile, RemovesNothingWhenALineInBetweenIsForeign) {
-  const std::string path = fresh_file("metrics_between.jsonl"),
-                    text = lines({1}) + "a note\n" + lines({2, 3});
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl", text = lines({1}) + "a note\n" + lines({2, 3});
   write(path, text);
   MetricsFile file(path);
   EXPECT_EQ(file.go_back_to(2), 1);

@@ -10,6 +10,8 @@
 #include "trireme/nn/nn.h"
 #include "trireme/train/trainer.h"
 
+#include "tests/support/scratch_directory.h"
+
 namespace trireme {
 namespace {
 
@@ -72,7 +74,8 @@ Index lines_of(const std::string& path) {
 }
 
 TEST(StoppingFit, OneVoteStopsAllRanksAfterTheSameStep) {
-  const std::string metrics = testing::TempDir() + "stop_fit.jsonl";
+  const ScratchDirectory folder;
+  const std::string metrics = folder / "metrics.jsonl";
   for (const int voter : {0, 3, 7}) {
     std::filesystem::remove(metrics);
     Outcome outcome;
@@ -127,9 +130,8 @@ class Vandal : public Ones {
 
 /// What every rank of 2 is told by a fit() of 5 steps whose saves fail after step 2.
 std::string told_when_saves_fail(std::string_view reason_to_stop) {
-  const std::string directory = testing::TempDir() + "stop_fit_saves";
-  std::filesystem::remove_all(directory);
-  std::filesystem::remove_all(directory + ".away");
+  const ScratchDirectory folder;
+  const std::string directory = folder / "saves";
   Options options;
   options.train_iters = options.learning_rate.decay_iters = 5;
   options.checkpoint.save = directory;
@@ -160,7 +162,7 @@ TEST(StoppingFit, TheEndSaysThatTheLastSavesFailed) {
   EXPECT_THAT(
       told_when_saves_fail(""),
       testing::AllOf(testing::StartsWith("training is finished, but the last 2 saves failed: "),
-                     testing::HasSubstr("stop_fit_saves"),
+                     testing::HasSubstr("/saves"),
                      testing::EndsWith("; the newest checkpoint is that of step 2")));
 }
 

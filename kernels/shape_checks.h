@@ -6,7 +6,13 @@
 
 namespace trireme {
 
-// Each throws an Error that names the size, or the pointer, that does not fit.
+// Each throws an Error that names the size, the pointer or the type that does not fit.
+
+/// Activations and weights are stored as f32 or bf16.
+inline void check_storage(DType dtype, const char* what) {
+  require(dtype == DType::f32 || dtype == DType::bf16, what, " of ", dtype,
+          ": kernels compute on f32 and bf16");
+}
 
 inline void check_gemm(const Gemm& p) {
   require(p.m >= 0 && p.n >= 0 && p.k >= 0, "matrix product of m ", p.m, ", n ", p.n, ", k ", p.k);

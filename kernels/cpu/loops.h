@@ -4,6 +4,7 @@
 // how a range was cut.
 #pragma once
 
+#include "trireme/core/bf16.h"
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"
 
@@ -63,6 +64,8 @@ struct MathLoops {
   void (*exp)(const float* x, float* y, Index count);
   void (*sigmoid)(const float* x, float* y, Index count);
   void (*normal_below)(const float* x, float* y, Index count);
+  void (*narrow)(const float* x, Bf16* y, Index count);
+  void (*widen)(const Bf16* x, float* y, Index count);
 };
 
 struct Loops {

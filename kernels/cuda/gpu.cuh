@@ -32,9 +32,9 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-/// Elements that lie together and are loaded and stored at once, at an address that is a multiple of their bytes.
+/// Elements that lie together and are loaded and stored at once, at an address that is a multiple of their bytes, or of 16.
 template <class T, int width>
-struct alignas(width * sizeof(T)) Chunk {
+struct alignas(width * sizeof(T) < 16 ? width * sizeof(T) : 16) Chunk {
   static constexpr int size = width;
   T values[width];
 };
@@ -77,6 +77,14 @@ __device__ __forceinline__ void write_floats(T* to, Chunk<float, width> chunk, W
     for (int k = 0; k < width; ++k) chunk.values[k] += old.values[k];
   }
   store_floats(to, chunk);
+}
+/// run(T{}) with T, the type that holds `dtype` on the device: float or __nv_bfloat16 (the checks admit no other).
+template <class Run>
+void with_storage(DType dtype, const Run& run) {
+  if (dtype == DType::bf16)
+    run(__nv_bfloat16{});
+  else
+    run(float{});
 }
 inline bool aligned16(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
 /// Elements of x before the first multiple of 16 bytes. x is aligned to its elements.

@@ -12,6 +12,8 @@
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"
 
+#include "kernels/cpu/widen.h"
+
 namespace trireme {
 
 using Floats = std::vector<float>;
@@ -33,6 +35,18 @@ inline std::vector<std::int32_t> random_tokens(Index count, Index vocabulary, co
     x[static_cast<std::size_t>(i)] =
         static_cast<std::int32_t>(random.bits(i) % static_cast<std::uint32_t>(vocabulary));
   return x;
+}
+
+/// x, rounded to the nearest.
+inline std::vector<Bf16> bf16_of(const Floats& x) {
+  std::vector<Bf16> y(x.size());
+  narrow(x.data(), static_cast<Index>(x.size()), y.data());
+  return y;
+}
+inline Floats floats_of(const std::vector<Bf16>& x) {
+  Floats y(x.size());
+  widen(x.data(), static_cast<Index>(x.size()), y.data());
+  return y;
 }
 
 inline Doubles to_double(const Floats& x) { return Doubles(x.begin(), x.end()); }

@@ -80,5 +80,28 @@ TEST(Math, SpecialValuesComeOutRight) {
   }
 }
 
+// All bf16 numbers, and between each and the next: just above, below and above the middle, the middle, just below the next.
+TEST(Math, Bf16IsLoadedExactlyAndStoredToNearestEven) {
+  Floats x;
+  std::vector<Bf16> all;
+  for (std::uint32_t high = 0; high <= 0xffff; ++high) {
+    all.push_back({static_cast<std::uint16_t>(high)});
+    for (std::uint32_t low : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      x.push_back(std::bit_cast<float>(high << 16 | low));
+  }
+  all.push_back(to_bf16(1.5f));  // an odd number of them
+  x.push_back(1.5f);
+  for (InstructionSet set : instruction_sets()) {
+    const MathLoops& math = loops_for(set).math;
+    std::vector<Bf16> y(x.size());
+    math.narrow(x.data(), y.data(), static_cast<Index>(x.size()));
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(y[i].bits, to_bf16(x[i]).bits) << name(set) << ", " << x[i];
+    Floats widened(all.size());
+    math.widen(all.data(), widened.data(), static_cast<Index>(all.size()));
+    EXPECT_TRUE(same_bits(widened, floats_of(all))) << name(set);
+  }
+}
+
 }  // namespace
 }  // namespace trireme

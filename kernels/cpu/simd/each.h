@@ -1,4 +1,5 @@
-// Loops over arrays, sixteen elements at a time, whose last step handles what is left with the same arithmetic.
+// Loops over arrays of float or Bf16, sixteen elements at a time, computed in fp32; the last step handles what is left
+// with the same arithmetic. A Bf16 that is stored is rounded once, to nearest.
 #pragma once
 
 #include "kernels/cpu/simd/vec.h"
@@ -10,16 +11,26 @@ namespace {
 /// all others are, so a result never depends on where in a call its element stands.
 struct Whole {
   Index i;
-  TRIREME_INLINE Floats load(const float* p, float = 0) const { return TRIREME_SIMD::load(p + i); }
-  TRIREME_INLINE void store(float* p, Floats v) const { TRIREME_SIMD::store(p + i, v); }
+  template <class Stored>
+  TRIREME_INLINE Floats load(const Stored* p, float = 0) const {
+    return TRIREME_SIMD::load(p + i);
+  }
+  template <class Stored>
+  TRIREME_INLINE void store(Stored* p, Floats v) const {
+    TRIREME_SIMD::store(p + i, v);
+  }
   TRIREME_INLINE Floats mask(Floats v) const { return v; }
 };
 struct Part {
   Index i, n;
-  TRIREME_INLINE Floats load(const float* p, float rest = 0) const {
+  template <class Stored>
+  TRIREME_INLINE Floats load(const Stored* p, float rest = 0) const {
     return TRIREME_SIMD::load(p + i, n, rest);
   }
-  TRIREME_INLINE void store(float* p, Floats v) const { TRIREME_SIMD::store(p + i, v, n); }
+  template <class Stored>
+  TRIREME_INLINE void store(Stored* p, Floats v) const {
+    TRIREME_SIMD::store(p + i, v, n);
+  }
   /// Zeros in lanes that do not exist.
   TRIREME_INLINE Floats mask(Floats v) const {
     float buffer[lanes];
@@ -27,6 +38,15 @@ struct Part {
     return TRIREME_SIMD::load(buffer, n, 0);
   }
 };
+
+/// f(T{}) with T, the type that holds `dtype` in memory: float or Bf16 (launchers admit no other).
+template <class F>
+TRIREME_INLINE void with_storage(DType dtype, F f) {
+  if (dtype == DType::bf16)
+    f(Bf16{});
+  else
+    f(float{});
+}
 
 /// f(at) for [begin, end), sixteen elements at a time.
 template <class F>

@@ -17,11 +17,17 @@ void sigmoid_of(const float* x, float* y, Index count) {
 void normal_below_of(const float* x, float* y, Index count) {
   each(0, count, [=](auto at) { at.store(y, normal(at.load(x)).below); });
 }
+void narrow(const float* x, Bf16* y, Index count) {
+  each(0, count, [=](auto at) { at.store(y, at.load(x)); });
+}
+void widen(const Bf16* x, float* y, Index count) {
+  each(0, count, [=](auto at) { at.store(y, at.load(x)); });
+}
 
 }  // namespace
 
 extern const MathLoops math_loops;
-const MathLoops math_loops = {exp_of, sigmoid_of, normal_below_of};
+const MathLoops math_loops = {exp_of, sigmoid_of, normal_below_of, narrow, widen};
 
 // Twelve independent chains, each in a register of its own (an array of them would be spilled): two
 // units times a latency of four or five cycles need at least ten. Returns a value that depends on

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-#include "trireme/core/dtype.h"
+#include "trireme/core/bf16.h"
 
 #define TRIREME_INLINE __attribute__((always_inline)) inline
 
@@ -29,6 +29,9 @@ typedef float FloatRegister __attribute__((vector_size(register_bytes)));
 typedef std::uint32_t BitsRegister __attribute__((vector_size(register_bytes)));
 typedef std::int32_t MaskRegister __attribute__((vector_size(register_bytes)));  // 0 or -1
 typedef float UnalignedFloats __attribute__((vector_size(register_bytes), aligned(4), may_alias));
+// As many halves of 16 bits as a register has floats, anywhere in memory.
+typedef std::uint16_t UnalignedHalves
+    __attribute__((vector_size(register_bytes / 2), aligned(2), may_alias));
 
 /// a * b + c; rounded once where the instruction set can, so contraction is never left to the
 /// compiler.
@@ -76,6 +79,19 @@ TRIREME_INLINE FloatRegister select(MaskRegister mask, FloatRegister a, FloatReg
 }
 TRIREME_INLINE BitsRegister bits(FloatRegister a) { return (BitsRegister)a; }
 TRIREME_INLINE FloatRegister from_bits(BitsRegister a) { return (FloatRegister)a; }
+
+/// Bf16 in memory as floats.
+TRIREME_INLINE FloatRegister load_halves(const Bf16* p) {
+  const UnalignedHalves halves = *reinterpret_cast<const UnalignedHalves*>(p);
+  return from_bits(__builtin_convertvector(halves, BitsRegister) << 16);
+}
+/// As `to_bf16` rounds: to nearest, ties to even; what is not a number stays so.
+TRIREME_INLINE void store_halves(Bf16* p, FloatRegister v) {
+  const BitsRegister b = bits(v);
+  const BitsRegister rounded = (b + (((b >> 16) & 1u) + 0x7fffu)) >> 16, quiet = (b >> 16) | 0x40u;
+  *reinterpret_cast<UnalignedHalves*>(p) =
+      __builtin_convertvector(v == v ? rounded : quiet, UnalignedHalves);
+}
 
 }  // namespace
 }  // namespace trireme::TRIREME_SIMD

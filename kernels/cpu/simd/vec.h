@@ -92,16 +92,20 @@ struct Lanes {
     return *reinterpret_cast<const UnalignedFloats*>(p);
   }
   static TRIREME_INLINE void store(float* p, T v) { *reinterpret_cast<UnalignedFloats*>(p) = v; }
+  static TRIREME_INLINE T load(const Bf16* p) { return load_halves(p); }
+  static TRIREME_INLINE void store(Bf16* p, T v) { store_halves(p, v); }
   static constexpr Index count = register_lanes;
 };
 template <class T>
 struct Lanes<Pair<T>> {
   using Half = Lanes<T>;
   static TRIREME_INLINE Pair<T> fill(float x) { return {Half::fill(x), Half::fill(x)}; }
-  static TRIREME_INLINE Pair<T> load(const float* p) {
+  template <class Stored>
+  static TRIREME_INLINE Pair<T> load(const Stored* p) {
     return {Half::load(p), Half::load(p + Half::count)};
   }
-  static TRIREME_INLINE void store(float* p, Pair<T> v) {
+  template <class Stored>
+  static TRIREME_INLINE void store(Stored* p, Pair<T> v) {
     Half::store(p, v.lo);
     Half::store(p + Half::count, v.hi);
   }
@@ -111,8 +115,15 @@ static_assert(Lanes<Floats>::count == lanes);
 
 TRIREME_INLINE Floats all(float x) { return Lanes<Floats>::fill(x); }
 TRIREME_INLINE auto all_bits(std::uint32_t x) { return bits(all(__builtin_bit_cast(float, x))); }
-TRIREME_INLINE Floats load(const float* p) { return Lanes<Floats>::load(p); }
-TRIREME_INLINE void store(float* p, Floats v) { Lanes<Floats>::store(p, v); }
+/// Memory holds float or Bf16; a store to Bf16 rounds to nearest.
+template <class Stored>
+TRIREME_INLINE Floats load(const Stored* p) {
+  return Lanes<Floats>::load(p);
+}
+template <class Stored>
+TRIREME_INLINE void store(Stored* p, Floats v) {
+  Lanes<Floats>::store(p, v);
+}
 /// The first n lanes; `rest` in the others.
 TRIREME_INLINE Floats load(const float* p, Index n, float rest) {
 #if defined(__AVX512F__)
@@ -132,6 +143,18 @@ TRIREME_INLINE void store(float* p, Floats v, Index n) {
   store(buffer, v);
   for (Index i = 0; i < n; ++i) p[i] = buffer[i];
 #endif
+}
+TRIREME_INLINE Floats load(const Bf16* p, Index n, float rest) {
+  float buffer[lanes];
+  store(buffer, all(rest));
+  for (Index i = 0; i < n; ++i)
+    buffer[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(p[i].bits) << 16);
+  return load(buffer);
+}
+TRIREME_INLINE void store(Bf16* p, Floats v, Index n) {
+  Bf16 buffer[lanes];
+  store(buffer, v);
+  for (Index i = 0; i < n; ++i) p[i] = buffer[i];
 }
 
 /// combine(a, b) over sixteen lanes: lane i with lane i + 8, then + 4, + 2, + 1.

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/core/bf16.h"
 #include "trireme/core/random.h"
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"
@@ -21,6 +22,13 @@ using Floats = std::vector<float>;
 std::unique_ptr<Device> open_gpu();
 /// Runs `f` in every order of threads that the emulation knows; once on a real GPU.
 void in_every_order(const std::function<void()>& f);
+
+/// One element of an array, as a double, and the type that it was stored in.
+struct Element {
+  double value;
+  DType stored;
+  bool operator==(const Element&) const = default;
+};
 
 /// One device with what a call reads and writes. Arrays are compared in the order in which they were put.
 class Bench {
@@ -43,8 +51,16 @@ class Bench {
     return reinterpret_cast<T*>(arrays_.back().data());
   }
 
-  std::vector<double> results() {
-    std::vector<double> all;
+  /// The same of floats that are stored as `dtype`, f32 or bf16 (rounded).
+  void* put(const Floats& values, DType dtype, Index shift = 0) {
+    if (dtype == DType::f32) return put(values, shift);
+    std::vector<Bf16> rounded;
+    for (const float value : values) rounded.push_back(to_bf16(value));
+    return put(rounded, shift);
+  }
+
+  std::vector<Element> results() {
+    std::vector<Element> all;
     for (const Array& array : arrays_) (this->*array.append)(array, all);
     return all;
   }
@@ -53,18 +69,23 @@ class Bench {
   struct Array {
     Buffer memory;
     Index bytes, shift_bytes;
-    void (Bench::*append)(const Array&, std::vector<double>&);
+    void (Bench::*append)(const Array&, std::vector<Element>&);
     std::byte* data() const { return memory.data() + shift_bytes; }
   };
-  /// Doubles and integers are compared as such, everything else as floats.
+  /// Doubles, integers and bf16 are compared as such, everything else as floats.
   template <class Stored>
-  void append(const Array& array, std::vector<double>& all) {
-    constexpr bool itself = std::is_same_v<Stored, double> || std::is_integral_v<Stored>;
+  void append(const Array& array, std::vector<Element>& all) {
+    constexpr bool bf16 = std::is_same_v<Stored, Bf16>;
+    constexpr bool itself = bf16 || std::is_same_v<Stored, double> || std::is_integral_v<Stored>;
     using T = std::conditional_t<itself, Stored, float>;
     std::vector<T> host(static_cast<std::size_t>(array.bytes) / sizeof(T));
     stream_->copy(host.data(), array.data(), array.bytes);
     stream_->synchronize();
-    all.insert(all.end(), host.begin(), host.end());
+    for (const T x : host)
+      if constexpr (bf16)
+        all.push_back({static_cast<double>(to_float(x)), DType::bf16});
+      else
+        all.push_back({static_cast<double>(x), DTypeOf<T>::value});
   }
 
   std::unique_ptr<Device> device_;
@@ -80,26 +101,51 @@ inline Floats random_floats(Index count, const char* name, float low = -1, float
   return values;
 }
 
-/// `run` puts its arrays and calls one kernel. Every element may differ by `tolerance` times the largest one (or 1); the GPU's
-/// results have the same bits in every order of threads.
-inline void expect_twins(const std::function<void(Bench&)>& run, double tolerance) {
+/// How far apart elements may be that are stored in bf16, beyond the tolerance of fp32: results that differ by a rounding
+/// of fp32 are the same bf16 number, but for the few that lie next to the middle between two.
+struct Bf16Tolerance {
+  double units = 1;     // of the last place, by which one element may differ
+  double share = 0.02;  // of all bf16 elements, which may differ at all; two always may
+};
+
+/// The distance of bf16 numbers around x.
+inline double bf16_unit(double x) { return std::ldexp(1.0, std::max(std::ilogb(x), -126) - 7); }
+
+/// Every element may differ by `tolerance` times the largest one (or 1), those in bf16 also as `bf16` says.
+inline void expect_close(const std::vector<Element>& got, const std::vector<Element>& expected,
+                         double tolerance, const Bf16Tolerance& bf16) {
+  ASSERT_EQ(got.size(), expected.size());
+  double largest = 1, in_bf16 = 0, differ = 0;
+  for (const Element& e : expected)
+    if (std::isfinite(e.value)) largest = std::max(largest, std::fabs(e.value));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double g = got[i].value, e = expected[i].value;
+    const bool rounded = expected[i].stored == DType::bf16;
+    if (rounded) ++in_bf16;
+    if (g == e) continue;
+    if (rounded) ++differ;
+    const double unit = rounded && std::isfinite(e) ? bf16.units * bf16_unit(e) : 0;
+    ASSERT_TRUE(std::fabs(g - e) <= tolerance * largest + unit)
+        << "element " << i << ": " << g << " instead of " << e;
+  }
+  EXPECT_LE(differ, std::max(2.0, bf16.share * in_bf16)) << "of " << in_bf16 << " bf16 elements";
+}
+
+/// `run` puts its arrays and calls one kernel. The devices agree as `expect_close` says; the GPU's results have the same
+/// bits in every order of threads.
+inline void expect_twins(const std::function<void(Bench&)>& run, double tolerance,
+                         const Bf16Tolerance& bf16 = {}) {
   Bench cpu(open_cpu());
   run(cpu);
-  const std::vector<double> expected = cpu.results();
-  double largest = 1;
-  for (const double e : expected)
-    if (std::isfinite(e)) largest = std::max(largest, std::fabs(e));
-  std::vector<double> first;
+  const std::vector<Element> expected = cpu.results();
+  std::vector<Element> first;
   in_every_order([&] {
     Bench gpu(open_gpu());
     run(gpu);
-    const std::vector<double> got = gpu.results();
-    ASSERT_EQ(got.size(), expected.size());
-    for (std::size_t i = 0; i < got.size(); ++i)
-      ASSERT_TRUE(got[i] == expected[i] || std::fabs(got[i] - expected[i]) <= tolerance * largest)
-          << "element " << i << ": " << got[i] << " instead of " << expected[i];
+    const std::vector<Element> got = gpu.results();
+    expect_close(got, expected, tolerance, bf16);
     if (first.empty()) first = got;
-    EXPECT_EQ(got, first) << "the order of threads shows";
+    EXPECT_TRUE(got == first) << "the order of threads shows";
   });
 }
 

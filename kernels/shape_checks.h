@@ -23,6 +23,15 @@ inline void check_gemm(const Gemm& p) {
   require(p.ldc >= p.n, "ldc ", p.ldc, " is less than the ", p.n, " columns of c");
   require(p.bias == nullptr || p.write == Write::assign,
           "a bias goes with an assigned product only");
+  require((p.dtype == DType::f32 && p.result == DType::f32) ||
+              (p.dtype == DType::bf16 && (p.result == DType::bf16 || p.result == DType::f32)),
+          "matrix product of ", p.dtype, " to ", p.result,
+          ": f32 to f32, bf16 to bf16 and bf16 to f32 are there");
+}
+inline void check_workspace(Stream& stream, const Gemm& p) {
+  const Index wanted = stream.kernels().gemm.workspace_bytes(stream.device(), p);
+  require(wanted == 0 || p.workspace != nullptr, "a matrix product of m ", p.m, ", n ", p.n, ", k ",
+          p.k, " needs ", wanted, " bytes of workspace on this device");
 }
 
 inline void check_attention(const AttentionShape& s) {

@@ -34,6 +34,7 @@ class CpuDevice final : public Device {
 
   ThreadPool& pool() { return pool_; }
   const Loops& loops() const { return loops_; }
+  InstructionSet instruction_set() const { return set_; }
 
  private:
   InstructionSet set_;

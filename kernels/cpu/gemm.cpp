@@ -1,14 +1,12 @@
-// Matrix products by oneDNN's dnnl_sgemm: the only file that knows oneDNN (2.x and 3.x). oneDNN is
-// usually built with OpenMP, whose idle threads spin; we call it single-threaded from our own pool
-// instead.
+// Matrix products: oneDNN's, shared out to the device's threads by panels of the result. bf16 runs on AVX-512 bf16 where that
+// exists; elsewhere the operands are widened in the workspace, and the fp32 result is rounded once.
 #include <cstring>
-
-#include <dlfcn.h>
-#include <dnnl.h>
 
 #include "trireme/core/error.h"
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/widen.h"
 #include "kernels/shape_checks.h"
 
 namespace trireme {
@@ -18,75 +16,117 @@ namespace {
 constexpr Index least_panel =
     128;  // rows or columns: below this, packing the other operand again costs too much
 constexpr Index most_panels = 8;
+constexpr Index workspace_alignment = 256;
 
-// While one lives, OpenMP regions that this thread starts have one thread, so no team is made. The
-// setting belongs to the calling thread alone and is put back. Does nothing when no OpenMP library
-// is loaded (oneDNN on TBB or sequential).
-class OneOpenMpThread {
- public:
-  OneOpenMpThread() : before_(get() == nullptr ? 1 : get()()) {
-    if (before_ != 1) set()(1);
-  }
-  ~OneOpenMpThread() {
-    if (before_ != 1) set()(before_);
-  }
-  OneOpenMpThread(const OneOpenMpThread&) = delete;
-  OneOpenMpThread& operator=(const OneOpenMpThread&) = delete;
-
- private:
-  using Get = int (*)();
-  using Set = void (*)(int);
-  static Get get() {
-    static const Get f = reinterpret_cast<Get>(::dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
-    return f;
-  }
-  static Set set() {
-    static const Set f = reinterpret_cast<Set>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
-    return f;
-  }
-  int before_;
-};
-
-const float* element(const float* x, Index ld, Transpose transpose, Index row, Index column) {
-  return transpose == Transpose::no ? x + row * ld + column : x + column * ld + row;
+bool has_native_bf16(Device& device) {
+  return static_cast<CpuDevice&>(device).instruction_set() == InstructionSet::avx512 &&
+         onednn_has_bf16();
+}
+bool is_widened(Device& device, const Gemm& p) {
+  return p.dtype == DType::bf16 && !has_native_bf16(device);
 }
 
-// Rows [row, row + m) and columns [column, column + n) of c.
-void part(const Gemm& p, Index row, Index column, Index m, Index n) {
-  const OneOpenMpThread guard;
-  const dnnl_status_t status = dnnl_sgemm(
-      p.transpose_a == Transpose::no ? 'N' : 'T', p.transpose_b == Transpose::no ? 'N' : 'T', m, n,
-      p.k, 1.0f, element(p.a, p.lda, p.transpose_a, row, 0), p.lda,
-      element(p.b, p.ldb, p.transpose_b, 0, column), p.ldb, p.write == Write::assign ? 0.0f : 1.0f,
-      p.c + row * p.ldc + column, p.ldc);
-  require(status == dnnl_success, "dnnl_sgemm of m ", m, ", n ", n, ", k ", p.k,
-          " failed with status ", static_cast<int>(status));
+void* element(void* x, DType dtype, Index at) {
+  return static_cast<std::byte*>(x) + at * size_bytes(dtype);
+}
+const void* element(const void* x, DType dtype, Index at) {
+  return static_cast<const std::byte*>(x) + at * size_bytes(dtype);
+}
+
+// Rows and columns of an operand as it lies in memory.
+struct Extent {
+  Index rows, columns;
+  Index bytes_as_floats() const {
+    const Index bytes = rows * columns * static_cast<Index>(sizeof(float));
+    return (bytes + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+  }
+};
+Extent stored(Index rows, Index columns, Transpose transpose) {
+  return transpose == Transpose::no ? Extent{rows, columns} : Extent{columns, rows};
+}
+Extent stored_a(const Gemm& p) { return stored(p.m, p.k, p.transpose_a); }
+Extent stored_b(const Gemm& p) { return stored(p.k, p.n, p.transpose_b); }
+Extent stored_c(const Gemm& p) { return {p.result == DType::bf16 ? p.m : 0, p.n}; }
+
+const float* widened(Stream& stream, const void* from, Index leading, Extent size, float* to) {
+  parallel_for(stream, size.rows, grain_rows(size.columns), [&](Index begin, Index end) {
+    for (Index row = begin; row < end; ++row)
+      widen(static_cast<const Bf16*>(from) + row * leading, size.columns, to + row * size.columns);
+  });
+  return to;
+}
+
+// The same product in fp32: operands, and the result where it is bf16, lie in the workspace.
+Gemm widened(Stream& stream, const Gemm& p) {
+  Gemm q = p;
+  const Extent a = stored_a(p), b = stored_b(p);
+  auto* memory = static_cast<std::byte*>(p.workspace);
+  const auto take = [&](Extent size) {
+    return reinterpret_cast<float*>(std::exchange(memory, memory + size.bytes_as_floats()));
+  };
+  q.a = widened(stream, p.a, p.lda, a, take(a));
+  q.b = widened(stream, p.b, p.ldb, b, take(b));
+  q.lda = a.columns;
+  q.ldb = b.columns;
+  if (p.result == DType::bf16) {
+    float* c = take(stored_c(p));
+    if (p.write == Write::add) widened(stream, p.c, p.ldc, stored_c(p), c);
+    q.c = c;
+    q.ldc = p.n;
+    q.bias = nullptr;  // it is added as the result is rounded
+  }
+  q.dtype = q.result = DType::f32;
+  return q;
+}
+
+// Rows [row, row + m) and columns [column, column + n) of c, as a product of its own.
+Gemm part_of(const Gemm& p, Index row, Index column, Index m, Index n) {
+  Gemm q = p;
+  q.m = m;
+  q.n = n;
+  q.a = element(p.a, p.dtype, p.transpose_a == Transpose::no ? row * p.lda : row);
+  q.b = element(p.b, p.dtype, p.transpose_b == Transpose::no ? column : column * p.ldb);
+  q.c = element(p.c, p.result, row * p.ldc + column);
+  if (p.bias != nullptr) q.bias = element(p.bias, p.result, column);
+  return q;
 }
 
 // c becomes zeros (assign) where there is nothing to multiply: oneDNN refuses k = 0.
 void clear(const Gemm& p) {
   if (p.write == Write::add) return;
   for (Index row = 0; row < p.m; ++row)
-    std::memset(p.c + row * p.ldc, 0, static_cast<std::size_t>(p.n) * sizeof(float));
+    std::memset(element(p.c, p.result, row * p.ldc), 0,
+                static_cast<std::size_t>(p.n * size_bytes(p.result)));
 }
 
-// Columns [begin, end) of some rows.
-void add_bias(const Loops& loops, const Gemm& p, Index row, Index rows, Index begin, Index end) {
-  for (Index r = row; r < row + rows && p.bias != nullptr; ++r)
-    loops.elementwise.add(p.c + r * p.ldc, p.bias, p.c + r * p.ldc, begin, end);
+void add_bias(const Loops& loops, const Gemm& p) {
+  auto* c = static_cast<float*>(p.c);
+  const auto* bias = static_cast<const float*>(p.bias);
+  for (Index row = 0; row < p.m; ++row, c += p.ldc) loops.elementwise.add(c, bias, c, 0, p.n);
+}
+
+// c = from + bias, rounded. `from`: (m, n) in fp32.
+void round(const Gemm& p, const float* from, Index leading) {
+  const auto* bias = static_cast<const Bf16*>(p.bias);
+  for (Index row = 0; row < p.m; ++row) {
+    const float* x = from + row * leading;
+    auto* y = static_cast<Bf16*>(element(p.c, p.result, row * p.ldc));
+    for (Index i = 0; i < p.n; ++i)
+      y[i] = to_bf16(bias == nullptr ? x[i] : x[i] + to_float(bias[i]));
+  }
+}
+
+void multiply(const Loops& loops, const Gemm& p) {
+  if (p.dtype == DType::bf16) return onednn_matmul(p);
+  onednn_sgemm(p);
+  if (p.bias != nullptr) add_bias(loops, p);
 }
 
 // oneDNN's order of summation depends on the sizes it is given (its blocks, and a path without packing for small ones).
 // So several threads share out panels that depend on the shape only, and any number of them gives the same bits; one
 // thread does it in one call, which is 5 to 25 % faster than panels, and may differ from them in the last bits.
-void run(Stream& stream, const Gemm& p) {
-  check_gemm(p);
-  if (p.m == 0 || p.n == 0) return;
-  const Loops& loops = loops_of(stream);
-  if (p.k == 0) {
-    clear(p);
-    return add_bias(loops, p, 0, p.m, 0, p.n);
-  }
+template <class F>
+void for_each_panel(Stream& stream, const Gemm& p, F&& f) {
   const bool by_rows = p.m >= p.n;
   const Index cut = by_rows ? p.m : p.n;
   const Index panels =
@@ -94,16 +134,47 @@ void run(Stream& stream, const Gemm& p) {
   parallel_for(stream, panels, 1, [&](Index first, Index last) {
     for (Index panel = first; panel < last; ++panel) {
       const Index begin = cut * panel / panels, size = cut * (panel + 1) / panels - begin;
-      const Index row = by_rows ? begin : 0, rows = by_rows ? size : p.m;
-      const Index column = by_rows ? 0 : begin, columns = by_rows ? p.n : size;
-      part(p, row, column, rows, columns);
-      add_bias(loops, p, row, rows, column, column + columns);
+      by_rows ? f(begin, Index{0}, size, p.n) : f(Index{0}, begin, p.m, size);
     }
   });
 }
 
+void without_inner_dimension(const Loops& loops, const Gemm& p) {
+  clear(p);
+  if (p.bias == nullptr) return;
+  if (p.result == DType::f32) return add_bias(loops, p);
+  for (Index row = 0; row < p.m; ++row)
+    std::memcpy(element(p.c, p.result, row * p.ldc), p.bias,
+                static_cast<std::size_t>(p.n * size_bytes(p.result)));
+}
+
+Index workspace_bytes(Device& device, const Gemm& p) {
+  if (!is_widened(device, p)) return 0;
+  return stored_a(p).bytes_as_floats() + stored_b(p).bytes_as_floats() +
+         stored_c(p).bytes_as_floats();
+}
+
+void run(Stream& stream, const Gemm& p) {
+  check_gemm(p);
+  check_workspace(stream, p);
+  if (p.m == 0 || p.n == 0) return;
+  const Loops& loops = loops_of(stream);
+  if (p.k == 0) return without_inner_dimension(loops, p);
+  const Gemm q = is_widened(stream.device(), p) ? widened(stream, p) : p;
+  for_each_panel(stream, p, [&](Index row, Index column, Index m, Index n) {
+    const Gemm part = part_of(q, row, column, m, n);
+    multiply(loops, part);
+    if (q.result != p.result)
+      round(part_of(p, row, column, m, n), static_cast<const float*>(part.c), q.ldc);
+  });
+}
+
+Bf16Products bf16_products(Device& device) {
+  return has_native_bf16(device) ? Bf16Products::native : Bf16Products::widened;
+}
+
 }  // namespace
 
-const GemmKernels cpu_gemm_kernels = {run};
+const GemmKernels cpu_gemm_kernels = {run, workspace_bytes, bf16_products};
 
 }  // namespace trireme

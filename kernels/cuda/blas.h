@@ -42,6 +42,7 @@ class Blas {
   struct Shape {
     Index m, n, k, lda, ldb, ldc;
     Transpose transpose_a, transpose_b;
+    DType dtype, result;
     bool has_bias;
     int align_a, align_b, align_c;
     auto operator<=>(const Shape&) const = default;  // NOLINT(modernize-use-nullptr)

@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt. fp32 all through: TF32 would round the operands to 10 bits, and parity with CPUs would be gone.
+// Matrix products by cuBLASLt. fp32 operands stay fp32: TF32 would round them to 10 bits, and parity with CPUs would be gone.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -36,17 +36,20 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
+cudaDataType type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+
 /// A row-major (rows, columns) matrix, which cuBLAS sees as its transpose.
-cublasLtMatrixLayout_t make_layout(Index rows, Index columns, Index leading) {
+cublasLtMatrixLayout_t make_layout(DType dtype, Index rows, Index columns, Index leading) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<std::uint64_t>(columns),
+  check(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), static_cast<std::uint64_t>(columns),
                                    static_cast<std::uint64_t>(rows), leading),
         "cublasLtMatrixLayoutCreate");
   return layout;
 }
-cublasLtMatrixLayout_t make_layout(Index rows, Index columns, Index leading, Transpose transpose) {
-  return transpose == Transpose::no ? make_layout(rows, columns, leading)
-                                    : make_layout(columns, rows, leading);
+cublasLtMatrixLayout_t make_layout(DType dtype, Index rows, Index columns, Index leading,
+                                   Transpose transpose) {
+  return transpose == Transpose::no ? make_layout(dtype, rows, columns, leading)
+                                    : make_layout(dtype, columns, rows, leading);
 }
 
 cublasOperation_t operation(Transpose transpose) {
@@ -70,6 +73,8 @@ Blas::Shape Blas::shape_of(const Gemm& p) {
           p.ldc,
           p.transpose_a,
           p.transpose_b,
+          p.dtype,
+          p.result,
           p.bias != nullptr,
           alignment(p.a),
           alignment(p.b),
@@ -86,9 +91,9 @@ Blas::Plan Blas::make_plan(const Shape& s) const {
   set(product, CUBLASLT_MATMUL_DESC_TRANSB, operation(s.transpose_a));
   set(product, CUBLASLT_MATMUL_DESC_EPILOGUE,
       s.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
-  plan.a.reset(make_layout(s.k, s.n, s.ldb, s.transpose_b));
-  plan.b.reset(make_layout(s.m, s.k, s.lda, s.transpose_a));
-  plan.c.reset(make_layout(s.m, s.n, s.ldc));
+  plan.a.reset(make_layout(s.dtype, s.k, s.n, s.ldb, s.transpose_b));
+  plan.b.reset(make_layout(s.dtype, s.m, s.k, s.lda, s.transpose_a));
+  plan.c.reset(make_layout(s.result, s.m, s.n, s.ldc));
   plan.algorithm = choose_algorithm(s, plan);
   return plan;
 }
@@ -121,8 +126,7 @@ void Blas::multiply(cudaStream_t stream, void* workspace, const Gemm& p) {
   auto plan = plans_.find(shape);
   if (plan == plans_.end()) plan = plans_.emplace(shape, make_plan(shape)).first;
   const Plan& chosen = plan->second;
-  if (p.bias != nullptr)
-    set(chosen.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(p.bias));
+  if (p.bias != nullptr) set(chosen.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   const float alpha = 1, beta = p.write == Write::add ? 1.0f : 0.0f;
   check(cublasLtMatmul(handle_.get(), chosen.product.get(), &alpha, p.b, chosen.a.get(), p.a,
                        chosen.b.get(), &beta, p.c, chosen.c.get(), p.c, chosen.c.get(),
@@ -135,12 +139,14 @@ namespace {
 
 /// Nothing to multiply: c becomes zeros, or the bias in every row.
 void assign_bias(Stream& stream, const Gemm& p) {
-  const auto bytes = [](Index floats) { return static_cast<std::size_t>(floats) * sizeof(float); };
+  const auto bytes = [&](Index count) {
+    return static_cast<std::size_t>(count * size_bytes(p.result));
+  };
   if (p.bias == nullptr)
     return check(cudaMemset2DAsync(p.c, bytes(p.ldc), 0, bytes(p.n), static_cast<std::size_t>(p.m),
                                    queue_of(stream)),
                  "cudaMemset2DAsync");
-  Tensor to(p.c, {p.m, p.n}), from(const_cast<float*>(p.bias), {p.m, p.n});
+  Tensor to(p.c, {p.m, p.n}, p.result), from(const_cast<void*>(p.bias), {p.m, p.n}, p.result);
   to.strides = {p.ldc, 1};
   from.strides = {0, 1};
   cuda_copy_strided(stream, to, from, Write::assign);
@@ -154,8 +160,12 @@ void run(Stream& stream, const Gemm& p) {
   queue.cuda().blas().multiply(queue_of(stream), queue.gemm_workspace(), p);
 }
 
+Index workspace_bytes(Device& /*device*/, const Gemm& /*p*/) { return 0; }
+
+Bf16Products bf16_products(Device& /*device*/) { return Bf16Products::native; }
+
 }  // namespace
 
-const GemmKernels cuda_gemm_kernels = {run};
+const GemmKernels cuda_gemm_kernels = {run, workspace_bytes, bf16_products};
 
 }  // namespace trireme

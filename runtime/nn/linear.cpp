@@ -6,18 +6,81 @@
 #include "trireme/nn/collectives.h"
 
 #include "runtime/nn/op_helpers.h"
+#include "runtime/nn/workspace.h"
 
 namespace trireme {
 namespace {
 
 using namespace nn_detail;
 
+// The three products of a layer. Their workspace is asked for with tensors that have no memory yet.
+
+/// y = x weight^T
+Gemm forward_product(const Tensor& x, const Tensor& w, const Tensor& y) {
+  return {.m = y.shape[0],
+          .n = y.shape[1],
+          .k = x.shape[1],
+          .a = x.data,
+          .lda = x.strides[0],
+          .b = w.data,
+          .ldb = w.strides[0],
+          .transpose_b = Transpose::yes,
+          .c = y.data,
+          .ldc = y.strides[0],
+          .dtype = x.dtype,
+          .result = y.dtype};
+}
+
+/// dx = dy weight
+Gemm input_gradient(const Tensor& dy, const Tensor& w, const Tensor& dx, Write write) {
+  return {.m = dx.shape[0],
+          .n = dx.shape[1],
+          .k = dy.shape[1],
+          .a = dy.data,
+          .lda = dy.strides[0],
+          .b = w.data,
+          .ldb = w.strides[0],
+          .c = dx.data,
+          .ldc = dx.strides[0],
+          .write = write,
+          .dtype = dy.dtype,
+          .result = dx.dtype};
+}
+
+/// dweight = dy^T x
+Gemm weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& dw, Write write) {
+  return {.m = dw.shape[0],
+          .n = dw.shape[1],
+          .k = dy.shape[0],
+          .a = dy.data,
+          .lda = dy.strides[0],
+          .transpose_a = Transpose::yes,
+          .b = x.data,
+          .ldb = x.strides[0],
+          .c = dw.data,
+          .ldc = dw.strides[0],
+          .write = write,
+          .dtype = dy.dtype,
+          .result = dw.dtype};
+}
+
+/// Runs in the op's workspace.
+void multiply(Exec& e, Gemm product) {
+  product.workspace = e.workspace();
+  e.stream().kernels().gemm.run(e.stream(), product);
+}
+
+struct WorkspaceBytes {
+  Index forward, backward;
+};
+
 /// Which dim of the weight (out, in) the tensor ranks share out.
 enum class WeightSplit { none, out, in };
 
 class Linear final : public Op {
  public:
-  Linear(WeightSplit split, Bias bias) : split_(split), bias_(bias) {}
+  Linear(WeightSplit split, Bias bias, WorkspaceBytes workspace)
+      : split_(split), bias_(bias), workspace_(workspace) {}
   std::string name() const override { return "linear"; }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "linear's input");
@@ -32,55 +95,23 @@ class Linear final : public Op {
   Saved saved() const override { return Saved::input(0) | Saved::input(1); }
   bool accumulates(int) const override { return true; }
   bool strided(int input) const override { return input == 0; }
+  Index forward_workspace_bytes(const Specs&) const override { return workspace_.forward; }
+  Index backward_workspace_bytes(const Specs&) const override { return workspace_.backward; }
   double flops(const Specs& in) const override {
     return 2.0 * static_cast<double>(in[0].shape.count()) * static_cast<double>(in[1].shape[0]);
   }
 
   void forward(Exec& e) const override {
     const Tensor &x = e.input(0), &w = e.input(1), &y = e.output(0);
-    Gemm product{.m = y.shape[0],
-                 .n = y.shape[1],
-                 .k = x.shape[1],
-                 .a = x.as<float>(),
-                 .lda = x.strides[0],
-                 .b = w.as<float>(),
-                 .ldb = w.strides[0],
-                 .transpose_b = Transpose::yes,
-                 .c = y.as<float>(),
-                 .ldc = y.strides[0]};
-    if (bias_ != Bias::none) product.bias = e.input(2).as<float>();
-    e.stream().kernels().gemm.run(e.stream(), product);
+    Gemm product = forward_product(x, w, y);
+    if (bias_ != Bias::none) product.bias = e.input(2).data;
+    multiply(e, product);
   }
 
   void backward(Exec& e) const override {
     const Tensor& dy = e.grad_output(0);
-    if (e.wants(0)) {  // dx = dy weight
-      const Tensor &w = e.input(1), &dx = e.grad_input(0);
-      e.stream().kernels().gemm.run(e.stream(), {.m = dx.shape[0],
-                                                 .n = dx.shape[1],
-                                                 .k = dy.shape[1],
-                                                 .a = dy.as<float>(),
-                                                 .lda = dy.strides[0],
-                                                 .b = w.as<float>(),
-                                                 .ldb = w.strides[0],
-                                                 .c = dx.as<float>(),
-                                                 .ldc = dx.strides[0],
-                                                 .write = write_of(e, 0)});
-    }
-    if (e.wants(1)) {  // dweight = dy^T x
-      const Tensor &x = e.input(0), &dw = e.grad_input(1);
-      e.stream().kernels().gemm.run(e.stream(), {.m = dw.shape[0],
-                                                 .n = dw.shape[1],
-                                                 .k = dy.shape[0],
-                                                 .a = dy.as<float>(),
-                                                 .lda = dy.strides[0],
-                                                 .transpose_a = Transpose::yes,
-                                                 .b = x.as<float>(),
-                                                 .ldb = x.strides[0],
-                                                 .c = dw.as<float>(),
-                                                 .ldc = dw.strides[0],
-                                                 .write = write_of(e, 1)});
-    }
+    if (e.wants(0)) multiply(e, input_gradient(dy, e.input(1), e.grad_input(0), write_of(e, 0)));
+    if (e.wants(1)) multiply(e, weight_gradient(dy, e.input(0), e.grad_input(1), write_of(e, 1)));
     if (bias_ == Bias::none) return;
     if (float* dbias = gradient_to_add_to(e, 2))
       e.stream().kernels().elementwise.bias_backward(
@@ -109,11 +140,32 @@ class Linear final : public Op {
  private:
   WeightSplit split_;
   Bias bias_;
+  WorkspaceBytes workspace_;
 };
 
+Tensor without_memory(const Spec& spec) {
+  Tensor t(nullptr, spec.shape, spec.dtype);
+  t.strides = spec.strides;
+  return t;
+}
+
+WorkspaceBytes workspace_of(const Graph& graph, const Spec& x_spec, const Spec& w_spec) {
+  if (x_spec.shape.dims() != 2 || w_spec.shape.dims() != 2) return {};  // infer says what is wrong
+  const Tensor x = without_memory(x_spec), w = without_memory(w_spec);
+  const Tensor y(nullptr, {x.shape[0], w.shape[0]}, x.dtype), dw(nullptr, w.shape);
+  const auto bytes = [&](const Gemm& product) {
+    return workspace_bytes(graph, [&](const Kernels& kernels, Device& device) {
+      return kernels.gemm.workspace_bytes(device, product);
+    });
+  };
+  return {bytes(forward_product(x, w, y)), std::max(bytes(input_gradient(y, w, x, Write::assign)),
+                                                    bytes(weight_gradient(y, x, dw, Write::add)))};
+}
+
 Value apply_linear(Value x, Value weight, Value bias, WeightSplit split) {
-  if (!bias) return apply<Linear>({x, weight}, split, Bias::none);
-  return apply<Linear>({x, weight, bias}, split, Bias::zeros);
+  const WorkspaceBytes workspace = workspace_of(x.graph(), x.spec(), weight.spec());
+  if (!bias) return apply<Linear>({x, weight}, split, Bias::none, workspace);
+  return apply<Linear>({x, weight, bias}, split, Bias::zeros, workspace);
 }
 
 /// "name.weight" or "name.bias" of every part, side by side as one parameter.

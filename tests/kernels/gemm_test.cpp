@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 
+#include "kernels/cpu/onednn.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
@@ -86,6 +87,141 @@ TEST(Gemm, WithoutAnInnerDimensionAssignsZerosOrTheBias) {
   check({5, 7, 0}, Transpose::no, Transpose::no, Write::add, false);
   check({0, 7, 3}, Transpose::no, Transpose::no, Write::assign, false);
   check({7, 0, 3}, Transpose::no, Transpose::no, Write::assign, false);
+}
+
+/// A product of bf16 operands, packed but for `pad` elements after every row.
+struct Bf16Case {
+  Case size;
+  Transpose ta, tb;
+  Write write;
+  DType result;
+  bool with_bias;
+  Index pad = 3;
+
+  Index rows_a() const { return ta == Transpose::no ? size.m : size.k; }
+  Index rows_b() const { return tb == Transpose::no ? size.k : size.n; }
+  Index lda() const { return (ta == Transpose::no ? size.k : size.m) + pad; }
+  Index ldb() const { return (tb == Transpose::no ? size.n : size.k) + pad; }
+  Index ldc() const { return size.n + pad; }
+  std::vector<Bf16> a() const { return bf16_of(random_values(rows_a() * lda(), "a")); }
+  std::vector<Bf16> b() const { return bf16_of(random_values(rows_b() * ldb(), "b")); }
+  std::vector<Bf16> c() const { return bf16_of(random_values(size.m * ldc(), "c")); }
+  std::vector<Bf16> bias() const { return bf16_of(random_values(size.n, "bias")); }
+
+  Gemm gemm(const void* a, const void* b, void* c, const void* bias) const {
+    return {size.m,
+            size.n,
+            size.k,
+            a,
+            lda(),
+            ta,
+            b,
+            ldb(),
+            tb,
+            c,
+            ldc(),
+            write,
+            with_bias ? bias : nullptr,
+            nullptr,
+            DType::bf16,
+            result};
+  }
+};
+
+/// c after the product, as floats.
+Floats run_bf16(Stream& s, const Bf16Case& c) {
+  const std::vector<Bf16> a = c.a(), b = c.b(), bias = c.bias();
+  std::vector<Bf16> y = c.c();
+  Floats y_f32 = floats_of(y), bias_f32 = floats_of(bias);
+  const bool f32 = c.result == DType::f32;
+  Gemm p = f32 ? c.gemm(a.data(), b.data(), y_f32.data(), bias_f32.data())
+               : c.gemm(a.data(), b.data(), y.data(), bias.data());
+  const Buffer workspace = s.device().allocate(s.kernels().gemm.workspace_bytes(s.device(), p));
+  p.workspace = workspace.data();
+  s.kernels().gemm.run(s, p);
+  return f32 ? y_f32 : floats_of(y);
+}
+
+/// The same with fp32 operands of the same values, rounded at the end where the result is bf16.
+Floats run_in_fp32(Stream& s, const Bf16Case& c) {
+  const Floats a = floats_of(c.a()), b = floats_of(c.b()), bias = floats_of(c.bias());
+  Floats y = floats_of(c.c());
+  Gemm p = c.gemm(a.data(), b.data(), y.data(), bias.data());
+  p.dtype = p.result = DType::f32;
+  s.kernels().gemm.run(s, p);
+  return c.result == DType::bf16 ? floats_of(bf16_of(y)) : y;
+}
+
+template <class F>
+void for_each_bf16_case(F&& f) {
+  for (const Case& size : {Case{1, 1, 1}, Case{33, 31, 65}, Case{5, 300, 7}, Case{300, 40, 0}})
+    for (const Transpose ta : {Transpose::no, Transpose::yes})
+      for (const Transpose tb : {Transpose::no, Transpose::yes}) {
+        f(Bf16Case{size, ta, tb, Write::assign, DType::bf16, false});
+        f(Bf16Case{size, ta, tb, Write::assign, DType::bf16, true});
+        f(Bf16Case{size, ta, tb, Write::assign, DType::f32, true});
+        f(Bf16Case{size, ta, tb, Write::add, DType::f32, false});
+        if (size.k > 0) f(Bf16Case{size, ta, tb, Write::add, DType::bf16, false});
+      }
+}
+
+TEST(Gemm, Bf16EqualsTheFp32ProductOfTheSameValuesRoundedOnce) {
+  for_each_bf16_case([](const Bf16Case& c) {
+    SCOPED_TRACE(str("m ", c.size.m, " n ", c.size.n, " k ", c.size.k, " to ", c.result, " bias ",
+                     c.with_bias, " add ", c.write == Write::add));
+    for (const InstructionSet set : instruction_sets())
+      for (const int threads : {1, 3}) {
+        const auto device = open_cpu({threads, set});
+        const auto stream = device->make_stream();
+        const Floats got = run_bf16(*stream, c), expected = run_in_fp32(*stream, c);
+        const double unit = c.result == DType::bf16 ? std::ldexp(1, -8) : 1e-6;
+        if (stream->kernels().gemm.bf16_products(*device) == Bf16Products::widened)
+          EXPECT_TRUE(same_bits(got, expected));
+        else
+          expect_near(got, to_double(expected), unit, name(set), std::sqrt(c.size.k));
+      }
+  });
+}
+
+// The path that bf16 takes on AVX-512: with fp32 operands it runs everywhere.
+TEST(Gemm, TheMatmulPrimitiveMultipliesAsSgemmDoes) {
+  for_each_bf16_case([](const Bf16Case& c) {
+    if (c.size.k == 0 || c.result == DType::bf16) return;
+    const Floats a = floats_of(c.a()), b = floats_of(c.b()), bias = floats_of(c.bias());
+    Floats got = floats_of(c.c());
+    Gemm p = c.gemm(a.data(), b.data(), got.data(), bias.data());
+    p.dtype = DType::f32;
+    onednn_matmul(p);
+    const auto device = open_cpu();
+    const auto stream = device->make_stream();
+    expect_near(got, to_double(run_in_fp32(*stream, c)), 1e-6, "matmul", std::sqrt(c.size.k));
+  });
+}
+
+TEST(Gemm, RejectsTypesThatDoNotGoTogether) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  Floats x(16);
+  Gemm p{2, 2, 2, x.data(), 2, Transpose::no, x.data(), 2, Transpose::no, x.data(), 2};
+  p.result = DType::bf16;
+  EXPECT_THROW(stream->kernels().gemm.run(*stream, p), Error);
+  p.dtype = p.result = DType::f64;
+  EXPECT_THROW(stream->kernels().gemm.run(*stream, p), Error);
+}
+
+TEST(Gemm, SaysHowMuchWorkspaceIsMissing) {
+  const auto device = open_cpu({1, InstructionSet::portable});
+  const auto stream = device->make_stream();
+  std::vector<Bf16> x(16);
+  Gemm p{2, 2, 2, x.data(), 2, Transpose::no, x.data(), 2, Transpose::no, x.data(), 2};
+  p.dtype = p.result = DType::bf16;
+  try {
+    stream->kernels().gemm.run(*stream, p);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("needs 768 bytes of workspace"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(Gemm, RejectsLeadingDimensionsThatAreTooSmall) {

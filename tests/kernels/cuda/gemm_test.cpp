@@ -7,45 +7,79 @@ struct Case {
   Index m, n, k;
 };
 
+struct Types {
+  DType operands, result;
+};
+constexpr Types f32{DType::f32, DType::f32}, bf16{DType::bf16, DType::bf16},
+    bf16_to_f32{DType::bf16, DType::f32};
+
+struct Variant {
+  Transpose ta = Transpose::no, tb = Transpose::no;
+  Write write = Write::assign;
+  bool with_bias = false;
+  Types types = f32;
+  Index pad = 3, shift = 0;
+};
+
 // Rows are longer than what is multiplied; what lies between them must stay.
-void products_agree(const Case& c, Transpose ta, Transpose tb, Write write, bool with_bias,
-                    Index pad = 3, Index shift = 0) {
-  SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " transposed ", ta == Transpose::yes,
-                   tb == Transpose::yes, " add ", write == Write::add, " bias ", with_bias));
-  const bool a_turned = ta == Transpose::yes, b_turned = tb == Transpose::yes;
-  const Index lda = (a_turned ? c.m : c.k) + pad, ldb = (b_turned ? c.k : c.n) + pad,
-              ldc = c.n + pad;
+void products_agree(const Case& c, const Variant& v) {
+  SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " transposed ", v.ta == Transpose::yes,
+                   v.tb == Transpose::yes, " add ", v.write == Write::add, " bias ", v.with_bias,
+                   ' ', v.types.operands, " to ", v.types.result));
+  const bool a_turned = v.ta == Transpose::yes, b_turned = v.tb == Transpose::yes;
+  const Index lda = (a_turned ? c.m : c.k) + v.pad, ldb = (b_turned ? c.k : c.n) + v.pad,
+              ldc = c.n + v.pad;
+  const auto [operands, result] = v.types;
   expect_twins(
       [&](Bench& b) {
-        const float* x = b.put(random_floats((a_turned ? c.k : c.m) * lda + 1, "a"), shift);
-        const float* y = b.put(random_floats((b_turned ? c.n : c.k) * ldb + 1, "b"));
-        float* z = b.put(random_floats(c.m * ldc + 1, "c"), shift);
-        const float* bias = with_bias ? b.put(random_floats(c.n, "bias"), shift) : nullptr;
-        b.kernels().gemm.run(b.stream(),
-                             {c.m, c.n, c.k, x, lda, ta, y, ldb, tb, z, ldc, write, bias});
+        const void* x =
+            b.put(random_floats((a_turned ? c.k : c.m) * lda + 1, "a"), operands, v.shift);
+        const void* y = b.put(random_floats((b_turned ? c.n : c.k) * ldb + 1, "b"), operands);
+        void* z = b.put(random_floats(c.m * ldc + 1, "c"), result, v.shift);
+        const void* bias =
+            v.with_bias ? b.put(random_floats(c.n, "bias"), result, v.shift) : nullptr;
+        Gemm p{c.m, c.n, c.k, x, lda, v.ta, y, ldb, v.tb, z, ldc, v.write, bias};
+        p.dtype = operands;
+        p.result = result;
+        const Buffer workspace =
+            b.stream().device().allocate(b.kernels().gemm.workspace_bytes(b.stream().device(), p));
+        p.workspace = workspace.data();
+        b.kernels().gemm.run(b.stream(), p);
+        b.stream().synchronize();
       },
       1e-6);
 }
 
 TEST(CudaGemm, EveryTransposeAgrees) {
-  for (const Transpose ta : {Transpose::no, Transpose::yes})
-    for (const Transpose tb : {Transpose::no, Transpose::yes})
-      for (const Write write : {Write::assign, Write::add})
-        for (const Case& c : {Case{1, 1, 1}, {5, 3, 7}, {17, 33, 20}})
-          products_agree(c, ta, tb, write, false);
+  for (const Types& types : {f32, bf16, bf16_to_f32})
+    for (const Transpose ta : {Transpose::no, Transpose::yes})
+      for (const Transpose tb : {Transpose::no, Transpose::yes})
+        for (const Write write : {Write::assign, Write::add})
+          for (const Case& c : {Case{1, 1, 1}, {5, 3, 7}, {17, 33, 20}})
+            products_agree(c, {ta, tb, write, false, types});
+}
+
+TEST(CudaGemm, OddRowsOfBf16AreMultipliedWherever16BytesDoNotFit) {
+  for (const Types& types : {bf16, bf16_to_f32})
+    for (const Index shift : {0, 1, 2, 4, 8})
+      for (const Index pad : {0, 1, 2})
+        products_agree({9, 16, 8}, {.types = types, .pad = pad, .shift = shift});
 }
 
 TEST(CudaGemm, TheBiasIsAddedToEveryRow) {
-  for (const Transpose tb : {Transpose::no, Transpose::yes})
-    products_agree({9, 21, 13}, Transpose::no, tb, Write::assign, true);
+  for (const Types& types : {f32, bf16, bf16_to_f32})
+    for (const Transpose tb : {Transpose::no, Transpose::yes})
+      products_agree({9, 21, 13}, {.tb = tb, .with_bias = true, .types = types});
 }
 
 TEST(CudaGemm, WithoutAnInnerDimensionAssignsZerosOrTheBias) {
-  products_agree({5, 7, 0}, Transpose::no, Transpose::no, Write::assign, false);
-  products_agree({5, 7, 0}, Transpose::no, Transpose::no, Write::assign, true);
-  products_agree({5, 7, 0}, Transpose::no, Transpose::no, Write::add, false);
-  products_agree({0, 7, 3}, Transpose::no, Transpose::no, Write::assign, false);
-  products_agree({7, 0, 3}, Transpose::no, Transpose::no, Write::assign, false);
+  for (const Types& types : {f32, bf16, bf16_to_f32}) {
+    products_agree({5, 7, 0}, {.types = types});
+    products_agree({5, 7, 0}, {.with_bias = true, .types = types});
+    products_agree({5, 7, 0}, {.write = Write::add, .types = types});
+    products_agree({0, 7, 3}, {.types = types});
+    products_agree({7, 0, 3}, {.types = types});
+  }
 }
 
 // An algorithm that was chosen for aligned operands must not be used for others of the same shape, nor a shape's for another.

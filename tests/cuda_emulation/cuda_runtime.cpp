@@ -1,5 +1,5 @@
 // The entry points of the CUDA runtime that trireme's module calls, on the host: memory that is checked, streams that are queues
-// (streams.h), kernels that run on fibers (grid.h). One device, which reports itself as sm_90.
+// (streams.h), kernels that run on fibers (grid.h). Devices report themselves as sm_90; a process uses one of them.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +9,7 @@
 #include <malloc.h>
 
 #include "tests/cuda_emulation/device_code.h"
+#include "tests/cuda_emulation/settings.h"
 #include "tests/cuda_emulation/streams.h"
 
 #if defined(EMULATION_ADDRESS_SANITIZER)
@@ -18,7 +19,7 @@
 namespace trireme::emulation {
 namespace {
 
-constexpr std::size_t allocation_alignment = 256, default_device_mb = 4096;
+constexpr std::size_t allocation_alignment = 256;
 constexpr int poison = 0xff;
 
 struct Event {
@@ -29,7 +30,9 @@ struct Event {
 /// Device memory and the last error.
 struct Memory {
   std::map<char*, std::size_t> blocks;
-  std::size_t used = 0, capacity = default_device_mb << 20;
+  std::size_t used = 0;
+  std::size_t capacity = std::strtoull(setting("EMULATION_DEVICE_MB", "4096").c_str(), nullptr, 10)
+                         << 20;
   cudaError_t last = cudaSuccess;
 
   Memory() {
@@ -37,8 +40,6 @@ struct Memory {
     constexpr int never = 1 << 30;
     mallopt(M_MMAP_THRESHOLD, never);
     mallopt(M_TRIM_THRESHOLD, never);
-    if (const char* mb = std::getenv("TRIREME_EMULATION_DEVICE_MB"))
-      capacity = std::strtoull(mb, nullptr, 10) << 20;
   }
   bool holds(const void* data, std::size_t bytes) const {
     auto after = blocks.upper_bound(static_cast<char*>(const_cast<void*>(data)));
@@ -52,6 +53,8 @@ Memory& memory() {
   static Memory one;
   return one;
 }
+
+int devices() { return std::atoi(setting("EMULATION_DEVICES", "8").c_str()); }
 
 Stream& stream_of(cudaStream_t stream) {
   return stream == nullptr ? Streams::instance().default_stream()
@@ -84,11 +87,11 @@ using namespace trireme::emulation;
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = devices();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  return result(device >= 0 && device < devices() ? cudaSuccess : cudaErrorInvalidDevice);
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   switch (attribute) {

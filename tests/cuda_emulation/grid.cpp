@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/cuda_emulation/settings.h"
+
 #if defined(EMULATION_ADDRESS_SANITIZER)
 #include <sanitizer/asan_interface.h>
 #endif
@@ -43,6 +45,15 @@ void Grid::Free::operator()(void* memory) const { std::free(memory); }
 Grid& Grid::instance() {
   static Grid grid;
   return grid;
+}
+
+GridOptions GridOptions::from_environment() {
+  const std::string text = setting("EMULATION_ORDER", "forward");
+  const auto [word, seed] = parse_setting(text, 1);
+  if (word == "forward") return {Order::forward, seed};
+  if (word == "reverse") return {Order::reverse, seed};
+  if (word == "random") return {Order::random, seed};
+  refuse_setting(text, "forward, reverse, random:SEED");
 }
 
 void Grid::fail(const char* format, ...) const {

@@ -28,6 +28,8 @@ enum class Order { forward, reverse, random };
 struct GridOptions {
   Order order = Order::forward;
   std::uint64_t seed = 1;
+  /// As EMULATION_ORDER says; forward when it is not set.
+  static GridOptions from_environment();
 };
 
 class Grid {
@@ -35,7 +37,7 @@ class Grid {
   /// The one device of this process.
   static Grid& instance();
 
-  GridOptions options;
+  GridOptions options = GridOptions::from_environment();
 
   /// Runs `body` for every thread. `name` appears in messages.
   void run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes,

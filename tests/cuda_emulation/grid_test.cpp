@@ -145,16 +145,16 @@ float two_streams(bool waits) {
 
 TEST(Streams, EveryScheduleObeysWaits) {
   for (const char* schedule : {"eager", "lazy", "ahead:1", "ahead:2", "random"}) {
-    Streams::instance().set_schedule(schedule, 1);
+    Streams::instance().set_schedule(schedule);
     EXPECT_EQ(two_streams(true), 1) << schedule;
   }
-  Streams::instance().set_schedule("eager", 1);
+  Streams::instance().set_schedule("eager");
 }
 
 TEST(Streams, AMissingWaitIsSeenByTheLazySchedule) {
-  Streams::instance().set_schedule("lazy", 1);
+  Streams::instance().set_schedule("lazy");
   EXPECT_EQ(two_streams(false), 0);
-  Streams::instance().set_schedule("eager", 1);
+  Streams::instance().set_schedule("eager");
 }
 
 TEST(Memory, WrongSidesAndFreedMemoryAreRefused) {

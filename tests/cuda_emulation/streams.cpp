@@ -5,16 +5,12 @@
 #include <cstdlib>
 
 #include "tests/cuda_emulation/grid.h"
+#include "tests/cuda_emulation/settings.h"
 
 namespace trireme::emulation {
 namespace {
 
 constexpr auto longest_stall = std::chrono::seconds(60);
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 }  // namespace
 
@@ -25,27 +21,23 @@ Streams& Streams::instance() {
 
 Streams::Streams() {
   streams_.push_back(std::make_unique<Stream>(0));
-  const std::string seed = environment("TRIREME_EMULATION_SEED");
-  set_schedule(environment("TRIREME_EMULATION_SCHEDULE"),
-               seed.empty() ? 1 : std::strtoull(seed.c_str(), nullptr, 10));
+  set_schedule(setting("EMULATION_SCHEDULE", "eager"));
 }
 
-void Streams::set_schedule(const std::string& text, std::uint64_t seed) {
-  random_ = seed * 977 + 1;
-  if (text.empty() || text == "eager")
+void Streams::set_schedule(const std::string& text) {
+  const auto [word, number] = parse_setting(text, 1);
+  random_ = number * 977 + 1;
+  ahead_ = static_cast<std::size_t>(number);
+  if (word == "eager")
     schedule_ = Schedule::eager;
-  else if (text == "lazy")
+  else if (word == "lazy")
     schedule_ = Schedule::lazy;
-  else if (text == "random")
+  else if (word == "random")
     schedule_ = Schedule::random;
-  else if (text.starts_with("ahead:")) {
+  else if (word == "ahead")
     schedule_ = Schedule::ahead;
-    ahead_ = std::strtoull(text.c_str() + 6, nullptr, 10);
-  } else {
-    std::fprintf(stderr, "cuda emulation: no schedule '%s'; eager, lazy, ahead:N or random\n",
-                 text.c_str());
-    std::abort();
-  }
+  else
+    refuse_setting(text, "eager, lazy, ahead:STREAM, random:SEED");
 }
 
 std::uint64_t Streams::random() {

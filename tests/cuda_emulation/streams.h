@@ -3,7 +3,7 @@
 //   eager    everything runs as soon as it can: finds what is overwritten before it was read ("ran too early")
 //   lazy     nothing runs before the host waits, and then only what that wait implies ("ran too late")
 //   ahead:N  as lazy, but stream N runs as far ahead as its waits allow (a missing wait at its head)
-//   random   a random stream moves on by one operation at a time
+//   random:S a random stream moves on by one operation at a time; S: seed
 #pragma once
 
 #include <cstdint>
@@ -40,10 +40,10 @@ class Streams {
  public:
   enum class Schedule { eager, lazy, ahead, random };
 
-  /// The streams of this process. The schedule comes from TRIREME_EMULATION_SCHEDULE ("lazy", "ahead:2") and
-  /// TRIREME_EMULATION_SEED; eager when not set.
+  /// The streams of this process. The schedule comes from EMULATION_SCHEDULE; eager when not set.
   static Streams& instance();
-  void set_schedule(const std::string& text, std::uint64_t seed);
+  /// "lazy", "ahead:2", "random:7"
+  void set_schedule(const std::string& text);
 
   Stream& default_stream() { return *streams_.front(); }
   Stream& make();

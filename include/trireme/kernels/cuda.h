@@ -1,5 +1,4 @@
-// How a program gets a GPU. The CUDA side is a module library, loaded here when it is asked for, so the same installation starts
-// on machines without a driver or CUDA's libraries and can say why it runs on the CPU.
+// How a program gets a GPU, through the CUDA module (core/cuda_module.h).
 #pragma once
 
 #include <memory>

@@ -1,0 +1,24 @@
+#include "trireme/core/cuda_module.h"
+
+#include <filesystem>
+
+#include <dlfcn.h>
+
+namespace trireme {
+
+std::string cuda_module_path(const std::string& given) {
+  if (!given.empty()) return given;
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&cuda_module_path), &here) == 0)
+    return "libtrireme_cuda.so";
+  return std::filesystem::path(here.dli_fname).parent_path() / "libtrireme_cuda.so";
+}
+
+void* find_in_cuda_module(const std::string& path, const char* name, std::string& reason) {
+  void* module = dlopen(cuda_module_path(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* function = module == nullptr ? nullptr : dlsym(module, name);
+  if (function == nullptr) reason = dlerror();
+  return function;
+}
+
+}  // namespace trireme

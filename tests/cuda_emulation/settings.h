@@ -1,0 +1,37 @@
+// What the environment tells the emulation, for programs that know nothing of it:
+//   EMULATION_SCHEDULE=eager | lazy | ahead:STREAM | random:SEED   streams (streams.h)
+//   EMULATION_ORDER=forward | reverse | random:SEED                threads of a kernel (grid.h)
+//   EMULATION_DEVICES=8, EMULATION_DEVICE_MB=4096                  how many GPUs there are, and their memory
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace trireme::emulation {
+
+/// "random:7": a word and, behind a colon, a number.
+struct Setting {
+  std::string word;
+  std::uint64_t number;
+};
+
+inline Setting parse_setting(const std::string& text, std::uint64_t number_if_none) {
+  const auto colon = text.find(':');
+  if (colon == std::string::npos) return {text, number_if_none};
+  return {text.substr(0, colon), std::strtoull(text.c_str() + colon + 1, nullptr, 10)};
+}
+
+/// The variable `name`, or `otherwise` when it is not set.
+inline std::string setting(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+[[noreturn]] inline void refuse_setting(const std::string& text, const char* allowed) {
+  std::fprintf(stderr, "cuda emulation: '%s' is none of %s\n", text.c_str(), allowed);
+  std::abort();
+}
+
+}  // namespace trireme::emulation

@@ -14,6 +14,29 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+Index square_bytes(Index size) { return size * size * static_cast<Index>(sizeof(float)); }
+
+/// Seconds that the fastest of some products of squares took.
+double fastest_gemm(Stream& stream, Index size) {
+  const Index bytes = square_bytes(size);
+  const Buffer a = stream.device().allocate(bytes), b = stream.device().allocate(bytes);
+  const Buffer c = stream.device().allocate(bytes);
+  Gemm gemm{};
+  gemm.m = gemm.n = gemm.k = gemm.lda = gemm.ldb = gemm.ldc = size;
+  gemm.a = reinterpret_cast<const float*>(a.data());
+  gemm.b = reinterpret_cast<const float*>(b.data());
+  gemm.c = reinterpret_cast<float*>(c.data());
+  double least = 0;
+  for (const double end = seconds() + 0.1; least == 0 || seconds() < end;) {
+    const double start = seconds();
+    stream.kernels().gemm.run(stream, gemm);
+    stream.synchronize();
+    const double took = seconds() - start;
+    least = least == 0 ? took : std::min(least, took);
+  }
+  return least;
+}
+
 }  // namespace
 
 double measure_peak_flops(InstructionSet set) {
@@ -29,32 +52,14 @@ double measure_peak_flops(InstructionSet set) {
   return best;
 }
 
-double measure_gemm_flops(Stream& stream, Index size) {
-  require(size >= 1, "GEMM of size ", size);
-  const Index bytes = size * size * static_cast<Index>(sizeof(float));
-  const Buffer a = stream.device().allocate(bytes), b = stream.device().allocate(bytes);
-  const Buffer c = stream.device().allocate(bytes);
-  stream.zero(a.data(), bytes);
-  stream.zero(b.data(), bytes);
-  const Gemm gemm = {size,
-                     size,
-                     size,
-                     reinterpret_cast<const float*>(a.data()),
-                     size,
-                     Transpose::no,
-                     reinterpret_cast<const float*>(b.data()),
-                     size,
-                     Transpose::no,
-                     reinterpret_cast<float*>(c.data()),
-                     size};
-  const double operations =
-      2.0 * static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size);
-  double best = 0;
-  for (const double end = seconds() + 0.1; best == 0 || seconds() < end;) {
-    const double start = seconds();
-    stream.kernels().gemm.run(stream, gemm);
-    stream.synchronize();
-    best = std::max(best, operations / (seconds() - start));
+double measure_gemm_flops(Stream& stream) {
+  constexpr Index largest = 8192;
+  double best = 0, took = 0;
+  for (Index size = 256; size <= largest && took < 0.01; size *= 2) {
+    if (3 * square_bytes(size) > stream.device().free_bytes() / 2) break;
+    took = fastest_gemm(stream, size);
+    const auto n = static_cast<double>(size);
+    best = std::max(best, 2 * n * n * n / took);
   }
   return best;
 }

@@ -1,6 +1,8 @@
 // The CUDA device: memory, streams and events of one GPU. Every call is checked; nothing waits unless its name says so.
 #include "kernels/cuda/cuda_device.h"
 
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "kernels/cuda/blas.h"
@@ -79,6 +81,16 @@ Buffer CudaDevice::allocate(Index bytes) {
   check(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), nullptr), "cudaMemset");
   check(cudaStreamSynchronize(nullptr), "cudaMemset");
   return {data, bytes, std::move(owner)};
+}
+
+Buffer CudaDevice::allocate_pinned(Index bytes) {
+  require(bytes >= 0, "cannot allocate ", bytes, " bytes");
+  if (bytes == 0) return {};
+  void* data = nullptr;
+  check(cudaHostAlloc(&data, static_cast<std::size_t>(bytes), cudaHostAllocDefault),
+        str("cudaHostAlloc of ", bytes, " bytes").c_str());
+  std::memset(data, 0, static_cast<std::size_t>(bytes));
+  return {data, bytes, std::shared_ptr<void>(data, [](void* memory) { cudaFreeHost(memory); })};
 }
 
 Index CudaDevice::free_bytes() const {

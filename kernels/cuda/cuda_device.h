@@ -41,14 +41,15 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
+  int index() const override { return index_; }
   std::string describe() const override;
   const Kernels& kernels() const override { return kernels_; }
   Buffer allocate(Index bytes) override;
+  Buffer allocate_pinned(Index bytes) override;
   Index free_bytes() const override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
 
-  int index() const { return index_; }
   int multiprocessors() const { return multiprocessors_; }
   Blas& blas() { return *blas_; }
   /// The most shared memory that a block may ask for.

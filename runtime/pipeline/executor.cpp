@@ -40,7 +40,8 @@ struct PipelineExecutor::State {
     for (const Exchange& exchange : program.exchanges) exchanges.push_back(lay_out(exchange));
     for (const int slots : program.slots) in_flight.emplace_back(at(slots));
     if (program.stage == program.shape.stages - 1)
-      losses = allocate_host(program.shape.micro_batches * size_bytes(DType::f64));
+      losses =
+          stream.device().allocate_pinned(program.shape.micro_batches * size_bytes(DType::f64));
   }
 
   void check() const {

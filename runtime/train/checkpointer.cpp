@@ -53,7 +53,7 @@ struct Checkpointer::State {
     const SavedTensors saved =
         saved_tensors(flat, optimizer, context.mesh().rank() == 0 ? &scalars : nullptr);
     if (options.save.empty())
-      catalog = gather_catalog(world, context.stream(), saved.pieces,
+      catalog = gather_catalog(world, context.host().stream, saved.pieces,
                                std::vector<Index>(saved.pieces.size()), 0);
     else
       prepare_saving(saved);
@@ -69,7 +69,7 @@ struct Checkpointer::State {
   Optimizer& optimizer;
   const Facts model;
   const CheckpointOptions& options = context.options().checkpoint;
-  Communicator& world = context.mesh().world();
+  Communicator& world = context.host().world();
   std::string run;
   SavedScalars scalars;
   Manifest catalog;              // rank 0: of what all ranks write
@@ -82,26 +82,27 @@ void Checkpointer::State::prepare_saving(const SavedTensors& saved) {
   FileLayout layout;
   Problems problems;
   problems.collect([&] { layout = lay_out_shard(saved.pieces); });
-  agree_on(world, context.stream(), problems);
-  catalog = gather_catalog(world, context.stream(), saved.pieces, layout.offsets, layout.bytes);
+  agree_on(context.host(), problems);
+  catalog =
+      gather_catalog(world, context.host().stream, saved.pieces, layout.offsets, layout.bytes);
   saver = std::make_unique<Saver>(
       context, Saver::Parts{run, std::move(layout), saved.memory, catalog, std::move(lease),
-                            context.mesh().split(0, "checkpoint")});
+                            context.host().mesh.split(0, "checkpoint")});
 }
 
 /// Collective. Afterwards --save is a directory that every rank can write to and that no other job uses. The lease is rank
 /// 0's.
 std::unique_ptr<Lease> Checkpointer::State::take_directory() {
-  run = broadcast_text(world, context.stream(), world.rank() == 0 ? new_run_id() : "");
+  run = broadcast_text(world, context.host().stream, world.rank() == 0 ? new_run_id() : "");
   Problems problems;
   if (options.finetune && saves_where_it_loads(options))
     problems.add("--finetune starts a run of its own, so --save ", options.save,
                  " has to be another directory than --load");
-  agree_on(world, context.stream(), problems);
+  agree_on(context.host(), problems);
 
   std::unique_ptr<Lease> lease;
   std::vector<std::string> leftovers;
-  const std::string failure = on_root(world, context.stream(), [&] {
+  const std::string failure = on_root(world, context.host().stream, [&] {
     make_directory(options.save);
     lease = std::make_unique<Lease>(options.save, run);
     leftovers = clean_leftovers(options.save);
@@ -111,7 +112,7 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
   else if (access(options.save.c_str(), W_OK | X_OK) != 0)
     problems.add("--save ", options.save,
                  ": cannot be written to here; it has to be a directory that all ranks share");
-  agree_on(world, context.stream(), problems);
+  agree_on(context.host(), problems);
   for (const std::string& name : leftovers)
     context.log().info("removed " + options.save + "/" + name + ", which a dead job left");
   return lease;
@@ -136,8 +137,8 @@ Manifest Checkpointer::State::head(const Progress& progress, const DataSource& t
 /// future by a later --load, and be kept by --keep-last in place of what it saves.
 void Checkpointer::State::set_aside(Index step) {
   std::vector<std::string> names;
-  const std::string failure =
-      on_root(world, context.stream(), [&] { names = set_aside_newer(options.save, step, run); });
+  const std::string failure = on_root(world, context.host().stream,
+                                      [&] { names = set_aside_newer(options.save, step, run); });
   if (!failure.empty()) throw JobError("--save " + options.save + ": " + failure);
   for (const std::string& name : names)
     context.log().info(

@@ -23,7 +23,7 @@ class BadStep : public Error {
 };
 
 const CheckpointOptions& options_of(const LoadTarget& t) { return t.context.options().checkpoint; }
-Communicator& world_of(const LoadTarget& t) { return t.context.mesh().world(); }
+Communicator& world_of(const LoadTarget& t) { return t.context.host().world(); }
 std::string step_path(const LoadTarget& t, Index step) {
   return options_of(t).load + "/" + step_name(step);
 }
@@ -31,13 +31,13 @@ std::string step_path(const LoadTarget& t, Index step) {
 /// Throws: ConfigurationError on all ranks, when rank 0 has found problems (a line each).
 void stop_for(const LoadTarget& t, const std::string& of_root) {
   Problems problems;
-  const std::string lines = broadcast_text(world_of(t), t.context.stream(), of_root);
+  const std::string lines = broadcast_text(world_of(t), t.context.host().stream, of_root);
   for (std::size_t begin = 0; begin < lines.size();) {
     const std::size_t end = std::min(lines.find('\n', begin), lines.size());
     problems.add(lines.substr(begin, end - begin));
     begin = end + 1;
   }
-  agree_on(world_of(t), t.context.stream(), problems);
+  agree_on(t.context.host(), problems);
 }
 
 /// On rank 0: the steps to try, newest first. Throws: Error that says why there is none where there has to be one.
@@ -73,7 +73,7 @@ std::vector<Index> agree_on_candidates(const LoadTarget& t) {
       problem = error.what();
     }
   stop_for(t, problem);
-  const std::string bytes = broadcast_text(world_of(t), t.context.stream(), packed.bytes());
+  const std::string bytes = broadcast_text(world_of(t), t.context.host().stream, packed.bytes());
   for (Unpacker in(bytes); !in.at_end();) steps.push_back(in.number());
   return steps;
 }
@@ -81,7 +81,7 @@ std::vector<Index> agree_on_candidates(const LoadTarget& t) {
 /// Collective. Rank 0 reads the manifest of `step` and compares it with the job. Throws: BadStep when it cannot be read,
 /// ConfigurationError when it is another job's.
 Manifest agree_on_manifest(const LoadTarget& t, Index step) {
-  Stream& host = t.context.stream();
+  Stream& host = t.context.host().stream;
   std::string text, different;
   const std::string failure = on_root(world_of(t), host, [&] {
     const Manifest manifest = read_manifest(step_path(t, step));
@@ -112,7 +112,7 @@ ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedS
 
 /// Collective. The first of what ranks say, and how many more there are; "" when none says anything.
 std::string first_failure(const LoadTarget& t, const std::string& mine) {
-  Stream& host = t.context.stream();
+  Stream& host = t.context.host().stream;
   Index failed = mine.empty() ? 0 : 1;
   world_of(t).all_reduce({&failed, 1, DType::i64}, Reduction::sum, host);
   if (failed == 0) return "";
@@ -129,7 +129,7 @@ void gather_over_data(const LoadTarget& t) {
 }
 
 void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& mine) {
-  Stream& host = t.context.stream();
+  Stream& host = t.context.host().stream;
   Index bytes = mine.bytes_read;
   double ms = mine.ms;
   world_of(t).all_reduce({&bytes, 1, DType::i64}, Reduction::sum, host);
@@ -157,7 +157,7 @@ Progress load_step(const LoadTarget& t, Index step) {
   failure = first_failure(t, failure);
   if (!failure.empty()) throw BadStep(failure);
   gather_over_data(t);
-  Stream& host = t.context.stream();
+  Stream& host = t.context.host().stream;
   Progress& p = scalars.progress;
   Index numbers[] = {p.step, p.samples, p.updates, p.skipped};
   world_of(t).broadcast({numbers, 4, DType::i64}, 0, host);

@@ -60,7 +60,7 @@ void Saver::add_output(const std::string& name, FileLayout layout, std::vector<B
 
 void Saver::say_how_it_saves(Index image_bytes) const {
   Index numbers[] = {image_bytes, outputs_.front().snapshot->buffer_bytes()};
-  group_->all_reduce({numbers, 2, DType::i64}, Reduction::max, context_.stream());
+  group_->all_reduce({numbers, 2, DType::i64}, Reduction::max, context_.host().stream);
   const Log& log = context_.log();
   log.info(fmt::format("saves to {}: at most {} a rank, copied into a buffer of {}", options_.save,
                        show_bytes(numbers[0]), show_bytes(numbers[1])));
@@ -83,14 +83,14 @@ void Saver::start(Index step, Manifest head) {
   try {
     make_directory(directory);
     for (Output& output : outputs_)
-      output.snapshot->save(directory + "/" + output.name, context_.stream().pool(),
+      output.snapshot->save(directory + "/" + output.name, context_.host().stream.pool(),
                             *output.worker);
   } catch (const std::exception& error) {
     failure_ = error.what();
   }
   stall_ms_ = milliseconds(Clock::now() - called);
   if (group_->rank() == 0)
-    letters_ticket_ = group_->start_exchange({}, receives_, context_.stream());
+    letters_ticket_ = group_->start_exchange({}, receives_, context_.host().stream);
   phase_ = Phase::writing;
 }
 
@@ -148,14 +148,14 @@ void Saver::send_letter() {
     return;
   }
   const Message send{0, letter_.data(), static_cast<Index>(letter_.size())};
-  letters_ticket_ = group_->start_exchange({&send, 1}, {}, context_.stream());
-  outcome_ticket_ = group_->start_broadcast({&outcome_, 1, DType::i64}, 0, context_.stream());
+  letters_ticket_ = group_->start_exchange({&send, 1}, {}, context_.host().stream);
+  outcome_ticket_ = group_->start_broadcast({&outcome_, 1, DType::i64}, 0, context_.host().stream);
   phase_ = Phase::waiting;
 }
 
 void Saver::announce() {
   outcome_ = commit_error_.empty() ? 1 : 0;
-  outcome_ticket_ = group_->start_broadcast({&outcome_, 1, DType::i64}, 0, context_.stream());
+  outcome_ticket_ = group_->start_broadcast({&outcome_, 1, DType::i64}, 0, context_.host().stream);
   phase_ = Phase::waiting;
 }
 

@@ -13,34 +13,34 @@
 namespace trireme {
 namespace {
 
-/// GEMM rate that this rank can have while all ranks of its node compute: its part of the cores, where they are fewer
-/// than threads. The smaller product is measured too because it fits between the time slices of a busy machine.
-double gemm_flops(Stream& stream, Index node_threads) {
-  const double best = std::max(measure_gemm_flops(stream, 512), measure_gemm_flops(stream, 256));
+/// GEMM rate that this rank can have while all ranks of its node compute: on a CPU its part of the cores, where they are
+/// fewer than threads; of a GPU its part.
+double gemm_flops(const Trainer::State& s) {
+  const double best = measure_gemm_flops(s.context.stream());
+  if (s.context.device().kind() == DeviceKind::cuda) return best;
+  const auto node_threads =
+      static_cast<double>(s.node_ranks * s.context.options().threads_per_rank);
   const auto cores = static_cast<double>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
-  return best * std::min(1.0, cores / static_cast<double>(node_threads));
+  return best * std::min(1.0, cores / node_threads);
 }
 
-double sum_over(Communicator& group, double value, Stream& stream) {
-  group.all_reduce({&value, 1, DType::f64}, Reduction::sum, stream);
-  stream.synchronize();
+double sum_over_ranks(const Host& host, double value) {
+  host.world().all_reduce({&value, 1, DType::f64}, Reduction::sum, host.stream);
   return value;
 }
 
 /// Collective.
 ReporterOptions reporter_options(const Trainer::State& s) {
   const Options& o = s.context.options();
-  Communicator& world = s.context.mesh().world();
-  Stream& stream = s.context.stream();
+  const Host& host = s.context.host();
   ReporterOptions reports;
   reports.train_iters = o.train_iters;
   reports.log_interval = o.log_interval;
   reports.progress_bar =
-      world.rank() == 0 && o.log_level != LogLevel::quiet && stdout_is_terminal();
-  reports.peak_flops =
-      sum_over(world, gemm_flops(stream, s.node_ranks * o.threads_per_rank), stream);
-  reports.flops_per_step = sum_over(
-      world, s.train->model().flops() * static_cast<double>(s.context.micro_batches()), stream);
+      host.world().rank() == 0 && o.log_level != LogLevel::quiet && stdout_is_terminal();
+  reports.peak_flops = sum_over_ranks(host, gemm_flops(s));
+  reports.flops_per_step = sum_over_ranks(
+      host, s.train->model().flops() * static_cast<double>(s.context.micro_batches()));
   s.context.log().info(
       str("GEMM peak of all ranks together: ", std::round(reports.peak_flops / 1e8) / 10,
           " GFLOP/s; ", std::round(reports.flops_per_step / 1e7) / 100, " GFLOP a step"));
@@ -58,7 +58,7 @@ std::unique_ptr<MetricsFile> open_metrics(const Trainer::State& s) {
     file = std::make_unique<MetricsFile>(s.context.mesh().rank() == 0 ? o.metrics : "");
     if (goes_on) removed = file->go_back_to(s.progress.step);
   });
-  agree_on(s.context.mesh().world(), s.context.stream(), problems);
+  agree_on(s.context.host(), problems);
   if (removed > 0)
     s.context.log().info(str("--metrics ", o.metrics, ": ", removed, " lines after step ",
                              s.progress.step, " are removed; these steps are done again"));

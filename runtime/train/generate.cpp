@@ -82,8 +82,7 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
     std::int32_t token = 0;
     if (mesh.rank() == drawer)
       token = draw(sequence.logits(), options.temperature, static_cast<double>(random.uniform(i)));
-    mesh.world().broadcast({&token, 1, DType::i32}, drawer, s.context.stream());
-    s.context.stream().synchronize();
+    s.context.host().world().broadcast({&token, 1, DType::i32}, drawer, s.context.host().stream);
     text.push_back(token);
   }
   return {text.begin() + static_cast<std::ptrdiff_t>(options.prompt.size()), text.end()};

@@ -40,8 +40,8 @@ InputBatch::InputBatch(const Graph& graph, const std::vector<const Plan*>& plans
   }
 }
 
-void InputBatch::allocate() {
-  memory_ = allocate_host(bytes_);
+void InputBatch::allocate(Device& device) {
+  memory_ = device.allocate_pinned(bytes_);
   std::byte* next = memory_.data();
   for (Index m = 0; m < micro_batches_; ++m) {
     std::vector<Tensor>& tensors = inputs_.emplace_back(input_.size());

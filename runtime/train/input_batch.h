@@ -17,7 +17,7 @@ class InputBatch final : public MicroBatchSource {
 
   Index bytes() const { return bytes_; }
   /// Before the first load().
-  void allocate();
+  void allocate(Device& device);
   /// The global batch that begins at sample `first` of the stream. Returns the targets of this data rank.
   Index load(DataSource& source, Index first);
   /// What the micro-batches handed out from now on carry.

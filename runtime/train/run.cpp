@@ -119,7 +119,7 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     const std::unique_ptr<Device> device = open_cpu({static_cast<int>(options.threads_per_rank)});
     const std::unique_ptr<Stream> stream = device->make_stream();
     mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
-    agree_on(mesh->world(), *stream, problems);
+    agree_on({*mesh, *stream}, problems);
 
     mesh = session.make_mesh(MeshShape(static_cast<int>(options.data_size(session.size())),
                                        static_cast<int>(options.pipeline_size),
@@ -149,8 +149,8 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
 
 }  // namespace
 
-void agree_on(Communicator& world, Stream& stream, const Problems& mine) {
-  const std::vector<std::string> all = gather_strings(world, stream, join(mine.all()));
+void agree_on(const Host& host, const Problems& mine) {
+  const std::vector<std::string> all = gather_strings(host.world(), host.stream, join(mine.all()));
   std::vector<std::string> order;
   std::map<std::string, std::vector<int>> ranks_of;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
@@ -171,9 +171,9 @@ void agree_on(Communicator& world, Stream& stream, const Problems& mine) {
   throw ConfigurationError(message);
 }
 
-void agree_or_stop(Communicator& world, Stream& stream, const std::function<void()>& work) {
+void agree_or_stop(const Host& host, const std::function<void()>& work) {
   try {
-    agree(world, stream, work);
+    agree(host.world(), host.stream, work);
   } catch (const Error& error) {
     throw JobError(error.what());
   }

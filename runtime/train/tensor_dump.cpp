@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
-#include "trireme/train/run.h"
 
 namespace trireme {
 namespace {
@@ -46,8 +45,7 @@ struct FilePlace {
 };
 
 /// Every tensor that any rank names, in the order of names, with its place in the file.
-std::map<std::string, FilePlace> places(const std::vector<TensorPart>& mine, Communicator& world,
-                                        Stream& stream) {
+std::map<std::string, FilePlace> places(const std::vector<TensorPart>& mine, const Host& host) {
   std::ostringstream lines;
   for (const TensorPart& part : mine) {
     lines << part.extent.name << ' ' << part.extent.global.dims();
@@ -55,7 +53,7 @@ std::map<std::string, FilePlace> places(const std::vector<TensorPart>& mine, Com
     lines << '\n';
   }
   std::map<std::string, FilePlace> all;
-  for (const std::string& text : gather_strings(world, stream, lines.str())) {
+  for (const std::string& text : gather_strings(host.world(), host.stream, lines.str())) {
     std::istringstream in(text);
     std::string name;
     for (int dims = 0; in >> name >> dims;) {
@@ -107,19 +105,26 @@ void write_index(const std::string& path, const std::map<std::string, FilePlace>
 }  // namespace
 
 void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine,
-                  Communicator& world, Stream& stream) {
-  const std::map<std::string, FilePlace> all = places(mine, world, stream);
+                  const Context& context) {
+  const Host& host = context.host();
+  const std::map<std::string, FilePlace> all = places(mine, host);
   const std::string path = prefix + ".f32";
-  agree_or_stop(world, stream, [&] {
-    if (world.rank() != 0) return;
+  agree_or_stop(host, [&] {
+    if (host.world().rank() != 0) return;
     const File created(path, O_WRONLY | O_CREAT | O_TRUNC);
     write_index(prefix + ".index", all);
   });
-  agree_or_stop(world, stream, [&] {
+  agree_or_stop(host, [&] {
     const File file(path, O_WRONLY);
+    std::vector<float> values;
     for (const TensorPart& part : mine)
-      for (std::size_t i = 0; i < part.boxes.size(); ++i)
-        write_box(file, all.at(part.extent.name), part.extent.boxes[i], part.boxes[i]);
+      for (std::size_t i = 0; i < part.boxes.size(); ++i) {
+        const Box& box = part.extent.boxes[i];
+        values.resize(static_cast<std::size_t>(box.count()));
+        context.stream().copy(values.data(), part.boxes[i], box.count() * size_bytes(DType::f32));
+        context.stream().synchronize();
+        write_box(file, all.at(part.extent.name), box, values.data());
+      }
   });
 }
 

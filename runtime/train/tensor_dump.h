@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "trireme/comm/communicator.h"
 #include "trireme/core/box.h"
+#include "trireme/train/run.h"
 
 namespace trireme {
 
-/// Part of a logical tensor in memory: box i of the extent is packed at `boxes[i]`.
+/// Part of a logical tensor in memory of the device: box i of the extent is packed at `boxes[i]`.
 struct TensorPart {
   Extent extent;
   std::vector<const float*> boxes;
@@ -21,6 +21,6 @@ struct TensorPart {
 /// Collective over the world. `mine`: what this rank is to write; over all ranks every element
 /// once.
 void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine,
-                  Communicator& world, Stream& stream);
+                  const Context& context);
 
 }  // namespace trireme

@@ -2,22 +2,14 @@
 // comes the Checkpointer, which fills what was allocated.
 #include "trireme/train/trainer.h"
 
-#include <algorithm>
-#include <sstream>
-
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "trireme/comm/agree.h"
 
-#include "runtime/train/trainer_state.h"
+#include "runtime/train/memory_need.h"
 
 namespace trireme {
 namespace {
-
-constexpr Index alignment = 4096;
-
-Index aligned(Index bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 FlatOptions flat_options(const Context& context) {
   FlatOptions flat;
@@ -28,52 +20,15 @@ FlatOptions flat_options(const Context& context) {
   return flat;
 }
 
-std::string node_name() {
-  char name[256] = {};
-  require(gethostname(name, sizeof name - 1) == 0, "gethostname failed");
-  return name;
-}
-
-/// What the arena, the inputs and the copy that is saved take on this rank.
-struct MemoryNeed {
-  Index parameters, gradients, optimizer, activations, inputs, checkpoint;
-  Index arena() const {
-    return aligned(parameters) + aligned(gradients) + aligned(optimizer) + aligned(activations);
-  }
-  Index total() const { return arena() + inputs + checkpoint; }
-  std::string describe() const {
-    std::string text =
-        fmt::format("parameters {}, gradients {}, optimizer {}, activations {}, data {}",
-                    show_bytes(parameters), show_bytes(gradients), show_bytes(optimizer),
-                    show_bytes(activations), show_bytes(inputs));
-    if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
-    return text;
-  }
-};
-
-MemoryNeed memory_need(const Trainer::State& s) {
-  MemoryNeed need;
-  need.parameters = s.flat->parameter_bytes();
-  need.gradients = s.flat->gradient_bytes();
-  need.optimizer = Optimizer::state_bytes(*s.flat, s.context.options().optimizer);
-  need.activations = std::max(s.train->bytes(), s.evaluate->bytes());
-  if (s.generate) need.activations = std::max(need.activations, s.generate->bytes());
-  need.inputs = s.train->model().pointers().empty()
-                    ? 0
-                    : s.train_inputs->bytes() + s.evaluate_inputs->bytes();
-  need.checkpoint = s.checkpoint_bytes;
-  return need;
-}
-
 }  // namespace
 
 Trainer::State::State(Context& context_, const Model& model)
     : context(context_), learning_rate(context_.options().learning_rate) {
   Problems problems;
   problems.collect([&] { plan(model); });
-  agree_on(context.mesh().world(), context.stream(), problems);
+  agree_on(context.host(), problems);
   if (context.options().dump_plan) dump_plans();
-  check_memory();
+  check_memory(*this);
   allocate();
   const CheckpointOptions& checkpoint = context.options().checkpoint;
   if (!checkpoint.save.empty() || !checkpoint.load.empty())
@@ -105,43 +60,6 @@ void Trainer::State::plan(const Model& model) {
   evaluate_inputs = std::make_unique<InputBatch>(*evaluation.graph, evaluation.pointers(), context);
 }
 
-/// All ranks of a node share its memory; the one that needs most speaks for them.
-void Trainer::State::check_memory() {
-  const MemoryNeed need = memory_need(*this);
-  const std::string node = node_name();
-  const auto all = gather_strings(context.mesh().world(), context.stream(),
-                                  fmt::format("{} {}", node, need.total()));
-  Index node_total = 0, most = 0, most_here = 0;
-  int speaker = 0;
-  node_ranks = 0;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    std::istringstream in(all[rank]);
-    std::string name;
-    Index bytes = 0;
-    in >> name >> bytes;
-    most = std::max(most, bytes);
-    if (name != node) continue;
-    node_total += bytes;
-    ++node_ranks;
-    if (bytes > most_here) most_here = bytes, speaker = static_cast<int>(rank);
-  }
-  const Index free = context.device().free_bytes();
-  Problems problems;
-  if (node_total > free && context.mesh().rank() == speaker)
-    problems.add("the plan needs ", show_bytes(node_total), " for ", node_ranks,
-                 node_ranks == 1 ? " rank" : " ranks", " on ", node, ", where ", show_bytes(free),
-                 " are free; on this rank ", need.describe(), "; its largest tensors:\n",
-                 largest_tensors(train->model().pointers(), *train->model().graph, 8),
-                 "\n    what helps: a smaller --micro-batch-size, --recompute-granularity full, "
-                 "--use-distributed-optimizer, more ranks for --tp or --pp",
-                 need.checkpoint > 0 ? ", a smaller --save-buffer" : "");
-  agree_on(context.mesh().world(), context.stream(), problems);
-  context.log().info(
-      fmt::format("memory planned: rank 0 {} ({}); largest rank {}; this node {} of {} free",
-                  show_bytes(need.total()), need.describe(), show_bytes(most),
-                  show_bytes(node_total), show_bytes(free)));
-}
-
 void Trainer::State::allocate() {
   const MemoryNeed need = memory_need(*this);
   const std::string planned = context.mesh().memory_description();
@@ -149,16 +67,16 @@ void Trainer::State::allocate() {
   if (context.mesh().memory_description() != planned)
     context.log().info("collectives: " + context.mesh().memory_description());
   std::byte* parameters = arena.data();
-  std::byte* gradients = parameters + aligned(need.parameters);
-  std::byte* state = gradients + aligned(need.gradients);
-  std::byte* activations = state + aligned(need.optimizer);
+  std::byte* gradients = parameters + MemoryNeed::aligned(need.parameters);
+  std::byte* state = gradients + MemoryNeed::aligned(need.gradients);
+  std::byte* activations = state + MemoryNeed::aligned(need.optimizer);
   flat->bind(parameters, gradients);
   flat->initialise(static_cast<std::uint64_t>(context.options().seed), context.stream());
   reducer = std::make_unique<GradientReducer>(*flat, context.mesh(), context.stream());
   optimizer = std::make_unique<Optimizer>(*flat, context.mesh(), context.stream(),
                                           context.options().optimizer, state);
-  train_inputs->allocate();
-  evaluate_inputs->allocate();
+  train_inputs->allocate(context.device());
+  evaluate_inputs->allocate(context.device());
   const auto between_ops = [this] {
     if (checkpointer) checkpointer->poll();
   };
@@ -177,7 +95,8 @@ void Trainer::State::dump_plans() const {
     mine += '\n';
     mine += flat->describe();
   }
-  for (const std::string& text : gather_strings(context.mesh().world(), context.stream(), mine))
+  for (const std::string& text :
+       gather_strings(context.host().world(), context.host().stream, mine))
     if (!text.empty()) context.log().line(text);
 }
 

@@ -29,7 +29,7 @@ void Trainer::State::dump_parameters() {
   if (context.mesh().coordinate(Axis::data) == 0)
     mine = parts(flat->parameter_extents(), flat->parameter_data(),
                  [](Index offset) { return offset; });
-  dump_tensors(prefix + ".parameters", mine, context.mesh().world(), context.stream());
+  dump_tensors(prefix + ".parameters", mine, context);
 }
 
 /// Reduced gradients are complete only in what this rank updates, which extents of the state describe.
@@ -47,7 +47,7 @@ void Trainer::State::dump_gradients() {
   std::vector<TensorPart> mine;
   if (context.mesh().coordinate(Axis::data) == 0 || flat->options().update == Update::sharded)
     mine = parts(flat->state_extents(), flat->gradient_data(), gradient_offset);
-  dump_tensors(prefix + ".gradients", mine, context.mesh().world(), context.stream());
+  dump_tensors(prefix + ".gradients", mine, context);
 }
 
 }  // namespace trireme

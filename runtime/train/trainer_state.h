@@ -48,7 +48,6 @@ struct Trainer::State {
 
  private:
   void plan(const Model& model);
-  void check_memory();
   void allocate();
   void dump_plans() const;
 };

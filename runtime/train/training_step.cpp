@@ -24,8 +24,7 @@ bool counts_losses(const Mesh& mesh) {
 
 double Trainer::State::sum_of_losses(double value) {
   double sum = counts_losses(context.mesh()) ? value : 0;
-  context.mesh().world().all_reduce({&sum, 1, DType::f64}, Reduction::sum, context.stream());
-  context.stream().synchronize();
+  context.host().world().all_reduce({&sum, 1, DType::f64}, Reduction::sum, context.host().stream);
   return sum;
 }
 
@@ -33,8 +32,7 @@ double Trainer::State::end_step(double loss) {
   const auto vote = [](bool yes) { return yes ? 1.0 : 0.0; };
   double sums[3] = {counts_losses(context.mesh()) ? loss : 0, vote(!context.stop_reason().empty()),
                     vote(checkpointer && checkpointer->votes_to_save())};
-  context.mesh().world().all_reduce({sums, 3, DType::f64}, Reduction::sum, context.stream());
-  context.stream().synchronize();
+  context.host().world().all_reduce({sums, 3, DType::f64}, Reduction::sum, context.host().stream);
   agreed = {sums[1] > 0, sums[2] > 0};
   return sums[0];
 }
@@ -44,6 +42,7 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) 
   const bool counts = mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::pipeline) == 0;
   Index totals[2] = {0, 0};  // targets, ranks that failed
   std::exception_ptr failure;
+  context.stream().synchronize();  // what was loaded before has been read
   try {
     const Index targets = inputs.load(source, first);
     totals[0] = counts ? targets : 0;
@@ -51,11 +50,9 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) 
     failure = std::current_exception();
     totals[1] = 1;
   }
-  Communicator& world = context.mesh().world();
-  world.all_reduce({totals, 2, DType::i64}, Reduction::sum, context.stream());
-  context.stream().synchronize();
+  context.host().world().all_reduce({totals, 2, DType::i64}, Reduction::sum, context.host().stream);
   if (totals[1] > 0)
-    agree_or_stop(world, context.stream(), [&] {
+    agree_or_stop(context.host(), [&] {
       if (failure) std::rethrow_exception(failure);
     });
   return totals[0];

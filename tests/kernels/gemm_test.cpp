@@ -245,7 +245,7 @@ TEST(Gemm, StartsNoThreadsBesidesThePool) {
   const auto device = open_cpu({3});
   const auto stream = device->make_stream();
   const int before = threads_of_this_process();
-  EXPECT_GT(measure_gemm_flops(*stream, 768), 0);
+  EXPECT_GT(measure_gemm_flops(*stream), 0);
   EXPECT_EQ(threads_of_this_process(), before);
 }
 

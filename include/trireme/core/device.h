@@ -36,11 +36,15 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
+  /// Which one of its kind on this node.
+  virtual int index() const { return 0; }
   /// One line for people: model, instruction set or compute capability, threads, memory.
   virtual std::string describe() const = 0;
   virtual const Kernels& kernels() const = 0;
   /// Zero-filled, aligned to 4096 bytes. Throws: Error that names the bytes asked for and free.
   virtual Buffer allocate(Index bytes) = 0;
+  /// Memory of the host that copies to and from this device can use while both go on. Zero-filled, aligned to 4096 bytes.
+  virtual Buffer allocate_pinned(Index bytes) { return allocate_host(bytes); }
   virtual Index free_bytes() const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;

@@ -14,14 +14,28 @@
 
 namespace trireme {
 
+/// Where ranks decide things among themselves, whatever device trains: memory and groups of hosts.
+struct Host {
+  Mesh& mesh;
+  Stream& stream;
+  Communicator& world() const { return mesh.world(); }
+};
+
 /// What a running program has. Passed along; there are no globals.
 class Context {
  public:
+  /// On a CPU, where the host trains itself.
   Context(const Options& options, Mesh& mesh, Stream& stream, const Log& log,
+          Configuration configuration = {}, std::function<std::string_view()> stop_reason = {})
+      : Context(options, mesh, stream, Host{mesh, stream}, log, std::move(configuration),
+                std::move(stop_reason)) {}
+  /// `mesh` and `stream` are the device's.
+  Context(const Options& options, Mesh& mesh, Stream& stream, const Host& host, const Log& log,
           Configuration configuration = {}, std::function<std::string_view()> stop_reason = {})
       : options_(options),
         mesh_(mesh),
         stream_(stream),
+        host_(host),
         log_(log),
         configuration_(std::move(configuration)),
         stop_reason_(std::move(stop_reason)) {}
@@ -34,6 +48,7 @@ class Context {
   Mesh& mesh() const { return mesh_; }
   Device& device() const { return stream_.device(); }
   Stream& stream() const { return stream_; }
+  const Host& host() const { return host_; }
   const Log& log() const { return log_; }
   int data_size() const { return mesh_.shape().size(Axis::data); }
   /// Micro-batches that this rank runs a step.
@@ -43,6 +58,7 @@ class Context {
   const Options& options_;
   Mesh& mesh_;
   Stream& stream_;
+  Host host_;
   const Log& log_;
   Configuration configuration_;
   std::function<std::string_view()> stop_reason_;
@@ -66,9 +82,9 @@ int run(int argc, char** argv, const Application& application,
 
 /// Collective. Throws: ConfigurationError on every rank alike when any of them has a problem.
 /// Problems that all ranks share are named once, others with their rank.
-void agree_on(Communicator& world, Stream& stream, const Problems& mine);
+void agree_on(const Host& host, const Problems& mine);
 
 /// Collective. Runs `work` on every rank. Throws: JobError with the message of the lowest rank on which it threw.
-void agree_or_stop(Communicator& world, Stream& stream, const std::function<void()>& work);
+void agree_or_stop(const Host& host, const std::function<void()>& work);
 
 }  // namespace trireme

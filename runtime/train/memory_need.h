@@ -1,0 +1,30 @@
+// MemoryNeed: what a rank is going to allocate, known before it does; and whether all ranks together can.
+#pragma once
+
+#include <string>
+
+#include "runtime/train/trainer_state.h"
+
+namespace trireme {
+
+/// Bytes of this rank.
+struct MemoryNeed {
+  Index parameters, gradients, optimizer, activations, inputs, checkpoint;
+
+  /// All of it starts at multiples of this.
+  static Index aligned(Index bytes);
+  /// On the device, as one.
+  Index arena() const;
+  /// Besides, on the host.
+  Index host() const { return inputs + checkpoint; }
+  Index total() const { return arena() + host(); }
+  std::string describe() const;
+};
+
+MemoryNeed memory_need(const Trainer::State& state);
+
+/// Collective. Throws: ConfigurationError on all ranks when a node or a GPU has less memory free than its ranks need. Sets
+/// State::node_ranks.
+void check_memory(Trainer::State& state);
+
+}  // namespace trireme

@@ -43,6 +43,7 @@ inline void check_attention(const AttentionShape& s) {
 
 inline void check_norm(const NormForward& p) {
   require(p.rows >= 0 && p.channels >= 1, "norm of (", p.rows, ", ", p.channels, ")");
+  check_storage(p.dtype, "norm");
   require((p.delta == nullptr) == (p.sum == nullptr),
           "a norm has `sum` exactly when it has `delta`");
   require((p.mean != nullptr) == (p.kind == NormKind::layer),
@@ -52,6 +53,7 @@ inline void check_norm(const NormForward& p) {
 
 inline void check_norm(const NormBackward& p) {
   require(p.rows >= 0 && p.channels >= 1, "norm gradient of (", p.rows, ", ", p.channels, ")");
+  check_storage(p.dtype, "norm gradient");
   require((p.mean != nullptr) == (p.kind == NormKind::layer),
           "a norm has `mean` exactly when it is a layer norm");
   const bool parameters = p.dweight != nullptr || p.dbias != nullptr;
@@ -59,7 +61,28 @@ inline void check_norm(const NormBackward& p) {
           "the parameter gradients of a norm need workspace");
 }
 
+inline void check_activation(const ActivationForward& p) {
+  require(p.count >= 0, "activation of ", p.count, " elements");
+  check_storage(p.dtype, "activation");
+}
+
+inline void check_activation(const ActivationBackward& p) {
+  require(p.count >= 0, "activation gradient of ", p.count, " elements");
+  check_storage(p.dtype, "activation gradient");
+}
+
+inline void check_activation(const SwigluForward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "swiglu of (", p.rows, ", ", p.channels, ")");
+  check_storage(p.dtype, "swiglu");
+}
+
+inline void check_activation(const SwigluBackward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "swiglu gradient of (", p.rows, ", ", p.channels, ")");
+  check_storage(p.dtype, "swiglu gradient");
+}
+
 inline void check_rotary(const Rotary& p) {
+  check_storage(p.dtype, "rotary embedding");
   require(p.head_dim >= 2 && p.head_dim % 2 == 0, "rotary embedding turns pairs: head_dim ",
           p.head_dim, " is odd");
   require(p.sequence >= 1 && p.rows % p.sequence == 0, "rotary embedding of ", p.rows,

@@ -1,5 +1,6 @@
 // Launchers of the activations.
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 
@@ -8,27 +9,27 @@ namespace {
 constexpr Index grain = 4096;  // elements: some twenty operations each
 
 void forward(Stream& stream, const ActivationForward& p) {
-  require(p.count >= 0, "activation of ", p.count, " elements");
+  check_activation(p);
   parallel_for(stream, p.count, grain,
                [&](Index begin, Index end) { loops_of(stream).activation.forward(p, begin, end); });
 }
 
 void backward(Stream& stream, const ActivationBackward& p) {
-  require(p.count >= 0, "activation gradient of ", p.count, " elements");
+  check_activation(p);
   parallel_for(stream, p.count, grain, [&](Index begin, Index end) {
     loops_of(stream).activation.backward(p, begin, end);
   });
 }
 
 void swiglu_forward(Stream& stream, const SwigluForward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "swiglu of (", p.rows, ", ", p.channels, ")");
+  check_activation(p);
   parallel_for(stream, p.rows, grain_rows(p.channels), [&](Index begin, Index end) {
     loops_of(stream).activation.swiglu_forward(p, begin, end);
   });
 }
 
 void swiglu_backward(Stream& stream, const SwigluBackward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "swiglu gradient of (", p.rows, ", ", p.channels, ")");
+  check_activation(p);
   parallel_for(stream, p.rows, grain_rows(p.channels), [&](Index begin, Index end) {
     loops_of(stream).activation.swiglu_backward(p, begin, end);
   });

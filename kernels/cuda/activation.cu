@@ -1,5 +1,6 @@
 // GELU in both forms, SiLU, and SwiGLU: a value and a slope each, over flat arrays.
 #include "kernels/cuda/map.cuh"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace gpu {
@@ -115,8 +116,6 @@ struct SwigluGradient {
 
 namespace {
 
-using Element = float;  // of activations in today's table
-
 /// run(function) with the function of `kind`.
 template <class Run>
 void with_function_of(Activation kind, const Run& run) {
@@ -131,37 +130,49 @@ void with_function_of(Activation kind, const Run& run) {
 }
 
 void forward(Stream& stream, const ActivationForward& p) {
-  require(p.count >= 0, "activation of ", p.count, " elements");
+  check_activation(p);
   const bool aligned = gpu::aligned16(p.x) && gpu::aligned16(p.y);
-  with_function_of(p.kind, [&]<class F>(F) {
-    gpu::map(stream, gpu::Activate<Element, F>{p.x, p.y}, p.count, aligned, "activation");
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    with_function_of(p.kind, [&]<class F>(F) {
+      const gpu::Activate<T, F> f{static_cast<const T*>(p.x), static_cast<T*>(p.y)};
+      gpu::map(stream, f, p.count, aligned, "activation");
+    });
   });
 }
 
 void backward(Stream& stream, const ActivationBackward& p) {
-  require(p.count >= 0, "activation gradient of ", p.count, " elements");
+  check_activation(p);
   const bool aligned = gpu::aligned16(p.x) && gpu::aligned16(p.dy) && gpu::aligned16(p.dx);
-  with_function_of(p.kind, [&]<class F>(F) {
-    gpu::map(stream, gpu::ActivationGradient<Element, F>{p.x, p.dy, p.dx, p.write}, p.count,
-             aligned, "activation gradient");
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    with_function_of(p.kind, [&]<class F>(F) {
+      const gpu::ActivationGradient<T, F> f{static_cast<const T*>(p.x), static_cast<const T*>(p.dy),
+                                            static_cast<T*>(p.dx), p.write};
+      gpu::map(stream, f, p.count, aligned, "activation gradient");
+    });
   });
 }
 
-bool whole_packs(Index channels) { return channels % gpu::Pack<Element>::size == 0; }
-
 void swiglu_forward(Stream& stream, const SwigluForward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "swiglu of (", p.rows, ", ", p.channels, ")");
-  const bool aligned = whole_packs(p.channels) && gpu::aligned16(p.gate_up) && gpu::aligned16(p.y);
-  gpu::map(stream, gpu::Swiglu<Element>{p.channels, p.gate_up, p.y}, p.rows * p.channels, aligned,
-           "swiglu");
+  check_activation(p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    using F = gpu::Swiglu<T>;
+    const bool aligned =
+        p.channels % F::pack == 0 && gpu::aligned16(p.gate_up) && gpu::aligned16(p.y);
+    const F f{p.channels, static_cast<const T*>(p.gate_up), static_cast<T*>(p.y)};
+    gpu::map(stream, f, p.rows * p.channels, aligned, "swiglu");
+  });
 }
 
 void swiglu_backward(Stream& stream, const SwigluBackward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "swiglu gradient of (", p.rows, ", ", p.channels, ")");
-  const bool aligned = whole_packs(p.channels) && gpu::aligned16(p.gate_up) &&
-                       gpu::aligned16(p.dy) && gpu::aligned16(p.dgate_up);
-  gpu::map(stream, gpu::SwigluGradient<Element>{p.channels, p.gate_up, p.dy, p.dgate_up, p.write},
-           p.rows * p.channels, aligned, "swiglu gradient");
+  check_activation(p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    using F = gpu::SwigluGradient<T>;
+    const bool aligned = p.channels % F::pack == 0 && gpu::aligned16(p.gate_up) &&
+                         gpu::aligned16(p.dy) && gpu::aligned16(p.dgate_up);
+    const F f{p.channels, static_cast<const T*>(p.gate_up), static_cast<const T*>(p.dy),
+              static_cast<T*>(p.dgate_up), p.write};
+    gpu::map(stream, f, p.rows * p.channels, aligned, "swiglu gradient");
+  });
 }
 
 }  // namespace

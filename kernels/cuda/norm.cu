@@ -39,29 +39,28 @@ struct NormRows {
   float *mean, *rstd;
 };
 
-/// One block a row. `staged`: s is kept in shared memory (channels floats), else it is read again.
+/// One block a row. `staged`: s is kept in shared memory (channels elements), else it is read again.
 template <class T, int width, bool staged>
 __global__ void __launch_bounds__(most_norm_threads) norm_forward_kernel(NormRows<T> p) {
-  GPU_DYNAMIC_SHARED(float, row);
+  GPU_DYNAMIC_SHARED(T, row);
   __shared__ float scratch[2][most_warps];
   const Index n = p.channels, base = static_cast<Index>(blockIdx.x) * n;
   const Index first = static_cast<Index>(threadIdx.x) * width,
               step = static_cast<Index>(blockDim.x) * width;
   const float inverse_n = 1.0f / static_cast<float>(n);
   const T* again = (p.delta != nullptr ? p.sum : p.x) + base;  // read by the thread that wrote it
-  const auto s = [&](Index c) {
-    return staged ? load<width>(row + c) : load_floats<width>(again + c);
-  };
+  const auto s = [&](Index c) { return load_floats<width>((staged ? row : again) + c); };
 
   float total = 0;
   for (Index c = first; c < n; c += step) {
     Chunk<float, width> v = load_floats<width>(p.x + base + c);
     if (p.delta != nullptr) {
       const Chunk<float, width> d = load_floats<width>(p.delta + base + c);
-      for (int k = 0; k < width; ++k) v.values[k] += d.values[k];
+      for (int k = 0; k < width; ++k)
+        v.values[k] = to_float(from_float<T>(v.values[k] + d.values[k]));  // as it is stored
       store_floats(p.sum + base + c, v);
     }
-    if (staged) store(row + c, v);
+    if (staged) store_floats(row + c, v);
     for (int k = 0; k < width; ++k) total += v.values[k];
   }
   const float mean =
@@ -209,27 +208,35 @@ __global__ void __launch_bounds__(column_tile* slab_lanes)
 
 namespace {
 
-using Element = float;  // of activations and weights in today's table
-constexpr int pack = gpu::Pack<Element>::size;
-
 /// Threads for rows of `chunks`, of which each takes up to `each`: whole warps.
 unsigned threads_for(Index chunks, Index each) {
   const Index warps = (chunks + each * gpu::warp_size - 1) / (each * gpu::warp_size);
   return static_cast<unsigned>(std::min<Index>(warps * gpu::warp_size, gpu::most_norm_threads));
 }
 
+template <class T>
 bool all_aligned(Index channels, std::initializer_list<const void*> operands) {
-  return channels % pack == 0 && std::all_of(operands.begin(), operands.end(), gpu::aligned16);
+  return channels % gpu::Pack<T>::size == 0 &&
+         std::all_of(operands.begin(), operands.end(), gpu::aligned16);
 }
 
-template <int width>
+template <class T, int width>
 void launch_forward(Stream& stream, const NormForward& p) {
-  const gpu::NormRows<Element> rows{p.kind, p.channels, p.epsilon, p.x,    p.delta, p.weight,
-                                    p.bias, p.sum,      p.y,       p.mean, p.rstd};
-  const Index bytes = p.channels * static_cast<Index>(sizeof(float));
+  const gpu::NormRows<T> rows{p.kind,
+                              p.channels,
+                              p.epsilon,
+                              static_cast<const T*>(p.x),
+                              static_cast<const T*>(p.delta),
+                              static_cast<const T*>(p.weight),
+                              static_cast<const T*>(p.bias),
+                              static_cast<T*>(p.sum),
+                              static_cast<T*>(p.y),
+                              p.mean,
+                              p.rstd};
+  const Index bytes = p.channels * static_cast<Index>(sizeof(T));
   const bool staged = bytes <= gpu::shared_bytes_always;
-  const auto kernel = staged ? gpu::norm_forward_kernel<Element, width, true>
-                             : gpu::norm_forward_kernel<Element, width, false>;
+  const auto kernel =
+      staged ? gpu::norm_forward_kernel<T, width, true> : gpu::norm_forward_kernel<T, width, false>;
   check(gpu_launch(kernel, dim3(static_cast<unsigned>(p.rows)),
                    dim3(threads_for(p.channels / width, 4)),
                    static_cast<std::size_t>(staged ? bytes : 0), queue_of(stream), rows),
@@ -239,13 +246,16 @@ void launch_forward(Stream& stream, const NormForward& p) {
 void forward(Stream& stream, const NormForward& p) {
   check_norm(p);
   if (p.rows == 0) return;
-  all_aligned(p.channels, {p.x, p.delta, p.weight, p.bias, p.sum, p.y})
-      ? launch_forward<pack>(stream, p)
-      : launch_forward<1>(stream, p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    all_aligned<T>(p.channels, {p.x, p.delta, p.weight, p.bias, p.sum, p.y})
+        ? launch_forward<T, gpu::Pack<T>::size>(stream, p)
+        : launch_forward<T, 1>(stream, p);
+  });
 }
 
-/// As many as the device runs at once, four rows each at least. Depends on the device's size and on nothing else.
+/// As many as the device runs at once, four rows each at least. The same for both storage types.
 Index slabs_of(int multiprocessors, Index rows, Index channels) {
+  constexpr Index pack = gpu::Pack<float>::size;
   constexpr Index resident_threads = 1024, most_blocks = 4, least_rows = 4;
   const Index blocks = std::clamp<Index>(
       resident_threads / threads_for((channels + pack - 1) / pack, 1), 1, most_blocks);
@@ -258,8 +268,8 @@ Index backward_workspace_bytes(Device& device, Index rows, Index channels) {
          static_cast<Index>(sizeof(float));
 }
 
-template <int width>
-void launch_backward(Stream& stream, const gpu::NormGradients<Element>& p, Index slabs) {
+template <class T, int width>
+void launch_backward(Stream& stream, const gpu::NormGradients<T>& p, Index slabs) {
   const Index array_bytes = p.channels * static_cast<Index>(sizeof(float));
   const Index limit =
       shared_bytes_of(stream) - static_cast<Index>(2 * gpu::most_warps * sizeof(gpu::Pair));
@@ -268,8 +278,8 @@ void launch_backward(Stream& stream, const gpu::NormGradients<Element>& p, Index
   require(least <= limit, "norm gradient of ", p.channels, " channels: this GPU has room for ",
           limit / (gpu::sums_of_block * static_cast<Index>(sizeof(float))));
   const bool staged = wanted <= limit;
-  const auto kernel = staged ? gpu::norm_backward_kernel<Element, width, true>
-                             : gpu::norm_backward_kernel<Element, width, false>;
+  const auto kernel = staged ? gpu::norm_backward_kernel<T, width, true>
+                             : gpu::norm_backward_kernel<T, width, false>;
   const Index bytes = staged ? wanted : least;
   check(gpu_launch(kernel, dim3(static_cast<unsigned>(slabs)),
                    dim3(threads_for(p.channels / width, 1)), static_cast<std::size_t>(bytes),
@@ -285,12 +295,24 @@ void backward(Stream& stream, const NormBackward& p) {
   float* workspace = static_cast<float*>(p.workspace);
   float* dweights = p.dweight == nullptr ? nullptr : workspace;
   float* dbiases = p.dbias == nullptr ? nullptr : workspace + slabs * p.channels;
-  const gpu::NormGradients<Element> rows{p.kind,     p.rows,   p.channels, p.s,    p.weight,
-                                         p.mean,     p.rstd,   p.dy,       p.dsum, p.dx,
-                                         p.write_dx, dweights, dbiases};
-  all_aligned(p.channels, {p.s, p.weight, p.dy, p.dsum, p.dx, p.workspace})
-      ? launch_backward<pack>(stream, rows, slabs)
-      : launch_backward<1>(stream, rows, slabs);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    const gpu::NormGradients<T> rows{p.kind,
+                                     p.rows,
+                                     p.channels,
+                                     static_cast<const T*>(p.s),
+                                     static_cast<const T*>(p.weight),
+                                     p.mean,
+                                     p.rstd,
+                                     static_cast<const T*>(p.dy),
+                                     static_cast<const T*>(p.dsum),
+                                     static_cast<T*>(p.dx),
+                                     p.write_dx,
+                                     dweights,
+                                     dbiases};
+    all_aligned<T>(p.channels, {p.s, p.weight, p.dy, p.dsum, p.dx, p.workspace})
+        ? launch_backward<T, gpu::Pack<T>::size>(stream, rows, slabs)
+        : launch_backward<T, 1>(stream, rows, slabs);
+  });
   if (!parameters) return;
   const auto tiles = static_cast<unsigned>((p.channels + gpu::column_tile - 1) / gpu::column_tile);
   check(gpu_launch(gpu::add_slabs_kernel, dim3(tiles, 2), dim3(gpu::column_tile, gpu::slab_lanes),

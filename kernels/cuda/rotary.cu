@@ -62,34 +62,34 @@ __global__ void __launch_bounds__(elementwise_threads)
 
 namespace {
 
-using Element = float;  // of activations in today's table
-
-template <int width>
+template <class T, int width>
 void launch(Stream& stream, const Rotary& p) {
-  const gpu::RotaryRows<Element> rows{p.sequence,
-                                      static_cast<int>(p.heads),
-                                      static_cast<int>(p.head_dim),
-                                      static_cast<int>(p.row_stride),
-                                      p.direction == Rotary::Direction::forward ? 1.0f : -1.0f,
-                                      p.x,
-                                      p.y,
-                                      p.table};
+  const gpu::RotaryRows<T> rows{p.sequence,
+                                static_cast<int>(p.heads),
+                                static_cast<int>(p.head_dim),
+                                static_cast<int>(p.row_stride),
+                                p.direction == Rotary::Direction::forward ? 1.0f : -1.0f,
+                                static_cast<const T*>(p.x),
+                                static_cast<T*>(p.y),
+                                p.table};
   const Index items = std::max<Index>(1, p.heads * p.head_dim / 2 / width);
   const Index warps = (items + gpu::warp_size - 1) / gpu::warp_size;
   const auto threads =
       static_cast<unsigned>(std::min<Index>(warps * gpu::warp_size, gpu::most_rotary_threads));
-  check(gpu_launch(gpu::rotary_kernel<Element, width>, dim3(static_cast<unsigned>(p.rows)),
-                   dim3(threads), 0, queue_of(stream), rows),
+  check(gpu_launch(gpu::rotary_kernel<T, width>, dim3(static_cast<unsigned>(p.rows)), dim3(threads),
+                   0, queue_of(stream), rows),
         "rotary embedding");
 }
 
 void run(Stream& stream, const Rotary& p) {
   check_rotary(p);
   if (p.rows == 0) return;
-  constexpr int pack = gpu::Pack<Element>::size;
-  const bool aligned = p.head_dim / 2 % pack == 0 && p.row_stride % pack == 0 &&
-                       gpu::aligned16(p.x) && gpu::aligned16(p.y) && gpu::aligned16(p.table);
-  aligned ? launch<pack>(stream, p) : launch<1>(stream, p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    constexpr int pack = gpu::Pack<T>::size;
+    const bool aligned = p.head_dim / 2 % pack == 0 && p.row_stride % pack == 0 &&
+                         gpu::aligned16(p.x) && gpu::aligned16(p.y) && gpu::aligned16(p.table);
+    aligned ? launch<T, pack>(stream, p) : launch<T, 1>(stream, p);
+  });
 }
 
 void fill_table(Stream& stream, float* table, Index sequence, Index head_dim, float theta) {

@@ -88,6 +88,23 @@ TEST_P(Activations, BackwardMatchesTheReferenceAssignedAddedAndInPlace) {
   }
 }
 
+TEST_P(Activations, Bf16IsRoundedOnce) {
+  for (Index count : counts)
+    expect_rounded_once([&](Stream& s, Arrays& a) {
+      const ActivationKernels& k = s.kernels().activation;
+      void* x = a.put(random_values(count, "x", -6, 6));
+      void* dy = a.put(random_values(count, "dy"));
+      void* y = a.put(Floats(at(count)));
+      void* dx = a.put(random_values(count, "dx"));
+      void* added = a.put(random_values(count, "dx"));
+      k.forward(s, {GetParam(), count, x, y, a.dtype});
+      k.backward(s, {GetParam(), count, x, dy, dx, Write::assign, a.dtype});
+      k.backward(s, {GetParam(), count, x, dy, added, Write::add, a.dtype});
+      k.backward(s, {GetParam(), count, x, dy, dy, Write::assign, a.dtype});
+      k.forward(s, {GetParam(), count, x, x, a.dtype});
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, Activations,
                          testing::Values(Activation::gelu_tanh, Activation::gelu_erf,
                                          Activation::silu),
@@ -135,6 +152,35 @@ TEST(Swiglu, MatchesTheReference) {
     expect_everywhere(backward(Write::assign, true), dx, 1e-6);
     expect_everywhere(backward(Write::add, false), added, 1e-6);
   }
+}
+
+TEST(Swiglu, Bf16IsRoundedOnce) {
+  for (const auto& [rows, channels] : {std::pair<Index, Index>{1, 1}, {3, 31}, {33, 33}, {64, 96}})
+    for (const Write write : {Write::assign, Write::add})
+      expect_rounded_once([&, n = rows, m = channels](Stream& s, Arrays& a) {
+        const ActivationKernels& k = s.kernels().activation;
+        void* gate_up = a.put(random_values(n * 2 * m, "gate_up", -4, 4));
+        void* y = a.put(Floats(at(n * m)));
+        void* dy = a.put(random_values(n * m, "dy"));
+        void* dgate_up = a.put(random_values(n * 2 * m, "before"));
+        k.swiglu_forward(s, {n, m, gate_up, y, a.dtype});
+        k.swiglu_backward(s, {n, m, gate_up, dy, dgate_up, write, a.dtype});
+        k.swiglu_backward(s, {n, m, gate_up, dy, gate_up, Write::assign, a.dtype});
+      });
+}
+
+TEST(Activations, OtherTypesAreRefused) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  const ActivationKernels& k = stream->kernels().activation;
+  constexpr auto gelu = Activation::gelu_erf;
+  constexpr auto assign = Write::assign;
+  EXPECT_THROW(k.forward(*stream, {gelu, 0, nullptr, nullptr, DType::f64}), Error);
+  EXPECT_THROW(k.backward(*stream, {gelu, 0, nullptr, nullptr, nullptr, assign, DType::i32}),
+               Error);
+  EXPECT_THROW(k.swiglu_forward(*stream, {0, 1, nullptr, nullptr, DType::f64}), Error);
+  EXPECT_THROW(k.swiglu_backward(*stream, {0, 1, nullptr, nullptr, nullptr, assign, DType::f64}),
+               Error);
 }
 
 }  // namespace

@@ -76,6 +76,57 @@ inline bool same_bits(const Floats& a, const Floats& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
+/// What one kernel reads and writes, with activations and weights stored as `dtype`, f32 or bf16.
+class Arrays {
+ public:
+  explicit Arrays(DType dtype_) : dtype(dtype_) {}
+  const DType dtype;
+
+  /// Activations or weights, rounded to bf16 in either case, so that both types begin with the same numbers.
+  void* put(const Floats& values) {
+    Array& array = arrays_.emplace_back(Array{true, floats_of(bf16_of(values)), {}});
+    if (dtype == DType::f32) return array.floats.data();
+    array.halves = bf16_of(values);
+    return array.halves.data();
+  }
+  /// What is fp32 in any case.
+  float* put_f32(const Floats& values) {
+    return arrays_.emplace_back(Array{false, values, {}}).floats.data();
+  }
+  /// All arrays as they are now; activations and weights rounded to bf16.
+  std::vector<Floats> rounded() const {
+    std::vector<Floats> all;
+    for (const Array& array : arrays_)
+      all.push_back(!array.typed          ? array.floats
+                    : dtype == DType::f32 ? floats_of(bf16_of(array.floats))
+                                          : floats_of(array.halves));
+    return all;
+  }
+
+ private:
+  struct Array {
+    bool typed;  // stored as `dtype`
+    Floats floats;
+    std::vector<Bf16> halves;
+  };
+  std::vector<Array> arrays_;
+};
+
+/// `run` puts its arrays and calls one kernel: in bf16 it must write what it writes in f32, rounded once.
+inline void expect_rounded_once(const std::function<void(Stream&, Arrays&)>& run) {
+  for (InstructionSet set : instruction_sets()) {
+    const auto device = open_cpu({2, set});
+    const auto stream = device->make_stream();
+    Arrays floats(DType::f32), halves(DType::bf16);
+    run(*stream, floats);
+    run(*stream, halves);
+    const std::vector<Floats> expected = floats.rounded(), got = halves.rounded();
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_TRUE(same_bits(got[i], expected[i])) << name(set) << ", array " << i;
+  }
+}
+
 /// `run` is called with a fresh stream and returns what the kernel wrote.
 inline void expect_everywhere(const std::function<Floats(Stream&)>& run, const Doubles& expected,
                               double tolerance, double scale = 0,

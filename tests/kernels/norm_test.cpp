@@ -187,6 +187,101 @@ TEST_P(Norm, InputThenParameterGradientsEqualBothAtOnce) {
   }
 }
 
+// 5000 channels: more than any block that a loop might keep.
+const std::vector<std::pair<Index, Index>> sizes_of_bf16 = {{1, 1},   {1, 31},  {3, 33},
+                                                            {70, 65}, {9, 384}, {2, 5000}};
+
+enum class Residual { none, fused };  // with p.delta, in place
+
+void run_forward(Stream& stream, Arrays& a, const Problem& p, const Floats& x, Residual residual,
+                 bool with_bias) {
+  NormForward f{};
+  f.kind = p.kind;
+  f.rows = p.rows;
+  f.channels = p.channels;
+  f.epsilon = static_cast<float>(epsilon);
+  void* in_place = a.put(x);
+  f.x = in_place;
+  f.weight = a.put(p.weight);
+  f.bias = with_bias ? a.put(p.bias) : nullptr;
+  f.y = a.put(p.dy);
+  f.mean = p.layer() ? a.put_f32(Floats(at(p.rows))) : nullptr;
+  f.rstd = a.put_f32(Floats(at(p.rows)));
+  if (residual == Residual::fused) {
+    f.delta = a.put(p.delta);
+    f.sum = in_place;
+  }
+  f.dtype = a.dtype;
+  stream.kernels().norm.forward(stream, f);
+}
+
+TEST_P(Norm, Bf16IsRoundedOnce) {
+  for (const auto& [rows, channels] : sizes_of_bf16) {
+    const Problem p(GetParam(), rows, channels);
+    for (bool with_bias : {false, true})
+      expect_rounded_once(
+          [&](Stream& s, Arrays& a) { run_forward(s, a, p, p.x, Residual::none, with_bias); });
+    for (Write write : {Write::assign, Write::add})
+      for (bool with_dsum : {false, true})
+        expect_rounded_once([&](Stream& s, Arrays& a) {
+          NormBackward b{};
+          b.kind = p.kind;
+          b.rows = p.rows;
+          b.channels = p.channels;
+          b.s = a.put(p.x);
+          b.weight = a.put(p.weight);
+          b.mean = p.layer() ? a.put_f32(random_values(p.rows, "mean")) : nullptr;
+          b.rstd = a.put_f32(random_values(p.rows, "rstd", 0.5, 1));
+          b.dy = a.put(p.dy);
+          b.dx = a.put(p.dsum);
+          b.dsum = with_dsum ? b.dx : nullptr;
+          b.write_dx = write;
+          b.dweight = a.put_f32(p.weight);
+          b.dbias = a.put_f32(p.bias);
+          b.dtype = a.dtype;
+          std::vector<std::byte> workspace(
+              at(s.kernels().norm.backward_workspace_bytes(s.device(), p.rows, p.channels)));
+          b.workspace = workspace.data();
+          s.kernels().norm.backward(s, b);
+        });
+  }
+}
+
+TEST_P(Norm, FusedWithTheResidualEqualsTheTwoStepsInBf16) {
+  const Problem p(GetParam(), 70, 65);
+  Floats total = floats_of(bf16_of(p.x));
+  const Floats delta = floats_of(bf16_of(p.delta));
+  for (std::size_t i = 0; i < total.size(); ++i) total[i] += delta[i];
+  for (InstructionSet set : instruction_sets()) {
+    const auto device = open_cpu({2, set});
+    const auto stream = device->make_stream();
+    Arrays together(DType::bf16), apart(DType::bf16);
+    run_forward(*stream, together, p, p.x, Residual::fused, true);
+    run_forward(*stream, apart, p, total, Residual::none, true);
+    std::vector<Floats> fused = together.rounded();
+    const std::vector<Floats> steps = apart.rounded();
+    fused.pop_back();  // delta
+    ASSERT_EQ(fused.size(), steps.size());
+    for (std::size_t i = 0; i < fused.size(); ++i)
+      EXPECT_TRUE(same_bits(fused[i], steps[i])) << name(set) << ", array " << i;
+  }
+}
+
+TEST_P(Norm, OtherTypesAreRefused) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  NormForward f{};
+  f.kind = NormKind::rms;
+  f.channels = 1;
+  f.dtype = DType::f64;
+  EXPECT_THROW(stream->kernels().norm.forward(*stream, f), Error);
+  NormBackward b{};
+  b.kind = NormKind::rms;
+  b.channels = 1;
+  b.dtype = DType::i32;
+  EXPECT_THROW(stream->kernels().norm.backward(*stream, b), Error);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, Norm, testing::Values(NormKind::layer, NormKind::rms),
                          [](const auto& kind) {
                            return kind.param == NormKind::layer ? "Layer" : "Rms";

@@ -47,10 +47,37 @@ TEST(Rotary, TurnsPairsOfTheFirstHeadsAndCopiesTheRest) {
   }
 }
 
+TEST(Rotary, Bf16IsRoundedOnce) {
+  for (const Index head_dim : {Index{2}, Index{10}, Index{66}})
+    for (const auto direction : {Rotary::Direction::forward, Rotary::Direction::backward})
+      expect_rounded_once([&](Stream& s, Arrays& a) {
+        const Index rows = 62, sequence = 31, heads = 3, stride = 3 * head_dim + 7;
+        Floats table(at(sequence * head_dim));
+        s.kernels().rotary.fill_table(s, table.data(), sequence, head_dim, 10000.0f);
+        void* x = a.put(random_values(rows * stride, "x"));
+        Rotary p = {direction, rows, sequence, heads,        head_dim, stride,
+                    10000.0f,  x,    nullptr,  table.data(), a.dtype};
+        p.y = a.put(Floats(at(rows * stride)));
+        s.kernels().rotary.run(s, p);
+        p.y = x;
+        s.kernels().rotary.run(s, p);
+      });
+}
+
 TEST(Rotary, RejectsAnOddHeadDim) {
   const auto device = open_cpu();
   const auto stream = device->make_stream();
   EXPECT_THROW(stream->kernels().rotary.fill_table(*stream, nullptr, 4, 5, 10000), Error);
+}
+
+TEST(Rotary, RejectsOtherTypes) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  Rotary p{};
+  p.sequence = 1;
+  p.head_dim = 2;
+  p.dtype = DType::f64;
+  EXPECT_THROW(stream->kernels().rotary.run(*stream, p), Error);
 }
 
 }  // namespace

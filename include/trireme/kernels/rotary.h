@@ -2,6 +2,7 @@
 #pragma once
 
 #include "trireme/core/device.h"
+#include "trireme/core/dtype.h"
 
 namespace trireme {
 
@@ -15,9 +16,10 @@ struct Rotary {
   Direction direction;
   Index rows, sequence, heads, head_dim, row_stride;  // row_stride in elements, of x and y
   float theta;                                        // base of the frequencies, 10000
-  const float* x;
-  float* y;            // may be x
+  const void* x;       // of `dtype`, f32 or bf16, computed with in fp32
+  void* y;             // may be x
   const float* table;  // (sequence, head_dim): cos then sin of each pair, from `fill_table`
+  DType dtype = DType::f32;
 };
 
 struct RotaryKernels {

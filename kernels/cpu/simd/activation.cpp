@@ -36,58 +36,67 @@ struct Silu {
   }
 };
 
-template <class F>
-void forward_of(const ActivationForward& p, Index begin, Index end) {
-  each(begin, end, [&](auto at) { at.store(p.y, F::value(at.load(p.x))); });
+/// use(F{}) with the function F of `kind`.
+template <class Use>
+TRIREME_INLINE void with_function_of(Activation kind, Use use) {
+  switch (kind) {
+    case Activation::gelu_tanh:
+      return use(GeluTanh{});
+    case Activation::gelu_erf:
+      return use(GeluErf{});
+    case Activation::silu:
+      return use(Silu{});
+  }
 }
-template <class F>
+
+template <class T, class F>
+void forward_of(const ActivationForward& p, Index begin, Index end) {
+  const T* x = static_cast<const T*>(p.x);
+  T* y = static_cast<T*>(p.y);
+  each(begin, end, [=](auto at) { at.store(y, F::value(at.load(x))); });
+}
+template <class T, class F>
 void backward_of(const ActivationBackward& p, Index begin, Index end) {
+  const T* x = static_cast<const T*>(p.x);
+  const T* dy = static_cast<const T*>(p.dy);
+  T* dx = static_cast<T*>(p.dx);
   if (p.write == Write::assign)
-    each(begin, end, [&](auto at) { at.store(p.dx, at.load(p.dy) * F::slope(at.load(p.x))); });
+    each(begin, end, [=](auto at) { at.store(dx, at.load(dy) * F::slope(at.load(x))); });
   else
-    each(begin, end, [&](auto at) {
-      at.store(p.dx, fma(at.load(p.dy), F::slope(at.load(p.x)), at.load(p.dx)));
-    });
+    each(begin, end,
+         [=](auto at) { at.store(dx, fma(at.load(dy), F::slope(at.load(x)), at.load(dx))); });
 }
 
 void forward(const ActivationForward& p, Index begin, Index end) {
-  switch (p.kind) {
-    case Activation::gelu_tanh:
-      return forward_of<GeluTanh>(p, begin, end);
-    case Activation::gelu_erf:
-      return forward_of<GeluErf>(p, begin, end);
-    case Activation::silu:
-      return forward_of<Silu>(p, begin, end);
-  }
+  with_storage(p.dtype, [&]<class T>(T) {
+    with_function_of(p.kind, [&]<class F>(F) { forward_of<T, F>(p, begin, end); });
+  });
 }
 void backward(const ActivationBackward& p, Index begin, Index end) {
-  switch (p.kind) {
-    case Activation::gelu_tanh:
-      return backward_of<GeluTanh>(p, begin, end);
-    case Activation::gelu_erf:
-      return backward_of<GeluErf>(p, begin, end);
-    case Activation::silu:
-      return backward_of<Silu>(p, begin, end);
-  }
+  with_storage(p.dtype, [&]<class T>(T) {
+    with_function_of(p.kind, [&]<class F>(F) { backward_of<T, F>(p, begin, end); });
+  });
 }
 
-void swiglu_forward(const SwigluForward& p, Index begin_row, Index end_row) {
+template <class T>
+void swiglu_forward_of(const SwigluForward& p, Index begin_row, Index end_row) {
   for (Index row = begin_row; row < end_row; ++row) {
-    const float* gate = p.gate_up + row * 2 * p.channels;
-    const float* up = gate + p.channels;
-    float* y = p.y + row * p.channels;
+    const T* gate = static_cast<const T*>(p.gate_up) + row * 2 * p.channels;
+    const T* up = gate + p.channels;
+    T* y = static_cast<T*>(p.y) + row * p.channels;
     each(0, p.channels, [=](auto at) { at.store(y, Silu::value(at.load(gate)) * at.load(up)); });
   }
 }
 
-void swiglu_backward(const SwigluBackward& p, Index begin_row, Index end_row) {
+template <class T>
+void swiglu_backward_of(const SwigluBackward& p, Index begin_row, Index end_row) {
   const bool adds = p.write == Write::add;
   for (Index row = begin_row; row < end_row; ++row) {
-    const float* gate = p.gate_up + row * 2 * p.channels;
-    const float* up = gate + p.channels;
-    const float* dy = p.dy + row * p.channels;
-    float* dgate = p.dgate_up + row * 2 * p.channels;
-    float* dup = dgate + p.channels;
+    const T* gate = static_cast<const T*>(p.gate_up) + row * 2 * p.channels;
+    const T* up = gate + p.channels;
+    const T* dy = static_cast<const T*>(p.dy) + row * p.channels;
+    T* dgate = static_cast<T*>(p.dgate_up) + row * 2 * p.channels;
+    T* dup = dgate + p.channels;
     each(0, p.channels, [=](auto at) {
       const Floats g = at.load(gate), u = at.load(up), d = at.load(dy);
       const Floats to_gate = d * u * Silu::slope(g), to_up = d * Silu::value(g);
@@ -95,6 +104,13 @@ void swiglu_backward(const SwigluBackward& p, Index begin_row, Index end_row) {
       at.store(dup, adds ? at.load(dup) + to_up : to_up);
     });
   }
+}
+
+void swiglu_forward(const SwigluForward& p, Index begin_row, Index end_row) {
+  with_storage(p.dtype, [&]<class T>(T) { swiglu_forward_of<T>(p, begin_row, end_row); });
+}
+void swiglu_backward(const SwigluBackward& p, Index begin_row, Index end_row) {
+  with_storage(p.dtype, [&]<class T>(T) { swiglu_backward_of<T>(p, begin_row, end_row); });
 }
 
 }  // namespace

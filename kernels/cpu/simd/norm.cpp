@@ -6,17 +6,18 @@
 namespace trireme::TRIREME_SIMD {
 namespace {
 
-void forward(const NormForward& p, Index begin_row, Index end_row) {
+template <class T>
+void forward_of(const NormForward& p, Index begin_row, Index end_row) {
   const Index n = p.channels;
   const float inverse_n = 1.0f / static_cast<float>(n);
-  const float* weight = p.weight;
-  const float* bias = p.bias;
+  const T* weight = static_cast<const T*>(p.weight);
+  const T* bias = static_cast<const T*>(p.bias);
   for (Index row = begin_row; row < end_row; ++row) {
-    const float* s = p.x + row * n;
+    const T* s = static_cast<const T*>(p.x) + row * n;
     if (p.delta != nullptr) {
-      const float* x = s;
-      const float* delta = p.delta + row * n;
-      float* into = p.sum + row * n;
+      const T* x = s;
+      const T* delta = static_cast<const T*>(p.delta) + row * n;
+      T* into = static_cast<T*>(p.sum) + row * n;
       each(0, n, [=](auto at) { at.store(into, at.load(x) + at.load(delta)); });
       s = into;
     }
@@ -31,7 +32,7 @@ void forward(const NormForward& p, Index begin_row, Index end_row) {
                            inverse_n;
     const float rstd = 1.0f / __builtin_sqrtf(variance + p.epsilon);
     const Floats factor = all(rstd);
-    float* y = p.y + row * n;
+    T* y = static_cast<T*>(p.y) + row * n;
     if (bias != nullptr)
       each(0, n, [=](auto at) {
         at.store(y, fma((at.load(s) - shift) * factor, at.load(weight), at.load(bias)));
@@ -43,14 +44,19 @@ void forward(const NormForward& p, Index begin_row, Index end_row) {
   }
 }
 
+void forward(const NormForward& p, Index begin_row, Index end_row) {
+  with_storage(p.dtype, [&]<class T>(T) { forward_of<T>(p, begin_row, end_row); });
+}
+
 // g = dy weight, h = (s - mean) rstd: dx = rstd (g - mean(g) - h mean(g h)), without mean(g) for
 // RMSNorm.
+template <class T>
 void input_gradient(const NormBackward& p, Index row) {
   const Index n = p.channels;
   const float inverse_n = 1.0f / static_cast<float>(n);
-  const float* s = p.s + row * n;
-  const float* dy = p.dy + row * n;
-  const float* weight = p.weight;
+  const T* s = static_cast<const T*>(p.s) + row * n;
+  const T* dy = static_cast<const T*>(p.dy) + row * n;
+  const T* weight = static_cast<const T*>(p.weight);
   const bool layer = p.kind == NormKind::layer;
   const Floats shift = all(layer ? p.mean[row] : 0.0f), factor = all(p.rstd[row]);
   const auto g = [=](auto at) { return at.load(dy) * at.load(weight); };
@@ -59,20 +65,20 @@ void input_gradient(const NormBackward& p, Index row) {
                            inverse_n);  // g is zero in missing lanes
   const Floats mean_g = all(layer ? sum(n, g) * inverse_n : 0.0f);
   const auto slope = [=](auto at) { return (g(at) - mean_g - h(at) * along) * factor; };
-  float* dx = p.dx + row * n;
-  const float* dsum = p.dsum == nullptr ? nullptr : p.dsum + row * n;
+  T* dx = static_cast<T*>(p.dx) + row * n;
+  const T* dsum = p.dsum == nullptr ? nullptr : static_cast<const T*>(p.dsum) + row * n;
   const bool adds = p.write_dx == Write::add;
   if (dsum != nullptr && adds)
     each(0, n, [=](auto at) { at.store(dx, at.load(dx) + (slope(at) + at.load(dsum))); });
   else if (dsum != nullptr || adds) {
-    const float* more = adds ? dx : dsum;
+    const T* more = adds ? dx : dsum;
     each(0, n, [=](auto at) { at.store(dx, slope(at) + at.load(more)); });
   } else
     each(0, n, [=](auto at) { at.store(dx, slope(at)); });
 }
 
 // Four rows at a time, so that the sums are loaded and stored less often.
-template <int rows>
+template <class T, int rows>
 void parameter_gradient(const NormBackward& p, float* dweight, float* dbias, Index row) {
   const Index n = p.channels;
   const bool layer = p.kind == NormKind::layer;
@@ -81,8 +87,8 @@ void parameter_gradient(const NormBackward& p, float* dweight, float* dbias, Ind
     shift[r] = all(layer ? p.mean[row + r] : 0.0f);
     factor[r] = all(p.rstd[row + r]);
   }
-  const float* s = p.s + row * n;
-  const float* dy = p.dy + row * n;
+  const T* s = static_cast<const T*>(p.s) + row * n;
+  const T* dy = static_cast<const T*>(p.dy) + row * n;
   each(0, n, [&](auto at) {
     Floats w = all(0), b = all(0);
     for (int r = 0; r < rows; ++r) {
@@ -97,17 +103,23 @@ void parameter_gradient(const NormBackward& p, float* dweight, float* dbias, Ind
 
 // Parameter gradients first: dx may be written over what they read (dsum only, but rows stay in the
 // cache either way).
-void backward(const NormBackward& p, float* dweight, float* dbias, Index begin_row, Index end_row) {
-  for (float* sums : {dweight, dbias})
-    if (sums != nullptr) each(0, p.channels, [=](auto at) { at.store(sums, all(0)); });
+template <class T>
+void backward_of(const NormBackward& p, float* dweight, float* dbias, Index begin_row,
+                 Index end_row) {
   const bool parameters = dweight != nullptr || dbias != nullptr;
   for (Index row = begin_row; row < end_row;) {
     const Index rows = row + 4 <= end_row ? 4 : 1;
-    if (parameters && rows == 4) parameter_gradient<4>(p, dweight, dbias, row);
-    if (parameters && rows == 1) parameter_gradient<1>(p, dweight, dbias, row);
-    for (Index r = row; r < row + rows && p.dx != nullptr; ++r) input_gradient(p, r);
+    if (parameters && rows == 4) parameter_gradient<T, 4>(p, dweight, dbias, row);
+    if (parameters && rows == 1) parameter_gradient<T, 1>(p, dweight, dbias, row);
+    for (Index r = row; r < row + rows && p.dx != nullptr; ++r) input_gradient<T>(p, r);
     row += rows;
   }
+}
+
+void backward(const NormBackward& p, float* dweight, float* dbias, Index begin_row, Index end_row) {
+  for (float* sums : {dweight, dbias})
+    if (sums != nullptr) each(0, p.channels, [=](auto at) { at.store(sums, all(0)); });
+  with_storage(p.dtype, [&]<class T>(T) { backward_of<T>(p, dweight, dbias, begin_row, end_row); });
 }
 
 }  // namespace

@@ -5,19 +5,20 @@
 namespace trireme::TRIREME_SIMD {
 namespace {
 
-void run(const Rotary& p, Index begin_row, Index end_row) {
+template <class T>
+void run_of(const Rotary& p, Index begin_row, Index end_row) {
   const Index half = p.head_dim / 2, turned = p.heads * p.head_dim;
   const Floats sign = all(p.direction == Rotary::Direction::forward ? 1.0f : -1.0f);
   for (Index row = begin_row; row < end_row; ++row) {
     const float* cosine = p.table + row % p.sequence * p.head_dim;
     const float* sine = cosine + half;
-    const float* x = p.x + row * p.row_stride;
-    float* y = p.y + row * p.row_stride;
+    const T* x = static_cast<const T*>(p.x) + row * p.row_stride;
+    T* y = static_cast<T*>(p.y) + row * p.row_stride;
     for (Index head = 0; head < p.heads; ++head) {
-      const float* a = x + head * p.head_dim;
-      const float* b = a + half;
-      float* ya = y + head * p.head_dim;
-      float* yb = ya + half;
+      const T* a = x + head * p.head_dim;
+      const T* b = a + half;
+      T* ya = y + head * p.head_dim;
+      T* yb = ya + half;
       each(0, half, [=](auto at) {
         const Floats c = at.load(cosine), s = at.load(sine) * sign, first = at.load(a),
                      second = at.load(b);
@@ -27,6 +28,10 @@ void run(const Rotary& p, Index begin_row, Index end_row) {
     }
     if (x != y) each(turned, p.row_stride, [=](auto at) { at.store(y, at.load(x)); });
   }
+}
+
+void run(const Rotary& p, Index begin_row, Index end_row) {
+  with_storage(p.dtype, [&]<class T>(T) { run_of<T>(p, begin_row, end_row); });
 }
 
 }  // namespace

@@ -10,35 +10,38 @@ const std::vector<Activation> kinds = {Activation::gelu_tanh, Activation::gelu_e
                                        Activation::silu};
 
 TEST(CudaActivation, ValuesAgree) {
-  for (const Activation kind : kinds)
-    expect_twins(
-        [&](Bench& b) {
-          for (const Index count : counts)
-            for (const Index shift : shifts) {
-              float* x = b.put(random_floats(count, "x", -6, 6), shift);
-              float* y = b.put(random_floats(count, "y"));
-              b.kernels().activation.forward(b.stream(), {kind, count, x, y});
-              b.kernels().activation.forward(b.stream(), {kind, count, x, x});  // in place
-            }
-        },
-        3e-7);
-}
-
-TEST(CudaActivation, SlopesAgree) {
-  for (const Activation kind : kinds)
-    for (const Write write : {Write::assign, Write::add})
+  for (const DType dtype : storage_types)
+    for (const Activation kind : kinds)
       expect_twins(
           [&](Bench& b) {
             for (const Index count : counts)
               for (const Index shift : shifts) {
-                const float* x = b.put(random_floats(count, "x", -6, 6));
-                float* dy = b.put(random_floats(count, "dy"), shift);
-                float* dx = b.put(random_floats(count, "dx"));
-                b.kernels().activation.backward(b.stream(), {kind, count, x, dy, dx, write});
-                b.kernels().activation.backward(b.stream(), {kind, count, x, dy, dy, write});
+                void* x = b.put(random_floats(count, "x", -6, 6), dtype, shift);
+                void* y = b.put(random_floats(count, "y"), dtype);
+                b.kernels().activation.forward(b.stream(), {kind, count, x, y, dtype});
+                b.kernels().activation.forward(b.stream(), {kind, count, x, x, dtype});  // in place
               }
           },
-          1e-6);
+          3e-7);
+}
+
+TEST(CudaActivation, SlopesAgree) {
+  for (const DType dtype : storage_types)
+    for (const Activation kind : kinds)
+      for (const Write write : {Write::assign, Write::add})
+        expect_twins(
+            [&](Bench& b) {
+              const auto run = b.kernels().activation.backward;
+              for (const Index count : counts)
+                for (const Index shift : shifts) {
+                  const void* x = b.put(random_floats(count, "x", -6, 6), dtype);
+                  void* dy = b.put(random_floats(count, "dy"), dtype, shift);
+                  void* dx = b.put(random_floats(count, "dx"), dtype);
+                  run(b.stream(), {kind, count, x, dy, dx, write, dtype});
+                  run(b.stream(), {kind, count, x, dy, dy, write, dtype});
+                }
+            },
+            1e-6);
 }
 
 TEST(CudaActivation, FarFromZeroIsZeroOrTheArgument) {
@@ -58,23 +61,24 @@ TEST(CudaActivation, FarFromZeroIsZeroOrTheArgument) {
 }
 
 TEST(CudaActivation, SwigluAndItsGradientAgree) {
-  for (const Write write : {Write::assign, Write::add})
-    expect_twins(
-        [&](Bench& b) {
-          for (const auto& [n, c] :
-               {std::pair<Index, Index>{0, 8}, {1, 1}, {5, 3}, {7, 4}, {33, 36}, {3, 1027}})
-            for (const Index shift : shifts) {
-              float* gate_up = b.put(random_floats(2 * n * c, "gate_up", -4, 4), shift);
-              float* y = b.put(random_floats(n * c, "y"));
-              const float* dy = b.put(random_floats(n * c, "dy"));
-              float* dgate_up = b.put(random_floats(2 * n * c, "dgate_up"));
-              const ActivationKernels& k = b.kernels().activation;
-              k.swiglu_forward(b.stream(), {n, c, gate_up, y});
-              k.swiglu_backward(b.stream(), {n, c, gate_up, dy, dgate_up, write});
-              k.swiglu_backward(b.stream(), {n, c, gate_up, dy, gate_up, write});  // in place
-            }
-        },
-        1e-6);
+  for (const DType dtype : storage_types)
+    for (const Write write : {Write::assign, Write::add})
+      expect_twins(
+          [&](Bench& b) {
+            for (const auto& [n, c] :
+                 {std::pair<Index, Index>{0, 8}, {1, 1}, {5, 3}, {7, 4}, {33, 40}, {3, 1027}})
+              for (const Index shift : shifts) {
+                void* gate_up = b.put(random_floats(2 * n * c, "gate_up", -4, 4), dtype, shift);
+                void* y = b.put(random_floats(n * c, "y"), dtype);
+                const void* dy = b.put(random_floats(n * c, "dy"), dtype);
+                void* dgate_up = b.put(random_floats(2 * n * c, "dgate_up"), dtype);
+                const ActivationKernels& k = b.kernels().activation;
+                k.swiglu_forward(b.stream(), {n, c, gate_up, y, dtype});
+                k.swiglu_backward(b.stream(), {n, c, gate_up, dy, dgate_up, write, dtype});
+                k.swiglu_backward(b.stream(), {n, c, gate_up, dy, gate_up, write, dtype});
+              }
+          },
+          1e-6);
 }
 
 }  // namespace

@@ -7,34 +7,39 @@ struct Heads {
   Index sequence, heads, head_dim, row_stride;
 };
 // Odd halves, columns that are left alone, more items than threads.
-const std::vector<Heads> shapes = {{1, 1, 2, 2},   {3, 2, 6, 17},     {5, 2, 8, 24},
+const std::vector<Heads> shapes = {{1, 1, 2, 2},   {3, 2, 6, 17},     {5, 2, 8, 24}, {5, 2, 16, 40},
                                    {4, 3, 16, 49}, {2, 20, 64, 1400}, {2, 0, 8, 8}};
 
+void run_rotary(Bench& b, const Heads& s, Rotary::Direction direction, DType dtype, Index shift) {
+  const Index rows = 2 * s.sequence, count = rows * s.row_stride;
+  Rotary p{};
+  p.direction = direction;
+  p.rows = rows;
+  p.sequence = s.sequence;
+  p.heads = s.heads;
+  p.head_dim = s.head_dim;
+  p.row_stride = s.row_stride;
+  p.theta = 10000;
+  p.table = b.put(random_floats(s.sequence * s.head_dim, "table"));
+  p.dtype = dtype;
+  void* x = b.put(random_floats(count, "x"), dtype, shift);
+  p.x = x;
+  p.y = b.put(random_floats(count, "y"), dtype);
+  b.kernels().rotary.run(b.stream(), p);
+  p.y = x;
+  b.kernels().rotary.run(b.stream(), p);
+}
+
 TEST(CudaRotary, TurnsBothWaysInPlaceAndNot) {
-  for (const Index shift : {0, 1})
-    expect_twins(
-        [&](Bench& b) {
-          for (const Heads& s : shapes)
-            for (const auto direction : {Rotary::Direction::forward, Rotary::Direction::backward}) {
-              const Index rows = 2 * s.sequence, count = rows * s.row_stride;
-              Rotary p{};
-              p.direction = direction;
-              p.rows = rows;
-              p.sequence = s.sequence;
-              p.heads = s.heads;
-              p.head_dim = s.head_dim;
-              p.row_stride = s.row_stride;
-              p.theta = 10000;
-              p.table = b.put(random_floats(s.sequence * s.head_dim, "table"));
-              float* x = b.put(random_floats(count, "x"), shift);
-              p.x = x;
-              p.y = b.put(random_floats(count, "y"));
-              b.kernels().rotary.run(b.stream(), p);
-              p.y = x;
-              b.kernels().rotary.run(b.stream(), p);
-            }
-        },
-        2e-7);
+  for (const DType dtype : storage_types)
+    for (const Index shift : {0, 1})
+      expect_twins(
+          [&](Bench& b) {
+            for (const Heads& s : shapes)
+              for (const auto direction : {Rotary::Direction::forward, Rotary::Direction::backward})
+                run_rotary(b, s, direction, dtype, shift);
+          },
+          2e-7);
 }
 
 TEST(CudaRotary, TablesAgree) {

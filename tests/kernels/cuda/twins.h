@@ -18,6 +18,9 @@ namespace trireme::test {
 
 using Floats = std::vector<float>;
 
+/// What activations and weights are stored in.
+inline const std::vector<DType> storage_types = {DType::f32, DType::bf16};
+
 /// The GPU of this test program.
 std::unique_ptr<Device> open_gpu();
 /// Runs `f` in every order of threads that the emulation knows; once on a real GPU.

@@ -133,6 +133,8 @@ void File::sync() const {
   check_call(repeat_interrupted([&] { return ::fsync(descriptor_); }), path_, "fsync");
 }
 
+bool File::touch() const { return ::futimens(descriptor_, nullptr) == 0; }
+
 void File::close() {
   // Linux has closed the descriptor even when close(2) is interrupted.
   const int status = ::close(std::exchange(descriptor_, -1));

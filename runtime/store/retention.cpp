@@ -6,6 +6,7 @@
 #include "trireme/store/file.h"
 #include "trireme/store/steps.h"
 
+#include "runtime/store/lock_file.h"
 #include "runtime/store/step_names.h"
 
 namespace trireme {
@@ -82,7 +83,7 @@ std::vector<std::string> clean_leftovers(const std::string& root) {
   bool changed = false;
   for (const std::string& name : list_directory(root)) {
     const std::string path = str(root, '/', name);
-    if (name.starts_with("lock.away-")) remove_file(path);  // see lease.cpp
+    if (is_left_of_lock(name)) remove_file(path);
     const auto entry = parse_step_name(name);
     if (!entry || entry->state.empty() || entry->state == "aside") continue;
     changed = true;

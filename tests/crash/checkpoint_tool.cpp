@@ -2,6 +2,7 @@
 //   checkpoint_tool save ROOT STEP VALUE    commits a step; a save that fails is discarded
 //   checkpoint_tool saves ROOT STEP VALUE   the same, and then step STEP + 1, failed or not
 //   checkpoint_tool prune ROOT KEEP
+//   checkpoint_tool lease ROOT STEP         takes the lease, commits a step of value 4, and gives the lease back
 // A word more, no-exchange, makes it see a file system that cannot exchange two names.
 // Exit code 0; 3 when the last save, or pruning, failed.
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include <dlfcn.h>
 
 #include "trireme/core/error.h"
+#include "trireme/store/lease.h"
 
 #include "tests/crash/crash_steps.h"
 
@@ -56,6 +58,11 @@ int tool(int count, char** arguments) {
   if (command == "prune") {
     prune_steps(root, {.keep_last = number});
     return 0;
+  }
+  if (command == "lease") {
+    const Lease lease(root, toy_run);
+    require(lease.held(), "the lease is taken and not held");
+    return save(root, number, 4);
   }
   require(command.starts_with("save") && count > 4, "see the head of checkpoint_tool.cpp");
   const auto value = static_cast<float>(std::atof(arguments[4]));

@@ -1,7 +1,7 @@
 // io_shim: a library for LD_PRELOAD that makes one call of a process to the file system fail, or the process die at it.
 // It counts calls (from 1, over all threads) of open, openat, pwrite, write, writev, fallocate, ftruncate, fsync, fdatasync,
-// rename, renameat, renameat2, unlink, unlinkat, rmdir and mkdir (and their names with 64) that touch a path under ROOT.
-// Opening for reading counts as well. What it does is set by the environment, read once at start:
+// rename, renameat, renameat2, link, linkat, unlink, unlinkat, rmdir and mkdir (and their names with 64) that touch a path
+// under ROOT, opening for reading as well. What it does is set by the environment, read once at start:
 //   TRIREME_SHIM_ROOT    a directory. Calls elsewhere are neither counted nor touched. Needed.
 //   TRIREME_SHIM_CALL=k  the call at which a fault happens; without it, no call does.
 //   TRIREME_SHIM_FAULT   what happens, separated by commas:
@@ -16,11 +16,14 @@
 //     direct=EINVAL         open with O_DIRECT is refused; a new file is there nevertheless, as on Linux' tmpfs
 //     direct=transfer       O_DIRECT can be opened, but every transfer with it fails with EINVAL
 //     reserve=EOPNOTSUPP    fallocate is refused
+//     link=EPERM            link is refused
 //     delay_us=N            every write under ROOT takes N microseconds longer
-//     (the last four need no TRIREME_SHIM_CALL)
+//     (the last five need no TRIREME_SHIM_CALL)
 //   TRIREME_SHIM_RANK=r  of the ranks of mpirun only this one has faults at call k; all count
 //   TRIREME_SHIM_LOG     a file, outside of ROOT, to which each process appends "rank calls" at its end (-1: no rank)
 //   TRIREME_SHIM_TRACE   a file, outside of ROOT, to which each counted call is appended: "rank k name path"
+//   TRIREME_SHIM_RECORD  a file, outside of ROOT, to which each call that changed something is appended, as record.h says, for
+//                        programs that write by pwrite alone
 // Not seen: what libc does inside (stdio, opendir), and mmap.
 #include <atomic>
 #include <cerrno>
@@ -37,6 +40,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "tests/io_shim/record.h"
 #include "tests/io_shim/settings.h"
 
 using namespace io_shim;
@@ -110,6 +114,7 @@ class Call {
  public:
   Call(const char* name, const std::string& path, Kind kind) {
     if (!watched(path)) return;
+    seen_ = true;
     const int before = errno;
     const Settings& s = settings();
     const long k = ++calls;
@@ -129,6 +134,10 @@ class Call {
     if (ending_ == Ending::after || ending_ == Ending::half) die(ending_);
   }
   Call(const Call&) = delete;
+  /// What it did, once it has.
+  void record(const Record& done) const {
+    if (seen_) append(done);
+  }
 
   /// Does nothing of it, and sets errno.
   bool fails() const {
@@ -145,20 +154,20 @@ class Call {
 
  private:
   int error_ = 0;
-  bool shorten_ = false;
+  bool shorten_ = false, seen_ = false;
   Ending ending_ = Ending::none;
+  const std::unique_lock<std::recursive_mutex> order_ = recording_order();
 };
 
 bool is_direct(int fd) { return (::fcntl(fd, F_GETFL) & O_DIRECT) != 0; }
 
-/// `transfer(bytes)` writes that many.
+/// `transfer(call, bytes)` writes that many.
 template <class Transfer>
 ssize_t write_with_faults(const char* name, int fd, size_t bytes, Transfer&& transfer) {
   const std::string path = path_of(fd);
-  if (!watched(path)) return transfer(bytes);
   const Settings& s = settings();
-  if (s.delay_us > 0) ::usleep(s.delay_us);
-  const bool direct = is_direct(fd);
+  const bool touched = watched(path), direct = touched && is_direct(fd);
+  if (touched && s.delay_us > 0) ::usleep(s.delay_us);
   if (direct && s.refuse_direct_transfer) {
     errno = EINVAL;
     return -1;
@@ -166,11 +175,11 @@ ssize_t write_with_faults(const char* name, int fd, size_t bytes, Transfer&& tra
   const Call call(name, path, Kind::takes_space);
   if (call.fails_write()) return -1;
   constexpr size_t page = 4096;
-  if (!call.halves() || bytes <= (direct ? page : 1)) return transfer(bytes);
+  if (!call.halves() || bytes <= (direct ? page : 1)) return transfer(call, bytes);
   const size_t half = bytes / 2;
-  if (!direct) return transfer(half);
+  if (!direct) return transfer(call, half);
   const size_t whole = half / page * page;
-  if (whole > 0 && transfer(whole) != static_cast<ssize_t>(whole)) return -1;
+  if (whole > 0 && transfer(call, whole) != static_cast<ssize_t>(whole)) return -1;
   return static_cast<ssize_t>(whole + page / 2 + 1);  // a claim; see above
 }
 
@@ -181,11 +190,18 @@ int open_with_faults(const char* name, int directory, const char* path, int flag
   const std::string full = path_at(directory, path);
   const Call call(name, full, (flags & O_CREAT) != 0 ? Kind::takes_space : Kind::other);
   if (call.fails()) return -1;
-  if ((flags & O_DIRECT) == 0 || !settings().refuse_direct_open || !watched(full))
-    return real(directory, path, flags, mode);
+  const bool creates = (flags & O_CREAT) != 0 && ::access(full.c_str(), F_OK) != 0;
+  if ((flags & O_DIRECT) == 0 || !settings().refuse_direct_open || !watched(full)) {
+    const int fd = real(directory, path, flags, mode);
+    const int reason = errno;  // a refusal of O_DIRECT has made the file
+    if (creates && ::access(full.c_str(), F_OK) == 0) call.record({"create", full});
+    errno = reason;
+    return fd;
+  }
   if ((flags & O_CREAT) != 0) {
     const int fd = real(directory, path, flags & ~O_DIRECT, mode);
     if (fd < 0) return fd;
+    if (creates) call.record({"create", full});
     ::close(fd);
   }
   errno = EINVAL;
@@ -196,21 +212,42 @@ mode_t mode_of(int flags, va_list arguments) {
   return (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
 }
 
+/// `done`: what it has done to `done.path` when it succeeds.
 template <class Do>
-int with_faults(const char* name, const std::string& path, Kind kind, Do&& act) {
-  const Call call(name, path, kind);
-  return call.fails() ? -1 : act();
+int with_faults(const char* name, Kind kind, const Record& done, Do&& act) {
+  const Call call(name, done.path, kind);
+  if (call.fails()) return -1;
+  const int result = act();
+  if (result >= 0) call.record(done);
+  return result;
 }
 
 int truncate_with_faults(int fd, off_t bytes) {
   static const auto real = next<int(int, off_t)>("ftruncate");
-  return with_faults("ftruncate", path_of(fd), Kind::other, [&] { return real(fd, bytes); });
+  return with_faults("ftruncate", Kind::other,
+                     {.name = "truncate", .path = path_of(fd), .offset = bytes},
+                     [&] { return real(fd, bytes); });
+}
+
+int sync_with_faults(const char* name, int fd) {
+  const auto real = next<int(int)>(name);
+  return with_faults(name, Kind::other, {"fsync", path_of(fd)}, [&] { return real(fd); });
+}
+
+template <class Do>
+int link_with_faults(const char* name, const std::string& from, const std::string& to, Do&& act) {
+  return with_faults(name, Kind::takes_space, {"link", from, to}, [&] {
+    if (!settings().refuse_link || !watched(to)) return act();
+    errno = EPERM;
+    return -1;
+  });
 }
 
 int reserve_with_faults(int fd, int mode, off_t offset, off_t bytes) {
   static const auto real = next<int(int, int, off_t, off_t)>("fallocate");
   const std::string path = path_of(fd);
-  return with_faults("fallocate", path, Kind::takes_space, [&] {
+  const Record done{.name = "reserve", .path = path, .offset = mode == 0 ? offset + bytes : 0};
+  return with_faults("fallocate", Kind::takes_space, done, [&] {
     if (!settings().refuse_reserve || !watched(path)) return real(fd, mode, offset, bytes);
     errno = EOPNOTSUPP;
     return -1;
@@ -219,8 +256,11 @@ int reserve_with_faults(int fd, int mode, off_t offset, off_t bytes) {
 
 ssize_t pwrite_with_faults(int fd, const void* data, size_t bytes, off_t offset) {
   static const auto real = next<ssize_t(int, const void*, size_t, off_t)>("pwrite");
-  return write_with_faults("pwrite", fd, bytes,
-                           [&](size_t some) { return real(fd, data, some, offset); });
+  return write_with_faults("pwrite", fd, bytes, [&](const Call& call, size_t some) {
+    const ssize_t wrote = real(fd, data, some, offset);
+    if (wrote > 0) call.record({"pwrite", path_of(fd), "", offset, data, wrote});
+    return wrote;
+  });
 }
 
 ssize_t pread_with_faults(int fd, void* data, size_t bytes, off_t offset) {
@@ -286,12 +326,13 @@ ssize_t pread64(int fd, void* data, size_t bytes, off_t offset) {
 }
 ssize_t write(int fd, const void* data, size_t bytes) {
   static const auto real = next<ssize_t(int, const void*, size_t)>("write");
-  return write_with_faults("write", fd, bytes, [&](size_t some) { return real(fd, data, some); });
+  return write_with_faults("write", fd, bytes,
+                           [&](const Call&, size_t some) { return real(fd, data, some); });
 }
 ssize_t writev(int fd, const iovec* parts, int count) {
   static const auto real = next<ssize_t(int, const iovec*, int)>("writev");
   // Only the first part is ever cut: a short writev needs no more.
-  return write_with_faults("writev", fd, parts->iov_len, [&](size_t some) {
+  return write_with_faults("writev", fd, parts->iov_len, [&](const Call&, size_t some) {
     if (some == parts->iov_len) return real(fd, parts, count);
     const iovec half = {parts->iov_base, some};
     return real(fd, &half, 1);
@@ -305,45 +346,54 @@ int fallocate64(int fd, int mode, off_t offset, off_t bytes) {
 }
 int ftruncate(int fd, off_t bytes) noexcept { return truncate_with_faults(fd, bytes); }
 int ftruncate64(int fd, off_t bytes) noexcept { return truncate_with_faults(fd, bytes); }
-int fsync(int fd) {
-  static const auto real = next<int(int)>("fsync");
-  return with_faults("fsync", path_of(fd), Kind::other, [&] { return real(fd); });
-}
-int fdatasync(int fd) {
-  static const auto real = next<int(int)>("fdatasync");
-  return with_faults("fdatasync", path_of(fd), Kind::other, [&] { return real(fd); });
-}
+int fsync(int fd) { return sync_with_faults("fsync", fd); }
+int fdatasync(int fd) { return sync_with_faults("fdatasync", fd); }
 int rename(const char* from, const char* to) noexcept {
   static const auto real = next<int(const char*, const char*)>("rename");
-  return with_faults("rename", path_at(AT_FDCWD, from), Kind::other,
+  return with_faults("rename", Kind::other,
+                     {"rename", path_at(AT_FDCWD, from), path_at(AT_FDCWD, to)},
                      [&] { return real(from, to); });
 }
 int renameat(int at, const char* from, int to_at, const char* to) noexcept {
   static const auto real = next<int(int, const char*, int, const char*)>("renameat");
-  return with_faults("renameat", path_at(at, from), Kind::other,
+  return with_faults("renameat", Kind::other, {"rename", path_at(at, from), path_at(to_at, to)},
                      [&] { return real(at, from, to_at, to); });
 }
 int renameat2(int at, const char* from, int to_at, const char* to, unsigned flags) noexcept {
   static const auto real = next<int(int, const char*, int, const char*, unsigned)>("renameat2");
-  return with_faults("renameat2", path_at(at, from), Kind::other,
+  const char* done = (flags & RENAME_EXCHANGE) != 0 ? "exchange" : "rename";
+  return with_faults("renameat2", Kind::other, {done, path_at(at, from), path_at(to_at, to)},
                      [&] { return real(at, from, to_at, to, flags); });
+}
+int link(const char* from, const char* to) noexcept {
+  static const auto real = next<int(const char*, const char*)>("link");
+  return link_with_faults("link", path_at(AT_FDCWD, from), path_at(AT_FDCWD, to),
+                          [&] { return real(from, to); });
+}
+int linkat(int at, const char* from, int to_at, const char* to, int flags) noexcept {
+  static const auto real = next<int(int, const char*, int, const char*, int)>("linkat");
+  return link_with_faults("linkat", path_at(at, from), path_at(to_at, to),
+                          [&] { return real(at, from, to_at, to, flags); });
 }
 int unlink(const char* path) noexcept {
   static const auto real = next<int(const char*)>("unlink");
-  return with_faults("unlink", path_at(AT_FDCWD, path), Kind::other, [&] { return real(path); });
+  return with_faults("unlink", Kind::other, {"unlink", path_at(AT_FDCWD, path)},
+                     [&] { return real(path); });
 }
 int unlinkat(int at, const char* path, int flags) noexcept {
   static const auto real = next<int(int, const char*, int)>("unlinkat");
-  return with_faults("unlinkat", path_at(at, path), Kind::other,
+  return with_faults("unlinkat", Kind::other,
+                     {(flags & AT_REMOVEDIR) != 0 ? "rmdir" : "unlink", path_at(at, path)},
                      [&] { return real(at, path, flags); });
 }
 int rmdir(const char* path) noexcept {
   static const auto real = next<int(const char*)>("rmdir");
-  return with_faults("rmdir", path_at(AT_FDCWD, path), Kind::other, [&] { return real(path); });
+  return with_faults("rmdir", Kind::other, {"rmdir", path_at(AT_FDCWD, path)},
+                     [&] { return real(path); });
 }
 int mkdir(const char* path, mode_t mode) noexcept {
   static const auto real = next<int(const char*, mode_t)>("mkdir");
-  return with_faults("mkdir", path_at(AT_FDCWD, path), Kind::takes_space,
+  return with_faults("mkdir", Kind::takes_space, {"mkdir", path_at(AT_FDCWD, path)},
                      [&] { return real(path, mode); });
 }
 

@@ -18,9 +18,10 @@ inline std::string quoted(const std::string& text) {
 }
 
 struct Fault {
-  std::string root;  // TRIREME_SHIM_ROOT
-  long call = 0;     // TRIREME_SHIM_CALL
-  std::string what;  // TRIREME_SHIM_FAULT
+  std::string root;         // TRIREME_SHIM_ROOT
+  long call = 0;            // TRIREME_SHIM_CALL
+  std::string what;         // TRIREME_SHIM_FAULT
+  std::string record = "";  // TRIREME_SHIM_RECORD
 };
 
 struct ShimRun {
@@ -36,6 +37,7 @@ inline ShimRun run_with_shim(const std::string& command, const Fault& fault,
   const std::string line = "TRIREME_SHIM_ROOT=" + quoted(fault.root) +
                            " TRIREME_SHIM_CALL=" + std::to_string(fault.call) +
                            " TRIREME_SHIM_FAULT=" + quoted(fault.what) +
+                           " TRIREME_SHIM_RECORD=" + quoted(fault.record) +
                            " TRIREME_SHIM_LOG=" + quoted(log) +
                            " ASAN_OPTIONS=\"$ASAN_OPTIONS:verify_asan_link_order=0\"" +
                            " LD_PRELOAD=" + quoted(TRIREME_IO_SHIM) + " " + command + " 2>&1";

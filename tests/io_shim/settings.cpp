@@ -32,6 +32,8 @@ void read_fault(std::string fault, Settings& s) {
     s.refuse_direct_transfer = true;
   } else if (fault == "reserve=EOPNOTSUPP") {
     s.refuse_reserve = true;
+  } else if (fault == "link=EPERM") {
+    s.refuse_link = true;
   } else if (fault.rfind("delay_us=", 0) == 0) {
     s.delay_us = static_cast<useconds_t>(std::atol(fault.c_str() + 9));
   } else {
@@ -68,6 +70,7 @@ Settings read_settings() {
   s.real_root = real_path(s.root);
   s.log = environment("TRIREME_SHIM_LOG");
   s.trace = environment("TRIREME_SHIM_TRACE");
+  s.record = environment("TRIREME_SHIM_RECORD");
   s.call = std::atol(environment("TRIREME_SHIM_CALL").c_str());
   const std::string rank = environment("OMPI_COMM_WORLD_RANK");
   const std::string faulty = environment("TRIREME_SHIM_RANK");

@@ -10,13 +10,14 @@ namespace io_shim {
 enum class Ending { none, before, after, half, killed };
 
 struct Settings {
-  std::string root, real_root, log, trace;
+  std::string root, real_root, log, trace, record;
   long call = 0;  // 0: none
   int rank = -1;
   Ending ending = Ending::none;
   int error = 0;
   bool permanent = false, shorten = false;
-  bool refuse_direct_open = false, refuse_direct_transfer = false, refuse_reserve = false;
+  bool refuse_direct_open = false, refuse_direct_transfer = false, refuse_reserve = false,
+       refuse_link = false;
   useconds_t delay_us = 0;
 };
 

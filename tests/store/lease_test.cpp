@@ -18,8 +18,10 @@
 
 #include "trireme/core/error.h"
 #include "trireme/store/file.h"
+#include "trireme/store/steps.h"
 
 #include "runtime/store/lease_holder.h"
+#include "runtime/store/lock_file.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
@@ -27,6 +29,7 @@ namespace trireme {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// Generous to a busy machine: a holder misses its lease only after a hundred renewals.
@@ -139,7 +142,7 @@ TEST(Lease, OfAHolderElsewhereIsTakenOnlyWhenItDoesNotChange) {
   renews.join();
 }
 
-TEST(Lease, ThatWasCopiedOrIsHalfWrittenGoesStale) {
+TEST(Lease, ThatWasCopiedOrIsNotOursGoesStale) {
   const ScratchDirectory folder;
   const std::string root = folder / "run", copy = folder / "copy";
   const Lease lease(root, "first", quick);
@@ -147,11 +150,50 @@ TEST(Lease, ThatWasCopiedOrIsHalfWrittenGoesStale) {
   write_whole(copy + "/lock", read_whole(root + "/lock", 1 << 16));
   constexpr LeaseOptions impatient{.wait_s = 0.1, .stale_s = 0.2, .renew_s = 0.02};
   EXPECT_EQ(refusal(copy, impatient), "taken");
-  for (const char* torn : {"", "{\"id\":", "[]"}) {
+  for (const char* torn : {"{\n", "{\"id\":\n", "[]\n"}) {
     write_whole(copy + "/lock", torn);
     EXPECT_EQ(refusal(copy, impatient), "taken") << torn;
   }
   EXPECT_TRUE(lease.held());
+}
+
+/// As left by versions that made the file first and wrote it then.
+TEST(Lease, ThatIsEmptyOrHalfWrittenDoesNotBlockForLong) {
+  const ScratchDirectory folder;
+  constexpr LeaseOptions patient{.wait_s = 100, .stale_s = 100, .renew_s = 1, .torn_s = 0.1};
+  for (const char* torn : {"", "{", "{\"id\":"}) {
+    folder.write("lock", torn);
+    EXPECT_LT(seconds_of([&] { EXPECT_EQ(refusal(folder.path(), patient), "taken"); }), 50) << torn;
+  }
+}
+
+TEST(Lease, BesideTheLockGoesWhenAJobStarts) {
+  const ScratchDirectory folder;
+  folder.write("lock.new-1", "{");
+  folder.write("lock.away-2", "");
+  const Lease lease(folder.path(), "first", quick);
+  clean_leftovers(folder.path());
+  EXPECT_THAT(list_directory(folder.path()), ElementsAre("lock"));
+}
+
+/// Its text is looked for until it is there: a lock that is seen says whose it is.
+TEST(Lease, IsNeverSeenWithoutItsHolder) {
+  const ScratchDirectory folder;
+  const std::string root = folder.path();
+  std::atomic<bool> ended = false;
+  std::thread takes([&] {
+    while (!ended) const Lease lease(root, "taker", quick);
+  });
+  int seen = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  while (seen < 1000 && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
+    if (const auto sight = look_at_lock(root + "/lock")) {
+      ASSERT_TRUE(parse_lease_holder(sight->text)) << sight->text;
+      ++seen;
+    }
+  ended = true;
+  takes.join();
+  EXPECT_GT(seen, 0);
 }
 
 TEST(Lease, IsLostToATakerAndNotTakenBack) {

@@ -33,6 +33,8 @@ class File {
   Index read_at(Index offset, void* data, Index bytes) const;
   void truncate(Index bytes) const;
   void sync() const;
+  /// Sets its time of change to now; returns whether that worked.
+  bool touch() const;
   /// Checks the return code of close(2), which the destructor cannot.
   void close();
 

@@ -11,6 +11,7 @@ struct LeaseOptions {
   double wait_s = 10;   // for a holder that is ending
   double stale_s = 30;  // a lease not renewed for so long is void
   double renew_s = 5;
+  double torn_s = 2;  // so is one without its whole text: its holder died while it took it
 };
 
 class Lease {

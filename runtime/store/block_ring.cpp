@@ -3,15 +3,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "trireme/store/file_layout.h"
 
 namespace trireme {
 
-BlockRing::BlockRing(Index slots)
-    : slots_(slots),
-      memory_(allocate_host(slots * block_bytes)),
-      is_full_(static_cast<std::size_t>(slots)) {
+BlockRing::BlockRing(Buffer memory)
+    : slots_(memory.bytes() / block_bytes),
+      memory_(std::move(memory)),
+      is_full_(static_cast<std::size_t>(slots_)) {
   std::memset(memory_.data(), 0, static_cast<std::size_t>(memory_.bytes()));
 }
 
@@ -27,8 +28,18 @@ BlockRing::Slot BlockRing::claim() {
   std::unique_lock lock(mutex_);
   if (stopped_ || claimed_ == blocks_) return {};
   const Index block = claimed_++;
-  freed_.wait(lock, [&] { return stopped_ || block < released_ + slots_; });
+  freed_.wait(lock, [&] { return stopped_ || is_free(block); });
   if (stopped_) return {};
+  return slot_of(block);
+}
+
+BlockRing::Slot BlockRing::try_claim() {
+  const std::lock_guard lock(mutex_);
+  if (stopped_ || claimed_ == blocks_ || !is_free(claimed_)) return {};
+  return slot_of(claimed_++);
+}
+
+BlockRing::Slot BlockRing::slot_of(Index block) const {
   return {block, memory_.data() + slot(block) * block_bytes};
 }
 
@@ -61,6 +72,11 @@ void BlockRing::release(const Run& run) {
     released_ = run.block + run.count;
   }
   freed_.notify_all();
+}
+
+bool BlockRing::stopped() {
+  const std::lock_guard lock(mutex_);
+  return stopped_;
 }
 
 void BlockRing::stop() {

@@ -12,9 +12,10 @@ namespace trireme {
 
 class BlockRing {
  public:
-  /// `slots` >= 1. All memory is taken and touched here.
-  explicit BlockRing(Index slots);
+  /// `memory`: of at least one block, a whole number of them. It is touched here.
+  explicit BlockRing(Buffer memory);
   Index bytes() const { return memory_.bytes(); }
+  Index slots() const { return slots_; }
 
   /// Begins again, with `blocks` blocks to come. Nobody may be using the ring.
   void begin(Index blocks);
@@ -25,6 +26,8 @@ class BlockRing {
     std::byte* data;
   };
   Slot claim();
+  /// The same without waiting: data is null as well while no slot is free.
+  Slot try_claim();
   void fill(Index block);
 
   /// Consecutive full blocks, at most `most`; waits until so many are there (fewer at the end of ring or file). Count 0:
@@ -38,9 +41,12 @@ class BlockRing {
 
   /// Wakes everybody: no slot and no run is handed out any more.
   void stop();
+  bool stopped();
 
  private:
   Index slot(Index block) const { return block % slots_; }
+  bool is_free(Index block) const { return block < released_ + slots_; }
+  Slot slot_of(Index block) const;
   bool full(Index begin, Index count) const;
 
   const Index slots_;

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "trireme/core/error.h"
@@ -28,6 +29,11 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
+/// Host memory that a stream of `device` copies to; null: that threads copy to.
+Buffer ring_memory(Index bytes, Device* device) {
+  return device == nullptr ? allocate_host(bytes) : device->allocate_pinned(bytes);
+}
+
 Index aligned(Index bytes) {
   return (bytes + File::direct_alignment - 1) / File::direct_alignment * File::direct_alignment;
 }
@@ -35,8 +41,15 @@ Index aligned(Index bytes) {
 }  // namespace
 
 struct Snapshot::State {
+  /// Of a snapshot of a device: the blocks whose copies are queued, in the order of blocks.
+  struct Copies {
+    std::vector<std::unique_ptr<Event>> queued;  // by slot
+    Index next = 0, end = 0;                     // blocks whose copies are queued but not seen done
+  };
+
   Image image;
   BlockRing ring;
+  Copies copies;
   Index
       most_written;  // blocks of one write: at most half of the ring, so that copying goes on beside it
   std::string path;
@@ -46,11 +59,17 @@ struct Snapshot::State {
   std::condition_variable done;
   bool writing = false;  // guarded by mutex: the worker uses this object
 
-  State(FileLayout layout, const std::vector<Bytes>& pieces, Index wanted_bytes)
+  State(FileLayout layout, const std::vector<Bytes>& pieces, Index wanted_bytes, Device* device)
       : image(std::move(layout), pieces),
-        ring(buffer_bytes(image.bytes(), wanted_bytes) / block_bytes),
-        most_written(std::clamp(ring.bytes() / block_bytes / 2, Index{1}, run_blocks)) {
+        ring(ring_memory(buffer_bytes(image.bytes(), wanted_bytes), device)),
+        most_written(std::clamp(ring.slots() / 2, Index{1}, run_blocks)) {
     report.blocks.resize(static_cast<std::size_t>(image.blocks()));
+    if (device == nullptr) return;
+    for (Index i = 0; i < ring.slots(); ++i) copies.queued.push_back(device->make_event());
+  }
+  bool of_device() const { return !copies.queued.empty(); }
+  Event& queued(Index block) const {
+    return *copies.queued[static_cast<std::size_t>(block % ring.slots())];
   }
 
   void begin(const std::string& to, int threads) {
@@ -62,7 +81,17 @@ struct Snapshot::State {
     while (static_cast<int>(parts.size()) < threads)
       parts.emplace_back().reserve(static_cast<std::size_t>(image.most_parts()));
     ring.begin(image.blocks());
+    copies.next = copies.end = 0;
     set_writing(true);
+  }
+
+  void start(Worker& worker) {
+    try {
+      worker.start([this] { write(); });
+    } catch (...) {
+      set_writing(false);
+      throw;
+    }
   }
 
   void set_writing(bool now) {
@@ -77,10 +106,37 @@ struct Snapshot::State {
       if (slot.data == nullptr) return;
       image.collect(slot.block, workspace);
       report.blocks[static_cast<std::size_t>(slot.block)] = copy_and_checksum(workspace, slot.data);
-      const Index bytes = image.bytes_of(slot.block);
-      std::memset(slot.data + bytes, 0, static_cast<std::size_t>(aligned(bytes) - bytes));
+      pad(slot);
       ring.fill(slot.block);
     }
+  }
+  /// What O_DIRECT writes behind the end of the file, before it is cut off.
+  void pad(const BlockRing::Slot& slot) const {
+    const Index bytes = image.bytes_of(slot.block);
+    std::memset(slot.data + bytes, 0, static_cast<std::size_t>(aligned(bytes) - bytes));
+  }
+
+  /// Queues the copies of all blocks that have a slot.
+  void queue(Stream& stream) {
+    for (BlockRing::Slot slot = ring.try_claim(); slot.data != nullptr; slot = ring.try_claim()) {
+      image.collect(slot.block, parts.front());
+      std::byte* to = slot.data;
+      for (const Bytes& part : parts.front()) {
+        if (part.data == nullptr)
+          std::memset(to, 0, static_cast<std::size_t>(part.count));
+        else
+          stream.copy(to, part.data, part.count);
+        to += part.count;
+      }
+      pad(slot);
+      queued(slot.block).record(stream);
+      copies.end = slot.block + 1;
+    }
+  }
+  /// Hands over what has arrived.
+  void hand_over() {
+    for (; copies.next < copies.end && queued(copies.next).reached(); ++copies.next)
+      ring.fill(copies.next);
   }
 
   void write() {
@@ -102,6 +158,10 @@ struct Snapshot::State {
     for (;;) {
       const BlockRing::Run run = ring.take(most_written);
       if (run.count == 0) break;
+      if (of_device())
+        for (Index i = 0; i < run.count; ++i)
+          report.blocks[static_cast<std::size_t>(run.block + i)] =
+              checksum(run.data + i * block_bytes, image.bytes_of(run.block + i));
       const Index offset = run.block * block_bytes;
       const Index bytes = std::min(run.count * block_bytes, aligned(image.bytes()) - offset);
       file.write_at(offset, run.data, bytes);
@@ -117,7 +177,11 @@ struct Snapshot::State {
 };
 
 Snapshot::Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes)
-    : state_(std::make_unique<State>(std::move(layout), pieces, buffer_bytes)) {}
+    : state_(std::make_unique<State>(std::move(layout), pieces, buffer_bytes, nullptr)) {}
+
+Snapshot::Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes,
+                   Device& device)
+    : state_(std::make_unique<State>(std::move(layout), pieces, buffer_bytes, &device)) {}
 
 Snapshot::~Snapshot() {
   std::unique_lock lock(state_->mutex);
@@ -137,16 +201,40 @@ void Snapshot::save(const std::string& path, ThreadPool& pool, Worker& worker) {
   State& s = *state_;
   require(worker.finished(), path, ": the save before is not finished");
   s.begin(path, pool.threads());
-  try {
-    worker.start([&s] { s.write(); });
-  } catch (...) {
-    s.set_writing(false);
-    throw;
-  }
+  s.start(worker);
   pool.parallel_for(pool.threads(), 1, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i) s.compose(s.parts[static_cast<std::size_t>(i)]);
   });
   s.report.stall_ms = ms_since(begin);
+}
+
+void Snapshot::start_saving(const std::string& path, Stream& copies, Worker& worker) {
+  const auto begin = Clock::now();
+  State& s = *state_;
+  require(s.of_device(), path, ": this snapshot is of host memory");
+  require(worker.finished(), path, ": the save before is not finished");
+  s.begin(path, 1);
+  s.start(worker);
+  s.queue(copies);
+  s.report.stall_ms = ms_since(begin);
+}
+
+bool Snapshot::move_on(Stream& copies) {
+  State& s = *state_;
+  if (!s.of_device() || s.copies.next == s.image.blocks()) return true;
+  s.hand_over();
+  s.queue(copies);
+  return s.copies.next == s.image.blocks();
+}
+
+void Snapshot::finish_copying(Stream& copies) {
+  const auto begin = Clock::now();
+  State& s = *state_;
+  while (s.of_device() && s.copies.end < s.image.blocks() && !s.ring.stopped()) {
+    move_on(copies);
+    std::this_thread::yield();
+  }
+  s.report.stall_ms += ms_since(begin);
 }
 
 const SnapshotReport& Snapshot::report() const { return state_->report; }

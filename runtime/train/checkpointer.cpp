@@ -46,9 +46,6 @@ std::string describe_layout(const Context& context) {
 struct Checkpointer::State {
   State(const Context& context_, FlatParameters& flat_, Optimizer& optimizer_, const Facts& model_)
       : context(context_), flat(flat_), optimizer(optimizer_), model(model_) {
-    require(context.device().kind() == DeviceKind::cpu,
-            "checkpoints are copied from and to host memory; ", name(context.device().kind()),
-            " memory needs a copy in between");
     scalars.seed = context.options().seed;
     const SavedTensors saved =
         saved_tensors(flat, optimizer, context.mesh().rank() == 0 ? &scalars : nullptr);
@@ -191,6 +188,10 @@ void Checkpointer::save(const Progress& progress, const DataSource& train) {
   s.scalars.progress = progress;  // the snapshot of the save before has been taken
   s.saver->start(progress.step, s.world.rank() == 0 ? s.head(progress, train) : Manifest());
   if (!s.options.async_save) s.saver->finish();
+}
+
+void Checkpointer::before_update() {
+  if (state_->saver) state_->saver->before_update();
 }
 
 void Checkpointer::poll() {

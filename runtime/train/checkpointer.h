@@ -48,6 +48,8 @@ class Checkpointer {
   /// Collective. Starts a save of `progress`; first waits for the one before. Does nothing without --save, or when this
   /// step is saved already.
   void save(const Progress& progress, const DataSource& train);
+  /// Before the optimizer changes what a save under way copies.
+  void before_update();
   /// At step boundaries and between ops: moves the save under way on. Never blocks, and allocates only where a save ends.
   void poll();
   /// Collective. Waits until the save under way is committed or has failed. Returns whether the last save succeeded.

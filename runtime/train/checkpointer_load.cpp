@@ -96,7 +96,27 @@ Manifest agree_on_manifest(const LoadTarget& t, Index step) {
   return parse_manifest(broadcast_text(world_of(t), host, text));
 }
 
-/// Reads straight into the flat buffers, which are host memory: for a device, a staging buffer comes in between here.
+/// Reads into memory of the device: straight into that of a CPU, through the host for others.
+ReadReport read_boxes_into(Stream& stream, const std::string& step, const Manifest& manifest,
+                           std::vector<Wanted> wanted, int threads) {
+  if (stream.device().kind() == DeviceKind::cpu) return read_boxes(step, manifest, wanted, threads);
+  const auto bytes = [](const Wanted& w) { return w.box.count() * size_bytes(w.dtype); };
+  Index all = 0;
+  for (const Wanted& w : wanted) all += bytes(w);
+  const Buffer host = allocate_host(all);
+  std::vector<void*> places;
+  Index at = 0;
+  for (Wanted& w : wanted) {
+    places.push_back(std::exchange(w.data, host.data() + at));
+    at += bytes(w);
+  }
+  const ReadReport report = read_boxes(step, manifest, wanted, threads);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    stream.copy(places[i], wanted[i].data, bytes(wanted[i]));
+  stream.synchronize();
+  return report;
+}
+
 ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedScalars& scalars) {
   const LoadScope scope = load_scope(options_of(t));
   std::vector<Wanted> wanted = wanted_parameters(t.flat);
@@ -107,7 +127,8 @@ ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedS
   if (scope != LoadScope::parameters && world_of(t).rank() == 0) add(wanted_scalars(scalars));
   // One thread reads while another one verifies.
   const int threads = std::max(2, static_cast<int>(t.context.options().threads_per_rank));
-  return read_boxes(step_path(t, manifest.step), manifest, wanted, threads);
+  return read_boxes_into(t.context.stream(), step_path(t, manifest.step), manifest,
+                         std::move(wanted), threads);
 }
 
 /// Collective. The first of what ranks say, and how many more there are; "" when none says anything.

@@ -35,13 +35,12 @@ Saver::Saver(const Context& context, Parts parts)
       group_(std::move(parts.group)) {
   const Index image = parts.layout.bytes;
   letter_.resize(letter_bytes(image));
-  add_output(shard_name(group_->rank()), std::move(parts.layout), std::move(parts.memory),
-             options_.save_buffer);
+  add_output(shard_name(group_->rank()), shard_snapshot(parts));
   say_how_it_saves(image);
   if (group_->rank() != 0) return;
   FileLayout global = lay_out_global(global_tensors(catalog_));
   const Index global_bytes = global.bytes;
-  add_output(global_name, std::move(global), {}, 0);
+  add_output(global_name, std::make_unique<Snapshot>(std::move(global), std::vector<Bytes>(), 0));
   for (const Manifest::File& file : catalog_.files) letters_.emplace_back(letter_bytes(file.bytes));
   for (std::size_t r = 1; r < letters_.size(); ++r)
     receives_.push_back(
@@ -50,11 +49,20 @@ Saver::Saver(const Context& context, Parts parts)
   committer_ = std::make_unique<Worker>();
 }
 
-void Saver::add_output(const std::string& name, FileLayout layout, std::vector<Bytes> memory,
-                       Index buffer_bytes) {
+std::unique_ptr<Snapshot> Saver::shard_snapshot(Parts& parts) {
+  Device& device = context_.device();
+  if (device.kind() == DeviceKind::cpu)
+    return std::make_unique<Snapshot>(std::move(parts.layout), parts.memory, options_.save_buffer);
+  copies_ = device.make_stream();
+  ready_ = device.make_event();
+  return std::make_unique<Snapshot>(std::move(parts.layout), parts.memory, options_.save_buffer,
+                                    device);
+}
+
+void Saver::add_output(const std::string& name, std::unique_ptr<Snapshot> snapshot) {
   Output& output = outputs_.emplace_back();
   output.name = name;
-  output.snapshot = std::make_unique<Snapshot>(std::move(layout), std::move(memory), buffer_bytes);
+  output.snapshot = std::move(snapshot);
   output.worker = std::make_unique<Worker>();
 }
 
@@ -82,9 +90,7 @@ void Saver::start(Index step, Manifest head) {
   const std::string directory = unfinished_path(options_.save, step, run_);
   try {
     make_directory(directory);
-    for (Output& output : outputs_)
-      output.snapshot->save(directory + "/" + output.name, context_.host().stream.pool(),
-                            *output.worker);
+    start_outputs(directory);
   } catch (const std::exception& error) {
     failure_ = error.what();
   }
@@ -92,6 +98,32 @@ void Saver::start(Index step, Manifest head) {
   if (group_->rank() == 0)
     letters_ticket_ = group_->start_exchange({}, receives_, context_.host().stream);
   phase_ = Phase::writing;
+}
+
+void Saver::start_outputs(const std::string& directory) {
+  for (Output& output : outputs_) {
+    const std::string path = directory + "/" + output.name;
+    const bool of_device = copies_ && &output == &outputs_.front();
+    if (!of_device) {
+      output.snapshot->save(path, context_.host().stream.pool(), *output.worker);
+      continue;
+    }
+    copies_->synchronize();  // a save that failed may have left some
+    ready_->record(context_.stream());
+    ready_->make_wait(*copies_);
+    output.snapshot->start_saving(path, *copies_, *output.worker);
+    copying_ = true;
+  }
+}
+
+void Saver::before_update() {
+  if (!copying_) return;
+  const Clock::time_point called = Clock::now();
+  outputs_.front().snapshot->finish_copying(*copies_);
+  ready_->record(*copies_);
+  ready_->make_wait(context_.stream());
+  copying_ = false;
+  stall_ms_ += milliseconds(Clock::now() - called);
 }
 
 bool Saver::written() const {
@@ -102,6 +134,7 @@ bool Saver::written() const {
 void Saver::poll() {
   if (idle()) return;
   group_->progress();
+  if (phase_ == Phase::writing && copies_) outputs_.front().snapshot->move_on(*copies_);
   if (phase_ == Phase::writing && written()) send_letter();
   if (phase_ == Phase::gathering && group_->done(letters_ticket_) && committer_->finished())
     start_commit();

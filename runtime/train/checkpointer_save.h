@@ -23,7 +23,7 @@ class Saver {
   struct Parts {
     std::string run;                      // id of this job
     FileLayout layout;                    // of this rank's shard
-    std::vector<Bytes> memory;            // of its pieces, borrowed
+    std::vector<Bytes> memory;            // of its pieces, on the device, borrowed
     Manifest catalog;                     // rank 0: of all shards
     std::unique_ptr<Lease> lease;         // rank 0
     std::unique_ptr<Communicator> group;  // of all ranks, used for nothing else
@@ -36,6 +36,8 @@ class Saver {
   void start(Index step, Manifest head);
   bool idle() const { return phase_ == Phase::idle; }
   void poll();
+  /// Before parameters or optimizer state change: what is being saved of them is copied, or the device's stream waits for it.
+  void before_update();
   /// Collective. Returns when idle, and nothing is being deleted.
   void finish();
 
@@ -68,8 +70,9 @@ class Saver {
   static constexpr Index record_bytes = 512;
   static_assert(sizeof(Record) <= record_bytes);
 
-  void add_output(const std::string& name, FileLayout layout, std::vector<Bytes> memory,
-                  Index buffer_bytes);
+  void add_output(const std::string& name, std::unique_ptr<Snapshot> snapshot);
+  std::unique_ptr<Snapshot> shard_snapshot(Parts& parts);
+  void start_outputs(const std::string& directory);
   void say_how_it_saves(Index image_bytes) const;
   void wait_until_idle();
   bool written() const;
@@ -94,6 +97,10 @@ class Saver {
   std::string run_;
   Manifest catalog_, head_;
   std::unique_ptr<Lease> lease_;
+  /// On a GPU: copies to the host beside training. Null where the pieces are in host memory.
+  std::unique_ptr<Stream> copies_;
+  std::unique_ptr<Event> ready_;  // to be copied, and then copied
+  bool copying_ = false;
   std::vector<Output> outputs_;  // the shard; on rank 0 checkpoint.h5 too
   Letter letter_;                // of this rank
   std::vector<Letter> letters_;  // rank 0: of all, by rank

@@ -73,6 +73,7 @@ StepMetrics Trainer::step(DataSource& source) {
   const double loss = s.train->run(*s.train_inputs);
   s.reducer->finish();
   if (s.progress.step == 0) s.dump_gradients();
+  if (s.checkpointer) s.checkpointer->before_update();
   const StepReport report = s.optimizer->step(metrics.lr);
 
   metrics.loss = s.end_step(loss) / targets;

@@ -1,13 +1,14 @@
 // Snapshot: one rank's file, copied out of memory that training goes on to change, and written by a Worker. Training waits
 // for the copy only. The file's image is composed block by block (HDF5's structure and the pieces, each byte once) into a
-// ring of bounded, preallocated memory, and checksummed in the same pass.
+// ring of bounded, preallocated memory. Pieces in host memory are checksummed in the same pass; pieces on a device are
+// copied by a stream beside training, and checksummed by the writer.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "trireme/core/thread_pool.h"
+#include "trireme/core/device.h"
 #include "trireme/store/checksum.h"
 #include "trireme/store/file_layout.h"
 #include "trireme/store/worker.h"
@@ -30,6 +31,8 @@ class Snapshot {
   /// ring, rounded up to whole blocks, at least two; more than the image is not taken. 0: the whole image. All memory is
   /// taken (and touched) here.
   Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes);
+  /// For pieces on `device`, borrowed.
+  Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes, Device& device);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
@@ -42,6 +45,14 @@ class Snapshot {
   /// the ring holds the image, else when the rest fits. Never throws for the disk's sake: a failed write ends in the report,
   /// and the copy is cut short; what there is of the file then stays. The job before of `worker` must be finished.
   void save(const std::string& path, ThreadPool& pool, Worker& worker);
+  /// Pieces on a device: queues their copies on `copies`, as many as the ring has room for, and returns. The pieces may
+  /// change when `copies` has done what finish_copying() has queued.
+  void start_saving(const std::string& path, Stream& copies, Worker& worker);
+  /// After start_saving(): hands blocks that have arrived to the worker and queues further copies. Never blocks. Returns
+  /// whether all blocks have arrived.
+  bool move_on(Stream& copies);
+  /// After start_saving(): returns when all copies are queued, which takes the disk's time where the ring is too small.
+  void finish_copying(Stream& copies);
   /// What the last save() did; call when the worker has finished.
   const SnapshotReport& report() const;
 

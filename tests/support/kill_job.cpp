@@ -43,7 +43,9 @@ struct Stat {
 /// /proc/ID/stat: "id (name) state parent group session ...", where a name may hold anything.
 Stat read_stat(const fs::path& process) {
   std::ifstream in(process / "stat");
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  char buffer[1024];  // by read(): of a process that ends meanwhile, iterators throw the error
+  in.read(buffer, sizeof buffer);
+  const std::string text(buffer, static_cast<std::size_t>(in.gcount()));
   const std::size_t open = text.find('('), close = text.rfind(')');
   Stat stat;
   if (close == text.npos) return stat;  // it has just ended

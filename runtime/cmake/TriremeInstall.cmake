@@ -5,6 +5,11 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/trireme)
 
 install(TARGETS trireme EXPORT trireme-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# The CUDA module lies beside the library, which looks for it there; it finds CUDA's own libraries where it was linked with them.
+if(TARGET trireme_cuda)
+  set_target_properties(trireme_cuda PROPERTIES INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH TRUE)
+  install(TARGETS trireme_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/trireme DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 foreach(dir launch examples)
   get_property(targets DIRECTORY ${PROJECT_SOURCE_DIR}/${dir} PROPERTY BUILDSYSTEM_TARGETS)

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <vector>
 
 #include <vector_types.h>
 
 #include "tests/cuda_emulation/fiber.h"
+#include "tests/cuda_emulation/settings.h"
 
 namespace trireme::emulation {
 
@@ -38,6 +40,8 @@ class Grid {
   static Grid& instance();
 
   GridOptions options = GridOptions::from_environment();
+  /// "kernels/cuda/norm.cu:22": a barrier that nobody waits at, to see that tests notice (tests/cuda_emulation/barriers); empty: none.
+  std::string without_barrier = setting("EMULATION_WITHOUT_BARRIER", "");
 
   /// Runs `body` for every thread. `name` appears in messages.
   void run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes,
@@ -84,6 +88,7 @@ class Grid {
 
   void shuffle_bytes_of(void* value, std::size_t bytes, std::uint32_t mask, int source,
                         const char* where);
+  bool left_out(const char* where);
   static void entry();
   void run_block(dim3 block, std::size_t shared_bytes);
   void prepare_threads(dim3 block);
@@ -114,7 +119,7 @@ class Grid {
   };
   std::unique_ptr<void, Free> shared_;
   std::uint64_t random_ = 1;
-  bool in_kernel_ = false;
+  bool in_kernel_ = false, told_what_is_left_out_ = false;
 };
 
 template <class T>

@@ -1,6 +1,7 @@
 // What the environment tells the emulation, for programs that know nothing of it:
 //   EMULATION_SCHEDULE=eager | lazy | ahead:STREAM | random:SEED   streams (streams.h)
 //   EMULATION_ORDER=forward | reverse | random:SEED                threads of a kernel (grid.h)
+//   EMULATION_WITHOUT_BARRIER=kernels/cuda/norm.cu:22              a barrier that is left out (grid.h)
 //   EMULATION_DEVICES=8, EMULATION_DEVICE_MB=4096                  how many GPUs there are, and their memory
 #pragma once
 

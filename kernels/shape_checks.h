@@ -114,15 +114,21 @@ inline void check_cross_entropy(const CrossEntropyBackward& p) {
 }
 
 inline void check_optimizer(const AdamW& p) {
-  require(p.count >= 0, "AdamW of ", p.count, " parameters");
+  require(p.list.count >= 0, "AdamW of ", p.list.count, " ranges");
   require(p.bias_correction1 > 0 && p.bias_correction2 > 0, "AdamW's bias corrections are ",
           p.bias_correction1, " and ", p.bias_correction2, ": steps count from 1");
+  require(p.decision != nullptr, "AdamW needs the decision that the norm of gradients led to");
 }
 
 inline void check_optimizer(const Sgd& p) {
-  require(p.count >= 0, "SGD of ", p.count, " parameters");
+  require(p.list.count >= 0, "SGD of ", p.list.count, " ranges");
   require(p.momentum == 0 || p.momentum_buffer != nullptr, "SGD with momentum ", p.momentum,
           " needs its buffer");
+  require(p.decision != nullptr, "SGD needs the decision that the norm of gradients led to");
+}
+
+inline void check_optimizer(const SumOfSquares& p) {
+  require(p.list.count >= 0, "sum of squares over ", p.list.count, " ranges");
 }
 
 inline void check_copy(const Tensor& to, const Tensor& from, Write write) {

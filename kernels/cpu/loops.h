@@ -46,8 +46,9 @@ struct CrossEntropyLoops {
 };
 
 struct OptimizerLoops {
-  void (*adamw)(const AdamW&, Index begin, Index end);
-  void (*sgd)(const Sgd&, Index begin, Index end);
+  /// Elements [begin, end) of a range.
+  void (*adamw)(const AdamW&, const UpdateRange&, Index begin, Index end);
+  void (*sgd)(const Sgd&, const UpdateRange&, Index begin, Index end);
   double (*sum_of_squares)(const float* x, Index begin, Index end);
 };
 

@@ -1,4 +1,4 @@
-// Launchers of the optimizer kernels.
+// Launchers of the optimizer kernels: range by range, each shared out to the threads.
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/shape_checks.h"
 
@@ -6,27 +6,37 @@ namespace trireme {
 
 namespace {
 
-void adamw(Stream& stream, const AdamW& p) {
+/// loop(p, range, begin, end) over the elements of every range.
+template <class Update>
+void update(Stream& stream, const Update& p,
+            void (*loop)(const Update&, const UpdateRange&, Index, Index)) {
   check_optimizer(p);
-  parallel_for(stream, p.count, grain_elements,
-               [&](Index begin, Index end) { loops_of(stream).optimizer.adamw(p, begin, end); });
+  if (p.decision->skip != 0) return;
+  for (Index i = 0; i < p.list.count; ++i)
+    parallel_for(stream, p.list.ranges[i].count, grain_elements,
+                 [&](Index begin, Index end) { loop(p, p.list.ranges[i], begin, end); });
 }
 
-void sgd(Stream& stream, const Sgd& p) {
+void adamw(Stream& stream, const AdamW& p) { update(stream, p, loops_of(stream).optimizer.adamw); }
+
+void sgd(Stream& stream, const Sgd& p) { update(stream, p, loops_of(stream).optimizer.sgd); }
+
+void sum_of_squares(Stream& stream, const SumOfSquares& p) {
   check_optimizer(p);
-  parallel_for(stream, p.count, grain_elements,
-               [&](Index begin, Index end) { loops_of(stream).optimizer.sgd(p, begin, end); });
+  double sum = 0;
+  for (Index i = 0; i < p.list.count; ++i) {
+    const float* x = p.x + p.list.ranges[i].begin;
+    sum += sum_in_parts(stream, p.list.ranges[i].count, [&](Index begin, Index end) {
+      return loops_of(stream).optimizer.sum_of_squares(x, begin, end);
+    });
+  }
+  *p.sum = sum;
 }
 
-void add_sum_of_squares(Stream& stream, const float* x, Index count, double* sum) {
-  require(count >= 0, "sum of squares of ", count, " elements");
-  *sum += sum_in_parts(stream, count, [&](Index begin, Index end) {
-    return loops_of(stream).optimizer.sum_of_squares(x, begin, end);
-  });
-}
+void decide(Stream&, const Decide& p) { *p.decision = decide_step(*p.sum, p.max_norm); }
 
 }  // namespace
 
-const OptimizerKernels cpu_optimizer_kernels = {adamw, sgd, add_sum_of_squares};
+const OptimizerKernels cpu_optimizer_kernels = {adamw, sgd, sum_of_squares, decide};
 
 }  // namespace trireme

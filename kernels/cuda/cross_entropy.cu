@@ -1,5 +1,6 @@
 // The two passes of softmax cross-entropy over logits, a block a row, and the step between them. Rows of an odd vocabulary
 // begin anywhere: elements before the first multiple of 16 bytes and after the last are taken one by one.
+#include "kernels/cuda/map.cuh"
 #include "kernels/cuda/sums.cuh"
 #include "kernels/shape_checks.h"
 
@@ -7,19 +8,6 @@ namespace trireme {
 namespace gpu {
 
 inline constexpr int row_threads = 512, row_warps = row_threads / warp_size;
-
-/// f.at<width>(i) for all i < count, shared out to the threads of the block: packs where x + i is aligned, when `packed`.
-template <class T, class F>
-__device__ __forceinline__ void for_row(const T* x, Index count, bool packed, const F& f) {
-  constexpr int pack = Pack<T>::size;
-  const Index offset = elements_to_alignment(x);
-  const Index head = !packed || offset > count ? count : offset;
-  const Index packs = (count - head) / pack, after = head + packs * pack;
-  for (Index i = threadIdx.x; i < head; i += row_threads) f.template operator()<1>(i);
-  for (Index i = threadIdx.x; i < packs; i += row_threads)
-    f.template operator()<pack>(head + i * pack);
-  for (Index i = after + threadIdx.x; i < count; i += row_threads) f.template operator()<1>(i);
-}
 
 /// The largest value so far and the sum of exp(value - largest).
 struct Online {
@@ -52,7 +40,8 @@ __global__ void __launch_bounds__(row_threads)
   const Index row = blockIdx.x;
   const T* x = p.logits + row * p.row_stride;
   Online online;
-  for_row(x, p.columns, true, [&]<int width>(Index i) { online.add(load_floats<width>(x + i)); });
+  for_span<row_threads>(x, p.columns, true,
+                        [&]<int width>(Index i) { online.add(load_floats<width>(x + i)); });
   const float largest = block_reduce(online.max, Max(), scratch);
   const float shift = largest == -HUGE_VALF ? 0.0f : largest;
   const float sum = block_reduce(online.sum * expf(online.max - shift), Sum(), scratch);
@@ -92,11 +81,11 @@ __global__ void __launch_bounds__(row_threads)
   const T* x = p.logits + row * p.row_stride;
   T* dx = dlogits + row * p.row_stride;
   const auto zero = [&]<int width>(Index i) { store_floats(dx + i, Chunk<float, width>{}); };
-  if (p.targets[row] < 0) return for_row(dx, padded_columns, true, zero);
+  if (p.targets[row] < 0) return for_span<row_threads>(dx, padded_columns, true, zero);
 
   const Index target = p.targets[row] - p.first;
   const float shift = logsumexp[row], factor = static_cast<float>(*scale);
-  for_row(x, p.columns, together, [&]<int width>(Index i) {
+  for_span<row_threads>(x, p.columns, together, [&]<int width>(Index i) {
     Chunk<float, width> v = load_floats<width>(x + i);
     for (int k = 0; k < width; ++k) {
       v.values[k] = expf(v.values[k] - shift) * factor;

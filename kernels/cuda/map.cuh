@@ -1,4 +1,5 @@
-// Loops over flat arrays: f.at<width>(i) does `width` elements from i on, 16 bytes where every operand is aligned.
+// Loops over flat arrays, 16 bytes at a time where every operand is aligned: by all threads of a launch, f.at<width>(i) does
+// `width` elements from i on; or by a block of its own.
 #pragma once
 
 #include "kernels/cuda/gpu.cuh"
@@ -23,6 +24,19 @@ void map(Stream& stream, const F& f, Index count, bool aligned, const char* what
   check(gpu_launch(map_kernel<F>, dim3(blocks_for(stream, items)), dim3(elementwise_threads), 0,
                    queue_of(stream), f, count, aligned),
         what);
+}
+
+/// f<width>(i) for all i < count, shared out to the `threads` of the block. `packed`: where x + i is aligned, all operands
+/// are; elements before the first multiple of 16 bytes and after the last are taken one by one.
+template <int threads, class T, class F>
+__device__ __forceinline__ void for_span(const T* x, Index count, bool packed, const F& f) {
+  constexpr int pack = Pack<T>::size;
+  const Index offset = elements_to_alignment(x);
+  const Index head = !packed || offset > count ? count : offset;
+  const Index packs = (count - head) / pack, after = head + packs * pack;
+  for (Index i = threadIdx.x; i < head; i += threads) f.template operator()<1>(i);
+  for (Index i = threadIdx.x; i < packs; i += threads) f.template operator()<pack>(head + i * pack);
+  for (Index i = after + threadIdx.x; i < count; i += threads) f.template operator()<1>(i);
 }
 
 }  // namespace trireme::gpu

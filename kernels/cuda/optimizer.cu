@@ -1,6 +1,6 @@
-// AdamW and SGD in one pass over all their arrays, and the sum of squares for clipping. The clipping factor is read on the
-// device: the host never waits for it.
-#include <algorithm>
+// AdamW and SGD in one pass over all their arrays and one launch over all ranges, the sum of squares, and the decision that
+// the updates read where it was made: the host never waits for it. A block takes a tile of a range.
+#include <type_traits>
 
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/sums.cuh"
@@ -9,16 +9,50 @@
 namespace trireme {
 namespace gpu {
 
+/// Tile `tile` of the list, as a range. All threads of a block search alike, in the cache.
+template <class Range>
+__device__ __forceinline__ Range tile_of(const DeviceList<Range>& list, Index tile) {
+  tile += list.ranges[0].tiles_before;
+  Index low = 0, high = list.count;
+  while (high - low > 1) {
+    const Index middle = (low + high) / 2;
+    (list.ranges[middle].tiles_before <= tile ? low : high) = middle;
+  }
+  Range range = list.ranges[low];
+  const Index before = (tile - range.tiles_before) * Range::tile, left = range.count - before;
+  range.begin += before;
+  if constexpr (std::is_same_v<Range, UpdateRange>) range.state_begin += before;
+  range.count = left < Range::tile ? left : Range::tile;
+  return range;
+}
+
+/// Elements of x since the last place where as many lie aligned as 16 bytes hold of fp32.
+template <class T>
+__device__ __forceinline__ Index elements_past(const T* x) {
+  constexpr Index pack_bytes = Pack<float>::size * static_cast<Index>(sizeof(T));
+  return static_cast<Index>(reinterpret_cast<std::uintptr_t>(x) % pack_bytes) /
+         static_cast<Index>(sizeof(T));
+}
+
 struct AdamWStep {
-  static constexpr int pack = Pack<float>::size;
   AdamW p;
-  float decay, rate, inverse_correction2;
+  float rate, inverse_correction2;
+  __device__ bool together(const UpdateRange& r) const {
+    const Index past = elements_past(p.parameter + r.begin);
+    return elements_past(p.gradient + r.begin) == past &&
+           elements_past(p.first_moment + r.state_begin) == past &&
+           elements_past(p.second_moment + r.state_begin) == past;
+  }
+  /// The new values of `width` parameters, which lie i behind the start of r.
   template <int width>
-  __device__ void at(Index i) const {
-    const float scale = *p.gradient_scale;
-    const Chunk<float, width> gradient = load<width>(p.gradient + i);
-    Chunk<float, width> x = load<width>(p.parameter + i), m = load<width>(p.first_moment + i),
-                        v = load<width>(p.second_moment + i);
+  __device__ Chunk<float, width> at(const UpdateRange& r, Index i) const {
+    const float scale = static_cast<float>(p.decision->clip_coefficient);
+    const float decay = 1 - p.learning_rate * static_cast<float>(r.weight_decay);
+    float *first = p.first_moment + r.state_begin + i,
+          *second = p.second_moment + r.state_begin + i;
+    const Chunk<float, width> gradient = load<width>(p.gradient + r.begin + i);
+    Chunk<float, width> x = load<width>(p.parameter + r.begin + i), m = load<width>(first),
+                        v = load<width>(second);
     for (int k = 0; k < width; ++k) {
       const float g = gradient.values[k] * scale;
       m.values[k] = p.beta1 * m.values[k] + (1 - p.beta1) * g;
@@ -27,83 +61,115 @@ struct AdamWStep {
           rate * m.values[k] / (sqrtf(v.values[k] * inverse_correction2) + p.epsilon);
       x.values[k] = x.values[k] * decay - step;
     }
-    store(p.first_moment + i, m);
-    store(p.second_moment + i, v);
-    store(p.parameter + i, x);
+    store(first, m);
+    store(second, v);
+    return x;
   }
 };
 
 struct SgdStep {
-  static constexpr int pack = Pack<float>::size;
   Sgd p;
+  __device__ bool together(const UpdateRange& r) const {
+    const Index past = elements_past(p.parameter + r.begin);
+    return elements_past(p.gradient + r.begin) == past &&
+           (p.momentum_buffer == nullptr ||
+            elements_past(p.momentum_buffer + r.state_begin) == past);
+  }
   template <int width>
-  __device__ void at(Index i) const {
-    const float scale = *p.gradient_scale;
-    Chunk<float, width> x = load<width>(p.parameter + i), step = load<width>(p.gradient + i);
-    for (int k = 0; k < width; ++k)
-      step.values[k] = p.weight_decay * x.values[k] + step.values[k] * scale;
+  __device__ Chunk<float, width> at(const UpdateRange& r, Index i) const {
+    const float scale = static_cast<float>(p.decision->clip_coefficient);
+    Chunk<float, width> x = load<width>(p.parameter + r.begin + i),
+                        step = load<width>(p.gradient + r.begin + i);
+    const float decay = static_cast<float>(r.weight_decay);
+    for (int k = 0; k < width; ++k) step.values[k] = decay * x.values[k] + step.values[k] * scale;
     if (p.momentum_buffer != nullptr) {
-      const Chunk<float, width> old = load<width>(p.momentum_buffer + i);
+      float* buffer = p.momentum_buffer + r.state_begin + i;
+      const Chunk<float, width> old = load<width>(buffer);
       for (int k = 0; k < width; ++k) step.values[k] += p.momentum * old.values[k];
-      store(p.momentum_buffer + i, step);
+      store(buffer, step);
     }
     for (int k = 0; k < width; ++k) x.values[k] -= p.learning_rate * step.values[k];
-    store(p.parameter + i, x);
+    return x;
   }
 };
 
-/// x may begin anywhere: `head` elements before the first multiple of 16 bytes are taken one by one, as is the rest.
+inline constexpr int update_threads = 256;
+
+/// A block for every tile.
+template <class Step>
+__global__ void __launch_bounds__(update_threads) update_kernel(Step step) {
+  if (step.p.decision->skip != 0) return;
+  const UpdateRange r = tile_of(step.p.list, blockIdx.x);
+  float* const parameter = step.p.parameter + r.begin;
+  __nv_bfloat16* const copy = step.p.compute_copy == nullptr
+                                  ? nullptr
+                                  : reinterpret_cast<__nv_bfloat16*>(step.p.compute_copy) + r.begin;
+  const bool together =
+      step.together(r) && (copy == nullptr || elements_past(copy) == elements_past(parameter));
+  for_span<update_threads>(parameter, r.count, together, [&]<int width>(Index i) {
+    const Chunk<float, width> x = step.template at<width>(r, i);
+    store(parameter + i, x);
+    if (copy != nullptr) store_floats(copy + i, x);
+  });
+}
+
+/// A block adds up its share of the tiles, in their order.
 __global__ void __launch_bounds__(sum_threads)
-    squares_kernel(const float* x, Index head, Index packs, Index count, double* parts) {
+    squares_kernel(DeviceList<ListedRange> list, const float* x, double* parts) {
   __shared__ double scratch[sum_warps];
-  constexpr int pack = Pack<float>::size;
-  const auto square = [](float v) { return static_cast<double>(v) * static_cast<double>(v); };
   double sum = 0;
-  for (Index i = global_thread(); i < packs; i += global_threads()) {
-    const Pack<float> v = load(x + head + i * pack);
-    for (int k = 0; k < pack; ++k) sum += square(v.values[k]);
+  const Index part = blockIdx.x, count = gridDim.x;
+  for (Index t = list.tiles * part / count; t < list.tiles * (part + 1) / count; ++t) {
+    const ListedRange range = tile_of(list, t);
+    const float* from = x + range.begin;
+    for_span<sum_threads>(from, range.count, true, [&]<int width>(Index i) {
+      const Chunk<float, width> v = load<width>(from + i);
+      for (int k = 0; k < width; ++k) sum += to_double(v.values[k]) * to_double(v.values[k]);
+    });
   }
-  const Index singles = count - packs * pack;
-  for (Index i = global_thread(); i < singles; i += global_threads())
-    sum += square(x[i < head ? i : i + packs * pack]);
   store_part(sum, scratch, parts);
 }
+
+__global__ void decide_kernel(Decide p) { *p.decision = decide_step(*p.sum, p.max_norm); }
 
 }  // namespace gpu
 
 namespace {
 
+template <class Step>
+void update(Stream& stream, const Step& step, const char* what) {
+  if (step.p.list.tiles == 0) return;
+  check(gpu_launch(gpu::update_kernel<Step>, dim3(static_cast<unsigned>(step.p.list.tiles)),
+                   dim3(gpu::update_threads), 0, queue_of(stream), step),
+        what);
+}
+
 void adamw(Stream& stream, const AdamW& p) {
   check_optimizer(p);
-  const bool aligned = gpu::aligned16(p.parameter) && gpu::aligned16(p.gradient) &&
-                       gpu::aligned16(p.first_moment) && gpu::aligned16(p.second_moment);
-  const gpu::AdamWStep step{p, 1 - p.learning_rate * p.weight_decay,
-                            p.learning_rate / p.bias_correction1, 1 / p.bias_correction2};
-  gpu::map(stream, step, p.count, aligned, "AdamW");
+  update(stream, gpu::AdamWStep{p, p.learning_rate / p.bias_correction1, 1 / p.bias_correction2},
+         "AdamW");
 }
 
 void sgd(Stream& stream, const Sgd& p) {
   check_optimizer(p);
-  const bool aligned = gpu::aligned16(p.parameter) && gpu::aligned16(p.gradient) &&
-                       gpu::aligned16(p.momentum_buffer);
-  gpu::map(stream, gpu::SgdStep{p}, p.count, aligned, "SGD");
+  update(stream, gpu::SgdStep{p}, "SGD");
 }
 
-void add_sum_of_squares(Stream& stream, const float* x, Index count, double* sum) {
-  require(count >= 0, "sum of squares of ", count, " elements");
-  if (count == 0) return;
-  constexpr Index pack = gpu::Pack<float>::size;
-  const Index head = std::min(count, gpu::elements_to_alignment(x));
-  const Index packs = (count - head) / pack;
-  const unsigned parts = gpu::parts_for(count, 4 * pack);
-  check(gpu_launch(gpu::squares_kernel, dim3(parts), dim3(gpu::sum_threads), 0, queue_of(stream), x,
-                   head, packs, count, static_cast<CudaStream&>(stream).partial_sums()),
+void sum_of_squares(Stream& stream, const SumOfSquares& p) {
+  check_optimizer(p);
+  const unsigned parts = gpu::parts_for(p.list.tiles * gpu::sum_threads, 1);
+  check(gpu_launch(gpu::squares_kernel, dim3(parts), dim3(gpu::sum_threads), 0, queue_of(stream),
+                   p.list, p.x, static_cast<CudaStream&>(stream).partial_sums()),
         "sum of squares");
-  gpu::add_parts(stream, parts, sum, Write::add, "sum of squares");
+  gpu::add_parts(stream, parts, p.sum, Write::assign, "sum of squares");
+}
+
+void decide(Stream& stream, const Decide& p) {
+  check(gpu_launch(gpu::decide_kernel, dim3(1), dim3(1), 0, queue_of(stream), p), "decision");
 }
 
 }  // namespace
 
-const OptimizerKernels cuda_optimizer_kernels = {adamw, sgd, add_sum_of_squares};
+const OptimizerKernels cuda_optimizer_kernels = {adamw, sgd, sum_of_squares, decide};
 
 }  // namespace trireme

@@ -1,35 +1,49 @@
 #include "trireme/optim/clipping.h"
 
-#include <cmath>
-
 #include "trireme/kernels/kernels.h"
 
 namespace trireme {
 
+namespace {
+
+constexpr Index scalar_bytes = 64;  // the sum and the decision
+static_assert(sizeof(double) + sizeof(StepDecision) <= scalar_bytes);
+
+std::vector<ListedRange> listed_ranges(const FlatParameters& flat) {
+  std::vector<ListedRange> ranges;
+  for (const FlatRange& range : flat.norm_ranges()) ranges.push_back({range.begin, range.count});
+  return ranges;
+}
+
+}  // namespace
+
+Index GradientNorm::bytes(const FlatParameters& flat) {
+  return scalar_bytes + list_bytes(listed_ranges(flat));
+}
+
 GradientNorm::GradientNorm(const FlatParameters& flat, Communicator& world, Stream& stream,
-                           std::byte* scratch)
+                           std::byte* memory)
     : flat_(flat),
       world_(world),
       stream_(stream),
-      sum_(reinterpret_cast<double*>(scratch)),
-      ranges_(flat.norm_ranges()) {}
-
-double GradientNorm::compute() {
-  stream_.zero(sum_, size_bytes(DType::f64));
-  for (const FlatRange& range : ranges_)
-    stream_.kernels().optimizer.add_sum_of_squares(stream_, flat_.gradient_data() + range.begin,
-                                                   range.count, sum_);
-  world_.all_reduce({sum_, 1, DType::f64}, Reduction::sum, stream_);
-  double sum = 0;
-  stream_.copy(&sum, sum_, size_bytes(DType::f64));
-  stream_.synchronize();
-  return std::sqrt(sum);
+      sum_(reinterpret_cast<double*>(memory)),
+      decision_(reinterpret_cast<StepDecision*>(sum_ + 1)) {
+  std::vector<ListedRange> ranges = listed_ranges(flat);
+  list_ = upload(ranges, stream, memory + scalar_bytes);
 }
 
-double clip_coefficient(double norm, double max_norm) {
-  // The small term is PyTorch's and Megatron's: it keeps the clipped norm below the limit.
-  const double coefficient = max_norm / (norm + 1e-6);
-  return max_norm == 0 || coefficient > 1 ? 1 : coefficient;
+void GradientNorm::start(double max_norm) {
+  const OptimizerKernels& kernels = stream_.kernels().optimizer;
+  kernels.sum_of_squares(stream_, {.list = list_, .x = flat_.gradient_data(), .sum = sum_});
+  world_.all_reduce({sum_, 1, DType::f64}, Reduction::sum, stream_);
+  kernels.decide(stream_, {.sum = sum_, .max_norm = max_norm, .decision = decision_});
+}
+
+StepDecision GradientNorm::wait() {
+  StepDecision decision;
+  stream_.copy(&decision, decision_, sizeof decision);
+  stream_.synchronize();
+  return decision;
 }
 
 }  // namespace trireme

@@ -32,6 +32,55 @@ void check(const OptimizerOptions& o) {
   not_negative("--clip-grad", o.clip_norm);
 }
 
+/// What this rank updates: neighbours of one parameter group are one range. `first_of_bucket`: in `ranges`, and their end.
+struct Updates {
+  std::vector<UpdateRange> ranges;
+  std::vector<Index> first_of_bucket;
+};
+
+Updates updates_of(const FlatParameters& flat, const OptimizerOptions& options) {
+  Updates updates;
+  int bucket = -1;
+  bool decay = false;
+  const auto begin_buckets_to = [&](int last) {
+    for (; bucket < last; ++bucket)
+      updates.first_of_bucket.push_back(static_cast<Index>(updates.ranges.size()));
+  };
+  for (const FlatParameter& parameter : flat.parameters()) {
+    const Bucket& in = flat.buckets()[static_cast<std::size_t>(parameter.bucket)];
+    const FlatRange mine = flat.updated(in);
+    const Index begin = std::max(mine.begin, parameter.range.begin);
+    const Index end = std::min(mine.end(), parameter.range.end());
+    if (begin >= end) continue;
+    // The few elements between two parameters are zero and stay so: neighbours of one group become
+    // one range.
+    if (bucket == parameter.bucket && decay == parameter.decay) {
+      updates.ranges.back().count = end - updates.ranges.back().begin;
+      continue;
+    }
+    begin_buckets_to(parameter.bucket);
+    decay = parameter.decay;
+    updates.ranges.push_back({{begin, end - begin},
+                              in.state_begin + begin - mine.begin,
+                              decay ? options.weight_decay : 0});
+  }
+  begin_buckets_to(static_cast<int>(flat.buckets().size()));
+  return updates;
+}
+
+std::vector<DeviceList<UpdateRange>> lists_of_buckets(const Updates& updates,
+                                                      const DeviceList<UpdateRange>& all) {
+  std::vector<DeviceList<UpdateRange>> lists;
+  for (std::size_t b = 0; b + 1 < updates.first_of_bucket.size(); ++b) {
+    const Index first = updates.first_of_bucket[b], end = updates.first_of_bucket[b + 1];
+    DeviceList<UpdateRange> list{all.ranges + first, end - first};
+    for (Index i = first; i < end; ++i)
+      list.tiles += updates.ranges[static_cast<std::size_t>(i)].tiles();
+    lists.push_back(list);
+  }
+  return lists;
+}
+
 }  // namespace
 
 const char* name(OptimizerOptions::Kind kind) {
@@ -46,7 +95,7 @@ std::vector<std::string> Optimizer::state_names(const OptimizerOptions& options)
 
 Index Optimizer::state_bytes(const FlatParameters& flat, const OptimizerOptions& options) {
   return moments(options) * flat.state_count() * size_bytes(DType::f32) +
-         GradientNorm::scratch_bytes + scale_bytes;
+         GradientNorm::bytes(flat) + list_bytes(updates_of(flat, options).ranges);
 }
 
 Optimizer::Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
@@ -55,101 +104,78 @@ Optimizer::Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
       data_(mesh.axis(Axis::data)),
       stream_(stream),
       options_(options),
-      norm_(flat, mesh.world(), stream, state),
-      gathers_(flat.buckets().size()),
-      scale_(reinterpret_cast<float*>(state + GradientNorm::scratch_bytes)) {
+      norm_(flat, mesh.world(), stream, state) {
   check(options);
-  float* data = scale_ + scale_bytes / size_bytes(DType::f32);
-  if (moments(options) > 0) first_ = data;
-  if (moments(options) > 1) second_ = data + flat.state_count();
-  make_runs();
-}
-
-void Optimizer::make_runs() {
-  for (const FlatParameter& parameter : flat_.parameters()) {
-    const Bucket& bucket = flat_.buckets()[static_cast<std::size_t>(parameter.bucket)];
-    const FlatRange mine = flat_.updated(bucket);
-    const Index begin = std::max(mine.begin, parameter.range.begin);
-    const Index end = std::min(mine.end(), parameter.range.end());
-    if (begin >= end) continue;
-    // The few elements between two parameters are zero and stay so: neighbours of one group become
-    // one run.
-    if (!runs_.empty() && runs_.back().bucket == parameter.bucket &&
-        runs_.back().decay == parameter.decay)
-      runs_.back().range.count = end - runs_.back().range.begin;
-    else
-      runs_.push_back({parameter.bucket,
-                       {begin, end - begin},
-                       bucket.state_begin + begin - mine.begin,
-                       parameter.decay});
+  state += GradientNorm::bytes(flat);
+  Updates updates = updates_of(flat, options);
+  lists_ = {upload(updates.ranges, stream, state)};
+  if (flat.options().update == Update::sharded && data_.size() > 1) {
+    lists_ = lists_of_buckets(updates, lists_.front());
+    gathers_.resize(lists_.size());
   }
+  float* moment = reinterpret_cast<float*>(state + list_bytes(updates.ranges));
+  if (moments(options) > 0) first_ = moment;
+  if (moments(options) > 1) second_ = moment + flat.state_count();
 }
 
-StepReport Optimizer::step(double learning_rate) {
-  StepReport report;
-  report.grad_norm = norm_.compute();
-  report.skipped = !std::isfinite(report.grad_norm);  // the same bits on every rank
-  if (report.skipped) {
+void Optimizer::start_step(double learning_rate) {
+  require(!started_, "an optimizer's step is started before the last one is finished");
+  started_ = true;
+  norm_.start(options_.clip_norm);
+  for (std::size_t i = 0; i < lists_.size(); ++i) {
+    update(lists_[i], learning_rate);
+    if (!gathers_.empty()) start_gather(i);  // a bucket is on its way while the next is updated
+  }
+  for (const Ticket& gather : gathers_) data_.wait(gather, stream_);
+}
+
+StepReport Optimizer::finish_step() {
+  require(started_, "an optimizer's step is finished that was not started");
+  started_ = false;
+  const StepDecision decision = norm_.wait();  // the same bits on every rank
+  if (decision.skip != 0) {
     ++skipped_;
-    return report;
+    return {.grad_norm = decision.norm, .skipped = true};
   }
-  report.clip_coefficient = clip_coefficient(report.grad_norm, options_.clip_norm);
-  const float scale = static_cast<float>(report.clip_coefficient);
-  stream_.copy(scale_, &scale, size_bytes(DType::f32));
   ++updates_;
-  const bool gathers = flat_.options().update == Update::sharded && data_.size() > 1;
-  const int buckets = static_cast<int>(flat_.buckets().size());
-  auto run = runs_.begin();
-  for (int b = 0; b < buckets; ++b) {  // a bucket is on its way while the next one is updated
-    for (; run != runs_.end() && run->bucket == b; ++run) update(*run, learning_rate);
-    if (gathers) start_gather(b);
-  }
-  if (gathers)
-    for (const Ticket& gather : gathers_) data_.wait(gather, stream_);
-  return report;
+  return {.grad_norm = decision.norm, .clip_coefficient = decision.clip_coefficient};
 }
 
-void Optimizer::update(const Run& run, double learning_rate) {
-  float* parameter = flat_.parameter_data() + run.range.begin;
-  const float* gradient = flat_.gradient_data() + run.range.begin;
-  float* first = first_ != nullptr ? first_ + run.state_begin : nullptr;
-  float* second = second_ != nullptr ? second_ + run.state_begin : nullptr;
+void Optimizer::update(const DeviceList<UpdateRange>& list, double learning_rate) {
   const auto f = [](double value) { return static_cast<float>(value); };
-  const float decay = run.decay ? f(options_.weight_decay) : 0;
+  const OptimizerKernels& kernels = stream_.kernels().optimizer;
   if (options_.kind == OptimizerOptions::Kind::adamw) {
     // 1 - beta^t of the beta that the kernel sees: in fp32, 1 - 0.999f is off by 5e-5.
     const auto correction = [&](double beta) {
-      return f(1 - std::pow(static_cast<double>(f(beta)), static_cast<double>(updates_)));
+      return f(1 - std::pow(static_cast<double>(f(beta)), static_cast<double>(updates_ + 1)));
     };
-    stream_.kernels().optimizer.adamw(stream_, {.count = run.range.count,
-                                                .parameter = parameter,
-                                                .gradient = gradient,
-                                                .first_moment = first,
-                                                .second_moment = second,
-                                                .learning_rate = f(learning_rate),
-                                                .beta1 = f(options_.beta1),
-                                                .beta2 = f(options_.beta2),
-                                                .epsilon = f(options_.epsilon),
-                                                .weight_decay = decay,
-                                                .bias_correction1 = correction(options_.beta1),
-                                                .bias_correction2 = correction(options_.beta2),
-                                                .gradient_scale = scale_});
+    kernels.adamw(stream_, {.list = list,
+                            .parameter = flat_.parameter_data(),
+                            .gradient = flat_.gradient_data(),
+                            .first_moment = first_,
+                            .second_moment = second_,
+                            .learning_rate = f(learning_rate),
+                            .beta1 = f(options_.beta1),
+                            .beta2 = f(options_.beta2),
+                            .epsilon = f(options_.epsilon),
+                            .bias_correction1 = correction(options_.beta1),
+                            .bias_correction2 = correction(options_.beta2),
+                            .decision = norm_.decision()});
   } else {
-    stream_.kernels().optimizer.sgd(stream_, {.count = run.range.count,
-                                              .parameter = parameter,
-                                              .gradient = gradient,
-                                              .momentum_buffer = first,
-                                              .learning_rate = f(learning_rate),
-                                              .momentum = f(options_.momentum),
-                                              .weight_decay = decay,
-                                              .gradient_scale = scale_});
+    kernels.sgd(stream_, {.list = list,
+                          .parameter = flat_.parameter_data(),
+                          .gradient = flat_.gradient_data(),
+                          .momentum_buffer = first_,
+                          .learning_rate = f(learning_rate),
+                          .momentum = f(options_.momentum),
+                          .decision = norm_.decision()});
   }
 }
 
-void Optimizer::start_gather(int bucket) {
-  const Bucket& b = flat_.buckets()[static_cast<std::size_t>(bucket)];
+void Optimizer::start_gather(std::size_t bucket) {
+  const Bucket& b = flat_.buckets()[bucket];
   float* data = flat_.parameter_data();
-  gathers_[static_cast<std::size_t>(bucket)] =
+  gathers_[bucket] =
       data_.start_all_gather({data + b.slice.begin, b.slice.count, DType::f32},
                              {data + b.range.begin, b.range.count, DType::f32}, stream_);
   data_.progress();

@@ -194,20 +194,30 @@ void adamw(benchmark::State& state, Bench& bench) {
   auto x = values(count), m = values(count);
   const auto g = values(count);
   std::vector<float> v(x.size(), 0.1f);
-  const float one = 1;
+  const UpdateRange all{{0, count}, 0, 0.1f};
+  const StepDecision decision{1, 1, 0};
   for (auto _ : state)
-    bench.kernels().optimizer.adamw(
-        bench.stream(), {count, x.data(), g.data(), m.data(), v.data(), 1e-3f, 0.9f, 0.95f, 1e-8f,
-                         0.1f, 0.5f, 0.5f, &one});
+    bench.kernels().optimizer.adamw(bench.stream(), {{&all, 1},
+                                                     x.data(),
+                                                     g.data(),
+                                                     m.data(),
+                                                     v.data(),
+                                                     1e-3f,
+                                                     0.9f,
+                                                     0.95f,
+                                                     1e-8f,
+                                                     0.5f,
+                                                     0.5f,
+                                                     &decision});
   report_bytes(state, 7 * count * 4);
 }
 
 void sum_of_squares(benchmark::State& state, Bench& bench) {
   const auto x = values(12 * width * width);
+  const ListedRange all{0, 12 * width * width};
   double sum = 0;
   for (auto _ : state)
-    bench.kernels().optimizer.add_sum_of_squares(bench.stream(), x.data(), 12 * width * width,
-                                                 &sum);
+    bench.kernels().optimizer.sum_of_squares(bench.stream(), {{&all, 1}, x.data(), &sum});
   report_bytes(state, 12 * width * width * 4);
 }
 

@@ -126,12 +126,5 @@ TEST(GradientNorm, EveryLogicalElementCountsOnceOnEveryLayout) {
     }
 }
 
-TEST(GradientNorm, ClippingScalesOnlyWhatIsTooLong) {
-  EXPECT_EQ(clip_coefficient(3, 0), 1);
-  EXPECT_EQ(clip_coefficient(0, 1), 1);
-  EXPECT_EQ(clip_coefficient(0.5, 1), 1);
-  EXPECT_NEAR(clip_coefficient(4, 1), 0.25, 1e-6);
-}
-
 }  // namespace
 }  // namespace trireme

@@ -1,6 +1,6 @@
 // Optimizer: one update of the parameters from the reduced gradients: AdamW or SGD with momentum,
 // with clipping, with skipped steps, replicated or sharded over the data axis. All memory comes
-// from outside; step() allocates nothing.
+// from outside; a step allocates nothing, and the host waits for it only at its end.
 #pragma once
 
 #include <string>
@@ -31,17 +31,25 @@ struct StepReport {
 
 class Optimizer {
  public:
-  /// Bytes of `state`: moments, and a few for scalars.
+  /// Bytes of `state`: moments, and a few for scalars and lists of ranges.
   static Index state_bytes(const FlatParameters& flat, const OptimizerOptions& options);
   /// Names of the tensors of state_tensors(), in their order.
   static std::vector<std::string> state_names(const OptimizerOptions& options);
   /// `flat` is bound. `state`: zeroed device memory of state_bytes(), aligned to 64; borrowed.
-  /// Throws: Error that names the option out of range.
+  /// Waits for the stream. Throws: Error that names the option out of range.
   Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream, const OptimizerOptions& options,
             std::byte* state);
 
-  /// Collective over the world, after GradientReducer::finish().
-  StepReport step(double learning_rate);
+  /// Collective over the world, after GradientReducer::finish(). Queues the whole step: what the norm
+  /// decides is read where it was made. finish_step() follows before the next one.
+  void start_step(double learning_rate);
+  /// Waits for the stream.
+  StepReport finish_step();
+  /// Both.
+  StepReport step(double learning_rate) {
+    start_step(learning_rate);
+    return finish_step();
+  }
 
   /// Updates made (steps without the skipped ones): the exponent of AdamW's bias correction, part
   /// of a checkpoint.
@@ -58,29 +66,20 @@ class Optimizer {
   std::vector<StateTensor> state_tensors() const;
 
  private:
-  /// A stretch of one bucket that is updated by one call: neighbours of one parameter group.
-  struct Run {
-    int bucket;
-    FlatRange range;    // in the parameter buffer
-    Index state_begin;  // in a state buffer
-    bool decay;
-  };
-  static constexpr Index scale_bytes = 64;  // one float, aligned
-  void make_runs();
-  void update(const Run& run, double learning_rate);
-  void start_gather(int bucket);
+  void update(const DeviceList<UpdateRange>& list, double learning_rate);
+  void start_gather(std::size_t bucket);
 
   const FlatParameters& flat_;
   Communicator& data_;
   Stream& stream_;
   OptimizerOptions options_;
   GradientNorm norm_;
-  std::vector<Run> runs_;
-  std::vector<Ticket> gathers_;
-  float* scale_;             // clipping factor, on the device
-  float* first_ = nullptr;   // first moment, or momentum; null: none
-  float* second_ = nullptr;  // second moment; null: none
+  std::vector<DeviceList<UpdateRange>> lists_;  // what is updated by one call: all, or one a bucket
+  std::vector<Ticket> gathers_;                 // one a bucket, or none
+  float* first_ = nullptr;                      // first moment, or momentum; null: none
+  float* second_ = nullptr;                     // second moment; null: none
   Index updates_ = 0, skipped_ = 0;
+  bool started_ = false;
 };
 
 }  // namespace trireme

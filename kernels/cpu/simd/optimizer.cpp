@@ -5,34 +5,44 @@
 namespace trireme::TRIREME_SIMD {
 namespace {
 
-void adamw(const AdamW& p, Index begin, Index end) {
-  const Floats scale = all(*p.gradient_scale), one = all(1);
+void adamw(const AdamW& p, const UpdateRange& range, Index begin, Index end) {
+  float* parameter = p.parameter + range.begin;
+  const float* gradient = p.gradient + range.begin;
+  float* first_moment = p.first_moment + range.state_begin;
+  float* second_moment = p.second_moment + range.state_begin;
+  const Floats scale = all(static_cast<float>(p.decision->clip_coefficient)), one = all(1);
   const Floats beta1 = all(p.beta1), rest1 = one - beta1, beta2 = all(p.beta2), rest2 = one - beta2;
-  const Floats epsilon = all(p.epsilon), decay = all(1 - p.learning_rate * p.weight_decay);
+  const Floats epsilon = all(p.epsilon),
+               decay = all(1 - p.learning_rate * static_cast<float>(range.weight_decay));
   const Floats rate = all(p.learning_rate / p.bias_correction1);
   const Floats correction2 = all(1 / p.bias_correction2);
   each(begin, end, [&](auto at) {
-    const Floats g = at.load(p.gradient) * scale;
-    const Floats m = fma(beta1, at.load(p.first_moment), rest1 * g);
-    const Floats v = fma(beta2, at.load(p.second_moment), rest2 * (g * g));
-    at.store(p.first_moment, m);
-    at.store(p.second_moment, v);
+    const Floats g = at.load(gradient) * scale;
+    const Floats m = fma(beta1, at.load(first_moment), rest1 * g);
+    const Floats v = fma(beta2, at.load(second_moment), rest2 * (g * g));
+    at.store(first_moment, m);
+    at.store(second_moment, v);
     const Floats step = rate * m / (sqrt(v * correction2) + epsilon);
-    at.store(p.parameter, at.load(p.parameter) * decay - step);
+    at.store(parameter, at.load(parameter) * decay - step);
   });
 }
 
-void sgd(const Sgd& p, Index begin, Index end) {
-  const Floats scale = all(*p.gradient_scale), rate = all(p.learning_rate);
-  const Floats decay = all(p.weight_decay), momentum = all(p.momentum);
+void sgd(const Sgd& p, const UpdateRange& range, Index begin, Index end) {
+  float* parameter = p.parameter + range.begin;
+  const float* gradient = p.gradient + range.begin;
+  float* momentum_buffer =
+      p.momentum_buffer != nullptr ? p.momentum_buffer + range.state_begin : nullptr;
+  const Floats scale = all(static_cast<float>(p.decision->clip_coefficient));
+  const Floats rate = all(p.learning_rate);
+  const Floats decay = all(static_cast<float>(range.weight_decay)), momentum = all(p.momentum);
   each(begin, end, [&](auto at) {
-    const Floats x = at.load(p.parameter);
-    Floats step = fma(decay, x, at.load(p.gradient) * scale);
-    if (p.momentum_buffer != nullptr) {
-      step = fma(momentum, at.load(p.momentum_buffer), step);
-      at.store(p.momentum_buffer, step);
+    const Floats x = at.load(parameter);
+    Floats step = fma(decay, x, at.load(gradient) * scale);
+    if (momentum_buffer != nullptr) {
+      step = fma(momentum, at.load(momentum_buffer), step);
+      at.store(momentum_buffer, step);
     }
-    at.store(p.parameter, x - rate * step);
+    at.store(parameter, x - rate * step);
   });
 }
 

@@ -82,6 +82,32 @@ TEST(Sgd, MatchesItsFormulaWithAndWithoutMomentum) {
     }
 }
 
+TEST(Optimizers, WriteWhatTheyAssignToACopyInBf16) {
+  for (InstructionSet set : instruction_sets()) {
+    const auto device = open_cpu({2, set});
+    const auto stream = device->make_stream();
+    const std::vector<UpdateRange> ranges = two_ranges(20001);
+    const Index n = elements(20001);
+    const Floats g = random_values(n, "g");
+    Floats x = random_values(n, "x"), m = g, v(g.size(), 0.5f);
+    const std::vector<Bf16> before = bf16_of(random_values(n, "copy"));
+    const auto check = [&](const std::vector<Bf16>& copy) {
+      std::vector<Bf16> expected = before;
+      for_each(ranges, [&](std::size_t i, std::size_t, double) { expected[i] = to_bf16(x[i]); });
+      EXPECT_TRUE(same_bits(floats_of(copy), floats_of(expected))) << name(set);
+    };
+    std::vector<Bf16> copy = before;
+    AdamW p = adamw(ranges, x.data(), g.data(), m.data(), v.data(), &clipped);
+    p.compute_copy = copy.data();
+    stream->kernels().optimizer.adamw(*stream, p);
+    check(copy);
+    copy = before;
+    stream->kernels().optimizer.sgd(*stream, {list_of(ranges), x.data(), g.data(), m.data(), 0.01f,
+                                              0.9f, &clipped, copy.data()});
+    check(copy);
+  }
+}
+
 TEST(Optimizers, ChangeNothingWhenTheStepIsSkipped) {
   const auto device = open_cpu();
   const auto stream = device->make_stream();

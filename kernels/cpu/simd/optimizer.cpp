@@ -10,6 +10,7 @@ void adamw(const AdamW& p, const UpdateRange& range, Index begin, Index end) {
   const float* gradient = p.gradient + range.begin;
   float* first_moment = p.first_moment + range.state_begin;
   float* second_moment = p.second_moment + range.state_begin;
+  Bf16* copy = p.compute_copy != nullptr ? p.compute_copy + range.begin : nullptr;
   const Floats scale = all(static_cast<float>(p.decision->clip_coefficient)), one = all(1);
   const Floats beta1 = all(p.beta1), rest1 = one - beta1, beta2 = all(p.beta2), rest2 = one - beta2;
   const Floats epsilon = all(p.epsilon),
@@ -23,7 +24,9 @@ void adamw(const AdamW& p, const UpdateRange& range, Index begin, Index end) {
     at.store(first_moment, m);
     at.store(second_moment, v);
     const Floats step = rate * m / (sqrt(v * correction2) + epsilon);
-    at.store(parameter, at.load(parameter) * decay - step);
+    const Floats x = at.load(parameter) * decay - step;
+    at.store(parameter, x);
+    if (copy != nullptr) at.store(copy, x);
   });
 }
 
@@ -32,17 +35,20 @@ void sgd(const Sgd& p, const UpdateRange& range, Index begin, Index end) {
   const float* gradient = p.gradient + range.begin;
   float* momentum_buffer =
       p.momentum_buffer != nullptr ? p.momentum_buffer + range.state_begin : nullptr;
+  Bf16* copy = p.compute_copy != nullptr ? p.compute_copy + range.begin : nullptr;
   const Floats scale = all(static_cast<float>(p.decision->clip_coefficient));
   const Floats rate = all(p.learning_rate);
   const Floats decay = all(static_cast<float>(range.weight_decay)), momentum = all(p.momentum);
   each(begin, end, [&](auto at) {
-    const Floats x = at.load(parameter);
+    Floats x = at.load(parameter);
     Floats step = fma(decay, x, at.load(gradient) * scale);
     if (momentum_buffer != nullptr) {
       step = fma(momentum, at.load(momentum_buffer), step);
       at.store(momentum_buffer, step);
     }
-    at.store(parameter, x - rate * step);
+    x = x - rate * step;
+    at.store(parameter, x);
+    if (copy != nullptr) at.store(copy, x);
   });
 }
 

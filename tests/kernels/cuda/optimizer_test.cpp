@@ -48,15 +48,15 @@ void in_every_case(Bench& b, F f) {
   for (const Case& c : cases) {
     const std::vector<UpdateRange> ranges = ranges_of(c.gap, c.state_shift);
     const DeviceList<UpdateRange> list = put_list(b, ranges);
-    f(list, c.array_shift);
-    f(without_first(list, ranges), c.array_shift);
+    f(list, c.array_shift, false);
+    f(without_first(list, ranges), c.array_shift, true);
   }
 }
 
-TEST(CudaOptimizer, AdamWAgrees) {
+TEST(CudaOptimizer, AdamWAgreesWithAndWithoutACopyInBf16) {
   expect_twins(
       [](Bench& b) {
-        in_every_case(b, [&](const DeviceList<UpdateRange>& list, Index shift) {
+        in_every_case(b, [&](const DeviceList<UpdateRange>& list, Index shift, bool copies) {
           AdamW p{};
           p.list = list;
           p.parameter = b.put(random_floats(elements, "p"), shift);
@@ -64,6 +64,9 @@ TEST(CudaOptimizer, AdamWAgrees) {
           p.first_moment = b.put(random_floats(elements, "m", -0.1f, 0.1f));
           p.second_moment = b.put(random_floats(elements, "v", 0, 0.1f));
           p.decision = put_decision(b, {2, 0.5, 0});
+          if (copies)
+            p.compute_copy =
+                static_cast<Bf16*>(b.put(random_floats(elements, "c"), DType::bf16, shift));
           p.learning_rate = 0.01f;
           p.beta1 = 0.9f;
           p.beta2 = 0.95f;
@@ -80,7 +83,7 @@ TEST(CudaOptimizer, SgdAgreesWithAndWithoutMomentum) {
   expect_twins(
       [](Bench& b) {
         for (const bool momentum : {false, true})
-          in_every_case(b, [&](const DeviceList<UpdateRange>& list, Index shift) {
+          in_every_case(b, [&](const DeviceList<UpdateRange>& list, Index shift, bool copies) {
             Sgd p{};
             p.list = list;
             p.parameter = b.put(random_floats(elements, "p"), shift);
@@ -89,6 +92,8 @@ TEST(CudaOptimizer, SgdAgreesWithAndWithoutMomentum) {
             p.learning_rate = 0.1f;
             p.momentum = momentum ? 0.9f : 0.0f;
             p.decision = put_decision(b, {2, 0.5, 0});
+            if (copies)
+              p.compute_copy = static_cast<Bf16*>(b.put(random_floats(elements, "c"), DType::bf16));
             b.kernels().optimizer.sgd(b.stream(), p);
           });
       },

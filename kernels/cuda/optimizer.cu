@@ -43,10 +43,9 @@ struct AdamWStep {
            elements_past(p.first_moment + r.state_begin) == past &&
            elements_past(p.second_moment + r.state_begin) == past;
   }
-  /// The new values of `width` parameters, which lie i behind the start of r.
+  /// The new values of `width` parameters, which lie i behind the start of r; gradients are multiplied with `scale`.
   template <int width>
-  __device__ Chunk<float, width> at(const UpdateRange& r, Index i) const {
-    const float scale = static_cast<float>(p.decision->clip_coefficient);
+  __device__ Chunk<float, width> at(const UpdateRange& r, Index i, float scale) const {
     const float decay = 1 - p.learning_rate * static_cast<float>(r.weight_decay);
     float *first = p.first_moment + r.state_begin + i,
           *second = p.second_moment + r.state_begin + i;
@@ -76,8 +75,7 @@ struct SgdStep {
             elements_past(p.momentum_buffer + r.state_begin) == past);
   }
   template <int width>
-  __device__ Chunk<float, width> at(const UpdateRange& r, Index i) const {
-    const float scale = static_cast<float>(p.decision->clip_coefficient);
+  __device__ Chunk<float, width> at(const UpdateRange& r, Index i, float scale) const {
     Chunk<float, width> x = load<width>(p.parameter + r.begin + i),
                         step = load<width>(p.gradient + r.begin + i);
     const float decay = static_cast<float>(r.weight_decay);
@@ -99,6 +97,7 @@ inline constexpr int update_threads = 256;
 template <class Step>
 __global__ void __launch_bounds__(update_threads) update_kernel(Step step) {
   if (step.p.decision->skip != 0) return;
+  const float scale = static_cast<float>(step.p.decision->clip_coefficient);
   const UpdateRange r = tile_of(step.p.list, blockIdx.x);
   float* const parameter = step.p.parameter + r.begin;
   __nv_bfloat16* const copy = step.p.compute_copy == nullptr
@@ -107,7 +106,7 @@ __global__ void __launch_bounds__(update_threads) update_kernel(Step step) {
   const bool together =
       step.together(r) && (copy == nullptr || elements_past(copy) == elements_past(parameter));
   for_span<update_threads>(parameter, r.count, together, [&]<int width>(Index i) {
-    const Chunk<float, width> x = step.template at<width>(r, i);
+    const Chunk<float, width> x = step.template at<width>(r, i, scale);
     store(parameter + i, x);
     if (copy != nullptr) store_floats(copy + i, x);
   });

@@ -6,13 +6,15 @@
 
 namespace trireme::gpu {
 
-/// Whole packs first, then what is left. `F::pack`: elements of 16 bytes.
+/// A thread does one pack, or one of the elements that are left behind the last. `F::pack`: elements of 16 bytes. There are
+/// as many blocks as that takes: with a fixed number, those that do not fit on the device at once would run alone at the end.
 template <class F>
 __global__ void __launch_bounds__(elementwise_threads) map_kernel(F f, Index count, bool aligned) {
   constexpr int pack = F::pack;
-  const Index packs = aligned ? count / pack : 0;
-  for (Index i = global_thread(); i < packs; i += global_threads()) f.template at<pack>(i * pack);
-  for (Index i = packs * pack + global_thread(); i < count; i += global_threads())
+  const Index item = global_thread(), packs = aligned ? count / pack : 0;
+  if (item < packs)
+    f.template at<pack>(item * pack);
+  else if (const Index i = item + packs * (pack - 1); i < count)
     f.template at<1>(i);
 }
 
@@ -20,9 +22,11 @@ __global__ void __launch_bounds__(elementwise_threads) map_kernel(F f, Index cou
 template <class F>
 void map(Stream& stream, const F& f, Index count, bool aligned, const char* what) {
   if (count == 0) return;
-  const Index items = aligned ? (count + F::pack - 1) / F::pack : count;
-  check(gpu_launch(map_kernel<F>, dim3(blocks_for(stream, items)), dim3(elementwise_threads), 0,
-                   queue_of(stream), f, count, aligned),
+  const Index items = aligned ? count / F::pack + count % F::pack : count;
+  const auto blocks =
+      static_cast<unsigned>((items + elementwise_threads - 1) / elementwise_threads);
+  check(gpu_launch(map_kernel<F>, dim3(blocks), dim3(elementwise_threads), 0, queue_of(stream), f,
+                   count, aligned),
         what);
 }
 

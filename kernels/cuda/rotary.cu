@@ -72,10 +72,12 @@ void launch(Stream& stream, const Rotary& p) {
                                 static_cast<const T*>(p.x),
                                 static_cast<T*>(p.y),
                                 p.table};
+  // Whole warps that do the same number of items each, as far as it goes.
   const Index items = std::max<Index>(1, p.heads * p.head_dim / 2 / width);
-  const Index warps = (items + gpu::warp_size - 1) / gpu::warp_size;
+  const Index turns = (items + gpu::most_rotary_threads - 1) / gpu::most_rotary_threads;
+  const Index items_of_lanes = turns * gpu::warp_size;
   const auto threads =
-      static_cast<unsigned>(std::min<Index>(warps * gpu::warp_size, gpu::most_rotary_threads));
+      static_cast<unsigned>((items + items_of_lanes - 1) / items_of_lanes * gpu::warp_size);
   check(gpu_launch(gpu::rotary_kernel<T, width>, dim3(static_cast<unsigned>(p.rows)), dim3(threads),
                    0, queue_of(stream), rows),
         "rotary embedding");

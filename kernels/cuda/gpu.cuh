@@ -55,19 +55,38 @@ __device__ __forceinline__ void store(T* to, const Chunk<T, width>& chunk) {
   *reinterpret_cast<Chunk<T, width>*>(to) = chunk;
 }
 
-/// The same for elements of any storage type that are computed with in fp32.
-template <int width, class T>
-__device__ __forceinline__ Chunk<float, width> load_floats(const T* from) {
-  const Chunk<T, width> stored = load<width>(from);
+/// The same in global memory, 16 bytes by one instruction: the compiler makes smaller stores of some unrolled loops.
+template <class T, int width>
+__device__ __forceinline__ void store_global(T* to, const Chunk<T, width>& chunk) {
+  if constexpr (sizeof(chunk) % sizeof(uint4) == 0) {
+    uint4 bits[sizeof(chunk) / sizeof(uint4)];
+    memcpy(bits, &chunk, sizeof(chunk));
+    for (const uint4& part : bits) gpu_store16(reinterpret_cast<uint4*>(to) + (&part - bits), part);
+  } else {
+    store(to, chunk);
+  }
+}
+
+/// Chunks of a storage type as fp32, in which all is computed, and back.
+template <class T, int width>
+__device__ __forceinline__ Chunk<float, width> to_floats(const Chunk<T, width>& stored) {
   Chunk<float, width> chunk;
   for (int k = 0; k < width; ++k) chunk.values[k] = to_float(stored.values[k]);
   return chunk;
 }
 template <class T, int width>
-__device__ __forceinline__ void store_floats(T* to, const Chunk<float, width>& chunk) {
+__device__ __forceinline__ Chunk<T, width> from_floats(const Chunk<float, width>& chunk) {
   Chunk<T, width> stored;
   for (int k = 0; k < width; ++k) stored.values[k] = from_float<T>(chunk.values[k]);
-  store(to, stored);
+  return stored;
+}
+template <int width, class T>
+__device__ __forceinline__ Chunk<float, width> load_floats(const T* from) {
+  return to_floats(load<width>(from));
+}
+template <class T, int width>
+__device__ __forceinline__ void store_floats(T* to, const Chunk<float, width>& chunk) {
+  store(to, from_floats<T>(chunk));
 }
 /// Assigns the chunk, or adds it to what is there.
 template <class T, int width>

@@ -1,5 +1,6 @@
-// LayerNorm and RMSNorm. A block takes a row at a time and keeps it in shared memory, where every thread only ever touches
-// its own elements: memory is read and written once. Parameter gradients are summed along the way, slab by slab of rows.
+// LayerNorm and RMSNorm. A thread keeps its elements of a row in registers, as they are stored, so that memory is read and
+// written once; what a wide row has beyond them is read again. Parameter gradients are summed along the way, slab by slab
+// of rows.
 #include <algorithm>
 
 #include "kernels/cuda/gpu.cuh"
@@ -8,22 +9,25 @@
 namespace trireme {
 namespace gpu {
 
-inline constexpr int most_norm_threads = 512, most_warps = 32;
+inline constexpr int most_norm_threads = 512, most_warps = most_norm_threads / warp_size;
 
 struct Pair {
   float a, b;
 };
 
-/// The sums over the block, in a fixed order. One barrier: who calls in a loop passes two `scratch` in turn.
-__device__ __forceinline__ Pair block_sum(Pair pair, Pair* scratch) {
-  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+/// The sums over the threads of a row (threadIdx.x), in a fixed order. One barrier of the whole block: who calls in a loop
+/// passes two `scratch` in turn.
+__device__ __forceinline__ Pair row_sum(Pair pair, Pair* scratch) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int warps = static_cast<int>(blockDim.x) / warp_size;
+  Pair* of_row = scratch + static_cast<int>(threadIdx.y) * warps;
   pair = {warp_reduce(pair.a, Sum()), warp_reduce(pair.b, Sum())};
-  if (thread % warp_size == 0) scratch[thread / warp_size] = pair;
+  if (thread % warp_size == 0) of_row[thread / warp_size] = pair;
   __syncthreads();
-  Pair total = scratch[0];
-  for (int w = 1; w < threads / warp_size; ++w) {
-    total.a += scratch[w].a;
-    total.b += scratch[w].b;
+  Pair total = of_row[0];
+  for (int w = 1; w < warps; ++w) {
+    total.a += of_row[w].a;
+    total.b += of_row[w].b;
   }
   return total;
 }
@@ -39,51 +43,73 @@ struct NormRows {
   float *mean, *rstd;
 };
 
-/// One block a row. `staged`: s is kept in shared memory (channels elements), else it is read again.
-template <class T, int width, bool staged>
+inline constexpr int forward_chunks = 4;  // of its row that a thread keeps
+
+/// x + delta as it is stored.
+template <class T, int width>
+__device__ __forceinline__ Chunk<T, width> sum_of(const Chunk<T, width>& x,
+                                                  const Chunk<T, width>& delta) {
+  Chunk<float, width> sum = to_floats(x);
+  const Chunk<float, width> d = to_floats(delta);
+  for (int k = 0; k < width; ++k) sum.values[k] += d.values[k];
+  return from_floats<T>(sum);
+}
+
+/// One block a row.
+template <class T, int width>
 __global__ void __launch_bounds__(most_norm_threads) norm_forward_kernel(NormRows<T> p) {
-  GPU_DYNAMIC_SHARED(T, row);
   __shared__ float scratch[2][most_warps];
   const Index n = p.channels, base = static_cast<Index>(blockIdx.x) * n;
   const Index first = static_cast<Index>(threadIdx.x) * width,
               step = static_cast<Index>(blockDim.x) * width;
   const float inverse_n = 1.0f / static_cast<float>(n);
   const T* again = (p.delta != nullptr ? p.sum : p.x) + base;  // read by the thread that wrote it
-  const auto s = [&](Index c) { return load_floats<width>((staged ? row : again) + c); };
 
-  float total = 0;
-  for (Index c = first; c < n; c += step) {
-    Chunk<float, width> v = load_floats<width>(p.x + base + c);
-    if (p.delta != nullptr) {
-      const Chunk<float, width> d = load_floats<width>(p.delta + base + c);
-      for (int k = 0; k < width; ++k)
-        v.values[k] = to_float(from_float<T>(v.values[k] + d.values[k]));  // as it is stored
-      store_floats(p.sum + base + c, v);
+  Chunk<T, width> kept[forward_chunks], deltas[forward_chunks];
+  for (int i = 0; i < forward_chunks; ++i)
+    if (const Index c = first + i * step; c < n) {
+      kept[i] = load<width>(p.x + base + c);
+      if (p.delta != nullptr) deltas[i] = load<width>(p.delta + base + c);
     }
-    if (staged) store_floats(row + c, v);
-    for (int k = 0; k < width; ++k) total += v.values[k];
+  if (p.delta != nullptr) {
+    for (int i = 0; i < forward_chunks; ++i)
+      if (const Index c = first + i * step; c < n)
+        store_global(p.sum + base + c, kept[i] = sum_of(kept[i], deltas[i]));
+    for (Index c = first + forward_chunks * step; c < n; c += step)
+      store_global(p.sum + base + c,
+                   sum_of(load<width>(p.x + base + c), load<width>(p.delta + base + c)));
   }
-  const float mean =
-      p.kind == NormKind::layer ? block_reduce(total, Sum(), scratch[0]) * inverse_n : 0.0f;
+  const auto for_chunks = [&](auto f) {  // f(column, chunk of s)
+    for (int i = 0; i < forward_chunks; ++i)
+      if (const Index c = first + i * step; c < n) f(c, to_floats(kept[i]));
+    for (Index c = first + forward_chunks * step; c < n; c += step)
+      f(c, load_floats<width>(again + c));
+  };
 
-  float squares = 0;
-  for (Index c = first; c < n; c += step) {
-    const Chunk<float, width> v = s(c);
-    for (int k = 0; k < width; ++k) squares += (v.values[k] - mean) * (v.values[k] - mean);
+  float mean = 0;
+  if (p.kind == NormKind::layer) {
+    float total = 0;
+    for_chunks([&](Index, const Chunk<float, width>& s) {
+      for (int k = 0; k < width; ++k) total += s.values[k];
+    });
+    mean = block_reduce(total, Sum(), scratch[0]) * inverse_n;
   }
+  float squares = 0;
+  for_chunks([&](Index, const Chunk<float, width>& s) {
+    for (int k = 0; k < width; ++k) squares += (s.values[k] - mean) * (s.values[k] - mean);
+  });
   const float variance = block_reduce(squares, Sum(), scratch[1]) * inverse_n;
   const float rstd = 1.0f / sqrtf(variance + p.epsilon);
 
-  for (Index c = first; c < n; c += step) {
-    Chunk<float, width> v = s(c);
+  for_chunks([&](Index c, Chunk<float, width> s) {
     const Chunk<float, width> w = load_floats<width>(p.weight + c);
-    for (int k = 0; k < width; ++k) v.values[k] = (v.values[k] - mean) * rstd * w.values[k];
+    for (int k = 0; k < width; ++k) s.values[k] = (s.values[k] - mean) * rstd * w.values[k];
     if (p.bias != nullptr) {
       const Chunk<float, width> b = load_floats<width>(p.bias + c);
-      for (int k = 0; k < width; ++k) v.values[k] += b.values[k];
+      for (int k = 0; k < width; ++k) s.values[k] += b.values[k];
     }
-    store_floats(p.y + base + c, v);
-  }
+    store_global(p.y + base + c, from_floats<T>(s));
+  });
   if (threadIdx.x != 0) return;
   if (p.mean != nullptr) p.mean[blockIdx.x] = mean;
   p.rstd[blockIdx.x] = rstd;
@@ -102,83 +128,127 @@ struct NormGradients {
   float *dweights, *dbiases;
 };
 
-/// Shared memory of the backward kernel, (channels) floats each: sums of dweight and dbias, then g and h when `staged`.
-inline constexpr Index sums_of_block = 2, staged_of_block = 2;
+/// Of its row that a thread keeps in the backward kernel: 16, and less where they are loaded one by one.
+template <int width>
+inline constexpr int backward_elements = width == 1 ? 4 : 16;
+/// Shared memory: sums of dweight and dbias, (channels) floats each.
+inline constexpr int sums_of_block = 2;
+
+/// The row of `to`, (blocks, channels), that belongs to this block: what its groups of threads kept, added up in their order
+/// in `shared`, where the columns beyond are already. `to`: null when it is not wanted.
+template <int width, int chunks>
+__device__ __forceinline__ void store_sums(const Chunk<float, width> (&kept)[chunks], float* shared,
+                                           Index channels, float* to) {
+  if (to == nullptr) return;
+  const Index first = static_cast<Index>(threadIdx.x) * width,
+              step = static_cast<Index>(blockDim.x) * width;
+  const int groups = static_cast<int>(blockDim.y);
+  for (int group = 0; group < groups; ++group) {
+    for (int i = 0; i < chunks && static_cast<int>(threadIdx.y) == group; ++i)
+      if (const Index c = first + i * step; c < channels) {
+        Chunk<float, width> sum = kept[i];
+        if (group > 0) {
+          const Chunk<float, width> before = load<width>(shared + c);
+          for (int k = 0; k < width; ++k) sum.values[k] += before.values[k];
+        }
+        store(shared + c, sum);
+      }
+    __syncthreads();
+  }
+  to += blockIdx.x * channels;
+  for (Index c = first + threadIdx.y * step; c < channels; c += step * groups)
+    store_global(to + c, load<width>(shared + c));
+}
 
 /// g = dy weight, h = (s - mean) rstd: dx = rstd (g - mean(g) - h mean(g h)), without mean(g) for RMSNorm. A block takes a
-/// slab of rows, one after the other.
-template <class T, int width, bool staged>
+/// slab of rows, blockDim.y at a time: one when a row is wider than what its threads keep.
+template <class T, int width>
 __global__ void __launch_bounds__(most_norm_threads) norm_backward_kernel(NormGradients<T> p) {
+  constexpr int chunks = backward_elements<width> / width;
+  using Stored = Chunk<T, width>;
+  using Floats = Chunk<float, width>;
   GPU_DYNAMIC_SHARED(float, shared);
   __shared__ Pair scratch[2][most_warps];
   const Index n = p.channels;
-  float* dweight = shared;
-  float* dbias = shared + n;
-  float* all_g = shared + 2 * n;
-  float* all_h = shared + 3 * n;
+  float *dweight = shared, *dbias = shared + n;
   const Index first = static_cast<Index>(threadIdx.x) * width,
               step = static_cast<Index>(blockDim.x) * width;
+  const Index beyond = first + chunks * step;  // columns from here on are not kept
   const float inverse_n = 1.0f / static_cast<float>(n);
   const bool layer = p.kind == NormKind::layer;
-  for (Index c = first; c < n; c += step) {
-    store(dweight + c, Chunk<float, width>{});
-    store(dbias + c, Chunk<float, width>{});
+  Floats dweight_kept[chunks] = {}, dbias_kept[chunks] = {};
+  for (Index c = beyond; c < n; c += step) {
+    store(dweight + c, Floats{});
+    store(dbias + c, Floats{});
   }
 
-  const Index slab = blockIdx.x, slabs = gridDim.x, end = p.rows * (slab + 1) / slabs;
-  for (Index row = p.rows * slab / slabs; row < end; ++row) {
-    const Index base = row * n;
-    const float mean = layer ? p.mean[row] : 0.0f, rstd = p.rstd[row];
-    const auto normalised = [&](Index c) {
-      Chunk<float, width> v = load_floats<width>(p.s + base + c);
-      for (int k = 0; k < width; ++k) v.values[k] = (v.values[k] - mean) * rstd;
-      return v;
-    };
-    const auto weighted = [&](Index c, Chunk<float, width> d) {
-      const Chunk<float, width> w = load_floats<width>(p.weight + c);
-      for (int k = 0; k < width; ++k) d.values[k] *= w.values[k];
-      return d;
+  const Index slab = blockIdx.x, slabs = gridDim.x;
+  const Index begin = p.rows * slab / slabs, end = p.rows * (slab + 1) / slabs;
+  const int groups = static_cast<int>(blockDim.y);
+  for (Index turn = 0; begin + turn * groups < end; ++turn) {
+    const Index row = begin + turn * groups + threadIdx.y, base = row * n;
+    const bool exists = row < end;  // who has no row takes part in the barriers
+    const Index columns = exists ? n : 0;
+    const float mean = layer && exists ? p.mean[row] : 0.0f, rstd = exists ? p.rstd[row] : 0.0f;
+    const auto normalised = [&](const Stored& s) {
+      Floats h = to_floats(s);
+      for (int k = 0; k < width; ++k) h.values[k] = (h.values[k] - mean) * rstd;
+      return h;
     };
 
-    Pair sums = {0, 0};
-    for (Index c = first; c < n; c += step) {
-      const Chunk<float, width> d = load_floats<width>(p.dy + base + c), h = normalised(c),
-                                g = weighted(c, d);
-      Chunk<float, width> w = load<width>(dweight + c), b = load<width>(dbias + c);
-      for (int k = 0; k < width; ++k) {
-        sums.a += g.values[k] * h.values[k];
-        sums.b += g.values[k];
-        w.values[k] += d.values[k] * h.values[k];
-        b.values[k] += d.values[k];
+    Stored s[chunks], dy[chunks], direct[chunks] = {};
+    for (int i = 0; i < chunks; ++i)
+      if (const Index c = first + i * step; c < columns) {
+        s[i] = load<width>(p.s + base + c);
+        dy[i] = load<width>(p.dy + base + c);
+        if (p.dsum != nullptr) direct[i] = load<width>(p.dsum + base + c);
       }
+    Pair sums = {0, 0};
+    const auto observe = [&](Index c, const Stored& of_s, const Stored& of_dy, Floats& of_weight,
+                             Floats& of_bias) {
+      const Floats h = normalised(of_s), d = to_floats(of_dy), w = load_floats<width>(p.weight + c);
+      for (int k = 0; k < width; ++k) {
+        const float g = d.values[k] * w.values[k];
+        sums.a += g * h.values[k];
+        sums.b += g;
+        of_weight.values[k] += d.values[k] * h.values[k];
+        of_bias.values[k] += d.values[k];
+      }
+    };
+    for (int i = 0; i < chunks; ++i)
+      if (const Index c = first + i * step; c < columns)
+        observe(c, s[i], dy[i], dweight_kept[i], dbias_kept[i]);
+    for (Index c = beyond; c < columns; c += step) {
+      Floats w = load<width>(dweight + c), b = load<width>(dbias + c);
+      observe(c, load<width>(p.s + base + c), load<width>(p.dy + base + c), w, b);
       store(dweight + c, w);
       store(dbias + c, b);
-      if (staged) store(all_g + c, g);
-      if (staged) store(all_h + c, h);
     }
     if (p.dx == nullptr) continue;
-    sums = block_sum(sums, scratch[row % 2]);
-    const float along = sums.a * inverse_n, mean_g = layer ? sums.b * inverse_n : 0.0f;
+    sums = row_sum(sums, scratch[turn % 2]);
 
-    for (Index c = first; c < n; c += step) {
-      const Chunk<float, width> h = staged ? load<width>(all_h + c) : normalised(c);
-      Chunk<float, width> g =
-          staged ? load<width>(all_g + c) : weighted(c, load_floats<width>(p.dy + base + c));
-      for (int k = 0; k < width; ++k)
-        g.values[k] = (g.values[k] - mean_g - h.values[k] * along) * rstd;
-      const T* old = p.write_dx == Write::add ? p.dx : nullptr;
-      for (const T* more : {p.dsum, old}) {
-        if (more == nullptr) continue;
-        const Chunk<float, width> m = load_floats<width>(more + base + c);
-        for (int k = 0; k < width; ++k) g.values[k] += m.values[k];
+    const float along = sums.a * inverse_n, mean_g = layer ? sums.b * inverse_n : 0.0f;
+    const auto write = [&](Index c, const Stored& of_s, const Stored& of_dy, const Stored& more) {
+      const Floats h = normalised(of_s), w = load_floats<width>(p.weight + c), m = to_floats(more);
+      Floats g = to_floats(of_dy);
+      for (int k = 0; k < width; ++k) {
+        g.values[k] = (g.values[k] * w.values[k] - mean_g - h.values[k] * along) * rstd;
+        if (p.dsum != nullptr) g.values[k] += m.values[k];
       }
-      store_floats(p.dx + base + c, g);
-    }
+      if (p.write_dx == Write::add) {
+        const Floats old = load_floats<width>(p.dx + base + c);
+        for (int k = 0; k < width; ++k) g.values[k] += old.values[k];
+      }
+      store_global(p.dx + base + c, from_floats<T>(g));
+    };
+    for (int i = 0; i < chunks; ++i)
+      if (const Index c = first + i * step; c < columns) write(c, s[i], dy[i], direct[i]);
+    for (Index c = beyond; c < columns; c += step)
+      write(c, load<width>(p.s + base + c), load<width>(p.dy + base + c),
+            p.dsum != nullptr ? load<width>(p.dsum + base + c) : Stored{});
   }
-  for (Index c = first; c < n; c += step) {
-    if (p.dweights != nullptr) store(p.dweights + slab * n + c, load<width>(dweight + c));
-    if (p.dbiases != nullptr) store(p.dbiases + slab * n + c, load<width>(dbias + c));
-  }
+  store_sums(dweight_kept, dweight, n, p.dweights);
+  store_sums(dbias_kept, dbias, n, p.dbiases);
 }
 
 inline constexpr int column_tile = 32, slab_lanes = 16;
@@ -208,10 +278,10 @@ __global__ void __launch_bounds__(column_tile* slab_lanes)
 
 namespace {
 
-/// Threads for rows of `chunks`, of which each takes up to `each`: whole warps.
-unsigned threads_for(Index chunks, Index each) {
-  const Index warps = (chunks + each * gpu::warp_size - 1) / (each * gpu::warp_size);
-  return static_cast<unsigned>(std::min<Index>(warps * gpu::warp_size, gpu::most_norm_threads));
+/// Threads of a row of `items`, of which each keeps up to `kept`: whole warps.
+Index threads_of_row(Index items, Index kept) {
+  const Index warps = (items + kept * gpu::warp_size - 1) / (kept * gpu::warp_size);
+  return std::min<Index>(warps * gpu::warp_size, gpu::most_norm_threads);
 }
 
 template <class T>
@@ -233,13 +303,9 @@ void launch_forward(Stream& stream, const NormForward& p) {
                               static_cast<T*>(p.y),
                               p.mean,
                               p.rstd};
-  const Index bytes = p.channels * static_cast<Index>(sizeof(T));
-  const bool staged = bytes <= gpu::shared_bytes_always;
-  const auto kernel =
-      staged ? gpu::norm_forward_kernel<T, width, true> : gpu::norm_forward_kernel<T, width, false>;
-  check(gpu_launch(kernel, dim3(static_cast<unsigned>(p.rows)),
-                   dim3(threads_for(p.channels / width, 4)),
-                   static_cast<std::size_t>(staged ? bytes : 0), queue_of(stream), rows),
+  const Index threads = threads_of_row(p.channels / width, gpu::forward_chunks);
+  check(gpu_launch(gpu::norm_forward_kernel<T, width>, dim3(static_cast<unsigned>(p.rows)),
+                   dim3(static_cast<unsigned>(threads)), 0, queue_of(stream), rows),
         "norm");
 }
 
@@ -253,13 +319,22 @@ void forward(Stream& stream, const NormForward& p) {
   });
 }
 
-/// As many as the device runs at once, four rows each at least. The same for both storage types.
+/// Threads of a row, and rows at once, of a block of the backward kernel.
+struct Groups {
+  Index threads, rows;
+};
+Groups groups_of(Index channels, Index kept) {
+  constexpr Index threads_of_block = 256;
+  const Index threads = threads_of_row(channels, kept);
+  return {threads, std::max<Index>(1, threads_of_block / threads)};
+}
+
+/// As many as the device runs at once, four rows for each group at least. The same for all types and alignments.
 Index slabs_of(int multiprocessors, Index rows, Index channels) {
-  constexpr Index pack = gpu::Pack<float>::size;
-  constexpr Index resident_threads = 1024, most_blocks = 4, least_rows = 4;
-  const Index blocks = std::clamp<Index>(
-      resident_threads / threads_for((channels + pack - 1) / pack, 1), 1, most_blocks);
-  return std::clamp<Index>(rows / least_rows, 1, multiprocessors * blocks);
+  constexpr Index resident_threads = 512, least_rows = 4;
+  const Groups groups = groups_of(channels, gpu::backward_elements<4>);
+  const Index blocks = std::max<Index>(1, resident_threads / (groups.threads * groups.rows));
+  return std::clamp<Index>(rows / (least_rows * groups.rows), 1, multiprocessors * blocks);
 }
 
 Index backward_workspace_bytes(Device& device, Index rows, Index channels) {
@@ -270,20 +345,15 @@ Index backward_workspace_bytes(Device& device, Index rows, Index channels) {
 
 template <class T, int width>
 void launch_backward(Stream& stream, const gpu::NormGradients<T>& p, Index slabs) {
-  const Index array_bytes = p.channels * static_cast<Index>(sizeof(float));
+  constexpr Index sum_bytes = gpu::sums_of_block * static_cast<Index>(sizeof(float));
   const Index limit =
       shared_bytes_of(stream) - static_cast<Index>(2 * gpu::most_warps * sizeof(gpu::Pair));
-  const Index least = gpu::sums_of_block * array_bytes,
-              wanted = least + gpu::staged_of_block * array_bytes;
-  require(least <= limit, "norm gradient of ", p.channels, " channels: this GPU has room for ",
-          limit / (gpu::sums_of_block * static_cast<Index>(sizeof(float))));
-  const bool staged = wanted <= limit;
-  const auto kernel = staged ? gpu::norm_backward_kernel<T, width, true>
-                             : gpu::norm_backward_kernel<T, width, false>;
-  const Index bytes = staged ? wanted : least;
-  check(gpu_launch(kernel, dim3(static_cast<unsigned>(slabs)),
-                   dim3(threads_for(p.channels / width, 1)), static_cast<std::size_t>(bytes),
-                   queue_of(stream), p),
+  require(p.channels * sum_bytes <= limit, "norm gradient of ", p.channels,
+          " channels: this GPU has room for ", limit / sum_bytes);
+  const Groups groups = groups_of(p.channels, gpu::backward_elements<width>);
+  check(gpu_launch(gpu::norm_backward_kernel<T, width>, dim3(static_cast<unsigned>(slabs)),
+                   dim3(static_cast<unsigned>(groups.threads), static_cast<unsigned>(groups.rows)),
+                   static_cast<std::size_t>(p.channels * sum_bytes), queue_of(stream), p),
         "norm gradient");
 }
 

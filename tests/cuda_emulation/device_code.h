@@ -116,6 +116,8 @@ T __ldcg(const T* address) {
   return *address;
 }
 
+inline void gpu_store16(void* to, uint4 bits) { *static_cast<uint4*>(to) = bits; }
+
 namespace trireme::emulation {
 /// Runs `operation` on the host when the stream gets to it (cuda_runtime.cpp).
 void enqueue(cudaStream_t stream, const char* name, std::function<void()> operation);

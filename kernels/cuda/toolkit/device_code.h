@@ -13,6 +13,13 @@
   extern __shared__ __align__(16) unsigned char trireme_dynamic_shared[]; \
   Type* const name = reinterpret_cast<Type*>(trireme_dynamic_shared)
 
+/// Stores 16 bytes in global memory, at an address that is a multiple of 16, by one instruction.
+__device__ __forceinline__ void gpu_store16(void* to, uint4 bits) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+               "r"(bits.x), "r"(bits.y), "r"(bits.z), "r"(bits.w)
+               : "memory");
+}
+
 /// kernel<<<grid, block, shared_bytes, stream>>>(arguments...)
 template <class... Parameters, class... Arguments>
 cudaError_t gpu_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include "kernels/cuda/blas.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 class CudaEvent final : public Event {
  public:
-  CudaEvent() {
+  explicit CudaEvent(const CudaDevice& device) : device_(device) {
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
   }
   ~CudaEvent() override { cudaEventDestroy(event_); }
@@ -31,9 +32,12 @@ class CudaEvent final : public Event {
     check(state, "cudaEventQuery");
     return true;
   }
-  void synchronize() override { check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
+  void synchronize() override {
+    device_.wait_until_ready([&] { return cudaEventQuery(event_); }, "cudaEventQuery");
+  }
 
  private:
+  const CudaDevice& device_;
   cudaEvent_t event_ = nullptr;
 };
 
@@ -100,7 +104,17 @@ Index CudaDevice::free_bytes() const {
 }
 
 std::unique_ptr<Stream> CudaDevice::make_stream() { return std::make_unique<CudaStream>(*this); }
-std::unique_ptr<Event> CudaDevice::make_event() { return std::make_unique<CudaEvent>(); }
+std::unique_ptr<Event> CudaDevice::make_event() { return std::make_unique<CudaEvent>(*this); }
+
+void CudaDevice::wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const {
+  constexpr Index spins = 1000;  // about a millisecond
+  cudaError_t state = query();
+  for (Index polls = 0; state == cudaErrorNotReady; ++polls, state = query()) {
+    if (while_waiting_) while_waiting_();
+    if (polls > spins) ::sched_yield();
+  }
+  check(state, what);
+}
 
 CudaStream::CudaStream(CudaDevice& device)
     : Stream(device),
@@ -130,7 +144,9 @@ void CudaStream::add(const Tensor& to, const Tensor& from) {
   kernels().elementwise.copy_strided(*this, to, from, Write::add);
 }
 
-void CudaStream::synchronize() { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+void CudaStream::synchronize() {
+  cuda().wait_until_ready([&] { return cudaStreamQuery(stream_); }, "cudaStreamQuery");
+}
 
 ThreadPool& CudaStream::pool() {
   throw Error("a CUDA stream has no threads: host kernels run on a CPU device only");

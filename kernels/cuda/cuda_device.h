@@ -49,6 +49,9 @@ class CudaDevice final : public Device {
   Index free_bytes() const override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
+  void while_waiting(std::function<void()> f) override { while_waiting_ = std::move(f); }
+  /// Blocks the host until `query()`, a call of CUDA's, no longer says that work is going on.
+  void wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const;
 
   int multiprocessors() const { return multiprocessors_; }
   Blas& blas() { return *blas_; }
@@ -58,6 +61,7 @@ class CudaDevice final : public Device {
  private:
   int index_;
   int multiprocessors_ = 0, shared_bytes_ = 0;
+  std::function<void()> while_waiting_;
   std::unique_ptr<Blas> blas_;
   Kernels kernels_{};
 };

@@ -1,5 +1,5 @@
 # Is there a CUDA toolkit? TRIREME_CUDA=AUTO builds the CUDA module where nvcc is found, ON insists, OFF leaves it out.
-# TRIREME_CUDA_INCLUDE is set wherever the toolkit's headers are: the host emulation needs only those.
+# TRIREME_CUDA_INCLUDE and TRIREME_NCCL_INCLUDE are set wherever the headers are: the host emulation needs only those.
 set(TRIREME_CUDA AUTO CACHE STRING "Build the CUDA module: AUTO, ON or OFF")
 set(TRIREME_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING "GPU architectures")
 set(TRIREME_CUDA_MISSING "")
@@ -29,3 +29,4 @@ if(NVCC)
 endif()
 find_path(TRIREME_CUDA_INCLUDE cuda_runtime_api.h HINTS ${root}/../include ${root}/../targets/x86_64-linux/include
   /usr/local/cuda/include)
+find_path(TRIREME_NCCL_INCLUDE nccl.h HINTS ${TRIREME_CUDA_INCLUDE})

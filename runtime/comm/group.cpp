@@ -6,6 +6,8 @@
 
 #include <unistd.h>
 
+#include "runtime/comm/arguments.h"
+
 namespace trireme {
 namespace {
 
@@ -13,18 +15,6 @@ Ticket collective_ticket(Index sequence) { return {static_cast<std::uint64_t>(2 
 Ticket exchange_ticket(Index sequence) { return {static_cast<std::uint64_t>(2 * sequence + 1)}; }
 bool is_exchange(Ticket ticket) { return ticket.sequence % 2 == 1; }
 Index sequence_of(Ticket ticket) { return static_cast<Index>(ticket.sequence / 2); }
-
-/// True when `part` is part `index` of `whole`; throws when it overlaps any other of its elements.
-void check_overlap(std::string_view group, Elements whole, Elements part, int index) {
-  const auto* whole_begin = static_cast<const std::byte*>(whole.data);
-  const auto* part_begin = static_cast<const std::byte*>(part.data);
-  const Index part_bytes = part.count * size_bytes(part.dtype);
-  const Index whole_bytes = whole.count * size_bytes(whole.dtype);
-  if (part_begin >= whole_begin + whole_bytes || part_begin + part_bytes <= whole_begin) return;
-  require(part_begin == whole_begin + index * part_bytes, group,
-          " group: the small buffer may lie in the large one only as its part ", index,
-          ", but it overlaps it from byte ", part_begin - whole_begin);
-}
 
 }  // namespace
 
@@ -56,24 +46,17 @@ Ticket Group::start_all_reduce(Elements x, Reduction reduction, Stream&) {
 }
 
 Ticket Group::start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream&) {
-  require(in.count == out.count * size() && in.dtype == out.dtype, name(),
-          " group: reduce_scatter over ", size(), " ranks from ", in.count, " ", in.dtype, " to ",
-          out.count, " ", out.dtype, "; the input must be ", size(), " times the output");
-  check_overlap(name(), in, out, rank());
+  arguments::check_reduce_scatter(*this, in, out);
   return start(Collective::reduce_scatter, reduction, 0, in, out);
 }
 
 Ticket Group::start_all_gather(Elements in, Elements out, Stream&) {
-  require(out.count == in.count * size() && in.dtype == out.dtype, name(),
-          " group: all_gather over ", size(), " ranks from ", in.count, " ", in.dtype, " to ",
-          out.count, " ", out.dtype, "; the output must be ", size(), " times the input");
-  check_overlap(name(), out, in, rank());
+  arguments::check_all_gather(*this, in, out);
   return start(Collective::all_gather, Reduction::sum, 0, in, out);
 }
 
 Ticket Group::start_broadcast(Elements x, int root, Stream&) {
-  require(root >= 0 && root < size(), name(), " group: no rank ", root,
-          " to broadcast from; it has ", size());
+  arguments::check_root(*this, root);
   return start(Collective::broadcast, Reduction::sum, root, x, x);
 }
 
@@ -84,10 +67,8 @@ void Group::barrier() {
 
 Ticket Group::start(Collective collective, Reduction reduction, int root, Elements in,
                     Elements out) {
-  const bool reduces =
-      collective == Collective::all_reduce || collective == Collective::reduce_scatter;
-  require(!reduces || (in.dtype != DType::bf16 && in.dtype != DType::u8), name(), " group: no ",
-          trireme::name(collective), " of ", in.dtype, "; f32, f64, i32 and i64 have one");
+  if (collective == Collective::all_reduce || collective == Collective::reduce_scatter)
+    arguments::check_reduction(*this, collective, in.dtype, reduction, arguments::Bf16Sums::no);
   require(in.count >= 0 && out.count >= 0, name(), " group: ", trireme::name(collective), " of ",
           in.count, " elements");
   const Index sequence = started_ + 1;
@@ -114,11 +95,7 @@ Ticket Group::start_exchange(std::span<const Message> sends, std::span<const Mes
   const Index sequence = exchanges_started_ + 1;
   wait_exchange(sequence - exchanges_in_flight);
   Exchange& exchange = exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
-  for (auto messages : {receives, sends})
-    for (const Message& message : messages)
-      require(message.peer >= 0 && message.peer < size() && message.bytes >= 0, name(),
-              " group: no exchange of ", message.bytes, " bytes with rank ", message.peer, " of ",
-              size());
+  for (auto messages : {receives, sends}) arguments::check_messages(*this, messages);
   for (const Message& message : receives) {
     // Whoever looks at the buffer before wait() shall see that it was too early.
     if (parts_.progress->hostile() && message.bytes > 0)

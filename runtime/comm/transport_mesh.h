@@ -20,6 +20,8 @@ class TransportMesh : public Mesh {
   Communicator& axis(Axis axis) override { return *axes_[static_cast<std::size_t>(axis)]; }
   Communicator& world() override { return *world_; }
   std::unique_ptr<Communicator> split(int color, const std::string& name) override;
+  /// What this rank moves on while it waits for others.
+  Progress& progress() { return progress_; }
 
  protected:
   /// Makes world and axes; the last thing that a constructor calls.
@@ -30,7 +32,6 @@ class TransportMesh : public Mesh {
                                                 const std::vector<int>& world_ranks, int id) = 0;
   /// Collective over the world: the values of all ranks.
   virtual std::vector<int> gather(int value) = 0;
-  Progress& progress() { return progress_; }
   /// Drops world and axes while what they use is still there; the first thing that a destructor
   /// calls.
   void disconnect();

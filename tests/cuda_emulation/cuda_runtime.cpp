@@ -9,6 +9,7 @@
 #include <malloc.h>
 
 #include "tests/cuda_emulation/device_code.h"
+#include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/settings.h"
 #include "tests/cuda_emulation/streams.h"
 
@@ -75,6 +76,8 @@ void push(cudaStream_t stream, const char* name, std::function<void()> operation
 }
 
 }  // namespace
+
+bool is_device_memory(const void* data, std::size_t bytes) { return memory().holds(data, bytes); }
 
 void enqueue(cudaStream_t stream, const char* name, std::function<void()> operation) {
   push(stream, name, std::move(operation));
@@ -198,6 +201,20 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) 
   *stream = reinterpret_cast<cudaStream_t>(&Streams::instance().make());
   return cudaSuccess;
 }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int /*priority*/) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return cudaSuccess;
+}
+/// Whoever asks waits: the next round of waiting.
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  Stream& s = stream_of(stream);
+  if (!s.done(s.issued())) Streams::instance().nudge(s);
+  return s.done(s.issued()) ? cudaSuccess : cudaErrorNotReady;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   Streams::instance().retire(stream_of(stream));
   return cudaSuccess;
@@ -229,11 +246,6 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   e->stream = &stream_of(stream);
   e->sequence = e->stream->issued() + 1;
   push(stream, "event", [] {});
-  return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const Event& e = event_of(event);
-  if (e.stream != nullptr) Streams::instance().run_until(*e.stream, e.sequence);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {

@@ -4,13 +4,17 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include <sched.h>
+
 #include "tests/cuda_emulation/grid.h"
 #include "tests/cuda_emulation/settings.h"
 
 namespace trireme::emulation {
 namespace {
 
-constexpr auto longest_stall = std::chrono::seconds(60);
+using Clock = std::chrono::steady_clock;
+constexpr auto patience = std::chrono::microseconds(200);  // then others may move on, too
+constexpr auto longest_stall = std::chrono::seconds(100);  // tests under mpirun have 115
 
 }  // namespace
 
@@ -63,6 +67,7 @@ void Streams::push_wait(Stream& stream, const Stream& other, std::uint64_t seque
 }
 
 void Streams::after_push() {
+  last_move_ = Clock::now();  // the host is busy, so it does not wait
   switch (schedule_) {
     case Schedule::eager:
       while (advance_any()) {
@@ -90,6 +95,7 @@ bool Streams::advance(Stream& stream) {
   if (operation.step && !operation.step()) return false;
   stream.done_ = operation.sequence;
   stream.queue_.pop_front();
+  last_move_ = Clock::now();
   return true;
 }
 
@@ -113,28 +119,35 @@ bool Streams::advance_chain(Stream& stream) {
 
 void Streams::run_until(Stream& stream, std::uint64_t sequence) {
   if (Grid::instance().in_kernel()) Grid::instance().fail("calls the CUDA runtime");
-  auto last_move = std::chrono::steady_clock::now();
-  while (!stream.done(sequence)) {
-    bool moved = false;
-    if (schedule_ == Schedule::ahead && ahead_ < streams_.size())
-      moved = advance(*streams_[ahead_]);
-    const bool lazy = schedule_ == Schedule::lazy || schedule_ == Schedule::ahead;
-    moved = (lazy ? advance_chain(stream) : advance_any()) || moved;
-    const auto now = std::chrono::steady_clock::now();
-    if (moved) {
-      last_move = now;
-    } else if (now - last_move > longest_stall) {
-      std::fprintf(stderr, "cuda emulation: stream %d does not get past '%s'\n", stream.id(),
-                   stream.queue_.empty() ? "-" : stream.queue_.front().name);
-      std::abort();
-    }
-  }
+  while (!stream.done(sequence)) nudge(stream);
+}
+
+void Streams::nudge(Stream& stream) {
+  bool moved = false;
+  if (schedule_ == Schedule::ahead && ahead_ < streams_.size()) moved = advance(*streams_[ahead_]);
+  moved = (holds_back() ? advance_chain(stream) : advance_any()) || moved;
+  const auto idle = Clock::now() - last_move_;
+  if (moved || idle < patience) return;
+  if (advance_any()) return;
+  if (idle > longest_stall) report_stall();
+  ::sched_yield();
+}
+
+void Streams::report_stall() const {
+  std::fprintf(stderr, "cuda emulation: nothing moves any more:\n");
+  for (const auto& stream : streams_)
+    if (!stream->queue_.empty())
+      std::fprintf(stderr, "  stream %d is at '%s', %zu more behind it\n", stream->id(),
+                   stream->queue_.front().name, stream->queue_.size() - 1);
+  std::abort();
 }
 
 void Streams::run_all() {
   for (std::size_t i = 0; i < streams_.size(); ++i) run_until(*streams_[i], streams_[i]->issued_);
 }
 
-void Streams::poke() { advance_any(); }
+void Streams::poke() {
+  if (!holds_back() || Clock::now() - last_move_ > patience) advance_any();
+}
 
 }  // namespace trireme::emulation

@@ -4,8 +4,11 @@
 //   lazy     nothing runs before the host waits, and then only what that wait implies ("ran too late")
 //   ahead:N  as lazy, but stream N runs as far ahead as its waits allow (a missing wait at its head)
 //   random:S a random stream moves on by one operation at a time; S: seed
+// An operation may wait for other processes (nccl_state.h). As on a GPU, the other streams are not held up by that for ever, whatever
+// the order: a host that sees nothing move for a while lets any of them move on.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -47,6 +50,8 @@ class Streams {
 
   Stream& default_stream() { return *streams_.front(); }
   Stream& make();
+  /// Streams made so far, which is the id of the next one.
+  int count() const { return static_cast<int>(streams_.size()); }
   /// Runs what is left in it first. It stays allocated: events may still point at it.
   void retire(Stream& stream);
 
@@ -55,21 +60,28 @@ class Streams {
   /// The host waits for operation `sequence` of `stream`.
   void run_until(Stream& stream, std::uint64_t sequence);
   void run_all();
-  /// What a query does: something may happen.
+  /// What a query does that does not wait: something may happen.
   void poke();
+  /// One round of waiting for `stream`, as when the host asks again and again whether it is ready. Ends the program, with what
+  /// every stream is at, when nothing has moved for very long.
+  void nudge(Stream& stream);
 
  private:
   Streams();
   void after_push();
+  /// Nothing runs that the host does not wait for.
+  bool holds_back() const { return schedule_ == Schedule::lazy || schedule_ == Schedule::ahead; }
   bool advance(Stream& stream);
   bool advance_any();
   bool advance_chain(Stream& stream);
   std::uint64_t random();
+  [[noreturn]] void report_stall() const;
 
   std::vector<std::unique_ptr<Stream>> streams_;  // [0]: the default stream
   Schedule schedule_ = Schedule::eager;
   std::size_t ahead_ = 0;
   std::uint64_t random_ = 1;
+  std::chrono::steady_clock::time_point last_move_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace trireme::emulation

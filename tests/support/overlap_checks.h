@@ -27,9 +27,9 @@ class TestDice {
 
 /// `operations` of all kinds in flight at once, of random sizes; each rank does something else for a while between them and
 /// waits in an order of its own.
-inline void check_many_in_flight(Mesh& mesh, Communicator& group, Memory memory, int operations,
+inline void check_many_in_flight(Mesh& mesh, Communicator& group, TestMemory memory, int operations,
                                  std::uint64_t seed) {
-  HostStream stream;
+  TestStream stream(memory);
   const int n = group.size(), r = group.rank();
   constexpr Index largest = 700;
   TestDice shared(seed, -1), mine(seed, r);
@@ -38,7 +38,7 @@ inline void check_many_in_flight(Mesh& mesh, Communicator& group, Memory memory,
     Ticket ticket;
     int kind;
     Index count;
-    float *in, *out;
+    Index in, out;  // in the arena
     int root;
     Message sends[2], receives[2];
   };
@@ -48,25 +48,28 @@ inline void check_many_in_flight(Mesh& mesh, Communicator& group, Memory memory,
     work.kind = static_cast<int>(shared(5));
     work.count = shared(largest);
     work.root = static_cast<int>(shared(n));
-    work.in = arena.data() + 2 * k * largest * n;
+    work.in = 2 * k * largest * n;
     work.out = work.in + largest * n;
     const Index filled = work.kind == 1 ? work.count * n : work.count;
-    for (Index i = 0; i < filled; ++i) work.in[i] = static_cast<float>(test_value(r + k, i));
-    const Elements in{work.in, filled, DType::f32};
+    for (Index i = 0; i < filled; ++i)
+      arena[work.in + i] = static_cast<float>(test_value(r + k, i));
+    arena.upload(work.in, filled);
+    const Elements in = arena.part(work.in, filled);
+    float *const from = arena.data() + work.in, *const to = arena.data() + work.out;
     const int next = (r + 1) % n, before = (r + n - 1) % n;
     if (work.kind == 0) work.ticket = group.start_all_reduce(in, Reduction::sum, stream);
     if (work.kind == 1)
-      work.ticket = group.start_reduce_scatter(in, {work.out, work.count, DType::f32},
-                                               Reduction::sum, stream);
+      work.ticket =
+          group.start_reduce_scatter(in, arena.part(work.out, work.count), Reduction::sum, stream);
     if (work.kind == 2)
-      work.ticket = group.start_all_gather(in, {work.out, work.count * n, DType::f32}, stream);
+      work.ticket = group.start_all_gather(in, arena.part(work.out, work.count * n), stream);
     if (work.kind == 3) work.ticket = group.start_broadcast(in, work.root, stream);
     if (work.kind == 4) {  // around the ring, in two messages
       const Index half = work.count / 2, rest = work.count - half;
-      work.sends[0] = {next, work.in, half * 4};
-      work.sends[1] = {next, work.in + half, rest * 4};
-      work.receives[0] = {before, work.out, half * 4};
-      work.receives[1] = {before, work.out + half, rest * 4};
+      work.sends[0] = {next, from, half * 4};
+      work.sends[1] = {next, from + half, rest * 4};
+      work.receives[0] = {before, to, half * 4};
+      work.receives[1] = {before, to + half, rest * 4};
       work.ticket = group.start_exchange(work.sends, work.receives, stream);
     }
     if (mine(4) == 1) group.progress();
@@ -84,16 +87,18 @@ inline void check_many_in_flight(Mesh& mesh, Communicator& group, Memory memory,
   for (int k : order) {
     Work& work = works[static_cast<std::size_t>(k)];
     group.wait(work.ticket, stream);
+    arena.download(work.in, 2 * largest * n);
     EXPECT_TRUE(group.done(work.ticket));
     Index wrong = 0;
+    const auto in = [&](Index i) { return arena[work.in + i]; };
+    const auto out = [&](Index i) { return arena[work.out + i]; };
     for (Index i = 0; i < work.count; ++i) {
-      if (work.kind == 0) wrong += work.in[i] != sum(k, i);
-      if (work.kind == 1) wrong += work.out[i] != sum(k, r * work.count + i);
-      if (work.kind == 3) wrong += work.in[i] != static_cast<float>(test_value(work.root + k, i));
-      if (work.kind == 4)
-        wrong += work.out[i] != static_cast<float>(test_value((r + n - 1) % n + k, i));
+      if (work.kind == 0) wrong += in(i) != sum(k, i);
+      if (work.kind == 1) wrong += out(i) != sum(k, r * work.count + i);
+      if (work.kind == 3) wrong += in(i) != static_cast<float>(test_value(work.root + k, i));
+      if (work.kind == 4) wrong += out(i) != static_cast<float>(test_value((r + n - 1) % n + k, i));
       for (int q = 0; work.kind == 2 && q < n; ++q)
-        wrong += work.out[q * work.count + i] != static_cast<float>(test_value(q + k, i));
+        wrong += out(q * work.count + i) != static_cast<float>(test_value(q + k, i));
     }
     EXPECT_EQ(wrong, 0) << "operation " << k << " of kind " << work.kind << " on rank " << r;
   }
@@ -101,20 +106,22 @@ inline void check_many_in_flight(Mesh& mesh, Communicator& group, Memory memory,
 }
 
 /// Rank by rank, the two axes are waited for in a different order: whoever waits for one must serve the other.
-inline void check_crossed_waits(Mesh& mesh, int rounds) {
-  HostStream stream;
+inline void check_crossed_waits(Mesh& mesh, int rounds, TestMemory memory = Memory::allocated) {
+  TestStream stream(memory);
   Communicator& data = mesh.axis(Axis::data);
   Communicator& tensor = mesh.axis(Axis::tensor);
-  TestArray<float> x(mesh, Memory::allocated, 2000);
+  TestArray<float> x(mesh, memory, 2000);
   Elements a = x.part(0, 1000), b = x.part(1000, 1000);
   for (int round = 0; round < rounds; ++round) {
     for (Index i = 0; i < 2000; ++i) x[i] = 1;
+    x.upload();
     const Ticket first = data.start_all_reduce(a, Reduction::sum, stream);
     const Ticket second = tensor.start_all_reduce(b, Reduction::sum, stream);
     const bool data_first = (mesh.coordinate(Axis::data) + mesh.coordinate(Axis::tensor)) % 2 == 0;
     if (data_first) data.wait(first, stream);
     tensor.wait(second, stream);
     data.wait(first, stream);
+    x.download();
     EXPECT_EQ(x[0], data.size());
     EXPECT_EQ(x[1999], tensor.size());
   }
@@ -122,7 +129,7 @@ inline void check_crossed_waits(Mesh& mesh, int rounds) {
 }
 
 /// Sums of numbers that round: the same bits on all ranks, and those of adding in the order of the ranks.
-inline void check_order_of_sums(Mesh& mesh, Communicator& group, Memory memory) {
+inline void check_order_of_sums(Mesh& mesh, Communicator& group, TestMemory memory) {
   HostStream stream;
   const Index count = 1000;
   const int n = group.size();

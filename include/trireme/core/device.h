@@ -4,6 +4,7 @@
 // CUDA. Nothing synchronises unless its name says `wait` or `synchronize`.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -48,6 +49,9 @@ class Device {
   virtual Index free_bytes() const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
+  /// `f` is called now and then while the host waits for this device, and may throw: what is waited for may never come. One for a
+  /// device; empty: none. A host does not wait for a CPU.
+  virtual void while_waiting(std::function<void()> /*f*/) {}
 };
 
 class Stream {

@@ -1,0 +1,82 @@
+// NCCL and the few calls of CUDA that this folder makes: checked, and with owners for what they make. All of the folder is part
+// of the CUDA module; nothing of it is seen by the rest of trireme.
+#pragma once
+
+#include <memory>
+#include <source_location>
+#include <type_traits>
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include "trireme/core/device.h"
+#include "trireme/core/error.h"
+
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "ncclCommSplit came with NCCL 2.18.1");
+
+namespace trireme::nccl {
+
+/// Throws: Error with the text of `result`, and NCCL's own last words.
+inline void check(ncclResult_t result, const char* call,
+                  std::source_location where = std::source_location::current()) {
+  if (result != ncclSuccess) [[unlikely]]
+    throw Error(str(call, ": ", ncclGetErrorString(result), " (", ncclGetLastError(nullptr), ")"),
+                where);
+}
+
+inline void check(cudaError_t error, const char* call,
+                  std::source_location where = std::source_location::current()) {
+  if (error != cudaSuccess) [[unlikely]]
+    throw Error(str(call, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)), where);
+}
+
+template <auto destroy>
+struct DestroyBy {
+  template <class T>
+  void operator()(T* object) const {
+    destroy(object);
+  }
+};
+using OwnedEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyBy<cudaEventDestroy>>;
+using OwnedQueue =
+    std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyBy<cudaStreamDestroy>>;
+
+inline OwnedEvent make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  return OwnedEvent(event);
+}
+
+/// A queue that no other one waits for, of the highest priority: a collective holds up other ranks, a kernel only this one.
+inline OwnedQueue make_queue() {
+  int lowest = 0, highest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+  cudaStream_t queue = nullptr;
+  check(cudaStreamCreateWithPriority(&queue, cudaStreamNonBlocking, highest), "cudaStreamCreate");
+  return OwnedQueue(queue);
+}
+
+inline bool reached(const OwnedEvent& event) {
+  const cudaError_t state = cudaEventQuery(event.get());
+  if (state == cudaErrorNotReady) return false;
+  check(state, "cudaEventQuery");
+  return true;
+}
+
+/// What operations of the host mesh are given for a stream: they work at once, and ask nothing of it.
+class NoStream final : public Stream {
+ public:
+  explicit NoStream(Device& device) : Stream(device) {}
+  void copy(void*, const void*, Index) override { refuse(); }
+  void zero(void*, Index) override { refuse(); }
+  void copy(const Tensor&, const Tensor&) override { refuse(); }
+  void add(const Tensor&, const Tensor&) override { refuse(); }
+  bool wait_and_check_finite(const Tensor&) override { refuse(); }
+  void synchronize() override {}
+  ThreadPool& pool() override { refuse(); }
+
+ private:
+  [[noreturn]] static void refuse() { throw Error("work on a stream that is none"); }
+};
+
+}  // namespace trireme::nccl

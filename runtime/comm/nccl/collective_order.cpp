@@ -1,0 +1,56 @@
+#include "runtime/comm/nccl/collective_order.h"
+
+namespace trireme {
+
+CollectiveOrder::CollectiveOrder(Communicator& host, const std::vector<int>& world_ranks,
+                                 Device& gpu)
+    : host_(host), world_ranks_(world_ranks), none_(gpu) {
+  for (Round& round : rounds_) round.all.resize(static_cast<std::size_t>(host.size()));
+}
+
+void CollectiveOrder::start(const Post& post, Index sequence) {
+  look();
+  while (told_ - compared_ == in_flight) wait_for_one();
+  Round& round = rounds_[static_cast<std::size_t>(told_ % in_flight)];
+  round.mine = {sequence, post};
+  constexpr Index bytes = sizeof(Word);
+  round.ticket = host_.start_all_gather({&round.mine, bytes, DType::u8},
+                                        {round.all.data(), bytes * host_.size(), DType::u8}, none_);
+  ++told_;  // not before: starting moves everything on, and may come to look()
+}
+
+void CollectiveOrder::look() {
+  while (pending()) {
+    const Index next = compared_;
+    const Round& round = rounds_[static_cast<std::size_t>(next % in_flight)];
+    if (!host_.done(round.ticket)) return;
+    if (compared_ != next) continue;  // done() moves everything on, and that has come here, too
+    ++compared_;
+    compare(round);
+  }
+}
+
+void CollectiveOrder::finish() {
+  while (pending()) wait_for_one();
+}
+
+void CollectiveOrder::wait_for_one() {
+  host_.wait(rounds_[static_cast<std::size_t>(compared_ % in_flight)].ticket, none_);
+  look();
+}
+
+void CollectiveOrder::compare(const Round& round) const {
+  for (int r = 0; r < host_.size(); ++r) {
+    const Word& theirs = round.all[static_cast<std::size_t>(r)];
+    require(same_operation(theirs.post, round.mine.post), host_.name(), " group: operation ",
+            round.mine.sequence, " is ", describe(round.mine.post), " on ", who(host_.rank()),
+            " but ", describe(theirs.post), " (operation ", theirs.sequence, " there) on ", who(r),
+            ": all ranks must start the same collectives in the same order");
+  }
+}
+
+std::string CollectiveOrder::who(int rank) const {
+  return str("rank ", rank, " (world rank ", world_ranks_[static_cast<std::size_t>(rank)], ")");
+}
+
+}  // namespace trireme

@@ -1,0 +1,50 @@
+// CollectiveOrder: do all ranks of a group start the same collectives in the same order? NCCL cannot tell: ranks that do not would hang,
+// or sum what they should gather. Each rank tells the others over the host what it starts, waits for nobody, and compares
+// when their words have come.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/control.h"
+#include "runtime/comm/nccl/calls.h"
+
+namespace trireme {
+
+class CollectiveOrder {
+ public:
+  /// `host`: the same ranks on the host, used by nobody else. Both must outlive it.
+  CollectiveOrder(Communicator& host, const std::vector<int>& world_ranks, Device& gpu);
+
+  /// Waits only when others are `in_flight` collectives behind.
+  void start(const Post& post, Index sequence);
+  /// Throws: Error that names both operations and a rank of each.
+  void look();
+  /// Waits until everything has been compared.
+  void finish();
+
+ private:
+  static constexpr Index in_flight = 32;
+  struct Word {
+    Index sequence = 0;
+    Post post;
+  };
+  struct Round {
+    Ticket ticket;
+    Word mine;
+    std::vector<Word> all;
+  };
+  bool pending() const { return compared_ < told_; }
+  void wait_for_one();
+  void compare(const Round& round) const;
+  std::string who(int rank) const;
+
+  Communicator& host_;
+  const std::vector<int>& world_ranks_;
+  nccl::NoStream none_;
+  std::array<Round, in_flight> rounds_;
+  Index told_ = 0, compared_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+#include "runtime/comm/nccl/handle.h"
+
+#include <chrono>
+
+#include <sched.h>
+
+namespace trireme::nccl {
+
+void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
+            const Patience& patience) {
+  if (result == ncclSuccess) return;
+  using Clock = std::chrono::steady_clock;
+  const auto begun = Clock::now();
+  while (result == ncclInProgress) {
+    check(ncclCommGetAsyncError(comm, &result), "ncclCommGetAsyncError");
+    if (result != ncclInProgress) break;
+    patience.meanwhile();
+    if (Clock::now() - begun > std::chrono::duration<double>(patience.timeout_s))
+      throw Error(str(describe(), " has not begun after ", patience.timeout_s,
+                      " s: have all ranks come to it?"));
+    ::sched_yield();
+  }
+  if (result != ncclSuccess) check(result, describe().c_str());
+}
+
+void NcclHandle::abort() noexcept {
+  if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
+}
+
+void NcclHandle::finish(const Patience& patience) {
+  settle(
+      comm_, ncclCommFinalize(comm_), [] { return std::string("ncclCommFinalize"); }, patience);
+  check(ncclCommDestroy(std::exchange(comm_, nullptr)), "ncclCommDestroy");
+}
+
+}  // namespace trireme::nccl

@@ -1,0 +1,45 @@
+// NcclHandle: the owner of one NCCL communicator. Communicators here are non-blocking: a call may return while it is in progress,
+// and none may follow before it is done (settle). So a rank that never comes is an error after a time, and no hang.
+#pragma once
+
+#include <utility>
+
+#include "trireme/core/function_ref.h"
+
+#include "runtime/comm/nccl/calls.h"
+
+namespace trireme::nccl {
+
+/// How a host waits for NCCL: `meanwhile` is called in between and may throw.
+struct Patience {
+  double timeout_s;
+  FunctionRef<void()> meanwhile;
+};
+
+/// Waits until what a call that returned `result` began on `comm` is done. Throws: Error that begins with describe() when it failed
+/// or took too long.
+void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
+            const Patience& patience);
+
+class NcclHandle {
+ public:
+  NcclHandle() = default;
+  explicit NcclHandle(ncclComm_t comm) : comm_(comm) {}
+  NcclHandle(NcclHandle&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  NcclHandle& operator=(NcclHandle&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    return *this;
+  }
+  ~NcclHandle() { abort(); }
+
+  ncclComm_t get() const { return comm_; }
+  /// Ends what is under way, here only; whoever waits for this rank does so in vain.
+  void abort() noexcept;
+  /// Collective: waits until all ranks have ended their operations. Throws: Error when that fails, or not in time.
+  void finish(const Patience& patience);
+
+ private:
+  ncclComm_t comm_ = nullptr;
+};
+
+}  // namespace trireme::nccl

@@ -1,0 +1,241 @@
+#include "runtime/comm/nccl/nccl_communicator.h"
+
+#include <algorithm>
+#include <exception>
+
+#include <sched.h>
+
+#include "runtime/comm/arguments.h"
+
+namespace trireme {
+namespace {
+
+using nccl::check;
+
+ncclDataType_t nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f64:
+      return ncclFloat64;
+    case DType::i32:
+      return ncclInt32;
+    case DType::i64:
+      return ncclInt64;
+    case DType::u8:
+      return ncclUint8;
+  }
+  throw Error("unknown dtype");
+}
+
+ncclRedOp_t nccl_reduction(Reduction reduction) {
+  return reduction == Reduction::sum ? ncclSum : reduction == Reduction::max ? ncclMax : ncclMin;
+}
+
+std::size_t unsigned_count(Index count) { return static_cast<std::size_t>(count); }
+
+/// Inside a group nothing has begun, but a call may say that it goes on.
+void check_in_group(ncclResult_t result, const char* call) {
+  if (result != ncclInProgress) check(result, call);
+}
+
+cudaStream_t queue_of(Stream& stream) {
+  require(stream.device().kind() == DeviceKind::cuda,
+          "NCCL works on memory of a GPU, with a stream of that GPU");
+  return static_cast<cudaStream_t>(stream.native());
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(Parts parts, Watch& watch, Device& gpu,
+                                   const NcclOptions& options)
+    : parts_(std::move(parts)),
+      watch_(watch),
+      serialize_(options.serialize),
+      queue_(nccl::make_queue()),
+      ready_(nccl::make_event()) {
+  for (Operation& operation : operations_) operation.end = nccl::make_event();
+  if (options.order_check == OrderCheck::on) order_.emplace(*parts_.host, parts_.world_ranks, gpu);
+  watch_.add(this);
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  watch_.remove(this);
+  // After a failure, or while an error unwinds this rank, the others do not come to a common end.
+  if (watch_.failed() || std::uncaught_exceptions() > 0) return;
+  try {
+    if (order_) order_->finish();
+    parts_.comm.finish({watch_.timeout_s(), [&] { watch_.look(); }});
+  } catch (const std::exception& error) {
+    parts_.comm.abort();
+    watch_.give_up(error.what());
+  }
+}
+
+void NcclCommunicator::check_sums(const Post& post) const {
+  arguments::check_reduction(*this, post.collective, post.dtype, post.reduction,
+                             arguments::Bf16Sums::yes);
+}
+
+Ticket NcclCommunicator::start_all_reduce(Elements x, Reduction reduction, Stream& stream) {
+  const Post post{Collective::all_reduce, x.dtype, reduction, 0, x.count, {}, {}};
+  check_sums(post);
+  return start(post, stream, [&] {
+    return ncclAllReduce(x.data, x.data, unsigned_count(x.count), nccl_type(x.dtype),
+                         nccl_reduction(reduction), parts_.comm.get(), queue_.get());
+  });
+}
+
+Ticket NcclCommunicator::start_reduce_scatter(Elements in, Elements out, Reduction reduction,
+                                              Stream& stream) {
+  arguments::check_reduce_scatter(*this, in, out);
+  const Post post{Collective::reduce_scatter, in.dtype, reduction, 0, out.count, {}, {}};
+  check_sums(post);
+  return start(post, stream, [&] {
+    return ncclReduceScatter(in.data, out.data, unsigned_count(out.count), nccl_type(in.dtype),
+                             nccl_reduction(reduction), parts_.comm.get(), queue_.get());
+  });
+}
+
+Ticket NcclCommunicator::start_all_gather(Elements in, Elements out, Stream& stream) {
+  arguments::check_all_gather(*this, in, out);
+  const Post post{Collective::all_gather, in.dtype, Reduction::sum, 0, in.count, {}, {}};
+  return start(post, stream, [&] {
+    return ncclAllGather(in.data, out.data, unsigned_count(in.count), nccl_type(in.dtype),
+                         parts_.comm.get(), queue_.get());
+  });
+}
+
+Ticket NcclCommunicator::start_broadcast(Elements x, int root, Stream& stream) {
+  arguments::check_root(*this, root);
+  const Post post{Collective::broadcast, x.dtype, Reduction::sum, root, x.count, {}, {}};
+  return start(post, stream, [&] {
+    return ncclBroadcast(x.data, x.data, unsigned_count(x.count), nccl_type(x.dtype), root,
+                         parts_.comm.get(), queue_.get());
+  });
+}
+
+Ticket NcclCommunicator::start_exchange(std::span<const Message> sends,
+                                        std::span<const Message> receives, Stream& stream) {
+  arguments::check_messages(*this, sends);
+  arguments::check_messages(*this, receives);
+  // Messages of no bytes are none, on both sides; a group of no messages would be no operation.
+  Operation what{nullptr, Kind::exchange, {}, 0, {}};
+  for (auto messages : {sends, receives})
+    for (const Message& message : messages) what.messages += message.bytes > 0 ? 1 : 0;
+  if (what.messages == 0) return {};
+  return start(what, stream, [&] {
+    check(ncclGroupStart(), "ncclGroupStart");
+    for (const Message& m : receives)
+      if (m.bytes > 0)
+        check_in_group(ncclRecv(m.data, unsigned_count(m.bytes), ncclUint8, m.peer,
+                                parts_.comm.get(), queue_.get()),
+                       "ncclRecv");
+    for (const Message& m : sends)
+      if (m.bytes > 0)
+        check_in_group(ncclSend(m.data, unsigned_count(m.bytes), ncclUint8, m.peer,
+                                parts_.comm.get(), queue_.get()),
+                       "ncclSend");
+    return ncclGroupEnd();
+  });
+}
+
+Ticket NcclCommunicator::start(const Post& post, Stream& stream,
+                               FunctionRef<ncclResult_t()> issue) {
+  require(post.count >= 0, name(), " group: ", trireme::name(post.collective), " of ", post.count,
+          " elements");
+  watch_.look();
+  if (order_) watch_.guard([&] { order_->start(post, started_ + 1); });
+  return start(Operation{nullptr, Kind::collective, post, 0, {}}, stream, issue);
+}
+
+Ticket NcclCommunicator::start(const Operation& what, Stream& stream,
+                               FunctionRef<ncclResult_t()> issue) {
+  watch_.look();
+  if (serialize_) stream.synchronize();
+  check(cudaEventRecord(ready_.get(), queue_of(stream)), "cudaEventRecord");
+  check(cudaStreamWaitEvent(queue_.get(), ready_.get(), 0), "cudaStreamWaitEvent");
+  const Index sequence = started_ + 1;
+  Operation& operation = at(sequence);
+  operation.kind = what.kind;
+  operation.post = what.post;
+  operation.messages = what.messages;
+  operation.started = Watch::Clock::now();
+  watch_.guard([&] {
+    nccl::settle(parts_.comm.get(), issue(), [&] { return describe(sequence); },
+                 {watch_.timeout_s(), [&] { watch_.look(); }});
+    check(cudaEventRecord(operation.end.get(), queue_.get()), "cudaEventRecord");
+  });
+  started_ = sequence;
+  if (serialize_ && what.kind == Kind::collective) wait_on_host(sequence);
+  return {static_cast<std::uint64_t>(sequence)};
+}
+
+bool NcclCommunicator::done(Ticket ticket) {
+  const auto sequence = static_cast<Index>(ticket.sequence);
+  watch_.look();
+  return has_ended(sequence);
+}
+
+void NcclCommunicator::wait(Ticket ticket, Stream& stream) {
+  const auto sequence = static_cast<Index>(ticket.sequence);
+  watch_.look();
+  if (sequence <= ended_) return;
+  if (serialize_) return wait_on_host(sequence);
+  check(cudaStreamWaitEvent(queue_of(stream), at(sequence).end.get(), 0), "cudaStreamWaitEvent");
+}
+
+void NcclCommunicator::barrier() { parts_.host->barrier(); }
+
+NcclCommunicator::Operation& NcclCommunicator::at(Index sequence) {
+  const Index kept = std::max(sequence, started_ - ring + 1);
+  return operations_[static_cast<std::size_t>(kept % ring)];
+}
+
+bool NcclCommunicator::has_ended(Index sequence) {
+  if (sequence <= ended_) return true;
+  if (!nccl::reached(at(sequence).end)) return false;
+  ended_ = sequence;
+  last_end_ = Watch::Clock::now();
+  return true;
+}
+
+void NcclCommunicator::wait_on_host(Index sequence) {
+  while (!has_ended(sequence)) {
+    watch_.look();
+    ::sched_yield();
+  }
+}
+
+void NcclCommunicator::wait_for_all() { wait_on_host(started_); }
+
+void NcclCommunicator::look(Watch::Clock::time_point now) {
+  ncclResult_t state = ncclSuccess;
+  check(ncclCommGetAsyncError(parts_.comm.get(), &state), "ncclCommGetAsyncError");
+  if (order_) order_->look();
+  while (ended_ < started_ && has_ended(ended_ + 1)) {
+  }
+  if (state != ncclSuccess && state != ncclInProgress)
+    throw Error(str(
+        name(), " group: NCCL has failed",
+        started_ == 0 ? std::string() : " in or after " + describe(std::min(ended_ + 1, started_)),
+        ": ", ncclGetErrorString(state), " (", ncclGetLastError(parts_.comm.get()), ")"));
+  if (ended_ == started_) return;
+  const auto since = std::max(last_end_, at(ended_ + 1).started);
+  if (now - since > std::chrono::duration<double>(watch_.timeout_s()))
+    throw Error(str(name(), " group: ", describe(ended_ + 1), " has not ended after ",
+                    watch_.timeout_s(), " s: has another rank failed, or not started it?"));
+}
+
+std::string NcclCommunicator::describe(Index sequence) {
+  const Operation& operation = at(sequence);
+  const std::string what = operation.kind == Kind::exchange
+                               ? str("exchange of ", operation.messages, " messages")
+                               : trireme::describe(operation.post);
+  return str(what, " (operation ", sequence, " of rank ", rank(), " (world rank ",
+             parts_.world_ranks[static_cast<std::size_t>(rank())], "))");
+}
+
+}  // namespace trireme

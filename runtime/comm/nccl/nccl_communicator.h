@@ -1,0 +1,89 @@
+// NcclCommunicator: the collectives of one group of GPUs, on a queue of its own. Starting one lets that queue wait for what the
+// caller's stream holds so far, and marks its end with an event; wait() lets a stream wait for that event. The host waits for
+// nothing, and nothing is allocated.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/nccl.h"
+
+#include "runtime/comm/nccl/collective_order.h"
+#include "runtime/comm/nccl/handle.h"
+#include "runtime/comm/nccl/watch.h"
+
+namespace trireme {
+
+class NcclCommunicator final : public Communicator {
+ public:
+  struct Parts {
+    std::string name;
+    int rank;
+    std::vector<int> world_ranks;  // per rank of the group
+    nccl::NcclHandle comm;
+    std::unique_ptr<Communicator> host;  // the same ranks on the host
+  };
+  /// `watch` must outlive it.
+  NcclCommunicator(Parts parts, Watch& watch, Device& gpu, const NcclOptions& options);
+  ~NcclCommunicator() override;
+
+  int rank() const override { return parts_.rank; }
+  int size() const override { return static_cast<int>(parts_.world_ranks.size()); }
+  std::string_view name() const override { return parts_.name; }
+  Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) override;
+  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction,
+                              Stream& stream) override;
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream) override;
+  Ticket start_broadcast(Elements x, int root, Stream& stream) override;
+  Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
+                        Stream& stream) override;
+  void progress() override { watch_.look(); }
+  bool done(Ticket ticket) override;
+  void wait(Ticket ticket, Stream& stream) override;
+  /// Of the hosts: what their devices have been given may still be going on.
+  void barrier() override;
+
+  // For Watch and NcclMesh.
+  /// Throws: Error when NCCL reports one, an operation takes too long, or ranks started different ones.
+  void look(Watch::Clock::time_point now);
+  void abort() noexcept { parts_.comm.abort(); }
+  ncclComm_t handle() const { return parts_.comm.get(); }
+  /// Blocks the host until all that was started has ended.
+  void wait_for_all();
+
+ private:
+  static constexpr Index ring = 256;
+  enum class Kind { collective, exchange };
+  /// What was started last in this place of the ring.
+  struct Operation {
+    nccl::OwnedEvent end;
+    Kind kind = Kind::collective;
+    Post post;
+    Index messages = 0;
+    Watch::Clock::time_point started;
+  };
+
+  void check_sums(const Post& post) const;
+  Ticket start(const Operation& what, Stream& stream, FunctionRef<ncclResult_t()> issue);
+  Ticket start(const Post& post, Stream& stream, FunctionRef<ncclResult_t()> issue);
+  /// The operation of `sequence`, or the oldest later one whose event is still kept: it ends after it.
+  Operation& at(Index sequence);
+  bool has_ended(Index sequence);
+  void wait_on_host(Index sequence);
+  std::string describe(Index sequence);  // allocates: for errors
+
+  Parts parts_;
+  Watch& watch_;
+  bool serialize_;
+  nccl::OwnedQueue queue_;
+  nccl::OwnedEvent ready_;
+  std::array<Operation, ring> operations_;
+  Index started_ = 0, ended_ = 0;  // operations; those known to have ended
+  Watch::Clock::time_point last_end_;
+  std::optional<CollectiveOrder> order_;
+};
+
+}  // namespace trireme

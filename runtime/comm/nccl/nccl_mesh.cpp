@@ -1,0 +1,120 @@
+#include "runtime/comm/nccl/nccl_mesh.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "trireme/comm/agree.h"
+
+#include "runtime/comm/nccl/one_rank.h"
+
+namespace trireme {
+namespace {
+
+using nccl::check;
+
+/// "2.28.9"
+std::string version() {
+  int code = 0;
+  check(ncclGetVersion(&code), "ncclGetVersion");
+  return str(code / 10000, ".", code / 100 % 100, ".", code % 100);
+}
+
+ncclConfig_t make_config() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.splitShare = 1;
+  return config;
+}
+
+}  // namespace
+
+NcclMesh::NcclMesh(Mesh& host, Device& gpu, const NcclOptions& options)
+    : host_(host),
+      gpu_(gpu),
+      options_(options),
+      none_(gpu),
+      description_(str("memory of the GPU, NCCL ", version(),
+                       options.serialize ? ", apart from compute" : "")),
+      watch_(host, gpu, options.timeout_s) {
+  const int ranks = shape().size();
+  if (ranks == 1) {
+    world_ = std::make_unique<OneRank>("world", gpu_);
+  } else {
+    std::vector<int> all(static_cast<std::size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    auto world = std::make_unique<NcclCommunicator>(
+        NcclCommunicator::Parts{"world", rank(), std::move(all), connect(),
+                                host_.split(0, "world")},
+        watch_, gpu_, options_);
+    everyone_ = world.get();
+    world_ = std::move(world);
+  }
+  for (Axis axis : {Axis::pipeline, Axis::data, Axis::tensor})
+    axes_[static_cast<std::size_t>(axis)] = split(shape().group(rank(), axis)[0], name(axis));
+}
+
+NcclMesh::~NcclMesh() {
+  for (auto& axis : axes_) axis.reset();
+  world_.reset();
+}
+
+nccl::NcclHandle NcclMesh::connect() {
+  ncclUniqueId id{};
+  agree(host_.world(), none_, [&] {
+    if (rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  });
+  host_.world().broadcast({&id, Index{sizeof id}, DType::u8}, 0, none_);
+  ncclConfig_t config = make_config();
+  ncclComm_t comm = nullptr;
+  const ncclResult_t result = ncclCommInitRankConfig(&comm, shape().size(), id, rank(), &config);
+  nccl::NcclHandle handle(comm);
+  nccl::settle(comm, result, [&] { return str("the NCCL group of ", shape().size(), " ranks"); },
+               {options_.timeout_s, [&] { host_.world().progress(); }});
+  return handle;
+}
+
+std::vector<int> NcclMesh::gather(int value) {
+  std::vector<int> values(static_cast<std::size_t>(shape().size()), value);
+  if (shape().size() > 1)
+    host_.world().all_gather({&value, 1, DType::i32}, {values.data(), shape().size(), DType::i32},
+                             none_);
+  return values;
+}
+
+std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name) {
+  const std::vector<int> colors = gather(color);
+  std::vector<int> members;
+  for (int r = 0; r < shape().size(); ++r)
+    if (color >= 0 && colors[static_cast<std::size_t>(r)] == color) members.push_back(r);
+  const bool alone = members.size() <= 1;
+  std::unique_ptr<Communicator> host = host_.split(color, name);
+  nccl::NcclHandle handle;
+  if (everyone_ != nullptr) {
+    everyone_->wait_for_all();  // NCCL splits a communicator only when nothing is under way in it
+    // Whole when the parent is ready again, and null until then; null for ranks without a color, too.
+    ncclComm_t comm = nullptr;
+    ncclConfig_t config = make_config();
+    const ncclResult_t result = ncclCommSplit(
+        everyone_->handle(), alone ? NCCL_SPLIT_NOCOLOR : color, rank(), &comm, &config);
+    nccl::settle(everyone_->handle(), result, [&] { return str("the NCCL group '", name, "'"); },
+                 {options_.timeout_s, [&] { watch_.look(); }});
+    handle = nccl::NcclHandle(comm);
+  }
+  if (color < 0) return nullptr;
+  if (alone) return std::make_unique<OneRank>(name, gpu_);
+  const auto me = std::find(members.begin(), members.end(), rank());
+  const int rank_in_group = static_cast<int>(me - members.begin());
+  return std::make_unique<NcclCommunicator>(
+      NcclCommunicator::Parts{name, rank_in_group, std::move(members), std::move(handle),
+                              std::move(host)},
+      watch_, gpu_, options_);
+}
+
+void NcclMesh::abort(int code) {
+  watch_.give_up("this rank ends the job");
+  host_.abort(code);
+  std::_Exit(code);
+}
+
+}  // namespace trireme

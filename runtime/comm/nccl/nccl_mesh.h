@@ -1,0 +1,44 @@
+// NcclMesh: a mesh of GPUs over a mesh of their hosts. One NCCL communicator of all ranks is made; every smaller group is split
+// off it and shares its resources.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/nccl/nccl_communicator.h"
+
+namespace trireme {
+
+class NcclMesh final : public Mesh {
+ public:
+  NcclMesh(Mesh& host, Device& gpu, const NcclOptions& options);
+  ~NcclMesh() override;
+
+  const MeshShape& shape() const override { return host_.shape(); }
+  int rank() const override { return host_.rank(); }
+  Communicator& axis(Axis axis) override { return *axes_[static_cast<std::size_t>(axis)]; }
+  Communicator& world() override { return *world_; }
+  Communicator& control() override { return host_.world(); }
+  std::unique_ptr<Communicator> split(int color, const std::string& name) override;
+  Buffer allocate(Index bytes) override { return gpu_.allocate(bytes); }
+  std::string memory_description() const override { return description_; }
+  [[noreturn]] void abort(int code) override;
+
+ private:
+  /// Collective: all ranks, as one NCCL communicator.
+  nccl::NcclHandle connect();
+  std::vector<int> gather(int value);
+
+  Mesh& host_;
+  Device& gpu_;
+  const NcclOptions options_;
+  nccl::NoStream none_;
+  std::string description_;
+  Watch watch_;
+  std::unique_ptr<Communicator> world_;
+  std::unique_ptr<Communicator> axes_[3];
+  NcclCommunicator* everyone_ = nullptr;  // world_ when it is more than one rank
+};
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+#include "runtime/comm/nccl/watch.h"
+
+#include "runtime/comm/nccl/nccl_communicator.h"
+#include "runtime/comm/transport_mesh.h"
+
+namespace trireme {
+
+Watch::Watch(Mesh& host, Device& gpu, double timeout_s)
+    : host_(nullptr), gpu_(gpu), timeout_s_(timeout_s) {
+  if (auto* mesh = dynamic_cast<TransportMesh*>(&host)) host_ = &mesh->progress();
+  if (host_ != nullptr) host_->add(this);
+  gpu_.while_waiting([this] {
+    if (std::this_thread::get_id() == thread_)
+      look();  // a thread that saves a checkpoint waits, too
+  });
+}
+
+Watch::~Watch() {
+  gpu_.while_waiting({});
+  if (host_ != nullptr) host_->remove(this);
+}
+
+bool Watch::poll() {
+  look();
+  return false;
+}
+
+void Watch::look() {
+  if (looking_) return;  // a group that looks at its host group moves all on, and comes here again
+  require(failure_.empty(), failure_);
+  const Clock::time_point now = Clock::now();
+  if (now < next_) return;
+  constexpr std::chrono::microseconds between(20);
+  next_ = now + between;
+  looking_ = true;
+  guard([&] {
+    for (NcclCommunicator* group : groups_) group->look(now);
+  });
+  looking_ = false;
+}
+
+void Watch::give_up(const std::string& why) {
+  if (failed()) return;
+  failure_ = why;
+  looking_ = false;
+  for (NcclCommunicator* group : groups_) group->abort();
+  if (host_ == nullptr) return;
+  try {
+    host_->poll();  // comes here, finds the failure, and lets every group of the host give up
+  } catch (const std::exception&) {
+    return;  // it is on its way already
+  }
+}
+
+}  // namespace trireme

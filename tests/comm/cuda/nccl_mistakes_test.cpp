@@ -1,0 +1,97 @@
+// What goes wrong among GPUs ends in an Error that names group and operation, on every rank that can know.
+#include <gmock/gmock.h>
+
+#include "tests/comm/cuda/gpu_ranks.h"
+#include "tests/support/collective_checks.h"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(NcclMistakes, ASwappedOrderOfCollectivesNamesBoth) {
+  if (mpi_session().size() == 1) return;
+  in_every_schedule([] {
+    const auto patient = mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1));
+    {
+      const GpuRanks ranks = open_gpu_ranks({.timeout_s = 50, .order_check = OrderCheck::on});
+      Communicator& data = ranks.mesh->axis(Axis::data);
+      const int n = ranks.size(), r = ranks.mesh->rank();
+      const Buffer memory = ranks.mesh->allocate(400 * n);
+      const Elements all{memory.data(), 100 * n, DType::f32};
+      const Elements mine{memory.data() + r * 400, 100, DType::f32};
+      const std::string message = message_of([&] {
+        if (r == 1) data.all_gather(mine, all, *ranks.stream);
+        data.all_reduce(all, Reduction::sum, *ranks.stream);
+        if (r != 1) data.all_gather(mine, all, *ranks.stream);
+        ranks.stream->synchronize();
+      });
+      EXPECT_THAT(message, AllOf(HasSubstr("all_gather of 100 f32"),
+                                 HasSubstr(str("all_reduce sum of ", 100 * n, " f32"))));
+    }
+    patient->world().barrier();
+  });
+}
+
+TEST(NcclMistakes, ARankThatNeverComesIsATimeOutThatNamesTheOperation) {
+  if (mpi_session().size() == 1) return;
+  const auto patient = mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1));
+  {
+    const GpuRanks ranks = open_gpu_ranks({.timeout_s = 2});
+    const Buffer memory = ranks.mesh->allocate(400);
+    if (ranks.mesh->rank() != 1) {
+      const std::string message = message_of([&] {
+        ranks.mesh->axis(Axis::data)
+            .all_reduce({memory.data(), 100, DType::f32}, Reduction::max, *ranks.stream);
+        ranks.stream->synchronize();
+      });
+      EXPECT_THAT(message,
+                  AllOf(HasSubstr("data group: all_reduce max of 100 f32 (operation 1 of rank"),
+                        HasSubstr("after 2 s")));
+      EXPECT_THAT(message_of([&] { ranks.mesh->axis(Axis::data).progress(); }),
+                  HasSubstr("all_reduce max of 100 f32"));
+    }
+    patient->world().barrier();
+    if (ranks.mesh->rank() == 1) {  // it hears of it when its host looks
+      EXPECT_THAT(message_of([&] { ranks.mesh->control().barrier(); }),
+                  HasSubstr("all_reduce max of 100 f32"));
+    }
+  }
+  patient->world().barrier();
+}
+
+TEST(NcclMistakes, SizesThatDoNotFitAreErrorsAtTheCall) {
+  const GpuRanks ranks = open_gpu_ranks();
+  Communicator& world = ranks.mesh->world();
+  const Buffer memory = ranks.mesh->allocate(400);
+  const auto floats = [&](Index begin, Index count) {
+    return Elements{memory.data() + begin * 4, count, DType::f32};
+  };
+  Stream& stream = *ranks.stream;
+  EXPECT_THROW(world.reduce_scatter(floats(0, 10), floats(10, 7), Reduction::sum, stream), Error);
+  EXPECT_THROW(world.all_gather(floats(0, 7), floats(10, 10), stream), Error);
+  EXPECT_THROW(world.broadcast(floats(0, 10), ranks.size(), stream), Error);
+  const Message nobody{ranks.size(), memory.data(), 4};
+  EXPECT_THROW(world.exchange({&nobody, 1}, {&nobody, 1}, stream), Error);
+  if (ranks.size() > 1) {
+    HostStream host;
+    EXPECT_THAT(message_of([&] { world.all_reduce(floats(0, 1), Reduction::sum, host); }),
+                HasSubstr("a stream of that GPU"));
+    EXPECT_THROW(world.all_reduce({memory.data(), 4, DType::u8}, Reduction::sum, stream), Error);
+  }
+  world.barrier();
+}
+
+}  // namespace
+}  // namespace trireme

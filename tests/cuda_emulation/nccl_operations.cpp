@@ -1,0 +1,393 @@
+// Collectives and messages of the emulated NCCL.
+#include <algorithm>
+#include <cstring>
+
+#include <cuda_bf16.h>
+
+#include "tests/cuda_emulation/memory.h"
+#include "tests/cuda_emulation/nccl_state.h"
+#include "tests/cuda_emulation/streams.h"
+
+namespace trireme::emulation {
+namespace {
+
+constexpr int poison = 0xff;  // NaN
+
+std::size_t bytes_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclUint8:
+      return 1;
+    case ncclBfloat16:
+      return 2;
+    case ncclInt32:
+    case ncclFloat32:
+      return 4;
+    case ncclInt64:
+    case ncclFloat64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+const char* name_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclUint8:
+      return "u8";
+    case ncclBfloat16:
+      return "bf16";
+    case ncclInt32:
+      return "i32";
+    case ncclFloat32:
+      return "f32";
+    case ncclInt64:
+      return "i64";
+    default:
+      return "f64";
+  }
+}
+
+template <class T>
+T combine(T a, T b, ncclRedOp_t op) {
+  return op == ncclMax ? std::max(a, b) : op == ncclMin ? std::min(a, b) : a + b;
+}
+template <>
+__nv_bfloat16 combine(__nv_bfloat16 a, __nv_bfloat16 b, ncclRedOp_t /*op: sums only*/) {
+  return __float2bfloat16_rn(__bfloat162float(a) + __bfloat162float(b));
+}
+
+/// to[begin, end) = that of source[first] op source[first + 1] op ..., around the ranks.
+template <class T>
+void reduce_as(void* to, const std::vector<const std::byte*>& sources, std::size_t first,
+               std::size_t begin, std::size_t end, ncclRedOp_t op) {
+  const auto at = [&](std::size_t s, std::size_t i) {
+    return reinterpret_cast<const T*>(sources[(first + s) % sources.size()])[i];
+  };
+  for (std::size_t i = begin; i < end; ++i) {
+    T sum = at(0, i);
+    for (std::size_t s = 1; s < sources.size(); ++s) sum = combine(sum, at(s, i), op);
+    static_cast<T*>(to)[i] = sum;
+  }
+}
+
+void reduce(void* to, const std::vector<const std::byte*>& sources, std::size_t first,
+            std::size_t begin, std::size_t end, ncclDataType_t type, ncclRedOp_t op) {
+  switch (type) {
+    case ncclBfloat16:
+      return reduce_as<__nv_bfloat16>(to, sources, first, begin, end, op);
+    case ncclInt32:
+      return reduce_as<std::int32_t>(to, sources, first, begin, end, op);
+    case ncclInt64:
+      return reduce_as<std::int64_t>(to, sources, first, begin, end, op);
+    case ncclFloat32:
+      return reduce_as<float>(to, sources, first, begin, end, op);
+    case ncclFloat64:
+      return reduce_as<double>(to, sources, first, begin, end, op);
+    default:
+      report("no reduction of bytes is emulated");
+      std::abort();
+  }
+}
+
+/// One entry of a stream. Runs when those before it in its communicator have ended; hangs when it makes no sense.
+class Operation {
+ public:
+  explicit Operation(std::shared_ptr<Members> members)
+      : members_(std::move(members)), sequence_(++members_->issued) {}
+  virtual ~Operation() = default;
+  bool step() {
+    if (!members_->aborted) {
+      if (hopeless_ || members_->ended + 1 != sequence_ || !run()) return false;
+    }
+    members_->ended = std::max(members_->ended, sequence_);
+    return true;
+  }
+
+ protected:
+  virtual bool run() = 0;
+  bool hang(const std::string& why) {
+    report(why + "; GPUs would hang here");
+    hopeless_ = true;
+    return false;
+  }
+  int world(int rank) const { return members_->world_ranks[static_cast<std::size_t>(rank)]; }
+
+  std::shared_ptr<Members> members_;
+  std::uint64_t sequence_;
+
+ private:
+  bool hopeless_ = false;
+};
+
+enum class Kind { all_reduce, reduce_scatter, all_gather, broadcast };
+
+struct Description {
+  Kind kind;
+  std::size_t count;  // elements of a part
+  ncclDataType_t type;
+  ncclRedOp_t op;
+  int root;
+  auto operator<=>(const Description&) const = default;
+  std::string text() const {
+    const char* const names[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast"};
+    return std::string(names[static_cast<int>(kind)]) + " of " + std::to_string(count) + " " +
+           name_of(type);
+  }
+};
+
+class Collective final : public Operation {
+ public:
+  Collective(std::shared_ptr<Members> members, const Description& what, const void* in, void* out)
+      : Operation(std::move(members)),
+        what_(what),
+        in_(static_cast<const std::byte*>(in)),
+        out_(static_cast<std::byte*>(out)) {}
+
+ protected:
+  bool run() override {
+    if (!cards_) begin();
+    if (!cards_->all_done()) return false;
+    if (!data_) {
+      for (int r = 0; r < members_->size(); ++r) {
+        Description theirs;
+        std::memcpy(&theirs, arrived_[static_cast<std::size_t>(r)], sizeof theirs);
+        if (theirs != what_)
+          return hang("operation " + std::to_string(sequence_) + " is " + what_.text() + " on " +
+                      members_->who(members_->rank) + " but " + theirs.text() + " on " +
+                      members_->who(r));
+      }
+      send_data();
+    }
+    if (!data_->all_done()) return false;
+    finish();
+    return true;
+  }
+
+ private:
+  std::size_t part_bytes() const { return what_.count * bytes_of(what_.type); }
+  std::size_t ranks() const { return static_cast<std::size_t>(members_->size()); }
+  std::size_t me() const { return static_cast<std::size_t>(members_->rank); }
+  std::size_t in_bytes() const {
+    return part_bytes() * (what_.kind == Kind::reduce_scatter ? ranks() : 1);
+  }
+  std::size_t out_bytes() const {
+    return part_bytes() * (what_.kind == Kind::all_gather ? ranks() : 1);
+  }
+
+  /// The input is taken, everything that the operation may write to is garbage until its end, and all are told what this is.
+  void begin() {
+    const bool gives = what_.kind != Kind::broadcast || members_->rank == what_.root;
+    if (gives) input_.assign(in_, in_ + in_bytes());
+    const bool inside =
+        what_.kind == Kind::reduce_scatter && out_ >= in_ && out_ < in_ + in_bytes();
+    if (inside) std::memset(const_cast<std::byte*>(in_), poison, in_bytes());
+    std::memset(out_, poison, out_bytes());
+    cards_ = std::make_unique<Requests>();
+    const int tag = members_->tags.of(Purpose::operations);
+    for (int r = 0; r < members_->size(); ++r) {
+      cards_->send(&what_, sizeof what_, world(r), tag, Requests::Send::buffered);
+      arrived_.push_back(cards_->receive(sizeof what_, world(r), tag));
+    }
+  }
+  void send_data() {
+    data_ = std::make_unique<Requests>();
+    arrived_.clear();
+    const int tag = members_->tags.of(Purpose::data);
+    for (int r = 0; r < members_->size(); ++r) {
+      const bool scatters = what_.kind == Kind::reduce_scatter;
+      const std::size_t offset = scatters ? static_cast<std::size_t>(r) * part_bytes() : 0;
+      if (!input_.empty())
+        data_->send(input_.data() + offset, part_bytes(), world(r), tag, Requests::Send::buffered);
+      if (part_bytes() > 0 && (what_.kind != Kind::broadcast || r == what_.root))
+        arrived_.push_back(data_->receive(part_bytes(), world(r), tag));
+    }
+  }
+  /// Sums go around a ring and end at the rank that owns the part, so the first summand is that of the next rank.
+  void finish() {
+    if (part_bytes() == 0) return;
+    switch (what_.kind) {
+      case Kind::all_reduce: {
+        const std::size_t each = (what_.count + ranks() - 1) / ranks();
+        for (std::size_t part = 0; part < ranks(); ++part)
+          reduce(out_, arrived_, part + 1, std::min(what_.count, part * each),
+                 std::min(what_.count, (part + 1) * each), what_.type, what_.op);
+        break;
+      }
+      case Kind::reduce_scatter:
+        reduce(out_, arrived_, me() + 1, 0, what_.count, what_.type, what_.op);
+        break;
+      case Kind::all_gather:
+        for (std::size_t r = 0; r < ranks(); ++r)
+          std::memcpy(out_ + r * part_bytes(), arrived_[r], part_bytes());
+        break;
+      case Kind::broadcast:
+        std::memcpy(out_, arrived_[0], part_bytes());
+        break;
+    }
+  }
+
+  Description what_;
+  const std::byte* in_;
+  std::byte* out_;
+  std::vector<std::byte> input_;
+  std::unique_ptr<Requests> cards_, data_;
+  std::vector<const std::byte*> arrived_;
+};
+
+struct EmulatedMessage {
+  void* data;
+  std::size_t bytes;
+  int peer;
+  enum class Direction { send, receive } direction;
+};
+
+/// A group of sends and receives, which end together.
+class Messages final : public Operation {
+ public:
+  Messages(std::shared_ptr<Members> members, std::vector<EmulatedMessage> messages)
+      : Operation(std::move(members)), messages_(std::move(messages)) {}
+
+ protected:
+  bool run() override {
+    if (!requests_) begin();
+    if (!requests_->all_done()) return false;
+    if (requests_->failed())
+      return hang("a message that " + members_->who(members_->rank) + " receives in operation " +
+                  std::to_string(sequence_) + " has another size there than here");
+    for (std::size_t m = 0; m < messages_.size(); ++m)
+      if (arrived_[m] != nullptr) std::memcpy(messages_[m].data, arrived_[m], messages_[m].bytes);
+    return true;
+  }
+
+ private:
+  void begin() {
+    requests_ = std::make_unique<Requests>();
+    const int tag = members_->tags.of(Purpose::messages);
+    for (const EmulatedMessage& m : messages_) {
+      const bool sends = m.direction == EmulatedMessage::Direction::send;
+      arrived_.push_back(sends ? nullptr : requests_->receive(m.bytes, world(m.peer), tag));
+      if (sends)
+        requests_->send(m.data, m.bytes, world(m.peer), tag, Requests::Send::waits_for_its_receive);
+    }
+    for (std::size_t m = 0; m < messages_.size(); ++m)
+      if (arrived_[m] != nullptr) std::memset(messages_[m].data, poison, messages_[m].bytes);
+  }
+
+  std::vector<EmulatedMessage> messages_;
+  std::unique_ptr<Requests> requests_;
+  std::vector<const std::byte*> arrived_;
+};
+
+/// What was called between ncclGroupStart and ncclGroupEnd: messages of one communicator on one stream.
+struct Group {
+  int depth = 0;
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  std::vector<EmulatedMessage> messages;
+};
+Group& group() {
+  static Group one;
+  return one;
+}
+
+void push(cudaStream_t stream, const char* name, std::shared_ptr<Operation> operation) {
+  Streams& streams = Streams::instance();
+  streams.push(stream == nullptr ? streams.default_stream() : *reinterpret_cast<Stream*>(stream),
+               name, [operation = std::move(operation)] { return operation->step(); });
+}
+
+/// The first calls of a communicator, and later ones now and then, reach the stream only some polls later, as when NCCL still
+/// connects ranks: whoever records an event before has recorded too early.
+ncclResult_t launch(ncclComm_t comm, cudaStream_t stream, const char* name,
+                    std::shared_ptr<Operation> operation) {
+  constexpr int every = 7;
+  if (comm->calls++ % every != 0) {
+    push(stream, name, std::move(operation));
+    return ncclSuccess;
+  }
+  return go_on_later(comm, [=] {
+    push(stream, name, operation);
+    return true;
+  });
+}
+
+ncclResult_t collective(ncclComm_t comm, cudaStream_t stream, const char* name, Description what,
+                        const void* in, void* out) {
+  const Members& members = *comm->members;
+  const auto ranks = static_cast<std::size_t>(members.size());
+  const std::size_t part = what.count * bytes_of(what.type);
+  if (comm->pending || bytes_of(what.type) == 0 || what.root >= members.size() || what.root < 0)
+    return ncclInvalidArgument;
+  if (group().depth > 0) return ncclInvalidUsage;                                // not emulated
+  if (what.type == ncclBfloat16 && what.op != ncclSum) return ncclInvalidUsage;  // not emulated
+  if (what.count == 0) return ncclSuccess;
+  if (!is_device_memory(in, part * (what.kind == Kind::reduce_scatter ? ranks : 1)) ||
+      !is_device_memory(out, part * (what.kind == Kind::all_gather ? ranks : 1)))
+    return ncclInvalidArgument;
+  return launch(comm, stream, name, std::make_shared<Collective>(comm->members, what, in, out));
+}
+
+ncclResult_t message(ncclComm_t comm, cudaStream_t stream, EmulatedMessage m) {
+  Group& g = group();
+  if (comm->pending || m.peer < 0 || m.peer >= comm->members->size() ||
+      !is_device_memory(m.data, m.bytes))
+    return ncclInvalidArgument;
+  const bool another = !g.messages.empty() && (g.comm != comm || g.stream != stream);
+  if (g.depth == 0 || another) return ncclInvalidUsage;  // not emulated
+  g.comm = comm;
+  g.stream = stream;
+  g.messages.push_back(m);
+  return ncclSuccess;
+}
+
+}  // namespace
+}  // namespace trireme::emulation
+
+using namespace trireme::emulation;
+
+extern "C" {
+
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return collective(comm, stream, "ncclAllReduce", {Kind::all_reduce, count, type, op, 0}, in, out);
+}
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return collective(comm, stream, "ncclReduceScatter", {Kind::reduce_scatter, count, type, op, 0},
+                    in, out);
+}
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return collective(comm, stream, "ncclAllGather", {Kind::all_gather, count, type, ncclSum, 0}, in,
+                    out);
+}
+ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective(comm, stream, "ncclBroadcast", {Kind::broadcast, count, type, ncclSum, root},
+                    in, out);
+}
+ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return message(
+      comm, stream,
+      {const_cast<void*>(data), count * bytes_of(type), peer, EmulatedMessage::Direction::send});
+}
+ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return message(comm, stream,
+                 {data, count * bytes_of(type), peer, EmulatedMessage::Direction::receive});
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group().depth;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  Group& g = group();
+  if (--g.depth > 0 || g.messages.empty()) return ncclSuccess;
+  auto operation = std::make_shared<Messages>(g.comm->members, std::move(g.messages));
+  g.messages.clear();
+  return launch(g.comm, g.stream, "ncclSend and ncclRecv", std::move(operation));
+}
+
+}  // extern "C"

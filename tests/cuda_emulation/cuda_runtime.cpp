@@ -20,7 +20,7 @@
 namespace trireme::emulation {
 namespace {
 
-constexpr std::size_t allocation_alignment = 256;
+constexpr std::size_t allocation_alignment = 256, pinned_alignment = 4096;
 constexpr int poison = 0xff;
 
 struct Event {
@@ -161,6 +161,19 @@ cudaError_t cudaFree(void* data) {
   if (block == m.blocks.end()) return result(cudaErrorInvalidValue);
   m.used -= block->second;
   m.blocks.erase(block);
+  std::free(data);
+  return cudaSuccess;
+}
+/// Pinned memory is the host's: whoever reads it before its copy has ended reads NaN.
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned /*flags*/) {
+  const std::size_t whole = (bytes + pinned_alignment - 1) / pinned_alignment * pinned_alignment;
+  *data = std::aligned_alloc(pinned_alignment, whole);
+  if (*data == nullptr) return result(cudaErrorMemoryAllocation);
+  std::memset(*data, poison, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* data) {
+  Streams::instance().run_all();
   std::free(data);
   return cudaSuccess;
 }

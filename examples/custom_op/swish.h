@@ -1,9 +1,10 @@
 // An op of one's own: its result, its gradient, and what the gradient needs, side by side.
 #pragma once
 
-#include <cmath>
-
 #include <trireme/trireme.h>
+
+#include "swish_formula.h"
+#include "swish_on_gpu.h"
 
 /// y = x * sigmoid(beta * x), elementwise; x: f32, any shape, packed.
 class Swish final : public trireme::Op {
@@ -23,25 +24,27 @@ class Swish final : public trireme::Op {
   void forward(trireme::Exec& e) const override {
     const float* x = e.input(0).as<float>();
     float* y = e.output(0).as<float>();
-    for_each(e, [&](trireme::Index i) { y[i] = x[i] * gate(x[i]); });
+    if (on_gpu(e)) return swish_forward_on_gpu(e.stream().native(), x, y, count(e), beta_);
+    for_each(e, [&](trireme::Index i) { y[i] = swish_value(x[i], beta_); });
   }
   void backward(trireme::Exec& e) const override {
     const float* x = e.input(0).as<float>();
     const float* dy = e.grad_output(0).as<float>();
     float* dx = e.grad_input(0).as<float>();
-    for_each(e, [&](trireme::Index i) {
-      const float g = gate(x[i]);
-      dx[i] = dy[i] * (g + beta_ * x[i] * g * (1 - g));
-    });
+    if (on_gpu(e)) return swish_backward_on_gpu(e.stream().native(), x, dy, dx, count(e), beta_);
+    for_each(e, [&](trireme::Index i) { dx[i] = dy[i] * swish_slope(x[i], beta_); });
   }
 
  private:
-  float gate(float x) const { return 1 / (1 + std::exp(-beta_ * x)); }
+  static bool on_gpu(trireme::Exec& e) {
+    return e.stream().device().kind() == trireme::DeviceKind::cuda;
+  }
+  static trireme::Index count(trireme::Exec& e) { return e.input(0).count(); }
 
   /// On the threads of the rank, in pieces that are worth a thread.
   template <class F>
   static void for_each(trireme::Exec& e, F&& f) {
-    trireme::parallel_for(e.stream(), e.input(0).count(), 4096,
+    trireme::parallel_for(e.stream(), count(e), 4096,
                           [&](trireme::Index begin, trireme::Index end) {
                             for (trireme::Index i = begin; i < end; ++i) f(i);
                           });

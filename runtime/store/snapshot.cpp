@@ -53,6 +53,7 @@ struct Snapshot::State {
   Index
       most_written;  // blocks of one write: at most half of the ring, so that copying goes on beside it
   std::string path;
+  Clock::time_point began;
   SnapshotReport report;
   std::vector<std::vector<Bytes>> parts;  // workspace of each thread
   std::mutex mutex;
@@ -75,7 +76,8 @@ struct Snapshot::State {
   void begin(const std::string& to, int threads) {
     path = to;
     report.bytes = image.bytes();
-    report.stall_ms = report.write_ms = 0;
+    report.stall_ms = report.copy_ms = report.write_ms = 0;
+    began = Clock::now();
     report.direct = report.reserved = false;
     report.error.clear();
     while (static_cast<int>(parts.size()) < threads)
@@ -197,7 +199,6 @@ Index Snapshot::buffer_bytes(Index image_bytes, Index wanted) {
 }
 
 void Snapshot::save(const std::string& path, ThreadPool& pool, Worker& worker) {
-  const auto begin = Clock::now();
   State& s = *state_;
   require(worker.finished(), path, ": the save before is not finished");
   s.begin(path, pool.threads());
@@ -205,18 +206,17 @@ void Snapshot::save(const std::string& path, ThreadPool& pool, Worker& worker) {
   pool.parallel_for(pool.threads(), 1, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i) s.compose(s.parts[static_cast<std::size_t>(i)]);
   });
-  s.report.stall_ms = ms_since(begin);
+  s.report.stall_ms = s.report.copy_ms = ms_since(s.began);
 }
 
 void Snapshot::start_saving(const std::string& path, Stream& copies, Worker& worker) {
-  const auto begin = Clock::now();
   State& s = *state_;
   require(s.of_device(), path, ": this snapshot is of host memory");
   require(worker.finished(), path, ": the save before is not finished");
   s.begin(path, 1);
   s.start(worker);
   s.queue(copies);
-  s.report.stall_ms = ms_since(begin);
+  s.report.stall_ms = ms_since(s.began);
 }
 
 bool Snapshot::move_on(Stream& copies) {
@@ -224,7 +224,9 @@ bool Snapshot::move_on(Stream& copies) {
   if (!s.of_device() || s.copies.next == s.image.blocks()) return true;
   s.hand_over();
   s.queue(copies);
-  return s.copies.next == s.image.blocks();
+  const bool done = s.copies.next == s.image.blocks();
+  if (done) s.report.copy_ms = ms_since(s.began);
+  return done;
 }
 
 void Snapshot::finish_copying(Stream& copies) {

@@ -62,6 +62,18 @@ void check_optimizer(const CommandLine& command, const Options& o, Problems& pro
   only_for("--momentum", OptimizerOptions::Kind::sgd);
 }
 
+/// Options of GPUs would do nothing on a CPU.
+void check_device(const CommandLine& command, const Options& o, Problems& problems) {
+  for (const char* option : {"--ranks-per-gpu", "--serialize-communication"})
+    if (command.given(option) && o.device == DeviceOption::cpu)
+      problems.add(option, " has no meaning with --device cpu; leave it out or use --device cuda");
+  if (o.ranks_per_gpu > 1 && !o.serialize_communication)
+    problems.add(
+        "--ranks-per-gpu ", o.ranks_per_gpu,
+        " needs --serialize-communication: kernels of one rank can fill the GPU and keep a "
+        "collective of another from ever starting");
+}
+
 /// A file that will be written: its directory must exist and be writable.
 void check_writable(const char* option, const std::string& path, Problems& problems) {
   if (path.empty()) return;
@@ -97,6 +109,7 @@ void check_options(const CommandLine& command, const Options& options, Index ran
                    Problems& problems) {
   check_mesh(options, ranks, problems);
   check_batch(options, ranks, problems);
+  check_device(command, options, problems);
   check_optimizer(command, options, problems);
   check_learning_rate(options, problems);
   check_checkpoint_options(command, options, problems);

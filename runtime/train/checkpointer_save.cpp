@@ -158,7 +158,7 @@ void Saver::write_letter() {
     failure_ = report.error;
     record.direct &= report.direct ? 1 : 0;
     record.reserved &= report.reserved ? 1 : 0;
-    record.copy_ms += report.stall_ms;
+    record.copy_ms += report.copy_ms;
     record.write_ms = std::max(record.write_ms, report.write_ms);
     record.bytes += report.bytes;
   }

@@ -17,7 +17,8 @@ namespace {
 /// fewer than threads; of a GPU its part.
 double gemm_flops(const Trainer::State& s) {
   const double best = measure_gemm_flops(s.context.stream());
-  if (s.context.device().kind() == DeviceKind::cuda) return best;
+  if (s.context.device().kind() == DeviceKind::cuda)
+    return best / static_cast<double>(s.context.options().ranks_per_gpu);
   const auto node_threads =
       static_cast<double>(s.node_ranks * s.context.options().threads_per_rank);
   const auto cores = static_cast<double>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));

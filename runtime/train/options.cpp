@@ -28,6 +28,18 @@ void declare_parallelism(CommandLine& c, Options& o) {
   c.whole("--threads-per-rank", o.threads_per_rank, {1, 1024}, "threads of each rank");
 }
 
+void declare_device(CommandLine& c, Options& o) {
+  c.group("Device");
+  c.choice<DeviceOption>(
+      "--device", o.device,
+      {{"auto", DeviceOption::automatic}, {"cpu", DeviceOption::cpu}, {"cuda", DeviceOption::cuda}},
+      "auto: GPUs where all ranks have one, else the CPU, saying why");
+  c.whole("--ranks-per-gpu", o.ranks_per_gpu, at_least(1),
+          "ranks of a node that share a GPU; for tests, as it is slow");
+  c.flag("--serialize-communication", o.serialize_communication,
+         "let no GPU kernel run beside a collective; needed by ranks that share a GPU");
+}
+
 void declare_training(CommandLine& c, Options& o) {
   c.group("Training");
   c.whole("--micro-batch-size", o.micro_batch_size, at_least(1),
@@ -114,6 +126,7 @@ void declare_reports(CommandLine& c, Options& o) {
 
 void declare_options(CommandLine& command, Options& options) {
   declare_parallelism(command, options);
+  declare_device(command, options);
   declare_training(command, options);
   declare_checkpoints(command, options.checkpoint);
   declare_reports(command, options);

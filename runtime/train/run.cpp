@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -13,9 +14,12 @@
 
 #include "trireme/comm/agree.h"
 #include "trireme/comm/mpi.h"
+#include "trireme/comm/nccl.h"
+#include "trireme/kernels/cuda.h"
 #include "trireme/kernels/device.h"
 
 #include "runtime/train/affinity.h"
+#include "runtime/train/device_choice.h"
 #include "runtime/train/stop_signals.h"
 
 namespace trireme {
@@ -80,6 +84,34 @@ void describe(const Context& context, const CommandLine& command) {
   }
 }
 
+/// Null where the CPU trains. In the order in which they are made.
+struct Gpu {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<Mesh> mesh;
+};
+
+/// Collective.
+Gpu open_gpu(const DeviceChoice& choice, const Host& host, const Options& options) {
+  Gpu gpu;
+  if (!choice.cuda) return gpu;
+  agree_or_stop(host, [&] {
+    gpu.device = open_cuda({choice.gpu, choice.module});
+    gpu.stream = gpu.device->make_stream();
+  });
+  NcclOptions nccl;
+  nccl.serialize = options.serialize_communication;
+  nccl.module = choice.module;
+  gpu.mesh = open_nccl_mesh(host.mesh, *gpu.device, nccl);
+  return gpu;
+}
+
+/// Another build of the CUDA module than the installed one: against another CUDA, or the host emulation of the tests.
+std::string cuda_module() {
+  const char* path = std::getenv("TRIREME_CUDA_MODULE");
+  return path == nullptr ? "" : path;
+}
+
 /// What run() was called with.
 struct Program {
   int argc;
@@ -116,19 +148,25 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     else
       signals.watch();
     const std::string cores = widen_affinity(options.threads_per_rank);
-    const std::unique_ptr<Device> device = open_cpu({static_cast<int>(options.threads_per_rank)});
-    const std::unique_ptr<Stream> stream = device->make_stream();
+    const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
+    const std::unique_ptr<Stream> cpu_stream = cpu->make_stream();
     mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
-    agree_on({*mesh, *stream}, problems);
+    const DeviceChoice choice =
+        choose_device(options, session, {*mesh, *cpu_stream}, cuda_module(), problems);
+    agree_on({*mesh, *cpu_stream}, problems);
 
     mesh = session.make_mesh(MeshShape(static_cast<int>(options.data_size(session.size())),
                                        static_cast<int>(options.pipeline_size),
                                        static_cast<int>(options.tensor_size)));
+    const Host host{*mesh, *cpu_stream};
+    const Gpu gpu = open_gpu(choice, host, options);
     const Log log(session.rank(), options.log_level);
-    Context context(options, *mesh, *stream, log, command.configuration(),
+    Context context(options, gpu.mesh ? *gpu.mesh : *mesh, gpu.stream ? *gpu.stream : *cpu_stream,
+                    host, log, command.configuration(),
                     stop_reason(signals, session.rank(), options.checkpoint.exit_duration_seconds,
                                 program.started));
     describe(context, command);
+    if (!choice.reason.empty()) log.info("device: no GPU is used: " + choice.reason);
     if (!cores.empty()) log.info(cores);
     program.f(context);
     return exit_code(ExitCode::success);

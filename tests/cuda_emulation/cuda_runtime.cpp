@@ -20,7 +20,7 @@
 namespace trireme::emulation {
 namespace {
 
-constexpr std::size_t allocation_alignment = 256, pinned_alignment = 4096;
+constexpr std::size_t allocation_alignment = 256;
 constexpr int poison = 0xff;
 
 struct Event {
@@ -164,10 +164,9 @@ cudaError_t cudaFree(void* data) {
   std::free(data);
   return cudaSuccess;
 }
-/// Pinned memory is the host's: whoever reads it before its copy has ended reads NaN.
-cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned /*flags*/) {
-  const std::size_t whole = (bytes + pinned_alignment - 1) / pinned_alignment * pinned_alignment;
-  *data = std::aligned_alloc(pinned_alignment, whole);
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
+  *data = std::aligned_alloc(allocation_alignment, (bytes + allocation_alignment - 1) /
+                                                       allocation_alignment * allocation_alignment);
   if (*data == nullptr) return result(cudaErrorMemoryAllocation);
   std::memset(*data, poison, bytes);
   return cudaSuccess;

@@ -157,35 +157,6 @@ TEST(Streams, AMissingWaitIsSeenByTheLazySchedule) {
   Streams::instance().set_schedule("eager");
 }
 
-TEST(Streams, AnOperationThatWaitsForOthersDoesNotHoldUpTheOtherStreams) {
-  auto& streams = Streams::instance();
-  for (const char* schedule : {"eager", "lazy", "ahead:0", "random:5"}) {
-    streams.set_schedule(schedule);
-    Stream &waiting = streams.make(), &other = streams.make();
-    bool arrived = false;
-    streams.push(waiting, "wait for a rank", [&] { return arrived; });
-    streams.push(other, "what that rank waits for", [&] { return arrived = true; });
-    streams.run_until(waiting, waiting.issued());
-    EXPECT_TRUE(arrived) << schedule;
-  }
-  streams.set_schedule("eager");
-}
-
-void wait_for_ever() {
-  auto& streams = Streams::instance();
-  streams.set_longest_stall(std::chrono::milliseconds(10));
-  Stream& first = streams.make();
-  Stream& second = streams.make();
-  streams.push(first, "a sum", [] { return false; });
-  streams.push_wait(second, first, first.issued());
-  streams.run_until(second, second.issued());
-}
-
-TEST(Streams, WhenNothingMovesAnyMoreEveryStreamSaysWhereItIs) {
-  EXPECT_DEATH(wait_for_ever(),
-               "is at 'a sum', 0 more behind it\n.* is at 'wait for an event', 0 more behind it");
-}
-
 TEST(Memory, WrongSidesAndFreedMemoryAreRefused) {
   void* device = nullptr;
   float host = 1;

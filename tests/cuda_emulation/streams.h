@@ -47,8 +47,6 @@ class Streams {
   static Streams& instance();
   /// "lazy", "ahead:2", "random:7"
   void set_schedule(const std::string& text);
-  /// How long nothing may move; tests under mpirun have 115 s.
-  void set_longest_stall(std::chrono::milliseconds time) { longest_stall_ = time; }
 
   Stream& default_stream() { return *streams_.front(); }
   Stream& make();
@@ -83,7 +81,6 @@ class Streams {
   Schedule schedule_ = Schedule::eager;
   std::size_t ahead_ = 0;
   std::uint64_t random_ = 1;
-  std::chrono::milliseconds longest_stall_{100'000};
   std::chrono::steady_clock::time_point last_move_ = std::chrono::steady_clock::now();
 };
 

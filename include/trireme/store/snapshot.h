@@ -18,6 +18,7 @@ namespace trireme {
 struct SnapshotReport {
   Index bytes = 0;
   double stall_ms = 0;           // save() held its caller
+  double copy_ms = 0;            // from save() until all pieces were copied
   double write_ms = 0;           // the writer worked, until the file was durable
   bool direct = false;           // O_DIRECT was possible
   bool reserved = false;         // so was fallocate

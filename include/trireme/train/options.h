@@ -14,6 +14,9 @@
 
 namespace trireme {
 
+/// auto: GPUs where all ranks have one, else the CPU.
+enum class DeviceOption { automatic, cpu, cuda };
+
 struct Options {
   // Parallelism. The data parallel size is what is left: ranks / tensor / pipeline.
   Index tensor_size = 1;
@@ -23,6 +26,11 @@ struct Options {
   bool use_distributed_optimizer = false;
   Index bucket_size = Index{1} << 20;  // parameters a gradient bucket
   Index threads_per_rank = 1;
+
+  // Device.
+  DeviceOption device = DeviceOption::automatic;
+  Index ranks_per_gpu = 1;
+  bool serialize_communication = false;
 
   // Batch and length of training.
   Index micro_batch_size = 1;   // samples

@@ -63,18 +63,13 @@ NcclCommunicator::NcclCommunicator(Parts parts, Watch& watch, Device& gpu,
 
 NcclCommunicator::~NcclCommunicator() {
   watch_.remove(this);
-  end();
-  parts_.host.reset();  // before the memory that order_ has given it
-}
-
-void NcclCommunicator::end() noexcept {
   // After a failure, or while an error unwinds this rank, the others do not come to a common end.
-  if (watch_.failed() || std::uncaught_exceptions() > 0) return abort();
+  if (watch_.failed() || std::uncaught_exceptions() > 0) return;
   try {
     if (order_) order_->finish();
     parts_.comm.finish({watch_.timeout_s(), [&] { watch_.look(); }});
   } catch (const std::exception& error) {
-    abort();
+    parts_.comm.abort();
     watch_.give_up(error.what());
   }
 }

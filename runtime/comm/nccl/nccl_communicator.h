@@ -66,7 +66,6 @@ class NcclCommunicator final : public Communicator {
     Watch::Clock::time_point started;
   };
 
-  void end() noexcept;
   void check_sums(const Post& post) const;
   Ticket start(const Operation& what, Stream& stream, FunctionRef<ncclResult_t()> issue);
   Ticket start(const Post& post, Stream& stream, FunctionRef<ncclResult_t()> issue);

@@ -1,0 +1,124 @@
+// Training on a GPU: the same mathematics as on the CPU, the same bits in any legal order of streams, checkpoints that either
+// device loads, and what a user is told who asks for GPUs that are not there.
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/checkpoint_jobs.h"
+#include "tests/support/checkpoint_state.h"
+#include "tests/support/gpu_layouts.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+
+void expect_like_the_cpu(const std::string& model) {
+  Laboratory laboratory(gpu_width);
+  const std::string options = model + "--micro-batch-size 2 ";
+  const TrainingRun cpu = laboratory.train("", options + "--device cpu");
+  const TrainingRun gpu = laboratory.train(on_emulated_gpus(), options + "--device cuda");
+  EXPECT_THAT(laboratory.output(), HasSubstr("device: GPU 0 "));
+  const Difference difference = compare(cpu, gpu);
+  EXPECT_TRUE(within_limits(difference)) << describe(difference);
+
+  for (const EmulatedOrder& order :
+       {EmulatedOrder{"lazy", "reverse"}, {"ahead:1", "random:1"}, {"random:7", "random:2"}}) {
+    SCOPED_TRACE(order.streams + ", " + order.threads);
+    const TrainingRun again = laboratory.train(on_emulated_gpus(order), options + "--device cuda");
+    const Difference none = compare(gpu, again);
+    EXPECT_EQ(none.loss, 0);
+    EXPECT_EQ(none.grad_norm, 0);
+    EXPECT_EQ(none.gradient, 0) << none.worst_gradient;
+    EXPECT_EQ(none.parameter, 0) << none.worst_parameter;
+  }
+}
+
+TEST(GpuTraining, OfAGptIsThatOfTheCpuInEveryOrder) {
+  expect_like_the_cpu(gpu_gpt + "--hidden-dropout 0.1 ");
+}
+TEST(GpuTraining, OfALlamaIsThatOfTheCpuInEveryOrder) { expect_like_the_cpu(gpu_llama); }
+
+const std::string job_model =
+    gpu_gpt +
+    "--hidden-dropout 0.1 --num-layers 2 --hidden-size 32 --ffn-hidden-size 96 --vocab-size 256 "
+    "--seq-length 32 --lr-decay-iters 6 ";
+
+void expect_same_state(const std::string& a, const std::string& b) {
+  EXPECT_EQ(first_difference(read_checkpoint(a), read_checkpoint(b)), "");
+}
+
+/// A job of `jobs` on an emulated GPU.
+Outcome on_gpu(CheckpointJobs& jobs, const std::string& streams, const std::string& options) {
+  return jobs.run(
+      on_emulated_gpus({streams, "forward"}) +
+      jobs.training({"one GPU", 1, "--micro-batch-size 4"}, "--device cuda " + options));
+}
+
+class GpuCheckpoints : public testing::Test {
+ protected:
+  std::string save_and_load(const std::string& name) {
+    return "--save " + (jobs_ / name) + " --load " + (jobs_ / name);
+  }
+  CheckpointJobs jobs_{job_model};
+};
+
+TEST_F(GpuCheckpoints, GoOnBitForBitWhateverTheStreamsDo) {
+  const Outcome straight =
+      on_gpu(jobs_, "eager", "--train-iters 6 --save-interval 2 --save " + (jobs_ / "straight"));
+  ASSERT_EQ(straight.exit_code, 0) << straight.output;
+  for (const std::string streams : {"lazy", "ahead:1", "random:3"}) {
+    SCOPED_TRACE(streams);
+    const std::string directory = save_and_load("again-" + streams);
+    for (const char* options :
+         {"--train-iters 2 ", "--train-iters 6 --save-buffer 2M --save-interval 2 "}) {
+      const Outcome part = on_gpu(jobs_, streams, options + directory);
+      ASSERT_EQ(part.exit_code, 0) << part.output;
+    }
+    expect_same_state(jobs_ / "straight/step-000006",
+                      jobs_ / ("again-" + streams + "/step-000006"));
+  }
+}
+
+TEST_F(GpuCheckpoints, AreLoadedByTheCpuAndBack) {
+  const Outcome gpu = on_gpu(jobs_, "random:1", "--train-iters 2 " + save_and_load("run"));
+  ASSERT_EQ(gpu.exit_code, 0) << gpu.output;
+  const std::string from_gpu = jobs_ / "cpu";
+  jobs_.succeed(jobs_.training(
+      {"two CPUs", 2, "--tp 2 --micro-batch-size 4"},
+      "--device cpu --train-iters 2 --load " + (jobs_ / "run") + " --save " + from_gpu));
+  expect_same_state(jobs_ / "run/step-000002", from_gpu + "/step-000002");
+  const Outcome back =
+      on_gpu(jobs_, "lazy", "--train-iters 2 --load " + from_gpu + " --save " + (jobs_ / "back"));
+  ASSERT_EQ(back.exit_code, 0) << back.output;
+  expect_same_state(from_gpu + "/step-000002", jobs_ / "back/step-000002");
+}
+
+TEST(GpuChoice, SaysWhyThereIsNoGpu) {
+  CheckpointJobs jobs(job_model + "--train-iters 1 ");
+  const Layout one{"one rank", 1, "--micro-batch-size 8"};
+  const std::string no_module = "env TRIREME_CUDA_MODULE=/nonexistent/module.so ";
+  const Outcome asked = jobs.run(no_module + jobs.training(one, "--device cuda"));
+  EXPECT_EQ(asked.exit_code, 64);
+  EXPECT_THAT(asked.output, HasSubstr("--device cuda: no GPU can be used: /nonexistent/module.so"));
+  const Outcome automatic = jobs.run(no_module + jobs.training(one, "--device auto"));
+  EXPECT_EQ(automatic.exit_code, 0) << automatic.output;
+  EXPECT_THAT(automatic.output, HasSubstr("device: no GPU is used: /nonexistent/module.so"));
+}
+
+TEST(GpuChoice, TwoRanksShareAGpuOnlyWhenAskedTo) {
+  CheckpointJobs jobs(job_model + "--train-iters 1 ");
+  const Layout two{"two ranks", 2, "--micro-batch-size 4"};
+  const Outcome refused = jobs.run(on_emulated_gpus({}, 1) + jobs.training(two, "--device auto"));
+  EXPECT_EQ(refused.exit_code, 64);
+  EXPECT_THAT(refused.output, HasSubstr("this node has 1 GPU for 2 ranks"));
+  EXPECT_THAT(refused.output, HasSubstr("--ranks-per-gpu 2"));
+  const Outcome shared =
+      jobs.run(on_emulated_gpus({}, 1) +
+               jobs.training(two, "--device cuda --ranks-per-gpu 2 --serialize-communication"));
+  EXPECT_EQ(shared.exit_code, 0) << shared.output;
+}
+
+}  // namespace
+}  // namespace trireme::test

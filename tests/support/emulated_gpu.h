@@ -1,0 +1,21 @@
+// How a test starts an ordinary program on GPUs of the host emulation (tests/cuda_emulation): the unchanged CUDA module,
+// loaded as on a machine that has GPUs. For integration tests whose names begin with gpu_.
+#pragma once
+
+#include <string>
+
+namespace trireme::test {
+
+/// In which legal order streams and threads run: tests/cuda_emulation/settings.h.
+struct EmulatedOrder {
+  std::string streams = "eager", threads = "forward";
+};
+
+/// To stand before a command line.
+inline std::string on_emulated_gpus(const EmulatedOrder& order = {}, int devices = 8) {
+  return "env TRIREME_CUDA_MODULE=" TRIREME_EMULATED_MODULE " EMULATION_SCHEDULE=" + order.streams +
+         " EMULATION_ORDER=" + order.threads + " EMULATION_DEVICES=" + std::to_string(devices) +
+         " ";
+}
+
+}  // namespace trireme::test

@@ -1,0 +1,191 @@
+// The gradient of norms. A thread keeps its elements of a row, and the sums of its columns for dweight and dbias, in
+// registers; a block sums a slab of rows, and a second kernel adds up the slabs.
+#pragma once
+
+#include "kernels/cuda/gpu.cuh"
+
+namespace trireme::gpu {
+
+inline constexpr int most_norm_threads = 512, most_warps = most_norm_threads / warp_size;
+
+struct Pair {
+  float a, b;
+};
+
+/// The sums over the threads of a row (threadIdx.x), in a fixed order. One barrier of the whole block: who calls in a loop
+/// passes two `scratch` in turn.
+__device__ __forceinline__ Pair row_sum(Pair pair, Pair* scratch) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int warps = static_cast<int>(blockDim.x) / warp_size;
+  Pair* of_row = scratch + static_cast<int>(threadIdx.y) * warps;
+  pair = {warp_reduce(pair.a, Sum()), warp_reduce(pair.b, Sum())};
+  if (thread % warp_size == 0) of_row[thread / warp_size] = pair;
+  __syncthreads();
+  Pair total = of_row[0];
+  for (int w = 1; w < warps; ++w) {
+    total.a += of_row[w].a;
+    total.b += of_row[w].b;
+  }
+  return total;
+}
+
+/// The arguments of NormBackward in the storage type T. `dweights`, `dbiases`: (slabs, channels), or null.
+template <class T>
+struct NormGradients {
+  NormKind kind;
+  Index rows, channels;
+  const T *s, *weight;
+  const float *mean, *rstd;
+  const T *dy, *dsum;
+  T* dx;
+  Write write_dx;
+  float *dweights, *dbiases;
+};
+
+/// Of its row that a thread keeps in the backward kernel: 16, and less where they are loaded one by one.
+template <int width>
+inline constexpr int backward_elements = width == 1 ? 4 : 16;
+/// Shared memory: sums of dweight and dbias, (channels) floats each.
+inline constexpr int sums_of_block = 2;
+
+/// The row of `to`, (blocks, channels), that belongs to this block: what its groups of threads kept, added up in their order
+/// in `shared`, where the columns beyond are already. `to`: null when it is not wanted.
+template <int width, int chunks>
+__device__ __forceinline__ void store_sums(const Chunk<float, width> (&kept)[chunks], float* shared,
+                                           Index channels, float* to) {
+  if (to == nullptr) return;
+  const Index first = static_cast<Index>(threadIdx.x) * width,
+              step = static_cast<Index>(blockDim.x) * width;
+  const int groups = static_cast<int>(blockDim.y);
+  for (int group = 0; group < groups; ++group) {
+    for (int i = 0; i < chunks && static_cast<int>(threadIdx.y) == group; ++i)
+      if (const Index c = first + i * step; c < channels) {
+        Chunk<float, width> sum = kept[i];
+        if (group > 0) {
+          const Chunk<float, width> before = load<width>(shared + c);
+          for (int k = 0; k < width; ++k) sum.values[k] += before.values[k];
+        }
+        store(shared + c, sum);
+      }
+    __syncthreads();
+  }
+  to += blockIdx.x * channels;
+  for (Index c = first + threadIdx.y * step; c < channels; c += step * groups)
+    store_global(to + c, load<width>(shared + c));
+}
+
+/// g = dy weight, h = (s - mean) rstd: dx = rstd (g - mean(g) - h mean(g h)), without mean(g) for RMSNorm. A block takes a
+/// slab of rows, blockDim.y at a time: one when a row is wider than what its threads keep.
+template <class T, int width>
+__global__ void __launch_bounds__(most_norm_threads) norm_backward_kernel(NormGradients<T> p) {
+  constexpr int chunks = backward_elements<width> / width;
+  using Stored = Chunk<T, width>;
+  using Floats = Chunk<float, width>;
+  GPU_DYNAMIC_SHARED(float, shared);
+  __shared__ Pair scratch[2][most_warps];
+  const Index n = p.channels;
+  float *dweight = shared, *dbias = shared + n;
+  const Index first = static_cast<Index>(threadIdx.x) * width,
+              step = static_cast<Index>(blockDim.x) * width;
+  const Index beyond = first + chunks * step;  // columns from here on are not kept
+  const float inverse_n = 1.0f / static_cast<float>(n);
+  const bool layer = p.kind == NormKind::layer;
+  Floats dweight_kept[chunks] = {}, dbias_kept[chunks] = {};
+  for (Index c = beyond; c < n; c += step) {
+    store(dweight + c, Floats{});
+    store(dbias + c, Floats{});
+  }
+
+  const Index slab = blockIdx.x, slabs = gridDim.x;
+  const Index begin = p.rows * slab / slabs, end = p.rows * (slab + 1) / slabs;
+  const int groups = static_cast<int>(blockDim.y);
+  for (Index turn = 0; begin + turn * groups < end; ++turn) {
+    const Index row = begin + turn * groups + threadIdx.y, base = row * n;
+    const bool exists = row < end;  // who has no row takes part in the barriers
+    const Index columns = exists ? n : 0;
+    const float mean = layer && exists ? p.mean[row] : 0.0f, rstd = exists ? p.rstd[row] : 0.0f;
+    const auto normalised = [&](const Stored& s) {
+      Floats h = to_floats(s);
+      for (int k = 0; k < width; ++k) h.values[k] = (h.values[k] - mean) * rstd;
+      return h;
+    };
+
+    Stored s[chunks], dy[chunks], direct[chunks] = {};
+    for (int i = 0; i < chunks; ++i)
+      if (const Index c = first + i * step; c < columns) {
+        s[i] = load<width>(p.s + base + c);
+        dy[i] = load<width>(p.dy + base + c);
+        if (p.dsum != nullptr) direct[i] = load<width>(p.dsum + base + c);
+      }
+    Pair sums = {0, 0};
+    const auto observe = [&](Index c, const Stored& of_s, const Stored& of_dy, Floats& of_weight,
+                             Floats& of_bias) {
+      const Floats h = normalised(of_s), d = to_floats(of_dy), w = load_floats<width>(p.weight + c);
+      for (int k = 0; k < width; ++k) {
+        const float g = d.values[k] * w.values[k];
+        sums.a += g * h.values[k];
+        sums.b += g;
+        of_weight.values[k] += d.values[k] * h.values[k];
+        of_bias.values[k] += d.values[k];
+      }
+    };
+    for (int i = 0; i < chunks; ++i)
+      if (const Index c = first + i * step; c < columns)
+        observe(c, s[i], dy[i], dweight_kept[i], dbias_kept[i]);
+    for (Index c = beyond; c < columns; c += step) {
+      Floats w = load<width>(dweight + c), b = load<width>(dbias + c);
+      observe(c, load<width>(p.s + base + c), load<width>(p.dy + base + c), w, b);
+      store(dweight + c, w);
+      store(dbias + c, b);
+    }
+    if (p.dx == nullptr) continue;
+    sums = row_sum(sums, scratch[turn % 2]);
+
+    const float along = sums.a * inverse_n, mean_g = layer ? sums.b * inverse_n : 0.0f;
+    const auto write = [&](Index c, const Stored& of_s, const Stored& of_dy, const Stored& more) {
+      const Floats h = normalised(of_s), w = load_floats<width>(p.weight + c), m = to_floats(more);
+      Floats g = to_floats(of_dy);
+      for (int k = 0; k < width; ++k) {
+        g.values[k] = (g.values[k] * w.values[k] - mean_g - h.values[k] * along) * rstd;
+        if (p.dsum != nullptr) g.values[k] += m.values[k];
+      }
+      if (p.write_dx == Write::add) {
+        const Floats old = load_floats<width>(p.dx + base + c);
+        for (int k = 0; k < width; ++k) g.values[k] += old.values[k];
+      }
+      store_global(p.dx + base + c, from_floats<T>(g));
+    };
+    for (int i = 0; i < chunks; ++i)
+      if (const Index c = first + i * step; c < columns) write(c, s[i], dy[i], direct[i]);
+    for (Index c = beyond; c < columns; c += step)
+      write(c, load<width>(p.s + base + c), load<width>(p.dy + base + c),
+            p.dsum != nullptr ? load<width>(p.dsum + base + c) : Stored{});
+  }
+  store_sums(dweight_kept, dweight, n, p.dweights);
+  store_sums(dbias_kept, dbias, n, p.dbiases);
+}
+
+inline constexpr int column_tile = 32, slab_lanes = 16;
+
+/// dparameter += the slabs' sums, in a fixed order. A block takes 32 columns, of dweight (blockIdx.y = 0) or dbias (1).
+__global__ void __launch_bounds__(column_tile* slab_lanes)
+    add_slabs_kernel(const float* dweights, const float* dbiases, Index slabs, Index channels,
+                     float* dweight, float* dbias) {
+  __shared__ float partial[slab_lanes][column_tile];
+  const float* sums = blockIdx.y == 0 ? dweights : dbiases;
+  float* parameter = blockIdx.y == 0 ? dweight : dbias;
+  if (parameter == nullptr) return;
+  const Index column = static_cast<Index>(blockIdx.x) * column_tile + threadIdx.x;
+  float sum = 0;
+  if (column < channels)
+    for (Index slab = threadIdx.y; slab < slabs; slab += slab_lanes)
+      sum += sums[slab * channels + column];
+  partial[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= channels) return;
+  float total = 0;
+  for (int r = 0; r < slab_lanes; ++r) total += partial[r][threadIdx.x];
+  parameter[column] += total;
+}
+
+}  // namespace trireme::gpu

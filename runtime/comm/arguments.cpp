@@ -47,14 +47,11 @@ void check_messages(const Communicator& group, std::span<const Message> messages
 }
 
 void check_reduction(const Communicator& group, Collective collective, DType dtype,
-                     Reduction reduction, Bf16Sums bf16_sums) {
-  if (dtype == DType::bf16 && bf16_sums == Bf16Sums::yes) {
-    require(reduction == Reduction::sum, group.name(), " group: no ", name(collective), " ",
-            name(reduction), " of bf16; it has sums only");
-    return;
-  }
-  require(dtype != DType::bf16 && dtype != DType::u8, group.name(), " group: no ", name(collective),
-          " of ", dtype, "; f32, f64, i32 and i64 have one");
+                     Reduction reduction) {
+  require(dtype != DType::bf16 || reduction == Reduction::sum, group.name(), " group: no ",
+          name(collective), " ", name(reduction), " of bf16; it has sums only");
+  require(dtype != DType::u8, group.name(), " group: no ", name(collective), " of ", dtype,
+          "; f32, f64, i32, i64 and bf16 (sums) have one");
 }
 
 }  // namespace trireme::arguments

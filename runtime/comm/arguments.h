@@ -12,9 +12,7 @@ void check_reduce_scatter(const Communicator& group, Elements in, Elements out);
 void check_all_gather(const Communicator& group, Elements in, Elements out);
 void check_root(const Communicator& group, int root);
 void check_messages(const Communicator& group, std::span<const Message> messages);
-/// NCCL sums bf16; the transports of CPUs do not.
-enum class Bf16Sums { no, yes };
 void check_reduction(const Communicator& group, Collective collective, DType dtype,
-                     Reduction reduction, Bf16Sums bf16_sums);
+                     Reduction reduction);
 
 }  // namespace trireme::arguments

@@ -68,7 +68,7 @@ void Group::barrier() {
 Ticket Group::start(Collective collective, Reduction reduction, int root, Elements in,
                     Elements out) {
   if (collective == Collective::all_reduce || collective == Collective::reduce_scatter)
-    arguments::check_reduction(*this, collective, in.dtype, reduction, arguments::Bf16Sums::no);
+    arguments::check_reduction(*this, collective, in.dtype, reduction);
   require(in.count >= 0 && out.count >= 0, name(), " group: ", trireme::name(collective), " of ",
           in.count, " elements");
   const Index sequence = started_ + 1;

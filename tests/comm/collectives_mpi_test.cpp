@@ -52,8 +52,10 @@ TEST(Mpi, WaitingForOneGroupServesTheOthers) {
 TEST(Mpi, SumsOnANodeAddInTheOrderOfTheRanks) {
   const auto mesh = make_mesh();
   if (mpi_session().node_size() != mpi_session().size()) return;  // then node by node
-  for (Memory memory : {Memory::allocated, Memory::ordinary})
-    check_order_of_sums(*mesh, mesh->world(), memory);
+  for (Memory memory : {Memory::allocated, Memory::ordinary}) {
+    check_order_of_sums<float>(*mesh, mesh->world(), memory);
+    check_order_of_sums<Bf16>(*mesh, mesh->world(), memory);
+  }
 }
 
 TEST(Mpi, RanksMayAskForDifferentAmountsOfMemory) {

@@ -32,7 +32,10 @@ TEST(Overlap, SumsAddInTheOrderOfTheRanks) {
   for (int ranks_per_node : {0, 1})
     for (ThreadReachable reach : {ThreadReachable::everything, ThreadReachable::allocated})
       run_on_threads(MeshShape(5, 1, 1),
-                     [](Mesh& mesh) { check_order_of_sums(mesh, mesh.world(), Memory::ordinary); },
+                     [](Mesh& mesh) {
+                       check_order_of_sums<float>(mesh, mesh.world(), Memory::ordinary);
+                       check_order_of_sums<Bf16>(mesh, mesh.world(), Memory::ordinary);
+                     },
                      {.ranks_per_node = ranks_per_node, .reach = reach});
 }
 

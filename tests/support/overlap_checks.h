@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "trireme/core/bf16.h"
 #include "trireme/core/random.h"
 
 #include "tests/support/collective_checks.h"
@@ -129,23 +130,41 @@ inline void check_crossed_waits(Mesh& mesh, int rounds, TestMemory memory = Memo
 }
 
 /// Sums of numbers that round: the same bits on all ranks, and those of adding in the order of the ranks.
-inline void check_order_of_sums(Mesh& mesh, Communicator& group, TestMemory memory) {
+template <class T>
+void check_order_of_sums(Mesh& mesh, Communicator& group, TestMemory memory) {
   HostStream stream;
   const Index count = 1000;
   const int n = group.size();
-  const auto value = [](int rank, Index i) {
-    return random_for(5, "sums", static_cast<std::uint64_t>(rank)).normal(i);
+  const auto stored = [](float x) {
+    if constexpr (std::is_same_v<T, Bf16>)
+      return to_bf16(x);
+    else
+      return x;
   };
-  TestArray<float> x(mesh, memory, count);
-  for (Index i = 0; i < count; ++i) x[i] = value(group.rank(), i);
+  const auto wide = [](T x) {
+    if constexpr (std::is_same_v<T, Bf16>)
+      return to_float(x);
+    else
+      return x;
+  };
+  const auto value = [&](int rank, Index i) {
+    return stored(random_for(5, "sums", static_cast<std::uint64_t>(rank)).normal(i));
+  };
+  TestArray<T> terms(mesh, memory, count * n), x(mesh, memory, count), part(mesh, memory, count);
+  for (Index i = 0; i < count; ++i) {
+    x[i] = value(group.rank(), i);
+    for (int p = 0; p < n; ++p) terms[p * count + i] = x[i];
+  }
   group.all_reduce(x.elements(), Reduction::sum, stream);
+  group.reduce_scatter(terms.elements(), part.elements(), Reduction::sum, stream);
   Index wrong = 0;
   for (Index i = 0; i < count; ++i) {
-    float sum = value(0, i);
-    for (int r = 1; r < n; ++r) sum += value(r, i);
-    wrong += x[i] != sum;
+    float sum = wide(value(0, i));
+    for (int r = 1; r < n; ++r) sum += wide(value(r, i));
+    const float expected = wide(stored(sum));  // rounded once
+    wrong += wide(x[i]) != expected || wide(part[i]) != expected;
   }
-  EXPECT_EQ(wrong, 0) << "on rank " << group.rank();
+  EXPECT_EQ(wrong, 0) << "of " << DTypeOf<T>::value << " on rank " << group.rank();
   group.barrier();
 }
 

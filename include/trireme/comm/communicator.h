@@ -46,7 +46,8 @@ class Communicator {
   virtual std::string_view name() const = 0;
 
   // Start. The stream is where the data is produced: on CUDA the collective waits for what was queued on it so far.
-  // f32 and f64 sum, max, min; i64 and i32 too.
+  // f32, f64, i64 and i32 sum, max, min; bf16 sum. On CPUs bf16 is summed in f32 and rounded once (on several nodes twice:
+  // what goes from node to node is bf16).
   /// In place.
   virtual Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) = 0;
   /// `in` holds size() parts of out.count elements; part rank() of the sum lands in `out`, which may be that part of

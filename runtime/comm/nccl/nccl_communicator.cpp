@@ -75,8 +75,7 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 void NcclCommunicator::check_sums(const Post& post) const {
-  arguments::check_reduction(*this, post.collective, post.dtype, post.reduction,
-                             arguments::Bf16Sums::yes);
+  arguments::check_reduction(*this, post.collective, post.dtype, post.reduction);
 }
 
 Ticket NcclCommunicator::start_all_reduce(Elements x, Reduction reduction, Stream& stream) {

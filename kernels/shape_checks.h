@@ -133,9 +133,13 @@ inline void check_optimizer(const SumOfSquares& p) {
 
 inline void check_copy(const Tensor& to, const Tensor& from, Write write) {
   require(to.shape == from.shape, "copy between shapes ", from.shape, " and ", to.shape);
-  require(to.dtype == from.dtype, "copy between ", from.dtype, " and ", to.dtype);
-  require(write == Write::assign || to.dtype == DType::f32 || to.dtype == DType::f64,
-          "adding tensors is for f32 and f64, got ", to.dtype);
+  const auto stores_floats = [](DType dtype) {
+    return dtype == DType::f32 || dtype == DType::bf16;
+  };
+  require(to.dtype == from.dtype || (stores_floats(to.dtype) && stores_floats(from.dtype)),
+          "copy between ", from.dtype, " and ", to.dtype, ": only f32 and bf16 convert");
+  require(write == Write::assign || is_floating(to.dtype),
+          "adding tensors is for f32, bf16 and f64, got ", to.dtype);
 }
 
 }  // namespace trireme

@@ -1,9 +1,11 @@
-// Tensors with strides: copy, add and the search for what is not finite.
+// Tensors with strides: copy, convert, add and the search for what is not finite.
 #include "kernels/cpu/strided.h"
 
 #include <atomic>
 #include <cmath>
 #include <cstring>
+
+#include "trireme/core/bf16.h"
 
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/shape_checks.h"
@@ -38,13 +40,44 @@ void assign(Stream& stream, const StridedRows& rows, void* to, const void* from)
   });
 }
 
-template <class T>
-void accumulate(Stream& stream, const StridedRows& rows, void* to, const void* from) {
+// What arithmetic is done in.
+float wide(Bf16 x) { return to_float(x); }
+float wide(float x) { return x; }
+double wide(double x) { return x; }
+template <class T, class Wide>
+T rounded(Wide x) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return to_bf16(x);
+  else
+    return static_cast<T>(x);
+}
+
+template <class To, class From>
+void convert(Stream& stream, const StridedRows& rows, void* to, const void* from, Write write) {
   for_rows(stream, rows, [&](Index at, Index from_at, Index count) {
-    T* y = static_cast<T*>(to) + at;
-    const T* x = static_cast<const T*>(from) + from_at;
-    for (Index i = 0; i < count; ++i) y[i * rows.step_a] += x[i * rows.step_b];
+    To* y = static_cast<To*>(to) + at;
+    const From* x = static_cast<const From*>(from) + from_at;
+    if (write == Write::add)
+      for (Index i = 0; i < count; ++i)
+        y[i * rows.step_a] = rounded<To>(wide(y[i * rows.step_a]) + wide(x[i * rows.step_b]));
+    else
+      for (Index i = 0; i < count; ++i) y[i * rows.step_a] = rounded<To>(wide(x[i * rows.step_b]));
   });
+}
+
+void convert(Stream& stream, const StridedRows& rows, const Tensor& to, const Tensor& from,
+             Write write) {
+  const bool from_bf16 = from.dtype == DType::bf16;
+  switch (to.dtype) {
+    case DType::f64:
+      return convert<double, double>(stream, rows, to.data, from.data, write);
+    case DType::bf16:
+      return from_bf16 ? convert<Bf16, Bf16>(stream, rows, to.data, from.data, write)
+                       : convert<Bf16, float>(stream, rows, to.data, from.data, write);
+    default:
+      return from_bf16 ? convert<float, Bf16>(stream, rows, to.data, from.data, write)
+                       : convert<float, float>(stream, rows, to.data, from.data, write);
+  }
 }
 
 template <class T>
@@ -58,7 +91,7 @@ bool finite(Stream& stream, const Tensor& x) {
       if (rows.step_a == 1) good = loops_of(stream).elementwise.finite(p, 0, count);
     }
     if (!std::is_same_v<T, float> || rows.step_a != 1)
-      for (Index i = 0; i < count; ++i) good = good && std::isfinite(p[i * rows.step_a]);
+      for (Index i = 0; i < count; ++i) good = good && std::isfinite(wide(p[i * rows.step_a]));
     if (!good) all_finite.store(false, std::memory_order_relaxed);
   });
   return all_finite.load(std::memory_order_relaxed);
@@ -70,9 +103,7 @@ void copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Write wr
   check_copy(to, from, write);
   if (to.count() == 0) return;
   const StridedRows rows = strided_rows(to, from);
-  if (write == Write::add)
-    return to.dtype == DType::f32 ? accumulate<float>(stream, rows, to.data, from.data)
-                                  : accumulate<double>(stream, rows, to.data, from.data);
+  if (write == Write::add || to.dtype != from.dtype) return convert(stream, rows, to, from, write);
   switch (size_bytes(to.dtype)) {
     case 1:
       return assign<std::uint8_t>(stream, rows, to.data, from.data);
@@ -95,7 +126,7 @@ bool CpuStream::wait_and_check_finite(const Tensor& x) {
     case DType::f64:
       return finite<double>(*this, x);
     case DType::bf16:
-      throw Error("the CPU has no check of bf16 tensors");
+      return finite<Bf16>(*this, x);
     default:
       return true;  // integers
   }

@@ -1,4 +1,4 @@
-// Tensors with strides: copy, add, and the search for what is not finite. A block takes a row (or a part of a long one).
+// Tensors with strides: copy, convert, add, and the search for what is not finite. A block takes a row (or a part of a long one).
 #include "kernels/cuda/gpu.cuh"
 #include "kernels/shape_checks.h"
 #include "kernels/strided_rows.h"
@@ -6,21 +6,32 @@
 namespace trireme {
 namespace gpu {
 
-template <class T>
 struct Assign {
-  __device__ void operator()(T& to, T from) const { to = from; }
+  template <class T>
+  __device__ void operator()(T& to, T from) const {
+    to = from;
+  }
 };
-template <class T>
+struct Convert {
+  template <class To, class From>
+  __device__ void operator()(To& to, From from) const {
+    to = from_float<To>(to_float(from));
+  }
+};
 struct Accumulate {
-  __device__ void operator()(T& to, T from) const { to += from; }
+  template <class To, class From>
+  __device__ void operator()(To& to, From from) const {
+    to = from_float<To>(to_float(to) + to_float(from));
+  }
+  __device__ void operator()(double& to, double from) const { to += from; }
 };
 
-template <class T, class Op>
+template <class To, class From, class Op>
 __global__ void __launch_bounds__(elementwise_threads)
-    strided_kernel(StridedRows rows, Index row_count, T* to, const T* from, Op op) {
+    strided_kernel(StridedRows rows, Index row_count, To* to, const From* from, Op op) {
   for (Index row = blockIdx.y; row < row_count; row += gridDim.y) {
-    T* y = to + rows.offset(rows.stride_a, row);
-    const T* x = from + rows.offset(rows.stride_b, row);
+    To* y = to + rows.offset(rows.stride_a, row);
+    const From* x = from + rows.offset(rows.stride_b, row);
     for (Index i = global_thread(); i < rows.length; i += global_threads())
       op(y[i * rows.step_a], x[i * rows.step_b]);
   }
@@ -48,12 +59,24 @@ dim3 grid_of(Stream& stream, const StridedRows& rows) {
           static_cast<unsigned>(row_count < most_rows ? row_count : most_rows), 1};
 }
 
-template <class T, class Op>
+template <class To, class From = To, class Op>
 void run(Stream& stream, const StridedRows& rows, const Tensor& to, const Tensor& from, Op op) {
-  check(gpu_launch(strided_kernel<T, Op>, grid_of(stream, rows), dim3(elementwise_threads), 0,
-                   queue_of(stream), rows, rows.count(), static_cast<T*>(to.data),
-                   static_cast<const T*>(from.data), op),
+  check(gpu_launch(strided_kernel<To, From, Op>, grid_of(stream, rows), dim3(elementwise_threads),
+                   0, queue_of(stream), rows, rows.count(), static_cast<To*>(to.data),
+                   static_cast<const From*>(from.data), op),
         "strided copy");
+}
+
+/// f32 and bf16 in any pair.
+template <class Op>
+void run_floats(Stream& stream, const StridedRows& rows, const Tensor& to, const Tensor& from,
+                Op op) {
+  using B = __nv_bfloat16;
+  if (to.dtype == DType::bf16)
+    return from.dtype == DType::bf16 ? run<B, B>(stream, rows, to, from, op)
+                                     : run<B, float>(stream, rows, to, from, op);
+  return from.dtype == DType::bf16 ? run<float, B>(stream, rows, to, from, op)
+                                   : run<float, float>(stream, rows, to, from, op);
 }
 
 template <class T>
@@ -71,18 +94,18 @@ void cuda_copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Wri
   if (to.count() == 0) return;
   const StridedRows rows = strided_rows(to, from);
   if (write == Write::add)
-    return to.dtype == DType::f32
-               ? gpu::run<float>(stream, rows, to, from, gpu::Accumulate<float>{})
-               : gpu::run<double>(stream, rows, to, from, gpu::Accumulate<double>{});
+    return to.dtype == DType::f64 ? gpu::run<double>(stream, rows, to, from, gpu::Accumulate{})
+                                  : gpu::run_floats(stream, rows, to, from, gpu::Accumulate{});
+  if (to.dtype != from.dtype) return gpu::run_floats(stream, rows, to, from, gpu::Convert{});
   switch (size_bytes(to.dtype)) {
     case 1:
-      return gpu::run<std::uint8_t>(stream, rows, to, from, gpu::Assign<std::uint8_t>{});
+      return gpu::run<std::uint8_t>(stream, rows, to, from, gpu::Assign{});
     case 2:
-      return gpu::run<std::uint16_t>(stream, rows, to, from, gpu::Assign<std::uint16_t>{});
+      return gpu::run<std::uint16_t>(stream, rows, to, from, gpu::Assign{});
     case 4:
-      return gpu::run<std::uint32_t>(stream, rows, to, from, gpu::Assign<std::uint32_t>{});
+      return gpu::run<std::uint32_t>(stream, rows, to, from, gpu::Assign{});
     case 8:
-      return gpu::run<std::uint64_t>(stream, rows, to, from, gpu::Assign<std::uint64_t>{});
+      return gpu::run<std::uint64_t>(stream, rows, to, from, gpu::Assign{});
     default:
       throw Error(str("copy of elements of ", size_bytes(to.dtype), " bytes"));
   }

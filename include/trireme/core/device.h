@@ -66,7 +66,8 @@ class Stream {
   /// Copies in any direction (host, device); in stream order.
   virtual void copy(void* to, const void* from, Index bytes) = 0;
   virtual void zero(void* data, Index bytes) = 0;
-  /// to = from, to += from: one shape and dtype, any strides. Implemented by the device's kernels.
+  /// to = from, to += from: one shape, any strides; one dtype, or f32 and bf16, which are converted (a sum is made in f32
+  /// and rounded once). Implemented by the device's kernels.
   virtual void copy(const Tensor& to, const Tensor& from) = 0;
   virtual void add(const Tensor& to, const Tensor& from) = 0;
   /// For debugging (`--check-finite`): waits for the stream.

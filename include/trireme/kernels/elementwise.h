@@ -58,7 +58,8 @@ struct ElementwiseKernels {
   void (*dropout)(Stream&, const Dropout&);
   void (*squared_error_forward)(Stream&, const SquaredErrorForward&);
   void (*squared_error_backward)(Stream&, const SquaredErrorBackward&);
-  /// Copies (or adds, f32 and f64 only) between two tensors of one shape and dtype with any strides.
+  /// Copies (or adds, floating types only) between two tensors of one shape with any strides. One dtype, or f32 and bf16,
+  /// which are converted; a sum is made in f32 and rounded once.
   void (*copy_strided)(Stream&, const Tensor& to, const Tensor& from, Write write);
 };
 

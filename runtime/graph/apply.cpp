@@ -23,14 +23,20 @@ std::string list(const Places& places) {
   return out.empty() ? "none" : out;
 }
 
-// Views take strided inputs as they are; other ops have to say that they do.
-void check_strides(const Op& op, const Specs& inputs, const Outputs& outputs) {
-  const bool only_views = std::all_of(outputs.begin(), outputs.end(), [](const Output& o) {
-    return o.kind() == Output::Kind::view;
-  });
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    require(only_views || inputs[i].packed() || op.strided(static_cast<int>(i)), "input ", i,
+// Views are never run, so they take strided inputs and all types as they are; other ops have to say
+// that they do.
+void check_inputs(const Op& op, const Specs& inputs, const Outputs& outputs) {
+  if (std::all_of(outputs.begin(), outputs.end(),
+                  [](const Output& o) { return o.kind() == Output::Kind::view; }))
+    return;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require(inputs[i].packed() || op.strided(static_cast<int>(i)), "input ", i,
             " is strided and this op takes packed memory: use contiguous()");
+    const DType dtype = inputs[i].dtype;
+    require(!is_floating(dtype) || op.works_in(dtype), "input ", i, " is ", dtype,
+            ", and this op does not say that it works in ", dtype,
+            " (Op::works_in): write it for both types, or leave --bf16 out");
+  }
 }
 
 void check_output(const Output& output, std::size_t o, const Specs& inputs) {
@@ -142,7 +148,7 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
   try {
     require(inputs.size() <= 32, "an op takes at most 32 inputs, not ", inputs.size());
     const Outputs outputs = node.op->infer(specs);
-    check_strides(*node.op, specs, outputs);
+    check_inputs(*node.op, specs, outputs);
     check_outputs(outputs, specs);
     const Place place = node.op->place(places, is_parameter);
     node.name = unique_name(node.op->name());

@@ -23,12 +23,12 @@ class ProgramBuilder {
     int input;
     int passes_from = -1;  // output whose gradient it is, or -1: the op computes it
     WriteMode mode = WriteMode::add;
-    int temporary = -1;  // memory the op assigns to, when the runtime has to add
+    int temporary = -1;  // memory the op assigns to, when the runtime has to add or convert
   };
 
   // program.cpp
   int now() const { return static_cast<int>(program_.steps.size()); }
-  int new_memory(std::string name, Index bytes);
+  int new_memory(std::string name, const Spec& spec);
   int new_region(const char* name, const std::vector<int>& roots, std::vector<int>& located);
   Operand read(int memory, Index first, const Spec& spec);
   Operand write(int memory, Index first, const Spec& spec);
@@ -51,6 +51,7 @@ class ProgramBuilder {
   void plan_gathering();
   WriteMode claim(int value, int node);
   Operand gradient(int value, int node, bool writes);
+  Spec computed_gradient(const Node& node, int input) const;
   void prepare_missing(const Node& node);
   void hand_on(const Node& node, const Contribution& c);
   void backward(const Node& node, Part part);

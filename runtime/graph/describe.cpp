@@ -65,15 +65,19 @@ std::string list(const Plan::State& s, const std::vector<Operand>& operands) {
 std::string Plan::describe() const {
   const State& s = *state_;
   std::string out = fmt::format(
-      "memory plan of stage {} of {}: {} steps, {} instances, {:.3f} GFLOP a micro-batch\n",
-      s.stage, s.stages, s.program.steps.size(), s.instances.size(), s.flops / 1e9);
+      "memory plan of stage {} of {}: {} steps, {} instances, {:.3f} GFLOP a micro-batch, computed "
+      "in "
+      "{}\n",
+      s.stage, s.stages, s.program.steps.size(), s.instances.size(), s.flops / 1e9,
+      name(s.compute));
   out += line("one slot", s.bytes.slot,
               "kept from forward to backward, one per micro-batch in flight");
   out += line("scratch", s.bytes.scratch, "shared by all slots");
   out += line("sum of all instances", s.bytes.unpacked, "if nothing shared or overlapped");
-  out +=
-      line("parameters", s.bytes.parameters,
-           fmt::format("{} tensors, and as much for their gradients", s.program.parameters.size()));
+  out += line("parameters", s.bytes.parameters,
+              fmt::format("{} tensors in {}{}", s.program.parameters.size(), name(s.compute),
+                          s.compute == DType::f32 ? ", and as much for their gradients"
+                                                  : "; masters and gradients in f32 besides"));
   if (s.stages > 1) {
     out += line("values received", s.receive_values) + line("values sent", s.send_values);
     out +=
@@ -83,11 +87,11 @@ std::string Plan::describe() const {
   std::stable_sort(largest.begin(), largest.end(),
                    [](const Instance& a, const Instance& b) { return a.bytes > b.bytes; });
   largest.resize(std::min(largest.size(), largest_shown));
-  out += fmt::format("  {:>14} {:>12}  {:<8} {:>6} {:>6}  {}\n", "bytes", "offset", "arena",
-                     "first", "last", "largest tensors");
+  out += fmt::format("  {:>14} {:<5} {:>12}  {:<8} {:>6} {:>6}  {}\n", "bytes", "type", "offset",
+                     "arena", "first", "last", "largest tensors");
   for (const Instance& i : largest)
-    out += fmt::format("  {:>14} {:>12}  {:<8} {:>6} {:>6}  {}\n", i.bytes, i.offset, name(i.arena),
-                       i.begin, i.end, i.name);
+    out += fmt::format("  {:>14} {:<5} {:>12}  {:<8} {:>6} {:>6}  {}\n", i.bytes, name(i.dtype),
+                       i.offset, name(i.arena), i.begin, i.end, i.name);
   return out;
 }
 

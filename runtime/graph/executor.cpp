@@ -68,20 +68,21 @@ Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream
 }
 
 void Executor::State::check_memory() const {
-  const auto check = [&](const std::vector<Tensor>& tensors, const char* what) {
+  const auto check = [&](const std::vector<Tensor>& tensors, const char* what, DType dtype) {
     const auto& order = plan.program.parameters;
     require(tensors.size() == order.size(), "the executor of stage ", plan.stage, " needs ",
             order.size(), ' ', what, ", not ", tensors.size());
     for (std::size_t p = 0; p < order.size(); ++p) {
       const Parameter& parameter = plan.parameters[at(order[p])];
-      require(tensors[p].shape == parameter.spec.shape && tensors[p].dtype == DType::f32 &&
+      require(tensors[p].shape == parameter.spec.shape && tensors[p].dtype == dtype &&
                   tensors[p].packed() && tensors[p].data != nullptr,
-              what, " of '", parameter.name(), "' has to be a packed ", parameter.spec, ", not ",
-              tensors[p].dtype, ' ', tensors[p].shape);
+              what, " of '", parameter.name(), "' has to be a packed ", dtype, ' ',
+              parameter.spec.shape, ", not ", tensors[p].dtype, ' ', tensors[p].shape);
     }
   };
-  check(memory.parameters, "parameters");
-  if (plan.options.mode == PlanOptions::Mode::training) check(memory.gradients, "gradients");
+  check(memory.parameters, "parameters", plan.compute);
+  if (plan.options.mode == PlanOptions::Mode::training)
+    check(memory.gradients, "gradients", DType::f32);
   require(plan.bytes.slot == 0 || memory.slots != nullptr, "the executor has no slots");
   require(plan.bytes.scratch == 0 || memory.scratch != nullptr, "the executor has no scratch");
   require(memory.slot_stride >= plan.bytes.slot, "slots are ", memory.slot_stride,

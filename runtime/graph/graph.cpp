@@ -15,8 +15,10 @@ Place Value::place() const {
   return graph_->values()[static_cast<std::size_t>(id_)].place;
 }
 
-Graph::Graph(int tensor_rank, int tensor_size)
-    : tensor_rank_(tensor_rank), tensor_size_(tensor_size) {
+Graph::Graph(int tensor_rank, int tensor_size, DType compute)
+    : tensor_rank_(tensor_rank), tensor_size_(tensor_size), compute_(compute) {
+  require(compute == DType::f32 || compute == DType::bf16, "a graph computes in f32 or bf16, not ",
+          compute);
   require(0 <= tensor_rank && tensor_rank < tensor_size, "tensor rank ", tensor_rank,
           " does not lie in a tensor axis of ", tensor_size, " ranks");
 }
@@ -72,6 +74,7 @@ Value Graph::input(const std::string& name, Spec spec) {
     require(values_[static_cast<std::size_t>(id)].name != name, "two inputs are named '", name,
             "'");
   require(spec.packed(), "input '", name, "' has to be packed, but is ", spec);
+  if (spec.dtype == DType::f32) spec.dtype = compute_;
   inputs_.push_back(add_value({.kind = ValueInfo::Kind::input,
                                .name = name,
                                .spec = spec,
@@ -163,14 +166,14 @@ Value Graph::parameters(const std::vector<ParameterSpec>& specs) {
   const int id = static_cast<int>(parameters_.size());
   const int value = add_value({.kind = ValueInfo::Kind::parameter,
                                .name = parts.front().name,
-                               .spec = Spec(shape),
+                               .spec = Spec(shape, compute_),
                                .place = place,
                                .node = -1,
                                .parameter = id});
   const bool decay = parts.front().global.dims() > 1;
   parameters_.push_back({.id = id,
                          .value = value,
-                         .spec = Spec(shape),
+                         .spec = Spec(shape, compute_),
                          .place = place,
                          .decay = decay,
                          .parts = std::move(parts),

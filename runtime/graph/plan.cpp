@@ -38,7 +38,7 @@ void list_instances(Plan::State& state) {
     if (memory.region >= 0) continue;
     const auto id = static_cast<int>(m);
     state.bytes.unpacked += align_up(memory.bytes);
-    state.instances.push_back({memory.name, memory.bytes, memory.begin, memory.end,
+    state.instances.push_back({memory.name, memory.dtype, memory.bytes, memory.begin, memory.end,
                                state.buffer_of(id).arena, state.offset_of(id)});
   }
 }
@@ -55,6 +55,7 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int s
           "the stage cut belongs to another graph, or nodes were added after it was made");
   s.stage = stage;
   s.stages = cut.stages;
+  s.compute = graph.compute();
   s.options = options;
   s.nodes = graph.nodes();
   s.blocks = graph.blocks();
@@ -86,6 +87,7 @@ Plan::~Plan() = default;
 int Plan::stage() const { return state_->stage; }
 int Plan::stages() const { return state_->stages; }
 const PlanBytes& Plan::bytes() const { return state_->bytes; }
+DType Plan::compute() const { return state_->compute; }
 const std::vector<Instance>& Plan::instances() const { return state_->instances; }
 const Transfer& Plan::receive_values() const { return state_->receive_values; }
 const Transfer& Plan::send_values() const { return state_->send_values; }

@@ -10,6 +10,7 @@ namespace trireme {
 
 struct Plan::State {
   int stage = 0, stages = 1;
+  DType compute = DType::f32;
   PlanOptions options;
   std::vector<Node> nodes;
   std::vector<std::string> blocks;

@@ -52,10 +52,11 @@ Program ProgramBuilder::build() {
   return std::move(program_);
 }
 
-int ProgramBuilder::new_memory(std::string name, Index bytes) {
+int ProgramBuilder::new_memory(std::string name, const Spec& spec) {
   Memory& memory = program_.memory.emplace_back();
   memory.name = std::move(name);
-  memory.bytes = bytes;
+  memory.dtype = spec.dtype;
+  memory.bytes = span(spec) * size_bytes(spec.dtype);
   return static_cast<int>(program_.memory.size()) - 1;
 }
 
@@ -64,16 +65,15 @@ int ProgramBuilder::new_memory(std::string name, Index bytes) {
 int ProgramBuilder::new_region(const char* name, const std::vector<int>& roots,
                                std::vector<int>& located) {
   if (roots.empty()) return -1;
-  const int region = new_memory(name, 0);
+  const int region = new_memory(name, Spec(Shape{0}, DType::u8));
   program_.memory[at(region)].life = Memory::Life::program;
   Index offset = 0;
   for (const int root : roots) {
-    const Index bytes = span(value(root).spec) * size_bytes(value(root).spec.dtype);
-    const int memory = new_memory(value(root).name, bytes);
+    const int memory = new_memory(value(root).name, value(root).spec);
     program_.memory[at(memory)].region = region;
     program_.memory[at(memory)].region_offset = offset;
     located[at(root)] = memory;
-    offset += align_up(bytes);
+    offset += align_up(program_.memory[at(memory)].bytes);
   }
   program_.memory[at(region)].bytes = offset;
   return region;
@@ -119,7 +119,7 @@ void ProgramBuilder::load_inputs(const Node& node) {
     step.kind = Step::Kind::load;
     const auto& inputs = graph_.inputs();
     step.input = static_cast<int>(std::find(inputs.begin(), inputs.end(), root) - inputs.begin());
-    current_[at(root)] = new_memory(value(root).name, value(root).spec.bytes());
+    current_[at(root)] = new_memory(value(root).name, value(root).spec);
     step.to = write(current_[at(root)], 0, value(root).spec);
     program_.inputs.push_back(step.input);
     push(std::move(step));
@@ -135,7 +135,7 @@ Operand ProgramBuilder::define_output(int id, int entry) {
     current_[at(id)] = sent_[at(id)];
     return write(sent_[at(id)], 0, v.spec);
   }
-  const int memory = new_memory(entry == top ? v.name : v.name + " (again)", v.spec.bytes());
+  const int memory = new_memory(entry == top ? v.name : v.name + " (again)", v.spec);
   const int depth = recompute_.depth[at(id)];
   const bool there =
       entry != top && (kept_[at(id)] || (depth != entry && scopes_.contains(depth, entry)));
@@ -145,8 +145,8 @@ Operand ProgramBuilder::define_output(int id, int entry) {
 
 void ProgramBuilder::add_workspace(Step& step, Index bytes, const Node& node) {
   if (bytes <= 0) return;
-  const int memory = new_memory(node.name + " workspace", bytes);
-  step.workspace = write(memory, 0, Spec(Shape{bytes}, DType::u8));
+  const Spec spec(Shape{bytes}, DType::u8);
+  step.workspace = write(new_memory(node.name + " workspace", spec), 0, spec);
 }
 
 void ProgramBuilder::forward(const Node& node, int entry) {

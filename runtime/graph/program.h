@@ -48,7 +48,8 @@ struct Memory {
     program
   };  // from_definition: to the end of the program
   std::string name;
-  Index bytes = 0;
+  DType dtype = DType::f32;
+  Index bytes = 0;  // with the holes of a strided value
   Life life = Life::steps;
   int begin = -1, end = -1;
   std::vector<int> writes;

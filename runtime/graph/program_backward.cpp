@@ -1,5 +1,6 @@
 // Backward: receive, seed, then the nodes in reverse with re-runs at the entry of recompute scopes.
-// Every gradient is gathered in its root by the rules of region.h; parameter gradients always add.
+// Every gradient is gathered in its root by the rules of region.h; parameter gradients always add, in
+// f32.
 #include <algorithm>
 
 #include "runtime/graph/builder.h"
@@ -85,10 +86,9 @@ WriteMode ProgramBuilder::claim(int id, int node) {
   if (done == 0) {
     const Spec& spec = value(root).spec;
     if (gradient_[at(root)] < 0)
-      gradient_[at(root)] =
-          sent_gradient_[at(root)] >= 0
-              ? sent_gradient_[at(root)]
-              : new_memory("grad " + value(root).name, span(spec) * size_bytes(spec.dtype));
+      gradient_[at(root)] = sent_gradient_[at(root)] >= 0
+                                ? sent_gradient_[at(root)]
+                                : new_memory("grad " + value(root).name, spec);
     if (plan.zero_first) copy(write(gradient_[at(root)], 0, spec), {}, node, Step::Kind::zero);
   }
   return plan.modes.at(done++);
@@ -100,7 +100,9 @@ Operand ProgramBuilder::gradient(int id, int node, bool writes) {
   const Index first = v.first - root.first;
   if (root.parameter >= 0) {
     if (writes) last_write_[root.parameter] = {write_order_++, now()};
-    return {Operand::Source::gradient, root.parameter, first, v.spec};
+    Spec spec = v.spec;
+    spec.dtype = DType::f32;
+    return {Operand::Source::gradient, root.parameter, first, spec};
   }
   const int memory = gradient_[at(v.gradient_root)];
   require(memory >= 0, "internal: node ", node, " reads the gradient of '", v.name,
@@ -108,12 +110,19 @@ Operand ProgramBuilder::gradient(int id, int node, bool writes) {
   return writes ? write(memory, first, v.spec) : read(memory, first, v.spec);
 }
 
+// What backward of the op makes for an input: as the input is, weights' in f32.
+Spec ProgramBuilder::computed_gradient(const Node& node, int input) const {
+  Spec spec = value(node.inputs[at(input)]).spec;
+  if (spec.dtype == DType::bf16 && node.op->is_weight(input)) spec.dtype = DType::f32;
+  return spec;
+}
+
 // Where an op gets the gradients of some of its outputs but not of all, the missing ones are zeros.
 void ProgramBuilder::prepare_missing(const Node& node) {
   for (const int o : node.outputs) {
     const ValueInfo& v = value(o);
     if (v.gradient_root != o || gradient_[at(o)] >= 0 || !is_floating(v.spec.dtype)) continue;
-    gradient_[at(o)] = new_memory("zero grad " + v.name, span(v.spec) * size_bytes(v.spec.dtype));
+    gradient_[at(o)] = new_memory("zero grad " + v.name, v.spec);
     copy(write(gradient_[at(o)], 0, v.spec), {}, node.id, Step::Kind::zero);
   }
 }
@@ -123,7 +132,8 @@ void ProgramBuilder::hand_on(const Node& node, const Contribution& c) {
   const WriteMode mode = claim(target, node.id);
   const Operand from = gradient(source, node.id, false);
   const Operand to = gradient(target, node.id, true);
-  require(from.spec.shape == to.spec.shape && from.spec.dtype == to.spec.dtype, "op '", node.name,
+  const DType dtype = value(target).spec.dtype;  // of `to` too, but where it is a parameter's
+  require(from.spec.shape == to.spec.shape && from.spec.dtype == dtype, "op '", node.name,
           "' passes the gradient of output ", c.passes_from, " (", from.spec, ") to input ",
           c.input, " (", to.spec, "), which looks different");
   if (mode == WriteMode::assign && fills(to) && fills(from))
@@ -158,19 +168,20 @@ void ProgramBuilder::backward(const Node& node, Part part) {
   }
   if (computed.empty()) return;
   for (std::size_t c = 0; c < computed.size(); ++c) {
-    const ValueInfo& target = value(node.inputs[at(computed[c].input)]);
-    computed[c].mode = claim(node.inputs[at(computed[c].input)], node.id);
-    const bool direct =
-        computed[c].mode == WriteMode::assign || node.op->accumulates(computed[c].input);
+    const int id = node.inputs[at(computed[c].input)];
+    const Spec spec = computed_gradient(node, computed[c].input);
+    const DType kept = is_parameter_gradient(id) ? DType::f32 : value(id).spec.dtype;
+    computed[c].mode = claim(id, node.id);
+    const bool direct = spec.dtype == kept && (computed[c].mode == WriteMode::assign ||
+                                               node.op->accumulates(computed[c].input));
     if (!direct || overlaps_earlier(node, computed, c))
-      computed[c].temporary = new_memory("temporary grad " + target.name,
-                                         span(target.spec) * size_bytes(target.spec.dtype));
+      computed[c].temporary = new_memory("temporary grad " + value(id).name, spec);
   }
   run_op(node, computed);
   for (const Contribution& c : computed) {
     if (c.temporary < 0) continue;
     const int target = node.inputs[at(c.input)];
-    const Operand from = read(c.temporary, 0, value(target).spec);
+    const Operand from = read(c.temporary, 0, computed_gradient(node, c.input));
     const Operand to = gradient(target, node.id, true);
     copy(to, from, node.id, c.mode == WriteMode::assign ? Step::Kind::copy : Step::Kind::add);
   }
@@ -199,8 +210,9 @@ void ProgramBuilder::run_op(const Node& node, std::vector<Contribution>& compute
   step.accumulate.resize(node.inputs.size(), 0);
   for (const Contribution& c : computed) {
     const int target = node.inputs[at(c.input)];
-    step.grad_inputs[at(c.input)] = c.temporary >= 0 ? write(c.temporary, 0, value(target).spec)
-                                                     : gradient(target, node.id, true);
+    step.grad_inputs[at(c.input)] = c.temporary >= 0
+                                        ? write(c.temporary, 0, computed_gradient(node, c.input))
+                                        : gradient(target, node.id, true);
     step.accumulate[at(c.input)] = static_cast<char>(c.temporary < 0 && c.mode == WriteMode::add);
   }
   add_workspace(step, node.op->backward_workspace_bytes(specs), node);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "trireme/core/bf16.h"
 #include "trireme/core/device.h"
 
 namespace trireme::test {
@@ -23,6 +24,30 @@ inline void for_each(const Shape& shape, const Shape& a, const Shape& b,
   }
 }
 
+/// Element `i` of a floating tensor, wide and back.
+inline double element(const Tensor& x, Index i) {
+  switch (x.dtype) {
+    case DType::f64:
+      return x.as<double>()[i];
+    case DType::bf16:
+      return to_float(x.as<Bf16>()[i]);
+    default:
+      return x.as<float>()[i];
+  }
+}
+inline void set_element(const Tensor& x, Index i, double value) {
+  switch (x.dtype) {
+    case DType::f64:
+      x.as<double>()[i] = value;
+      return;
+    case DType::bf16:
+      x.as<Bf16>()[i] = to_bf16(static_cast<float>(value));
+      return;
+    default:
+      x.as<float>()[i] = static_cast<float>(value);
+  }
+}
+
 class TestStream final : public Stream {
  public:
   explicit TestStream(Device& device) : Stream(device), pool_(1) {}
@@ -33,7 +58,10 @@ class TestStream final : public Stream {
     std::memset(data, 0, static_cast<std::size_t>(bytes));
   }
   void copy(const Tensor& to, const Tensor& from) override {
-    require(to.shape == from.shape && to.dtype == from.dtype, "copy of different tensors");
+    require(to.shape == from.shape, "copy of different tensors");
+    if (to.dtype != from.dtype)
+      return for_each(to.shape, to.strides, from.strides,
+                      [&](Index a, Index b) { set_element(to, a, element(from, b)); });
     const auto size = static_cast<std::size_t>(size_bytes(to.dtype));
     for_each(to.shape, to.strides, from.strides, [&](Index a, Index b) {
       std::memcpy(static_cast<std::byte*>(to.data) + a * static_cast<Index>(size),
@@ -41,20 +69,14 @@ class TestStream final : public Stream {
     });
   }
   void add(const Tensor& to, const Tensor& from) override {
-    require(to.shape == from.shape && to.dtype == from.dtype, "sum of different tensors");
-    if (to.dtype == DType::f64)
-      for_each(to.shape, to.strides, from.strides,
-               [&](Index a, Index b) { to.as<double>()[a] += from.as<double>()[b]; });
-    else
-      for_each(to.shape, to.strides, from.strides,
-               [&](Index a, Index b) { to.as<float>()[a] += from.as<float>()[b]; });
+    require(to.shape == from.shape, "sum of different tensors");
+    for_each(to.shape, to.strides, from.strides,
+             [&](Index a, Index b) { set_element(to, a, element(to, a) + element(from, b)); });
   }
   bool wait_and_check_finite(const Tensor& x) override {
     bool finite = true;
-    for_each(x.shape, x.strides, x.strides, [&](Index a, Index) {
-      finite &= x.dtype == DType::f64 ? std::isfinite(x.as<double>()[a])
-                                      : std::isfinite(x.as<float>()[a]);
-    });
+    for_each(x.shape, x.strides, x.strides,
+             [&](Index a, Index) { finite &= std::isfinite(element(x, a)); });
     return finite;
   }
   void synchronize() override {}

@@ -30,7 +30,7 @@ struct ExecutorMemory {
   std::byte* slots = nullptr;  // slot i at slots + i * slot_stride
   Index slot_stride = 0;
   std::byte* scratch = nullptr;
-  std::vector<Tensor> parameters;  // in the order of Plan::parameters()
+  std::vector<Tensor> parameters;  // in the order of Plan::parameters(), of type Plan::compute()
   std::vector<Tensor>
       gradients;  // f32; empty in forward-only mode. The executor always adds to them.
 };

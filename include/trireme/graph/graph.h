@@ -63,19 +63,23 @@ struct ValueInfo {
 
 class Graph {
  public:
-  explicit Graph(int tensor_rank = 0, int tensor_size = 1);
+  /// `compute`: f32 or bf16, the type of parameters and of floating inputs as ops see them, and so of
+  /// activations. Gradients of parameters are f32 always.
+  explicit Graph(int tensor_rank = 0, int tensor_size = 1, DType compute = DType::f32);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
   int tensor_rank() const { return tensor_rank_; }
   int tensor_size() const { return tensor_size_; }
+  DType compute() const { return compute_; }
 
   /// Names the device that the graph will run on, before tracing: some ops want workspace for each
   /// of its threads. Without it they plan for one thread of a CPU. Borrowed while tracing.
   void plan_for(Device& device) { device_ = &device; }
   Device* device() const { return device_; }
 
-  /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it.
+  /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it. What is declared
+  /// f32 arrives in the compute type.
   Value input(const std::string& name, Spec spec);
   /// A parameter of the current scope. Sizes are global; local ones follow from the mesh. Throws:
   /// Error when the sharded dim does not divide by the tensor size and is not padded, or the name
@@ -124,6 +128,7 @@ class Graph {
   void note_gradients(const Node& node, Place place);
 
   int tensor_rank_, tensor_size_;
+  DType compute_;
   Device* device_ = nullptr;
   std::vector<Node> nodes_;
   std::vector<ValueInfo> values_;

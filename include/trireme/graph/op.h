@@ -133,6 +133,12 @@ class Op {
   virtual bool accumulates(int /*input*/) const { return false; }
   /// Input i may be strided. If not, a strided value is a trace error that names contiguous().
   virtual bool strided(int /*input*/) const { return false; }
+  /// Floating inputs may be of this type. Who does not say that an op works in bf16 has it refused
+  /// under --bf16, while tracing. Statistics and losses beside bf16 values are f32 and f64.
+  virtual bool works_in(DType dtype) const { return dtype != DType::bf16; }
+  /// Input i is a weight: backward makes its gradient in f32 whatever the type of the value, for sums
+  /// over many micro-batches. The gradients of other inputs have the type of the input.
+  virtual bool is_weight(int /*input*/) const { return false; }
   /// Tokens, targets, masks: no gradient flows to input i.
   virtual bool differentiable(int /*input*/) const { return true; }
   virtual Index forward_workspace_bytes(const Specs& /*inputs*/) const { return 0; }

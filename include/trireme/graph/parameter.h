@@ -56,7 +56,7 @@ struct ParameterPart {
 struct Parameter {
   int id;       // index in Graph::parameters
   int value;    // id of its Value
-  Spec spec;    // local shape
+  Spec spec;    // local shape, in the compute type
   Place place;  // whole or split
   bool decay;   // weight decay applies (false for norms and biases: anything with one dim)
   std::vector<ParameterPart> parts;

@@ -45,6 +45,7 @@ struct PlanOptions {
 struct Instance {
   enum class Arena { slot, scratch };
   std::string name;
+  DType dtype;
   Index bytes;
   int begin, end;  // first and last step of its life
   Arena arena;
@@ -63,7 +64,7 @@ struct PlanBytes {
   Index slot = 0;  // one slot
   Index scratch = 0;
   Index unpacked = 0;    // sum of all instances, as if nothing shared or overlapped
-  Index parameters = 0;  // local, this stage
+  Index parameters = 0;  // local, this stage, in the compute type
 };
 
 class Plan {
@@ -78,6 +79,8 @@ class Plan {
   int stage() const;
   int stages() const;
   const PlanBytes& bytes() const;
+  /// Type of parameters and activations (Graph::compute).
+  DType compute() const;
   const std::vector<Instance>& instances() const;
   /// From the stage before, to the stage after, and their gradients.
   const Transfer& receive_values() const;

@@ -123,6 +123,7 @@ void FlatParameters::initialise(std::uint64_t seed, Stream& stream) {
         stream.synchronize();  // `values` is used again
       }
     }
+  refresh_compute_copy(stream);
 }
 
 std::vector<FlatExtent> FlatParameters::extents(

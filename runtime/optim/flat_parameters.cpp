@@ -88,6 +88,8 @@ struct FlatParameters::Item {
 FlatParameters::FlatParameters(const Graph& graph, const StageCut& cut,
                                const std::vector<const Plan*>& chunks, const FlatOptions& options)
     : options_(options), flat_of_id_(graph.parameters().size(), -1) {
+  require(options.compute == DType::f32 || options.compute == DType::bf16,
+          "models compute in f32 or bf16, not ", options.compute);
   require(options.bucket_bytes > 0, "bucket bytes are ", options.bucket_bytes,
           "; they must be positive");
   require(0 <= options.data_rank && options.data_rank < options.data_size, "data rank ",
@@ -128,7 +130,7 @@ void FlatParameters::place(std::vector<Item> own, std::vector<Item> tied) {
   Index bytes = 0;
   for (const Item& item : own) {
     bucket.push_back(item);
-    bytes += item.parameter->spec.bytes();
+    bytes += item.parameter->spec.shape.count() * size_bytes(DType::f32);
     if (bytes >= options_.bucket_bytes || &item == &own.back()) {
       place_bucket(std::move(bucket));
       bucket.clear();
@@ -177,32 +179,51 @@ void FlatParameters::bind(std::byte* parameters, std::byte* gradients) {
           "flat buffers must be given, and aligned to 64 bytes");
   parameter_data_ = reinterpret_cast<float*>(parameters);
   gradient_data_ = reinterpret_cast<float*>(gradients);
+  if (compute_bytes() > 0) compute_data_ = reinterpret_cast<Bf16*>(parameters + master_bytes());
 }
 
-std::vector<Tensor> FlatParameters::tensors(const Plan& plan, float* data) const {
+void FlatParameters::refresh_compute_copy(Stream& stream) const {
+  if (compute_data_ == nullptr) return;
+  stream.copy(Tensor(compute_data_, {count_}, DType::bf16), Tensor(parameter_data_, {count_}));
+}
+
+Elements FlatParameters::computed(FlatRange range) const {
+  if (compute_data_ != nullptr) return {compute_data_ + range.begin, range.count, DType::bf16};
+  return {parameter_data_ + range.begin, range.count, DType::f32};
+}
+
+std::vector<Tensor> FlatParameters::tensors(const Plan& plan, void* data, DType dtype) const {
   require(data != nullptr || count_ == 0, "flat parameters are used before bind()");
+  require(plan.compute() == options_.compute, "the plan of stage ", plan.stage(), " computes in ",
+          plan.compute(), ", flat parameters are laid out for ", options_.compute);
   std::vector<Tensor> result;
   for (int id : plan.parameters()) {
     const int i = id < static_cast<int>(flat_of_id_.size()) ? flat_of_id_[at(id)] : -1;
     require(i >= 0, "parameter ", id, " of the plan of stage ", plan.stage(),
             " is not held by this rank");
-    result.emplace_back(data + parameters_[at(i)].range.begin, declared_[at(i)].spec.shape);
+    const Index first = parameters_[at(i)].range.begin * size_bytes(dtype);
+    result.emplace_back(static_cast<std::byte*>(data) + first, declared_[at(i)].spec.shape, dtype);
   }
   return result;
 }
 
 std::vector<Tensor> FlatParameters::parameters(const Plan& plan) const {
-  return tensors(plan, parameter_data_);
+  if (compute_data_ != nullptr) return tensors(plan, compute_data_, DType::bf16);
+  return tensors(plan, parameter_data_, DType::f32);
 }
 
 std::vector<Tensor> FlatParameters::gradients(const Plan& plan) const {
-  return tensors(plan, gradient_data_);
+  return tensors(plan, gradient_data_, DType::f32);
 }
 
 std::string FlatParameters::describe() const {
   std::string text =
-      fmt::format("{} parameters in {} buckets, {} bytes, {} elements updated here\n",
-                  parameters_.size(), buckets_.size(), parameter_bytes(), state_count_);
+      fmt::format("{} parameters in {} buckets, {} bytes in f32{}, {} elements updated here\n",
+                  parameters_.size(), buckets_.size(), master_bytes(),
+                  compute_bytes() == 0 ? ""
+                                       : fmt::format(" and {} bytes of compute copy in {}",
+                                                     compute_bytes(), name(options_.compute)),
+                  state_count_);
   text += fmt::format("{:>6} {:>12} {:>12} {:>12} {:>5}  {}\n", "bucket", "begin", "elements",
                       "over_tensor", "tied", "parameters");
   for (std::size_t b = 0; b < buckets_.size(); ++b) {

@@ -160,7 +160,8 @@ void Optimizer::update(const DeviceList<UpdateRange>& list, double learning_rate
                             .epsilon = f(options_.epsilon),
                             .bias_correction1 = correction(options_.beta1),
                             .bias_correction2 = correction(options_.beta2),
-                            .decision = norm_.decision()});
+                            .decision = norm_.decision(),
+                            .compute_copy = flat_.compute_data()});
   } else {
     kernels.sgd(stream_, {.list = list,
                           .parameter = flat_.parameter_data(),
@@ -168,16 +169,15 @@ void Optimizer::update(const DeviceList<UpdateRange>& list, double learning_rate
                           .momentum_buffer = first_,
                           .learning_rate = f(learning_rate),
                           .momentum = f(options_.momentum),
-                          .decision = norm_.decision()});
+                          .decision = norm_.decision(),
+                          .compute_copy = flat_.compute_data()});
   }
 }
 
 void Optimizer::start_gather(std::size_t bucket) {
   const Bucket& b = flat_.buckets()[bucket];
-  float* data = flat_.parameter_data();
   gathers_[bucket] =
-      data_.start_all_gather({data + b.slice.begin, b.slice.count, DType::f32},
-                             {data + b.range.begin, b.range.count, DType::f32}, stream_);
+      data_.start_all_gather(flat_.computed(b.slice), flat_.computed(b.range), stream_);
   data_.progress();
 }
 

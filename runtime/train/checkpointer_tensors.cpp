@@ -97,6 +97,7 @@ void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& s
     data.all_gather({flat.parameter_data() + bucket.slice.begin, bucket.slice.count, DType::f32},
                     {flat.parameter_data() + bucket.range.begin, bucket.range.count, DType::f32},
                     stream);
+  flat.refresh_compute_copy(stream);
 }
 
 void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Communicator& data,

@@ -22,13 +22,13 @@ std::vector<TensorPart> parts(const std::vector<FlatExtent>& extents, const floa
 
 }  // namespace
 
+/// Each data rank its slices, which hold what it has updated itself whatever the options.
 void Trainer::State::dump_parameters() {
   const std::string& prefix = context.options().dump_tensors;
   if (prefix.empty()) return;
-  std::vector<TensorPart> mine;
-  if (context.mesh().coordinate(Axis::data) == 0)
-    mine = parts(flat->parameter_extents(), flat->parameter_data(),
-                 [](Index offset) { return offset; });
+  const std::vector<TensorPart> mine =
+      parts(flat->slice_extents(FlatBuffer::parameters), flat->parameter_data(),
+            [](Index offset) { return offset; });
   dump_tensors(prefix + ".parameters", mine, context);
 }
 

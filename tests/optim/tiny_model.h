@@ -19,6 +19,7 @@ class Mix final : public Op {
  public:
   explicit Mix(Place place) : place_(place) {}
   std::string name() const override { return "mix"; }
+  bool works_in(DType) const override { return true; }
   Outputs infer(const Specs& in) const override { return {in[0]}; }
   void forward(Exec&) const override {}
   void backward(Exec&) const override {}
@@ -32,6 +33,7 @@ class Mix final : public Op {
 class Total final : public Op {
  public:
   std::string name() const override { return "total"; }
+  bool works_in(DType) const override { return true; }
   Outputs infer(const Specs&) const override { return {Spec(Shape{1}, DType::f64)}; }
   void forward(Exec&) const override {}
   void backward(Exec&) const override {}
@@ -73,13 +75,14 @@ struct TinyOptions {
   Index bucket_bytes = 600;
   Update update = Update::replicated;
   Value (*model)(Graph&, int blocks) = tiny_model;
+  DType compute = DType::f32;
 };
 
 /// One rank's graph, plans and bound flat parameters.
 class TinyRank {
  public:
   TinyRank(const MeshShape& shape, int rank, const TinyOptions& options)
-      : graph(shape.coordinate(rank, Axis::tensor), shape.size(Axis::tensor)),
+      : graph(shape.coordinate(rank, Axis::tensor), shape.size(Axis::tensor), options.compute),
         loss(options.model(graph, options.blocks)),
         cut(cut_stages(graph, {loss}, options.chunks * shape.size(Axis::pipeline))) {
     const int pipeline = shape.size(Axis::pipeline);
@@ -91,7 +94,7 @@ class TinyRank {
     flat = std::make_unique<FlatParameters>(
         graph, cut, chunks,
         FlatOptions{options.bucket_bytes, shape.coordinate(rank, Axis::data),
-                    shape.size(Axis::data), options.update});
+                    shape.size(Axis::data), options.update, options.compute});
   }
   /// Binds private memory; tests of reduction take mesh memory.
   void bind(Device& device) {

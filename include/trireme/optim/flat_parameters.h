@@ -1,13 +1,17 @@
 // FlatParameters: where every parameter of this rank lies. Parameters and their gradients are two
 // flat buffers of one layout, cut into buckets: contiguous ranges that are reduced, updated and
 // gathered as one. The order is the order in which gradients become ready over the rank's whole
-// backward. No communication here.
+// backward. Both are f32. Where a model computes in bf16 a third buffer of the same offsets holds the
+// parameters rounded to it, the compute copy: ops read that, everything else the f32 master.
+// No communication here.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "trireme/comm/communicator.h"
+#include "trireme/core/bf16.h"
 #include "trireme/core/box.h"
 #include "trireme/core/device.h"
 #include "trireme/core/function_ref.h"
@@ -23,6 +27,7 @@ struct FlatOptions {
   Index bucket_bytes = Index{4} << 20;  // a bucket is closed when it has reached this
   int data_rank = 0, data_size = 1;
   Update update = Update::replicated;
+  DType compute = DType::f32;  // of the plans: f32, or bf16 with a compute copy
 };
 
 /// Elements [begin, begin + count) of a flat buffer.
@@ -94,21 +99,36 @@ class FlatParameters {
   /// Elements of each flat buffer, and of each state buffer of the optimizer (moments).
   Index count() const { return count_; }
   Index state_count() const { return state_count_; }
-  Index parameter_bytes() const { return count_ * size_bytes(DType::f32); }
+  /// Masters, and behind them their compute copy where there is one.
+  Index parameter_bytes() const { return master_bytes() + compute_bytes(); }
+  Index master_bytes() const { return count_ * size_bytes(DType::f32); }
+  Index compute_bytes() const {
+    return options_.compute == DType::f32 ? 0 : count_ * size_bytes(options_.compute);
+  }
   Index gradient_bytes() const { return count_ * size_bytes(DType::f32); }
 
   /// Memory of parameter_bytes() and gradient_bytes(), aligned to 64; borrowed. `gradients` may be
   /// null (forward only).
   void bind(std::byte* parameters, std::byte* gradients);
+  /// The f32 masters. With a compute copy and a sharded update only `Bucket::slice` of them is kept up
+  /// to date: what other data ranks update comes back in the compute type alone.
   float* parameter_data() const { return parameter_data_; }
   float* gradient_data() const { return gradient_data_; }
+  /// The compute copy; null where the masters themselves are computed with.
+  Bf16* compute_data() const { return compute_data_; }
+  /// Makes the compute copy from the masters, for when these were written by something else than an
+  /// update, which does it itself. Nothing without a copy.
+  void refresh_compute_copy(Stream& stream) const;
+  /// What is gathered after a sharded update, and what ops read: elements `range` of the compute copy, or of the masters.
+  Elements computed(FlatRange range) const;
   /// Tensors in the order of plan.parameters(), for ExecutorMemory: any plan over this rank's
-  /// stages, forward-only ones too. Throws: Error for a parameter that this rank does not hold.
+  /// stages, forward-only ones too. Parameters are in the compute type. Throws: Error for a parameter
+  /// that this rank does not hold, or a plan that computes in another type.
   std::vector<Tensor> parameters(const Plan& plan) const;
   std::vector<Tensor> gradients(const Plan& plan) const;
 
   /// Writes the initial values: element i of a logical tensor depends on (seed, name, i) only;
-  /// padding is zero.
+  /// padding is zero. The compute copy has the same, rounded.
   void initialise(std::uint64_t seed, Stream& stream);
 
   /// What this rank holds of each logical tensor; offsets into the parameter (and gradient) buffer.
@@ -128,7 +148,7 @@ class FlatParameters {
   std::string describe() const;
 
  private:
-  std::vector<Tensor> tensors(const Plan& plan, float* data) const;
+  std::vector<Tensor> tensors(const Plan& plan, void* data, DType dtype) const;
   struct Item;
   FlatRange written(const FlatParameter& parameter) const;
   const Bucket& bucket_with(const FlatParameter& parameter) const {
@@ -149,6 +169,7 @@ class FlatParameters {
   Index count_ = 0, state_count_ = 0;
   float* parameter_data_ = nullptr;
   float* gradient_data_ = nullptr;
+  Bf16* compute_data_ = nullptr;
 };
 
 }  // namespace trireme

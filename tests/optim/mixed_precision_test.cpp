@@ -1,0 +1,104 @@
+// Flat parameters of models that compute in bf16: an f32 master, and its rounded copy at the same offsets.
+#include <gtest/gtest.h>
+
+#include "tests/optim/mesh_steps.h"
+
+namespace trireme {
+namespace {
+
+using namespace testing;
+
+bool is_rounded(const FlatParameters& flat, FlatRange range) {
+  for (Index i = range.begin; i < range.end(); ++i)
+    if (flat.compute_data()[i].bits != to_bf16(flat.parameter_data()[i]).bits) return false;
+  return true;
+}
+
+TEST(MixedPrecision, TheComputeCopyHasTheLayoutOfTheMaster) {
+  for (const Layout& layout : mixed_layouts()) {
+    const MeshShape shape = layout.shape();
+    for (int rank = 0; rank < shape.size(); ++rank) {
+      TinyRank wide(shape, rank, {.chunks = layout.chunks, .update = Update::sharded});
+      TinyRank half(shape, rank,
+                    {.chunks = layout.chunks, .update = Update::sharded, .compute = DType::bf16});
+      EXPECT_EQ(wide.flat->compute_bytes(), 0);
+      EXPECT_EQ(half.flat->count(), wide.flat->count());
+      EXPECT_EQ(half.flat->state_count(), wide.flat->state_count());
+      EXPECT_EQ(half.flat->gradient_bytes(), 4 * half.flat->count());
+      EXPECT_EQ(half.flat->parameter_bytes(), 6 * half.flat->count());
+      ASSERT_EQ(half.flat->buckets().size(), wide.flat->buckets().size());
+      for (std::size_t b = 0; b < half.flat->buckets().size(); ++b)
+        EXPECT_EQ(half.flat->buckets()[b].range, wide.flat->buckets()[b].range);
+    }
+  }
+}
+
+TEST(MixedPrecision, OpsReadTheCopyAndAddToF32) {
+  const auto device = open_cpu();
+  TinyRank r(MeshShape(1, 1, 1), 0, {.compute = DType::bf16});
+  r.bind(*device);
+  const auto& order = r.plans[0]->parameters();
+  const std::vector<Tensor> parameters = r.flat->parameters(*r.plans[0]),
+                            gradients = r.flat->gradients(*r.plans[0]);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto& all = r.flat->parameters();
+    const auto p = std::find_if(all.begin(), all.end(),
+                                [&](const FlatParameter& f) { return f.id == order[i]; });
+    EXPECT_EQ(parameters[i].as<Bf16>(), r.flat->compute_data() + p->range.begin);
+    EXPECT_EQ(gradients[i].as<float>(), r.flat->gradient_data() + p->range.begin);
+  }
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(r.flat->compute_data()) % 64, 0u);
+  TinyRank wide(MeshShape(1, 1, 1), 0, {});
+  EXPECT_THROW(r.flat->parameters(*wide.plans[0]), Error);  // a plan of another type
+}
+
+TEST(MixedPrecision, InitialValuesAreThoseOfF32AndTheCopyIsRounded) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  TinyRank wide(MeshShape(1, 1, 1), 0, {}), half(MeshShape(1, 1, 1), 0, {.compute = DType::bf16});
+  for (TinyRank* r : {&wide, &half}) {
+    r->bind(*device);
+    r->flat->initialise(7, *stream);
+  }
+  for (Index i = 0; i < half.flat->count(); ++i)
+    ASSERT_EQ(half.flat->parameter_data()[i], wide.flat->parameter_data()[i]) << i;
+  EXPECT_TRUE(is_rounded(*half.flat, {0, half.flat->count()}));
+  half.flat->parameter_data()[3] = 1.2345f;
+  EXPECT_FALSE(is_rounded(*half.flat, {0, half.flat->count()}));
+  half.flat->refresh_compute_copy(*stream);
+  EXPECT_TRUE(is_rounded(*half.flat, {0, half.flat->count()}));
+}
+
+// After each step: copies are the same on all ranks, sharded or not, and those of what a rank updates are its masters rounded.
+TEST(MixedPrecision, UpdatesWriteTheCopyAndShardedOnesGatherIt) {
+  using Kind = OptimizerOptions::Kind;
+  for (const Kind kind : {Kind::adamw, Kind::sgd})
+    for (const Layout& layout : mixed_layouts()) {
+      SCOPED_TRACE(describe(layout));
+      std::map<std::string, std::vector<float>> copies[2], masters[2];
+      for (const Update update : {Update::replicated, Update::sharded}) {
+        Gathered copy, master;
+        run_on_threads(layout.shape(), [&](Mesh& mesh) {
+          StepRank r(mesh, layout,
+                     {.chunks = layout.chunks, .update = update, .compute = DType::bf16},
+                     {.kind = kind});
+          const FlatParameters& flat = *r.model.flat;
+          for (Index step = 0; step < 3; ++step) r.step(step, 0.01);
+          for (const Bucket& bucket : flat.buckets())
+            EXPECT_TRUE(is_rounded(flat, flat.updated(bucket)));
+          std::vector<float> all;
+          for (Index i = 0; i < flat.count(); ++i) all.push_back(to_float(flat.compute_data()[i]));
+          copy.add(flat.parameter_extents(), all.data());
+          master.add(flat.slice_extents(FlatBuffer::parameters), flat.parameter_data());
+        });
+        EXPECT_EQ(copy.disagreements() + master.disagreements(), 0);
+        copies[update == Update::sharded] = copy.tensors();
+        masters[update == Update::sharded] = master.tensors();
+      }
+      EXPECT_EQ(copies[0], copies[1]);
+      EXPECT_EQ(masters[0], masters[1]);
+    }
+}
+
+}  // namespace
+}  // namespace trireme

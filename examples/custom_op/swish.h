@@ -6,7 +6,8 @@
 #include "swish_formula.h"
 #include "swish_on_gpu.h"
 
-/// y = x * sigmoid(beta * x), elementwise; x: f32, any shape, packed.
+/// y = x * sigmoid(beta * x), elementwise; x: f32, any shape, packed. With --bf16 it is refused by name while tracing: an op
+/// that works in bf16 too says so (Op::works_in).
 class Swish final : public trireme::Op {
  public:
   explicit Swish(float beta) : beta_(beta) {}

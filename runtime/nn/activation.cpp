@@ -9,7 +9,7 @@ namespace {
 
 using namespace nn_detail;
 
-class Pointwise final : public Op {
+class Pointwise final : public KernelOp {
  public:
   explicit Pointwise(Activation kind) : kind_(kind) {}
   std::string name() const override {
@@ -24,8 +24,8 @@ class Pointwise final : public Op {
     return "activation";
   }
   Outputs infer(const Specs& in) const override {
-    require(in[0].dtype == DType::f32, "works on f32, not ", in[0]);
-    return {Spec(in[0].shape)};
+    require(is_stored(in[0].dtype), "works on f32 or bf16, not ", in[0]);
+    return {Spec(in[0].shape, in[0].dtype)};
   }
   Saved saved() const override { return Saved::input(0); }
   Sharing sharing() const override {
@@ -37,28 +37,28 @@ class Pointwise final : public Op {
   }
   void forward(Exec& e) const override {
     const Tensor& x = e.input(0);
-    e.stream().kernels().activation.forward(
-        e.stream(), {kind_, x.count(), x.as<float>(), e.output(0).as<float>()});
+    e.stream().kernels().activation.forward(e.stream(),
+                                            {kind_, x.count(), x.data, e.output(0).data, x.dtype});
   }
   void backward(Exec& e) const override {
     const Tensor& x = e.input(0);
     e.stream().kernels().activation.backward(
-        e.stream(), {kind_, x.count(), x.as<float>(), e.grad_output(0).as<float>(),
-                     e.grad_input(0).as<float>(), write_of(e, 0)});
+        e.stream(), {kind_, x.count(), x.data, e.grad_output(0).data, e.grad_input(0).data,
+                     write_of(e, 0), x.dtype});
   }
 
  private:
   Activation kind_;
 };
 
-class Swiglu final : public Op {
+class Swiglu final : public KernelOp {
  public:
   std::string name() const override { return "swiglu"; }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "swiglu's input");
     require(in[0].shape[1] % 2 == 0, "gate and up have one width, so ", in[0],
             " needs an even number of columns");
-    return {Spec({in[0].shape[0], in[0].shape[1] / 2})};
+    return {Spec({in[0].shape[0], in[0].shape[1] / 2}, in[0].dtype)};
   }
   Saved saved() const override { return Saved::input(0); }
   Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
@@ -69,13 +69,13 @@ class Swiglu final : public Op {
   void forward(Exec& e) const override {
     const Tensor& y = e.output(0);
     e.stream().kernels().activation.swiglu_forward(
-        e.stream(), {y.shape[0], y.shape[1], e.input(0).as<float>(), y.as<float>()});
+        e.stream(), {y.shape[0], y.shape[1], e.input(0).data, y.data, y.dtype});
   }
   void backward(Exec& e) const override {
     const Tensor& dy = e.grad_output(0);
     e.stream().kernels().activation.swiglu_backward(
-        e.stream(), {dy.shape[0], dy.shape[1], e.input(0).as<float>(), dy.as<float>(),
-                     e.grad_input(0).as<float>(), write_of(e, 0)});
+        e.stream(), {dy.shape[0], dy.shape[1], e.input(0).data, dy.data, e.grad_input(0).data,
+                     write_of(e, 0), dy.dtype});
   }
 };
 

@@ -9,13 +9,13 @@ namespace {
 
 using namespace nn_detail;
 
-class Add final : public Op {
+class Add final : public KernelOp {
  public:
   std::string name() const override { return "add"; }
   Outputs infer(const Specs& in) const override {
-    require(in[0].shape == in[1].shape && in[0].dtype == DType::f32 && in[1].dtype == DType::f32,
-            "adds f32 values of one shape, not ", in[0], " and ", in[1]);
-    return {Spec(in[0].shape)};
+    require(in[0].shape == in[1].shape && is_stored(in[0].dtype) && in[1].dtype == in[0].dtype,
+            "adds f32 or bf16 values of one shape, not ", in[0], " and ", in[1]);
+    return {Spec(in[0].shape, in[0].dtype)};
   }
   Sharing sharing() const override {
     return Sharing()
@@ -31,14 +31,15 @@ class Add final : public Op {
   void backward(Exec&) const override {}
 };
 
-class BiasAddOp final : public Op {
+class BiasAddOp final : public KernelOp {
  public:
   std::string name() const override { return "bias_add"; }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "bias_add's input");
-    require_vector(in[1], in[0].shape[1], "the bias");
-    return {Spec(in[0].shape)};
+    require_vector_like(in[0], in[1], in[0].shape[1], "the bias");
+    return {Spec(in[0].shape, in[0].dtype)};
   }
+  bool is_weight(int input) const override { return input == 1; }
   bool accumulates(int input) const override { return input == 1; }
   Sharing sharing() const override {
     return Sharing().gradient_passes(0, 0).output_over_input(0, 0);

@@ -14,14 +14,14 @@ struct WorkspaceBytes {
   Index forward, backward;
 };
 
-class CausalAttention final : public Op {
+class CausalAttention final : public KernelOp {
  public:
   CausalAttention(AttentionShape shape, WorkspaceBytes workspace)
       : shape_(shape), workspace_(workspace) {}
   std::string name() const override { return "causal_attention"; }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "attention's input");
-    return {Spec({in[0].shape[0], shape_.query_heads * shape_.head_dim}),
+    return {Spec({in[0].shape[0], shape_.query_heads * shape_.head_dim}, in[0].dtype),
             Output::side(Spec({shape_.batch, shape_.query_heads, shape_.sequence}))};
   }
   Saved saved() const override { return Saved::input(0) | Saved::output(0) | Saved::output(1); }

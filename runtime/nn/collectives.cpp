@@ -13,8 +13,9 @@ namespace {
 
 using namespace nn_detail;
 
-/// What every collective checks: f32, and the one place it accepts.
-class TensorCollective : public Op {
+/// What every collective checks: the one place it accepts. Activations and their gradients travel in
+/// their own type; a sum of bf16 is made in f32 and rounded once.
+class TensorCollective : public KernelOp {
  public:
   TensorCollective(const char* name, Place from, Place to) : name_(name), from_(from), to_(to) {}
   std::string name() const override { return name_; }
@@ -67,7 +68,7 @@ class GatherRows final : public TensorCollective {
       : TensorCollective("gather_rows", Place::split, Place::entered), ranks_(ranks) {}
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "gather_rows' input");
-    return {Spec({in[0].shape[0] * ranks_, in[0].shape[1]})};
+    return {Spec({in[0].shape[0] * ranks_, in[0].shape[1]}, in[0].dtype)};
   }
   void forward(Exec& e) const override { all_gather(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override { reduce_scatter(e, e.grad_output(0), e.grad_input(0)); }
@@ -84,7 +85,7 @@ class ScatterRows final : public TensorCollective {
     require_rows(in[0], "scatter_rows' input");
     require(in[0].shape[0] % ranks_ == 0, "sequence parallelism splits the ", in[0].shape[0],
             " token rows of a micro-batch over ", ranks_, " tensor ranks: not divisible");
-    return {Spec({in[0].shape[0] / ranks_, in[0].shape[1]})};
+    return {Spec({in[0].shape[0] / ranks_, in[0].shape[1]}, in[0].dtype)};
   }
   void forward(Exec& e) const override { reduce_scatter(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override { all_gather(e, e.grad_output(0), e.grad_input(0)); }
@@ -96,12 +97,13 @@ class ScatterRows final : public TensorCollective {
 /// whole (rows, columns) <- the parts of all ranks, by way of `workspace` (ranks, rows, part
 /// columns). Columns of the parts beyond those of `whole` are padding.
 void gather_all_columns(Exec& e, const Tensor& part, const Tensor& whole) {
-  Tensor gathered(e.workspace(), {e.tensor_axis().size() * part.count()});
+  const Tensor gathered(e.workspace(), {e.tensor_axis().size() * part.count()}, part.dtype);
   all_gather(e, part, gathered);
   const Index width = part.shape[1];
   for (Index first = 0; first < whole.shape[1]; first += width) {
     const Index count = std::min(width, whole.shape[1] - first);
-    const Tensor from(gathered.as<float>() + first * part.shape[0], part.shape);
+    Tensor from = part;
+    from.data = static_cast<std::byte*>(gathered.data) + first / width * part.bytes();
     e.stream().copy(columns_of(whole, first, count), columns_of(from, 0, count));
   }
 }
@@ -121,7 +123,7 @@ class SplitColumns final : public TensorCollective {
     require_rows(in[0], "split_columns' input");
     require(in[0].shape[1] % ranks_ == 0, in[0].shape[1], " columns do not divide by ", ranks_,
             " tensor ranks");
-    return {Spec({in[0].shape[0], in[0].shape[1] / ranks_})};
+    return {Spec({in[0].shape[0], in[0].shape[1] / ranks_}, in[0].dtype)};
   }
   Index backward_workspace_bytes(const Specs& in) const override { return in[0].bytes(); }
   bool completes_gradient(int, Place) const override { return true; }
@@ -144,7 +146,7 @@ class GatherColumns final : public TensorCollective {
     require_rows(in[0], "gather_columns' input");
     require(columns_ > 0 && columns_ <= in[0].shape[1] * ranks_, ranks_, " ranks with ", in[0],
             " each have no ", columns_, " columns");
-    return {Spec({in[0].shape[0], columns_})};
+    return {Spec({in[0].shape[0], columns_}, in[0].dtype)};
   }
   Index forward_workspace_bytes(const Specs& in) const override { return ranks_ * in[0].bytes(); }
   Index backward_workspace_bytes(const Specs&) const override { return 0; }

@@ -15,14 +15,14 @@ struct Part {
   Index first_row, first_column, columns;
 };
 
-class DropoutOp final : public Op {
+class DropoutOp final : public KernelOp {
  public:
   DropoutOp(float rate, Index sequence, Part part)
       : rate_(rate), sequence_(sequence), part_(part) {}
   std::string name() const override { return "dropout"; }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "dropout's input");
-    return {Spec(in[0].shape)};
+    return {Spec(in[0].shape, in[0].dtype)};
   }
   Sharing sharing() const override {
     return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);

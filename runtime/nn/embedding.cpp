@@ -11,7 +11,7 @@ namespace {
 using namespace nn_detail;
 
 /// Inputs: tokens, table. A split table gives one term: zeros where another rank has the token.
-class Embedding final : public Op {
+class Embedding final : public KernelOp {
  public:
   /// `first`: vocabulary index of row 0 of this rank's table. `result`: term where other ranks have
   /// other rows.
@@ -20,8 +20,9 @@ class Embedding final : public Op {
   Outputs infer(const Specs& in) const override {
     require(in[0].dtype == DType::i32, "tokens are i32, not ", in[0]);
     require_rows(in[1], "the table");
-    return {Spec({in[0].shape.count(), in[1].shape[1]})};
+    return {Spec({in[0].shape.count(), in[1].shape[1]}, in[1].dtype)};
   }
+  bool is_weight(int input) const override { return input == 1; }
   bool differentiable(int input) const override { return input == 1; }
   bool accumulates(int) const override { return true; }
   Saved saved() const override { return Saved::input(0); }
@@ -63,19 +64,20 @@ class Embedding final : public Op {
 };
 
 /// Inputs: x, table.
-class AddPositions final : public Op {
+class AddPositions final : public KernelOp {
  public:
   /// `part`: which of the equal parts of the rows x is.
   AddPositions(Index sequence, Index part) : sequence_(sequence), part_(part) {}
   std::string name() const override { return "add_positions"; }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "add_positions' input");
-    require_rows(in[1], "the position table");
+    require_rows_like(in[0], in[1], "the position table");
     require(in[1].shape[0] >= sequence_ && in[1].shape[1] == in[0].shape[1], "a sequence of ",
             sequence_, " rows of ", in[0],
             " needs a position table with at least as many rows, not ", in[1]);
-    return {Spec(in[0].shape)};
+    return {Spec(in[0].shape, in[0].dtype)};
   }
+  bool is_weight(int input) const override { return input == 1; }
   Sharing sharing() const override {
     return Sharing().gradient_passes(0, 0).output_over_input(0, 0);
   }

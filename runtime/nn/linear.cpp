@@ -77,7 +77,7 @@ struct WorkspaceBytes {
 /// Which dim of the weight (out, in) the tensor ranks share out.
 enum class WeightSplit { none, out, in };
 
-class Linear final : public Op {
+class Linear final : public KernelOp {
  public:
   Linear(WeightSplit split, Bias bias, WorkspaceBytes workspace)
       : split_(split), bias_(bias), workspace_(workspace) {}
@@ -86,12 +86,13 @@ class Linear final : public Op {
     require_rows(in[0], "linear's input");
     require(in[0].strides[1] == 1, "the channels of linear's input lie side by side; ", in[0],
             " needs contiguous()");
-    require_rows(in[1], "linear's weight");
+    require_rows_like(in[0], in[1], "linear's weight");
     require(in[0].shape[1] == in[1].shape[1], "linear's input ", in[0], " has ", in[0].shape[1],
             " channels but its weight (out, in) is ", in[1]);
-    if (bias_ != Bias::none) require_vector(in[2], in[1].shape[0], "linear's bias");
-    return {Spec({in[0].shape[0], in[1].shape[0]})};
+    if (bias_ != Bias::none) require_vector_like(in[0], in[2], in[1].shape[0], "linear's bias");
+    return {Spec({in[0].shape[0], in[1].shape[0]}, in[0].dtype)};
   }
+  bool is_weight(int input) const override { return input >= 1; }
   Saved saved() const override { return Saved::input(0) | Saved::input(1); }
   bool accumulates(int) const override { return true; }
   bool strided(int input) const override { return input == 0; }

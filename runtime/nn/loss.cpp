@@ -14,7 +14,7 @@ using namespace nn_detail;
 const Spec scalar_loss({1}, DType::f64);
 
 /// Inputs: logits, targets. Outputs: loss, logsumexp of each row.
-class CrossEntropy final : public Op {
+class CrossEntropy final : public KernelOp {
  public:
   /// `rank` of `ranks` has columns [rank * local, (rank + 1) * local) of the padded vocabulary.
   CrossEntropy(Index vocabulary, Index rank, Index ranks)
@@ -94,12 +94,12 @@ class CrossEntropy final : public Op {
   Index vocabulary_, rank_, ranks_;
 };
 
-class SquaredError final : public Op {
+class SquaredError final : public KernelOp {
  public:
   std::string name() const override { return "squared_error"; }
   Outputs infer(const Specs& in) const override {
-    require(in[0].shape == in[1].shape && in[0].dtype == DType::f32 && in[1].dtype == DType::f32,
-            "compares f32 values of one shape, not ", in[0], " and ", in[1]);
+    require(in[0].shape == in[1].shape && is_stored(in[0].dtype) && in[1].dtype == in[0].dtype,
+            "compares f32 or bf16 values of one shape, not ", in[0], " and ", in[1]);
     return {scalar_loss};
   }
   Saved saved() const override { return Saved::input(0) | Saved::input(1); }

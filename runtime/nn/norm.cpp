@@ -21,9 +21,11 @@ struct NormConfig {
 };
 
 void check_norm(const NormConfig& config, const Specs& in, std::size_t weight) {
-  require(in[0].dtype == DType::f32 && in[0].shape.dims() >= 1, "normalises f32 rows, not ", in[0]);
-  require_vector(in[weight], in[0].shape.back(), "the norm's weight");
-  if (config.layer()) require_vector(in[weight + 1], in[0].shape.back(), "the norm's bias");
+  require(is_stored(in[0].dtype) && in[0].shape.dims() >= 1, "normalises f32 or bf16 rows, not ",
+          in[0]);
+  require_vector_like(in[0], in[weight], in[0].shape.back(), "the norm's weight");
+  if (config.layer())
+    require_vector_like(in[0], in[weight + 1], in[0].shape.back(), "the norm's bias");
 }
 Spec one_per_row(const Spec& x) { return Spec({x.shape.rows()}); }
 double norm_flops(const Spec& x) { return 8.0 * static_cast<double>(x.shape.count()); }
@@ -38,27 +40,28 @@ void norm_backward(Exec& e, const NormConfig& config, int weight, const float* m
       e.stream(), {.kind = config.kind,
                    .rows = s.shape.rows(),
                    .channels = s.shape.back(),
-                   .s = s.as<float>(),
-                   .weight = e.input(weight).as<float>(),
+                   .s = s.data,
+                   .weight = e.input(weight).data,
                    .mean = mean,
                    .rstd = rstd,
-                   .dy = e.grad_output(0).as<float>(),
+                   .dy = e.grad_output(0).data,
                    .dsum = nullptr,
-                   .dx = wants_dx ? e.grad_input(0).as<float>() : nullptr,
+                   .dx = wants_dx ? e.grad_input(0).data : nullptr,
                    .write_dx = wants_dx ? write_of(e, 0) : Write::assign,
                    .dweight = gradient_to_add_to(e, weight),
                    .dbias = config.layer() ? gradient_to_add_to(e, weight + 1) : nullptr,
-                   .workspace = e.workspace()});
+                   .workspace = e.workspace(),
+                   .dtype = s.dtype});
 }
 
 /// y = norm(x). Inputs: x, weight, [bias]. Sides: 1 / deviation, [mean].
-class Norm final : public Op {
+class Norm final : public KernelOp {
  public:
   explicit Norm(NormConfig config) : config_(config) {}
   std::string name() const override { return config_.layer() ? "layer_norm" : "rms_norm"; }
   Outputs infer(const Specs& in) const override {
     check_norm(config_, in, 1);
-    Outputs outputs = {Spec(in[0].shape), Output::side(one_per_row(in[0]))};
+    Outputs outputs = {Spec(in[0].shape, in[0].dtype), Output::side(one_per_row(in[0]))};
     if (config_.layer()) outputs.push_back(Output::side(one_per_row(in[0])));
     return outputs;
   }
@@ -66,6 +69,7 @@ class Norm final : public Op {
     const Saved both = Saved::input(0) | Saved::input(1) | Saved::output(1);
     return config_.layer() ? both | Saved::output(2) : both;
   }
+  bool is_weight(int input) const override { return input >= 1; }
   bool accumulates(int) const override { return true; }
   Index backward_workspace_bytes(const Specs&) const override { return config_.workspace_bytes; }
   double flops(const Specs& in) const override { return norm_flops(in[0]); }
@@ -77,14 +81,15 @@ class Norm final : public Op {
                                        .rows = x.shape.rows(),
                                        .channels = x.shape.back(),
                                        .epsilon = config_.epsilon,
-                                       .x = x.as<float>(),
+                                       .x = x.data,
                                        .delta = nullptr,
-                                       .weight = e.input(1).as<float>(),
-                                       .bias = config_.layer() ? e.input(2).as<float>() : nullptr,
+                                       .weight = e.input(1).data,
+                                       .bias = config_.layer() ? e.input(2).data : nullptr,
                                        .sum = nullptr,
-                                       .y = e.output(0).as<float>(),
+                                       .y = e.output(0).data,
                                        .mean = config_.layer() ? e.output(2).as<float>() : nullptr,
-                                       .rstd = e.output(1).as<float>()});
+                                       .rstd = e.output(1).as<float>(),
+                                       .dtype = x.dtype});
   }
   void backward(Exec& e) const override {
     norm_backward(e, config_, 1, config_.layer() ? e.output(2).as<float>() : nullptr,
@@ -96,14 +101,16 @@ class Norm final : public Op {
 };
 
 /// Inputs: x, delta, weight, [bias]. Outputs: sum, norm(sum), 1 / deviation, [mean].
-class AddNorm final : public Op {
+class AddNorm final : public KernelOp {
  public:
   explicit AddNorm(NormConfig config) : config_(config) {}
   std::string name() const override { return config_.layer() ? "add_layer_norm" : "add_rms_norm"; }
   Outputs infer(const Specs& in) const override {
-    require(in[0].shape == in[1].shape, "adds values of one shape, not ", in[0], " and ", in[1]);
+    require(in[0].shape == in[1].shape && in[0].dtype == in[1].dtype,
+            "adds values of one shape and type, not ", in[0], " and ", in[1]);
     check_norm(config_, in, 2);
-    Outputs outputs = {Spec(in[0].shape), Spec(in[0].shape), one_per_row(in[0])};
+    const Spec rows(in[0].shape, in[0].dtype);
+    Outputs outputs = {rows, rows, one_per_row(in[0])};
     if (config_.layer()) outputs.push_back(one_per_row(in[0]));
     return outputs;
   }
@@ -124,14 +131,15 @@ class AddNorm final : public Op {
                                        .rows = x.shape.rows(),
                                        .channels = x.shape.back(),
                                        .epsilon = config_.epsilon,
-                                       .x = x.as<float>(),
-                                       .delta = e.input(1).as<float>(),
-                                       .weight = e.input(2).as<float>(),
-                                       .bias = config_.layer() ? e.input(3).as<float>() : nullptr,
-                                       .sum = e.output(0).as<float>(),
-                                       .y = e.output(1).as<float>(),
+                                       .x = x.data,
+                                       .delta = e.input(1).data,
+                                       .weight = e.input(2).data,
+                                       .bias = config_.layer() ? e.input(3).data : nullptr,
+                                       .sum = e.output(0).data,
+                                       .y = e.output(1).data,
                                        .mean = config_.layer() ? e.output(3).as<float>() : nullptr,
-                                       .rstd = e.output(2).as<float>()});
+                                       .rstd = e.output(2).as<float>(),
+                                       .dtype = x.dtype});
   }
   void backward(Exec&) const override {}
 
@@ -141,7 +149,7 @@ class AddNorm final : public Op {
 
 /// The norm that AddNorm computed, with its gradient. Inputs: sum, normed, weight, [bias], 1 /
 /// deviation, [mean].
-class NormOfSum final : public Op {
+class NormOfSum final : public KernelOp {
  public:
   explicit NormOfSum(NormConfig config) : config_(config), rstd_(config.layer() ? 4 : 3) {}
   std::string name() const override { return config_.layer() ? "layer_norm" : "rms_norm"; }
@@ -151,6 +159,7 @@ class NormOfSum final : public Op {
     return config_.layer() ? both | Saved::input(rstd_ + 1) : both;
   }
   bool differentiable(int input) const override { return input != 1 && input < rstd_; }
+  bool is_weight(int input) const override { return 1 < input && input < rstd_; }
   bool accumulates(int) const override { return true; }
   Index backward_workspace_bytes(const Specs&) const override { return config_.workspace_bytes; }
   double flops(const Specs& in) const override { return norm_flops(in[0]); }

@@ -25,20 +25,35 @@ Value apply(const Values& inputs, Args&&... args) {
 inline Index tensor_rank(Value x) { return x.graph().tensor_rank(); }
 inline Index tensor_size(Value x) { return x.graph().tensor_size(); }
 
+/// An op on trireme's kernels, which store activations and weights as f32 or bf16. `infer` checks what
+/// it is given.
+class KernelOp : public Op {
+ public:
+  bool works_in(DType) const override { return true; }
+};
+
+/// What activations and weights may be.
+inline bool is_stored(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+
 inline void require_rows(const Spec& x, const char* what) {
-  require(x.shape.dims() == 2 && x.dtype == DType::f32, what,
-          " is a matrix of token rows, f32 (rows, channels), not ", x);
+  require(x.shape.dims() == 2 && is_stored(x.dtype), what,
+          " is a matrix of token rows, f32 or bf16 (rows, channels), not ", x);
 }
-inline void require_vector(const Spec& x, Index count, const char* what) {
-  require(x.shape == Shape({count}) && x.dtype == DType::f32, what, " is f32 (", count, "), not ",
+/// `like`: the activation that it meets, whose type it has to have.
+inline void require_rows_like(const Spec& like, const Spec& x, const char* what) {
+  require(x.shape.dims() == 2 && x.dtype == like.dtype, what, " is a ", like.dtype, " matrix, not ",
           x);
+}
+inline void require_vector_like(const Spec& like, const Spec& x, Index count, const char* what) {
+  require(x.shape == Shape({count}) && x.dtype == like.dtype, what, " is ", like.dtype, " (", count,
+          "), not ", x);
 }
 
 /// How a kernel writes activation gradient i.
 inline Write write_of(const Exec& e, int i) { return e.accumulate(i) ? Write::add : Write::assign; }
 
-/// Gradient i for a kernel that can only add (those of parameters do): zeroed first where the
-/// runtime wants an assignment. Null when it is not wanted.
+/// Gradient i of a weight, in f32, for a kernel that can only add: zeroed first where the runtime
+/// wants an assignment. Null when it is not wanted.
 inline float* gradient_to_add_to(Exec& e, int i) {
   if (!e.wants(i)) return nullptr;
   const Tensor& gradient = e.grad_input(i);

@@ -11,7 +11,7 @@ namespace {
 
 using namespace nn_detail;
 
-class RotaryOp final : public Op {
+class RotaryOp final : public KernelOp {
  public:
   RotaryOp(RotaryTablePtr table, Index heads) : table_(std::move(table)), heads_(heads) {}
   std::string name() const override { return "rotary"; }
@@ -21,7 +21,7 @@ class RotaryOp final : public Op {
         in[0].shape[0] % table_->sequence() == 0 && in[0].shape[1] >= heads_ * table_->head_dim(),
         "rotary turns ", heads_, " heads of ", table_->head_dim(),
         " channels in whole sequences of ", table_->sequence(), " rows; the input is ", in[0]);
-    return {Spec(in[0].shape)};
+    return {Spec(in[0].shape, in[0].dtype)};
   }
   Sharing sharing() const override {
     return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);
@@ -46,9 +46,10 @@ class RotaryOp final : public Op {
                                                  .head_dim = table_->head_dim(),
                                                  .row_stride = x.shape[1],
                                                  .theta = table_->theta(),
-                                                 .x = x.as<float>(),
-                                                 .y = y.as<float>(),
-                                                 .table = table_on_device(e)});
+                                                 .x = x.data,
+                                                 .y = y.data,
+                                                 .table = table_on_device(e),
+                                                 .dtype = x.dtype});
   }
   /// Host kernels read the table where it is; another device gets its copy into the workspace.
   const float* table_on_device(Exec& e) const {

@@ -8,7 +8,7 @@ namespace {
 
 using namespace nn_detail;
 
-class Slice final : public Op {
+class Slice final : public KernelOp {
  public:
   Slice(int dim, Index begin, Index end) : dim_(dim), begin_(begin), end_(end) {}
   std::string name() const override { return "slice"; }
@@ -26,7 +26,7 @@ class Slice final : public Op {
   Index begin_, end_;
 };
 
-class Reshape final : public Op {
+class Reshape final : public KernelOp {
  public:
   explicit Reshape(Shape shape) : shape_(shape) {}
   std::string name() const override { return "reshape"; }
@@ -41,7 +41,7 @@ class Reshape final : public Op {
   Shape shape_;
 };
 
-class Contiguous final : public Op {
+class Contiguous final : public KernelOp {
  public:
   std::string name() const override { return "contiguous"; }
   Outputs infer(const Specs& in) const override { return {Spec(in[0].shape, in[0].dtype)}; }

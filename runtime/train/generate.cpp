@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trireme/core/bf16.h"
+
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
@@ -15,6 +17,7 @@ class Sequence final : public MicroBatchSource {
       : tokens_(static_cast<std::size_t>(
             graph.values()[static_cast<std::size_t>(graph.inputs().front())].spec.shape.back())),
         logits_(static_cast<std::size_t>(vocabulary)),
+        rounded_(logits_.size()),
         input_(tokens_.data(), Shape{1, static_cast<Index>(tokens_.size())}, DType::i32),
         stream_(stream) {}
 
@@ -30,16 +33,19 @@ class Sequence final : public MicroBatchSource {
   }
   /// Keeps the logits of the last token shown.
   void on_result(Index /*number*/, const Tensor& result) override {
-    const Index columns = static_cast<Index>(logits_.size());
-    stream_.copy(logits_.data(), result.as<float>() + last_ * columns,
-                 columns * size_bytes(DType::f32));
+    const bool rounded = result.dtype == DType::bf16;
+    const Index bytes = static_cast<Index>(logits_.size()) * size_bytes(result.dtype);
+    stream_.copy(rounded ? static_cast<void*>(rounded_.data()) : logits_.data(),
+                 static_cast<const std::byte*>(result.data) + last_ * bytes, bytes);
     stream_.synchronize();
+    if (rounded) std::transform(rounded_.begin(), rounded_.end(), logits_.begin(), to_float);
   }
   const std::vector<float>& logits() const { return logits_; }
 
  private:
   std::vector<std::int32_t> tokens_;
   std::vector<float> logits_;
+  std::vector<Bf16> rounded_;  // as the model makes them in bf16
   Tensor input_;
   Stream& stream_;
   Index last_ = 0;

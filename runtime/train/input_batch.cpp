@@ -1,6 +1,9 @@
 #include "runtime/train/input_batch.h"
 
+#include <algorithm>
 #include <set>
+
+#include "trireme/core/bf16.h"
 
 namespace trireme {
 namespace {
@@ -13,6 +16,11 @@ const ValueInfo& input_info(const Graph& graph, std::size_t position) {
 
 Index padded_bytes(const Tensor& tensor) {
   return (tensor.bytes() + alignment - 1) / alignment * alignment;
+}
+
+/// Sample `i` of an input.
+void* row_of(const Tensor& input, Index i) {
+  return static_cast<std::byte*>(input.data) + i * (input.bytes() / input.shape[0]);
 }
 
 Shape without_first(const Shape& shape) {
@@ -35,7 +43,10 @@ InputBatch::InputBatch(const Graph& graph, const std::vector<const Plan*>& plans
     const Spec& spec = input_info(graph, i).spec;
     used_.push_back(used.count(static_cast<int>(i)) > 0);
     input_.emplace_back(nullptr, spec.shape, spec.dtype);
-    row_.emplace_back(nullptr, without_first(spec.shape), spec.dtype);
+    const bool rounded = spec.dtype == DType::bf16;
+    row_.emplace_back(nullptr, without_first(spec.shape), rounded ? DType::f32 : spec.dtype);
+    unrounded_.emplace_back(rounded && used_.back() ? static_cast<std::size_t>(row_.back().count())
+                                                    : 0);
     if (used_.back()) bytes_ += padded_bytes(input_.back()) * micro_batches_;
   }
 }
@@ -62,13 +73,16 @@ Index InputBatch::load(DataSource& source, Index first) {
   Index targets = 0;
   for (Index m = 0; m < micro_batches_; ++m)
     for (Index i = 0; i < micro_batch_size_; ++i) {
-      for (std::size_t k = 0; k < row_.size(); ++k) {
-        const Tensor& input = inputs_[static_cast<std::size_t>(m)][k];
-        row_[k].data = input.data == nullptr
-                           ? nullptr
-                           : static_cast<std::byte*>(input.data) + i * row_[k].bytes();
-      }
+      const std::vector<Tensor>& inputs = inputs_[static_cast<std::size_t>(m)];
+      for (std::size_t k = 0; k < row_.size(); ++k)
+        row_[k].data = inputs[k].data == nullptr ? nullptr
+                       : !unrounded_[k].empty()  ? unrounded_[k].data()
+                                                 : row_of(inputs[k], i);
       targets += source.fill(first + first_sample(m) + i, row_);
+      for (std::size_t k = 0; k < row_.size(); ++k)
+        if (!unrounded_[k].empty())
+          std::transform(unrounded_[k].begin(), unrounded_[k].end(),
+                         static_cast<Bf16*>(row_of(inputs[k], i)), to_bf16);
     }
   return targets;
 }

@@ -34,7 +34,9 @@ class InputBatch final : public MicroBatchSource {
       inputs_;  // per micro-batch, by position in Graph::inputs(); unused ones are empty
   std::vector<bool> used_;     // by position, as input_ and row_
   std::vector<Tensor> input_;  // one micro-batch of each, without memory
-  std::vector<Tensor> row_;    // one sample of each
+  std::vector<Tensor> row_;    // one sample of each, as a source sees it
+  std::vector<std::vector<float>>
+      unrounded_;  // one sample of each input that the model takes in bf16
   Index step_ = 0;
   double loss_scale_ = 1;
 };

@@ -48,6 +48,8 @@ void declare_training(CommandLine& c, Options& o) {
           "samples of one step, over all ranks");
   c.whole("--train-iters", o.train_iters, at_least(0), "steps");
   c.whole("--seed", o.seed, at_least(0), "of initial values, dropout and the order of data");
+  c.flag("--bf16", o.bf16,
+         "compute with weights and activations in bf16; the weights that are updated stay f32");
 
   using Kind = OptimizerOptions::Kind;
   using Decay = LearningRateOptions::Decay;

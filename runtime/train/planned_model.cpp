@@ -29,8 +29,8 @@ namespace {
 PlannedModel trace_model(const std::function<Value(Graph&)>& trace, const Context& context) {
   const Mesh& mesh = context.mesh();
   PlannedModel model;
-  model.graph =
-      std::make_unique<Graph>(mesh.coordinate(Axis::tensor), mesh.shape().size(Axis::tensor));
+  model.graph = std::make_unique<Graph>(
+      mesh.coordinate(Axis::tensor), mesh.shape().size(Axis::tensor), context.options().compute());
   model.graph->plan_for(context.device());
   model.results = {trace(*model.graph)};
   return model;

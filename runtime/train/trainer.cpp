@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/kernels/kernels.h"
 
 #include "runtime/train/memory_need.h"
 
@@ -17,7 +18,17 @@ FlatOptions flat_options(const Context& context) {
   flat.data_rank = context.mesh().coordinate(Axis::data);
   flat.data_size = context.data_size();
   flat.update = context.options().use_distributed_optimizer ? Update::sharded : Update::replicated;
+  flat.compute = context.options().compute();
   return flat;
+}
+
+/// How fast and how exact --bf16 is here.
+std::string describe_bf16(Device& device) {
+  const bool native = device.kernels().gemm.bf16_products(device) == Bf16Products::native;
+  return native
+             ? "bf16: products by this device's own bf16 instructions, summed in fp32"
+             : "bf16: this device has no bf16 instructions: products of bf16 numbers are computed "
+               "in fp32 and rounded (as exact, not faster)";
 }
 
 }  // namespace
@@ -27,6 +38,7 @@ Trainer::State::State(Context& context_, const Model& model)
   Problems problems;
   problems.collect([&] { plan(model); });
   agree_on(context.host(), problems);
+  if (context.options().bf16) context.log().info(describe_bf16(context.device()));
   if (context.options().dump_plan) dump_plans();
   check_memory(*this);
   allocate();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trireme/comm/mesh.h"
+#include "trireme/core/bf16.h"
 #include "trireme/graph/executor.h"
 #include "trireme/kernels/device.h"
 
@@ -28,6 +29,9 @@ struct RunOptions {
   PlanOptions plan = {.poison = true};
   Index first_sample = 0;
   int threads = 1;
+  DType compute = DType::f32;
+  DType parameters =
+      DType::f32;  // bf16: initial values are rounded to it, also where f32 is computed with
 };
 
 using Trace = std::function<Value(Graph&)>;
@@ -66,6 +70,14 @@ inline float initial_value(const ParameterPart& part, Index i) {
   return 0;
 }
 
+/// The floats of a tensor in f32 or bf16.
+inline std::vector<float> floats_of(const Tensor& x) {
+  if (x.dtype == DType::f32) return {x.as<float>(), x.as<float>() + x.count()};
+  std::vector<float> values;
+  for (Index i = 0; i < x.count(); ++i) values.push_back(to_float(x.as<Bf16>()[i]));
+  return values;
+}
+
 class OneRank {
  public:
   OneRank(Mesh& mesh, const Trace& trace, const RunOptions& options)
@@ -73,7 +85,7 @@ class OneRank {
         options_(options),
         device_(open_cpu({.threads = options.threads})),
         stream_(device_->make_stream()),
-        graph_(axis_.rank(), axis_.size()),
+        graph_(axis_.rank(), axis_.size(), options.compute),
         result_(trace_for_device(trace)),
         plan_(graph_, {result_}, cut_stages(graph_, {result_}, 1), 0, options.plan),
         slot_(device_->allocate(plan_.bytes().slot + 1)),
@@ -86,11 +98,17 @@ class OneRank {
     const bool training = options.plan.mode == PlanOptions::Mode::training;
     for (const int id : plan_.parameters()) {
       const Parameter& p = parameter(id);
-      memory_.parameters.push_back(allocate(p));
-      if (training) memory_.gradients.push_back(allocate(p));
+      const Tensor& values = memory_.parameters.emplace_back(allocate(p, p.spec.dtype));
+      if (training) memory_.gradients.push_back(allocate(p, DType::f32));
       for (const ParameterPart& part : p.parts)
         for_each_element(part, [&](Index global, Index local) {
-          memory_.parameters.back().as<float>()[local] = initial_value(part, global);
+          const float value = initial_value(part, global);
+          const Bf16 rounded = to_bf16(value);
+          if (values.dtype == DType::bf16)
+            values.as<Bf16>()[local] = rounded;
+          else
+            values.as<float>()[local] =
+                options.parameters == DType::bf16 ? to_float(rounded) : value;
         });
     }
   }
@@ -100,7 +118,7 @@ class OneRank {
     Executor executor(plan_, memory_, *stream_, axis_, hooks, {.seed = 11});
     std::vector<Tensor> inputs;
     for (const int id : graph_.inputs())
-      inputs.push_back(options_.inputs.at(graph_.values()[static_cast<std::size_t>(id)].name));
+      inputs.push_back(in_type_of(graph_.values()[static_cast<std::size_t>(id)]));
     const MicroBatch batch{.first_sample = options_.first_sample, .last = true, .inputs = inputs};
     executor.forward(0, batch);
     const bool training = !memory_.gradients.empty();
@@ -115,8 +133,7 @@ class OneRank {
     const std::lock_guard lock(mutex);
     const Tensor result = executor.result(0);
     if (axis_.rank() == 0 && training) out.loss = *result.as<double>();
-    if (axis_.rank() == 0 && !training)
-      out.result.assign(result.as<float>(), result.as<float>() + result.count());
+    if (axis_.rank() == 0 && !training) out.result = floats_of(result);
     for (std::size_t p = 0; p < memory_.gradients.size(); ++p)
       for (const ParameterPart& part : parameter(plan_.parameters()[p]).parts)
         collect(part, memory_.gradients[p], out.gradients[part.name]);
@@ -142,9 +159,18 @@ class OneRank {
       value = mine;
     });
   }
-  Tensor allocate(const Parameter& p) {
-    arrays_.push_back(device_->allocate(p.spec.bytes()));
-    return {arrays_.back().data(), p.spec.shape, p.spec.dtype};
+  Tensor allocate(const Parameter& p, DType dtype) {
+    arrays_.push_back(device_->allocate(Spec(p.spec.shape, dtype).bytes()));
+    return {arrays_.back().data(), p.spec.shape, dtype};
+  }
+  /// What the caller gave for an input, rounded where the graph takes bf16.
+  Tensor in_type_of(const ValueInfo& input) {
+    const Tensor& given = options_.inputs.at(input.name);
+    if (given.dtype == input.spec.dtype) return given;
+    arrays_.push_back(device_->allocate(input.spec.bytes()));
+    const Tensor rounded(arrays_.back().data(), given.shape, input.spec.dtype);
+    stream_->copy(rounded, given);
+    return rounded;
   }
 
   Communicator& axis_;

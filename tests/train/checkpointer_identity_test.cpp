@@ -86,6 +86,11 @@ TEST(CheckpointerIdentity, FactsOfOneSideAreDifferences) {
                                                 "checkpoint; this job has none"));
 }
 
+TEST(CheckpointerIdentity, AnotherComputeTypeIsSaid) {
+  EXPECT_EQ(option_differences({{"--bf16", "true"}}, {{"--bf16", "false"}}),
+            "--bf16 true (was false)");
+}
+
 TEST(CheckpointerIdentity, OptionsThatDifferAreListedExceptThoseThatOnlySayWhereOrWhatIsPrinted) {
   EXPECT_EQ(option_differences({{"--lr", "0.1"},
                                 {"--seed", "1"},

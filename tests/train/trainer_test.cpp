@@ -48,6 +48,7 @@ struct Layout {
   int data = 1, pipeline = 1, tensor = 1, chunks = 1;
   Index micro_batch = 1;
   bool zero = false;
+  bool bf16 = false;
   friend void PrintTo(const Layout& l, std::ostream* out) {
     *out << "data " << l.data << " pipeline " << l.pipeline << " tensor " << l.tensor << " chunks "
          << l.chunks << " micro-batch " << l.micro_batch << (l.zero ? " zero" : "");
@@ -61,6 +62,7 @@ Options options_for(const Layout& layout) {
   o.chunks = layout.chunks;
   if (layout.chunks > 1) o.schedule = ScheduleKind::interleaved;
   o.use_distributed_optimizer = layout.zero;
+  o.bf16 = layout.bf16;
   o.micro_batch_size = layout.micro_batch;
   o.global_batch_size = 8;
   o.train_iters = 5;
@@ -251,6 +253,28 @@ TEST(Trainer, AnInputWhoseDim0IsNotTheMicroBatchIsAConfigurationError) {
   EXPECT_THAT(
       configuration_error({1, 1, 1, 1, 2, false}, [](Graph& g) { return mlp(g, 3); }),
       AllOf(HasSubstr("input 'x'"), HasSubstr("(3, 8)"), HasSubstr("--micro-batch-size 2")));
+}
+
+/// Written for f32 alone.
+class OnlyF32 final : public Op {
+ public:
+  std::string name() const override { return "only_f32"; }
+  Outputs infer(const Specs& in) const override { return {in[0]}; }
+  void forward(Exec& e) const override { e.stream().copy(e.output(0), e.input(0)); }
+  void backward(Exec& e) const override { e.stream().copy(e.grad_input(0), e.grad_output(0)); }
+};
+
+TEST(Trainer, AnOpThatDoesNotWorkInBf16IsAConfigurationErrorThatNamesIt) {
+  const auto model = [](Graph& g) {
+    const Value x = linear(g.input("x", {1, width}), "layer", width);
+    return squared_error(g.scope("mine", [&] { return x.apply<OnlyF32>(); }),
+                         g.input("y", {1, width}));
+  };
+  EXPECT_THAT(configuration_error({2, 1, 1, 1, 1, false, true}, model),
+              AllOf(HasSubstr("1 problem"), HasSubstr("op 'only_f32' in scope 'mine'"),
+                    HasSubstr("--bf16")));
+  on_ranks({}, options_for({}),
+           [&](Context& context) { EXPECT_NO_THROW(Trainer(context, model)); });
 }
 
 /// Text of 40 tokens from an untrained transformer.

@@ -24,7 +24,8 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   /// Writes one sample: out[i] is the row (dim 0 taken off) of graph input i, in order of
-  /// declaration; entries with null data are not needed on this stage and must be skipped. Returns
+  /// declaration; entries with null data are not needed on this stage and must be skipped. A floating
+  /// input is f32 here also where the model takes it in bf16. Returns
   /// how many targets count. Host memory. Throws: Error that names what does not fit (shape, dtype,
   /// or the data itself).
   virtual Index fill(Index sample, std::span<const Tensor> out) = 0;

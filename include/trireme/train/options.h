@@ -37,6 +37,7 @@ struct Options {
   Index global_batch_size = 8;  // samples
   Index train_iters = 100;
   Index seed = 1234;
+  bool bf16 = false;  // weights and activations of the computation; masters and sums stay f32
 
   OptimizerOptions optimizer;
   LearningRateOptions learning_rate;
@@ -54,6 +55,7 @@ struct Options {
   bool check_finite = false;
   std::string dump_tensors;  // prefix of files
 
+  DType compute() const { return bf16 ? DType::bf16 : DType::f32; }
   Index data_size(Index ranks) const { return ranks / (tensor_size * pipeline_size); }
   /// Micro-batches that a data rank runs a step.
   Index micro_batches(Index data_size) const {

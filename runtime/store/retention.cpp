@@ -33,9 +33,9 @@ bool restored(const std::string& root, const std::string& path, Index step) {
 }
 
 /// A late rank of a killed job may still put files there: what is not empty now goes at the next start.
-bool removed(const std::string& path) {
+bool removed(const std::string& root, const std::string& path) {
   try {
-    remove_tree(path);
+    remove_tree(root, path);
     return true;
   } catch (const Error&) {
     return false;
@@ -58,10 +58,9 @@ std::vector<Index> steps_to_delete(const std::vector<Index>& steps, const Retent
 
 void delete_step(const std::string& root, Index step) {
   const std::string deleted = step_path(root, step, "deleted", by_retention);
-  remove_tree(deleted);  // of a deletion that was cut off
+  remove_tree(root, deleted);  // of a deletion that was cut off
   rename_path(step_path(root, step), deleted);
-  sync_directory(root);
-  remove_tree(deleted);
+  remove_tree(root, deleted);
 }
 
 std::vector<Index> prune_steps(const std::string& root, const Retention& retention) {
@@ -88,7 +87,7 @@ std::vector<std::string> clean_leftovers(const std::string& root) {
     if (!entry || entry->state.empty() || entry->state == "aside") continue;
     changed = true;
     if (entry->state == "replaced" && restored(root, path, entry->step)) continue;
-    if (removed(path)) names.push_back(name);
+    if (removed(root, path)) names.push_back(name);
   }
   if (changed) sync_directory(root);
   return names;

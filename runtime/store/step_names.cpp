@@ -18,6 +18,18 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "step-";
 
+void remove_with_content(const std::string& path) {
+  for (const std::string& name : list_directory(path)) {
+    const std::string child = str(path, '/', name);
+    std::error_code ignored;
+    if (fs::symlink_status(child, ignored).type() == fs::file_type::directory)
+      remove_with_content(child);
+    else
+      remove_file(child);
+  }
+  remove_directory(path);
+}
+
 }  // namespace
 
 std::string step_name(Index step) {
@@ -58,17 +70,10 @@ bool is_there(const std::string& path) {
   return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
 }
 
-void remove_tree(const std::string& path) {
+void remove_tree(const std::string& root, const std::string& path) {
   if (!is_there(path)) return;
-  for (const std::string& name : list_directory(path)) {
-    const std::string child = str(path, '/', name);
-    std::error_code ignored;
-    if (fs::symlink_status(child, ignored).type() == fs::file_type::directory)
-      remove_tree(child);
-    else
-      remove_file(child);
-  }
-  remove_directory(path);
+  sync_directory(root);
+  remove_with_content(path);
 }
 
 }  // namespace trireme

@@ -66,7 +66,7 @@ void delete_replaced(const std::string& root, const Manifest& manifest, const st
   try {
     const std::string deleted = step_path(root, manifest.step, "deleted", manifest.run);
     rename_path(before, deleted);
-    remove_tree(deleted);
+    remove_tree(root, deleted);
   } catch (const Error&) {
   }
 }
@@ -118,7 +118,7 @@ void commit_step(const std::string& root, const Manifest& manifest) {
 }
 
 void discard_step(const std::string& root, Index step, const std::string& run) {
-  remove_tree(unfinished_path(root, step, run));
+  remove_tree(root, unfinished_path(root, step, run));
 }
 
 std::vector<std::string> set_aside_newer(const std::string& root, Index step,

@@ -2,7 +2,7 @@
 //   checkpoint_tool save ROOT STEP VALUE    commits a step; a save that fails is discarded
 //   checkpoint_tool saves ROOT STEP VALUE   the same, and then step STEP + 1, failed or not
 //   checkpoint_tool prune ROOT KEEP
-//   checkpoint_tool lease ROOT STEP         takes the lease, commits a step of value 4, and gives the lease back
+//   checkpoint_tool job ROOT STEP           takes the lease, cleans up, saves STEP with value 4, and gives the lease back
 // A word more, no-exchange, makes it see a file system that cannot exchange two names.
 // Exit code 0; 3 when the last save, or pruning, failed.
 #include <cerrno>
@@ -59,9 +59,10 @@ int tool(int count, char** arguments) {
     prune_steps(root, {.keep_last = number});
     return 0;
   }
-  if (command == "lease") {
+  if (command == "job") {
     const Lease lease(root, toy_run);
     require(lease.held(), "the lease is taken and not held");
+    clean_leftovers(root);
     return save(root, number, 4);
   }
   require(command.starts_with("save") && count > 4, "see the head of checkpoint_tool.cpp");

@@ -36,7 +36,7 @@ class Leases : public ::testing::Test {
  protected:
   ShimRun run(long call, const std::string& fault) const {
     std::filesystem::remove_all(root_);
-    return run_with_shim(quoted(TRIREME_CHECKPOINT_TOOL) + " lease " + quoted(root_) + " 20",
+    return run_with_shim(quoted(TRIREME_CHECKPOINT_TOOL) + " job " + quoted(root_) + " 20",
                          {.root = root_, .call = call, .what = fault}, folder_ / "log");
   }
 

@@ -54,16 +54,6 @@ F* next(const char* name) {
 
 std::atomic<long> calls{0};
 
-void append(const std::string& file, const std::string& line) {
-  if (file.empty()) return;
-  static const auto real_open = next<int(const char*, int, ...)>("open");
-  static const auto real_write = next<ssize_t(int, const void*, size_t)>("write");
-  const int fd = real_open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) return;
-  (void)!real_write(fd, line.data(), line.size());
-  ::close(fd);
-}
-
 void write_log() {
   append(settings().log, std::to_string(settings().rank) + " " + std::to_string(calls) + "\n");
 }
@@ -115,12 +105,10 @@ class Call {
   Call(const char* name, const std::string& path, Kind kind) {
     if (!watched(path)) return;
     seen_ = true;
-    const int before = errno;
     const Settings& s = settings();
     const long k = ++calls;
     append(s.trace,
            std::to_string(s.rank) + " " + std::to_string(k) + " " + name + " " + path + "\n");
-    errno = before;
     if (s.call <= 0 || k < s.call || (k > s.call && !s.permanent)) return;
     const bool space = s.error == ENOSPC || s.error == EDQUOT || s.error == EROFS;
     if (s.permanent && space && kind == Kind::other) return;

@@ -1,6 +1,7 @@
 #include "tests/io_shim/record.h"
 
 #include <cerrno>
+#include <cstdio>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,23 +17,29 @@ std::unique_lock<std::recursive_mutex> recording_order() {
                                    : std::unique_lock(*mutex);
 }
 
-void append(const Record& record) {
-  const std::string& file = settings().record;
+void append(const std::string& file, const std::string& text) {
   if (file.empty()) return;
   const int before = errno;
   using Open = int(const char*, int, ...);
   using Write = ssize_t(int, const void*, size_t);
   static const auto real_open = reinterpret_cast<Open*>(::dlsym(RTLD_NEXT, "open"));
   static const auto real_write = reinterpret_cast<Write*>(::dlsym(RTLD_NEXT, "write"));
+  const int fd = real_open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0 || real_write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    std::fprintf(stderr, "io_shim: %s cannot be written\n", file.c_str());
+    ::_exit(2);
+  }
+  ::close(fd);
+  errno = before;
+}
+
+void append(const Record& record) {
+  if (settings().record.empty()) return;
   std::string text = std::string(record.name) + " " + std::to_string(record.offset) + " " +
                      std::to_string(record.bytes) + " " + std::to_string(record.path.size()) + " " +
                      std::to_string(record.other.size()) + "\n" + record.path + record.other;
   text.append(static_cast<const char*>(record.data), static_cast<size_t>(record.bytes));
-  const int fd = real_open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0 || real_write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    ::_exit(2);
-  ::close(fd);
-  errno = before;
+  append(settings().record, text);
 }
 
 }  // namespace io_shim

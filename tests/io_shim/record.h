@@ -21,7 +21,10 @@ struct Record {
 /// One call at a time while it is held, so that the order of records is that of the calls. Free where nothing is recorded.
 std::unique_lock<std::recursive_mutex> recording_order();
 
-/// Appends "name offset bytes path-bytes other-bytes\n", path, other, data. Keeps errno.
+/// Adds `text` to the end of `file`, unseen by the shim; nothing where `file` is "". Keeps errno.
+void append(const std::string& file, const std::string& text);
+
+/// Appends "name offset bytes path-bytes other-bytes\n", path, other, data.
 void append(const Record& record);
 
 }  // namespace io_shim

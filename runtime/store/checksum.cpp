@@ -12,7 +12,7 @@ namespace trireme {
 namespace portable {
 extern const Hashing hashing;
 }
-#if defined(TRIREME_STORE_AVX2)
+#if defined(TRIREME_SIMD_X86)
 namespace avx2 {
 extern const Hashing hashing;
 }
@@ -20,8 +20,8 @@ extern const Hashing hashing;
 
 const Hashing* find_hashing(HashingSet set) {
   if (set == HashingSet::portable) return &portable::hashing;
-#if defined(TRIREME_STORE_AVX2)
-  if (__builtin_cpu_supports("avx2")) return &avx2::hashing;
+#if defined(TRIREME_SIMD_X86)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2::hashing;
 #endif
   return nullptr;
 }

@@ -1,0 +1,33 @@
+# trireme_instruction_sets(room name SETS sets... SOURCES files... [OPTIONS flags...])
+# Adds loops to a room that are compiled once per instruction set, each in its namespace TRIREME_SIMD, and chosen at run time:
+# portable, and those of SETS where the compiler makes code for x86-64 (the room then sees TRIREME_SIMD_X86). The objects may
+# hold code that this machine cannot run. A weak symbol among them (an inline function, a template) could replace the
+# portable one in the whole program; the test <room>.<name>_objects_have_no_weak_symbols guards that. Always optimised:
+# tests run them too.
+function(trireme_instruction_sets room name)
+  cmake_parse_arguments(LOOPS "" "" "SETS;SOURCES;OPTIONS" ${ARGN})
+  set(flags_portable)
+  set(flags_avx2 -mavx2 -mfma)
+  set(flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512)
+  set(sets portable)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+    list(APPEND sets ${LOOPS_SETS})
+    target_compile_definitions(trireme_${room} PRIVATE TRIREME_SIMD_X86)
+  endif()
+  foreach(set IN LISTS sets)
+    set(target trireme_${name}_${set})
+    add_library(${target} OBJECT ${LOOPS_SOURCES})
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${target} PRIVATE trireme_warnings)
+    target_compile_definitions(${target} PRIVATE TRIREME_SIMD=${set})
+    target_compile_options(${target} PRIVATE -O3 ${LOOPS_OPTIONS} ${flags_${set}})
+    list(APPEND targets ${target})
+    list(APPEND objects $<TARGET_OBJECTS:${target}>)
+  endforeach()
+  set_property(TARGET trireme_${room} APPEND PROPERTY TRIREME_EXTRA_OBJECTS ${targets})
+  if(TRIREME_TESTS AND NOT TRIREME_SANITIZE)
+    add_test(NAME ${room}.${name}_objects_have_no_weak_symbols COMMAND ${CMAKE_COMMAND}
+      -DNM=${CMAKE_NM} "-DOBJECTS=${objects}" -P ${PROJECT_SOURCE_DIR}/tests/kernels/no_weak_symbols.cmake)
+    set_tests_properties(${room}.${name}_objects_have_no_weak_symbols PROPERTIES LABELS unit TIMEOUT 60)
+  endif()
+endfunction()

@@ -52,6 +52,10 @@ File File::open(const std::string& path, Caching caching) {
   return open_with(path, O_RDONLY, caching);
 }
 
+File File::open_to_write(const std::string& path, Caching caching) {
+  return open_with(path, O_WRONLY, caching);
+}
+
 File File::open_with(const std::string& path, int flags, Caching caching) {
   constexpr int mode = 0666;  // and the umask
   const auto attempt = [&](int more) {

@@ -1,43 +1,14 @@
 #include "runtime/train/tensor_dump.h"
 
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <sstream>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "trireme/comm/agree.h"
+#include "trireme/store/file.h"
 
 namespace trireme {
 namespace {
-
-struct File {
-  explicit File(const std::string& path_, int flags)
-      : path(path_), handle(open(path_.c_str(), flags | O_CLOEXEC, 0644)) {
-    require(handle >= 0, path, ": ", std::strerror(errno));
-  }
-  ~File() { close(handle); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  void write_at(Index offset, const void* data, Index bytes) const {
-    const char* from = static_cast<const char*>(data);
-    while (bytes > 0) {
-      const ssize_t written = pwrite(handle, from, static_cast<std::size_t>(bytes), offset);
-      if (written < 0 && errno == EINTR) continue;
-      require(written > 0, path, ": ", std::strerror(errno));
-      from += written;
-      offset += written;
-      bytes -= written;
-    }
-  }
-
-  std::string path;
-  int handle;
-};
 
 struct FilePlace {
   Shape global;
@@ -111,11 +82,12 @@ void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine
   const std::string path = prefix + ".f32";
   agree_or_stop(host, [&] {
     if (host.world().rank() != 0) return;
-    const File created(path, O_WRONLY | O_CREAT | O_TRUNC);
+    remove_file(path);  // of an earlier run
+    File::create(path, Caching::buffered).close();
     write_index(prefix + ".index", all);
   });
   agree_or_stop(host, [&] {
-    const File file(path, O_WRONLY);
+    File file = File::open_to_write(path, Caching::buffered);
     std::vector<float> values;
     for (const TensorPart& part : mine)
       for (std::size_t i = 0; i < part.boxes.size(); ++i) {
@@ -125,6 +97,7 @@ void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine
         context.stream().synchronize();
         write_box(file, all.at(part.extent.name), box, values.data());
       }
+    file.close();
   });
 }
 

@@ -14,10 +14,11 @@ enum class Caching { direct, buffered };  // direct: O_DIRECT, where the file sy
 /// An open file; closes itself. Short transfers and EINTR are continued.
 class File {
  public:
-  /// Creates (it must not exist), or opens for reading. `direct` falls back to buffered where it is refused, be it here or
-  /// at a transfer: see caching().
+  /// Creates (it must not exist), or opens one for reading, or for writing. `direct` falls back to buffered where it is
+  /// refused, be it here or at a transfer: see caching().
   static File create(const std::string& path, Caching caching);
   static File open(const std::string& path, Caching caching);
+  static File open_to_write(const std::string& path, Caching caching);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   ~File();

@@ -4,14 +4,12 @@
 #include <fstream>
 
 #include "trireme/comm/agree.h"
-#include "trireme/models/transformer.h"
 #include "trireme/store/reader.h"
 #include "trireme/store/steps.h"
-#include "trireme/train/trainer.h"
 
-#include "tests/support/mpi_ranks.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/train/checkpoint_ranks.h"
+#include "tests/train/transformer_rank.h"
 
 namespace trireme {
 namespace {
@@ -144,51 +142,11 @@ TEST(CheckpointerOverMpi, ARankThatCannotWriteFailsTheSaveOfAllAndTheNextOneWork
   EXPECT_EQ(list_steps(folder / "run").size(), 2u);
 }
 
-/// Tokens that are a function of the sample.
-class Tokens final : public DataSource {
- public:
-  Index fill(Index sample, std::span<const Tensor> out) override {
-    const Random random = random_for(5, "tokens", static_cast<std::uint64_t>(sample));
-    constexpr Index length = 16;
-    for (std::size_t k = 0; k < out.size(); ++k)
-      for (Index i = 0; i < length && out[k].data != nullptr; ++i)
-        out[k].as<std::int32_t>()[i] =
-            static_cast<std::int32_t>(random.bits(i + static_cast<Index>(k)) % 61);
-    return length;
-  }
-};
-
-/// As many axes as these ranks allow.
-MeshShape mesh_of(int ranks) {
-  if (ranks % 4 == 0) return MeshShape(ranks / 4, 2, 2);
-  return ranks == 2 ? MeshShape(1, 2, 1) : MeshShape(ranks, 1, 1);
-}
-
-/// fit() of a transformer with dropout, tied and padded embeddings and ZeRO-1.
 void fit(Options options) {
-  const MeshShape shape = mesh_of(mpi_session().size());
-  options.tensor_size = shape.size(Axis::tensor);
-  options.pipeline_size = shape.size(Axis::pipeline);
-  options.use_distributed_optimizer = true;
-  options.global_batch_size = 12;
   options.learning_rate.decay_iters = 8;
-  options.bucket_size = 2000;
   options.log_level = LogLevel::quiet;
-  TransformerConfig config = preset("tiny");
-  config.hidden_size = 32;
-  config.num_attention_heads = 4;
-  config.seq_length = 16;
-  config.max_position_embeddings = 16;
-  config.vocab_size = 61;
-  config.hidden_dropout = 0.1f;
-  const auto device = open_cpu();
-  const auto stream = device->make_stream();
-  const auto mesh = mpi_session().make_mesh(shape);
-  const Log log(mesh->rank(), LogLevel::quiet);
-  Context context(options, *mesh, *stream, log);
-  Trainer trainer(context, Model([&](Graph& g) { return build_transformer_loss(g, config, 1); }));
-  Tokens data;
-  trainer.fit(data);
+  RandomTokens data;
+  TransformerRank(options).trainer().fit(data);
 }
 
 /// Every tensor of a step, as bytes.
@@ -217,7 +175,7 @@ std::vector<std::string> losses_of(const std::string& metrics) {
 }
 
 TEST(CheckpointerOverMpi, AResumedRunHasTheLossesAndTheStateOfTheUninterruptedOne) {
-  const auto everyone = mpi_session().make_mesh(mesh_of(mpi_session().size()));
+  const auto everyone = mpi_session().make_mesh(widest_mesh(mpi_session().size()));
   const SharedFolder folder(*everyone);
   Options options;
   options.metrics = folder / "straight.jsonl";

@@ -186,6 +186,8 @@ Snapshot::Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index bu
     : state_(std::make_unique<State>(std::move(layout), pieces, buffer_bytes, &device)) {}
 
 Snapshot::~Snapshot() {
+  // Copies of a device that nobody will hand over any more: the writer must not wait for them.
+  if (state_->of_device() && state_->copies.next < state_->image.blocks()) state_->ring.stop();
   std::unique_lock lock(state_->mutex);
   state_->done.wait(lock, [&] { return !state_->writing; });
 }

@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#include <sys/mman.h>
 
+#include "trireme/core/buffer.h"
+#include "trireme/core/error.h"
 #include "trireme/store/file_layout.h"
 
 namespace trireme {
@@ -28,14 +32,27 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
+/// What a snapshot copies from: memory of this process in huge pages, or that shared with other ranks, in small ones.
+enum class From { own, shared };
+
+Buffer allocate(From from, Index bytes) {
+  if (from == From::own) return allocate_host(bytes);
+  const auto size = static_cast<std::size_t>(bytes);
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  require(data != MAP_FAILED, "no shared memory of ", bytes, " bytes");
+  return Buffer(data, bytes, std::shared_ptr<void>(data, [size](void* p) { ::munmap(p, size); }));
+}
+
 void copy_with_checksum(benchmark::State& state) {
   const Index bytes = state.range(0) << 20, skew = state.range(1);
-  std::vector<char> from(static_cast<std::size_t>(bytes + skew), 1);
-  std::vector<char> to(static_cast<std::size_t>(bytes), 2);
+  const Buffer from = allocate(static_cast<From>(state.range(2)), bytes + 4096);
+  const Buffer to = allocate_host(bytes);
+  std::memset(from.data(), 1, static_cast<std::size_t>(from.bytes()));
+  std::memset(to.data(), 2, static_cast<std::size_t>(to.bytes()));
   std::vector<double> plain, fused, hash;
   for (auto _ : state) {
     plain.push_back(cpu_seconds([&] {
-      std::memcpy(to.data(), from.data() + skew, to.size());
+      std::memcpy(to.data(), from.data() + skew, static_cast<std::size_t>(bytes));
       benchmark::ClobberMemory();
     }));
     fused.push_back(cpu_seconds([&] {
@@ -46,7 +63,7 @@ void copy_with_checksum(benchmark::State& state) {
     }));
     hash.push_back(cpu_seconds([&] {
       for (Index at = 0; at < bytes; at += block_bytes)
-        benchmark::DoNotOptimize(checksum(to.data() + at, block_bytes));
+        benchmark::DoNotOptimize(checksum(from.data() + skew + at, block_bytes));
     }));
     state.SetIterationTime(fused.back());
   }
@@ -57,10 +74,12 @@ void copy_with_checksum(benchmark::State& state) {
   state.counters["fused/memcpy"] = median(fused) / median(plain);
 }
 BENCHMARK(copy_with_checksum)
-    ->ArgNames({"MiB", "skew"})
-    ->Args({256, 0})
-    ->Args({512, 0})
-    ->Args({512, 20})
+    ->ArgNames({"MiB", "skew", "shared"})
+    ->Args({256, 0, 0})
+    ->Args({512, 0, 0})
+    ->Args({512, 20, 0})
+    ->Args({256, 0, 1})
+    ->Args({512, 0, 1})
     ->Iterations(9)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);

@@ -30,7 +30,7 @@ std::unique_ptr<Device> open_cuda(const CudaOptions& options) {
       find_in_cuda_module<decltype(trireme_cuda_open)>(options.module, "trireme_cuda_open", reason);
   require(open_in_module != nullptr, "no GPU can be used: ", reason);
   Reason text{};
-  Device* device = open_in_module(options.index, text.data(), static_cast<int>(text.size()));
+  Device* device = open_in_module(options, text.data(), static_cast<int>(text.size()));
   require(device != nullptr, "GPU ", options.index, " cannot be used: ", text.data());
   return std::unique_ptr<Device>(device);
 }

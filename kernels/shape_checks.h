@@ -27,6 +27,18 @@ inline void check_gemm(const Gemm& p) {
               (p.dtype == DType::bf16 && (p.result == DType::bf16 || p.result == DType::f32)),
           "matrix product of ", p.dtype, " to ", p.result,
           ": f32 to f32, bf16 to bf16 and bf16 to f32 are there");
+  if (p.epilogue != Epilogue::none)
+    require(p.write == Write::assign && p.ldc == p.n && p.gelu_input != nullptr &&
+                (p.bias == nullptr || p.epilogue == Epilogue::gelu),
+            "GELU after a product has gelu_input, assigns a packed c, and its gradient has no "
+            "bias; ldc is ",
+            p.ldc, ", n ", p.n);
+  if (p.bias_gradient != nullptr)
+    require(p.transpose_a == Transpose::yes && p.lda == p.m && p.dtype == DType::f32 &&
+                p.bias == nullptr && p.epilogue == Epilogue::none,
+            "a bias gradient goes with a packed, transposed a in f32, without bias and epilogue; "
+            "lda is ",
+            p.lda, ", m ", p.m, ", a ", p.dtype);
 }
 inline void check_workspace(Stream& stream, const Gemm& p) {
   const Index wanted = stream.kernels().gemm.workspace_bytes(stream.device(), p);

@@ -88,6 +88,7 @@ Gemm part_of(const Gemm& p, Index row, Index column, Index m, Index n) {
   q.b = element(p.b, p.dtype, p.transpose_b == Transpose::no ? column : column * p.ldb);
   q.c = element(p.c, p.result, row * p.ldc + column);
   if (p.bias != nullptr) q.bias = element(p.bias, p.result, column);
+  if (p.gelu_input != nullptr) q.gelu_input = element(p.gelu_input, p.result, row * p.ldc + column);
   return q;
 }
 
@@ -114,6 +115,33 @@ void round(const Gemm& p, const float* from, Index leading) {
     for (Index i = 0; i < p.n; ++i)
       y[i] = to_bf16(bias == nullptr ? x[i] : x[i] + to_float(bias[i]));
   }
+}
+
+void apply_epilogue(const Loops& loops, const Gemm& p) {
+  for (Index row = 0; row < p.m && p.epilogue != Epilogue::none; ++row) {
+    void* y = element(p.c, p.result, row * p.ldc);
+    const void* x = element(p.gelu_input, p.result, row * p.ldc);
+    if (p.epilogue == Epilogue::gelu)
+      loops.activation.forward(
+          {.kind = Activation::gelu_tanh, .count = p.n, .x = x, .y = y, .dtype = p.result}, 0, p.n);
+    else
+      loops.activation.backward({.kind = Activation::gelu_tanh,
+                                 .count = p.n,
+                                 .x = x,
+                                 .dy = y,
+                                 .dx = y,
+                                 .dtype = p.result},
+                                0, p.n);
+  }
+}
+
+void add_up_bias_gradient(Stream& stream, const Gemm& p) {
+  if (p.write_bias_gradient == Write::assign)
+    stream.zero(p.bias_gradient, p.m * static_cast<Index>(sizeof(float)));
+  cpu_elementwise_kernels.bias_backward(stream, {.rows = p.k,
+                                                 .channels = p.m,
+                                                 .dy = static_cast<const float*>(p.a),
+                                                 .dbias = p.bias_gradient});
 }
 
 void multiply(const Loops& loops, const Gemm& p) {
@@ -157,16 +185,24 @@ Index workspace_bytes(Device& device, const Gemm& p) {
 void run(Stream& stream, const Gemm& p) {
   check_gemm(p);
   check_workspace(stream, p);
+  if (p.bias_gradient != nullptr) add_up_bias_gradient(stream, p);
   if (p.m == 0 || p.n == 0) return;
   const Loops& loops = loops_of(stream);
-  if (p.k == 0) return without_inner_dimension(loops, p);
-  const Gemm q = is_widened(stream.device(), p) ? widened(stream, p) : p;
+  Gemm product = p;
+  if (p.epilogue == Epilogue::gelu) product.c = p.gelu_input;
+  const bool multiplies = p.k > 0;
+  const Gemm q = multiplies && is_widened(stream.device(), p) ? widened(stream, product) : product;
   for_each_panel(stream, p, [&](Index row, Index column, Index m, Index n) {
-    const Gemm part = part_of(q, row, column, m, n);
-    multiply(loops, part);
-    if (q.result != p.result)
-      round(part_of(p, row, column, m, n), static_cast<const float*>(part.c), q.ldc);
+    const Gemm part = part_of(q, row, column, m, n), result = part_of(product, row, column, m, n);
+    multiplies ? multiply(loops, part) : without_inner_dimension(loops, part);
+    if (q.result != p.result) round(result, static_cast<const float*>(part.c), q.ldc);
+    apply_epilogue(loops, part_of(p, row, column, m, n));
   });
+}
+
+GemmPreparation prepare(Stream& /*stream*/, const Gemm& p) {
+  check_gemm(p);
+  return {};
 }
 
 Bf16Products bf16_products(Device& device) {
@@ -175,6 +211,6 @@ Bf16Products bf16_products(Device& device) {
 
 }  // namespace
 
-const GemmKernels cpu_gemm_kernels = {run, workspace_bytes, bf16_products};
+const GemmKernels cpu_gemm_kernels = {run, prepare, workspace_bytes, bf16_products};
 
 }  // namespace trireme

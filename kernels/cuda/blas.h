@@ -1,65 +1,56 @@
-// Blas: cuBLASLt on one GPU. Its handle and, for each shape that was asked for, descriptors and the chosen algorithm.
+// Blas: cuBLASLt on one GPU: a plan for each product that was asked for, made once. A product with an epilogue runs in one call, or
+// as a plain product and kernels of our own, whichever the plan says.
 #pragma once
 
-#include <compare>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <type_traits>
+#include <string>
 
-#include <cublasLt.h>
-
-#include "trireme/kernels/gemm.h"
+#include "kernels/cuda/blas_product.h"
+#include "kernels/cuda/gemm_cache.h"
 
 namespace trireme {
 
-/// Throws: Error with cuBLAS's name and text of the status, and `what` failed.
-void check(cublasStatus_t status, const char* what);
-
-template <auto destroy>
-struct DestroyBy {
-  template <class T>
-  void operator()(T* object) const {
-    destroy(object);
-  }
-};
-template <class Handle, auto destroy>
-using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, DestroyBy<destroy>>;
+class CudaStream;
 
 class Blas {
  public:
-  /// What cuBLAS recommends for Hopper. Every stream has its own: products on two streams may run at once.
-  static constexpr Index workspace_bytes = Index{32} << 20;
+  /// For the current device, whose model is `gpu`. `cache`: of choices, a directory; empty: none, and nothing is timed.
+  Blas(const std::string& gpu, const std::string& cache);
 
-  /// For the current device.
-  Blas();
+  /// Queues the product. `p` is checked and not empty. A plan that `prepare` did not make is cuBLASLt's first recommendation.
+  void run(CudaStream& stream, const Gemm& p);
+  /// As GemmKernels::prepare.
+  GemmPreparation prepare(CudaStream& stream, const Gemm& p);
 
-  /// Queues the product on `stream`. `p` is checked and not empty. The first call of a shape chooses its algorithm.
-  void multiply(cudaStream_t stream, void* workspace, const Gemm& p);
+  /// The product that comes first where the rest is left to kernels of our own, and that rest.
+  static Gemm plain_part(const Gemm& p);
+  static void finish(Stream& stream, const Gemm& p);
 
  private:
-  /// All that the choice of an algorithm may depend on. Alignments in bytes.
-  struct Shape {
-    Index m, n, k, lda, ldb, ldc;
-    Transpose transpose_a, transpose_b;
-    DType dtype, result;
-    bool has_bias;
-    int align_a, align_b, align_c;
-    auto operator<=>(const Shape&) const = default;  // NOLINT(modernize-use-nullptr)
+  enum class Fusion { fused, separate };
+  struct Choice {
+    Fusion fusion;
+    BlasProduct::Algorithm algorithm;  // fused
   };
-  /// In cuBLAS's terms, which are column-major: its A is our b, its B our a, both seen as transposed.
   struct Plan {
-    Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> product;
-    Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> a, b, c;
-    cublasLtMatmulAlgo_t algorithm;
+    BlasProduct product;
+    Choice choice;
+    bool prepared = false;
   };
-  static Shape shape_of(const Gemm& p);
-  Plan make_plan(const Shape& shape) const;
-  cublasLtMatmulAlgo_t choose_algorithm(const Shape& shape, const Plan& plan) const;
+
+  Plan& plan_of(const Gemm& p);
+  Choice first_choice(const BlasProduct& product, const Gemm& p) const;
+  void run(CudaStream& stream, const Gemm& p, const BlasProduct& product, const Choice& choice);
+  Choice fastest(CudaStream& stream, const Gemm& p, const Plan& plan, std::string& note);
+  static bool is_plain(const Gemm& p);
+  static std::string to_text(const Choice& choice);
+  static bool from_text(const std::string& text, const BlasProduct& product, Choice& choice);
 
   Owned<cublasLtHandle_t, cublasLtDestroy> handle_;
-  std::mutex mutex_;  // plans_, and the bias pointer in a plan's descriptor until it was used
-  std::map<Shape, Plan> plans_;
+  GemmCache cache_;
+  std::mutex mutex_;  // plans_, and the pointers in a plan's descriptor until it was launched
+  std::map<ProductKey, Plan> plans_;
 };
 
 }  // namespace trireme

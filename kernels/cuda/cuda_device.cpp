@@ -41,13 +41,19 @@ class CudaEvent final : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
+cudaDeviceProp properties_of(int index) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  return properties;
+}
+
 }  // namespace
 
-CudaDevice::CudaDevice(int index) : index_(index) {
+CudaDevice::CudaDevice(int index, const std::string& gemm_cache) : index_(index) {
   check(cudaSetDevice(index), "cudaSetDevice");
   check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index),
         "cudaDeviceGetAttribute");
-  blas_ = std::make_unique<Blas>();
+  blas_ = std::make_unique<Blas>(properties_of(index).name, gemm_cache);
   check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
         "cudaDeviceGetAttribute");
   kernels_.attention = cuda_attention_kernels;
@@ -64,8 +70,7 @@ CudaDevice::CudaDevice(int index) : index_(index) {
 CudaDevice::~CudaDevice() = default;
 
 std::string CudaDevice::describe() const {
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, index_), "cudaGetDeviceProperties");
+  const cudaDeviceProp properties = properties_of(index_);
   return fmt::format("GPU {} {}, compute capability {}.{}, {:.1f} GB free", index_,
                      static_cast<const char*>(properties.name), properties.major, properties.minor,
                      static_cast<double>(free_bytes()) * 1e-9);
@@ -118,9 +123,13 @@ void CudaDevice::wait_until_ready(FunctionRef<cudaError_t()> query, const char* 
 
 CudaStream::CudaStream(CudaDevice& device)
     : Stream(device),
-      gemm_workspace_(device.allocate(Blas::workspace_bytes)),
       partial_sums_(device.allocate(most_partial_sums * static_cast<Index>(sizeof(double)))) {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+}
+
+void* CudaStream::gemm_workspace() {
+  if (gemm_workspace_.data() == nullptr) gemm_workspace_ = device().allocate(blas_workspace_bytes);
+  return gemm_workspace_.data();
 }
 
 CudaStream::~CudaStream() { cudaStreamDestroy(stream_); }

@@ -36,8 +36,9 @@ void cuda_copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Wri
 
 class CudaDevice final : public Device {
  public:
-  /// `index`: of the GPU on this node. Throws: Error when it cannot be used.
-  explicit CudaDevice(int index);
+  /// `index`: of the GPU on this node. `gemm_cache`: directory of choices for products, may be empty.
+  /// Throws: Error when it cannot be used.
+  explicit CudaDevice(int index, const std::string& gemm_cache = {});
   ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -84,8 +85,8 @@ class CudaStream final : public Stream {
   static constexpr Index most_partial_sums = 1024;
   double* partial_sums() const { return reinterpret_cast<double*>(partial_sums_.data()); }
 
-  /// Of this stream alone: Blas::workspace_bytes.
-  void* gemm_workspace() const { return gemm_workspace_.data(); }
+  /// Of this stream alone: blas_workspace_bytes. Only streams that multiply have one, from the first product they prepare or run.
+  void* gemm_workspace();
   CudaDevice& cuda() const { return static_cast<CudaDevice&>(device()); }
 
  private:

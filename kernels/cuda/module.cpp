@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "trireme/kernels/cuda.h"
+
 #include "kernels/cuda/cuda_device.h"
 
 extern "C" int trireme_cuda_count(char* text, int text_bytes) {
@@ -14,9 +16,10 @@ extern "C" int trireme_cuda_count(char* text, int text_bytes) {
   return 0;
 }
 
-extern "C" trireme::Device* trireme_cuda_open(int index, char* text, int text_bytes) {
+extern "C" trireme::Device* trireme_cuda_open(const trireme::CudaOptions& options, char* text,
+                                              int text_bytes) {
   try {
-    return new trireme::CudaDevice(index);
+    return new trireme::CudaDevice(options.index, options.gemm_cache);
   } catch (const std::exception& error) {
     std::snprintf(text, static_cast<std::size_t>(text_bytes), "%s", error.what());
     return nullptr;

@@ -3,11 +3,12 @@
 
 namespace trireme {
 class Device;
-}
+struct CudaOptions;
+}  // namespace trireme
 
 extern "C" {
 /// GPUs, or 0 with the reason in `text`.
 int trireme_cuda_count(char* text, int text_bytes);
 /// The caller owns the device. Null, with the reason in `text`, when it cannot be opened.
-trireme::Device* trireme_cuda_open(int index, char* text, int text_bytes);
+trireme::Device* trireme_cuda_open(const trireme::CudaOptions& options, char* text, int text_bytes);
 }

@@ -1,19 +1,24 @@
 // The entry points of cuBLASLt that trireme's module calls: products computed the slow way when their stream gets there. As
-// cuBLAS does, it refuses what an algorithm was not chosen for: another shape, less alignment, a smaller workspace.
+// cuBLAS does, it refuses what an algorithm was not chosen for (another shape, less alignment, a smaller workspace), and rounds parts
+// of a sum where it may.
+#include "tests/cuda_emulation/cublaslt.h"
+
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#include <cublasLt.h>
 #include <cuda_bf16.h>
 
 #include "tests/cuda_emulation/device_code.h"
+#include "tests/cuda_emulation/streams.h"
 
 namespace trireme::emulation {
 namespace {
 
 constexpr std::size_t least_workspace = 4096;
-constexpr int scribble = 0xff;
+constexpr int scribble = 0xff, gelu_stride = 8;
 
 struct Layout {
   cudaDataType type;
@@ -24,31 +29,53 @@ struct Product {
   cudaDataType scale;
   cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
+  void* vector = nullptr;      // the bias, or the gradient of one
+  void* gelu_input = nullptr;  // "aux"
+  std::int64_t gelu_leading = 0;
+
+  bool has(cublasLtEpilogue_t part) const { return (epilogue & part) == part; }
+  bool reads_bias() const { return has(CUBLASLT_EPILOGUE_BIAS); }
+  bool sums_b() const { return has(CUBLASLT_EPILOGUE_BGRADB); }
+  bool makes_gelu() const { return has(CUBLASLT_EPILOGUE_GELU_AUX); }
+  bool takes_gelu_back() const { return has(CUBLASLT_EPILOGUE_DGELU); }
 };
 struct Preference {
   std::uint64_t workspace = 0;
+  std::uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_MASK;
   std::uint32_t a = 256, b = 256, c = 256, d = 256;  // alignments
+
+  /// May a product be split along k and its parts be rounded to the type of the result?
+  bool rounds_parts() const {
+    return (reduction &
+            (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)) != 0;
+  }
 };
 /// What a cublasLtMatmulAlgo_t holds here: what it was chosen for.
 struct Algorithm {
   std::uint64_t shape;
-  std::uint8_t a, b, c, d;
+  std::uint8_t a, b, c, d, vector, gelu_input;
+  std::uint8_t index;  // among the recommendations
+  bool rounds_parts;
 };
 
 Layout& of(cublasLtMatrixLayout_t layout) { return *reinterpret_cast<Layout*>(layout); }
 Product& of(cublasLtMatmulDesc_t product) { return *reinterpret_cast<Product*>(product); }
 Preference& of(cublasLtMatmulPreference_t p) { return *reinterpret_cast<Preference*>(p); }
 
-float read(cudaDataType type, const void* data, std::int64_t at) {
+float load(cudaDataType type, const void* data, std::int64_t at) {
   return type == CUDA_R_32F ? static_cast<const float*>(data)[at]
                             : __bfloat162float(static_cast<const __nv_bfloat16*>(data)[at]);
 }
-void write(cudaDataType type, void* data, std::int64_t at, float value) {
+void store(cudaDataType type, void* data, std::int64_t at, float value) {
   if (type == CUDA_R_32F)
     static_cast<float*>(data)[at] = value;
   else
     static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16_rn(value);
+}
+
+float as_stored(cudaDataType type, double value) {
+  const auto rounded = static_cast<float>(value);
+  return type == CUDA_R_32F ? rounded : __bfloat162float(__float2bfloat16_rn(rounded));
 }
 
 /// op(matrix) as rows (of_rows) or columns that lie together.
@@ -58,8 +85,17 @@ std::vector<float> gathered(const Layout& l, const void* data, bool of_rows) {
   values.reserve(static_cast<std::size_t>(lines * length));
   for (std::int64_t line = 0; line < lines; ++line)
     for (std::int64_t i = 0; i < length; ++i)
-      values.push_back(read(l.type, data, of_rows ? i * l.leading + line : line * l.leading + i));
+      values.push_back(load(l.type, data, of_rows ? i * l.leading + line : line * l.leading + i));
   return values;
+}
+
+/// The tanh form, and its slope.
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+double gelu_slope(double x) {
+  const double t = std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
 }
 
 struct Call {
@@ -69,6 +105,8 @@ struct Call {
   void* d_data;
   float alpha, beta;
   void* workspace;
+  double us;
+  bool rounds_parts;
 
   std::int64_t inner() const { return product.transpose_a == CUBLAS_OP_N ? a.columns : a.rows; }
   bool fits() const {
@@ -84,15 +122,35 @@ struct Call {
     for (std::int64_t column = 0; column < c.columns; ++column)
       for (std::int64_t row = 0; row < c.rows; ++row) {
         double sum = 0;
-        for (std::int64_t k = 0; k < inner(); ++k)
+        for (std::int64_t k = 0; k < inner(); ++k) {
+          if (rounds_parts && k == inner() / 2) sum = as_stored(c.type, sum);
           sum += static_cast<double>(x[static_cast<std::size_t>(row * inner() + k)]) *
                  static_cast<double>(y[static_cast<std::size_t>(column * inner() + k)]);
+        }
         const std::int64_t at = column * c.leading + row;
         float value = alpha * static_cast<float>(sum);
-        if (beta != 0) value += beta * read(c.type, c_data, at);
-        if (product.epilogue == CUBLASLT_EPILOGUE_BIAS) value += read(c.type, product.bias, row);
-        write(c.type, d_data, at, value);
+        if (beta != 0) value += beta * load(c.type, c_data, at);
+        if (product.reads_bias()) value += load(c.type, product.vector, row);
+        store(c.type, d_data, at, after(value, column * product.gelu_leading + row));
       }
+    if (product.sums_b()) add_up(y);
+    Streams::instance().spend(us);
+  }
+  float after(float value, std::int64_t at) const {
+    if (product.takes_gelu_back())
+      return static_cast<float>(value * gelu_slope(load(c.type, product.gelu_input, at)));
+    if (!product.makes_gelu()) return value;
+    store(c.type, product.gelu_input, at, value);
+    return static_cast<float>(gelu(value));
+  }
+  /// Assigned, whatever beta is.
+  void add_up(const std::vector<float>& columns_of_b) const {
+    for (std::int64_t column = 0; column < c.columns; ++column) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < inner(); ++k)
+        sum += columns_of_b[static_cast<std::size_t>(column * inner() + k)];
+      store(c.type, product.vector, column, static_cast<float>(sum));
+    }
   }
 };
 
@@ -110,13 +168,31 @@ std::uint64_t shape_of(const Product& p, const Layout& a, const Layout& b, const
   mix(p.transpose_a);
   mix(p.transpose_b);
   mix(p.epilogue);
+  mix(p.gelu_leading);
   return hash;
 }
 
 bool is_aligned(const void* data, std::uint32_t alignment) {
   return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
 }
+/// Of a pointer in a descriptor, which is all that the heuristics see of it.
+std::uint8_t alignment_of(const void* data) {
+  std::uint8_t alignment = 1;
+  while (alignment < 16 && is_aligned(data, 2u * alignment)) alignment *= 2;
+  return alignment;
+}
 bool is_known(cudaDataType type) { return type == CUDA_R_32F || type == CUDA_R_16BF; }
+
+bool is_complete(const Product& p, const Layout& c) {
+  const bool vector = p.reads_bias() || p.sums_b(), gelu = p.makes_gelu() || p.takes_gelu_back();
+  return (!vector || p.vector != nullptr) &&
+         (!gelu || (p.gelu_input != nullptr && p.gelu_leading >= c.rows));
+}
+bool has_algorithms(const Product& p) {
+  const bool gelu = p.makes_gelu() || p.takes_gelu_back();
+  return !blas_behaviour().unknown.contains(p.epilogue) &&
+         (!gelu || p.gelu_leading % gelu_stride == 0);
+}
 
 template <class T>
 cublasStatus_t assign(T& to, const void* from, std::size_t bytes) {
@@ -126,6 +202,12 @@ cublasStatus_t assign(T& to, const void* from, std::size_t bytes) {
 }
 
 }  // namespace
+
+BlasBehaviour& blas_behaviour() {
+  static BlasBehaviour one;
+  return one;
+}
+
 }  // namespace trireme::emulation
 
 using namespace trireme::emulation;
@@ -140,6 +222,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   delete reinterpret_cast<int*>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
+std::size_t cublasLtGetVersion() { return 130100; }
 const char* cublasLtGetStatusName(cublasStatus_t status) {
   return status == CUBLAS_STATUS_INVALID_VALUE   ? "CUBLAS_STATUS_INVALID_VALUE"
          : status == CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
@@ -183,7 +266,11 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
       return assign(p.epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-      return assign(p.bias, value, bytes);
+      return assign(p.vector, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return assign(p.gelu_input, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return assign(p.gelu_leading, value, bytes);
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -204,6 +291,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
       return assign(p.workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return assign(p.reduction, value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
       return assign(p.a, value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
@@ -224,25 +313,53 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* found) {
   const Preference& p = of(preference);
+  BlasBehaviour& behaviour = blas_behaviour();
+  ++behaviour.heuristic_calls;
   *found = 0;
-  if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  if (wanted < 1 || !is_complete(of(product), of(c))) return CUBLAS_STATUS_INVALID_VALUE;
   const auto whole = [&](const Layout& l, std::uint32_t alignment) {
     return alignment % (l.type == CUDA_R_32F ? sizeof(float) : sizeof(__nv_bfloat16)) == 0;
   };
   if (p.workspace < least_workspace || !whole(of(a), p.a) || !whole(of(b), p.b) ||
-      !whole(of(c), p.c))
+      !whole(of(c), p.c) || !has_algorithms(of(product)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto byte = [](std::uint32_t alignment) {
     return static_cast<std::uint8_t>(std::min(alignment, 128u));
   };
-  const Algorithm algorithm{shape_of(of(product), of(a), of(b), of(c)), byte(p.a), byte(p.b),
-                            byte(p.c), byte(p.d)};
-  results[0] = {};
-  static_assert(sizeof algorithm <= sizeof results[0].algo);
-  std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
-  results[0].workspaceSize = least_workspace;
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  *found = 1;
+  *found = std::min(wanted, static_cast<int>(behaviour.times_us.size()));
+  for (int i = 0; i < *found; ++i) {
+    const Algorithm algorithm{shape_of(of(product), of(a), of(b), of(c)),
+                              byte(p.a),
+                              byte(p.b),
+                              byte(p.c),
+                              byte(p.d),
+                              alignment_of(of(product).vector),
+                              alignment_of(of(product).gelu_input),
+                              static_cast<std::uint8_t>(i),
+                              p.rounds_parts()};
+    results[i] = {};
+    static_assert(sizeof algorithm <= sizeof results[i].algo);
+    std::memcpy(&results[i].algo, &algorithm, sizeof algorithm);
+    results[i].workspaceSize = least_workspace;
+    results[i].state = CUBLAS_STATUS_SUCCESS;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t product,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algo,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  Algorithm algorithm;
+  std::memcpy(&algorithm, algo, sizeof algorithm);
+  if (algorithm.shape != shape_of(of(product), of(a), of(b), of(c)) ||
+      algorithm.index >= blas_behaviour().times_us.size() || !has_algorithms(of(product)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = {};
+  result->algo = *algo;
+  result->workspaceSize = least_workspace;
+  result->state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -252,26 +369,34 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
                               cublasLtMatrixLayout_t c_layout, void* d,
                               cublasLtMatrixLayout_t /*d_layout*/, const cublasLtMatmulAlgo_t* algo,
                               void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
-  const Call call{of(product),
-                  of(a_layout),
-                  of(b_layout),
-                  of(c_layout),
-                  a,
-                  b,
-                  c,
-                  d,
-                  *static_cast<const float*>(alpha),
-                  *static_cast<const float*>(beta),
-                  workspace};
   Algorithm algorithm;
   std::memcpy(&algorithm, algo, sizeof algorithm);
-  if (!call.fits() || (call.product.epilogue == CUBLASLT_EPILOGUE_BIAS && !call.product.bias))
-    return CUBLAS_STATUS_INVALID_VALUE;
+  BlasBehaviour& behaviour = blas_behaviour();
+  if (algorithm.index >= behaviour.times_us.size()) return CUBLAS_STATUS_INVALID_VALUE;
+  Call call{of(product),
+            of(a_layout),
+            of(b_layout),
+            of(c_layout),
+            a,
+            b,
+            c,
+            d,
+            *static_cast<const float*>(alpha),
+            *static_cast<const float*>(beta),
+            workspace,
+            behaviour.times_us[algorithm.index],
+            algorithm.rounds_parts};
+  if (call.product.epilogue != CUBLASLT_EPILOGUE_DEFAULT) call.us += behaviour.epilogue_us;
+  if (!call.fits() || !is_complete(call.product, call.c)) return CUBLAS_STATUS_INVALID_VALUE;
   if (algorithm.shape != shape_of(call.product, call.a, call.b, call.c) ||
       workspace_bytes < least_workspace || !is_aligned(workspace, 256) ||
       !is_aligned(a, algorithm.a) || !is_aligned(b, algorithm.b) || !is_aligned(c, algorithm.c) ||
-      !is_aligned(d, algorithm.d))
+      !is_aligned(d, algorithm.d) || !is_aligned(call.product.vector, algorithm.vector) ||
+      !is_aligned(call.product.gelu_input, algorithm.gelu_input) ||
+      behaviour.broken.contains(algorithm.index))
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  behaviour.launched.push_back(algorithm.index);
+  behaviour.epilogues.push_back(call.product.epilogue);
   enqueue(stream, "cublasLtMatmul", [call] { call.run(); });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -26,6 +26,8 @@ constexpr int poison = 0xff;
 struct Event {
   Stream* stream = nullptr;
   std::uint64_t sequence = 0;
+  double reached_us = 0;
+  bool timed = false;
 };
 
 /// Device memory and the last error.
@@ -242,8 +244,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
-  *event = reinterpret_cast<cudaEvent_t>(new Event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  Event* created = new Event;
+  created->timed = (flags & cudaEventDisableTiming) == 0;
+  *event = reinterpret_cast<cudaEvent_t>(created);
   return cudaSuccess;
 }
 /// What was recorded may still be in a queue: it runs first.
@@ -257,7 +261,15 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Event* e = &event_of(event);
   e->stream = &stream_of(stream);
   e->sequence = e->stream->issued() + 1;
-  push(stream, "event", [] {});
+  push(stream, "event", [e] { e->reached_us = Streams::instance().clock_us(); });
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
+  const Event &first = event_of(start), &last = event_of(end);
+  if (!first.timed || !last.timed || last.stream == nullptr || first.stream == nullptr)
+    return result(cudaErrorInvalidResourceHandle);
+  if (!last.stream->done(last.sequence)) return result(cudaErrorNotReady);
+  *ms = static_cast<float>((last.reached_us - first.reached_us) * 1e-3);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {

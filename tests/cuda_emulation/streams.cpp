@@ -94,6 +94,7 @@ bool Streams::advance(Stream& stream) {
     return false;
   if (operation.step && !operation.step()) return false;
   stream.done_ = operation.sequence;
+  spend(1);
   stream.queue_.pop_front();
   last_move_ = Clock::now();
   return true;

@@ -66,6 +66,10 @@ class Streams {
   /// every stream is at, when nothing has moved for very long.
   void nudge(Stream& stream);
 
+  /// The time that operations seem to have taken so far: one microsecond each, and what they spend themselves.
+  double clock_us() const { return clock_us_; }
+  void spend(double us) { clock_us_ += us; }
+
  private:
   Streams();
   void after_push();
@@ -82,6 +86,7 @@ class Streams {
   std::size_t ahead_ = 0;
   std::uint64_t random_ = 1;
   std::chrono::steady_clock::time_point last_move_ = std::chrono::steady_clock::now();
+  double clock_us_ = 0;
 };
 
 }  // namespace trireme::emulation

@@ -109,22 +109,11 @@ struct Bf16Case {
   std::vector<Bf16> bias() const { return bf16_of(random_values(size.n, "bias")); }
 
   Gemm gemm(const void* a, const void* b, void* c, const void* bias) const {
-    return {size.m,
-            size.n,
-            size.k,
-            a,
-            lda(),
-            ta,
-            b,
-            ldb(),
-            tb,
-            c,
-            ldc(),
-            write,
-            with_bias ? bias : nullptr,
-            nullptr,
-            DType::bf16,
-            result};
+    Gemm p{size.m, size.n, size.k, a, lda(), ta, b, ldb(), tb, c, ldc(), write};
+    if (with_bias) p.bias = bias;
+    p.dtype = DType::bf16;
+    p.result = result;
+    return p;
   }
 };
 
@@ -196,6 +185,71 @@ TEST(Gemm, TheMatmulPrimitiveMultipliesAsSgemmDoes) {
     const auto stream = device->make_stream();
     expect_near(got, to_double(run_in_fp32(*stream, c)), 1e-6, "matmul", std::sqrt(c.size.k));
   });
+}
+
+// Bit for bit on CPUs, where what follows a product is a pass of its own.
+TEST(Gemm, GeluAndItsGradientEqualTheProductAndTheActivation) {
+  for_each_bf16_case([](Bf16Case c) {
+    if (c.write == Write::add) return;
+    c.pad = 0;
+    SCOPED_TRACE(str("m ", c.size.m, " n ", c.size.n, " k ", c.size.k, " to ", c.result));
+    for (const int threads : {1, 3}) {
+      const auto device = open_cpu({threads});
+      const auto stream = device->make_stream();
+      const Kernels& kernels = stream->kernels();
+      const Index bytes = c.size.m * c.size.n * size_bytes(c.result);
+      const auto memory = [&](Index size) { return device->allocate(size); };
+      const std::vector<Bf16> a = c.a(), b = c.b(), bias = c.bias();
+      const Floats bias_f32 = floats_of(bias);
+      const Buffer x = memory(bytes), y = memory(bytes), expected = memory(bytes);
+      Gemm p =
+          c.gemm(a.data(), b.data(), x.data(),
+                 c.result == DType::f32 ? static_cast<const void*>(bias_f32.data()) : bias.data());
+      const Buffer workspace = memory(kernels.gemm.workspace_bytes(*device, p));
+      p.workspace = workspace.data();
+      const auto same = [&](const Buffer& one, const Buffer& other) {
+        return bytes == 0 ||
+               std::memcmp(one.data(), other.data(), static_cast<std::size_t>(bytes)) == 0;
+      };
+
+      kernels.gemm.run(*stream, p);  // x
+      kernels.activation.forward(*stream, {Activation::gelu_tanh, c.size.m * c.size.n, x.data(),
+                                           expected.data(), c.result});
+      const Buffer kept = memory(bytes);
+      Gemm gelu = p;
+      gelu.epilogue = Epilogue::gelu;
+      gelu.gelu_input = kept.data();
+      gelu.c = y.data();
+      kernels.gemm.run(*stream, gelu);
+      EXPECT_TRUE(same(kept, x));
+      EXPECT_TRUE(same(y, expected));
+
+      if (c.with_bias) continue;
+      kernels.activation.backward(*stream, {Activation::gelu_tanh, c.size.m * c.size.n, kept.data(),
+                                            x.data(), expected.data(), Write::assign, c.result});
+      gelu.epilogue = Epilogue::gelu_gradient;
+      kernels.gemm.run(*stream, gelu);
+      EXPECT_TRUE(same(y, expected));
+    }
+  });
+}
+
+TEST(Gemm, TheBiasGradientEqualsThatOfItsOwnKernel) {
+  const auto device = open_cpu({2});
+  const auto stream = device->make_stream();
+  for (const Write write : {Write::assign, Write::add}) {
+    const Index rows = 37, out = 150, in = 20;
+    const Floats dy = random_values(rows * out, "dy"), x = random_values(rows * in, "x");
+    Floats dw(at(out * in)), got = random_values(out, "dbias"), expected = got;
+    Gemm p{out,      in, rows,          dy.data(), out, Transpose::yes,
+           x.data(), in, Transpose::no, dw.data(), in};
+    p.bias_gradient = got.data();
+    p.write_bias_gradient = write;
+    stream->kernels().gemm.run(*stream, p);
+    if (write == Write::assign) expected.assign(at(out), 0);
+    stream->kernels().elementwise.bias_backward(*stream, {rows, out, dy.data(), expected.data()});
+    EXPECT_TRUE(same_bits(got, expected));
+  }
 }
 
 TEST(Gemm, RejectsTypesThatDoNotGoTogether) {

@@ -21,6 +21,14 @@ struct Variant {
   Index pad = 3, shift = 0;
 };
 
+void run(Bench& b, Gemm p) {
+  Device& device = b.stream().device();
+  const Buffer workspace = device.allocate(b.kernels().gemm.workspace_bytes(device, p));
+  p.workspace = workspace.data();
+  b.kernels().gemm.run(b.stream(), p);
+  b.stream().synchronize();
+}
+
 // Rows are longer than what is multiplied; what lies between them must stay.
 void products_agree(const Case& c, const Variant& v) {
   SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " transposed ", v.ta == Transpose::yes,
@@ -41,11 +49,7 @@ void products_agree(const Case& c, const Variant& v) {
         Gemm p{c.m, c.n, c.k, x, lda, v.ta, y, ldb, v.tb, z, ldc, v.write, bias};
         p.dtype = operands;
         p.result = result;
-        const Buffer workspace =
-            b.stream().device().allocate(b.kernels().gemm.workspace_bytes(b.stream().device(), p));
-        p.workspace = workspace.data();
-        b.kernels().gemm.run(b.stream(), p);
-        b.stream().synchronize();
+        run(b, p);
       },
       1e-6);
 }
@@ -82,6 +86,77 @@ TEST(CudaGemm, WithoutAnInnerDimensionAssignsZerosOrTheBias) {
   }
 }
 
+// What follows a product. m is not a multiple of anything; n is, where cuBLASLt asks for it. Fused, GELU is taken of the sum before
+// it is rounded to bf16, or after: that shows in the last places.
+void epilogues_agree(const Case& c, Epilogue epilogue, bool with_bias, Types types, Index shift) {
+  SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " epilogue ", static_cast<int>(epilogue),
+                   " bias ", with_bias, ' ', types.operands, " to ", types.result, " shift ",
+                   shift));
+  expect_twins(
+      [&](Bench& b) {
+        Gemm p{c.m,
+               c.n,
+               c.k,
+               b.put(random_floats(c.m * c.k, "a"), types.operands, shift),
+               c.k,
+               Transpose::no,
+               b.put(random_floats(c.k * c.n, "b"), types.operands, shift),
+               c.k,
+               Transpose::yes,
+               b.put(Floats(static_cast<std::size_t>(c.m * c.n), 5), types.result, shift),
+               c.n};
+        if (with_bias) p.bias = b.put(random_floats(c.n, "bias"), types.result, shift);
+        p.epilogue = epilogue;
+        p.gelu_input = b.put(random_floats(c.m * c.n, "x", -3, 3), types.result, shift);
+        p.dtype = types.operands;
+        p.result = types.result;
+        run(b, p);
+      },
+      2e-6, {.units = 4, .share = 1});
+}
+
+TEST(CudaGemm, GeluAndItsGradientAgreeWhereTheyAreFusedAndWhereNot) {
+  for (const Types& types : {f32, bf16, bf16_to_f32})
+    for (const Case& c : {Case{5, 16, 7}, {3, 7, 9}, {17, 24, 0}})
+      for (const Index shift : {0, 1}) {
+        epilogues_agree(c, Epilogue::gelu, true, types, shift);
+        epilogues_agree(c, Epilogue::gelu, false, types, shift);
+        epilogues_agree(c, Epilogue::gelu_gradient, false, types, shift);
+      }
+}
+
+void bias_gradients_agree(const Case& c, DType operands, Write write, Write write_gradient) {
+  SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " of ", operands));
+  expect_twins(
+      [&](Bench& b) {
+        Gemm p{c.m,
+               c.n,
+               c.k,
+               b.put(random_floats(c.k * c.m, "a"), operands),
+               c.m,
+               Transpose::yes,
+               b.put(random_floats(c.k * c.n, "b"), operands),
+               c.n,
+               Transpose::no,
+               b.put(random_floats(c.m * c.n, "c")),
+               c.n,
+               write};
+        p.bias_gradient = b.put(random_floats(c.m, "bias gradient"));
+        p.write_bias_gradient = write_gradient;
+        p.dtype = operands;
+        run(b, p);
+      },
+      2e-6);
+}
+
+TEST(CudaGemm, TheBiasGradientComesWithThatOfTheWeight) {
+  for (const DType operands : {DType::f32})
+    for (const Case& c : {Case{5, 3, 7}, {16, 24, 33}, {9, 5, 0}})
+      for (const Write write : {Write::assign, Write::add})
+        for (const Write gradient : {Write::assign, Write::add})
+          bias_gradients_agree(c, operands, write, gradient);
+}
+
 // An algorithm that was chosen for aligned operands must not be used for others of the same shape, nor a shape's for another.
 TEST(CudaGemm, PlansAreNotMixedUp) {
   expect_twins(
@@ -110,6 +185,19 @@ TEST(CudaGemm, RejectsWhatDoesNotFit) {
   EXPECT_THROW(
       k.run(b.stream(), {4, 4, 4, x, 4, Transpose::no, x, 4, Transpose::no, x, 4, Write::add, x}),
       Error);
+  Gemm p{4, 4, 4, x, 4, Transpose::yes, x, 4, Transpose::no, x, 4};
+  p.bias_gradient = x;
+  EXPECT_THROW(k.run(b.stream(), p), Error);  // without workspace to add from
+  p.write_bias_gradient = Write::assign;
+  EXPECT_NO_THROW(k.run(b.stream(), p));
+  p.transpose_a = Transpose::no;
+  EXPECT_THROW(k.run(b.stream(), p), Error);
+  p.bias_gradient = nullptr;
+  p.epilogue = Epilogue::gelu;
+  EXPECT_THROW(k.run(b.stream(), p), Error);  // without gelu_input
+  p.gelu_input = x;
+  p.ldc = 5;
+  EXPECT_THROW(k.run(b.stream(), p), Error);
 }
 
 TEST(CudaGemm, AFailureSaysWhatCuBlasSays) {

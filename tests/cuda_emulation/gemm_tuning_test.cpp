@@ -1,0 +1,230 @@
+// How products choose their algorithm: what is timed, what is stored, and that nothing else changes by it.
+#include <deque>
+
+#include "kernels/cuda/cuda_device.h"
+#include "tests/cuda_emulation/cublaslt.h"
+#include "tests/kernels/cuda/twins.h"
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::test {
+namespace {
+
+using emulation::blas_behaviour;
+using Source = GemmPreparation::Source;
+
+/// A device with its cache, and a cuBLASLt that behaves as it did at first.
+class CudaGemmTuning : public testing::Test {
+ protected:
+  CudaGemmTuning() { blas_behaviour() = {}; }
+  ~CudaGemmTuning() override { blas_behaviour() = {}; }
+
+  std::unique_ptr<Bench> open() {
+    return std::make_unique<Bench>(std::make_unique<CudaDevice>(0, cache_.path()));
+  }
+  const Buffer& workspace(Bench& b) {
+    workspaces_.push_back(b.stream().device().allocate(8 * sizeof(float)));
+    return workspaces_.back();
+  }
+  std::string only_file() const {
+    const auto folder = *std::filesystem::directory_iterator(cache_.path());
+    return std::filesystem::directory_iterator(folder)->path();
+  }
+
+  ScratchDirectory cache_;
+  std::deque<Buffer> workspaces_;
+};
+
+/// c = a b, of one shape.
+Gemm product(Bench& b) {
+  const void* a = b.put(random_floats(6 * 8, "a"));
+  return {6,
+          8,
+          8,
+          a,
+          8,
+          Transpose::no,
+          b.put(random_floats(8 * 8, "b")),
+          8,
+          Transpose::no,
+          b.put(Floats(6 * 8, 7)),
+          8};
+}
+/// With what it accumulates on; `workspace` is borrowed.
+Gemm weight_gradient(Bench& b, const Buffer& workspace) {
+  Gemm p{8,
+         8,
+         6,
+         b.put(random_floats(6 * 8, "a")),
+         8,
+         Transpose::yes,
+         b.put(random_floats(6 * 8, "b")),
+         8,
+         Transpose::no,
+         b.put(Floats(8 * 8, 7)),
+         8,
+         Write::add};
+  p.bias_gradient = b.put(Floats(8, 3));
+  p.workspace = workspace.data();
+  return p;
+}
+/// The places, among what cuBLASLt recommends, of the algorithms that one run of `p` takes.
+std::vector<int> algorithms_of(Bench& b, const Gemm& p) {
+  blas_behaviour().launched.clear();
+  b.kernels().gemm.run(b.stream(), p);
+  b.stream().synchronize();
+  return blas_behaviour().launched;
+}
+
+using Places = std::vector<int>;
+
+TEST_F(CudaGemmTuning, WithoutACacheTheFirstRecommendationIsTaken) {
+  Bench b(std::make_unique<CudaDevice>(0));
+  const Gemm p = product(b);
+  EXPECT_EQ(b.kernels().gemm.prepare(b.stream(), p).source, Source::first);
+  EXPECT_EQ(blas_behaviour().launched, Places());
+  EXPECT_EQ(algorithms_of(b, p), Places({0}));
+}
+
+TEST_F(CudaGemmTuning, TheFastestIsTakenAndStored) {
+  {
+    const auto b = open();
+    const Gemm p = product(*b);
+    EXPECT_EQ(algorithms_of(*b, p), Places({0})) << "not prepared yet";
+    EXPECT_EQ(b->kernels().gemm.prepare(b->stream(), p).source, Source::timed);
+    EXPECT_EQ(algorithms_of(*b, p), Places({1}));
+  }
+  blas_behaviour().times_us = {
+      1, 2, 3};  // the next job must not time again, or it would choose another one
+  const auto b = open();
+  const Gemm p = product(*b);
+  const GemmPreparation preparation = b->kernels().gemm.prepare(b->stream(), p);
+  EXPECT_EQ(preparation.source, Source::stored);
+  EXPECT_EQ(preparation.note, "");
+  EXPECT_EQ(algorithms_of(*b, p), Places({1}));
+}
+
+TEST_F(CudaGemmTuning, PreparingWritesNothingOfTheCallers) {
+  for (const bool gradient : {false, true}) {
+    const auto b = open();
+    const Gemm p = gradient ? weight_gradient(*b, workspace(*b)) : product(*b);
+    const auto before = b->results();
+    b->kernels().gemm.prepare(b->stream(), p);
+    EXPECT_TRUE(b->results() == before);
+  }
+}
+
+TEST_F(CudaGemmTuning, APreparedProductAsksCuBlasForNothing) {
+  const auto b = open();
+  for (const Gemm& p : {product(*b), weight_gradient(*b, workspace(*b))}) {
+    b->kernels().gemm.prepare(b->stream(), p);
+    const Index free = b->stream().device().free_bytes();
+    blas_behaviour().heuristic_calls = 0;
+    algorithms_of(*b, p);
+    EXPECT_EQ(blas_behaviour().heuristic_calls, 0);
+    EXPECT_EQ(b->stream().device().free_bytes(), free);
+  }
+}
+
+TEST_F(CudaGemmTuning, ABiasGradientIsPartOfTheProductWhereThatIsFaster) {
+  for (const double epilogue_us : {1000.0, -0.5}) {
+    blas_behaviour() = {};
+    blas_behaviour().epilogue_us = epilogue_us;
+    const ScratchDirectory cache;
+    Bench gpu(std::make_unique<CudaDevice>(0, cache.path())), cpu(open_cpu());
+    const Gemm p = weight_gradient(gpu, workspace(gpu));
+    gpu.kernels().gemm.prepare(gpu.stream(), p);
+    blas_behaviour().epilogues.clear();
+    EXPECT_EQ(algorithms_of(gpu, p), Places({1}));
+    EXPECT_EQ(blas_behaviour().epilogues.front(),
+              epilogue_us > 0 ? CUBLASLT_EPILOGUE_DEFAULT : CUBLASLT_EPILOGUE_BGRADB);
+    cpu.kernels().gemm.run(cpu.stream(), weight_gradient(cpu, workspace(cpu)));
+    expect_close(gpu.results(), cpu.results(), 1e-6, {});
+  }
+}
+
+TEST_F(CudaGemmTuning, ABiasGradientIsAPassOfItsOwnUntilItWasTimed) {
+  Bench b(std::make_unique<CudaDevice>(0));
+  const Gemm p = weight_gradient(b, workspace(b));
+  EXPECT_EQ(algorithms_of(b, p), Places({0}));
+  EXPECT_EQ(blas_behaviour().epilogues, std::vector({CUBLASLT_EPILOGUE_DEFAULT}));
+}
+
+TEST_F(CudaGemmTuning, WhatCuBlasCannotFuseRunsInSeparatePasses) {
+  blas_behaviour().unknown = {CUBLASLT_EPILOGUE_BGRADB};
+  const auto b = open();
+  const Gemm p = weight_gradient(*b, workspace(*b));
+  EXPECT_EQ(b->kernels().gemm.prepare(b->stream(), p).source, Source::timed);
+  EXPECT_EQ(algorithms_of(*b, p), Places({1}));
+  EXPECT_EQ(blas_behaviour().epilogues.back(), CUBLASLT_EPILOGUE_DEFAULT);
+}
+
+TEST_F(CudaGemmTuning, AnAlgorithmThatFailsIsNoCandidate) {
+  blas_behaviour().broken = {1};
+  const auto b = open();
+  const Gemm p = product(*b);
+  b->kernels().gemm.prepare(b->stream(), p);
+  EXPECT_EQ(algorithms_of(*b, p), Places({2}));
+}
+
+TEST_F(CudaGemmTuning, ADamagedFileIsLeftAsItIsAndNotUsed) {
+  {
+    const auto b = open();
+    b->kernels().gemm.prepare(b->stream(), product(*b));
+  }
+  const std::string file = only_file();
+  const std::vector<std::byte> good = bytes_of_file(file);
+  for (const std::size_t at : {std::size_t{0}, good.size() / 2, good.size() - 2, good.size()}) {
+    std::vector<std::byte> bad = good;
+    if (at == good.size())
+      bad.resize(bad.size() / 2);
+    else
+      bad[at] ^= std::byte{1};
+    write_bytes(file, bad);
+    const auto b = open();
+    const Gemm p = product(*b);
+    const GemmPreparation preparation = b->kernels().gemm.prepare(b->stream(), p);
+    EXPECT_EQ(preparation.source, Source::first);
+    EXPECT_NE(preparation.note.find(file), std::string::npos) << preparation.note;
+    EXPECT_EQ(algorithms_of(*b, p), Places({0})) << at;
+    EXPECT_EQ(bytes_of_file(file), bad);
+  }
+}
+
+TEST_F(CudaGemmTuning, AnAlgorithmThatCuBlasNoLongerTakesIsNotUsed) {
+  blas_behaviour().times_us = {3, 2, 1};
+  {
+    const auto b = open();
+    b->kernels().gemm.prepare(b->stream(), product(*b));
+  }
+  blas_behaviour().times_us = {3, 2};
+  const auto b = open();
+  const Gemm p = product(*b);
+  const GemmPreparation preparation = b->kernels().gemm.prepare(b->stream(), p);
+  EXPECT_EQ(preparation.source, Source::first);
+  EXPECT_NE(preparation.note.find("does not take the stored algorithm"), std::string::npos);
+  EXPECT_EQ(algorithms_of(*b, p), Places({0}));
+}
+
+TEST_F(CudaGemmTuning, WithoutMemoryToRehearseTheFirstChoiceIsPublished) {
+  const auto prepare = [&] {
+    const auto b = open();
+    Gemm p = product(*b);
+    p.m = p.n = p.ldb = p.ldc = Index{1}
+                                << 20;  // its result is larger than the device; nothing is computed
+    return b->kernels().gemm.prepare(b->stream(), p);
+  };
+  const GemmPreparation preparation = prepare();
+  EXPECT_NE(preparation.note.find("was not timed"), std::string::npos) << preparation.note;
+  EXPECT_EQ(blas_behaviour().launched, Places());
+  EXPECT_EQ(prepare().source, Source::stored);
+}
+
+TEST_F(CudaGemmTuning, AChoiceThatCannotBeStoredIsAnErrorWithTheReason) {
+  const std::string file = cache_.write("file", "");
+  Bench b(std::make_unique<CudaDevice>(0, file));
+  const std::string message = message_of([&] { b.kernels().gemm.prepare(b.stream(), product(b)); });
+  EXPECT_NE(message.find(file), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,5 +1,5 @@
-// Linear layers. The bias and both gradients ride on GEMMs: gradients accumulate through beta = 1,
-// never in a pass of their own.
+// Linear layers. The bias and all gradients ride on GEMMs: those of parameters accumulate through
+// beta = 1, and the bias's comes with the weight's, in one kernel where the device has a fast one.
 #include "trireme/nn/linear.h"
 
 #include "trireme/nn/add.h"
@@ -112,11 +112,18 @@ class Linear final : public KernelOp {
   void backward(Exec& e) const override {
     const Tensor& dy = e.grad_output(0);
     if (e.wants(0)) multiply(e, input_gradient(dy, e.input(1), e.grad_input(0), write_of(e, 0)));
-    if (e.wants(1)) multiply(e, weight_gradient(dy, e.input(0), e.grad_input(1), write_of(e, 1)));
-    if (bias_ == Bias::none) return;
-    if (float* dbias = gradient_to_add_to(e, 2))
+    const bool wants_bias = bias_ != Bias::none && e.wants(2);
+    if (e.wants(1)) {
+      Gemm product = weight_gradient(dy, e.input(0), e.grad_input(1), write_of(e, 1));
+      if (wants_bias) {
+        product.bias_gradient = e.grad_input(2).as<float>();
+        product.write_bias_gradient = write_of(e, 2);
+      }
+      multiply(e, product);
+    } else if (wants_bias) {
       e.stream().kernels().elementwise.bias_backward(
-          e.stream(), {dy.shape[0], dy.shape[1], dy.as<float>(), dbias});
+          e.stream(), {dy.shape[0], dy.shape[1], dy.as<float>(), gradient_to_add_to(e, 2)});
+    }
   }
 
   Place place(const Places& in, const std::vector<bool>& is_parameter) const override {
@@ -150,7 +157,7 @@ Tensor without_memory(const Spec& spec) {
   return t;
 }
 
-WorkspaceBytes workspace_of(const Graph& graph, const Spec& x_spec, const Spec& w_spec) {
+WorkspaceBytes workspace_of(const Graph& graph, const Spec& x_spec, const Spec& w_spec, Bias bias) {
   if (x_spec.shape.dims() != 2 || w_spec.shape.dims() != 2) return {};  // infer says what is wrong
   const Tensor x = without_memory(x_spec), w = without_memory(w_spec);
   const Tensor y(nullptr, {x.shape[0], w.shape[0]}, x.dtype), dw(nullptr, w.shape);
@@ -164,7 +171,8 @@ WorkspaceBytes workspace_of(const Graph& graph, const Spec& x_spec, const Spec& 
 }
 
 Value apply_linear(Value x, Value weight, Value bias, WeightSplit split) {
-  const WorkspaceBytes workspace = workspace_of(x.graph(), x.spec(), weight.spec());
+  const WorkspaceBytes workspace =
+      workspace_of(x.graph(), x.spec(), weight.spec(), bias ? Bias::zeros : Bias::none);
   if (!bias) return apply<Linear>({x, weight}, split, Bias::none, workspace);
   return apply<Linear>({x, weight, bias}, split, Bias::zeros, workspace);
 }

@@ -166,6 +166,14 @@ TEST_F(CudaGemmTuning, AnAlgorithmThatFailsIsNoCandidate) {
   EXPECT_EQ(algorithms_of(*b, p), Places({2}));
 }
 
+TEST_F(CudaGemmTuning, AFailureSaysWhatCuBlasSays) {
+  blas_behaviour().broken = {0};
+  const auto b = open();
+  const std::string message = message_of([&] { b->kernels().gemm.run(b->stream(), product(*b)); });
+  EXPECT_NE(message.find("cublasLtMatmul: CUBLAS_STATUS_NOT_SUPPORTED"), std::string::npos)
+      << message;
+}
+
 TEST_F(CudaGemmTuning, ADamagedFileIsLeftAsItIsAndNotUsed) {
   {
     const auto b = open();

@@ -21,23 +21,32 @@ GpuRanks open_gpu_ranks(const NcclOptions& options) {
   return open_gpu_ranks(MeshShape(mpi_session().size(), 1, 1), options);
 }
 
-void in_every_schedule(const std::function<void()>& f) {
+namespace {
+
+enum class Among { all_ranks_alike, each_rank_another };
+
+void in_every_schedule(Among among, const std::function<void()>& f) {
   auto& streams = emulation::Streams::instance();
-  // What open_gpu_ranks makes next: the stream of compute, then those of the groups, world first.
-  const std::string compute = "ahead:" + std::to_string(streams.count());
-  const std::string world = "ahead:" + std::to_string(streams.count() + 1);
-  const std::vector<std::string> schedules = {"eager", "lazy",     compute,
-                                              world,   "random:1", "random:2"};
-  for (const bool mixed : {false, true})
-    for (std::size_t s = 0; s < schedules.size(); ++s) {
-      if (mixed && mpi_session().size() == 1) continue;
-      const std::size_t shift = mixed ? static_cast<std::size_t>(mpi_session().rank()) : 0;
-      const std::string& schedule = schedules[(s + shift) % schedules.size()];
-      SCOPED_TRACE(schedule);
-      streams.set_schedule(schedule);
-      f();
-    }
+  constexpr int schedules = 6;
+  for (int s = 0; s < schedules; ++s) {
+    // What open_gpu_ranks makes next: the stream of compute, then those of the groups, world first.
+    const std::string compute = str("ahead:", streams.count());
+    const std::string world = str("ahead:", streams.count() + 1);
+    const std::string all[schedules] = {"eager", "lazy", compute, world, "random:1", "random:2"};
+    const int shift = among == Among::each_rank_another ? mpi_session().rank() : 0;
+    const std::string& schedule = all[(s + shift) % schedules];
+    SCOPED_TRACE(schedule);
+    streams.set_schedule(schedule);
+    f();
+  }
   streams.set_schedule("eager");
+}
+
+}  // namespace
+
+void in_every_schedule(const std::function<void()>& f) {
+  in_every_schedule(Among::all_ranks_alike, f);
+  if (mpi_session().size() > 1) in_every_schedule(Among::each_rank_another, f);
 }
 
 }  // namespace trireme

@@ -66,12 +66,25 @@ TEST(Nccl, WaitingForOneGroupServesTheOthers) {
   });
 }
 
-TEST(Nccl, EveryCollectiveIsExactWhenSerialized) {
+TEST(Nccl, SerializedOperationsAreExact) {
   in_every_schedule([] {
     const GpuRanks ranks = open_gpu_ranks(NcclOptions{.serialize = true});
-    const TestMemory memory(*ranks.stream);
-    check_everything(*ranks.mesh, ranks.mesh->world(), memory, 100);
-    check_many_in_flight(*ranks.mesh, ranks.mesh->world(), memory, 20, 13);
+    check_many_in_flight(*ranks.mesh, ranks.mesh->world(), TestMemory(*ranks.stream), 20, 13);
+  });
+}
+
+TEST(Nccl, AGroupMayBeSplitOffWhileOperationsAreUnderWay) {
+  in_every_schedule([] {
+    const GpuRanks ranks = open_gpu_ranks();
+    TestArray<float> x(*ranks.mesh, TestMemory(*ranks.stream), 10);
+    for (Index i = 0; i < 10; ++i) x[i] = 1;
+    x.upload();
+    for (int i = 0; i < 3; ++i)
+      ranks.mesh->world().start_all_reduce(x.elements(), Reduction::max, *ranks.stream);
+    const auto group = ranks.mesh->split(0, "another");
+    group->all_reduce(x.elements(), Reduction::sum, *ranks.stream);
+    x.download();
+    EXPECT_EQ(x[9], ranks.size());
   });
 }
 
@@ -152,15 +165,14 @@ TEST(Nccl, AStreamThatWaitsSeesTheResultWhicheverStreamStartedIt) {
   });
 }
 
-TEST(Nccl, AMissingWaitIsSeenInTheEmulation) {
-  int wrong = 0, schedules = 0;
+TEST(Nccl, AMissingWaitIsSeenUnderSomeOrderOfStreams) {
+  int wrong = 0;
   in_every_schedule([&] {
     const GpuRanks ranks = open_gpu_ranks();
     wrong += seen_by_another_stream(ranks, false) != static_cast<float>(ranks.size()) ? 1 : 0;
-    ++schedules;
     ranks.mesh->control().barrier();
   });
-  EXPECT_GE(2 * wrong, schedules);
+  EXPECT_GT(wrong, 0);
 }
 
 TEST(Nccl, AHostThatWaitsForHostsLetsItsGpuGoOn) {

@@ -103,15 +103,60 @@ inline void check_rotary(const Rotary& p) {
           " do not fit in rows of ", p.row_stride);
 }
 
-inline void check_dropout(const Dropout& p) {
+inline void check_elementwise(const Addition& p) {
+  require(p.count >= 0, "add of ", p.count, " elements");
+  check_storage(p.dtype, "add");
+}
+inline void check_elementwise(const Scaling& p) {
+  require(p.count >= 0, "scale of ", p.count, " elements");
+  check_storage(p.dtype, "scale");
+}
+inline void check_elementwise(const BiasAdd& p) {
+  require(p.rows >= 0 && p.channels >= 0, "bias of (", p.rows, ", ", p.channels, ")");
+  check_storage(p.dtype, "bias");
+}
+inline void check_elementwise(const BiasBackward& p) {
+  require(p.rows >= 0 && p.channels >= 0, "bias gradient of (", p.rows, ", ", p.channels, ")");
+  check_storage(p.dtype, "bias gradient");
+}
+inline void check_elementwise(const Dropout& p) {
   require(p.rate >= 0 && p.rate < 1, "dropout rate ", p.rate, " is not in [0, 1)");
   require(p.count >= 0 && p.first_element >= 0, "dropout of ", p.count, " elements from ",
           p.first_element);
+  check_storage(p.dtype, "dropout");
+}
+inline void check_elementwise(const SquaredErrorForward& p) {
+  require(p.count >= 0, "squared error of ", p.count, " elements");
+  check_storage(p.dtype, "squared error");
+}
+inline void check_elementwise(const SquaredErrorBackward& p) {
+  require(p.count >= 0, "squared error gradient of ", p.count, " elements");
+  check_storage(p.dtype, "squared error gradient");
+}
+
+inline void check_embedding(const EmbeddingForward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "embedding of (", p.rows, ", ", p.channels, ")");
+  check_storage(p.dtype, "embedding");
+}
+inline void check_embedding(Stream& stream, const EmbeddingBackward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "embedding gradient of (", p.rows, ", ", p.channels, ")");
+  check_storage(p.dtype, "embedding gradient");
+  const Index wanted = stream.kernels().embedding.backward_workspace_bytes(stream.device(), p.rows);
+  require(wanted == 0 || p.workspace != nullptr, "the gradient of an embedding of ", p.rows,
+          " rows needs ", wanted, " bytes of workspace on this device");
+}
+/// PositionForward, PositionBackward.
+template <class Positions>
+void check_positions(const Positions& p) {
+  require(p.rows >= 0 && p.channels >= 1 && p.sequence >= 1 && p.first_row >= 0, "positions of (",
+          p.rows, ", ", p.channels, ") in sequences of ", p.sequence, " from row ", p.first_row);
+  check_storage(p.dtype, "positions");
 }
 
 inline void check_cross_entropy(const CrossEntropyPartial& p) {
   require(p.rows >= 0 && p.columns >= 0 && p.columns <= p.row_stride, "cross-entropy over ",
           p.columns, " columns of rows of ", p.row_stride);
+  check_storage(p.dtype, "cross-entropy");
 }
 
 inline void check_cross_entropy(const CrossEntropyCombine& p) {
@@ -123,6 +168,7 @@ inline void check_cross_entropy(const CrossEntropyBackward& p) {
   require(p.columns >= 0 && p.columns <= p.padded_columns && p.padded_columns <= p.row_stride,
           "cross-entropy gradient over ", p.columns, " columns, ", p.padded_columns,
           " with padding, of rows of ", p.row_stride);
+  check_storage(p.dtype, "cross-entropy gradient");
 }
 
 inline void check_optimizer(const AdamW& p) {

@@ -9,54 +9,48 @@ namespace trireme {
 
 namespace {
 
-void add(Stream& stream, const float* a, const float* b, float* y, Index count) {
-  require(count >= 0, "add of ", count, " elements");
-  parallel_for(stream, count, grain_elements, [&](Index begin, Index end) {
-    loops_of(stream).elementwise.add(a, b, y, begin, end);
-  });
+void add(Stream& stream, const Addition& p) {
+  check_elementwise(p);
+  parallel_for(stream, p.count, grain_elements,
+               [&](Index begin, Index end) { loops_of(stream).elementwise.add(p, begin, end); });
 }
 
-void accumulate(Stream& stream, float* y, const float* x, Index count) {
-  add(stream, y, x, y, count);
-}
-
-void scale(Stream& stream, float* y, float factor, Index count) {
-  require(count >= 0, "scale of ", count, " elements");
-  parallel_for(stream, count, grain_elements, [&](Index begin, Index end) {
-    loops_of(stream).elementwise.scale(y, factor, begin, end);
-  });
+void scale(Stream& stream, const Scaling& p) {
+  check_elementwise(p);
+  parallel_for(stream, p.count, grain_elements,
+               [&](Index begin, Index end) { loops_of(stream).elementwise.scale(p, begin, end); });
 }
 
 void bias_add(Stream& stream, const BiasAdd& p) {
-  require(p.rows >= 0 && p.channels >= 0, "bias of (", p.rows, ", ", p.channels, ")");
+  check_elementwise(p);
   parallel_for(stream, p.rows, grain_rows(p.channels), [&](Index begin, Index end) {
     loops_of(stream).elementwise.bias_add(p, begin, end);
   });
 }
 
 void bias_backward(Stream& stream, const BiasBackward& p) {
-  require(p.rows >= 0 && p.channels >= 0, "bias gradient of (", p.rows, ", ", p.channels, ")");
+  check_elementwise(p);
   parallel_for(
       stream, p.channels, std::max<Index>(16, grain_rows(p.rows)),
       [&](Index begin, Index end) { loops_of(stream).elementwise.bias_backward(p, begin, end); });
 }
 
 void dropout(Stream& stream, const Dropout& p) {
-  check_dropout(p);
+  check_elementwise(p);
   parallel_for(stream, p.count, grain_elements, [&](Index begin, Index end) {
     loops_of(stream).elementwise.dropout(p, begin, end);
   });
 }
 
 void squared_error_forward(Stream& stream, const SquaredErrorForward& p) {
-  require(p.count >= 0, "squared error of ", p.count, " elements");
+  check_elementwise(p);
   *p.loss = sum_in_parts(stream, p.count, [&](Index begin, Index end) {
     return loops_of(stream).elementwise.squared_error(p, begin, end);
   });
 }
 
 void squared_error_backward(Stream& stream, const SquaredErrorBackward& p) {
-  require(p.count >= 0, "squared error of ", p.count, " elements");
+  check_elementwise(p);
   parallel_for(stream, p.count, grain_elements, [&](Index begin, Index end) {
     loops_of(stream).elementwise.squared_error_backward(p, begin, end);
   });
@@ -65,7 +59,6 @@ void squared_error_backward(Stream& stream, const SquaredErrorBackward& p) {
 }  // namespace
 
 const ElementwiseKernels cpu_elementwise_kernels = {add,
-                                                    accumulate,
                                                     scale,
                                                     bias_add,
                                                     bias_backward,

@@ -4,71 +4,80 @@
 #include <cstring>
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 
 namespace {
 
 void forward(Stream& stream, const EmbeddingForward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "embedding of (", p.rows, ", ", p.channels, ")");
-  const std::size_t row_bytes = static_cast<std::size_t>(p.channels) * sizeof(float);
+  check_embedding(p);
+  const Index row_bytes = p.channels * size_bytes(p.dtype);
+  const auto* table = static_cast<const std::byte*>(p.table);
+  auto* y = static_cast<std::byte*>(p.y);
   parallel_for(stream, p.rows, grain_rows(p.channels), [&](Index begin, Index end) {
     for (Index row = begin; row < end; ++row) {
       const Index at = p.tokens[row] - p.first;
-      float* y = p.y + row * p.channels;
       if (at >= 0 && at < p.rows_of_table)
-        std::memcpy(y, p.table + at * p.channels, row_bytes);
+        std::memcpy(y + row * row_bytes, table + at * row_bytes,
+                    static_cast<std::size_t>(row_bytes));
       else
-        std::memset(y, 0, row_bytes);
+        std::memset(y + row * row_bytes, 0, static_cast<std::size_t>(row_bytes));
     }
   });
 }
 
+/// Row `row` of a matrix of `channels` columns.
+const void* row_of(const void* x, Index row, Index channels, DType dtype) {
+  return static_cast<const std::byte*>(x) + row * channels * size_bytes(dtype);
+}
+
 void backward(Stream& stream, const EmbeddingBackward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "embedding gradient of (", p.rows, ", ", p.channels, ")");
-  const auto add = loops_of(stream).elementwise.add;
+  check_embedding(stream, p);
+  const auto accumulate = loops_of(stream).elementwise.accumulate;
   parallel_for(stream, p.channels, std::max<Index>(16, grain_rows(p.rows)),
                [&](Index begin, Index end) {
                  for (Index row = 0; row < p.rows; ++row) {
                    const Index at = p.tokens[row] - p.first;
                    if (at < 0 || at >= p.rows_of_table) continue;
-                   float* to = p.dtable + at * p.channels;
-                   add(to, p.dy + row * p.channels, to, begin, end);
+                   accumulate(p.dtable + at * p.channels, row_of(p.dy, row, p.channels, p.dtype),
+                              p.dtype, begin, end);
                  }
                });
 }
 
-void check(Index rows, Index channels, Index sequence, Index first_row) {
-  require(rows >= 0 && channels >= 1 && sequence >= 1 && first_row >= 0, "positions of (", rows,
-          ", ", channels, ") in sequences of ", sequence, " from row ", first_row);
-}
+Index backward_workspace_bytes(Device&, Index) { return 0; }
 
 void position_forward(Stream& stream, const PositionForward& p) {
-  check(p.rows, p.channels, p.sequence, p.first_row);
+  check_positions(p);
   const auto add = loops_of(stream).elementwise.add;
   parallel_for(stream, p.rows, grain_rows(p.channels), [&](Index begin, Index end) {
-    for (Index row = begin; row < end; ++row)
-      add(p.x + row * p.channels, p.table + (p.first_row + row) % p.sequence * p.channels,
-          p.y + row * p.channels, 0, p.channels);
+    for (Index row = begin; row < end; ++row) {
+      const Index position = (p.first_row + row) % p.sequence;
+      add({p.channels, row_of(p.x, row, p.channels, p.dtype),
+           row_of(p.table, position, p.channels, p.dtype),
+           static_cast<std::byte*>(p.y) + row * p.channels * size_bytes(p.dtype), p.dtype},
+          0, p.channels);
+    }
   });
 }
 
 void position_backward(Stream& stream, const PositionBackward& p) {
-  check(p.rows, p.channels, p.sequence, p.first_row);
-  const auto add = loops_of(stream).elementwise.add;
+  check_positions(p);
+  const auto accumulate = loops_of(stream).elementwise.accumulate;
   parallel_for(stream, p.sequence, grain_rows(p.channels), [&](Index begin, Index end) {
     for (Index position = begin; position < end; ++position) {
       const Index ahead = position - p.first_row % p.sequence;
       float* to = p.dtable + position * p.channels;
       for (Index row = ahead < 0 ? ahead + p.sequence : ahead; row < p.rows; row += p.sequence)
-        add(to, p.dy + row * p.channels, to, 0, p.channels);
+        accumulate(to, row_of(p.dy, row, p.channels, p.dtype), p.dtype, 0, p.channels);
     }
   });
 }
 
 }  // namespace
 
-const EmbeddingKernels cpu_embedding_kernels = {forward, backward, position_forward,
-                                                position_backward};
+const EmbeddingKernels cpu_embedding_kernels = {forward, backward, backward_workspace_bytes,
+                                                position_forward, position_backward};
 
 }  // namespace trireme

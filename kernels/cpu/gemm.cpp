@@ -103,7 +103,8 @@ void clear(const Gemm& p) {
 void add_bias(const Loops& loops, const Gemm& p) {
   auto* c = static_cast<float*>(p.c);
   const auto* bias = static_cast<const float*>(p.bias);
-  for (Index row = 0; row < p.m; ++row, c += p.ldc) loops.elementwise.add(c, bias, c, 0, p.n);
+  for (Index row = 0; row < p.m; ++row, c += p.ldc)
+    loops.elementwise.accumulate(c, bias, DType::f32, 0, p.n);
 }
 
 // c = from + bias, rounded. `from`: (m, n) in fp32.

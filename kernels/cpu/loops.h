@@ -11,13 +11,15 @@
 namespace trireme {
 
 struct ElementwiseLoops {
-  void (*add)(const float* a, const float* b, float* y, Index begin, Index end);
-  void (*scale)(float* y, float factor, Index begin, Index end);
+  void (*add)(const Addition&, Index begin, Index end);
+  void (*scale)(const Scaling&, Index begin, Index end);
   void (*bias_add)(const BiasAdd&, Index begin_row, Index end_row);
   void (*bias_backward)(const BiasBackward&, Index begin_channel, Index end_channel);
   void (*dropout)(const Dropout&, Index begin, Index end);
   double (*squared_error)(const SquaredErrorForward&, Index begin, Index end);
   void (*squared_error_backward)(const SquaredErrorBackward&, Index begin, Index end);
+  /// to += from, elements [begin, end); `from` is stored as `dtype`.
+  void (*accumulate)(float* to, const void* from, DType dtype, Index begin, Index end);
   bool (*finite)(const float* x, Index begin, Index end);
 };
 

@@ -32,10 +32,10 @@ void backward(Stream& stream, const NormBackward& p) {
                      biases == nullptr ? nullptr : biases + slab * n, p.rows * slab / slabs,
                      p.rows * (slab + 1) / slabs);
   });
-  const auto add = loops_of(stream).elementwise.add;
+  const auto accumulate = loops_of(stream).elementwise.accumulate;
   for (Index slab = 0; slab < slabs; ++slab) {
-    if (weights != nullptr) add(p.dweight, weights + slab * n, p.dweight, 0, n);
-    if (biases != nullptr) add(p.dbias, biases + slab * n, p.dbias, 0, n);
+    if (weights != nullptr) accumulate(p.dweight, weights + slab * n, DType::f32, 0, n);
+    if (biases != nullptr) accumulate(p.dbias, biases + slab * n, DType::f32, 0, n);
   }
 }
 

@@ -101,15 +101,19 @@ __global__ void __launch_bounds__(row_threads)
 
 namespace {
 
-using Element = float;  // of logits in today's table
+template <class T, class Problem>
+gpu::LogitRows<T> rows_of(const Problem& p) {
+  return {p.columns, p.row_stride, p.first, static_cast<const T*>(p.logits), p.targets};
+}
 
 void partial(Stream& stream, const CrossEntropyPartial& p) {
   check_cross_entropy(p);
   if (p.rows == 0) return;
-  const gpu::LogitRows<Element> rows{p.columns, p.row_stride, p.first, p.logits, p.targets};
-  check(gpu_launch(gpu::cross_entropy_partial_kernel<Element>, dim3(static_cast<unsigned>(p.rows)),
-                   dim3(gpu::row_threads), 0, queue_of(stream), rows, p.partial),
-        "cross-entropy");
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    check(gpu_launch(gpu::cross_entropy_partial_kernel<T>, dim3(static_cast<unsigned>(p.rows)),
+                     dim3(gpu::row_threads), 0, queue_of(stream), rows_of<T>(p), p.partial),
+          "cross-entropy");
+  });
 }
 
 void combine(Stream& stream, const CrossEntropyCombine& p) {
@@ -124,13 +128,15 @@ void combine(Stream& stream, const CrossEntropyCombine& p) {
 void backward(Stream& stream, const CrossEntropyBackward& p) {
   check_cross_entropy(p);
   if (p.rows == 0) return;
-  const gpu::LogitRows<Element> rows{p.columns, p.row_stride, p.first, p.logits, p.targets};
-  const bool together =
-      gpu::elements_to_alignment(p.logits) == gpu::elements_to_alignment(p.dlogits);
-  check(gpu_launch(gpu::cross_entropy_backward_kernel<Element>, dim3(static_cast<unsigned>(p.rows)),
-                   dim3(gpu::row_threads), 0, queue_of(stream), rows, p.padded_columns, p.logsumexp,
-                   p.scale, p.dlogits, together),
-        "cross-entropy gradient");
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    T* dlogits = static_cast<T*>(p.dlogits);
+    const bool together = gpu::elements_to_alignment(static_cast<const T*>(p.logits)) ==
+                          gpu::elements_to_alignment(dlogits);
+    check(gpu_launch(gpu::cross_entropy_backward_kernel<T>, dim3(static_cast<unsigned>(p.rows)),
+                     dim3(gpu::row_threads), 0, queue_of(stream), rows_of<T>(p), p.padded_columns,
+                     p.logsumexp, p.scale, dlogits, together),
+          "cross-entropy gradient");
+  });
 }
 
 }  // namespace

@@ -2,175 +2,238 @@
 #include "trireme/core/random.h"
 
 #include "kernels/cuda/map.cuh"
+#include "kernels/cuda/sums.cuh"
 #include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace gpu {
 
+template <class T>
 struct AddValues {
-  static constexpr int pack = Pack<float>::size;
-  const float *a, *b;
-  float* y;
+  static constexpr int pack = Pack<T>::size;
+  const T *a, *b;
+  T* y;
   template <int width>
   __device__ void at(Index i) const {
-    Chunk<float, width> p = load<width>(a + i);
-    const Chunk<float, width> q = load<width>(b + i);
+    Chunk<float, width> p = load_floats<width>(a + i);
+    const Chunk<float, width> q = load_floats<width>(b + i);
     for (int k = 0; k < width; ++k) p.values[k] += q.values[k];
-    store(y + i, p);
+    store_floats(y + i, p);
   }
 };
 
+template <class T>
 struct ScaleValues {
-  static constexpr int pack = Pack<float>::size;
-  float* y;
+  static constexpr int pack = Pack<T>::size;
+  T* y;
   float factor;
   template <int width>
   __device__ void at(Index i) const {
-    Chunk<float, width> p = load<width>(y + i);
+    Chunk<float, width> p = load_floats<width>(y + i);
     for (int k = 0; k < width; ++k) p.values[k] *= factor;
-    store(y + i, p);
+    store_floats(y + i, p);
   }
 };
 
 /// y = x + bias of the column.
+template <class T>
 struct AddBias {
-  static constexpr int pack = Pack<float>::size;
-  const float *x, *bias;
-  float* y;
+  static constexpr int pack = Pack<T>::size;
+  const T *x, *bias;
+  T* y;
   Index channels;
   template <int width>
   __device__ void at(Index i) const {
-    Chunk<float, width> p = load<width>(x + i);
-    const Chunk<float, width> b = load<width>(bias + i % channels);
+    Chunk<float, width> p = load_floats<width>(x + i);
+    const Chunk<float, width> b = load_floats<width>(bias + i % channels);
     for (int k = 0; k < width; ++k) p.values[k] += b.values[k];
-    store(y + i, p);
+    store_floats(y + i, p);
   }
 };
 
 /// One Philox block gives four elements: packs start where `first_element` is a multiple of four.
+template <class T>
 struct DropValues {
-  static constexpr int pack = Pack<float>::size;
-  Dropout p;
-  float kept;
+  static constexpr int pack = Pack<T>::size;
+  Index first_element;
+  std::uint64_t key;
+  float rate, kept;
+  const T* x;
+  T* y;
+  Write write;
   template <int width>
   __device__ void at(Index i) const {
-    const Index element = p.first_element + i;
-    const Philox words = philox(static_cast<std::uint64_t>(element) >> 2, p.random.key);
-    Chunk<float, width> v = load<width>(p.x + i);
-    for (int k = 0; k < width; ++k) {
-      const std::uint32_t bits = words[static_cast<std::size_t>(width == 1 ? element & 3 : k)];
-      const bool keep = static_cast<float>(bits >> 8) * 0x1p-24f >= p.rate;
-      v.values[k] = keep ? v.values[k] * kept : 0.0f;  // zero even where x is infinite
+    const Index element = first_element + i;
+    Chunk<float, width> v = load_floats<width>(x + i);
+    for (int first = 0; first < width; first += 4) {
+      const Philox words = philox(static_cast<std::uint64_t>(element + first) >> 2, key);
+      for (int k = first; k < width && k < first + 4; ++k) {
+        const std::uint32_t bits =
+            words[static_cast<std::size_t>(width == 1 ? element & 3 : k & 3)];
+        const bool keep = static_cast<float>(bits >> 8) * 0x1p-24f >= rate;
+        v.values[k] = keep ? v.values[k] * kept : 0.0f;  // zero even where x is infinite
+      }
     }
-    write_floats(p.y + i, v, p.write);
+    write_floats(y + i, v, write);
   }
 };
 
+template <class T>
 struct SquaredErrorGradient {
-  static constexpr int pack = Pack<float>::size;
-  SquaredErrorBackward p;
+  static constexpr int pack = Pack<T>::size;
+  const T *x, *target;
+  const double* scale;
+  T* dx;
+  Write write;
   template <int width>
   __device__ void at(Index i) const {
-    Chunk<float, width> v = load<width>(p.x + i);
-    const Chunk<float, width> t = load<width>(p.target + i);
-    const float scale = static_cast<float>(*p.scale);
-    for (int k = 0; k < width; ++k) v.values[k] = 2 * (v.values[k] - t.values[k]) * scale;
-    write_floats(p.dx + i, v, p.write);
+    Chunk<float, width> v = load_floats<width>(x + i);
+    const Chunk<float, width> t = load_floats<width>(target + i);
+    const float factor = static_cast<float>(*scale);
+    for (int k = 0; k < width; ++k) v.values[k] = 2 * (v.values[k] - t.values[k]) * factor;
+    write_floats(dx + i, v, write);
   }
 };
 
-inline constexpr int column_tile = 32, row_lanes = 16;
-
-/// A block sums 32 columns: thread (c, r) every 16th row from r on, then the partial sums of a column in the order of r.
-__global__ void __launch_bounds__(column_tile* row_lanes) bias_backward_kernel(BiasBackward p) {
-  __shared__ float partial[row_lanes][column_tile];
-  const Index column = static_cast<Index>(blockIdx.x) * column_tile + threadIdx.x;
-  float sum = 0;
-  if (column < p.channels)
-    for (Index row = threadIdx.y; row < p.rows; row += row_lanes)
-      sum += p.dy[row * p.channels + column];
-  partial[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= p.channels) return;
-  float total = 0;
-  for (int r = 0; r < row_lanes; ++r) total += partial[r][threadIdx.x];
-  p.dbias[column] += total;
+/// parts[blockIdx.x] = this block's part of the sum, in fp64 and a fixed order.
+template <class T>
+__global__ void __launch_bounds__(sum_threads)
+    squared_error_kernel(const T* x, const T* target, Index count, bool aligned, double* parts) {
+  __shared__ double scratch[sum_warps];
+  double sum = 0;
+  const auto add = [&]<int width>(Index i) {
+    const Chunk<T, width> v = load<width>(x + i), t = load<width>(target + i);
+    for (int k = 0; k < width; ++k) {
+      const double d = to_double(v.values[k]) - to_double(t.values[k]);
+      sum += d * d;
+    }
+  };
+  constexpr int pack = Pack<T>::size;
+  const Index packs = aligned ? count / pack : 0;
+  for (Index i = global_thread(); i < packs; i += global_threads())
+    add.template operator()<pack>(i * pack);
+  for (Index i = packs * pack + global_thread(); i < count; i += global_threads())
+    add.template operator()<1>(i);
+  store_part(sum, scratch, parts);
 }
 
-inline constexpr int sum_threads = 1024;
+// A block of the bias gradient has 32 bytes of each row, what memory gives at least; enough rows are under way at once.
+inline constexpr int column_bytes = 32, bias_threads = 512;
+template <class T>
+inline constexpr int column_tile = column_bytes / static_cast<int>(sizeof(T));
+template <class T>
+inline constexpr int row_lanes = bias_threads / column_tile<T>;
 
-/// One block, in fp64 and a fixed order.
-__global__ void __launch_bounds__(sum_threads) squared_error_kernel(SquaredErrorForward p) {
-  __shared__ double scratch[sum_threads / warp_size];
-  double sum = 0;
-  for (Index i = threadIdx.x; i < p.count; i += sum_threads) {
-    const double d = static_cast<double>(p.x[i]) - static_cast<double>(p.target[i]);
-    sum += d * d;
+/// Thread (c, r) sums every row_lanes-th row from r on, then the block the partial sums of a column in the order of r.
+template <class T>
+__global__ void __launch_bounds__(bias_threads)
+    bias_backward_kernel(const T* dy, Index rows, Index channels, float* dbias) {
+  constexpr int lanes = row_lanes<T>, columns = column_tile<T>;
+  __shared__ float partial[lanes][columns];
+  const Index column = static_cast<Index>(blockIdx.x) * columns + threadIdx.x;
+  float sum = 0;
+  if (column < channels) {
+#pragma unroll 8
+    for (Index row = threadIdx.y; row < rows; row += lanes)
+      sum += to_float(dy[row * channels + column]);
   }
-  sum = block_reduce(sum, Sum(), scratch);
-  if (threadIdx.x == 0) *p.loss = sum;
+  partial[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= channels) return;
+  float total = 0;
+  for (int r = 0; r < lanes; ++r) total += partial[r][threadIdx.x];
+  dbias[column] += total;
 }
 
 }  // namespace gpu
 
 namespace {
 
-void add(Stream& stream, const float* a, const float* b, float* y, Index count) {
-  require(count >= 0, "add of ", count, " elements");
-  const bool aligned = gpu::aligned16(a) && gpu::aligned16(b) && gpu::aligned16(y);
-  gpu::map(stream, gpu::AddValues{a, b, y}, count, aligned, "add");
+template <class... Pointers>
+bool all_aligned(Pointers... pointers) {
+  return (gpu::aligned16(pointers) && ...);
 }
 
-void accumulate(Stream& stream, float* y, const float* x, Index count) {
-  add(stream, y, x, y, count);
+void add(Stream& stream, const Addition& p) {
+  check_elementwise(p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    const gpu::AddValues<T> f{static_cast<const T*>(p.a), static_cast<const T*>(p.b),
+                              static_cast<T*>(p.y)};
+    gpu::map(stream, f, p.count, all_aligned(p.a, p.b, p.y), "add");
+  });
 }
 
-void scale(Stream& stream, float* y, float factor, Index count) {
-  require(count >= 0, "scale of ", count, " elements");
-  gpu::map(stream, gpu::ScaleValues{y, factor}, count, gpu::aligned16(y), "scale");
+void scale(Stream& stream, const Scaling& p) {
+  check_elementwise(p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    gpu::map(stream, gpu::ScaleValues<T>{static_cast<T*>(p.y), p.factor}, p.count, all_aligned(p.y),
+             "scale");
+  });
 }
 
 void bias_add(Stream& stream, const BiasAdd& p) {
-  require(p.rows >= 0 && p.channels >= 0, "bias of (", p.rows, ", ", p.channels, ")");
-  const bool aligned = p.channels % gpu::Pack<float>::size == 0 && gpu::aligned16(p.x) &&
-                       gpu::aligned16(p.bias) && gpu::aligned16(p.y);
-  gpu::map(stream, gpu::AddBias{p.x, p.bias, p.y, p.channels}, p.rows * p.channels, aligned,
-           "bias");
+  check_elementwise(p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    const bool aligned = p.channels % gpu::Pack<T>::size == 0 && all_aligned(p.x, p.bias, p.y);
+    const gpu::AddBias<T> f{static_cast<const T*>(p.x), static_cast<const T*>(p.bias),
+                            static_cast<T*>(p.y), p.channels};
+    gpu::map(stream, f, p.rows * p.channels, aligned, "bias");
+  });
 }
 
 void bias_backward(Stream& stream, const BiasBackward& p) {
-  require(p.rows >= 0 && p.channels >= 0, "bias gradient of (", p.rows, ", ", p.channels, ")");
+  check_elementwise(p);
   if (p.channels == 0) return;
-  const auto blocks = static_cast<unsigned>((p.channels + gpu::column_tile - 1) / gpu::column_tile);
-  check(gpu_launch(gpu::bias_backward_kernel, dim3(blocks), dim3(gpu::column_tile, gpu::row_lanes),
-                   0, queue_of(stream), p),
-        "bias gradient");
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    constexpr int columns = gpu::column_tile<T>;
+    const auto blocks = static_cast<unsigned>((p.channels + columns - 1) / columns);
+    check(gpu_launch(gpu::bias_backward_kernel<T>, dim3(blocks), dim3(columns, gpu::row_lanes<T>),
+                     0, queue_of(stream), static_cast<const T*>(p.dy), p.rows, p.channels, p.dbias),
+          "bias gradient");
+  });
 }
 
 void dropout(Stream& stream, const Dropout& p) {
-  check_dropout(p);
-  const bool aligned =
-      p.first_element % gpu::Pack<float>::size == 0 && gpu::aligned16(p.x) && gpu::aligned16(p.y);
-  gpu::map(stream, gpu::DropValues{p, 1.0f / (1.0f - p.rate)}, p.count, aligned, "dropout");
+  check_elementwise(p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    const gpu::DropValues<T> f{p.first_element,
+                               p.random.key,
+                               p.rate,
+                               1.0f / (1.0f - p.rate),
+                               static_cast<const T*>(p.x),
+                               static_cast<T*>(p.y),
+                               p.write};
+    gpu::map(stream, f, p.count, p.first_element % 4 == 0 && all_aligned(p.x, p.y), "dropout");
+  });
 }
 
 void squared_error_forward(Stream& stream, const SquaredErrorForward& p) {
-  require(p.count >= 0, "squared error of ", p.count, " elements");
-  check(gpu_launch(gpu::squared_error_kernel, dim3(1), dim3(gpu::sum_threads), 0, queue_of(stream),
-                   p),
-        "squared error");
+  check_elementwise(p);
+  const char* what = "squared error";
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    const unsigned parts = gpu::parts_for(p.count, 4 * gpu::Pack<T>::size);
+    check(gpu_launch(gpu::squared_error_kernel<T>, dim3(parts), dim3(gpu::sum_threads), 0,
+                     queue_of(stream), static_cast<const T*>(p.x), static_cast<const T*>(p.target),
+                     p.count, all_aligned(p.x, p.target),
+                     static_cast<CudaStream&>(stream).partial_sums()),
+          what);
+    gpu::add_parts(stream, parts, p.loss, Write::assign, what);
+  });
 }
 
 void squared_error_backward(Stream& stream, const SquaredErrorBackward& p) {
-  require(p.count >= 0, "squared error of ", p.count, " elements");
-  const bool aligned = gpu::aligned16(p.x) && gpu::aligned16(p.target) && gpu::aligned16(p.dx);
-  gpu::map(stream, gpu::SquaredErrorGradient{p}, p.count, aligned, "squared error gradient");
+  check_elementwise(p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    const gpu::SquaredErrorGradient<T> f{static_cast<const T*>(p.x),
+                                         static_cast<const T*>(p.target), p.scale,
+                                         static_cast<T*>(p.dx), p.write};
+    gpu::map(stream, f, p.count, all_aligned(p.x, p.target, p.dx), "squared error gradient");
+  });
 }
 
 }  // namespace
 
 const ElementwiseKernels cuda_elementwise_kernels = {add,
-                                                     accumulate,
                                                      scale,
                                                      bias_add,
                                                      bias_backward,

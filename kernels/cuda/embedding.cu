@@ -1,7 +1,9 @@
-// Token and position embedding. Gradients are added in the order of rows: one block has all rows of a token, so no atomics.
+// Token and position embedding. Gradients are added in the order of rows: rows are sorted by token, and one block has all rows
+// of a token, so no atomics.
 #include <utility>
 
 #include "kernels/cuda/gpu.cuh"
+#include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace gpu {
@@ -25,84 +27,89 @@ __global__ void __launch_bounds__(channel_threads)
   store(y + row * channels + c, chunk);
 }
 
-inline constexpr int tile_words = 32, tile_tokens = tile_words * warp_size;
+// What is sorted: the row of the table in the upper half, the row of dy in the lower one; so no two keys are equal, and the
+// rows of a token stand in their order. Tokens of other ranks come last.
+inline constexpr int row_bits = 32;
+inline constexpr Index no_row = (Index{1} << 31) - 1;
 
-/// The rows of one tile that hold a token, in their order.
-struct Matches {
-  unsigned words[tile_words];  // bit i of word w: row 32 w + i of the tile
-  int rows[tile_tokens];       // within the tile
-};
+__device__ __forceinline__ Index table_row(Index key) { return key >> row_bits; }
+__device__ __forceinline__ Index own_row(Index key) { return key & ((Index{1} << row_bits) - 1); }
 
-/// Fills `matches` with the rows of [begin, begin + tile_tokens) that hold `token`; returns how many. All threads of the block.
-/// `rows` is written behind the first barrier: the list of the tile before may be read until the next call.
-__device__ __forceinline__ int find_token(std::int32_t token, const std::int32_t* tokens,
-                                          Index rows, Index begin, Matches& matches) {
-  const int lane = static_cast<int>(threadIdx.x) % warp_size;
-  const int warp = static_cast<int>(threadIdx.x) / warp_size;
-  for (int w = warp; w < tile_words; w += channel_threads / warp_size) {
-    const Index row = begin + w * warp_size + lane;
-    const unsigned word = __ballot_sync(all_lanes, row < rows && tokens[row] == token);
-    if (lane == 0) matches.words[w] = word;
+/// Where keys[i] comes to stand when the sorted runs of `run` keys are merged by twos. keys: (count).
+__device__ __forceinline__ Index merged_position(const Index* keys, Index count, Index run,
+                                                 Index i) {
+  const Index key = keys[i], own = i / run, other = own ^ 1;
+  const Index begin = other * run < count ? other * run : count;
+  const Index end = begin + run < count ? begin + run : count;
+  Index low = begin, high = end;  // of the other run, those before `low` are less
+  while (low < high) {
+    const Index middle = (low + high) / 2;
+    if (keys[middle] < key)
+      low = middle + 1;
+    else
+      high = middle;
   }
-  __syncthreads();
-  int before = __popc(matches.words[lane]);  // then: in all words up to this lane's
-  for (int offset = 1; offset < warp_size; offset *= 2) {
-    const int other = __shfl_up_sync(all_lanes, before, offset);
-    if (lane >= offset) before += other;
-  }
-  const int count = __shfl_sync(all_lanes, before, warp_size - 1);
-  for (int w = warp; w < tile_words; w += channel_threads / warp_size) {
-    const unsigned word = matches.words[w];
-    const int start = __shfl_sync(all_lanes, before, w) - __popc(word);
-    if (word >> lane & 1)
-      matches.rows[start + __popc(word & ((1u << lane) - 1))] = w * warp_size + lane;
-  }
-  __syncthreads();
-  return count;
+  return (own < other ? own : other) * run + (i - own * run) + (low - begin);
 }
 
-/// sum += dy of the listed rows, in their order; four loads are under way at once.
-template <int width, class T>
-__device__ __forceinline__ void add_rows(Chunk<float, width>& sum, const T* dy, Index channels,
-                                         const int* rows, int count) {
-  constexpr int batch = 4;
-  const auto add = [&](const Chunk<float, width>& chunk) {
-    for (int k = 0; k < width; ++k) sum.values[k] += chunk.values[k];
-  };
-  int i = 0;
-  for (; i + batch <= count; i += batch) {
-    Chunk<float, width> loaded[batch];
-#pragma unroll
-    for (int j = 0; j < batch; ++j) loaded[j] = load_floats<width>(dy + rows[i + j] * channels);
-#pragma unroll
-    for (int j = 0; j < batch; ++j) add(loaded[j]);
+inline constexpr int sort_tile = 1024;
+
+/// Makes the keys and sorts those of a tile: a thread has one.
+__global__ void __launch_bounds__(sort_tile)
+    sort_tiles_kernel(const std::int32_t* tokens, Index rows, Index first, Index rows_of_table,
+                      Index* keys) {
+  __shared__ Index tile[sort_tile];
+  const Index begin = static_cast<Index>(blockIdx.x) * sort_tile, i = threadIdx.x;
+  const Index count = rows - begin < sort_tile ? rows - begin : sort_tile;
+  const bool works = i < count;
+  if (works) {
+    const Index at = tokens[begin + i] - first;
+    tile[i] = (at >= 0 && at < rows_of_table ? at : no_row) << row_bits | (begin + i);
   }
-  for (; i < count; ++i) add(load_floats<width>(dy + rows[i] * channels));
+  __syncthreads();
+  for (Index run = 1; run < count; run *= 2) {
+    const Index key = works ? tile[i] : 0;
+    const Index to = works ? merged_position(tile, count, run, i) : 0;
+    __syncthreads();
+    if (works) tile[to] = key;
+    __syncthreads();
+  }
+  if (works) keys[begin + i] = tile[i];
 }
 
-/// A block for every row of dy: the block of a token's first row adds all rows of that token; the others find an earlier row
-/// and leave. Reads the tokens up to rows times, from the cache.
+__global__ void __launch_bounds__(elementwise_threads)
+    merge_runs_kernel(const Index* keys, Index count, Index run, Index* merged) {
+  const Index i = global_thread();
+  if (i < count) merged[merged_position(keys, count, run, i)] = keys[i];
+}
+
+/// A block for every key: that of a token's first row adds all its rows, in order; the others leave. Several loads are under
+/// way at once.
 template <class T, int width>
 __global__ void __launch_bounds__(channel_threads)
-    embedding_backward_kernel(const std::int32_t* tokens, const T* dy, float* dtable, Index first,
-                              Index rows_of_table, Index rows, Index channels) {
-  __shared__ Matches matches;
-  const Index own = blockIdx.x, c = own_channel<width>();
-  const std::int32_t token = tokens[own];
-  const Index at = token - first;
-  if (at < 0 || at >= rows_of_table) return;
-  const bool works = c < channels;  // the others help to search
+    embedding_backward_kernel(const Index* keys, const T* dy, float* dtable, Index rows,
+                              Index channels) {
+  const Index start = blockIdx.x, c = own_channel<width>(), at = table_row(keys[start]);
+  if (at == no_row || c >= channels) return;
+  if (start > 0 && table_row(keys[start - 1]) == at) return;
+  constexpr int batch = 4;
   float* to = dtable + at * channels + c;
-  Chunk<float, width> sum{};
-  for (Index begin = 0; begin < rows; begin += tile_tokens) {
-    const int count = find_token(token, tokens, rows, begin, matches);
-    if (count == 0) continue;
-    if (begin + matches.rows[0] < own) return;
-    if (!works) continue;
-    if (begin + matches.rows[0] == own) sum = load<width>(to);
-    add_rows(sum, dy + begin * channels + c, channels, matches.rows, count);
+  Chunk<float, width> sum = load<width>(to);
+  for (Index i = start; i < rows && table_row(keys[i]) == at; i += batch) {
+    Chunk<T, width> loaded[batch];
+    bool found[batch];
+#pragma unroll
+    for (int k = 0; k < batch; ++k) {
+      const Index key = i + k < rows ? keys[i + k] : no_row << row_bits;
+      found[k] = table_row(key) == at;
+      loaded[k] = found[k] ? load<width>(dy + own_row(key) * channels + c) : Chunk<T, width>{};
+    }
+#pragma unroll
+    for (int k = 0; k < batch; ++k)
+      if (found[k])
+        for (int j = 0; j < width; ++j) sum.values[j] += to_float(loaded[k].values[j]);
   }
-  if (works) store(to, sum);
+  store(to, sum);
 }
 
 template <class T, int width>
@@ -140,20 +147,18 @@ __global__ void __launch_bounds__(channel_threads)
 
 namespace {
 
-using Element = float;  // of activations and tables in today's table of functions
-constexpr int pack = gpu::Pack<Element>::size;
-
 /// `count` blocks (rows, or positions) for as many channels as the threads of a block take, and again for the rest.
 dim3 grid_of(Index count, Index channels, int width) {
   const Index tile = Index{gpu::channel_threads} * width;
   return {static_cast<unsigned>(count), static_cast<unsigned>((channels + tile - 1) / tile), 1};
 }
 
-/// Launches kernels.first, which takes packs, or kernels.second, which takes single elements.
-template <class Kernel, class... Arguments>
+/// Launches kernels.first, which takes packs of T, or kernels.second, which takes single elements.
+template <class T, class Kernel, class... Arguments>
 void launch(Stream& stream, Index blocks, Index channels, bool aligned, const char* what,
             std::pair<Kernel, Kernel> kernels, const Arguments&... arguments) {
   if (blocks == 0) return;
+  constexpr int pack = gpu::Pack<T>::size;
   const bool packed = aligned && channels % pack == 0;
   const Kernel kernel = packed ? kernels.first : kernels.second;
   check(gpu_launch(kernel, grid_of(blocks, channels, packed ? pack : 1), dim3(gpu::channel_threads),
@@ -162,46 +167,81 @@ void launch(Stream& stream, Index blocks, Index channels, bool aligned, const ch
 }
 
 void forward(Stream& stream, const EmbeddingForward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "embedding of (", p.rows, ", ", p.channels, ")");
-  launch(stream, p.rows, p.channels, gpu::aligned16(p.table) && gpu::aligned16(p.y), "embedding",
-         std::pair{&gpu::embedding_kernel<Element, pack>, &gpu::embedding_kernel<Element, 1>},
-         p.tokens, p.table, p.first, p.rows_of_table, p.channels, p.y);
+  check_embedding(p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    constexpr int pack = gpu::Pack<T>::size;
+    launch<T>(stream, p.rows, p.channels, gpu::aligned16(p.table) && gpu::aligned16(p.y),
+              "embedding", std::pair{&gpu::embedding_kernel<T, pack>, &gpu::embedding_kernel<T, 1>},
+              p.tokens, static_cast<const T*>(p.table), p.first, p.rows_of_table, p.channels,
+              static_cast<T*>(p.y));
+  });
+}
+
+Index backward_workspace_bytes(Device&, Index rows) {
+  return 2 * rows * static_cast<Index>(sizeof(Index));
+}
+
+/// The keys of all rows, sorted, in the workspace: tiles first, then runs are merged by twos.
+const Index* sort_rows(Stream& stream, const EmbeddingBackward& p) {
+  const char* what = "sort of an embedding's rows";
+  Index* keys = static_cast<Index*>(p.workspace);
+  Index* other = keys + p.rows;
+  const auto blocks = [&](int threads) {
+    return dim3(static_cast<unsigned>((p.rows + threads - 1) / threads));
+  };
+  check(gpu_launch(gpu::sort_tiles_kernel, blocks(gpu::sort_tile), dim3(gpu::sort_tile), 0,
+                   queue_of(stream), p.tokens, p.rows, p.first, p.rows_of_table, keys),
+        what);
+  for (Index run = gpu::sort_tile; run < p.rows; run *= 2) {
+    check(gpu_launch(gpu::merge_runs_kernel, blocks(gpu::elementwise_threads),
+                     dim3(gpu::elementwise_threads), 0, queue_of(stream), keys, p.rows, run, other),
+          what);
+    std::swap(keys, other);
+  }
+  return keys;
 }
 
 void backward(Stream& stream, const EmbeddingBackward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "embedding gradient of (", p.rows, ", ", p.channels, ")");
-  launch(stream, p.rows, p.channels, gpu::aligned16(p.dy) && gpu::aligned16(p.dtable),
-         "embedding gradient",
-         std::pair{&gpu::embedding_backward_kernel<Element, pack>,
-                   &gpu::embedding_backward_kernel<Element, 1>},
-         p.tokens, p.dy, p.dtable, p.first, p.rows_of_table, p.rows, p.channels);
-}
-
-void check_positions(Index rows, Index channels, Index sequence, Index first_row) {
-  require(rows >= 0 && channels >= 1 && sequence >= 1 && first_row >= 0, "positions of (", rows,
-          ", ", channels, ") in sequences of ", sequence, " from row ", first_row);
+  check_embedding(stream, p);
+  if (p.rows == 0) return;
+  const Index* keys = sort_rows(stream, p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    constexpr int pack = gpu::Pack<T>::size;
+    launch<T>(
+        stream, p.rows, p.channels, gpu::aligned16(p.dy) && gpu::aligned16(p.dtable),
+        "embedding gradient",
+        std::pair{&gpu::embedding_backward_kernel<T, pack>, &gpu::embedding_backward_kernel<T, 1>},
+        keys, static_cast<const T*>(p.dy), p.dtable, p.rows, p.channels);
+  });
 }
 
 void position_forward(Stream& stream, const PositionForward& p) {
-  check_positions(p.rows, p.channels, p.sequence, p.first_row);
-  launch(stream, p.rows, p.channels,
-         gpu::aligned16(p.x) && gpu::aligned16(p.table) && gpu::aligned16(p.y), "positions",
-         std::pair{&gpu::position_kernel<Element, pack>, &gpu::position_kernel<Element, 1>}, p.x,
-         p.table, p.sequence, p.first_row, p.channels, p.y);
+  check_positions(p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    constexpr int pack = gpu::Pack<T>::size;
+    launch<T>(stream, p.rows, p.channels,
+              gpu::aligned16(p.x) && gpu::aligned16(p.table) && gpu::aligned16(p.y), "positions",
+              std::pair{&gpu::position_kernel<T, pack>, &gpu::position_kernel<T, 1>},
+              static_cast<const T*>(p.x), static_cast<const T*>(p.table), p.sequence, p.first_row,
+              p.channels, static_cast<T*>(p.y));
+  });
 }
 
 void position_backward(Stream& stream, const PositionBackward& p) {
-  check_positions(p.rows, p.channels, p.sequence, p.first_row);
-  launch(stream, p.sequence, p.channels, gpu::aligned16(p.dy) && gpu::aligned16(p.dtable),
-         "position gradient",
-         std::pair{&gpu::position_backward_kernel<Element, pack>,
-                   &gpu::position_backward_kernel<Element, 1>},
-         p.dy, p.dtable, p.sequence, p.first_row, p.rows, p.channels);
+  check_positions(p);
+  gpu::with_storage(p.dtype, [&]<class T>(T) {
+    constexpr int pack = gpu::Pack<T>::size;
+    launch<T>(
+        stream, p.sequence, p.channels, gpu::aligned16(p.dy) && gpu::aligned16(p.dtable),
+        "position gradient",
+        std::pair{&gpu::position_backward_kernel<T, pack>, &gpu::position_backward_kernel<T, 1>},
+        static_cast<const T*>(p.dy), p.dtable, p.sequence, p.first_row, p.rows, p.channels);
+  });
 }
 
 }  // namespace
 
-const EmbeddingKernels cuda_embedding_kernels = {forward, backward, position_forward,
-                                                 position_backward};
+const EmbeddingKernels cuda_embedding_kernels = {forward, backward, backward_workspace_bytes,
+                                                 position_forward, position_backward};
 
 }  // namespace trireme

@@ -25,8 +25,12 @@ class Add final : public KernelOp {
         .output_over_input(0, 0);
   }
   void forward(Exec& e) const override {
-    e.stream().kernels().elementwise.add(e.stream(), e.input(0).as<float>(), e.input(1).as<float>(),
-                                         e.output(0).as<float>(), e.output(0).count());
+    const Tensor& y = e.output(0);
+    e.stream().kernels().elementwise.add(e.stream(), {.count = y.count(),
+                                                      .a = e.input(0).data,
+                                                      .b = e.input(1).data,
+                                                      .y = y.data,
+                                                      .dtype = y.dtype});
   }
   void backward(Exec&) const override {}
 };

@@ -4,6 +4,7 @@
 #include "trireme/nn/collectives.h"
 
 #include "runtime/nn/op_helpers.h"
+#include "runtime/nn/workspace.h"
 
 namespace trireme {
 namespace {
@@ -14,8 +15,9 @@ using namespace nn_detail;
 class Embedding final : public KernelOp {
  public:
   /// `first`: vocabulary index of row 0 of this rank's table. `result`: term where other ranks have
-  /// other rows.
-  Embedding(Index first, Place result) : first_(first), result_(result) {}
+  /// other rows. `workspace_bytes`: of backward.
+  Embedding(Index first, Place result, Index workspace_bytes)
+      : first_(first), result_(result), workspace_bytes_(workspace_bytes) {}
   std::string name() const override { return "embedding"; }
   Outputs infer(const Specs& in) const override {
     require(in[0].dtype == DType::i32, "tokens are i32, not ", in[0]);
@@ -26,6 +28,8 @@ class Embedding final : public KernelOp {
   bool differentiable(int input) const override { return input == 1; }
   bool accumulates(int) const override { return true; }
   Saved saved() const override { return Saved::input(0); }
+  Index forward_workspace_bytes(const Specs&) const override { return 0; }
+  Index backward_workspace_bytes(const Specs&) const override { return workspace_bytes_; }
   double flops(const Specs& in) const override {
     return static_cast<double>(in[0].shape.count() * in[1].shape[1]);
   }
@@ -44,14 +48,14 @@ class Embedding final : public KernelOp {
     const Tensor& dy = e.grad_output(0);
     float* dtable = gradient_to_add_to(e, 1);
     if (dtable == nullptr) return;
-    e.stream().kernels().embedding.backward(e.stream(),
-                                            {.rows = dy.shape[0],
-                                             .channels = dy.shape[1],
-                                             .tokens = e.input(0).as<std::int32_t>(),
-                                             .dy = dy.as<float>(),
-                                             .dtable = dtable,
-                                             .first = first_,
-                                             .rows_of_table = e.grad_input(1).shape[0]});
+    e.stream().kernels().embedding.backward(e.stream(), {.rows = dy.shape[0],
+                                                         .channels = dy.shape[1],
+                                                         .tokens = e.input(0).as<std::int32_t>(),
+                                                         .dy = dy.as<float>(),
+                                                         .dtable = dtable,
+                                                         .first = first_,
+                                                         .rows_of_table = e.grad_input(1).shape[0],
+                                                         .workspace = e.workspace()});
   }
   Place place(const Places& in, const std::vector<bool>&) const override {
     require(in[0] == Place::whole, "tokens are whole on the tensor axis, not ", in[0]);
@@ -61,6 +65,7 @@ class Embedding final : public KernelOp {
  private:
   Index first_;
   Place result_;
+  Index workspace_bytes_;
 };
 
 /// Inputs: x, table.
@@ -113,14 +118,17 @@ class AddPositions final : public KernelOp {
 
 Value embedding(Value tokens, Value table, SequenceParallel sequence) {
   const bool split = tensor_size(table) > 1 && table.place() == Place::split;
+  const Index bytes = workspace_bytes(table.graph(), [&](const Kernels& kernels, Device& device) {
+    return kernels.embedding.backward_workspace_bytes(device, tokens.shape().count());
+  });
   if (split) {
     const Index first = tensor_rank(table) * table.shape()[0];
-    return leave_region(apply<Embedding>({tokens, table}, first, Place::term), sequence);
+    return leave_region(apply<Embedding>({tokens, table}, first, Place::term, bytes), sequence);
   }
   require(tensor_size(table) == 1 || sequence == SequenceParallel::off,
           "under sequence parallelism the embedding table is split over the tensor axis: declare "
           "it with shard_padded(0)");
-  return apply<Embedding>({tokens, table}, 0, Place::whole);
+  return apply<Embedding>({tokens, table}, 0, Place::whole, bytes);
 }
 
 Value add_positions(Value x, Value table, Index sequence) {

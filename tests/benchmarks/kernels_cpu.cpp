@@ -148,7 +148,7 @@ void add(benchmark::State& state, Bench& bench) {
   const auto a = values(tokens * width), b = values(tokens * width);
   std::vector<float> y(a.size());
   for (auto _ : state)
-    bench.kernels().elementwise.add(bench.stream(), a.data(), b.data(), y.data(), tokens * width);
+    bench.kernels().elementwise.add(bench.stream(), {tokens * width, a.data(), b.data(), y.data()});
   report_bytes(state, 3 * tokens * width * 4);
 }
 

@@ -98,5 +98,25 @@ TEST(CrossEntropy, SurvivesLogitsThatOverflowExp) {
   EXPECT_NEAR(loss, 1 + std::log1p(std::exp(-1.0)), 1e-6);
 }
 
+TEST(CrossEntropy, InBf16LossAndGradientAreThoseOfF32RoundedOnce) {
+  for (const Index columns : {1, 33, 5003})
+    expect_rounded_once([&](Stream& s, Arrays& a) {
+      const Index rows = 7, stride = columns + 3;
+      auto targets = random_tokens(rows, columns, "targets");
+      targets[1] = ignored_target;
+      void* logits = a.put(random_values(rows * stride, "logits", -9, 9));
+      std::vector<RowPartial> partial(at(rows));
+      float* logsumexp = a.put_f32(Floats(at(rows)));
+      double loss = 0;
+      const double scale = 0.125;
+      const CrossEntropyKernels& k = s.kernels().cross_entropy;
+      k.partial(s, {rows, columns, stride, 0, logits, targets.data(), partial.data(), a.dtype});
+      k.combine(s, {rows, 1, partial.data(), targets.data(), logsumexp, &loss});
+      a.put_f32({static_cast<float>(loss)});
+      k.backward(s, {rows, columns, columns + 2, stride, 0, logits, targets.data(), logsumexp,
+                     &scale, logits, a.dtype});
+    });
+}
+
 }  // namespace
 }  // namespace trireme

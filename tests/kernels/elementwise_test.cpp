@@ -7,7 +7,7 @@ std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 const std::vector<Index> counts = {0, 1, 31, 33, 20011, 100003};
 
-TEST(Elementwise, AddAccumulateAndScaleAreExact) {
+TEST(Elementwise, AddAndScaleAreExact) {
   for (Index count : counts) {
     const Floats a = random_values(count, "a"), b = random_values(count, "b");
     Doubles sum, scaled;
@@ -17,21 +17,19 @@ TEST(Elementwise, AddAccumulateAndScaleAreExact) {
     }
     expect_everywhere(
         [&](Stream& s) {
-          Floats y(at(count)), over_a = a, over_b = b, accumulated = a;
-          s.kernels().elementwise.add(s, a.data(), b.data(), y.data(), count);
-          s.kernels().elementwise.add(s, over_a.data(), b.data(), over_a.data(), count);
-          s.kernels().elementwise.add(s, a.data(), over_b.data(), over_b.data(), count);
-          s.kernels().elementwise.accumulate(s, accumulated.data(), b.data(), count);
+          Floats y(at(count)), over_a = a, over_b = b;
+          s.kernels().elementwise.add(s, {count, a.data(), b.data(), y.data()});
+          s.kernels().elementwise.add(s, {count, over_a.data(), b.data(), over_a.data()});
+          s.kernels().elementwise.add(s, {count, a.data(), over_b.data(), over_b.data()});
           EXPECT_TRUE(same_bits(y, over_a));
           EXPECT_TRUE(same_bits(y, over_b));
-          EXPECT_TRUE(same_bits(y, accumulated));
           return y;
         },
         sum, 0);
     expect_everywhere(
         [&](Stream& s) {
           Floats y = a;
-          s.kernels().elementwise.scale(s, y.data(), 0.3f, count);
+          s.kernels().elementwise.scale(s, {count, y.data(), 0.3f});
           return y;
         },
         scaled, 0);
@@ -134,6 +132,45 @@ TEST(SquaredError, MatchesTheReference) {
     expect_everywhere(run(Write::assign), dx, 2e-7);
     expect_everywhere(run(Write::add), added, 2e-7);
   }
+}
+
+TEST(Elementwise, InBf16EveryResultIsThatOfF32RoundedOnce) {
+  for (Index count : {Index{1}, Index{33}, Index{20011}})
+    for (Write write : {Write::assign, Write::add})
+      expect_rounded_once([&](Stream& s, Arrays& a) {
+        const ElementwiseKernels& k = s.kernels().elementwise;
+        const DType t = a.dtype;
+        const void* x = a.put(random_values(count, "x"));
+        const void* y = a.put(random_values(count, "y"));
+        const double scale = 0.37;
+        k.add(s, {count, x, y, a.put(Floats(at(count))), t});
+        k.scale(s, {count, a.put(random_values(count, "z")), 0.3f, t});
+        k.dropout(s, {count, 6, 0.3f, random_for(3, "dropout"), x,
+                      a.put(random_values(count, "kept")), write, t});
+        k.squared_error_backward(
+            s, {count, x, y, &scale, a.put(random_values(count, "dx")), write, t});
+        double loss = 0;
+        k.squared_error_forward(s, {count, x, y, &loss, t});
+        a.put_f32({static_cast<float>(loss)});
+      });
+}
+
+TEST(Elementwise, InBf16ABiasIsAddedRoundedOnceAndItsGradientIsThatOfF32) {
+  for (const auto& [rows, channels] : {std::pair<Index, Index>{1, 1}, {33, 31}, {301, 384}})
+    expect_rounded_once([&, n = rows, m = channels](Stream& s, Arrays& a) {
+      const void* x = a.put(random_values(n * m, "x"));
+      const void* bias = a.put(random_values(m, "bias"));
+      s.kernels().elementwise.bias_add(s, {n, m, x, bias, a.put(Floats(at(n * m))), a.dtype});
+      float* dbias = a.put_f32(random_values(m, "dbias"));
+      s.kernels().elementwise.bias_backward(s, {n, m, x, dbias, a.dtype});
+    });
+}
+
+TEST(Elementwise, RefusesOtherTypes) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  double x = 1;
+  EXPECT_THROW(stream->kernels().elementwise.add(*stream, {1, &x, &x, &x, DType::f64}), Error);
 }
 
 }  // namespace

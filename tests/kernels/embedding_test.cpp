@@ -31,7 +31,7 @@ TEST(Embedding, PicksItsPartOfTheVocabularyAndAddsGradientsToIt) {
         [&](Stream& s) {
           Floats out = table;
           s.kernels().embedding.backward(
-              s, {rows, channels, tokens.data(), dy.data(), out.data(), first, part});
+              s, {rows, channels, tokens.data(), dy.data(), out.data(), first, part, nullptr});
           return out;
         },
         dtable, 1e-6);
@@ -72,6 +72,23 @@ TEST(Positions, AreAddedAndTheirGradientsSummed) {
         },
         dtable, 1e-6);
   }
+}
+
+TEST(Embedding, InBf16RowsAreCopiedAndGradientsAreThoseOfF32) {
+  expect_rounded_once([](Stream& s, Arrays& a) {
+    const EmbeddingKernels& k = s.kernels().embedding;
+    const Index rows = 200, channels = 65, sequence = 11;
+    const auto tokens = random_tokens(rows, 37, "tokens");
+    const void* x = a.put(random_values(rows * channels, "x"));
+    const void* table = a.put(random_values(20 * channels, "table"));
+    void* y = a.put(Floats(at(rows * channels), 9.0f));
+    k.forward(s, {rows, channels, tokens.data(), table, 5, 20, y, a.dtype});
+    k.position_forward(
+        s, {rows, channels, sequence, 3, x, table, a.put(Floats(at(rows * channels))), a.dtype});
+    float* dtable = a.put_f32(random_values(20 * channels, "dtable"));
+    k.backward(s, {rows, channels, tokens.data(), x, dtable, 5, 20, nullptr, a.dtype});
+    k.position_backward(s, {rows, channels, sequence, 3, x, dtable, a.dtype});
+  });
 }
 
 }  // namespace

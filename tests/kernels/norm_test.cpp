@@ -127,7 +127,7 @@ TEST_P(Norm, FusedWithTheResidualEqualsTheTwoStepsBitForBit) {
       const auto device = open_cpu({2, set});
       const auto stream = device->make_stream();
       Floats s(at(p.count()));
-      stream->kernels().elementwise.add(*stream, p.x.data(), p.delta.data(), s.data(), p.count());
+      stream->kernels().elementwise.add(*stream, {p.count(), p.x.data(), p.delta.data(), s.data()});
       const Forward apart = forward(*stream, p, s.data(), nullptr, true);
       const Forward fused = forward(*stream, p, p.x.data(), p.delta.data(), true);
       EXPECT_TRUE(same_bits(fused.sum, s));

@@ -18,9 +18,10 @@ struct CrossEntropyPartial {
   Index rows, columns;  // columns: this rank's part, without padding
   Index row_stride;     // elements from row to row of `logits`
   Index first;          // vocabulary index of column 0
-  const float* logits;
+  const void* logits;
   const std::int32_t* targets;  // (rows)
   RowPartial* partial;          // (rows)
+  DType dtype = DType::f32;     // of the logits
 };
 /// Combines the partials of all ranks in rank order.
 struct CrossEntropyCombine {
@@ -29,17 +30,17 @@ struct CrossEntropyCombine {
   const RowPartial* partials;  // (ranks, rows)
   const std::int32_t* targets;
   float* logsumexp;  // (rows)
-  double*
-      loss;  // (1), assigned: the sum over rows that are not ignored, in fp64, in the order of rows
+  double* loss;  // (1), assigned: the sum in fp64 over rows that are not ignored, in a fixed order
 };
 /// dlogits = (exp(logit - logsumexp) - [column is target]) * *scale; zero for ignored rows and padding columns.
 struct CrossEntropyBackward {
   Index rows, columns, padded_columns, row_stride, first;
-  const float* logits;
+  const void* logits;
   const std::int32_t* targets;
   const float* logsumexp;
-  const double* scale;  // (1) gradient of the loss, on the device
-  float* dlogits;       // may be logits
+  const double* scale;       // (1) gradient of the loss, on the device
+  void* dlogits;             // may be logits
+  DType dtype = DType::f32;  // of logits and dlogits
 };
 
 struct CrossEntropyKernels {

@@ -8,18 +8,35 @@
 
 namespace trireme {
 
+/// y = a + b; y may be a or b (y += b is a sum with a = y). `dtype` here and below: of activations and weights, f32 or bf16; sums are made in fp32.
+struct Addition {
+  Index count;
+  const void* a;
+  const void* b;
+  void* y;
+  DType dtype = DType::f32;
+};
+/// y *= factor.
+struct Scaling {
+  Index count;
+  void* y;
+  float factor;
+  DType dtype = DType::f32;
+};
 /// y(rows, channels) = x + bias(channels); y may be x.
 struct BiasAdd {
   Index rows, channels;
-  const float* x;
-  const float* bias;
-  float* y;
+  const void* x;
+  const void* bias;
+  void* y;
+  DType dtype = DType::f32;
 };
 /// dbias(channels) += sum over rows of dy, in a fixed order.
 struct BiasBackward {
   Index rows, channels;
-  const float* dy;
+  const void* dy;
   float* dbias;
+  DType dtype = DType::f32;
 };
 /// y = keep ? x / (1 - rate) : 0, where keep depends on random.uniform(first_element + i) >= rate only.
 /// Its gradient is the same call on dy. `first_element`: global index of element 0, so that every layout drops alike.
@@ -28,31 +45,33 @@ struct Dropout {
   Index first_element;
   float rate;
   Random random;
-  const float* x;
-  float* y;  // may be x
+  const void* x;
+  void* y;  // may be x
   Write write = Write::assign;
+  DType dtype = DType::f32;
 };
 /// loss (1) = sum of (x - target)^2 in fp64, fixed order.
 struct SquaredErrorForward {
   Index count;
-  const float* x;
-  const float* target;
+  const void* x;
+  const void* target;
   double* loss;
+  DType dtype = DType::f32;
 };
 /// dx = 2 (x - target) * *scale.
 struct SquaredErrorBackward {
   Index count;
-  const float* x;
-  const float* target;
+  const void* x;
+  const void* target;
   const double* scale;
-  float* dx;
+  void* dx;
   Write write = Write::assign;
+  DType dtype = DType::f32;
 };
 
 struct ElementwiseKernels {
-  void (*add)(Stream&, const float* a, const float* b, float* y, Index count);  // y may be a or b
-  void (*accumulate)(Stream&, float* y, const float* x, Index count);           // y += x
-  void (*scale)(Stream&, float* y, float factor, Index count);                  // y *= factor
+  void (*add)(Stream&, const Addition&);
+  void (*scale)(Stream&, const Scaling&);
   void (*bias_add)(Stream&, const BiasAdd&);
   void (*bias_backward)(Stream&, const BiasBackward&);
   void (*dropout)(Stream&, const Dropout&);

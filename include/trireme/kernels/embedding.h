@@ -9,34 +9,41 @@ namespace trireme {
 struct EmbeddingForward {
   Index rows, channels;
   const std::int32_t* tokens;  // (rows)
-  const float* table;          // (rows_of_table, channels)
+  const void* table;           // (rows_of_table, channels)
   Index first, rows_of_table;
-  float* y;  // (rows, channels)
+  void* y;                   // (rows, channels)
+  DType dtype = DType::f32;  // of table and y
 };
 /// dtable[token - first] += dy[r], summed in the order of rows whatever the number of threads.
 struct EmbeddingBackward {
   Index rows, channels;
   const std::int32_t* tokens;
-  const float* dy;
+  const void* dy;
   float* dtable;
   Index first, rows_of_table;
+  void* workspace;           // backward_workspace_bytes(), aligned to 16
+  DType dtype = DType::f32;  // of dy
 };
 /// y[r] = x[r] + table[(first_row + r) % sequence]. `first_row` is not zero where rows are split (sequence parallel).
 struct PositionForward {
   Index rows, channels, sequence, first_row;
-  const float* x;
-  const float* table;  // (sequence, channels)
-  float* y;            // may be x
+  const void* x;
+  const void* table;  // (sequence, channels)
+  void* y;            // may be x
+  DType dtype = DType::f32;
 };
 struct PositionBackward {
   Index rows, channels, sequence, first_row;
-  const float* dy;
-  float* dtable;  // added to, in the order of rows
+  const void* dy;
+  float* dtable;             // added to, in the order of rows
+  DType dtype = DType::f32;  // of dy
 };
 
 struct EmbeddingKernels {
   void (*forward)(Stream&, const EmbeddingForward&);
   void (*backward)(Stream&, const EmbeddingBackward&);
+  /// Needed to put `rows` rows in the order of their tokens.
+  Index (*backward_workspace_bytes)(Device&, Index rows);
   void (*position_forward)(Stream&, const PositionForward&);
   void (*position_backward)(Stream&, const PositionBackward&);
 };

@@ -13,7 +13,8 @@ struct Online {
   float max, sum;
 };
 
-Online add_block(Online so_far, const float* x, Index count) {
+template <class T>
+Online add_block(Online so_far, const T* x, Index count) {
   Floats largest = all(so_far.max);
   each(0, count, [&](auto at) { largest = max(largest, at.load(x, so_far.max)); });
   const float m = max_lanes(largest);
@@ -25,35 +26,50 @@ Online add_block(Online so_far, const float* x, Index count) {
   return {m, so_far.sum * factor + total};
 }
 
-void partial(const CrossEntropyPartial& p, Index begin_row, Index end_row) {
+template <class T>
+void partial_of(const CrossEntropyPartial& p, Index begin_row, Index end_row) {
   for (Index row = begin_row; row < end_row; ++row) {
-    const float* x = p.logits + row * p.row_stride;
+    const T* x = static_cast<const T*>(p.logits) + row * p.row_stride;
     Online online = {-__builtin_inff(), 0};
     for (Index column = 0; column < p.columns; column += block)
       online =
           add_block(online, x + column, p.columns - column < block ? p.columns - column : block);
     const Index target = p.targets[row] - p.first;
     const bool here = p.targets[row] >= 0 && target >= 0 && target < p.columns;
-    p.partial[row] = {online.max, online.sum, here ? x[target] : 0.0f};
+    float logit = 0;
+    if (here) store(&logit, load(x + target, 1, 0), 1);
+    p.partial[row] = {online.max, online.sum, logit};
   }
 }
 
-void backward(const CrossEntropyBackward& p, Index begin_row, Index end_row) {
+template <class T>
+void backward_of(const CrossEntropyBackward& p, Index begin_row, Index end_row) {
   const float scale = static_cast<float>(*p.scale);
   for (Index row = begin_row; row < end_row; ++row) {
-    const float* x = p.logits + row * p.row_stride;
-    float* dx = p.dlogits + row * p.row_stride;
-    const bool ignored = p.targets[row] < 0;
-    if (ignored) {
+    const T* x = static_cast<const T*>(p.logits) + row * p.row_stride;
+    T* dx = static_cast<T*>(p.dlogits) + row * p.row_stride;
+    if (p.targets[row] < 0) {
       each(0, p.padded_columns, [=](auto at) { at.store(dx, all(0)); });
       continue;
     }
     const Floats shift = all(p.logsumexp[row]), factor = all(scale);
-    each(0, p.columns, [=](auto at) { at.store(dx, exp(at.load(x) - shift) * factor); });
-    each(p.columns, p.padded_columns, [=](auto at) { at.store(dx, all(0)); });
+    const auto slope = [=](auto at) { return exp(at.load(x) - shift) * factor; };
     const Index target = p.targets[row] - p.first;
-    if (target >= 0 && target < p.columns) dx[target] -= scale;
+    Floats of_target =
+        all(0);  // made of its logit, before this may be overwritten, and rounded once
+    const bool here = target >= 0 && target < p.columns;
+    if (here) of_target = slope(Part{target, 1}) - factor;
+    each(0, p.columns, [=](auto at) { at.store(dx, slope(at)); });
+    each(p.columns, p.padded_columns, [=](auto at) { at.store(dx, all(0)); });
+    if (here) Part{target, 1}.store(dx, of_target);
   }
+}
+
+void partial(const CrossEntropyPartial& p, Index begin_row, Index end_row) {
+  with_storage(p.dtype, [&]<class T>(T) { partial_of<T>(p, begin_row, end_row); });
+}
+void backward(const CrossEntropyBackward& p, Index begin_row, Index end_row) {
+  with_storage(p.dtype, [&]<class T>(T) { backward_of<T>(p, begin_row, end_row); });
 }
 
 }  // namespace

@@ -5,40 +5,62 @@
 namespace trireme::TRIREME_SIMD {
 namespace {
 
-void add(const float* a, const float* b, float* y, Index begin, Index end) {
-  each(begin, end, [=](auto at) { at.store(y, at.load(a) + at.load(b)); });
+void add(const Addition& p, Index begin, Index end) {
+  with_storage(p.dtype, [&]<class T>(T) {
+    const T *a = static_cast<const T*>(p.a), *b = static_cast<const T*>(p.b);
+    T* y = static_cast<T*>(p.y);
+    each(begin, end, [=](auto at) { at.store(y, at.load(a) + at.load(b)); });
+  });
 }
 
-void scale(float* y, float factor, Index begin, Index end) {
-  each(begin, end, [=](auto at) { at.store(y, at.load(y) * all(factor)); });
+void accumulate(float* to, const void* from, DType dtype, Index begin, Index end) {
+  with_storage(dtype, [&]<class T>(T) {
+    const T* x = static_cast<const T*>(from);
+    each(begin, end, [=](auto at) { at.store(to, at.load(to) + at.load(x)); });
+  });
+}
+
+void scale(const Scaling& p, Index begin, Index end) {
+  with_storage(p.dtype, [&]<class T>(T) {
+    T* y = static_cast<T*>(p.y);
+    const Floats factor = all(p.factor);
+    each(begin, end, [=](auto at) { at.store(y, at.load(y) * factor); });
+  });
 }
 
 void bias_add(const BiasAdd& p, Index begin_row, Index end_row) {
-  const float* bias = p.bias;
-  for (Index row = begin_row; row < end_row; ++row) {
-    const float* x = p.x + row * p.channels;
-    float* y = p.y + row * p.channels;
-    each(0, p.channels, [=](auto at) { at.store(y, at.load(x) + at.load(bias)); });
-  }
+  with_storage(p.dtype, [&]<class T>(T) {
+    const T* bias = static_cast<const T*>(p.bias);
+    for (Index row = begin_row; row < end_row; ++row) {
+      const T* x = static_cast<const T*>(p.x) + row * p.channels;
+      T* y = static_cast<T*>(p.y) + row * p.channels;
+      each(0, p.channels, [=](auto at) { at.store(y, at.load(x) + at.load(bias)); });
+    }
+  });
 }
 
 // Rows are summed in blocks, and the blocks' sums added one after the other: short chains keep the
 // rounding small.
-void bias_backward(const BiasBackward& p, Index begin_channel, Index end_channel) {
+template <class T>
+void bias_backward_of(const BiasBackward& p, Index begin_channel, Index end_channel) {
   constexpr Index block = 32;
+  const T* dy = static_cast<const T*>(p.dy);
   for (Index first = 0; first < p.rows; first += block) {
     const Index last = first + block < p.rows ? first + block : p.rows;
     each(begin_channel, end_channel, [&](auto at) {
       Floats even = all(0), odd = all(0);
       Index row = first;
       for (; row + 2 <= last; row += 2) {
-        even = even + at.load(p.dy + row * p.channels);
-        odd = odd + at.load(p.dy + (row + 1) * p.channels);
+        even = even + at.load(dy + row * p.channels);
+        odd = odd + at.load(dy + (row + 1) * p.channels);
       }
-      if (row < last) even = even + at.load(p.dy + row * p.channels);
+      if (row < last) even = even + at.load(dy + row * p.channels);
       at.store(p.dbias, at.load(p.dbias) + (even + odd));
     });
   }
+}
+void bias_backward(const BiasBackward& p, Index begin_channel, Index end_channel) {
+  with_storage(p.dtype, [&]<class T>(T) { bias_backward_of<T>(p, begin_channel, end_channel); });
 }
 
 // 64-bit lanes of which Philox uses the lower halves; the upper ones hold anything.
@@ -90,7 +112,8 @@ TRIREME_INLINE void philox_block(std::uint64_t first, std::uint64_t key, std::ui
   }
 }
 
-void dropout(const Dropout& p, Index begin, Index end) {
+template <class T>
+void dropout_of(const Dropout& p, Index begin, Index end) {
   const float kept = 1.0f / (1.0f - p.rate);
   const Index last = p.first_element + end;
   for (Index element = p.first_element + begin; element < last;) {
@@ -104,8 +127,8 @@ void dropout(const Dropout& p, Index begin, Index end) {
                       : 0.0f;
     const Index stop = start + philox_words < last ? start + philox_words : last;
     const float* f = factor + (element - start);
-    const float* x = p.x + (element - p.first_element);
-    float* y = p.y + (element - p.first_element);
+    const T* x = static_cast<const T*>(p.x) + (element - p.first_element);
+    T* y = static_cast<T*>(p.y) + (element - p.first_element);
     // A dropped element is zero even where x is infinite.
     const auto value = [=](auto at) {
       return select(all(0) < at.load(f), at.load(x) * at.load(f), all(0));
@@ -118,31 +141,51 @@ void dropout(const Dropout& p, Index begin, Index end) {
   }
 }
 
+void dropout(const Dropout& p, Index begin, Index end) {
+  with_storage(p.dtype, [&]<class T>(T) { dropout_of<T>(p, begin, end); });
+}
+
+TRIREME_INLINE double wide(float x) { return static_cast<double>(x); }
+TRIREME_INLINE double wide(Bf16 x) {
+  return static_cast<double>(__builtin_bit_cast(float, static_cast<std::uint32_t>(x.bits) << 16));
+}
+
 // Sixteen sums side by side, then one after the other.
-double squared_error(const SquaredErrorForward& p, Index begin, Index end) {
+template <class T>
+double squared_error_of(const SquaredErrorForward& p, Index begin, Index end) {
+  const T *x = static_cast<const T*>(p.x), *target = static_cast<const T*>(p.target);
   double sums[lanes] = {};
   Index i = begin;
   for (; i + lanes <= end; i += lanes)
     for (Index lane = 0; lane < lanes; ++lane) {
-      const double d = static_cast<double>(p.x[i + lane]) - static_cast<double>(p.target[i + lane]);
+      const double d = wide(x[i + lane]) - wide(target[i + lane]);
       sums[lane] += d * d;
     }
   for (; i < end; ++i) {
-    const double d = static_cast<double>(p.x[i]) - static_cast<double>(p.target[i]);
+    const double d = wide(x[i]) - wide(target[i]);
     sums[0] += d * d;
   }
   double total = 0;
   for (double s : sums) total += s;
   return total;
 }
+double squared_error(const SquaredErrorForward& p, Index begin, Index end) {
+  double total = 0;
+  with_storage(p.dtype, [&]<class T>(T) { total = squared_error_of<T>(p, begin, end); });
+  return total;
+}
 
 void squared_error_backward(const SquaredErrorBackward& p, Index begin, Index end) {
-  const Floats factor = all(static_cast<float>(2 * *p.scale));
-  const auto slope = [&](auto at) { return (at.load(p.x) - at.load(p.target)) * factor; };
-  if (p.write == Write::assign)
-    each(begin, end, [&](auto at) { at.store(p.dx, slope(at)); });
-  else
-    each(begin, end, [&](auto at) { at.store(p.dx, at.load(p.dx) + slope(at)); });
+  with_storage(p.dtype, [&]<class T>(T) {
+    const T *x = static_cast<const T*>(p.x), *target = static_cast<const T*>(p.target);
+    T* dx = static_cast<T*>(p.dx);
+    const Floats factor = all(static_cast<float>(2 * *p.scale));
+    const auto slope = [&](auto at) { return (at.load(x) - at.load(target)) * factor; };
+    if (p.write == Write::assign)
+      each(begin, end, [&](auto at) { at.store(dx, slope(at)); });
+    else
+      each(begin, end, [&](auto at) { at.store(dx, at.load(dx) + slope(at)); });
+  });
 }
 
 // Infinity and NaN have all exponent bits set; zero times either is NaN.
@@ -155,6 +198,7 @@ bool finite(const float* x, Index begin, Index end) {
 
 extern const ElementwiseLoops elementwise_loops;
 const ElementwiseLoops elementwise_loops = {
-    add, scale, bias_add, bias_backward, dropout, squared_error, squared_error_backward, finite};
+    add,        scale, bias_add, bias_backward, dropout, squared_error, squared_error_backward,
+    accumulate, finite};
 
 }  // namespace trireme::TRIREME_SIMD

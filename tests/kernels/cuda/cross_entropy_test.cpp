@@ -19,27 +19,29 @@ std::vector<std::int32_t> targets_of(Index rows, Index columns, Index first) {
 }
 
 TEST(CudaCrossEntropy, PartialsAndGradientsAgree) {
-  for (const Index shift : {0, 1, 3})
-    expect_twins(
-        [&](Bench& b) {
-          for (const Shape& s : shapes)
-            for (const bool in_place : {false, true}) {
-              const Index first = 50;
-              float* logits = b.put(random_floats(s.rows * s.row_stride, "x", -9, 9), shift);
-              const std::int32_t* targets = b.put(targets_of(s.rows, s.columns, first));
-              float* partial = b.put(Floats(static_cast<std::size_t>(3 * s.rows)));
-              const float* logsumexp = b.put(random_floats(s.rows, "lse", 9, 11));
-              const double* scale = b.put(std::vector<double>{0.125});
-              float* other = b.put(random_floats(s.rows * s.row_stride, "dx"));
-              const CrossEntropyKernels& k = b.kernels().cross_entropy;
-              k.partial(b.stream(), {s.rows, s.columns, s.row_stride, first, logits, targets,
-                                     reinterpret_cast<RowPartial*>(partial)});
-              k.backward(b.stream(),
-                         {s.rows, s.columns, s.padded_columns, s.row_stride, first, logits, targets,
-                          logsumexp, scale, in_place ? logits : other});
-            }
-        },
-        2e-7);
+  for (const DType dtype : storage_types)
+    for (const Index shift : {0, 1, 3})
+      expect_twins(
+          [&](Bench& b) {
+            for (const Shape& s : shapes)
+              for (const bool in_place : {false, true}) {
+                const Index first = 50;
+                void* logits =
+                    b.put(random_floats(s.rows * s.row_stride, "x", -9, 9), dtype, shift);
+                const std::int32_t* targets = b.put(targets_of(s.rows, s.columns, first));
+                float* partial = b.put(Floats(static_cast<std::size_t>(3 * s.rows)));
+                const float* logsumexp = b.put(random_floats(s.rows, "lse", 9, 11));
+                const double* scale = b.put(std::vector<double>{0.125});
+                void* other = b.put(random_floats(s.rows * s.row_stride, "dx"), dtype);
+                const CrossEntropyKernels& k = b.kernels().cross_entropy;
+                k.partial(b.stream(), {s.rows, s.columns, s.row_stride, first, logits, targets,
+                                       reinterpret_cast<RowPartial*>(partial), dtype});
+                k.backward(b.stream(),
+                           {s.rows, s.columns, s.padded_columns, s.row_stride, first, logits,
+                            targets, logsumexp, scale, in_place ? logits : other, dtype});
+              }
+          },
+          2e-7);
 }
 
 TEST(CudaCrossEntropy, MaskedLogitsCountAsNothing) {

@@ -8,66 +8,79 @@ namespace {
 // Less than a pack, odd, several blocks; and arrays that are not aligned to 16 bytes.
 const std::vector<Index> counts = {0, 1, 3, 4, 31, 1027, 5000};
 const std::vector<Index> shifts = {0, 1};
+const Bf16Tolerance exactly = {0, 0};
 
-TEST(CudaElementwise, AddAccumulateAndScaleAreExact) {
-  for (const Index count : counts)
-    for (const Index shift : shifts)
-      expect_twins(
-          [&](Bench& b) {
-            const ElementwiseKernels& k = b.kernels().elementwise;
-            float* x = b.put(random_floats(count, "a"), shift);
-            float* y = b.put(random_floats(count, "b"));
-            float* sum = b.put(Floats(static_cast<std::size_t>(count)), shift);
-            k.add(b.stream(), x, y, sum, count);
-            k.accumulate(b.stream(), y, x, count);
-            k.scale(b.stream(), x, 0.3f, count);
-          },
-          0);
+TEST(CudaElementwise, AddAndScaleAreExact) {
+  for (const DType dtype : storage_types)
+    expect_twins(
+        [&](Bench& b) {
+          for (const Index count : counts)
+            for (const Index shift : shifts) {
+              const ElementwiseKernels& k = b.kernels().elementwise;
+              void* x = b.put(random_floats(count, "a"), dtype, shift);
+              void* y = b.put(random_floats(count, "b"), dtype);
+              void* sum = b.put(Floats(static_cast<std::size_t>(count)), dtype, shift);
+              k.add(b.stream(), {count, x, y, sum, dtype});
+              k.add(b.stream(), {count, y, x, y, dtype});
+              k.scale(b.stream(), {count, x, 0.3f, dtype});
+            }
+        },
+        0, exactly);
 }
 
 TEST(CudaElementwise, BiasAndItsGradientAgree) {
-  for (const auto& [rows, channels] :
-       {std::pair<Index, Index>{1, 1}, {31, 33}, {33, 32}, {70, 64}, {65, 36}})
-    for (const Index shift : shifts)
-      expect_twins(
-          [&, n = rows, c = channels](Bench& b) {
-            const float* x = b.put(random_floats(n * c, "x"), shift);
-            float* bias = b.put(random_floats(c, "bias"));
-            float* y = b.put(Floats(static_cast<std::size_t>(n * c)));
-            b.kernels().elementwise.bias_add(b.stream(), {n, c, x, bias, y});
-            b.kernels().elementwise.bias_backward(b.stream(), {n, c, x, bias});
-          },
-          1e-6);
+  for (const DType dtype : storage_types)
+    expect_twins(
+        [&](Bench& b) {
+          for (const auto& [rows, channels] :
+               {std::pair<Index, Index>{1, 1}, {31, 33}, {33, 32}, {70, 64}, {165, 36}})
+            for (const Index shift : shifts) {
+              const Index n = rows, c = channels;
+              const void* x = b.put(random_floats(n * c, "x"), dtype, shift);
+              const void* bias = b.put(random_floats(c, "bias"), dtype);
+              void* y = b.put(Floats(static_cast<std::size_t>(n * c)), dtype);
+              float* dbias = b.put(random_floats(c, "dbias"));
+              b.kernels().elementwise.bias_add(b.stream(), {n, c, x, bias, y, dtype});
+              b.kernels().elementwise.bias_backward(b.stream(), {n, c, x, dbias, dtype});
+            }
+        },
+        1e-6, exactly);
 }
 
 TEST(CudaElementwise, DropoutDropsTheSameElements) {
-  for (const Write write : {Write::assign, Write::add})
-    for (const Index first : {0, 4, 5})
-      expect_twins(
-          [&](Bench& b) {
-            const float* x = b.put(random_floats(1027, "x"));
-            float* y = b.put(random_floats(1027, "y"));
-            b.kernels().elementwise.dropout(b.stream(),
-                                            {1027, first, 0.3f, random_for(5, "d"), x, y, write});
-          },
-          0);
+  for (const DType dtype : storage_types)
+    expect_twins(
+        [&](Bench& b) {
+          for (const Write write : {Write::assign, Write::add})
+            for (const Index first : {0, 4, 5})
+              for (const Index shift : shifts) {
+                const void* x = b.put(random_floats(1027, "x"), dtype, shift);
+                void* y = b.put(random_floats(1027, "y"), dtype);
+                b.kernels().elementwise.dropout(
+                    b.stream(), {1027, first, 0.3f, random_for(5, "d"), x, y, write, dtype});
+              }
+        },
+        0, exactly);
 }
 
 TEST(CudaElementwise, SquaredErrorAndItsGradientAgree) {
-  for (const Index count : {1, 1000, 5001})
-    for (const Write write : {Write::assign, Write::add})
-      expect_twins(
-          [&](Bench& b) {
-            const float* x = b.put(random_floats(count, "x"));
-            const float* target = b.put(random_floats(count, "t"));
-            double* loss = b.put(std::vector<double>{7});
-            const double* scale = b.put(std::vector<double>{0.25});
-            float* dx = b.put(random_floats(count, "dx"));
-            b.kernels().elementwise.squared_error_forward(b.stream(), {count, x, target, loss});
-            b.kernels().elementwise.squared_error_backward(b.stream(),
-                                                           {count, x, target, scale, dx, write});
-          },
-          1e-7);
+  for (const DType dtype : storage_types)
+    expect_twins(
+        [&](Bench& b) {
+          for (const Index count : {0, 1, 1000, 5001, 20003})
+            for (const Index shift : shifts)
+              for (const Write write : {Write::assign, Write::add}) {
+                const void* x = b.put(random_floats(count, "x"), dtype, shift);
+                const void* target = b.put(random_floats(count, "t"), dtype);
+                double* loss = b.put(std::vector<double>{7});
+                const double* scale = b.put(std::vector<double>{0.25});
+                void* dx = b.put(random_floats(count, "dx"), dtype);
+                const ElementwiseKernels& k = b.kernels().elementwise;
+                k.squared_error_forward(b.stream(), {count, x, target, loss, dtype});
+                k.squared_error_backward(b.stream(), {count, x, target, scale, dx, write, dtype});
+              }
+        },
+        1e-11);
 }
 
 void copies_agree(Shape shape, Shape to_strides, Shape from_strides, Index span) {

@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(row_threads)
   const Index row = blockIdx.x;
   const T* x = p.logits + row * p.row_stride;
   T* dx = dlogits + row * p.row_stride;
-  const auto zero = [&]<int width>(Index i) { store_floats(dx + i, Chunk<float, width>{}); };
+  const auto zero = [&]<int width>(Index i) { store_global(dx + i, Chunk<T, width>{}); };
   if (p.targets[row] < 0) return for_span<row_threads>(dx, padded_columns, true, zero);
 
   const Index target = p.targets[row] - p.first;
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(row_threads)
       v.values[k] = expf(v.values[k] - shift) * factor;
       if (i + k == target) v.values[k] -= factor;
     }
-    store_floats(dx + i, v);
+    store_global(dx + i, from_floats<T>(v));
   });
   for (Index i = p.columns + threadIdx.x; i < padded_columns; i += row_threads)
     zero.template operator()<1>(i);

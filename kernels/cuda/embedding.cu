@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(channel_threads)
   if (c >= channels) return;
   Chunk<T, width> chunk{};
   if (at >= 0 && at < rows_of_table) chunk = load<width>(table + at * channels + c);
-  store(y + row * channels + c, chunk);
+  store_global(y + row * channels + c, chunk);
 }
 
 // What is sorted: the row of the table in the upper half, the row of dy in the lower one; so no two keys are equal, and the
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(channel_threads)
       if (found[k])
         for (int j = 0; j < width; ++j) sum.values[j] += to_float(loaded[k].values[j]);
   }
-  store(to, sum);
+  store_global(to, sum);
 }
 
 template <class T, int width>
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(channel_threads)
   const Chunk<float, width> t =
       load_floats<width>(table + (first_row + row) % sequence * channels + c);
   for (int k = 0; k < width; ++k) v.values[k] += t.values[k];
-  store_floats(y + row * channels + c, v);
+  store_global(y + row * channels + c, from_floats<T>(v));
 }
 
 /// A block for every position: its rows lie `sequence` apart.
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(channel_threads)
     const Chunk<float, width> d = load_floats<width>(dy + row * channels + c);
     for (int k = 0; k < width; ++k) sum.values[k] += d.values[k];
   }
-  store(to, sum);
+  store_global(to, sum);
 }
 
 }  // namespace gpu

@@ -60,8 +60,8 @@ struct AdamWStep {
           rate * m.values[k] / (sqrtf(v.values[k] * inverse_correction2) + p.epsilon);
       x.values[k] = x.values[k] * decay - step;
     }
-    store(first, m);
-    store(second, v);
+    store_global(first, m);
+    store_global(second, v);
     return x;
   }
 };
@@ -84,7 +84,7 @@ struct SgdStep {
       float* buffer = p.momentum_buffer + r.state_begin + i;
       const Chunk<float, width> old = load<width>(buffer);
       for (int k = 0; k < width; ++k) step.values[k] += p.momentum * old.values[k];
-      store(buffer, step);
+      store_global(buffer, step);
     }
     for (int k = 0; k < width; ++k) x.values[k] -= p.learning_rate * step.values[k];
     return x;
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(update_threads) update_kernel(Step step) {
       step.together(r) && (copy == nullptr || elements_past(copy) == elements_past(parameter));
   for_span<update_threads>(parameter, r.count, together, [&]<int width>(Index i) {
     const Chunk<float, width> x = step.template at<width>(r, i, scale);
-    store(parameter + i, x);
+    store_global(parameter + i, x);
     if (copy != nullptr) store_floats(copy + i, x);
   });
 }

@@ -22,10 +22,10 @@ TEST(EmulatedModule, RanksSumWhatTheirKernelsMade) {
   std::vector<float> result(10, static_cast<float>(mesh->rank()));
   for (int step = 0; step < 5; ++step) {
     stream->copy(x, result.data(), 40);
-    gpu->kernels().elementwise.scale(*stream, x, 2.0f, 10);
+    gpu->kernels().elementwise.scale(*stream, {10, x, 2.0f});
     mesh->axis(Axis::tensor).all_reduce({x, 10, DType::f32}, Reduction::max, *stream);
     mesh->axis(Axis::data).all_reduce({x, 10, DType::f32}, Reduction::max, *stream);
-    gpu->kernels().elementwise.scale(*stream, x, 0.5f, 10);
+    gpu->kernels().elementwise.scale(*stream, {10, x, 0.5f});
     stream->copy(result.data(), x, 40);
     stream->synchronize();
     EXPECT_EQ(result, std::vector<float>(10, static_cast<float>(size - 1)));

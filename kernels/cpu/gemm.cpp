@@ -139,10 +139,9 @@ void apply_epilogue(const Loops& loops, const Gemm& p) {
 void add_up_bias_gradient(Stream& stream, const Gemm& p) {
   if (p.write_bias_gradient == Write::assign)
     stream.zero(p.bias_gradient, p.m * static_cast<Index>(sizeof(float)));
-  cpu_elementwise_kernels.bias_backward(stream, {.rows = p.k,
-                                                 .channels = p.m,
-                                                 .dy = static_cast<const float*>(p.a),
-                                                 .dbias = p.bias_gradient});
+  cpu_elementwise_kernels.bias_backward(
+      stream,
+      {.rows = p.k, .channels = p.m, .dy = p.a, .dbias = p.bias_gradient, .dtype = p.dtype});
 }
 
 void multiply(const Loops& loops, const Gemm& p) {

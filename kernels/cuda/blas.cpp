@@ -44,10 +44,9 @@ void Blas::finish(Stream& stream, const Gemm& p) {
   if (p.bias_gradient == nullptr) return;
   if (p.write_bias_gradient == Write::assign)
     stream.zero(p.bias_gradient, p.m * static_cast<Index>(sizeof(float)));
-  stream.kernels().elementwise.bias_backward(stream, {.rows = p.k,
-                                                      .channels = p.m,
-                                                      .dy = static_cast<const float*>(p.a),
-                                                      .dbias = p.bias_gradient});
+  stream.kernels().elementwise.bias_backward(
+      stream,
+      {.rows = p.k, .channels = p.m, .dy = p.a, .dbias = p.bias_gradient, .dtype = p.dtype});
 }
 
 Blas::Plan& Blas::plan_of(const Gemm& p) {
@@ -90,7 +89,8 @@ void Blas::run(CudaStream& stream, const Gemm& p, const BlasProduct& product,
     product.run(queue_of(stream), stream.gemm_workspace(), fused, choice.algorithm);
   }
   if (adds)
-    stream.kernels().elementwise.accumulate(stream, p.bias_gradient, fused.bias_gradient, p.m);
+    stream.kernels().elementwise.add(stream,
+                                     {p.m, p.bias_gradient, fused.bias_gradient, p.bias_gradient});
 }
 
 }  // namespace trireme

@@ -1,0 +1,77 @@
+"""The benchmark models: their shapes, FLOPs in both conventions, and the parts that the floor of a step is added up from."""
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    vocab: int
+    llama: bool           # RMSNorm, SwiGLU, rotary positions, no bias; else LayerNorm, GELU, learned positions, bias
+    sequence: int = 1024
+
+    @property
+    def head_dim(self):
+        return self.width // self.heads
+
+    def linears(self):
+        """(out, in) of the products of one layer."""
+        q, kv = self.width, self.kv_heads * self.head_dim
+        return [(q + 2 * kv, self.width), (self.width, q), (self.ffn * (2 if self.llama else 1), self.width), (self.width, self.ffn)]
+
+    def product_parameters(self):
+        """Weights that every token is multiplied with; the output layer is the token table."""
+        return self.layers * sum(out * inner for out, inner in self.linears()) + self.vocab * self.width
+
+    def parameters(self):
+        biases = 0 if self.llama else self.layers * sum(out for out, _ in self.linears())
+        norms = (2 * self.layers + 1) * self.width * (1 if self.llama else 2)
+        return self.product_parameters() + biases + norms + (0 if self.llama else self.sequence * self.width)
+
+    def flops_per_token(self):
+        """Forward and backward, in the two conventions that people print. `palm` (Chowdhery et al. 2022, appendix B; also nanoGPT): 6 for each
+        parameter, and attention as if it were not causal. `causal`: what the products must compute: 6 for each weight of a product, and half
+        of the scores."""
+        scores = self.layers * self.width * self.sequence
+        return {"palm": 6 * self.parameters() + 12 * scores, "causal": 6 * self.product_parameters() + 6 * scores}
+
+    def product_jobs(self, batch):
+        """[(line for gpu_products_benchmark, times a micro-batch)]"""
+        rows = batch * self.sequence
+        linears = [(out, inner, self.layers) for out, inner in self.linears()] + [(self.vocab, self.width, 1)]
+        jobs = [(f"gemm {kind} {rows} {out} {inner}", times) for out, inner, times in linears for kind in ("forward", "input", "weight")]
+        shape = f"{batch} {self.sequence} {self.heads} {self.kv_heads} {self.head_dim}"
+        return jobs + [(f"attention {kind} {shape}", self.layers) for kind in ("forward", "backward")]
+
+    def micro_batch_bytes(self, batch):
+        """The least that the memory-bound kernels read and write of bf16 activations in one micro-batch."""
+        rows, bf16 = batch * self.sequence, 2
+        norm = 8 * self.width                                         # forward with residual, backward with what arrives directly: 4 each
+        activation = (3 + 5 if self.llama else 2 + 3) * self.ffn      # forward, gradient
+        rotary = 4 * (self.heads + self.kv_heads) * self.head_dim if self.llama else 0
+        bias = 0 if self.llama else sum(out for out, _ in self.linears())  # its gradient reads; forward is the product's epilogue
+        layer = 2 * norm + activation + rotary + bias
+        ends = norm + 3 * self.vocab + 2 * self.width * (1 if self.llama else 3)  # last norm, cross-entropy, embedding and its gradient
+        return rows * bf16 * (self.layers * layer + ends)
+
+    def update_bytes(self):
+        """AdamW of a step: fp32 master weight and moments read and written, fp32 gradient read and zeroed, bf16 weight written; and the
+        norm reads the gradient once more."""
+        return self.parameters() * (4 * 6 + 4 * 2 + 2 + 4)
+
+
+MODELS = {
+    "gpt2-124m": Model(12, 768, 12, 12, 3072, 50257, False),
+    "gpt2-1558m": Model(48, 1600, 25, 25, 6400, 50257, False),
+    "llama-1b": Model(16, 2048, 32, 8, 8192, 128256, True),
+}
+MICRO_BATCH = {"gpt2-124m": 32, "gpt2-1558m": 8, "llama-1b": 8}  # sequences of 1024; what fits in 80 GB with room
+PEAK_TFLOPS = {"H100 PCIe": 756, "H100": 989, "H200": 989, "A100": 312}  # bf16, dense, NVIDIA's data sheets
+
+
+def peak_tflops(device):
+    """Of the data sheet; None for a device that is not in the table."""
+    return next((peak for name, peak in PEAK_TFLOPS.items() if name in device), None)

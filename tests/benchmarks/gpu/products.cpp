@@ -1,0 +1,146 @@
+// Matrix products, attention and a copy, each alone, as the floor of a training step is added up from them. Reads one job a line, writes one
+// JSON line {job, ms, tflops or gb_per_s} for each:
+//   gemm forward|input|weight ROWS OUT IN    y = x w^T, dx = dy w, dw += dy^T x (fp32); x (ROWS, IN), w (OUT, IN), bf16
+//   attention forward|backward BATCH SEQUENCE QUERY_HEADS KV_HEADS HEAD_DIM    causal, fp32
+//   copy BYTES    of which each is read and written
+// usage: gpu_products_benchmark < JOBS
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <sstream>
+#include <string>
+
+#include "trireme/core/error.h"
+
+#include "tests/benchmarks/gpu/gpu_bench.h"
+
+namespace trireme::test {
+namespace {
+
+enum class Unit { tflops, gb_per_s };
+
+/// What a line asks for: `amount` is FLOPs or bytes.
+struct Job {
+  std::function<void()> launch;
+  double amount;
+  Unit unit;
+};
+
+Gemm product(GpuBench& b, const std::string& kind, Index rows, Index out, Index in) {
+  constexpr DType half = DType::bf16;
+  Gemm g{};
+  g.dtype = g.result = half;
+  if (kind == "forward") {
+    g.m = rows, g.n = out, g.k = in;
+    g.a = b.make(half, rows * in), g.lda = in;
+    g.b = b.make(half, out * in), g.ldb = in, g.transpose_b = Transpose::yes;
+    g.c = b.bytes(rows * out * 2), g.ldc = out;
+  } else if (kind == "input") {
+    g.m = rows, g.n = in, g.k = out;
+    g.a = b.make(half, rows * out), g.lda = out;
+    g.b = b.make(half, out * in), g.ldb = in;
+    g.c = b.bytes(rows * in * 2), g.ldc = in;
+  } else {
+    require(kind == "weight", "gemm forward, input or weight, not '", kind, "'");
+    g.m = out, g.n = in, g.k = rows;
+    g.a = b.make(half, rows * out), g.lda = out, g.transpose_a = Transpose::yes;
+    g.b = b.make(half, rows * in), g.ldb = in;
+    g.c = b.bytes(out * in * 4), g.ldc = in;
+    g.result = DType::f32;
+    g.write = Write::add;
+  }
+  g.workspace = b.bytes(b.kernels().gemm.workspace_bytes(b.device(), g));
+  return g;
+}
+
+Job gemm_job(GpuBench& b, std::istream& words) {
+  std::string kind;
+  Index rows = 0, out = 0, in = 0;
+  words >> kind >> rows >> out >> in;
+  require(!words.fail() && rows > 0 && out > 0 && in > 0, "gemm KIND ROWS OUT IN");
+  const Gemm g = product(b, kind, rows, out, in);
+  return {[&b, g] { b.kernels().gemm.run(b.stream(), g); },
+          2.0 * static_cast<double>(rows) * static_cast<double>(out) * static_cast<double>(in),
+          Unit::tflops};
+}
+
+Job attention_job(GpuBench& b, std::istream& words) {
+  std::string kind;
+  AttentionShape s{};
+  words >> kind >> s.batch >> s.sequence >> s.query_heads >> s.kv_heads >> s.head_dim;
+  require(!words.fail() && (kind == "forward" || kind == "backward"),
+          "attention forward|backward BATCH SEQUENCE QUERY_HEADS KV_HEADS HEAD_DIM");
+  const Index rows = s.batch * s.sequence, q = s.query_heads * s.head_dim;
+  const Index packed = (s.query_heads + 2 * s.kv_heads) * s.head_dim;
+  AttentionForward f{};
+  f.shape = s;
+  f.qkv = b.floats(rows * packed);
+  f.y = b.floats(rows * q);
+  f.logsumexp = b.floats(s.batch * s.query_heads * s.sequence);
+  f.workspace = b.bytes(b.kernels().attention.forward_workspace_bytes(b.device(), s));
+  // Of the two products over half of the scores; backward has five.
+  const double flops =
+      2.0 * static_cast<double>(rows) * static_cast<double>(s.sequence) * static_cast<double>(q);
+  if (kind == "forward")
+    return {[&b, f] { b.kernels().attention.forward(b.stream(), f); }, flops, Unit::tflops};
+  b.kernels().attention.forward(b.stream(), f);
+  AttentionBackward p{};
+  p.shape = s;
+  p.qkv = f.qkv;
+  p.y = f.y;
+  p.logsumexp = f.logsumexp;
+  p.dy = b.floats(rows * q);
+  p.dqkv = b.floats(rows * packed);
+  p.workspace = b.bytes(b.kernels().attention.backward_workspace_bytes(b.device(), s));
+  return {[&b, p] { b.kernels().attention.backward(b.stream(), p); }, 2.5 * flops, Unit::tflops};
+}
+
+Job copy_job(GpuBench& b, std::istream& words) {
+  Index bytes = 0;
+  words >> bytes;
+  require(!words.fail() && bytes >= 4, "copy BYTES");
+  void *from = b.make(DType::f32, bytes / 4), *to = b.bytes(bytes);
+  return {[&b, to, from, bytes] { b.stream().copy(to, from, bytes); },
+          2.0 * static_cast<double>(bytes), Unit::gb_per_s};
+}
+
+Job read_job(GpuBench& b, const std::string& line) {
+  std::istringstream words(line);
+  std::string what;
+  words >> what;
+  if (what == "gemm") return gemm_job(b, words);
+  if (what == "attention") return attention_job(b, words);
+  require(what == "copy", "gemm, attention or copy");
+  return copy_job(b, words);
+}
+
+void run() {
+  GpuBench bench;
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line.empty()) continue;
+    try {
+      const Job job = read_job(bench, line);
+      const double seconds = bench.seconds(job.launch);
+      const bool flops = job.unit == Unit::tflops;
+      std::printf("{\"job\":\"%s\",\"ms\":%.5f,\"%s\":%.2f}\n", line.c_str(), seconds * 1e3,
+                  flops ? "tflops" : "gb_per_s", job.amount / seconds * (flops ? 1e-12 : 1e-9));
+      std::fflush(stdout);
+    } catch (const std::exception& error) {
+      throw Error(str("'", line, "': ", error.what()));
+    }
+    bench.clear();
+  }
+}
+
+}  // namespace
+}  // namespace trireme::test
+
+int main() {
+  try {
+    trireme::test::run();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gpu_products_benchmark: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,134 @@
+"""The benchmark models in PyTorch, as people write them: fp32 weights, autocast to bf16, scaled_dot_product_attention, fused AdamW, clipping.
+Prints one JSON line: step_ms, host_ms (until everything is launched), memory, the kernels that attention ran. Started by training.py.
+
+usage: pytorch_model.py MODEL --micro-batch N --micro-batches N --steps N [--compile] [--sequence N] [--layers N] [--device cuda]
+"""
+import argparse
+import dataclasses
+import json
+import statistics
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from models import MODELS
+
+
+def rotate(x, cos, sin):
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+class Block(nn.Module):
+    def __init__(self, m):
+        super().__init__()
+        self.m = m
+        norm = nn.RMSNorm if m.llama else nn.LayerNorm
+        qkv, out, up, down = (nn.Linear(inner, outer, bias=not m.llama) for outer, inner in m.linears())
+        self.qkv, self.out, self.up, self.down = qkv, out, up, down
+        self.norm1, self.norm2 = norm(m.width, eps=1e-5), norm(m.width, eps=1e-5)
+
+    def attention(self, x, rotary):
+        m, (b, t, _) = self.m, x.shape
+        q, k, v = self.qkv(x).split([m.width, m.kv_heads * m.head_dim, m.kv_heads * m.head_dim], -1)
+        q, k, v = (y.view(b, t, -1, m.head_dim).transpose(1, 2) for y in (q, k, v))
+        if rotary is not None:
+            q, k = rotate(q, *rotary), rotate(k, *rotary)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=m.kv_heads != m.heads)
+        return self.out(y.transpose(1, 2).reshape(b, t, m.width))
+
+    def forward(self, x, rotary):
+        x = x + self.attention(self.norm1(x), rotary)
+        h = self.up(self.norm2(x))
+        if self.m.llama:
+            gate, up = h.chunk(2, -1)
+            return x + self.down(F.silu(gate) * up)
+        return x + self.down(F.gelu(h, approximate="tanh"))
+
+
+class Transformer(nn.Module):
+    def __init__(self, m):
+        super().__init__()
+        self.m = m
+        self.tokens = nn.Embedding(m.vocab, m.width)
+        self.positions = None if m.llama else nn.Embedding(m.sequence, m.width)
+        self.blocks = nn.ModuleList(Block(m) for _ in range(m.layers))
+        self.norm = (nn.RMSNorm if m.llama else nn.LayerNorm)(m.width, eps=1e-5)
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.02)
+        angle = torch.outer(torch.arange(m.sequence), 500000.0 ** (-torch.arange(0, m.head_dim, 2) / m.head_dim))
+        self.register_buffer("cos", angle.cos(), persistent=False)
+        self.register_buffer("sin", angle.sin(), persistent=False)
+
+    def forward(self, tokens, targets):
+        x = self.tokens(tokens)
+        if self.positions is not None:
+            x = x + self.positions.weight[: tokens.shape[1]]
+        rotary = (self.cos.to(torch.bfloat16), self.sin.to(torch.bfloat16)) if self.m.llama else None
+        for block in self.blocks:
+            x = block(x, rotary)
+        logits = F.linear(self.norm(x), self.tokens.weight)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def one_step(run, model, optimizer, data, device):
+    """Launches everything; waits for nothing."""
+    for tokens in data:
+        with torch.autocast(device, torch.bfloat16):
+            loss = run(tokens[:, :-1], tokens[:, 1:]) / len(data)
+        loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return loss
+
+
+def attention_kernels(step):
+    """Names of the kernels that a step spends its attention in: which one PyTorch chose."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        step()
+        torch.cuda.synchronize()
+    return sorted({event.key[:80] for event in profile.key_averages() if any(word in event.key.lower() for word in ("flash", "cudnn", "fmha", "attention", "sdpa"))})
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("model", choices=MODELS)
+    p.add_argument("--micro-batch", type=int, required=True)
+    p.add_argument("--micro-batches", type=int, default=1)
+    p.add_argument("--steps", type=int, default=20)
+    p.add_argument("--sequence", type=int, default=1024)
+    p.add_argument("--layers", type=int, help="fewer, to try this on a CPU")
+    p.add_argument("--compile", action="store_true")
+    p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    a = p.parse_args()
+    m = dataclasses.replace(MODELS[a.model], sequence=a.sequence, layers=a.layers or MODELS[a.model].layers)
+    cuda = a.device == "cuda"
+    torch.manual_seed(0)
+    model = Transformer(m).to(a.device)
+    assert sum(q.numel() for q in model.parameters()) == m.parameters(), "models.py counts other parameters"
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    run = torch.compile(model) if a.compile else model
+    data = [torch.randint(0, m.vocab, (a.micro_batch, m.sequence + 1), device=a.device) for _ in range(a.micro_batches)]
+    wait = torch.cuda.synchronize if cuda else lambda: None
+    times, host = [], []
+    for _ in range(a.steps):
+        wait()
+        start = time.perf_counter()
+        loss = one_step(run, model, optimizer, data, a.device)
+        host.append(time.perf_counter() - start)
+        wait()
+        times.append(time.perf_counter() - start)
+    skip = min(5, a.steps // 2)
+    result = {"step_ms": 1e3 * statistics.median(times[skip:]), "host_ms": 1e3 * statistics.median(host[skip:]), "loss": float(loss.detach()), "torch": torch.__version__}
+    if cuda:
+        result |= {"allocated_mib": torch.cuda.max_memory_allocated() / 2**20, "reserved_mib": torch.cuda.max_memory_reserved() / 2**20,
+                   "attention": attention_kernels(lambda: one_step(run, model, optimizer, data, a.device))}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

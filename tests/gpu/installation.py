@@ -1,0 +1,92 @@
+"""Where trireme's programs are: unpacked from the archive of launch/bundle, or in a build of this tree."""
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+
+from records import Failed
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]  # of this tree, or of the archive that this file came in
+
+
+class Installation:
+    def __init__(self, folder, build=None, module=None):
+        self.folder, self.build, self.module = folder, build, module
+
+    @property
+    def bin(self):
+        return (self.build or self.folder) / "bin"
+
+    def environment(self, extra=None):
+        """For runs of its programs. TRIREME_CUDA_MODULE takes another CUDA module than the one beside libtrireme.so."""
+        settings = {"TRIREME_CUDA_MODULE": str(self.module)} if self.module else {}
+        if self.build:
+            lines = (ROOT / "launch/mpirun.env").read_text().splitlines()
+            settings |= dict(line.split("=", 1) for line in lines if re.match("[A-Z]", line))
+        return settings | (extra or {})
+
+    def command(self, program, *arguments, ranks=1, before=()):
+        """Argument list that runs a program; on several ranks by mpirun, each started by the command `before`."""
+        start = [] if self.build else [self.folder / "start"]
+        path = self.build / "bin" / program if self.build else program
+        launch = ["mpirun", "-np", ranks, *before] if ranks > 1 else list(before)
+        return [str(part) for part in [*start, *launch, path, *arguments]]
+
+    def identity(self):
+        """Changes with the programs."""
+        libraries = (self.build or self.folder) / "lib"
+        digest = hashlib.sha256()
+        for file in (self.bin / "train_gpt", self.bin / "gpu_kernels_tests", libraries / "libtrireme.so", self.module or libraries / "libtrireme_cuda.so"):
+            digest.update(file.read_bytes() if file.exists() else b"none")
+        return digest.hexdigest()[:16]
+
+
+def newest_archive():
+    if (ROOT / "MANIFEST").exists():
+        return None  # this is one, unpacked
+    found = sorted((ROOT / "build").glob("trireme-*.tar.xz"), key=lambda file: file.stat().st_mtime)
+    return found[-1] if found else None
+
+
+def from_archive(archive, output, module):
+    """Unpacks the archive unless that was done."""
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
+    folder = output / "installation" / digest
+    if not (folder / "unpacked").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}))
+        (folder / "unpacked").touch()
+    return Installation(next(folder.glob("trireme-*/start")).parent, module=module)
+
+
+def from_tree(work):
+    """Builds this tree; a build that was cut off goes on."""
+    build = ROOT / "build/release"
+    for command in (["cmake", "--preset", "release", "-DTRIREME_CUDA=ON", "-S", ROOT], ["cmake", "--build", build, "--parallel"]):
+        try:
+            work.run(command)
+        except FileNotFoundError:
+            raise Failed("there is no archive (--archive) and no cmake to build this tree with") from None
+    return build
+
+
+def describe_gpu(installation, work):
+    """The line that gpu_kernels_tests opens its GPU with. Raises Failed with the reason where there is none."""
+    program = installation.bin / "gpu_kernels_tests"
+    if not program.exists():
+        raise Failed(f"{program} is missing: the machine that built it had no nvcc")
+    output = work.run(installation.command("gpu_kernels_tests", "--gtest_filter=-*"), installation.environment())
+    return re.search(r"^# (.*?), compute", output, re.M)[1]
+
+
+def test_suites(installation):
+    """Names of the suites of gpu_kernels_tests."""
+    listed = subprocess.run(installation.command("gpu_kernels_tests", "--gtest_list_tests"), capture_output=True, text=True,
+                            env={**os.environ, **installation.environment()})
+    if listed.returncode != 0:
+        sys.exit(f"gpu_kernels_tests --gtest_list_tests failed:\n{listed.stdout}{listed.stderr}")
+    return re.findall(r"^(\w+)\.$", listed.stdout, re.M)

@@ -11,8 +11,9 @@ namespace trireme::test {
 namespace {
 
 CudaOptions first_gpu() {
-  const char* module = std::getenv("TRIREME_CUDA_MODULE");
-  return {.index = 0, .module = module == nullptr ? "" : module};
+  CudaOptions options;
+  if (const char* module = std::getenv("TRIREME_CUDA_MODULE")) options.module = module;
+  return options;
 }
 
 }  // namespace

@@ -80,8 +80,9 @@ class GpuBench {
 
  private:
   static CudaOptions first_gpu() {
-    const char* module = std::getenv("TRIREME_CUDA_MODULE");
-    return {.index = 0, .module = module == nullptr ? "" : module};
+    CudaOptions options;
+    if (const char* module = std::getenv("TRIREME_CUDA_MODULE")) options.module = module;
+    return options;
   }
   double batch(const std::function<void()>& launch, int count) {
     stream_->synchronize();

@@ -1,4 +1,7 @@
-// Tensors with strides: copy, convert, add, and the search for what is not finite. A block takes a row (or a part of a long one).
+// Tensors with strides: copy, convert, add, and the search for what is not finite. A block takes a row (or a part of a long one);
+// where rows are packed and aligned, a thread takes up to 16 bytes at once.
+#include <algorithm>
+
 #include "kernels/cuda/gpu.cuh"
 #include "kernels/shape_checks.h"
 #include "kernels/strided_rows.h"
@@ -26,14 +29,19 @@ struct Accumulate {
   __device__ void operator()(double& to, double from) const { to += from; }
 };
 
-template <class To, class From, class Op>
+/// `width` elements at once, which lie together in both tensors; or one.
+template <int width, class To, class From, class Op>
 __global__ void __launch_bounds__(elementwise_threads)
     strided_kernel(StridedRows rows, Index row_count, To* to, const From* from, Op op) {
   for (Index row = blockIdx.y; row < row_count; row += gridDim.y) {
     To* y = to + rows.offset(rows.stride_a, row);
     const From* x = from + rows.offset(rows.stride_b, row);
-    for (Index i = global_thread(); i < rows.length; i += global_threads())
-      op(y[i * rows.step_a], x[i * rows.step_b]);
+    for (Index i = global_thread() * width; i < rows.length; i += global_threads() * width) {
+      const Chunk<From, width> v = load<width>(x + i * rows.step_b);
+      Chunk<To, width> result = load<width>(y + i * rows.step_a);  // left out where op assigns
+      for (int k = 0; k < width; ++k) op(result.values[k], v.values[k]);
+      store_global(y + i * rows.step_a, result);
+    }
   }
 }
 
@@ -52,18 +60,35 @@ __global__ void __launch_bounds__(elementwise_threads)
 }
 
 /// Columns of blocks along a row, rows along y: rows are short more often than not.
-dim3 grid_of(Stream& stream, const StridedRows& rows) {
+dim3 grid_of(Stream& stream, const StridedRows& rows, int width = 1) {
   constexpr Index most_rows = 65535;
   const Index row_count = rows.count();
-  return {blocks_for(stream, rows.length),
+  return {blocks_for(stream, (rows.length + width - 1) / width),
           static_cast<unsigned>(row_count < most_rows ? row_count : most_rows), 1};
+}
+
+/// Whether all rows fall into chunks of `width` elements that lie together, at multiples of their bytes.
+template <int width, class To, class From>
+bool in_chunks(const StridedRows& rows, const To* to, const From* from) {
+  const auto aligned = [](const auto* x) {
+    return reinterpret_cast<std::uintptr_t>(x) % (width * sizeof(*x)) == 0;
+  };
+  bool fit = rows.step_a == 1 && rows.step_b == 1 && rows.length % width == 0 && aligned(to) &&
+             aligned(from);
+  for (int d = 0; d < rows.dims; ++d)
+    fit = fit && rows.stride_a[d] % width == 0 && rows.stride_b[d] % width == 0;
+  return fit;
 }
 
 template <class To, class From = To, class Op>
 void run(Stream& stream, const StridedRows& rows, const Tensor& to, const Tensor& from, Op op) {
-  check(gpu_launch(strided_kernel<To, From, Op>, grid_of(stream, rows), dim3(elementwise_threads),
-                   0, queue_of(stream), rows, rows.count(), static_cast<To*>(to.data),
-                   static_cast<const From*>(from.data), op),
+  constexpr int width = 16 / static_cast<int>(std::max(sizeof(To), sizeof(From)));
+  To* y = static_cast<To*>(to.data);
+  const From* x = static_cast<const From*>(from.data);
+  const bool chunks = in_chunks<width>(rows, y, x);
+  check(gpu_launch(chunks ? &strided_kernel<width, To, From, Op> : &strided_kernel<1, To, From, Op>,
+                   grid_of(stream, rows, chunks ? width : 1), dim3(elementwise_threads), 0,
+                   queue_of(stream), rows, rows.count(), y, x, op),
         "strided copy");
 }
 

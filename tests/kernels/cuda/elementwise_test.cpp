@@ -105,6 +105,34 @@ TEST(CudaElementwise, CopiesBetweenAnyStridesAgree) {
   copies_agree({2, 3, 4, 5, 2, 3}, {360, 120, 30, 6, 3, 1}, {1, 2, 6, 24, 120, 240}, 720);
 }
 
+/// Rows of 96 elements in wider ones: whole chunks of 16 bytes, or not, when shifted.
+template <class T>
+void chunks_agree(Bench& b) {
+  for (const Index shift : {0, 1})
+    for (const Index stride : {128, 129}) {
+      std::vector<T> from, to(700, T{7});
+      for (int i = 0; i < 700; ++i) from.push_back(static_cast<T>(i % 100));
+      Tensor x(b.put(from, shift), {5, 96}, DTypeOf<T>::value);
+      Tensor y(b.put(to), {5, 96}, DTypeOf<T>::value);
+      x.strides = {stride, 1};
+      y.strides = {112, 1};
+      b.kernels().elementwise.copy_strided(b.stream(), y, x, Write::assign);
+      if (is_floating(x.dtype)) b.kernels().elementwise.copy_strided(b.stream(), y, x, Write::add);
+    }
+}
+
+TEST(CudaElementwise, RowsInWholeChunksAreCopiedAndAddedExactly) {
+  expect_twins(
+      [](Bench& b) {
+        chunks_agree<float>(b);
+        chunks_agree<double>(b);
+        chunks_agree<std::uint8_t>(b);
+        chunks_agree<std::int32_t>(b);
+        chunks_agree<std::int64_t>(b);
+      },
+      0);
+}
+
 TEST(CudaElementwise, WhatIsNotFiniteIsFound) {
   in_every_order([] {
     Bench b(open_gpu());

@@ -32,7 +32,10 @@ void conversions_agree(Shape shape, Shape to_strides, Shape from_strides, Index 
 TEST(CudaElementwise, ConversionsBetweenAnyStridesAgree) {
   conversions_agree({}, {}, {}, 1, 0);
   for (const Index shift : {0, 1, 3}) conversions_agree({1237}, {1}, {1}, 1237, shift);
-  for (const Index shift : {0, 1}) conversions_agree({5, 64}, {72, 1}, {80, 1}, 400, shift);
+  for (const Index shift :
+       {0, 1})  // whole chunks of 16 bytes, and not: what lies between the rows stays
+    for (const Index columns : {61, 64})
+      conversions_agree({5, columns}, {72, 1}, {80, 1}, 400, shift);
   conversions_agree({7}, {3}, {2}, 30, 0);
   conversions_agree({5, 7}, {7, 1}, {1, 5}, 35, 1);
   conversions_agree({5, 300}, {300, 1}, {301, 1}, 1600, 0);

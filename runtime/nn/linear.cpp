@@ -166,8 +166,14 @@ WorkspaceBytes workspace_of(const Graph& graph, const Spec& x_spec, const Spec& 
       return kernels.gemm.workspace_bytes(device, product);
     });
   };
-  return {bytes(forward_product(x, w, y)), std::max(bytes(input_gradient(y, w, x, Write::assign)),
-                                                    bytes(weight_gradient(y, x, dw, Write::add)))};
+  Gemm of_weight = weight_gradient(y, x, dw, Write::add);
+  float bias_gradient = 0;  // that there is one counts, not where
+  if (bias != Bias::none) {
+    of_weight.bias_gradient = &bias_gradient;
+    of_weight.write_bias_gradient = Write::add;
+  }
+  return {bytes(forward_product(x, w, y)),
+          std::max(bytes(input_gradient(y, w, x, Write::assign)), bytes(of_weight))};
 }
 
 Value apply_linear(Value x, Value weight, Value bias, WeightSplit split) {

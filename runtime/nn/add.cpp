@@ -51,14 +51,13 @@ class BiasAddOp final : public KernelOp {
   void forward(Exec& e) const override {
     const Tensor& x = e.input(0);
     e.stream().kernels().elementwise.bias_add(
-        e.stream(),
-        {x.shape[0], x.shape[1], x.as<float>(), e.input(1).as<float>(), e.output(0).as<float>()});
+        e.stream(), {x.shape[0], x.shape[1], x.data, e.input(1).data, e.output(0).data, x.dtype});
   }
   void backward(Exec& e) const override {
     const Tensor& dy = e.grad_output(0);
     if (float* dbias = gradient_to_add_to(e, 1))
       e.stream().kernels().elementwise.bias_backward(
-          e.stream(), {dy.shape[0], dy.shape[1], dy.as<float>(), dbias});
+          e.stream(), {dy.shape[0], dy.shape[1], dy.data, dbias, dy.dtype});
   }
 };
 

@@ -42,6 +42,7 @@ class DropoutOp final : public KernelOp {
     const bool whole_rows = x.shape[1] == part_.columns;
     const Index runs = whole_rows ? 1 : x.shape[0];
     const Index count = whole_rows ? x.count() : x.shape[1];
+    const Index run_bytes = count * size_bytes(x.dtype);
     const Index first_row = e.first_sample() * sequence_ + part_.first_row;
     const Random random = e.random();
     for (Index i = 0; i < runs; ++i)
@@ -50,9 +51,10 @@ class DropoutOp final : public KernelOp {
                        .first_element = (first_row + i) * part_.columns + part_.first_column,
                        .rate = rate_,
                        .random = random,
-                       .x = x.as<float>() + i * count,
-                       .y = y.as<float>() + i * count,
-                       .write = write});
+                       .x = static_cast<const std::byte*>(x.data) + i * run_bytes,
+                       .y = static_cast<std::byte*>(y.data) + i * run_bytes,
+                       .write = write,
+                       .dtype = x.dtype});
   }
 
   float rate_;

@@ -39,10 +39,11 @@ class Embedding final : public KernelOp {
     e.stream().kernels().embedding.forward(e.stream(), {.rows = y.shape[0],
                                                         .channels = y.shape[1],
                                                         .tokens = tokens.as<std::int32_t>(),
-                                                        .table = table.as<float>(),
+                                                        .table = table.data,
                                                         .first = first_,
                                                         .rows_of_table = table.shape[0],
-                                                        .y = y.as<float>()});
+                                                        .y = y.data,
+                                                        .dtype = y.dtype});
   }
   void backward(Exec& e) const override {
     const Tensor& dy = e.grad_output(0);
@@ -51,11 +52,12 @@ class Embedding final : public KernelOp {
     e.stream().kernels().embedding.backward(e.stream(), {.rows = dy.shape[0],
                                                          .channels = dy.shape[1],
                                                          .tokens = e.input(0).as<std::int32_t>(),
-                                                         .dy = dy.as<float>(),
+                                                         .dy = dy.data,
                                                          .dtable = dtable,
                                                          .first = first_,
                                                          .rows_of_table = e.grad_input(1).shape[0],
-                                                         .workspace = e.workspace()});
+                                                         .workspace = e.workspace(),
+                                                         .dtype = dy.dtype});
   }
   Place place(const Places& in, const std::vector<bool>&) const override {
     require(in[0] == Place::whole, "tokens are whole on the tensor axis, not ", in[0]);
@@ -94,9 +96,10 @@ class AddPositions final : public KernelOp {
                                                                  .channels = x.shape[1],
                                                                  .sequence = sequence_,
                                                                  .first_row = part_ * x.shape[0],
-                                                                 .x = x.as<float>(),
-                                                                 .table = e.input(1).as<float>(),
-                                                                 .y = e.output(0).as<float>()});
+                                                                 .x = x.data,
+                                                                 .table = e.input(1).data,
+                                                                 .y = e.output(0).data,
+                                                                 .dtype = x.dtype});
   }
   void backward(Exec& e) const override {
     const Tensor& dy = e.grad_output(0);
@@ -106,8 +109,9 @@ class AddPositions final : public KernelOp {
                                                         .channels = dy.shape[1],
                                                         .sequence = sequence_,
                                                         .first_row = part_ * dy.shape[0],
-                                                        .dy = dy.as<float>(),
-                                                        .dtable = dtable});
+                                                        .dy = dy.data,
+                                                        .dtable = dtable,
+                                                        .dtype = dy.dtype});
   }
 
  private:

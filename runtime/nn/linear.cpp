@@ -113,16 +113,19 @@ class Linear final : public KernelOp {
     const Tensor& dy = e.grad_output(0);
     if (e.wants(0)) multiply(e, input_gradient(dy, e.input(1), e.grad_input(0), write_of(e, 0)));
     const bool wants_bias = bias_ != Bias::none && e.wants(2);
+    const bool together =
+        wants_bias && e.wants(1) && dy.dtype == DType::f32;  // all that products do
     if (e.wants(1)) {
       Gemm product = weight_gradient(dy, e.input(0), e.grad_input(1), write_of(e, 1));
-      if (wants_bias) {
+      if (together) {
         product.bias_gradient = e.grad_input(2).as<float>();
         product.write_bias_gradient = write_of(e, 2);
       }
       multiply(e, product);
-    } else if (wants_bias) {
+    }
+    if (wants_bias && !together) {
       e.stream().kernels().elementwise.bias_backward(
-          e.stream(), {dy.shape[0], dy.shape[1], dy.as<float>(), gradient_to_add_to(e, 2)});
+          e.stream(), {dy.shape[0], dy.shape[1], dy.data, gradient_to_add_to(e, 2), dy.dtype});
     }
   }
 

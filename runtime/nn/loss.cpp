@@ -49,9 +49,10 @@ class CrossEntropy final : public KernelOp {
                                  .columns = own_columns(width),
                                  .row_stride = width,
                                  .first = rank_ * width,
-                                 .logits = logits.as<float>(),
+                                 .logits = logits.data,
                                  .targets = e.input(1).as<std::int32_t>(),
-                                 .partial = mine});
+                                 .partial = mine,
+                                 .dtype = logits.dtype});
     if (ranks_ > 1) {
       const Index floats = rows * static_cast<Index>(sizeof(RowPartial) / sizeof(float));
       e.tensor_axis().all_gather({mine, floats, DType::f32},
@@ -73,11 +74,12 @@ class CrossEntropy final : public KernelOp {
                                                  .padded_columns = width,
                                                  .row_stride = width,
                                                  .first = rank_ * width,
-                                                 .logits = logits.as<float>(),
+                                                 .logits = logits.data,
                                                  .targets = e.input(1).as<std::int32_t>(),
                                                  .logsumexp = e.output(1).as<float>(),
                                                  .scale = e.grad_output(0).as<double>(),
-                                                 .dlogits = e.grad_input(0).as<float>()});
+                                                 .dlogits = e.grad_input(0).data,
+                                                 .dtype = logits.dtype});
   }
   Place place(const Places& in, const std::vector<bool>&) const override {
     require(in[0] == (ranks_ > 1 ? Place::split : Place::whole) && in[1] == Place::whole,
@@ -111,13 +113,13 @@ class SquaredError final : public KernelOp {
   void forward(Exec& e) const override {
     const Tensor& x = e.input(0);
     e.stream().kernels().elementwise.squared_error_forward(
-        e.stream(), {x.count(), x.as<float>(), e.input(1).as<float>(), e.output(0).as<double>()});
+        e.stream(), {x.count(), x.data, e.input(1).data, e.output(0).as<double>(), x.dtype});
   }
   void backward(Exec& e) const override {
     const Tensor& x = e.input(0);
     e.stream().kernels().elementwise.squared_error_backward(
-        e.stream(), {x.count(), x.as<float>(), e.input(1).as<float>(),
-                     e.grad_output(0).as<double>(), e.grad_input(0).as<float>(), write_of(e, 0)});
+        e.stream(), {x.count(), x.data, e.input(1).data, e.grad_output(0).as<double>(),
+                     e.grad_input(0).data, write_of(e, 0), x.dtype});
   }
   Place place(const Places& in, const std::vector<bool>&) const override {
     require(in[0] == Place::whole && in[1] == Place::whole,

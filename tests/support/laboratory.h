@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "trireme/core/error.h"
 
@@ -35,18 +36,31 @@ class Laboratory {
 
   /// `start`: what stands before the program. Throws: Error with the output when the run fails.
   TrainingRun train(const std::string& start, const std::string& options) {
-    const std::string prefix = folder_ / str("run", runs_++);
-    run(str(start, TRIREME_BIN_DIR "/train_gpt --data-path ", folder_ / "corpus",
-            " --num-layers 4 --vocab-size 256 --seq-length 48 "
-            "--global-batch-size 8 --lr-warmup-iters 2 --log-interval 10 ",
-            size_, "--metrics ", prefix, ".jsonl --dump-tensors ", prefix, " ", options));
+    const std::string prefix = next_prefix();
+    run_program(start, prefix, str("--dump-tensors ", prefix, " ", options));
     return read_training_run(prefix);
+  }
+  /// The same without tensors, for runs that do not begin at step 1.
+  std::vector<StepLine> losses(const std::string& start, const std::string& options) {
+    const std::string prefix = next_prefix();
+    run_program(start, prefix, options);
+    return read_steps(prefix + ".jsonl");
   }
 
   /// What the last run printed.
   const std::string& output() const { return output_; }
 
  private:
+  std::string next_prefix() { return folder_ / str("run", runs_++); }
+
+  void run_program(const std::string& start, const std::string& prefix,
+                   const std::string& options) {
+    run(str(start, TRIREME_BIN_DIR "/train_gpt --data-path ", folder_ / "corpus",
+            " --num-layers 4 --vocab-size 256 --seq-length 48 "
+            "--global-batch-size 8 --lr-warmup-iters 2 --log-interval 10 ",
+            size_, "--metrics ", prefix, ".jsonl ", options));
+  }
+
   void run(const std::string& command) {
     const std::string log = folder_ / "log";
     const int status = std::system((command + " > " + log + " 2>&1").c_str());

@@ -15,17 +15,6 @@
 namespace trireme::test {
 namespace {
 
-std::vector<StepLine> read_steps(const std::string& path) {
-  std::ifstream in(path);
-  require(in.good(), path, " cannot be read");
-  std::vector<StepLine> steps;
-  for (std::string line; std::getline(in, line);) {
-    const nlohmann::json row = nlohmann::json::parse(line);
-    if (row.contains("loss")) steps.push_back({row.at("loss"), row.at("grad_norm")});
-  }
-  return steps;
-}
-
 // PREFIX.index: name, dims separated by x ("-" for a scalar), offset in bytes; PREFIX.f32: the tensors.
 LogicalTensors read_tensors(const std::string& prefix) {
   std::ifstream index(prefix + ".index"), data(prefix + ".f32", std::ios::binary);
@@ -64,6 +53,17 @@ void for_each_tensor(const LogicalTensors& a, const LogicalTensors& b, F f) {
 bool is_key_bias(const std::string& name) { return name.ends_with("attention.key.bias"); }
 
 }  // namespace
+
+std::vector<StepLine> read_steps(const std::string& path) {
+  std::ifstream in(path);
+  require(in.good(), path, " cannot be read");
+  std::vector<StepLine> steps;
+  for (std::string line; std::getline(in, line);) {
+    const nlohmann::json row = nlohmann::json::parse(line);
+    if (row.contains("loss")) steps.push_back({row.at("loss"), row.at("grad_norm")});
+  }
+  return steps;
+}
 
 TrainingRun read_training_run(const std::string& prefix) {
   return {read_steps(prefix + ".jsonl"), read_tensors(prefix + ".gradients"),

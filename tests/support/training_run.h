@@ -24,6 +24,9 @@ struct TrainingRun {
   LogicalTensors parameters;  // after the last step
 };
 
+/// Losses and norms of a metrics file. Throws: Error when it cannot be read.
+std::vector<StepLine> read_steps(const std::string& path);
+
 /// Reads PREFIX.jsonl, PREFIX.gradients.* and PREFIX.parameters.*. Throws: Error when one is missing or short.
 TrainingRun read_training_run(const std::string& prefix);
 

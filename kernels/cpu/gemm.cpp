@@ -7,7 +7,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/widen.h"
-#include "kernels/shape_checks.h"
+#include "kernels/gemm_checks.h"
 
 namespace trireme {
 

@@ -1,7 +1,7 @@
 // Matrix products by cuBLASLt. fp32 operands stay fp32: TF32 would round them to 10 bits, and parity with CPUs would be gone.
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/shape_checks.h"
+#include "kernels/gemm_checks.h"
 
 namespace trireme {
 namespace {

@@ -9,11 +9,11 @@
 namespace trireme {
 
 struct CudaOptions {
-  int index = 0;       // of the GPU on this node
-  std::string module;  // path of the module; empty: libtrireme_cuda.so beside this library
+  int index = 0;            // of the GPU on this node
+  std::string module = {};  // path of the module; empty: libtrireme_cuda.so beside this library
   /// Directory where choices of algorithms for matrix products are kept, shared by all ranks and jobs; empty: none, and nothing is
   /// timed (GemmKernels::prepare).
-  std::string gemm_cache;
+  std::string gemm_cache = {};
 };
 
 /// GPUs that can be used here. With 0, `reason` says why: no module, no driver, no device.

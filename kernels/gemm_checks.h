@@ -1,0 +1,41 @@
+// What every device checks of a matrix product, with the same messages.
+#pragma once
+
+#include "trireme/core/error.h"
+#include "trireme/kernels/kernels.h"
+
+namespace trireme {
+
+inline void check_gemm(const Gemm& p) {
+  require(p.m >= 0 && p.n >= 0 && p.k >= 0, "matrix product of m ", p.m, ", n ", p.n, ", k ", p.k);
+  const Index a_columns = p.transpose_a == Transpose::no ? p.k : p.m;
+  const Index b_columns = p.transpose_b == Transpose::no ? p.n : p.k;
+  require(p.lda >= a_columns, "lda ", p.lda, " is less than the ", a_columns, " columns of a");
+  require(p.ldb >= b_columns, "ldb ", p.ldb, " is less than the ", b_columns, " columns of b");
+  require(p.ldc >= p.n, "ldc ", p.ldc, " is less than the ", p.n, " columns of c");
+  require(p.bias == nullptr || p.write == Write::assign,
+          "a bias goes with an assigned product only");
+  require((p.dtype == DType::f32 && p.result == DType::f32) ||
+              (p.dtype == DType::bf16 && (p.result == DType::bf16 || p.result == DType::f32)),
+          "matrix product of ", p.dtype, " to ", p.result,
+          ": f32 to f32, bf16 to bf16 and bf16 to f32 are there");
+  if (p.epilogue != Epilogue::none)
+    require(p.write == Write::assign && p.ldc == p.n && p.gelu_input != nullptr &&
+                (p.bias == nullptr || p.epilogue == Epilogue::gelu),
+            "GELU after a product has gelu_input, assigns a packed c, and its gradient has no "
+            "bias; ldc is ",
+            p.ldc, ", n ", p.n);
+  if (p.bias_gradient != nullptr)
+    require(p.transpose_a == Transpose::yes && p.lda == p.m && p.dtype == DType::f32 &&
+                p.bias == nullptr && p.epilogue == Epilogue::none,
+            "a bias gradient goes with a packed, transposed a in f32, without bias and epilogue; "
+            "lda is ",
+            p.lda, ", m ", p.m, ", a ", p.dtype);
+}
+inline void check_workspace(Stream& stream, const Gemm& p) {
+  const Index wanted = stream.kernels().gemm.workspace_bytes(stream.device(), p);
+  require(wanted == 0 || p.workspace != nullptr, "a matrix product of m ", p.m, ", n ", p.n, ", k ",
+          p.k, " needs ", wanted, " bytes of workspace on this device");
+}
+
+}  // namespace trireme

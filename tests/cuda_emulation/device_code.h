@@ -16,6 +16,7 @@
 #include <vector_functions.h>
 
 #include "tests/cuda_emulation/grid.h"
+#include "tests/cuda_emulation/tensor_cores.h"
 
 #undef __shared__
 #undef __global__
@@ -117,6 +118,43 @@ T __ldcg(const T* address) {
 }
 
 inline void gpu_store16(void* to, uint4 bits) { *static_cast<uint4*>(to) = bits; }
+
+// Tensor cores and asynchronous copies: the twins of the PTX in kernels/cuda/toolkit/device_code.h, which has the comments.
+namespace trireme::emulation {
+inline void require_aligned(const void* address, std::size_t bytes, const char* what) {
+  if (reinterpret_cast<std::uintptr_t>(address) % bytes != 0)
+    Grid::instance().fail("%s: %p is not a multiple of %zu bytes", what, address, bytes);
+}
+inline void load_matrices(std::uint32_t (&registers)[4], const void* row, bool transposed) {
+  require_aligned(row, 16, "ldmatrix");
+  LoadMatrices mine{registers, row, transposed};
+  Grid::instance().together(&mine, load_matrices_of_warp, "ldmatrix");
+}
+}  // namespace trireme::emulation
+inline void gpu_mma(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                    std::uint32_t b1) {
+  trireme::emulation::MmaFragments mine{d, a, {b0, b1}};
+  trireme::emulation::Grid::instance().together(&mine, trireme::emulation::mma_of_warp, "mma");
+}
+inline void gpu_load_matrices(std::uint32_t (&registers)[4], const void* row) {
+  trireme::emulation::load_matrices(registers, row, false);
+}
+inline void gpu_load_matrices_transposed(std::uint32_t (&registers)[4], const void* row) {
+  trireme::emulation::load_matrices(registers, row, true);
+}
+template <int bytes>
+void gpu_copy_async(void* to, const void* from, bool present) {
+  static_assert(bytes == 4 || bytes == 16);
+  trireme::emulation::require_aligned(to, bytes, "cp.async to");
+  trireme::emulation::require_aligned(from, bytes, "cp.async from");
+  trireme::emulation::Grid::instance().copies().start(to, from, bytes, present ? bytes : 0);
+}
+inline void gpu_copy_commit() { trireme::emulation::Grid::instance().copies().commit(); }
+template <int groups>
+void gpu_copy_wait() {
+  trireme::emulation::Grid::instance().copies().wait(groups);
+}
+inline float gpu_exp2(float x) { return x < -126.0f ? 0.0f : std::exp2(x); }
 
 namespace trireme::emulation {
 /// Runs `operation` on the host when the stream gets to it (cuda_runtime.cpp).

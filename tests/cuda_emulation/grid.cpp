@@ -188,6 +188,7 @@ void Grid::finish() {
   Thread& me = *current_;
   Warp& warp = warps_[at(me.warp)];
   const std::uint32_t bit = 1u << me.lane;
+  if (me.copies.pending()) fail("returns before it waited for its copies to shared memory");
   warp.ready &= ~bit;
   warp.live &= ~bit;
   me.state = State::done;
@@ -254,11 +255,19 @@ std::uint32_t Grid::ballot(std::uint32_t mask, bool predicate, const char* where
   return slot.ballot;
 }
 
+void Grid::together(void* mine, WarpWork work, const char* where) {
+  Slot& slot = my_slot();
+  slot.source = current_->lane;
+  slot.predicate = false;
+  slot.mine = mine;
+  exchange(~0u, where, work);
+}
+
 std::uint32_t Grid::live_lanes() const { return warps_[at(current_->warp)].live; }
 
 // A lane leaves its value, the lane it wants to read and its mask, then waits; the last lane of the mask to come serves all at
 // once, so disjoint masks can be under way in one warp and no slot is used again too early.
-void Grid::exchange(std::uint32_t mask, const char* where) {
+void Grid::exchange(std::uint32_t mask, const char* where, WarpWork work) {
   Thread& me = *current_;
   Warp& warp = warps_[at(me.warp)];
   const std::uint32_t bit = 1u << me.lane;
@@ -271,12 +280,15 @@ void Grid::exchange(std::uint32_t mask, const char* where) {
   char* point = &lead.point[lead.generation & 1];
   release(point);
   warp.slots[at(me.lane)].mask = mask;
+  warp.slots[at(me.lane)].work = work;
   warp.ready &= ~bit;
   warp.waits_for_warp |= bit;
   me.state = State::waits_for_warp;
   me.where = where;
   if ((warp.waits_for_warp & mask) == mask) {
+    acquire(point);  // what the others passed
     serve(warp, mask, where);
+    release(point);
     ++lead.generation;
   } else {
     yield();
@@ -292,7 +304,13 @@ void Grid::serve(Warp& warp, std::uint32_t mask, const char* where) {
     const Slot& slot = warp.slots[at(i)];
     if (slot.mask != mask)
       fail("%s: lane %d waits with the mask %08x, this one with %08x", where, i, slot.mask, mask);
+    if (slot.work != my_slot().work) fail("%s: lane %d waits at another operation", where, i);
     if (slot.predicate) votes |= 1u << i;
+  }
+  if (const WarpWork work = my_slot().work) {
+    Lanes lanes{};
+    for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i] = warp.slots[i].mine;
+    work(lanes);
   }
   for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);

@@ -14,6 +14,7 @@
 
 #include <vector_types.h>
 
+#include "tests/cuda_emulation/async_copies.h"
 #include "tests/cuda_emulation/fiber.h"
 #include "tests/cuda_emulation/settings.h"
 
@@ -55,6 +56,12 @@ class Grid {
   T shuffle(std::uint32_t mask, T value, int source, const char* where);
   /// Bit i: what lane i passed.
   std::uint32_t ballot(std::uint32_t mask, bool predicate, const char* where);
+  /// What a whole warp does at once: the last of its 32 lanes to come runs `work` for all, on what each lane passed.
+  using Lanes = std::array<void*, warp_lanes>;
+  using WarpWork = void (*)(const Lanes&);
+  void together(void* mine, WarpWork work, const char* where);
+  /// Of the thread that runs.
+  AsyncCopies& copies() { return current_->copies; }
   /// Lanes of this warp that have not returned.
   std::uint32_t live_lanes() const;
   int lane() const;
@@ -71,6 +78,7 @@ class Grid {
     int lane = 0, warp = 0;
     State state = State::done;
     const char* where = nullptr;
+    AsyncCopies copies;
   };
   /// What a lane leaves for the others at a warp operation.
   struct Slot {
@@ -78,6 +86,8 @@ class Grid {
     std::uint32_t mask = 0, ballot = 0;
     int source = 0;
     bool predicate = false;
+    void* mine = nullptr;
+    WarpWork work = nullptr;
     unsigned generation = 0;
     std::array<char, 2> point{};  // for release and acquire
   };
@@ -93,7 +103,7 @@ class Grid {
   void run_block(dim3 block, std::size_t shared_bytes);
   void prepare_threads(dim3 block);
   void allocate_shared(std::size_t bytes);
-  void exchange(std::uint32_t mask, const char* where);
+  void exchange(std::uint32_t mask, const char* where, WarpWork work = nullptr);
   void serve(Warp& warp, std::uint32_t mask, const char* where);
   void yield();
   void finish();

@@ -1,6 +1,7 @@
 // Launchers of attention: every (batch, kv head) is one piece of work, each thread has a workspace
-// of its own.
+// of its own. The loops are fp32; a piece of bf16 is widened into the workspace as an attention of its own.
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/widen.h"
 #include "kernels/shape_checks.h"
 
 namespace trireme {
@@ -13,16 +14,107 @@ Index threads_used(CpuDevice& device, const AttentionShape& s) {
   return std::clamp<Index>(s.batch * s.kv_heads, 1, device.pool().threads());
 }
 
-Index forward_workspace_bytes(Device& device, const AttentionShape& shape) {
-  check_attention(shape);
-  CpuDevice& cpu = static_cast<CpuDevice&>(device);
-  return threads_used(cpu, shape) * bytes_per_thread(cpu.loops().attention.forward_bytes(shape));
+/// One kv head with the query heads that share it, of one batch entry.
+struct Group {
+  const AttentionShape& whole;
+  Index batch, kv_head;
+
+  Index heads() const { return whole.query_heads / whole.kv_heads; }
+  AttentionShape alone() const { return {1, whole.sequence, heads(), 1, whole.head_dim}; }
+  Index qkv_count() const { return whole.sequence * (heads() + 2) * whole.head_dim; }
+  Index y_count() const { return whole.sequence * heads() * whole.head_dim; }
+  Index logsumexp_at() const {
+    return (batch * whole.query_heads + kv_head * heads()) * whole.sequence;
+  }
+
+  /// f(element in the whole array, element in the group's own, how many) for all of its parts of qkv.
+  template <class F>
+  void each_of_qkv(F f) const {
+    const Index d = whole.head_dim, width = (whole.query_heads + 2 * whole.kv_heads) * d;
+    for (Index token = 0; token < whole.sequence; ++token) {
+      const Index row = (batch * whole.sequence + token) * width, own = token * (heads() + 2) * d;
+      f(row + kv_head * heads() * d, own, heads() * d);
+      f(row + (whole.query_heads + kv_head) * d, own + heads() * d, d);
+      f(row + (whole.query_heads + whole.kv_heads + kv_head) * d, own + (heads() + 1) * d, d);
+    }
+  }
+  /// The same for y and dy.
+  template <class F>
+  void each_of_y(F f) const {
+    const Index count = heads() * whole.head_dim;
+    for (Index token = 0; token < whole.sequence; ++token)
+      f((batch * whole.sequence + token) * whole.query_heads * whole.head_dim + kv_head * count,
+        token * count, count);
+  }
+};
+
+/// For each_of_...: copies of bf16 in fp32, and back.
+auto copy_in(const void* whole, float* own) {
+  return [x = static_cast<const Bf16*>(whole), own](Index from, Index to, Index count) {
+    widen(x + from, count, own + to);
+  };
+}
+auto copy_out(const float* own, void* whole, Write write) {
+  return [own, y = static_cast<Bf16*>(whole), write](Index to, Index from, Index count) {
+    for (Index i = 0; i < count; ++i) {
+      const float before = write == Write::add ? to_float(y[to + i]) : 0.0f;
+      y[to + i] = to_bf16(before + own[from + i]);
+    }
+  };
 }
 
-Index backward_workspace_bytes(Device& device, const AttentionShape& shape) {
-  check_attention(shape);
+/// What a thread needs to hold a bf16 piece in fp32.
+Index widened_bytes(const Group& g, DType dtype, Index times) {
+  if (dtype == DType::f32) return 0;
+  return times * (g.qkv_count() + g.y_count()) * static_cast<Index>(sizeof(float));
+}
+Index forward_bytes(const AttentionLoops& loops, const AttentionShape& s, DType dtype) {
+  return bytes_per_thread(loops.forward_bytes(s)) + widened_bytes({s, 0, 0}, dtype, 1);
+}
+Index backward_bytes(const AttentionLoops& loops, const AttentionShape& s, DType dtype) {
+  return bytes_per_thread(loops.backward_bytes(s)) + widened_bytes({s, 0, 0}, dtype, 2);
+}
+
+void forward_bf16(const AttentionLoops& loops, const AttentionForward& p, const Group& g,
+                  std::byte* own) {
+  float* qkv = reinterpret_cast<float*>(own + bytes_per_thread(loops.forward_bytes(p.shape)));
+  float* y = qkv + g.qkv_count();
+  g.each_of_qkv(copy_in(p.qkv, qkv));
+  loops.forward({g.alone(), qkv, y, p.logsumexp + g.logsumexp_at(), nullptr}, 0, 0, own);
+  g.each_of_y(copy_out(y, p.y, Write::assign));
+}
+
+void backward_bf16(const AttentionLoops& loops, const AttentionBackward& p, const Group& g,
+                   std::byte* own) {
+  float* qkv = reinterpret_cast<float*>(own + bytes_per_thread(loops.backward_bytes(p.shape)));
+  float *y = qkv + g.qkv_count(), *dy = y + g.y_count(), *dqkv = dy + g.y_count();
+  g.each_of_qkv(copy_in(p.qkv, qkv));
+  g.each_of_y(copy_in(p.y, y));
+  g.each_of_y(copy_in(p.dy, dy));
+  const float* logsumexp = p.logsumexp + g.logsumexp_at();
+  loops.backward({g.alone(), qkv, y, logsumexp, dy, dqkv, Write::assign, nullptr}, 0, 0, own);
+  g.each_of_qkv(copy_out(dqkv, p.dqkv, p.write));
+}
+
+void check(const AttentionShape& s, DType dtype, AttentionChoice choice) {
+  check_attention(s);
+  check_storage(dtype, "attention");
+  require(choice == AttentionChoice::automatic,
+          "attention on CPUs has one kind of kernels, got the choice ", name(choice));
+}
+
+Index forward_workspace_bytes(Device& device, const AttentionShape& shape, DType dtype) {
+  check(shape, dtype, AttentionChoice::automatic);
   CpuDevice& cpu = static_cast<CpuDevice&>(device);
-  return threads_used(cpu, shape) * bytes_per_thread(cpu.loops().attention.backward_bytes(shape));
+  return threads_used(cpu, shape) *
+         bytes_per_thread(forward_bytes(cpu.loops().attention, shape, dtype));
+}
+
+Index backward_workspace_bytes(Device& device, const AttentionShape& shape, DType dtype) {
+  check(shape, dtype, AttentionChoice::automatic);
+  CpuDevice& cpu = static_cast<CpuDevice&>(device);
+  return threads_used(cpu, shape) *
+         bytes_per_thread(backward_bytes(cpu.loops().attention, shape, dtype));
 }
 
 // run(batch, kv head, workspace of the thread) for every piece of work.
@@ -37,17 +129,27 @@ void for_heads(Stream& stream, const AttentionShape& s, void* workspace, Index b
 }
 
 void forward(Stream& stream, const AttentionForward& p) {
-  check_attention(p.shape);
+  check(p.shape, p.dtype, p.choice);
   const AttentionLoops& loops = loops_of(stream).attention;
-  for_heads(stream, p.shape, p.workspace, loops.forward_bytes(p.shape),
-            [&](Index batch, Index head, std::byte* own) { loops.forward(p, batch, head, own); });
+  for_heads(stream, p.shape, p.workspace, forward_bytes(loops, p.shape, p.dtype),
+            [&](Index batch, Index head, std::byte* own) {
+              if (p.dtype == DType::bf16)
+                forward_bf16(loops, p, {p.shape, batch, head}, own);
+              else
+                loops.forward(p, batch, head, own);
+            });
 }
 
 void backward(Stream& stream, const AttentionBackward& p) {
-  check_attention(p.shape);
+  check(p.shape, p.dtype, p.choice);
   const AttentionLoops& loops = loops_of(stream).attention;
-  for_heads(stream, p.shape, p.workspace, loops.backward_bytes(p.shape),
-            [&](Index batch, Index head, std::byte* own) { loops.backward(p, batch, head, own); });
+  for_heads(stream, p.shape, p.workspace, backward_bytes(loops, p.shape, p.dtype),
+            [&](Index batch, Index head, std::byte* own) {
+              if (p.dtype == DType::bf16)
+                backward_bf16(loops, p, {p.shape, batch, head}, own);
+              else
+                loops.backward(p, batch, head, own);
+            });
 }
 
 }  // namespace

@@ -7,32 +7,51 @@ namespace {
 
 constexpr Index widest_head = 128;
 
-void check(const AttentionShape& s) {
+void check(const AttentionShape& s, DType dtype) {
   check_attention(s);
+  check_storage(dtype, "attention");
   require(s.head_dim <= widest_head, "attention on GPUs takes heads of up to ", widest_head,
           " elements, got head_dim ", s.head_dim);
 }
 
-Index forward_workspace_bytes(Device&, const AttentionShape& s) {
-  check(s);
+Index forward_workspace_bytes(Device&, const AttentionShape& s, DType dtype) {
+  check(s, dtype);
   return 0;
 }
 
 /// dy . y of every (batch, query head, token).
-Index backward_workspace_bytes(Device&, const AttentionShape& s) {
-  check(s);
+Index backward_workspace_bytes(Device&, const AttentionShape& s, DType dtype) {
+  check(s, dtype);
   return s.batch * s.query_heads * s.sequence * static_cast<Index>(sizeof(float));
 }
 
+/// Tensor cores take 16 bytes at once: arrays that lie otherwise are for `simt`, which takes any.
+bool use_mma(Stream& stream, const AttentionShape& s, DType dtype, AttentionChoice asked,
+             std::initializer_list<const void*> arrays) {
+  const int capability = static_cast<CudaStream&>(stream).cuda().capability();
+  const AttentionChoice choice =
+      attention_choice({dtype, s.head_dim, s.sequence, capability}, asked);
+  if (choice != AttentionChoice::mma) return false;
+  const bool aligned = gpu::attention_aligned(s, arrays);
+  require(aligned || asked != AttentionChoice::mma,
+          "attention by mma needs arrays at multiples of 16 bytes");
+  return aligned;
+}
+
 void forward(Stream& stream, const AttentionForward& p) {
-  check(p.shape);
-  if (p.shape.batch > 0) attention_forward_simt(stream, p);
+  check(p.shape, p.dtype);
+  if (p.shape.batch == 0) return;
+  use_mma(stream, p.shape, p.dtype, p.choice, {p.qkv, p.y}) ? attention_forward_mma(stream, p)
+                                                            : attention_forward_simt(stream, p);
 }
 
 void backward(Stream& stream, const AttentionBackward& p) {
-  check(p.shape);
+  check(p.shape, p.dtype);
   require(p.workspace != nullptr, "attention needs its workspace");
-  if (p.shape.batch > 0) attention_backward_simt(stream, p);
+  if (p.shape.batch == 0) return;
+  use_mma(stream, p.shape, p.dtype, p.choice, {p.qkv, p.y, p.dy, p.dqkv})
+      ? attention_backward_mma(stream, p)
+      : attention_backward_simt(stream, p);
 }
 
 }  // namespace

@@ -54,24 +54,43 @@ struct AttentionArrays {
   }
 };
 
+/// What kernels are given, by value. T: the storage type.
+template <class T>
+struct AttentionForwardArguments {
+  AttentionArrays<const T> in;
+  T* y;
+  float* logsumexp;
+  float scale;
+};
+template <class T>
+struct AttentionBackwardArguments {
+  AttentionArrays<const T> in;
+  AttentionArrays<T> gradients;
+  const T *y, *dy;
+  const float* logsumexp;
+  float* delta;  // dy . y: (batch, query_heads, sequence), as logsumexp
+  float scale;
+  Write write;
+};
+
 /// Which rows a block works on. Causal: the later the queries, the more work, so the longest come first (`latest_first`).
 struct AttentionBlock {
   int first, head, batch;
 };
 enum class BlockOrder { latest_first, earliest_first };
-template <BlockOrder order>
+template <BlockOrder order, int rows = attention_rows>
 __device__ __forceinline__ AttentionBlock attention_block(const AttentionShape& s, Index heads) {
-  const int blocks = static_cast<int>((s.sequence + attention_rows - 1) / attention_rows);
+  const int blocks = static_cast<int>((s.sequence + rows - 1) / rows);
   const int pairs = static_cast<int>(heads * s.batch), index = static_cast<int>(blockIdx.x);
   const int block = index / pairs, pair = index % pairs;
-  return {(order == BlockOrder::latest_first ? blocks - 1 - block : block) * attention_rows,
+  return {(order == BlockOrder::latest_first ? blocks - 1 - block : block) * rows,
           pair % static_cast<int>(heads), pair / static_cast<int>(heads)};
 }
-inline dim3 attention_grid(const AttentionShape& s, Index heads) {
+inline dim3 attention_grid(const AttentionShape& s, Index heads, int rows = attention_rows) {
   constexpr Index most = std::numeric_limits<int>::max();
-  const Index blocks = (s.sequence + attention_rows - 1) / attention_rows * heads * s.batch;
+  const Index blocks = (s.sequence + rows - 1) / rows * heads * s.batch;
   const Index row = (s.query_heads + 2 * s.kv_heads) * s.head_dim;
-  require(blocks <= most && s.sequence <= most - attention_rows && row <= most / attention_rows,
+  require(blocks <= most && s.sequence <= most - rows && row <= most / rows,
           "attention over batch ", s.batch, ", sequence ", s.sequence, ", ", s.query_heads,
           " query heads and ", s.kv_heads, " key and value heads is too much for one launch");
   return dim3(static_cast<unsigned>(blocks));
@@ -97,12 +116,38 @@ inline float attention_scale(const AttentionShape& s) {
   return 1.0f / std::sqrt(static_cast<float>(s.head_dim));
 }
 
+template <class T>
+AttentionForwardArguments<T> attention_arguments(const AttentionForward& p) {
+  const bool aligned = attention_aligned(p.shape, {p.qkv, p.y});
+  return {{p.shape, static_cast<const T*>(p.qkv), aligned},
+          static_cast<T*>(p.y),
+          p.logsumexp,
+          attention_scale(p.shape)};
+}
+template <class T>
+AttentionBackwardArguments<T> attention_arguments(const AttentionBackward& p) {
+  const bool aligned = attention_aligned(p.shape, {p.qkv, p.y, p.dy, p.dqkv});
+  return {{p.shape, static_cast<const T*>(p.qkv), aligned},
+          {p.shape, static_cast<T*>(p.dqkv), aligned},
+          static_cast<const T*>(p.y),
+          static_cast<const T*>(p.dy),
+          p.logsumexp,
+          static_cast<float*>(p.workspace),
+          attention_scale(p.shape),
+          p.write};
+}
+
 }  // namespace trireme::gpu
 
 namespace trireme {
 
-// fp32 on the ordinary cores; shapes are checked.
+// Shapes are checked. In fp32 on the ordinary cores, whatever the storage:
 void attention_forward_simt(Stream& stream, const AttentionForward& p);
 void attention_backward_simt(Stream& stream, const AttentionBackward& p);
+// bf16 on tensor cores, for heads of 32, 64, 96 and 128; arrays are aligned to 16 bytes.
+void attention_forward_mma(Stream& stream, const AttentionForward& p);
+void attention_backward_mma(Stream& stream, const AttentionBackward& p);
+/// dy . y of each query, which both backward passes read, into the workspace.
+void attention_delta(Stream& stream, const AttentionBackward& p);
 
 }  // namespace trireme

@@ -1,21 +1,10 @@
-// Flash attention backward, fp32, in three kernels and without atomics: dy . y of each query; the gradient of the queries, a block
-// each; the gradients of keys and values, a block each, with the query heads of their group in turn. Weights come again from
-// the saved logsumexp. Formulas: Dao 2023 (arXiv:2307.08691), algorithm 2.
+// Flash attention backward in fp32 arithmetic, in two kernels after attention_delta.cu and without atomics: the gradient of the
+// queries, a block each; the gradients of keys and values, a block each, with the query heads of their group in turn. Weights come
+// again from the saved logsumexp. Formulas: Dao 2023 (arXiv:2307.08691), algorithm 2.
 #include "kernels/cuda/attention_tiles.cuh"
 
 namespace trireme {
 namespace gpu {
-
-template <class T>
-struct AttentionBackwardArguments {
-  AttentionArrays<const T> in;
-  AttentionArrays<T> gradients;
-  const T *y, *dy;
-  const float* logsumexp;
-  float* delta;  // dy . y: (batch, query_heads, sequence), as logsumexp
-  float scale;
-  Write write;
-};
 
 /// Streamed rows, by 16: 4 for narrow heads; 2 for wide ones, so that two blocks fit a multiprocessor.
 template <int width>
@@ -28,41 +17,6 @@ template <int width>
 constexpr int backward_shared_floats() {
   return 2 * (attention_rows + backward_streamed<width>)*attention_stride(width) +
          attention_rows * attention_stride(backward_streamed<width>) + 2 * backward_streamed<width>;
-}
-
-inline constexpr int delta_lanes = 8, delta_threads = 256;
-
-/// 8 threads a (token, query head), packs in turn.
-template <class T>
-__global__ void __launch_bounds__(delta_threads)
-    attention_delta_kernel(AttentionBackwardArguments<T> p) {
-  constexpr int pack = 4;
-  const AttentionShape& s = p.in.shape;
-  const Index rows = s.batch * s.sequence * s.query_heads;
-  const int lane = static_cast<int>(threadIdx.x) % delta_lanes;
-  const Index step = global_threads() / delta_lanes;
-  // All lanes of a warp go round equally often: they exchange values.
-  for (Index warp_row = global_thread() / warp_size * (warp_size / delta_lanes); warp_row < rows;
-       warp_row += step) {
-    const Index row = warp_row + static_cast<int>(threadIdx.x) % warp_size / delta_lanes;
-    const T *y = p.y + row * s.head_dim, *dy = p.dy + row * s.head_dim;
-    float sum = 0;
-    for (Index d = lane * pack; row < rows && d < s.head_dim; d += delta_lanes * pack) {
-      if (p.in.aligned) {
-        const Chunk<float, pack> a = load_floats<pack>(y + d), b = load_floats<pack>(dy + d);
-        for (int k = 0; k < pack; ++k) sum += a.values[k] * b.values[k];
-      } else {
-        for (Index e = d; e < d + pack && e < s.head_dim; ++e)
-          sum += to_float(y[e]) * to_float(dy[e]);
-      }
-    }
-    for (int offset = delta_lanes / 2; offset > 0; offset /= 2)
-      sum += __shfl_xor_sync(all_lanes, sum, offset);
-    if (lane != 0 || row >= rows) continue;
-    const Index token = row / s.query_heads, head = row % s.query_heads;
-    const Index batch = token / s.sequence;
-    p.delta[(batch * s.query_heads + head) * s.sequence + token % s.sequence] = sum;
-  }
 }
 
 /// The weight that a score stands for; none where the key comes after the query, or there is no such query.
@@ -197,23 +151,13 @@ __global__ void __launch_bounds__(attention_threads, 2)
 
 }  // namespace gpu
 
-void attention_backward_simt(Stream& stream, const AttentionBackward& p) {
+namespace {
+
+template <class T>
+void launch(Stream& stream, const AttentionBackward& p) {
   const AttentionShape& s = p.shape;
-  const bool aligned = gpu::attention_aligned(s, {p.qkv, p.y, p.dy, p.dqkv});
-  const gpu::AttentionBackwardArguments<float> arguments{{s, p.qkv, aligned},
-                                                         {s, p.dqkv, aligned},
-                                                         p.y,
-                                                         p.dy,
-                                                         p.logsumexp,
-                                                         static_cast<float*>(p.workspace),
-                                                         gpu::attention_scale(s),
-                                                         p.write};
-  const Index rows = s.batch * s.sequence * s.query_heads;
-  check(gpu_launch(gpu::attention_delta_kernel<float>,
-                   dim3(gpu::blocks_for(stream, rows * gpu::delta_lanes, gpu::delta_threads)),
-                   dim3(gpu::delta_threads), 0, queue_of(stream), arguments),
-        "attention gradient");
-  const auto launch = [&](auto* kernel, int shared_floats, Index heads) {
+  const auto arguments = gpu::attention_arguments<T>(p);
+  const auto run = [&](auto* kernel, int shared_floats, Index heads) {
     check(gpu_launch(
               kernel, gpu::attention_grid(s, heads), dim3(gpu::attention_side, gpu::attention_side),
               static_cast<std::size_t>(shared_floats) * sizeof(float), queue_of(stream), arguments),
@@ -221,10 +165,16 @@ void attention_backward_simt(Stream& stream, const AttentionBackward& p) {
   };
   gpu::for_head_width(s, [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(gpu::attention_queries_kernel<float, w>, gpu::backward_shared_floats<w>(),
-           s.query_heads);
-    launch(gpu::attention_keys_kernel<float, w>, gpu::backward_shared_floats<w>(), s.kv_heads);
+    run(gpu::attention_queries_kernel<T, w>, gpu::backward_shared_floats<w>(), s.query_heads);
+    run(gpu::attention_keys_kernel<T, w>, gpu::backward_shared_floats<w>(), s.kv_heads);
   });
+}
+
+}  // namespace
+
+void attention_backward_simt(Stream& stream, const AttentionBackward& p) {
+  attention_delta(stream, p);
+  p.dtype == DType::bf16 ? launch<__nv_bfloat16>(stream, p) : launch<float>(stream, p);
 }
 
 }  // namespace trireme

@@ -1,18 +1,10 @@
-// Flash attention forward, fp32 (Dao 2023, arXiv:2307.08691, algorithm 1): a block takes 64 queries of one head and passes over
+// Flash attention forward in fp32 arithmetic (Dao 2023, arXiv:2307.08691, algorithm 1): a block takes 64 queries of one head and passes over
 // the keys and values before them, with running maxima and sums. Exponentials are powers of two, so that scale and
 // conversion are one multiplication.
 #include "kernels/cuda/attention_tiles.cuh"
 
 namespace trireme {
 namespace gpu {
-
-template <class T>
-struct AttentionForwardArguments {
-  AttentionArrays<const T> in;
-  T* y;
-  float* logsumexp;
-  float scale;
-};
 
 inline constexpr int forward_columns = attention_rows / attention_side;
 
@@ -110,18 +102,25 @@ __global__ void __launch_bounds__(attention_threads, 2)
 
 }  // namespace gpu
 
-void attention_forward_simt(Stream& stream, const AttentionForward& p) {
-  const bool aligned = gpu::attention_aligned(p.shape, {p.qkv, p.y});
-  const gpu::AttentionForwardArguments<float> arguments{
-      {p.shape, p.qkv, aligned}, p.y, p.logsumexp, gpu::attention_scale(p.shape)};
+namespace {
+
+template <class T>
+void launch(Stream& stream, const AttentionForward& p) {
+  const auto arguments = gpu::attention_arguments<T>(p);
   gpu::for_head_width(p.shape, [&](auto width) {
     constexpr int w = decltype(width)::value;
-    check(gpu_launch(gpu::attention_forward_kernel<float, w>,
+    check(gpu_launch((gpu::attention_forward_kernel<T, w>),
                      gpu::attention_grid(p.shape, p.shape.query_heads),
                      dim3(gpu::attention_side, gpu::attention_side),
                      gpu::forward_shared_floats<w>() * sizeof(float), queue_of(stream), arguments),
           "attention");
   });
+}
+
+}  // namespace
+
+void attention_forward_simt(Stream& stream, const AttentionForward& p) {
+  p.dtype == DType::bf16 ? launch<__nv_bfloat16>(stream, p) : launch<float>(stream, p);
 }
 
 }  // namespace trireme

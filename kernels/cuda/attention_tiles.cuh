@@ -1,4 +1,4 @@
-// Matrix products of attention's fp32 kernels. A block holds 64 rows of one matrix in shared memory and streams blocks of rows of
+// Matrix products of attention's kernels in fp32 arithmetic. A block holds 64 rows of one matrix in shared memory and streams blocks of rows of
 // another past them. A thread owns 4 of the 64 rows: their scores against every 16th streamed row, and every 16th pair of
 // columns of their results.
 #pragma once

@@ -56,6 +56,12 @@ CudaDevice::CudaDevice(int index, const std::string& gemm_cache) : index_(index)
   blas_ = std::make_unique<Blas>(properties_of(index).name, gemm_cache);
   check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
         "cudaDeviceGetAttribute");
+  int major = 0, minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index),
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index),
+        "cudaDeviceGetAttribute");
+  capability_ = 10 * major + minor;
   kernels_.attention = cuda_attention_kernels;
   kernels_.elementwise = cuda_elementwise_kernels;
   kernels_.gemm = cuda_gemm_kernels;

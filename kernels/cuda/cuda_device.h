@@ -55,13 +55,15 @@ class CudaDevice final : public Device {
   void wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const;
 
   int multiprocessors() const { return multiprocessors_; }
+  /// 80 for compute capability 8.0.
+  int capability() const { return capability_; }
   Blas& blas() { return *blas_; }
   /// The most shared memory that a block may ask for.
   Index shared_bytes() const { return shared_bytes_; }
 
  private:
   int index_;
-  int multiprocessors_ = 0, shared_bytes_ = 0;
+  int multiprocessors_ = 0, shared_bytes_ = 0, capability_ = 0;
   std::function<void()> while_waiting_;
   std::unique_ptr<Blas> blas_;
   Kernels kernels_{};

@@ -36,7 +36,8 @@ class CausalAttention final : public KernelOp {
 
   void forward(Exec& e) const override {
     const AttentionKernels& kernels = e.stream().kernels().attention;
-    check(kernels.forward_workspace_bytes(e.stream().device(), shape_), workspace_.forward);
+    check(kernels.forward_workspace_bytes(e.stream().device(), shape_, DType::f32),
+          workspace_.forward);
     kernels.forward(e.stream(), {.shape = shape_,
                                  .qkv = e.input(0).as<float>(),
                                  .y = e.output(0).as<float>(),
@@ -45,7 +46,8 @@ class CausalAttention final : public KernelOp {
   }
   void backward(Exec& e) const override {
     const AttentionKernels& kernels = e.stream().kernels().attention;
-    check(kernels.backward_workspace_bytes(e.stream().device(), shape_), workspace_.backward);
+    check(kernels.backward_workspace_bytes(e.stream().device(), shape_, DType::f32),
+          workspace_.backward);
     kernels.backward(e.stream(), {.shape = shape_,
                                   .qkv = e.input(0).as<float>(),
                                   .y = e.output(0).as<float>(),
@@ -84,7 +86,7 @@ Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads) {
   const AttentionShape shape = shape_of(qkv.spec(), sequence, heads);
   const auto bytes_of = [&](auto entry) {
     return workspace_bytes(qkv.graph(), [&](const Kernels& kernels, Device& device) {
-      return (kernels.attention.*entry)(device, shape);
+      return (kernels.attention.*entry)(device, shape, DType::f32);
     });
   };
   return apply<CausalAttention>(

@@ -1,3 +1,5 @@
+#include "trireme/core/bf16.h"
+
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
@@ -65,8 +67,10 @@ Result run(Stream& s, const AttentionShape& shape, const Floats& qkv, const Floa
   const AttentionKernels& k = s.kernels().attention;
   Result r{Floats(dy.size()), Floats(at(shape.batch * shape.query_heads * shape.sequence)), before};
   // Workspace holds anything: what is read must have been written.
-  const Buffer forward = s.device().allocate(k.forward_workspace_bytes(s.device(), shape));
-  const Buffer backward = s.device().allocate(k.backward_workspace_bytes(s.device(), shape));
+  const Buffer forward =
+      s.device().allocate(k.forward_workspace_bytes(s.device(), shape, DType::f32));
+  const Buffer backward =
+      s.device().allocate(k.backward_workspace_bytes(s.device(), shape, DType::f32));
   std::memset(forward.data(), 0xff, at(forward.bytes()));
   std::memset(backward.data(), 0xff, at(backward.bytes()));
   k.forward(s, {shape, qkv.data(), r.y.data(), r.logsumexp.data(), forward.data()});
@@ -137,10 +141,108 @@ TEST(Attention, ARowDependsOnlyOnWhatIsBeforeIt) {
   }
 }
 
+using Bf16s = std::vector<Bf16>;
+
+Bf16s rounded(const Floats& x) {
+  Bf16s y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) y[i] = to_bf16(x[i]);
+  return y;
+}
+Floats widened(const Bf16s& x) {
+  Floats y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) y[i] = to_float(x[i]);
+  return y;
+}
+bool same_bf16(const Bf16s& a, const Bf16s& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Bf16)) == 0;
+}
+
+/// bf16 is a way to store, not to compute: results are those of fp32, rounded once.
+void bf16_is_rounded_fp32(const AttentionShape& shape, Write write) {
+  const Index rows = shape.batch * shape.sequence;
+  const Index count = rows * (shape.query_heads + 2 * shape.kv_heads) * shape.head_dim;
+  const Index y_count = rows * shape.query_heads * shape.head_dim;
+  const Bf16s qkv = rounded(random_values(count, "qkv")),
+              dy = rounded(random_values(y_count, "dy"));
+  const Bf16s before = rounded(random_values(count, "before"));
+  const Floats qkv32 = widened(qkv), dy32 = widened(dy);
+  for (const InstructionSet set : instruction_sets())
+    for (const int threads : {1, 3}) {
+      const auto device = open_cpu({threads, set});
+      const auto stream = device->make_stream();
+      const AttentionKernels& k = device->kernels().attention;
+      Floats y32(at(y_count)), sums32(at(rows * shape.query_heads)), sums = sums32;
+      Floats dqkv32 = widened(before);
+      Bf16s y(at(y_count)), dqkv = before;
+      const Index bytes = std::max(k.forward_workspace_bytes(*device, shape, DType::bf16),
+                                   k.backward_workspace_bytes(*device, shape, DType::bf16));
+      const Buffer workspace = device->allocate(bytes);
+      std::memset(workspace.data(), 0xff, at(bytes));
+      void* w = workspace.data();
+      k.forward(*stream, {shape, qkv32.data(), y32.data(), sums32.data(), w});
+      k.forward(*stream, {shape, qkv.data(), y.data(), sums.data(), w, DType::bf16});
+      EXPECT_TRUE(same_bf16(y, rounded(y32))) << name(set);
+      EXPECT_TRUE(same_bits(sums, sums32)) << name(set);
+      y32 = widened(y);  // what backward reads
+      std::memset(workspace.data(), 0xff, at(bytes));
+      k.backward(*stream, {shape, qkv32.data(), y32.data(), sums.data(), dy32.data(), dqkv32.data(),
+                           Write::assign, w});
+      if (write == Write::add)
+        for (std::size_t i = 0; i < before.size(); ++i) dqkv32[i] += to_float(before[i]);
+      k.backward(*stream, {shape, qkv.data(), y.data(), sums.data(), dy.data(), dqkv.data(), write,
+                           w, DType::bf16});
+      EXPECT_TRUE(same_bf16(dqkv, rounded(dqkv32))) << name(set);
+    }
+}
+
+TEST(Attention, InBf16IsTheFp32ResultRounded) {
+  bf16_is_rounded_fp32({2, 50, 6, 2, 8}, Write::assign);
+  bf16_is_rounded_fp32({1, 193, 2, 2, 33}, Write::add);
+  bf16_is_rounded_fp32({2, 64, 4, 1, 64}, Write::add);
+}
+
+TEST(Attention, OnACpuHasOneKindOfKernels) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  EXPECT_THROW(
+      device->kernels().attention.forward(
+          *stream,
+          {{1, 1, 1, 1, 1}, nullptr, nullptr, nullptr, nullptr, DType::bf16, AttentionChoice::mma}),
+      Error);
+}
+
+TEST(Attention, ChoosesTensorCoresWhereTheyCan) {
+  using enum AttentionChoice;
+  for (const Index dim : {32, 64, 96, 128}) {
+    EXPECT_EQ(attention_choice({DType::bf16, dim, 17, 80}, automatic), mma);
+    EXPECT_EQ(attention_choice({DType::bf16, dim, 17, 90}, mma), mma);
+    EXPECT_EQ(attention_choice({DType::bf16, dim, 17, 90}, simt), simt);
+    EXPECT_EQ(attention_choice({DType::bf16, dim, 17, 75}, automatic), simt);
+    EXPECT_EQ(attention_choice({DType::f32, dim, 17, 90}, automatic), simt);
+  }
+  EXPECT_EQ(attention_choice({DType::bf16, 80, 17, 90}, automatic), simt);
+}
+
+std::string refusal(const AttentionProblem& problem) {
+  try {
+    attention_choice(problem, AttentionChoice::mma);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Attention, SaysWhyTensorCoresCannot) {
+  EXPECT_NE(refusal({DType::f32, 64, 17, 90}).find("bf16, got f32"), std::string::npos);
+  EXPECT_NE(refusal({DType::bf16, 80, 17, 90}).find("got 80"), std::string::npos);
+  EXPECT_NE(refusal({DType::bf16, 64, 17, 75}).find("7.5"), std::string::npos);
+}
+
 TEST(Attention, RejectsHeadsThatDoNotDivide) {
   const auto device = open_cpu();
-  EXPECT_THROW(device->kernels().attention.forward_workspace_bytes(*device, {1, 8, 5, 2, 4}),
-               Error);
+  EXPECT_THROW(
+      device->kernels().attention.forward_workspace_bytes(*device, {1, 8, 5, 2, 4}, DType::f32),
+      Error);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/core/device.h"
+#include "trireme/core/dtype.h"
 #include "trireme/kernels/write.h"
 
 namespace trireme {
@@ -12,29 +13,51 @@ namespace trireme {
 struct AttentionShape {
   Index batch, sequence, query_heads, kv_heads, head_dim;
 };
+
+/// Which kernels a GPU runs: `mma` on tensor cores (bf16), `simt` on the ordinary ones (any dtype); `automatic`: mma where it
+/// can. A CPU has one kind and takes `automatic` only.
+enum class AttentionChoice : std::uint8_t { automatic, simt, mma };
+const char* name(AttentionChoice choice);
+
+/// What a choice depends on. `capability`: of the GPU, 80 for 8.0.
+struct AttentionProblem {
+  DType dtype;
+  Index head_dim, sequence;
+  int capability;
+};
+/// `asked`, or for `automatic` the kernels that run: never `automatic`. The same on every rank with the same problem.
+/// Throws: Error that says why `mma` cannot run.
+AttentionChoice attention_choice(const AttentionProblem& problem, AttentionChoice asked);
+inline constexpr int first_mma_capability = 80;
+
+/// Activations (qkv, y and their gradients) are fp32 or bf16, `dtype`; sums are fp32.
 struct AttentionForward {
   AttentionShape shape;
-  const float* qkv;
-  float* y;          // (batch * sequence, query_heads * head_dim)
+  const void* qkv;
+  void* y;           // (batch * sequence, query_heads * head_dim)
   float* logsumexp;  // (batch, query_heads, sequence)
   void* workspace;
+  DType dtype = DType::f32;
+  AttentionChoice choice = AttentionChoice::automatic;
 };
 struct AttentionBackward {
   AttentionShape shape;
-  const float* qkv;
-  const float* y;
+  const void* qkv;
+  const void* y;
   const float* logsumexp;
-  const float* dy;
-  float* dqkv;  // (batch * sequence, (query_heads + 2 * kv_heads) * head_dim)
+  const void* dy;
+  void* dqkv;  // (batch * sequence, (query_heads + 2 * kv_heads) * head_dim)
   Write write = Write::assign;
   void* workspace;
+  DType dtype = DType::f32;
+  AttentionChoice choice = AttentionChoice::automatic;
 };
 
 struct AttentionKernels {
   void (*forward)(Stream&, const AttentionForward&);
   void (*backward)(Stream&, const AttentionBackward&);
-  Index (*forward_workspace_bytes)(Device&, const AttentionShape&);
-  Index (*backward_workspace_bytes)(Device&, const AttentionShape&);
+  Index (*forward_workspace_bytes)(Device&, const AttentionShape&, DType);
+  Index (*backward_workspace_bytes)(Device&, const AttentionShape&, DType);
 };
 
 }  // namespace trireme

@@ -43,6 +43,10 @@ struct Sizes {
   Index transposed() const { return round_up(sequence, tile_columns) * dim; }
 };
 
+// These loops compute in fp32; the launcher widens what is stored otherwise.
+TRIREME_INLINE const float* floats(const void* data) { return static_cast<const float*>(data); }
+TRIREME_INLINE float* floats(void* data) { return static_cast<float*>(data); }
+
 // Hands out parts of the workspace, 64-byte aligned.
 struct Arena {
   float* next;
@@ -202,10 +206,11 @@ TRIREME_INLINE void online_softmax(const Sizes& s, const Block& b, const Forward
 TRIREME_INLINE void forward_rows(const AttentionForward& p, const Sizes& s, const ForwardMemory& m,
                                  Index batch, Index head, Index row) {
   const Index rows = at_most(row_block, s.sequence - row), token = batch * s.sequence + row;
-  float* y = p.y + token * s.y_stride + head * s.dim;
+  const float* queries = floats(p.qkv) + token * s.qkv_stride + head * s.dim;
+  float* y = floats(p.y) + token * s.y_stride + head * s.dim;
   for (Index r = 0; r < rows; ++r) prefetch<Use::write>(y + r * s.y_stride, s.dim);
-  pack_rows(p.qkv + token * s.qkv_stride + head * s.dim, s.qkv_stride, rows, s.dim,
-            s.scale * log2_e, m.queries, s.stride, s.padded_dim, row_block);
+  pack_rows(queries, s.qkv_stride, rows, s.dim, s.scale * log2_e, m.queries, s.stride, s.padded_dim,
+            row_block);
   for (Index r = 0; r < row_block; ++r) {
     m.largest[r] = -__builtin_inff();
     m.total[r] = 0;
@@ -229,7 +234,7 @@ void forward(const AttentionForward& p, Index batch, Index kv_head, std::byte* w
   const Sizes s(p.shape);
   const ForwardMemory m(s, workspace);
   const float* keys =
-      p.qkv + batch * s.sequence * s.qkv_stride + (p.shape.query_heads + kv_head) * s.dim;
+      floats(p.qkv) + batch * s.sequence * s.qkv_stride + (p.shape.query_heads + kv_head) * s.dim;
   const float* values = keys + p.shape.kv_heads * s.dim;
   pack_transposed(keys, s.qkv_stride, s.sequence, s.dim, m.keys);
   pack_rows(values, s.qkv_stride, s.sequence, s.dim, 1, m.values, s.stride, s.padded_dim,
@@ -272,11 +277,12 @@ TRIREME_INLINE void unpack(const Sizes& s, const float* x, Index rows, float fac
 TRIREME_INLINE void backward_rows(const AttentionBackward& p, const Sizes& s,
                                   const BackwardMemory& m, Index batch, Index head, Index row) {
   const Index rows = at_most(row_block, s.sequence - row), token = batch * s.sequence + row;
-  const float* y = p.y + token * s.y_stride + head * s.dim;
-  const float* dy = p.dy + token * s.y_stride + head * s.dim;
-  float* dqueries = p.dqkv + token * s.qkv_stride + head * s.dim;
-  pack_rows(p.qkv + token * s.qkv_stride + head * s.dim, s.qkv_stride, rows, s.dim,
-            s.scale * log2_e, m.queries, s.stride, s.padded_dim, row_block);
+  const float* queries = floats(p.qkv) + token * s.qkv_stride + head * s.dim;
+  const float* y = floats(p.y) + token * s.y_stride + head * s.dim;
+  const float* dy = floats(p.dy) + token * s.y_stride + head * s.dim;
+  float* dqueries = floats(p.dqkv) + token * s.qkv_stride + head * s.dim;
+  pack_rows(queries, s.qkv_stride, rows, s.dim, s.scale * log2_e, m.queries, s.stride, s.padded_dim,
+            row_block);
   pack_rows(dy, s.y_stride, rows, s.dim, 1, m.dout, s.stride, s.padded_dim, row_block);
   for (Index r = 0; r < rows; ++r) prefetch<Use::write>(dqueries + r * s.qkv_stride, s.dim);
   float delta[row_block];  // sum over a row of dy y
@@ -302,18 +308,19 @@ void backward(const AttentionBackward& p, Index batch, Index kv_head, std::byte*
   const Index keys_at = batch * s.sequence * s.qkv_stride + (p.shape.query_heads + kv_head) * s.dim;
   const Index values_at = keys_at + p.shape.kv_heads * s.dim;
   const Index packed = s.packed_rows() / s.stride;
-  pack_rows(p.qkv + keys_at, s.qkv_stride, s.sequence, s.dim, 1, m.keys, s.stride, s.padded_dim,
+  const float* qkv = floats(p.qkv);
+  pack_rows(qkv + keys_at, s.qkv_stride, s.sequence, s.dim, 1, m.keys, s.stride, s.padded_dim,
             packed);
-  pack_transposed(p.qkv + keys_at, s.qkv_stride, s.sequence, s.dim, m.keys_transposed);
-  pack_transposed(p.qkv + values_at, s.qkv_stride, s.sequence, s.dim, m.values_transposed);
+  pack_transposed(qkv + keys_at, s.qkv_stride, s.sequence, s.dim, m.keys_transposed);
+  pack_transposed(qkv + values_at, s.qkv_stride, s.sequence, s.dim, m.values_transposed);
   for (float* sums : {m.dkeys, m.dvalues})
     each(0, s.packed_rows(), [=](auto at) { at.store(sums, all(0)); });
   for (Index head = kv_head * s.group; head < (kv_head + 1) * s.group; ++head)
     for (Index row = 0; row < s.sequence; row += row_block)
       backward_rows(p, s, m, batch, head, row);
   unpack(s, m.dkeys, s.sequence, ln_2, p.write,
-         p.dqkv + keys_at);  // queries were packed times scale * log2(e)
-  unpack(s, m.dvalues, s.sequence, 1, p.write, p.dqkv + values_at);
+         floats(p.dqkv) + keys_at);  // queries were packed times scale * log2(e)
+  unpack(s, m.dvalues, s.sequence, 1, p.write, floats(p.dqkv) + values_at);
 }
 
 Index forward_bytes(const AttentionShape& shape) {

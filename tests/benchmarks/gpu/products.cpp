@@ -1,7 +1,7 @@
 // Matrix products, attention and a copy, each alone, as the floor of a training step is added up from them. Reads one job a line, writes one
 // JSON line {job, ms, tflops or gb_per_s} for each:
 //   gemm forward|input|weight ROWS OUT IN    y = x w^T, dx = dy w, dw += dy^T x (fp32); x (ROWS, IN), w (OUT, IN), bf16
-//   attention forward|backward BATCH SEQUENCE QUERY_HEADS KV_HEADS HEAD_DIM    causal, fp32
+//   attention forward|backward BATCH SEQUENCE QUERY_HEADS KV_HEADS HEAD_DIM    causal, bf16
 //   copy BYTES    of which each is read and written
 // usage: gpu_products_benchmark < JOBS
 #include <cstdio>
@@ -74,10 +74,11 @@ Job attention_job(GpuBench& b, std::istream& words) {
   const Index packed = (s.query_heads + 2 * s.kv_heads) * s.head_dim;
   AttentionForward f{};
   f.shape = s;
-  f.qkv = b.floats(rows * packed);
-  f.y = b.floats(rows * q);
+  f.dtype = DType::bf16;
+  f.qkv = b.make(DType::bf16, rows * packed);
+  f.y = b.make(DType::bf16, rows * q);
   f.logsumexp = b.floats(s.batch * s.query_heads * s.sequence);
-  f.workspace = b.bytes(b.kernels().attention.forward_workspace_bytes(b.device(), s));
+  f.workspace = b.bytes(b.kernels().attention.forward_workspace_bytes(b.device(), s, DType::bf16));
   // Of the two products over half of the scores; backward has five.
   const double flops =
       2.0 * static_cast<double>(rows) * static_cast<double>(s.sequence) * static_cast<double>(q);
@@ -86,12 +87,13 @@ Job attention_job(GpuBench& b, std::istream& words) {
   b.kernels().attention.forward(b.stream(), f);
   AttentionBackward p{};
   p.shape = s;
+  p.dtype = DType::bf16;
   p.qkv = f.qkv;
   p.y = f.y;
   p.logsumexp = f.logsumexp;
-  p.dy = b.floats(rows * q);
-  p.dqkv = b.floats(rows * packed);
-  p.workspace = b.bytes(b.kernels().attention.backward_workspace_bytes(b.device(), s));
+  p.dy = b.make(DType::bf16, rows * q);
+  p.dqkv = b.make(DType::bf16, rows * packed);
+  p.workspace = b.bytes(b.kernels().attention.backward_workspace_bytes(b.device(), s, DType::bf16));
   return {[&b, p] { b.kernels().attention.backward(b.stream(), p); }, 2.5 * flops, Unit::tflops};
 }
 

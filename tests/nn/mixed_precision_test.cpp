@@ -69,8 +69,9 @@ void check(const Case& c) {
   options.compute = DType::f32;
   const GraphRun wide_result = run_graph(c.build, options);
   EXPECT_LE(relative_error(half_result.result, wide_result.result), c.result * u + f32_noise);
-  if (c.result > 0)  // it really is in bf16
+  if (c.result > 0) {  // it really is in bf16
     for (const float x : half_result.result) ASSERT_EQ(x, to_float(to_bf16(x)));
+  }
 }
 
 Value activation(Graph& g, const std::string& name, Shape shape) {

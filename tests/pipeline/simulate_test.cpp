@@ -1,7 +1,6 @@
 #include "trireme/pipeline/simulate.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -131,7 +130,7 @@ TEST(Simulation, IsDrawn) {
 
 // docs/schedules.md shows what the printer draws.
 TEST(Simulation, TheDocumentationIsDrawnByIt) {
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "../../docs/schedules.md");
+  std::ifstream file(TRIREME_SOURCE_DIR "/docs/schedules.md");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   for (const std::string& drawing : {draw(run(ScheduleKind::gpipe, {4, 1, 8}), 1),
                                      draw(run(ScheduleKind::one_f_one_b, {4, 1, 8}), 1),

@@ -63,7 +63,6 @@ const Wrong wrong_lines[] = {
      {"unknown option --tensor-parallel-size", "--tensor-model-parallel-size"}},
     {"--train-iter 5", 1, {"--train-iter;", "--train-iters"}},
     {"--save-intervall 5 --save /tmp/c", 1, {"--save-intervall;", "--save-interval?"}},
-    {"--bf16", 1, {"unknown option --bf16"}},
     {"--device gpu", 1, {"--device gpu", "{auto,cpu,cuda}"}},
     {"--device cpu --serialize-communication", 1, {"--serialize-communication", "--device cpu"}},
     {"--ranks-per-gpu 2", 1, {"--ranks-per-gpu 2", "needs --serialize-communication"}},

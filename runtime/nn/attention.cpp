@@ -36,26 +36,28 @@ class CausalAttention final : public KernelOp {
 
   void forward(Exec& e) const override {
     const AttentionKernels& kernels = e.stream().kernels().attention;
-    check(kernels.forward_workspace_bytes(e.stream().device(), shape_, DType::f32),
+    check(kernels.forward_workspace_bytes(e.stream().device(), shape_, e.input(0).dtype),
           workspace_.forward);
     kernels.forward(e.stream(), {.shape = shape_,
-                                 .qkv = e.input(0).as<float>(),
-                                 .y = e.output(0).as<float>(),
+                                 .qkv = e.input(0).data,
+                                 .y = e.output(0).data,
                                  .logsumexp = e.output(1).as<float>(),
-                                 .workspace = e.workspace()});
+                                 .workspace = e.workspace(),
+                                 .dtype = e.input(0).dtype});
   }
   void backward(Exec& e) const override {
     const AttentionKernels& kernels = e.stream().kernels().attention;
-    check(kernels.backward_workspace_bytes(e.stream().device(), shape_, DType::f32),
+    check(kernels.backward_workspace_bytes(e.stream().device(), shape_, e.input(0).dtype),
           workspace_.backward);
     kernels.backward(e.stream(), {.shape = shape_,
-                                  .qkv = e.input(0).as<float>(),
-                                  .y = e.output(0).as<float>(),
+                                  .qkv = e.input(0).data,
+                                  .y = e.output(0).data,
                                   .logsumexp = e.output(1).as<float>(),
-                                  .dy = e.grad_output(0).as<float>(),
-                                  .dqkv = e.grad_input(0).as<float>(),
+                                  .dy = e.grad_output(0).data,
+                                  .dqkv = e.grad_input(0).data,
                                   .write = write_of(e, 0),
-                                  .workspace = e.workspace()});
+                                  .workspace = e.workspace(),
+                                  .dtype = e.input(0).dtype});
   }
 
  private:
@@ -86,7 +88,7 @@ Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads) {
   const AttentionShape shape = shape_of(qkv.spec(), sequence, heads);
   const auto bytes_of = [&](auto entry) {
     return workspace_bytes(qkv.graph(), [&](const Kernels& kernels, Device& device) {
-      return (kernels.attention.*entry)(device, shape, DType::f32);
+      return (kernels.attention.*entry)(device, shape, qkv.spec().dtype);
     });
   };
   return apply<CausalAttention>(

@@ -74,6 +74,9 @@ struct WorkspaceBytes {
   Index forward, backward;
 };
 
+/// Does the product that makes the weight's gradient make that of the bias too?
+bool product_sums_bias(DType dtype) { return dtype == DType::f32; }
+
 /// Which dim of the weight (out, in) the tensor ranks share out.
 enum class WeightSplit { none, out, in };
 
@@ -113,8 +116,7 @@ class Linear final : public KernelOp {
     const Tensor& dy = e.grad_output(0);
     if (e.wants(0)) multiply(e, input_gradient(dy, e.input(1), e.grad_input(0), write_of(e, 0)));
     const bool wants_bias = bias_ != Bias::none && e.wants(2);
-    const bool together =
-        wants_bias && e.wants(1) && dy.dtype == DType::f32;  // all that products do
+    const bool together = wants_bias && e.wants(1) && product_sums_bias(dy.dtype);
     if (e.wants(1)) {
       Gemm product = weight_gradient(dy, e.input(0), e.grad_input(1), write_of(e, 1));
       if (together) {
@@ -171,7 +173,7 @@ WorkspaceBytes workspace_of(const Graph& graph, const Spec& x_spec, const Spec& 
   };
   Gemm of_weight = weight_gradient(y, x, dw, Write::add);
   float bias_gradient = 0;  // that there is one counts, not where
-  if (bias != Bias::none) {
+  if (bias != Bias::none && product_sums_bias(x.dtype)) {
     of_weight.bias_gradient = &bias_gradient;
     of_weight.write_bias_gradient = Write::add;
   }

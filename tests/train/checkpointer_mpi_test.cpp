@@ -174,10 +174,9 @@ std::vector<std::string> losses_of(const std::string& metrics) {
   return all;
 }
 
-TEST(CheckpointerOverMpi, AResumedRunHasTheLossesAndTheStateOfTheUninterruptedOne) {
+void expect_exact_resume(Options options) {
   const auto everyone = mpi_session().make_mesh(widest_mesh(mpi_session().size()));
   const SharedFolder folder(*everyone);
-  Options options;
   options.metrics = folder / "straight.jsonl";
   options.train_iters = 8;
   options.checkpoint.save = folder / "straight";
@@ -194,6 +193,16 @@ TEST(CheckpointerOverMpi, AResumedRunHasTheLossesAndTheStateOfTheUninterruptedOn
   EXPECT_EQ(losses_of(folder / "resumed.jsonl"), straight);
   EXPECT_EQ(tensors_of(folder / "resumed/step-000008"),
             tensors_of(folder / "straight/step-000008"));
+}
+
+TEST(CheckpointerOverMpi, AResumedRunHasTheLossesAndTheStateOfTheUninterruptedOne) {
+  expect_exact_resume({});
+}
+// The f32 masters are what is saved; each rank's compute copy is made of them again.
+TEST(CheckpointerOverMpi, AResumedRunInBf16HasTheLossesAndTheStateOfTheUninterruptedOne) {
+  Options options;
+  options.bf16 = true;
+  expect_exact_resume(options);
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ TEST(TrainingMemory, TheHookSeesAnAllocation) {
   EXPECT_EQ(allocations, 1);
 }
 
-TEST(TrainingMemory, NothingIsAllocatedInTheLoop) {
-  TransformerRank rank(options_of_the_loop());
+void expect_no_allocation_in_the_loop(const Options& options) {
+  TransformerRank rank(options);
   Trainer& trainer = rank.trainer();
   RandomTokens data;
   for (int i = 0; i < 2; ++i) trainer.step(data);
@@ -95,6 +95,15 @@ TEST(TrainingMemory, NothingIsAllocatedInTheLoop) {
   trainer.evaluate(data, 2);
   counting = false;
   EXPECT_EQ(allocations, 0) << "on rank " << mpi_session().rank();
+}
+
+TEST(TrainingMemory, NothingIsAllocatedInTheLoop) {
+  expect_no_allocation_in_the_loop(options_of_the_loop());
+}
+TEST(TrainingMemory, NothingIsAllocatedInTheLoopInBf16) {
+  Options options = options_of_the_loop();
+  options.bf16 = true;
+  expect_no_allocation_in_the_loop(options);
 }
 
 TEST(TrainingMemory, ResidentMemoryIsFlatFromStep2To200) {

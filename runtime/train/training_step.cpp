@@ -74,9 +74,10 @@ StepMetrics Trainer::step(DataSource& source) {
   s.reducer->finish();
   if (s.progress.step == 0) s.dump_gradients();
   if (s.checkpointer) s.checkpointer->before_update();
-  const StepReport report = s.optimizer->step(metrics.lr);
+  s.optimizer->start_step(metrics.lr);
+  metrics.loss = s.end_step(loss) / targets;  // hosts agree while a GPU updates
+  const StepReport report = s.optimizer->finish_step();
 
-  metrics.loss = s.end_step(loss) / targets;
   metrics.grad_norm = report.grad_norm;
   metrics.skipped = report.skipped;
   metrics.step_ms = milliseconds_since(start);

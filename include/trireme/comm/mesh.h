@@ -20,9 +20,6 @@ class Mesh {
   /// The group along one axis that this rank belongs to; rank in it = coordinate(axis).
   virtual Communicator& axis(Axis axis) = 0;
   virtual Communicator& world() = 0;
-  /// The world for what hosts decide among themselves: its operations work on host memory, with a stream of the host.
-  /// On CPUs it is world() itself.
-  virtual Communicator& control() { return world(); }
   /// Collective over the world: ranks that pass the same color >= 0 form a group, in the order of world rank;
   /// color < 0: in none, returns null.
   virtual std::unique_ptr<Communicator> split(int color, const std::string& name) = 0;

@@ -29,7 +29,7 @@ struct NcclOptions {
 };
 
 /// Collective over `host`, whose shape it takes: a mesh over the memory of `gpu`, a device of the same module. Its operations take
-/// streams of that device; control() is the world of `host`. Both must outlive it. The host's waits on the device, and on
+/// streams of that device. Both must outlive it. The host's waits on the device, and on
 /// other ranks, look after NCCL, too: an error or a time-out there ends every group with an Error that names the operation.
 /// Throws: Error when the module has no NCCL, or ranks do not meet in time.
 std::unique_ptr<Mesh> open_nccl_mesh(Mesh& host, Device& gpu, const NcclOptions& options = {});

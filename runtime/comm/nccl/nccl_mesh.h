@@ -19,7 +19,6 @@ class NcclMesh final : public Mesh {
   int rank() const override { return host_.rank(); }
   Communicator& axis(Axis axis) override { return *axes_[static_cast<std::size_t>(axis)]; }
   Communicator& world() override { return *world_; }
-  Communicator& control() override { return host_.world(); }
   std::unique_ptr<Communicator> split(int color, const std::string& name) override;
   Buffer allocate(Index bytes) override { return gpu_.allocate(bytes); }
   std::string memory_description() const override { return description_; }

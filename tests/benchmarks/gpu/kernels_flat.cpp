@@ -12,14 +12,16 @@ void elementwise(GpuBench& b, Report& report) {
   {
     const Index count = report.rows(3 * bytes);
     float *x = b.floats(count), *y = b.floats(count);
-    report.line("accumulate", dtype, 3 * count * bytes,
-                [&] { kernels.accumulate(b.stream(), y, x, count); });
+    report.line("accumulate", dtype, 3 * count * bytes, [&] {
+      kernels.add(b.stream(), {count, y, x, y, dtype});
+    });
   }
   {
     const Index count = report.rows(2 * bytes);
     float* y = b.floats(count);
-    report.line("scale", dtype, 2 * count * bytes,
-                [&] { kernels.scale(b.stream(), y, 1.0f, count); });
+    report.line("scale", dtype, 2 * count * bytes, [&] {
+      kernels.scale(b.stream(), {count, y, 1.0f, dtype});
+    });
   }
   {
     Dropout p{};

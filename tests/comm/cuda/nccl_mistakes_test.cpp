@@ -64,7 +64,7 @@ TEST(NcclMistakes, ARankThatNeverComesIsATimeOutThatNamesTheOperation) {
     }
     patient->world().barrier();
     if (ranks.mesh->rank() == 1) {  // it hears of it when its host looks
-      EXPECT_THAT(message_of([&] { ranks.mesh->control().barrier(); }),
+      EXPECT_THAT(message_of([&] { ranks.host->world().barrier(); }),
                   HasSubstr("all_reduce max of 100 f32"));
     }
   }

@@ -31,7 +31,7 @@ TEST(Nccl, GroupsOfTheMeshAreExact) {
     }
     const auto group = ranks.mesh->split(ranks.mesh->rank() % 3, "thirds");
     check_everything(*ranks.mesh, *group, memory, 100);
-    ranks.mesh->control().barrier();
+    ranks.host->world().barrier();
   });
 }
 
@@ -170,7 +170,7 @@ TEST(Nccl, AMissingWaitIsSeenUnderSomeOrderOfStreams) {
   in_every_schedule([&] {
     const GpuRanks ranks = open_gpu_ranks();
     wrong += seen_by_another_stream(ranks, false) != static_cast<float>(ranks.size()) ? 1 : 0;
-    ranks.mesh->control().barrier();
+    ranks.host->world().barrier();
   });
   EXPECT_GT(wrong, 0);
 }
@@ -184,7 +184,7 @@ TEST(Nccl, AHostThatWaitsForHostsLetsItsGpuGoOn) {
     ranks.mesh->world().all_reduce(x.elements(), Reduction::sum, *ranks.stream);
     if (ranks.mesh->rank() != 0)
       x.download();  // needs rank 0's GPU, while its host is in the barrier
-    ranks.mesh->control().barrier();
+    ranks.host->world().barrier();
     x.download();
     EXPECT_EQ(x[9], ranks.size());
   });
@@ -215,7 +215,7 @@ TEST(Nccl, ASendWaitsForItsReceive) {
       x.download();
       EXPECT_EQ(x[0], 0);
     }
-    ranks.mesh->control().barrier();
+    ranks.host->world().barrier();
   });
 }
 

@@ -68,7 +68,7 @@ Value Build::attention(Value qkv) const {
     const AttentionHeads heads{config.num_attention_heads / ranks, config.kv_heads() / ranks,
                                config.head_dim()};
     if (rotary) qkv = trireme::rotary(qkv, rotary, heads.query + heads.kv);
-    const Value y = causal_attention(qkv, config.seq_length, heads);
+    const Value y = causal_attention(qkv, config.seq_length, heads, config.attention_kernels);
     return drop(row_linear(y, "output", config.hidden_size, residual_options()));
   });
 }

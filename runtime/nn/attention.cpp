@@ -16,8 +16,8 @@ struct WorkspaceBytes {
 
 class CausalAttention final : public KernelOp {
  public:
-  CausalAttention(AttentionShape shape, WorkspaceBytes workspace)
-      : shape_(shape), workspace_(workspace) {}
+  CausalAttention(AttentionShape shape, AttentionChoice choice, WorkspaceBytes workspace)
+      : shape_(shape), choice_(choice), workspace_(workspace) {}
   std::string name() const override { return "causal_attention"; }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "attention's input");
@@ -43,7 +43,8 @@ class CausalAttention final : public KernelOp {
                                  .y = e.output(0).data,
                                  .logsumexp = e.output(1).as<float>(),
                                  .workspace = e.workspace(),
-                                 .dtype = e.input(0).dtype});
+                                 .dtype = e.input(0).dtype,
+                                 .choice = choice_});
   }
   void backward(Exec& e) const override {
     const AttentionKernels& kernels = e.stream().kernels().attention;
@@ -57,7 +58,8 @@ class CausalAttention final : public KernelOp {
                                   .dqkv = e.grad_input(0).data,
                                   .write = write_of(e, 0),
                                   .workspace = e.workspace(),
-                                  .dtype = e.input(0).dtype});
+                                  .dtype = e.input(0).dtype,
+                                  .choice = choice_});
   }
 
  private:
@@ -67,6 +69,7 @@ class CausalAttention final : public KernelOp {
             " were planned: call Graph::plan_for(device) before tracing");
   }
   AttentionShape shape_;
+  AttentionChoice choice_;
   WorkspaceBytes workspace_;
 };
 
@@ -84,7 +87,8 @@ AttentionShape shape_of(const Spec& qkv, Index sequence, const AttentionHeads& h
 
 }  // namespace
 
-Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads) {
+Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads,
+                       AttentionChoice choice) {
   const AttentionShape shape = shape_of(qkv.spec(), sequence, heads);
   const auto bytes_of = [&](auto entry) {
     return workspace_bytes(qkv.graph(), [&](const Kernels& kernels, Device& device) {
@@ -92,7 +96,7 @@ Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads) {
     });
   };
   return apply<CausalAttention>(
-      {qkv}, shape,
+      {qkv}, shape, choice,
       WorkspaceBytes{bytes_of(&AttentionKernels::forward_workspace_bytes),
                      bytes_of(&AttentionKernels::backward_workspace_bytes)});
 }

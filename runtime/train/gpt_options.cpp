@@ -85,6 +85,12 @@ void declare_execution(CommandLine& c, TransformerConfig& m) {
                          {"selective", Granularity::selective},
                          {"full", Granularity::full}},
                         "what is computed again in backward rather than kept");
+  using Attention = AttentionChoice;
+  c.choice<Attention>("--attention", m.attention_kernels,
+                      {{name(Attention::automatic), Attention::automatic},
+                       {name(Attention::simt), Attention::simt},
+                       {name(Attention::mma), Attention::mma}},
+                      "kernels on a GPU; auto: on tensor cores (mma) where they can");
   c.add({"--sequence-parallel", "",
          "split norms and dropout over the tensor ranks along the sequence", false,
          [&m](const std::vector<std::string>& words) {
@@ -126,6 +132,19 @@ void check_meaning(const CommandLine& command, const GptOptions& gpt, Problems& 
       problems.add(option, " has no meaning without --generate; add it or leave ", option, " out");
 }
 
+/// What can be known before there is a GPU.
+void check_attention(const Options& options, const TransformerConfig& model, Problems& problems) {
+  if (model.attention_kernels == AttentionChoice::automatic) return;
+  if (options.device == DeviceOption::cpu)
+    problems.add("--attention ", name(model.attention_kernels),
+                 " has no meaning with --device cpu; leave it out or use --device cuda");
+  const DType dtype = options.bf16 ? DType::bf16 : DType::f32;
+  problems.collect([&] {
+    attention_choice({dtype, model.head_dim(), model.seq_length, first_mma_capability},
+                     model.attention_kernels);
+  });
+}
+
 void check_stages(const Options& options, const TransformerConfig& model, Problems& problems) {
   const Index stages = options.pipeline_size * options.chunks;
   if (model.num_layers < stages)
@@ -163,6 +182,7 @@ void check_gpt_options(const CommandLine& command, const Options& options, GptOp
        problems_of(gpt.model, options.tensor_size, options.micro_batch_size))
     problems.add(problem);
   check_stages(options, gpt.model, problems);
+  check_attention(options, gpt.model, problems);
   check_evaluation(command, options, problems);
   check_generation(gpt, problems);
   check_meaning(command, gpt, problems);

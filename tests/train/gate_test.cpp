@@ -90,6 +90,12 @@ const Wrong wrong_lines[] = {
      {"--tensor-model-parallel-size 3", "8 ranks", "--tp can be 1, 2, 4"}},
     {"--tp 2 --pp 3", 8, {"--pipeline-model-parallel-size 3", "--pp can be 1, 2, 4"}},
     {"--tp 2", 1, {"1 rank of this job", "multiple of 2 ranks"}},
+    // Attention.
+    {"--attention simt --device cpu", 1, {"--attention simt", "--device cpu"}},
+    {"--attention mma", 1, {"attention by mma is for bf16", "--bf16"}},
+    {"--attention mma --bf16 --hidden-size 96 --num-attention-heads 2",
+     1,
+     {"32, 64, 96 or 128", "got 48"}},
     // Batch and schedule.
     {"--global-batch-size 10", 4, {"--global-batch-size 10", "data parallel size 4", "8 or 12"}},
     {"--global-batch-size 8 --micro-batch-size 3", 1, {"--global-batch-size 8", "6 or 9"}},

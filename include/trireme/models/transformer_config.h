@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/core/dtype.h"
+#include "trireme/nn/attention.h"
 #include "trireme/nn/parallel.h"
 
 namespace trireme {
@@ -48,6 +49,7 @@ struct TransformerConfig {
 
   RecomputeGranularity recompute = RecomputeGranularity::none;
   SequenceParallel sequence_parallel = SequenceParallel::off;
+  AttentionChoice attention_kernels = AttentionChoice::automatic;
 
   // With the zeros above filled in.
   Index ffn() const { return ffn_hidden_size > 0 ? ffn_hidden_size : 4 * hidden_size; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/graph/graph.h"
+#include "trireme/kernels/attention.h"
 
 namespace trireme {
 
@@ -15,7 +16,8 @@ struct AttentionHeads {
 /// softmax(q k^T / sqrt(head_dim)) v, each token over itself and those before it in its sample.
 /// qkv: (batch * sequence, (query + 2 kv) * head_dim), a row is all query heads, then keys, then
 /// values
-/// -> (batch * sequence, query * head_dim).
-Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads);
+/// -> (batch * sequence, query * head_dim). `choice`: of kernels, on a GPU.
+Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads,
+                       AttentionChoice choice = AttentionChoice::automatic);
 
 }  // namespace trireme

@@ -41,10 +41,10 @@ class TestArray {
   TestArray(Mesh& mesh, TestMemory memory, Index count)
       : count_(count),
         gpu_(memory.gpu),
-        buffer_(memory.kind == Memory::allocated ? mesh.allocate(bytes(count)) : Buffer()),
         vector_(memory.kind == Memory::ordinary || memory.gpu != nullptr
                     ? static_cast<std::size_t>(count)
-                    : 0) {}
+                    : 0),
+        buffer_(memory.kind == Memory::allocated ? mesh.allocate(bytes(count)) : Buffer()) {}
 
   /// Where collectives work.
   T* data() { return buffer_ ? reinterpret_cast<T*>(buffer_.data()) : vector_.data(); }
@@ -70,8 +70,8 @@ class TestArray {
 
   Index count_;
   Stream* gpu_;
-  Buffer buffer_;
   std::vector<T> vector_;
+  Buffer buffer_;  // goes first: with it ends what was queued, which may read vector_
 };
 
 }  // namespace trireme

@@ -8,22 +8,13 @@
 #include "trireme/comm/agree.h"
 
 #include "tests/support/collective_checks.h"
+#include "tests/support/message_of.h"
 
 namespace trireme {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 Elements floats(std::vector<float>& x) {
   return {x.data(), static_cast<Index>(x.size()), DType::f32};

@@ -1,5 +1,4 @@
-// ScratchDirectory: a directory of one test alone, removed with what is inside; whole files in it, as text or bytes; and
-// what errors say.
+// ScratchDirectory: a directory of one test alone, removed with what is inside; and whole files in it, as text or bytes.
 //
 // Rule: whatever a test writes stands in one of these. ctest runs tests of one program side by side, so a name that two
 // of them share is a race.
@@ -13,6 +12,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "tests/support/message_of.h"
 
 namespace trireme {
 
@@ -71,18 +72,7 @@ inline void write_bytes(const std::string& path, const std::vector<std::byte>& b
              static_cast<std::streamsize>(bytes.size()));
 }
 
-/// The message of the error that f throws, "" if none.
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
-/// The same, without `folder` in it.
+/// The message of the error that f throws, "" if none, without `folder` in it.
 template <class F>
 std::string message_of(const ScratchDirectory& folder, F&& f) {
   std::string text = message_of(f);

@@ -3,22 +3,13 @@
 
 #include "tests/comm/cuda/gpu_ranks.h"
 #include "tests/support/collective_checks.h"
+#include "tests/support/message_of.h"
 
 namespace trireme {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(NcclMistakes, ASwappedOrderOfCollectivesNamesBoth) {
   if (mpi_session().size() == 1) return;

@@ -6,69 +6,12 @@
 #include "trireme/nn/collectives.h"
 
 #include "runtime/nn/op_helpers.h"
-#include "runtime/nn/workspace.h"
+#include "runtime/nn/products.h"
 
 namespace trireme {
 namespace {
 
 using namespace nn_detail;
-
-// The three products of a layer. Their workspace is asked for with tensors that have no memory yet.
-
-/// y = x weight^T
-Gemm forward_product(const Tensor& x, const Tensor& w, const Tensor& y) {
-  return {.m = y.shape[0],
-          .n = y.shape[1],
-          .k = x.shape[1],
-          .a = x.data,
-          .lda = x.strides[0],
-          .b = w.data,
-          .ldb = w.strides[0],
-          .transpose_b = Transpose::yes,
-          .c = y.data,
-          .ldc = y.strides[0],
-          .dtype = x.dtype,
-          .result = y.dtype};
-}
-
-/// dx = dy weight
-Gemm input_gradient(const Tensor& dy, const Tensor& w, const Tensor& dx, Write write) {
-  return {.m = dx.shape[0],
-          .n = dx.shape[1],
-          .k = dy.shape[1],
-          .a = dy.data,
-          .lda = dy.strides[0],
-          .b = w.data,
-          .ldb = w.strides[0],
-          .c = dx.data,
-          .ldc = dx.strides[0],
-          .write = write,
-          .dtype = dy.dtype,
-          .result = dx.dtype};
-}
-
-/// dweight = dy^T x
-Gemm weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& dw, Write write) {
-  return {.m = dw.shape[0],
-          .n = dw.shape[1],
-          .k = dy.shape[0],
-          .a = dy.data,
-          .lda = dy.strides[0],
-          .transpose_a = Transpose::yes,
-          .b = x.data,
-          .ldb = x.strides[0],
-          .c = dw.data,
-          .ldc = dw.strides[0],
-          .write = write,
-          .dtype = dy.dtype,
-          .result = dw.dtype};
-}
-
-/// Runs in the op's workspace.
-void multiply(Exec& e, Gemm product) {
-  product.workspace = e.workspace();
-  e.stream().kernels().gemm.run(e.stream(), product);
-}
 
 struct WorkspaceBytes {
   Index forward, backward;
@@ -109,12 +52,14 @@ class Linear final : public KernelOp {
     const Tensor &x = e.input(0), &w = e.input(1), &y = e.output(0);
     Gemm product = forward_product(x, w, y);
     if (bias_ != Bias::none) product.bias = e.input(2).data;
-    multiply(e, product);
+    multiply(e.stream(), product, e.workspace());
   }
 
   void backward(Exec& e) const override {
     const Tensor& dy = e.grad_output(0);
-    if (e.wants(0)) multiply(e, input_gradient(dy, e.input(1), e.grad_input(0), write_of(e, 0)));
+    if (e.wants(0))
+      multiply(e.stream(), input_gradient(dy, e.input(1), e.grad_input(0), write_of(e, 0)),
+               e.workspace());
     const bool wants_bias = bias_ != Bias::none && e.wants(2);
     const bool together = wants_bias && e.wants(1) && product_sums_bias(dy.dtype);
     if (e.wants(1)) {
@@ -123,7 +68,7 @@ class Linear final : public KernelOp {
         product.bias_gradient = e.grad_input(2).as<float>();
         product.write_bias_gradient = write_of(e, 2);
       }
-      multiply(e, product);
+      multiply(e.stream(), product, e.workspace());
     }
     if (wants_bias && !together) {
       e.stream().kernels().elementwise.bias_backward(
@@ -156,21 +101,11 @@ class Linear final : public KernelOp {
   WorkspaceBytes workspace_;
 };
 
-Tensor without_memory(const Spec& spec) {
-  Tensor t(nullptr, spec.shape, spec.dtype);
-  t.strides = spec.strides;
-  return t;
-}
-
 WorkspaceBytes workspace_of(const Graph& graph, const Spec& x_spec, const Spec& w_spec, Bias bias) {
   if (x_spec.shape.dims() != 2 || w_spec.shape.dims() != 2) return {};  // infer says what is wrong
   const Tensor x = without_memory(x_spec), w = without_memory(w_spec);
   const Tensor y(nullptr, {x.shape[0], w.shape[0]}, x.dtype), dw(nullptr, w.shape);
-  const auto bytes = [&](const Gemm& product) {
-    return workspace_bytes(graph, [&](const Kernels& kernels, Device& device) {
-      return kernels.gemm.workspace_bytes(device, product);
-    });
-  };
+  const auto bytes = [&](const Gemm& product) { return product_bytes(graph, product); };
   Gemm of_weight = weight_gradient(y, x, dw, Write::add);
   float bias_gradient = 0;  // that there is one counts, not where
   if (bias != Bias::none && product_sums_bias(x.dtype)) {

@@ -194,7 +194,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   return go_on_later(*comm, [meeting] { return meeting->step(); });
 }
 
-/// As in NCCL, *result is null until the parent has come to its end with it.
+/// As in NCCL (2.28.9), *result is null until the parent has come to its end with it, and the call says nothing of that.
 ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* result,
                            ncclConfig_t* config) {
   *result = nullptr;
@@ -205,7 +205,8 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* re
     return ncclInvalidUsage;
   }
   auto split = std::make_shared<Split>(parent->members, color, key, result);
-  return go_on_later(parent, [split] { return split->step(); });
+  go_on_later(parent, [split] { return split->step(); });
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {

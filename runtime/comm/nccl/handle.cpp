@@ -8,11 +8,12 @@ namespace trireme::nccl {
 
 void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
             const Patience& patience) {
-  if (result == ncclSuccess) return;
   using Clock = std::chrono::steady_clock;
   const auto begun = Clock::now();
-  while (result == ncclInProgress) {
+  // ncclCommSplit of NCCL 2.28 returns ncclSuccess while it goes on: only the communicator knows.
+  while (result == ncclSuccess || result == ncclInProgress) {
     check(ncclCommGetAsyncError(comm, &result), "ncclCommGetAsyncError");
+    if (result == ncclSuccess) return;
     if (result != ncclInProgress) break;
     patience.meanwhile();
     if (Clock::now() - begun > std::chrono::duration<double>(patience.timeout_s))
@@ -20,7 +21,7 @@ void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> des
                       " s: have all ranks come to it?"));
     ::sched_yield();
   }
-  if (result != ncclSuccess) check(result, describe().c_str());
+  check(result, describe().c_str());
 }
 
 void NcclHandle::abort() noexcept {

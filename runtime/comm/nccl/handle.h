@@ -16,8 +16,8 @@ struct Patience {
   FunctionRef<void()> meanwhile;
 };
 
-/// Waits until what a call that returned `result` began on `comm` is done. Throws: Error that begins with describe() when it failed
-/// or took too long.
+/// Waits until what a call that returned `result` began on `comm` is done, whether or not `result` says that it goes on. Throws:
+/// Error that begins with describe() when it failed or took too long.
 void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
             const Patience& patience);
 

@@ -44,6 +44,7 @@ using Pack = Chunk<T, 16 / static_cast<int>(sizeof(T))>;
 
 template <int width, class T>
 __device__ __forceinline__ Chunk<T, width> load(const T* from) {
+  gpu_expect_aligned<alignof(Chunk<T, width>)>(from);
   return *reinterpret_cast<const Chunk<T, width>*>(from);
 }
 template <class T>
@@ -52,6 +53,7 @@ __device__ __forceinline__ Pack<T> load(const T* from) {
 }
 template <class T, int width>
 __device__ __forceinline__ void store(T* to, const Chunk<T, width>& chunk) {
+  gpu_expect_aligned<alignof(Chunk<T, width>)>(to);
   *reinterpret_cast<Chunk<T, width>*>(to) = chunk;
 }
 

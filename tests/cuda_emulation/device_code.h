@@ -100,10 +100,28 @@ TRIREME_EMULATED_ATOMIC(atomicMax, std::max(old, value))
 TRIREME_EMULATED_ATOMIC(atomicInc, old >= value ? T{0} : static_cast<T>(old + 1))
 #undef TRIREME_EMULATED_ATOMIC
 
-inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
-inline float __expf(float x) { return std::exp(x); }
-inline float __logf(float x) { return std::log(x); }
-inline float __fdividef(float a, float b) { return a / b; }
+// The device's functions are not the host's: each result is off by up to as many units in the last place as the CUDA C++
+// Programming Guide admits (Mathematical Functions, single precision), by chance but always alike, so that tolerances of tests
+// hold on hardware, too. In trireme::gpu, where kernels are, so that they hide the host's functions.
+namespace trireme::emulation {
+inline float off_by_units(float value, int most) {
+  if (!std::isnormal(value)) return value;
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  const std::uint32_t chance = (bits ^ bits >> 15) * 2654435761u >> 8;
+  bits += chance % static_cast<std::uint32_t>(2 * most + 1) - static_cast<std::uint32_t>(most);
+  std::memcpy(&value, &bits, sizeof bits);
+  return value;
+}
+}  // namespace trireme::emulation
+namespace trireme::gpu {
+inline float expf(float x) { return x == 0 ? 1.0f : emulation::off_by_units(std::exp(x), 2); }
+inline float exp2f(float x) { return x == 0 ? 1.0f : emulation::off_by_units(std::exp2(x), 2); }
+inline float logf(float x) { return emulation::off_by_units(std::log(x), 1); }
+inline float erfcf(float x) { return x == 0 ? 1.0f : emulation::off_by_units(std::erfc(x), 4); }
+}  // namespace trireme::gpu
+inline float rsqrtf(float x) { return trireme::emulation::off_by_units(1.0f / std::sqrt(x), 2); }
+inline float __fdividef(float a, float b) { return trireme::emulation::off_by_units(a / b, 2); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(std::uint64_t{a} * b >> 32);
@@ -117,14 +135,23 @@ T __ldcg(const T* address) {
   return *address;
 }
 
-inline void gpu_store16(void* to, uint4 bits) { *static_cast<uint4*>(to) = bits; }
-
-// Tensor cores and asynchronous copies: the twins of the PTX in kernels/cuda/toolkit/device_code.h, which has the comments.
 namespace trireme::emulation {
 inline void require_aligned(const void* address, std::size_t bytes, const char* what) {
   if (reinterpret_cast<std::uintptr_t>(address) % bytes != 0)
     Grid::instance().fail("%s: %p is not a multiple of %zu bytes", what, address, bytes);
 }
+}  // namespace trireme::emulation
+template <int bytes>
+void gpu_expect_aligned(const void* address) {
+  trireme::emulation::require_aligned(address, bytes, "load or store");
+}
+inline void gpu_store16(void* to, uint4 bits) {
+  gpu_expect_aligned<16>(to);
+  *static_cast<uint4*>(to) = bits;
+}
+
+// Tensor cores and asynchronous copies: the twins of the PTX in kernels/cuda/toolkit/device_code.h, which has the comments.
+namespace trireme::emulation {
 inline void load_matrices(std::uint32_t (&registers)[4], const void* row, bool transposed) {
   require_aligned(row, 16, "ldmatrix");
   LoadMatrices mine{registers, row, transposed};
@@ -154,7 +181,7 @@ template <int groups>
 void gpu_copy_wait() {
   trireme::emulation::Grid::instance().copies().wait(groups);
 }
-inline float gpu_exp2(float x) { return x < -126.0f ? 0.0f : std::exp2(x); }
+inline float gpu_exp2(float x) { return x < -126.0f ? 0.0f : trireme::gpu::exp2f(x); }
 
 namespace trireme::emulation {
 /// Runs `operation` on the host when the stream gets to it (cuda_runtime.cpp).

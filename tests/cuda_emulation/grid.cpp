@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string_view>
 
 #include "tests/cuda_emulation/settings.h"
@@ -108,13 +109,23 @@ void Grid::run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes
   random_ = options.seed * 2654435761u + 1;
   while (threads_.size() < threads) threads_.push_back(std::make_unique<Thread>());
   warps_.resize((threads + warp_lanes - 1) / warp_lanes);
-  for (unsigned z = 0; z < grid.z; ++z)
-    for (unsigned y = 0; y < grid.y; ++y)
-      for (unsigned x = 0; x < grid.x; ++x) {
-        blockIdx = {x, y, z};
-        run_block(block, shared_bytes);
-      }
+  const std::uint64_t rows = grid.y, blocks = std::uint64_t{grid.x} * grid.y * grid.z;
+  for (std::uint64_t turn = 0; turn < blocks; ++turn) {
+    const std::uint64_t index = block_at(turn, blocks), row = index / grid.x;
+    blockIdx = {static_cast<unsigned>(index % grid.x), static_cast<unsigned>(row % rows),
+                static_cast<unsigned>(row / rows)};
+    run_block(block, shared_bytes);
+  }
   in_kernel_ = false;
+}
+
+/// Which block comes in this turn: every block once. By chance: steps that have no divisor in common with their number.
+std::uint64_t Grid::block_at(std::uint64_t turn, std::uint64_t blocks) const {
+  if (options.order == Order::forward) return turn;
+  if (options.order == Order::reverse) return blocks - 1 - turn;
+  std::uint64_t step = (options.seed * 2654435761u % blocks) | 1;
+  while (std::gcd(step, blocks) != 1) ++step;
+  return (turn * step + options.seed) % blocks;
 }
 
 void Grid::run_block(dim3 block, std::size_t shared_bytes) {

@@ -1,5 +1,5 @@
 // Grid: runs a kernel on the host. Blocks run one after the other on the calling thread; the CUDA threads of a block are
-// fibers that change at every warp or block synchronisation, in an order that tests choose. Wrong masks, divergent
+// fibers that change at every warp or block synchronisation, both in an order that tests choose. Wrong masks, divergent
 // barriers and blocks that cannot go on end the program with the threads and lines concerned.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Index3 {
   unsigned x = 0, y = 0, z = 0;
 };
 
-/// Which runnable fiber goes on; results must not depend on it.
+/// Which block comes next, and which runnable fiber of it goes on; results must not depend on it.
 enum class Order { forward, reverse, random };
 struct GridOptions {
   Order order = Order::forward;
@@ -101,6 +101,7 @@ class Grid {
   bool left_out(const char* where);
   static void entry();
   void run_block(dim3 block, std::size_t shared_bytes);
+  std::uint64_t block_at(std::uint64_t turn, std::uint64_t blocks) const;
   void prepare_threads(dim3 block);
   void allocate_shared(std::size_t bytes);
   void exchange(std::uint32_t mask, const char* where, WarpWork work = nullptr);

@@ -1,9 +1,12 @@
 // The emulation finds what it promises to find, whatever the order of threads, and is right for kernels that are.
+#include <array>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/gpu.cuh"
 #include "tests/cuda_emulation/device_code.h"
 #include "tests/cuda_emulation/streams.h"
 
@@ -121,6 +124,55 @@ TEST(Grid, DynamicSharedMemoryIsExactlyAsLargeAsAsked) {
   std::vector<int> out(100);
   EXPECT_DEATH(launch(reverse_in_shared, 100, 99 * sizeof(int), out.data()), "use-after-poison");
 #endif
+}
+
+void count_blocks(int* counts, int* last) {
+  const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  ++counts[block];
+  *last = static_cast<int>(block);
+}
+
+TEST(Grid, EveryBlockRunsOnceInEveryOrder) {
+  for (const dim3 grid : {dim3(1), dim3(7), dim3(5, 2, 3), dim3(4, 6)}) {
+    const unsigned blocks = grid.x * grid.y * grid.z;
+    std::vector<int> lasts;
+    in_every_order([&] {
+      std::vector<int> counts(blocks);
+      int last = -1;
+      gpu_launch(count_blocks, grid, dim3(1), 0, nullptr, counts.data(), &last);
+      cudaStreamSynchronize(nullptr);
+      EXPECT_EQ(counts, std::vector<int>(blocks, 1));
+      lasts.push_back(last);
+    });
+    EXPECT_EQ(std::set<int>(lasts.begin(), lasts.end()).size() > 1, blocks > 1)
+        << "a race between blocks is not seen";
+  }
+}
+
+void copy_four(float* to, const float* from) { gpu::store(to, gpu::load<4>(from)); }
+
+TEST(GridDeathTest, LoadsAndStoresAtOddAddressesEndTheProgram) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  alignas(16) std::array<float, 8> to{}, from{1, 2, 3, 4, 5};
+  launch(copy_four, 1, 0, to.data(), static_cast<const float*>(from.data()));
+  EXPECT_EQ(to[3], 4);
+  EXPECT_DEATH(launch(copy_four, 1, 0, to.data(), static_cast<const float*>(from.data() + 1)),
+               "block .0,0,0., thread .0,0,0.: load or store: .* not a multiple of 16");
+  EXPECT_DEATH(launch(copy_four, 1, 0, to.data() + 2, static_cast<const float*>(from.data())),
+               "not a multiple of 16");
+}
+
+TEST(Rounding, FunctionsOfTheDeviceAreNearTheHostsButNotTheSame) {
+  int differ = 0;
+  for (float x = -20; x < 20; x += 0.37f) {
+    const float y = gpu::expf(x), expected = std::exp(x);
+    EXPECT_NEAR(y, expected, 2.5e-7f * expected);
+    if (y != expected) ++differ;
+  }
+  EXPECT_GT(differ, 50);
+  EXPECT_EQ(gpu::expf(0), 1);
+  EXPECT_EQ(gpu::expf(-1e9f), 0);
+  EXPECT_EQ(gpu_exp2(-INFINITY), 0);
 }
 
 // Two streams, where the second one must wait for the first.

@@ -13,6 +13,10 @@
   extern __shared__ __align__(16) unsigned char trireme_dynamic_shared[]; \
   Type* const name = reinterpret_cast<Type*>(trireme_dynamic_shared)
 
+/// Says that what is loaded or stored at `address` lies at a multiple of `bytes`: a GPU faults where it does not. The emulation looks.
+template <int bytes>
+__device__ __forceinline__ void gpu_expect_aligned(const void*) {}
+
 /// Stores 16 bytes in global memory, at an address that is a multiple of 16, by one instruction.
 __device__ __forceinline__ void gpu_store16(void* to, uint4 bits) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),

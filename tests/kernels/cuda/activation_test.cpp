@@ -9,6 +9,9 @@ const std::vector<Index> shifts = {0, 1};
 const std::vector<Activation> kinds = {Activation::gelu_tanh, Activation::gelu_erf,
                                        Activation::silu};
 
+/// CUDA's erfcf is within 4 units of the last place (CUDA C++ Programming Guide), what the others are made of within 2.
+double tolerance_of(Activation kind) { return kind == Activation::gelu_erf ? 6e-7 : 3e-7; }
+
 TEST(CudaActivation, ValuesAgree) {
   for (const DType dtype : storage_types)
     for (const Activation kind : kinds)
@@ -22,7 +25,7 @@ TEST(CudaActivation, ValuesAgree) {
                 b.kernels().activation.forward(b.stream(), {kind, count, x, x, dtype});  // in place
               }
           },
-          3e-7);
+          tolerance_of(kind));
 }
 
 TEST(CudaActivation, SlopesAgree) {

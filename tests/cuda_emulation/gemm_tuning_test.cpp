@@ -234,5 +234,20 @@ TEST_F(CudaGemmTuning, AChoiceThatCannotBeStoredIsAnErrorWithTheReason) {
   EXPECT_NE(message.find(file), std::string::npos) << message;
 }
 
+// Not for a GPU: what cuBLASLt makes of floats that are not aligned as floats is its own affair, and a fault there ends all tests.
+TEST_F(CudaGemmTuning, AProductThatCuBlasCannotDoIsNamed) {
+  Bench b(std::make_unique<CudaDevice>(0));
+  float* x = b.put(Floats(100));
+  auto* odd = reinterpret_cast<float*>(reinterpret_cast<std::uintptr_t>(x) + 2);
+  try {
+    b.kernels().gemm.run(b.stream(), {2, 2, 2, odd, 2, Transpose::no, x, 2, Transpose::no, x, 2});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cuBLAS has no algorithm for m 2 n 2 k 2"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace trireme::test

@@ -92,10 +92,10 @@ Buffer CudaDevice::allocate(Index bytes) {
     throw Error(str("GPU ", index_, ": ", bytes, " bytes asked for, ", free_bytes(), " free"));
   }
   check(error, "cudaMalloc");
-  std::shared_ptr<void> owner(data, [](void* memory) { cudaFree(memory); });
+  std::shared_ptr<void> owned = owner(data, cudaFree);
   check(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), nullptr), "cudaMemset");
   check(cudaStreamSynchronize(nullptr), "cudaMemset");
-  return {data, bytes, std::move(owner)};
+  return {data, bytes, std::move(owned)};
 }
 
 Buffer CudaDevice::allocate_pinned(Index bytes) {
@@ -105,7 +105,18 @@ Buffer CudaDevice::allocate_pinned(Index bytes) {
   check(cudaHostAlloc(&data, static_cast<std::size_t>(bytes), cudaHostAllocDefault),
         str("cudaHostAlloc of ", bytes, " bytes").c_str());
   std::memset(data, 0, static_cast<std::size_t>(bytes));
-  return {data, bytes, std::shared_ptr<void>(data, [](void* memory) { cudaFreeHost(memory); })};
+  return {data, bytes, owner(data, cudaFreeHost)};
+}
+
+std::shared_ptr<void> CudaDevice::owner(void* memory, cudaError_t (*free_memory)(void*)) const {
+  return {memory, [free_memory, watch = while_waiting_](void* freed) {
+            try {
+              if (*watch) (*watch)();
+            } catch (const std::exception&) {
+              // Whoever waits next is told, too.
+            }
+            free_memory(freed);
+          }};
 }
 
 Index CudaDevice::free_bytes() const {
@@ -121,7 +132,7 @@ void CudaDevice::wait_until_ready(FunctionRef<cudaError_t()> query, const char* 
   constexpr Index spins = 1000;  // about a millisecond
   cudaError_t state = query();
   for (Index polls = 0; state == cudaErrorNotReady; ++polls, state = query()) {
-    if (while_waiting_) while_waiting_();
+    if (*while_waiting_) (*while_waiting_)();
     if (polls > spins) ::sched_yield();
   }
   check(state, what);

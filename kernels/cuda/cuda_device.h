@@ -50,7 +50,7 @@ class CudaDevice final : public Device {
   Index free_bytes() const override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
-  void while_waiting(std::function<void()> f) override { while_waiting_ = std::move(f); }
+  void while_waiting(std::function<void()> f) override { *while_waiting_ = std::move(f); }
   /// Blocks the host until `query()`, a call of CUDA's, no longer says that work is going on.
   void wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const;
 
@@ -62,9 +62,13 @@ class CudaDevice final : public Device {
   Index shared_bytes() const { return shared_bytes_; }
 
  private:
+  /// `free_memory`: cudaFree, or its like, which waits for all that the device has been given.
+  std::shared_ptr<void> owner(void* memory, cudaError_t (*free_memory)(void*)) const;
+
   int index_;
   int multiprocessors_ = 0, shared_bytes_ = 0, capability_ = 0;
-  std::function<void()> while_waiting_;
+  /// Shared with the memory that this device has made, which may outlive it.
+  std::shared_ptr<std::function<void()>> while_waiting_ = std::make_shared<std::function<void()>>();
   std::unique_ptr<Blas> blas_;
   Kernels kernels_{};
 };

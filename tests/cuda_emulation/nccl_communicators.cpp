@@ -31,6 +31,12 @@ bool mpi_runs() {
 
 bool busy(ncclComm_t comm) { return comm->pending != nullptr; }
 
+/// Communicators that are to be freed.
+std::vector<ncclComm_t>& aborted() {
+  static std::vector<ncclComm_t> all;
+  return all;
+}
+
 /// Who has made the id, and its how-manyth it is.
 struct Id {
   int maker, number;
@@ -86,8 +92,8 @@ class Meeting {
 /// Everyone tells everyone its color and key, and the number that the new communicator has if it comes first in it.
 class Split {
  public:
-  Split(std::shared_ptr<Members> parent, int color, int key, ncclComm_t* result)
-      : parent_(std::move(parent)), result_(result) {
+  Split(ncclComm_t parent, int color, int key, ncclComm_t* result)
+      : parent_(parent->members), shares_(parent->splits_share), result_(result) {
     const Card mine{color, key, parent_->rank, color == NCCL_SPLIT_NOCOLOR ? 0 : next_number()};
     for (int r = 0; r < parent_->size(); ++r) {
       const int to = parent_->world_ranks[static_cast<std::size_t>(r)];
@@ -115,6 +121,7 @@ class Split {
       child.world_ranks.push_back(parent_->world_ranks[static_cast<std::size_t>(card.rank)]);
     }
     child.tags = Tags(child.world_ranks[0], members[0].number);
+    if (shares_) child.resources = parent_->resources;
     return true;
   }
 
@@ -123,6 +130,7 @@ class Split {
     int color, key, rank, number;
   };
   std::shared_ptr<Members> parent_;
+  bool shares_;
   ncclComm_t* result_;
   Card mine_{};
   Requests cards_;
@@ -137,6 +145,13 @@ std::string Members::who(int r) const {
 }
 
 void report(const std::string& text) { std::fprintf(stderr, "nccl emulation: %s\n", text.c_str()); }
+
+void free_aborted() {
+  if (aborted().empty()) return;
+  Streams::instance().run_all();
+  for (const ncclComm_t comm : aborted()) delete comm;
+  aborted().clear();
+}
 
 ncclResult_t go_on_later(ncclComm_t comm, Pending pending) {
   comm->pending = std::move(pending);
@@ -190,6 +205,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   std::memcpy(&made, &id, sizeof made);
   *comm = new ncclComm;
   (*comm)->members->rank = rank;
+  (*comm)->splits_share = config->splitShare == 1;
   auto meeting = std::make_shared<Meeting>((*comm)->members, size, made);
   return go_on_later(*comm, [meeting] { return meeting->step(); });
 }
@@ -199,12 +215,12 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* re
                            ncclConfig_t* config) {
   *result = nullptr;
   if (busy(parent) || config->blocking != 0) return ncclInvalidArgument;
-  if (parent->members->issued != parent->members->ended) {
+  if (parent->members->resources->issued != parent->members->resources->ended) {
     report("a communicator is split while " + parent->members->who(parent->members->rank) +
            " has operations in it under way");
     return ncclInvalidUsage;
   }
-  auto split = std::make_shared<Split>(parent->members, color, key, result);
+  auto split = std::make_shared<Split>(parent, color, key, result);
   go_on_later(parent, [split] { return split->step(); });
   return ncclSuccess;
 }
@@ -221,22 +237,26 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (busy(comm)) return ncclInvalidArgument;
-  auto members = comm->members;
-  return go_on_later(comm, [members] {
+  auto resources = comm->members->resources;
+  return go_on_later(comm, [resources] {
     Streams::instance().poke();
-    return members->ended == members->issued;
+    return resources->ended == resources->issued;
   });
 }
 
+/// Memory of the device is freed, which waits for all that the device has been given, by other communicators too.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (busy(comm)) return ncclInvalidArgument;
+  Streams::instance().run_all();
   delete comm;
   return ncclSuccess;
 }
 
+/// Inside a group all are told to stop before any is freed; alone, freeing waits for what others have under way.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  comm->members->aborted = true;
-  delete comm;
+  comm->members->resources->aborted = true;
+  aborted().push_back(comm);
+  if (group_depth() == 0) free_aborted();
   return ncclSuccess;
 }
 

@@ -89,17 +89,19 @@ void reduce(void* to, const std::vector<const std::byte*>& sources, std::size_t 
   }
 }
 
-/// One entry of a stream. Runs when those before it in its communicator have ended; hangs when it makes no sense.
+/// One entry of a stream. Runs when those before it with the same resources have ended; hangs when it makes no sense.
 class Operation {
  public:
   explicit Operation(std::shared_ptr<Members> members)
-      : members_(std::move(members)), sequence_(++members_->issued) {}
+      : members_(std::move(members)),
+        resources_(*members_->resources),
+        sequence_(++resources_.issued) {}
   virtual ~Operation() = default;
   bool step() {
-    if (!members_->aborted) {
-      if (hopeless_ || members_->ended + 1 != sequence_ || !run()) return false;
+    if (!resources_.aborted) {
+      if (hopeless_ || resources_.ended + 1 != sequence_ || !run()) return false;
     }
-    members_->ended = std::max(members_->ended, sequence_);
+    resources_.ended = std::max(resources_.ended, sequence_);
     return true;
   }
 
@@ -113,6 +115,7 @@ class Operation {
   int world(int rank) const { return members_->world_ranks[static_cast<std::size_t>(rank)]; }
 
   std::shared_ptr<Members> members_;
+  Resources& resources_;
   std::uint64_t sequence_;
 
  private:
@@ -341,6 +344,9 @@ ncclResult_t message(ncclComm_t comm, cudaStream_t stream, EmulatedMessage m) {
 }
 
 }  // namespace
+
+int group_depth() { return group().depth; }
+
 }  // namespace trireme::emulation
 
 using namespace trireme::emulation;
@@ -384,7 +390,9 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   Group& g = group();
-  if (--g.depth > 0 || g.messages.empty()) return ncclSuccess;
+  if (--g.depth > 0) return ncclSuccess;
+  free_aborted();
+  if (g.messages.empty()) return ncclSuccess;
   auto operation = std::make_shared<Messages>(g.comm->members, std::move(g.messages));
   g.messages.clear();
   return launch(g.comm, g.stream, "ncclSend and ncclRecv", std::move(operation));

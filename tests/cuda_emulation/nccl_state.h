@@ -53,15 +53,19 @@ class Requests {
   bool failed_ = false;
 };
 
+/// What a communicator has for itself or, with splitShare, together with those that it was split from: NCCL's own stream on the device,
+/// so that operations run one after the other in the order of their issue, whatever their streams; and the flag that ends them.
+struct Resources {
+  std::uint64_t issued = 0, ended = 0;  // operations
+  bool aborted = false;
+};
+
 /// What both the handle and the queued operations of a communicator refer to.
 struct Members {
   int rank = 0;
   std::vector<int> world_ranks;
   Tags tags;
-  std::uint64_t issued = 0,
-                ended =
-                    0;  // operations; they run in the order of their issue, whatever their streams
-  bool aborted = false;
+  std::shared_ptr<Resources> resources = std::make_shared<Resources>();
   int size() const { return static_cast<int>(world_ranks.size()); }
   std::string who(int r) const;
 };
@@ -77,12 +81,16 @@ struct ncclComm {
   trireme::emulation::Pending pending;  // while the state is ncclInProgress
   int polls_until_done = 0;
   int calls = 0;
+  bool splits_share = false;
 };
 
 namespace trireme::emulation {
 
 /// The next call on `comm` is refused until ncclCommGetAsyncError has been called often enough and `pending` is done.
 ncclResult_t go_on_later(ncclComm_t comm, Pending pending);
+/// ncclGroupStart calls that are open. What a communicator leaves behind is freed when there is none.
+int group_depth();
+void free_aborted();
 /// Says on stderr what is wrong. `text` names the ranks.
 void report(const std::string& text);
 

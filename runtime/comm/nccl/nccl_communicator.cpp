@@ -36,11 +36,6 @@ ncclRedOp_t nccl_reduction(Reduction reduction) {
 
 std::size_t unsigned_count(Index count) { return static_cast<std::size_t>(count); }
 
-/// Inside a group nothing has begun, but a call may say that it goes on.
-void check_in_group(ncclResult_t result, const char* call) {
-  if (result != ncclInProgress) check(result, call);
-}
-
 cudaStream_t queue_of(Stream& stream) {
   require(stream.device().kind() == DeviceKind::cuda,
           "NCCL works on memory of a GPU, with a stream of that GPU");
@@ -62,16 +57,14 @@ NcclCommunicator::NcclCommunicator(Parts parts, Watch& watch, Device& gpu,
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  watch_.remove(this);
-  // After a failure, or while an error unwinds this rank, the others do not come to a common end.
-  if (watch_.failed() || std::uncaught_exceptions() > 0) return;
+  watch_.give_up_if_unwinding();
   try {
-    if (order_) order_->finish();
-    parts_.comm.finish({watch_.timeout_s(), [&] { watch_.look(); }});
+    if (order_ && !watch_.failed()) order_->finish();
+    if (!watch_.failed()) parts_.comm.finish({watch_.timeout_s(), [&] { watch_.look(); }});
   } catch (const std::exception& error) {
-    parts_.comm.abort();
     watch_.give_up(error.what());
   }
+  watch_.remove(this);
 }
 
 void NcclCommunicator::check_sums(const Post& post) const {
@@ -127,17 +120,21 @@ Ticket NcclCommunicator::start_exchange(std::span<const Message> sends,
   if (what.messages == 0) return {};
   return start(what, stream, [&] {
     check(ncclGroupStart(), "ncclGroupStart");
+    ncclResult_t result =
+        ncclSuccess;  // a group that was started is ended, or no later call would have an effect
+    const auto note = [&](ncclResult_t one) {
+      if (result == ncclSuccess && one != ncclInProgress) result = one;
+    };
     for (const Message& m : receives)
       if (m.bytes > 0)
-        check_in_group(ncclRecv(m.data, unsigned_count(m.bytes), ncclUint8, m.peer,
-                                parts_.comm.get(), queue_.get()),
-                       "ncclRecv");
+        note(ncclRecv(m.data, unsigned_count(m.bytes), ncclUint8, m.peer, parts_.comm.get(),
+                      queue_.get()));
     for (const Message& m : sends)
       if (m.bytes > 0)
-        check_in_group(ncclSend(m.data, unsigned_count(m.bytes), ncclUint8, m.peer,
-                                parts_.comm.get(), queue_.get()),
-                       "ncclSend");
-    return ncclGroupEnd();
+        note(ncclSend(m.data, unsigned_count(m.bytes), ncclUint8, m.peer, parts_.comm.get(),
+                      queue_.get()));
+    const ncclResult_t end = ncclGroupEnd();
+    return result == ncclSuccess ? end : result;
   });
 }
 

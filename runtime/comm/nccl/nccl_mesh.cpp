@@ -20,11 +20,20 @@ std::string version() {
   return str(code / 10000, ".", code / 100 % 100, ".", code % 100);
 }
 
+/// Groups share nothing: with splitShare NCCL runs the operations of all groups that were split off one another in the order of their
+/// start, one at a time, on one stream of its own.
 ncclConfig_t make_config() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  config.splitShare = 1;
+  config.splitShare = 0;
   return config;
+}
+
+/// Is there a group of more than one rank?
+bool any_group(std::vector<int> colors) {
+  std::sort(colors.begin(), colors.end());
+  const auto first = std::lower_bound(colors.begin(), colors.end(), 0);  // without a color: in none
+  return std::adjacent_find(first, colors.end()) != colors.end();
 }
 
 }  // namespace
@@ -82,6 +91,19 @@ std::vector<int> NcclMesh::gather(int value) {
   return values;
 }
 
+nccl::NcclHandle NcclMesh::split_off(int color, const std::string& name) {
+  everyone_->wait_for_all();  // NCCL splits a communicator only when nothing is under way in it
+  // Whole when the parent is ready again, and null until then; null for ranks without a color, too.
+  ncclComm_t comm = nullptr;
+  ncclConfig_t config = make_config();
+  watch_.guard([&] {  // NCCL's thread writes to `comm` until the parent is aborted
+    const ncclResult_t result = ncclCommSplit(everyone_->handle(), color, rank(), &comm, &config);
+    nccl::settle(everyone_->handle(), result, [&] { return str("the NCCL group '", name, "'"); },
+                 {options_.timeout_s, [&] { watch_.look(); }});
+  });
+  return nccl::NcclHandle(comm);
+}
+
 std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name) {
   const std::vector<int> colors = gather(color);
   std::vector<int> members;
@@ -90,17 +112,8 @@ std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name
   const bool alone = members.size() <= 1;
   std::unique_ptr<Communicator> host = host_.split(color, name);
   nccl::NcclHandle handle;
-  if (everyone_ != nullptr) {
-    everyone_->wait_for_all();  // NCCL splits a communicator only when nothing is under way in it
-    // Whole when the parent is ready again, and null until then; null for ranks without a color, too.
-    ncclComm_t comm = nullptr;
-    ncclConfig_t config = make_config();
-    const ncclResult_t result = ncclCommSplit(
-        everyone_->handle(), alone ? NCCL_SPLIT_NOCOLOR : color, rank(), &comm, &config);
-    nccl::settle(everyone_->handle(), result, [&] { return str("the NCCL group '", name, "'"); },
-                 {options_.timeout_s, [&] { watch_.look(); }});
-    handle = nccl::NcclHandle(comm);
-  }
+  if (everyone_ != nullptr && any_group(colors))
+    handle = split_off(alone ? NCCL_SPLIT_NOCOLOR : color, name);
   if (color < 0) return nullptr;
   if (alone) return std::make_unique<OneRank>(name, gpu_);
   const auto me = std::find(members.begin(), members.end(), rank());
@@ -111,8 +124,8 @@ std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name
       watch_, gpu_, options_);
 }
 
+// What the GPU is still doing ends with the process; to end it politely could take for ever.
 void NcclMesh::abort(int code) {
-  watch_.give_up("this rank ends the job");
   host_.abort(code);
   std::_Exit(code);
 }

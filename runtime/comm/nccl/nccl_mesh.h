@@ -1,5 +1,5 @@
 // NcclMesh: a mesh of GPUs over a mesh of their hosts. One NCCL communicator of all ranks is made; every smaller group is split
-// off it and shares its resources.
+// off it.
 #pragma once
 
 #include <memory>
@@ -27,6 +27,8 @@ class NcclMesh final : public Mesh {
  private:
   /// Collective: all ranks, as one NCCL communicator.
   nccl::NcclHandle connect();
+  /// Collective. Null for ranks that pass NCCL_SPLIT_NOCOLOR.
+  nccl::NcclHandle split_off(int color, const std::string& name);
   std::vector<int> gather(int value);
 
   Mesh& host_;

@@ -6,12 +6,13 @@
 namespace trireme {
 
 Watch::Watch(Mesh& host, Device& gpu, double timeout_s)
-    : host_(nullptr), gpu_(gpu), timeout_s_(timeout_s) {
+    : host_(nullptr), rank_(host.rank()), gpu_(gpu), timeout_s_(timeout_s) {
   if (auto* mesh = dynamic_cast<TransportMesh*>(&host)) host_ = &mesh->progress();
   if (host_ != nullptr) host_->add(this);
   gpu_.while_waiting([this] {
-    if (std::this_thread::get_id() == thread_)
-      look();  // a thread that saves a checkpoint waits, too
+    if (std::this_thread::get_id() != thread_) return;  // one that saves a checkpoint waits, too
+    give_up_if_unwinding();
+    look();
   });
 }
 
@@ -39,11 +40,18 @@ void Watch::look() {
   looking_ = false;
 }
 
+void Watch::give_up_if_unwinding() {
+  if (std::uncaught_exceptions() > 0) give_up(str("an error on rank ", rank_));
+}
+
 void Watch::give_up(const std::string& why) {
   if (failed()) return;
   failure_ = why;
   looking_ = false;
+  // As one: all kernels are told to end before memory of the first group is freed, which waits for all of them.
+  ncclGroupStart();
   for (NcclCommunicator* group : groups_) group->abort();
+  ncclGroupEnd();
   if (host_ == nullptr) return;
   try {
     host_->poll();  // comes here, finds the failure, and lets every group of the host give up

@@ -44,11 +44,14 @@ class Watch final : public Pending {
   bool poll() override;
   /// Aborts all groups, and tells the hosts of the other ranks.
   void give_up(const std::string& why) override;
+  /// Gives up while an error unwinds this rank: what it has under way with others would never end, and memory could not be freed.
+  void give_up_if_unwinding();
   double timeout_s() const { return timeout_s_; }
   bool failed() const { return !failure_.empty(); }
 
  private:
   Progress* host_;  // null where the host mesh waits for nobody
+  int rank_;
   Device& gpu_;
   double timeout_s_;
   std::vector<NcclCommunicator*> groups_;

@@ -62,6 +62,26 @@ TEST(NcclMistakes, ARankThatNeverComesIsATimeOutThatNamesTheOperation) {
   patient->world().barrier();
 }
 
+TEST(NcclMistakes, AnErrorOfOneRankAloneEndsWhatItHasUnderWay) {
+  if (mpi_session().size() == 1) return;
+  const auto patient = mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1));
+  {
+    const GpuRanks ranks = open_gpu_ranks({.timeout_s = 50});
+    const std::string message = message_of([&] {
+      const auto group = ranks.mesh->split(0, "another");
+      const Buffer memory = ranks.mesh->allocate(400);  // freeing it waits for the device
+      for (Communicator* in : {&ranks.mesh->world(), &ranks.mesh->axis(Axis::data), group.get()})
+        if (ranks.mesh->rank() != 1)
+          in->start_all_reduce({memory.data(), 100, DType::f32}, Reduction::sum, *ranks.stream);
+      if (ranks.mesh->rank() == 0) throw Error("something else");
+      ranks.host->world().barrier();
+    });
+    EXPECT_THAT(message,
+                HasSubstr(ranks.mesh->rank() == 0 ? "something else" : "an error on rank 0"));
+  }
+  patient->world().barrier();
+}
+
 TEST(NcclMistakes, SizesThatDoNotFitAreErrorsAtTheCall) {
   const GpuRanks ranks = open_gpu_ranks();
   Communicator& world = ranks.mesh->world();

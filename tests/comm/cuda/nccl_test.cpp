@@ -66,6 +66,31 @@ TEST(Nccl, WaitingForOneGroupServesTheOthers) {
   });
 }
 
+TEST(Nccl, AnOperationThatWaitsForARankHoldsUpNoOtherGroup) {
+  in_every_schedule([] {
+    const GpuRanks ranks = open_gpu_ranks();
+    const auto group = ranks.mesh->split(0, "another");
+    TestArray<float> x(*ranks.mesh, TestMemory(*ranks.stream), 1),
+        y(*ranks.mesh, TestMemory(*ranks.stream), 1);
+    x[0] = y[0] = 1;
+    x.upload();
+    y.upload();
+    const auto start = [&](Communicator& in, TestArray<float>& of) {
+      return in.start_all_reduce(of.elements(), Reduction::sum, *ranks.stream);
+    };
+    // Rank 0 starts both; the others come to the first when the second is done, which needs rank 0's GPU.
+    Ticket first, second;
+    if (ranks.mesh->rank() == 0) first = start(ranks.mesh->world(), x);
+    second = start(*group, y);
+    group->wait(second, *ranks.stream);
+    y.download();
+    if (ranks.mesh->rank() != 0) first = start(ranks.mesh->world(), x);
+    ranks.mesh->world().wait(first, *ranks.stream);
+    x.download();
+    EXPECT_EQ(x[0] + y[0], 2 * ranks.size());
+  });
+}
+
 TEST(Nccl, SerializedOperationsAreExact) {
   in_every_schedule([] {
     const GpuRanks ranks = open_gpu_ranks(NcclOptions{.serialize = true});

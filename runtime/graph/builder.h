@@ -27,6 +27,8 @@ class ProgramBuilder {
   };
 
   // program.cpp
+  std::set<int> find_deferred() const;
+  bool read_by_nodes(const Node& node) const;
   int now() const { return static_cast<int>(program_.steps.size()); }
   int new_memory(std::string name, const Spec& spec);
   int new_region(const char* name, const std::vector<int>& roots, std::vector<int>& located);
@@ -41,7 +43,8 @@ class ProgramBuilder {
   void forward(const Node& node, int entry);
   void permit_over_inputs(const Node& node, const Step& step);
   bool fills(const Operand& operand) const;
-  void forward_pass(const Values& results);
+  void forward_pass();
+  void find_results();
   void order_parameters();
   void close();
 
@@ -78,6 +81,7 @@ class ProgramBuilder {
   Recompute recompute_;
   Program program_;
   Phase phase_ = Phase::forward;
+  std::set<int> deferred_;                 // nodes whose outputs backward has still to make
   std::vector<char> kept_;                 // per storage root: there in backward anyway
   std::vector<int> current_;               // per storage root: its latest memory
   std::vector<int> sent_, sent_gradient_;  // per root: its place in the send regions

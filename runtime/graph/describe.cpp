@@ -104,6 +104,9 @@ std::string Plan::describe_steps() const {
                        step.node < 0 ? "" : s.nodes[static_cast<std::size_t>(step.node)].name);
     if (step.kind == Step::Kind::forward)
       out += fmt::format(": {} -> {}", list(s, step.inputs), list(s, step.outputs));
+    else if (step.makes_outputs)
+      out += fmt::format(": {}; {} -> {}; {}", list(s, step.inputs), list(s, step.grad_outputs),
+                         list(s, step.outputs), list(s, step.grad_inputs));
     else if (step.kind == Step::Kind::backward)
       out += fmt::format(": {}; {}; {} -> {}", list(s, step.inputs), list(s, step.outputs),
                          list(s, step.grad_outputs), list(s, step.grad_inputs));

@@ -44,6 +44,7 @@ class StepExec final : public Exec {
   bool accumulate(int i) const override {
     return wants(i) && step_->accumulate[static_cast<std::size_t>(i)] != 0;
   }
+  bool makes_outputs() const override { return step_->makes_outputs; }
   void* workspace() const override { return workspace_.data; }
   Communicator& tensor_axis() const override { return *context_->tensor_axis; }
   Stream& stream() const override { return *context_->stream; }

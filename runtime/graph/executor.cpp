@@ -192,15 +192,18 @@ void Executor::State::load(const Step& step, const StepExec& exec, const MicroBa
 
 void Executor::State::check_finite(const Step& step, const StepExec& exec,
                                    const MicroBatch& batch) {
-  const bool forward = step.kind == Step::Kind::forward;
-  const auto& operands = forward ? step.outputs : step.grad_inputs;
-  const auto& tensors = forward ? exec.outputs : exec.grad_inputs;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i].source == Operand::Source::none || !is_floating(tensors[i].dtype)) continue;
-    require(stream.wait_and_check_finite(tensors[i]), "'", plan.nodes[at(step.node)].name,
-            "': ", forward ? "output " : "the gradient of input ", i,
-            " is not finite in micro-batch ", batch.number, " of step ", batch.step);
-  }
+  const auto check = [&](const std::vector<Operand>& operands, const std::vector<Tensor>& tensors,
+                         const char* what) {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].source == Operand::Source::none || !is_floating(tensors[i].dtype)) continue;
+      require(stream.wait_and_check_finite(tensors[i]), "'", plan.nodes[at(step.node)].name,
+              "': ", what, i, " is not finite in micro-batch ", batch.number, " of step ",
+              batch.step);
+    }
+  };
+  if (step.kind == Step::Kind::forward || step.makes_outputs)
+    check(step.outputs, exec.outputs, "output ");
+  check(step.grad_inputs, exec.grad_inputs, "the gradient of input ");
 }
 
 // Dead memory becomes NaN, so that a read after death cannot pass unnoticed.

@@ -32,6 +32,12 @@ double flops_of(const Graph& graph, const Derivative& derivative, const StageVie
   return flops;
 }
 
+bool made_in_backward(const Program& program, const Operand& result) {
+  if (result.source != Operand::Source::memory) return false;
+  const int made = program.memory[at(result.id)].begin;
+  return program.steps[at(made)].phase != Phase::forward;
+}
+
 void list_instances(Plan::State& state) {
   for (std::size_t m = 0; m < state.program.memory.size(); ++m) {
     const Memory& memory = state.program.memory[m];
@@ -79,6 +85,7 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int s
     s.bytes.parameters += s.parameters[at(p)].spec.bytes();
   }
   s.flops = flops_of(graph, derivative, view);
+  s.result_in_backward = made_in_backward(s.program, s.program.results.front());
 }
 
 Plan::Plan(Plan&&) noexcept = default;
@@ -97,5 +104,6 @@ const std::vector<int>& Plan::parameters() const { return state_->program.parame
 const std::vector<bool>& Plan::sums_over_tensor() const { return state_->sums_over_tensor; }
 const std::vector<int>& Plan::inputs() const { return state_->program.inputs; }
 double Plan::flops() const { return state_->flops; }
+bool Plan::result_in_backward() const { return state_->result_in_backward; }
 
 }  // namespace trireme

@@ -23,6 +23,7 @@ struct Plan::State {
   Transfer receive_values, send_values, receive_gradients, send_gradients;
   std::vector<bool> sums_over_tensor;
   double flops = 0;
+  bool result_in_backward = false;
 
   const Stretch& buffer_of(int memory) const {
     return buffers[static_cast<std::size_t>(

@@ -44,12 +44,40 @@ ProgramBuilder::ProgramBuilder(const Graph& graph, const Values& results,
 Program ProgramBuilder::build() {
   program_.receive_values = new_region("received values", view_.received, current_);
   program_.send_values = new_region("sent values", view_.sent, sent_);
+  if (options_.mode == PlanOptions::Mode::training) deferred_ = find_deferred();
   recompute_ = plan_recompute(graph_, view_, backward_reads(), kept_);
-  forward_pass(results_);
+  forward_pass();
   if (options_.mode == PlanOptions::Mode::training) backward_pass(results_.front());
+  find_results();
   close();
   order_parameters();
   return std::move(program_);
+}
+
+bool ProgramBuilder::read_by_nodes(const Node& node) const {
+  const auto is_output = [&](int id) {
+    const int root = value(id).root;
+    return value(root).node == node.id;
+  };
+  return std::any_of(graph_.nodes().begin(), graph_.nodes().end(), [&](const Node& other) {
+    return derivative_.needed[at(other.id)] != 0 && !is_view(graph_, other) &&
+           std::any_of(other.inputs.begin(), other.inputs.end(), is_output);
+  });
+}
+
+// Nodes whose first backward makes their outputs: forward may be left out, since nobody reads them before.
+std::set<int> ProgramBuilder::find_deferred() const {
+  const bool split = options_.backward == PlanOptions::Backward::split;
+  std::set<int> deferred;
+  for (const int n : view_.nodes) {
+    const Node& node = graph_.nodes()[at(n)];
+    if (!node.op->forward_in_backward() || !runs_forward(graph_, node) || read_by_nodes(node))
+      continue;
+    const auto first = contributions(node, split ? Part::input : Part::both);
+    if (std::any_of(first.begin(), first.end(), [](const auto& c) { return c.passes_from < 0; }))
+      deferred.insert(n);
+  }
+  return deferred;
 }
 
 int ProgramBuilder::new_memory(std::string name, const Spec& spec) {
@@ -152,6 +180,7 @@ void ProgramBuilder::add_workspace(Step& step, Index bytes, const Node& node) {
 void ProgramBuilder::forward(const Node& node, int entry) {
   if (!runs_forward(graph_, node)) return;
   load_inputs(node);
+  if (deferred_.count(node.id) != 0) return;
   Step step;
   step.kind = Step::Kind::forward;
   step.phase = phase_;
@@ -189,15 +218,19 @@ void ProgramBuilder::permit_over_inputs(const Node& node, const Step& step) {
   }
 }
 
-void ProgramBuilder::forward_pass(const Values& results) {
+void ProgramBuilder::forward_pass() {
   for (const int root : view_.sent)  // relays
     if (current_[at(root)] >= 0) {
       const Operand from = read(current_[at(root)], 0, value(root).spec);
       copy(write(sent_[at(root)], 0, value(root).spec), from, -1, Step::Kind::copy);
     }
   for (const int n : view_.nodes) forward(graph_.nodes()[at(n)], top);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const Value& result = results[i];
+}
+
+// They stay to the end of the program.
+void ProgramBuilder::find_results() {
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    const Value& result = results_[i];
     const int root = value(result.id()).root;
     const bool here = view_.computes[i] != 0;
     program_.results.push_back(here ? read_value(result.id()) : Operand{});

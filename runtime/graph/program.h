@@ -34,6 +34,7 @@ struct Step {
   int input = -1;  // load: position in Graph::inputs()
   std::vector<Operand> inputs, outputs, grad_outputs, grad_inputs;
   std::vector<char> accumulate;  // per grad_input
+  bool makes_outputs = false;    // backward, where forward did not run
   Operand workspace;
   Operand to, from;
   std::vector<int> ready;   // parameters whose gradient is complete after this step

@@ -33,6 +33,7 @@ std::vector<std::vector<int>> ProgramBuilder::backward_reads() const {
                outputs = static_cast<int>(node.outputs.size());
     for (int i = 0; i < inputs; ++i)
       if (saved.has_input(i)) reads[at(n)].push_back(value(node.inputs[at(i)]).root);
+    if (deferred_.count(n) != 0) continue;  // it makes the outputs itself
     for (int o = 0; o < outputs; ++o)
       if (saved.has_output(o)) reads[at(n)].push_back(value(node.outputs[at(o)]).root);
     for (int s = 0; s < static_cast<int>(node.sides.size()); ++s)
@@ -200,8 +201,11 @@ void ProgramBuilder::run_op(const Node& node, std::vector<Contribution>& compute
   }
   std::vector<int> outputs = node.outputs;
   outputs.insert(outputs.end(), node.sides.begin(), node.sides.end());
+  step.makes_outputs = deferred_.erase(node.id) != 0;
   for (int o = 0; o < static_cast<int>(outputs.size()); ++o)
-    step.outputs.push_back(saved.has_output(o) ? read_value(outputs[at(o)]) : Operand{});
+    step.outputs.push_back(step.makes_outputs    ? define_output(outputs[at(o)], top)
+                           : saved.has_output(o) ? read_value(outputs[at(o)])
+                                                 : Operand{});
   for (const int o : node.outputs)
     step.grad_outputs.push_back(value(o).gradient_root == o && gradient_[at(o)] >= 0
                                     ? gradient(o, node.id, false)

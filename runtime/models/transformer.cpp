@@ -9,6 +9,11 @@
 namespace trireme {
 namespace {
 
+/// What the last layer multiplies.
+struct Head {
+  Value x, weight;
+};
+
 /// What the parts of one model share while it is traced.
 struct Build {
   Graph& g;
@@ -50,7 +55,7 @@ struct Build {
   Value mlp_out(Value h) const;
   Value block(Value x) const;
   Value embed(Value tokens, Value table) const;
-  Value logits(Index micro_batch);
+  Head head(Index micro_batch);
 };
 
 /// Queries, keys and values of this rank's heads under one GEMM.
@@ -117,8 +122,7 @@ Value Build::embed(Value tokens, Value table) const {
   return drop(x);
 }
 
-/// This rank's columns of the logits.
-Value Build::logits(Index micro_batch) {
+Head Build::head(Index micro_batch) {
   if (config.position == PositionKind::rotary)
     rotary = std::make_shared<const RotaryTable>(config.seq_length, config.head_dim(),
                                                  config.rotary_base);
@@ -133,10 +137,11 @@ Value Build::logits(Index micro_batch) {
       return config.recompute == RecomputeGranularity::full ? g.recompute([&] { return block(x); })
                                                             : block(x);
     });
-  const Value head = config.tie_embeddings ? table
-                                           : g.parameter("head.weight", table_shape,
-                                                         shard_padded(0), normal(config.init_std));
-  return linear(enter_region(norm(x, "norm")), head);
+  const Value weight =
+      config.tie_embeddings
+          ? table
+          : g.parameter("head.weight", table_shape, shard_padded(0), normal(config.init_std));
+  return {enter_region(norm(x, "norm")), weight};
 }
 
 void check(const TransformerConfig& config, const Graph& graph, Index micro_batch) {
@@ -150,9 +155,9 @@ void check(const TransformerConfig& config, const Graph& graph, Index micro_batc
 
 Value build_transformer_loss(Graph& graph, const TransformerConfig& config, Index micro_batch) {
   check(config, graph, micro_batch);
-  const Value logits = Build{graph, config, nullptr}.logits(micro_batch);
+  const auto [x, weight] = Build{graph, config, nullptr}.head(micro_batch);
   const Value targets = graph.input("targets", Spec({micro_batch, config.seq_length}, DType::i32));
-  return cross_entropy(logits, targets, config.vocab_size);
+  return linear_cross_entropy(x, weight, targets, config.vocab_size, config.lm_head_chunks);
 }
 
 Value build_transformer_logits(Graph& graph, const TransformerConfig& config, Index micro_batch) {
@@ -161,8 +166,8 @@ Value build_transformer_logits(Graph& graph, const TransformerConfig& config, In
   generation.recompute = RecomputeGranularity::none;
   generation.sequence_parallel = SequenceParallel::off;
   check(generation, graph, micro_batch);
-  const Value logits = Build{graph, generation, nullptr}.logits(micro_batch);
-  return gather_columns(logits, config.vocab_size);
+  const auto [x, weight] = Build{graph, generation, nullptr}.head(micro_batch);
+  return gather_columns(linear(x, weight), config.vocab_size);
 }
 
 }  // namespace trireme

@@ -33,6 +33,7 @@ class Check {
     heads();
     positions();
     if (tensor_size_ > 1) tensor_axis();
+    head();
     rates();
     return problems_;
   }
@@ -110,6 +111,15 @@ class Check {
           "{}",
           micro_batch_size_, c_.seq_length, rows, tensor_size_,
           nearest_multiples(c_.seq_length, tensor_size_));
+  }
+
+  void head() {
+    const Index rows = micro_batch_size_ * c_.seq_length;
+    if (c_.lm_head_chunks < 1 || c_.lm_head_chunks > rows)
+      problem(
+          "--lm-head-chunks {} cuts the --micro-batch-size {} x --seq-length {} = {} token rows; "
+          "at least 1 and at most {}",
+          c_.lm_head_chunks, micro_batch_size_, c_.seq_length, rows, rows);
   }
 
   void rates() {

@@ -2,9 +2,8 @@
 // backward turns the logits into their gradient where they lie.
 #include "trireme/nn/loss.h"
 
-#include <algorithm>
-
 #include "runtime/nn/op_helpers.h"
+#include "runtime/nn/vocabulary.h"
 
 namespace trireme {
 namespace {
@@ -16,23 +15,20 @@ const Spec scalar_loss({1}, DType::f64);
 /// Inputs: logits, targets. Outputs: loss, logsumexp of each row.
 class CrossEntropy final : public KernelOp {
  public:
-  /// `rank` of `ranks` has columns [rank * local, (rank + 1) * local) of the padded vocabulary.
-  CrossEntropy(Index vocabulary, Index rank, Index ranks)
-      : vocabulary_(vocabulary), rank_(rank), ranks_(ranks) {}
+  explicit CrossEntropy(VocabularyPart part) : part_(part) {}
   std::string name() const override { return "cross_entropy"; }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "the logits");
     require(in[1].dtype == DType::i32 && in[1].shape.count() == in[0].shape[0],
             "targets are i32, one a row of the logits ", in[0], ", not ", in[1]);
-    require(vocabulary_ > 0 && vocabulary_ <= ranks_ * in[0].shape[1], "a vocabulary of ",
-            vocabulary_, " needs as many columns; ", ranks_, " ranks have ", in[0]);
+    part_.require_columns(in[0].shape[1]);
     return {scalar_loss, Output::side(Spec({in[0].shape[0]}))};
   }
   Saved saved() const override { return Saved::input(0) | Saved::input(1) | Saved::output(1); }
   Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
   bool differentiable(int input) const override { return input == 0; }
   Index forward_workspace_bytes(const Specs& in) const override {
-    return ranks_ * in[0].shape[0] * static_cast<Index>(sizeof(RowPartial));
+    return partials_bytes(part_, in[0].shape[0]);
   }
   Index backward_workspace_bytes(const Specs&) const override { return 0; }
   double flops(const Specs& in) const override {
@@ -40,60 +36,25 @@ class CrossEntropy final : public KernelOp {
   }
 
   void forward(Exec& e) const override {
-    const Tensor& logits = e.input(0);
-    const Index rows = logits.shape[0], width = logits.shape[1];
-    auto* partials = static_cast<RowPartial*>(e.workspace());
-    RowPartial* mine = partials + rank_ * rows;
-    const CrossEntropyKernels& kernels = e.stream().kernels().cross_entropy;
-    kernels.partial(e.stream(), {.rows = rows,
-                                 .columns = own_columns(width),
-                                 .row_stride = width,
-                                 .first = rank_ * width,
-                                 .logits = logits.data,
-                                 .targets = e.input(1).as<std::int32_t>(),
-                                 .partial = mine,
-                                 .dtype = logits.dtype});
-    if (ranks_ > 1) {
-      const Index floats = rows * static_cast<Index>(sizeof(RowPartial) / sizeof(float));
-      e.tensor_axis().all_gather({mine, floats, DType::f32},
-                                 {partials, ranks_ * floats, DType::f32}, e.stream());
-    }
-    kernels.combine(e.stream(), {.rows = rows,
-                                 .ranks = static_cast<int>(ranks_),
-                                 .partials = partials,
-                                 .targets = e.input(1).as<std::int32_t>(),
-                                 .logsumexp = e.output(1).as<float>(),
-                                 .loss = e.output(0).as<double>()});
+    sum_loss(e.stream(), e.tensor_axis(), part_, rows_of(e),
+             static_cast<RowPartial*>(e.workspace()), e.output(0).as<double>());
   }
   void backward(Exec& e) const override {
-    const Tensor& logits = e.input(0);
-    const Index width = logits.shape[1];
-    e.stream().kernels().cross_entropy.backward(e.stream(),
-                                                {.rows = logits.shape[0],
-                                                 .columns = own_columns(width),
-                                                 .padded_columns = width,
-                                                 .row_stride = width,
-                                                 .first = rank_ * width,
-                                                 .logits = logits.data,
-                                                 .targets = e.input(1).as<std::int32_t>(),
-                                                 .logsumexp = e.output(1).as<float>(),
-                                                 .scale = e.grad_output(0).as<double>(),
-                                                 .dlogits = e.grad_input(0).data,
-                                                 .dtype = logits.dtype});
+    differentiate_logits(e.stream(), part_, rows_of(e), e.grad_output(0).as<double>(),
+                         e.grad_input(0).data);
   }
   Place place(const Places& in, const std::vector<bool>&) const override {
-    require(in[0] == (ranks_ > 1 ? Place::split : Place::whole) && in[1] == Place::whole,
+    require(in[0] == (part_.ranks > 1 ? Place::split : Place::whole) && in[1] == Place::whole,
             "cross_entropy takes whole or split logits and whole targets, not ", in[0], " and ",
             in[1]);
     return Place::whole;
   }
 
  private:
-  /// Columns of this rank that are vocabulary, not padding.
-  Index own_columns(Index width) const {
-    return std::clamp<Index>(vocabulary_ - rank_ * width, 0, width);
+  static LogitRows rows_of(const Exec& e) {
+    return {e.input(0), e.input(1).as<std::int32_t>(), e.output(1).as<float>()};
   }
-  Index vocabulary_, rank_, ranks_;
+  VocabularyPart part_;
 };
 
 class SquaredError final : public KernelOp {
@@ -132,9 +93,7 @@ class SquaredError final : public KernelOp {
 }  // namespace
 
 Value cross_entropy(Value logits, Value targets, Index vocabulary) {
-  const bool split = tensor_size(logits) > 1 && logits.place() == Place::split;
-  return apply<CrossEntropy>({logits, targets}, vocabulary, split ? tensor_rank(logits) : 0,
-                             split ? tensor_size(logits) : 1);
+  return apply<CrossEntropy>({logits, targets}, vocabulary_part(logits, vocabulary));
 }
 Value squared_error(Value x, Value target) { return apply<SquaredError>({x, target}); }
 

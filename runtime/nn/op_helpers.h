@@ -71,4 +71,12 @@ inline Tensor columns_of(const Tensor& x, Index first, Index count) {
   return part;
 }
 
+/// Rows [first, first + count) of a matrix.
+inline Tensor rows_of(const Tensor& x, Index first, Index count) {
+  Tensor part = x;
+  part.data = static_cast<std::byte*>(x.data) + first * x.strides[0] * size_bytes(x.dtype);
+  part.shape[0] = count;
+  return part;
+}
+
 }  // namespace trireme::nn_detail

@@ -1,5 +1,6 @@
 #include "trireme/pipeline/executor.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace trireme {
@@ -57,7 +58,16 @@ struct PipelineExecutor::State {
       require(plan.stage() == v && plan.stages() == shape.virtual_stages(), "chunk ", c,
               " is virtual stage ", v, " of ", shape.virtual_stages(), "; its plan is for ",
               plan.stage(), " of ", plan.stages());
+      require(!plan.result_in_backward() || runs_backward(), "chunk ", c,
+              " makes its result in backward, but the program has forwards only: it needs a "
+              "forward-only plan");
     }
+  }
+
+  bool runs_backward() const {
+    return std::any_of(program.actions.begin(), program.actions.end(), [](const Action& action) {
+      return action.kind == Action::Kind::work && action.work.kind != WorkKind::forward;
+    });
   }
 
   Message message(const Hop& hop, const Transfer& (Plan::*values)() const,
@@ -109,15 +119,22 @@ struct PipelineExecutor::State {
       batch.last = false;
       executor.forward(action.slot, batch);
       batch.inputs = {};  // borrowed for the forward only
-      if (program.shape.virtual_stage(program.stage, c) == program.shape.virtual_stages() - 1)
-        keep_result(executor.result(action.slot), number, source);
-      return;
+    } else {
+      batch.last = action.last;
+      executor.backward(action.slot, batch,
+                        kind == WorkKind::backward         ? BackwardPart::both
+                        : kind == WorkKind::backward_input ? BackwardPart::input
+                                                           : BackwardPart::parameter);
     }
-    batch.last = action.last;
-    executor.backward(action.slot, batch,
-                      kind == WorkKind::backward         ? BackwardPart::both
-                      : kind == WorkKind::backward_input ? BackwardPart::input
-                                                         : BackwardPart::parameter);
+    if (makes_result(kind, c)) keep_result(executor.result(action.slot), number, source);
+  }
+
+  bool makes_result(WorkKind kind, int c) const {
+    if (program.shape.virtual_stage(program.stage, c) != program.shape.virtual_stages() - 1)
+      return false;
+    return chunks[at(c)].plan->result_in_backward()
+               ? kind == WorkKind::backward || kind == WorkKind::backward_input
+               : kind == WorkKind::forward;
   }
 
   static bool is_loss(const Tensor& result) {

@@ -91,6 +91,9 @@ void declare_execution(CommandLine& c, TransformerConfig& m) {
                        {name(Attention::simt), Attention::simt},
                        {name(Attention::mma), Attention::mma}},
                       "kernels on a GPU; auto: on tensor cores (mma) where they can");
+  c.whole("--lm-head-chunks", m.lm_head_chunks, at_least(1),
+          "pieces in which logits and their loss are made: of the logits of a micro-batch only one "
+          "piece exists at a time");
   c.add({"--sequence-parallel", "",
          "split norms and dropout over the tensor ranks along the sequence", false,
          [&m](const std::vector<std::string>& words) {

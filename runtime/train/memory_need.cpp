@@ -60,7 +60,7 @@ std::string advice(const Trainer::State& s, const MemoryNeed& need) {
   return str("on this rank ", need.describe(), "; its largest tensors:\n",
              largest_tensors(s.train->model().pointers(), *s.train->model().graph, 8),
              "\n    what helps: a smaller --micro-batch-size, --recompute-granularity full, "
-             "--use-distributed-optimizer, more ranks for --tp or --pp",
+             "--lm-head-chunks 8, --use-distributed-optimizer, more ranks for --tp or --pp",
              need.checkpoint > 0 ? ", a smaller --save-buffer" : "");
 }
 

@@ -221,6 +221,22 @@ TEST(Executor, CheckFiniteNamesTheFirstOpAndTheMicroBatch) {
       HasSubstr("'mlp/explodes': output 0 is not finite in micro-batch 5 of step 7"));
 }
 
+TEST(Executor, CheckFiniteNamesALossThatBackwardMakes) {
+  Graph g;
+  const Value x = g.input("x", {2, 3}), target = g.input("target", {2, 3});
+  const Value w = g.parameter("w", {2, 3}, replicated(), normal(1));
+  const Value loss = apply<WeightedError>({apply<Mul>({x, w}), target, w}, LossMade::in_backward);
+  const auto mesh = make_self_mesh();
+  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g),
+          mesh->axis(Axis::tensor), 1, nullptr, {.check_finite = true});
+  const InputData data(g, 0);
+  const MicroBatch batch{.step = 7, .number = 5, .inputs = data.tensors()};
+  data.tensors()[1].as<float>()[4] = std::numeric_limits<float>::infinity();
+  s.executor->forward(0, batch);
+  EXPECT_THAT(message([&] { s.executor->backward(0, batch); }),
+              HasSubstr("'weighted_error': output 0 is not finite in micro-batch 5 of step 7"));
+}
+
 TEST(Executor, RefusesWrongMemoryInputsAndCalls) {
   Graph g;
   const Value x = g.input("x", {3, 2}), y = g.input("y", {3, 1});

@@ -31,7 +31,7 @@ class Stage {
  public:
   Stage(const Graph& graph, const Values& results, const StageCut& cut, int stage,
         PlanOptions options, const ParameterValues& values, Communicator& tensor_axis,
-        int slots = 2, ExecutorHooks* hooks = nullptr)
+        int slots = 2, ExecutorHooks* hooks = nullptr, ExecutorOptions executor_options = {})
       : plan(graph, results, cut, stage, options), stream(device), slots_(slots) {
     const PlanBytes& bytes = plan.bytes();
     stride_ = (bytes.slot + 4095) / 4096 * 4096;
@@ -48,8 +48,8 @@ class Stage {
       if (options.mode == PlanOptions::Mode::training)
         memory.gradients.emplace_back(gradients.back().data(), spec.shape);
     }
-    executor =
-        std::make_unique<Executor>(plan, memory, stream, tensor_axis, hooks ? *hooks : no_hooks);
+    executor = std::make_unique<Executor>(plan, memory, stream, tensor_axis,
+                                          hooks ? *hooks : no_hooks, executor_options);
   }
 
   Plan plan;

@@ -38,7 +38,8 @@ std::string describe(const RunOptions& o) {
 
 void check(unsigned seed) {
   const RandomGraph random(seed);
-  const RandomGraph kept(seed, RandomGraph::Scopes::none);  // the same without recomputation
+  // The same with all values made once and in forward.
+  const RandomGraph kept(seed, RandomGraph::Scopes::none, LossMade::in_forward);
   const RunResult base = run(kept.graph, kept.loss, {.plan = plain()});
   for (const double loss : base.losses) ASSERT_TRUE(std::isfinite(loss));
   EXPECT_LT(directional_error(random.graph, random.loss, base), 1e-3);

@@ -131,6 +131,70 @@ class Counter final : public Elementwise {
   std::shared_ptr<int> count_;
 };
 
+Value weighted_error(Graph& g, LossMade made = LossMade::in_backward) {
+  const Value x = g.input("x", {2, 3}), target = g.input("target", {2, 3});
+  const Value w = g.parameter("w", {2, 3}, replicated(), normal(1));
+  return apply<WeightedError>({apply<Mul>({x, w}), target, w}, made);
+}
+
+/// Does forward of the loss run?
+bool runs_forward(const Plan& plan) {
+  return plan.describe_steps().find("forward  weighted_error") != std::string::npos;
+}
+
+TEST(Plan, ForwardIsLeftOutWhereBackwardMakesTheLoss) {
+  for (const LossMade made : {LossMade::in_forward, LossMade::in_backward})
+    for (const auto backward : {PlanOptions::Backward::whole, PlanOptions::Backward::split}) {
+      Graph g;
+      const Value loss = weighted_error(g, made);
+      const Value seen = apply<Reshape>({loss}, Shape{1});  // a view reads nothing
+      for (const auto mode : {PlanOptions::Mode::training, PlanOptions::Mode::forward_only}) {
+        const Plan plan(g, {seen}, cut_stages(g, {seen}, 1), 0,
+                        {.mode = mode, .backward = backward});
+        const bool left_out = made == LossMade::in_backward && mode == PlanOptions::Mode::training;
+        EXPECT_EQ(runs_forward(plan), !left_out) << plan.describe_steps();
+        EXPECT_EQ(plan.result_in_backward(), left_out);
+      }
+    }
+}
+
+/// 2 x, of one f64.
+class Doubled final : public Op {
+ public:
+  std::string name() const override { return "doubled"; }
+  Outputs infer(const Specs& in) const override { return {in[0]}; }
+  void forward(Exec& e) const override { *e.output(0).as<double>() = 2 * *e.input(0).as<double>(); }
+  void backward(Exec& e) const override {
+    *e.grad_input(0).as<double>() = 2 * *e.grad_output(0).as<double>();
+  }
+};
+
+TEST(Plan, ForwardRunsWhereAnotherOpReadsTheLoss) {
+  Graph g;
+  const Value loss = weighted_error(g);
+  const Value twice = apply<Doubled>({apply<Reshape>({loss}, Shape{1})});
+  const Plan plan(g, {twice}, cut_stages(g, {twice}, 1), 0);
+  EXPECT_TRUE(runs_forward(plan));
+  EXPECT_FALSE(plan.result_in_backward());
+  const Plan alone(g, {loss}, cut_stages(g, {loss}, 1), 0);  // the reader is not needed
+  EXPECT_FALSE(runs_forward(alone));
+}
+
+TEST(Plan, ALossThatBackwardMakesKeepsNothingOfItsOwnInTheSlot) {
+  const auto kept = [](LossMade made) {
+    Graph g;
+    const Value loss = weighted_error(g, made);
+    const Plan plan(g, {loss}, cut_stages(g, {loss}, 1), 0);
+    Index bytes = 0;
+    for (const Instance& i : plan.instances())
+      if (i.name.starts_with("weighted_error") && i.arena == Instance::Arena::slot)
+        bytes += i.bytes;
+    return bytes;
+  };
+  EXPECT_EQ(kept(LossMade::in_forward), 8 + 6 * 4);
+  EXPECT_EQ(kept(LossMade::in_backward), 8);
+}
+
 TEST(Plan, OnlyNeededNodesRunAgain) {
   Graph g;
   const Value x = g.input("x", {2, 3}), w = g.parameter("w", {2, 3}, replicated(), normal(1));

@@ -11,8 +11,9 @@ namespace trireme::test {
 class RandomGraph {
  public:
   enum class Scopes { recompute, none };
-  explicit RandomGraph(unsigned seed, Scopes scopes = Scopes::recompute, int blocks = 4,
-                       int ops = 6)
+  /// Every other seed has a loss that backward can make, some of them inside a recompute scope.
+  explicit RandomGraph(unsigned seed, Scopes scopes = Scopes::recompute,
+                       LossMade made = LossMade::in_backward, int blocks = 4, int ops = 6)
       : random_(seed), scopes_(scopes) {
     x_ = graph.input("x", {4, 6});
     const Value y = graph.input("y", {4, 6}), tokens = graph.input("tokens", Spec({4}, DType::i32));
@@ -21,7 +22,13 @@ class RandomGraph {
     if (chance(2)) pool_.push_back(apply<Table>({}, Shape{4, 6}));
     nested(blocks, ops, 0);
     const Value out = apply<Add>({apply<Add>({pool_.back(), pick()}), pool_[1]});
-    loss = apply<SquaredError>({out, y});
+    if (seed % 2 == 0) {
+      loss = apply<SquaredError>({out, y});
+      return;
+    }
+    const Value w = parameter(Shape{4, 6});
+    const auto end = [&] { loss = apply<WeightedError>({out, y, w}, made); };
+    chance(2) ? again(end) : end();
   }
 
   Graph graph;

@@ -84,6 +84,49 @@ class SquaredError final : public Op {
   }
 };
 
+enum class LossMade { in_forward, in_backward };
+
+/// Loss: sum of w (x - target)^2 / 2. Inputs: x, target, w, of one shape. Backward works with the differences, a side
+/// output, and can make them and the loss itself.
+class WeightedError final : public Op {
+ public:
+  explicit WeightedError(LossMade made) : made_(made) {}
+  std::string name() const override { return "weighted_error"; }
+  Outputs infer(const Specs& in) const override {
+    return {Spec(Shape{}, DType::f64), Output::side(in[0])};
+  }
+  Saved saved() const override {
+    return Saved::input(0) | Saved::input(1) | Saved::input(2) | Saved::output(1);
+  }
+  bool forward_in_backward() const override { return made_ == LossMade::in_backward; }
+  Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
+  bool differentiable(int i) const override { return i != 1; }
+  bool accumulates(int i) const override { return i == 2; }
+  void forward(Exec& e) const override {
+    const float *x = e.input(0).as<float>(), *target = e.input(1).as<float>();
+    double sum = 0;
+    for (Index i = 0; i < e.input(0).count(); ++i) {
+      const float d = e.output(1).as<float>()[i] = x[i] - target[i];
+      sum += static_cast<double>(e.input(2).as<float>()[i] * d * d / 2);
+    }
+    *e.output(0).as<double>() = sum;
+  }
+  void backward(Exec& e) const override {
+    if (e.makes_outputs()) forward(e);
+    const auto seed = static_cast<float>(*e.grad_output(0).as<double>());
+    for (Index i = 0; i < e.output(1).count(); ++i) {
+      const float d = e.output(1).as<float>()[i];
+      if (e.wants(0)) e.grad_input(0).as<float>()[i] = seed * e.input(2).as<float>()[i] * d;
+      if (!e.wants(2)) continue;
+      float& dw = e.grad_input(2).as<float>()[i];
+      dw = (e.accumulate(2) ? dw : 0) + seed * d * d / 2;
+    }
+  }
+
+ private:
+  LossMade made_;
+};
+
 /// Into the tensor axis: nothing to do forward, all-reduce backward. Out of it: the other way round.
 class Enter final : public Op {
  public:

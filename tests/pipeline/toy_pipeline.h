@@ -17,7 +17,7 @@ inline Value apply(OpPtr op, const Values& inputs) {
 }
 
 // Eight blocks, a table that the first and the last stage share, a skip over all cuts and one strided view of it.
-inline Value model(Graph& g) {
+inline Value model(Graph& g, LossMade made = LossMade::in_forward) {
   const Value tokens = g.input("tokens", Spec({3}, DType::i32)), target = g.input("target", {3, 5});
   const Value table = g.parameter("table", {5, 6}, replicated(), normal(1));
   const Value first = apply(std::make_shared<Rows>(), {tokens, table});
@@ -35,7 +35,8 @@ inline Value model(Graph& g) {
     });
   x = apply(std::make_shared<Mul>(), {x, first});
   const Value y = apply(std::make_shared<Linear>(), {x, table});
-  return apply(std::make_shared<SquaredError>(), {y, target});
+  const Value weight = g.parameter("weight", {3, 5}, replicated(), normal(1));
+  return apply(std::make_shared<WeightedError>(made), {y, target, weight});
 }
 
 class Data final : public MicroBatchSource {
@@ -83,10 +84,11 @@ struct RankResult {
 
 /// One rank of the pipeline axis: its chunks, `steps` steps; gradients add up over them.
 inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions plan, int steps,
-                           FunctionRef<double(PipelineExecutor&, MicroBatchSource&)> run_step) {
+                           FunctionRef<double(PipelineExecutor&, MicroBatchSource&)> run_step,
+                           LossMade made = LossMade::in_backward) {
   const PipelineShape& shape = program.shape;
   Graph g;
-  const Value loss = model(g);
+  const Value loss = model(g, made);
   const StageCut cut = cut_stages(g, {loss}, shape.virtual_stages());
   Communicator& axis = mesh.axis(Axis::pipeline);
   std::vector<std::unique_ptr<Hooks>> hooks;
@@ -116,17 +118,19 @@ inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions 
   return result;
 }
 
-inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions plan, int steps) {
+inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions plan, int steps,
+                           LossMade made = LossMade::in_backward) {
   return run_rank(
       mesh, program, plan, steps,
-      [](PipelineExecutor& pipeline, MicroBatchSource& source) { return pipeline.run(source); });
+      [](PipelineExecutor& pipeline, MicroBatchSource& source) { return pipeline.run(source); },
+      made);
 }
 
-/// The same on one stage: what every pipeline has to agree with.
+/// The same on one stage, every loss made in forward: what every pipeline has to agree with.
 inline RankResult run_one_stage(Index micro_batches, int steps) {
   const auto mesh = make_self_mesh();
   return run_rank(*mesh, make_program(ScheduleKind::one_f_one_b, {1, 1, micro_batches}, 0), {},
-                  steps);
+                  steps, LossMade::in_forward);
 }
 
 /// The table, parameter 0, is held by the first and the last stage: its gradient is a sum of two.

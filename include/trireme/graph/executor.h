@@ -69,7 +69,8 @@ class Executor {
   void backward(int slot, const MicroBatch& batch, BackwardPart part = BackwardPart::both);
 
   /// Result i (only on stages that compute it) of the last forward in `slot`: the loss, or what was
-  /// asked for.
+  /// asked for. It is there after forward, or after (the first part of) backward where
+  /// Plan::result_in_backward.
   Tensor result(int slot, int i = 0) const;
   /// Memory of a Transfer of the plan in `slot`.
   std::byte* transfer(int slot, const Transfer& transfer) const;

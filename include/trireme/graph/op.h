@@ -106,6 +106,9 @@ class Exec {
   /// Backward: add to grad_input(i) instead of assigning. Only ever true for inputs that declare
   /// accumulates(i).
   virtual bool accumulate(int i) const = 0;
+  /// Backward: the outputs are still to be made, and are there to be written, the side ones too. Only
+  /// ever true for ops that declare forward_in_backward().
+  virtual bool makes_outputs() const = 0;
   /// workspace_bytes of scratch, aligned to 256; undefined content.
   virtual void* workspace() const = 0;
   virtual Communicator& tensor_axis() const = 0;
@@ -131,6 +134,9 @@ class Op {
   /// backward can add to the gradient of input i. If not, it assigns to a temporary and the runtime
   /// adds.
   virtual bool accumulates(int /*input*/) const { return false; }
+  /// backward can make the outputs as well (Exec::makes_outputs). In training forward is then left
+  /// out where nothing else reads them: for a loss whose gradients need what its value needs.
+  virtual bool forward_in_backward() const { return false; }
   /// Input i may be strided. If not, a strided value is a trace error that names contiguous().
   virtual bool strided(int /*input*/) const { return false; }
   /// Floating inputs may be of this type. Who does not say that an op works in bf16 has it refused

@@ -97,6 +97,8 @@ class Plan {
   const std::vector<int>& inputs() const;
   /// FLOPs of one micro-batch, forward and backward without re-runs.
   double flops() const;
+  /// The result, a loss, is made by backward (Op::forward_in_backward). False where it is not made.
+  bool result_in_backward() const;
   /// The table of --dump-plan.
   std::string describe() const;
   /// Every step with its operands, for debugging.

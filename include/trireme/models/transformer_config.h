@@ -50,6 +50,7 @@ struct TransformerConfig {
   RecomputeGranularity recompute = RecomputeGranularity::none;
   SequenceParallel sequence_parallel = SequenceParallel::off;
   AttentionChoice attention_kernels = AttentionChoice::automatic;
+  Index lm_head_chunks = 1;  // pieces of a micro-batch's rows, of whose logits one exists at a time
 
   // With the zeros above filled in.
   Index ffn() const { return ffn_hidden_size > 0 ? ffn_hidden_size : 4 * hidden_size; }

@@ -21,8 +21,8 @@ class MicroBatchSource {
   /// Asked once for each chunk of this rank and each micro-batch, right before its forward: step, number, first
   /// sample, loss scale and inputs. The inputs stay as they are until the next call; `last` is set by the pipeline.
   virtual MicroBatch micro_batch(int chunk, Index number) = 0;
-  /// After each forward of the last virtual stage: result 0 of the plan, in the slot, until the slot is used again. Device
-  /// memory, ready in stream order.
+  /// After each forward of the last virtual stage, or after its backward where that makes the result: result 0 of the plan,
+  /// in the slot, until the slot is used again. Device memory, ready in stream order.
   virtual void on_result(Index /*number*/, const Tensor& /*result*/) {}
 };
 

@@ -1,0 +1,163 @@
+// The last layer of a language model and its loss as one op, which works through the rows in pieces:
+// what exists of the logits, the largest tensor of small models, is one piece.
+#include <algorithm>
+
+#include "trireme/nn/loss.h"
+
+#include "runtime/nn/op_helpers.h"
+#include "runtime/nn/products.h"
+#include "runtime/nn/vocabulary.h"
+
+namespace trireme {
+namespace {
+
+using namespace nn_detail;
+
+constexpr Index aligned(Index bytes) { return (bytes + 255) / 256 * 256; }
+
+/// Where things lie in the workspace, in bytes; the products' own comes last.
+struct Pieces {
+  Index rows = 0;  // of a piece; the last one may have fewer
+  Index partials = 0, loss = 0, products = 0;
+  Index forward_bytes = 0, backward_bytes = 0;
+};
+
+/// Inputs: x, weight, targets. Outputs: loss, logsumexp of each row.
+class LinearCrossEntropy final : public KernelOp {
+ public:
+  LinearCrossEntropy(VocabularyPart part, Index chunks, Pieces pieces)
+      : part_(part), chunks_(chunks), pieces_(pieces) {}
+  std::string name() const override { return "linear_cross_entropy"; }
+  Outputs infer(const Specs& in) const override {
+    require_rows(in[0], "linear_cross_entropy's input");
+    require_rows_like(in[0], in[1], "linear_cross_entropy's weight");
+    const Index rows = in[0].shape[0];
+    require(in[0].shape[1] == in[1].shape[1], "linear_cross_entropy's input ", in[0], " has ",
+            in[0].shape[1], " channels but its weight (columns, channels) is ", in[1]);
+    require(in[2].dtype == DType::i32 && in[2].shape.count() == rows,
+            "targets are i32, one a row of the input ", in[0], ", not ", in[2]);
+    require(1 <= chunks_ && chunks_ <= rows, "linear_cross_entropy takes 1 to ", rows,
+            " chunks for ", rows, " rows, not ", chunks_);
+    part_.require_columns(in[1].shape[0]);
+    return {Spec({1}, DType::f64), Output::side(Spec({rows}))};
+  }
+  bool is_weight(int input) const override { return input == 1; }
+  Saved saved() const override {
+    return Saved::input(0) | Saved::input(1) | Saved::input(2) | Saved::output(1);
+  }
+  bool forward_in_backward() const override { return true; }
+  Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
+  bool differentiable(int input) const override { return input != 2; }
+  bool accumulates(int) const override { return true; }
+  Index forward_workspace_bytes(const Specs&) const override { return pieces_.forward_bytes; }
+  Index backward_workspace_bytes(const Specs&) const override { return pieces_.backward_bytes; }
+  double flops(const Specs& in) const override {
+    const auto logits = static_cast<double>(in[0].shape[0] * in[1].shape[0]);
+    return logits * (2.0 * static_cast<double>(in[0].shape[1]) + 8.0);
+  }
+
+  void forward(Exec& e) const override {
+    for (Index first = 0; first < e.input(0).shape[0]; first += pieces_.rows)
+      add_to_loss(e, first, make_logits(e, first));
+  }
+
+  void backward(Exec& e) const override {
+    for (Index first = 0; first < e.input(0).shape[0]; first += pieces_.rows) {
+      const LogitRows rows = make_logits(e, first);
+      if (e.makes_outputs()) add_to_loss(e, first, rows);
+      differentiate_logits(e.stream(), part_, rows, e.grad_output(0).as<double>(),
+                           rows.logits.data);
+      make_gradients(e, first, rows.logits);
+    }
+  }
+
+  Place place(const Places& in, const std::vector<bool>&) const override {
+    const Place x = part_.ranks > 1 ? Place::entered : Place::whole;
+    require(in[0] == x && in[2] == Place::whole,
+            "linear_cross_entropy takes a whole input with whole weights or an entered one with "
+            "split weights, and whole targets, not ",
+            in[0], ", ", in[1], " and ", in[2]);
+    return Place::whole;
+  }
+
+ private:
+  static std::byte* workspace(const Exec& e, Index at) {
+    return static_cast<std::byte*>(e.workspace()) + at;
+  }
+  Tensor piece_of(const Tensor& x, Index first) const {
+    return rows_of(x, first, std::min(pieces_.rows, x.shape[0] - first));
+  }
+
+  LogitRows make_logits(Exec& e, Index first) const {
+    const Tensor x = piece_of(e.input(0), first);
+    const Tensor logits(workspace(e, 0), {x.shape[0], e.input(1).shape[0]}, x.dtype);
+    multiply(e.stream(), forward_product(x, e.input(1), logits), workspace(e, pieces_.products));
+    return {logits, e.input(2).as<std::int32_t>() + first, e.output(1).as<float>() + first};
+  }
+
+  /// The first piece assigns.
+  void add_to_loss(Exec& e, Index first, const LogitRows& rows) const {
+    const Tensor& loss = e.output(0);
+    Tensor mine = loss;
+    if (first > 0) mine.data = workspace(e, pieces_.loss);
+    sum_loss(e.stream(), e.tensor_axis(), part_, rows,
+             reinterpret_cast<RowPartial*>(workspace(e, pieces_.partials)), mine.as<double>());
+    if (first > 0) e.stream().add(loss, mine);
+  }
+
+  /// That of the weight comes first: that of the input may lie over the input.
+  void make_gradients(Exec& e, Index first, const Tensor& dlogits) const {
+    std::byte* scratch = workspace(e, pieces_.products);
+    if (e.wants(1))
+      multiply(e.stream(),
+               weight_gradient(dlogits, piece_of(e.input(0), first), e.grad_input(1),
+                               first > 0 ? Write::add : write_of(e, 1)),
+               scratch);
+    if (e.wants(0))
+      multiply(
+          e.stream(),
+          input_gradient(dlogits, e.input(1), piece_of(e.grad_input(0), first), write_of(e, 0)),
+          scratch);
+  }
+
+  VocabularyPart part_;
+  Index chunks_;
+  Pieces pieces_;
+};
+
+Pieces plan_pieces(const Graph& graph, const VocabularyPart& part, const Spec& x_spec,
+                   const Spec& w_spec, Index chunks) {
+  if (x_spec.shape.dims() != 2 || w_spec.shape.dims() != 2 || chunks < 1 ||
+      chunks > x_spec.shape[0])
+    return {};  // infer says what is wrong
+  const Index all = x_spec.shape[0], width = w_spec.shape[0];
+  Pieces p;
+  p.rows = (all + chunks - 1) / chunks;
+  p.partials = aligned(p.rows * width * size_bytes(x_spec.dtype));
+  p.loss = p.partials + aligned(partials_bytes(part, p.rows));
+  p.products = p.loss + aligned(size_bytes(DType::f64));
+  const Tensor w = without_memory(w_spec), dw(nullptr, w.shape);
+  Index forward = 0, backward = 0;
+  for (const Index rows : {p.rows, all % p.rows}) {
+    if (rows == 0) continue;
+    const Tensor x = rows_of(without_memory(x_spec), 0, rows),
+                 logits(nullptr, {rows, width}, x.dtype);
+    forward = std::max(forward, product_bytes(graph, forward_product(x, w, logits)));
+    backward =
+        std::max({backward, product_bytes(graph, input_gradient(logits, w, x, Write::assign)),
+                  product_bytes(graph, weight_gradient(logits, x, dw, Write::add))});
+  }
+  p.forward_bytes = p.products + forward;
+  p.backward_bytes = p.products + std::max(forward, backward);
+  return p;
+}
+
+}  // namespace
+
+Value linear_cross_entropy(Value x, Value weight, Value targets, Index vocabulary, Index chunks) {
+  const VocabularyPart part = vocabulary_part(weight, vocabulary);
+  const Pieces pieces = plan_pieces(x.graph(), part, x.spec(), weight.spec(), chunks);
+  return apply<LinearCrossEntropy>({x, weight, targets}, part, chunks, pieces);
+}
+
+}  // namespace trireme

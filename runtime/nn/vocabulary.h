@@ -1,0 +1,41 @@
+// Cross-entropy over columns that the tensor ranks share out: the kernels and the exchange between
+// them, for all ops that have logits.
+#pragma once
+
+#include "trireme/graph/graph.h"
+#include "trireme/kernels/cross_entropy.h"
+
+namespace trireme::nn_detail {
+
+/// What one of `ranks` has of a vocabulary that is padded to ranks * width: of logits with `width`
+/// columns, those of [rank * width, (rank + 1) * width).
+struct VocabularyPart {
+  Index vocabulary, rank = 0, ranks = 1;
+  /// Columns that are vocabulary, not padding.
+  Index columns(Index width) const;
+  /// Throws: Error when all ranks together have fewer than the vocabulary.
+  void require_columns(Index width) const;
+};
+
+/// `columns`: logits, or the weights of their layer, which may be split over the tensor axis.
+VocabularyPart vocabulary_part(Value columns, Index vocabulary);
+
+/// Rows of logits and what belongs to each of them.
+struct LogitRows {
+  Tensor logits;                // (rows, width)
+  const std::int32_t* targets;  // (rows)
+  float* logsumexp;             // (rows)
+};
+
+Index partials_bytes(const VocabularyPart& part, Index rows);
+
+/// Makes the logsumexp of each row, and their loss: one f64, assigned. `partials`: partials_bytes of
+/// scratch.
+void sum_loss(Stream& stream, Communicator& tensor_axis, const VocabularyPart& part,
+              const LogitRows& rows, RowPartial* partials, double* loss);
+
+/// `scale`: the gradient of the loss. `dlogits` may be the logits.
+void differentiate_logits(Stream& stream, const VocabularyPart& part, const LogitRows& rows,
+                          const double* scale, void* dlogits);
+
+}  // namespace trireme::nn_detail

@@ -270,7 +270,8 @@ TEST_P(Kills, EveryBitIsThatOfTheRunThatNobodyKilled) {
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Kills,
     testing::Values(Layout{"1 rank", 1, ""},
-                    Layout{"data 2 x tensor 2, ZeRO", 4, "--tp 2 --use-distributed-optimizer"},
+                    Layout{"data 2 x tensor 2, ZeRO", 4,
+                           "--tp 2 --use-distributed-optimizer --lm-head-chunks 5"},
                     Layout{"data 2 x pipeline 2", 4, "--pp 2 --micro-batch-size 2"}));
 
 }  // namespace

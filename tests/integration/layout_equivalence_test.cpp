@@ -23,19 +23,19 @@ struct Layout {
 // The axes one by one, then together; 2, 3, 4, 6 and 8 ranks.
 const std::vector<Layout> layouts = {
     {1, "--micro-batch-size 1"},
-    {1, "--micro-batch-size 4 --recompute-granularity full"},
+    {1, "--micro-batch-size 4 --recompute-granularity full --lm-head-chunks 5"},
     {1, "--micro-batch-size 2 --recompute-granularity selective --threads-per-rank 3"},
     {2, "--micro-batch-size 2"},
     {4, "--micro-batch-size 1 --use-distributed-optimizer"},
     {8, "--micro-batch-size 1 --use-distributed-optimizer --bucket-size 5000"},
-    {2, "--tp 2 --micro-batch-size 4"},
+    {2, "--tp 2 --micro-batch-size 4 --lm-head-chunks 7"},
     {3, "--tp 3 --micro-batch-size 2"},
     {4, "--tp 4 --micro-batch-size 2 --sequence-parallel"},
     {3, "--tp 3 --micro-batch-size 4 --sequence-parallel --recompute-granularity selective"},
     {2, "--pp 2 --schedule gpipe --micro-batch-size 2"},
     {2, "--pp 2 --schedule 1f1b --micro-batch-size 1"},
     {4, "--pp 4 --schedule 1f1b --micro-batch-size 1 --recompute-granularity full"},
-    {4, "--pp 4 --schedule gpipe --micro-batch-size 4"},
+    {4, "--pp 4 --schedule gpipe --micro-batch-size 4 --lm-head-chunks 2"},
     {2,
      "--pp 2 --schedule interleaved --num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 2"},
     {4, "--tp 2 --micro-batch-size 2 --use-distributed-optimizer --sequence-parallel"},
@@ -47,7 +47,7 @@ const std::vector<Layout> layouts = {
     {8,
      "--tp 2 --pp 2 --schedule interleaved --num-virtual-stages-per-pipeline-rank 2 "
      "--micro-batch-size 1 --use-distributed-optimizer --sequence-parallel "
-     "--recompute-granularity full"},
+     "--recompute-granularity full --lm-head-chunks 5"},
     {8, "--tp 4 --pp 2 --schedule gpipe --micro-batch-size 4 --sequence-parallel"},
     {8, "--pp 4 --schedule 1f1b --micro-batch-size 1 --recompute-granularity selective"},
 };

@@ -66,7 +66,7 @@ TEST(MixedPrecision, DataAndPipelineLayoutsAgreeAsInF32) {
     for (const Layout& layout : std::vector<Layout>{
              {2, ""},
              {4, "--use-distributed-optimizer"},
-             {2, "--pp 2"},
+             {2, "--pp 2 --lm-head-chunks 5"},
              {4, "--pp 2 --schedule gpipe --use-distributed-optimizer"},
              {2, "--pp 2 --num-virtual-stages-per-pipeline-rank 2 --recompute-granularity full"}}) {
       SCOPED_TRACE(model + layout.options);

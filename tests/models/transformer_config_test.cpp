@@ -48,6 +48,20 @@ TEST(TransformerConfig, UnknownPresetsAreListed) {
   }
 }
 
+TEST(TransformerConfig, TheHeadIsCutIntoOneToAsManyPiecesAsThereAreRows) {
+  TransformerConfig c;  // sequence 128
+  for (const Index chunks : {1, 3, 256}) {
+    c.lm_head_chunks = chunks;
+    EXPECT_THAT(problems_of(c, 1, 2), IsEmpty()) << chunks;
+  }
+  for (const Index chunks : {-1, 0, 257}) {
+    c.lm_head_chunks = chunks;
+    EXPECT_THAT(problems_of(c, 1, 2), ElementsAre(AllOf(HasSubstr(str("--lm-head-chunks ", chunks)),
+                                                        HasSubstr("256 token rows"),
+                                                        HasSubstr("at least 1 and at most 256"))));
+  }
+}
+
 TEST(TransformerConfig, AllProblemsAreReportedTogether) {
   TransformerConfig c;
   c.hidden_size = 130;  // 4 heads

@@ -130,6 +130,33 @@ TEST(Transformer, DropoutAgreesOnEveryTensorLayout) {
   expect_every_layout_agrees(c);
 }
 
+TEST(Transformer, AHeadInPiecesAgreesOnEveryTensorLayout) {
+  for (TransformerConfig c : {small_gpt(), small_llama()}) {
+    const GraphRun whole = without_key_biases(run(c, {}));
+    c.lm_head_chunks = 7;  // of 24 rows: 6 pieces of 4
+    const Difference d = difference(without_key_biases(run(c, {})), whole);
+    EXPECT_LT(d.loss, 1e-7);
+    EXPECT_LT(d.gradients, 2e-6) << d.worst;
+    c.lm_head_chunks = 5;  // 5, 5, 5, 5, 4
+    expect_every_layout_agrees(c);
+  }
+}
+
+TEST(Transformer, OfTheLogitsOnlyAPieceIsPlanned) {
+  TransformerConfig config = small_gpt();
+  config.vocab_size = 16384;
+  config.lm_head_chunks = 6;
+  Graph g;
+  const Value loss = build_transformer_loss(g, config, batch);
+  for (const auto mode : {PlanOptions::Mode::training, PlanOptions::Mode::forward_only}) {
+    const Plan plan(g, {loss}, cut_stages(g, {loss}, 1), 0, {.mode = mode});
+    const Index logits = batch * sequence * config.vocab_size * size_bytes(DType::f32);
+    EXPECT_EQ(plan.result_in_backward(), mode == PlanOptions::Mode::training);
+    EXPECT_LT(plan.bytes().slot, logits);
+    for (const Instance& i : plan.instances()) EXPECT_LT(i.bytes, logits / 6 + 4096) << i.name;
+  }
+}
+
 TEST(Transformer, RecomputationGivesTheSameBits) {
   for (TransformerConfig config : {small_gpt(), small_llama()})
     for (const int ranks : {1, 2}) {

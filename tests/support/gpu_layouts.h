@@ -22,14 +22,14 @@ struct GpuLayout {
 inline const std::vector<GpuLayout> gpu_layouts = {
     {2, "--micro-batch-size 2"},
     {2, "--micro-batch-size 1 --use-distributed-optimizer --bucket-size 5000"},
-    {2, "--tp 2 --micro-batch-size 4"},
+    {2, "--tp 2 --micro-batch-size 4 --lm-head-chunks 5"},
     {2, "--tp 2 --micro-batch-size 2 --sequence-parallel"},
     {2, "--pp 2 --schedule 1f1b --micro-batch-size 2"},
     {2,
      "--pp 2 --schedule interleaved --num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 2 "
      "--recompute-granularity full"},
     {4, "--tp 2 --micro-batch-size 2 --use-distributed-optimizer --sequence-parallel"},
-    {8, "--tp 2 --pp 2 --micro-batch-size 1"},
+    {8, "--tp 2 --pp 2 --micro-batch-size 1 --lm-head-chunks 7"},
 };
 
 inline const std::vector<EmulatedOrder> emulated_orders = {

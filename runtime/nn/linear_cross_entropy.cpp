@@ -13,14 +13,24 @@ namespace {
 
 using namespace nn_detail;
 
-constexpr Index aligned(Index bytes) { return (bytes + 255) / 256 * 256; }
+constexpr Index aligned(Index bytes, Index to = 256) { return (bytes + to - 1) / to * to; }
 
 /// Where things lie in the workspace, in bytes; the products' own comes last.
 struct Pieces {
-  Index rows = 0;  // of a piece; the last one may have fewer
+  Index rows = 0;    // of a piece; the last one may have fewer
+  Index stride = 0;  // of its logits, in elements
   Index partials = 0, loss = 0, products = 0;
   Index forward_bytes = 0, backward_bytes = 0;
 };
+
+/// Rows of logits begin at lines of memory, whatever the vocabulary: products on a GPU want that.
+constexpr Index line_bytes = 128;
+
+Tensor logits_of(void* memory, const Tensor& x, const Tensor& weight, Index stride) {
+  Tensor logits(memory, {x.shape[0], weight.shape[0]}, x.dtype);
+  logits.strides[0] = stride;
+  return logits;
+}
 
 /// Inputs: x, weight, targets. Outputs: loss, logsumexp of each row.
 class LinearCrossEntropy final : public KernelOp {
@@ -90,7 +100,7 @@ class LinearCrossEntropy final : public KernelOp {
 
   LogitRows make_logits(Exec& e, Index first) const {
     const Tensor x = piece_of(e.input(0), first);
-    const Tensor logits(workspace(e, 0), {x.shape[0], e.input(1).shape[0]}, x.dtype);
+    const Tensor logits = logits_of(workspace(e, 0), x, e.input(1), pieces_.stride);
     multiply(e.stream(), forward_product(x, e.input(1), logits), workspace(e, pieces_.products));
     return {logits, e.input(2).as<std::int32_t>() + first, e.output(1).as<float>() + first};
   }
@@ -130,10 +140,12 @@ Pieces plan_pieces(const Graph& graph, const VocabularyPart& part, const Spec& x
   if (x_spec.shape.dims() != 2 || w_spec.shape.dims() != 2 || chunks < 1 ||
       chunks > x_spec.shape[0])
     return {};  // infer says what is wrong
-  const Index all = x_spec.shape[0], width = w_spec.shape[0];
+  const Index all = x_spec.shape[0];
   Pieces p;
   p.rows = (all + chunks - 1) / chunks;
-  p.partials = aligned(p.rows * width * size_bytes(x_spec.dtype));
+  const Index row_bytes = aligned(w_spec.shape[0] * size_bytes(x_spec.dtype), line_bytes);
+  p.stride = row_bytes / size_bytes(x_spec.dtype);
+  p.partials = aligned(p.rows * row_bytes);
   p.loss = p.partials + aligned(partials_bytes(part, p.rows));
   p.products = p.loss + aligned(size_bytes(DType::f64));
   const Tensor w = without_memory(w_spec), dw(nullptr, w.shape);
@@ -141,7 +153,7 @@ Pieces plan_pieces(const Graph& graph, const VocabularyPart& part, const Spec& x
   for (const Index rows : {p.rows, all % p.rows}) {
     if (rows == 0) continue;
     const Tensor x = rows_of(without_memory(x_spec), 0, rows),
-                 logits(nullptr, {rows, width}, x.dtype);
+                 logits = logits_of(nullptr, x, w, p.stride);
     forward = std::max(forward, product_bytes(graph, forward_product(x, w, logits)));
     backward =
         std::max({backward, product_bytes(graph, input_gradient(logits, w, x, Write::assign)),

@@ -32,7 +32,7 @@ void sum_loss(Stream& stream, Communicator& tensor_axis, const VocabularyPart& p
   const CrossEntropyKernels& kernels = stream.kernels().cross_entropy;
   kernels.partial(stream, {.rows = rows,
                            .columns = part.columns(width),
-                           .row_stride = width,
+                           .row_stride = r.logits.strides[0],
                            .first = part.rank * width,
                            .logits = r.logits.data,
                            .targets = r.targets,
@@ -57,7 +57,7 @@ void differentiate_logits(Stream& stream, const VocabularyPart& part, const Logi
   stream.kernels().cross_entropy.backward(stream, {.rows = r.logits.shape[0],
                                                    .columns = part.columns(width),
                                                    .padded_columns = width,
-                                                   .row_stride = width,
+                                                   .row_stride = r.logits.strides[0],
                                                    .first = part.rank * width,
                                                    .logits = r.logits.data,
                                                    .targets = r.targets,

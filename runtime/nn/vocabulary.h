@@ -22,7 +22,7 @@ VocabularyPart vocabulary_part(Value columns, Index vocabulary);
 
 /// Rows of logits and what belongs to each of them.
 struct LogitRows {
-  Tensor logits;                // (rows, width)
+  Tensor logits;                // (rows, width); rows may lie apart
   const std::int32_t* targets;  // (rows)
   float* logsumexp;             // (rows)
 };
@@ -34,7 +34,7 @@ Index partials_bytes(const VocabularyPart& part, Index rows);
 void sum_loss(Stream& stream, Communicator& tensor_axis, const VocabularyPart& part,
               const LogitRows& rows, RowPartial* partials, double* loss);
 
-/// `scale`: the gradient of the loss. `dlogits` may be the logits.
+/// `scale`: the gradient of the loss. `dlogits`, with the strides of the logits, may be the logits.
 void differentiate_logits(Stream& stream, const VocabularyPart& part, const LogitRows& rows,
                           const double* scale, void* dlogits);
 

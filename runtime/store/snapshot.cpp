@@ -235,6 +235,8 @@ void Snapshot::finish_copying(Stream& copies) {
   const auto begin = Clock::now();
   State& s = *state_;
   while (s.of_device() && s.copies.end < s.image.blocks() && !s.ring.stopped()) {
+    // While it waits for the device it looks after others; the ring is never full for longer than the disk takes.
+    if (s.copies.next < s.copies.end) s.queued(s.copies.next).synchronize();
     move_on(copies);
     std::this_thread::yield();
   }

@@ -41,13 +41,22 @@ class CudaEvent final : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
+}  // namespace
+
 cudaDeviceProp properties_of(int index) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   return properties;
 }
 
-}  // namespace
+int capability_of(int index) {
+  int major = 0, minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index),
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index),
+        "cudaDeviceGetAttribute");
+  return 10 * major + minor;
+}
 
 CudaDevice::CudaDevice(int index, const std::string& gemm_cache) : index_(index) {
   check(cudaSetDevice(index), "cudaSetDevice");
@@ -56,12 +65,7 @@ CudaDevice::CudaDevice(int index, const std::string& gemm_cache) : index_(index)
   blas_ = std::make_unique<Blas>(properties_of(index).name, gemm_cache);
   check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
         "cudaDeviceGetAttribute");
-  int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index),
-        "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index),
-        "cudaDeviceGetAttribute");
-  capability_ = 10 * major + minor;
+  capability_ = capability_of(index);
   kernels_.attention = cuda_attention_kernels;
   kernels_.elementwise = cuda_elementwise_kernels;
   kernels_.gemm = cuda_gemm_kernels;

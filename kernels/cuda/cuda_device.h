@@ -20,6 +20,10 @@ inline void check(cudaError_t error, const char* what,
     throw Error(str(what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)), where);
 }
 
+cudaDeviceProp properties_of(int index);
+/// 80 for compute capability 8.0.
+int capability_of(int index);
+
 class Blas;
 
 /// The functions of the CUDA table; each .cu beside this header fills its part.
@@ -55,7 +59,6 @@ class CudaDevice final : public Device {
   void wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const;
 
   int multiprocessors() const { return multiprocessors_; }
-  /// 80 for compute capability 8.0.
   int capability() const { return capability_; }
   Blas& blas() { return *blas_; }
   /// The most shared memory that a block may ask for.

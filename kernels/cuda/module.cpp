@@ -6,14 +6,54 @@
 
 #include "kernels/cuda/cuda_device.h"
 
-extern "C" int trireme_cuda_count(char* text, int text_bytes) {
+namespace trireme {
+namespace {
+
+constexpr int least_capability = 80;  // bf16, and what the kernels are compiled for
+
+/// "13.0" of 13000
+std::string version(int cuda) { return str(cuda / 1000, '.', cuda % 1000 / 10); }
+
+std::string why_not(cudaError_t error) {
+  int driver = 0;  // the newest CUDA that it knows
+  if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess)
+    return driver == 0 ? std::string("there is no NVIDIA driver")
+                       : str("the NVIDIA driver is for CUDA ", version(driver),
+                             ", and this build needs ", version(CUDART_VERSION),
+                             ": update the driver, or build with an older toolkit");
+  return cudaGetErrorString(error);
+}
+
+std::string why_not(int index) {
+  const int capability = capability_of(index);
+  if (capability >= least_capability) return "";
+  return str("GPU ", index, " (", static_cast<const char*>(properties_of(index).name),
+             ") has compute capability ", capability / 10, '.', capability % 10, ", and ",
+             least_capability / 10, '.', least_capability % 10,
+             " is the least: leave it out with CUDA_VISIBLE_DEVICES");
+}
+
+int count_gpus_here() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) return count;
-  cudaGetLastError();
-  std::snprintf(text, static_cast<std::size_t>(text_bytes), "%s",
-                error == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(error));
-  return 0;
+  cudaGetLastError();  // it is reported here, not by the next call
+  require(error == cudaSuccess, why_not(error));
+  require(count > 0, "no GPU is visible");
+  for (int i = 0; i < count; ++i)
+    if (const std::string wrong = why_not(i); !wrong.empty()) throw Error(wrong);
+  return count;
+}
+
+}  // namespace
+}  // namespace trireme
+
+extern "C" int trireme_cuda_count(char* text, int text_bytes) {
+  try {
+    return trireme::count_gpus_here();
+  } catch (const std::exception& error) {
+    std::snprintf(text, static_cast<std::size_t>(text_bytes), "%s", error.what());
+    return 0;
+  }
 }
 
 extern "C" trireme::Device* trireme_cuda_open(const trireme::CudaOptions& options, char* text,

@@ -33,6 +33,7 @@ struct PipelineExecutor::State {
   std::vector<LaidOutExchange> exchanges;
   std::vector<std::vector<MicroBatch>> in_flight;  // chunk, slot
   Buffer losses;                                   // host: one f64 or f32 a micro-batch
+  std::unique_ptr<Event> losses_copied;
 
   State(StageProgram program_, std::vector<PipelineChunk> chunks_, Communicator& axis_,
         Stream& stream_)
@@ -40,9 +41,9 @@ struct PipelineExecutor::State {
     check();
     for (const Exchange& exchange : program.exchanges) exchanges.push_back(lay_out(exchange));
     for (const int slots : program.slots) in_flight.emplace_back(at(slots));
-    if (program.stage == program.shape.stages - 1)
-      losses =
-          stream.device().allocate_pinned(program.shape.micro_batches * size_bytes(DType::f64));
+    if (program.stage < program.shape.stages - 1) return;
+    losses = stream.device().allocate_pinned(program.shape.micro_batches * size_bytes(DType::f64));
+    losses_copied = stream.device().make_event();
   }
 
   void check() const {
@@ -143,15 +144,16 @@ struct PipelineExecutor::State {
 
   void keep_result(const Tensor& result, Index number, MicroBatchSource& source) {
     source.on_result(number, result);
-    if (is_loss(result))
-      stream.copy(losses.data() + number * size_bytes(result.dtype), result.data, result.bytes());
+    if (!is_loss(result)) return;
+    stream.copy(losses.data() + number * size_bytes(result.dtype), result.data, result.bytes());
+    losses_copied->record(stream);
   }
 
   double sum_of_losses() {
     if (!losses) return 0;
     const Tensor result = chunks.back().executor->result(0);
     if (!is_loss(result)) return 0;
-    stream.synchronize();
+    losses_copied->synchronize();
     double sum = 0;
     for (Index i = 0; i < program.shape.micro_batches; ++i) {
       const std::byte* data = losses.data() + i * size_bytes(result.dtype);
@@ -176,7 +178,7 @@ PipelineExecutor::PipelineExecutor(StageProgram program, std::vector<PipelineChu
 PipelineExecutor::~PipelineExecutor() = default;
 PipelineExecutor::PipelineExecutor(PipelineExecutor&&) noexcept = default;
 
-double PipelineExecutor::run(MicroBatchSource& source) {
+void PipelineExecutor::start(MicroBatchSource& source) {
   State& s = *state_;
   for (const Action& action : s.program.actions) switch (action.kind) {
       case Action::Kind::work:
@@ -189,8 +191,9 @@ double PipelineExecutor::run(MicroBatchSource& source) {
         s.wait(s.exchanges[at(action.exchange)]);
         break;
     }
-  return s.sum_of_losses();
 }
+
+double PipelineExecutor::loss() { return state_->sum_of_losses(); }
 
 const StageProgram& PipelineExecutor::program() const { return state_->program; }
 

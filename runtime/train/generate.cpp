@@ -2,6 +2,7 @@
 // draws a token from (seed, how many were drawn), and tells all ranks.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "trireme/core/bf16.h"
 
@@ -14,17 +15,23 @@ namespace {
 class Sequence final : public MicroBatchSource {
  public:
   Sequence(const Graph& graph, Index vocabulary, Stream& stream)
-      : tokens_(static_cast<std::size_t>(
-            graph.values()[static_cast<std::size_t>(graph.inputs().front())].spec.shape.back())),
+      : input_(
+            nullptr,
+            {1, graph.values()[static_cast<std::size_t>(graph.inputs().front())].spec.shape.back()},
+            DType::i32),
         logits_(static_cast<std::size_t>(vocabulary)),
-        rounded_(logits_.size()),
-        input_(tokens_.data(), Shape{1, static_cast<Index>(tokens_.size())}, DType::i32),
-        stream_(stream) {}
+        tokens_(stream.device().allocate_pinned(input_.bytes())),
+        result_(stream.device().allocate_pinned(vocabulary * size_bytes(DType::f32))),
+        computed_(stream.device().make_event()),
+        stream_(stream) {
+    input_.data = tokens_.data();
+  }
 
   void show(const std::vector<std::int32_t>& text) {
-    const std::size_t shown = std::min(text.size(), tokens_.size());
-    std::copy(text.end() - static_cast<std::ptrdiff_t>(shown), text.end(), tokens_.begin());
-    last_ = static_cast<Index>(shown) - 1;
+    computed_->synchronize();  // what was shown before has been read
+    const Index shown = std::min(static_cast<Index>(text.size()), input_.count());
+    std::copy(text.end() - shown, text.end(), reinterpret_cast<std::int32_t*>(tokens_.data()));
+    last_ = shown - 1;
   }
   MicroBatch micro_batch(int /*chunk*/, Index /*number*/) override {
     MicroBatch batch;
@@ -33,20 +40,30 @@ class Sequence final : public MicroBatchSource {
   }
   /// Keeps the logits of the last token shown.
   void on_result(Index /*number*/, const Tensor& result) override {
-    const bool rounded = result.dtype == DType::bf16;
-    const Index bytes = static_cast<Index>(logits_.size()) * size_bytes(result.dtype);
-    stream_.copy(rounded ? static_cast<void*>(rounded_.data()) : logits_.data(),
-                 static_cast<const std::byte*>(result.data) + last_ * bytes, bytes);
-    stream_.synchronize();
-    if (rounded) std::transform(rounded_.begin(), rounded_.end(), logits_.begin(), to_float);
+    dtype_ = result.dtype;
+    const Index bytes = static_cast<Index>(logits_.size()) * size_bytes(dtype_);
+    stream_.copy(result_.data(), static_cast<const std::byte*>(result.data) + last_ * bytes, bytes);
   }
-  const std::vector<float>& logits() const { return logits_; }
+  /// All that computes the logits of what is shown is queued.
+  void queued() { computed_->record(stream_); }
+  /// On the last stage. Waits for them.
+  const std::vector<float>& logits() {
+    computed_->synchronize();
+    if (dtype_ == DType::bf16) {
+      const auto* rounded = reinterpret_cast<const Bf16*>(result_.data());
+      std::transform(rounded, rounded + logits_.size(), logits_.begin(), to_float);
+    } else {
+      std::memcpy(logits_.data(), result_.data(), logits_.size() * sizeof(float));
+    }
+    return logits_;
+  }
 
  private:
-  std::vector<std::int32_t> tokens_;
-  std::vector<float> logits_;
-  std::vector<Bf16> rounded_;  // as the model makes them in bf16
   Tensor input_;
+  std::vector<float> logits_;
+  DType dtype_ = DType::f32;  // of the model's logits
+  Buffer tokens_, result_;    // of the host
+  std::unique_ptr<Event> computed_;
   Stream& stream_;
   Index last_ = 0;
 };
@@ -84,7 +101,8 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
   std::vector<std::int32_t> text = options.prompt;
   for (Index i = 0; i < options.count; ++i) {
     sequence.show(text);
-    s.generate->run(sequence);
+    s.generate->start(sequence);
+    sequence.queued();
     std::int32_t token = 0;
     if (mesh.rank() == drawer)
       token = draw(sequence.logits(), options.temperature, static_cast<double>(random.uniform(i)));

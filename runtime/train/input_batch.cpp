@@ -53,6 +53,7 @@ InputBatch::InputBatch(const Graph& graph, const std::vector<const Plan*>& plans
 
 void InputBatch::allocate(Device& device) {
   memory_ = device.allocate_pinned(bytes_);
+  read_ = device.make_event();
   std::byte* next = memory_.data();
   for (Index m = 0; m < micro_batches_; ++m) {
     std::vector<Tensor>& tensors = inputs_.emplace_back(input_.size());

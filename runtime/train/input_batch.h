@@ -2,6 +2,7 @@
 // global batch; data rank d of n takes rows [d, d + 1) * rows / n, micro-batch after micro-batch, whatever the layout.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "trireme/data/source.h"
@@ -18,8 +19,12 @@ class InputBatch final : public MicroBatchSource {
   Index bytes() const { return bytes_; }
   /// Before the first load().
   void allocate(Device& device);
+  /// Before load(): until the device has read what was loaded before.
+  void wait() { read_->synchronize(); }
   /// The global batch that begins at sample `first` of the stream. Returns the targets of this data rank.
   Index load(DataSource& source, Index first);
+  /// All that reads this batch is queued on `stream`.
+  void queued(Stream& stream) { read_->record(stream); }
   /// What the micro-batches handed out from now on carry.
   void begin(Index step, double loss_scale);
   MicroBatch micro_batch(int chunk, Index number) override;
@@ -30,6 +35,7 @@ class InputBatch final : public MicroBatchSource {
   Index micro_batch_size_, micro_batches_, first_row_;
   Index bytes_ = 0;
   Buffer memory_;
+  std::unique_ptr<Event> read_;
   std::vector<std::vector<Tensor>>
       inputs_;  // per micro-batch, by position in Graph::inputs(); unused ones are empty
   std::vector<bool> used_;     // by position, as input_ and row_

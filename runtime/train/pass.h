@@ -29,8 +29,9 @@ class Pass {
   /// called between any two ops, and must not wait.
   void bind(std::byte* memory, const FlatParameters& flat, GradientReducer* reducer,
             const Context& context, const std::function<void()>& between_ops);
-  /// Collective over pipeline and tensor axis; see PipelineExecutor::run.
-  double run(MicroBatchSource& source) { return pipeline_->run(source); }
+  /// Collective over pipeline and tensor axis; see PipelineExecutor.
+  void start(MicroBatchSource& source) { pipeline_->start(source); }
+  double loss() { return pipeline_->loss(); }
 
  private:
   Index slot_stride(std::size_t chunk) const;

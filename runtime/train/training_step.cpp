@@ -42,7 +42,7 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) 
   const bool counts = mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::pipeline) == 0;
   Index totals[2] = {0, 0};  // targets, ranks that failed
   std::exception_ptr failure;
-  context.stream().synchronize();  // what was loaded before has been read
+  inputs.wait();
   try {
     const Index targets = inputs.load(source, first);
     totals[0] = counts ? targets : 0;
@@ -70,12 +70,14 @@ StepMetrics Trainer::step(DataSource& source) {
 
   s.train_inputs->begin(metrics.step, 1 / targets);
   s.reducer->begin_step();
-  const double loss = s.train->run(*s.train_inputs);
+  s.train->start(*s.train_inputs);
+  s.train_inputs->queued(s.context.stream());
   s.reducer->finish();
   if (s.progress.step == 0) s.dump_gradients();
   if (s.checkpointer) s.checkpointer->before_update();
   s.optimizer->start_step(metrics.lr);
-  metrics.loss = s.end_step(loss) / targets;  // hosts agree while a GPU updates
+  // All is queued: from here on the host waits for a GPU, but never the GPU for its host.
+  metrics.loss = s.end_step(s.train->loss()) / targets;
   const StepReport report = s.optimizer->finish_step();
 
   metrics.grad_norm = report.grad_norm;
@@ -95,7 +97,9 @@ double Trainer::evaluate(DataSource& validation, Index batches) {
   for (Index i = 0; i < batches; ++i) {
     targets += s.load(*s.evaluate_inputs, validation, i * s.context.options().global_batch_size);
     s.evaluate_inputs->begin(s.progress.step, 1);
-    loss += s.evaluate->run(*s.evaluate_inputs);
+    s.evaluate->start(*s.evaluate_inputs);
+    s.evaluate_inputs->queued(s.context.stream());
+    loss += s.evaluate->loss();
   }
   return s.sum_of_losses(loss) / static_cast<double>(std::max<Index>(targets, 1));
 }

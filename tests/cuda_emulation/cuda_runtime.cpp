@@ -32,7 +32,7 @@ struct Event {
 
 /// Device memory and the last error.
 struct Memory {
-  std::map<char*, std::size_t> blocks;
+  std::map<char*, std::size_t> blocks, pinned;
   std::size_t used = 0;
   std::size_t capacity = std::strtoull(setting("EMULATION_DEVICE_MB", "4096").c_str(), nullptr, 10)
                          << 20;
@@ -44,7 +44,14 @@ struct Memory {
     mallopt(M_MMAP_THRESHOLD, never);
     mallopt(M_TRIM_THRESHOLD, never);
   }
-  bool holds(const void* data, std::size_t bytes) const {
+  bool holds(const void* data, std::size_t bytes) const { return lies_in(blocks, data, bytes); }
+  bool is_pageable(const void* data, std::size_t bytes) const {
+    return !holds(data, bytes) && !lies_in(pinned, data, bytes);
+  }
+
+ private:
+  static bool lies_in(const std::map<char*, std::size_t>& blocks, const void* data,
+                      std::size_t bytes) {
     auto after = blocks.upper_bound(static_cast<char*>(const_cast<void*>(data)));
     if (after == blocks.begin()) return false;
     --after;
@@ -57,6 +64,9 @@ Memory& memory() {
   return one;
 }
 
+/// Of a device: 90 for 9.0.
+int capability() { return std::atoi(setting("EMULATION_CAPABILITY", "90").c_str()); }
+int driver() { return std::atoi(setting("EMULATION_DRIVER", "13000").c_str()); }
 int devices() { return std::atoi(setting("EMULATION_DEVICES", "8").c_str()); }
 
 Stream& stream_of(cudaStream_t stream) {
@@ -70,7 +80,49 @@ cudaError_t result(cudaError_t error) {
   return error;
 }
 
+/// The device that this process uses, and the one that this thread's calls go to.
+int used_device = 0;
+thread_local int current_device = 0;
+void check_current_device(const char* call) {
+  if (current_device == used_device) return;
+  std::fprintf(stderr,
+               "cuda emulation: '%s' by a thread whose device is %d, not %d: cudaSetDevice is for "
+               "one thread\n",
+               call, current_device, used_device);
+  std::abort();
+}
+
+/// How often the host has waited, and for which stream or event it does; said at the end of a program with EMULATION_REPORT=1.
+struct HostWaits {
+  std::int64_t count = 0;
+  const void* of = nullptr;
+
+  /// The host asks whether operation `sequence` of `stream` is done. Whoever asks for the same `object` again waits for it.
+  cudaError_t ask(const void* object, Stream& stream, std::uint64_t sequence) {
+    Streams& streams = Streams::instance();
+    if (!stream.done(sequence)) of == object ? streams.nudge(stream) : streams.poke();
+    const bool done = stream.done(sequence);
+    if (!done && of != object) ++count;
+    of = done ? nullptr : object;
+    return done ? cudaSuccess : cudaErrorNotReady;
+  }
+  ~HostWaits() {
+    if (setting("EMULATION_REPORT", "0") == "1")
+      std::fprintf(stderr, "cuda emulation: the host has waited %lld times\n",
+                   static_cast<long long>(count));
+  }
+};
+HostWaits host_waits;
+
+/// A wait that does not go through a query, so nobody looks after others meanwhile.
+void wait_until(Stream& stream, std::uint64_t sequence) {
+  if (stream.done(sequence)) return;
+  ++host_waits.count;
+  Streams::instance().run_until(stream, sequence);
+}
+
 void push(cudaStream_t stream, const char* name, std::function<void()> operation) {
+  check_current_device(name);
   Streams::instance().push(stream_of(stream), name, [operation = std::move(operation)] {
     operation();
     return true;
@@ -92,11 +144,19 @@ using namespace trireme::emulation;
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 0;
+  if (driver() < CUDART_VERSION / 1000 * 1000) return result(cudaErrorInsufficientDriver);
   *count = devices();
+  return *count > 0 ? cudaSuccess : result(cudaErrorNoDevice);
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = driver();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return result(device >= 0 && device < devices() ? cudaSuccess : cudaErrorInvalidDevice);
+  if (device < 0 || device >= devices()) return result(cudaErrorInvalidDevice);
+  used_device = current_device = device;
+  return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   switch (attribute) {
@@ -107,10 +167,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*d
       *value = 227 * 1024;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
+      *value = capability() / 10;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor:
-      *value = 0;
+      *value = capability() % 10;
       return cudaSuccess;
     default:
       return result(cudaErrorInvalidValue);
@@ -119,7 +179,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*d
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
   std::memset(properties, 0, sizeof *properties);
   std::strcpy(properties->name, "host emulation");
-  properties->major = 9;
+  properties->major = capability() / 10;
+  properties->minor = capability() % 10;
   properties->multiProcessorCount = 4;
   properties->totalGlobalMem = memory().capacity;
   return cudaSuccess;
@@ -132,7 +193,9 @@ const char* cudaGetErrorName(cudaError_t error) {
                                               : "cudaErrorUnknown";
 }
 const char* cudaGetErrorString(cudaError_t error) {
-  return error == cudaErrorMemoryAllocation ? "out of memory" : cudaGetErrorName(error);
+  return error == cudaErrorMemoryAllocation ? "out of memory"
+         : error == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
+                                            : cudaGetErrorName(error);
 }
 cudaError_t cudaFuncSetAttribute(const void* /*kernel*/, cudaFuncAttribute /*attribute*/,
                                  int /*value*/) {
@@ -140,6 +203,7 @@ cudaError_t cudaFuncSetAttribute(const void* /*kernel*/, cudaFuncAttribute /*att
 }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  check_current_device("cudaMalloc");
   Memory& m = memory();
   *data = nullptr;
   if (m.used + bytes > m.capacity) return result(cudaErrorMemoryAllocation);
@@ -171,10 +235,12 @@ cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
                                                        allocation_alignment * allocation_alignment);
   if (*data == nullptr) return result(cudaErrorMemoryAllocation);
   std::memset(*data, poison, bytes);
+  memory().pinned[static_cast<char*>(*data)] = bytes;
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* data) {
   Streams::instance().run_all();
+  memory().pinned.erase(static_cast<char*>(data));
   std::free(data);
   return cudaSuccess;
 }
@@ -184,7 +250,8 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return cudaSuccess;
 }
 
-/// A wrong kind, the wrong side, or a range that is no allocation is refused, as a GPU would fault.
+/// A wrong kind, the wrong side, or a range that is no allocation is refused, as a GPU would fault. What comes from pageable memory is
+/// read when the stream gets there, which is as late as CUDA may; what goes from the device to pageable memory holds its caller.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
@@ -193,6 +260,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
       (to_device != memory().holds(to, bytes) || from_device != memory().holds(from, bytes)))
     return result(cudaErrorInvalidValue);
   push(stream, "copy", [=] { std::memmove(to, from, bytes); });
+  if (memory().holds(from, bytes) && memory().is_pageable(to, bytes))
+    wait_until(stream_of(stream), stream_of(stream).issued());
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
@@ -223,19 +292,16 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
   *highest = -5;
   return cudaSuccess;
 }
-/// Whoever asks waits: the next round of waiting.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   Stream& s = stream_of(stream);
-  if (!s.done(s.issued())) Streams::instance().nudge(s);
-  return s.done(s.issued()) ? cudaSuccess : cudaErrorNotReady;
+  return host_waits.ask(&s, s, s.issued());
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   Streams::instance().retire(stream_of(stream));
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  Stream& s = stream_of(stream);
-  Streams::instance().run_until(s, s.issued());
+  wait_until(stream_of(stream), stream_of(stream).issued());
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
@@ -273,9 +339,9 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) 
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  Streams::instance().poke();
   const Event& e = event_of(event);
-  return e.stream == nullptr || e.stream->done(e.sequence) ? cudaSuccess : cudaErrorNotReady;
+  if (e.stream == nullptr) return cudaSuccess;
+  return host_waits.ask(&e, *e.stream, e.sequence);
 }
 
 }  // extern "C"

@@ -98,9 +98,8 @@ class Operation {
         sequence_(++resources_.issued) {}
   virtual ~Operation() = default;
   bool step() {
-    if (!resources_.aborted) {
-      if (hopeless_ || resources_.ended + 1 != sequence_ || !run()) return false;
-    }
+    const bool turn = !hopeless_ && resources_.ended + 1 == sequence_;
+    if (!resources_.aborted && !(turn && run())) return false;
     resources_.ended = std::max(resources_.ended, sequence_);
     return true;
   }
@@ -294,9 +293,10 @@ Group& group() {
 }
 
 void push(cudaStream_t stream, const char* name, std::shared_ptr<Operation> operation) {
-  Streams& streams = Streams::instance();
-  streams.push(stream == nullptr ? streams.default_stream() : *reinterpret_cast<Stream*>(stream),
-               name, [operation = std::move(operation)] { return operation->step(); });
+  Stream* to =
+      stream == nullptr ? &Streams::instance().default_stream() : reinterpret_cast<Stream*>(stream);
+  Streams::instance().push(*to, name,
+                           [operation = std::move(operation)] { return operation->step(); });
 }
 
 /// The first calls of a communicator, and later ones now and then, reach the stream only some polls later, as when NCCL still
@@ -321,8 +321,8 @@ ncclResult_t collective(ncclComm_t comm, cudaStream_t stream, const char* name, 
   const std::size_t part = what.count * bytes_of(what.type);
   if (comm->pending || bytes_of(what.type) == 0 || what.root >= members.size() || what.root < 0)
     return ncclInvalidArgument;
-  if (group().depth > 0) return ncclInvalidUsage;                                // not emulated
-  if (what.type == ncclBfloat16 && what.op != ncclSum) return ncclInvalidUsage;  // not emulated
+  if (group().depth > 0 || (what.type == ncclBfloat16 && what.op != ncclSum))
+    return ncclInvalidUsage;  // not emulated
   if (what.count == 0) return ncclSuccess;
   if (!is_device_memory(in, part * (what.kind == Kind::reduce_scatter ? ranks : 1)) ||
       !is_device_memory(out, part * (what.kind == Kind::all_gather ? ranks : 1)))
@@ -390,11 +390,9 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   Group& g = group();
-  if (--g.depth > 0) return ncclSuccess;
-  free_aborted();
-  if (g.messages.empty()) return ncclSuccess;
-  auto operation = std::make_shared<Messages>(g.comm->members, std::move(g.messages));
-  g.messages.clear();
+  if (--g.depth == 0) free_aborted();
+  if (g.depth > 0 || g.messages.empty()) return ncclSuccess;
+  auto operation = std::make_shared<Messages>(g.comm->members, std::exchange(g.messages, {}));
   return launch(g.comm, g.stream, "ncclSend and ncclRecv", std::move(operation));
 }
 

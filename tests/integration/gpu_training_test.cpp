@@ -59,6 +59,26 @@ TEST(GpuTraining, InBf16IsNearThatOfTheCpuWithEitherAttention) {
   }
 }
 
+/// How often the host waits for the GPU while a job makes `steps` steps, none of which runs before it is waited for.
+int host_waits(int steps, const std::string& options) {
+  Laboratory laboratory(str("--hidden-size 32 --ffn-hidden-size 64 --train-iters ", steps, ' '));
+  laboratory.losses("env EMULATION_REPORT=1 " + on_emulated_gpus({"lazy", "forward"}),
+                    gpu_gpt + "--micro-batch-size 2 --device cuda " + options);
+  const std::string says = "the host has waited ";
+  const std::size_t at = laboratory.output().find(says);
+  require(at != std::string::npos, "no report in:\n", laboratory.output());
+  return std::stoi(laboratory.output().substr(at + says.size()));
+}
+
+// For the losses, with all of the step queued behind them, and for what the norm has decided, with the update queued behind it.
+TEST(GpuTraining, WaitsTwiceAStepForTheGpu) {
+  for (const std::string options :
+       {"", "--use-distributed-optimizer --recompute-granularity full"}) {
+    SCOPED_TRACE(options);
+    EXPECT_EQ(host_waits(7, options) - host_waits(3, options), 2 * 4);
+  }
+}
+
 const std::string job_model =
     gpu_gpt +
     "--hidden-dropout 0.1 --num-layers 2 --hidden-size 32 --ffn-hidden-size 96 --vocab-size 256 "

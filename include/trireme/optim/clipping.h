@@ -3,6 +3,8 @@
 // made on the device, for the update that is queued behind it.
 #pragma once
 
+#include <memory>
+
 #include "trireme/comm/communicator.h"
 #include "trireme/kernels/optimizer.h"
 #include "trireme/optim/flat_parameters.h"
@@ -21,7 +23,7 @@ class GradientNorm {
   void start(double max_norm);
   /// What start() decides, on the device.
   const StepDecision* decision() const { return decision_; }
-  /// The same on the host: waits for the stream.
+  /// The same on the host: waits until it is decided, not for what is queued behind.
   StepDecision wait();
 
  private:
@@ -30,6 +32,8 @@ class GradientNorm {
   Stream& stream_;
   double* sum_;
   StepDecision* decision_;
+  Buffer told_;  // the decision, in memory of the host
+  std::unique_ptr<Event> decided_;
   DeviceList<ListedRange> list_;
 };
 

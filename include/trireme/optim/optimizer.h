@@ -1,6 +1,6 @@
 // Optimizer: one update of the parameters from the reduced gradients: AdamW or SGD with momentum,
 // with clipping, with skipped steps, replicated or sharded over the data axis. All memory comes
-// from outside; a step allocates nothing, and the host waits for it only at its end.
+// from outside; a step allocates nothing, and the host waits for its decision only.
 #pragma once
 
 #include <string>
@@ -43,7 +43,7 @@ class Optimizer {
   /// Collective over the world, after GradientReducer::finish(). Queues the whole step: what the norm
   /// decides is read where it was made. finish_step() follows before the next one.
   void start_step(double learning_rate);
-  /// Waits for the stream.
+  /// Waits until the norm has decided; the update itself may still be going on.
   StepReport finish_step();
   /// Both.
   StepReport step(double learning_rate) {

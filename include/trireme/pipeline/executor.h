@@ -1,5 +1,5 @@
 // PipelineExecutor: carries out the program of one stage: forwards and backwards of all micro-batches of a step, and
-// the transfers between stages. Everything is laid out when it is made; run() allocates nothing.
+// the transfers between stages. Everything is laid out when it is made; a step allocates nothing.
 //
 // Transfers move on beside the work where the transport is asked to: call progress() of the pipeline communicator in
 // ExecutorHooks::op_boundary.
@@ -41,10 +41,16 @@ class PipelineExecutor {
   ~PipelineExecutor();
   PipelineExecutor(PipelineExecutor&&) noexcept;
 
-  /// Collective over the pipeline axis: all micro-batches of a step; forwards only, if that is the program. Returns, on
-  /// the last stage, the sum of the results in f64, in order of micro-batches, where the result is a floating-point
-  /// scalar (the loss); otherwise 0. Waits for the stream on the last stage.
-  double run(MicroBatchSource& source);
+  /// Collective over the pipeline axis: queues all micro-batches of a step; forwards only, if that is the program.
+  void start(MicroBatchSource& source);
+  /// Of what was started last: on the last stage the sum of the results in f64, in order of micro-batches, where the result
+  /// is a floating-point scalar (the loss); otherwise 0. Waits for the last forward there, not for what follows it.
+  double loss();
+  /// Both.
+  double run(MicroBatchSource& source) {
+    start(source);
+    return loss();
+  }
   const StageProgram& program() const;
 
  private:

@@ -32,6 +32,25 @@ TEST(EmulatedModule, SaysHowManyGpusThereAre) {
   EXPECT_EQ(reason, "");
 }
 
+/// Why no GPU can be used where the emulation's `variable` is `value`.
+std::string refusal(const char* variable, const char* value) {
+  setenv(variable, value, 1);
+  std::string reason;
+  EXPECT_EQ(count_gpus(emulated(), reason), 0) << variable << "=" << value;
+  unsetenv(variable);
+  return reason;
+}
+
+TEST(EmulatedModule, SaysWhyNoGpuCanBeUsed) {
+  EXPECT_EQ(refusal("EMULATION_DRIVER", "0"), "there is no NVIDIA driver");
+  EXPECT_THAT(refusal("EMULATION_DRIVER", "12040"),
+              testing::HasSubstr("the NVIDIA driver is for CUDA 12.4, and this build needs 13."));
+  EXPECT_THAT(refusal("EMULATION_DEVICES", "0"), testing::HasSubstr("no CUDA-capable device"));
+  EXPECT_THAT(refusal("EMULATION_CAPABILITY", "75"),
+              testing::HasSubstr(
+                  "GPU 0 (host emulation) has compute capability 7.5, and 8.0 is the least"));
+}
+
 TEST(EmulatedModule, AFileThatIsNoModuleIsAReasonAndNoError) {
   const CudaOptions nowhere{.module = "/nowhere/libtrireme_cuda.so"};
   std::string reason;

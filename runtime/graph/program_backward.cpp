@@ -33,7 +33,6 @@ std::vector<std::vector<int>> ProgramBuilder::backward_reads() const {
                outputs = static_cast<int>(node.outputs.size());
     for (int i = 0; i < inputs; ++i)
       if (saved.has_input(i)) reads[at(n)].push_back(value(node.inputs[at(i)]).root);
-    if (deferred_.count(n) != 0) continue;  // it makes the outputs itself
     for (int o = 0; o < outputs; ++o)
       if (saved.has_output(o)) reads[at(n)].push_back(value(node.outputs[at(o)]).root);
     for (int s = 0; s < static_cast<int>(node.sides.size()); ++s)

@@ -56,6 +56,8 @@ class Data final : public MicroBatchSource {
     if (results.size() < data_.size()) results.push_back(*result.as<double>());
   }
   std::vector<double> results;  // of the first step
+  /// Results, over all steps.
+  Index told() const { return told_; }
 
  private:
   Index told_ = 0;
@@ -106,6 +108,8 @@ inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions 
   Data data(g, static_cast<int>(shape.micro_batches));
   RankResult result;
   for (int step = 0; step < steps; ++step) result.loss = run_step(pipeline, data);
+  require(data.told() == 0 || data.told() == steps * shape.micro_batches, data.told(),
+          " results were told of ", shape.micro_batches, " in each of ", steps, " steps");
   result.results = data.results;
   for (std::size_t s = 0; s < stages.size(); ++s)
     for (std::size_t i = 0; i < stages[s]->gradients.size(); ++i) {

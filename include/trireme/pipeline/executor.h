@@ -44,7 +44,8 @@ class PipelineExecutor {
   /// Collective over the pipeline axis: queues all micro-batches of a step; forwards only, if that is the program.
   void start(MicroBatchSource& source);
   /// Of what was started last: on the last stage the sum of the results in f64, in order of micro-batches, where the result
-  /// is a floating-point scalar (the loss); otherwise 0. Waits for the last forward there, not for what follows it.
+  /// is a floating-point scalar (the loss); otherwise 0. Waits for the last of them there, not for what
+  /// follows it.
   double loss();
   /// Both.
   double run(MicroBatchSource& source) {

@@ -41,7 +41,8 @@ void check_inputs(const Op& op, const Specs& inputs, const Outputs& outputs) {
 
 void check_output(const Output& output, std::size_t o, const Specs& inputs) {
   const Spec& spec = output.spec();
-  if (output.kind() == Output::Kind::fresh || output.kind() == Output::Kind::side) {
+  if (output.kind() == Output::Kind::fresh || output.kind() == Output::Kind::side ||
+      output.kind() == Output::Kind::detached) {
     require(spec.packed(), "output ", o, " is new memory and has to be packed, but is ", spec);
     return;
   }
@@ -140,6 +141,11 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
             scope_path('/'), "': input ", node.inputs.size(),
             value ? " belongs to another graph" : " is empty");
     const ValueInfo& info = values_[static_cast<std::size_t>(value.id())];
+    require(values_[static_cast<std::size_t>(info.root)].output != Output::Kind::detached ||
+                !node.op->differentiable(static_cast<int>(node.inputs.size())),
+            "op '", node.op->name(), "' in scope '", scope_path('/'), "': input ",
+            node.inputs.size(), ", '", info.name,
+            "', is detached: no gradient comes back through it, and this op would send one");
     specs.push_back(info.spec);
     places.push_back(info.place);
     is_parameter.push_back(values_[static_cast<std::size_t>(info.gradient_root)].parameter >= 0);

@@ -36,7 +36,8 @@ void check_results(const Graph& graph, const Values& results, PlanOptions::Mode 
 }  // namespace
 
 bool runs_forward(const Graph& graph, const Node& node) {
-  return !node.sides.empty() || any_output(graph, node, Output::Kind::fresh, Output::Kind::fresh);
+  return !node.sides.empty() ||
+         any_output(graph, node, Output::Kind::fresh, Output::Kind::detached);
 }
 
 bool runs_backward(const Graph& graph, const Node& node) {
@@ -68,7 +69,8 @@ Derivative derive(const Graph& graph, const Values& results, PlanOptions::Mode m
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i)
       flows |= hands_on(graph, d, node, i);
     for (const int o : node.outputs)
-      d.wanted[at(o)] = static_cast<char>(flows && is_floating(values[at(o)].spec.dtype));
+      d.wanted[at(o)] = static_cast<char>(flows && is_floating(values[at(o)].spec.dtype) &&
+                                          values[at(o)].output != Output::Kind::detached);
   }
   d.exists[at(info(graph, results.front().id()).gradient_root)] = 1;
   for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {

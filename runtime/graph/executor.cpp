@@ -14,6 +14,10 @@ namespace {
 
 std::size_t at(int id) { return static_cast<std::size_t>(id); }
 
+bool runs_an_op(const Step& step) {
+  return step.kind == Step::Kind::forward || step.kind == Step::Kind::backward;
+}
+
 }  // namespace
 
 struct Executor::State {
@@ -38,6 +42,7 @@ struct Executor::State {
   void run(Phase phase, int slot, const MicroBatch& batch);
   void run_step(int s, int slot, const MicroBatch& batch);
   void run_node(const Step& step, StepExec& exec, const MicroBatch& batch);
+  void prepare(int s, Preparation& preparation);
   void load(const Step& step, const StepExec& exec, const MicroBatch& batch);
   void check_finite(const Step& step, const StepExec& exec, const MicroBatch& batch);
   void fill_dead(const Step& step, int slot);
@@ -176,6 +181,22 @@ void Executor::State::run_node(const Step& step, StepExec& exec, const MicroBatc
   if (options.check_finite) check_finite(step, exec, batch);
 }
 
+/// In slot 0, which stands for all: they are aligned alike.
+void Executor::State::prepare(int s, Preparation& preparation) {
+  const Step& step = plan.program.steps[at(s)];
+  const Node& node = plan.nodes[at(step.node)];
+  StepExec& exec = steps[at(s)];
+  exec.enter(slot_base(0));
+  const bool forward = step.kind == Step::Kind::forward;
+  try {
+    forward ? node.op->prepare_forward(exec, preparation)
+            : node.op->prepare_backward(exec, preparation);
+  } catch (const Error& error) {
+    throw Error(str("preparing ", forward ? "forward" : "backward", " of '", node.name,
+                    "': ", error.what()));
+  }
+}
+
 void Executor::State::load(const Step& step, const StepExec& exec, const MicroBatch& batch) {
   const std::string& name = plan.inputs[at(step.input)].name;
   require(at(step.input) < batch.inputs.size(), "micro-batch ", batch.number, " has ",
@@ -223,6 +244,19 @@ Executor::Executor(const Plan& plan, ExecutorMemory memory, Stream& stream,
           std::make_unique<State>(plan, std::move(memory), stream, tensor_axis, hooks, options)) {}
 Executor::~Executor() = default;
 Executor::Executor(Executor&&) noexcept = default;
+
+void Executor::prepare(Preparation& preparation, const std::function<void()>& after_each) {
+  for (std::size_t s = 0; s < state_->steps.size(); ++s) {
+    if (!runs_an_op(state_->plan.program.steps[s])) continue;
+    state_->prepare(static_cast<int>(s), preparation);
+    after_each();
+  }
+}
+
+Index Executor::preparations() const {
+  const auto& steps = state_->plan.program.steps;
+  return std::count_if(steps.begin(), steps.end(), runs_an_op);
+}
 
 void Executor::forward(int slot, const MicroBatch& batch) {
   state_->run(Phase::forward, slot, batch);

@@ -121,7 +121,9 @@ Spec ProgramBuilder::computed_gradient(const Node& node, int input) const {
 void ProgramBuilder::prepare_missing(const Node& node) {
   for (const int o : node.outputs) {
     const ValueInfo& v = value(o);
-    if (v.gradient_root != o || gradient_[at(o)] >= 0 || !is_floating(v.spec.dtype)) continue;
+    if (v.gradient_root != o || gradient_[at(o)] >= 0 || !is_floating(v.spec.dtype) ||
+        v.output == Output::Kind::detached)
+      continue;
     gradient_[at(o)] = new_memory("zero grad " + v.name, v.spec);
     copy(write(gradient_[at(o)], 0, v.spec), {}, node.id, Step::Kind::zero);
   }

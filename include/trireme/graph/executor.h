@@ -3,6 +3,7 @@
 // between calls.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -61,6 +62,12 @@ class Executor {
            ExecutorHooks& hooks, ExecutorOptions options = {});
   ~Executor();
   Executor(Executor&&) noexcept;
+
+  /// Lets every op do what its first call would have to do besides its work (Op::prepare_forward, prepare_backward), in the order
+  /// of the plan. `after_each` is told of every call. Writes to no memory of the plan.
+  void prepare(Preparation& preparation, const std::function<void()>& after_each);
+  /// Calls of prepare() to come.
+  Index preparations() const;
 
   /// Loads inputs and runs forward in `slot`; received values must be in place. Throws: Error
   /// (check_finite).

@@ -12,6 +12,7 @@
 #include "trireme/core/random.h"
 #include "trireme/core/tensor.h"
 #include "trireme/graph/place.h"
+#include "trireme/graph/preparation.h"
 #include "trireme/graph/spec.h"
 
 namespace trireme {
@@ -19,7 +20,7 @@ namespace trireme {
 /// One output as `infer` declares it.
 class Output {
  public:
-  enum class Kind { fresh, side, view, identity };
+  enum class Kind { fresh, side, view, identity, detached };
   /// New memory.
   Output(Spec spec) : spec_(spec) {}  // NOLINT(google-explicit-constructor)
   /// Memory only for backward (statistics): no Value, no gradient. Side outputs come last.
@@ -29,6 +30,10 @@ class Output {
   static Output view(int in, Spec spec, Index first = 0) { return {spec, Kind::view, in, first}; }
   /// The value of input `in`, no copy, but its gradient is the op's own (entering the tensor axis).
   static Output identity(int in, Spec spec) { return {spec, Kind::identity, in, 0}; }
+
+  /// New memory that no gradient comes back through: its readers account for what depends on it in another way, and say that they
+  /// are not differentiable in it (Op::differentiable). Others are refused while tracing.
+  static Output detached(Spec spec) { return {spec, Kind::detached, 0, 0}; }
 
   const Spec& spec() const { return spec_; }
   Kind kind() const { return kind_; }
@@ -128,6 +133,12 @@ class Op {
   virtual Outputs infer(const Specs& inputs) const = 0;
   virtual void forward(Exec& e) const = 0;
   virtual void backward(Exec& e) const = 0;
+
+  /// What the first forward, or backward, with such tensors would have to do besides its work: descriptors, choices by timing.
+  /// Called before the first step with the tensors, the workspace and the stream of that call; may read what is there, whatever
+  /// it is, waits for the stream as it likes, and writes to none of them. Never communicates: other ranks may have other ops.
+  virtual void prepare_forward(Exec&, Preparation&) const {}
+  virtual void prepare_backward(Exec&, Preparation&) const {}
 
   virtual Saved saved() const { return Saved::nothing(); }
   virtual Sharing sharing() const { return {}; }

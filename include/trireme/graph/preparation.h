@@ -1,0 +1,17 @@
+// Preparation: what ops have done ahead of their first call, for one line in the log.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/core/dtype.h"
+
+namespace trireme {
+
+struct Preparation {
+  Index timed = 0;                 // choices that were made here, by timing
+  Index stored = 0;                // choices that another rank or another run has stored
+  std::vector<std::string> notes;  // for people: what stood in the way of a choice
+};
+
+}  // namespace trireme

@@ -26,11 +26,11 @@ inline void check_gemm(const Gemm& p) {
             "bias; ldc is ",
             p.ldc, ", n ", p.n);
   if (p.bias_gradient != nullptr)
-    require(p.transpose_a == Transpose::yes && p.lda == p.m && p.dtype == DType::f32 &&
+    require(p.transpose_a == Transpose::yes && p.lda == p.m && p.result == DType::f32 &&
                 p.bias == nullptr && p.epilogue == Epilogue::none,
-            "a bias gradient goes with a packed, transposed a in f32, without bias and epilogue; "
-            "lda is ",
-            p.lda, ", m ", p.m, ", a ", p.dtype);
+            "a bias gradient goes with a packed, transposed a and an f32 result, without bias and "
+            "epilogue; lda is ",
+            p.lda, ", m ", p.m, ", the result ", p.result);
 }
 inline void check_workspace(Stream& stream, const Gemm& p) {
   const Index wanted = stream.kernels().gemm.workspace_bytes(stream.device(), p);

@@ -14,18 +14,27 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Index square_bytes(Index size) { return size * size * static_cast<Index>(sizeof(float)); }
-
-/// Seconds that the fastest of some products of squares took.
-double fastest_gemm(Stream& stream, Index size) {
-  const Index bytes = square_bytes(size);
-  const Buffer a = stream.device().allocate(bytes), b = stream.device().allocate(bytes);
-  const Buffer c = stream.device().allocate(bytes);
+/// A product of squares without memory.
+Gemm square_product(Index size, DType dtype) {
   Gemm gemm{};
   gemm.m = gemm.n = gemm.k = gemm.lda = gemm.ldb = gemm.ldc = size;
-  gemm.a = reinterpret_cast<const float*>(a.data());
-  gemm.b = reinterpret_cast<const float*>(b.data());
-  gemm.c = reinterpret_cast<float*>(c.data());
+  gemm.dtype = gemm.result = dtype;
+  return gemm;
+}
+
+/// Of each of its matrices.
+Index square_bytes(const Gemm& gemm) { return gemm.m * gemm.n * size_bytes(gemm.dtype); }
+
+/// Seconds that the fastest of some such products took.
+double fastest_gemm(Stream& stream, Gemm gemm) {
+  const Index bytes = square_bytes(gemm),
+              extra = stream.kernels().gemm.workspace_bytes(stream.device(), gemm);
+  const Buffer a = stream.device().allocate(bytes), b = stream.device().allocate(bytes);
+  const Buffer c = stream.device().allocate(bytes), workspace = stream.device().allocate(extra);
+  gemm.a = a.data();
+  gemm.b = b.data();
+  gemm.c = c.data();
+  gemm.workspace = workspace.data();
   double least = 0;
   for (const double end = seconds() + 0.1; least == 0 || seconds() < end;) {
     const double start = seconds();
@@ -52,13 +61,16 @@ double measure_peak_flops(InstructionSet set) {
   return best;
 }
 
-double measure_gemm_flops(Stream& stream) {
+double measure_gemm_flops(Stream& stream, DType dtype) {
   constexpr Index always = 512,
                   largest = 8192;  // the small ones fit between the time slices of a busy machine
   double best = 0, took = 0;
   for (Index size = 256; size <= largest && (size <= always || took < 0.01); size *= 2) {
-    if (3 * square_bytes(size) > stream.device().free_bytes() / 2) break;
-    took = fastest_gemm(stream, size);
+    const Gemm gemm = square_product(size, dtype);
+    const Index needed =
+        3 * square_bytes(gemm) + stream.kernels().gemm.workspace_bytes(stream.device(), gemm);
+    if (needed > stream.device().free_bytes() / 2) break;
+    took = fastest_gemm(stream, gemm);
     const auto n = static_cast<double>(size);
     best = std::max(best, 2 * n * n * n / took);
   }

@@ -17,6 +17,11 @@ bool Blas::is_plain(const Gemm& p) {
   return p.epilogue == Epilogue::none && p.bias_gradient == nullptr;
 }
 
+/// GELU of f32 stays a kernel of our own: how exact cuBLASLt's tanh is is not documented, and f32 is there to agree with CPUs.
+bool Blas::may_fuse(const Gemm& p) {
+  return p.epilogue == Epilogue::none || p.result == DType::bf16;
+}
+
 Gemm Blas::plain_part(const Gemm& p) {
   Gemm plain = p;
   if (p.epilogue == Epilogue::gelu) plain.c = p.gelu_input;
@@ -63,7 +68,7 @@ Blas::Plan& Blas::plan_of(const Gemm& p) {
 
 /// Without timing, a bias gradient is a pass of its own: inside the product it is free or very slow, depending on the shape.
 Blas::Choice Blas::first_choice(const BlasProduct& product, const Gemm& p) const {
-  if (p.bias_gradient != nullptr) return {Fusion::separate, {}};
+  if (p.bias_gradient != nullptr || !may_fuse(p)) return {Fusion::separate, {}};
   const auto recommended = product.recommended(1);
   if (!recommended.empty()) return {Fusion::fused, recommended.front()};
   require(!is_plain(p), "cuBLAS has no algorithm for ", ProductKey::of(p).text());

@@ -44,6 +44,7 @@ class Blas {
   void run(CudaStream& stream, const Gemm& p, const BlasProduct& product, const Choice& choice);
   Choice fastest(CudaStream& stream, const Gemm& p, const Plan& plan, std::string& note);
   static bool is_plain(const Gemm& p);
+  static bool may_fuse(const Gemm& p);
   static std::string to_text(const Choice& choice);
   static bool from_text(const std::string& text, const BlasProduct& product, Choice& choice);
 

@@ -140,6 +140,9 @@ BlasProduct::BlasProduct(cublasLtHandle_t blas, const Gemm& p)
   set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(key_));
   if (p.epilogue != Epilogue::none)
     set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(p.ldc));
+  // Asked for, not assumed: the gradient of a bias must not be rounded to the type of a and b.
+  if (vector_of(p) != nullptr)
+    set(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(p.result)));
   point_at(p);  // the heuristics look at the alignment of these pointers
   a_.reset(make_layout(p.dtype, p.k, p.n, p.ldb, p.transpose_b));
   b_.reset(make_layout(p.dtype, p.m, p.k, p.lda, p.transpose_a));

@@ -139,10 +139,14 @@ Blas::Choice Blas::fastest(CudaStream& stream, const Gemm& p, const Plan& plan, 
 }
 
 GemmPreparation Blas::prepare(CudaStream& stream, const Gemm& p) {
-  GemmPreparation result;
-  if (!is_plain(p)) result.note = prepare(stream, plain_part(p)).note;
   stream.gemm_workspace();
   Plan& plan = plan_of(p);
+  GemmPreparation result;
+  if (!is_plain(p)) {
+    result = prepare(stream, plain_part(p));
+    if (!may_fuse(p)) return result;
+    result.source = GemmPreparation::Source::first;
+  }
   if (!cache_.on() || plan.prepared) return result;
   const std::string product = ProductKey::of(p).text();
   result.source = GemmPreparation::Source::stored;

@@ -13,10 +13,10 @@
 namespace trireme {
 namespace {
 
-/// GEMM rate that this rank can have while all ranks of its node compute: on a CPU its part of the cores, where they are
-/// fewer than threads; of a GPU its part.
+/// GEMM rate, in the type that is computed with, that this rank can have while all ranks of its node compute: on a CPU its
+/// part of the cores, where they are fewer than threads; of a GPU its part.
 double gemm_flops(const Trainer::State& s) {
-  const double best = measure_gemm_flops(s.context.stream());
+  const double best = measure_gemm_flops(s.context.stream(), s.context.options().compute());
   if (s.context.device().kind() == DeviceKind::cuda)
     return best / static_cast<double>(s.context.options().ranks_per_gpu);
   const auto node_threads =
@@ -42,9 +42,9 @@ ReporterOptions reporter_options(const Trainer::State& s) {
   reports.peak_flops = sum_over_ranks(host, gemm_flops(s));
   reports.flops_per_step = sum_over_ranks(
       host, s.train->model().flops() * static_cast<double>(s.context.micro_batches()));
-  s.context.log().info(
-      str("GEMM peak of all ranks together: ", std::round(reports.peak_flops / 1e8) / 10,
-          " GFLOP/s; ", std::round(reports.flops_per_step / 1e7) / 100, " GFLOP a step"));
+  s.context.log().info(str("GEMM peak of all ranks together, ", name(o.compute()), ": ",
+                           std::round(reports.peak_flops / 1e8) / 10, " GFLOP/s; ",
+                           std::round(reports.flops_per_step / 1e7) / 100, " GFLOP a step"));
   return reports;
 }
 

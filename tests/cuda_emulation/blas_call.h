@@ -15,6 +15,7 @@ namespace trireme::emulation {
 
 inline constexpr std::size_t least_workspace = 4096;
 inline constexpr int scribble = 0xff;
+inline constexpr std::int32_t any_type = -1;  // that of the result
 
 struct Layout {
   cudaDataType type;
@@ -25,7 +26,8 @@ struct Product {
   cudaDataType scale;
   cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  void* vector = nullptr;      // the bias, or the gradient of one
+  void* vector = nullptr;  // the bias, or the gradient of one
+  std::int32_t vector_type = any_type;
   void* gelu_input = nullptr;  // "aux"
   std::int64_t gelu_leading = 0;
 

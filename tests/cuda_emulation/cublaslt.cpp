@@ -75,10 +75,12 @@ bool is_complete(const Product& p, const Layout& c) {
   return (!vector || p.vector != nullptr) &&
          (!gelu || (p.gelu_input != nullptr && p.gelu_leading >= c.rows));
 }
-bool has_algorithms(const Product& p) {
-  const bool gelu = p.makes_gelu() || p.takes_gelu_back();
+/// A bias, or the gradient of one, has the type of the result, and is the only one that is offered.
+bool has_algorithms(const Product& p, const Layout& c) {
+  const bool gelu = p.makes_gelu() || p.takes_gelu_back(), vector = p.reads_bias() || p.sums_b();
   return !blas_behaviour().unknown.contains(p.epilogue) &&
-         (!gelu || p.gelu_leading % gelu_stride == 0);
+         (!gelu || p.gelu_leading % gelu_stride == 0) &&
+         (!vector || p.vector_type == any_type || p.vector_type == c.type);
 }
 
 template <class T>
@@ -154,6 +156,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
       return assign(p.epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return assign(p.vector, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return assign(p.vector_type, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
       return assign(p.gelu_input, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
@@ -208,7 +212,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     return alignment % (l.type == CUDA_R_32F ? sizeof(float) : sizeof(__nv_bfloat16)) == 0;
   };
   if (p.workspace < least_workspace || !whole(of(a), p.a) || !whole(of(b), p.b) ||
-      !whole(of(c), p.c) || !has_algorithms(of(product)))
+      !whole(of(c), p.c) || !has_algorithms(of(product), of(c)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto byte = [](std::uint32_t alignment) {
     return static_cast<std::uint8_t>(std::min(alignment, 128u));
@@ -241,7 +245,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t pr
   Algorithm algorithm;
   std::memcpy(&algorithm, algo, sizeof algorithm);
   if (algorithm.shape != shape_of(of(product), of(a), of(b), of(c)) ||
-      algorithm.index >= blas_behaviour().times_us.size() || !has_algorithms(of(product)))
+      algorithm.index >= blas_behaviour().times_us.size() || !has_algorithms(of(product), of(c)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   *result = {};
   result->algo = *algo;
@@ -284,6 +288,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
     return CUBLAS_STATUS_NOT_SUPPORTED;
   behaviour.launched.push_back(algorithm.index);
   behaviour.epilogues.push_back(call.product.epilogue);
+  behaviour.operands.insert(call.a.type);
   enqueue(stream, "cublasLtMatmul", [call] { call.run(); });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -22,6 +22,7 @@ struct BlasBehaviour {
   /// What was launched: algorithms by their place among the recommendations, and epilogues.
   std::vector<int> launched;
   std::vector<cublasLtEpilogue_t> epilogues;
+  std::set<cudaDataType> operands;
 };
 
 /// Of this process.

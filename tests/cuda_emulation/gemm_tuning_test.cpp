@@ -49,15 +49,15 @@ Gemm product(Bench& b) {
           b.put(Floats(6 * 8, 7)),
           8};
 }
-/// With what it accumulates on; `workspace` is borrowed.
-Gemm weight_gradient(Bench& b, const Buffer& workspace) {
+/// With what it accumulates on; `workspace` is borrowed. The result is f32 always.
+Gemm weight_gradient(Bench& b, const Buffer& workspace, DType operands = DType::f32) {
   Gemm p{8,
          8,
          6,
-         b.put(random_floats(6 * 8, "a")),
+         b.put(random_floats(6 * 8, "a"), operands),
          8,
          Transpose::yes,
-         b.put(random_floats(6 * 8, "b")),
+         b.put(random_floats(6 * 8, "b"), operands),
          8,
          Transpose::no,
          b.put(Floats(8 * 8, 7)),
@@ -65,6 +65,7 @@ Gemm weight_gradient(Bench& b, const Buffer& workspace) {
          Write::add};
   p.bias_gradient = b.put(Floats(8, 3));
   p.workspace = workspace.data();
+  p.dtype = operands;
   return p;
 }
 /// The places, among what cuBLASLt recommends, of the algorithms that one run of `p` takes.
@@ -125,21 +126,73 @@ TEST_F(CudaGemmTuning, APreparedProductAsksCuBlasForNothing) {
   }
 }
 
+// Of bf16 operands it is fp32 all the same, and the emulation has it in no other type.
 TEST_F(CudaGemmTuning, ABiasGradientIsPartOfTheProductWhereThatIsFaster) {
-  for (const double epilogue_us : {1000.0, -0.5}) {
+  for (const DType operands : storage_types)
+    for (const double epilogue_us : {1000.0, -0.5}) {
+      blas_behaviour() = {};
+      blas_behaviour().epilogue_us = epilogue_us;
+      const ScratchDirectory cache;
+      Bench gpu(std::make_unique<CudaDevice>(0, cache.path())), cpu(open_cpu());
+      const Gemm p = weight_gradient(gpu, workspace(gpu), operands);
+      gpu.kernels().gemm.prepare(gpu.stream(), p);
+      blas_behaviour().epilogues.clear();
+      EXPECT_EQ(algorithms_of(gpu, p), Places({1}));
+      EXPECT_EQ(blas_behaviour().epilogues.front(),
+                epilogue_us > 0 ? CUBLASLT_EPILOGUE_DEFAULT : CUBLASLT_EPILOGUE_BGRADB);
+      Gemm expected = weight_gradient(cpu, workspace(cpu), operands);
+      const Buffer widened = cpu.stream().device().allocate(
+          cpu.kernels().gemm.workspace_bytes(cpu.stream().device(), expected));
+      expected.workspace = widened.data();
+      cpu.kernels().gemm.run(cpu.stream(), expected);
+      expect_close(gpu.results(), cpu.results(), 1e-6, {});
+    }
+}
+
+/// After a product of bf16 or f32.
+Gemm gelu_product(Bench& b, DType dtype) {
+  Gemm p{6,
+         8,
+         8,
+         b.put(random_floats(6 * 8, "a"), dtype),
+         8,
+         Transpose::no,
+         b.put(random_floats(8 * 8, "b"), dtype),
+         8,
+         Transpose::no,
+         b.put(Floats(6 * 8, 7), dtype),
+         8};
+  p.gelu_input = b.put(Floats(6 * 8, 7), dtype);
+  p.epilogue = Epilogue::gelu;
+  p.dtype = p.result = dtype;
+  return p;
+}
+
+TEST_F(CudaGemmTuning, GeluIsPartOfProductsOfBf16Only) {
+  for (const DType dtype : storage_types)
+    for (const bool prepared : {false, true}) {
+      blas_behaviour() = {};
+      blas_behaviour().epilogue_us = -0.5;
+      const ScratchDirectory cache;
+      Bench b(std::make_unique<CudaDevice>(0, prepared ? cache.path() : ""));
+      const Gemm p = gelu_product(b, dtype);
+      b.kernels().gemm.prepare(b.stream(), p);
+      blas_behaviour().epilogues.clear();
+      algorithms_of(b, p);
+      EXPECT_EQ(blas_behaviour().epilogues.front(),
+                dtype == DType::bf16 ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_DEFAULT);
+    }
+}
+
+TEST(CudaGemmPeak, IsThatOfTheTypeThatIsAskedFor) {
+  Bench b(std::make_unique<CudaDevice>(0));
+  for (const DType dtype : storage_types) {
     blas_behaviour() = {};
-    blas_behaviour().epilogue_us = epilogue_us;
-    const ScratchDirectory cache;
-    Bench gpu(std::make_unique<CudaDevice>(0, cache.path())), cpu(open_cpu());
-    const Gemm p = weight_gradient(gpu, workspace(gpu));
-    gpu.kernels().gemm.prepare(gpu.stream(), p);
-    blas_behaviour().epilogues.clear();
-    EXPECT_EQ(algorithms_of(gpu, p), Places({1}));
-    EXPECT_EQ(blas_behaviour().epilogues.front(),
-              epilogue_us > 0 ? CUBLASLT_EPILOGUE_DEFAULT : CUBLASLT_EPILOGUE_BGRADB);
-    cpu.kernels().gemm.run(cpu.stream(), weight_gradient(cpu, workspace(cpu)));
-    expect_close(gpu.results(), cpu.results(), 1e-6, {});
+    EXPECT_GT(measure_gemm_flops(b.stream(), dtype), 0);
+    EXPECT_EQ(blas_behaviour().operands,
+              std::set({dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F}));
   }
+  blas_behaviour() = {};
 }
 
 TEST_F(CudaGemmTuning, ABiasGradientIsAPassOfItsOwnUntilItWasTimed) {

@@ -52,6 +52,7 @@ TEST(GpuTraining, InBf16IsNearThatOfTheCpuWithEitherAttention) {
     const TrainingRun gpu =
         laboratory.train(on_emulated_gpus({"random:1", "reverse"}),
                          model + "--device cuda --lm-head-chunks 3 --attention " + attention);
+    EXPECT_THAT(laboratory.output(), HasSubstr("GEMM peak of all ranks together, bf16: "));
     const Difference difference = compare(cpu, gpu);
     EXPECT_LE(difference.loss, 0.01) << describe(difference);
     EXPECT_LE(difference.gradient, 0.03) << describe(difference);

@@ -295,6 +295,14 @@ int threads_of_this_process() {
   return count;
 }
 
+TEST(Gemm, HasAPeakInEveryType) {
+  for (const InstructionSet set : {InstructionSet::portable, InstructionSet::best}) {
+    const auto device = open_cpu({1, set});
+    for (const DType dtype : {DType::f32, DType::bf16})
+      EXPECT_GT(measure_gemm_flops(*device->make_stream(), dtype), 0);
+  }
+}
+
 TEST(Gemm, StartsNoThreadsBesidesThePool) {
   const auto device = open_cpu({3});
   const auto stream = device->make_stream();

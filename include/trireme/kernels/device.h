@@ -24,8 +24,8 @@ std::unique_ptr<Device> open_cpu(const CpuOptions& options = {});
 
 /// FMA peak in FLOP/s of one thread of this machine, fp32, measured for about 50 ms.
 double measure_peak_flops(InstructionSet set = InstructionSet::best);
-/// Best rate in FLOP/s of the device's own GEMM, over squares from 256 on until one takes 10 ms or memory is short; some
-/// 100 ms each: the "GEMM peak" of log lines. Waits for the stream.
-double measure_gemm_flops(Stream& stream);
+/// Best rate in FLOP/s of the device's own GEMM of f32 or bf16, result of the same type, over squares from 256 on until one takes
+/// 10 ms or memory is short; some 100 ms each: the "GEMM peak" of log lines. Waits for the stream.
+double measure_gemm_flops(Stream& stream, DType dtype = DType::f32);
 
 }  // namespace trireme

@@ -150,7 +150,7 @@ void bias_gradients_agree(const Case& c, DType operands, Write write, Write writ
 }
 
 TEST(CudaGemm, TheBiasGradientComesWithThatOfTheWeight) {
-  for (const DType operands : {DType::f32})
+  for (const DType operands : storage_types)
     for (const Case& c : {Case{5, 3, 7}, {16, 24, 33}, {9, 5, 0}})
       for (const Write write : {Write::assign, Write::add})
         for (const Write gradient : {Write::assign, Write::add})

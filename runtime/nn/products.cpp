@@ -57,6 +57,14 @@ void multiply(Stream& stream, Gemm product, void* workspace) {
   stream.kernels().gemm.run(stream, product);
 }
 
+void prepare(Stream& stream, Gemm product, void* workspace, Preparation& preparation) {
+  product.workspace = workspace;
+  const GemmPreparation choice = stream.kernels().gemm.prepare(stream, product);
+  preparation.timed += choice.source == GemmPreparation::Source::timed;
+  preparation.stored += choice.source == GemmPreparation::Source::stored;
+  if (!choice.note.empty()) preparation.notes.push_back(choice.note);
+}
+
 Index product_bytes(const Graph& graph, const Gemm& product) {
   return workspace_bytes(graph, [&](const Kernels& kernels, Device& device) {
     return kernels.gemm.workspace_bytes(device, product);

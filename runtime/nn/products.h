@@ -16,6 +16,8 @@ Gemm weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& dweight, W
 
 /// Runs with `workspace`, product_bytes of it.
 void multiply(Stream& stream, Gemm product, void* workspace);
+/// Does what the first of such products would have to do besides (GemmKernels::prepare).
+void prepare(Stream& stream, Gemm product, void* workspace, Preparation& preparation);
 Index product_bytes(const Graph& graph, const Gemm& product);
 Tensor without_memory(const Spec& spec);
 

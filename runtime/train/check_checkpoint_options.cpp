@@ -21,19 +21,6 @@ void check_needs(const CommandLine& command, std::initializer_list<const char*> 
                    " or leave it out");
 }
 
-void check_save(const CheckpointOptions& o, Problems& problems) {
-  if (o.save.empty()) return;
-  std::error_code ignored;
-  if (!fs::exists(o.save, ignored)) {
-    if (const std::string wrong = why_not_writable(parent_directory(o.save)); !wrong.empty())
-      problems.add("--save ", o.save, ": ", wrong, "; it must exist, for --save makes DIR only");
-  } else if (!fs::is_directory(o.save, ignored)) {
-    problems.add("--save ", o.save, ": is a file; a directory for checkpoints is needed");
-  } else if (const std::string wrong = why_not_writable(o.save); !wrong.empty()) {
-    problems.add("--save ", o.save, ": ", wrong);
-  }
-}
-
 void check_intervals(const CommandLine& command, const CheckpointOptions& o, Problems& problems) {
   if (command.given("--async-save") && command.given("--no-async-save"))
     problems.add("--async-save and --no-async-save contradict each other; keep one");
@@ -94,6 +81,21 @@ std::string why_not_writable(const std::string& directory) {
   return "";
 }
 
+void check_directory(const char* option, const std::string& path, const char* what_for,
+                     Problems& problems) {
+  if (path.empty()) return;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    if (const std::string wrong = why_not_writable(parent_directory(path)); !wrong.empty())
+      problems.add(option, " ", path, ": ", wrong, "; it must exist, for ", option,
+                   " makes DIR only");
+  } else if (!fs::is_directory(path, ignored)) {
+    problems.add(option, " ", path, ": is a file; a directory for ", what_for, " is needed");
+  } else if (const std::string wrong = why_not_writable(path); !wrong.empty()) {
+    problems.add(option, " ", path, ": ", wrong);
+  }
+}
+
 bool same_place(const std::string& a, const std::string& b) {
   const auto place = [](const std::string& path) {
     std::error_code failed;
@@ -113,7 +115,7 @@ void check_checkpoint_options(const CommandLine& command, const Options& options
   check_needs(command,
               {"--ckpt-step", "--finetune", "--no-load-optim", "--exit-on-missing-checkpoint"},
               "--load", "DIR", problems);
-  check_save(o, problems);
+  check_directory("--save", o.save, "checkpoints", problems);
   check_intervals(command, o, problems);
   check_load(command, o, problems);
 }

@@ -64,7 +64,7 @@ void check_optimizer(const CommandLine& command, const Options& o, Problems& pro
 
 /// Options of GPUs would do nothing on a CPU.
 void check_device(const CommandLine& command, const Options& o, Problems& problems) {
-  for (const char* option : {"--ranks-per-gpu", "--serialize-communication"})
+  for (const char* option : {"--ranks-per-gpu", "--serialize-communication", "--gemm-cache"})
     if (command.given(option) && o.device == DeviceOption::cpu)
       problems.add(option, " has no meaning with --device cpu; leave it out or use --device cuda");
   if (o.ranks_per_gpu > 1 && !o.serialize_communication)
@@ -114,6 +114,7 @@ void check_options(const CommandLine& command, const Options& options, Index ran
   check_learning_rate(options, problems);
   check_checkpoint_options(command, options, problems);
   check_metrics(options, problems);
+  check_directory("--gemm-cache", options.gemm_cache, "choices of algorithms", problems);
   check_writable("--dump-tensors", options.dump_tensors, problems);
 }
 

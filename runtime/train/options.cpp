@@ -38,6 +38,8 @@ void declare_device(CommandLine& c, Options& o) {
           "ranks of a node that share a GPU; for tests, as it is slow");
   c.flag("--serialize-communication", o.serialize_communication,
          "let no GPU kernel run beside a collective; needed by ranks that share a GPU");
+  c.text("--gemm-cache", o.gemm_cache, "DIR",
+         "time each matrix product once on the GPU, keep the fastest way there for all later jobs");
 }
 
 void declare_training(CommandLine& c, Options& o) {

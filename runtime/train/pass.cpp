@@ -75,4 +75,14 @@ void Pass::bind(std::byte* memory, const FlatParameters& flat, GradientReducer* 
       std::make_unique<PipelineExecutor>(program_, std::move(chunks), pipeline, context.stream());
 }
 
+void Pass::prepare(Preparation& preparation, const std::function<void()>& after_each) {
+  for (const auto& executor : executors_) executor->prepare(preparation, after_each);
+}
+
+Index Pass::preparations() const {
+  Index sum = 0;
+  for (const auto& executor : executors_) sum += executor->preparations();
+  return sum;
+}
+
 }  // namespace trireme

@@ -29,6 +29,9 @@ class Pass {
   /// called between any two ops, and must not wait.
   void bind(std::byte* memory, const FlatParameters& flat, GradientReducer* reducer,
             const Context& context, const std::function<void()>& between_ops);
+  /// As Executor::prepare, for all chunks.
+  void prepare(Preparation& preparation, const std::function<void()>& after_each);
+  Index preparations() const;
   /// Collective over pipeline and tensor axis; see PipelineExecutor.
   void start(MicroBatchSource& source) { pipeline_->start(source); }
   double loss() { return pipeline_->loss(); }

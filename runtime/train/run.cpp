@@ -20,6 +20,7 @@
 
 #include "runtime/train/affinity.h"
 #include "runtime/train/device_choice.h"
+#include "runtime/train/gemm_directory.h"
 #include "runtime/train/stop_signals.h"
 
 namespace trireme {
@@ -96,7 +97,7 @@ Gpu open_gpu(const DeviceChoice& choice, const Host& host, const Options& option
   Gpu gpu;
   if (!choice.cuda) return gpu;
   agree_or_stop(host, [&] {
-    gpu.device = open_cuda({choice.gpu, choice.module});
+    gpu.device = open_cuda({choice.gpu, choice.module, options.gemm_cache});
     gpu.stream = gpu.device->make_stream();
   });
   NcclOptions nccl;
@@ -161,6 +162,8 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     load_kernels_early(options, session);
     const DeviceChoice choice =
         choose_device(options, session, {*mesh, *cpu_stream}, cuda_module(), problems);
+    if (choice.cuda && !options.gemm_cache.empty())
+      open_gemm_directory(options.gemm_cache, {*mesh, *cpu_stream}, problems);
     agree_on({*mesh, *cpu_stream}, problems);
 
     mesh = session.make_mesh(MeshShape(static_cast<int>(options.data_size(session.size())),
@@ -174,7 +177,9 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
                     stop_reason(signals, session.rank(), options.checkpoint.exit_duration_seconds,
                                 program.started));
     describe(context, command);
-    if (!choice.reason.empty()) log.info("device: no GPU is used: " + choice.reason);
+    if (!choice.reason.empty())
+      log.info("device: no GPU is used: " + choice.reason +
+               (options.gemm_cache.empty() ? "" : "; --gemm-cache is not used either"));
     if (!cores.empty()) log.info(cores);
     program.f(context);
     return exit_code(ExitCode::success);

@@ -1,4 +1,4 @@
-// A Trainer is made in four moves, each agreed on by all ranks: trace and plan, check memory, allocate once, bind. Then
+// A Trainer is made in five moves, each agreed on by all ranks: trace and plan, check memory, allocate once, bind, prepare. Then
 // comes the Checkpointer, which fills what was allocated.
 #include "trireme/train/trainer.h"
 
@@ -42,6 +42,7 @@ Trainer::State::State(Context& context_, const Model& model)
   if (context.options().dump_plan) dump_plans();
   check_memory(*this);
   allocate();
+  prepare();
   const CheckpointOptions& checkpoint = context.options().checkpoint;
   if (!checkpoint.save.empty() || !checkpoint.load.empty())
     checkpointer = std::make_unique<Checkpointer>(context, *flat, *optimizer, model.identity);

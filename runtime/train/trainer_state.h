@@ -49,6 +49,8 @@ struct Trainer::State {
  private:
   void plan(const Model& model);
   void allocate();
+  /// Collective.
+  void prepare();
   void dump_plans() const;
 };
 

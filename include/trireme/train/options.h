@@ -31,6 +31,7 @@ struct Options {
   DeviceOption device = DeviceOption::automatic;
   Index ranks_per_gpu = 1;
   bool serialize_communication = false;
+  std::string gemm_cache;  // directory of choices for matrix products; empty: nothing is timed
 
   // Batch and length of training.
   Index micro_batch_size = 1;   // samples

@@ -1,0 +1,86 @@
+// Before the first step ops do what their first call would have to do besides its work, such as choosing algorithms by timing: all
+// ranks at the same time, in the order of their plans, with no collective under way.
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "trireme/comm/agree.h"
+
+#include "runtime/train/trainer_state.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double seconds_between_lines = 5;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// The ranks that stand for all: one of each stage, since tensor and data ranks have the same products.
+bool counts(const Mesh& mesh) {
+  return mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::data) == 0;
+}
+
+/// Collective. What any rank has to say, once.
+void log_notes(const Context& context, const Preparation& mine) {
+  std::string notes;
+  for (const std::string& note : mine.notes) notes += note + '\n';
+  std::vector<std::string> lines;
+  for (const std::string& text :
+       gather_strings(context.host().world(), context.host().stream, notes))
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = text.find('\n', begin);
+      const std::string line = text.substr(begin, end - begin);
+      if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+      begin = end + 1;
+    }
+  for (const std::string& line : lines) context.log().info("matrix products: " + line);
+}
+
+/// Collective. `seconds`: that it took here.
+void log_choices(const Context& context, const Preparation& mine, double seconds) {
+  const bool tells = counts(context.mesh());
+  Index sums[2] = {tells ? mine.timed : 0, tells ? mine.stored : 0};
+  context.host().world().all_reduce({sums, 2, DType::i64}, Reduction::sum, context.host().stream);
+  const std::string& cache = context.options().gemm_cache;
+  if (context.device().kind() != DeviceKind::cuda) return;
+  context.log().info(
+      cache.empty()
+          ? "matrix products: cuBLASLt's first recommendations; --gemm-cache DIR takes the fastest"
+          : fmt::format("matrix products: {} chosen by timing, {} as stored in {}; {:.1f} s",
+                        sums[0], sums[1], cache, seconds));
+}
+
+}  // namespace
+
+void Trainer::State::prepare() {
+  std::vector<Pass*> passes = {train.get(), evaluate.get()};
+  if (generate) passes.push_back(generate.get());
+  Index calls = 0, done = 0;
+  for (const Pass* pass : passes) calls += pass->preparations();
+
+  Preparation preparation;
+  context.stream().synchronize();
+  context.host().world().barrier();  // nobody's collective is under way while others time
+  const Clock::time_point start = Clock::now();
+  double next_line = seconds_between_lines;
+  const auto after_each = [&] {
+    ++done;
+    if (seconds_since(start) < next_line) return;
+    next_line += seconds_between_lines;
+    context.log().info(
+        fmt::format("matrix products: {} of {} calls prepared, {} chosen by timing, {:.0f} s", done,
+                    calls, preparation.timed, seconds_since(start)));
+  };
+  agree_or_stop(context.host(), [&] {
+    for (Pass* pass : passes) pass->prepare(preparation, after_each);
+  });
+  log_notes(context, preparation);
+  log_choices(context, preparation, seconds_since(start));
+}
+
+}  // namespace trireme

@@ -51,6 +51,7 @@ struct Build {
 
   Value projections(Value normed) const;
   Value attention(Value qkv) const;
+  Value mlp(Value normed) const;
   Value mlp_in(Value normed) const;
   Value mlp_out(Value h) const;
   Value block(Value x) const;
@@ -91,12 +92,21 @@ Value Build::mlp_out(Value h) const {
     // What the activation makes is as large as what it reads, and cheap: its consumer belongs to
     // the scope that is run again, or it would have to be kept after all.
     const Value y = maybe_again([&] {
-      const Value a = config.mlp == MlpKind::swiglu      ? swiglu(h)
-                      : config.mlp == MlpKind::gelu_tanh ? gelu_tanh(h)
-                                                         : gelu_erf(h);
+      if (config.mlp == MlpKind::gelu_tanh)
+        return gelu_row_linear(h, "down", config.hidden_size, residual_options());
+      const Value a = config.mlp == MlpKind::swiglu ? swiglu(h) : gelu_erf(h);
       return row_linear(a, "down", config.hidden_size, residual_options());
     });
     return drop(y);
+  });
+}
+
+/// Where the activation is kept, its product can make it.
+Value Build::mlp(Value normed) const {
+  if (config.mlp != MlpKind::gelu_tanh) return mlp_out(mlp_in(normed));
+  return g.scope("mlp", [&] {
+    return drop(gelu_mlp(normed, {"up", config.ffn()}, linear_options(),
+                         {"down", config.hidden_size}, residual_options()));
   });
 }
 
@@ -109,7 +119,7 @@ Value Build::block(Value x) const {
     return sum + mlp_out(h);
   }
   const auto [sum, normed] = add_norm(x, delta, "mlp_norm");
-  return sum + mlp_out(mlp_in(normed));
+  return sum + mlp(normed);
 }
 
 Value Build::embed(Value tokens, Value table) const {

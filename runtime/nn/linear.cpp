@@ -1,7 +1,9 @@
-// Linear layers. The bias and all gradients ride on GEMMs: those of parameters accumulate through
-// beta = 1, and the bias's comes with the weight's, in one kernel where the device has a fast one.
+// Linear layers. The bias, GELU beside a layer and all gradients ride on GEMMs: those of parameters
+// accumulate through beta = 1, and what follows a product is part of its kernel where the device has
+// a fast one.
 #include "trireme/nn/linear.h"
 
+#include "trireme/nn/activation.h"
 #include "trireme/nn/add.h"
 #include "trireme/nn/collectives.h"
 
@@ -17,17 +19,23 @@ struct WorkspaceBytes {
   Index forward, backward;
 };
 
-/// Does the product that makes the weight's gradient make that of the bias too?
-bool product_sums_bias(DType dtype) { return dtype == DType::f32; }
-
 /// Which dim of the weight (out, in) the tensor ranks share out.
 enum class WeightSplit { none, out, in };
 
+/// GELU beside a layer, made by its products (tanh form).
+enum class Gelu {
+  none,
+  after,  // a second output is gelu of the first; it is detached: a layer with `before` sends its gradient to the first
+  before  // the input is gelu of one more input, the last, which gets the gradient in its place
+};
+
 class Linear final : public KernelOp {
  public:
-  Linear(WeightSplit split, Bias bias, WorkspaceBytes workspace)
-      : split_(split), bias_(bias), workspace_(workspace) {}
-  std::string name() const override { return "linear"; }
+  Linear(WeightSplit split, Bias bias, Gelu gelu, WorkspaceBytes workspace)
+      : split_(split), bias_(bias), gelu_(gelu), workspace_(workspace) {}
+  std::string name() const override {
+    return gelu_ == Gelu::after ? "linear_gelu" : gelu_ == Gelu::before ? "gelu_linear" : "linear";
+  }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "linear's input");
     require(in[0].strides[1] == 1, "the channels of linear's input lie side by side; ", in[0],
@@ -36,44 +44,46 @@ class Linear final : public KernelOp {
     require(in[0].shape[1] == in[1].shape[1], "linear's input ", in[0], " has ", in[0].shape[1],
             " channels but its weight (out, in) is ", in[1]);
     if (bias_ != Bias::none) require_vector_like(in[0], in[2], in[1].shape[0], "linear's bias");
-    return {Spec({in[0].shape[0], in[1].shape[0]}, in[0].dtype)};
+    const Spec y({in[0].shape[0], in[1].shape[0]}, in[0].dtype);
+    if (gelu_ == Gelu::after) return {y, Output::detached(y)};
+    return {y};
   }
-  bool is_weight(int input) const override { return input >= 1; }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
-  bool accumulates(int) const override { return true; }
+  bool is_weight(int input) const override { return input >= 1 && input != gelu_input(); }
+  bool differentiable(int input) const override { return input != 0 || gelu_ != Gelu::before; }
+  Saved saved() const override {
+    const Saved saved = Saved::input(0) | Saved::input(1);
+    return gelu_ == Gelu::before ? saved | Saved::input(gelu_input()) : saved;
+  }
+  Sharing sharing() const override {
+    return gelu_ == Gelu::before ? Sharing().gradient_over_input(gelu_input(), 0) : Sharing();
+  }
+  bool accumulates(int input) const override { return input != gelu_input(); }
   bool strided(int input) const override { return input == 0; }
   Index forward_workspace_bytes(const Specs&) const override { return workspace_.forward; }
   Index backward_workspace_bytes(const Specs&) const override { return workspace_.backward; }
   double flops(const Specs& in) const override {
-    return 2.0 * static_cast<double>(in[0].shape.count()) * static_cast<double>(in[1].shape[0]);
+    const auto rows = static_cast<double>(in[0].shape[0]),
+               out = static_cast<double>(in[1].shape[0]);
+    const double of_product = 2.0 * rows * static_cast<double>(in[0].shape[1]) * out;
+    return gelu_ == Gelu::after ? of_product + 10.0 * rows * out : of_product;
   }
 
-  void forward(Exec& e) const override {
-    const Tensor &x = e.input(0), &w = e.input(1), &y = e.output(0);
-    Gemm product = forward_product(x, w, y);
-    if (bias_ != Bias::none) product.bias = e.input(2).data;
-    multiply(e.stream(), product, e.workspace());
+  void forward(Exec& e) const override { multiply(e.stream(), product(e), e.workspace()); }
+  void prepare_forward(Exec& e, Preparation& preparation) const override {
+    prepare(e.stream(), product(e), e.workspace(), preparation);
   }
 
   void backward(Exec& e) const override {
+    for_each_gradient(e,
+                      [&](const Gemm& product) { multiply(e.stream(), product, e.workspace()); });
     const Tensor& dy = e.grad_output(0);
-    if (e.wants(0))
-      multiply(e.stream(), input_gradient(dy, e.input(1), e.grad_input(0), write_of(e, 0)),
-               e.workspace());
-    const bool wants_bias = bias_ != Bias::none && e.wants(2);
-    const bool together = wants_bias && e.wants(1) && product_sums_bias(dy.dtype);
-    if (e.wants(1)) {
-      Gemm product = weight_gradient(dy, e.input(0), e.grad_input(1), write_of(e, 1));
-      if (together) {
-        product.bias_gradient = e.grad_input(2).as<float>();
-        product.write_bias_gradient = write_of(e, 2);
-      }
-      multiply(e.stream(), product, e.workspace());
-    }
-    if (wants_bias && !together) {
+    if (wants_bias(e) && !e.wants(1))
       e.stream().kernels().elementwise.bias_backward(
           e.stream(), {dy.shape[0], dy.shape[1], dy.data, gradient_to_add_to(e, 2), dy.dtype});
-    }
+  }
+  void prepare_backward(Exec& e, Preparation& preparation) const override {
+    for_each_gradient(
+        e, [&](const Gemm& product) { prepare(e.stream(), product, e.workspace(), preparation); });
   }
 
   Place place(const Places& in, const std::vector<bool>& is_parameter) const override {
@@ -91,13 +101,53 @@ class Linear final : public KernelOp {
       return Place::term;
     }
     Places places = in;  // one tensor rank has all of a sharded weight
-    std::fill(places.begin() + 1, places.end(), Place::whole);
+    for (std::size_t i = 1; i < places.size(); ++i)
+      if (is_weight(static_cast<int>(i))) places[i] = Place::whole;
     return Op::place(places, is_parameter);
   }
 
  private:
+  /// The last input, of which input 0 is GELU; -1 where there is none.
+  int gelu_input() const { return gelu_ != Gelu::before ? -1 : bias_ == Bias::none ? 2 : 3; }
+  /// The input whose gradient the product with the weight makes.
+  int source() const { return gelu_ == Gelu::before ? gelu_input() : 0; }
+
+  Gemm product(const Exec& e) const {
+    Gemm product = forward_product(e.input(0), e.input(1), e.output(0));
+    if (bias_ != Bias::none) product.bias = e.input(2).data;
+    if (gelu_ == Gelu::after) {
+      product.epilogue = Epilogue::gelu;
+      product.gelu_input = e.output(0).data;
+      product.c = e.output(1).data;
+    }
+    return product;
+  }
+  bool wants_bias(const Exec& e) const { return bias_ != Bias::none && e.wants(2); }
+
+  /// The weight's first: the input's may be written over input 0, which that one reads.
+  template <class F>
+  void for_each_gradient(const Exec& e, F&& f) const {
+    const Tensor& dy = e.grad_output(0);
+    if (e.wants(1)) {
+      Gemm of_weight = weight_gradient(dy, e.input(0), e.grad_input(1), write_of(e, 1));
+      if (wants_bias(e)) {
+        of_weight.bias_gradient = e.grad_input(2).as<float>();
+        of_weight.write_bias_gradient = write_of(e, 2);
+      }
+      f(of_weight);
+    }
+    if (!e.wants(source())) return;
+    Gemm of_input = input_gradient(dy, e.input(1), e.grad_input(source()), write_of(e, source()));
+    if (gelu_ == Gelu::before) {
+      of_input.epilogue = Epilogue::gelu_gradient;
+      of_input.gelu_input = e.input(gelu_input()).data;
+    }
+    f(of_input);
+  }
+
   WeightSplit split_;
   Bias bias_;
+  Gelu gelu_;
   WorkspaceBytes workspace_;
 };
 
@@ -108,7 +158,7 @@ WorkspaceBytes workspace_of(const Graph& graph, const Spec& x_spec, const Spec& 
   const auto bytes = [&](const Gemm& product) { return product_bytes(graph, product); };
   Gemm of_weight = weight_gradient(y, x, dw, Write::add);
   float bias_gradient = 0;  // that there is one counts, not where
-  if (bias != Bias::none && product_sums_bias(x.dtype)) {
+  if (bias != Bias::none) {
     of_weight.bias_gradient = &bias_gradient;
     of_weight.write_bias_gradient = Write::add;
   }
@@ -116,11 +166,28 @@ WorkspaceBytes workspace_of(const Graph& graph, const Spec& x_spec, const Spec& 
           std::max(bytes(input_gradient(y, w, x, Write::assign)), bytes(of_weight))};
 }
 
-Value apply_linear(Value x, Value weight, Value bias, WeightSplit split) {
-  const WorkspaceBytes workspace =
-      workspace_of(x.graph(), x.spec(), weight.spec(), bias ? Bias::zeros : Bias::none);
-  if (!bias) return apply<Linear>({x, weight}, split, Bias::none, workspace);
-  return apply<Linear>({x, weight, bias}, split, Bias::zeros, workspace);
+/// What a layer works on, apart from how it is split. `bias` may be empty.
+struct Layer {
+  Value x, weight, bias;
+  Gelu gelu = Gelu::none;
+  Value gelu_input;  // Gelu::before: x is gelu of this
+};
+
+/// One value, or with Gelu::after two.
+Values apply_layer(const Layer& layer, WeightSplit split) {
+  const Bias bias = layer.bias ? Bias::zeros : Bias::none;
+  Values inputs = {layer.x, layer.weight};
+  if (layer.bias) inputs.push_back(layer.bias);
+  if (layer.gelu == Gelu::before) inputs.push_back(layer.gelu_input);
+  return apply_all<Linear>(
+      inputs, split, bias, layer.gelu,
+      workspace_of(layer.x.graph(), layer.x.spec(), layer.weight.spec(), bias));
+}
+
+/// Split by outputs where the weight is.
+Values apply_layer(const Layer& layer) {
+  const bool split = tensor_size(layer.x) > 1 && layer.weight.place() == Place::split;
+  return apply_layer(layer, split ? WeightSplit::out : WeightSplit::none);
 }
 
 /// "name.weight" or "name.bias" of every part, side by side as one parameter.
@@ -134,11 +201,37 @@ Value packed(Graph& g, const std::vector<LinearPart>& parts, const char* suffix,
   return g.parameters(specs);
 }
 
+Values columns(Value x, const std::vector<LinearPart>& parts, const LinearOptions& options,
+               Gelu gelu) {
+  require(!parts.empty(), "column_linear needs at least one part");
+  Graph& g = x.graph();
+  x = enter_region(x);
+  const Value weight = packed(g, parts, ".weight", x.shape().back(), options.init);
+  const Value bias = options.bias == Bias::none ? Value() : packed(g, parts, ".bias", 0, zeros());
+  return apply_layer({x, weight, bias, gelu, {}});
+}
+
+/// `gelu_input`: x is gelu of it; empty: x is what it is.
+Value rows(Value x, Value gelu_input, const std::string& name, Index out,
+           const LinearOptions& options) {
+  Graph& g = x.graph();
+  const Gelu gelu = gelu_input ? Gelu::before : Gelu::none;
+  return g.scope(name, [&] {
+    const Index in = x.shape().back() * tensor_size(x);
+    const Value weight = g.parameter("weight", {out, in}, shard(1), options.init);
+    const Value bias =
+        options.bias == Bias::none ? Value() : g.parameter("bias", {out}, replicated(), zeros());
+    if (tensor_size(x) == 1) return apply_layer({x, weight, bias, gelu, gelu_input}).front();
+    const Value term = apply_layer({x, weight, {}, gelu, gelu_input}, WeightSplit::in).front();
+    const Value y = leave_region(term, options.sequence);
+    return bias ? bias_add(y, bias) : y;
+  });
+}
+
 }  // namespace
 
 Value linear(Value x, Value weight, Value bias) {
-  const bool split = tensor_size(x) > 1 && weight.place() == Place::split;
-  return apply_linear(x, weight, bias, split ? WeightSplit::out : WeightSplit::none);
+  return apply_layer({x, weight, bias, Gelu::none, {}}).front();
 }
 
 Value linear(Value x, const std::string& name, Index out, const LinearOptions& options) {
@@ -156,25 +249,21 @@ Value column_linear(Value x, const std::string& name, Index out, const LinearOpt
 }
 
 Value column_linear(Value x, const std::vector<LinearPart>& parts, const LinearOptions& options) {
-  require(!parts.empty(), "column_linear needs at least one part");
-  Graph& g = x.graph();
-  x = enter_region(x);
-  const Value weight = packed(g, parts, ".weight", x.shape().back(), options.init);
-  const Value bias = options.bias == Bias::none ? Value() : packed(g, parts, ".bias", 0, zeros());
-  return linear(x, weight, bias);
+  return columns(x, parts, options, Gelu::none).front();
 }
 
 Value row_linear(Value x, const std::string& name, Index out, const LinearOptions& options) {
-  Graph& g = x.graph();
-  return g.scope(name, [&] {
-    const Index in = x.shape().back() * tensor_size(x);
-    const Value weight = g.parameter("weight", {out, in}, shard(1), options.init);
-    const Value bias =
-        options.bias == Bias::none ? Value() : g.parameter("bias", {out}, replicated(), zeros());
-    if (tensor_size(x) == 1) return linear(x, weight, bias);
-    const Value y = leave_region(apply_linear(x, weight, {}, WeightSplit::in), options.sequence);
-    return bias ? bias_add(y, bias) : y;
-  });
+  return rows(x, {}, name, out, options);
+}
+
+Value gelu_row_linear(Value h, const std::string& name, Index out, const LinearOptions& options) {
+  return rows(gelu_tanh(h), h, name, out, options);
+}
+
+Value gelu_mlp(Value x, const LinearPart& up, const LinearOptions& up_options,
+               const LinearPart& down, const LinearOptions& down_options) {
+  const Values h = columns(x, {up}, up_options, Gelu::after);
+  return rows(h[1], h[0], down.name, down.out, down_options);
 }
 
 }  // namespace trireme

@@ -32,6 +32,9 @@ struct RunOptions {
   DType compute = DType::f32;
   DType parameters =
       DType::f32;  // bf16: initial values are rounded to it, also where f32 is computed with
+  std::function<std::unique_ptr<Device>()> device =
+      {};  // whose memory the host can reach; empty: a CPU with `threads`
+  std::function<void(const Preparation&)> on_prepared = {};  // before the first op runs
 };
 
 using Trace = std::function<Value(Graph&)>;
@@ -83,7 +86,7 @@ class OneRank {
   OneRank(Mesh& mesh, const Trace& trace, const RunOptions& options)
       : axis_(mesh.axis(Axis::tensor)),
         options_(options),
-        device_(open_cpu({.threads = options.threads})),
+        device_(options.device ? options.device() : open_cpu({.threads = options.threads})),
         stream_(device_->make_stream()),
         graph_(axis_.rank(), axis_.size(), options.compute),
         result_(trace_for_device(trace)),
@@ -119,6 +122,9 @@ class OneRank {
     std::vector<Tensor> inputs;
     for (const int id : graph_.inputs())
       inputs.push_back(in_type_of(graph_.values()[static_cast<std::size_t>(id)]));
+    Preparation preparation;
+    executor.prepare(preparation, [] {});
+    if (options_.on_prepared) options_.on_prepared(preparation);
     const MicroBatch batch{.first_sample = options_.first_sample, .last = true, .inputs = inputs};
     executor.forward(0, batch);
     const bool training = !memory_.gradients.empty();
@@ -130,6 +136,7 @@ class OneRank {
           axis_.all_reduce({g.data, g.count(), g.dtype}, Reduction::sum, *stream_);
         }
     }
+    stream_->synchronize();
     const std::lock_guard lock(mutex);
     const Tensor result = executor.result(0);
     if (axis_.rank() == 0 && training) out.loss = *result.as<double>();

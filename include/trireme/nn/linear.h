@@ -1,7 +1,7 @@
 // Linear layers: y = x weight^T + bias with weight (out, in); plain, or split over the tensor axis
 // by columns (of y) and by rows (of the input), so that column, then row costs one all-reduce each
 // way (Shoeybi et al. 2019, arXiv:1909.08053). column_linear enters the tensor-parallel region by
-// itself and row_linear leaves it by itself.
+// itself and row_linear leaves it by itself. GELU between two of them can be a part of their products.
 #pragma once
 
 #include <string>
@@ -45,5 +45,13 @@ Value column_linear(Value x, const std::vector<LinearPart>& parts,
 /// x: (rows, in / ranks), from column_linear -> (rows, out), or its part of the rows under sequence
 /// parallelism.
 Value row_linear(Value x, const std::string& name, Index out, const LinearOptions& options = {});
+
+/// row_linear(gelu_tanh(h), name, out, options). The product that makes the gradient of its input goes on to that of h.
+Value gelu_row_linear(Value h, const std::string& name, Index out,
+                      const LinearOptions& options = {});
+/// gelu_row_linear(column_linear(x, up.name, up.out, up_options), down.name, down.out, down_options), as an MLP with GELU has it:
+/// the product that makes h makes gelu_tanh(h) too. Both are kept for backward, as in the unfused form.
+Value gelu_mlp(Value x, const LinearPart& up, const LinearOptions& up_options,
+               const LinearPart& down, const LinearOptions& down_options);
 
 }  // namespace trireme

@@ -50,7 +50,7 @@ class Model:
         """The least that the memory-bound kernels read and write of bf16 activations in one micro-batch."""
         rows, bf16 = batch * self.sequence, 2
         norm = 8 * self.width                                         # forward with residual, backward with what arrives directly: 4 each
-        activation = (3 + 5 if self.llama else 2 + 3) * self.ffn      # forward, gradient
+        activation = (3 + 5 if self.llama else 1 + 1) * self.ffn      # forward, gradient; GELU's ride on products, which write and read one array more
         rotary = 4 * (self.heads + self.kv_heads) * self.head_dim if self.llama else 0
         bias = 0 if self.llama else sum(out for out, _ in self.linears())  # its gradient reads; forward is the product's epilogue
         layer = 2 * norm + activation + rotary + bias

@@ -59,10 +59,10 @@ def trireme(programs, s, folder, steps=None):
     metrics.unlink(missing_ok=True)
     if not data.with_suffix(".idx").exists():
         write_tokens(data, s.model.vocab, 2**20)
-    precision = ["--bf16"] if s.device == "cuda" else []
+    on_gpu = ["--bf16", "--gemm-cache", folder / "gemm"] if s.device == "cuda" else []
     programs.run("train_gpt", "--data-path", data, "--split", "1,0,0", "--model", s.name, "--num-layers", s.layers, "--seq-length", s.sequence,
                  "--micro-batch-size", s.micro_batch, "--global-batch-size", s.micro_batch * s.micro_batches, "--train-iters", steps or s.steps,
-                 "--device", s.device, *precision, "--log-interval", 1, "--metrics", metrics)
+                 "--device", s.device, *on_gpu, "--log-interval", 1, "--metrics", metrics)
     rows = [json.loads(line) for line in metrics.read_text().splitlines()]
     return [row["step_ms"] for row in rows], rows[-1]["loss"]
 

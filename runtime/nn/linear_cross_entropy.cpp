@@ -66,6 +66,18 @@ class LinearCrossEntropy final : public KernelOp {
     return logits * (2.0 * static_cast<double>(in[0].shape[1]) + 8.0);
   }
 
+  void prepare_forward(Exec& e, Preparation& preparation) const override {
+    for (Index first = 0; first < e.input(0).shape[0]; first += pieces_.rows)
+      prepare(e.stream(), logits_product(e, first), workspace(e, pieces_.products), preparation);
+  }
+  void prepare_backward(Exec& e, Preparation& preparation) const override {
+    prepare_forward(e, preparation);
+    for (Index first = 0; first < e.input(0).shape[0]; first += pieces_.rows)
+      for_each_gradient(e, first, [&](const Gemm& product) {
+        prepare(e.stream(), product, workspace(e, pieces_.products), preparation);
+      });
+  }
+
   void forward(Exec& e) const override {
     for (Index first = 0; first < e.input(0).shape[0]; first += pieces_.rows)
       add_to_loss(e, first, make_logits(e, first));
@@ -77,7 +89,9 @@ class LinearCrossEntropy final : public KernelOp {
       if (e.makes_outputs()) add_to_loss(e, first, rows);
       differentiate_logits(e.stream(), part_, rows, e.grad_output(0).as<double>(),
                            rows.logits.data);
-      make_gradients(e, first, rows.logits);
+      for_each_gradient(e, first, [&](const Gemm& product) {
+        multiply(e.stream(), product, workspace(e, pieces_.products));
+      });
     }
   }
 
@@ -98,11 +112,18 @@ class LinearCrossEntropy final : public KernelOp {
     return rows_of(x, first, std::min(pieces_.rows, x.shape[0] - first));
   }
 
+  /// Those of a piece, at the beginning of the workspace.
+  Tensor logits(const Exec& e, Index first) const {
+    return logits_of(workspace(e, 0), piece_of(e.input(0), first), e.input(1), pieces_.stride);
+  }
+  Gemm logits_product(const Exec& e, Index first) const {
+    return forward_product(piece_of(e.input(0), first), e.input(1), logits(e, first));
+  }
+
   LogitRows make_logits(Exec& e, Index first) const {
-    const Tensor x = piece_of(e.input(0), first);
-    const Tensor logits = logits_of(workspace(e, 0), x, e.input(1), pieces_.stride);
-    multiply(e.stream(), forward_product(x, e.input(1), logits), workspace(e, pieces_.products));
-    return {logits, e.input(2).as<std::int32_t>() + first, e.output(1).as<float>() + first};
+    multiply(e.stream(), logits_product(e, first), workspace(e, pieces_.products));
+    return {logits(e, first), e.input(2).as<std::int32_t>() + first,
+            e.output(1).as<float>() + first};
   }
 
   /// The first piece assigns.
@@ -116,18 +137,14 @@ class LinearCrossEntropy final : public KernelOp {
   }
 
   /// That of the weight comes first: that of the input may lie over the input.
-  void make_gradients(Exec& e, Index first, const Tensor& dlogits) const {
-    std::byte* scratch = workspace(e, pieces_.products);
+  template <class F>
+  void for_each_gradient(const Exec& e, Index first, F&& f) const {
+    const Tensor dlogits = logits(e, first);
     if (e.wants(1))
-      multiply(e.stream(),
-               weight_gradient(dlogits, piece_of(e.input(0), first), e.grad_input(1),
-                               first > 0 ? Write::add : write_of(e, 1)),
-               scratch);
+      f(weight_gradient(dlogits, piece_of(e.input(0), first), e.grad_input(1),
+                        first > 0 ? Write::add : write_of(e, 1)));
     if (e.wants(0))
-      multiply(
-          e.stream(),
-          input_gradient(dlogits, e.input(1), piece_of(e.grad_input(0), first), write_of(e, 0)),
-          scratch);
+      f(input_gradient(dlogits, e.input(1), piece_of(e.grad_input(0), first), write_of(e, 0)));
   }
 
   VocabularyPart part_;

@@ -31,13 +31,20 @@ Value layers(Graph& g) {
   return squared_error(x, g.input("target", {rows, width}));
 }
 
+/// The last layer in pieces, the last of which is shorter.
+Value head(Graph& g) {
+  const Value x = g.parameter("x", {rows, width}, replicated(), normal(1));
+  const Value weight = g.parameter("weight", {40, width}, shard_padded(0), normal(0.3f));
+  return linear_cross_entropy(x, weight, g.input("targets", Spec({rows}, DType::i32)), 40, 3);
+}
+
 class LayersOnAGpu : public testing::TestWithParam<DType> {
  protected:
   LayersOnAGpu() { blas_behaviour() = {}; }
   ~LayersOnAGpu() override { blas_behaviour() = {}; }
 
   /// `cache`: a directory, or "".
-  GraphRun run(const std::string& cache) {
+  GraphRun run(const std::string& cache, const Trace& trace = layers) {
     RunOptions options = on_cpu();
     options.device = [&] { return std::make_unique<CudaDevice>(0, cache); };
     options.on_prepared = [&](const Preparation& preparation) {
@@ -46,25 +53,28 @@ class LayersOnAGpu : public testing::TestWithParam<DType> {
       blas_behaviour().launched.clear();
       blas_behaviour().epilogues.clear();
     };
-    return run_graph(layers, options);
+    return run_graph(trace, options);
   }
   RunOptions on_cpu() {
-    return {.inputs = {{"target", tensor_of(target_, {rows, width})}},
+    return {.inputs = {{"target", tensor_of(target_, {rows, width})},
+                       {"targets", tensor_of(targets_, {rows})}},
             .compute = GetParam(),
             .parameters = DType::bf16};
   }
 
   std::vector<float> target_ = random_floats("target", rows* width);
+  std::vector<std::int32_t> targets_ = random_tokens("targets", rows, 40);
   Preparation preparation_;
 };
 
 TEST_P(LayersOnAGpu, AskCuBlasForNothingInTheFirstStep) {
   const ScratchDirectory cache;
-  for (const std::string& directory : {std::string(), cache.path()}) {
-    run(directory);
-    EXPECT_EQ(blas_behaviour().heuristic_calls, 0);
-    EXPECT_FALSE(blas_behaviour().launched.empty());
-  }
+  for (const Trace& trace : {Trace(layers), Trace(head)})
+    for (const std::string& directory : {std::string(), cache.path()}) {
+      run(directory, trace);
+      EXPECT_EQ(blas_behaviour().heuristic_calls, 0);
+      EXPECT_FALSE(blas_behaviour().launched.empty());
+    }
 }
 
 TEST_P(LayersOnAGpu, TakeTheFastestAlgorithmsOfTheirProducts) {

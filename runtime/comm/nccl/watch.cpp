@@ -1,5 +1,7 @@
 #include "runtime/comm/nccl/watch.h"
 
+#include <algorithm>
+
 #include "runtime/comm/nccl/nccl_communicator.h"
 #include "runtime/comm/transport_mesh.h"
 
@@ -11,7 +13,8 @@ Watch::Watch(Mesh& host, Device& gpu, double timeout_s)
   if (host_ != nullptr) host_->add(this);
   gpu_.while_waiting([this] {
     if (std::this_thread::get_id() != thread_) return;  // one that saves a checkpoint waits, too
-    give_up_if_unwinding();
+    // What an error leaves under way with others may never end, and memory could not be freed.
+    if (std::uncaught_exceptions() > 0 && under_way()) give_up_if_unwinding();
     look();
   });
 }
@@ -19,6 +22,11 @@ Watch::Watch(Mesh& host, Device& gpu, double timeout_s)
 Watch::~Watch() {
   gpu_.while_waiting({});
   if (host_ != nullptr) host_->remove(this);
+}
+
+bool Watch::under_way() const {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [](NcclCommunicator* group) { return group->under_way(); });
 }
 
 bool Watch::poll() {

@@ -44,12 +44,14 @@ class Watch final : public Pending {
   bool poll() override;
   /// Aborts all groups, and tells the hosts of the other ranks.
   void give_up(const std::string& why) override;
-  /// Gives up while an error unwinds this rank: what it has under way with others would never end, and memory could not be freed.
+  /// Gives up while an error unwinds this rank.
   void give_up_if_unwinding();
   double timeout_s() const { return timeout_s_; }
   bool failed() const { return !failure_.empty(); }
 
  private:
+  bool under_way() const;
+
   Progress* host_;  // null where the host mesh waits for nobody
   int rank_;
   Device& gpu_;

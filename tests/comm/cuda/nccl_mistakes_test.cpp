@@ -82,6 +82,23 @@ TEST(NcclMistakes, AnErrorOfOneRankAloneEndsWhatItHasUnderWay) {
   patient->world().barrier();
 }
 
+TEST(NcclMistakes, AnErrorThatIsHandledEndsNothing) {
+  const GpuRanks ranks = open_gpu_ranks();
+  TestArray<float> x(*ranks.mesh, TestMemory(*ranks.stream), 1);
+  for (int i = 0; i < 2; ++i) {
+    x[0] = 1;
+    x.upload();
+    ranks.mesh->world().all_reduce(x.elements(), Reduction::sum, *ranks.stream);
+    x.download();
+    EXPECT_EQ(x[0], ranks.size());
+    const std::string message = message_of([&] {
+      const Buffer freed = ranks.mesh->allocate(400);
+      throw Error("too large");
+    });
+    EXPECT_THAT(message, HasSubstr("too large"));
+  }
+}
+
 TEST(NcclMistakes, SizesThatDoNotFitAreErrorsAtTheCall) {
   const GpuRanks ranks = open_gpu_ranks();
   Communicator& world = ranks.mesh->world();

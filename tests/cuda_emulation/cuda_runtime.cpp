@@ -92,32 +92,39 @@ void check_current_device(const char* call) {
   std::abort();
 }
 
-/// How often the host has waited, and for which stream or event it does; said at the end of a program with EMULATION_REPORT=1.
-struct HostWaits {
-  std::int64_t count = 0;
-  const void* of = nullptr;
-
-  /// The host asks whether operation `sequence` of `stream` is done. Whoever asks for the same `object` again waits for it.
-  cudaError_t ask(const void* object, Stream& stream, std::uint64_t sequence) {
-    Streams& streams = Streams::instance();
-    if (!stream.done(sequence)) of == object ? streams.nudge(stream) : streams.poke();
-    const bool done = stream.done(sequence);
-    if (!done && of != object) ++count;
-    of = done ? nullptr : object;
-    return done ? cudaSuccess : cudaErrorNotReady;
-  }
+/// How often the host has waited for a stream or an event, and for which it does; said at the end of a program with EMULATION_REPORT=1.
+class HostWaits {
+ public:
+  enum class Of { stream, event };
   ~HostWaits() {
     if (setting("EMULATION_REPORT", "0") == "1")
-      std::fprintf(stderr, "cuda emulation: the host has waited %lld times\n",
-                   static_cast<long long>(count));
+      std::fprintf(stderr,
+                   "cuda emulation: the host has waited %d times for streams, %d for events\n",
+                   counts_[0], counts_[1]);
   }
+  void count(Of kind) { ++counts_[static_cast<std::size_t>(kind)]; }
+  /// The host asks whether operation `sequence` of `stream` is done. Whoever asks for the same `object` again waits for it.
+  cudaError_t ask(Of kind, const void* object, Stream& stream, std::uint64_t sequence) {
+    Streams& streams = Streams::instance();
+    if (!stream.done(sequence)) {
+      if (asked_ != object) count(kind);
+      asked_ == object ? streams.nudge(stream) : streams.poke();
+    }
+    const bool done = stream.done(sequence);
+    asked_ = done ? nullptr : object;
+    return done ? cudaSuccess : cudaErrorNotReady;
+  }
+
+ private:
+  int counts_[2] = {0, 0};
+  const void* asked_ = nullptr;
 };
 HostWaits host_waits;
 
 /// A wait that does not go through a query, so nobody looks after others meanwhile.
 void wait_until(Stream& stream, std::uint64_t sequence) {
   if (stream.done(sequence)) return;
-  ++host_waits.count;
+  host_waits.count(HostWaits::Of::stream);
   Streams::instance().run_until(stream, sequence);
 }
 
@@ -294,7 +301,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   Stream& s = stream_of(stream);
-  return host_waits.ask(&s, s, s.issued());
+  return host_waits.ask(HostWaits::Of::stream, &s, s, s.issued());
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   Streams::instance().retire(stream_of(stream));
@@ -341,7 +348,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Event& e = event_of(event);
   if (e.stream == nullptr) return cudaSuccess;
-  return host_waits.ask(&e, *e.stream, e.sequence);
+  return host_waits.ask(HostWaits::Of::event, &e, *e.stream, e.sequence);
 }
 
 }  // extern "C"

@@ -139,7 +139,9 @@ void CudaDevice::wait_until_ready(FunctionRef<cudaError_t()> query, const char* 
     if (*while_waiting_) (*while_waiting_)();
     if (polls > spins) ::sched_yield();
   }
-  check(state, what);
+  if (state != cudaSuccess)  // the rest of the device's life
+    check(state,
+          str(what, " (of something queued before; CUDA_LAUNCH_BLOCKING=1 tells what)").c_str());
 }
 
 CudaStream::CudaStream(CudaDevice& device)

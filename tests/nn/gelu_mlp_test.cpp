@@ -1,4 +1,4 @@
-// GELU as a part of the products beside it: on CPUs the same bits as the three ops one after the other, in no more memory.
+// GELU as a part of the products beside it: on CPUs the same bits as the three ops one after the other, in less memory.
 #include <gtest/gtest.h>
 
 #include "trireme/nn/nn.h"
@@ -95,15 +95,16 @@ PlanBytes bytes_of(Form form, Again again) {
   return Plan(g, {result}, cut_stages(g, {result}, 1), 0).bytes();
 }
 
-TEST(GeluMlp, TakesNoMoreMemoryThanItsUnfusedForm) {
+/// What is kept is the same; backward has one array of rows * wide less, since the gradient of h lies over gelu(h).
+TEST(GeluMlp, TakesOneArrayLessThanItsUnfusedForm) {
+  constexpr Index alignment = 256, array = rows * wide * static_cast<Index>(sizeof(float));
   for (const Again again : {Again::nothing, Again::activation, Again::all}) {
     const PlanBytes unfused = bytes_of(Form::unfused, again);
     for (const Form form : {Form::second_only, Form::fused}) {
       if (form == Form::fused && again == Again::activation) continue;
       const PlanBytes fused = bytes_of(form, again);
-      EXPECT_LE(fused.slot, unfused.slot) << static_cast<int>(again);
-      EXPECT_LE(fused.slot + fused.scratch, unfused.slot + unfused.scratch)
-          << static_cast<int>(again);
+      EXPECT_EQ(fused.slot, unfused.slot) << static_cast<int>(again);
+      EXPECT_LE(fused.scratch, unfused.scratch - array + alignment) << static_cast<int>(again);
     }
   }
 }

@@ -47,8 +47,7 @@ class Work:
                 over = False
             except subprocess.TimeoutExpired:
                 over = True
-                os.killpg(job.pid, signal.SIGKILL)  # and what it started
-                output = job.communicate()[0]
+                output = end(job)
         with open(self.log, "a") as log:
             log.write(output + f"# exit status {job.returncode}\n")
         if over and self.cut_at < self.deadline:
@@ -60,13 +59,23 @@ class Work:
         return output
 
 
+def end(job):
+    """Ends a program with what it started, ranks of mpirun (which end with it when it is asked) too; returns its output."""
+    os.killpg(job.pid, signal.SIGTERM)
+    try:
+        return job.communicate(timeout=3)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+        return job.communicate()[0]
+
+
 def tail(text, lines=15):
     return "\n".join(text.rstrip().splitlines()[-lines:])
 
 
 class Records:
-    """The records in one folder: OUTPUT/records/STAGE.json. All of them together are OUTPUT/summary.json, which alone is enough to go
-    on elsewhere."""
+    """The records in one folder: OUTPUT/records/STAGE.json. All of them together, of whatever command, are OUTPUT/summary.json, which
+    alone is enough to go on elsewhere; it is whole after every stage."""
 
     def __init__(self, output):
         self.output = output
@@ -87,18 +96,21 @@ class Records:
         return json.loads(file.read_text()) if file.exists() else None
 
     def write(self, record):
-        file = self._file(record["stage"])
+        self._write(self._file(record["stage"]), record)
+
+    @staticmethod
+    def _write(file, content):
         part = file.with_suffix(".part")
-        part.write_text(json.dumps(record, indent=1) + "\n")
+        part.write_text(json.dumps(content, indent=1) + "\n")
         part.replace(file)
 
     def passed(self, stage, identity):
         record = self.read(stage)
         return record is not None and record["status"] == "passed" and record["identity"] == identity
 
-    def write_summary(self, stages):
-        records = [record for stage in stages if (record := self.read(stage.name))]
-        (self.output / "summary.json").write_text(json.dumps(records, indent=1) + "\n")
+    def write_summary(self):
+        records = [json.loads(file.read_text()) for file in self.folder.glob("*.json")]
+        self._write(self.output / "summary.json", sorted(records, key=lambda record: record["started"]))
 
     def log(self, stage):
         return self.output / "logs" / f"{stage}.log"
@@ -133,7 +145,7 @@ def run_stages(stages, records, identity, cut_at):
             status[stage.name] = "passed before"
         else:
             status[stage.name] = run_stage(stage, records, identity, cut_at)
-        records.write_summary(stages)
+        records.write_summary()
     return status
 
 

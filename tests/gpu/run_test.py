@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The acceptance itself (tests/gpu/run), where there is no GPU: its records, tables and failures, with programs that only pretend.
 usage: tests/gpu/run_test.py [-v]"""
+import dataclasses
 import json
 import os
 import pathlib
@@ -24,9 +25,20 @@ case "$all" in
   *gtest_list_tests*) printf 'CudaNorm.\n  ForwardAgrees\nCudaGemm.\n  Agrees\n' ;;
   *--gtest_filter=-\**) [ "$BROKEN" = gpu ] && { echo "gpu_kernels_tests: no GPU can be used: no driver" >&2; exit 1; }
     echo "# GPU 0 Pretender, compute capability 9.0" ;;
+  gpu_kernels_benchmark*) for k in copy add; do echo "{\"kernel\":\"$k\",\"dtype\":\"f32\",\"bytes\":1,\"ms\":1,\"gb_per_s\":3000,\"of_copy\":1}"; done ;;
+  gpu_products_benchmark*) while read -r job || [ -n "$job" ]; do case "$job" in copy*) of=gb_per_s ;; *) of=tflops ;; esac; echo "{\"job\":\"$job\",\"ms\":1,\"$of\":3000}"; done ;;
+  train_gpt*) [ "$BROKEN" = train ] && { echo "no memory"; exit 1; }
+    out=${all##*--metrics }; for i in $(seq 20); do echo '{"step_ms": 200, "loss": 10.5}'; done > "${out%% *}" ;;
   *gtest_output=json:*) out=${all##*json:}; [ "$BROKEN" = kernels ] && f=1 || f=0
     echo "{\"tests\": 7, \"failures\": $f, \"errors\": 0, \"disabled\": 0}" > "$out" ;;
   *) echo "pretender does not know: $all" >&2; exit 1 ;;
+esac
+"""
+PYTHON = r"""#!/bin/bash
+case "$*" in
+  *"import torch"*) ;;
+  *--compile*) [ "$BROKEN" = compile ] && { echo "out of memory" >&2; exit 1; }; echo '{"step_ms": 300, "host_ms": 2}' ;;
+  *pytorch_model.py*) echo '{"step_ms": 400, "host_ms": 20}' ;;
 esac
 """
 SANITIZER = r"""#!/bin/bash
@@ -43,7 +55,9 @@ class Acceptance(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.root = pathlib.Path(scratch.name)
         self.program("build/bin/gpu_kernels_tests", PRETENDER)
-        self.program("build/bin/train_gpt", PRETENDER)
+        for name in ("train_gpt", "gpu_kernels_benchmark", "gpu_products_benchmark"):
+            self.program(f"build/bin/{name}", PRETENDER)
+        self.program("tools/python", PYTHON)
         self.program("tools/compute-sanitizer", SANITIZER)
         self.program("tools/nvidia-smi", "#!/bin/sh\n")
 
@@ -87,6 +101,43 @@ class Acceptance(unittest.TestCase):
         for file in (self.root / "out/records").iterdir():
             file.unlink()
         self.assertRegex(self.accept(*self.FAST, broken="kernels").stdout, r"kernels +passed before")
+
+    def test_a_command_that_does_a_part_keeps_the_records_of_the_others(self):
+        self.accept(*self.FAST)
+        self.accept(*self.FAST, "--only", "kernels", "--again")
+        self.assertEqual(len(json.loads((self.root / "out/summary.json").read_text())), 10)
+
+    def test_what_tells_the_most_comes_first(self):
+        listed = self.accept("--list")
+        stages = [line.split()[0] for line in listed.stdout.splitlines() if not line.startswith("#")]
+        firsts = [next(i for i, stage in enumerate(stages) if stage.startswith(start))
+                  for start in ("kernels", "parity.", "ranks.", "sanitizers.memcheck.", "benchmarks.", "sanitizers.racecheck.")]
+        self.assertEqual(firsts, sorted(firsts))
+        self.assertEqual(len(stages), len(set(stages)))
+        self.assertRegex(listed.stdout, rf"# {len(stages)} stages, about \d+ minutes")
+
+    def test_benchmarks_run_beside_pytorch(self):
+        done = self.accept("--only", "benchmarks.*", "--python", self.root / "tools/python")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"benchmarks.kernels +passed .* 1 of 1 kernels at 90% of copy bandwidth or more, 3000 GB/s")
+        self.assertRegex(done.stdout, r"benchmarks.gpt2-124m +passed .* gpt2-124m: \d+% of the floor, 1.50 x the best PyTorch\n")
+        log = (self.root / "out/logs/benchmarks.llama-1b.log").read_text()
+        self.assertRegex(log, r"trireme +40960 +200.00 .* 200.00\n")
+        self.assertRegex(log, r"PyTorch compiled +27307 +300.00 .* 2.00 +-\n")
+        record = self.record("benchmarks.gpt2-1558m")["details"]["models"]["gpt2-1558m"]
+        self.assertEqual({name: result["step_ms"] for name, result in record.items() if name != "floor"},
+                         {"trireme": 200, "PyTorch": 400, "PyTorch compiled": 300})
+
+    def test_a_pytorch_that_fails_does_not_take_the_measurement_with_it(self):
+        done = self.accept("--only", "benchmarks.llama-1b", "--python", self.root / "tools/python", broken="compile")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"2.00 x the best PyTorch; PyTorch compiled failed")
+        self.assertIn("PyTorch compiled   failed: out of memory", (self.root / "out/logs/benchmarks.llama-1b.log").read_text())
+
+    def test_a_benchmark_that_fails_is_a_failure(self):
+        done = self.accept("--only", "benchmarks.llama-1b", "--python", self.root / "tools/python", broken="train")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no memory", done.stdout)
 
     def test_a_failure_is_named_recorded_and_tried_again(self):
         done = self.accept(*self.FAST, broken="sanitizer")
@@ -147,6 +198,17 @@ class Stages(unittest.TestCase):
         self.assertEqual(status, "not finished")
         self.assertLess(time.monotonic() - begin, 30)
         self.assertIsNone(self.records.read("some"))
+
+    def test_after_each_stage_the_summary_has_all_records(self):
+        summary, seen = self.records.output / "summary.json", []
+
+        def run(work):
+            seen.append([record["stage"] for record in json.loads(summary.read_text())] if summary.exists() else [])
+            return {}
+
+        for names in ("install",), ("kernels", "parity"), ("ranks",):  # commands, one after the other
+            records.run_stages([Stage(name, 0, run) for name in names], self.records, "", time.monotonic() + 60)
+        self.assertEqual([sorted(stages) for stages in seen], [[], ["install"], ["install", "kernels"], ["install", "kernels", "parity"]])
 
     def test_a_stage_that_exceeds_its_limit_fails(self):
         records.LONGEST_STAGE_S, before = 0.3, records.LONGEST_STAGE_S
@@ -224,7 +286,7 @@ class Benchmarks(unittest.TestCase):
     def test_products_add_up_to_the_flops_of_the_causal_convention(self):
         from models import MODELS
         for m in MODELS.values():
-            total = 0
+            m, total = dataclasses.replace(m, vocab=m.table_rows), 0
             for line, times in m.product_jobs(2):
                 kind, what, *numbers = line.split()
                 numbers = list(map(int, numbers))
@@ -240,7 +302,8 @@ class Benchmarks(unittest.TestCase):
         import io
 
         import training as benchmark
-        settings = benchmark.Settings("gpt2-124m", 32, 1, 20, 1024, 12, "cuda")
+        settings = benchmark.Settings("gpt2-124m", 32, 1, 20, 1024, 12, "cuda", "cuda")
+        self.assertEqual(benchmark.summary({"floor": {"step_ms": 80.0}, "trireme": {"step_ms": 100.0}}), "80% of the floor, no PyTorch beside it")
         results = {"floor": {"step_ms": 80.0, "parts_ms": {"gemm": 60.0, "attention": 20.0}}, "trireme": {"step_ms": 100.0, "short_step_ms": 3.0, "peak_mib": 9000},
                    "PyTorch": {"step_ms": 150.0, "host_ms": 20.0}, "PyTorch compiled": {"step_ms": 120.0, "host_ms": 2.0}}
         self.assertEqual(benchmark.summary(results), "80% of the floor, 1.20 x the best PyTorch")

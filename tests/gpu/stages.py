@@ -1,5 +1,7 @@
 """What is accepted on a GPU, as a list of stages: kernels, sanitizers, parity with the CPU, several ranks, benchmarks."""
 import dataclasses
+import fnmatch
+import importlib.util
 import json
 import pathlib
 import re
@@ -11,6 +13,9 @@ from installation import ROOT, Installation, test_suites
 from records import Failed, Stage
 
 GROUPS = ("install", "kernels", "sanitizers", "parity", "ranks", "benchmarks")
+# By what they tell for their time: a GPU may be there for half an hour only, and all but the last line fit in that.
+ORDER = ("kernels", "parity.*", "ranks.*", "sanitizers.memcheck.*", "benchmarks.*", "sanitizers.*")
+RANK_STEPS = 3  # ranks that share a GPU take turns on it: every collective takes milliseconds
 SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")
 BF16_STEP, BF16_MEAN = 1e-2, 2e-3  # the band around the CPU's bf16 losses: any step, and the mean over all
 LAYOUTS = {  # ranks: {name: options}
@@ -26,18 +31,21 @@ class Acceptance:
     installation: Installation
     output: pathlib.Path
     size: parity.Size
+    python: pathlib.Path | None = None  # has PyTorch; None: this one, if it has
 
-    def train(self, work, name, options, **more):
-        return parity.train(self.installation, work, self.output, name, [*options, *self.size.options()], **more)
+    def train(self, work, name, options, steps=None, **more):
+        size = dataclasses.replace(self.size, steps=steps or self.size.steps)
+        return parity.train(self.installation, work, self.output, name, [*options, *size.options()], **more)
 
     def program(self, work, program, *arguments, before=()):
         return work.run(self.installation.command(program, *arguments, before=before), self.installation.environment())
 
 
 def stages(acceptance, wanted):
-    """All stages of the groups in `wanted`, in order."""
+    """All stages of the groups in `wanted`, in the order in which they run."""
     makers = {"kernels": kernel_stages, "sanitizers": sanitizer_stages, "parity": parity_stages, "ranks": rank_stages, "benchmarks": benchmark_stages}
-    return [stage for group, make in makers.items() if group in wanted for stage in make(acceptance)]
+    found = [stage for group, make in makers.items() if group in wanted for stage in make(acceptance)]
+    return sorted(found, key=lambda stage: next(i for i, pattern in enumerate(ORDER) if fnmatch.fnmatch(stage.name, pattern)))
 
 
 def missing(wanted, emulated):
@@ -59,7 +67,7 @@ def kernel_stages(a):
             raise Failed(f"{counts['tests']} tests, {counts['failures']} failed, {counts['disabled']} disabled")
         return {"summary": f"{counts['tests']} tests against the CPU", "tests": counts["tests"]}
 
-    return [Stage("kernels", 60, run)]
+    return [Stage("kernels", 40, run)]
 
 
 def sanitizer_stages(a):
@@ -75,7 +83,7 @@ def sanitizer_stages(a):
                 raise Failed(verdicts[-1] if verdicts else "compute-sanitizer gave no summary")
             return {"summary": verdicts[-1].lower()}
 
-        return Stage(f"sanitizers.{tool}.{suite}", 30, run)
+        return Stage(f"sanitizers.{tool}.{suite}", 20 if tool == "memcheck" else 30, run)
 
     return [stage(tool, suite) for tool in SANITIZERS for suite in test_suites(a.installation)]
 
@@ -89,7 +97,7 @@ def parity_stages(a):
             difference.require_below(parity.DEVICES_AGREE)
             return {"summary": f"{difference} over {len(cpu.losses)} steps", "cpu": cpu.losses, "cuda": gpu.losses}
 
-        return Stage(f"parity.fp32.{model}", 60, run)
+        return Stage(f"parity.fp32.{model}", 40, run)
 
     def bf16(model):
         def run(work):
@@ -101,7 +109,7 @@ def parity_stages(a):
             parity.require_below("the mean bf16 loss", mean, BF16_MEAN)
             return {"summary": f"losses within {step:.1e}, their mean within {mean:.1e} over {steps} steps", "cpu": cpu.losses, "cuda": gpu.losses}
 
-        return Stage(f"parity.bf16.{model}", 60, run)
+        return Stage(f"parity.bf16.{model}", 40, run)
 
     def repeat(precision):
         def run(work):
@@ -110,7 +118,7 @@ def parity_stages(a):
             parity.require_same_bits(first, second)
             return {"summary": f"two runs have the same bits over {len(first.bits)} steps"}
 
-        return Stage(f"parity.repeat.{precision}", 40, run)
+        return Stage(f"parity.repeat.{precision}", 20, run)
 
     return [*map(fp32, parity.MODELS), *map(bf16, parity.MODELS), repeat("fp32"), repeat("bf16")]
 
@@ -123,18 +131,19 @@ def rank_stages(a):
 
     def one_rank(work):  # once a command: what an earlier one left may be of other programs
         if not trained:
-            trained.append(a.train(work, "ranks.1", model))
+            trained.append(a.train(work, "ranks.1", model, steps=RANK_STEPS))
         return trained[0]
 
     def stage(ranks, name, options):
         def run(work):
             one = one_rank(work)
-            many = a.train(work, f"ranks.{ranks}.{name}", [*model, *options, "--ranks-per-gpu", ranks, "--serialize-communication"], ranks=ranks, before=sharing)
+            many = a.train(work, f"ranks.{ranks}.{name}", [*model, *options, "--ranks-per-gpu", ranks, "--serialize-communication"], steps=RANK_STEPS, ranks=ranks,
+                           before=sharing)
             difference = parity.difference(many, one)
             difference.require_below(parity.LAYOUTS_AGREE)
             return {"summary": f"as one rank: {difference}"}
 
-        return Stage(f"ranks.{ranks}.{name}", 60, run)
+        return Stage(f"ranks.{ranks}.{name}", 10 * ranks, run)
 
     return [stage(ranks, name, options) for ranks, layouts in LAYOUTS.items() for name, options in layouts.items()]
 
@@ -142,14 +151,17 @@ def rank_stages(a):
 def benchmark_stages(a):
     scripts = ROOT / "tests/benchmarks/gpu"
 
-    def stage(name, script, *arguments):
+    def stage(name, usual_s, script, *arguments):
         def run(work):
             result = a.output / f"benchmark_{name}.json"
             start = ["--build", a.installation.build] if a.installation.build else ["--installation", a.installation.folder]
             work.run([sys.executable, scripts / script, *start, *arguments, "--json", result], a.installation.environment())
             return json.loads(result.read_text())
 
-        return Stage(f"benchmarks.{name}", 240, run)
+        return Stage(f"benchmarks.{name}", usual_s, run)
 
-    models = ("gpt2-124m", "gpt2-1558m", "llama-1b")
-    return [stage("kernels", "kernels.py"), *(stage(model, "parity.py", "--model", model) for model in models)]
+    # Without PyTorch a GPU is measured all the same; the record says that nothing was beside it.
+    python = a.python or (sys.executable if importlib.util.find_spec("torch") else None)
+    beside = ["--python", python] if python else ["--without-pytorch"]
+    models = {"gpt2-124m": 120, "llama-1b": 240, "gpt2-1558m": 400}
+    return [stage("kernels", 60, "kernels.py"), *(stage(model, usual_s, "training.py", "--model", model, *beside) for model, usual_s in models.items())]

@@ -17,6 +17,11 @@ class Model:
     def head_dim(self):
         return self.width // self.heads
 
+    @property
+    def table_rows(self):
+        """Of the token table: padded as everybody pads it, so that rows of logits begin where tensor cores can read them."""
+        return -(-self.vocab // 64) * 64
+
     def linears(self):
         """(out, in) of the products of one layer."""
         q, kv = self.width, self.kv_heads * self.head_dim
@@ -41,7 +46,7 @@ class Model:
     def product_jobs(self, batch):
         """[(line for gpu_products_benchmark, times a micro-batch)]"""
         rows = batch * self.sequence
-        linears = [(out, inner, self.layers) for out, inner in self.linears()] + [(self.vocab, self.width, 1)]
+        linears = [(out, inner, self.layers) for out, inner in self.linears()] + [(self.table_rows, self.width, 1)]
         jobs = [(f"gemm {kind} {rows} {out} {inner}", times) for out, inner, times in linears for kind in ("forward", "input", "weight")]
         shape = f"{batch} {self.sequence} {self.heads} {self.kv_heads} {self.head_dim}"
         return jobs + [(f"attention {kind} {shape}", self.layers) for kind in ("forward", "backward")]

@@ -52,7 +52,7 @@ class Transformer(nn.Module):
     def __init__(self, m):
         super().__init__()
         self.m = m
-        self.tokens = nn.Embedding(m.vocab, m.width)
+        self.tokens = nn.Embedding(m.table_rows, m.width)
         self.positions = None if m.llama else nn.Embedding(m.sequence, m.width)
         self.blocks = nn.ModuleList(Block(m) for _ in range(m.layers))
         self.norm = (nn.RMSNorm if m.llama else nn.LayerNorm)(m.width, eps=1e-5)
@@ -108,8 +108,10 @@ def main():
     m = dataclasses.replace(MODELS[a.model], sequence=a.sequence, layers=a.layers or MODELS[a.model].layers)
     cuda = a.device == "cuda"
     torch.manual_seed(0)
-    model = Transformer(m).to(a.device)
-    assert sum(q.numel() for q in model.parameters()) == m.parameters(), "models.py counts other parameters"
+    with torch.device(a.device):  # a CPU takes minutes to draw the weights of the large ones
+        model = Transformer(m)
+    padding = (m.table_rows - m.vocab) * m.width
+    assert sum(q.numel() for q in model.parameters()) - padding == m.parameters(), "models.py counts other parameters"
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     run = torch.compile(model) if a.compile else model
     data = [torch.randint(0, m.vocab, (a.micro_batch, m.sequence + 1), device=a.device) for _ in range(a.micro_batches)]

@@ -3,10 +3,10 @@
 of this GPU: every matrix product and attention alone, and the bytes of everything else at copy bandwidth, all in the same run.
 
 Step times are medians after the first steps. Memory is what nvidia-smi sees of each program, at its peak. "host" is the time until a step is
-launched: of PyTorch by the clock, of trireme by the step time of the same model with sequences of 64 tokens, which launching dominates; so is PyTorch's
-beside it.
+launched: of PyTorch by the clock, of trireme by the step time of the same model with sequences of 64 tokens, which launching dominates; so is eager PyTorch's
+beside it (to compile once more would take minutes). Where PyTorch fails, what is left is printed all the same, and why.
 
-usage: tests/benchmarks/gpu/training.py [--model NAME]... [--build DIR | --installation DIR] [--python FILE] [--json FILE]
+usage: tests/benchmarks/gpu/training.py [--model NAME]... [--build DIR | --installation DIR] [--python FILE | --without-pytorch] [--json FILE]
 """
 import argparse
 import array
@@ -35,6 +35,7 @@ class Settings:
     sequence: int
     layers: int
     device: str
+    pytorch_device: str
 
     @property
     def model(self):
@@ -78,12 +79,13 @@ def measure_trireme(programs, s, folder):
 def measure_pytorch(python, s, compiled):
     def one(sequence, micro_batch):
         command = [python, HERE / "pytorch_model.py", s.name, "--micro-batch", micro_batch, "--micro-batches", s.micro_batches, "--steps", s.steps,
-                   "--sequence", sequence, "--layers", s.layers, "--device", s.device, *(["--compile"] if compiled else [])]
+                   "--sequence", sequence, "--layers", s.layers, "--device", s.pytorch_device, *(["--compile"] if compiled else [])]
         return json_lines(run(command))[-1]
 
     with MemoryWatch() as memory:
         result = one(s.sequence, s.micro_batch)
-    return result | {"short_step_ms": one(min(s.sequence, SHORT_SEQUENCE), 1)["step_ms"], "peak_mib": memory.peak_mib}
+    short = None if compiled else one(min(s.sequence, SHORT_SEQUENCE), 1)["step_ms"]
+    return result | {"short_step_ms": short, "peak_mib": memory.peak_mib}
 
 
 def measure_floor(programs, s):
@@ -104,7 +106,10 @@ def measure(programs, python, s):
         results = {"floor": measure_floor(programs, s), "trireme": measure_trireme(programs, s, pathlib.Path(folder))}
     for name, compiled in (("PyTorch", False), ("PyTorch compiled", True)):
         if python:
-            results[name] = measure_pytorch(python, s, compiled)
+            try:
+                results[name] = measure_pytorch(python, s, compiled)
+            except SystemExit as failure:
+                results[name] = {"failed": str(failure)}
     return results
 
 
@@ -116,6 +121,9 @@ def print_table(s, results, device):
     print(f"{'':18} {'tokens/s':>9} {'step ms':>9} {'of floor':>8} {'MFU palm':>9} {'causal':>7} {'MiB':>7} {'host ms':>8} {'64 tokens':>9}")
     floor = results["floor"]["step_ms"]
     for name, result in results.items():
+        if "failed" in result:
+            print(f"{name:18} failed: {result['failed'].splitlines()[-1]}")
+            continue
         rate = s.tokens / result["step_ms"] * 1e3
         mfu = [f"{rate * flops[which] / peak / 1e12:.1%}" if peak else "-" for which in ("palm", "causal")]
         show = lambda key, form: format(result[key], form) if result.get(key) is not None else "-"
@@ -128,8 +136,10 @@ def summary(results):
     """One line: against the best PyTorch and the floor."""
     ours = results["trireme"]["step_ms"]
     text = f"{results['floor']['step_ms'] / ours:.0%} of the floor"
-    theirs = [result["step_ms"] for name, result in results.items() if name.startswith("PyTorch")]
-    return text + (f", {min(theirs) / ours:.2f} x the best PyTorch" if theirs else ", no PyTorch beside it")
+    theirs = {name: result for name, result in results.items() if name.startswith("PyTorch")}
+    times = [result["step_ms"] for result in theirs.values() if "failed" not in result]
+    text += f", {min(times) / ours:.2f} x the best PyTorch" if times else ", no PyTorch beside it"
+    return text + "".join(f"; {name} failed" for name, result in theirs.items() if "failed" in result)
 
 
 def main():
@@ -142,6 +152,7 @@ def main():
     p.add_argument("--sequence", type=int, default=1024)
     p.add_argument("--layers", type=int, help="fewer, for a trial")
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: a trial without a GPU")
+    p.add_argument("--pytorch-device", choices=("cuda", "cpu"), help="default: the same; cpu beside trireme on the emulated module")
     p.add_argument("--python", default=sys.executable, help="a Python that has PyTorch")
     p.add_argument("--without-pytorch", action="store_true")
     a = p.parse_args()
@@ -149,7 +160,8 @@ def main():
         run([a.python, "-c", "import torch"])
     programs, device, all_results, lines = Programs(a), device_name(), {}, []
     for name in a.model or MODELS:
-        s = Settings(name, a.micro_batch or MICRO_BATCH[name], a.micro_batches, a.steps, a.sequence, a.layers or MODELS[name].layers, a.device)
+        s = Settings(name, a.micro_batch or MICRO_BATCH[name], a.micro_batches, a.steps, a.sequence, a.layers or MODELS[name].layers, a.device,
+                     a.pytorch_device or a.device)
         all_results[name] = measure(programs, None if a.without_pytorch else a.python, s)
         print_table(s, all_results[name], device)
         lines.append(f"{name}: {summary(all_results[name])}")

@@ -71,11 +71,11 @@ TEST(Trace, TheSameNameIsTheSameParameter) {
 TEST(Trace, ShardsOfAPaddedParameterHoldTheirBoxOfTheLogicalTensor) {
   for (int rank = 0; rank < 4; ++rank) {
     Graph g(rank, 4);
-    g.parameter("w", {5, 3}, shard_padded(0), normal(1));
+    g.parameter("w", {37, 3}, shard_padded(0), normal(1));
     const ParameterPart& part = g.parameters()[0].parts[0];
-    EXPECT_EQ(part.local, (Shape{2, 3}));
-    EXPECT_EQ(part.box.begin[0], std::min(5, 2 * rank));
-    EXPECT_EQ(part.box.size[0], (rank == 2 ? 1 : rank == 3 ? 0 : 2));
+    EXPECT_EQ(part.local, (Shape{16, 3})) << "10 of each rank, padded to a multiple of 8";
+    EXPECT_EQ(part.box.begin[0], std::min(37, 16 * rank));
+    EXPECT_EQ(part.box.size[0], (rank == 2 ? 5 : rank == 3 ? 0 : 16));
     EXPECT_EQ(g.parameters()[0].place, Place::split);
   }
 }

@@ -76,7 +76,8 @@ def sanitizer_stages(a):
             # Only trireme's kernels: what cuBLASLt does is not ours to judge.
             sanitizer = ["compute-sanitizer", "--tool", tool, "--kernel-name", "kns=trireme", "--error-exitcode", 86]
             if tool == "memcheck":
-                sanitizer += ["--leak-check", "full"]
+                # Calls that fail are looked at by the tests, and one of them asks for more memory than there is.
+                sanitizer += ["--leak-check", "full", "--report-api-errors", "no"]
             output = a.program(work, "gpu_kernels_tests", "--gtest_brief=1", f"--gtest_filter={suite}.*", before=sanitizer)
             verdicts = re.findall(r"^=+ (ERROR SUMMARY: .*|RACECHECK SUMMARY: .*)$", output, re.M)
             if not verdicts or not all(re.search(r"SUMMARY: 0 ", verdict) for verdict in verdicts):

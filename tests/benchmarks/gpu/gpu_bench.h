@@ -55,12 +55,16 @@ class GpuBench {
     return buffers_.back().data();
   }
   /// Tokens below `vocabulary`, each about as often.
-  std::int32_t* tokens(Index count, Index vocabulary) {
+  static std::vector<std::int32_t> token_values(Index count, Index vocabulary) {
     const Random random = random_for(1, "tokens");
     std::vector<std::int32_t> values(static_cast<std::size_t>(count));
     for (Index i = 0; i < count; ++i)
       values[static_cast<std::size_t>(i)] =
           static_cast<std::int32_t>(random.uniform(i) * static_cast<float>(vocabulary));
+    return values;
+  }
+  std::int32_t* tokens(Index count, Index vocabulary) {
+    const std::vector<std::int32_t> values = token_values(count, vocabulary);
     return static_cast<std::int32_t*>(fill(values.data(), count, count, 4));
   }
   /// Frees what make() made.

@@ -14,8 +14,11 @@ int run(Index working_set) {
   std::printf("# %s, working sets of %lld MB\n", bench.device().describe().c_str(),
               static_cast<long long>(working_set >> 20));
   Report report(bench, working_set);
-  for (const DType dtype : {DType::bf16, DType::f32}) benchmark_rows(bench, report, dtype);
-  benchmark_flat(bench, report);
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    benchmark_rows(bench, report, dtype);
+    benchmark_flat(bench, report, dtype);
+  }
+  benchmark_update(bench, report);
   return 0;
 }
 

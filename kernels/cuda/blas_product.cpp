@@ -1,6 +1,7 @@
 // Descriptors, heuristics and launches of cuBLASLt: the only file that speaks its language.
 #include "kernels/cuda/blas_product.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -81,6 +82,8 @@ Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference_fo
   check(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
   Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference(created);
   const auto bytes = [](int alignment) { return static_cast<std::uint32_t>(alignment); };
+  // What an epilogue reads and writes beside the result has no preference of its own, and may be accessed as the result is.
+  const int align_d = std::min({key.align_c, key.align_vector, key.align_gelu});
   set(created, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
       static_cast<std::uint64_t>(blas_workspace_bytes));
   // Products that are split along k: their parts must not be rounded to bf16 before they are added.
@@ -90,7 +93,7 @@ Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference_fo
   set(created, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes(key.align_b));
   set(created, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes(key.align_a));
   set(created, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes(key.align_c));
-  set(created, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes(key.align_c));
+  set(created, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes(align_d));
   return preference;
 }
 
@@ -162,7 +165,10 @@ std::vector<BlasProduct::Algorithm> BlasProduct::recommended(int most) const {
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(blas_, product_.get(), a_.get(), b_.get(), c_.get(), c_.get(),
                                      preference.get(), most, results.data(), &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  // An epilogue's own rules (a leading dimension, a type, an alignment) are answered by the one or the other.
+  const bool more = key_.epilogue != Epilogue::none || key_.has_bias || key_.has_bias_gradient;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (more && status == CUBLAS_STATUS_INVALID_VALUE))
+    return {};
   check(status, "cublasLtMatmulAlgoGetHeuristic");
   std::vector<Algorithm> algorithms;
   for (int i = 0; i < found; ++i) {

@@ -75,11 +75,15 @@ bool is_complete(const Product& p, const Layout& c) {
   return (!vector || p.vector != nullptr) &&
          (!gelu || (p.gelu_input != nullptr && p.gelu_leading >= c.rows));
 }
+/// What cuBLASLt may answer with "invalid value": GELU's leading dimension.
+bool breaks_a_rule(const Product& p) {
+  const bool gelu = p.makes_gelu() || p.takes_gelu_back();
+  return gelu && p.gelu_leading % gelu_stride != 0;
+}
 /// A bias, or the gradient of one, has the type of the result, and is the only one that is offered.
 bool has_algorithms(const Product& p, const Layout& c) {
-  const bool gelu = p.makes_gelu() || p.takes_gelu_back(), vector = p.reads_bias() || p.sums_b();
-  return !blas_behaviour().unknown.contains(p.epilogue) &&
-         (!gelu || p.gelu_leading % gelu_stride == 0) &&
+  const bool vector = p.reads_bias() || p.sums_b();
+  return !blas_behaviour().unknown.contains(p.epilogue) && !breaks_a_rule(p) &&
          (!vector || p.vector_type == any_type || p.vector_type == c.type);
 }
 
@@ -207,7 +211,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   BlasBehaviour& behaviour = blas_behaviour();
   ++behaviour.heuristic_calls;
   *found = 0;
-  if (wanted < 1 || !is_complete(of(product), of(c))) return CUBLAS_STATUS_INVALID_VALUE;
+  if (wanted < 1 || !is_complete(of(product), of(c)) || breaks_a_rule(of(product)))
+    return CUBLAS_STATUS_INVALID_VALUE;
   const auto whole = [&](const Layout& l, std::uint32_t alignment) {
     return alignment % (l.type == CUDA_R_32F ? sizeof(float) : sizeof(__nv_bfloat16)) == 0;
   };
@@ -284,6 +289,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
       !is_aligned(a, algorithm.a) || !is_aligned(b, algorithm.b) || !is_aligned(c, algorithm.c) ||
       !is_aligned(d, algorithm.d) || !is_aligned(call.product.vector, algorithm.vector) ||
       !is_aligned(call.product.gelu_input, algorithm.gelu_input) ||
+      !is_aligned(call.product.vector, algorithm.d) ||  // an epilogue reads as it writes d
+      !is_aligned(call.product.gelu_input, algorithm.d) ||
       behaviour.broken.contains(algorithm.index))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   behaviour.launched.push_back(algorithm.index);

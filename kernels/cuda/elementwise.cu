@@ -117,23 +117,28 @@ __global__ void __launch_bounds__(sum_threads)
   store_part(sum, scratch, parts);
 }
 
-// A block of the bias gradient has 32 bytes of each row, what memory gives at least; enough rows are under way at once.
-inline constexpr int column_bytes = 32, bias_threads = 512;
+// A block of the bias gradient has 32 bytes of each row, what memory gives at least; enough rows are under way at once. In bf16
+// there are half as many blocks, and a load is half as large: each has twice the threads, and they twice the loads.
+inline constexpr int column_bytes = 32;
+template <class T>
+inline constexpr int bias_threads = sizeof(T) == 2 ? 1024 : 512;
+template <class T>
+inline constexpr int bias_loads = sizeof(T) == 2 ? 16 : 8;  // of a thread, under way at once
 template <class T>
 inline constexpr int column_tile = column_bytes / static_cast<int>(sizeof(T));
 template <class T>
-inline constexpr int row_lanes = bias_threads / column_tile<T>;
+inline constexpr int row_lanes = bias_threads<T> / column_tile<T>;
 
 /// Thread (c, r) sums every row_lanes-th row from r on, then the block the partial sums of a column in the order of r.
 template <class T>
-__global__ void __launch_bounds__(bias_threads)
+__global__ void __launch_bounds__(bias_threads<T>)
     bias_backward_kernel(const T* dy, Index rows, Index channels, float* dbias) {
   constexpr int lanes = row_lanes<T>, columns = column_tile<T>;
   __shared__ float partial[lanes][columns];
   const Index column = static_cast<Index>(blockIdx.x) * columns + threadIdx.x;
   float sum = 0;
   if (column < channels) {
-#pragma unroll 8
+#pragma unroll bias_loads < T>
     for (Index row = threadIdx.y; row < rows; row += lanes)
       sum += to_float(dy[row * channels + column]);
   }

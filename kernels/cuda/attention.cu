@@ -19,9 +19,17 @@ Index forward_workspace_bytes(Device&, const AttentionShape& s, DType dtype) {
   return 0;
 }
 
-/// dy . y of every (batch, query head, token).
-Index backward_workspace_bytes(Device&, const AttentionShape& s, DType dtype) {
+/// dy . y of every (batch, query head, token). Asked before anything runs: the place to say that this GPU is too small.
+Index backward_workspace_bytes(Device& device, const AttentionShape& s, DType dtype) {
   check(s, dtype);
+  const auto& gpu = static_cast<const CudaDevice&>(device);
+  const AttentionChoice choice = attention_choice({dtype, s.head_dim, s.sequence, gpu.capability()},
+                                                  AttentionChoice::automatic);
+  const Index wanted = attention_backward_simt_shared_bytes(s);
+  require(choice == AttentionChoice::mma || wanted <= gpu.shared_bytes(),
+          "the gradient of attention with heads of ", s.head_dim, " in ", dtype, " needs ", wanted,
+          " bytes of shared memory a block, and this GPU gives ", gpu.shared_bytes(),
+          ": heads of up to 96, or of 128 in bf16, need less");
   return s.batch * s.query_heads * s.sequence * static_cast<Index>(sizeof(float));
 }
 

@@ -2,6 +2,7 @@
 // how a width is chosen. A block of 16 x 16 threads works on 64 rows. The kernels for tensor cores have files of their own.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
@@ -61,6 +62,7 @@ struct AttentionForwardArguments {
   T* y;
   float* logsumexp;
   float scale;
+  int together;
 };
 template <class T>
 struct AttentionBackwardArguments {
@@ -71,20 +73,47 @@ struct AttentionBackwardArguments {
   float* delta;  // dy . y: (batch, query_heads, sequence), as logsumexp
   float scale;
   Write write;
+  int queries_together, keys_together;
 };
 
-/// Which rows a block works on. Causal: the later the queries, the more work, so the longest come first (`latest_first`).
+/// Which rows a block works on. Causal: the later the queries, the more work, so the longest come first (`latest_first`), but
+/// only among so many (batch, head) pairs that what passes by their blocks stays in the L2 cache: blocks of all pairs in turn
+/// would fetch it from memory for each block again.
 struct AttentionBlock {
   int first, head, batch;
 };
 enum class BlockOrder { latest_first, earliest_first };
+inline constexpr Index attention_cached_bytes =
+    Index{16} << 20;  // less than half of the L2 cache of sm_80, a third on sm_90
+
+/// The place of block `index` of `blocks` for each of `pairs`; `together`: pairs whose blocks run in turn.
+struct BlockPlace {
+  int block, pair;
+};
+__host__ __device__ __forceinline__ BlockPlace block_place(int index, int blocks, int pairs,
+                                                           int together) {
+  const int first_pair = index / blocks / together * together;
+  const int left = pairs - first_pair, here = left < together ? left : together;
+  const int within = index - first_pair * blocks;
+  return {within / here, first_pair + within % here};
+}
+
+/// `together`: of pairs_together.
 template <BlockOrder order, int rows = attention_rows>
-__device__ __forceinline__ AttentionBlock attention_block(const AttentionShape& s, Index heads) {
+__device__ __forceinline__ AttentionBlock attention_block(const AttentionShape& s, Index heads,
+                                                          int together) {
   const int blocks = static_cast<int>((s.sequence + rows - 1) / rows);
-  const int pairs = static_cast<int>(heads * s.batch), index = static_cast<int>(blockIdx.x);
-  const int block = index / pairs, pair = index % pairs;
-  return {(order == BlockOrder::latest_first ? blocks - 1 - block : block) * rows,
-          pair % static_cast<int>(heads), pair / static_cast<int>(heads)};
+  const int pairs = static_cast<int>(heads * s.batch);
+  const BlockPlace place = block_place(static_cast<int>(blockIdx.x), blocks, pairs, together);
+  return {(order == BlockOrder::latest_first ? blocks - 1 - place.block : place.block) * rows,
+          place.pair % static_cast<int>(heads), place.pair / static_cast<int>(heads)};
+}
+/// `heads` own the rows; two arrays of `passing` heads pass by.
+inline int pairs_together(const AttentionShape& s, Index heads, Index passing,
+                          Index element_bytes) {
+  const Index cached =
+      attention_cached_bytes * heads / (2 * s.sequence * s.head_dim * passing * element_bytes);
+  return static_cast<int>(std::clamp<Index>(cached, 1, std::max<Index>(1, heads * s.batch)));
 }
 inline dim3 attention_grid(const AttentionShape& s, Index heads, int rows = attention_rows) {
   constexpr Index most = std::numeric_limits<int>::max();
@@ -122,7 +151,8 @@ AttentionForwardArguments<T> attention_arguments(const AttentionForward& p) {
   return {{p.shape, static_cast<const T*>(p.qkv), aligned},
           static_cast<T*>(p.y),
           p.logsumexp,
-          attention_scale(p.shape)};
+          attention_scale(p.shape),
+          pairs_together(p.shape, p.shape.query_heads, p.shape.kv_heads, sizeof(T))};
 }
 template <class T>
 AttentionBackwardArguments<T> attention_arguments(const AttentionBackward& p) {
@@ -134,7 +164,9 @@ AttentionBackwardArguments<T> attention_arguments(const AttentionBackward& p) {
           p.logsumexp,
           static_cast<float*>(p.workspace),
           attention_scale(p.shape),
-          p.write};
+          p.write,
+          pairs_together(p.shape, p.shape.query_heads, p.shape.kv_heads, sizeof(T)),
+          pairs_together(p.shape, p.shape.kv_heads, p.shape.query_heads, sizeof(T))};
 }
 
 }  // namespace trireme::gpu
@@ -144,6 +176,8 @@ namespace trireme {
 // Shapes are checked. In fp32 on the ordinary cores, whatever the storage:
 void attention_forward_simt(Stream& stream, const AttentionForward& p);
 void attention_backward_simt(Stream& stream, const AttentionBackward& p);
+/// Shared memory that a block of the latter takes: more than some GPUs give, for wide heads.
+Index attention_backward_simt_shared_bytes(const AttentionShape& s);
 // bf16 on tensor cores, for heads of 32, 64, 96 and 128; arrays are aligned to 16 bytes.
 void attention_forward_mma(Stream& stream, const AttentionForward& p);
 void attention_backward_mma(Stream& stream, const AttentionBackward& p);

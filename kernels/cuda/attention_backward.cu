@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
   float* const values = keys + streamed * attention_stride(width);
   float* const weights = values + streamed * attention_stride(width);
 
-  const AttentionBlock block = attention_block<BlockOrder::latest_first>(s, s.query_heads);
+  const AttentionBlock block =
+      attention_block<BlockOrder::latest_first>(s, s.query_heads, p.queries_together);
   const int kv = block.head / static_cast<int>(s.query_heads / s.kv_heads);
   load_rows<attention_rows, width>(queries, p.in.query(block.batch, block.head), block.first, s,
                                    p.in.aligned);
@@ -95,7 +96,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
   float* const logsumexp = weights + attention_rows * attention_stride(streamed);
   float* const delta = logsumexp + streamed;
 
-  const AttentionBlock block = attention_block<BlockOrder::earliest_first>(s, s.kv_heads);
+  const AttentionBlock block =
+      attention_block<BlockOrder::earliest_first>(s, s.kv_heads, p.keys_together);
   load_rows<attention_rows, width>(keys, p.in.key(block.batch, block.head), block.first, s,
                                    p.in.aligned);
   load_rows<attention_rows, width>(values, p.in.value(block.batch, block.head), block.first, s,
@@ -171,6 +173,14 @@ void launch(Stream& stream, const AttentionBackward& p) {
 }
 
 }  // namespace
+
+Index attention_backward_simt_shared_bytes(const AttentionShape& s) {
+  Index bytes = 0;
+  gpu::for_head_width(s, [&](auto width) {
+    bytes = gpu::backward_shared_floats<decltype(width)::value>() * Index{sizeof(float)};
+  });
+  return bytes;
+}
 
 void attention_backward_simt(Stream& stream, const AttentionBackward& p) {
   attention_delta(stream, p);

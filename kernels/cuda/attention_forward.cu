@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
   float* const rows = queries + attention_rows * attention_stride(width);
   float* const weights = rows + attention_rows * attention_stride(width);
 
-  const AttentionBlock block = attention_block<BlockOrder::latest_first>(s, s.query_heads);
+  const AttentionBlock block =
+      attention_block<BlockOrder::latest_first>(s, s.query_heads, p.together);
   const int kv = block.head / static_cast<int>(s.query_heads / s.kv_heads);
   load_rows<attention_rows, width>(queries, p.in.query(block.batch, block.head), block.first, s,
                                    p.in.aligned);

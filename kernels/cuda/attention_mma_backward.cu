@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(mma_threads, 2)
   GPU_DYNAMIC_SHARED(__nv_bfloat16, shared);
   const MmaTile<width> queries{shared}, dy{shared + Tiles::block_rows * width};
 
-  const AttentionBlock block =
-      attention_block<BlockOrder::latest_first, Tiles::block_rows>(s, s.query_heads);
+  const AttentionBlock block = attention_block<BlockOrder::latest_first, Tiles::block_rows>(
+      s, s.query_heads, p.queries_together);
   const int kv = block.head / static_cast<int>(s.query_heads / s.kv_heads);
   const int warp_row = uniform(mma_warp()) * Tiles::warp_rows, first_query = block.first + warp_row;
   const HeadRows<const __nv_bfloat16> all_keys = p.in.key(block.batch, kv);
@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(mma_threads, 2)
   GPU_DYNAMIC_SHARED(__nv_bfloat16, shared);
   const MmaTile<width> keys{shared}, values{shared + Tiles::block_rows * width};
 
-  const AttentionBlock block =
-      attention_block<BlockOrder::earliest_first, Tiles::block_rows>(s, s.kv_heads);
+  const AttentionBlock block = attention_block<BlockOrder::earliest_first, Tiles::block_rows>(
+      s, s.kv_heads, p.keys_together);
   const int warp_row = uniform(mma_warp()) * Tiles::warp_rows, first_key = block.first + warp_row;
   // Step i: the queries from step_query(i) on of head step_head(i). Every head
   // begins at the block's diagonal.

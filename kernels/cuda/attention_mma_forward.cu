@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(mma_threads, 2)
   const MmaTile<width> values{keys.data + columns * width};
 
   const AttentionBlock block =
-      attention_block<BlockOrder::latest_first, Tiles::block_rows>(s, s.query_heads);
+      attention_block<BlockOrder::latest_first, Tiles::block_rows>(s, s.query_heads, p.together);
   const int kv = block.head / static_cast<int>(s.query_heads / s.kv_heads);
   const int warp_row = mma_warp() * Tiles::warp_rows, first_query = block.first + warp_row;
   const HeadRows<const __nv_bfloat16> all_keys = p.in.key(block.batch, kv);

@@ -1,5 +1,5 @@
 // The entry points of the CUDA runtime that trireme's module calls, on the host: memory that is checked, streams that are queues
-// (streams.h), kernels that run on fibers (grid.h). Devices report themselves as sm_90; a process uses one of them.
+// (streams.h), kernels that run on fibers (grid.h). Devices report themselves as sm_90, unless told otherwise; a process uses one of them.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -171,7 +171,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*d
       *value = 4;
       return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = 227 * 1024;
+      *value = static_cast<int>(most_shared_bytes());
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
       *value = capability() / 10;

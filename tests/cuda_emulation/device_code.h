@@ -192,8 +192,7 @@ void enqueue(cudaStream_t stream, const char* name, std::function<void()> operat
 template <class... Parameters, class... Arguments>
 cudaError_t gpu_launch_named(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                              std::size_t shared_bytes, cudaStream_t stream, Arguments&&... given) {
-  constexpr std::size_t most_shared_bytes = 227 << 10;  // of sm_90
-  if (shared_bytes > most_shared_bytes) return cudaErrorInvalidValue;
+  if (shared_bytes > trireme::emulation::most_shared_bytes()) return cudaErrorInvalidValue;
   std::tuple<std::decay_t<Parameters>...> arguments(
       static_cast<std::decay_t<Parameters>>(std::forward<Arguments>(given))...);
   trireme::emulation::enqueue(stream, name, [=] {

@@ -22,7 +22,7 @@ namespace trireme::emulation {
 namespace {
 
 constexpr unsigned most_threads = 1024, most_block_z = 64, most_grid_yz = 65535;
-constexpr std::size_t most_shared_bytes = 227 * 1024, shared_alignment = 128;
+constexpr std::size_t shared_alignment = 128;
 constexpr int poison = 0xff;  // NaN as a float
 
 std::size_t rounded(std::size_t bytes, std::size_t unit) {
@@ -99,8 +99,8 @@ void Grid::run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes
     fail("a block of (%u,%u,%u) threads cannot be launched", block.x, block.y, block.z);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > most_grid_yz || grid.z > most_grid_yz)
     fail("a grid of (%u,%u,%u) blocks cannot be launched", grid.x, grid.y, grid.z);
-  if (shared_bytes > most_shared_bytes)
-    fail("%zu bytes of shared memory, more than 227 KiB", shared_bytes);
+  if (shared_bytes > most_shared_bytes())
+    fail("%zu bytes of shared memory, more than %zu", shared_bytes, most_shared_bytes());
   in_kernel_ = true;
   body_ = &body;
   blockDim = block;

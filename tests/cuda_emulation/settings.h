@@ -5,6 +5,7 @@
 //   EMULATION_REPORT=1                                             how often the host has waited, at the end
 //   EMULATION_CAPABILITY=90, EMULATION_DRIVER=13000                what the GPUs are, and the newest CUDA of the driver
 //   EMULATION_DEVICES=8, EMULATION_DEVICE_MB=4096                  how many GPUs there are, and their memory
+//   EMULATION_SHARED_KB=227                                        the most shared memory of a block
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,15 @@ inline Setting parse_setting(const std::string& text, std::uint64_t number_if_no
 inline std::string setting(const char* name, const char* otherwise) {
   const char* value = std::getenv(name);
   return value == nullptr ? otherwise : value;
+}
+
+inline int setting(const char* name, int otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::atoi(value);
+}
+/// The most that a block of this device may have.
+inline std::size_t most_shared_bytes() {
+  return static_cast<std::size_t>(setting("EMULATION_SHARED_KB", 227)) << 10;
 }
 
 [[noreturn]] inline void refuse_setting(const std::string& text, const char* allowed) {

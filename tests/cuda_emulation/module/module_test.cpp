@@ -51,6 +51,24 @@ TEST(EmulatedModule, SaysWhyNoGpuCanBeUsed) {
                   "GPU 0 (host emulation) has compute capability 7.5, and 8.0 is the least"));
 }
 
+TEST(EmulatedModule, AGpuWithLittleSharedMemoryRefusesWideHeadsBeforeTheyRun) {
+  ::setenv("EMULATION_CAPABILITY", "89", 1);
+  ::setenv("EMULATION_SHARED_KB", "99", 1);
+  const auto gpu = open_cuda(emulated());
+  const auto bytes = gpu->kernels().attention.backward_workspace_bytes;
+  EXPECT_EQ(bytes(*gpu, {1, 8, 2, 2, 96}, DType::f32), 64);
+  EXPECT_EQ(bytes(*gpu, {1, 8, 2, 2, 128}, DType::bf16), 64);
+  try {
+    bytes(*gpu, {1, 8, 2, 2, 128}, DType::f32);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("heads of 128 in f32 needs 110848 bytes of shared "
+                                                 "memory a block, and this GPU gives 101376"));
+  }
+  ::unsetenv("EMULATION_CAPABILITY");
+  ::unsetenv("EMULATION_SHARED_KB");
+}
+
 TEST(EmulatedModule, AFileThatIsNoModuleIsAReasonAndNoError) {
   const CudaOptions nowhere{.module = "/nowhere/libtrireme_cuda.so"};
   std::string reason;

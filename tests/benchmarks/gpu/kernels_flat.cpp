@@ -7,7 +7,7 @@ namespace trireme::test {
 namespace {
 
 constexpr Index channels = 4096, sequence = 1024, vocabulary = 50257;
-constexpr Index padded_vocabulary = 50264;  // as training pads it
+constexpr Index padded_vocabulary = 50264, logit_stride = 50304;  // as training has them
 
 void additions(GpuBench& b, Report& report, DType dtype) {
   const ElementwiseKernels& kernels = b.kernels().elementwise;
@@ -135,8 +135,8 @@ void cross_entropy(GpuBench& b, Report& report, DType dtype) {
     CrossEntropyPartial p{};
     p.rows = report.rows(vocabulary * bytes);
     p.columns = vocabulary;
-    p.row_stride = padded_vocabulary;
-    p.logits = b.make(dtype, p.rows * padded_vocabulary);
+    p.row_stride = logit_stride;
+    p.logits = b.make(dtype, p.rows * logit_stride);
     p.targets = b.tokens(p.rows, vocabulary);
     p.partial = static_cast<RowPartial*>(b.bytes(p.rows * Index{sizeof(RowPartial)}));
     p.dtype = dtype;
@@ -146,12 +146,13 @@ void cross_entropy(GpuBench& b, Report& report, DType dtype) {
   CrossEntropyBackward p{};
   p.rows = report.rows(2 * vocabulary * bytes);
   p.columns = vocabulary;
-  p.padded_columns = p.row_stride = padded_vocabulary;
-  p.logits = b.make(dtype, p.rows * padded_vocabulary);
+  p.padded_columns = padded_vocabulary;
+  p.row_stride = logit_stride;
+  p.logits = b.make(dtype, p.rows * logit_stride);
   p.targets = b.tokens(p.rows, vocabulary);
   p.logsumexp = b.floats(p.rows, 10, 11);
   p.scale = static_cast<double*>(b.bytes(8));
-  p.dlogits = b.bytes(p.rows * padded_vocabulary * bytes);
+  p.dlogits = b.bytes(p.rows * logit_stride * bytes);
   p.dtype = dtype;
   report.line("cross_entropy_backward", dtype, p.rows * (vocabulary + padded_vocabulary) * bytes,
               [&] { kernels.backward(b.stream(), p); });

@@ -33,13 +33,9 @@ inline std::string setting(const char* name, const char* otherwise) {
   return value == nullptr ? otherwise : value;
 }
 
-inline int setting(const char* name, int otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : std::atoi(value);
-}
 /// The most that a block of this device may have.
 inline std::size_t most_shared_bytes() {
-  return static_cast<std::size_t>(setting("EMULATION_SHARED_KB", 227)) << 10;
+  return std::strtoull(setting("EMULATION_SHARED_KB", "227").c_str(), nullptr, 10) << 10;
 }
 
 [[noreturn]] inline void refuse_setting(const std::string& text, const char* allowed) {

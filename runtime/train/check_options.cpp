@@ -64,7 +64,8 @@ void check_optimizer(const CommandLine& command, const Options& o, Problems& pro
 
 /// Options of GPUs would do nothing on a CPU.
 void check_device(const CommandLine& command, const Options& o, Problems& problems) {
-  for (const char* option : {"--ranks-per-gpu", "--serialize-communication", "--gemm-cache"})
+  for (const char* option :
+       {"--ranks-per-gpu", "--serialize-communication", "--check-collectives", "--gemm-cache"})
     if (command.given(option) && o.device == DeviceOption::cpu)
       problems.add(option, " has no meaning with --device cpu; leave it out or use --device cuda");
   if (o.ranks_per_gpu > 1 && !o.serialize_communication)

@@ -8,6 +8,9 @@
 namespace trireme {
 namespace {
 
+/// How this library is built, whatever the program is built like that uses it.
+constexpr bool debug_build = TRIREME_DEBUG_BUILD != 0;
+
 void declare_parallelism(CommandLine& c, Options& o) {
   c.group("Parallelism (data parallel size = ranks / tensor / pipeline)");
   c.whole("--tensor-model-parallel-size,--tp", o.tensor_size, at_least(1),
@@ -38,6 +41,10 @@ void declare_device(CommandLine& c, Options& o) {
           "ranks of a node that share a GPU; for tests, as it is slow");
   c.flag("--serialize-communication", o.serialize_communication,
          "let no GPU kernel run beside a collective; needed by ranks that share a GPU");
+  if (debug_build) o.check_collectives = true;
+  c.flag("--check-collectives", o.check_collectives,
+         "compare over MPI what collectives the ranks start on their GPUs: a different order is an "
+         "error rather than a hang");
   c.text("--gemm-cache", o.gemm_cache, "DIR",
          "time each matrix product once on the GPU, keep the fastest way there for all later jobs");
 }

@@ -102,6 +102,7 @@ Gpu open_gpu(const DeviceChoice& choice, const Host& host, const Options& option
   });
   NcclOptions nccl;
   nccl.serialize = options.serialize_communication;
+  nccl.order_check = options.check_collectives ? OrderCheck::on : OrderCheck::off;
   nccl.module = choice.module;
   gpu.mesh = open_nccl_mesh(host.mesh, *gpu.device, nccl);
   return gpu;

@@ -65,6 +65,7 @@ const Wrong wrong_lines[] = {
     {"--save-intervall 5 --save /tmp/c", 1, {"--save-intervall;", "--save-interval?"}},
     {"--device gpu", 1, {"--device gpu", "{auto,cpu,cuda}"}},
     {"--device cpu --serialize-communication", 1, {"--serialize-communication", "--device cpu"}},
+    {"--device cpu --check-collectives", 1, {"--check-collectives", "--device cpu"}},
     {"--ranks-per-gpu 2", 1, {"--ranks-per-gpu 2", "needs --serialize-communication"}},
     {"--gemm-cache /tmp --device cpu", 1, {"--gemm-cache", "no meaning with --device cpu"}},
     {"--gemm-cache /nonexistent/parent/c",

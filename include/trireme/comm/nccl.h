@@ -19,11 +19,7 @@ struct NcclOptions {
   /// For several ranks on one GPU: a collective starts when the device is idle, and the host waits for its end. Kernels of one
   /// rank that fill the GPU could keep another rank's part of a collective from ever starting. An exchange ends at its wait().
   bool serialize = false;
-#ifdef NDEBUG
   OrderCheck order_check = OrderCheck::off;
-#else
-  OrderCheck order_check = OrderCheck::on;
-#endif
   /// Path of the module; empty: libtrireme_cuda.so beside this library.
   std::string module = {};
 };

@@ -13,7 +13,9 @@ GpuRanks open_gpu_ranks(const MeshShape& shape, const NcclOptions& options) {
   ranks.host = mpi_session().make_mesh(shape, {.timeout_s = 60});
   ranks.gpu = std::make_unique<CudaDevice>(0);
   ranks.stream = ranks.gpu->make_stream();
-  ranks.mesh = std::make_unique<NcclMesh>(*ranks.host, *ranks.gpu, options);
+  NcclOptions checked = options;
+  checked.order_check = OrderCheck::on;
+  ranks.mesh = std::make_unique<NcclMesh>(*ranks.host, *ranks.gpu, checked);
   return ranks;
 }
 

@@ -18,6 +18,7 @@ struct GpuRanks {
   std::unique_ptr<Mesh> mesh;
   int size() const { return mesh->shape().size(); }
 };
+/// The order of collectives is checked, whatever `options` say.
 GpuRanks open_gpu_ranks(const MeshShape& shape, const NcclOptions& options = {});
 /// All ranks along the data axis.
 GpuRanks open_gpu_ranks(const NcclOptions& options = {});

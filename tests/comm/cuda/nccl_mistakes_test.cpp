@@ -16,7 +16,7 @@ TEST(NcclMistakes, ASwappedOrderOfCollectivesNamesBoth) {
   in_every_schedule([] {
     const auto patient = mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1));
     {
-      const GpuRanks ranks = open_gpu_ranks({.timeout_s = 50, .order_check = OrderCheck::on});
+      const GpuRanks ranks = open_gpu_ranks({.timeout_s = 50});
       Communicator& data = ranks.mesh->axis(Axis::data);
       const int n = ranks.size(), r = ranks.mesh->rank();
       const Buffer memory = ranks.mesh->allocate(400 * n);

@@ -19,11 +19,16 @@ struct StridedRows {
     for (int d = 0; d < dims; ++d) rows *= extents[d];
     return rows;
   }
-  /// Elements from the start of a tensor to row `row`; `strides`: stride_a or stride_b.
-  TRIREME_HD Index offset(const Index* strides, Index row) const {
-    Index at = 0;
+  /// Elements from the start of each tensor to row `row`.
+  struct Offsets {
+    Index a = 0, b = 0;
+  };
+  TRIREME_HD Offsets offsets(Index row) const {
+    Offsets at;
     for (int d = dims - 1; d >= 0; --d) {
-      at += row % extents[d] * strides[d];
+      const Index i = row % extents[d];
+      at.a += i * stride_a[d];
+      at.b += i * stride_b[d];
       row /= extents[d];
     }
     return at;

@@ -23,8 +23,10 @@ void for_rows(Stream& stream, const StridedRows& rows, F f) {
       f(begin * rows.step_a, begin * rows.step_b, end - begin);
     });
   parallel_for(stream, rows.count(), grain_rows(rows.length), [&](Index begin, Index end) {
-    for (Index row = begin; row < end; ++row)
-      f(rows.offset(rows.stride_a, row), rows.offset(rows.stride_b, row), rows.length);
+    for (Index row = begin; row < end; ++row) {
+      const auto [of_a, of_b] = rows.offsets(row);
+      f(of_a, of_b, rows.length);
+    }
   });
 }
 

@@ -34,8 +34,9 @@ template <int width, class To, class From, class Op>
 __global__ void __launch_bounds__(elementwise_threads)
     strided_kernel(StridedRows rows, Index row_count, To* to, const From* from, Op op) {
   for (Index row = blockIdx.y; row < row_count; row += gridDim.y) {
-    To* y = to + rows.offset(rows.stride_a, row);
-    const From* x = from + rows.offset(rows.stride_b, row);
+    const auto [to_row, from_row] = rows.offsets(row);
+    To* y = to + to_row;
+    const From* x = from + from_row;
     for (Index i = global_thread() * width; i < rows.length; i += global_threads() * width) {
       const Chunk<From, width> v = load<width>(x + i * rows.step_b);
       Chunk<To, width> result = load<width>(y + i * rows.step_a);  // left out where op assigns
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(elementwise_threads)
     find_not_finite_kernel(StridedRows rows, Index row_count, const T* from, int* found) {
   bool bad = false;
   for (Index row = blockIdx.y; row < row_count; row += gridDim.y) {
-    const T* x = from + rows.offset(rows.stride_a, row);
+    const T* x = from + rows.offsets(row).a;
     for (Index i = global_thread(); i < rows.length; i += global_threads()) {
       const T value = x[i * rows.step_a];
       bad = bad || !(to_double(value) - to_double(value) == 0);  // infinite or NaN

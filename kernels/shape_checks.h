@@ -75,10 +75,6 @@ inline void check_elementwise(const Addition& p) {
   require(p.count >= 0, "add of ", p.count, " elements");
   check_storage(p.dtype, "add");
 }
-inline void check_elementwise(const Scaling& p) {
-  require(p.count >= 0, "scale of ", p.count, " elements");
-  check_storage(p.dtype, "scale");
-}
 inline void check_elementwise(const BiasAdd& p) {
   require(p.rows >= 0 && p.channels >= 0, "bias of (", p.rows, ", ", p.channels, ")");
   check_storage(p.dtype, "bias");

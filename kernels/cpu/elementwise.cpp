@@ -15,12 +15,6 @@ void add(Stream& stream, const Addition& p) {
                [&](Index begin, Index end) { loops_of(stream).elementwise.add(p, begin, end); });
 }
 
-void scale(Stream& stream, const Scaling& p) {
-  check_elementwise(p);
-  parallel_for(stream, p.count, grain_elements,
-               [&](Index begin, Index end) { loops_of(stream).elementwise.scale(p, begin, end); });
-}
-
 void bias_add(Stream& stream, const BiasAdd& p) {
   check_elementwise(p);
   parallel_for(stream, p.rows, grain_rows(p.channels), [&](Index begin, Index end) {
@@ -58,13 +52,8 @@ void squared_error_backward(Stream& stream, const SquaredErrorBackward& p) {
 
 }  // namespace
 
-const ElementwiseKernels cpu_elementwise_kernels = {add,
-                                                    scale,
-                                                    bias_add,
-                                                    bias_backward,
-                                                    dropout,
-                                                    squared_error_forward,
-                                                    squared_error_backward,
-                                                    copy_strided};
+const ElementwiseKernels cpu_elementwise_kernels = {
+    add,         bias_add, bias_backward, dropout, squared_error_forward, squared_error_backward,
+    copy_strided};
 
 }  // namespace trireme

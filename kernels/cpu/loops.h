@@ -12,7 +12,6 @@ namespace trireme {
 
 struct ElementwiseLoops {
   void (*add)(const Addition&, Index begin, Index end);
-  void (*scale)(const Scaling&, Index begin, Index end);
   void (*bias_add)(const BiasAdd&, Index begin_row, Index end_row);
   void (*bias_backward)(const BiasBackward&, Index begin_channel, Index end_channel);
   void (*dropout)(const Dropout&, Index begin, Index end);

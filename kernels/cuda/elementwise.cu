@@ -22,19 +22,6 @@ struct AddValues {
   }
 };
 
-template <class T>
-struct ScaleValues {
-  static constexpr int pack = Pack<T>::size;
-  T* y;
-  float factor;
-  template <int width>
-  __device__ void at(Index i) const {
-    Chunk<float, width> p = load_floats<width>(y + i);
-    for (int k = 0; k < width; ++k) p.values[k] *= factor;
-    store_floats(y + i, p);
-  }
-};
-
 /// y = x + bias of the column.
 template <class T>
 struct AddBias {
@@ -168,14 +155,6 @@ void add(Stream& stream, const Addition& p) {
   });
 }
 
-void scale(Stream& stream, const Scaling& p) {
-  check_elementwise(p);
-  gpu::with_storage(p.dtype, [&]<class T>(T) {
-    gpu::map(stream, gpu::ScaleValues<T>{static_cast<T*>(p.y), p.factor}, p.count, all_aligned(p.y),
-             "scale");
-  });
-}
-
 void bias_add(Stream& stream, const BiasAdd& p) {
   check_elementwise(p);
   gpu::with_storage(p.dtype, [&]<class T>(T) {
@@ -239,7 +218,6 @@ void squared_error_backward(Stream& stream, const SquaredErrorBackward& p) {
 }  // namespace
 
 const ElementwiseKernels cuda_elementwise_kernels = {add,
-                                                     scale,
                                                      bias_add,
                                                      bias_backward,
                                                      dropout,

@@ -16,13 +16,6 @@ struct Addition {
   void* y;
   DType dtype = DType::f32;
 };
-/// y *= factor.
-struct Scaling {
-  Index count;
-  void* y;
-  float factor;
-  DType dtype = DType::f32;
-};
 /// y(rows, channels) = x + bias(channels); y may be x.
 struct BiasAdd {
   Index rows, channels;
@@ -71,7 +64,6 @@ struct SquaredErrorBackward {
 
 struct ElementwiseKernels {
   void (*add)(Stream&, const Addition&);
-  void (*scale)(Stream&, const Scaling&);
   void (*bias_add)(Stream&, const BiasAdd&);
   void (*bias_backward)(Stream&, const BiasBackward&);
   void (*dropout)(Stream&, const Dropout&);

@@ -20,14 +20,6 @@ void accumulate(float* to, const void* from, DType dtype, Index begin, Index end
   });
 }
 
-void scale(const Scaling& p, Index begin, Index end) {
-  with_storage(p.dtype, [&]<class T>(T) {
-    T* y = static_cast<T*>(p.y);
-    const Floats factor = all(p.factor);
-    each(begin, end, [=](auto at) { at.store(y, at.load(y) * factor); });
-  });
-}
-
 void bias_add(const BiasAdd& p, Index begin_row, Index end_row) {
   with_storage(p.dtype, [&]<class T>(T) {
     const T* bias = static_cast<const T*>(p.bias);
@@ -197,8 +189,8 @@ bool finite(const float* x, Index begin, Index end) {
 }  // namespace
 
 extern const ElementwiseLoops elementwise_loops;
-const ElementwiseLoops elementwise_loops = {
-    add,        scale, bias_add, bias_backward, dropout, squared_error, squared_error_backward,
-    accumulate, finite};
+const ElementwiseLoops elementwise_loops = {add,        bias_add,      bias_backward,
+                                            dropout,    squared_error, squared_error_backward,
+                                            accumulate, finite};
 
 }  // namespace trireme::TRIREME_SIMD

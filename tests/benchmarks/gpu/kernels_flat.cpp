@@ -19,13 +19,6 @@ void additions(GpuBench& b, Report& report, DType dtype) {
       kernels.add(b.stream(), {count, y, x, y, dtype});
     });
   }
-  {
-    const Index count = report.rows(2 * bytes);
-    void* y = b.make(dtype, count);
-    report.line("scale", dtype, 2 * count * bytes, [&] {
-      kernels.scale(b.stream(), {count, y, 1.0f, dtype});
-    });
-  }
   Dropout p{};
   p.count = report.rows(2 * bytes);
   p.rate = 0.1f;

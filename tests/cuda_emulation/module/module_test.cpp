@@ -20,7 +20,7 @@ TEST(EmulatedModule, RunsAKernel) {
   auto* x = reinterpret_cast<float*>(memory.data());
   std::vector<float> host = {1, 2, 3};
   stream->copy(x, host.data(), 12);
-  gpu->kernels().elementwise.scale(*stream, {3, x, 2.0f});
+  gpu->kernels().elementwise.add(*stream, {3, x, x, x});
   stream->copy(host.data(), x, 12);
   stream->synchronize();
   EXPECT_THAT(host, testing::ElementsAre(2, 4, 6));

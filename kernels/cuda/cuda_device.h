@@ -54,7 +54,7 @@ class CudaDevice final : public Device {
   Index free_bytes() const override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
-  void while_waiting(std::function<void()> f) override { *while_waiting_ = std::move(f); }
+  void while_waiting(const std::function<void()>& f) override { *while_waiting_ = f; }
   /// Blocks the host until `query()`, a call of CUDA's, no longer says that work is going on.
   void wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const;
 

@@ -6,6 +6,7 @@
 
 #include "tests/graph/random_graph.h"
 #include "tests/graph/runner.h"
+#include "tests/support/message_of.h"
 
 namespace trireme::test {
 namespace {
@@ -189,16 +190,6 @@ class Explodes final : public Elementwise {
   void backward(Exec&) const override {}
 };
 
-template <class F>
-std::string message(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(Executor, CheckFiniteNamesTheFirstOpAndTheMicroBatch) {
   Graph g;
   const Value y = g.scope("mlp", [&] {
@@ -217,7 +208,7 @@ TEST(Executor, CheckFiniteNamesTheFirstOpAndTheMicroBatch) {
                     mesh->axis(Axis::tensor), hooks, {.check_finite = true});
   const InputData data(g, 0);
   EXPECT_THAT(
-      message([&] { executor.forward(0, {.step = 7, .number = 5, .inputs = data.tensors()}); }),
+      message_of([&] { executor.forward(0, {.step = 7, .number = 5, .inputs = data.tensors()}); }),
       HasSubstr("'mlp/explodes': output 0 is not finite in micro-batch 5 of step 7"));
 }
 
@@ -233,7 +224,7 @@ TEST(Executor, CheckFiniteNamesALossThatBackwardMakes) {
   const MicroBatch batch{.step = 7, .number = 5, .inputs = data.tensors()};
   data.tensors()[1].as<float>()[4] = std::numeric_limits<float>::infinity();
   s.executor->forward(0, batch);
-  EXPECT_THAT(message([&] { s.executor->backward(0, batch); }),
+  EXPECT_THAT(message_of([&] { s.executor->backward(0, batch); }),
               HasSubstr("'weighted_error': output 0 is not finite in micro-batch 5 of step 7"));
 }
 
@@ -247,23 +238,23 @@ TEST(Executor, RefusesWrongMemoryInputsAndCalls) {
   Stage s(g, {loss}, cut, 0, {}, initial_parameters(g), mesh->axis(Axis::tensor));
   const InputData data(g, 0);
   std::vector<Tensor> inputs(data.tensors().begin(), data.tensors().end());
-  EXPECT_THAT(message([&] { s.executor->forward(0, {.inputs = std::span(inputs).first(1)}); }),
+  EXPECT_THAT(message_of([&] { s.executor->forward(0, {.inputs = std::span(inputs).first(1)}); }),
               HasSubstr("'y'"));
   inputs[0].shape = Shape{2, 3};
   EXPECT_THAT(
-      message([&] { s.executor->forward(0, {.inputs = inputs}); }),
+      message_of([&] { s.executor->forward(0, {.inputs = inputs}); }),
       HasSubstr("input 'x' of micro-batch 0 has to be a packed f32 (3, 2), not f32 (2, 3)"));
   EXPECT_THAT(
-      message([&] { s.executor->backward(0, {.inputs = data.tensors()}, BackwardPart::input); }),
+      message_of([&] { s.executor->backward(0, {.inputs = data.tensors()}, BackwardPart::input); }),
       HasSubstr("Backward::split"));
-  EXPECT_THAT(message([&] { s.executor->result(0, 1); }), HasSubstr("result 1 does not exist"));
+  EXPECT_THAT(message_of([&] { s.executor->result(0, 1); }), HasSubstr("result 1 does not exist"));
   ExecutorHooks hooks;
-  EXPECT_THAT(message([&] { Executor(s.plan, {}, s.stream, mesh->axis(Axis::tensor), hooks); }),
+  EXPECT_THAT(message_of([&] { Executor(s.plan, {}, s.stream, mesh->axis(Axis::tensor), hooks); }),
               HasSubstr("needs 1 parameters, not 0"));
-  EXPECT_THAT(message([&] { Plan(g, {loss}, cut, 1); }),
+  EXPECT_THAT(message_of([&] { Plan(g, {loss}, cut, 1); }),
               HasSubstr("stage 1 does not lie in a cut of 1 stages"));
   apply<Tanh>({x});
-  EXPECT_THAT(message([&] { Plan(g, {loss}, cut, 0); }), HasSubstr("nodes were added after"));
+  EXPECT_THAT(message_of([&] { Plan(g, {loss}, cut, 0); }), HasSubstr("nodes were added after"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "trireme/graph/plan.h"
 
 #include "tests/graph/toy_ops.h"
+#include "tests/support/message_of.h"
 
 namespace trireme::test {
 namespace {
@@ -25,16 +26,6 @@ class AsTerm final : public Op {
   void forward(Exec&) const override {}
   void backward(Exec&) const override {}
 };
-
-template <class F>
-std::string message(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Trace, NamesAreScopesAndOpsAndUnique) {
   Graph g;
@@ -213,7 +204,7 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
   };
   for (const Refusal& refusal : refusals) {
     Graph g;
-    const std::string said = message([&] { refusal.trace(g); });
+    const std::string said = message_of([&] { refusal.trace(g); });
     for (const char* part : refusal.says) EXPECT_THAT(said, HasSubstr(part)) << refusal.what;
   }
 }

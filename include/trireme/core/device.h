@@ -52,7 +52,7 @@ class Device {
   /// `f` is called now and then while the host waits for this device, and may throw: what is waited for may never come. To free memory
   /// is to wait, too: `f` is called before, and what it throws is not heard. One for a device; empty: none. A host does not wait
   /// for a CPU.
-  virtual void while_waiting(std::function<void()> /*f*/) {}
+  virtual void while_waiting(const std::function<void()>& /*f*/) {}
 };
 
 class Stream {

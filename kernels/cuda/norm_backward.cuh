@@ -74,8 +74,59 @@ __device__ __forceinline__ void store_sums(const Chunk<float, width> (&kept)[chu
     store_global(to + c, load<width>(shared + c));
 }
 
-/// g = dy weight, h = (s - mean) rstd: dx = rstd (g - mean(g) - h mean(g h)), without mean(g) for RMSNorm. A block takes a
-/// slab of rows, blockDim.y at a time: one when a row is wider than what its threads keep.
+/// What is known of a row: its statistics, and before dx is written the means of g h and g, where g = dy weight.
+struct NormRow {
+  float mean, rstd, along = 0, mean_g = 0;
+};
+
+/// h = (s - mean) rstd.
+template <class T, int width>
+__device__ __forceinline__ Chunk<float, width> normalised(const NormRow& row,
+                                                          const Chunk<T, width>& s) {
+  Chunk<float, width> h = to_floats(s);
+  for (int k = 0; k < width; ++k) h.values[k] = (h.values[k] - row.mean) * row.rstd;
+  return h;
+}
+
+/// Adds what a chunk gives to the sums of its row, of g h and of g, and of its columns.
+template <class T, int width>
+__device__ __forceinline__ void observe(const NormRow& row, const T* weight,
+                                        const Chunk<T, width>& s, const Chunk<T, width>& dy,
+                                        Pair& sums, Chunk<float, width>& dweight,
+                                        Chunk<float, width>& dbias) {
+  const Chunk<float, width> h = normalised(row, s), d = to_floats(dy),
+                            w = load_floats<width>(weight);
+  for (int k = 0; k < width; ++k) {
+    const float g = d.values[k] * w.values[k];
+    sums.a += g * h.values[k];
+    sums.b += g;
+    dweight.values[k] += d.values[k] * h.values[k];
+    dbias.values[k] += d.values[k];
+  }
+}
+
+/// dx of a chunk at `at` in column c; `direct`: the gradient that arrives directly.
+template <class T, int width>
+__device__ __forceinline__ void write_gradient(const NormGradients<T>& p, const NormRow& row,
+                                               Index at, Index c, const Chunk<T, width>& s,
+                                               const Chunk<T, width>& dy,
+                                               const Chunk<T, width>& direct) {
+  using Floats = Chunk<float, width>;
+  const Floats h = normalised(row, s), w = load_floats<width>(p.weight + c), m = to_floats(direct);
+  Floats g = to_floats(dy);
+  for (int k = 0; k < width; ++k) {
+    g.values[k] = (g.values[k] * w.values[k] - row.mean_g - h.values[k] * row.along) * row.rstd;
+    if (p.dsum != nullptr) g.values[k] += m.values[k];
+  }
+  if (p.write_dx == Write::add) {
+    const Floats old = load_floats<width>(p.dx + at);
+    for (int k = 0; k < width; ++k) g.values[k] += old.values[k];
+  }
+  store_global(p.dx + at, from_floats<T>(g));
+}
+
+/// dx = rstd (g - mean(g) - h mean(g h)), without mean(g) for RMSNorm. A block takes a slab of rows, blockDim.y at a time: one
+/// when a row is wider than what its threads keep.
 template <class T, int width>
 __global__ void __launch_bounds__(most_norm_threads) norm_backward_kernel(NormGradients<T> p) {
   constexpr int chunks = backward_elements<width> / width;
@@ -100,15 +151,10 @@ __global__ void __launch_bounds__(most_norm_threads) norm_backward_kernel(NormGr
   const Index begin = p.rows * slab / slabs, end = p.rows * (slab + 1) / slabs;
   const int groups = static_cast<int>(blockDim.y);
   for (Index turn = 0; begin + turn * groups < end; ++turn) {
-    const Index row = begin + turn * groups + threadIdx.y, base = row * n;
-    const bool exists = row < end;  // who has no row takes part in the barriers
+    const Index index = begin + turn * groups + threadIdx.y, base = index * n;
+    const bool exists = index < end;  // who has no row takes part in the barriers
     const Index columns = exists ? n : 0;
-    const float mean = layer && exists ? p.mean[row] : 0.0f, rstd = exists ? p.rstd[row] : 0.0f;
-    const auto normalised = [&](const Stored& s) {
-      Floats h = to_floats(s);
-      for (int k = 0; k < width; ++k) h.values[k] = (h.values[k] - mean) * rstd;
-      return h;
-    };
+    NormRow row{layer && exists ? p.mean[index] : 0.0f, exists ? p.rstd[index] : 0.0f};
 
     Stored s[chunks], dy[chunks], direct[chunks] = {};
     for (int i = 0; i < chunks; ++i)
@@ -118,48 +164,26 @@ __global__ void __launch_bounds__(most_norm_threads) norm_backward_kernel(NormGr
         if (p.dsum != nullptr) direct[i] = load<width>(p.dsum + base + c);
       }
     Pair sums = {0, 0};
-    const auto observe = [&](Index c, const Stored& of_s, const Stored& of_dy, Floats& of_weight,
-                             Floats& of_bias) {
-      const Floats h = normalised(of_s), d = to_floats(of_dy), w = load_floats<width>(p.weight + c);
-      for (int k = 0; k < width; ++k) {
-        const float g = d.values[k] * w.values[k];
-        sums.a += g * h.values[k];
-        sums.b += g;
-        of_weight.values[k] += d.values[k] * h.values[k];
-        of_bias.values[k] += d.values[k];
-      }
-    };
     for (int i = 0; i < chunks; ++i)
       if (const Index c = first + i * step; c < columns)
-        observe(c, s[i], dy[i], dweight_kept[i], dbias_kept[i]);
+        observe(row, p.weight + c, s[i], dy[i], sums, dweight_kept[i], dbias_kept[i]);
     for (Index c = beyond; c < columns; c += step) {
       Floats w = load<width>(dweight + c), b = load<width>(dbias + c);
-      observe(c, load<width>(p.s + base + c), load<width>(p.dy + base + c), w, b);
+      observe(row, p.weight + c, load<width>(p.s + base + c), load<width>(p.dy + base + c), sums, w,
+              b);
       store(dweight + c, w);
       store(dbias + c, b);
     }
     if (p.dx == nullptr) continue;
     sums = row_sum(sums, scratch[turn % 2]);
-
-    const float along = sums.a * inverse_n, mean_g = layer ? sums.b * inverse_n : 0.0f;
-    const auto write = [&](Index c, const Stored& of_s, const Stored& of_dy, const Stored& more) {
-      const Floats h = normalised(of_s), w = load_floats<width>(p.weight + c), m = to_floats(more);
-      Floats g = to_floats(of_dy);
-      for (int k = 0; k < width; ++k) {
-        g.values[k] = (g.values[k] * w.values[k] - mean_g - h.values[k] * along) * rstd;
-        if (p.dsum != nullptr) g.values[k] += m.values[k];
-      }
-      if (p.write_dx == Write::add) {
-        const Floats old = load_floats<width>(p.dx + base + c);
-        for (int k = 0; k < width; ++k) g.values[k] += old.values[k];
-      }
-      store_global(p.dx + base + c, from_floats<T>(g));
-    };
+    row.along = sums.a * inverse_n;
+    row.mean_g = layer ? sums.b * inverse_n : 0.0f;
     for (int i = 0; i < chunks; ++i)
-      if (const Index c = first + i * step; c < columns) write(c, s[i], dy[i], direct[i]);
+      if (const Index c = first + i * step; c < columns)
+        write_gradient(p, row, base + c, c, s[i], dy[i], direct[i]);
     for (Index c = beyond; c < columns; c += step)
-      write(c, load<width>(p.s + base + c), load<width>(p.dy + base + c),
-            p.dsum != nullptr ? load<width>(p.dsum + base + c) : Stored{});
+      write_gradient(p, row, base + c, c, load<width>(p.s + base + c), load<width>(p.dy + base + c),
+                     p.dsum != nullptr ? load<width>(p.dsum + base + c) : Stored{});
   }
   store_sums(dweight_kept, dweight, n, p.dweights);
   store_sums(dbias_kept, dbias, n, p.dbiases);

@@ -136,6 +136,17 @@ void push(cudaStream_t stream, const char* name, std::function<void()> operation
   });
 }
 
+/// A fault that tests plant: streams that do not wait. EMULATION_WITHOUT_WAITS=before_urgent (an urgent stream for what comes
+/// before it), after_urgent (anybody for an urgent one), others (ordinary streams for each other).
+bool left_out(const Stream& waiting, const Stream& other) {
+  static const std::string which = setting("EMULATION_WITHOUT_WAITS", "none");
+  if (which == "none") return false;
+  if (which == "before_urgent") return waiting.urgent();
+  if (which == "after_urgent") return other.urgent();
+  if (which == "others") return !waiting.urgent() && !other.urgent();
+  refuse_setting(which, "before_urgent, after_urgent, others");
+}
+
 }  // namespace
 
 bool is_device_memory(const void* data, std::size_t bytes) { return memory().holds(data, bytes); }
@@ -288,11 +299,13 @@ cudaError_t cudaMemset2DAsync(void* data, std::size_t pitch, int value, std::siz
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
-  *stream = reinterpret_cast<cudaStream_t>(&Streams::instance().make());
+  *stream = reinterpret_cast<cudaStream_t>(&Streams::instance().make(Urgency::ordinary));
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int /*priority*/) {
-  return cudaStreamCreateWithFlags(stream, flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
+  const Urgency urgency = priority < 0 ? Urgency::urgent : Urgency::ordinary;
+  *stream = reinterpret_cast<cudaStream_t>(&Streams::instance().make(urgency));
+  return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
   *lowest = 0;
@@ -313,7 +326,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   const Event& e = event_of(event);
-  if (e.stream != nullptr) Streams::instance().push_wait(stream_of(stream), *e.stream, e.sequence);
+  if (e.stream == nullptr || left_out(stream_of(stream), *e.stream)) return cudaSuccess;
+  Streams::instance().push_wait(stream_of(stream), *e.stream, e.sequence);
   return cudaSuccess;
 }
 

@@ -2,6 +2,7 @@
 //   EMULATION_SCHEDULE=eager | lazy | ahead:STREAM | random:SEED   streams (streams.h)
 //   EMULATION_ORDER=forward | reverse | random:SEED                threads of a kernel (grid.h)
 //   EMULATION_WITHOUT_BARRIER=kernels/cuda/norm.cu:22              a barrier that is left out (grid.h)
+//   EMULATION_WITHOUT_WAITS=before_urgent | after_urgent | others  waits between streams that are left out (cuda_runtime.cpp)
 //   EMULATION_REPORT=1                                             how often the host has waited, at the end
 //   EMULATION_CAPABILITY=90, EMULATION_DRIVER=13000                what the GPUs are, and the newest CUDA of the driver
 //   EMULATION_DEVICES=8, EMULATION_DEVICE_MB=4096                  how many GPUs there are, and their memory

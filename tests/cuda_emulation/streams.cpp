@@ -24,7 +24,7 @@ Streams& Streams::instance() {
 }
 
 Streams::Streams() {
-  streams_.push_back(std::make_unique<Stream>(0));
+  streams_.push_back(std::make_unique<Stream>(0, Urgency::ordinary));
   set_schedule(setting("EMULATION_SCHEDULE", "eager"));
 }
 
@@ -49,8 +49,8 @@ std::uint64_t Streams::random() {
   return random_ >> 33;
 }
 
-Stream& Streams::make() {
-  streams_.push_back(std::make_unique<Stream>(static_cast<int>(streams_.size())));
+Stream& Streams::make(Urgency urgency) {
+  streams_.push_back(std::make_unique<Stream>(static_cast<int>(streams_.size()), urgency));
   return *streams_.back();
 }
 

@@ -18,10 +18,14 @@
 
 namespace trireme::emulation {
 
+/// Urgent: made with a priority, as the queues of collectives are.
+enum class Urgency { ordinary, urgent };
+
 class Stream {
  public:
-  explicit Stream(int id) : id_(id) {}
+  Stream(int id, Urgency urgency) : urgency_(urgency), id_(id) {}
   int id() const { return id_; }
+  bool urgent() const { return urgency_ == Urgency::urgent; }
   std::uint64_t issued() const { return issued_; }
   bool done(std::uint64_t sequence) const { return done_ >= sequence; }
 
@@ -36,6 +40,7 @@ class Stream {
   };
   std::deque<Operation> queue_;
   std::uint64_t issued_ = 0, done_ = 0;
+  Urgency urgency_;
   int id_;
 };
 
@@ -49,7 +54,7 @@ class Streams {
   void set_schedule(const std::string& text);
 
   Stream& default_stream() { return *streams_.front(); }
-  Stream& make();
+  Stream& make(Urgency urgency);
   /// Streams made so far, which is the id of the next one.
   int count() const { return static_cast<int>(streams_.size()); }
   /// Runs what is left in it first. It stays allocated: events may still point at it.

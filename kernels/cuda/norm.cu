@@ -91,6 +91,29 @@ __global__ void __launch_bounds__(most_norm_threads) norm_forward_kernel(NormRow
   p.rstd[blockIdx.x] = rstd;
 }
 
+inline constexpr int column_tile = 32, slab_lanes = 16;
+
+/// dparameter += the slabs' sums, in a fixed order. A block takes 32 columns, of dweight (blockIdx.y = 0) or dbias (1).
+__global__ void __launch_bounds__(column_tile* slab_lanes)
+    add_slabs_kernel(const float* dweights, const float* dbiases, Index slabs, Index channels,
+                     float* dweight, float* dbias) {
+  __shared__ float partial[slab_lanes][column_tile];
+  const float* sums = blockIdx.y == 0 ? dweights : dbiases;
+  float* parameter = blockIdx.y == 0 ? dweight : dbias;
+  if (parameter == nullptr) return;
+  const Index column = static_cast<Index>(blockIdx.x) * column_tile + threadIdx.x;
+  float sum = 0;
+  if (column < channels)
+    for (Index slab = threadIdx.y; slab < slabs; slab += slab_lanes)
+      sum += sums[slab * channels + column];
+  partial[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= channels) return;
+  float total = 0;
+  for (int r = 0; r < slab_lanes; ++r) total += partial[r][threadIdx.x];
+  parameter[column] += total;
+}
+
 }  // namespace gpu
 
 namespace {

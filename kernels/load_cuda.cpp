@@ -1,5 +1,6 @@
 // GPUs, from the CUDA module.
 #include <array>
+#include <sstream>
 
 #include "trireme/core/cuda_module.h"
 #include "trireme/core/error.h"
@@ -10,18 +11,21 @@
 namespace trireme {
 namespace {
 
-using Reason = std::array<char, 1024>;
+using Text = std::array<char, 8192>;
 
 }  // namespace
 
-int count_gpus(const CudaOptions& options, std::string& reason) {
-  auto* count_in_module = find_in_cuda_module<decltype(trireme_cuda_count)>(
-      options.module, "trireme_cuda_count", reason);
-  if (count_in_module == nullptr) return 0;
-  Reason text{};
-  const int count = count_in_module(text.data(), static_cast<int>(text.size()));
+std::vector<std::string> find_gpus(const CudaOptions& options, std::string& reason) {
+  auto* find_in_module =
+      find_in_cuda_module<decltype(trireme_cuda_find)>(options.module, "trireme_cuda_find", reason);
+  if (find_in_module == nullptr) return {};
+  Text text{};
+  const int count = find_in_module(text.data(), static_cast<int>(text.size()));
   if (count == 0) reason = text.data();
-  return count;
+  std::vector<std::string> gpus(static_cast<std::size_t>(count));
+  std::istringstream lines(text.data());
+  for (std::string& gpu : gpus) std::getline(lines, gpu);
+  return gpus;
 }
 
 std::unique_ptr<Device> open_cuda(const CudaOptions& options) {
@@ -29,7 +33,7 @@ std::unique_ptr<Device> open_cuda(const CudaOptions& options) {
   auto* open_in_module =
       find_in_cuda_module<decltype(trireme_cuda_open)>(options.module, "trireme_cuda_open", reason);
   require(open_in_module != nullptr, "no GPU can be used: ", reason);
-  Reason text{};
+  Text text{};
   Device* device = open_in_module(options, text.data(), static_cast<int>(text.size()));
   require(device != nullptr, "GPU ", options.index, " cannot be used: ", text.data());
   return std::unique_ptr<Device>(device);

@@ -49,6 +49,15 @@ cudaDeviceProp properties_of(int index) {
   return properties;
 }
 
+std::string identity_of(int index) {
+  std::string text = "GPU";
+  const cudaUUID_t uuid = properties_of(index).uuid;
+  for (int i = 0; i < 16; ++i)
+    text += fmt::format("{}{:02x}", i == 0 || (i >= 4 && i <= 10 && i % 2 == 0) ? "-" : "",
+                        static_cast<unsigned char>(uuid.bytes[i]));
+  return text;
+}
+
 int capability_of(int index) {
   int major = 0, minor = 0;
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index),

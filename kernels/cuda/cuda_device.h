@@ -21,6 +21,8 @@ inline void check(cudaError_t error, const char* what,
 }
 
 cudaDeviceProp properties_of(int index);
+/// Device::identity: "GPU-" and the UUID, as nvidia-smi -L prints it.
+std::string identity_of(int index);
 /// 80 for compute capability 8.0.
 int capability_of(int index);
 
@@ -40,13 +42,14 @@ void cuda_copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Wri
 
 class CudaDevice final : public Device {
  public:
-  /// `index`: of the GPU on this node. `gemm_cache`: directory of choices for products, may be empty.
+  /// `index`: of the GPU, among those that this process sees. `gemm_cache`: directory of choices for products, may be empty.
   /// Throws: Error when it cannot be used.
   explicit CudaDevice(int index, const std::string& gemm_cache = {});
   ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   int index() const override { return index_; }
+  std::string identity() const override { return identity_of(index_); }
   std::string describe() const override;
   const Kernels& kernels() const override { return kernels_; }
   Buffer allocate(Index bytes) override;

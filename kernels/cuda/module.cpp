@@ -1,6 +1,8 @@
 #include "kernels/cuda/module.h"
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "trireme/kernels/cuda.h"
 
@@ -33,25 +35,37 @@ std::string why_not(int index) {
              " is the least: leave it out with CUDA_VISIBLE_DEVICES");
 }
 
-int count_gpus_here() {
+/// The lines of trireme_cuda_find. Throws: Error when there is no GPU, or one that cannot be used.
+std::vector<std::string> gpus_here() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   cudaGetLastError();  // it is reported here, not by the next call
   require(error == cudaSuccess, why_not(error));
   require(count > 0, "no GPU is visible");
-  for (int i = 0; i < count; ++i)
+  std::vector<std::string> gpus;
+  for (int i = 0; i < count; ++i) {
     if (const std::string wrong = why_not(i); !wrong.empty()) throw Error(wrong);
-  return count;
+    gpus.push_back(identity_of(i));
+  }
+  return gpus;
+}
+
+void tell(const std::string& what, char* text, int text_bytes) {
+  std::snprintf(text, static_cast<std::size_t>(text_bytes), "%s", what.c_str());
 }
 
 }  // namespace
 }  // namespace trireme
 
-extern "C" int trireme_cuda_count(char* text, int text_bytes) {
+extern "C" int trireme_cuda_find(char* text, int text_bytes) {
   try {
-    return trireme::count_gpus_here();
+    std::string lines;
+    const std::vector<std::string> gpus = trireme::gpus_here();
+    for (const std::string& gpu : gpus) lines += gpu + '\n';
+    trireme::tell(lines, text, text_bytes);
+    return static_cast<int>(gpus.size());
   } catch (const std::exception& error) {
-    std::snprintf(text, static_cast<std::size_t>(text_bytes), "%s", error.what());
+    trireme::tell(error.what(), text, text_bytes);
     return 0;
   }
 }
@@ -61,7 +75,7 @@ extern "C" trireme::Device* trireme_cuda_open(const trireme::CudaOptions& option
   try {
     return new trireme::CudaDevice(options.index, options.gemm_cache);
   } catch (const std::exception& error) {
-    std::snprintf(text, static_cast<std::size_t>(text_bytes), "%s", error.what());
+    trireme::tell(error.what(), text, text_bytes);
     return nullptr;
   }
 }

@@ -1,32 +1,62 @@
 #include "runtime/train/device_choice.h"
 
+#include <algorithm>
+#include <map>
+#include <sstream>
+
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/cuda.h"
 
 namespace trireme {
 namespace {
 
-/// Why this rank has no GPU of its own among `gpus`; "" when it has.
-std::string why_no_gpu_is_left(const Options& options, const MpiSession& session, int gpus) {
-  const Index ranks = session.node_size(), most = gpus * options.ranks_per_gpu;
-  if (session.node_rank() < most) return "";
-  return str("this node has ", gpus, gpus == 1 ? " GPU" : " GPUs", " for ", ranks,
-             " ranks; start at most ", most, " ranks a node, or share GPUs with --ranks-per-gpu ",
+using Gpus = std::vector<std::string>;  // what a rank sees, by Device::identity
+
+Gpus lines_of(const std::string& text) {
+  Gpus lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The GPU of each rank among those that it sees, or -1: ranks choose in turn, and take the first one that has room. A node may
+/// show all its GPUs to all its ranks, or each rank its own, as launchers do with CUDA_VISIBLE_DEVICES.
+std::vector<int> deal(const std::vector<Gpus>& seen, Index ranks_per_gpu) {
+  std::map<std::string, Index> users;
+  std::vector<int> chosen;
+  for (const Gpus& gpus : seen) {
+    const auto free = std::find_if(gpus.begin(), gpus.end(), [&](const std::string& gpu) {
+      return users[gpu] < ranks_per_gpu;
+    });
+    chosen.push_back(free == gpus.end() ? -1 : static_cast<int>(free - gpus.begin()));
+    if (free != gpus.end()) ++users[*free];
+  }
+  return chosen;
+}
+
+std::string why_none_is_left(const std::vector<Gpus>& seen, const Gpus& mine, Index ranks_per_gpu) {
+  const auto gpus = static_cast<Index>(mine.size());
+  const Index ranks = std::count_if(seen.begin(), seen.end(), [&](const Gpus& theirs) {
+    return std::find_first_of(theirs.begin(), theirs.end(), mine.begin(), mine.end()) !=
+           theirs.end();
+  });
+  return str(ranks, " ranks see the same ", gpus, gpus == 1 ? " GPU" : " GPUs", "; start at most ",
+             gpus * ranks_per_gpu, " of them on a node, or share GPUs with --ranks-per-gpu ",
              (ranks + gpus - 1) / gpus, ", or use --device cpu");
 }
 
 }  // namespace
 
-DeviceChoice choose_device(const Options& options, const MpiSession& session, const Host& host,
-                           const std::string& module, Problems& problems) {
+DeviceChoice choose_device(const Options& options, const Host& host, const std::string& module,
+                           Problems& problems) {
   DeviceChoice choice;
   choice.module = module;
   if (options.device == DeviceOption::cpu) return choice;
   std::string none;
-  const int gpus = count_gpus({0, module}, none);
+  const Gpus mine = find_gpus({0, module}, none);
   // A rank without a GPU keeps all others from theirs: say which, and why.
   const std::vector<std::string> reasons =
-      gather_strings(host.world(), host.stream, gpus > 0 ? "" : none);
+      gather_strings(host.world(), host.stream, mine.empty() ? none : "");
   for (std::size_t rank = 0; rank < reasons.size(); ++rank)
     if (!reasons[rank].empty()) {
       choice.reason = str(reasons.size() > 1 ? str("rank ", rank, ": ") : "", reasons[rank]);
@@ -36,9 +66,15 @@ DeviceChoice choose_device(const Options& options, const MpiSession& session, co
       return choice;
     }
   choice.cuda = true;
-  choice.gpu = session.node_rank() / static_cast<int>(options.ranks_per_gpu);
-  if (const std::string wrong = why_no_gpu_is_left(options, session, gpus); !wrong.empty())
-    problems.add("--device ", options.device == DeviceOption::cuda ? "cuda" : "auto", ": ", wrong);
+  std::string lines;
+  for (const std::string& gpu : mine) lines += gpu + '\n';
+  std::vector<Gpus> seen;
+  for (const std::string& gpus : gather_strings(host.world(), host.stream, lines))
+    seen.push_back(lines_of(gpus));
+  choice.gpu = deal(seen, options.ranks_per_gpu)[static_cast<std::size_t>(host.world().rank())];
+  if (choice.gpu < 0)
+    problems.add("--device ", options.device == DeviceOption::cuda ? "cuda" : "auto", ": ",
+                 why_none_is_left(seen, mine, options.ranks_per_gpu));
   return choice;
 }
 

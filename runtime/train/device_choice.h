@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "trireme/comm/mpi.h"
 #include "trireme/train/run.h"
 
 namespace trireme {
@@ -12,13 +11,13 @@ namespace trireme {
 /// Of this rank; `cuda` is the same on all ranks.
 struct DeviceChoice {
   bool cuda = false;
-  int gpu = 0;         // on this node
+  int gpu = 0;         // of those that this rank sees
   std::string module;  // of CUDA, empty: the installed one
   std::string reason;  // why no GPU is used although one would have been; empty: nothing to say
 };
 
 /// Collective. `module`: of CUDA; empty: the installed one. A choice that cannot be had is added to `problems`.
-DeviceChoice choose_device(const Options& options, const MpiSession& session, const Host& host,
-                           const std::string& module, Problems& problems);
+DeviceChoice choose_device(const Options& options, const Host& host, const std::string& module,
+                           Problems& problems);
 
 }  // namespace trireme

@@ -106,7 +106,7 @@ void check_memory(Trainer::State& s) {
   std::vector<Claim> mine{{node, on_gpu ? need.host() : need.total()}};
   std::vector<Index> free{host.stream.device().free_bytes()};
   if (on_gpu) {
-    mine.push_back({fmt::format("GPU-{}-of-{}", device.index(), node), need.arena()});
+    mine.push_back({device.identity() + "-of-" + node, need.arena()});
     free.push_back(device.free_bytes());
   }
   const auto all = gather_strings(host.world(), host.stream, pack(mine));

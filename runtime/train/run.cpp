@@ -162,7 +162,7 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
     load_kernels_early(options, session);
     const DeviceChoice choice =
-        choose_device(options, session, {*mesh, *cpu_stream}, cuda_module(), problems);
+        choose_device(options, {*mesh, *cpu_stream}, cuda_module(), problems);
     if (choice.cuda && !options.gemm_cache.empty())
       open_gemm_directory(options.gemm_cache, {*mesh, *cpu_stream}, problems);
     agree_on({*mesh, *cpu_stream}, problems);

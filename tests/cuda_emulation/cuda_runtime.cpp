@@ -67,7 +67,9 @@ Memory& memory() {
 /// Of a device: 90 for 9.0.
 int capability() { return std::atoi(setting("EMULATION_CAPABILITY", "90").c_str()); }
 int driver() { return std::atoi(setting("EMULATION_DRIVER", "13000").c_str()); }
-int devices() { return std::atoi(setting("EMULATION_DEVICES", "8").c_str()); }
+/// Each rank sees one GPU, and each another one.
+bool own_device() { return setting("EMULATION_DEVICES", "8") == "own"; }
+int devices() { return own_device() ? 1 : std::atoi(setting("EMULATION_DEVICES", "8").c_str()); }
 
 Stream& stream_of(cudaStream_t stream) {
   return stream == nullptr ? Streams::instance().default_stream()
@@ -194,13 +196,16 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*d
       return result(cudaErrorInvalidValue);
   }
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::memset(properties, 0, sizeof *properties);
   std::strcpy(properties->name, "host emulation");
   properties->major = capability() / 10;
   properties->minor = capability() % 10;
   properties->multiProcessorCount = 4;
   properties->totalGlobalMem = memory().capacity;
+  const int number =
+      own_device() ? std::atoi(setting("OMPI_COMM_WORLD_LOCAL_RANK", "0").c_str()) : device;
+  properties->uuid.bytes[15] = static_cast<char>(number);
   return cudaSuccess;
 }
 cudaError_t cudaGetLastError() { return std::exchange(memory().last, cudaSuccess); }

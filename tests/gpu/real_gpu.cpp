@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (GTEST_FLAG_GET(list_tests)) return RUN_ALL_TESTS();
   std::string reason;
-  if (trireme::count_gpus(trireme::test::first_gpu(), reason) == 0) {
+  if (trireme::find_gpus(trireme::test::first_gpu(), reason).empty()) {
     std::fprintf(stderr, "gpu_kernels_tests: no GPU can be used: %s\n", reason.c_str());
     return 1;
   }

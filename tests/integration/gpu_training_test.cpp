@@ -154,14 +154,22 @@ TEST(GpuChoice, SaysWhyThereIsNoGpu) {
 TEST(GpuChoice, TwoRanksShareAGpuOnlyWhenAskedTo) {
   CheckpointJobs jobs(job_model + "--train-iters 1 ");
   const Layout two{"two ranks", 2, "--micro-batch-size 4"};
-  const Outcome refused = jobs.run(on_emulated_gpus({}, 1) + jobs.training(two, "--device auto"));
+  const Outcome refused = jobs.run(on_emulated_gpus({}, "1") + jobs.training(two, "--device auto"));
   EXPECT_EQ(refused.exit_code, 64);
-  EXPECT_THAT(refused.output, HasSubstr("this node has 1 GPU for 2 ranks"));
+  EXPECT_THAT(refused.output, HasSubstr("2 ranks see the same 1 GPU"));
   EXPECT_THAT(refused.output, HasSubstr("--ranks-per-gpu 2"));
   const Outcome shared =
-      jobs.run(on_emulated_gpus({}, 1) +
+      jobs.run(on_emulated_gpus({}, "1") +
                jobs.training(two, "--device cuda --ranks-per-gpu 2 --serialize-communication"));
   EXPECT_EQ(shared.exit_code, 0) << shared.output;
+}
+
+TEST(GpuChoice, RanksMayEachSeeAGpuOfTheirOwn) {
+  CheckpointJobs jobs(job_model + "--train-iters 1 ");
+  const Outcome apart =
+      jobs.run(on_emulated_gpus({}, "own") +
+               jobs.training({"two ranks", 2, "--micro-batch-size 4"}, "--device cuda"));
+  EXPECT_EQ(apart.exit_code, 0) << apart.output;
 }
 
 }  // namespace

@@ -12,10 +12,10 @@ struct EmulatedOrder {
 };
 
 /// To stand before a command line.
-inline std::string on_emulated_gpus(const EmulatedOrder& order = {}, int devices = 8) {
+inline std::string on_emulated_gpus(const EmulatedOrder& order = {},
+                                    const std::string& devices = "8") {
   return "env TRIREME_CUDA_MODULE=" TRIREME_EMULATED_MODULE " EMULATION_SCHEDULE=" + order.streams +
-         " EMULATION_ORDER=" + order.threads + " EMULATION_DEVICES=" + std::to_string(devices) +
-         " ";
+         " EMULATION_ORDER=" + order.threads + " EMULATION_DEVICES=" + devices + " ";
 }
 
 }  // namespace trireme::test

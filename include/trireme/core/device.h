@@ -37,8 +37,10 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  /// Which one of its kind on this node.
+  /// Which one of its kind, of those that this process sees.
   virtual int index() const { return 0; }
+  /// A name that is the same for all processes, and whatever each of them sees of the node; without spaces.
+  virtual std::string identity() const { return name(kind()); }
   /// One line for people: model, instruction set or compute capability, threads, memory.
   virtual std::string describe() const = 0;
   virtual const Kernels& kernels() const = 0;

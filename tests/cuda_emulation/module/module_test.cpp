@@ -26,17 +26,22 @@ TEST(EmulatedModule, RunsAKernel) {
   EXPECT_THAT(host, testing::ElementsAre(2, 4, 6));
 }
 
-TEST(EmulatedModule, SaysHowManyGpusThereAre) {
+TEST(EmulatedModule, TellsGpusApartAsNvidiaSmiDoes) {
   std::string reason;
-  EXPECT_GE(count_gpus(emulated(), reason), 1);
+  const std::vector<std::string> gpus = find_gpus(emulated(), reason);
   EXPECT_EQ(reason, "");
+  ASSERT_EQ(gpus.size(), 8u);
+  EXPECT_EQ(gpus[3], "GPU-00000000-0000-0000-0000-000000000003");
+  CudaOptions third = emulated();
+  third.index = 3;
+  EXPECT_EQ(open_cuda(third)->identity(), gpus[3]);
 }
 
 /// Why no GPU can be used where the emulation's `variable` is `value`.
 std::string refusal(const char* variable, const char* value) {
   setenv(variable, value, 1);
   std::string reason;
-  EXPECT_EQ(count_gpus(emulated(), reason), 0) << variable << "=" << value;
+  EXPECT_TRUE(find_gpus(emulated(), reason).empty()) << variable << "=" << value;
   unsetenv(variable);
   return reason;
 }
@@ -72,7 +77,7 @@ TEST(EmulatedModule, AGpuWithLittleSharedMemoryRefusesWideHeadsBeforeTheyRun) {
 TEST(EmulatedModule, AFileThatIsNoModuleIsAReasonAndNoError) {
   const CudaOptions nowhere{.module = "/nowhere/libtrireme_cuda.so"};
   std::string reason;
-  EXPECT_EQ(count_gpus(nowhere, reason), 0);
+  EXPECT_TRUE(find_gpus(nowhere, reason).empty());
   EXPECT_THAT(reason, testing::HasSubstr("/nowhere/libtrireme_cuda.so"));
   EXPECT_THROW(open_cuda(nowhere), Error);
 }

@@ -21,7 +21,7 @@ BF16_STEP, BF16_MEAN = 1e-2, 2e-3  # the band around the CPU's bf16 losses: any 
 LAYOUTS = {  # ranks: {name: options}
     2: {"data": [], "zero": ["--use-distributed-optimizer"], "tensor": ["--tp", 2], "sequence": ["--tp", 2, "--sequence-parallel"],
         "pipeline": ["--pp", 2], "interleaved": ["--pp", 2, "--num-virtual-stages-per-pipeline-rank", 2]},
-    4: {"data": [], "zero": ["--use-distributed-optimizer"], "tensor": ["--tp", 4], "pipeline": ["--pp", 4], "tensor-data": ["--tp", 2],
+    4: {"data": [], "zero": ["--use-distributed-optimizer"], "tensor": ["--tp", 4], "pipeline": ["--pp", 4], "tensor-data": ["--tp", 2, "--lm-head-chunks", 3],
         "pipeline-data": ["--pp", 2, "--use-distributed-optimizer"], "tensor-pipeline": ["--tp", 2, "--pp", 2, "--sequence-parallel"]},
 }
 

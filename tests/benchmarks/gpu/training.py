@@ -24,6 +24,7 @@ from programs import MemoryWatch, Programs, add_arguments, device_name, json_lin
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHORT_SEQUENCE = 64
+LM_HEAD_CHUNKS = 8  # all logits at once are the largest tensor of the small models
 
 
 @dataclasses.dataclass
@@ -63,7 +64,7 @@ def trireme(programs, s, folder, steps=None):
     on_gpu = ["--bf16", "--gemm-cache", folder / "gemm"] if s.device == "cuda" else []
     programs.run("train_gpt", "--data-path", data, "--split", "1,0,0", "--model", s.name, "--num-layers", s.layers, "--seq-length", s.sequence,
                  "--micro-batch-size", s.micro_batch, "--global-batch-size", s.micro_batch * s.micro_batches, "--train-iters", steps or s.steps,
-                 "--device", s.device, *on_gpu, "--log-interval", 1, "--metrics", metrics)
+                 "--lm-head-chunks", LM_HEAD_CHUNKS, "--device", s.device, *on_gpu, "--log-interval", 1, "--metrics", metrics)
     rows = [json.loads(line) for line in metrics.read_text().splitlines()]
     return [row["step_ms"] for row in rows], rows[-1]["loss"]
 

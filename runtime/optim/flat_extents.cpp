@@ -102,7 +102,7 @@ void append_extents(const Parameter& declared, const FlatParameter& parameter, F
 
 }  // namespace
 
-void FlatParameters::initialise(std::uint64_t seed, Stream& stream) {
+void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) {
   require(parameter_data_ != nullptr || count_ == 0, "initialise() comes after bind()");
   stream.zero(parameter_data_, parameter_bytes());
   std::vector<float> values;
@@ -111,13 +111,9 @@ void FlatParameters::initialise(std::uint64_t seed, Stream& stream) {
       const Random random = random_for(seed, part.name);
       for (const Packed& packed : packed_boxes(part, parameters_[i].range.begin)) {
         values.resize(static_cast<std::size_t>(packed.box.count()));
-        const auto fill = [&](Index begin, Index end) {
+        host.parallel_for(packed.box.size.rows(), 1, [&](Index begin, Index end) {
           fill_rows(part, packed.box, random, begin, end, values.data());
-        };
-        if (stream.device().kind() == DeviceKind::cpu)
-          parallel_for(stream, packed.box.size.rows(), 1, fill);
-        else
-          fill(0, packed.box.size.rows());
+        });
         stream.copy(parameter_data_ + packed.offset, values.data(),
                     static_cast<Index>(values.size()) * size_bytes(DType::f32));
         stream.synchronize();  // `values` is used again

@@ -7,6 +7,12 @@
 
 namespace trireme {
 
+int cores_of_this_process() {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  return sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : 1;
+}
+
 std::string widen_affinity(Index threads) {
   cpu_set_t mine, launcher;
   CPU_ZERO(&mine);

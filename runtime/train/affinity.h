@@ -11,4 +11,7 @@ namespace trireme {
 /// threads are made. Returns a sentence about it, or "".
 std::string widen_affinity(Index threads);
 
+/// How many this process may use.
+int cores_of_this_process();
+
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/kernels.h"
 
+#include "runtime/train/affinity.h"
 #include "runtime/train/memory_need.h"
 
 namespace trireme {
@@ -73,6 +74,15 @@ void Trainer::State::plan(const Model& model) {
   evaluate_inputs = std::make_unique<InputBatch>(*evaluation.graph, evaluation.pointers(), context);
 }
 
+/// 40 ns a value: a host that has a GPU to compute takes all of its cores for this.
+void Trainer::State::draw_initial_values() {
+  const auto seed = static_cast<std::uint64_t>(context.options().seed);
+  if (context.device().kind() == DeviceKind::cpu)
+    return flat->initialise(seed, context.stream(), context.stream().pool());
+  ThreadPool cores(cores_of_this_process());
+  flat->initialise(seed, context.stream(), cores);
+}
+
 void Trainer::State::allocate() {
   const MemoryNeed need = memory_need(*this);
   const std::string planned = context.mesh().memory_description();
@@ -84,7 +94,7 @@ void Trainer::State::allocate() {
   std::byte* state = gradients + MemoryNeed::aligned(need.gradients);
   std::byte* activations = state + MemoryNeed::aligned(need.optimizer);
   flat->bind(parameters, gradients);
-  flat->initialise(static_cast<std::uint64_t>(context.options().seed), context.stream());
+  draw_initial_values();
   reducer = std::make_unique<GradientReducer>(*flat, context.mesh(), context.stream());
   optimizer = std::make_unique<Optimizer>(*flat, context.mesh(), context.stream(),
                                           context.options().optimizer, state);

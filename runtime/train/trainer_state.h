@@ -49,6 +49,7 @@ struct Trainer::State {
  private:
   void plan(const Model& model);
   void allocate();
+  void draw_initial_values();
   /// Collective.
   void prepare();
   void dump_plans() const;

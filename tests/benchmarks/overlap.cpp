@@ -57,7 +57,7 @@ void measure(Mesh& mesh, When when, Update update, Index bucket_bytes) {
   const Buffer parameters = mesh.allocate(flat.parameter_bytes());
   const Buffer gradients = mesh.allocate(flat.gradient_bytes());
   flat.bind(parameters.data(), gradients.data());
-  flat.initialise(1, *stream);
+  flat.initialise(1, *stream, stream->pool());
   GradientReducer reducer(flat, mesh, *stream);
   const Buffer state = device->allocate(Optimizer::state_bytes(flat, {}));
   Optimizer optimizer(flat, mesh, *stream, {}, state.data());

@@ -141,7 +141,7 @@ TEST(FlatParameters, InitialValuesDependOnNameAndIndexOnly) {
       TinyRank r(shape, rank, {.chunks = layout.chunks});
       r.bind(*device);
       std::fill_n(r.flat->parameter_data(), r.flat->count(), 9.0f);
-      r.flat->initialise(1234, *stream);
+      r.flat->initialise(1234, *stream, stream->pool());
       std::vector<bool> logical(static_cast<std::size_t>(r.flat->count()), false);
       for (const FlatExtent& flat : r.flat->parameter_extents()) {
         const std::string& name = flat.extent.name;

@@ -25,7 +25,7 @@ struct StepRank {
         stream(device->make_stream()),
         model(shape, mesh.rank(), tiny) {
     model.bind(mesh);
-    model.flat->initialise(7, *stream);
+    model.flat->initialise(7, *stream, stream->pool());
     reducer = std::make_unique<GradientReducer>(*model.flat, mesh, *stream);
     state = device->allocate(Optimizer::state_bytes(*model.flat, options));
     optimizer = std::make_unique<Optimizer>(*model.flat, mesh, *stream, options, state.data());

@@ -58,7 +58,7 @@ TEST(MixedPrecision, InitialValuesAreThoseOfF32AndTheCopyIsRounded) {
   TinyRank wide(MeshShape(1, 1, 1), 0, {}), half(MeshShape(1, 1, 1), 0, {.compute = DType::bf16});
   for (TinyRank* r : {&wide, &half}) {
     r->bind(*device);
-    r->flat->initialise(7, *stream);
+    r->flat->initialise(7, *stream, stream->pool());
   }
   for (Index i = 0; i < half.flat->count(); ++i)
     ASSERT_EQ(half.flat->parameter_data()[i], wide.flat->parameter_data()[i]) << i;

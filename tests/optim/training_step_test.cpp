@@ -92,7 +92,7 @@ class DataRank {
     parameters_ = mesh.allocate(flat_.parameter_bytes());
     gradients_ = mesh.allocate(flat_.gradient_bytes());
     flat_.bind(parameters_.data(), gradients_.data());
-    flat_.initialise(1, *stream_);
+    flat_.initialise(1, *stream_, stream_->pool());
     reducer_ = std::make_unique<GradientReducer>(flat_, mesh, *stream_);
     const OptimizerOptions options;
     state_ = device_->allocate(Optimizer::state_bytes(flat_, options));

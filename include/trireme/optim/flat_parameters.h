@@ -128,8 +128,8 @@ class FlatParameters {
   std::vector<Tensor> gradients(const Plan& plan) const;
 
   /// Writes the initial values: element i of a logical tensor depends on (seed, name, i) only;
-  /// padding is zero. The compute copy has the same, rounded.
-  void initialise(std::uint64_t seed, Stream& stream);
+  /// padding is zero. The compute copy has the same, rounded. `host` draws them, whatever the device.
+  void initialise(std::uint64_t seed, Stream& stream, ThreadPool& host);
 
   /// What this rank holds of each logical tensor; offsets into the parameter (and gradient) buffer.
   std::vector<FlatExtent> parameter_extents() const;

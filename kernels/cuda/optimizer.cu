@@ -93,9 +93,10 @@ struct SgdStep {
 
 inline constexpr int update_threads = 256;
 
-/// A block for every tile.
+/// A block for every tile. Four of them on a multiprocessor have 64 KiB under way, which is enough; asking for no more lets
+/// nothing spill.
 template <class Step>
-__global__ void __launch_bounds__(update_threads) update_kernel(Step step) {
+__global__ void __launch_bounds__(update_threads, 4) update_kernel(Step step) {
   if (step.p.decision->skip != 0) return;
   const float scale = static_cast<float>(step.p.decision->clip_coefficient);
   const UpdateRange r = tile_of(step.p.list, blockIdx.x);

@@ -24,6 +24,23 @@ std::vector<std::string> gather_strings(Communicator& group, Stream& host,
   return strings;
 }
 
+std::vector<std::vector<std::string>> gather_lists(Communicator& group, Stream& host,
+                                                   const std::vector<std::string>& mine) {
+  constexpr char end_of_string = '\x1e';
+  std::string packed;
+  for (const std::string& string : mine) packed += string + end_of_string;
+  std::vector<std::vector<std::string>> lists;
+  for (const std::string& all : gather_strings(group, host, packed)) {
+    std::vector<std::string>& list = lists.emplace_back();
+    for (std::size_t begin = 0; begin < all.size();) {
+      const std::size_t end = all.find(end_of_string, begin);
+      list.push_back(all.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return lists;
+}
+
 void agree(Communicator& group, Stream& host, const std::function<void()>& work) {
   std::string failure;
   std::int32_t failed = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/cuda.h"
@@ -11,13 +10,6 @@ namespace trireme {
 namespace {
 
 using Gpus = std::vector<std::string>;  // what a rank sees, by Device::identity
-
-Gpus lines_of(const std::string& text) {
-  Gpus lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 /// The GPU of each rank among those that it sees, or -1: ranks choose in turn, and take the first one that has room. A node may
 /// show all its GPUs to all its ranks, or each rank its own, as launchers do with CUDA_VISIBLE_DEVICES.
@@ -66,11 +58,7 @@ DeviceChoice choose_device(const Options& options, const Host& host, const std::
       return choice;
     }
   choice.cuda = true;
-  std::string lines;
-  for (const std::string& gpu : mine) lines += gpu + '\n';
-  std::vector<Gpus> seen;
-  for (const std::string& gpus : gather_strings(host.world(), host.stream, lines))
-    seen.push_back(lines_of(gpus));
+  const std::vector<Gpus> seen = gather_lists(host.world(), host.stream, mine);
   choice.gpu = deal(seen, options.ranks_per_gpu)[static_cast<std::size_t>(host.world().rank())];
   if (choice.gpu < 0)
     problems.add("--device ", options.device == DeviceOption::cuda ? "cuda" : "auto", ": ",

@@ -28,24 +28,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr char separator = '\x1e';  // between problems in one string; in no message
-
-std::string join(const std::vector<std::string>& problems) {
-  std::string all;
-  for (const std::string& problem : problems) all += problem + separator;
-  return all;
-}
-
-std::vector<std::string> split(const std::string& all) {
-  std::vector<std::string> problems;
-  for (std::size_t begin = 0; begin < all.size();) {
-    const std::size_t end = all.find(separator, begin);
-    problems.push_back(all.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return problems;
-}
-
 int exit_code(ExitCode code) { return static_cast<int>(code); }
 
 /// A rank that fails alone ends all others, which may wait for it in a collective.
@@ -202,11 +184,11 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
 }  // namespace
 
 void agree_on(const Host& host, const Problems& mine) {
-  const std::vector<std::string> all = gather_strings(host.world(), host.stream, join(mine.all()));
+  const auto all = gather_lists(host.world(), host.stream, mine.all());
   std::vector<std::string> order;
   std::map<std::string, std::vector<int>> ranks_of;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
-    for (const std::string& problem : split(all[rank])) {
+    for (const std::string& problem : all[rank]) {
       if (ranks_of[problem].empty()) order.push_back(problem);
       ranks_of[problem].push_back(static_cast<int>(rank));
     }

@@ -27,18 +27,12 @@ bool counts(const Mesh& mesh) {
 
 /// Collective. What any rank has to say, once.
 void log_notes(const Context& context, const Preparation& mine) {
-  std::string notes;
-  for (const std::string& note : mine.notes) notes += note + '\n';
-  std::vector<std::string> lines;
-  for (const std::string& text :
-       gather_strings(context.host().world(), context.host().stream, notes))
-    for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = text.find('\n', begin);
-      const std::string line = text.substr(begin, end - begin);
-      if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
-      begin = end + 1;
-    }
-  for (const std::string& line : lines) context.log().info("matrix products: " + line);
+  std::vector<std::string> said;
+  for (const std::vector<std::string>& notes :
+       gather_lists(context.host().world(), context.host().stream, mine.notes))
+    for (const std::string& note : notes)
+      if (std::find(said.begin(), said.end(), note) == said.end()) said.push_back(note);
+  for (const std::string& note : said) context.log().info("matrix products: " + note);
 }
 
 /// Collective. `seconds`: that it took here.

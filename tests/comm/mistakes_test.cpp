@@ -202,5 +202,15 @@ TEST(Agree, StringsOfAllRanksComeInTheirOrder) {
   });
 }
 
+TEST(Agree, ListsOfAllRanksKeepTheirStrings) {
+  using List = std::vector<std::string>;
+  run_on_threads(MeshShape(3, 1, 1), [&](Mesh& mesh) {
+    HostStream stream;
+    const std::vector<List> lists = {{"one", "", "two\nlines"}, {}, {"three"}};
+    EXPECT_EQ(gather_lists(mesh.world(), stream, lists[static_cast<std::size_t>(mesh.rank())]),
+              lists);
+  });
+}
+
 }  // namespace
 }  // namespace trireme

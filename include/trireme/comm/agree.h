@@ -18,4 +18,8 @@ void agree(Communicator& group, Stream& host, const std::function<void()>& work)
 /// Collective. The strings of all ranks in rank order, on every rank.
 std::vector<std::string> gather_strings(Communicator& group, Stream& host, const std::string& mine);
 
+/// Collective. The same of lists, which may have different lengths. No string may contain the character 0x1e.
+std::vector<std::vector<std::string>> gather_lists(Communicator& group, Stream& host,
+                                                   const std::vector<std::string>& mine);
+
 }  // namespace trireme

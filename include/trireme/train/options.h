@@ -31,7 +31,7 @@ struct Options {
   DeviceOption device = DeviceOption::automatic;
   Index ranks_per_gpu = 1;
   bool serialize_communication = false;
-  bool check_collectives = false;  // of GPUs; a Debug build of trireme does it unless told not to
+  bool check_collectives = false;  // of GPUs; on by itself in a Debug build of trireme
   std::string gemm_cache;  // directory of choices for matrix products; empty: nothing is timed
 
   // Batch and length of training.

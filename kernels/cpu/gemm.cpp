@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "trireme/core/error.h"
+#include "trireme/core/round_up.h"
 
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/onednn.h"
@@ -37,8 +38,7 @@ const void* element(const void* x, DType dtype, Index at) {
 struct Extent {
   Index rows, columns;
   Index bytes_as_floats() const {
-    const Index bytes = rows * columns * static_cast<Index>(sizeof(float));
-    return (bytes + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+    return round_up(rows * columns * static_cast<Index>(sizeof(float)), workspace_alignment);
   }
 };
 Extent stored(Index rows, Index columns, Transpose transpose) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trireme/core/round_up.h"
+
 #include "runtime/comm/group.h"
 #include "runtime/comm/reduce.h"
 
@@ -19,7 +21,7 @@ struct Range {
 /// Part `part` of `count` elements in `parts` nearly equal parts, on borders of cache lines.
 Range cut(Index count, int parts, int part, Index element_bytes) {
   const Index line = 64 / element_bytes;
-  const Index each = ((count + parts - 1) / parts + line - 1) / line * line;
+  const Index each = round_up((count + parts - 1) / parts, line);
   const Index begin = std::min(count, each * part), end = std::min(count, begin + each);
   return {begin, end - begin};
 }

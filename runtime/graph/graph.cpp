@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "trireme/core/round_up.h"
+
 namespace trireme {
 
 const Spec& Value::spec() const {
@@ -106,7 +108,7 @@ ParameterPart part_of(const ParameterSpec& spec, const std::string& full, int ra
   require(spec.shard.padded || extent % size == 0, "parameter '", full, "' ", spec.global, ": dim ",
           dim, " (", extent, ") does not divide by the tensor size ", size);
   const Index unit = spec.shard.padded ? Shard::padded_to : 1, wanted = (extent + size - 1) / size;
-  const Index local = (wanted + unit - 1) / unit * unit;
+  const Index local = round_up(wanted, unit);
   const Index begin = std::min(extent, local * rank);
   part.local[dim] = local;
   part.box.begin[dim] = begin;

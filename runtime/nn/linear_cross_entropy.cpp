@@ -2,6 +2,7 @@
 // what exists of the logits, the largest tensor of small models, is one piece.
 #include <algorithm>
 
+#include "trireme/core/round_up.h"
 #include "trireme/nn/loss.h"
 
 #include "runtime/nn/op_helpers.h"
@@ -13,7 +14,8 @@ namespace {
 
 using namespace nn_detail;
 
-constexpr Index aligned(Index bytes, Index to = 256) { return (bytes + to - 1) / to * to; }
+/// What ops may ask of their workspace.
+constexpr Index aligned(Index bytes) { return round_up(bytes, 256); }
 
 /// Where things lie in the workspace, in bytes; the products' own comes last.
 struct Pieces {
@@ -160,7 +162,7 @@ Pieces plan_pieces(const Graph& graph, const VocabularyPart& part, const Spec& x
   const Index all = x_spec.shape[0];
   Pieces p;
   p.rows = (all + chunks - 1) / chunks;
-  const Index row_bytes = aligned(w_spec.shape[0] * size_bytes(x_spec.dtype), line_bytes);
+  const Index row_bytes = round_up(w_spec.shape[0] * size_bytes(x_spec.dtype), line_bytes);
   p.stride = row_bytes / size_bytes(x_spec.dtype);
   p.partials = aligned(p.rows * row_bytes);
   p.loss = p.partials + aligned(partials_bytes(part, p.rows));

@@ -5,13 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "trireme/core/round_up.h"
+
 namespace trireme {
 
 namespace {
 
 constexpr Index alignment = 64 / 4;  // elements
-
-Index round_up(Index count, Index multiple) { return (count + multiple - 1) / multiple * multiple; }
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 

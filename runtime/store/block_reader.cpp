@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "trireme/core/error.h"
+#include "trireme/core/round_up.h"
 
 namespace trireme {
 
@@ -15,10 +16,6 @@ namespace {
 
 std::string path_of(const std::string& directory, const Manifest::File& file) {
   return directory + "/" + file.name;
-}
-
-Index aligned(Index bytes) {
-  return (bytes + File::direct_alignment - 1) / File::direct_alignment * File::direct_alignment;
 }
 
 }  // namespace
@@ -91,7 +88,7 @@ void BlockReader::read_and_check(const BlockRun& run, Result& result) {
   }
   const Index offset = run.first * block_bytes;
   const Index bytes = std::min(run.count * block_bytes, file.bytes - offset);
-  const Index got = file_->read_at(offset, buffer_.data(), aligned(bytes));
+  const Index got = file_->read_at(offset, buffer_.data(), round_up(bytes, File::direct_alignment));
   require(got >= bytes, "ends at byte ", offset + got, " of ", file.bytes);
   result.data = buffer_.data();
   result.bytes = bytes;

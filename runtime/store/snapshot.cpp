@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "trireme/core/error.h"
+#include "trireme/core/round_up.h"
 #include "trireme/store/file.h"
 
 #include "runtime/store/block_ring.h"
@@ -34,9 +35,7 @@ Buffer ring_memory(Index bytes, Device* device) {
   return device == nullptr ? allocate_host(bytes) : device->allocate_pinned(bytes);
 }
 
-Index aligned(Index bytes) {
-  return (bytes + File::direct_alignment - 1) / File::direct_alignment * File::direct_alignment;
-}
+Index aligned(Index bytes) { return round_up(bytes, File::direct_alignment); }
 
 }  // namespace
 

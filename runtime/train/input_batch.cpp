@@ -4,6 +4,7 @@
 #include <set>
 
 #include "trireme/core/bf16.h"
+#include "trireme/core/round_up.h"
 
 namespace trireme {
 namespace {
@@ -14,9 +15,7 @@ const ValueInfo& input_info(const Graph& graph, std::size_t position) {
   return graph.values()[static_cast<std::size_t>(graph.inputs()[position])];
 }
 
-Index padded_bytes(const Tensor& tensor) {
-  return (tensor.bytes() + alignment - 1) / alignment * alignment;
-}
+Index padded_bytes(const Tensor& tensor) { return round_up(tensor.bytes(), alignment); }
 
 /// Sample `i` of an input.
 void* row_of(const Tensor& input, Index i) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/core/round_up.h"
 
 namespace trireme {
 namespace {
@@ -68,7 +69,7 @@ std::string advice(const Trainer::State& s, const MemoryNeed& need) {
 
 Index MemoryNeed::aligned(Index bytes) {
   constexpr Index alignment = 4096;
-  return (bytes + alignment - 1) / alignment * alignment;
+  return round_up(bytes, alignment);
 }
 
 Index MemoryNeed::arena() const {

@@ -1,5 +1,7 @@
 #include "runtime/train/pass.h"
 
+#include "trireme/core/round_up.h"
+
 namespace trireme {
 namespace {
 
@@ -38,7 +40,7 @@ Pass::Pass(PlannedModel model, StageProgram program)
     : model_(std::move(model)), program_(std::move(program)) {}
 
 Index Pass::slot_stride(std::size_t chunk) const {
-  return (model_.chunks[chunk].bytes().slot + alignment - 1) / alignment * alignment;
+  return round_up(model_.chunks[chunk].bytes().slot, alignment);
 }
 
 Index Pass::slot_bytes() const {

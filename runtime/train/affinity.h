@@ -8,8 +8,8 @@
 namespace trireme {
 
 /// Where this process may use fewer cores than `threads`, it takes those of the process that started it (mpirun). Before
-/// threads are made. Returns a sentence about it, or "".
-std::string widen_affinity(Index threads);
+/// threads are made. `why`: it needs them. Returns a sentence about it, or "".
+std::string widen_affinity(Index threads, const std::string& why);
 
 /// How many this process may use.
 int cores_of_this_process();

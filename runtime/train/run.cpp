@@ -138,13 +138,16 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
       signals.leave();
     else
       signals.watch();
-    const std::string cores = widen_affinity(options.threads_per_rank);
+    std::string cores = widen_affinity(options.threads_per_rank,
+                                       str("--threads-per-rank ", options.threads_per_rank));
     const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
     const std::unique_ptr<Stream> cpu_stream = cpu->make_stream();
     mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
     load_kernels_early(options, session);
     const DeviceChoice choice =
         choose_device(options, {*mesh, *cpu_stream}, cuda_module(), problems);
+    if (choice.cuda && cores.empty())
+      cores = widen_affinity(2, "NCCL's and checkpoints' threads run beside each rank");
     if (choice.cuda && !options.gemm_cache.empty())
       open_gemm_directory(options.gemm_cache, {*mesh, *cpu_stream}, problems);
     agree_on({*mesh, *cpu_stream}, problems);

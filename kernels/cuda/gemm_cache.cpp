@@ -14,6 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "trireme/core/error.h"
 
 namespace trireme {
@@ -22,12 +25,8 @@ namespace {
 constexpr const char* format_line = "trireme gemm 1\n";
 constexpr mode_t readable_by_all = 0644;
 
-/// FNV-1a: tells damage and names files; nobody is kept out by it.
-std::uint64_t hash(const std::string& text) {
-  std::uint64_t h = 14695981039346656037u;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return h;
-}
+/// Tells damage and names files.
+std::uint64_t hash(const std::string& text) { return XXH3_64bits(text.data(), text.size()); }
 
 std::string checksum_line(const std::string& text) {
   return fmt::format("checksum {:016x}\n", hash(text));

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "trireme/core/bf16.h"
@@ -25,9 +26,12 @@ struct TimingOptions {
 
 class GpuBench {
  public:
-  /// Throws: Error that says why no GPU can be used. TRIREME_CUDA_MODULE: another module than the installed one.
-  explicit GpuBench(TimingOptions timing = {})
-      : timing_(timing), device_(open_cuda(first_gpu())), stream_(device_->make_stream()) {}
+  /// `gemm_cache`: as CudaOptions. Throws: Error that says why no GPU can be used. TRIREME_CUDA_MODULE: another module than the
+  /// installed one.
+  explicit GpuBench(const std::string& gemm_cache = {}, TimingOptions timing = {})
+      : timing_(timing),
+        device_(open_cuda(first_gpu(gemm_cache))),
+        stream_(device_->make_stream()) {}
 
   Device& device() { return *device_; }
   Stream& stream() { return *stream_; }
@@ -83,8 +87,9 @@ class GpuBench {
   }
 
  private:
-  static CudaOptions first_gpu() {
+  static CudaOptions first_gpu(const std::string& gemm_cache) {
     CudaOptions options;
+    options.gemm_cache = gemm_cache;
     if (const char* module = std::getenv("TRIREME_CUDA_MODULE")) options.module = module;
     return options;
   }

@@ -3,7 +3,8 @@
 //   gemm forward|input|weight ROWS OUT IN    y = x w^T, dx = dy w, dw += dy^T x (fp32); x (ROWS, IN), w (OUT, IN), bf16
 //   attention forward|backward BATCH SEQUENCE QUERY_HEADS KV_HEADS HEAD_DIM    causal, bf16
 //   copy BYTES    of which each is read and written
-// usage: gpu_products_benchmark < JOBS
+// usage: gpu_products_benchmark [GEMM_CACHE] < JOBS    GEMM_CACHE: a directory, as train_gpt's --gemm-cache; without it cuBLASLt's first
+// recommendations are timed
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -59,6 +60,7 @@ Job gemm_job(GpuBench& b, std::istream& words) {
   words >> kind >> rows >> out >> in;
   require(!words.fail() && rows > 0 && out > 0 && in > 0, "gemm KIND ROWS OUT IN");
   const Gemm g = product(b, kind, rows, out, in);
+  b.kernels().gemm.prepare(b.stream(), g);
   return {[&b, g] { b.kernels().gemm.run(b.stream(), g); },
           2.0 * static_cast<double>(rows) * static_cast<double>(out) * static_cast<double>(in),
           Unit::tflops};
@@ -116,8 +118,8 @@ Job read_job(GpuBench& b, const std::string& line) {
   return copy_job(b, words);
 }
 
-void run() {
-  GpuBench bench;
+void run(const std::string& gemm_cache) {
+  GpuBench bench(gemm_cache);
   for (std::string line; std::getline(std::cin, line);) {
     if (line.empty()) continue;
     try {
@@ -137,9 +139,9 @@ void run() {
 }  // namespace
 }  // namespace trireme::test
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    trireme::test::run();
+    trireme::test::run(argc > 1 ? argv[1] : "");
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpu_products_benchmark: %s\n", error.what());

@@ -89,11 +89,11 @@ def measure_pytorch(python, s, compiled):
     return result | {"short_step_ms": short, "peak_mib": memory.peak_mib}
 
 
-def measure_floor(programs, s):
-    """ms of a step if nothing but the unavoidable took time, by part."""
+def measure_floor(programs, s, folder):
+    """ms of a step if nothing but the unavoidable took time, by part. Products are the fastest of cuBLASLt's, as training takes them."""
     m = s.model
     jobs = m.product_jobs(s.micro_batch)
-    lines = json_lines(programs.run("gpu_products_benchmark", text="\n".join([line for line, _ in jobs] + ["copy 536870912"])))
+    lines = json_lines(programs.run("gpu_products_benchmark", folder / "gemm", text="\n".join([line for line, _ in jobs] + ["copy 536870912"])))
     ms = {line["job"]: line["ms"] for line in lines}
     bandwidth = lines[-1]["gb_per_s"] * 1e6  # bytes a ms
     parts = {what: s.micro_batches * sum(times * ms[line] for line, times in jobs if line.startswith(what)) for what in ("gemm", "attention")}
@@ -104,7 +104,8 @@ def measure_floor(programs, s):
 
 def measure(programs, python, s):
     with tempfile.TemporaryDirectory() as folder:
-        results = {"floor": measure_floor(programs, s), "trireme": measure_trireme(programs, s, pathlib.Path(folder))}
+        folder = pathlib.Path(folder)
+        results = {"floor": measure_floor(programs, s, folder), "trireme": measure_trireme(programs, s, folder)}
     for name, compiled in (("PyTorch", False), ("PyTorch compiled", True)):
         if python:
             try:

@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(mma_threads, 2)
     attention_queries_mma_kernel(AttentionBackwardArguments<__nv_bfloat16> p) {
   using Tiles = QueryGradientTiles<width>;
   constexpr int own = Tiles::own, columns = Tiles::streamed;
+  __shared__ float numbers[2][Tiles::block_rows];  // logsumexp and delta of the block's queries
   const AttentionShape& s = p.in.shape;
   const int sequence = static_cast<int>(s.sequence);
   GPU_DYNAMIC_SHARED(__nv_bfloat16, shared);
@@ -59,18 +60,15 @@ __global__ void __launch_bounds__(mma_threads, 2)
                                sequence);
   copy_streamed(0);
 
+  // Kept in shared memory, not in registers, of which products want all.
   const Index head_at = (block.batch * s.query_heads + block.head) * s.sequence;
-  const float scale = p.scale * log2_e;
-  float shift[own][2], delta[own][2];
-#pragma unroll
-  for (int m = 0; m < own; ++m)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int query = first_query + m * mma_rows + half * 8 + mma_lane() / 4;
-      shift[m][half] = query < sequence ? p.logsumexp[head_at + query] * log2_e : 0.0f;
-      delta[m][half] = query < sequence ? p.delta[head_at + query] : 0.0f;
-    }
+  for (int row = mma_thread(); row < Tiles::block_rows; row += mma_threads) {
+    const int query = block.first + row;
+    numbers[0][row] = query < sequence ? p.logsumexp[head_at + query] * log2_e : 0.0f;
+    numbers[1][row] = query < sequence ? p.delta[head_at + query] : 0.0f;
+  }
 
+  const float scale = p.scale * log2_e;
   MmaSums<own, width> gradient = {};
   const int after_block = block.first + Tiles::block_rows;
   const int keys_end = after_block < sequence ? after_block : sequence;
@@ -86,11 +84,15 @@ __global__ void __launch_bounds__(mma_threads, 2)
 #pragma unroll
     for (int m = 0; m < own; ++m)
 #pragma unroll
-      for (int n = 0; n < columns / mma_columns; ++n)
+      for (int half = 0; half < 2; ++half) {
+        const int row = warp_row + m * mma_rows + half * 8 + mma_lane() / 4;
+        const float shift = numbers[0][row], delta = numbers[1][row];
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-          slopes[m][n][j] = gpu_exp2(scores[m][n][j] * scale - shift[m][j / 2]) *
-                            (slopes[m][n][j] - delta[m][j / 2]);
+        for (int n = 0; n < columns / mma_columns; ++n)
+#pragma unroll
+          for (int j = 2 * half; j < 2 * half + 2; ++j)
+            slopes[m][n][j] = gpu_exp2(scores[m][n][j] * scale - shift) * (slopes[m][n][j] - delta);
+      }
     if (first_key + columns > first_query + 1)  // it reaches beyond the diagonal
       each_sum<own, columns>(slopes, [=](float& slope, int row, int column) {
         if (first_key + column > first_query + row) slope = 0;

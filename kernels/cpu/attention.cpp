@@ -103,15 +103,17 @@ void check(const AttentionShape& s, DType dtype, AttentionChoice choice) {
           "attention on CPUs has one kind of kernels, got the choice ", name(choice));
 }
 
-Index forward_workspace_bytes(Device& device, const AttentionShape& shape, DType dtype) {
-  check(shape, dtype, AttentionChoice::automatic);
+Index forward_workspace_bytes(Device& device, const AttentionShape& shape, DType dtype,
+                              AttentionChoice choice) {
+  check(shape, dtype, choice);
   CpuDevice& cpu = static_cast<CpuDevice&>(device);
   return threads_used(cpu, shape) *
          bytes_per_thread(forward_bytes(cpu.loops().attention, shape, dtype));
 }
 
-Index backward_workspace_bytes(Device& device, const AttentionShape& shape, DType dtype) {
-  check(shape, dtype, AttentionChoice::automatic);
+Index backward_workspace_bytes(Device& device, const AttentionShape& shape, DType dtype,
+                               AttentionChoice choice) {
+  check(shape, dtype, choice);
   CpuDevice& cpu = static_cast<CpuDevice&>(device);
   return threads_used(cpu, shape) *
          bytes_per_thread(backward_bytes(cpu.loops().attention, shape, dtype));

@@ -14,32 +14,37 @@ void check(const AttentionShape& s, DType dtype) {
           " elements, got head_dim ", s.head_dim);
 }
 
-Index forward_workspace_bytes(Device&, const AttentionShape& s, DType dtype) {
+AttentionChoice choice_on(const CudaDevice& gpu, const AttentionShape& s, DType dtype,
+                          AttentionChoice asked) {
+  return attention_choice({dtype, s.head_dim, s.sequence, gpu.capability()}, asked);
+}
+
+Index forward_workspace_bytes(Device& device, const AttentionShape& s, DType dtype,
+                              AttentionChoice asked) {
   check(s, dtype);
+  choice_on(static_cast<const CudaDevice&>(device), s, dtype, asked);
   return 0;
 }
 
 /// dy . y of every (batch, query head, token). Asked before anything runs: the place to say that this GPU is too small.
-Index backward_workspace_bytes(Device& device, const AttentionShape& s, DType dtype) {
+Index backward_workspace_bytes(Device& device, const AttentionShape& s, DType dtype,
+                               AttentionChoice asked) {
   check(s, dtype);
   const auto& gpu = static_cast<const CudaDevice&>(device);
-  const AttentionChoice choice = attention_choice({dtype, s.head_dim, s.sequence, gpu.capability()},
-                                                  AttentionChoice::automatic);
+  const AttentionChoice choice = choice_on(gpu, s, dtype, asked);
   const Index wanted = attention_backward_simt_shared_bytes(s);
   require(choice == AttentionChoice::mma || wanted <= gpu.shared_bytes(),
-          "the gradient of attention with heads of ", s.head_dim, " in ", dtype, " needs ", wanted,
-          " bytes of shared memory a block, and this GPU gives ", gpu.shared_bytes(),
-          ": heads of up to 96, or of 128 in bf16, need less");
+          "the gradient of attention by simt with heads of ", s.head_dim, " in ", dtype, " needs ",
+          wanted, " bytes of shared memory a block, and this GPU gives ", gpu.shared_bytes(),
+          ": heads of up to 96, or of 128 by mma in bf16, need less");
   return s.batch * s.query_heads * s.sequence * static_cast<Index>(sizeof(float));
 }
 
 /// Tensor cores take 16 bytes at once: arrays that lie otherwise are for `simt`, which takes any.
 bool use_mma(Stream& stream, const AttentionShape& s, DType dtype, AttentionChoice asked,
              std::initializer_list<const void*> arrays) {
-  const int capability = static_cast<CudaStream&>(stream).cuda().capability();
-  const AttentionChoice choice =
-      attention_choice({dtype, s.head_dim, s.sequence, capability}, asked);
-  if (choice != AttentionChoice::mma) return false;
+  const CudaDevice& gpu = static_cast<CudaStream&>(stream).cuda();
+  if (choice_on(gpu, s, dtype, asked) != AttentionChoice::mma) return false;
   const bool aligned = gpu::attention_aligned(s, arrays);
   require(aligned || asked != AttentionChoice::mma,
           "attention by mma needs arrays at multiples of 16 bytes");

@@ -36,7 +36,7 @@ class CausalAttention final : public KernelOp {
 
   void forward(Exec& e) const override {
     const AttentionKernels& kernels = e.stream().kernels().attention;
-    check(kernels.forward_workspace_bytes(e.stream().device(), shape_, e.input(0).dtype),
+    check(kernels.forward_workspace_bytes(e.stream().device(), shape_, e.input(0).dtype, choice_),
           workspace_.forward);
     kernels.forward(e.stream(), {.shape = shape_,
                                  .qkv = e.input(0).data,
@@ -48,7 +48,7 @@ class CausalAttention final : public KernelOp {
   }
   void backward(Exec& e) const override {
     const AttentionKernels& kernels = e.stream().kernels().attention;
-    check(kernels.backward_workspace_bytes(e.stream().device(), shape_, e.input(0).dtype),
+    check(kernels.backward_workspace_bytes(e.stream().device(), shape_, e.input(0).dtype, choice_),
           workspace_.backward);
     kernels.backward(e.stream(), {.shape = shape_,
                                   .qkv = e.input(0).data,
@@ -92,7 +92,7 @@ Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads,
   const AttentionShape shape = shape_of(qkv.spec(), sequence, heads);
   const auto bytes_of = [&](auto entry) {
     return workspace_bytes(qkv.graph(), [&](const Kernels& kernels, Device& device) {
-      return (kernels.attention.*entry)(device, shape, qkv.spec().dtype);
+      return (kernels.attention.*entry)(device, shape, qkv.spec().dtype, choice);
     });
   };
   return apply<CausalAttention>(

@@ -100,9 +100,9 @@ void attention(benchmark::State& state, Bench& bench, bool backward) {
   std::vector<float> y(dy.size()), logsumexp(static_cast<std::size_t>(tokens * heads)),
       dqkv(qkv.size());
   const AttentionKernels& k = bench.kernels().attention;
-  const Buffer workspace = bench.device().allocate(
-      std::max(k.forward_workspace_bytes(bench.device(), shape, DType::f32),
-               k.backward_workspace_bytes(bench.device(), shape, DType::f32)));
+  const Buffer workspace = bench.device().allocate(std::max(
+      k.forward_workspace_bytes(bench.device(), shape, DType::f32, AttentionChoice::automatic),
+      k.backward_workspace_bytes(bench.device(), shape, DType::f32, AttentionChoice::automatic)));
   const AttentionForward f = {shape, qkv.data(), y.data(), logsumexp.data(), workspace.data()};
   const AttentionBackward b = {shape,     qkv.data(),  y.data(),      logsumexp.data(),
                                dy.data(), dqkv.data(), Write::assign, workspace.data()};

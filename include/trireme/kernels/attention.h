@@ -56,8 +56,9 @@ struct AttentionBackward {
 struct AttentionKernels {
   void (*forward)(Stream&, const AttentionForward&);
   void (*backward)(Stream&, const AttentionBackward&);
-  Index (*forward_workspace_bytes)(Device&, const AttentionShape&, DType);
-  Index (*backward_workspace_bytes)(Device&, const AttentionShape&, DType);
+  /// Bytes for a call with this choice. Throws: Error that says why the device cannot compute it.
+  Index (*forward_workspace_bytes)(Device&, const AttentionShape&, DType, AttentionChoice);
+  Index (*backward_workspace_bytes)(Device&, const AttentionShape&, DType, AttentionChoice);
 };
 
 }  // namespace trireme

@@ -80,7 +80,8 @@ Job attention_job(GpuBench& b, std::istream& words) {
   f.qkv = b.make(DType::bf16, rows * packed);
   f.y = b.make(DType::bf16, rows * q);
   f.logsumexp = b.floats(s.batch * s.query_heads * s.sequence);
-  f.workspace = b.bytes(b.kernels().attention.forward_workspace_bytes(b.device(), s, DType::bf16));
+  f.workspace = b.bytes(b.kernels().attention.forward_workspace_bytes(b.device(), s, DType::bf16,
+                                                                      AttentionChoice::automatic));
   // Of the two products over half of the scores; backward has five.
   const double flops =
       2.0 * static_cast<double>(rows) * static_cast<double>(s.sequence) * static_cast<double>(q);
@@ -95,7 +96,8 @@ Job attention_job(GpuBench& b, std::istream& words) {
   p.logsumexp = f.logsumexp;
   p.dy = b.make(DType::bf16, rows * q);
   p.dqkv = b.make(DType::bf16, rows * packed);
-  p.workspace = b.bytes(b.kernels().attention.backward_workspace_bytes(b.device(), s, DType::bf16));
+  p.workspace = b.bytes(b.kernels().attention.backward_workspace_bytes(b.device(), s, DType::bf16,
+                                                                       AttentionChoice::automatic));
   return {[&b, p] { b.kernels().attention.backward(b.stream(), p); }, 2.5 * flops, Unit::tflops};
 }
 

@@ -60,16 +60,25 @@ TEST(EmulatedModule, AGpuWithLittleSharedMemoryRefusesWideHeadsBeforeTheyRun) {
   ::setenv("EMULATION_CAPABILITY", "89", 1);
   ::setenv("EMULATION_SHARED_KB", "99", 1);
   const auto gpu = open_cuda(emulated());
-  const auto bytes = gpu->kernels().attention.backward_workspace_bytes;
-  EXPECT_EQ(bytes(*gpu, {1, 8, 2, 2, 96}, DType::f32), 64);
-  EXPECT_EQ(bytes(*gpu, {1, 8, 2, 2, 128}, DType::bf16), 64);
-  try {
-    bytes(*gpu, {1, 8, 2, 2, 128}, DType::f32);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("heads of 128 in f32 needs 110848 bytes of shared "
-                                                 "memory a block, and this GPU gives 101376"));
-  }
+  const auto bytes = [&](Index head, DType dtype, AttentionChoice choice) {
+    return gpu->kernels().attention.backward_workspace_bytes(*gpu, {1, 8, 2, 2, head}, dtype,
+                                                             choice);
+  };
+  EXPECT_EQ(bytes(96, DType::f32, AttentionChoice::automatic), 64);
+  EXPECT_EQ(bytes(128, DType::bf16, AttentionChoice::automatic), 64);
+  const auto refusal = [&](DType dtype, AttentionChoice choice) -> std::string {
+    try {
+      return std::to_string(bytes(128, dtype, choice));
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(refusal(DType::f32, AttentionChoice::automatic),
+              testing::HasSubstr("by simt with heads of 128 in f32 needs 110848 bytes of shared "
+                                 "memory a block, and this GPU gives 101376"));
+  EXPECT_THAT(refusal(DType::bf16, AttentionChoice::simt),
+              testing::HasSubstr("by simt with heads of 128 in bf16 needs 110848 bytes"));
+  EXPECT_THAT(refusal(DType::f32, AttentionChoice::mma), testing::HasSubstr("mma"));
   ::unsetenv("EMULATION_CAPABILITY");
   ::unsetenv("EMULATION_SHARED_KB");
 }

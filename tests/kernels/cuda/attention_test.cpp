@@ -40,7 +40,8 @@ Inputs inputs(const Case& c) {
   const auto cpu = open_cpu();
   const auto stream = cpu->make_stream();
   const AttentionKernels& k = cpu->kernels().attention;
-  const Buffer workspace = cpu->allocate(k.forward_workspace_bytes(*cpu, s, DType::f32));
+  const Buffer workspace =
+      cpu->allocate(k.forward_workspace_bytes(*cpu, s, DType::f32, AttentionChoice::automatic));
   k.forward(*stream, {s, x.qkv.data(), x.y.data(), x.logsumexp.data(), workspace.data()});
   x.y = rounded(std::move(x.y), c.dtype);
   return x;
@@ -50,27 +51,30 @@ Inputs inputs(const Case& c) {
 void forward(Bench& b, const Case& c, const Inputs& x) {
   const AttentionKernels& k = b.kernels().attention;
   Device& device = b.stream().device();
-  const bool gpu = device.kind() == DeviceKind::cuda;
-  const Buffer workspace = device.allocate(k.forward_workspace_bytes(device, c.shape, c.dtype));
+  const AttentionChoice choice =
+      device.kind() == DeviceKind::cuda ? c.choice : AttentionChoice::automatic;
+  const Buffer workspace =
+      device.allocate(k.forward_workspace_bytes(device, c.shape, c.dtype, choice));
   const void* qkv = b.put(x.qkv, c.dtype, c.shift);
   void* y = b.put(Floats(x.y.size()), c.dtype, c.shift);
   float* sums = b.put(Floats(x.logsumexp.size()));
-  k.forward(b.stream(), {c.shape, qkv, y, sums, workspace.data(), c.dtype,
-                         gpu ? c.choice : AttentionChoice::automatic});
+  k.forward(b.stream(), {c.shape, qkv, y, sums, workspace.data(), c.dtype, choice});
   b.stream().synchronize();
 }
 void backward(Bench& b, const Case& c, const Inputs& x) {
   const AttentionKernels& k = b.kernels().attention;
   Device& device = b.stream().device();
-  const bool gpu = device.kind() == DeviceKind::cuda;
-  const Buffer workspace = device.allocate(k.backward_workspace_bytes(device, c.shape, c.dtype));
+  const AttentionChoice choice =
+      device.kind() == DeviceKind::cuda ? c.choice : AttentionChoice::automatic;
+  const Buffer workspace =
+      device.allocate(k.backward_workspace_bytes(device, c.shape, c.dtype, choice));
   const void* qkv = b.put(x.qkv, c.dtype, c.shift);
   const void* y = b.put(x.y, c.dtype, c.shift);
   const void* dy = b.put(x.dy, c.dtype, c.shift);
   const float* sums = b.put(x.logsumexp);
   void* dqkv = b.put(x.before, c.dtype, c.shift);
-  k.backward(b.stream(), {c.shape, qkv, y, sums, dy, dqkv, c.write, workspace.data(), c.dtype,
-                          gpu ? c.choice : AttentionChoice::automatic});
+  k.backward(b.stream(),
+             {c.shape, qkv, y, sums, dy, dqkv, c.write, workspace.data(), c.dtype, choice});
   b.stream().synchronize();
 }
 
@@ -237,9 +241,15 @@ TEST(CudaAttention, ChoosesTensorCoresByItself) {
 TEST(CudaAttention, RejectsWhatItCannotDo) {
   const auto device = open_gpu();
   const AttentionKernels& k = device->kernels().attention;
-  EXPECT_THROW(k.forward_workspace_bytes(*device, {1, 8, 5, 2, 4}, DType::f32), Error);
-  EXPECT_THROW(k.backward_workspace_bytes(*device, {1, 8, 2, 2, 136}, DType::f32), Error);
-  EXPECT_THROW(k.forward_workspace_bytes(*device, {1, 8, 2, 2, 64}, DType::f64), Error);
+  EXPECT_THROW(
+      k.forward_workspace_bytes(*device, {1, 8, 5, 2, 4}, DType::f32, AttentionChoice::automatic),
+      Error);
+  EXPECT_THROW(k.backward_workspace_bytes(*device, {1, 8, 2, 2, 136}, DType::f32,
+                                          AttentionChoice::automatic),
+               Error);
+  EXPECT_THROW(
+      k.forward_workspace_bytes(*device, {1, 8, 2, 2, 64}, DType::f64, AttentionChoice::automatic),
+      Error);
 }
 
 }  // namespace

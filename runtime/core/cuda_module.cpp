@@ -15,9 +15,12 @@ std::string cuda_module_path(const std::string& given) {
 }
 
 void* find_in_cuda_module(const std::string& path, const char* name, std::string& reason) {
-  void* module = dlopen(cuda_module_path(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  const std::string file = cuda_module_path(path);
+  void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* function = module == nullptr ? nullptr : dlsym(module, name);
   if (function == nullptr) reason = dlerror();
+  if (module == nullptr && !std::filesystem::exists(file))
+    reason = "there is no " + file + "; building the target trireme_cuda, where nvcc is, makes it";
   return function;
 }
 

@@ -146,8 +146,8 @@ void GradientReducer::finish() {
   for (int b = 0; b < buckets; ++b)  // parameters that got no gradient on this step
     if (!progress_[at(b)].started) start(b);
   start_pending();
-  // All members have started before any waits, and all wait for the ties in one order: no cycle of
-  // waits.
+  // All members have started their sums over data before any waits, and all wait for the ties in one
+  // order: no cycle of waits.
   const auto wait = [&](Communicator& group, Ticket ticket, int bucket) {
     group.wait(ticket, stream_);
     record_.entries[at(progress_[at(bucket)].entry)].done_ms = now_ms();

@@ -6,11 +6,11 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "trireme/core/error.h"
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/free_memory.h"
 
 namespace trireme {
 
@@ -63,11 +63,7 @@ Buffer CpuDevice::allocate(Index bytes) {
   }
 }
 
-Index CpuDevice::free_bytes() const {
-  const std::string kilobytes = proc_value("/proc/meminfo", "MemAvailable");
-  if (!kilobytes.empty()) return std::stoll(kilobytes) * 1024;
-  return static_cast<Index>(::sysconf(_SC_AVPHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-}
+Index CpuDevice::free_bytes() const { return free_memory(""); }
 
 std::unique_ptr<Stream> CpuDevice::make_stream() { return std::make_unique<CpuStream>(*this); }
 std::unique_ptr<Event> CpuDevice::make_event() { return std::make_unique<CpuEvent>(); }

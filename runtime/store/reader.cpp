@@ -180,6 +180,8 @@ ReadReport BoxReader::read(int threads) {
 
 }  // namespace
 
+Index reader_bytes(int threads) { return threads * most_blocks_read * block_bytes; }
+
 ReadReport read_boxes(const std::string& directory, const Manifest& manifest,
                       const std::vector<Wanted>& wanted, int threads) {
   const auto begin = std::chrono::steady_clock::now();

@@ -156,6 +156,10 @@ Index Checkpointer::bytes(const Context& context, const FlatParameters& flat,
   return Snapshot::buffer_bytes(layout.bytes, options.save_buffer);
 }
 
+Index Checkpointer::loading_bytes(const Context& context, const FlatParameters& flat) {
+  return trireme::loading_bytes(context, flat);
+}
+
 Progress Checkpointer::load(const DataSource& train) {
   State& s = *state_;
   std::optional<Progress> loaded;

@@ -31,9 +31,10 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  /// Host bytes that a rank's Checkpointer takes, for the memory plan.
+  /// Host bytes for the memory plan: what a rank's Checkpointer keeps for saves, and what load() takes besides, for a while.
   static Index bytes(const Context& context, const FlatParameters& flat,
                      const OptimizerOptions& optimizer);
+  static Index loading_bytes(const Context& context, const FlatParameters& flat);
 
   /// Collective, before the first step. Loads what --load and --ckpt-step say into parameters and optimizer. Returns where
   /// training is: zeros when there is nothing to resume, or with --finetune. Steps in --save that are newer are set aside.

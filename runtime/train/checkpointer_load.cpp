@@ -10,6 +10,7 @@
 #include "trireme/store/steps.h"
 
 #include "runtime/train/checkpointer_messages.h"
+#include "runtime/train/checkpointer_read.h"
 #include "runtime/train/checkpointer_tensors.h"
 #include "runtime/train/planned_model.h"
 
@@ -23,6 +24,10 @@ class BadStep : public Error {
 };
 
 const CheckpointOptions& options_of(const LoadTarget& t) { return t.context.options().checkpoint; }
+/// One reads while another one verifies.
+int reading_threads(const Options& options) {
+  return std::max(2, static_cast<int>(options.threads_per_rank));
+}
 Communicator& world_of(const LoadTarget& t) { return t.context.host().world(); }
 std::string step_path(const LoadTarget& t, Index step) {
   return options_of(t).load + "/" + step_name(step);
@@ -96,27 +101,6 @@ Manifest agree_on_manifest(const LoadTarget& t, Index step) {
   return parse_manifest(broadcast_text(world_of(t), host, text));
 }
 
-/// Reads into memory of the device: straight into that of a CPU, through the host for others.
-ReadReport read_boxes_into(Stream& stream, const std::string& step, const Manifest& manifest,
-                           std::vector<Wanted> wanted, int threads) {
-  if (stream.device().kind() == DeviceKind::cpu) return read_boxes(step, manifest, wanted, threads);
-  const auto bytes = [](const Wanted& w) { return w.box.count() * size_bytes(w.dtype); };
-  Index all = 0;
-  for (const Wanted& w : wanted) all += bytes(w);
-  const Buffer host = allocate_host(all);
-  std::vector<void*> places;
-  Index at = 0;
-  for (Wanted& w : wanted) {
-    places.push_back(std::exchange(w.data, host.data() + at));
-    at += bytes(w);
-  }
-  const ReadReport report = read_boxes(step, manifest, wanted, threads);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    stream.copy(places[i], wanted[i].data, bytes(wanted[i]));
-  stream.synchronize();
-  return report;
-}
-
 ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedScalars& scalars) {
   const LoadScope scope = load_scope(options_of(t));
   std::vector<Wanted> wanted = wanted_parameters(t.flat);
@@ -125,10 +109,8 @@ ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedS
   };
   if (scope == LoadScope::everything) add(wanted_state(t.flat, t.optimizer));
   if (scope != LoadScope::parameters && world_of(t).rank() == 0) add(wanted_scalars(scalars));
-  // One thread reads while another one verifies.
-  const int threads = std::max(2, static_cast<int>(t.context.options().threads_per_rank));
-  return read_boxes_into(t.context.stream(), step_path(t, manifest.step), manifest,
-                         std::move(wanted), threads);
+  return read_into(t.context.stream(), step_path(t, manifest.step), manifest, wanted,
+                   reading_threads(t.context.options()));
 }
 
 /// Collective. The first of what ranks say, and how many more there are; "" when none says anything.
@@ -198,6 +180,21 @@ bool saves_where_it_loads(const CheckpointOptions& options) {
     return std::filesystem::weakly_canonical(whole, unknown);
   };
   return canonical(options.save) == canonical(options.load);
+}
+
+Index loading_bytes(const Context& context, const FlatParameters& flat) {
+  const Options& o = context.options();
+  if (o.checkpoint.load.empty()) return 0;
+  SavedScalars scalars;
+  Index wanted = 0;
+  const auto add = [&](const std::vector<Wanted>& boxes, Index times) {
+    for (const Wanted& w : boxes) wanted += times * w.box.count() * size_bytes(w.dtype);
+  };
+  const auto states = static_cast<Index>(Optimizer::state_names(o.optimizer).size());
+  add(wanted_parameters(flat),
+      1 + (load_scope(o.checkpoint) == LoadScope::everything ? states : 0));
+  add(wanted_scalars(scalars), 1);
+  return reading_bytes(context.device().kind(), wanted, reading_threads(o));
 }
 
 std::optional<Progress> load_checkpoint(const LoadTarget& t) {

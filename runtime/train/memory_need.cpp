@@ -81,6 +81,7 @@ std::string MemoryNeed::describe() const {
       "parameters {}, gradients {}, optimizer {}, activations {}, data {}", show_bytes(parameters),
       show_bytes(gradients), show_bytes(optimizer), show_bytes(activations), show_bytes(inputs));
   if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
+  if (loading > 0) text += ", loading " + show_bytes(loading);
   return text;
 }
 
@@ -95,6 +96,7 @@ MemoryNeed memory_need(const Trainer::State& s) {
                     ? 0
                     : s.train_inputs->bytes() + s.evaluate_inputs->bytes();
   need.checkpoint = s.checkpoint_bytes;
+  need.loading = s.loading_bytes;
   return need;
 }
 

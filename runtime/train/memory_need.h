@@ -9,14 +9,14 @@ namespace trireme {
 
 /// Bytes of this rank.
 struct MemoryNeed {
-  Index parameters, gradients, optimizer, activations, inputs, checkpoint;
+  Index parameters, gradients, optimizer, activations, inputs, checkpoint, loading;
 
   /// All of it starts at multiples of this.
   static Index aligned(Index bytes);
   /// On the device, as one.
   Index arena() const;
   /// Besides, on the host.
-  Index host() const { return inputs + checkpoint; }
+  Index host() const { return inputs + checkpoint + loading; }
   Index total() const { return arena() + host(); }
   std::string describe() const;
 };

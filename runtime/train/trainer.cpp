@@ -69,6 +69,7 @@ void Trainer::State::plan(const Model& model) {
   flat = std::make_unique<FlatParameters>(*training.graph, training.cut, training.pointers(),
                                           flat_options(context));
   checkpoint_bytes = Checkpointer::bytes(context, *flat, o.optimizer);
+  loading_bytes = Checkpointer::loading_bytes(context, *flat);
   train_inputs = std::make_unique<InputBatch>(*training.graph, training.pointers(), context);
   const PlannedModel& evaluation = evaluate->model();
   evaluate_inputs = std::make_unique<InputBatch>(*evaluation.graph, evaluation.pointers(), context);

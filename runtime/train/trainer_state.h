@@ -38,6 +38,7 @@ struct Trainer::State {
   std::unique_ptr<Checkpointer> checkpointer;  // null without --save and --load
   LearningRate learning_rate;
   Index checkpoint_bytes = 0;  // host memory of a save
+  Index loading_bytes = 0;     // and while --load is read
   int node_ranks = 1;          // ranks of this job on this rank's node
   Progress progress;
   bool resumed = false;  // resume() was called

@@ -29,6 +29,9 @@ struct ReadReport {
 ReadReport read_boxes(const std::string& directory, const Manifest& manifest,
                       const std::vector<Wanted>& wanted, int threads);
 
+/// Host memory that read_boxes takes for itself.
+Index reader_bytes(int threads);
+
 /// Checks every block of every file. Returns one line per problem ("shard-00003.h5: block 17 (tensor parameters/wte) is
 /// damaged"), extra files too; empty: all holds. `progress(done, total)` in bytes.
 std::vector<std::string> verify_step(const std::string& directory, const Manifest& manifest,

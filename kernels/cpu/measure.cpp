@@ -1,8 +1,11 @@
 // Peak rates of this machine, measured: what log lines and benchmarks compare with.
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <vector>
 
 #include "trireme/core/error.h"
+#include "trireme/core/random.h"
 
 #include "kernels/cpu/loops.h"
 
@@ -31,6 +34,8 @@ double fastest_gemm(Stream& stream, Gemm gemm) {
               extra = stream.kernels().gemm.workspace_bytes(stream.device(), gemm);
   const Buffer a = stream.device().allocate(bytes), b = stream.device().allocate(bytes);
   const Buffer c = stream.device().allocate(bytes), workspace = stream.device().allocate(extra);
+  fill_for_timing(stream, a.data(), bytes);
+  fill_for_timing(stream, b.data(), bytes);
   gemm.a = a.data();
   gemm.b = b.data();
   gemm.c = c.data();
@@ -47,6 +52,23 @@ double fastest_gemm(Stream& stream, Gemm gemm) {
 }
 
 }  // namespace
+
+void fill_for_timing(Stream& stream, void* data, Index bytes) {
+  require(bytes % 2 == 0, "values of two bytes do not fill ", bytes);
+  constexpr Index most = Index{1} << 20;  // of different ones
+  const Random random = random_for(1, "timing");
+  std::vector<std::uint16_t> values(static_cast<std::size_t>(std::min(bytes, most) / 2));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint32_t bits = random.bits(static_cast<Index>(i));
+    values[i] = static_cast<std::uint16_t>((bits & 0x8000u) | 0x3F00u | (bits & 0xFFu));
+  }
+  Index filled = 2 * static_cast<Index>(values.size());
+  stream.copy(data, values.data(), filled);
+  stream.synchronize();  // they go
+  auto* to = static_cast<std::byte*>(data);
+  for (; filled < bytes; filled += std::min(filled, bytes - filled))
+    stream.copy(to + filled, to, std::min(filled, bytes - filled));
+}
 
 double measure_peak_flops(InstructionSet set) {
   const Loops& loops = loops_for(set);

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/kernels/device.h"
 
+#include "runtime/train/memory_need.h"
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
@@ -23,6 +25,10 @@ double seconds_since(Clock::time_point start) {
 /// The ranks that stand for all: one of each stage, since tensor and data ranks have the same products.
 bool counts(const Mesh& mesh) {
   return mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::data) == 0;
+}
+
+bool times_products(const Context& context) {
+  return context.device().kind() == DeviceKind::cuda && !context.options().gemm_cache.empty();
 }
 
 /// Collective. What any rank has to say, once.
@@ -58,6 +64,11 @@ void Trainer::State::prepare() {
   for (const Pass* pass : passes) calls += pass->preparations();
 
   Preparation preparation;
+  if (times_products(context)) {  // on the memory as it is
+    const MemoryNeed need = memory_need(*this);
+    const Index bytes = MemoryNeed::aligned(need.activations);
+    fill_for_timing(context.stream(), arena.data() + need.arena() - bytes, bytes);
+  }
   context.stream().synchronize();
   context.host().world().barrier();  // nobody's collective is under way while others time
   const Clock::time_point start = Clock::now();

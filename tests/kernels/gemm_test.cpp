@@ -1,3 +1,6 @@
+#include <cmath>
+#include <cstring>
+#include <set>
 #include <string>
 
 #include <dirent.h>
@@ -300,6 +303,31 @@ TEST(Gemm, HasAPeakInEveryType) {
     const auto device = open_cpu({1, set});
     for (const DType dtype : {DType::f32, DType::bf16})
       EXPECT_GT(measure_gemm_flops(*device->make_stream(), dtype), 0);
+  }
+}
+
+TEST(Gemm, IsTimedOnModerateNumbersOfEitherType) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  constexpr Index bytes = (Index{5} << 20) / 2 + 6;  // some of them twice, and a third time in part
+  const Buffer filled = device->allocate(bytes);
+  fill_for_timing(*stream, filled.data(), bytes);
+  stream->synchronize();
+  const auto expect_moderate = [](float value) {
+    ASSERT_GE(std::abs(value), 0.5f);
+    ASSERT_LT(std::abs(value), 2.0f);
+  };
+  const auto* halves = reinterpret_cast<const Bf16*>(filled.data());
+  std::set<float> different;
+  for (Index i = 0; i < bytes / 2; ++i) {
+    expect_moderate(to_float(halves[i]));
+    different.insert(to_float(halves[i]));
+  }
+  EXPECT_EQ(different.size(), 512u);
+  for (Index i = 0; i < bytes / 4; ++i) {
+    float value = 0;
+    std::memcpy(&value, filled.data() + 4 * i, 4);
+    expect_moderate(value);
   }
 }
 

@@ -21,6 +21,7 @@
 #include "runtime/train/affinity.h"
 #include "runtime/train/device_choice.h"
 #include "runtime/train/gemm_directory.h"
+#include "runtime/train/gpu_environment.h"
 #include "runtime/train/stop_signals.h"
 
 namespace trireme {
@@ -96,13 +97,6 @@ std::string cuda_module() {
   return path == nullptr ? "" : path;
 }
 
-/// CUDA loads a kernel when it is first launched, and may wait for the whole device to do so: for a collective that waits for another
-/// rank, which does the same. Before CUDA is first called; who has set it otherwise is left alone.
-void load_kernels_early(const Options& options, const MpiSession& session) {
-  if (options.device != DeviceOption::cpu && session.size() > 1)
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-}
-
 /// What run() was called with.
 struct Program {
   int argc;
@@ -143,7 +137,7 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
     const std::unique_ptr<Stream> cpu_stream = cpu->make_stream();
     mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
-    load_kernels_early(options, session);
+    set_gpu_environment(options, session.rank(), session.size());
     const DeviceChoice choice =
         choose_device(options, {*mesh, *cpu_stream}, cuda_module(), problems);
     if (choice.cuda && cores.empty())

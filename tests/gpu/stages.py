@@ -125,7 +125,6 @@ def parity_stages(a):
 
 
 def rank_stages(a):
-    sharing = [ROOT / "tests/gpu/one_gpu_nccl"]
     model = [*parity.MODELS["gpt2"], "--device", "cuda"]
 
     trained = []
@@ -138,8 +137,7 @@ def rank_stages(a):
     def stage(ranks, name, options):
         def run(work):
             one = one_rank(work)
-            many = a.train(work, f"ranks.{ranks}.{name}", [*model, *options, "--ranks-per-gpu", ranks, "--serialize-communication"], steps=RANK_STEPS, ranks=ranks,
-                           before=sharing)
+            many = a.train(work, f"ranks.{ranks}.{name}", [*model, *options, "--ranks-per-gpu", ranks, "--serialize-communication"], steps=RANK_STEPS, ranks=ranks)
             difference = parity.difference(many, one)
             difference.require_below(parity.LAYOUTS_AGREE)
             return {"summary": f"as one rank: {difference}"}

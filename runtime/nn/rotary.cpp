@@ -13,7 +13,11 @@ using namespace nn_detail;
 
 class RotaryOp final : public KernelOp {
  public:
-  RotaryOp(RotaryTablePtr table, Index heads) : table_(std::move(table)), heads_(heads) {}
+  RotaryOp(RotaryTablePtr table, Index heads, Graph& graph)
+      : table_(std::move(table)),
+        heads_(heads),
+        values_(static_cast<const float*>(graph.constant(table_->data(), table_->bytes()))),
+        planned_for_(graph.device() == nullptr ? DeviceKind::cpu : graph.device()->kind()) {}
   std::string name() const override { return "rotary"; }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "rotary's input");
@@ -26,7 +30,6 @@ class RotaryOp final : public KernelOp {
   Sharing sharing() const override {
     return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);
   }
-  Index forward_workspace_bytes(const Specs&) const override { return table_->bytes(); }
   double flops(const Specs& in) const override {
     return 3.0 * static_cast<double>(in[0].shape[0] * heads_ * table_->head_dim());
   }
@@ -39,6 +42,8 @@ class RotaryOp final : public KernelOp {
 
  private:
   void run(Exec& e, Rotary::Direction direction, const Tensor& x, const Tensor& y) const {
+    require(e.stream().device().kind() == planned_for_, "rotary's table is on a ",
+            trireme::name(planned_for_), " device: call Graph::plan_for(device) before tracing");
     e.stream().kernels().rotary.run(e.stream(), {.direction = direction,
                                                  .rows = x.shape[0],
                                                  .sequence = table_->sequence(),
@@ -48,18 +53,13 @@ class RotaryOp final : public KernelOp {
                                                  .theta = table_->theta(),
                                                  .x = x.data,
                                                  .y = y.data,
-                                                 .table = table_on_device(e),
+                                                 .table = values_,
                                                  .dtype = x.dtype});
   }
-  /// Host kernels read the table where it is; another device gets its copy into the workspace.
-  const float* table_on_device(Exec& e) const {
-    if (e.stream().device().kind() == DeviceKind::cpu) return table_->data();
-    e.stream().copy(e.workspace(), table_->data(), table_->bytes());
-    return static_cast<const float*>(e.workspace());
-  }
-
   RotaryTablePtr table_;
   Index heads_;
+  const float* values_;  // of the table, where kernels read them
+  DeviceKind planned_for_;
 };
 
 }  // namespace
@@ -76,8 +76,8 @@ RotaryTable::RotaryTable(Index sequence, Index head_dim, float theta)
 }
 
 Value rotary(Value qkv, RotaryTablePtr table, Index heads) {
-  require(table != nullptr, "rotary needs a table");
-  return apply<RotaryOp>({qkv}, std::move(table), heads);
+  require(qkv && table != nullptr, "rotary needs projections and a table");
+  return apply<RotaryOp>({qkv}, std::move(table), heads, qkv.graph());
 }
 
 }  // namespace trireme

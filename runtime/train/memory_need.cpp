@@ -80,6 +80,7 @@ std::string MemoryNeed::describe() const {
   std::string text = fmt::format(
       "parameters {}, gradients {}, optimizer {}, activations {}, data {}", show_bytes(parameters),
       show_bytes(gradients), show_bytes(optimizer), show_bytes(activations), show_bytes(inputs));
+  if (constants > 0) text += ", constants " + show_bytes(constants) + " already there";
   if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
   if (loading > 0) text += ", loading " + show_bytes(loading);
   return text;
@@ -92,6 +93,8 @@ MemoryNeed memory_need(const Trainer::State& s) {
   need.optimizer = Optimizer::state_bytes(*s.flat, s.context.options().optimizer);
   need.activations = std::max(s.train->bytes(), s.evaluate->bytes());
   if (s.generate) need.activations = std::max(need.activations, s.generate->bytes());
+  for (const Pass* pass : {s.train.get(), s.evaluate.get(), s.generate.get()})
+    if (pass != nullptr) need.constants += pass->model().graph->constant_bytes();
   need.inputs = s.train->model().pointers().empty()
                     ? 0
                     : s.train_inputs->bytes() + s.evaluate_inputs->bytes();

@@ -19,6 +19,9 @@ struct MemoryNeed {
   Index host() const { return inputs + checkpoint + loading; }
   Index total() const { return arena() + host(); }
   std::string describe() const;
+
+  /// On the device since the models were traced, so no part of what it is asked for.
+  Index constants;
 };
 
 MemoryNeed memory_need(const Trainer::State& state);

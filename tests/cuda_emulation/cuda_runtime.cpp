@@ -138,6 +138,13 @@ void push(cudaStream_t stream, const char* name, std::function<void()> operation
   });
 }
 
+/// Copies from pageable memory of more than this may have to be staged.
+std::size_t staged_bytes() {
+  static const std::size_t bytes =
+      std::strtoull(setting("EMULATION_STAGED_KB", "64").c_str(), nullptr, 10) << 10;
+  return bytes;
+}
+
 /// A fault that tests plant: streams that do not wait. EMULATION_WITHOUT_WAITS=before_urgent (an urgent stream for what comes
 /// before it), after_urgent (anybody for an urgent one), others (ordinary streams for each other).
 bool left_out(const Stream& waiting, const Stream& other) {
@@ -273,8 +280,10 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return cudaSuccess;
 }
 
-/// A wrong kind, the wrong side, or a range that is no allocation is refused, as a GPU would fault. What comes from pageable memory is
-/// read when the stream gets there, which is as late as CUDA may; what goes from the device to pageable memory holds its caller.
+/// A wrong kind, the wrong side, or a range that is no allocation is refused, as a GPU would fault. Who waits is as CUDA documents it
+/// ("API synchronization behavior"), at its worst: what goes from the device to pageable memory, and from host to host, holds its
+/// caller until it is there; much of what comes from pageable memory holds it until all before it is done, since the driver may
+/// have to stage it. What comes from pageable memory is read when the stream gets there, which is as late as CUDA may.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
@@ -282,9 +291,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (kind != cudaMemcpyDefault &&
       (to_device != memory().holds(to, bytes) || from_device != memory().holds(from, bytes)))
     return result(cudaErrorInvalidValue);
+  const bool at_device = memory().holds(to, bytes), of_device = memory().holds(from, bytes);
+  const auto wait_for_all = [&] { wait_until(stream_of(stream), stream_of(stream).issued()); };
+  if (at_device && memory().is_pageable(from, bytes) && bytes > staged_bytes()) wait_for_all();
   push(stream, "copy", [=] { std::memmove(to, from, bytes); });
-  if (memory().holds(from, bytes) && memory().is_pageable(to, bytes))
-    wait_until(stream_of(stream), stream_of(stream).issued());
+  if (!at_device && (!of_device || memory().is_pageable(to, bytes))) wait_for_all();
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {

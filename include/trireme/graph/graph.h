@@ -78,6 +78,13 @@ class Graph {
   void plan_for(Device& device) { device_ = &device; }
   Device* device() const { return device_; }
 
+  /// What ops read in every step and nobody writes (tables), where the kernels of that device can read it: on a
+  /// CPU `data` itself, borrowed; elsewhere a copy that is made and waited for here, once for each `data`, and
+  /// lives as long as the graph.
+  const void* constant(const void* data, Index bytes);
+  /// Memory of the device that constants have taken.
+  Index constant_bytes() const;
+
   /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it. What is declared
   /// f32 arrives in the compute type.
   Value input(const std::string& name, Spec spec);
@@ -139,6 +146,7 @@ class Graph {
   std::vector<std::string> scopes_;
   std::map<std::string, int> uses_of_name_;
   int block_ = -1, recompute_ = -1;
+  std::map<const void*, Buffer> constants_;  // copies on the device, by what they are copies of
 };
 
 template <class O, class... Args>

@@ -9,8 +9,9 @@
 
 namespace trireme {
 
-/// Cosines and sines of all positions, computed once while tracing and shared by the layers: a
-/// table costs neither time nor slot memory in the loop, and never crosses a stage cut.
+/// Cosines and sines of all positions, computed once while tracing and shared by the layers, on a GPU
+/// as a constant of the graph: a table costs neither time nor slot memory in the loop, and never
+/// crosses a stage cut.
 class RotaryTable {
  public:
   /// head_dim is even. theta: base of the frequencies.

@@ -80,7 +80,8 @@ void Image::collect(Index block, std::vector<Bytes>& parts) const {
     if (begin > from) parts.push_back({nullptr, begin - from});
     if (begin == end) return;
     const Index start = std::max(from, begin), stop = std::min(end, segment->end());
-    parts.push_back({at(segment->bytes.data, start - segment->offset), stop - start});
+    parts.push_back(
+        {at(segment->bytes.data, start - segment->offset), stop - start, segment->bytes.memory});
     from = stop;
   }
 }

@@ -117,14 +117,18 @@ struct Snapshot::State {
     std::memset(slot.data + bytes, 0, static_cast<std::size_t>(aligned(bytes) - bytes));
   }
 
-  /// Queues the copies of all blocks that have a slot.
+  /// Queues the copies of all blocks that have a slot. What the host can read it copies itself: the slot is its own until the
+  /// block is handed over, and a stream would copy from host to host behind all that was queued before, while the host waits.
   void queue(Stream& stream) {
     for (BlockRing::Slot slot = ring.try_claim(); slot.data != nullptr; slot = ring.try_claim()) {
       image.collect(slot.block, parts.front());
       std::byte* to = slot.data;
       for (const Bytes& part : parts.front()) {
+        const auto count = static_cast<std::size_t>(part.count);
         if (part.data == nullptr)
-          std::memset(to, 0, static_cast<std::size_t>(part.count));
+          std::memset(to, 0, count);
+        else if (part.memory == MemoryOf::host)
+          std::memcpy(to, part.data, count);
         else
           stream.copy(to, part.data, part.count);
         to += part.count;

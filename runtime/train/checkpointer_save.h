@@ -23,7 +23,7 @@ class Saver {
   struct Parts {
     std::string run;                      // id of this job
     FileLayout layout;                    // of this rank's shard
-    std::vector<Bytes> memory;            // of its pieces, on the device, borrowed
+    std::vector<Bytes> memory;            // of its pieces, borrowed
     Manifest catalog;                     // rank 0: of all shards
     std::unique_ptr<Lease> lease;         // rank 0
     std::unique_ptr<Communicator> group;  // of all ranks, used for nothing else

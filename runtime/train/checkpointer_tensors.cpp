@@ -31,14 +31,14 @@ void add_extents(SavedTensors& saved, const std::string& prefix,
                [&](const std::string& name, DType dtype, const Shape& global, const Box& box,
                    const float* memory) {
                  saved.pieces.push_back({name, dtype, global, box});
-                 saved.memory.push_back({memory, saved.pieces.back().bytes()});
+                 saved.memory.push_back({memory, saved.pieces.back().bytes(), MemoryOf::device});
                });
 }
 
 void add_scalars(SavedTensors& saved, const SavedScalars& scalars) {
   for_each_scalar(scalars, [&](const char* name, const Index* value) {
     saved.pieces.push_back({str(scalars_prefix, name), DType::i64, Shape{}, Box{}});
-    saved.memory.push_back({value, size_bytes(DType::i64)});
+    saved.memory.push_back({value, size_bytes(DType::i64), MemoryOf::host});
   });
 }
 

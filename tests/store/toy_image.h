@@ -18,10 +18,11 @@ struct ToyImage {
   std::vector<std::vector<std::byte>> memory;  // of the pieces
   std::vector<std::byte> expected;
 
-  std::vector<Bytes> pieces() const {
+  /// Whose memory they are: the host's, or that of a device, which here is a CPU.
+  std::vector<Bytes> pieces(MemoryOf whose = MemoryOf::host) const {
     std::vector<Bytes> all;
     for (const auto& piece : memory)
-      all.push_back({piece.data(), static_cast<Index>(piece.size())});
+      all.push_back({piece.data(), static_cast<Index>(piece.size()), whose});
     return all;
   }
 };

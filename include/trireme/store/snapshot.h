@@ -32,7 +32,7 @@ class Snapshot {
   /// ring, rounded up to whole blocks, at least two; more than the image is not taken. 0: the whole image. All memory is
   /// taken (and touched) here.
   Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes);
-  /// For pieces on `device`, borrowed.
+  /// For pieces on `device`, borrowed; pieces of the host's memory may be among them (Bytes::memory tells).
   Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes, Device& device);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
@@ -46,8 +46,8 @@ class Snapshot {
   /// the ring holds the image, else when the rest fits. Never throws for the disk's sake: a failed write ends in the report,
   /// and the copy is cut short; what there is of the file then stays. The job before of `worker` must be finished.
   void save(const std::string& path, ThreadPool& pool, Worker& worker);
-  /// Pieces on a device: queues their copies on `copies`, as many as the ring has room for, and returns. The pieces may
-  /// change when `copies` has done what finish_copying() has queued.
+  /// Pieces on a device: queues their copies on `copies`, as many as the ring has room for, and returns without waiting for
+  /// any. They may change when `copies` has done what finish_copying() has queued; pieces of the host when that has returned.
   void start_saving(const std::string& path, Stream& copies, Worker& worker);
   /// After start_saving(): hands blocks that have arrived to the worker and queues further copies. Never blocks. Returns
   /// whether all blocks have arrived.

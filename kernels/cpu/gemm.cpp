@@ -209,8 +209,10 @@ Bf16Products bf16_products(Device& device) {
   return has_native_bf16(device) ? Bf16Products::native : Bf16Products::widened;
 }
 
+Index stream_bytes(Device& /*device*/) { return 0; }
+
 }  // namespace
 
-const GemmKernels cpu_gemm_kernels = {run, prepare, workspace_bytes, bf16_products};
+const GemmKernels cpu_gemm_kernels = {run, prepare, workspace_bytes, bf16_products, stream_bytes};
 
 }  // namespace trireme

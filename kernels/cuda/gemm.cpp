@@ -46,8 +46,14 @@ Index workspace_bytes(Device& /*device*/, const Gemm& p) {
 
 Bf16Products bf16_products(Device& /*device*/) { return Bf16Products::native; }
 
+/// The workspace, and a block of those that CUDA gives memory in: partial sums and the like share one.
+Index stream_bytes(Device& /*device*/) {
+  constexpr Index block = Index{2} << 20;
+  return blas_workspace_bytes + block;
+}
+
 }  // namespace
 
-const GemmKernels cuda_gemm_kernels = {run, prepare, workspace_bytes, bf16_products};
+const GemmKernels cuda_gemm_kernels = {run, prepare, workspace_bytes, bf16_products, stream_bytes};
 
 }  // namespace trireme

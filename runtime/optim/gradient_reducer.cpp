@@ -12,15 +12,16 @@ Elements elements(float* data, FlatRange range) {
   return {data + range.begin, range.count, DType::f32};
 }
 
-/// One communicator per tie. When sharded, copies of one slice meet: the same place on the data and
-/// tensor axes. Else copies on all data ranks meet, so that one sum gives all of them the same
-/// bits.
-std::vector<std::unique_ptr<Communicator>> split_ties(const FlatParameters& flat, Mesh& mesh) {
+}  // namespace
+
+// When sharded, copies of one slice meet: the same place on the data and tensor axes. Else copies on
+// all data ranks meet, so that one sum gives all of them the same bits.
+TieGroups split_ties(const FlatParameters& flat, Mesh& mesh) {
   const int data = mesh.coordinate(Axis::data), tensor = mesh.coordinate(Axis::tensor);
   const int color = flat.options().update == Update::sharded
                         ? data * mesh.shape().size(Axis::tensor) + tensor
                         : tensor;
-  std::vector<std::unique_ptr<Communicator>> result;
+  TieGroups result;
   for (const std::vector<int>& holders : flat.ties()) {
     const bool holder =
         std::find(holders.begin(), holders.end(), mesh.coordinate(Axis::pipeline)) != holders.end();
@@ -28,8 +29,6 @@ std::vector<std::unique_ptr<Communicator>> split_ties(const FlatParameters& flat
   }
   return result;
 }
-
-}  // namespace
 
 class GradientReducer::Hooks final : public ExecutorHooks {
  public:
@@ -46,12 +45,13 @@ class GradientReducer::Hooks final : public ExecutorHooks {
   const std::vector<int>& bucket_of_;
 };
 
-GradientReducer::GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream)
+GradientReducer::GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
+                                 TieGroups ties)
     : flat_(flat),
       tensor_(mesh.axis(Axis::tensor)),
       data_(mesh.axis(Axis::data)),
       stream_(stream),
-      ties_(split_ties(flat, mesh)),
+      ties_(std::move(ties)),
       uses_(flat.buckets().size(), 0),
       progress_(flat.buckets().size()),
       made_(std::chrono::steady_clock::now()) {

@@ -9,6 +9,7 @@
 
 #include "trireme/comm/agree.h"
 #include "trireme/core/round_up.h"
+#include "trireme/kernels/kernels.h"
 
 namespace trireme {
 namespace {
@@ -80,6 +81,7 @@ std::string MemoryNeed::describe() const {
   std::string text = fmt::format(
       "parameters {}, gradients {}, optimizer {}, activations {}, data {}", show_bytes(parameters),
       show_bytes(gradients), show_bytes(optimizer), show_bytes(activations), show_bytes(inputs));
+  if (products > 0) text += ", products " + show_bytes(products);
   if (constants > 0) text += ", constants " + show_bytes(constants) + " already there";
   if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
   if (loading > 0) text += ", loading " + show_bytes(loading);
@@ -100,6 +102,8 @@ MemoryNeed memory_need(const Trainer::State& s) {
                     : s.train_inputs->bytes() + s.evaluate_inputs->bytes();
   need.checkpoint = s.checkpoint_bytes;
   need.loading = s.loading_bytes;
+  Device& device = s.context.device();
+  need.products = device.kernels().gemm.stream_bytes(device);
   return need;
 }
 
@@ -112,7 +116,7 @@ void check_memory(Trainer::State& s) {
   std::vector<Claim> mine{{node, on_gpu ? need.host() : need.total()}};
   std::vector<Index> free{host.stream.device().free_bytes()};
   if (on_gpu) {
-    mine.push_back({device.identity() + "-of-" + node, need.arena()});
+    mine.push_back({device.identity() + "-of-" + node, need.device()});
     free.push_back(device.free_bytes());
   }
   const auto all = gather_strings(host.world(), host.stream, pack(mine));

@@ -9,15 +9,17 @@ namespace trireme {
 
 /// Bytes of this rank.
 struct MemoryNeed {
-  Index parameters, gradients, optimizer, activations, inputs, checkpoint, loading;
+  Index parameters, gradients, optimizer, activations, inputs, checkpoint, loading, products;
 
   /// All of it starts at multiples of this.
   static Index aligned(Index bytes);
   /// On the device, as one.
   Index arena() const;
+  /// With what the stream that computes takes for itself.
+  Index device() const { return arena() + products; }
   /// Besides, on the host.
   Index host() const { return inputs + checkpoint + loading; }
-  Index total() const { return arena() + host(); }
+  Index total() const { return device() + host(); }
   std::string describe() const;
 
   /// On the device since the models were traced, so no part of what it is asked for.

@@ -1,5 +1,5 @@
-// A Trainer is made in five moves, each agreed on by all ranks: trace and plan, check memory, allocate once, bind, prepare. Then
-// comes the Checkpointer, which fills what was allocated.
+// A Trainer is made in five moves, each agreed on by all ranks: trace and plan, check memory (when NCCL has taken its own), allocate
+// once, bind, prepare. Then comes the Checkpointer, which fills what was allocated.
 #include "trireme/train/trainer.h"
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 
 #include "runtime/train/affinity.h"
 #include "runtime/train/memory_need.h"
+#include "runtime/train/warm_up.h"
 
 namespace trireme {
 namespace {
@@ -41,6 +42,8 @@ Trainer::State::State(Context& context_, const Model& model)
   agree_on(context.host(), problems);
   if (context.options().bf16) context.log().info(describe_bf16(context.device()));
   if (context.options().dump_plan) dump_plans();
+  ties = split_ties(*flat, context.mesh());
+  warm_up_groups(*this);
   check_memory(*this);
   allocate();
   prepare();
@@ -96,7 +99,8 @@ void Trainer::State::allocate() {
   std::byte* activations = state + MemoryNeed::aligned(need.optimizer);
   flat->bind(parameters, gradients);
   draw_initial_values();
-  reducer = std::make_unique<GradientReducer>(*flat, context.mesh(), context.stream());
+  reducer =
+      std::make_unique<GradientReducer>(*flat, context.mesh(), context.stream(), std::move(ties));
   optimizer = std::make_unique<Optimizer>(*flat, context.mesh(), context.stream(),
                                           context.options().optimizer, state);
   train_inputs->allocate(context.device());

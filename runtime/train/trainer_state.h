@@ -32,6 +32,7 @@ struct Trainer::State {
   std::unique_ptr<Pass> train, evaluate, generate;  // generate: null without Model::logits
   std::unique_ptr<FlatParameters> flat;
   std::unique_ptr<InputBatch> train_inputs, evaluate_inputs;
+  TieGroups ties;  // until the reducer takes them
   Buffer arena;
   std::unique_ptr<GradientReducer> reducer;
   std::unique_ptr<Optimizer> optimizer;

@@ -160,6 +160,14 @@ bool left_out(const Stream& waiting, const Stream& other) {
 
 bool is_device_memory(const void* data, std::size_t bytes) { return memory().holds(data, bytes); }
 
+bool take_device_memory(std::size_t bytes) {
+  Memory& m = memory();
+  if (m.used + bytes > m.capacity) return false;
+  m.used += bytes;
+  return true;
+}
+void give_back_device_memory(std::size_t bytes) { memory().used -= bytes; }
+
 void enqueue(cudaStream_t stream, const char* name, std::function<void()> operation) {
   push(stream, name, std::move(operation));
 }

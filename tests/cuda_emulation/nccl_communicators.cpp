@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/nccl_state.h"
 #include "tests/cuda_emulation/streams.h"
 
@@ -10,6 +11,7 @@ namespace trireme::emulation {
 namespace {
 
 constexpr int polls = 3;
+constexpr std::size_t connection_bytes = 4 << 20;
 
 int world_rank() {
   int rank = 0;
@@ -142,6 +144,16 @@ class Split {
 std::string Members::who(int r) const {
   return "rank " + std::to_string(r) + " (world rank " +
          std::to_string(world_ranks[static_cast<std::size_t>(r)]) + ")";
+}
+
+bool Resources::connect(Connection connection) {
+  bool& done = connected[static_cast<int>(connection)];
+  if (!done) done = take_device_memory(connection_bytes);
+  return done;
+}
+Resources::~Resources() {
+  for (const bool done : connected)
+    if (done) give_back_device_memory(connection_bytes);
 }
 
 void report(const std::string& text) { std::fprintf(stderr, "nccl emulation: %s\n", text.c_str()); }

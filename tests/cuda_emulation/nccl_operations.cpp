@@ -327,6 +327,12 @@ ncclResult_t collective(ncclComm_t comm, cudaStream_t stream, const char* name, 
   if (!is_device_memory(in, part * (what.kind == Kind::reduce_scatter ? ranks : 1)) ||
       !is_device_memory(out, part * (what.kind == Kind::all_gather ? ranks : 1)))
     return ncclInvalidArgument;
+  constexpr std::size_t large = 64 << 10;
+  const bool scattered = what.kind == Kind::reduce_scatter || what.kind == Kind::all_gather;
+  if (!comm->members->resources->connect(part * (scattered ? ranks : 1) > large
+                                             ? Connection::large_collectives
+                                             : Connection::small_collectives))
+    return ncclUnhandledCudaError;
   return launch(comm, stream, name, std::make_shared<Collective>(comm->members, what, in, out));
 }
 
@@ -392,6 +398,10 @@ ncclResult_t ncclGroupEnd() {
   Group& g = group();
   if (--g.depth == 0) free_aborted();
   if (g.depth > 0 || g.messages.empty()) return ncclSuccess;
+  if (!g.comm->members->resources->connect(Connection::messages)) {
+    g.messages.clear();
+    return ncclUnhandledCudaError;
+  }
   auto operation = std::make_shared<Messages>(g.comm->members, std::exchange(g.messages, {}));
   return launch(g.comm, g.stream, "ncclSend and ncclRecv", std::move(operation));
 }

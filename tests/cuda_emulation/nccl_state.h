@@ -53,11 +53,23 @@ class Requests {
   bool failed_ = false;
 };
 
+/// What ranks connect for, when they first need it, each with buffers of its own: as NCCL, which has connections for each algorithm,
+/// and chooses that by size.
+enum class Connection { small_collectives, large_collectives, messages, count };
+
 /// What a communicator has for itself or, with splitShare, together with those that it was split from: NCCL's own stream on the device,
 /// so that operations run one after the other in the order of their issue, whatever their streams; and the flag that ends them.
 struct Resources {
   std::uint64_t issued = 0, ended = 0;  // operations
   bool aborted = false;
+  bool connected[static_cast<int>(Connection::count)] = {};
+
+  Resources() = default;
+  Resources(const Resources&) = delete;
+  Resources& operator=(const Resources&) = delete;
+  ~Resources();
+  /// False when the device has no memory for it.
+  bool connect(Connection connection);
 };
 
 /// What both the handle and the queued operations of a communicator refer to.

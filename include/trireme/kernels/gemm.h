@@ -72,6 +72,8 @@ struct GemmKernels {
   /// Depends on shape, types and what is asked for (a null bias_gradient or not); memory is not looked at.
   Index (*workspace_bytes)(Device&, const Gemm&);
   Bf16Products (*bf16_products)(Device&);
+  /// Device memory that a stream takes for itself, at its first product at the latest, and keeps; for plans of memory.
+  Index (*stream_bytes)(Device&);
 };
 
 }  // namespace trireme

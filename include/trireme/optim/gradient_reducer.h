@@ -27,10 +27,19 @@ struct ReductionRecord {
   double backward_end_ms = 0;  // finish() was called
 };
 
+/// By FlatParameters::ties(); null: not a holder.
+using TieGroups = std::vector<std::unique_ptr<Communicator>>;
+
+/// Collective over the world: tied parameters get communicators of their own. `flat` need not be bound.
+TieGroups split_ties(const FlatParameters& flat, Mesh& mesh);
+
 class GradientReducer {
  public:
-  /// Collective over the world: tied parameters get communicators of their own. `flat` is bound.
-  GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream);
+  /// `flat` is bound. `ties`: of split_ties.
+  GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream, TieGroups ties);
+  /// Collective over the world: makes them.
+  GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream)
+      : GradientReducer(flat, mesh, stream, split_ties(flat, mesh)) {}
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
@@ -68,8 +77,7 @@ class GradientReducer {
   Communicator& tensor_;
   Communicator& data_;
   Stream& stream_;
-  std::vector<std::unique_ptr<Communicator>>
-      ties_;  // by FlatParameters::ties(); null: not a holder
+  TieGroups ties_;
   std::vector<std::unique_ptr<Hooks>> hooks_;
   std::vector<int> uses_;           // per bucket: gradients to wait for
   std::vector<Progress> progress_;  // per bucket

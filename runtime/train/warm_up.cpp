@@ -1,0 +1,152 @@
+// NCCL (from 2.22 on) connects the ranks of a group when they first need it, not when the group is made, and takes buffers from the
+// GPU for that: tens to hundreds of MiB a group. Without this that would be in step 1, when the arena has what was
+// free. What it connects depends on the algorithm, which NCCL chooses by operation and size: hence all that a group runs, from a few
+// bytes to the largest message of training. The order is the same on all ranks and each waits for one operation before the
+// next one, so that groups that share ranks cannot wait for each other.
+#include "runtime/train/warm_up.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "runtime/train/memory_need.h"
+
+namespace trireme {
+namespace {
+
+constexpr Index smallest = 8, factor = 64;
+constexpr Index largest = Index{128} << 20;  // above, NCCL's choice stays the same
+constexpr double seconds_worth_a_line = 5;
+
+/// Operations on bytes that nobody needs.
+class Groups {
+ public:
+  Groups(Stream& stream, Buffer memory) : stream_(stream), memory_(std::move(memory)) {}
+
+  void all_reduce(Communicator& group) {
+    for_each_size([&](Index bytes) {
+      group.all_reduce(floats(0, bytes / float_bytes), Reduction::sum, stream_);
+    });
+  }
+  /// In place, as training does.
+  void reduce_scatter(Communicator& group) {
+    for_each_size([&](Index bytes) {
+      const Index part = part_of(bytes, group);
+      group.reduce_scatter(floats(0, part * group.size()), floats(part * group.rank(), part),
+                           Reduction::sum, stream_);
+    });
+  }
+  void all_gather(Communicator& group) {
+    for_each_size([&](Index bytes) {
+      const Index part = part_of(bytes, group);
+      group.all_gather(floats(part * group.rank(), part), floats(0, part * group.size()), stream_);
+    });
+  }
+  void all_reduce_scalar(Communicator& group) {
+    group.all_reduce({memory_.data(), 1, DType::f64}, Reduction::sum, stream_);
+  }
+  /// Each sends to its `peers` and receives from them, all at once.
+  void exchange(Communicator& group, const std::set<int>& peers) {
+    for_each_size([&](Index bytes) {
+      // Neighbours in a row or ring: at most two. Each has a quarter to send from, and one to receive in.
+      const Index part = std::max<Index>(bytes / 4, 1);
+      std::vector<Message> sends, receives;
+      std::byte* at = memory_.data();
+      for (const int peer : peers) {
+        sends.push_back({peer, at, part});
+        receives.push_back({peer, at + part, part});
+        at += 2 * part;
+      }
+      group.exchange(sends, receives, stream_);
+    });
+  }
+
+ private:
+  static constexpr Index float_bytes = sizeof(float);
+  static Index part_of(Index bytes, const Communicator& group) {
+    return std::max<Index>(bytes / float_bytes / group.size(), 1);
+  }
+  Elements floats(Index begin, Index count) {
+    return {memory_.data() + begin * float_bytes, count, DType::f32};
+  }
+  template <class F>
+  void for_each_size(F f) {
+    for (Index bytes = smallest; bytes < memory_.bytes(); bytes *= factor) f(bytes);
+    f(memory_.bytes());
+  }
+
+  Stream& stream_;
+  Buffer memory_;
+};
+
+/// Collective. Bytes of the largest message of any rank, or what there is room for.
+Index message_bytes(const Trainer::State& s) {
+  const Host& host = s.context.host();
+  Index most = memory_need(s).activations;  // no activation is larger
+  for (const Bucket& bucket : s.flat->buckets())
+    most = std::max(most, bucket.range.count * size_bytes(DType::f32));
+  constexpr Index share = 8;  // of what is free: NCCL needs the rest
+  Index room = s.context.device().free_bytes() / (share * s.context.options().ranks_per_gpu);
+  host.world().all_reduce({&most, 1, DType::i64}, Reduction::max, host.stream);
+  host.world().all_reduce({&room, 1, DType::i64}, Reduction::min, host.stream);
+  const Index least = smallest * s.context.mesh().shape().size();  // a part for each rank
+  return std::max(std::min({most, largest, room}) / least, Index{1}) * least;
+}
+
+/// Stages that this one exchanges messages with in training, and so in any other pass.
+std::set<int> neighbours(const StageProgram& program) {
+  std::set<int> peers;
+  for (const Exchange& exchange : program.exchanges)
+    for (const auto* hops : {&exchange.sends, &exchange.receives})
+      for (const Hop& hop : *hops) peers.insert(hop.peer);
+  return peers;
+}
+
+void run_all(const Trainer::State& s, Groups& groups) {
+  Mesh& mesh = s.context.mesh();
+  const Options& o = s.context.options();
+  groups.all_reduce_scalar(mesh.world());  // the gradients' norm
+  if (Communicator& tensor = mesh.axis(Axis::tensor); tensor.size() > 1) {
+    groups.all_reduce(tensor);
+    groups.all_gather(tensor);
+    groups.reduce_scatter(tensor);
+  }
+  if (Communicator& data = mesh.axis(Axis::data); data.size() > 1) {
+    if (o.use_distributed_optimizer)
+      groups.reduce_scatter(data);
+    else
+      groups.all_reduce(data);
+    if (o.use_distributed_optimizer || !o.checkpoint.load.empty()) groups.all_gather(data);
+  }
+  if (Communicator& pipeline = mesh.axis(Axis::pipeline); pipeline.size() > 1)
+    groups.exchange(pipeline, neighbours(s.train->program()));
+  for (const auto& tie : s.ties)
+    if (tie != nullptr && tie->size() > 1) groups.all_reduce(*tie);
+}
+
+}  // namespace
+
+void warm_up_groups(Trainer::State& s) {
+  Mesh& mesh = s.context.mesh();
+  Stream& stream = s.context.stream();
+  if (stream.device().kind() == DeviceKind::cpu || mesh.shape().size() == 1) return;
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const Index bytes = message_bytes(s);
+  Buffer memory;
+  agree_or_stop(s.context.host(), [&] { memory = stream.device().allocate(bytes); });
+  {
+    Groups groups(stream, std::move(memory));
+    run_all(s, groups);
+    stream.synchronize();
+  }
+  s.context.host().world().barrier();  // ranks of one GPU: all have freed what they had
+  const std::chrono::duration<double> took = Clock::now() - start;
+  if (took.count() > seconds_worth_a_line)
+    s.context.log().info(
+        fmt::format("collectives: connected the ranks of all groups in {:.0f} s", took.count()));
+}
+
+}  // namespace trireme

@@ -137,10 +137,14 @@ void warm_up_groups(Trainer::State& s) {
   const Index bytes = message_bytes(s);
   Buffer memory;
   agree_or_stop(s.context.host(), [&] { memory = stream.device().allocate(bytes); });
-  {
+  const Index free = stream.device().free_bytes();
+  try {
     Groups groups(stream, std::move(memory));
     run_all(s, groups);
     stream.synchronize();
+  } catch (const Error& error) {  // on a full GPU NCCL's own words say nothing of memory
+    throw Error(str("ranks cannot be connected, with ", show_bytes(free), " free on GPU ",
+                    stream.device().index(), ": ", error.what()));
   }
   s.context.host().world().barrier();  // ranks of one GPU: all have freed what they had
   const std::chrono::duration<double> took = Clock::now() - start;

@@ -25,30 +25,33 @@ Planned planned(const std::string& output) {
   return {std::stod(found[1]), std::stod(found[2]), std::stod(found[3])};
 }
 
-class GpuMemory : public testing::TestWithParam<GpuLayout> {
+class GpuMemoryJobs {
  protected:
-  Outcome train(int gpu_mib) {
-    return jobs_.run(str("env EMULATION_DEVICE_MB=", gpu_mib, ' ', on_emulated_gpus(),
-                         jobs_.training({"", GetParam().ranks, GetParam().options},
-                                        "--device cuda --train-iters 2")));
+  Outcome train(const GpuLayout& layout, int gpu_mib) {
+    return jobs_.run(
+        str("env EMULATION_DEVICE_MB=", gpu_mib, ' ', on_emulated_gpus(),
+            jobs_.training({"", layout.ranks, layout.options}, "--device cuda --train-iters 2")));
   }
   CheckpointJobs jobs_{gpu_gpt +
                        "--num-layers 2 --hidden-size 32 --ffn-hidden-size 96 --vocab-size 8000 "
                        "--seq-length 32 "};
 };
 
+class GpuMemory : public GpuMemoryJobs, public testing::TestWithParam<GpuLayout> {};
+
 TEST_P(GpuMemory, IsEnoughWhereThePlanFitsAndElseTheJobIsRefused) {
+  SCOPED_TRACE(str(GetParam().ranks, " ranks, ", GetParam().options));
   constexpr int plenty = 900;
-  const Outcome easy = train(plenty);
+  const Outcome easy = train(GetParam(), plenty);
   ASSERT_EQ(easy.exit_code, 0) << easy.output;
   const Planned plan = planned(easy.output);
   const double taken = plenty - plan.free;  // by others, before the plan is looked at
 
-  const Outcome refused = train(static_cast<int>(plan.needed + taken) - 1);
+  const Outcome refused = train(GetParam(), static_cast<int>(plan.needed + taken) - 1);
   EXPECT_EQ(refused.exit_code, 64) << refused.output;
   EXPECT_THAT(refused.output, HasSubstr("this configuration cannot run"));
   EXPECT_THAT(refused.output, HasSubstr("the plan needs "));
-  const Outcome enough = train(static_cast<int>(plan.largest + taken) + 2);
+  const Outcome enough = train(GetParam(), static_cast<int>(plan.largest + taken) + 2);
   EXPECT_EQ(enough.exit_code, 0) << enough.output;
 }
 
@@ -60,6 +63,15 @@ INSTANTIATE_TEST_SUITE_P(
                     GpuLayout{2, "--tp 2 --micro-batch-size 4 --sequence-parallel"},
                     GpuLayout{2, "--pp 2 --micro-batch-size 4 --serialize-communication"},
                     GpuLayout{4, "--tp 2 --micro-batch-size 4 --use-distributed-optimizer"}));
+
+class FullGpu : public GpuMemoryJobs, public testing::Test {};
+
+TEST_F(FullGpu, IsNamedWhereRanksCannotConnect) {
+  const Outcome full = train({2, "--micro-batch-size 4"}, 6);
+  EXPECT_EQ(full.exit_code, 1) << full.output;
+  EXPECT_THAT(full.output, HasSubstr("ranks cannot be connected, with "));
+  EXPECT_THAT(full.output, HasSubstr(" free on GPU "));
+}
 
 }  // namespace
 }  // namespace trireme::test

@@ -2,6 +2,7 @@
 #include "kernels/cuda/cuda_device.h"
 
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -105,7 +106,7 @@ Buffer CudaDevice::allocate(Index bytes) {
     throw Error(str("GPU ", index_, ": ", bytes, " bytes asked for, ", free_bytes(), " free"));
   }
   check(error, "cudaMalloc");
-  std::shared_ptr<void> owned = owner(data, cudaFree);
+  std::shared_ptr<void> owned = owner({data, cudaFree});
   check(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), nullptr), "cudaMemset");
   check(cudaStreamSynchronize(nullptr), "cudaMemset");
   return {data, bytes, std::move(owned)};
@@ -118,18 +119,26 @@ Buffer CudaDevice::allocate_pinned(Index bytes) {
   check(cudaHostAlloc(&data, static_cast<std::size_t>(bytes), cudaHostAllocDefault),
         str("cudaHostAlloc of ", bytes, " bytes").c_str());
   std::memset(data, 0, static_cast<std::size_t>(bytes));
-  return {data, bytes, owner(data, cudaFreeHost)};
+  return {data, bytes, owner({data, cudaFreeHost})};
 }
 
-std::shared_ptr<void> CudaDevice::owner(void* memory, cudaError_t (*free_memory)(void*)) const {
-  return {memory, [free_memory, watch = while_waiting_](void* freed) {
-            try {
-              if (*watch) (*watch)();
-            } catch (const std::exception&) {
-              // Whoever waits next is told, too.
-            }
-            free_memory(freed);
-          }};
+std::shared_ptr<void> CudaDevice::owner(Memory memory) const {
+  return {memory.data, [memory, waiting = waiting_](void*) { waiting->let_go(memory); }};
+}
+
+void CudaDevice::Waiting::let_go(Memory memory) {
+  try {
+    if (meanwhile) meanwhile();
+  } catch (const std::exception&) {
+    kept.push_back(memory);  // whoever waits next is told, too
+    return;
+  }
+  free_kept();
+  memory.free(memory.data);
+}
+
+void CudaDevice::Waiting::free_kept() {
+  for (const Memory& memory : std::exchange(kept, {})) memory.free(memory.data);
 }
 
 Index CudaDevice::free_bytes() const {
@@ -145,7 +154,7 @@ void CudaDevice::wait_until_ready(FunctionRef<cudaError_t()> query, const char* 
   constexpr Index spins = 1000;  // about a millisecond
   cudaError_t state = query();
   for (Index polls = 0; state == cudaErrorNotReady; ++polls, state = query()) {
-    if (*while_waiting_) (*while_waiting_)();
+    if (waiting_->meanwhile) waiting_->meanwhile();
     if (polls > spins) ::sched_yield();
   }
   if (state != cudaSuccess)  // the rest of the device's life

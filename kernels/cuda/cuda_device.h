@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -57,7 +58,7 @@ class CudaDevice final : public Device {
   Index free_bytes() const override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
-  void while_waiting(const std::function<void()>& f) override { *while_waiting_ = f; }
+  void while_waiting(const std::function<void()>& f) override { waiting_->meanwhile = f; }
   /// Blocks the host until `query()`, a call of CUDA's, no longer says that work is going on.
   void wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const;
 
@@ -68,13 +69,24 @@ class CudaDevice final : public Device {
   Index shared_bytes() const { return shared_bytes_; }
 
  private:
-  /// `free_memory`: cudaFree, or its like, which waits for all that the device has been given.
-  std::shared_ptr<void> owner(void* memory, cudaError_t (*free_memory)(void*)) const;
+  struct Memory {
+    void* data;
+    cudaError_t (*free)(
+        void*);  // cudaFree or its like, which waits for all that the device has been given
+  };
+  /// Shared with the memory that this device has made, which may outlive it.
+  struct Waiting {
+    std::function<void()> meanwhile;
+    std::vector<Memory> kept;  // that could not be freed when its owner let it go
+    ~Waiting() { free_kept(); }
+    void let_go(Memory memory);
+    void free_kept();
+  };
+  std::shared_ptr<void> owner(Memory memory) const;
 
   int index_;
   int multiprocessors_ = 0, shared_bytes_ = 0, capability_ = 0;
-  /// Shared with the memory that this device has made, which may outlive it.
-  std::shared_ptr<std::function<void()>> while_waiting_ = std::make_shared<std::function<void()>>();
+  std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
   std::unique_ptr<Blas> blas_;
   Kernels kernels_{};
 };

@@ -152,8 +152,8 @@ void Group::check_members() const {
   for (int local = 0; local < parts_.topology.locals(); ++local) {
     const MemberControl& member = *parts_.control.members[static_cast<std::size_t>(local)];
     if (member.failed.load())
-      throw Error(str(who(parts_.topology.here()[static_cast<std::size_t>(local)]),
-                      " has given up: ", member.failure));
+      throw PeerError(str(who(parts_.topology.here()[static_cast<std::size_t>(local)]),
+                          " has given up: ", member.failure));
   }
 }
 

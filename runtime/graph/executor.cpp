@@ -174,6 +174,8 @@ void Executor::State::run_node(const Step& step, StepExec& exec, const MicroBatc
   const bool forward = step.kind == Step::Kind::forward;
   try {
     forward ? node.op->forward(exec) : node.op->backward(exec);
+  } catch (const PeerError&) {
+    throw;  // not of this op
   } catch (const Error& error) {
     throw Error(str(forward ? "forward" : "backward", " of '", node.name, "' in micro-batch ",
                     batch.number, " of step ", batch.step, ": ", error.what()));

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include "trireme/comm/agree.h"
 #include "trireme/comm/mpi.h"
@@ -29,13 +32,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// The rank that has failed says why and ends this one, unless it is stuck: only then the others say what they have heard.
+constexpr std::chrono::seconds time_to_tell(10);
+
 int exit_code(ExitCode code) { return static_cast<int>(code); }
+
+/// To clean up after an error may take for ever: a GPU may wait for what never comes. The system's clock ends the process then, with
+/// SIGALRM, whatever it is stuck in, and mpirun the others.
+void limit_clean_up() {
+  constexpr unsigned seconds = 60;
+  std::signal(SIGALRM, SIG_DFL);
+  ::alarm(seconds);
+}
 
 /// A rank that fails alone ends all others, which may wait for it in a collective.
 int fail(Mesh* mesh, int rank, const std::string& message) {
   std::fflush(stdout);
   fmt::print(stderr, "trireme[rank {}] error: {}\n", rank, message);
   std::fflush(stderr);
+  limit_clean_up();
   if (mesh != nullptr && mesh->shape().size() > 1) mesh->abort(exit_code(ExitCode::failure));
   return exit_code(ExitCode::failure);
 }
@@ -76,9 +91,8 @@ struct Gpu {
 };
 
 /// Collective.
-Gpu open_gpu(const DeviceChoice& choice, const Host& host, const Options& options) {
-  Gpu gpu;
-  if (!choice.cuda) return gpu;
+void open_gpu(const DeviceChoice& choice, const Host& host, const Options& options, Gpu& gpu) {
+  if (!choice.cuda) return;
   agree_or_stop(host, [&] {
     gpu.device = open_cuda({choice.gpu, choice.module, options.gemm_cache});
     gpu.stream = gpu.device->make_stream();
@@ -88,7 +102,6 @@ Gpu open_gpu(const DeviceChoice& choice, const Host& host, const Options& option
   nccl.order_check = options.check_collectives ? OrderCheck::on : OrderCheck::off;
   nccl.module = choice.module;
   gpu.mesh = open_nccl_mesh(host.mesh, *gpu.device, nccl);
-  return gpu;
 }
 
 /// Another build of the CUDA module than the installed one: against another CUDA, or the host emulation of the tests.
@@ -119,6 +132,7 @@ std::function<std::string_view()> stop_reason(const StopSignals& signals, int ra
 int run_session(MpiSession& session, StopSignals& signals, const Program& program) {
   const Application& application = program.application;
   std::unique_ptr<Mesh> mesh;
+  Gpu gpu;  // cleaned up when an error has been told, not before
   try {
     Options options = application.defaults;
     CommandLine command(application.name, application.description);
@@ -150,7 +164,7 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
                                        static_cast<int>(options.pipeline_size),
                                        static_cast<int>(options.tensor_size)));
     const Host host{*mesh, *cpu_stream};
-    const Gpu gpu = open_gpu(choice, host, options);
+    open_gpu(choice, host, options, gpu);
     const Log log(session.rank(), options.log_level);
     Context context(options, gpu.mesh ? *gpu.mesh : *mesh, gpu.stream ? *gpu.stream : *cpu_stream,
                     host, log, command.configuration(),
@@ -170,8 +184,11 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     return exit_code(ExitCode::configuration);
   } catch (const JobError& error) {
     if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", error.what());
+    limit_clean_up();
     return exit_code(ExitCode::failure);
   } catch (const std::exception& error) {
+    if (dynamic_cast<const PeerError*>(&error) != nullptr)
+      std::this_thread::sleep_for(time_to_tell);
     const int code = fail(mesh.get(), session.rank(), error.what());
     if (session.size() > 1) throw;  // there is no mesh yet: the session ends the job as it unwinds
     return code;

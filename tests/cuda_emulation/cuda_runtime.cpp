@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include <cuda_runtime_api.h>
 #include <malloc.h>
@@ -23,6 +24,7 @@ namespace {
 constexpr std::size_t allocation_alignment = 256;
 constexpr int poison = 0xff;
 
+/// Recordings in a queue keep it, too: an event may be destroyed before it is reached.
 struct Event {
   Stream* stream = nullptr;
   std::uint64_t sequence = 0;
@@ -75,7 +77,9 @@ Stream& stream_of(cudaStream_t stream) {
   return stream == nullptr ? Streams::instance().default_stream()
                            : *reinterpret_cast<Stream*>(stream);
 }
-Event& event_of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
+using SharedEvent = std::shared_ptr<Event>;
+SharedEvent& shared_event(cudaEvent_t event) { return *reinterpret_cast<SharedEvent*>(event); }
+Event& event_of(cudaEvent_t event) { return *shared_event(event); }
 
 cudaError_t result(cudaError_t error) {
   if (error != cudaSuccess) memory().last = error;
@@ -172,6 +176,12 @@ void enqueue(cudaStream_t stream, const char* name, std::function<void()> operat
   push(stream, name, std::move(operation));
 }
 
+cudaError_t begin_launch() {
+  static const int refused = std::atoi(setting("EMULATION_REFUSED_LAUNCH", "0").c_str());
+  static int launches = 0;
+  return ++launches == refused ? result(cudaErrorLaunchFailure) : cudaSuccess;
+}
+
 }  // namespace trireme::emulation
 
 using namespace trireme::emulation;
@@ -228,6 +238,7 @@ const char* cudaGetErrorName(cudaError_t error) {
   return error == cudaSuccess                 ? "cudaSuccess"
          : error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
          : error == cudaErrorInvalidValue     ? "cudaErrorInvalidValue"
+         : error == cudaErrorLaunchFailure    ? "cudaErrorLaunchFailure"
                                               : "cudaErrorUnknown";
 }
 const char* cudaGetErrorString(cudaError_t error) {
@@ -340,9 +351,9 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   Stream& s = stream_of(stream);
   return host_waits.ask(HostWaits::Of::stream, &s, s, s.issued());
 }
+/// As CUDA's, it does not wait: what is left in the stream runs when it can.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  Streams::instance().retire(stream_of(stream));
-  return cudaSuccess;
+  return stream == nullptr ? cudaErrorInvalidResourceHandle : cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   wait_until(stream_of(stream), stream_of(stream).issued());
@@ -356,20 +367,17 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  Event* created = new Event;
-  created->timed = (flags & cudaEventDisableTiming) == 0;
+  auto* created = new SharedEvent(std::make_shared<Event>());
+  (*created)->timed = (flags & cudaEventDisableTiming) == 0;
   *event = reinterpret_cast<cudaEvent_t>(created);
   return cudaSuccess;
 }
-/// What was recorded may still be in a queue: it runs first.
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  Event* e = &event_of(event);
-  if (e->stream != nullptr) Streams::instance().run_until(*e->stream, e->sequence);
-  delete e;
+  delete &shared_event(event);
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  Event* e = &event_of(event);
+  const SharedEvent e = shared_event(event);
   e->stream = &stream_of(stream);
   e->sequence = e->stream->issued() + 1;
   push(stream, "event", [e] { e->reached_us = Streams::instance().clock_us(); });

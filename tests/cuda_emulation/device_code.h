@@ -165,6 +165,8 @@ inline float gpu_exp2(float x) { return x < -126.0f ? 0.0f : trireme::gpu::exp2f
 namespace trireme::emulation {
 /// Runs `operation` on the host when the stream gets to it (cuda_runtime.cpp).
 void enqueue(cudaStream_t stream, const char* name, std::function<void()> operation);
+/// Of the next launch of a kernel: it fails where a test has asked for that.
+cudaError_t begin_launch();
 }  // namespace trireme::emulation
 
 /// kernel<<<grid, block, shared_bytes, stream>>>(arguments...)
@@ -172,6 +174,7 @@ template <class... Parameters, class... Arguments>
 cudaError_t gpu_launch_named(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                              std::size_t shared_bytes, cudaStream_t stream, Arguments&&... given) {
   if (shared_bytes > trireme::emulation::most_shared_bytes()) return cudaErrorInvalidValue;
+  if (const cudaError_t error = trireme::emulation::begin_launch()) return error;
   std::tuple<std::decay_t<Parameters>...> arguments(
       static_cast<std::decay_t<Parameters>>(std::forward<Arguments>(given))...);
   trireme::emulation::enqueue(stream, name, [=] {

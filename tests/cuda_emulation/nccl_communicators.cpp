@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include <unistd.h>
+
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/nccl_state.h"
+#include "tests/cuda_emulation/settings.h"
 #include "tests/cuda_emulation/streams.h"
 
 namespace trireme::emulation {
@@ -266,6 +269,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 
 /// Inside a group all are told to stop before any is freed; alone, freeing waits for what others have under way.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  while (setting("EMULATION_ABORT", "returns") == "hangs") ::pause();
   comm->members->resources->aborted = true;
   aborted().push_back(comm);
   if (group_depth() == 0) free_aborted();

@@ -14,8 +14,15 @@
 #include <string_view>
 
 #include "trireme/core/device.h"
+#include "trireme/core/error.h"
 
 namespace trireme {
+
+/// Another rank has failed: what those hear that wait for it. It says so itself, too.
+class PeerError : public Error {
+ public:
+  using Error::Error;
+};
 
 enum class Reduction { sum, max, min };
 

@@ -52,8 +52,8 @@ class Device {
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   /// `f` is called now and then while the host waits for this device, and may throw: what is waited for may never come. To free memory
-  /// is to wait, too: `f` is called before, and what it throws is not heard. One for a device; empty: none. A host does not wait
-  /// for a CPU.
+  /// is to wait, too: `f` is called before, and memory that it throws for is kept, and freed later. One for a device; empty: none. A
+  /// host does not wait for a CPU.
   virtual void while_waiting(const std::function<void()>& /*f*/) {}
 };
 

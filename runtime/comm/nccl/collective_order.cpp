@@ -2,9 +2,8 @@
 
 namespace trireme {
 
-CollectiveOrder::CollectiveOrder(Communicator& host, const std::vector<int>& world_ranks,
-                                 Device& gpu)
-    : host_(host), world_ranks_(world_ranks), none_(gpu) {
+CollectiveOrder::CollectiveOrder(Communicator& host, std::vector<int> world_ranks, Device& gpu)
+    : host_(host), world_ranks_(std::move(world_ranks)), none_(gpu) {
   for (Round& round : rounds_) round.all.resize(static_cast<std::size_t>(host.size()));
 }
 

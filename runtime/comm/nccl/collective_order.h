@@ -15,7 +15,7 @@ namespace trireme {
 class CollectiveOrder {
  public:
   /// `host`: the same ranks on the host, used by nobody else. Both must outlive it.
-  CollectiveOrder(Communicator& host, const std::vector<int>& world_ranks, Device& gpu);
+  CollectiveOrder(Communicator& host, std::vector<int> world_ranks, Device& gpu);
 
   /// Waits only when others are `in_flight` collectives behind.
   void start(const Post& post, Index sequence);
@@ -41,7 +41,7 @@ class CollectiveOrder {
   std::string who(int rank) const;
 
   Communicator& host_;
-  const std::vector<int>& world_ranks_;
+  std::vector<int> world_ranks_;
   nccl::NoStream none_;
   std::array<Round, in_flight> rounds_;
   Index told_ = 0, compared_ = 0;

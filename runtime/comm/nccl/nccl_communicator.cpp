@@ -52,17 +52,26 @@ NcclCommunicator::NcclCommunicator(Parts parts, Watch& watch, Device& gpu,
       queue_(nccl::make_queue()),
       ready_(nccl::make_event()) {
   for (Operation& operation : operations_) operation.end = nccl::make_event();
-  if (options.order_check == OrderCheck::on) order_.emplace(*parts_.host, parts_.world_ranks, gpu);
+  if (options.order_check == OrderCheck::on)
+    order_ = std::make_unique<CollectiveOrder>(*parts_.host, parts_.world_ranks, gpu);
   watch_.add(this);
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  watch_.give_up_if_unwinding();
+  const auto leave = [&] {
+    watch_.leave(
+        {std::move(parts_.host), std::move(queue_), std::move(parts_.comm), std::move(order_)});
+  };
   try {
-    if (order_ && !watch_.failed()) order_->finish();
-    if (!watch_.failed()) parts_.comm.finish({watch_.timeout_s(), [&] { watch_.look(); }});
+    if (std::uncaught_exceptions() > 0 || watch_.failed()) {
+      leave();
+    } else {
+      if (order_) order_->finish();
+      parts_.comm.finish({watch_.timeout_s(), [&] { watch_.look(); }});
+    }
   } catch (const std::exception& error) {
     watch_.give_up(error.what());
+    leave();
   }
   watch_.remove(this);
 }

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +48,6 @@ class NcclCommunicator final : public Communicator {
   // For Watch and NcclMesh.
   /// Throws: Error when NCCL reports one, an operation takes too long, or ranks started different ones.
   void look(Watch::Clock::time_point now);
-  void abort() noexcept { parts_.comm.abort(); }
   /// Something that was started has not ended.
   bool under_way();
   ncclComm_t handle() const { return parts_.comm.get(); }
@@ -85,7 +83,7 @@ class NcclCommunicator final : public Communicator {
   std::array<Operation, ring> operations_;
   Index started_ = 0, ended_ = 0;  // operations; those known to have ended
   Watch::Clock::time_point last_end_;
-  std::optional<CollectiveOrder> order_;
+  std::unique_ptr<CollectiveOrder> order_;  // null: not checked
 };
 
 }  // namespace trireme

@@ -13,14 +13,20 @@ Watch::Watch(Mesh& host, Device& gpu, double timeout_s)
   if (host_ != nullptr) host_->add(this);
   gpu_.while_waiting([this] {
     if (std::this_thread::get_id() != thread_) return;  // one that saves a checkpoint waits, too
-    // What an error leaves under way with others may never end, and memory could not be freed.
-    if (std::uncaught_exceptions() > 0 && under_way()) give_up_if_unwinding();
+    require(std::uncaught_exceptions() == 0 || !under_way(),
+            "while an error is on its way nobody waits for what may never end");
     look();
   });
 }
 
 Watch::~Watch() {
   gpu_.while_waiting({});
+  if (!left_.empty()) tell();
+  // As one: all kernels are told to end before memory of the first group is freed, which waits for all of them.
+  ncclGroupStart();
+  for (Remains& group : left_) group.comm.abort();
+  ncclGroupEnd();
+  left_.clear();
   if (host_ != nullptr) host_->remove(this);
 }
 
@@ -48,18 +54,19 @@ void Watch::look() {
   looking_ = false;
 }
 
-void Watch::give_up_if_unwinding() {
-  if (std::uncaught_exceptions() > 0) give_up(str("an error on rank ", rank_));
-}
-
 void Watch::give_up(const std::string& why) {
   if (failed()) return;
   failure_ = why;
   looking_ = false;
-  // As one: all kernels are told to end before memory of the first group is freed, which waits for all of them.
-  ncclGroupStart();
-  for (NcclCommunicator* group : groups_) group->abort();
-  ncclGroupEnd();
+  tell();
+}
+
+void Watch::leave(Remains group) {
+  if (!failed()) failure_ = str("an error on rank ", rank_);
+  left_.push_back(std::move(group));
+}
+
+void Watch::tell() {
   if (host_ == nullptr) return;
   try {
     host_->poll();  // comes here, finds the failure, and lets every group of the host give up

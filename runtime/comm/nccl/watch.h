@@ -1,15 +1,22 @@
 // Watch: looks after all NCCL groups of a rank whenever its host waits, for the device or for other ranks. One group that fails
-// ends all of them, here: kernels of the others would wait for this rank for ever, and the host for them.
+// fails all of them, here: kernels of the others would wait for this rank for ever, and the host for them.
+//
+// The rule of failures: told first, cleaned up last. ncclCommAbort, and freeing memory that a kernel still works on, may wait for ever; so
+// nothing that an error unwinds does either. Groups are left to the Watch, memory to the device (Device::while_waiting), and both
+// go with the mesh: after the error has come to who reports it.
 #pragma once
 
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "trireme/comm/mesh.h"
 
+#include "runtime/comm/nccl/collective_order.h"
+#include "runtime/comm/nccl/handle.h"
 #include "runtime/comm/progress.h"
 
 namespace trireme {
@@ -21,6 +28,7 @@ class Watch final : public Pending {
   using Clock = std::chrono::steady_clock;
 
   Watch(Mesh& host, Device& gpu, double timeout_s);
+  /// Aborts the groups that were left.
   ~Watch() override;
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -42,21 +50,31 @@ class Watch final : public Pending {
   }
   /// The same as look(), in the list of what the host mesh moves on.
   bool poll() override;
-  /// Aborts all groups, and tells the hosts of the other ranks.
+  /// No group is of use any more, and the hosts of the other ranks hear why.
   void give_up(const std::string& why) override;
-  /// Gives up while an error unwinds this rank.
-  void give_up_if_unwinding();
   double timeout_s() const { return timeout_s_; }
   bool failed() const { return !failure_.empty(); }
 
+  /// What remains of a group that has failed, or that an error unwinds; in the order in which it is made.
+  struct Remains {
+    std::unique_ptr<Communicator> host;
+    nccl::OwnedQueue queue;
+    nccl::NcclHandle comm;
+    std::unique_ptr<CollectiveOrder> order;
+  };
+  /// No group is of use any more, but others are told when this Watch ends: until then they may hear a better reason.
+  void leave(Remains group);
+
  private:
   bool under_way() const;
+  void tell();
 
   Progress* host_;  // null where the host mesh waits for nobody
   int rank_;
   Device& gpu_;
   double timeout_s_;
   std::vector<NcclCommunicator*> groups_;
+  std::vector<Remains> left_;
   std::string failure_;
   Clock::time_point next_;
   const std::thread::id thread_ = std::this_thread::get_id();  // which issues what is looked at

@@ -164,6 +164,7 @@ void CudaDevice::wait_until_ready(FunctionRef<cudaError_t()> query, const char* 
 
 CudaStream::CudaStream(CudaDevice& device)
     : Stream(device),
+      pace_(device),
       partial_sums_(device.allocate(most_partial_sums * static_cast<Index>(sizeof(double)))) {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
 }
@@ -177,13 +178,13 @@ CudaStream::~CudaStream() { cudaStreamDestroy(stream_); }
 
 void CudaStream::copy(void* to, const void* from, Index bytes) {
   if (bytes == 0) return;
-  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_),
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, queue()),
         "cudaMemcpyAsync");
 }
 
 void CudaStream::zero(void* data, Index bytes) {
   if (bytes == 0) return;
-  check(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), stream_), "cudaMemsetAsync");
+  check(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), queue()), "cudaMemsetAsync");
 }
 
 void CudaStream::copy(const Tensor& to, const Tensor& from) {

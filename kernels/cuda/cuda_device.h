@@ -12,6 +12,8 @@
 #include "trireme/core/error.h"
 #include "trireme/kernels/kernels.h"
 
+#include "kernels/cuda/pace.h"
+
 namespace trireme {
 
 /// Throws: Error with CUDA's name and text of the error, and `what` failed.
@@ -104,6 +106,11 @@ class CudaStream final : public Stream {
   void synchronize() override;
   ThreadPool& pool() override;
   void* native() const override { return stream_; }
+  /// For one call that puts something on it: may wait for what is far behind (Pace).
+  cudaStream_t queue() {
+    pace_.one_more(stream_);
+    return stream_;
+  }
 
   /// For the partial results of a reduction, between two kernels of one call: kernels of a stream run in turn.
   static constexpr Index most_partial_sums = 1024;
@@ -115,12 +122,13 @@ class CudaStream final : public Stream {
 
  private:
   cudaStream_t stream_ = nullptr;
+  Pace pace_;
   Buffer gemm_workspace_;
   Buffer partial_sums_;
 };
 
-/// The queue of a stream that a CUDA device made. Kernels of the CUDA table are only ever called with one.
-inline cudaStream_t queue_of(Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
+/// CudaStream::queue of a stream that a CUDA device made. Kernels of the CUDA table are only ever called with one.
+inline cudaStream_t queue_of(Stream& stream) { return static_cast<CudaStream&>(stream).queue(); }
 inline int multiprocessors_of(Stream& stream) {
   return static_cast<CudaStream&>(stream).cuda().multiprocessors();
 }

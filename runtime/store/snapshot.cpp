@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Index run_blocks = 8;  // of one write
 constexpr Index least_slots = 2;
+constexpr Index most_queued = 64;  // blocks of a device: a millisecond or more of copies
 
 double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -117,10 +118,12 @@ struct Snapshot::State {
     std::memset(slot.data + bytes, 0, static_cast<std::size_t>(aligned(bytes) - bytes));
   }
 
-  /// Queues the copies of all blocks that have a slot. What the host can read it copies itself: the slot is its own until the
+  /// Queues the copies of blocks that have a slot, some at a time: a stream that is given more than it takes holds its host. What the host can read it copies itself: the slot is its own until the
   /// block is handed over, and a stream would copy from host to host behind all that was queued before, while the host waits.
   void queue(Stream& stream) {
-    for (BlockRing::Slot slot = ring.try_claim(); slot.data != nullptr; slot = ring.try_claim()) {
+    while (copies.end - copies.next < most_queued) {
+      const BlockRing::Slot slot = ring.try_claim();
+      if (slot.data == nullptr) return;
       image.collect(slot.block, parts.front());
       std::byte* to = slot.data;
       for (const Bytes& part : parts.front()) {

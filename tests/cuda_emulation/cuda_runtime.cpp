@@ -102,11 +102,14 @@ void check_current_device(const char* call) {
 class HostWaits {
  public:
   enum class Of { stream, event };
+  HostWaits() { Streams::instance(); }  // which so outlive it
   ~HostWaits() {
     if (setting("EMULATION_REPORT", "0") == "1")
       std::fprintf(stderr,
-                   "cuda emulation: the host has waited %d times for streams, %d for events\n",
-                   counts_[0], counts_[1]);
+                   "cuda emulation: the host has waited %d times for streams, %d for events, and "
+                   "queued %llu operations\n",
+                   counts_[0], counts_[1],
+                   static_cast<unsigned long long>(Streams::instance().queued()));
   }
   void count(Of kind) { ++counts_[static_cast<std::size_t>(kind)]; }
   /// The host asks whether operation `sequence` of `stream` is done. Whoever asks for the same `object` again waits for it.
@@ -174,12 +177,6 @@ void give_back_device_memory(std::size_t bytes) { memory().used -= bytes; }
 
 void enqueue(cudaStream_t stream, const char* name, std::function<void()> operation) {
   push(stream, name, std::move(operation));
-}
-
-cudaError_t begin_launch() {
-  static const int refused = std::atoi(setting("EMULATION_REFUSED_LAUNCH", "0").c_str());
-  static int launches = 0;
-  return ++launches == refused ? result(cudaErrorLaunchFailure) : cudaSuccess;
 }
 
 }  // namespace trireme::emulation

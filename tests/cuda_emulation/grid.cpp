@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "tests/cuda_emulation/device_code.h"
 #include "tests/cuda_emulation/settings.h"
 
 #if defined(EMULATION_ADDRESS_SANITIZER)
@@ -88,6 +89,12 @@ void Grid::deadlock() const {
     ++shown;
   }
   std::abort();
+}
+
+cudaError_t begin_launch() {
+  static const int refused = std::atoi(setting("EMULATION_REFUSED_LAUNCH", "0").c_str());
+  static int launches = 0;
+  return ++launches == refused ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
 void Grid::run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes,

@@ -14,6 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto patience = std::chrono::microseconds(200);  // then others may move on, too
+constexpr std::uint64_t most_outstanding = 1024;
 constexpr auto longest_stall = std::chrono::seconds(100);  // tests under mpirun have 115
 
 }  // namespace
@@ -54,14 +55,24 @@ Stream& Streams::make(Urgency urgency) {
   return *streams_.back();
 }
 
-void Streams::retire(Stream& stream) { run_until(stream, stream.issued_); }
+std::uint64_t Streams::queued() const {
+  std::uint64_t sum = 0;
+  for (const auto& stream : streams_) sum += stream->issued_;
+  return sum;
+}
+
+void Streams::make_room(Stream& stream) {
+  while (stream.outstanding() >= most_outstanding) nudge(stream);
+}
 
 void Streams::push(Stream& stream, const char* name, std::function<bool()> step) {
+  make_room(stream);
   stream.queue_.push_back({name, ++stream.issued_, std::move(step)});
   after_push();
 }
 
 void Streams::push_wait(Stream& stream, const Stream& other, std::uint64_t sequence) {
+  make_room(stream);
   stream.queue_.push_back({"wait for an event", ++stream.issued_, {}, &other, sequence});
   after_push();
 }

@@ -4,6 +4,7 @@
 //   lazy     nothing runs before the host waits, and then only what that wait implies ("ran too late")
 //   ahead:N  as lazy, but stream N runs as far ahead as its waits allow (a missing wait at its head)
 //   random:S a random stream moves on by one operation at a time; S: seed
+// A stream takes 1024 operations. The next one holds its caller until one has ended, inside the "driver": nobody looks after anything.
 // An operation may wait for other processes (nccl_state.h). As on a GPU, the other streams are not held up by that for ever, whatever
 // the order: a host that sees nothing move for a while lets any of them move on.
 #pragma once
@@ -28,6 +29,7 @@ class Stream {
   bool urgent() const { return urgency_ == Urgency::urgent; }
   std::uint64_t issued() const { return issued_; }
   bool done(std::uint64_t sequence) const { return done_ >= sequence; }
+  std::uint64_t outstanding() const { return issued_ - done_; }
 
  private:
   friend class Streams;
@@ -54,12 +56,13 @@ class Streams {
   void set_schedule(const std::string& text);
 
   Stream& default_stream() { return *streams_.front(); }
+  /// Lives as long as the process: events may still point at it, and what is left in it runs when it can.
   Stream& make(Urgency urgency);
   /// Streams made so far, which is the id of the next one.
   int count() const { return static_cast<int>(streams_.size()); }
-  /// Runs what is left in it first. It stays allocated: events may still point at it.
-  void retire(Stream& stream);
 
+  /// Operations of all streams so far.
+  std::uint64_t queued() const;
   void push(Stream& stream, const char* name, std::function<bool()> step);
   void push_wait(Stream& stream, const Stream& other, std::uint64_t sequence);
   /// The host waits for operation `sequence` of `stream`.
@@ -77,6 +80,7 @@ class Streams {
 
  private:
   Streams();
+  void make_room(Stream& stream);
   void after_push();
   /// Nothing runs that the host does not wait for.
   bool holds_back() const { return schedule_ == Schedule::lazy || schedule_ == Schedule::ahead; }

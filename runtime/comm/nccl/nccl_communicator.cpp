@@ -159,6 +159,7 @@ Ticket NcclCommunicator::start(const Post& post, Stream& stream,
 Ticket NcclCommunicator::start(const Operation& what, Stream& stream,
                                FunctionRef<ncclResult_t()> issue) {
   watch_.look();
+  wait_on_host(started_ + 1 - most_under_way);
   if (serialize_) stream.synchronize();
   check(cudaEventRecord(ready_.get(), queue_of(stream)), "cudaEventRecord");
   check(cudaStreamWaitEvent(queue_.get(), ready_.get(), 0), "cudaStreamWaitEvent");

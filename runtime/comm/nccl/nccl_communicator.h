@@ -56,6 +56,9 @@ class NcclCommunicator final : public Communicator {
 
  private:
   static constexpr Index ring = 256;
+  /// Operations of a group that its queue holds before the host waits, in a wait that looks; each is several of CUDA's, and a queue
+  /// takes a thousand. Groups of hosts hold 64 collectives and 64 exchanges: with fewer, ranks could wait for each other here only.
+  static constexpr Index most_under_way = 128;
   enum class Kind { collective, exchange };
   /// What was started last in this place of the ring.
   struct Operation {

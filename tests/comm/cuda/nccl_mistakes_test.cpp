@@ -62,6 +62,26 @@ TEST(NcclMistakes, ARankThatNeverComesIsATimeOutThatNamesTheOperation) {
   patient->world().barrier();
 }
 
+/// More than a stream takes: who goes on launching would be held inside the driver, where nobody looks.
+TEST(NcclMistakes, ARankThatNeverComesIsSeenByAHostThatGoesOnLaunching) {
+  if (mpi_session().size() == 1) return;
+  const auto patient = mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1));
+  {
+    const GpuRanks ranks = open_gpu_ranks({.timeout_s = 3});
+    const Buffer memory = ranks.mesh->allocate(400);
+    if (ranks.mesh->rank() != 1) {
+      const std::string message = message_of([&] {
+        ranks.mesh->axis(Axis::data)
+            .all_reduce({memory.data(), 100, DType::f32}, Reduction::max, *ranks.stream);
+        for (int i = 0; i < 3000; ++i) ranks.stream->zero(memory.data(), memory.bytes());
+      });
+      EXPECT_THAT(message, HasSubstr("data group: all_reduce max of 100 f32 (operation 1 of rank"));
+    }
+    patient->world().barrier();
+  }
+  patient->world().barrier();
+}
+
 TEST(NcclMistakes, AnErrorOfOneRankAloneEndsWhatItHasUnderWay) {
   if (mpi_session().size() == 1) return;
   const auto patient = mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1));

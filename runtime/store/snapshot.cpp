@@ -118,8 +118,9 @@ struct Snapshot::State {
     std::memset(slot.data + bytes, 0, static_cast<std::size_t>(aligned(bytes) - bytes));
   }
 
-  /// Queues the copies of blocks that have a slot, some at a time: a stream that is given more than it takes holds its host. What the host can read it copies itself: the slot is its own until the
-  /// block is handed over, and a stream would copy from host to host behind all that was queued before, while the host waits.
+  /// Queues the copies of blocks that have a slot, some at a time: a stream that is given more than it takes
+  /// holds its host. What the host can read it copies itself: the slot is its own until the block is handed
+  /// over, and a stream would copy from host to host behind all that was queued before, while the host waits.
   void queue(Stream& stream) {
     while (copies.end - copies.next < most_queued) {
       const BlockRing::Slot slot = ring.try_claim();

@@ -16,8 +16,10 @@
 #endif
 
 // Static __shared__ memory lies in a section of its own, which is poisoned before every block.
+// NOLINTBEGIN(bugprone-reserved-identifier): the linker's names
 extern char __start_trireme_shared[] __attribute__((weak));
 extern char __stop_trireme_shared[] __attribute__((weak));
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace trireme::emulation {
 namespace {

@@ -96,9 +96,7 @@ void expect_two_waits_a_step(const std::string& model) {
 
 TEST(GpuTraining, WaitsTwiceInAShortStepForTheGpu) { expect_two_waits_a_step(gpu_gpt); }
 // Its table of rotations is there already.
-TEST(GpuTraining, OfALlamaWaitsTwiceInAShortStepForTheGpu) {
-  expect_two_waits_a_step(gpu_llama);
-}
+TEST(GpuTraining, OfALlamaWaitsTwiceInAShortStepForTheGpu) { expect_two_waits_a_step(gpu_llama); }
 
 // After 64 calls each, for those that are 256 calls behind, unless the step's own waits have been there.
 TEST(GpuTraining, WaitsInALongStepForWhatIsFarBehindToo) {

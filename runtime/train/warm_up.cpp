@@ -49,8 +49,9 @@ class Groups {
   }
   /// Each sends to its `peers` and receives from them, all at once.
   void exchange(Communicator& group, const std::set<int>& peers) {
+    require(peers.size() <= 2, "a stage in a row or ring has ", peers.size(), " neighbours");
     for_each_size([&](Index bytes) {
-      // Neighbours in a row or ring: at most two. Each has a quarter to send from, and one to receive in.
+      // Each neighbour has a quarter to send from, and one to receive in.
       const Index part = std::max<Index>(bytes / 4, 1);
       std::vector<Message> sends, receives;
       std::byte* at = memory_.data();

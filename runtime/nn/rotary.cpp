@@ -56,6 +56,7 @@ class RotaryOp final : public KernelOp {
                                                  .table = values_,
                                                  .dtype = x.dtype});
   }
+
   RotaryTablePtr table_;
   Index heads_;
   const float* values_;  // of the table, where kernels read them

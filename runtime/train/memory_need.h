@@ -10,6 +10,7 @@ namespace trireme {
 /// Bytes of this rank.
 struct MemoryNeed {
   Index parameters, gradients, optimizer, activations, inputs, checkpoint, loading, products;
+  Index constants;  // on the device since tracing, so no part of what it is asked for
 
   /// All of it starts at multiples of this.
   static Index aligned(Index bytes);
@@ -21,9 +22,6 @@ struct MemoryNeed {
   Index host() const { return inputs + checkpoint + loading; }
   Index total() const { return device() + host(); }
   std::string describe() const;
-
-  /// On the device since the models were traced, so no part of what it is asked for.
-  Index constants;
 };
 
 MemoryNeed memory_need(const Trainer::State& state);

@@ -34,13 +34,24 @@ function(trireme_left_out what why)
   file(APPEND ${PROJECT_BINARY_DIR}/tests_left_out.txt "${what}: ${why}\n")
 endfunction()
 
+# GoogleTest is parsed once, not in each test: a fourth of the time that tests take to compile.
+add_executable(gtest_precompiled EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/runtime/cmake/empty.cpp)
+target_link_libraries(gtest_precompiled PRIVATE trireme_warnings GTest::gtest_main GTest::gmock)
+target_precompile_headers(gtest_precompiled PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+function(trireme_test_options name)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # two thirds of the compile time of -O3
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # or ccache knows nothing of it
+endfunction()
+trireme_test_options(gtest_precompiled)
+
 # trireme_test_program(name SOURCES files... [ROOM room]): a GoogleTest program, linked with one room and the rooms below it,
 # or with the whole library.
 function(trireme_test_program name)
   cmake_parse_arguments(T "" "ROOM" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # two thirds of the compile time of -O3
+  trireme_test_options(${name})
+  target_precompile_headers(${name} REUSE_FROM gtest_precompiled)
   target_link_libraries(${name} PRIVATE test_support)
   if(T_ROOM)
     trireme_link_room(${name} ${T_ROOM})

@@ -3,7 +3,7 @@
 # portable, and those of SETS where the compiler makes code for x86-64 (the room then sees TRIREME_SIMD_X86). The objects may
 # hold code that this machine cannot run. A weak symbol among them (an inline function, a template) could replace the
 # portable one in the whole program; the test <room>.<name>_objects_have_no_weak_symbols guards that. Optimised in every
-# build, since tests run them too; under sanitizers by -O1, which compiles in half the time of -O3.
+# build, since tests run them too; under sanitizers by -O1, which compiles in three fifths of the time of -O3.
 function(trireme_instruction_sets room name)
   cmake_parse_arguments(LOOPS "" "" "SETS;SOURCES;OPTIONS" ${ARGN})
   set(optimised -O3)

@@ -33,7 +33,7 @@ if(TRIREME_SANITIZE)
 endif()
 
 find_program(CCACHE ccache)
-if(CCACHE)
+if(CCACHE)  # it keeps what includes a precompiled header (that of the tests) only where it may trust the header's macros
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 

@@ -40,7 +40,7 @@ target_link_libraries(gtest_precompiled PRIVATE trireme_warnings GTest::gtest_ma
 target_precompile_headers(gtest_precompiled PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 function(trireme_test_options name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # two thirds of the compile time of -O3
-  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # or ccache knows nothing of it
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # ccache must see that header
 endfunction()
 trireme_test_options(gtest_precompiled)
 

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "launch/commands.h"
+#include "runtime/train/process_start.h"
 
 namespace trireme {
 namespace {
@@ -61,6 +62,7 @@ int parse_and_run(CommandLine& command, int argc, char** argv,
 
 int main(int argc, char** argv) {
   try {
+    trireme::open_standard_streams();
     return trireme::dispatch(argc, argv);
   } catch (const std::exception& error) {
     std::cerr << "trireme: " << error.what() << '\n';

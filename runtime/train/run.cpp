@@ -25,6 +25,7 @@
 #include "runtime/train/device_choice.h"
 #include "runtime/train/gemm_directory.h"
 #include "runtime/train/gpu_environment.h"
+#include "runtime/train/process_start.h"
 #include "runtime/train/stop_signals.h"
 
 namespace trireme {
@@ -236,6 +237,7 @@ int run(int argc, char** argv, const std::function<void(Context&)>& f) {
 int run(int argc, char** argv, const Application& application,
         const std::function<void(Context&)>& f) {
   try {
+    open_standard_streams();
     const Program program{argc, argv, application, f};
     StopSignals signals;  // before MPI starts threads, and until it has ended
     MpiSession session(argc, argv);

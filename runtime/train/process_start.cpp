@@ -1,0 +1,25 @@
+#include "runtime/train/process_start.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+
+void open_standard_streams() {
+  // In ascending order: open(2) takes the lowest free number.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    require(errno == EBADF, "file descriptor ", stream, ": ", std::strerror(errno));
+    const int opened = ::open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+    require(opened >= 0, "file descriptor ", stream,
+            " is closed, and /dev/null cannot be opened: ", std::strerror(errno));
+    require(opened == stream, "/dev/null is file descriptor ", opened, " in place of ", stream);
+  }
+}
+
+}  // namespace trireme

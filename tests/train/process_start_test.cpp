@@ -1,0 +1,33 @@
+#include "runtime/train/process_start.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace trireme {
+namespace {
+
+bool has_mode(int file, int mode) {
+  return (::fcntl(file, F_GETFL) & O_ACCMODE) == mode && ::fcntl(file, F_GETFD) == 0;
+}
+
+using ProcessStartDeathTest = testing::Test;
+
+TEST(ProcessStartDeathTest, StandardStreamsThatAreClosedAreOpenedWithTheirModes) {
+  const auto close_and_open = [](int closed) {  // bit n: file descriptor n
+    for (int stream = 0; stream < 3; ++stream)
+      if ((closed >> stream & 1) != 0) ::close(stream);
+    open_standard_streams();
+    int wrong = 0;
+    for (int stream = 0; stream < 3; ++stream)
+      if ((closed >> stream & 1) != 0 && !has_mode(stream, stream == 0 ? O_RDONLY : O_WRONLY))
+        wrong |= 1 << stream;
+    _exit(wrong);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (int closed = 0; closed < 8; ++closed)
+    EXPECT_EXIT(close_and_open(closed), testing::ExitedWithCode(0), "") << closed;
+}
+
+}  // namespace
+}  // namespace trireme

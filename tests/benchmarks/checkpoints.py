@@ -2,7 +2,7 @@
 """Checkpoints: stall, write and read rates beside memcpy, fio and PyTorch, and what saving costs training.
 
 A state of at least --bytes (parameters and two moments, fp32) on 1 and 4 ranks, saved every --interval steps and not at all, by
-turns; then loaded with verification. fio (O_DIRECT, the same size, a new file each time) runs in the same minute where it is installed,
+turns; then loaded with verification. Steps beside a save whose disk takes nothing, and before it. fio (O_DIRECT, the same size, a new file each time) runs in the same minute where it is installed,
 PyTorch where tests/benchmarks/peers/install put it.
 
 usage: tests/benchmarks/checkpoints.py [--build build/release] [--peers build/peers] [--directory DIR] [--rounds 3] [--json FILE]
@@ -15,6 +15,7 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+import time
 
 from runs import ROOT, corpus, run
 
@@ -38,6 +39,27 @@ def train(build, data, ranks, layers, steps, extra):
             "--use-distributed-optimizer", "--train-iters", steps, "--log-interval", steps, "--metrics", metrics, *extra])))
         steps_ms = [json.loads(line)["step_ms"] for line in metrics.read_text().splitlines()] if metrics.exists() else []
         return output, steps_ms
+
+
+def beside_a_save(build, data, folder, ranks, interval):
+    """Median time of steps while a save waits for its disk / of those before it, in one job of small steps: what a save costs besides its copy."""
+    hold, save, metrics = (pathlib.Path(folder) / name for name in ("hold", "held", "held.jsonl"))
+    hold.touch()
+    mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", ranks] if ranks > 1 else []
+    job = subprocess.Popen(list(map(str, [
+        *mpirun, "env", f"TRIREME_SHIM_ROOT={save}", f"TRIREME_SHIM_FAULT=hold={hold}", f"LD_PRELOAD={build.resolve()}/lib/libio_shim.so",
+        build / "bin/train_gpt", "--data-path", data, "--model", "tiny", "--global-batch-size", BATCH, "--train-iters", 2 * interval,
+        "--save", save, "--save-interval", interval, "--metrics", metrics])), stdout=subprocess.DEVNULL)
+    steps = []
+    while len(steps) < 2 * interval and job.poll() is None:  # the last save waits for the one that is held
+        time.sleep(0.1)
+        steps = [json.loads(line)["step_ms"] for line in metrics.read_text().splitlines()] if metrics.exists() else []
+    hold.unlink()
+    if job.wait() != 0:
+        raise SystemExit(f"a job with a held save ended with {job.returncode}")
+    shutil.rmtree(save)
+    metrics.unlink()
+    return statistics.median(steps[interval + 1:]) / statistics.median(steps[interval // 10:interval])
 
 
 def fio(directory, state_bytes, ranks, mode):
@@ -86,6 +108,7 @@ def measure(a, folder, data, ranks, layers):
         "stall ms": statistics.median(s[0] for s in saved), "write GB/s": statistics.median(s[2] for s in saved),
         "durable after s": statistics.median(s[4] for s in saved), "load GB/s": loaded[-1][1] if loaded else None,
         "step ms": statistics.median(without), "steps with saves / without": (sum(with_saves[2:]) + stalls) / sum(without[2:])}
+    row["steps beside a held save / before it"] = beside_a_save(a.build, data, folder, ranks, 200)
     if (a.peers / "bin/python").exists():
         done = subprocess.run([a.peers / "bin/python", "-m", "torch.distributed.run", "--nproc-per-node", str(ranks),
                                ROOT / "tests/benchmarks/peers/checkpoint.py", "--bytes", str(a.bytes), "--directory", folder],

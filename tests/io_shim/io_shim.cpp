@@ -18,8 +18,10 @@
 //     reserve=EOPNOTSUPP    fallocate is refused
 //     link=EPERM            link is refused
 //     delay_us=N            every write under ROOT takes N microseconds longer
-//     (the last five need no TRIREME_SHIM_CALL)
-//   TRIREME_SHIM_RANK=r  of the ranks of mpirun only this one has faults at call k; all count
+//     hold=FILE             while FILE, outside of ROOT, exists, every call that makes or writes a file in a directory
+//                           below ROOT waits: so those of a step, and not ROOT/lock
+//     (the last six need no TRIREME_SHIM_CALL)
+//   TRIREME_SHIM_RANK=r  of the ranks of mpirun only this one has faults at call k, and is held; all count
 //   TRIREME_SHIM_LOG     a file, outside of ROOT, to which each process appends "rank calls" at its end (-1: no rank)
 //   TRIREME_SHIM_TRACE   a file, outside of ROOT, to which each counted call is appended: "rank k name path"
 //   TRIREME_SHIM_RECORD  a file, outside of ROOT, to which each call that changed something is appended, as record.h says, for
@@ -96,6 +98,15 @@ bool watched(const std::string& path) {
          under(real_path(path.substr(0, slash)) + path.substr(slash), s.real_root);
 }
 
+/// Is a file of a directory below the root, while those are held?
+bool held(const std::string& path) {
+  const Settings& s = settings();
+  if (s.hold.empty()) return false;
+  const std::string& root = under(path, s.root) ? s.root : s.real_root;
+  return path.find('/', root.size() + 1) != std::string::npos &&
+         ::access(s.hold.c_str(), F_OK) == 0;
+}
+
 /// What may be done with a call: a permanent lack of space leaves alone what frees space, or reads.
 enum class Kind { takes_space, other };
 
@@ -104,6 +115,7 @@ class Call {
  public:
   Call(const char* name, const std::string& path, Kind kind) {
     if (!watched(path)) return;
+    while (kind == Kind::takes_space && held(path)) ::usleep(1000);
     seen_ = true;
     const Settings& s = settings();
     const long k = ++calls;

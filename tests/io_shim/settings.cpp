@@ -36,6 +36,8 @@ void read_fault(std::string fault, Settings& s) {
     s.refuse_link = true;
   } else if (fault.rfind("delay_us=", 0) == 0) {
     s.delay_us = static_cast<useconds_t>(std::atol(fault.c_str() + 9));
+  } else if (fault.rfind("hold=", 0) == 0) {
+    s.hold = fault.substr(5);
   } else {
     if (fault.back() == '+') {
       s.permanent = true;
@@ -81,7 +83,10 @@ Settings read_settings() {
     if (comma != 0) read_fault(faults.substr(0, comma), s);
     faults = comma == std::string::npos ? "" : faults.substr(comma + 1);
   }
-  if (!faulty.empty() && std::atoi(faulty.c_str()) != s.rank) s.call = 0;
+  if (!faulty.empty() && std::atoi(faulty.c_str()) != s.rank) {
+    s.call = 0;
+    s.hold.clear();
+  }
   return s;
 }
 

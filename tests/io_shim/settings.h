@@ -10,7 +10,7 @@ namespace io_shim {
 enum class Ending { none, before, after, half, killed };
 
 struct Settings {
-  std::string root, real_root, log, trace, record;
+  std::string root, real_root, log, trace, record, hold;
   long call = 0;  // 0: none
   int rank = -1;
   Ending ending = Ending::none;

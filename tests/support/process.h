@@ -34,6 +34,8 @@ class BackgroundProcess {
   BackgroundProcess& operator=(const BackgroundProcess&) = delete;
 
   std::string output() const { return read_text(log_); }
+  /// Of what the line became.
+  pid_t id() const { return leader_; }
   bool running();
   /// To what the line became: with "exec mpirun ..." to mpirun, whose ranks follow it.
   void send(int signal) const;

@@ -35,7 +35,7 @@ TEST(Mistakes, RanksWithDifferentOperationsAreToldSoOnAll) {
                          throw;
                        }
                      },
-                     {.ranks_per_node = ranks_per_node, .timeout_s = 20});
+                     {.ranks_per_node = ranks_per_node, .timeout_s = 60});
     });
     EXPECT_THAT(message,
                 AllOf(HasSubstr("world group: operation 1"), HasSubstr("all_reduce sum of 10 f32"),
@@ -52,16 +52,18 @@ TEST(Mistakes, NodesWithDifferentOperationsAreTold) {
                      std::vector<float> x(mesh.rank() >= 2 ? 110 : 100);
                      mesh.world().all_reduce(floats(x), Reduction::sum, stream);
                    },
-                   {.ranks_per_node = 2, .timeout_s = 20});
+                   {.ranks_per_node = 2, .timeout_s = 60});
   });
   EXPECT_THAT(message, AllOf(HasSubstr("all_reduce sum of 100 f32"),
                              HasSubstr("all_reduce sum of 110 f32")));
 }
 
 TEST(Mistakes, ARankThatNeverComesIsNamedWhenTimeIsOver) {
+  std::atomic<int> there{0};  // a rank that is late would be named, too
   run_on_threads(MeshShape(3, 1, 1),
-                 [](Mesh& mesh) {
+                 [&](Mesh& mesh) {
                    if (mesh.rank() == 1) return;
+                   for (++there; there < 2;) std::this_thread::yield();
                    HostStream stream;
                    std::vector<float> x(10);
                    Communicator& group = mesh.axis(Axis::data);
@@ -69,10 +71,10 @@ TEST(Mistakes, ARankThatNeverComesIsNamedWhenTimeIsOver) {
                        message_of([&] { group.all_reduce(floats(x), Reduction::max, stream); });
                    EXPECT_THAT(message,
                                AllOf(HasSubstr("data group: all_reduce max of 10 f32"),
-                                     HasSubstr("0.2 s"), HasSubstr("for rank 1 (world rank 1)")));
+                                     HasSubstr("2 s"), HasSubstr("for rank 1 (world rank 1)")));
                    EXPECT_THAT(message, testing::Not(HasSubstr("rank 1 (world rank 1), rank")));
                  },
-                 {.timeout_s = 0.2});
+                 {.timeout_s = 2});
 }
 
 TEST(Mistakes, AMessageThatNeverComesIsNamedWhenTimeIsOver) {
@@ -88,7 +90,7 @@ TEST(Mistakes, AMessageThatNeverComesIsNamedWhenTimeIsOver) {
                    EXPECT_THAT(message, AllOf(HasSubstr("pipeline group: exchange 1"),
                                               HasSubstr("message with rank 1 (world rank 1)")));
                  },
-                 {.timeout_s = 0.2});
+                 {.timeout_s = 2});
 }
 
 TEST(Mistakes, ARankThatFailsWakesTheOthers) {
@@ -141,7 +143,7 @@ TEST(Mistakes, ARankThatGivesUpTellsItsGroup) {
                    }
                    while (!heard) std::this_thread::yield();
                  },
-                 {.timeout_s = 20});
+                 {.timeout_s = 60});
 }
 
 TEST(Mistakes, SizesThatDoNotFitAreErrorsAtTheCall) {

@@ -23,9 +23,9 @@ TEST(Overlap, MoreOperationsThanTheRingHoldsWaitForTheirPlace) {
 
 TEST(Overlap, WaitingForOneGroupServesTheOthers) {
   run_on_threads(MeshShape(2, 1, 2), [](Mesh& mesh) { check_crossed_waits(mesh, 200); },
-                 {.timeout_s = 20});
+                 {.timeout_s = 60});
   run_on_threads(MeshShape(2, 1, 2), [](Mesh& mesh) { check_crossed_waits(mesh, 30); },
-                 {.hostile_seed = 9, .timeout_s = 20});
+                 {.hostile_seed = 9, .timeout_s = 60});
 }
 
 TEST(Overlap, SumsAddInTheOrderOfTheRanks) {

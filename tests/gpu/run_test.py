@@ -193,10 +193,9 @@ class Stages(unittest.TestCase):
         return records.run_stage(Stage("some", usual_s, run), self.records, "me", time.monotonic() + 60 * minutes)
 
     def test_a_program_that_hangs_is_ended_with_all_that_it_started(self):
-        begin = time.monotonic()
-        status = self.run_stage(lambda work: work.run(["bash", "-c", "sleep 60 & sleep 60"]), minutes=0.01)
+        # Whatever is left holds its output open, and so this test until its time-out.
+        status = self.run_stage(lambda work: work.run(["bash", "-c", "sleep 3600 & sleep 3600"]), minutes=0.01)
         self.assertEqual(status, "not finished")
-        self.assertLess(time.monotonic() - begin, 30)
         self.assertIsNone(self.records.read("some"))
 
     def test_after_each_stage_the_summary_has_all_records(self):

@@ -1,6 +1,5 @@
 // A process that dies, or whose disk fails, at any one call of taking the lease, saving and giving the lease back: the next
 // job has the directory at once, and nothing but whole steps is in it then.
-#include <chrono>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -25,12 +24,8 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr int died = 137, failed = 3;
-/// Nobody waits so long here: a lease that were taken for its age would be seen.
-constexpr LeaseOptions patient{.wait_s = 60, .stale_s = 60, .renew_s = 1, .torn_s = 60};
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
+/// A lease that is only taken for its age is not taken before the test's time-out.
+constexpr LeaseOptions patient{.wait_s = 1e6, .stale_s = 1e6, .renew_s = 1, .torn_s = 1e6};
 
 class Leases : public ::testing::Test {
  protected:
@@ -42,9 +37,7 @@ class Leases : public ::testing::Test {
 
   /// What a job does that starts now.
   void expect_the_next_job_starts(const LeaseOptions& options) const {
-    const auto begin = std::chrono::steady_clock::now();
     const Lease lease(root_, "next", options);
-    EXPECT_LT(seconds_since(begin), options.stale_s / 2);
     EXPECT_TRUE(lease.held());
     clean_leftovers(root_);
     EXPECT_THAT(list_directory(root_),

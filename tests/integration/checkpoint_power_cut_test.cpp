@@ -249,12 +249,11 @@ TEST_F(PowerCut, TheSyncOfADeletionIsNeeded) {
 TEST_F(PowerCut, LeavesNoLockThatBlocksTheNextJob) {
   start_with({80, 100});
   record_success("job 120");
-  constexpr LeaseOptions patient{.wait_s = 60, .stale_s = 60, .renew_s = 1, .torn_s = 60};
+  // A lock that is only void for its age blocks until the test's time-out.
+  constexpr LeaseOptions patient{.wait_s = 1e6, .stale_s = 1e6, .renew_s = 1, .torn_s = 1e6};
   cut_everywhere([&](std::size_t, const Tree& tree) {
     write_tree(tree, disk_);
-    const auto begin = std::chrono::steady_clock::now();
     const Lease lease(disk_, "next", patient);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
     clean_leftovers(disk_);
     EXPECT_EQ(values_of(disk_).count(100), 1u);
   });

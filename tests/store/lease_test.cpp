@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -32,14 +31,10 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Generous to a busy machine: a holder misses its lease only after a hundred renewals.
-constexpr LeaseOptions quick{.wait_s = 0.2, .stale_s = 1, .renew_s = 0.01};
-
-double seconds_of(const std::function<void()>& action) {
-  const auto begin = std::chrono::steady_clock::now();
-  action();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
+/// No lease goes stale here before the test's time-out: what is taken is taken for another reason.
+constexpr LeaseOptions quick{.wait_s = 0.2, .stale_s = 1e6, .renew_s = 0.01};
+/// For a lease that nobody renews.
+constexpr LeaseOptions impatient{.wait_s = 0.1, .stale_s = 0.2, .renew_s = 0.02};
 
 std::string refusal(const std::string& root, const LeaseOptions& options = quick) {
   try {
@@ -102,7 +97,9 @@ TEST(Lease, WaitsForAHolderThatIsEnding) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     first.reset();
   });
-  EXPECT_EQ(refusal(root), "taken");
+  LeaseOptions waiting = quick;
+  waiting.wait_s = 1e6;
+  EXPECT_EQ(refusal(root, waiting), "taken");
   ends.join();
 }
 
@@ -115,11 +112,11 @@ TEST(Lease, OfAProcessThatIsGoneIsTakenAtOnce) {
   LeaseHolder holder = LeaseHolder::self("gone");
   holder.pid = child;
   forge_lock(root, holder);
-  EXPECT_LT(seconds_of([&] { EXPECT_EQ(refusal(root), "taken"); }), quick.stale_s);
+  EXPECT_EQ(refusal(root), "taken");
   holder.pid = ::getpid();  // the pid is used again, by this process
   holder.started -= 1;
   forge_lock(root, holder);
-  EXPECT_LT(seconds_of([&] { EXPECT_EQ(refusal(root), "taken"); }), quick.stale_s);
+  EXPECT_EQ(refusal(root), "taken");
 }
 
 TEST(Lease, OfAHolderElsewhereIsTakenOnlyWhenItDoesNotChange) {
@@ -130,7 +127,7 @@ TEST(Lease, OfAHolderElsewhereIsTakenOnlyWhenItDoesNotChange) {
   holder.boot = "another machine, of the same name";
   holder.pid = 1 << 30;
   forge_lock(root, holder);
-  EXPECT_GE(seconds_of([&] { EXPECT_EQ(refusal(root), "taken"); }), quick.stale_s);
+  EXPECT_EQ(refusal(root, impatient), "taken");
   forge_lock(root, holder);
   std::atomic<bool> ended = false;
   std::thread renews([&] {
@@ -148,7 +145,6 @@ TEST(Lease, ThatWasCopiedOrIsNotOursGoesStale) {
   const Lease lease(root, "first", quick);
   make_directory(copy);
   write_whole(copy + "/lock", read_whole(root + "/lock", 1 << 16));
-  constexpr LeaseOptions impatient{.wait_s = 0.1, .stale_s = 0.2, .renew_s = 0.02};
   EXPECT_EQ(refusal(copy, impatient), "taken");
   for (const char* torn : {"{\n", "{\"id\":\n", "[]\n"}) {
     write_whole(copy + "/lock", torn);
@@ -160,10 +156,10 @@ TEST(Lease, ThatWasCopiedOrIsNotOursGoesStale) {
 /// As left by versions that made the file first and wrote it then.
 TEST(Lease, ThatIsEmptyOrHalfWrittenDoesNotBlockForLong) {
   const ScratchDirectory folder;
-  constexpr LeaseOptions patient{.wait_s = 100, .stale_s = 100, .renew_s = 1, .torn_s = 0.1};
+  constexpr LeaseOptions patient{.wait_s = 1e6, .stale_s = 1e6, .renew_s = 1, .torn_s = 0.1};
   for (const char* torn : {"", "{", "{\"id\":"}) {
     folder.write("lock", torn);
-    EXPECT_LT(seconds_of([&] { EXPECT_EQ(refusal(folder.path(), patient), "taken"); }), 50) << torn;
+    EXPECT_EQ(refusal(folder.path(), patient), "taken") << torn;
   }
 }
 
@@ -184,16 +180,13 @@ TEST(Lease, IsNeverSeenWithoutItsHolder) {
   std::thread takes([&] {
     while (!ended) const Lease lease(root, "taker", quick);
   });
-  int seen = 0;
-  const auto begin = std::chrono::steady_clock::now();
-  while (seen < 1000 && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
+  for (int seen = 0; seen < 1000;)
     if (const auto sight = look_at_lock(root + "/lock")) {
       ASSERT_TRUE(parse_lease_holder(sight->text)) << sight->text;
       ++seen;
     }
   ended = true;
   takes.join();
-  EXPECT_GT(seen, 0);
 }
 
 TEST(Lease, IsLostToATakerAndNotTakenBack) {

@@ -127,13 +127,13 @@ int KillableJob::wait() {
 
 void KillableJob::wait_until_gone() const {
   using Clock = std::chrono::steady_clock;
-  const Clock::time_point limit = Clock::now() + std::chrono::seconds(20);
+  const Clock::time_point limit = Clock::now() + std::chrono::seconds(60);
   std::vector<Process> left = processes();
   for (; !left.empty() && Clock::now() < limit; left = processes())
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::string numbers;
   for (const Process& process : left) numbers += str(" ", process.id);
-  require(left.empty(), "processes of a killed job are there after 20 s:", numbers);
+  require(left.empty(), "processes of a killed job are there after 60 s:", numbers);
 }
 
 }  // namespace trireme::test

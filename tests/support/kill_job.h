@@ -35,7 +35,7 @@ class KillableJob {
   /// Waits for mpirun. Returns its exit code; 128 + signal when a signal ended it.
   int wait();
   /// Waits until no process of the job is left, as orphans of a killed mpirun are for a second. Throws: Error with their
-  /// numbers when they are there after 20 s.
+  /// numbers when they are there after 60 s.
   void wait_until_gone() const;
 
  private:

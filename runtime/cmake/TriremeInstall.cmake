@@ -1,4 +1,5 @@
 # The installation: the shared library, its headers, the programs, and what find_package(trireme) reads.
+# The library must have been built; of the CUDA module and the programs, what was built is installed.
 # A consumer needs nothing but trireme: public headers include only the standard library, everything else is private.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/trireme)
@@ -8,7 +9,7 @@ install(TARGETS trireme EXPORT trireme-targets
 # The CUDA module lies beside the library, which looks for it there; it finds CUDA's own libraries where it was linked with them.
 if(TARGET trireme_cuda)
   set_target_properties(trireme_cuda PROPERTIES INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH TRUE)
-  install(TARGETS trireme_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS trireme_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/trireme DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 foreach(dir launch examples)
@@ -16,7 +17,7 @@ foreach(dir launch examples)
   foreach(target IN LISTS targets)
     get_target_property(type ${target} TYPE)
     if(type STREQUAL EXECUTABLE)
-      install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+      install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
     endif()
   endforeach()
 endforeach()

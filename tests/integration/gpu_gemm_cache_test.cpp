@@ -87,7 +87,7 @@ TEST_F(GpuGemmCache, ThatCannotBeWrittenIsRefusedBeforeWork) {
 }
 
 TEST_F(GpuGemmCache, IsNotUsedWithoutAGpuAndTheLogSaysSo) {
-  laboratory_.train("env TRIREME_CUDA_MODULE=/nonexistent/module.so ",
+  laboratory_.train("env TRIREME_CUDA_MODULE=" + cache_ + "/missing.so ",
                     gpu_gpt + "--device auto --micro-batch-size 2 --gemm-cache " + cache_);
   EXPECT_THAT(output(), HasSubstr("--gemm-cache is not used either"));
   EXPECT_FALSE(std::filesystem::exists(cache_));

@@ -164,15 +164,14 @@ TEST_F(GpuCheckpoints, AreLoadedByTheCpuAndBack) {
 TEST(GpuChoice, SaysWhyThereIsNoGpu) {
   CheckpointJobs jobs(job_model + "--train-iters 1 ");
   const Layout one{"one rank", 1, "--micro-batch-size 8"};
-  const std::string no_module = "env TRIREME_CUDA_MODULE=/nonexistent/module.so ";
+  const std::string missing = jobs / "missing.so";
+  const std::string no_module = "env TRIREME_CUDA_MODULE=" + missing + " ";
   const Outcome asked = jobs.run(no_module + jobs.training(one, "--device cuda"));
   EXPECT_EQ(asked.exit_code, 64);
-  EXPECT_THAT(asked.output,
-              HasSubstr("--device cuda: no GPU can be used: there is no /nonexistent/module.so"));
+  EXPECT_THAT(asked.output, HasSubstr("--device cuda: no GPU can be used: there is no " + missing));
   const Outcome automatic = jobs.run(no_module + jobs.training(one, "--device auto"));
   EXPECT_EQ(automatic.exit_code, 0) << automatic.output;
-  EXPECT_THAT(automatic.output,
-              HasSubstr("device: no GPU is used: there is no /nonexistent/module.so"));
+  EXPECT_THAT(automatic.output, HasSubstr("device: no GPU is used: there is no " + missing));
 }
 
 TEST(GpuChoice, TwoRanksShareAGpuOnlyWhenAskedTo) {

@@ -60,11 +60,11 @@ const std::string small =
 TEST_F(Programs, AWrongConfigurationIsOneMessageAndExitCode64OnAnyNumberOfRanks) {
   for (const int ranks : {1, 4}) {
     const Outcome outcome =
-        run("train_gpt --tp 3 --lr none --data-path /nonexistent --bogus", ranks);
+        run("train_gpt --tp 3 --lr none --data-path " + folder_ / "missing --bogus", ranks);
     EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
     EXPECT_EQ(count(outcome.output, "this configuration cannot run"), 1) << outcome.output;
     for (const char* part :
-         {"--bogus", "--lr none", "--tensor-model-parallel-size 3 x", "/nonexistent"})
+         {"--bogus", "--lr none", "--tensor-model-parallel-size 3 x", "/missing"})
       EXPECT_EQ(count(outcome.output, part), 1) << part << outcome.output;
   }
 }
@@ -129,6 +129,7 @@ TEST_F(Programs, TriremeSaysWhatItCanDo) {
 }
 
 TEST_F(Programs, TriremeNamesWhatIsWrong) {
+  const std::string missing = folder_ / "missing";
   const struct {
     std::string line;
     int exit_code;
@@ -137,10 +138,10 @@ TEST_F(Programs, TriremeNamesWhatIsWrong) {
       {"trireme", 64, "a command is missing"},
       {"trireme data prepar", 64, "did you mean data prepare?"},
       {"trireme data prepare --output x", 64, "--input is missing"},
-      {"trireme data prepare --input /nonexistent --output " + corpus(), 1, "/nonexistent"},
+      {"trireme data prepare --input " + missing + " --output " + corpus(), 1, missing},
       {"trireme data prepare --inptu x --output y", 64, "did you mean --input?"},
       {"trireme data inspect", 64, "PREFIX is missing"},
-      {"trireme data inspect /nonexistent", 1, "/nonexistent.idx"},
+      {"trireme data inspect " + missing, 1, missing + ".idx"},
   };
   for (const auto& [line, exit_code, part] : wrong) {
     const Outcome outcome = run(line);

@@ -154,8 +154,9 @@ TEST(CommandLine, NamesTheFileInWhichAMistakeStands) {
   ASSERT_EQ(problems.size(), 3u);
   EXPECT_THAT(problems, testing::Each(HasSubstr(path)));
   EXPECT_THAT(problems[0], HasSubstr("did you mean --tensor-size?"));
-  EXPECT_THAT(Example().parse({"--config", "/nonexistent.toml"}),
-              ElementsAre("--config /nonexistent.toml: cannot be read"));
+  const std::string missing = folder / "missing.toml";
+  EXPECT_THAT(Example().parse({"--config", missing.c_str()}),
+              ElementsAre("--config " + missing + ": cannot be read"));
 }
 
 TEST(CommandLine, EffectiveConfigurationMarksWhatWasGiven) {

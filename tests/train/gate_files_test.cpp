@@ -52,8 +52,8 @@ TEST_F(GateFiles, NoDataPath) {
                                             HasSubstr("trireme data prepare"))));
 }
 TEST_F(GateFiles, NoSuchPrefix) {
-  gpt_.data_path = {"/nonexistent/corpus"};
-  EXPECT_THAT(problems(), ElementsAre(HasSubstr("/nonexistent/corpus.idx")));
+  gpt_.data_path = {directory_ / "missing/corpus"};
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr(directory_ / "missing/corpus.idx")));
 }
 TEST_F(GateFiles, TokensMissing) {
   std::filesystem::remove(prefix_ + ".bin");

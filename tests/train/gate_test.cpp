@@ -40,6 +40,14 @@ std::vector<std::string> problems_of_line(const std::string& line, Index ranks) 
   return problems.all();
 }
 
+/// MISSING in a text stands for a path where nothing is.
+std::string with_missing(std::string text, const ScratchDirectory& folder) {
+  const std::string name = "MISSING", path = folder / "missing";
+  for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += path.size())
+    text.replace(at, name.size(), path);
+  return text;
+}
+
 struct Wrong {
   std::string line;
   Index ranks;
@@ -51,9 +59,11 @@ class Gate : public testing::TestWithParam<Wrong> {};
 
 TEST_P(Gate, NamesOptionValueAndWhatWouldBeRight) {
   const Wrong& wrong = GetParam();
-  const auto problems = problems_of_line(wrong.line, wrong.ranks);
+  const ScratchDirectory folder;
+  const auto problems = problems_of_line(with_missing(wrong.line, folder), wrong.ranks);
   ASSERT_EQ(problems.size(), 1u) << testing::PrintToString(problems);
-  for (const std::string& part : wrong.parts) EXPECT_THAT(problems.front(), HasSubstr(part));
+  for (const std::string& part : wrong.parts)
+    EXPECT_THAT(problems.front(), HasSubstr(with_missing(part, folder)));
 }
 
 const Wrong wrong_lines[] = {
@@ -68,9 +78,9 @@ const Wrong wrong_lines[] = {
     {"--device cpu --check-collectives", 1, {"--check-collectives", "--device cpu"}},
     {"--ranks-per-gpu 2", 1, {"--ranks-per-gpu 2", "needs --serialize-communication"}},
     {"--gemm-cache /tmp --device cpu", 1, {"--gemm-cache", "no meaning with --device cpu"}},
-    {"--gemm-cache /nonexistent/parent/c",
+    {"--gemm-cache MISSING/parent/c",
      1,
-     {"--gemm-cache /nonexistent/parent/c", "no directory /nonexistent/parent", "makes DIR only"}},
+     {"--gemm-cache MISSING/parent/c", "no directory MISSING/parent", "makes DIR only"}},
     {"--gemm-cache /etc/passwd", 1, {"--gemm-cache /etc/passwd", "is a file", "directory"}},
     {"12", 1, {"unexpected argument '12'"}},
     {"--train-iters ten", 1, {"--train-iters ten", "whole number >= 0"}},
@@ -89,7 +99,7 @@ const Wrong wrong_lines[] = {
     {"--model gpt2-124M", 1, {"--model gpt2-124M", "did you mean gpt2-124m?"}},
     {"--normalization rmsnorm", 1, {"{LayerNorm,RMSNorm}"}},
     {"--seed 1 --seed 2", 1, {"--seed 1 2: given 2 times"}},
-    {"--config /nonexistent.toml", 1, {"--config /nonexistent.toml: cannot be read"}},
+    {"--config MISSING.toml", 1, {"--config MISSING.toml: cannot be read"}},
     // The mesh.
     {"--tp 3 --pp 2 --num-attention-heads 6 --hidden-size 96",
      8,
@@ -132,9 +142,7 @@ const Wrong wrong_lines[] = {
      2,
      {"--seq-length 33"}},
     // Output and generation.
-    {"--metrics /nonexistent/m.jsonl",
-     1,
-     {"--metrics /nonexistent/m.jsonl", "no directory /nonexistent"}},
+    {"--metrics MISSING/m.jsonl", 1, {"--metrics MISSING/m.jsonl", "no directory MISSING"}},
     {"--metrics /", 1, {"--metrics /", "is a directory"}},
     {"--generate 10 --vocab-size 300", 1, {"--generate 10", "--vocab-size 256"}},
     {"--prompt Hello", 1, {"--prompt", "--generate"}},
@@ -169,19 +177,15 @@ const Wrong wrong_lines[] = {
     {"--save /tmp/c --exit-duration-seconds 0", 1, {"--exit-duration-seconds 0", "> 0"}},
     {"--load /tmp --ckpt-step -1", 1, {"--ckpt-step -1", ">= 0"}},
     // Checkpoints: places.
-    {"--save /nonexistent/parent/c",
-     1,
-     {"--save /nonexistent/parent/c", "no directory /nonexistent/parent"}},
-    {"--save /nonexistent/c/", 1, {"no directory /nonexistent;"}},
+    {"--save MISSING/parent/c", 1, {"--save MISSING/parent/c", "no directory MISSING/parent"}},
+    {"--save MISSING/c/", 1, {"no directory MISSING;"}},
     {"--save /etc/passwd", 1, {"--save /etc/passwd", "is a file", "directory"}},
     {"--load /etc/passwd", 1, {"--load /etc/passwd", "is a file", "directory of checkpoints"}},
-    {"--load /nonexistent --ckpt-step 3",
+    {"--load MISSING --ckpt-step 3", 1, {"--load MISSING", "no such directory", "--ckpt-step"}},
+    {"--load MISSING --finetune", 1, {"--load MISSING", "--finetune"}},
+    {"--load MISSING --exit-on-missing-checkpoint",
      1,
-     {"--load /nonexistent", "no such directory", "--ckpt-step"}},
-    {"--load /nonexistent --finetune", 1, {"--load /nonexistent", "--finetune"}},
-    {"--load /nonexistent --exit-on-missing-checkpoint",
-     1,
-     {"--load /nonexistent", "--exit-on-missing-checkpoint"}},
+     {"--load MISSING", "--exit-on-missing-checkpoint"}},
     {"--save /tmp --load /tmp/../tmp/ --finetune",
      1,
      {"--finetune", "--load /tmp/../tmp/", "another --save"}},
@@ -195,14 +199,15 @@ TEST(GateAsAWhole, TheDefaultsCanRun) {
 }
 
 TEST(GateAsAWhole, CheckpointsCanBeSavedAndLoaded) {
+  const ScratchDirectory folder;
   for (const char* line :
-       {"--save /tmp/new", "--save /tmp/new/ --load /tmp/new", "--load /nonexistent",
+       {"--save /tmp/new", "--save /tmp/new/ --load /tmp/new", "--load MISSING",
         "--save /tmp/new --metrics /tmp/new/steps.jsonl", "--save new",
         "--save /tmp/new --save-interval 5 --keep-last 2 --save-retain-interval 10",
         "--save /tmp/new --save-interval-seconds 0.5 --no-async-save --save-buffer 2M",
         "--save /tmp/new --exit-duration-seconds 3600 --async-save",
         "--load /tmp --finetune --no-load-optim --save /tmp/new", "--load /tmp --ckpt-step 0"})
-    EXPECT_THAT(problems_of_line(line, 1), ElementsAre()) << line;
+    EXPECT_THAT(problems_of_line(with_missing(line, folder), 1), ElementsAre()) << line;
 }
 
 TEST(GateAsAWhole, ADirectoryThatCannotBeWrittenToIsNoPlaceForCheckpoints) {

@@ -225,12 +225,9 @@ TEST(MetricsFile, RemovesNothingWhenALineInBetweenIsForeign) {
 }
 
 TEST(MetricsFile, SaysWhyItCannotBeWritten) {
-  try {
-    MetricsFile("/nonexistent/metrics.jsonl");
-    FAIL() << "opened a file in a directory that does not exist";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "--metrics /nonexistent/metrics.jsonl: No such file or directory");
-  }
+  const ScratchDirectory folder;
+  EXPECT_EQ(message_of(folder, [&] { MetricsFile(folder / "missing/metrics.jsonl"); }),
+            "--metrics missing/metrics.jsonl: No such file or directory");
 }
 
 TEST(MetricsFile, AFullFileSystemIsAnError) {

@@ -97,7 +97,8 @@ TEST(StoppingFit, AllRanksHearThatMetricsCannotBeWritten) {
   std::atomic<int> told = 0;
   Options options;
   options.learning_rate.decay_iters = options.train_iters;
-  options.metrics = "/nonexistent/metrics.jsonl";
+  const ScratchDirectory folder;
+  options.metrics = folder / "missing/metrics.jsonl";
   run_on_threads(MeshShape(2, 1, 1), [&](Mesh& mesh) {
     const std::unique_ptr<Device> device = open_cpu();
     const std::unique_ptr<Stream> stream = device->make_stream();
@@ -107,7 +108,7 @@ TEST(StoppingFit, AllRanksHearThatMetricsCannotBeWritten) {
     try {
       trainer.fit(Ones());
     } catch (const ConfigurationError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("rank 0: --metrics /nonexistent/metrics.jsonl"));
+      EXPECT_THAT(error.what(), testing::HasSubstr("rank 0: --metrics " + options.metrics));
       ++told;
     }
   });

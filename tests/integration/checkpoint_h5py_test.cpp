@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <regex>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -72,6 +73,30 @@ TEST_F(H5py, ReadsTheGlobalTensorsOfAnyLayout) {
   EXPECT_EQ(first_difference(of_eight, read(step("one"))), "");
   EXPECT_EQ(first_difference(of_eight, read_checkpoint(step("eight"))), "");
   EXPECT_EQ(parameters_of(of_eight).tensors, read_training_run(jobs_ / "run").parameters.tensors);
+}
+
+/// The Python of a page, block after block, for the step of another directory.
+std::string python_of(const std::string& page, const std::string& step_directory) {
+  std::istringstream lines(read_text(TRIREME_SOURCE_DIR "/" + page));
+  std::string code;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      inside = line == "```python";
+    } else if (inside) {
+      code +=
+          std::regex_replace(line, std::regex("[A-Za-z./]+/step-[0-9]{6}"), step_directory) + "\n";
+    }
+  }
+  return code;
+}
+
+TEST_F(H5py, RunsTheLinesOfTheDocumentation) {
+  const std::string weight = "'parameters/embedding.weight'";
+  std::ofstream(jobs_ / "page.py") << python_of("docs/checkpoints.md", step("eight"))
+                                   << "same = h5py.File(step + '/checkpoint.h5')[" << weight
+                                   << "][:] == read(" << weight << ")\nassert same.all()\n";
+  jobs_.succeed(TRIREME_PYTHON " " + jobs_ / "page.py");
 }
 
 /// True where nothing but the fill value is in `tensor` at `element`.

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/onednn.h"
 
 namespace trireme {
 
@@ -35,11 +36,13 @@ class CpuDevice final : public Device {
   ThreadPool& pool() { return pool_; }
   const Loops& loops() const { return loops_; }
   InstructionSet instruction_set() const { return set_; }
+  OnednnProducts& products() { return products_; }
 
  private:
   InstructionSet set_;
   const Loops& loops_;
   ThreadPool pool_;
+  OnednnProducts products_;
   const Kernels kernels_;
 };
 

@@ -44,6 +44,7 @@ CpuDevice::CpuDevice(const CpuOptions& options)
     : set_(resolve(options.instruction_set)),
       loops_(loops_for(options.instruction_set)),
       pool_(options.threads),
+      products_(options.threads),
       kernels_{cpu_gemm_kernels,          cpu_norm_kernels,        cpu_activation_kernels,
                cpu_rotary_kernels,        cpu_embedding_kernels,   cpu_attention_kernels,
                cpu_cross_entropy_kernels, cpu_elementwise_kernels, cpu_optimizer_kernels} {}

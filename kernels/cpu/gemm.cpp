@@ -27,11 +27,12 @@ bool is_widened(Device& device, const Gemm& p) {
   return p.dtype == DType::bf16 && !has_native_bf16(device);
 }
 
-void* element(void* x, DType dtype, Index at) {
-  return static_cast<std::byte*>(x) + at * size_bytes(dtype);
-}
+// Null where `x` is: shapes are asked about before there is memory.
 const void* element(const void* x, DType dtype, Index at) {
-  return static_cast<const std::byte*>(x) + at * size_bytes(dtype);
+  return x == nullptr ? nullptr : static_cast<const std::byte*>(x) + at * size_bytes(dtype);
+}
+void* element(void* x, DType dtype, Index at) {
+  return const_cast<void*>(element(static_cast<const void*>(x), dtype, at));
 }
 
 // Rows and columns of an operand as it lies in memory.
@@ -56,9 +57,23 @@ const float* widened(Stream& stream, const void* from, Index leading, Extent siz
   return to;
 }
 
+/// The shape of the product that runs for `p`; pointers are those of `p`.
+Gemm shape_that_runs(Device& device, const Gemm& p) {
+  if (!is_widened(device, p)) return p;
+  Gemm q = p;
+  q.lda = stored_a(p).columns;
+  q.ldb = stored_b(p).columns;
+  if (p.result == DType::bf16) {
+    q.ldc = p.n;
+    q.bias = nullptr;  // it is added as the result is rounded
+  }
+  q.dtype = q.result = DType::f32;
+  return q;
+}
+
 // The same product in fp32: operands, and the result where it is bf16, lie in the workspace.
 Gemm widened(Stream& stream, const Gemm& p) {
-  Gemm q = p;
+  Gemm q = shape_that_runs(stream.device(), p);
   const Extent a = stored_a(p), b = stored_b(p);
   auto* memory = static_cast<std::byte*>(p.workspace);
   const auto take = [&](Extent size) {
@@ -66,16 +81,11 @@ Gemm widened(Stream& stream, const Gemm& p) {
   };
   q.a = widened(stream, p.a, p.lda, a, take(a));
   q.b = widened(stream, p.b, p.ldb, b, take(b));
-  q.lda = a.columns;
-  q.ldb = b.columns;
   if (p.result == DType::bf16) {
     float* c = take(stored_c(p));
     if (p.write == Write::add) widened(stream, p.c, p.ldc, stored_c(p), c);
     q.c = c;
-    q.ldc = p.n;
-    q.bias = nullptr;  // it is added as the result is rounded
   }
-  q.dtype = q.result = DType::f32;
   return q;
 }
 
@@ -87,8 +97,8 @@ Gemm part_of(const Gemm& p, Index row, Index column, Index m, Index n) {
   q.a = element(p.a, p.dtype, p.transpose_a == Transpose::no ? row * p.lda : row);
   q.b = element(p.b, p.dtype, p.transpose_b == Transpose::no ? column : column * p.ldb);
   q.c = element(p.c, p.result, row * p.ldc + column);
-  if (p.bias != nullptr) q.bias = element(p.bias, p.result, column);
-  if (p.gelu_input != nullptr) q.gelu_input = element(p.gelu_input, p.result, row * p.ldc + column);
+  q.bias = element(p.bias, p.result, column);
+  q.gelu_input = element(p.gelu_input, p.result, row * p.ldc + column);
   return q;
 }
 
@@ -144,27 +154,38 @@ void add_up_bias_gradient(Stream& stream, const Gemm& p) {
       {.rows = p.k, .channels = p.m, .dy = p.a, .dbias = p.bias_gradient, .dtype = p.dtype});
 }
 
-void multiply(const Loops& loops, const Gemm& p) {
-  if (p.dtype == DType::bf16) return onednn_matmul(p);
-  onednn_sgemm(p);
-  if (p.bias != nullptr) add_bias(loops, p);
-}
+// fp32 is faster by dnnl_sgemm, packing weights ahead included (docs/performance.md).
+bool uses_primitive(const Gemm& p) { return p.dtype == DType::bf16; }
 
 // oneDNN's order of summation depends on the sizes it is given (its blocks, and a path without packing for small ones).
 // So several threads share out panels that depend on the shape only, and any number of them gives the same bits; one
 // thread does it in one call, which is 5 to 25 % faster than panels, and may differ from them in the last bits.
-template <class F>
-void for_each_panel(Stream& stream, const Gemm& p, F&& f) {
-  const bool by_rows = p.m >= p.n;
-  const Index cut = by_rows ? p.m : p.n;
-  const Index panels =
-      stream.pool().threads() == 1 ? 1 : std::clamp<Index>(cut / least_panel, 1, most_panels);
-  parallel_for(stream, panels, 1, [&](Index first, Index last) {
-    for (Index panel = first; panel < last; ++panel) {
-      const Index begin = cut * panel / panels, size = cut * (panel + 1) / panels - begin;
-      by_rows ? f(begin, Index{0}, size, p.n) : f(Index{0}, begin, p.m, size);
-    }
-  });
+class Panels {
+ public:
+  Panels(int threads, const Gemm& p)
+      : by_rows_(p.m >= p.n),
+        cut_(by_rows_ ? p.m : p.n),
+        count_(threads == 1 ? 1 : std::clamp<Index>(cut_ / least_panel, 1, most_panels)) {}
+
+  Index count() const { return count_; }
+  /// Panel i of `p`, which has the shape that this was made for.
+  Gemm of(const Gemm& p, Index i) const {
+    const Index begin = cut_ * i / count_, size = cut_ * (i + 1) / count_ - begin;
+    return by_rows_ ? part_of(p, begin, 0, size, p.n) : part_of(p, 0, begin, p.m, size);
+  }
+
+ private:
+  bool by_rows_;
+  Index cut_, count_;
+};
+
+/// Of each thread that runs panels of `p`.
+Index scratchpad_bytes(CpuDevice& device, const Gemm& p, const Panels& panels) {
+  Index most = 0;
+  if (p.m > 0 && p.n > 0 && p.k > 0 && uses_primitive(p))
+    for (Index i = 0; i < panels.count(); ++i)
+      most = std::max(most, device.products().scratchpad_bytes(panels.of(p, i)));
+  return round_up(most, workspace_alignment);
 }
 
 void without_inner_dimension(const Loops& loops, const Gemm& p) {
@@ -176,10 +197,26 @@ void without_inner_dimension(const Loops& loops, const Gemm& p) {
                 static_cast<std::size_t>(p.n * size_bytes(p.result)));
 }
 
-Index workspace_bytes(Device& device, const Gemm& p) {
+Index widened_bytes(Device& device, const Gemm& p) {
   if (!is_widened(device, p)) return 0;
   return stored_a(p).bytes_as_floats() + stored_b(p).bytes_as_floats() +
          stored_c(p).bytes_as_floats();
+}
+
+Index workspace_bytes(Device& device, const Gemm& p) {
+  auto& cpu = static_cast<CpuDevice&>(device);
+  const Panels panels(cpu.pool().threads(), p);
+  const Index threads = std::min<Index>(cpu.pool().threads(), panels.count());
+  return widened_bytes(device, p) +
+         threads * scratchpad_bytes(cpu, shape_that_runs(device, p), panels);
+}
+
+/// `extra`: the calling thread's scratchpad.
+void multiply(CpuDevice& device, const Gemm& p, void* extra) {
+  if (p.k == 0) return without_inner_dimension(device.loops(), p);
+  if (uses_primitive(p)) return device.products().run(p, extra);
+  onednn_sgemm(p);
+  if (p.bias != nullptr) add_bias(device.loops(), p);
 }
 
 void run(Stream& stream, const Gemm& p) {
@@ -187,21 +224,32 @@ void run(Stream& stream, const Gemm& p) {
   check_workspace(stream, p);
   if (p.bias_gradient != nullptr) add_up_bias_gradient(stream, p);
   if (p.m == 0 || p.n == 0) return;
-  const Loops& loops = loops_of(stream);
+  auto& device = static_cast<CpuDevice&>(stream.device());
   Gemm product = p;
   if (p.epilogue == Epilogue::gelu) product.c = p.gelu_input;
-  const bool multiplies = p.k > 0;
-  const Gemm q = multiplies && is_widened(stream.device(), p) ? widened(stream, product) : product;
-  for_each_panel(stream, p, [&](Index row, Index column, Index m, Index n) {
-    const Gemm part = part_of(q, row, column, m, n), result = part_of(product, row, column, m, n);
-    multiplies ? multiply(loops, part) : without_inner_dimension(loops, part);
-    if (q.result != p.result) round(result, static_cast<const float*>(part.c), q.ldc);
-    apply_epilogue(loops, part_of(p, row, column, m, n));
+  const Gemm q = p.k > 0 && is_widened(device, p) ? widened(stream, product) : product;
+  const Panels panels(device.pool().threads(), p);
+  auto* const scratchpads = static_cast<std::byte*>(p.workspace) + widened_bytes(device, p);
+  const Index bytes = scratchpad_bytes(device, q, panels);
+  parallel_for(stream, panels.count(), 1, [&](Index first, Index last) {
+    void* extra = bytes == 0 ? nullptr : scratchpads + ThreadPool::current_thread() * bytes;
+    for (Index i = first; i < last; ++i) {
+      const Gemm part = panels.of(q, i);
+      multiply(device, part, extra);
+      if (q.result != p.result)
+        round(panels.of(product, i), static_cast<const float*>(part.c), q.ldc);
+      apply_epilogue(device.loops(), panels.of(p, i));
+    }
   });
 }
 
-GemmPreparation prepare(Stream& /*stream*/, const Gemm& p) {
+GemmPreparation prepare(Stream& stream, const Gemm& p) {
   check_gemm(p);
+  auto& device = static_cast<CpuDevice&>(stream.device());
+  const Gemm q = shape_that_runs(device, p);
+  if (p.m == 0 || p.n == 0 || p.k == 0 || !uses_primitive(q)) return {};
+  const Panels panels(device.pool().threads(), p);
+  for (Index i = 0; i < panels.count(); ++i) device.products().prepare(panels.of(q, i));
   return {};
 }
 

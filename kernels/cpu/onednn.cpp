@@ -2,14 +2,20 @@
 // single-threaded from our own pool instead.
 #include "kernels/cpu/onednn.h"
 
+#include <algorithm>
 #include <array>
+#include <compare>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <type_traits>
+#include <vector>
 
 #include <dlfcn.h>
 #include <dnnl.h>
 
 #include "trireme/core/error.h"
+#include "trireme/core/thread_pool.h"
 
 namespace trireme {
 namespace {
@@ -102,46 +108,94 @@ class Matrix {
 #endif
 };
 
-struct Matrices {
-  Matrix a, b, bias, c;
+/// What the code of a product depends on.
+struct Key {
+  explicit Key(const Gemm& p)
+      : sizes{p.m, p.n, p.k, p.lda, p.ldb, p.ldc},
+        transpose_a(p.transpose_a),
+        transpose_b(p.transpose_b),
+        write(p.write),
+        has_bias(p.bias != nullptr),
+        dtype(p.dtype),
+        result(p.result) {}
+  auto operator<=>(const Key&) const = default;
+
+  std::array<Index, 6> sizes;
+  Transpose transpose_a, transpose_b;
+  Write write;
+  bool has_bias;
+  DType dtype, result;
 };
 
-PrimitiveDesc describe(dnnl_engine_t engine, const Gemm& p, const Matrices& m) {
-  dnnl_primitive_attr_t attributes = nullptr;
-  check(dnnl_primitive_attr_create(&attributes), "dnnl_primitive_attr_create", p);
-  const Attributes own_attributes(attributes);
-  if (p.write == Write::add) {
-    dnnl_post_ops_t add = nullptr;
-    check(dnnl_post_ops_create(&add), "dnnl_post_ops_create", p);
-    const PostOps own_add(add);
+Attributes attributes_of(const Gemm& p) {
+  dnnl_primitive_attr_t created = nullptr;
+  check(dnnl_primitive_attr_create(&created), "dnnl_primitive_attr_create", p);
+  Attributes attributes(created);
+  check(dnnl_primitive_attr_set_scratchpad_mode(created, dnnl_scratchpad_mode_user),
+        "dnnl_primitive_attr_set_scratchpad_mode", p);
+  if (p.write == Write::assign) return attributes;
+  dnnl_post_ops_t add = nullptr;
+  check(dnnl_post_ops_create(&add), "dnnl_post_ops_create", p);
+  const PostOps own_add(add);
 #if DNNL_VERSION_MAJOR >= 3
-    check(dnnl_post_ops_append_sum(add, 1.0f, 0, dnnl_data_type_undef), "dnnl_post_ops_append_sum",
-          p);
+  check(dnnl_post_ops_append_sum(add, 1.0f, 0, dnnl_data_type_undef), "dnnl_post_ops_append_sum",
+        p);
 #else
-    check(dnnl_post_ops_append_sum(add, 1.0f), "dnnl_post_ops_append_sum", p);
+  check(dnnl_post_ops_append_sum(add, 1.0f), "dnnl_post_ops_append_sum", p);
 #endif
-    check(dnnl_primitive_attr_set_post_ops(attributes, add), "dnnl_primitive_attr_set_post_ops", p);
-  }
-  const auto* bias = p.bias == nullptr ? nullptr : m.bias.get();
-  dnnl_primitive_desc_t created = nullptr;
-#if DNNL_VERSION_MAJOR >= 3
-  check(dnnl_matmul_primitive_desc_create(&created, engine, m.a.get(), m.b.get(), bias, m.c.get(),
-                                          attributes),
-        "dnnl_matmul_primitive_desc_create", p);
-#else
-  dnnl_matmul_desc_t product;
-  check(dnnl_matmul_desc_init(&product, m.a.get(), m.b.get(), bias, m.c.get()),
-        "dnnl_matmul_desc_init", p);
-  check(dnnl_primitive_desc_create(&created, &product, attributes, engine, nullptr),
-        "dnnl_primitive_desc_create", p);
-#endif
-  return PrimitiveDesc(created);
+  check(dnnl_primitive_attr_set_post_ops(created, add), "dnnl_primitive_attr_set_post_ops", p);
+  return attributes;
 }
 
-Memory memory_of(dnnl_engine_t engine, const Gemm& p, const Matrix& matrix, const void* data) {
+/// Operands and algorithm of one product.
+struct Description {
+  Description(dnnl_engine_t engine, const Gemm& p)
+      : a(Matrix::operand(p, p.m, p.k, p.lda, p.transpose_a)),
+        b(Matrix::operand(p, p.k, p.n, p.ldb, p.transpose_b)),
+        bias(p, p.result, 1, p.n, p.n, 1),
+        c(p, p.result, p.m, p.n, p.ldc, 1) {
+    const Attributes attributes = attributes_of(p);
+    const auto* const bias_or_none = p.bias == nullptr ? nullptr : bias.get();
+    dnnl_primitive_desc_t created = nullptr;
+#if DNNL_VERSION_MAJOR >= 3
+    check(dnnl_matmul_primitive_desc_create(&created, engine, a.get(), b.get(), bias_or_none,
+                                            c.get(), attributes.get()),
+          "dnnl_matmul_primitive_desc_create", p);
+#else
+    dnnl_matmul_desc_t product;
+    check(dnnl_matmul_desc_init(&product, a.get(), b.get(), bias_or_none, c.get()),
+          "dnnl_matmul_desc_init", p);
+    check(dnnl_primitive_desc_create(&created, &product, attributes.get(), engine, nullptr),
+          "dnnl_primitive_desc_create", p);
+#endif
+    desc.reset(created);
+  }
+
+  const auto* scratchpad() const {
+    return dnnl_primitive_desc_query_md(desc.get(), dnnl_query_scratchpad_md, 0);
+  }
+
+  Matrix a, b, bias, c;
+  PrimitiveDesc desc;
+};
+
+/// A product that can run: its description and code.
+struct Product {
+  Product(dnnl_engine_t engine, const Gemm& p) : description(engine, p) {
+    dnnl_primitive_t created = nullptr;
+    check(dnnl_primitive_create(&created, description.desc.get()), "dnnl_primitive_create", p);
+    primitive.reset(created);
+  }
+
+  Description description;
+  Primitive primitive;
+};
+
+template <class Desc>
+Memory memory_of(dnnl_engine_t engine, const Gemm& p, const Desc* desc, const void* data) {
   dnnl_memory_t created = nullptr;
-  check(dnnl_memory_create(&created, matrix.get(), engine, const_cast<void*>(data)),
-        "dnnl_memory_create", p);
+  check(dnnl_memory_create(&created, desc, engine, const_cast<void*>(data)), "dnnl_memory_create",
+        p);
   return Memory(created);
 }
 
@@ -156,32 +210,80 @@ void onednn_sgemm(const Gemm& p) {
         "dnnl_sgemm", p);
 }
 
-// A primitive is made for each call, on the thread that runs it: its scratchpad is that thread's. The code comes from oneDNN's
-// own cache, so that takes 10 to 20 us after the first time.
-void onednn_matmul(const Gemm& p) {
+struct OnednnProducts::State {
+  explicit State(int threads) {
+    dnnl_engine_t created = nullptr;
+    require(dnnl_engine_create(&created, dnnl_cpu, 0) == dnnl_success,
+            "oneDNN cannot make an engine for this CPU");
+    engine.reset(created);
+    for (int i = 0; i < threads; ++i) {
+      dnnl_stream_t queue = nullptr;
+      require(dnnl_stream_create(&queue, engine.get(), dnnl_stream_default_flags) == dnnl_success,
+              "oneDNN cannot make a stream for this CPU");
+      queues.emplace_back(queue);
+    }
+  }
+
+  const Product& find_or_make(const Gemm& p) {
+    const Key key(p);
+    const std::lock_guard lock(mutex);
+    const auto found = products.find(key);
+    if (found != products.end()) return found->second;
+    return products.try_emplace(key, engine.get(), p).first->second;
+  }
+
+  Engine engine;
+  std::vector<Queue> queues;  // one a thread of the pool
+  std::mutex mutex;
+  std::map<Key, const Product> products;  // entries stay where they are
+  std::map<Key, Index> scratchpads;       // without a bias, assigned
+};
+
+OnednnProducts::OnednnProducts(int threads) : state_(std::make_unique<State>(threads)) {}
+OnednnProducts::~OnednnProducts() = default;
+
+void OnednnProducts::prepare(const Gemm& p) {
   const OneOpenMpThread guard;
-  dnnl_engine_t engine = nullptr;
-  check(dnnl_engine_create(&engine, dnnl_cpu, 0), "dnnl_engine_create", p);
-  const Engine own_engine(engine);
-  dnnl_stream_t queue = nullptr;
-  check(dnnl_stream_create(&queue, engine, dnnl_stream_default_flags), "dnnl_stream_create", p);
-  const Queue own_queue(queue);
-  const Matrices matrices = {Matrix::operand(p, p.m, p.k, p.lda, p.transpose_a),
-                             Matrix::operand(p, p.k, p.n, p.ldb, p.transpose_b),
-                             Matrix(p, p.result, 1, p.n, p.n, 1),
-                             Matrix(p, p.result, p.m, p.n, p.ldc, 1)};
-  const PrimitiveDesc desc = describe(engine, p, matrices);
-  dnnl_primitive_t created = nullptr;
-  check(dnnl_primitive_create(&created, desc.get()), "dnnl_primitive_create", p);
-  const Primitive primitive(created);
-  const Memory a = memory_of(engine, p, matrices.a, p.a), b = memory_of(engine, p, matrices.b, p.b),
-               bias = memory_of(engine, p, matrices.bias, p.bias),
-               c = memory_of(engine, p, matrices.c, p.c);
-  const std::array<dnnl_exec_arg_t, 4> arguments = {{{DNNL_ARG_SRC, a.get()},
+  state_->find_or_make(p);
+}
+
+Index OnednnProducts::scratchpad_bytes(const Gemm& p) {
+  Gemm plain = p;
+  plain.write = Write::assign;
+  plain.bias = nullptr;
+  const std::lock_guard lock(state_->mutex);
+  const auto [entry, is_new] = state_->scratchpads.try_emplace(Key(plain), 0);
+  if (!is_new) return entry->second;
+  const OneOpenMpThread guard;
+  Gemm with_bias = plain, added = plain;
+  with_bias.bias = &with_bias;  // that there is one counts, not where
+  added.write = Write::add;
+  for (const Gemm& variant : {plain, with_bias, added}) {
+    const Description description(state_->engine.get(), variant);
+    entry->second = std::max(
+        entry->second, static_cast<Index>(dnnl_memory_desc_get_size(description.scratchpad())));
+  }
+  return entry->second;
+}
+
+void OnednnProducts::run(const Gemm& p, void* scratchpad) {
+  const OneOpenMpThread guard;
+  const Product& product = state_->find_or_make(p);
+  const Description& d = product.description;
+  dnnl_engine_t engine = state_->engine.get();
+  dnnl_stream_t queue =
+      state_->queues[static_cast<std::size_t>(ThreadPool::current_thread())].get();
+  const Memory a = memory_of(engine, p, d.a.get(), p.a), b = memory_of(engine, p, d.b.get(), p.b),
+               bias = memory_of(engine, p, d.bias.get(), p.bias),
+               c = memory_of(engine, p, d.c.get(), p.c),
+               extra = memory_of(engine, p, d.scratchpad(), scratchpad);
+  const std::array<dnnl_exec_arg_t, 5> arguments = {{{DNNL_ARG_SRC, a.get()},
                                                      {DNNL_ARG_WEIGHTS, b.get()},
                                                      {DNNL_ARG_DST, c.get()},
+                                                     {DNNL_ARG_SCRATCHPAD, extra.get()},
                                                      {DNNL_ARG_BIAS, bias.get()}}};
-  check(dnnl_primitive_execute(primitive.get(), queue, p.bias == nullptr ? 3 : 4, arguments.data()),
+  check(dnnl_primitive_execute(product.primitive.get(), queue, p.bias == nullptr ? 4 : 5,
+                               arguments.data()),
         "dnnl_primitive_execute", p);
   check(dnnl_stream_wait(queue), "dnnl_stream_wait", p);
 }

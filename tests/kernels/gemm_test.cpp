@@ -183,8 +183,10 @@ TEST(Gemm, TheMatmulPrimitiveMultipliesAsSgemmDoes) {
     Floats got = floats_of(c.c());
     Gemm p = c.gemm(a.data(), b.data(), got.data(), bias.data());
     p.dtype = DType::f32;
-    onednn_matmul(p);
     const auto device = open_cpu();
+    OnednnProducts products(1);
+    const Buffer scratchpad = device->allocate(products.scratchpad_bytes(p));
+    products.run(p, scratchpad.data());
     const auto stream = device->make_stream();
     expect_near(got, to_double(run_in_fp32(*stream, c)), 1e-6, "matmul", std::sqrt(c.size.k));
   });

@@ -1,4 +1,5 @@
-"""The model of tests/benchmarks/training in PyTorch: the same shapes, fp32, AdamW, synthetic bytes; 1 process or DDP over gloo.
+"""The model of tests/benchmarks/training in PyTorch: the same shapes, fp32 or bf16 autocast, AdamW, synthetic bytes; 1 process or
+DDP over gloo.
 
 Prints one JSON line: tokens_per_s (median over steps, whole job), loss of the last step. Started by
 tests/benchmarks/training; by hand: python train_gpt.py --threads 4 [--compile], or torchrun --nproc-per-node 4 train_gpt.py --threads 1.
@@ -65,6 +66,7 @@ def main():
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--steps", type=int, default=12)
     p.add_argument("--compile", action="store_true")
+    p.add_argument("--bf16", action="store_true", help="autocast: fp32 weights, products in bf16")
     a = p.parse_args()
     world = int(os.environ.get("WORLD_SIZE", "1"))
     torch.set_num_threads(a.threads)
@@ -82,7 +84,8 @@ def main():
         if world > 1:
             dist.barrier()
         start = time.perf_counter()
-        loss = run(tokens[:, :-1], tokens[:, 1:])
+        with torch.autocast("cpu", torch.bfloat16, enabled=a.bf16):
+            loss = run(tokens[:, :-1], tokens[:, 1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

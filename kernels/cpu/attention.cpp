@@ -1,7 +1,6 @@
 // Launchers of attention: every (batch, kv head) is one piece of work, each thread has a workspace
 // of its own. The loops are fp32; a piece of bf16 is widened into the workspace as an attention of its own.
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/cpu/widen.h"
 #include "kernels/shape_checks.h"
 
 namespace trireme {
@@ -48,18 +47,17 @@ struct Group {
   }
 };
 
-/// For each_of_...: copies of bf16 in fp32, and back.
-auto copy_in(const void* whole, float* own) {
-  return [x = static_cast<const Bf16*>(whole), own](Index from, Index to, Index count) {
-    widen(x + from, count, own + to);
+/// For each_of_...: copies of bf16 in fp32, and back. What is added to a bf16 array is added to `own` first.
+auto copy_in(const Loops& loops, const void* whole, float* own) {
+  return [&loops, x = static_cast<const Bf16*>(whole), own](Index from, Index to, Index count) {
+    loops.conversion.widen(x + from, own + to, count);
   };
 }
-auto copy_out(const float* own, void* whole, Write write) {
-  return [own, y = static_cast<Bf16*>(whole), write](Index to, Index from, Index count) {
-    for (Index i = 0; i < count; ++i) {
-      const float before = write == Write::add ? to_float(y[to + i]) : 0.0f;
-      y[to + i] = to_bf16(before + own[from + i]);
-    }
+auto copy_out(const Loops& loops, float* own, void* whole, Write write) {
+  return [&loops, own, y = static_cast<Bf16*>(whole), write](Index to, Index from, Index count) {
+    if (write == Write::add)
+      loops.elementwise.accumulate(own + from, y + to, DType::bf16, 0, count);
+    loops.conversion.narrow(own + from, y + to, count);
   };
 }
 
@@ -75,25 +73,25 @@ Index backward_bytes(const AttentionLoops& loops, const AttentionShape& s, DType
   return bytes_per_thread(loops.backward_bytes(s)) + widened_bytes({s, 0, 0}, dtype, 2);
 }
 
-void forward_bf16(const AttentionLoops& loops, const AttentionForward& p, const Group& g,
-                  std::byte* own) {
-  float* qkv = reinterpret_cast<float*>(own + bytes_per_thread(loops.forward_bytes(p.shape)));
+void forward_bf16(const Loops& loops, const AttentionForward& p, const Group& g, std::byte* own) {
+  const AttentionLoops& attention = loops.attention;
+  float* qkv = reinterpret_cast<float*>(own + bytes_per_thread(attention.forward_bytes(p.shape)));
   float* y = qkv + g.qkv_count();
-  g.each_of_qkv(copy_in(p.qkv, qkv));
-  loops.forward({g.alone(), qkv, y, p.logsumexp + g.logsumexp_at(), nullptr}, 0, 0, own);
-  g.each_of_y(copy_out(y, p.y, Write::assign));
+  g.each_of_qkv(copy_in(loops, p.qkv, qkv));
+  attention.forward({g.alone(), qkv, y, p.logsumexp + g.logsumexp_at(), nullptr}, 0, 0, own);
+  g.each_of_y(copy_out(loops, y, p.y, Write::assign));
 }
 
-void backward_bf16(const AttentionLoops& loops, const AttentionBackward& p, const Group& g,
-                   std::byte* own) {
-  float* qkv = reinterpret_cast<float*>(own + bytes_per_thread(loops.backward_bytes(p.shape)));
+void backward_bf16(const Loops& loops, const AttentionBackward& p, const Group& g, std::byte* own) {
+  const AttentionLoops& attention = loops.attention;
+  float* qkv = reinterpret_cast<float*>(own + bytes_per_thread(attention.backward_bytes(p.shape)));
   float *y = qkv + g.qkv_count(), *dy = y + g.y_count(), *dqkv = dy + g.y_count();
-  g.each_of_qkv(copy_in(p.qkv, qkv));
-  g.each_of_y(copy_in(p.y, y));
-  g.each_of_y(copy_in(p.dy, dy));
+  g.each_of_qkv(copy_in(loops, p.qkv, qkv));
+  g.each_of_y(copy_in(loops, p.y, y));
+  g.each_of_y(copy_in(loops, p.dy, dy));
   const float* logsumexp = p.logsumexp + g.logsumexp_at();
-  loops.backward({g.alone(), qkv, y, logsumexp, dy, dqkv, Write::assign, nullptr}, 0, 0, own);
-  g.each_of_qkv(copy_out(dqkv, p.dqkv, p.write));
+  attention.backward({g.alone(), qkv, y, logsumexp, dy, dqkv, Write::assign, nullptr}, 0, 0, own);
+  g.each_of_qkv(copy_out(loops, dqkv, p.dqkv, p.write));
 }
 
 void check(const AttentionShape& s, DType dtype, AttentionChoice choice) {
@@ -132,25 +130,25 @@ void for_heads(Stream& stream, const AttentionShape& s, void* workspace, Index b
 
 void forward(Stream& stream, const AttentionForward& p) {
   check(p.shape, p.dtype, p.choice);
-  const AttentionLoops& loops = loops_of(stream).attention;
-  for_heads(stream, p.shape, p.workspace, forward_bytes(loops, p.shape, p.dtype),
+  const Loops& loops = loops_of(stream);
+  for_heads(stream, p.shape, p.workspace, forward_bytes(loops.attention, p.shape, p.dtype),
             [&](Index batch, Index head, std::byte* own) {
               if (p.dtype == DType::bf16)
                 forward_bf16(loops, p, {p.shape, batch, head}, own);
               else
-                loops.forward(p, batch, head, own);
+                loops.attention.forward(p, batch, head, own);
             });
 }
 
 void backward(Stream& stream, const AttentionBackward& p) {
   check(p.shape, p.dtype, p.choice);
-  const AttentionLoops& loops = loops_of(stream).attention;
-  for_heads(stream, p.shape, p.workspace, backward_bytes(loops, p.shape, p.dtype),
+  const Loops& loops = loops_of(stream);
+  for_heads(stream, p.shape, p.workspace, backward_bytes(loops.attention, p.shape, p.dtype),
             [&](Index batch, Index head, std::byte* own) {
               if (p.dtype == DType::bf16)
                 backward_bf16(loops, p, {p.shape, batch, head}, own);
               else
-                loops.backward(p, batch, head, own);
+                loops.attention.backward(p, batch, head, own);
             });
 }
 

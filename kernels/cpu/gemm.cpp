@@ -7,7 +7,6 @@
 
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/widen.h"
 #include "kernels/gemm_checks.h"
 
 namespace trireme {
@@ -52,7 +51,8 @@ Extent stored_c(const Gemm& p) { return {p.result == DType::bf16 ? p.m : 0, p.n}
 const float* widened(Stream& stream, const void* from, Index leading, Extent size, float* to) {
   parallel_for(stream, size.rows, grain_rows(size.columns), [&](Index begin, Index end) {
     for (Index row = begin; row < end; ++row)
-      widen(static_cast<const Bf16*>(from) + row * leading, size.columns, to + row * size.columns);
+      loops_of(stream).conversion.widen(static_cast<const Bf16*>(from) + row * leading,
+                                        to + row * size.columns, size.columns);
   });
   return to;
 }

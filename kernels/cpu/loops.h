@@ -61,13 +61,17 @@ struct AttentionLoops {
   Index (*backward_bytes)(const AttentionShape&);
 };
 
+/// Arrays of bf16 to floats and back, to nearest, ties to even: for launchers whose loops are fp32.
+struct ConversionLoops {
+  void (*widen)(const Bf16* x, float* y, Index count);
+  void (*narrow)(const float* x, Bf16* y, Index count);
+};
+
 /// For tests of accuracy: y = f(x).
 struct MathLoops {
   void (*exp)(const float* x, float* y, Index count);
   void (*sigmoid)(const float* x, float* y, Index count);
   void (*normal_below)(const float* x, float* y, Index count);
-  void (*narrow)(const float* x, Bf16* y, Index count);
-  void (*widen)(const Bf16* x, float* y, Index count);
 };
 
 struct Loops {
@@ -78,6 +82,7 @@ struct Loops {
   const CrossEntropyLoops& cross_entropy;
   const OptimizerLoops& optimizer;
   const AttentionLoops& attention;
+  const ConversionLoops& conversion;
 
   const MathLoops& math;
   double (*multiply_add)(Index repetitions, double* operations);  // for measure_peak_flops

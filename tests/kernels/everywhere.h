@@ -12,8 +12,6 @@
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"
 
-#include "kernels/cpu/widen.h"
-
 namespace trireme {
 
 using Floats = std::vector<float>;
@@ -40,12 +38,12 @@ inline std::vector<std::int32_t> random_tokens(Index count, Index vocabulary, co
 /// x, rounded to the nearest.
 inline std::vector<Bf16> bf16_of(const Floats& x) {
   std::vector<Bf16> y(x.size());
-  narrow(x.data(), static_cast<Index>(x.size()), y.data());
+  std::transform(x.begin(), x.end(), y.begin(), to_bf16);
   return y;
 }
 inline Floats floats_of(const std::vector<Bf16>& x) {
   Floats y(x.size());
-  widen(x.data(), static_cast<Index>(x.size()), y.data());
+  std::transform(x.begin(), x.end(), y.begin(), to_float);
   return y;
 }
 

@@ -92,13 +92,13 @@ TEST(Math, Bf16IsLoadedExactlyAndStoredToNearestEven) {
   all.push_back(to_bf16(1.5f));  // an odd number of them
   x.push_back(1.5f);
   for (InstructionSet set : instruction_sets()) {
-    const MathLoops& math = loops_for(set).math;
+    const ConversionLoops& conversion = loops_for(set).conversion;
     std::vector<Bf16> y(x.size());
-    math.narrow(x.data(), y.data(), static_cast<Index>(x.size()));
+    conversion.narrow(x.data(), y.data(), static_cast<Index>(x.size()));
     for (std::size_t i = 0; i < x.size(); ++i)
       ASSERT_EQ(y[i].bits, to_bf16(x[i]).bits) << name(set) << ", " << x[i];
     Floats widened(all.size());
-    math.widen(all.data(), widened.data(), static_cast<Index>(all.size()));
+    conversion.widen(all.data(), widened.data(), static_cast<Index>(all.size()));
     EXPECT_TRUE(same_bits(widened, floats_of(all))) << name(set);
   }
 }

@@ -1,5 +1,5 @@
-// The functions of math.h over arrays, for tests of their accuracy, and the loop that measures the
-// FMA peak.
+// The functions of math.h over arrays, for tests of their accuracy, conversions of arrays, and the
+// loop that measures the FMA peak.
 #include "kernels/cpu/simd/math.h"
 
 #include "kernels/cpu/loops.h"
@@ -17,17 +17,20 @@ void sigmoid_of(const float* x, float* y, Index count) {
 void normal_below_of(const float* x, float* y, Index count) {
   each(0, count, [=](auto at) { at.store(y, normal(at.load(x)).below); });
 }
-void narrow(const float* x, Bf16* y, Index count) {
+void widen(const Bf16* x, float* y, Index count) {
   each(0, count, [=](auto at) { at.store(y, at.load(x)); });
 }
-void widen(const Bf16* x, float* y, Index count) {
+void narrow(const float* x, Bf16* y, Index count) {
   each(0, count, [=](auto at) { at.store(y, at.load(x)); });
 }
 
 }  // namespace
 
 extern const MathLoops math_loops;
-const MathLoops math_loops = {exp_of, sigmoid_of, normal_below_of, narrow, widen};
+const MathLoops math_loops = {exp_of, sigmoid_of, normal_below_of};
+
+extern const ConversionLoops conversion_loops;
+const ConversionLoops conversion_loops = {widen, narrow};
 
 // Twelve independent chains, each in a register of its own (an array of them would be spilled): two
 // units times a latency of four or five cycles need at least ten. Returns a value that depends on

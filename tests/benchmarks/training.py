@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Training speed of the benchmark model (issue-sized GPT: 6 layers, 6 heads, width 384, sequence 256, global batch 8, bytes,
-fp32, AdamW), as a share of the FMA peak measured in the same run, beside PyTorch where tests/benchmarks/peers/install was run.
+"""Training speed of the benchmark model (GPT: 6 layers, 6 heads, width 384, sequence 256, global batch 8, bytes, AdamW) in fp32
+and bf16, on one rank and on one a core, as a share of the FMA peak measured in the same run, beside PyTorch where
+tests/benchmarks/peers/install was run. The peak is that of fp32, also for bf16.
 
 Each round runs every contestant once, one after the other, so that a noisy machine hits all alike; figures are medians over
 rounds, ratios are medians of per-round ratios.
 
-usage: tests/benchmarks/training.py [--build build/release] [--peers build/peers] [--rounds 3] [--steps 15] [--json FILE]
+usage: tests/benchmarks/training.py [--build build/release] [--peers build/peers] [--ranks N] [--rounds 3] [--steps 15]
+       [--json FILE]
 """
 import argparse
+import dataclasses
 import json
+import os
 import pathlib
 import statistics
 
@@ -17,54 +21,86 @@ from runs import BATCH, ROOT, corpus, flops_per_token, parameters, peak, run, to
 LAYERS = 6
 
 
-def pytorch(peers, ranks, threads, steps, compiled):
-    script = [str(ROOT / "tests/benchmarks/peers/train_gpt.py"), "--threads", str(threads), "--steps", str(steps)]
-    if compiled:
-        script.append("--compile")
-    start = [str(peers / "bin/python")]
-    if ranks > 1:
-        start = [str(peers / "bin/torchrun"), "--nproc-per-node", str(ranks)]
-    out = run(start + script, {"OMP_NUM_THREADS": str(threads)})
-    return json.loads([line for line in out.splitlines() if line.startswith("{")][-1])["tokens_per_s"]
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    ours: bool
+    cores: int
+    bf16: bool = False
+    compiled: bool = False
+    processes: int = 1  # of PyTorch, each with cores / processes threads
+
+    @property
+    def name(self):
+        kind = "bf16" if self.bf16 else "fp32"
+        if self.ours:
+            return f"trireme {kind}, {self.cores} rank{'s' if self.cores > 1 else ''}"
+        how = " compiled" if self.compiled else ""
+        if self.processes > 1:
+            return f"PyTorch{how} {kind}, DDP over gloo, {self.processes} processes"
+        return f"PyTorch{how} {kind}, {self.cores} thread{'s' if self.cores > 1 else ''}"
+
+    def tokens_per_s(self, a, data):
+        if self.ours:
+            return tokens_per_s(a.build, data, self.cores, a.steps, micro_batch=min(a.micro_batch, BATCH // self.cores),
+                                extra=["--bf16"] if self.bf16 else [])
+        threads = self.cores // self.processes
+        start = [a.peers / "bin/python"]
+        if self.processes > 1:
+            start = [a.peers / "bin/torchrun", "--nproc-per-node", self.processes]
+        script = [ROOT / "tests/benchmarks/peers/train_gpt.py", "--threads", threads, "--steps", a.steps]
+        script += ["--bf16"] if self.bf16 else []
+        script += ["--compile"] if self.compiled else []
+        out = run(list(map(str, start + script)), {"OMP_NUM_THREADS": str(threads)})
+        return json.loads([line for line in out.splitlines() if line.startswith("{")][-1])["tokens_per_s"]
+
+
+def contestants(cores, with_peers):
+    all_of_them = []
+    for n in sorted({1, cores}):
+        for bf16 in (False, True):
+            all_of_them.append(Contestant(True, n, bf16))
+            if with_peers:
+                all_of_them += [Contestant(False, n, bf16, compiled) for compiled in (False, True)]
+                all_of_them += [Contestant(False, n, bf16, processes=n)] if n > 1 else []
+    return all_of_them
+
+
+def report(rounds, entrants):
+    cores = sorted({c.cores for c in entrants})
+    peaks = ", ".join(f"{n} core{'s' if n > 1 else ''}: {statistics.median(r[f'peak {n}'] for r in rounds) / 1e9:.0f}" for n in cores)
+    print(f"# {parameters(LAYERS)} parameters, {flops_per_token(LAYERS) / 1e6:.2f} MFLOP per token; FMA peak in GFLOP/s, {peaks}")
+    print(f"{'contestant':44} {'tokens/s':>10} {'of peak':>8}")
+    for c in entrants:
+        share = statistics.median(r[c.name] * flops_per_token(LAYERS) / r[f"peak {c.cores}"] for r in rounds)
+        print(f"{c.name:44} {statistics.median(r[c.name] for r in rounds):10.0f} {share:8.1%}")
+    for ours in (c for c in entrants if c.ours):
+        theirs = [c.name for c in entrants if not c.ours and (c.cores, c.bf16) == (ours.cores, ours.bf16)]
+        if theirs:
+            ratio = statistics.median(r[ours.name] / max(r[name] for name in theirs) for r in rounds)
+            print(f"# {ours.name}: {ratio:.2f} x the best PyTorch of the same type and cores")
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     p.add_argument("--peers", type=pathlib.Path, default=ROOT / "build/peers")
+    p.add_argument("--ranks", type=int, default=min(len(os.sched_getaffinity(0)), BATCH), help="besides one rank; at most 8")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=15)
     p.add_argument("--micro-batch", type=int, default=BATCH)
     p.add_argument("--json", type=pathlib.Path)
     a = p.parse_args()
+    if not 1 <= a.ranks <= BATCH or BATCH % a.ranks != 0:
+        p.error(f"--ranks {a.ranks}: 1, 2, 4 or 8, since they share a global batch of {BATCH}")
+    entrants = contestants(a.ranks, (a.peers / "bin/python").exists())
+    rounds = []
     with corpus(a.build) as data:
-        contestants = {
-            "trireme, 1 rank": (1, lambda: tokens_per_s(a.build, data, 1, a.steps, micro_batch=a.micro_batch)),
-            "trireme, 4 ranks (data 4)": (4, lambda: tokens_per_s(a.build, data, 4, a.steps, micro_batch=min(a.micro_batch, BATCH // 4))),
-        }
-        if (a.peers / "bin/python").exists():
-            contestants["PyTorch, 1 process, 1 thread"] = (1, lambda: pytorch(a.peers, 1, 1, a.steps, False))
-            contestants["PyTorch compiled, 1 process, 1 thread"] = (1, lambda: pytorch(a.peers, 1, 1, a.steps, True))
-            contestants["PyTorch, 1 process, 4 threads"] = (4, lambda: pytorch(a.peers, 1, 4, a.steps, False))
-            contestants["PyTorch compiled, 1 process, 4 threads"] = (4, lambda: pytorch(a.peers, 1, 4, a.steps, True))
-            contestants["PyTorch DDP over gloo, 4 processes"] = (4, lambda: pytorch(a.peers, 4, 1, a.steps, False))
-        rounds = []
         for i in range(a.rounds):
-            row = {"peak 1": peak(a.build, 1), "peak 4": peak(a.build, 4)}
-            row |= {name: f() for name, (_, f) in contestants.items()}
+            row = {f"peak {n}": peak(a.build, n) for n in sorted({1, a.ranks})}
+            row |= {c.name: c.tokens_per_s(a, data) for c in entrants}
             rounds.append(row)
             print(f"# round {i + 1} of {a.rounds} done", flush=True)
-    print(f"# {parameters(LAYERS)} parameters, {flops_per_token(LAYERS) / 1e6:.2f} MFLOP per token; FMA peak, 1 core: "
-          f"{statistics.median(r['peak 1'] for r in rounds) / 1e9:.0f}, 4 cores: {statistics.median(r['peak 4'] for r in rounds) / 1e9:.0f} GFLOP/s")
-    print(f"{'contestant':40} {'tokens/s':>10} {'of peak':>8}")
-    for name, (cores, _) in contestants.items():
-        share = statistics.median(r[name] * flops_per_token(LAYERS) / r[f"peak {cores}"] for r in rounds)
-        print(f"{name:40} {statistics.median(r[name] for r in rounds):10.0f} {share:8.1%}")
-    for cores, ours in ((1, "trireme, 1 rank"), (4, "trireme, 4 ranks (data 4)")):
-        theirs = [n for n, (c, _) in contestants.items() if c == cores and n.startswith("PyTorch")]
-        if theirs:
-            ratio = statistics.median(r[ours] / max(r[n] for n in theirs) for r in rounds)
-            print(f"# {ours}: {ratio:.2f} x the best PyTorch on {cores} core{'s' if cores > 1 else ''}")
+    report(rounds, entrants)
     if a.json:
         a.json.write_text(json.dumps(rounds, indent=1))
 

@@ -33,15 +33,20 @@ int data_prepare(int argc, char** argv) {
 
 int data_inspect(int argc, char** argv) {
   std::string prefix;
-  CommandLine command(
-      "trireme data inspect",
-      "Checks PREFIX.bin and PREFIX.idx, reads every token, and says what is in them.");
+  CommandLine command("trireme data inspect",
+                      "Checks PREFIX.bin and PREFIX.idx, reads every token, and says what is in "
+                      "them. Exit code 1 when they "
+                      "are damaged, or hold tokens that no vocabulary can.");
   command.positional("PREFIX", prefix, "the path without .bin and .idx");
   return parse_and_run(
       command, argc, argv, [](Problems&) {},
       [&] {
-        std::cout << describe(inspect(prefix, Scan::every_token));
-        return ExitCode::success;
+        const Inspection found = inspect(prefix, Scan::every_token);
+        std::cout << describe(found);
+        const std::string impossible = impossible_tokens(found);
+        if (impossible.empty()) return ExitCode::success;
+        std::cerr << "trireme: " << impossible << '\n';
+        return ExitCode::failure;
       });
 }
 

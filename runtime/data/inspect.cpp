@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -11,16 +13,41 @@ namespace trireme {
 namespace {
 
 constexpr Index piece_tokens = 1 << 16;
-constexpr std::int64_t counted_tokens = 1 << 24;  // larger ones are not counted one by one
+constexpr std::int64_t tabled_tokens = 1 << 24;
+constexpr std::int64_t largest_possible = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t most_frequent = 10;
 
-void finish(TokenStatistics& statistics, const std::vector<Index>& counts, Index tokens) {
-  for (std::size_t token = 0; token < counts.size(); ++token) {
-    if (counts[token] == 0) continue;
-    ++statistics.distinct;
-    const double share = static_cast<double>(counts[token]) / static_cast<double>(tokens);
+/// How often each token occurs: those that vocabularies have in a table, others one by one.
+class Counts {
+ public:
+  void add(std::int64_t token) {
+    if (token < 0 || token >= tabled_tokens) {
+      ++others_[token];
+      return;
+    }
+    if (token >= static_cast<Index>(table_.size()))
+      table_.resize(static_cast<std::size_t>(token + 1));
+    ++table_[static_cast<std::size_t>(token)];
+  }
+  std::vector<TokenStatistics::Frequent> all() const {
+    std::vector<TokenStatistics::Frequent> found;
+    for (const auto& [token, count] : others_) found.push_back({token, count});
+    for (std::size_t token = 0; token < table_.size(); ++token)
+      if (table_[token] > 0) found.push_back({static_cast<Index>(token), table_[token]});
+    return found;
+  }
+
+ private:
+  std::vector<Index> table_;
+  std::unordered_map<std::int64_t, Index> others_;
+};
+
+void finish(TokenStatistics& statistics, const Counts& counts, Index tokens) {
+  statistics.frequent = counts.all();
+  statistics.distinct = static_cast<Index>(statistics.frequent.size());
+  for (const TokenStatistics::Frequent& each : statistics.frequent) {
+    const double share = static_cast<double>(each.count) / static_cast<double>(tokens);
     statistics.entropy_bits -= share * std::log2(share);
-    statistics.frequent.push_back({static_cast<Index>(token), counts[token]});
   }
   const auto more = [](const auto& a, const auto& b) {
     return a.count != b.count ? a.count > b.count : a.token < b.token;
@@ -32,7 +59,7 @@ void finish(TokenStatistics& statistics, const std::vector<Index>& counts, Index
 std::optional<TokenStatistics> scan_tokens(const TokenFile& file) {
   if (file.tokens() == 0) return std::nullopt;
   TokenStatistics statistics;
-  std::vector<Index> counts;
+  Counts counts;
   std::vector<std::int64_t> piece;
   for (Index first = 0; first < file.tokens(); first += piece_tokens) {
     piece.resize(static_cast<std::size_t>(std::min(piece_tokens, file.tokens() - first)));
@@ -49,10 +76,7 @@ std::optional<TokenStatistics> scan_tokens(const TokenFile& file) {
         statistics.largest = token;
         statistics.largest_position = position;
       }
-      if (token < 0 || token >= counted_tokens) continue;
-      if (token >= static_cast<Index>(counts.size()))
-        counts.resize(static_cast<std::size_t>(token + 1));
-      ++counts[static_cast<std::size_t>(token)];
+      counts.add(token);
     }
   }
   finish(statistics, counts, file.tokens());
@@ -72,6 +96,17 @@ Inspection inspect(const std::string& prefix, Scan scan) {
   }
   if (scan == Scan::every_token) result.statistics = scan_tokens(file);
   return result;
+}
+
+std::string impossible_tokens(const Inspection& x) {
+  if (!x.statistics) return "";
+  const TokenStatistics& s = *x.statistics;
+  const bool negative = s.smallest < 0;
+  if (!negative && s.largest <= largest_possible) return "";
+  return fmt::format(
+      "{}.bin: token {} at position {} is in no vocabulary: tokens are whole numbers from 0 to {}",
+      x.prefix, negative ? s.smallest : s.largest,
+      negative ? s.smallest_position : s.largest_position, largest_possible);
 }
 
 std::string describe(const Inspection& x) {

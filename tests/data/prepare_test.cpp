@@ -98,7 +98,30 @@ TEST(Inspect, FindsTokensThatNoVocabularyHas) {
   EXPECT_EQ(s.smallest, -3);
   EXPECT_EQ(s.smallest_position, 1);
   EXPECT_EQ(s.largest, INT64_MAX);
-  EXPECT_EQ(s.distinct, 1);
+  EXPECT_EQ(s.distinct, 3);
+  EXPECT_EQ(s.frequent.front().token, -3);
+  EXPECT_EQ(s.frequent.front().count, 2);
+  EXPECT_EQ(s.entropy_bits, 1.5);
+}
+
+TEST(Inspect, NamesTheTokenThatIsInNoVocabulary) {
+  const ScratchDirectory folder;
+  const auto impossible = [&](const std::vector<std::int64_t>& tokens) {
+    TokenFileWriter writer(folder / "a", TokenType::i64);
+    writer.add(tokens);
+    writer.end_document();
+    writer.finish();
+    std::string text = impossible_tokens(inspect(folder / "a", Scan::every_token));
+    return text.erase(0, text.empty() ? 0 : (folder / "").size());
+  };
+  EXPECT_EQ(impossible({0, INT32_MAX}), "");
+  EXPECT_EQ(impossible({5, -3, INT64_MAX}),
+            "a.bin: token -3 at position 1 is in no vocabulary: tokens are whole numbers from 0 to "
+            "2147483647");
+  EXPECT_EQ(impossible({5, Index{INT32_MAX} + 1}),
+            "a.bin: token 2147483648 at position 1 is in no vocabulary: tokens are whole numbers "
+            "from 0 to 2147483647");
+  EXPECT_EQ(impossible_tokens(inspect(folder / "a", Scan::index)), "");
 }
 
 }  // namespace

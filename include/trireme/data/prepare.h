@@ -30,9 +30,9 @@ struct TokenStatistics {
   };
   Index smallest = 0, largest = 0;
   Index smallest_position = 0, largest_position = 0;  // where they first stand
-  Index distinct = 0;                                 // of tokens in [0, 2^24)
-  double entropy_bits = 0;                            // per token, of the frequencies alone
-  std::vector<Frequent> frequent;                     // the ten most frequent, most frequent first
+  Index distinct = 0;
+  double entropy_bits = 0;         // per token, of the frequencies alone
+  std::vector<Frequent> frequent;  // the ten most frequent, most frequent first
 };
 
 struct Inspection {
@@ -44,6 +44,8 @@ struct Inspection {
 };
 /// Throws: Error when the files are damaged.
 Inspection inspect(const std::string& prefix, Scan scan);
+/// What no vocabulary can hold: tokens are the numbers of its entries, from 0 to 2^31 - 1. Empty when all could be.
+std::string impossible_tokens(const Inspection& inspection);
 /// Lines for people.
 std::string describe(const Inspection& inspection);
 

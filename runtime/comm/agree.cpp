@@ -1,7 +1,8 @@
 #include "trireme/comm/agree.h"
 
 #include <algorithm>
-#include <exception>
+
+#include "trireme/core/exception_text.h"
 
 namespace trireme {
 
@@ -46,11 +47,8 @@ void agree(Communicator& group, Stream& host, const std::function<void()>& work)
   std::int32_t failed = 0;
   try {
     work();
-  } catch (const std::exception& error) {
-    failure = error.what();
-    failed = 1;
   } catch (...) {
-    failure = "an exception that is no std::exception";
+    failure = current_exception_text();
     failed = 1;
   }
   std::vector<std::int32_t> votes(static_cast<std::size_t>(group.size()));

@@ -3,6 +3,7 @@
 // that made it.
 #include <algorithm>
 
+#include "trireme/core/exception_text.h"
 #include "trireme/graph/graph.h"
 
 #include "runtime/graph/region.h"
@@ -132,6 +133,8 @@ void Graph::note_gradients(const Node& node, Place place) {
 
 Values Graph::apply(OpPtr op, const Values& inputs) {
   require(op != nullptr, "apply needs an op");
+  require(!op->name().empty(), "an op in scope '", scope_path('/'),
+          "' has an empty name: Op::name() stands in messages and in the keys of random numbers");
   Specs specs;
   Places places;
   std::vector<bool> is_parameter;
@@ -160,9 +163,10 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
     node.name = unique_name(node.op->name());
     for (const Output& output : outputs) add_output(node, output, place);
     note_gradients(node, place);
-  } catch (const Error& error) {
-    throw Error(str("op '", node.op->name(), "' in scope '", scope_path('/'), "': ", error.what(),
-                    " (inputs: ", list(specs), "; on the tensor axis: ", list(places), ")"));
+  } catch (...) {
+    throw Error(str("op '", node.op->name(), "' in scope '", scope_path('/'),
+                    "': ", current_exception_text(), " (inputs: ", list(specs),
+                    "; on the tensor axis: ", list(places), ")"));
   }
   nodes_.push_back(node);
   Values out;

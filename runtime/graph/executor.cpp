@@ -6,6 +6,8 @@
 #include <array>
 #include <deque>
 
+#include "trireme/core/exception_text.h"
+
 #include "runtime/graph/exec.h"
 
 namespace trireme {
@@ -176,9 +178,9 @@ void Executor::State::run_node(const Step& step, StepExec& exec, const MicroBatc
     forward ? node.op->forward(exec) : node.op->backward(exec);
   } catch (const PeerError&) {
     throw;  // not of this op
-  } catch (const Error& error) {
+  } catch (...) {
     throw Error(str(forward ? "forward" : "backward", " of '", node.name, "' in micro-batch ",
-                    batch.number, " of step ", batch.step, ": ", error.what()));
+                    batch.number, " of step ", batch.step, ": ", current_exception_text()));
   }
   if (options.check_finite) check_finite(step, exec, batch);
 }
@@ -193,9 +195,9 @@ void Executor::State::prepare(int s, Preparation& preparation) {
   try {
     forward ? node.op->prepare_forward(exec, preparation)
             : node.op->prepare_backward(exec, preparation);
-  } catch (const Error& error) {
+  } catch (...) {
     throw Error(str("preparing ", forward ? "forward" : "backward", " of '", node.name,
-                    "': ", error.what()));
+                    "': ", current_exception_text()));
   }
 }
 

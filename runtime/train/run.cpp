@@ -18,6 +18,7 @@
 #include "trireme/comm/agree.h"
 #include "trireme/comm/mpi.h"
 #include "trireme/comm/nccl.h"
+#include "trireme/core/exception_text.h"
 #include "trireme/kernels/cuda.h"
 #include "trireme/kernels/device.h"
 
@@ -54,6 +55,17 @@ int fail(Mesh* mesh, int rank, const std::string& message) {
   limit_clean_up();
   if (mesh != nullptr && mesh->shape().size() > 1) mesh->abort(exit_code(ExitCode::failure));
   return exit_code(ExitCode::failure);
+}
+
+/// In a handler.
+bool is_peer_error() {
+  try {
+    throw;
+  } catch (const PeerError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 std::string basename(const char* path) { return std::filesystem::path(path).filename().string(); }
@@ -187,10 +199,9 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", error.what());
     limit_clean_up();
     return exit_code(ExitCode::failure);
-  } catch (const std::exception& error) {
-    if (dynamic_cast<const PeerError*>(&error) != nullptr)
-      std::this_thread::sleep_for(time_to_tell);
-    const int code = fail(mesh.get(), session.rank(), error.what());
+  } catch (...) {
+    if (is_peer_error()) std::this_thread::sleep_for(time_to_tell);
+    const int code = fail(mesh.get(), session.rank(), current_exception_text());
     if (session.size() > 1) throw;  // there is no mesh yet: the session ends the job as it unwinds
     return code;
   }
@@ -242,8 +253,8 @@ int run(int argc, char** argv, const Application& application,
     StopSignals signals;  // before MPI starts threads, and until it has ended
     MpiSession session(argc, argv);
     return run_session(session, signals, program);
-  } catch (const std::exception& error) {
-    return fail(nullptr, 0, error.what());
+  } catch (...) {
+    return fail(nullptr, 0, current_exception_text());
   }
 }
 

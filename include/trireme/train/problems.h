@@ -29,7 +29,7 @@ class Problems {
   void collect(F&& f) {
     try {
       f();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       all_.push_back(error.what());
     }
   }

@@ -93,6 +93,10 @@ Value Graph::input(const std::string& name, Spec spec) {
   for (const int id : inputs_)
     require(values_[static_cast<std::size_t>(id)].name != name, "two inputs are named '", name,
             "'");
+  Index bytes = size_bytes(spec.dtype);
+  for (const Index extent : spec.shape)
+    require(extent > 0 && !__builtin_mul_overflow(bytes, extent, &bytes), "input '", name, "' ",
+            spec.shape, extent > 0 ? " is larger than any memory" : " has an empty dim");
   require(spec.packed(), "input '", name, "' has to be packed, but is ", spec);
   if (spec.dtype == DType::f32) spec.dtype = compute_;
   inputs_.push_back(add_value({.kind = ValueInfo::Kind::input,

@@ -1,6 +1,7 @@
 #include "runtime/train/input_batch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "trireme/core/bf16.h"
@@ -28,11 +29,20 @@ Shape without_first(const Shape& shape) {
   return rest;
 }
 
+/// What DataSource::fill has returned. The bound keeps sums over any global batch exact.
+Index checked_targets(Index targets, Index sample) {
+  constexpr Index most = Index{1} << 32;
+  require(0 <= targets && targets <= most, "DataSource::fill says that sample ", sample, " has ",
+          targets, " targets; a sample has from 0 to ", most);
+  return targets;
+}
+
 }  // namespace
 
 InputBatch::InputBatch(const Graph& graph, const std::vector<const Plan*>& plans,
                        const Context& context)
-    : micro_batch_size_(context.options().micro_batch_size),
+    : check_finite_(context.options().check_finite),
+      micro_batch_size_(context.options().micro_batch_size),
       micro_batches_(context.micro_batches()),
       first_row_(context.mesh().coordinate(Axis::data) *
                  (context.options().global_batch_size / context.data_size())) {
@@ -41,6 +51,7 @@ InputBatch::InputBatch(const Graph& graph, const std::vector<const Plan*>& plans
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const Spec& spec = input_info(graph, i).spec;
     used_.push_back(used.count(static_cast<int>(i)) > 0);
+    names_.push_back(input_info(graph, i).name);
     input_.emplace_back(nullptr, spec.shape, spec.dtype);
     const bool rounded = spec.dtype == DType::bf16;
     row_.emplace_back(nullptr, without_first(spec.shape), rounded ? DType::f32 : spec.dtype);
@@ -69,6 +80,17 @@ Index InputBatch::first_sample(Index micro_batch) const {
   return first_row_ + micro_batch * micro_batch_size_;
 }
 
+/// A floating row is f32 here, whatever the model takes.
+void InputBatch::check_finite(Index sample) const {
+  for (std::size_t k = 0; k < row_.size(); ++k) {
+    if (row_[k].data == nullptr || row_[k].dtype != DType::f32) continue;
+    const float* row = row_[k].as<float>();
+    for (Index i = 0; i < row_[k].count(); ++i)
+      require(std::isfinite(row[i]), "input '", names_[k], "' of sample ", sample, ": element ", i,
+              " is ", row[i], ", not a finite number (DataSource::fill)");
+  }
+}
+
 Index InputBatch::load(DataSource& source, Index first) {
   Index targets = 0;
   for (Index m = 0; m < micro_batches_; ++m)
@@ -78,7 +100,9 @@ Index InputBatch::load(DataSource& source, Index first) {
         row_[k].data = inputs[k].data == nullptr ? nullptr
                        : !unrounded_[k].empty()  ? unrounded_[k].data()
                                                  : row_of(inputs[k], i);
-      targets += source.fill(first + first_sample(m) + i, row_);
+      const Index sample = first + first_sample(m) + i;
+      targets += checked_targets(source.fill(sample, row_), sample);
+      if (check_finite_) check_finite(sample);
       for (std::size_t k = 0; k < row_.size(); ++k)
         if (!unrounded_[k].empty())
           std::transform(unrounded_[k].begin(), unrounded_[k].end(),
@@ -110,6 +134,15 @@ void check_inputs(const Graph& graph, Index micro_batch_size, Problems& problems
                    ", but its dim 0 is the sample and has to be --micro-batch-size ",
                    micro_batch_size);
   }
+}
+
+void check_inputs_are_used(const Graph& graph, Problems& problems) {
+  std::set<int> used;
+  for (const Node& node : graph.nodes()) used.insert(node.inputs.begin(), node.inputs.end());
+  for (const int input : graph.inputs())
+    if (used.count(input) == 0)
+      problems.add("input '", graph.values()[static_cast<std::size_t>(input)].name,
+                   "' is used by no op: use it, or leave it out");
 }
 
 }  // namespace trireme

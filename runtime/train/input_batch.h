@@ -22,6 +22,7 @@ class InputBatch final : public MicroBatchSource {
   /// Before load(): until the device has read what was loaded before.
   void wait() { read_->synchronize(); }
   /// The global batch that begins at sample `first` of the stream. Returns the targets of this data rank.
+  /// Throws: Error when the source says nonsense, or, under --check-finite, gives numbers that are not finite.
   Index load(DataSource& source, Index first);
   /// All that reads this batch is queued on `stream`.
   void queued(Stream& stream) { read_->record(stream); }
@@ -31,13 +32,16 @@ class InputBatch final : public MicroBatchSource {
 
  private:
   Index first_sample(Index micro_batch) const;
+  void check_finite(Index sample) const;
 
+  bool check_finite_;
   Index micro_batch_size_, micro_batches_, first_row_;
   Index bytes_ = 0;
   Buffer memory_;
   std::unique_ptr<Event> read_;
   std::vector<std::vector<Tensor>>
       inputs_;  // per micro-batch, by position in Graph::inputs(); unused ones are empty
+  std::vector<std::string> names_;
   std::vector<bool> used_;     // by position, as input_ and row_
   std::vector<Tensor> input_;  // one micro-batch of each, without memory
   std::vector<Tensor> row_;    // one sample of each, as a source sees it
@@ -49,5 +53,7 @@ class InputBatch final : public MicroBatchSource {
 
 /// What is wrong with the inputs: dim 0 is the sample, so it is the micro-batch.
 void check_inputs(const Graph& graph, Index micro_batch_size, Problems& problems);
+/// Of the graph that is trained on: others may declare an input only to keep the order of those behind it.
+void check_inputs_are_used(const Graph& graph, Problems& problems);
 
 }  // namespace trireme

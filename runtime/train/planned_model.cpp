@@ -33,6 +33,10 @@ PlannedModel trace_model(const std::function<Value(Graph&)>& trace, const Contex
       mesh.coordinate(Axis::tensor), mesh.shape().size(Axis::tensor), context.options().compute());
   model.graph->plan_for(context.device());
   model.results = {trace(*model.graph)};
+  require(
+      model.results.front(),
+      "the function of a model returned an empty Value: return the loss (or, for generation, the "
+      "logits)");
   return model;
 }
 

@@ -62,6 +62,7 @@ void Trainer::State::plan(const Model& model) {
   const PlannedModel& training = train->model();
   Problems inputs;
   check_inputs(*training.graph, o.micro_batch_size, inputs);
+  check_inputs_are_used(*training.graph, inputs);
   require(inputs.empty(), inputs.empty() ? "" : inputs.all().front());
   evaluate = std::make_unique<Pass>(
       plan_forward(model.evaluation ? model.evaluation : model.loss, context, training),

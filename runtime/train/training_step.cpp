@@ -55,6 +55,11 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) 
     agree_or_stop(context.host(), [&] {
       if (failure) std::rethrow_exception(failure);
     });
+  if (totals[0] == 0)
+    throw JobError(str("no sample from ", first, " to ",
+                       first + context.options().global_batch_size - 1,
+                       " has a target (DataSource::fill returned 0 for each): the loss is a mean "
+                       "over the targets of a global batch"));
   return totals[0];
 }
 
@@ -65,8 +70,7 @@ StepMetrics Trainer::step(DataSource& source) {
   metrics.step = s.progress.step + 1;
   metrics.targets = s.load(*s.train_inputs, source, s.progress.samples);
   metrics.lr = s.learning_rate.at(metrics.step);
-  const double targets =
-      static_cast<double>(std::max<Index>(metrics.targets, 1));  // none: all gradients are zero
+  const auto targets = static_cast<double>(metrics.targets);
 
   s.train_inputs->begin(metrics.step, 1 / targets);
   s.reducer->begin_step();
@@ -91,6 +95,7 @@ StepMetrics Trainer::step(DataSource& source) {
 }
 
 double Trainer::evaluate(DataSource& validation, Index batches) {
+  require(batches >= 1, "Trainer::evaluate needs at least one global batch, not ", batches);
   State& s = *state_;
   double loss = 0;
   Index targets = 0;
@@ -101,7 +106,7 @@ double Trainer::evaluate(DataSource& validation, Index batches) {
     s.evaluate_inputs->queued(s.context.stream());
     loss += s.evaluate->loss();
   }
-  return s.sum_of_losses(loss) / static_cast<double>(std::max<Index>(targets, 1));
+  return s.sum_of_losses(loss) / static_cast<double>(targets);
 }
 
 }  // namespace trireme

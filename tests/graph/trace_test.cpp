@@ -27,6 +27,22 @@ class AsTerm final : public Op {
   void backward(Exec&) const override {}
 };
 
+class Thrower final : public Op {
+ public:
+  Thrower(std::string called, void (*inferring)()) : name_(std::move(called)), infer_(inferring) {}
+  std::string name() const override { return name_; }
+  Outputs infer(const Specs& in) const override {
+    infer_();
+    return {in[0]};
+  }
+  void forward(Exec&) const override {}
+  void backward(Exec&) const override {}
+
+ private:
+  std::string name_;
+  void (*infer_)();
+};
+
 TEST(Trace, NamesAreScopesAndOpsAndUnique) {
   Graph g;
   const Value x = g.input("x", {2, 4});
@@ -120,6 +136,30 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
          g.apply(std::make_shared<Tanh>(), {x(other)});
        },
        {"belongs to another graph"}},
+      {"an empty dim",
+       [](Graph& g) {
+         g.input("z", {2, 0});
+       },
+       {"input 'z' (2, 0) has an empty dim"}},
+      {"a negative dim",
+       [](Graph& g) {
+         g.input("z", {-1, 2});
+       },
+       {"input 'z' (-1, 2) has an empty"}},
+      {"more than memory",
+       [](Graph& g) {
+         g.input("z", {4, Index{1} << 61});
+       },
+       {"input 'z' (4, 2305843009213693952) is larger than any memory"}},
+      {"an op without a name",
+       [&](Graph& g) { g.scope("mlp", [&] { x(g).apply<Thrower>("", [] {}); }); },
+       {"an op in scope 'mlp' has an empty name"}},
+      {"another exception",
+       [&](Graph& g) { x(g).apply<Thrower>("odd", [] { throw std::runtime_error("shapes"); }); },
+       {"op 'odd' in scope '': shapes", "f32 (2, 6)"}},
+      {"no exception at all",
+       [&](Graph& g) { x(g).apply<Thrower>("odd", [] { throw 42; }); },
+       {"op 'odd' in scope '': an exception of type int, which is no std::exception"}},
       {"two inputs", [&](Graph& g) { x(g), x(g); }, {"two inputs are named 'x'"}},
       {"nested blocks",
        [&](Graph& g) { g.block("a", 0, [&] { g.block("b", 1, [] {}); }); },

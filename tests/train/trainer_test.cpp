@@ -12,6 +12,8 @@
 #include "trireme/models/transformer.h"
 #include "trireme/nn/nn.h"
 
+#include "tests/support/message_of.h"
+
 namespace trireme {
 namespace {
 
@@ -217,6 +219,67 @@ TEST(Trainer, BadDataOfOneRankStopsAllWithItsMessage) {
   EXPECT_EQ(messages, std::vector<std::string>(2, "rank 1: sample 13 cannot be read"));
 }
 
+/// Says of its samples what it is made with; `y`: the first target.
+class Claims final : public Sines {
+ public:
+  explicit Claims(Index targets, float y = 0) : targets_(targets), y_(y) {}
+  Index fill(Index sample, std::span<const Tensor> out) override {
+    Sines::fill(sample, out);
+    if (out[1].data != nullptr) out[1].as<float>()[0] = y_;
+    return targets_;
+  }
+
+ private:
+  Index targets_;
+  float y_;
+};
+
+/// What every rank hears of a step on such data.
+std::string step_error(const Options& options, Claims data) {
+  const Layout layout{2, 2, 1, 1, 1, false};
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  on_ranks(layout, options, [&](Context& context) {
+    Trainer trainer(context, Model([&](Graph& g) { return mlp(g, layout.micro_batch); }));
+    try {
+      trainer.step(data);
+    } catch (const JobError& error) {
+      const std::lock_guard lock(mutex);
+      messages.push_back(error.what());
+    }
+  });
+  EXPECT_EQ(messages, std::vector<std::string>(4, messages.at(0)));
+  return messages.at(0);
+}
+
+TEST(Trainer, NumbersOfTargetsThatCannotBeAreErrors) {
+  const Options options = options_for({2, 2, 1, 1, 1, false});
+  EXPECT_EQ(step_error(options, Claims(-5)),
+            "rank 0: DataSource::fill says that sample 0 has -5 targets; a sample has from 0 to "
+            "4294967296");
+  EXPECT_THAT(step_error(options, Claims(Index{1} << 62)), HasSubstr("has 4611686018427387904"));
+  EXPECT_THAT(step_error(options, Claims(0)), HasSubstr("no sample from 0 to 7 has a target"));
+}
+
+TEST(Trainer, CheckFiniteNamesTheInputThatIsNot) {
+  Options options = options_for({2, 2, 1, 1, 1, false});
+  options.check_finite = true;
+  EXPECT_THAT(step_error(options, Claims(8, std::numeric_limits<float>::quiet_NaN())),
+              HasSubstr("input 'y' of sample 0: element 0 is nan"));
+}
+
+TEST(Trainer, EvaluationOfNothingIsAnError) {
+  const Layout layout{1, 1, 1, 1, 1, false};
+  const Options options = options_for(layout);
+  on_ranks(layout, options, [&](Context& context) {
+    Trainer trainer(context, Model([&](Graph& g) { return mlp(g, layout.micro_batch); }));
+    Sines data;
+    for (const Index batches : {0, -1})
+      EXPECT_THAT(message_of([&] { trainer.evaluate(data, batches); }),
+                  HasSubstr(str("at least one global batch, not ", batches)));
+  });
+}
+
 std::string configuration_error(const Layout& layout, const Forward& forward) {
   const Options options = options_for(layout);
   std::mutex mutex;
@@ -241,7 +304,8 @@ TEST(Trainer, AModelThatDoesNotFitMemoryIsAConfigurationErrorThatNamesTheLargest
     return squared_error(x, g.input("y", {1, Index{1} << 40}));
   });
   EXPECT_THAT(message, AllOf(HasSubstr("1 problem"), HasSubstr("are free"),
-                             HasSubstr("parameter vast.weight"), HasSubstr("for 2 ranks")));
+                             HasSubstr("parameter vast.weight"), HasSubstr("for 2 ranks"),
+                             HasSubstr("libraries about 32.0 MiB")));
 }
 
 TEST(Trainer, TooFewBlocksForThePipelineIsAConfigurationError) {
@@ -253,6 +317,24 @@ TEST(Trainer, AnInputWhoseDim0IsNotTheMicroBatchIsAConfigurationError) {
   EXPECT_THAT(
       configuration_error({1, 1, 1, 1, 2, false}, [](Graph& g) { return mlp(g, 3); }),
       AllOf(HasSubstr("input 'x'"), HasSubstr("(3, 8)"), HasSubstr("--micro-batch-size 2")));
+}
+
+TEST(Trainer, AnInputThatNoOpTakesIsAConfigurationError) {
+  EXPECT_THAT(configuration_error({1, 2, 1, 1, 1, false},
+                                  [](Graph& g) {
+                                    g.input("forgotten", {1, 4});
+                                    return mlp(g, 1);
+                                  }),
+              HasSubstr("input 'forgotten' is used by no op"));
+}
+
+TEST(Trainer, AModelWithoutAResultIsAConfigurationError) {
+  EXPECT_THAT(configuration_error({1, 1, 1, 1, 1, false},
+                                  [](Graph& g) {
+                                    mlp(g, 1);
+                                    return Value();
+                                  }),
+              HasSubstr("returned an empty Value: return the loss"));
 }
 
 /// Written for f32 alone.

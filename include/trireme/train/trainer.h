@@ -45,7 +45,7 @@ class Trainer {
  public:
   /// Collective. Throws: ConfigurationError, on all ranks alike, when the model cannot be traced,
   /// cut or placed in memory (with the largest tensors), or a data input's dim 0 is not the
-  /// micro-batch.
+  /// micro-batch, or no op takes it.
   Trainer(Context& context, const Model& model);
   ~Trainer();
   Trainer(const Trainer&) = delete;
@@ -63,7 +63,7 @@ class Trainer {
   /// Collective. One step on the next global batch.
   StepMetrics step(DataSource& train);
   Index steps_done() const;
-  /// Collective. Mean loss per target over the first `batches` global batches.
+  /// Collective. Mean loss per target over the first `batches` global batches, one or more.
   double evaluate(DataSource& validation, Index batches);
   /// Collective. Tokens that follow the prompt, the same for every layout. Needs Model::logits.
   std::vector<std::int32_t> generate(const GenerateOptions& options);

@@ -63,7 +63,10 @@ int parse_and_run(CommandLine& command, int argc, char** argv,
 int main(int argc, char** argv) {
   try {
     trireme::open_standard_streams();
-    return trireme::dispatch(argc, argv);
+    const int code = trireme::dispatch(argc, argv);
+    if (std::cout.flush()) return code;  // stays bad once a write has failed
+    std::cerr << "trireme: standard output cannot be written: is its disk full?\n";
+    return static_cast<int>(trireme::ExitCode::failure);
   } catch (const std::exception& error) {
     std::cerr << "trireme: " << error.what() << '\n';
     return static_cast<int>(trireme::ExitCode::failure);

@@ -10,6 +10,7 @@
 #include "trireme/store/reader.h"
 
 #include "runtime/store/lease_holder.h"
+#include "runtime/store/lock_file.h"
 #include "runtime/store/step_names.h"
 
 namespace trireme {
@@ -75,6 +76,12 @@ std::optional<Writer> writer_of(const std::string& root) {
   const std::optional<LeaseHolder> holder = parse_lease_holder(read_whole(lock, most_bytes));
   if (!holder) return Writer{"?", "?", "?", 0, false};
   return Writer{holder->host, holder->run, holder->since, holder->pid, holder->certainly_gone()};
+}
+
+/// What jobs make in the directory of a run.
+bool is_of_a_run(const std::string& name) {
+  return parse_step_name(name) || name == "lock" || is_left_of_lock(name) ||
+         name == "metrics.jsonl";
 }
 
 /// `text` with every `part` taken out.
@@ -169,10 +176,15 @@ RunSummary summarize_run(const std::string& root) {
   require(!is_step_directory(root), root,
           " is one step; name the directory of the run, or show this step with `trireme checkpoint "
           "show`");
+  const std::vector<std::string> names = list_directory(root);
+  require(names.empty() || std::any_of(names.begin(), names.end(), is_of_a_run), root,
+          " is no directory of a run (--save): it holds ", names.empty() ? "" : names.front(),
+          names.size() > 1 ? str(" and ", names.size() - 1, " more") : "",
+          ", but no directory like ", step_name(0), ", no lock and no metrics.jsonl");
   RunSummary run;
   run.root = root;
   for (const CommittedStep& step : list_steps(root)) run.steps.push_back(summarize(step));
-  for (const std::string& name : list_directory(root)) {
+  for (const std::string& name : names) {
     const std::optional<StepEntry> entry = parse_step_name(name);
     if (!entry || entry->state.empty()) continue;
     (entry->state == "tmp"     ? run.unfinished

@@ -33,7 +33,7 @@ struct Lease::State {
   State(const std::string& root, const std::string& run, const LeaseOptions& lease_options)
       : lock(root + "/lock"), self(LeaseHolder::self(run)), options(lease_options) {}
 
-  void take();
+  void take(const GiveUp& give_up);
   bool held() const;
   void renew();
 
@@ -60,7 +60,7 @@ struct Lease::State {
 
 /// Whether a holder elsewhere lives is seen only from its lock changing, by this process's own clock: clocks of two machines
 /// are never compared.
-void Lease::State::take() {
+void Lease::State::take(const GiveUp& give_up) {
   const auto begin = Clock::now();
   auto seen_at = begin;
   std::optional<LockSight> seen;
@@ -85,6 +85,9 @@ void Lease::State::take() {
       continue;
     }
     if (renewed && now - begin >= Seconds(options.wait_s)) refuse(lock, *sight, now - seen_at);
+    if (give_up && give_up())
+      throw LeaseGivenUp(str("the lease of ", holder ? holder->described() : "another job",
+                             " is no longer waited for"));
     std::this_thread::sleep_for(poll_interval);
   }
 }
@@ -105,10 +108,11 @@ void Lease::State::renew() {
     (void)file->touch();  // what fails now is done again, long before it is stale
 }
 
-Lease::Lease(const std::string& root, const std::string& run, const LeaseOptions& options)
+Lease::Lease(const std::string& root, const std::string& run, const LeaseOptions& options,
+             const GiveUp& give_up)
     : state_(std::make_unique<State>(root, run, options)) {
   make_directory(root);
-  state_->take();
+  state_->take(give_up);
   // Signals are for the threads that wait for them.
   sigset_t all, before;
   sigfillset(&all);

@@ -85,6 +85,11 @@ void check_directory(const char* option, const std::string& path, const char* wh
                      Problems& problems) {
   if (path.empty()) return;
   std::error_code ignored;
+  if (fs::path(path).is_relative() && fs::current_path(ignored).empty()) {
+    problems.add(option, " ", path,
+                 ": the working directory is gone; give a path from / on, or start in another");
+    return;
+  }
   if (!fs::exists(path, ignored)) {
     if (const std::string wrong = why_not_writable(parent_directory(path)); !wrong.empty())
       problems.add(option, " ", path, ": ", wrong, "; it must exist, for ", option,
@@ -99,7 +104,7 @@ void check_directory(const char* option, const std::string& path, const char* wh
 bool same_place(const std::string& a, const std::string& b) {
   const auto place = [](const std::string& path) {
     std::error_code failed;
-    const fs::path whole = fs::weakly_canonical(fs::absolute(path), failed);
+    const fs::path whole = fs::weakly_canonical(fs::absolute(path, failed), failed);
     return whole.has_filename() ? whole : whole.parent_path();
   };
   return place(a) == place(b);

@@ -99,11 +99,24 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
 
   std::unique_ptr<Lease> lease;
   std::vector<std::string> leftovers;
+  std::string given_up;
   const std::string failure = on_root(world, context.host().stream, [&] {
     make_directory(options.save);
-    lease = std::make_unique<Lease>(options.save, run);
+    try {
+      lease = std::make_unique<Lease>(options.save, run, LeaseOptions{},
+                                      [&] { return !context.stop_reason().empty(); });
+    } catch (const LeaseGivenUp& error) {
+      given_up = error.what();
+      return;
+    }
     leftovers = clean_leftovers(options.save);
   });
+  given_up = broadcast_text(world, context.host().stream, given_up);
+  if (!given_up.empty()) {
+    context.log().info(str(context.stop_reason(), ": stopped before the first step; --save ",
+                           options.save, ": ", given_up));
+    throw Stopped();
+  }
   if (!failure.empty())
     problems.add("--save ", options.save, ": ", failure);
   else if (access(options.save.c_str(), W_OK | X_OK) != 0)

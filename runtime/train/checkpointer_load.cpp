@@ -170,6 +170,31 @@ Progress load_step(const LoadTarget& t, Index step) {
   return p;
 }
 
+void warn(const LoadTarget& t, const std::string& what) {
+  if (world_of(t).rank() == 0)
+    t.context.log().warning("--load " + options_of(t).load + ": " + what);
+}
+
+/// Why steps cannot be loaded; of many, only of the first few.
+class BadSteps {
+ public:
+  /// Returns false when there are enough reasons already.
+  bool add(const std::string& reason) {
+    if (++count_ > most_told) return false;
+    reasons_ += "\n  - " + reason;
+    return true;
+  }
+  Index untold() const { return std::max<Index>(0, count_ - most_told); }
+  std::string text() const {
+    return reasons_ + (untold() > 0 ? str("\n  - and ", untold(), " more steps") : "");
+  }
+
+ private:
+  static constexpr Index most_told = 5;
+  Index count_ = 0;
+  std::string reasons_;
+};
+
 }  // namespace
 
 bool saves_where_it_loads(const CheckpointOptions& options) {
@@ -204,20 +229,19 @@ std::optional<Progress> load_checkpoint(const LoadTarget& t) {
     t.context.log().info("no checkpoint in " + o.load + ": starting from scratch");
     return std::nullopt;
   }
-  std::string reasons;
+  BadSteps bad;
   for (const Index step : steps) {
     try {
-      return load_step(t, step);
+      const Progress loaded = load_step(t, step);
+      if (bad.untold() > 0) warn(t, str("so it is with ", bad.untold(), " more steps"));
+      return loaded;
     } catch (const BadStep& error) {
       const std::string reason = str("step ", step, ": ", error.what());
       if (o.ckpt_step >= 0) throw JobError("--load " + o.load + ": " + reason);
-      reasons += "\n  - " + reason;
-      if (world_of(t).rank() == 0)
-        t.context.log().warning("--load " + o.load + ": " + reason +
-                                "; going back to the step before");
+      if (bad.add(reason)) warn(t, reason + "; going back to the step before");
     }
   }
-  throw JobError("--load " + o.load + ": no step can be loaded:" + reasons);
+  throw JobError("--load " + o.load + ": no step can be loaded:" + bad.text());
 }
 
 }  // namespace trireme

@@ -85,7 +85,7 @@ std::string MemoryNeed::describe() const {
   if (constants > 0) text += ", constants " + show_bytes(constants) + " already there";
   if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
   if (loading > 0) text += ", loading " + show_bytes(loading);
-  return text;
+  return text + ", libraries about " + show_bytes(libraries);
 }
 
 MemoryNeed memory_need(const Trainer::State& s) {

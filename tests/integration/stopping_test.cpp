@@ -178,6 +178,18 @@ TEST_F(Stopping, TheSecondSignalEndsRanksThatWaitForOneThatNeverComes) {
   EXPECT_THAT(committed(), testing::IsEmpty());
 }
 
+/// It would be refused after 10 s.
+TEST_F(Stopping, AJobThatWaitsForTheLeaseOfAnotherStops) {
+  const auto first = start(endless);
+  wait_for_steps(1);
+  const auto second = start(endless);
+  ASSERT_TRUE(wait_until([&] { return output().find("memory planned") != std::string::npos; }));
+  kill(ranks_of(*second).at(0), SIGTERM);
+  EXPECT_EQ(second->wait(), 75) << output();
+  EXPECT_THAT(output(), HasSubstr("SIGTERM: stopped before the first step"));
+  EXPECT_EQ(kill(mpirun(*first), 0), 0);
+}
+
 TEST_F(Stopping, WithoutSaveASignalEndsTheJobAsItAlwaysDid) {
   const auto job = start_as_it_is(str(model(), "--train-iters 100000"));
   wait_for_steps(1);

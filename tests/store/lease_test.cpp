@@ -103,6 +103,18 @@ TEST(Lease, WaitsForAHolderThatIsEnding) {
   ends.join();
 }
 
+TEST(Lease, IsNoLongerWaitedForWhenItsTakerIsToStop) {
+  const ScratchDirectory folder;
+  const Lease first(folder / "run", "first", quick);
+  LeaseOptions waiting = quick;
+  waiting.wait_s = 1e6;
+  int asked = 0;
+  EXPECT_THROW(Lease(folder / "run", "second", waiting, [&] { return ++asked == 3; }),
+               LeaseGivenUp);
+  EXPECT_EQ(asked, 3);
+  EXPECT_TRUE(first.held());
+}
+
 TEST(Lease, OfAProcessThatIsGoneIsTakenAtOnce) {
   const ScratchDirectory folder;
   const std::string root = folder / "run";

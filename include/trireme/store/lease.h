@@ -2,8 +2,11 @@
 // process lives. Works on shared file systems without locks of their own.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+
+#include "trireme/core/error.h"
 
 namespace trireme {
 
@@ -14,11 +17,19 @@ struct LeaseOptions {
   double torn_s = 2;  // so is one without its whole text: its holder died while it took it
 };
 
+/// Asked while another job's lease is waited for: true ends the wait.
+using GiveUp = std::function<bool()>;
+class LeaseGivenUp : public Error {
+ public:
+  using Error::Error;
+};
+
 class Lease {
  public:
   /// Takes the lease; at once when its holder was a process of this host that is gone. Throws: Error that names host, pid
-  /// and run of the holder, and what to do.
-  Lease(const std::string& root, const std::string& run, const LeaseOptions& options = {});
+  /// and run of the holder, and what to do; or LeaseGivenUp.
+  Lease(const std::string& root, const std::string& run, const LeaseOptions& options = {},
+        const GiveUp& give_up = {});
   /// Gives it back, if it is still this one's.
   ~Lease();
   Lease(const Lease&) = delete;

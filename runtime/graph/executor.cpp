@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <optional>
 
 #include "trireme/core/exception_text.h"
 
 #include "runtime/graph/exec.h"
+#include "runtime/graph/write_check.h"
 
 namespace trireme {
 
@@ -37,13 +39,14 @@ struct Executor::State {
   std::vector<int> position_of_parameter;            // graph id -> Plan::parameters()
   std::vector<std::vector<int>> acquired, released;  // blocks, per step
   std::vector<std::byte> poison;
+  std::optional<WriteCheck> write_check;
   double seed_f64 = 0;
   float seed_f32 = 0;
 
   std::byte* slot_base(int slot) const { return memory.slots + slot * memory.slot_stride; }
   void run(Phase phase, int slot, const MicroBatch& batch);
   void run_step(int s, int slot, const MicroBatch& batch);
-  void run_node(const Step& step, StepExec& exec, const MicroBatch& batch);
+  void run_node(const Step& step, StepExec& exec, int slot, const MicroBatch& batch);
   void prepare(int s, Preparation& preparation);
   void load(const Step& step, const StepExec& exec, const MicroBatch& batch);
   void check_finite(const Step& step, const StepExec& exec, const MicroBatch& batch);
@@ -71,6 +74,7 @@ Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream
   }
   for (std::size_t p = 1; p < phase_begin.size(); ++p) phase_begin[p] += phase_begin[p - 1];
   if (plan.options.poison) poison.assign(1 << 16, std::byte{0xff});
+  if (options.check_finite) write_check.emplace(plan, memory.scratch, stream);
   find_block_uses();
 }
 
@@ -160,7 +164,7 @@ void Executor::State::run_step(int s, int slot, const MicroBatch& batch) {
       break;
     case Step::Kind::forward:
     case Step::Kind::backward:
-      run_node(step, exec, batch);
+      run_node(step, exec, slot, batch);
       break;
   }
   for (const int block : released[at(s)]) hooks.release_block(block);
@@ -171,9 +175,11 @@ void Executor::State::run_step(int s, int slot, const MicroBatch& batch) {
   hooks.op_boundary();
 }
 
-void Executor::State::run_node(const Step& step, StepExec& exec, const MicroBatch& batch) {
+void Executor::State::run_node(const Step& step, StepExec& exec, int slot,
+                               const MicroBatch& batch) {
   const Node& node = plan.nodes[at(step.node)];
   const bool forward = step.kind == Step::Kind::forward;
+  if (write_check) write_check->before(step, exec, slot_base(slot));
   try {
     forward ? node.op->forward(exec) : node.op->backward(exec);
   } catch (const PeerError&) {
@@ -182,7 +188,12 @@ void Executor::State::run_node(const Step& step, StepExec& exec, const MicroBatc
     throw Error(str(forward ? "forward" : "backward", " of '", node.name, "' in micro-batch ",
                     batch.number, " of step ", batch.step, ": ", current_exception_text()));
   }
-  if (options.check_finite) check_finite(step, exec, batch);
+  if (!write_check) return;
+  const std::string behind = write_check->written_behind(step, slot_base(slot));
+  require(behind.empty(), "'", node.name, "' writes beyond the end of ", behind, " in ",
+          forward ? "forward" : "backward", " of micro-batch ", batch.number, " of step ",
+          batch.step);
+  check_finite(step, exec, batch);
 }
 
 /// In slot 0, which stands for all: they are aligned alike.
@@ -223,7 +234,7 @@ void Executor::State::check_finite(const Step& step, const StepExec& exec,
       if (operands[i].source == Operand::Source::none || !is_floating(tensors[i].dtype)) continue;
       require(stream.wait_and_check_finite(tensors[i]), "'", plan.nodes[at(step.node)].name,
               "': ", what, i, " is not finite in micro-batch ", batch.number, " of step ",
-              batch.step);
+              batch.step, " (what an op leaves unwritten is NaN under --check-finite)");
     }
   };
   if (step.kind == Step::Kind::forward || step.makes_outputs)
@@ -236,9 +247,7 @@ void Executor::State::fill_dead(const Step& step, int slot) {
   for (const int b : step.deaths) {
     const Stretch& buffer = plan.buffers[at(b)];
     std::byte* base = buffer.arena == Instance::Arena::slot ? slot_base(slot) : memory.scratch;
-    const auto chunk = static_cast<Index>(poison.size());
-    for (Index done = 0; done < buffer.bytes; done += chunk)
-      stream.copy(base + buffer.offset + done, poison.data(), std::min(chunk, buffer.bytes - done));
+    fill(stream, base + buffer.offset, buffer.bytes, poison);
   }
 }
 

@@ -72,6 +72,8 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int s
   const StageView view = view_stage(graph, results, derivative, cut, stage);
   s.program = make_program(graph, results, derivative, view, options);
   s.buffers = make_buffers(s.program, options.share);
+  if (options.guard)
+    for (Stretch& buffer : s.buffers) buffer.bytes += guard_bytes;
   const ArenaBytes bytes = place_buffers(s.buffers, options.pack);
   s.bytes.slot = bytes.slot;
   s.bytes.scratch = bytes.scratch;

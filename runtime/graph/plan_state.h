@@ -8,6 +8,9 @@
 
 namespace trireme {
 
+/// Behind every buffer where PlanOptions::guard.
+constexpr Index guard_bytes = 64;
+
 struct Plan::State {
   int stage = 0, stages = 1;
   DType compute = DType::f32;

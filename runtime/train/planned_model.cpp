@@ -44,6 +44,7 @@ void plan_chunks(PlannedModel& model, const Context& context, PlanOptions::Mode 
   const int stages = context.mesh().shape().size(Axis::pipeline);
   PlanOptions options;
   options.mode = mode;
+  options.guard = context.options().check_finite;
   for (int chunk = 0; chunk < model.cut.stages / stages; ++chunk)
     model.chunks.emplace_back(*model.graph, model.results, model.cut,
                               chunk * stages + context.mesh().coordinate(Axis::pipeline), options);

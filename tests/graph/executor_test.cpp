@@ -212,6 +212,67 @@ TEST(Executor, CheckFiniteNamesTheFirstOpAndTheMicroBatch) {
       HasSubstr("'mlp/explodes': output 0 is not finite in micro-batch 5 of step 7"));
 }
 
+/// Copies, and is wrong in one way, which may change from call to call.
+class Careless final : public Op {
+ public:
+  enum class Way { right, half_an_output, beyond_the_output, no_gradient, beyond_the_gradient };
+  explicit Careless(const Way* way) : way_(*way) {}
+  std::string name() const override { return "careless"; }
+  Outputs infer(const Specs& in) const override { return {in[0]}; }
+  void forward(Exec& e) const override {
+    copy(e.input(0), e.output(0), way_ == Way::half_an_output, way_ == Way::beyond_the_output);
+  }
+  void backward(Exec& e) const override {
+    if (way_ == Way::no_gradient) return;
+    copy(e.grad_output(0), e.grad_input(0), false, way_ == Way::beyond_the_gradient);
+  }
+
+ private:
+  static void copy(const Tensor& from, const Tensor& to, bool half, bool beyond) {
+    const Index count = to.count();
+    std::copy_n(from.as<float>(), half ? count / 2 : count, to.as<float>());
+    if (beyond) to.as<float>()[count + 2] = 1;
+  }
+  const Way& way_;
+};
+
+TEST(Executor, CheckFiniteNamesTheOpThatDoesNotWriteWhatItHasTo) {
+  using Way = Careless::Way;
+  const std::pair<Way, std::string> ways[] = {
+      {Way::right, ""},
+      {Way::half_an_output,
+       "'careless': output 0 is not finite in micro-batch 5 of step 7 (what an "
+       "op leaves unwritten is NaN under --check-finite)"},
+      {Way::beyond_the_output,
+       "'careless' writes beyond the end of output 0 in forward of "
+       "micro-batch 5 of step 7"},
+      {Way::no_gradient,
+       "'careless': the gradient of input 0 is not finite in micro-batch 5 of "
+       "step 7 (what an op leaves unwritten is NaN under --check-finite)"},
+      {Way::beyond_the_gradient,
+       "'careless' writes beyond the end of the gradient of input 0 in "
+       "backward of micro-batch 5 of step 7"}};
+  for (const auto& [way, expected] : ways) {
+    Graph g;
+    const Value x = g.input("x", {2, 3}), y = g.input("y", {2, 3});
+    const Value w = g.parameter("w", {2, 3}, replicated(), normal(1));
+    Way now = Way::right;  // finite numbers in all of the memory
+    const Value loss = apply<SquaredError>({apply<Careless>({apply<Mul>({x, w})}, &now), y});
+    const auto mesh = make_self_mesh();
+    Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {.guard = true}, initial_parameters(g),
+            mesh->axis(Axis::tensor), 1, nullptr, {.check_finite = true});
+    const InputData data(g, 0);
+    const MicroBatch batch{.step = 7, .number = 5, .inputs = data.tensors()};
+    const auto run_once = [&] {
+      s.executor->forward(0, batch);
+      s.executor->backward(0, batch);
+    };
+    run_once();
+    now = way;
+    EXPECT_EQ(message_of(run_once), expected);
+  }
+}
+
 TEST(Executor, CheckFiniteNamesALossThatBackwardMakes) {
   Graph g;
   const Value x = g.input("x", {2, 3}), target = g.input("target", {2, 3});

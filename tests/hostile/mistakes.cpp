@@ -56,6 +56,8 @@ const std::map<std::string, Mistake>& mistakes() {
       {"none", {}},
       {"op-throws", {.forward = [](Exec&) { throw std::runtime_error("no more"); }}},
       {"op-throws-a-number", {.forward = [](Exec&) { throw 42; }}},
+      {"op-writes-too-far",
+       {.forward = [](Exec& e) { e.output(0).as<float>()[e.output(0).count()] = 1; }}},
       {"data-throws-configuration",
        {.returns = []() -> Index { throw ConfigurationError("no more data"); }}},
       {"data-throws-a-number", {.returns = []() -> Index { throw 42; }}},

@@ -39,6 +39,8 @@ const Hostile table[] = {
     {"op-throws-a-number", "", 1,
      "forward of 'double' in micro-batch 0 of step 1: an exception of type int, which is no "
      "std::exception"},
+    {"op-writes-too-far", "--check-finite", 1,
+     "'double' writes beyond the end of output 0 in forward of micro-batch 0 of step 1"},
     {"data-throws-configuration", "", 1, "no more data"},
     {"data-throws-a-number", "", 1, "an exception of type int, which is no std::exception"},
     {"targets", "", 1, "DataSource::fill says that sample 0 has -5 targets"},

@@ -17,10 +17,9 @@
 //     direct=transfer       O_DIRECT can be opened, but every transfer with it fails with EINVAL
 //     reserve=EOPNOTSUPP    fallocate is refused
 //     link=EPERM            link is refused
-//     delay_us=N            every write under ROOT takes N microseconds longer
 //     hold=FILE             while FILE, outside of ROOT, exists, every call that makes or writes a file in a directory
 //                           below ROOT waits: so those of a step, and not ROOT/lock
-//     (the last six need no TRIREME_SHIM_CALL)
+//     (the last five need no TRIREME_SHIM_CALL)
 //   TRIREME_SHIM_RANK=r  of the ranks of mpirun only this one has faults at call k, and is held; all count
 //   TRIREME_SHIM_LOG     a file, outside of ROOT, to which each process appends "rank calls" at its end (-1: no rank)
 //   TRIREME_SHIM_TRACE   a file, outside of ROOT, to which each counted call is appended: "rank k name path"
@@ -167,7 +166,6 @@ ssize_t write_with_faults(const char* name, int fd, size_t bytes, Transfer&& tra
   const std::string path = path_of(fd);
   const Settings& s = settings();
   const bool touched = watched(path), direct = touched && is_direct(fd);
-  if (touched && s.delay_us > 0) ::usleep(s.delay_us);
   if (direct && s.refuse_direct_transfer) {
     errno = EINVAL;
     return -1;

@@ -34,8 +34,6 @@ void read_fault(std::string fault, Settings& s) {
     s.refuse_reserve = true;
   } else if (fault == "link=EPERM") {
     s.refuse_link = true;
-  } else if (fault.rfind("delay_us=", 0) == 0) {
-    s.delay_us = static_cast<useconds_t>(std::atol(fault.c_str() + 9));
   } else if (fault.rfind("hold=", 0) == 0) {
     s.hold = fault.substr(5);
   } else {

@@ -18,7 +18,6 @@ struct Settings {
   bool permanent = false, shorten = false;
   bool refuse_direct_open = false, refuse_direct_transfer = false, refuse_reserve = false,
        refuse_link = false;
-  useconds_t delay_us = 0;
 };
 
 std::string real_path(const std::string& path);

@@ -40,6 +40,7 @@ struct PlanOptions {
   bool share = true;    // use the ops' permissions
   bool pack = true;     // let instances with disjoint lifetimes overlap
   bool poison = false;  // fill every instance with NaN at its death (tests)
+  bool guard = false;  // leave bytes behind every instance, to see who writes them (--check-finite)
 };
 
 struct Instance {

@@ -1,0 +1,36 @@
+// WriteCheck, for --check-finite: does an op write all that it has to, and nothing behind it?
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "runtime/graph/exec.h"
+#include "runtime/graph/plan_state.h"
+
+namespace trireme {
+
+/// All of `to` becomes `pattern`, again and again.
+void fill(Stream& stream, std::byte* to, Index bytes, const std::vector<std::byte>& pattern);
+
+class WriteCheck {
+ public:
+  /// Borrows all of them. Without PlanOptions::guard nothing lies behind memory that could be watched.
+  WriteCheck(const Plan::State& plan, std::byte* scratch, Stream& stream);
+
+  /// What the op of `step` has to write becomes NaN, unless the op reads what lies there; what lies behind, a pattern.
+  void before(const Step& step, const StepExec& exec, std::byte* slot);
+  /// Waits for the stream. Returns what the op has written behind: "output 0". Empty: nothing.
+  std::string written_behind(const Step& step, std::byte* slot);
+
+ private:
+  std::byte* behind(const Operand& operand, std::byte* slot) const;
+  void forget(const Tensor& tensor, const std::vector<const Tensor*>& read);
+
+  const Plan::State& plan_;
+  std::byte* scratch_;
+  Stream& stream_;
+  std::vector<std::byte> nan_;
+  std::vector<std::byte> guard_;
+};
+
+}  // namespace trireme

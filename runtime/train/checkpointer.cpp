@@ -215,9 +215,19 @@ void Checkpointer::poll() {
   if (state_->saver) state_->saver->poll();
 }
 
+void Checkpointer::after_update() {
+  if (state_->saver) state_->saver->delete_older();
+}
+
+void Checkpointer::wait() {
+  if (state_->saver) state_->saver->finish();
+}
+
 bool Checkpointer::finish() {
+  wait();
   if (!state_->saver) return true;
-  state_->saver->finish();
+  state_->saver->delete_older();
+  wait();
   return state_->saver->failures() == 0;
 }
 

@@ -116,9 +116,10 @@ void Saver::report_failure() const {
       failures_ > 1 ? fmt::format("; the last {} saves have failed", failures_) : ""));
 }
 
-void Saver::prune() {
+void Saver::delete_older() {
   const Retention retention{options_.keep_last, options_.save_retain_interval};
-  if (retention.keep_last == 0) return;
+  if (!delete_due_ || retention.keep_last == 0 || !committer_->finished()) return;
+  delete_due_ = false;
   committer_->start([this, retention] {
     try {
       prune_steps(options_.save, retention);

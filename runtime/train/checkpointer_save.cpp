@@ -197,13 +197,14 @@ void Saver::conclude() {
   const bool committed = outcome_ == 1;
   failures_ = committed ? 0 : failures_ + 1;
   if (group_->rank() == 0) committed ? report_success() : report_failure();
-  if (committed) last_committed_ = step_;
-  if (committed && group_->rank() == 0) prune();
+  if (!committed) return;
+  last_committed_ = step_;
+  delete_due_ = group_->rank() == 0;
 }
 
 void Saver::resumed_from(Index step) {
   last_committed_ = step;
-  if (group_->rank() == 0) prune();
+  delete_due_ = group_->rank() == 0;
 }
 
 /// Without a time limit, and serving the other groups of this rank meanwhile.

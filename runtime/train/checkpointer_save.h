@@ -46,8 +46,10 @@ class Saver {
   const std::string& last_error() const { return commit_error_; }
   Index last_committed() const { return last_committed_; }
   /// The state that training starts with is this step. What a job that was killed after its commit did not get to delete
-  /// is deleted now.
+  /// is for delete_older().
   void resumed_from(Index step);
+  /// Starts to delete, as --keep-last says, what is older than the last committed step. Does nothing when that is done.
+  void delete_older();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -89,7 +91,6 @@ class Saver {
   void conclude();
   void report_success();
   void report_failure() const;
-  void prune();
   void report_prune();
 
   const Context& context_;
@@ -116,6 +117,8 @@ class Saver {
 
   Index failures_ = 0, last_committed_ = -1;
   bool said_how_written_ = false;
+
+  bool delete_due_ = false;  // on rank 0
 
   // Rank 0. The worker alone touches these while it works.
   std::string commit_error_, prune_error_;

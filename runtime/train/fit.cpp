@@ -76,27 +76,77 @@ std::string failed_saves(const Checkpointer& checkpointer) {
                            : str("; the newest checkpoint is that of step ", committed));
 }
 
-/// Collective. Returns whether all ranks have agreed to stop before the end.
-bool run_steps(Trainer& trainer, Trainer::State& s, DataSource& train, DataSource* validation) {
+enum class End { finished, stopped, diverged };
+
+/// Collective. The same on all ranks.
+End run_steps(Trainer& trainer, Trainer::State& s, DataSource& train, DataSource* validation) {
   const Options& o = s.context.options();
   Reporter reporter(s.context.log(), reporter_options(s));
   const std::unique_ptr<MetricsFile> file = open_metrics(s);
   reporter.header();
+  bool save_due = false;
   for (;;) {
     StepMetrics metrics = trainer.step(train);
     const bool last = metrics.step == o.train_iters;
-    const bool evaluates = validation != nullptr && o.eval_interval > 0 &&
+    const bool diverged = metrics.skipped_in_row >= o.max_skipped;
+    const bool evaluates = !diverged && validation != nullptr && o.eval_interval > 0 &&
                            (metrics.step % o.eval_interval == 0 || last);
     if (evaluates) metrics.valid_loss = trainer.evaluate(*validation, o.eval_iters);
     reporter.step(metrics);
     file->append(metrics);
-    if (last || s.agreed.stop) return s.agreed.stop;
+    if (diverged) return End::diverged;
+    if (s.agreed.stop) return End::stopped;
+    if (last) return End::finished;
     if (!s.checkpointer) continue;
-    if (s.agreed.save || s.checkpointer->due(metrics.step))
-      s.checkpointer->save(s.progress, train);
-    else
+    save_due = save_due || s.agreed.save || s.checkpointer->due(metrics.step);
+    if (save_due && !metrics.skipped) {
+      s.checkpointer->save(s.last_update, train);
+      save_due = false;
+    } else {
       s.checkpointer->poll();
+    }
   }
+}
+
+/// Collective. The last save. A state whose gradients were not finite pushes out no older one.
+void finish_saves(Trainer::State& s, End end, const DataSource& train) {
+  if (end != End::diverged)
+    s.checkpointer->save(s.last_update, train);  // unless --save has it already
+  if (s.progress.step == s.last_update.step)
+    s.checkpointer->finish();
+  else
+    s.checkpointer->wait();
+}
+
+/// "; the newest checkpoint is ...": where to begin again.
+std::string where_to_go_back(const Trainer::State& s, const std::string& failed) {
+  if (!failed.empty()) return "; " + failed;
+  const std::string& directory = s.context.options().checkpoint.save;
+  const Index newest = s.checkpointer ? s.checkpointer->last_committed() : -1;
+  if (newest < 0) return "; this job has no checkpoint";
+  if (newest < s.last_update.step)
+    return str("; go back to the newest checkpoint, that of step ", newest, ", with --load ",
+               directory, " and, for example, a smaller --lr");
+  return str(
+      "; the newest checkpoint is that of the same step and leads here again; go back to an "
+      "older one with --load ",
+      directory, " --ckpt-step N");
+}
+
+std::string describe_divergence(const Trainer::State& s, const std::string& failed) {
+  const Index skipped = s.progress.step - s.last_update.step;
+  return str("stopped after step ", s.progress.step, ": the gradients of the last ",
+             skipped == 1 ? "step" : str(skipped, " steps"), " were not finite (--max-skipped ",
+             s.context.options().max_skipped, "); ",
+             s.last_update.step == 0 ? "no step has made an update"
+                                     : str("the last update was that of step ", s.last_update.step),
+             where_to_go_back(s, failed));
+}
+
+/// What is saved when all have agreed to stop.
+std::string describe_saved(const Trainer::State& s) {
+  if (s.last_update.step == s.progress.step) return "which is saved";
+  return str("and step ", s.last_update.step, ", the last with an update, is saved");
 }
 
 }  // namespace
@@ -107,24 +157,24 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
   const Log& log = s.context.log();
   resume(train);
 
-  bool stop = false;
+  End end = End::finished;
   if (s.progress.step < o.train_iters)
-    stop = run_steps(*this, s, train, validation);
+    end = run_steps(*this, s, train, validation);
   else
     log.info(str("nothing is left to train: step ", s.progress.step, " of --train-iters ",
                  o.train_iters, " is done"));
   std::string failed;
   if (s.checkpointer) {
-    s.checkpointer->save(s.progress, train);  // unless --save has it already
-    s.checkpointer->finish();
+    finish_saves(s, end, train);
     failed = failed_saves(*s.checkpointer);
   }
-  if (stop) {
+  if (end == End::diverged) throw JobError(describe_divergence(s, failed), ExitCode::diverged);
+  if (end == End::stopped) {
     const std::string reason(s.context.stop_reason());
     const std::string stopped = str(reason.empty() ? "another rank was told to stop" : reason,
                                     ": stopped after step ", s.progress.step);
     if (!failed.empty()) throw JobError(stopped + ", but " + failed);
-    log.info(stopped + ", which is saved; start again with --load " + o.checkpoint.save +
+    log.info(stopped + ", " + describe_saved(s) + "; start again with --load " + o.checkpoint.save +
              " to go on");
     throw Stopped();
   }

@@ -44,6 +44,15 @@ class Line {
   std::size_t length_ = 0;
 };
 
+/// A NaN has a sign, which says nothing.
+double without_sign_of_nan(double x) { return std::isnan(x) ? std::abs(x) : x; }
+
+const char* why_skipped(const StepMetrics& m) {
+  return std::isfinite(m.loss) && std::isinf(m.grad_norm)
+             ? "the gradient norm overflowed, though the loss is finite"
+             : "gradients are not finite";
+}
+
 struct Clock {
   long long hours, minutes, seconds;
   explicit Clock(double s)
@@ -133,10 +142,11 @@ void Reporter::print_line(const StepMetrics& m) {
   Line line;
   if (options_.progress_bar) line.add("\r\033[K");
   line.add("{:8} {:>11.6f} {:>11.4e} {:11.4e} {:8.1f} {:9.0f} {:10.1f} {:3}:{:02}:{:02}", m.step,
-           m.loss, m.grad_norm, m.lr, interval_ms_ / static_cast<double>(interval_steps_), rate,
-           100 * share, left.hours, left.minutes, left.seconds);
-  if (m.skipped) line.add("  skipped: gradients are not finite");
-  if (m.valid_loss) line.add("  validation loss {:.6f}", *m.valid_loss);
+           without_sign_of_nan(m.loss), without_sign_of_nan(m.grad_norm), m.lr,
+           interval_ms_ / static_cast<double>(interval_steps_), rate, 100 * share, left.hours,
+           left.minutes, left.seconds);
+  if (m.skipped) line.add("  skipped: {}", why_skipped(m));
+  if (m.valid_loss) line.add("  validation loss {:.6f}", without_sign_of_nan(*m.valid_loss));
   log_.line(line.text());
   interval_steps_ = interval_targets_ = 0;
   interval_ms_ = 0;
@@ -151,8 +161,8 @@ void Reporter::print_progress(const StepMetrics& m) {
   const Clock left(seconds_left(m.step));
   Line line;
   line.add("\r[{:=<{}}{: <{}}] {}/{}  loss {:.4f}  left {}:{:02}:{:02}\033[K", "", filled, "",
-           width - filled, m.step, options_.train_iters, m.loss, left.hours, left.minutes,
-           left.seconds);
+           width - filled, m.step, options_.train_iters, without_sign_of_nan(m.loss), left.hours,
+           left.minutes, left.seconds);
   std::fwrite(line.text().data(), 1, line.text().size(), stdout);
   std::fflush(stdout);
 }

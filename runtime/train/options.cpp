@@ -82,6 +82,8 @@ void declare_training(CommandLine& c, Options& o) {
          "of weights; never of norms and biases");
   c.real("--clip-grad", optimizer.clip_norm, {0, infinity, false, false},
          "largest global gradient norm; 0: no clipping");
+  c.whole("--max-skipped", o.max_skipped, at_least(1),
+          "stop with exit code 65 when so many steps in a row had no finite gradients");
   c.real("--adam-beta1", optimizer.beta1, {0, 1, false, true}, "decay of the first moment");
   c.real("--adam-beta2", optimizer.beta2, {0, 1, false, true}, "decay of the second moment");
   c.real("--adam-eps", optimizer.epsilon, {0, infinity, true, false},

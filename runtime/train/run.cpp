@@ -198,7 +198,7 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
   } catch (const JobError& error) {
     if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", error.what());
     limit_clean_up();
-    return exit_code(ExitCode::failure);
+    return exit_code(error.code());
   } catch (...) {
     if (is_peer_error()) std::this_thread::sleep_for(time_to_tell);
     const int code = fail(mesh.get(), session.rank(), current_exception_text());

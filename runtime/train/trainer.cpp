@@ -137,7 +137,7 @@ void Trainer::resume(DataSource& train) {
   State& s = *state_;
   if (s.resumed) return;
   s.resumed = true;
-  if (s.checkpointer) s.progress = s.checkpointer->load(train);
+  if (s.checkpointer) s.progress = s.last_update = s.checkpointer->load(train);
 }
 
 Index Trainer::steps_done() const { return state_->progress.step; }

@@ -91,6 +91,11 @@ StepMetrics Trainer::step(DataSource& source) {
   s.progress.samples += s.context.options().global_batch_size;
   s.progress.updates = s.optimizer->updates();
   s.progress.skipped += report.skipped ? 1 : 0;
+  if (!report.skipped) {
+    s.last_update = s.progress;
+    if (s.checkpointer) s.checkpointer->after_update();
+  }
+  metrics.skipped_in_row = s.progress.step - s.last_update.step;
   return metrics;
 }
 

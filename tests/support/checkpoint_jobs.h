@@ -76,8 +76,7 @@ inline const std::string small_gpt =
     "--optimizer adamw --lr 3e-3 --lr-warmup-iters 2 --lr-decay-iters 20 ";
 /// For jobs of many steps.
 inline const std::string tiny_gpt =
-    "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --vocab-size 256 --seq-length 16 "
-    "--lr 1e-3 --lr-decay-iters 1000 ";
+    "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --vocab-size 256 --seq-length 16 ";
 inline const std::string small_llama =
     "--model llama-1b --num-layers 4 --hidden-size 96 --ffn-hidden-size 384 "
     "--num-attention-heads 24 --num-query-groups 12 --vocab-size 256 --seq-length 48 "

@@ -171,6 +171,7 @@ const Wrong wrong_lines[] = {
     // Checkpoints: values.
     {"--save /tmp/c --save-interval 0", 1, {"--save-interval 0", ">= 1", "the nearest is 1"}},
     {"--save /tmp/c --save-interval-seconds 0", 1, {"--save-interval-seconds 0", "> 0"}},
+    {"--max-skipped 0", 1, {"--max-skipped 0", ">= 1", "the nearest is 1"}},
     {"--save /tmp/c --keep-last 0", 1, {"--keep-last 0", ">= 1", "the nearest is 1"}},
     {"--save /tmp/c --save-buffer 512MB", 1, {"--save-buffer 512MB", "such as 512M"}},
     {"--save /tmp/c --save-buffer 1M", 1, {"--save-buffer 1M", "expected a size >= 2M"}},

@@ -273,5 +273,33 @@ TEST(Reporter, AlwaysPrintsSkippedStepsEvaluationsAndTheLast) {
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 3);
 }
 
+std::string line_of_skipped_step(double loss, double grad_norm) {
+  const Log log(0, LogLevel::info);
+  Reporter reporter(log, {3, 100, 0, 0, false});
+  StepMetrics m = example();
+  m.skipped = true;
+  m.loss = loss;
+  m.grad_norm = grad_norm;
+  testing::internal::CaptureStdout();
+  reporter.step(m);
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(Reporter, SaysWhetherALossOrOnlyTheGradientNormIsNotFinite) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(),
+                   infinity = std::numeric_limits<double>::infinity();
+  const std::string overflowed = "the gradient norm overflowed, though the loss is finite\n";
+  EXPECT_THAT(line_of_skipped_step(2.5, infinity), HasSubstr("skipped: " + overflowed));
+  for (const auto& [loss, norm] : {std::pair{nan, nan}, {infinity, infinity}, {2.5, nan}})
+    EXPECT_THAT(line_of_skipped_step(loss, norm), HasSubstr("skipped: gradients are not finite\n"));
+}
+
+TEST(Reporter, PrintsNanWithoutASign) {
+  const double negative = -std::numeric_limits<double>::quiet_NaN();
+  const std::string line = line_of_skipped_step(negative, negative);
+  EXPECT_THAT(line, HasSubstr(" nan "));
+  EXPECT_THAT(line, testing::Not(HasSubstr("-nan")));
+}
+
 }  // namespace
 }  // namespace trireme

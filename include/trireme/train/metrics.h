@@ -16,8 +16,9 @@ struct StepMetrics {
   double grad_norm = 0;  // before clipping
   double lr = 0;
   double step_ms = 0;
-  Index targets = 0;     // tokens of the global batch that count
-  bool skipped = false;  // the gradients were not finite: nothing was updated
+  Index targets = 0;         // tokens of the global batch that count
+  bool skipped = false;      // the gradients were not finite: nothing was updated
+  Index skipped_in_row = 0;  // this step and those right before it
   std::optional<double> valid_loss;
 };
 

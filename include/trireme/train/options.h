@@ -43,6 +43,7 @@ struct Options {
 
   OptimizerOptions optimizer;
   LearningRateOptions learning_rate;
+  Index max_skipped = 10;  // steps in a row
   CheckpointOptions checkpoint;
 
   // Evaluation; declared by programs that have validation data.

@@ -14,6 +14,7 @@ enum class ExitCode {
   success = 0,
   failure = 1,         // at run time; or training is finished, but the last saves failed
   configuration = 64,  // cannot run: a restart would not help
+  diverged = 65,       // --max-skipped steps in a row made no update: a restart would not help
   stopped = 75         // saved, start me again
 };
 
@@ -49,13 +50,17 @@ class ConfigurationError : public Error {
       : Error(message, where) {}
 };
 
-/// A failure at run time that all ranks know of: run() prints it once and returns ExitCode::failure. Any other
-/// exception is one rank's own; that rank prints it and ends the others.
+/// A failure at run time that all ranks know of: run() prints it once and returns its code. Any other exception is one
+/// rank's own; that rank prints it and ends the others.
 class JobError : public Error {
  public:
-  explicit JobError(const std::string& message,
+  explicit JobError(const std::string& message, ExitCode code = ExitCode::failure,
                     std::source_location where = std::source_location::current())
-      : Error(message, where) {}
+      : Error(message, where), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
 };
 
 /// All ranks have agreed to stop, and the last checkpoint is durable. Trainer::fit throws it; programs let it pass, so

@@ -62,7 +62,7 @@ int parse_and_run(CommandLine& command, int argc, char** argv,
 
 int main(int argc, char** argv) {
   try {
-    trireme::open_standard_streams();
+    trireme::prepare_process();
     const int code = trireme::dispatch(argc, argv);
     if (std::cout.flush()) return code;  // stays bad once a write has failed
     std::cerr << "trireme: standard output cannot be written: is its disk full?\n";

@@ -4,7 +4,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/data/mapped_file.h"
+#include "runtime/data/data_file.h"
 
 namespace trireme {
 
@@ -17,19 +17,20 @@ Prepared prepare_bytes(const std::vector<std::string>& inputs, const std::string
   require(!inputs.empty(), "no input files");
   Index total = 0, done = 0;
   for (const std::string& input : inputs) {  // all are looked at before anything is written
-    const MappedFile file(input);
+    const DataFile file(input);
     require(file.bytes() > 0, input, ": is empty; leave it out");
     total += file.bytes();
   }
   TokenFileWriter writer(prefix, token_type_for(256));
   std::vector<std::int64_t> piece;
   for (const std::string& input : inputs) {
-    const MappedFile file(input);
+    const DataFile file(input);
     for (Index at = 0; at < file.bytes(); at += piece_tokens) {
       const Index count = std::min(piece_tokens, file.bytes() - at);
       piece.resize(static_cast<std::size_t>(count));
-      for (Index i = 0; i < count; ++i)
-        piece[static_cast<std::size_t>(i)] = file.at<std::uint8_t>(at + i);
+      file.for_each<std::uint8_t>(at, count, [&](Index i, std::uint8_t byte) {
+        piece[static_cast<std::size_t>(i)] = byte;
+      });
       writer.add(piece);
       done += count;
       progress(done, total);

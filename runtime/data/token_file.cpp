@@ -1,11 +1,12 @@
 #include "trireme/data/token_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "trireme/core/error.h"
 
-#include "runtime/data/mapped_file.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/token_layout.h"
 
 namespace trireme {
@@ -41,7 +42,7 @@ TokenType token_type_for(Index vocabulary) {
 
 struct TokenFile::State {
   std::string prefix;
-  MappedFile index, bin;
+  DataFile index, bin;
   TokenType type{};
   Index sequences = 0, document_entries = 0, tokens = 0;
   Index lengths_at = 0, offsets_at = 0, boundaries_at = 0;
@@ -61,7 +62,9 @@ struct TokenFile::State {
   void check_header() {
     check(index.bytes() >= arrays_at, "has ", index.bytes(), " bytes, too few for the header of ",
           arrays_at, "; the file is truncated");
-    check(std::memcmp(index.data(), magic, sizeof magic) == 0,
+    std::array<char, sizeof magic> begin;
+    index.read(0, begin.data(), sizeof magic);
+    check(std::memcmp(begin.data(), magic, sizeof magic) == 0,
           "does not begin with MMIDIDX; it is not the index of a Megatron dataset");
     const auto found_version = index.at<std::uint64_t>(version_at);
     check(found_version == version, "has version ", found_version, "; known is ", version);
@@ -97,13 +100,19 @@ struct TokenFile::State {
   // Sequences lie one after the other, so the .bin is one row of tokens.
   void check_sequences() {
     const Index token_bytes = size_bytes(type);
-    for (Index i = 0; i < sequences; ++i) {
-      const Index length = index.at<std::int32_t>(lengths_at + length_bytes * i);
-      const Index offset = index.at<std::int64_t>(offsets_at + offset_bytes * i);
-      check(length >= 0, "sequence ", i, " has ", length, " tokens");
-      check(offset == tokens * token_bytes, "sequence ", i, " begins at byte ", offset, " of ",
-            bin.path(), "; the sequences before it end at byte ", tokens * token_bytes);
-      tokens += length;
+    constexpr Index piece = 1024;  // sequences, whose lengths and offsets stand apart
+    std::array<std::int32_t, piece> lengths;
+    for (Index first = 0; first < sequences; first += piece) {
+      const Index count = std::min(piece, sequences - first);
+      index.read(lengths_at + length_bytes * first, lengths.data(), length_bytes * count);
+      const auto check_sequence = [&](Index i, Index offset) {
+        const Index length = lengths[static_cast<std::size_t>(i)];
+        check(length >= 0, "sequence ", first + i, " has ", length, " tokens");
+        check(offset == tokens * token_bytes, "sequence ", first + i, " begins at byte ", offset,
+              " of ", bin.path(), "; the sequences before it end at byte ", tokens * token_bytes);
+        tokens += length;
+      };
+      index.for_each<std::int64_t>(offsets_at + offset_bytes * first, count, check_sequence);
     }
     require(bin.bytes() == tokens * token_bytes, bin.path(), ": has ", bin.bytes(), " bytes; ",
             index.path(), " speaks of ", tokens, " tokens of ", token_bytes, " bytes, which makes ",
@@ -116,13 +125,15 @@ struct TokenFile::State {
 
   void check_documents() const {
     check(document_entries >= 1, "has no document boundaries; there is at least a 0");
-    check(boundary(0) == 0, "the first document begins at sequence ", boundary(0), ", not 0");
-    for (Index d = 1; d < document_entries; ++d)
-      check(boundary(d) >= boundary(d - 1) && boundary(d) <= sequences, "document ", d - 1,
-            " ends at sequence ", boundary(d), "; it begins at ", boundary(d - 1),
-            " and there are ", sequences);
-    check(boundary(document_entries - 1) == sequences, "the last document ends at sequence ",
-          boundary(document_entries - 1), ", but there are ", sequences);
+    Index begin = 0;
+    index.for_each<std::int64_t>(boundaries_at, document_entries, [&](Index d, Index end) {
+      check(d > 0 || end == 0, "the first document begins at sequence ", end, ", not 0");
+      check(end >= begin && end <= sequences, "document ", d - 1, " ends at sequence ", end,
+            "; it begins at ", begin, " and there are ", sequences);
+      begin = end;
+    });
+    check(begin == sequences, "the last document ends at sequence ", begin, ", but there are ",
+          sequences);
   }
 
   // Calls use(position in out, token) for each token.
@@ -132,9 +143,9 @@ struct TokenFile::State {
             first + count, ") of ", tokens);
     with_type(type, [&](auto zero) {
       using Stored = decltype(zero);
-      for (Index i = 0; i < count; ++i)
-        use(i, static_cast<std::int64_t>(
-                   bin.at<Stored>((first + i) * static_cast<Index>(sizeof(Stored)))));
+      bin.for_each<Stored>(
+          first * static_cast<Index>(sizeof(Stored)), count,
+          [&](Index i, Stored token) { use(i, static_cast<std::int64_t>(token)); });
     });
   }
 };

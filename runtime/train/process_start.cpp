@@ -4,11 +4,13 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
 
 namespace trireme {
+namespace {
 
 void open_standard_streams() {
   // In ascending order: open(2) takes the lowest free number.
@@ -20,6 +22,20 @@ void open_standard_streams() {
             " is closed, and /dev/null cannot be opened: ", std::strerror(errno));
     require(opened == stream, "/dev/null is file descriptor ", opened, " in place of ", stream);
   }
+}
+
+void raise_limit_of_open_files() {
+  rlimit limit = {};
+  require(::getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit: ", std::strerror(errno));
+  limit.rlim_cur = limit.rlim_max;
+  require(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit: ", std::strerror(errno));
+}
+
+}  // namespace
+
+void prepare_process() {
+  open_standard_streams();
+  raise_limit_of_open_files();
 }
 
 }  // namespace trireme

@@ -3,8 +3,9 @@
 
 namespace trireme {
 
-/// Opens /dev/null in place of each standard stream that is closed. Otherwise the next file that is opened takes its number
-/// and gets what is printed. Throws: Error when /dev/null cannot be opened.
-void open_standard_streams();
+/// Opens /dev/null in place of each standard stream that is closed: otherwise the next file that is opened takes its number
+/// and gets what is printed. Raises the limit of open files (a data source keeps two) to what this user may have. Throws:
+/// Error when the system refuses.
+void prepare_process();
 
 }  // namespace trireme

@@ -248,7 +248,7 @@ int run(int argc, char** argv, const std::function<void(Context&)>& f) {
 int run(int argc, char** argv, const Application& application,
         const std::function<void(Context&)>& f) {
   try {
-    open_standard_streams();
+    prepare_process();
     const Program program{argc, argv, application, f};
     StopSignals signals;  // before MPI starts threads, and until it has ended
     MpiSession session(argc, argv);

@@ -1,6 +1,8 @@
 #include "trireme/data/token_file.h"
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <vector>
 
@@ -99,6 +101,49 @@ TEST(TokenFile, ReadsDocumentsOfSeveralSequences) {
   EXPECT_EQ(file.documents(), 2);
   EXPECT_EQ(file.document_begin(1), 3);
   EXPECT_EQ(file.document_begin(2), 6);
+}
+
+// Files are read in pieces of 16 KiB, and indices in pieces of 1024 sequences.
+TEST(TokenFile, ReadsFilesOfManyPieces) {
+  const ScratchDirectory folder;
+  std::vector<Document> documents(5000);
+  std::vector<std::int64_t> all;
+  for (std::size_t d = 0; d < documents.size(); ++d) {
+    documents[d].resize(d % 23);
+    std::iota(documents[d].begin(), documents[d].end(), d);
+    all.insert(all.end(), documents[d].begin(), documents[d].end());
+  }
+  write_documents(folder / "a", TokenType::u16, documents);
+  const TokenFile file(folder / "a");
+  EXPECT_EQ(file.sequences(), 5000);
+  for (const std::size_t first : {0, 1, 8191, 8192, 20000}) {
+    std::vector<std::int64_t> tokens(all.size() - first);
+    file.read(static_cast<Index>(first), tokens);
+    EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), all.begin() + static_cast<long>(first)));
+  }
+  Index begin = 0;
+  for (std::size_t d = 0; d < documents.size(); ++d) {
+    ASSERT_EQ(file.document_begin(static_cast<Index>(d)), begin);
+    begin += static_cast<Index>(documents[d].size());
+  }
+}
+
+TEST(TokenFile, FilesThatAreCutWhileTheyAreReadAreNamed) {
+  const ScratchDirectory folder;
+  write_documents(folder / "a", TokenType::u16, {Document(30000, 7), Document(30000, 8)});
+  const TokenFile file(folder / "a");
+  std::vector<std::int32_t> tokens(20000);
+  const auto read = [&](Index first) { file.read(first, tokens, 256); };
+  std::filesystem::resize_file(folder / "a.bin", 80001);
+  EXPECT_EQ(message_of(folder, [&] { read(20000); }), "");
+  EXPECT_EQ(message_of(folder, [&] { read(20001); }),
+            "a.bin: the data changed or its file system went away: byte 80001 of 120000 is not "
+            "there any more");
+  std::filesystem::resize_file(folder / "a.bin", 0);
+  EXPECT_NE(message_of(folder, [&] { read(0); }), "");
+  std::filesystem::resize_file(folder / "a.idx", 40);
+  EXPECT_EQ(message_of(folder, [&] { file.document_begin(1); }).substr(0, 50),
+            "a.idx: the data changed or its file system went aw");
 }
 
 TEST(TokenFile, TokensOutsideTheVocabularyAreNamed) {

@@ -1,5 +1,5 @@
 // What a job meets that its user, its starter or its machine does to it: closed standard streams, options with which
-// training diverges.
+// training diverges, data that is cut while it is read.
 
 #include <filesystem>
 
@@ -33,6 +33,16 @@ class HostileProcess : public testing::Test {
   std::string metrics() const { return root() + "/metrics.jsonl"; }
   std::string saving(const std::string& options, const Layout& layout = alone) const {
     return jobs_.training(layout, str("--save ", root(), " --load ", root(), " ", options));
+  }
+  /// Starts a job of many steps and waits until it has done some.
+  std::unique_ptr<BackgroundProcess> start_saving(const std::string& options,
+                                                  const Layout& layout) const {
+    const std::string command = saving("--train-iters 1000000 " + options, layout);
+    auto job = std::make_unique<BackgroundProcess>("exec " + command, jobs_ / "log");
+    require(wait_until([&] { return count(read_text(metrics()), "\n") > 3 || !job->running(); }) &&
+                job->running(),
+            "no steps:\n", job->output());
+    return job;
   }
 
   CheckpointJobs jobs_;
@@ -71,6 +81,26 @@ TEST_F(HostileProcess, ADivergedJobStopsAndKeepsTheCheckpointToGoBackTo) {
   EXPECT_EQ(count(read_text(metrics()), "\n"), 21);
   jobs_.succeed(saving(options + "--train-iters 15", pair));
   EXPECT_EQ(committed_steps(root()), Steps{15});
+}
+
+TEST_F(HostileProcess, DataThatIsCutWhileItIsReadIsNamed) {
+  for (const Layout& layout : {alone, pair}) {
+    SCOPED_TRACE(layout.name);
+    fs::remove_all(root());
+    for (const char* suffix : {".bin", ".idx"})
+      fs::copy_file(jobs_.data + suffix, jobs_ / "cut" + suffix,
+                    fs::copy_options::overwrite_existing);
+    CheckpointJobs& jobs = jobs_;
+    const std::string data = std::exchange(jobs.data, jobs_ / "cut");
+    const auto job = start_saving("", layout);
+    jobs.data = data;
+    fs::resize_file(jobs_ / "cut.bin", 0);
+    const Outcome outcome = job->wait();
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "trireme error: "), 1) << outcome.output;
+    EXPECT_THAT(outcome.output,
+                HasSubstr(jobs_ / "cut.bin: the data changed or its file system went away"));
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace trireme {
@@ -17,7 +18,7 @@ TEST(ProcessStartDeathTest, StandardStreamsThatAreClosedAreOpenedWithTheirModes)
   const auto close_and_open = [](int closed) {  // bit n: file descriptor n
     for (int stream = 0; stream < 3; ++stream)
       if ((closed >> stream & 1) != 0) ::close(stream);
-    open_standard_streams();
+    prepare_process();
     int wrong = 0;
     for (int stream = 0; stream < 3; ++stream)
       if ((closed >> stream & 1) != 0 && !has_mode(stream, stream == 0 ? O_RDONLY : O_WRONLY))
@@ -27,6 +28,19 @@ TEST(ProcessStartDeathTest, StandardStreamsThatAreClosedAreOpenedWithTheirModes)
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (int closed = 0; closed < 8; ++closed)
     EXPECT_EXIT(close_and_open(closed), testing::ExitedWithCode(0), "") << closed;
+}
+
+TEST(ProcessStartDeathTest, AsManyFilesAsTheUserMayHaveCanBeOpen) {
+  const auto lower_and_raise = [] {
+    const rlimit low = {16, 100};
+    ::setrlimit(RLIMIT_NOFILE, &low);
+    prepare_process();
+    rlimit found = {};
+    ::getrlimit(RLIMIT_NOFILE, &found);
+    _exit(static_cast<int>(found.rlim_cur));
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(lower_and_raise(), testing::ExitedWithCode(100), "");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// TokenFile: tokens of a Megatron indexed dataset, PREFIX.bin and PREFIX.idx, mapped into memory
-// and read as one long row of tokens with document boundaries. docs/data_formats.md has the bytes.
+// TokenFile: tokens of a Megatron indexed dataset, PREFIX.bin and PREFIX.idx, read as one long row
+// of tokens with document boundaries. docs/data_formats.md has the bytes.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class TokenFile {
   /// Where document d begins, in tokens; d = documents() gives tokens().
   Index document_begin(Index d) const;
   /// Tokens [first, first + out.size()). Throws: Error that names file, position, token and
-  /// vocabulary when a token is not in [0, vocabulary).
+  /// vocabulary when a token is not in [0, vocabulary), or the file when it has become shorter.
   void read(Index first, std::span<std::int32_t> out, Index vocabulary) const;
   /// The same without a check, for looking at files.
   void read(Index first, std::span<std::int64_t> out) const;

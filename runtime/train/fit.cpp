@@ -89,9 +89,9 @@ End run_steps(Trainer& trainer, Trainer::State& s, DataSource& train, DataSource
     StepMetrics metrics = trainer.step(train);
     const bool last = metrics.step == o.train_iters;
     const bool diverged = metrics.skipped_in_row >= o.max_skipped;
-    const bool evaluates = !diverged && validation != nullptr && o.eval_interval > 0 &&
-                           (metrics.step % o.eval_interval == 0 || last);
-    if (evaluates) metrics.valid_loss = trainer.evaluate(*validation, o.eval_iters);
+    const bool evaluates = !diverged && !s.agreed.stop && validation != nullptr &&
+                           o.eval_interval > 0 && (metrics.step % o.eval_interval == 0 || last);
+    if (evaluates) metrics.valid_loss = s.run_evaluation(*validation, o.eval_iters, true);
     reporter.step(metrics);
     file->append(metrics);
     if (diverged) return End::diverged;
@@ -149,7 +149,19 @@ std::string describe_saved(const Trainer::State& s) {
   return str("and step ", s.last_update.step, ", the last with an update, is saved");
 }
 
+std::string why_stopped(const Context& context) {
+  const std::string_view reason = context.stop_reason();
+  return std::string(reason.empty() ? "another rank was told to stop" : reason);
+}
+
 }  // namespace
+
+void Trainer::State::stop_after_training() const {
+  context.log().info(why_stopped(context) +
+                     ": stopped after training, whose end is saved; start again with --load " +
+                     context.options().checkpoint.save + " to do what follows it");
+  throw Stopped();
+}
 
 void Trainer::fit(DataSource& train, DataSource* validation) {
   State& s = *state_;
@@ -170,9 +182,8 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
   }
   if (end == End::diverged) throw JobError(describe_divergence(s, failed), ExitCode::diverged);
   if (end == End::stopped) {
-    const std::string reason(s.context.stop_reason());
-    const std::string stopped = str(reason.empty() ? "another rank was told to stop" : reason,
-                                    ": stopped after step ", s.progress.step);
+    const std::string stopped =
+        str(why_stopped(s.context), ": stopped after step ", s.progress.step);
     if (!failed.empty()) throw JobError(stopped + ", but " + failed);
     log.info(stopped + ", " + describe_saved(s) + "; start again with --load " + o.checkpoint.save +
              " to go on");

@@ -1,5 +1,5 @@
 // Text generation: the whole sequence is computed again for every token, which works for every layout. The last stage
-// draws a token from (seed, how many were drawn), and tells all ranks.
+// draws a token from (seed, how many were drawn), and sends it to all ranks.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -103,11 +103,14 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
     sequence.show(text);
     s.generate->start(sequence);
     sequence.queued();
-    std::int32_t token = 0;
+    Index sums[2] = {0, s.context.stop_reason().empty() ? 0 : 1};  // the token, votes to stop
     if (mesh.rank() == drawer)
-      token = draw(sequence.logits(), options.temperature, static_cast<double>(random.uniform(i)));
-    s.context.host().world().broadcast({&token, 1, DType::i32}, drawer, s.context.host().stream);
-    text.push_back(token);
+      sums[0] =
+          draw(sequence.logits(), options.temperature, static_cast<double>(random.uniform(i)));
+    s.context.host().world().all_reduce({sums, 2, DType::i64}, Reduction::sum,
+                                        s.context.host().stream);
+    if (sums[1] > 0 && s.is_saved()) s.stop_after_training();
+    text.push_back(static_cast<std::int32_t>(sums[0]));
   }
   return {text.begin() + static_cast<std::ptrdiff_t>(options.prompt.size()), text.end()};
 }

@@ -150,6 +150,7 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     Options options = application.defaults;
     CommandLine command(application.name, application.description);
     Problems problems;
+    signals.let_through();  // files of options and data may be where reading never ends
     if (!read_options(program.argc, program.argv, application, command, options, session.size(),
                       problems)) {
       if (session.rank() == 0) fmt::print("{}", command.help());

@@ -11,7 +11,20 @@ StopSignals::StopSignals() {
   sigemptyset(&watched_);
   sigaddset(&watched_, SIGUSR1);
   sigaddset(&watched_, SIGTERM);
-  require(pthread_sigmask(SIG_BLOCK, &watched_, &before_) == 0, "signals cannot be blocked");
+  require(pthread_sigmask(SIG_SETMASK, nullptr, &before_) == 0, "signals cannot be blocked");
+  block();
+}
+
+void StopSignals::block() {
+  require(pthread_sigmask(SIG_BLOCK, &watched_, nullptr) == 0, "signals cannot be blocked");
+}
+
+void StopSignals::let_through() {
+  sigset_t waiting;
+  require(sigpending(&waiting) == 0, "sigpending failed");
+  for (const int signal : {SIGUSR1, SIGTERM})
+    if (sigismember(&waiting, signal) == 1) return;
+  leave();
 }
 
 StopSignals::~StopSignals() {
@@ -24,6 +37,7 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::watch() {
+  block();
   thread_ = std::thread([this] { wait(); });
 }
 

@@ -12,7 +12,7 @@ namespace trireme {
 class StopSignals {
  public:
   /// Blocks the signals in this thread and in those it starts from now on: to be made before MPI starts its own. They
-  /// wait until watch() or leave() is called.
+  /// wait until another method is called.
   StopSignals();
   /// By the thread that made it: the signals are again as they were. One that came after the first but was not yet seen
   /// takes effect then.
@@ -20,6 +20,9 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
+  /// The signals do what they did before, until watch() is called: for work that may never end, such as reading a file.
+  /// Where one waits already, nothing changes: it is kept for watch().
+  void let_through();
   void watch();
   /// Nothing is to be watched: the signals are again as they were.
   void leave();
@@ -27,6 +30,7 @@ class StopSignals {
   int first() const { return first_.load(std::memory_order_relaxed); }
 
  private:
+  void block();
   void wait();
 
   sigset_t watched_, before_;

@@ -22,8 +22,16 @@ struct Trainer::State {
   /// The same at the end of a step; the votes to stop and to save travel with it, into `agreed`.
   double end_step(double loss);
   /// Collective. The global batch that begins at sample `first` of the stream into `inputs`; returns the targets of all
-  /// data ranks. Throws: JobError when any rank's data is bad.
+  /// data ranks. The votes to stop travel with them, into `agreed`. Throws: JobError when any rank's data is bad.
   Index load(InputBatch& inputs, DataSource& source, Index first);
+  /// Collective. As Trainer::evaluate; nothing where it ends early, since all agree to stop and `may_stop`.
+  std::optional<double> run_evaluation(DataSource& validation, Index batches, bool may_stop);
+  /// The newest state is in a checkpoint, so that a job that is told to stop can.
+  bool is_saved() const {
+    return checkpointer && checkpointer->last_committed() == last_update.step;
+  }
+  /// For what follows training, when all have agreed to stop and the state is saved. Throws: Stopped.
+  [[noreturn]] void stop_after_training() const;
   void dump_parameters();
   void dump_gradients();
 
@@ -44,7 +52,7 @@ struct Trainer::State {
   Progress progress;
   Progress last_update;  // when the last update was made: what is saved
   bool resumed = false;  // resume() was called
-  /// What all ranks agreed on at the end of the last step.
+  /// What all ranks agreed on at the end of the last step, or with the batch loaded since.
   struct Agreement {
     bool stop = false, save = false;
   } agreed;

@@ -40,7 +40,7 @@ double Trainer::State::end_step(double loss) {
 Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) {
   const Mesh& mesh = context.mesh();
   const bool counts = mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::pipeline) == 0;
-  Index totals[2] = {0, 0};  // targets, ranks that failed
+  Index totals[3] = {0, 0, context.stop_reason().empty() ? 0 : 1};  // targets, failures, votes
   std::exception_ptr failure;
   inputs.wait();
   try {
@@ -50,7 +50,7 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) 
     failure = std::current_exception();
     totals[1] = 1;
   }
-  context.host().world().all_reduce({totals, 2, DType::i64}, Reduction::sum, context.host().stream);
+  context.host().world().all_reduce({totals, 3, DType::i64}, Reduction::sum, context.host().stream);
   if (totals[1] > 0)
     agree_or_stop(context.host(), [&] {
       if (failure) std::rethrow_exception(failure);
@@ -60,6 +60,7 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) 
                        first + context.options().global_batch_size - 1,
                        " has a target (DataSource::fill returned 0 for each): the loss is a mean "
                        "over the targets of a global batch"));
+  agreed.stop = totals[2] > 0;
   return totals[0];
 }
 
@@ -99,19 +100,27 @@ StepMetrics Trainer::step(DataSource& source) {
   return metrics;
 }
 
-double Trainer::evaluate(DataSource& validation, Index batches) {
+std::optional<double> Trainer::State::run_evaluation(DataSource& validation, Index batches,
+                                                     bool may_stop) {
   require(batches >= 1, "Trainer::evaluate needs at least one global batch, not ", batches);
-  State& s = *state_;
   double loss = 0;
   Index targets = 0;
   for (Index i = 0; i < batches; ++i) {
-    targets += s.load(*s.evaluate_inputs, validation, i * s.context.options().global_batch_size);
-    s.evaluate_inputs->begin(s.progress.step, 1);
-    s.evaluate->start(*s.evaluate_inputs);
-    s.evaluate_inputs->queued(s.context.stream());
-    loss += s.evaluate->loss();
+    targets += load(*evaluate_inputs, validation, i * context.options().global_batch_size);
+    if (agreed.stop && may_stop) return {};
+    evaluate_inputs->begin(progress.step, 1);
+    evaluate->start(*evaluate_inputs);
+    evaluate_inputs->queued(context.stream());
+    loss += evaluate->loss();
   }
-  return s.sum_of_losses(loss) / static_cast<double>(targets);
+  return sum_of_losses(loss) / static_cast<double>(targets);
+}
+
+double Trainer::evaluate(DataSource& validation, Index batches) {
+  const std::optional<double> loss =
+      state_->run_evaluation(validation, batches, state_->is_saved());
+  if (!loss) state_->stop_after_training();
+  return *loss;
 }
 
 }  // namespace trireme

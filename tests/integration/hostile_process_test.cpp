@@ -1,10 +1,18 @@
 // What a job meets that its user, its starter or its machine does to it: closed standard streams, options with which
-// training diverges, data that is cut while it is read.
+// training diverges, data that is cut while it is read, signals at any time.
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <memory>
+#include <thread>
+#include <utility>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "trireme/store/steps.h"
 
@@ -101,6 +109,45 @@ TEST_F(HostileProcess, DataThatIsCutWhileItIsReadIsNamed) {
     EXPECT_THAT(outcome.output,
                 HasSubstr(jobs_ / "cut.bin: the data changed or its file system went away"));
   }
+}
+
+TEST_F(HostileProcess, ASignalInAnEvaluationSavesAtOnce) {
+  const auto job =
+      start_saving("--eval-interval 5 --eval-iters 1000000000 --save-interval 3", pair);
+  ASSERT_TRUE(wait_until([&] { return committed_steps(root()) == Steps{3}; })) << job->output();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the evaluation has begun
+  job->send(SIGUSR1);
+  ASSERT_TRUE(wait_until([&] { return !job->running(); })) << job->output();
+  EXPECT_EQ(job->wait().exit_code, 75) << job->output();
+  const Index stopped = committed_steps(root()).front();
+  EXPECT_EQ(count(read_text(metrics()), "\n"), stopped);
+  EXPECT_EQ(count(read_text(metrics()), "valid_loss"), 0);
+  jobs_.succeed(saving(str("--eval-interval 1 --eval-iters 2 --train-iters ", stopped + 1), pair));
+  EXPECT_EQ(count(read_text(metrics()), "valid_loss"), 1);
+}
+
+TEST_F(HostileProcess, ASignalInGenerationEndsAJobThatIsSaved) {
+  const std::string command = "exec " + saving("--train-iters 2 --generate 1000000000", pair);
+  BackgroundProcess job(command, jobs_ / "log");
+  ASSERT_TRUE(wait_until([&] { return committed_steps(root()) == Steps{2}; })) << job.output();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // generation has begun
+  job.send(SIGUSR1);
+  ASSERT_TRUE(wait_until([&] { return !job.running(); })) << job.output();
+  EXPECT_EQ(job.wait().exit_code, 75) << job.output();
+}
+
+TEST_F(HostileProcess, ASignalEndsAJobThatWaitsForItsOptions) {
+  const std::string pipe = jobs_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  BackgroundProcess job("exec " + jobs_.program("--save " + root() + " --config " + pipe),
+                        jobs_ / "log");
+  int writer = -1;  // opened without waiting when there is a reader only
+  ASSERT_TRUE(
+      wait_until([&] { return (writer = open(pipe.c_str(), O_WRONLY | O_NONBLOCK)) >= 0; }));
+  job.send(SIGTERM);
+  EXPECT_TRUE(wait_until([&] { return !job.running(); })) << job.output();
+  close(writer);
+  EXPECT_EQ(job.wait().exit_code, 128 + SIGTERM);
 }
 
 }  // namespace

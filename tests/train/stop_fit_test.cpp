@@ -86,6 +86,76 @@ TEST(StoppingFit, OneVoteStopsAllRanksAfterTheSameStep) {
   }
 }
 
+/// Counts what is read of it.
+class Counted : public Ones {
+ public:
+  explicit Counted(std::atomic<Index>& samples) : samples_(samples) {}
+  Index fill(Index sample, std::span<const Tensor> out) override {
+    ++samples_;
+    return Ones::fill(sample, out);
+  }
+
+ private:
+  std::atomic<Index>& samples_;
+};
+
+TEST(StoppingFit, AVoteInAnEvaluationEndsItAndTheStateIsSavedAtOnce) {
+  const ScratchDirectory folder;
+  Options options;
+  options.pipeline_size = 2;
+  options.train_iters = options.learning_rate.decay_iters = 5;
+  options.eval_interval = 2;
+  options.eval_iters = 1000000;  // hours
+  options.metrics = folder / "metrics.jsonl";
+  options.checkpoint.save = folder / "run";
+  std::atomic<int> stopped = 0;
+  std::atomic<Index> evaluated = 0;  // samples
+  run_on_threads(MeshShape(2, 2, 1), [&](Mesh& mesh) {
+    const std::unique_ptr<Device> device = open_cpu();
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    const Log log(mesh.rank(), LogLevel::quiet);
+    const auto reason = [&] { return mesh.rank() == 2 && evaluated > 100 ? "SIGTERM" : ""; };
+    Context context(options, mesh, *stream, log, {}, reason);
+    Trainer trainer(context, Model(model));
+    Ones data;
+    Counted validation(evaluated);
+    EXPECT_THROW(trainer.fit(data, &validation), Stopped);
+    EXPECT_EQ(trainer.steps_done(), 2);
+    ++stopped;
+  });
+  EXPECT_EQ(stopped, 4);
+  EXPECT_GT(evaluated, 100);
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/step-000002"));
+  EXPECT_EQ(lines_of(options.metrics), 2);
+  EXPECT_EQ(folder.read("metrics.jsonl").find("valid_loss"), std::string::npos);
+}
+
+TEST(StoppingFit, AVoteAfterTrainingEndsAnEvaluationOfAStateThatIsSaved) {
+  for (const bool saves : {false, true}) {
+    const ScratchDirectory folder;
+    Options options;
+    options.train_iters = options.learning_rate.decay_iters = 2;
+    if (saves) options.checkpoint.save = folder / "run";
+    std::atomic<Index> evaluated = 0;  // samples
+    run_on_threads(MeshShape(2, 1, 1), [&](Mesh& mesh) {
+      const std::unique_ptr<Device> device = open_cpu();
+      const std::unique_ptr<Stream> stream = device->make_stream();
+      const Log log(mesh.rank(), LogLevel::quiet);
+      const auto reason = [&] { return mesh.rank() == 1 && evaluated > 100 ? "SIGTERM" : ""; };
+      Context context(options, mesh, *stream, log, {}, reason);
+      Trainer trainer(context, Model(model));
+      trainer.fit(Ones());
+      Counted validation(evaluated);
+      if (saves) {
+        EXPECT_THROW(trainer.evaluate(validation, 1000000), Stopped);
+      } else {
+        EXPECT_GT(trainer.evaluate(validation, 50), 0);
+      }
+    });
+    EXPECT_GT(evaluated, 100);
+  }
+}
+
 TEST(StoppingFit, NobodyIsToldToStop) {
   Outcome outcome;
   fit(-1, 0, "", outcome);

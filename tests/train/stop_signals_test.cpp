@@ -38,6 +38,27 @@ TEST(StopSignals, ASignalBeforeTheWatchBeginsIsKept) {
   EXPECT_EQ(signals.first(), SIGUSR1);
 }
 
+TEST(StopSignals, ASignalThatWaitsAlreadyIsKeptWhenOthersAreLetThrough) {
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    StopSignals signals;
+    kill(getpid(), signal);
+    signals.let_through();
+    signals.watch();
+    wait_for_first(signals);
+    EXPECT_EQ(signals.first(), signal);
+  }
+}
+
+TEST(StopSignals, TheWatchBlocksWhatWasLetThrough) {
+  StopSignals signals;
+  signals.let_through();
+  EXPECT_FALSE(is_blocked(SIGTERM));
+  signals.watch();
+  kill(getpid(), SIGTERM);
+  wait_for_first(signals);
+  EXPECT_EQ(signals.first(), SIGTERM);
+}
+
 TEST(StopSignals, ThreadsDoNotGetThem) {
   StopSignals signals;
   bool blocked = false;
@@ -84,6 +105,14 @@ TEST(StopSignalsDeathTest, WhatIsNotWatchedDoesWhatItAlwaysDid) {
         _exit(0);
       },
       testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(
+      {
+        StopSignals signals;
+        signals.let_through();
+        kill(getpid(), SIGUSR1);
+        _exit(0);
+      },
+      testing::KilledBySignal(SIGUSR1), "");
 }
 
 }  // namespace

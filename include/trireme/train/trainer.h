@@ -63,9 +63,11 @@ class Trainer {
   /// Collective. One step on the next global batch.
   StepMetrics step(DataSource& train);
   Index steps_done() const;
-  /// Collective. Mean loss per target over the first `batches` global batches, one or more.
+  /// Collective. Mean loss per target over the first `batches` global batches, one or more. Throws:
+  /// Stopped when ranks agree to stop (Context::stop_reason) and the state is saved, as after fit().
   double evaluate(DataSource& validation, Index batches);
   /// Collective. Tokens that follow the prompt, the same for every layout. Needs Model::logits.
+  /// Throws: Stopped, as evaluate() does.
   std::vector<std::int32_t> generate(const GenerateOptions& options);
 
   struct State;

@@ -93,6 +93,7 @@ void add(hdf5::LayoutFile& file, const GlobalTensor& tensor) {
 
 FileLayout lay_out_global(const std::vector<GlobalTensor>& tensors) {
   const hdf5::QuietErrors quiet;
+  hdf5::require_file_size(metadata_bytes(tensors));
   hdf5::LayoutFile file(metadata_bytes(tensors));
   for (const GlobalTensor& tensor : tensors) add(file, tensor);
   return file.finish();

@@ -1,6 +1,13 @@
 // Creating groups and datasets in a scratch file.
 #include "runtime/store/hdf5_layout.h"
 
+#include <cerrno>
+#include <cstring>
+
+#include <sys/resource.h>
+
+#include "trireme/core/error.h"
+
 #include "runtime/store/hdf5_dataset.h"
 
 namespace trireme::hdf5 {
@@ -19,6 +26,14 @@ Handle create_file(const std::string& path) {
 }
 
 }  // namespace
+
+void require_file_size(Index bytes) {
+  rlimit limit = {};
+  require(::getrlimit(RLIMIT_FSIZE, &limit) == 0, "getrlimit: ", std::strerror(errno));
+  require(limit.rlim_cur == RLIM_INFINITY || static_cast<rlim_t>(bytes) <= limit.rlim_cur,
+          "a file of up to ", bytes, " bytes is needed, and this process may write ",
+          limit.rlim_cur, " (ulimit -f)");
+}
 
 Handle make_properties(hid_t kind) {
   const char* subject = "creation properties";

@@ -18,6 +18,12 @@ Index metadata_bytes(const std::vector<Piece>& pieces) {
   return bytes;
 }
 
+Index data_bytes(const std::vector<Piece>& pieces) {
+  Index bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes();
+  return bytes;
+}
+
 Handle contiguous() {
   const char* subject = "a contiguous dataset";
   Handle properties = hdf5::make_properties(H5P_DATASET_CREATE);
@@ -52,7 +58,9 @@ Index add(hdf5::LayoutFile& file, const Piece& piece, const Handle& properties) 
 
 FileLayout lay_out_shard(const std::vector<Piece>& pieces) {
   const hdf5::QuietErrors quiet;
-  hdf5::LayoutFile file(metadata_bytes(pieces));
+  const Index metadata = metadata_bytes(pieces);
+  hdf5::require_file_size(metadata + data_bytes(pieces));
+  hdf5::LayoutFile file(metadata);
   std::vector<Index> offsets;
   {
     const Handle properties = contiguous();

@@ -41,6 +41,14 @@ std::string describe_layout(const Context& context) {
   return text;
 }
 
+FileLayout lay_out(const CheckpointOptions& options, const std::vector<Piece>& pieces) {
+  try {
+    return lay_out_shard(pieces);
+  } catch (const Error& error) {
+    throw Error(str("--save ", options.save, ": ", error.what()));
+  }
+}
+
 }  // namespace
 
 struct Checkpointer::State {
@@ -78,7 +86,7 @@ void Checkpointer::State::prepare_saving(const SavedTensors& saved) {
   std::unique_ptr<Lease> lease = take_directory();
   FileLayout layout;
   Problems problems;
-  problems.collect([&] { layout = lay_out_shard(saved.pieces); });
+  problems.collect([&] { layout = lay_out(options, saved.pieces); });
   agree_on(context.host(), problems);
   catalog =
       gather_catalog(world, context.host().stream, saved.pieces, layout.offsets, layout.bytes);
@@ -165,7 +173,7 @@ Index Checkpointer::bytes(const Context& context, const FlatParameters& flat,
   const CheckpointOptions& options = context.options().checkpoint;
   if (options.save.empty()) return 0;
   const FileLayout layout =
-      lay_out_shard(planned_pieces(flat, optimizer, context.mesh().rank() == 0));
+      lay_out(options, planned_pieces(flat, optimizer, context.mesh().rank() == 0));
   return Snapshot::buffer_bytes(layout.bytes, options.save_buffer);
 }
 

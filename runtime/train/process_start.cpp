@@ -1,6 +1,7 @@
 #include "runtime/train/process_start.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include <fcntl.h>
@@ -36,6 +37,7 @@ void raise_limit_of_open_files() {
 void prepare_process() {
   open_standard_streams();
   raise_limit_of_open_files();
+  require(std::signal(SIGXFSZ, SIG_IGN) != SIG_ERR, "signal: ", std::strerror(errno));
 }
 
 }  // namespace trireme

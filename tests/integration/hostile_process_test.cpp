@@ -1,16 +1,19 @@
 // What a job meets that its user, its starter or its machine does to it: closed standard streams, options with which
-// training diverges, data that is cut while it is read, signals at any time.
+// training diverges, data that is cut while it is read, signals at any time, limits of file sizes.
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,6 +151,53 @@ TEST_F(HostileProcess, ASignalEndsAJobThatWaitsForItsOptions) {
   EXPECT_TRUE(wait_until([&] { return !job.running(); })) << job.output();
   close(writer);
   EXPECT_EQ(job.wait().exit_code, 128 + SIGTERM);
+}
+
+std::set<std::string> scratch_files() {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator("/dev/shm"))
+    if (entry.path().string().find("trireme-layout-") != std::string::npos)
+      names.insert(entry.path());
+  return names;
+}
+
+TEST_F(HostileProcess, ALimitOfFileSizesBelowAShardIsRefused) {
+  for (const int kilobytes : {0, 500}) {
+    SCOPED_TRACE(kilobytes);
+    const std::set<std::string> before = scratch_files();
+    const std::string job = str("ulimit -f ", kilobytes, "; exec ", saving("--train-iters 4"));
+    const Outcome outcome =
+        jobs_.run("bash -c 'set -o pipefail; (" + job + ") 2>&1 | cat'");  // its output is no file
+    EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
+    EXPECT_THAT(outcome.output,
+                AllOf(HasSubstr("- --save " + root() + ": "), HasSubstr("(ulimit -f)")));
+    EXPECT_TRUE(wait_until([&] {  // others are of other tests, and go
+      const std::set<std::string> now = scratch_files();
+      return std::includes(before.begin(), before.end(), now.begin(), now.end());
+    }));
+    EXPECT_FALSE(fs::exists(root()));
+  }
+}
+
+TEST_F(HostileProcess, ALimitOfFileSizesThatComesLaterCostsSavesOnly) {
+  BackgroundProcess job("exec " + jobs_.program("--train-iters 1000000 --save-interval 20 "
+                                                "--keep-last 2 --metrics /dev/null --save " +
+                                                root()),
+                        jobs_ / "log");
+  const auto saved = [&] { return count(job.output(), "# saved step "); };
+  ASSERT_TRUE(wait_until([&] { return saved() > 0; })) << job.output();
+  const rlimit low = {100000, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
+  ASSERT_EQ(prlimit(job.id(), RLIMIT_FSIZE, &low, nullptr), 0);
+  ASSERT_TRUE(wait_until([&] { return count(job.output(), "is not saved: ") > 1; }))
+      << job.output();
+  ASSERT_EQ(prlimit(job.id(), RLIMIT_FSIZE, &none, nullptr), 0);
+  const int before = saved();
+  ASSERT_TRUE(wait_until([&] { return saved() > before; })) << job.output();
+  job.send(SIGUSR1);
+  EXPECT_EQ(job.wait().exit_code, 75) << job.output();
+  EXPECT_THAT(job.output(), HasSubstr("File too large; training goes on"));
+  EXPECT_EQ(committed_steps(root()).size(), 2U);
+  jobs_.succeed(CheckpointJobs::trireme("checkpoint verify " + root()));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <set>
 #include <thread>
 
+#include <sys/resource.h>
+
 #include "runtime/store/hdf5_layout.h"
 #include "tests/store/hdf5_files.h"
 #include "tests/support/scratch_directory.h"
@@ -242,6 +244,34 @@ TEST(StructureProblem, NamesWhatDiffers) {
   folder.write("text", "this is no HDF5 file");
   EXPECT_NE(structure_problem(folder / "text", pieces, offsets).find("signature"),
             std::string::npos);
+}
+
+/// While it lives, files may have so many bytes.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit = {bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST(ShardLayout, AFileThatMayNotBeSoLargeIsRefusedBeforeHdf5MeetsTheLimit) {
+  const std::vector<Piece> pieces = {whole("a", DType::f32, Shape{1 << 20})};
+  const std::string message = message_of([&] {
+    const FileSizeLimit limit(4 << 20);
+    lay_out_shard(pieces);
+  });
+  EXPECT_NE(message.find("and this process may write 4194304 (ulimit -f)"), std::string::npos)
+      << message;
+  const FileSizeLimit limit(6 << 20);
+  EXPECT_GE(lay_out_shard(pieces).bytes, 4 << 20);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "tests/support/scratch_directory.h"
+
 namespace trireme {
 namespace {
 
@@ -41,6 +43,20 @@ TEST(ProcessStartDeathTest, AsManyFilesAsTheUserMayHaveCanBeOpen) {
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(lower_and_raise(), testing::ExitedWithCode(100), "");
+}
+
+TEST(ProcessStartDeathTest, AFileBeyondTheLimitIsAnErrorOfTheWrite) {
+  const auto write_beyond = [] {
+    prepare_process();
+    const rlimit low = {100, 100};
+    ::setrlimit(RLIMIT_FSIZE, &low);
+    const ScratchDirectory folder;
+    const int file = ::open((folder / "file").c_str(), O_WRONLY | O_CREAT, 0600);
+    _exit(::pwrite(file, "x", 1, 99) == 1 && ::pwrite(file, "x", 1, 100) < 0 && errno == EFBIG ? 0
+                                                                                               : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(write_beyond(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

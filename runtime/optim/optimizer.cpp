@@ -23,8 +23,9 @@ void check(const OptimizerOptions& o) {
   if (o.kind == OptimizerOptions::Kind::adamw) {
     fraction("--adam-beta1", o.beta1);
     fraction("--adam-beta2", o.beta2);
-    require(std::isfinite(o.epsilon) && o.epsilon > 0, "--adam-eps is ", o.epsilon,
-            "; it must be positive");
+    const auto epsilon = static_cast<float>(o.epsilon);
+    require(std::isfinite(epsilon) && epsilon > 0, "--adam-eps is ", o.epsilon,
+            "; it must be positive, and fp32 must be able to hold it");
   } else {
     fraction("--momentum", o.momentum);
   }

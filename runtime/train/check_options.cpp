@@ -40,14 +40,31 @@ void check_batch(const Options& o, Index ranks, Problems& problems) {
                  o.chunks, ": ", wrong);
 }
 
-void check_learning_rate(const Options& o, Problems& problems) {
+/// A constant rate has no decay that a warm-up could outlast.
+void check_warm_up(const CommandLine& command, const Options& o, Problems& problems) {
+  const LearningRateOptions& rate = o.learning_rate;
+  if (rate.decay == LearningRateOptions::Decay::constant || rate.warmup_iters <= rate.decay_iters)
+    return;
+  if (command.given("--lr-decay-iters"))
+    problems.add("--lr-warmup-iters ", rate.warmup_iters, " is more than --lr-decay-iters ",
+                 rate.decay_iters, ", which includes it; at most ", rate.decay_iters);
+  else
+    problems.add("--lr-warmup-iters ", rate.warmup_iters, " is more than --train-iters ",
+                 o.train_iters, ", the default of --lr-decay-iters, which includes it; at most ",
+                 o.train_iters, ", or for a short trial of a longer run --lr-decay-iters N, the ",
+                 "steps of that run");
+}
+
+void check_learning_rate(const CommandLine& command, const Options& o, Problems& problems) {
   const LearningRateOptions& rate = o.learning_rate;
   if (rate.min_lr > rate.lr)
     problems.add("--min-lr ", rate.min_lr, " is above --lr ", rate.lr, "; at most ", rate.lr);
-  if (rate.warmup_iters > rate.decay_iters && rate.decay_iters > 0)
-    problems.add("--lr-warmup-iters ", rate.warmup_iters, " is more than --lr-decay-iters ",
-                 rate.decay_iters, " (default --train-iters), which includes it; at most ",
-                 rate.decay_iters);
+  if (rate.decay == LearningRateOptions::Decay::constant)
+    for (const char* option : {"--min-lr", "--lr-decay-iters"})
+      if (command.given(option))
+        problems.add(option, " has no meaning with --lr-decay-style constant; leave it out or use ",
+                     "--lr-decay-style linear or cosine");
+  check_warm_up(command, o, problems);
 }
 
 /// An option of another optimizer would do nothing.
@@ -112,7 +129,7 @@ void check_options(const CommandLine& command, const Options& options, Index ran
   check_batch(options, ranks, problems);
   check_device(command, options, problems);
   check_optimizer(command, options, problems);
-  check_learning_rate(options, problems);
+  check_learning_rate(command, options, problems);
   check_checkpoint_options(command, options, problems);
   check_metrics(options, problems);
   check_directory("--gemm-cache", options.gemm_cache, "choices of algorithms", problems);

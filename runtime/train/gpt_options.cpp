@@ -11,6 +11,7 @@ namespace {
 
 void declare_float(CommandLine& c, const std::string& names, float& value, Real legal,
                    const std::string& help) {
+  legal.fp32 = true;
   c.add({names, "X", help, false,
          [&value, legal](const std::vector<std::string>& words) {
            value = static_cast<float>(parse_real(words.front(), legal));

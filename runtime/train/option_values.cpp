@@ -40,6 +40,13 @@ bool is_legal(double value, const Real& legal) {
   return !low && !high;
 }
 
+/// As a float a number stays finite, and none but 0 becomes 0.
+bool fits_fp32(double value) {
+  const auto single = static_cast<float>(value);
+  return std::isfinite(single) && (single != 0 || value == 0);
+}
+constexpr std::string_view fp32_range = "0, or from 1.4e-45 to 3.4e+38";
+
 constexpr std::string_view units = "KMGT";  // powers of 1024
 
 /// Levenshtein distance.
@@ -76,6 +83,8 @@ double parse_real(const std::string& word, const Real& legal) {
   require(error == std::errc() && end == word.data() + word.size() && std::isfinite(value),
           "expected a number", range_of(legal));
   require(is_legal(value, legal), "expected a number", range_of(legal));
+  require(!legal.fp32 || fits_fp32(value), "expected a number", range_of(legal),
+          " that fp32 can hold, in which it is used: ", fp32_range);
   return value;
 }
 
@@ -108,8 +117,12 @@ std::string show_size(Index bytes) {
 std::string show_real(double value) { return fmt::format("{}", value); }
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  constexpr std::size_t longest = 64;
+  const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  const auto letters = static_cast<Index>(word.size() - dashes);
+  if (word.size() > longest) return "";
   std::string best;
-  Index least = std::max<Index>(2, static_cast<Index>(word.size()) / 3) + 1;
+  Index least = (letters < 3 ? 1 : std::max<Index>(2, letters / 3)) + 1;
   for (const std::string& candidate : candidates)
     if (const Index distance = edit_distance(word, candidate); distance < least) {
       least = distance;
@@ -166,7 +179,7 @@ void CommandLine::text(const std::string& names, std::string& value, const std::
                        const std::string& help) {
   add({names, metavar, help, false,
        [&value](const std::vector<std::string>& words) { value = words.front(); },
-       [&value] { return value; }});
+       [&value] { return value; }, true});
 }
 
 void CommandLine::list(const std::string& names, std::vector<std::string>& values,

@@ -65,11 +65,13 @@ void declare_training(CommandLine& c, Options& o) {
   OptimizerOptions& optimizer = o.optimizer;
   LearningRateOptions& rate = o.learning_rate;
   constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr Real positive{0, infinity, true, false, true},
+      not_negative{0, infinity, false, false, true};
   c.group("Optimizer");
   c.choice<Kind>("--optimizer", optimizer.kind,
                  {{name(Kind::adamw), Kind::adamw}, {name(Kind::sgd), Kind::sgd}}, "update rule");
-  c.real("--lr", rate.lr, {0, infinity, true, false}, "largest learning rate");
-  c.real("--min-lr", rate.min_lr, {0, infinity, false, false}, "learning rate after the decay");
+  c.real("--lr", rate.lr, positive, "largest learning rate");
+  c.real("--min-lr", rate.min_lr, not_negative, "learning rate after the decay");
   c.whole("--lr-warmup-iters", rate.warmup_iters, at_least(0), "steps of linear warm-up from 0");
   c.choice<Decay>("--lr-decay-style", rate.decay,
                   {{name(Decay::constant), Decay::constant},
@@ -78,7 +80,7 @@ void declare_training(CommandLine& c, Options& o) {
                   "from --lr to --min-lr");
   c.whole("--lr-decay-iters", rate.decay_iters, at_least(1),
           "steps until --min-lr; default --train-iters");
-  c.real("--weight-decay", optimizer.weight_decay, {0, infinity, false, false},
+  c.real("--weight-decay", optimizer.weight_decay, not_negative,
          "of weights; never of norms and biases");
   c.real("--clip-grad", optimizer.clip_norm, {0, infinity, false, false},
          "largest global gradient norm; 0: no clipping");
@@ -86,8 +88,7 @@ void declare_training(CommandLine& c, Options& o) {
           "stop with exit code 65 when so many steps in a row had no finite gradients");
   c.real("--adam-beta1", optimizer.beta1, {0, 1, false, true}, "decay of the first moment");
   c.real("--adam-beta2", optimizer.beta2, {0, 1, false, true}, "decay of the second moment");
-  c.real("--adam-eps", optimizer.epsilon, {0, infinity, true, false},
-         "added to the root of the second moment");
+  c.real("--adam-eps", optimizer.epsilon, positive, "added to the root of the second moment");
   c.real("--momentum,--sgd-momentum", optimizer.momentum, {0, 1, false, true}, "of sgd");
 }
 
@@ -157,7 +158,9 @@ void settle_options(const CommandLine& command, Options& options) {
   if (!command.given("--schedule") && options.chunks > 1)
     options.schedule = ScheduleKind::interleaved;
   if (!command.given("--lr-decay-iters"))
-    options.learning_rate.decay_iters = std::max<Index>(options.train_iters, 1);
+    options.learning_rate.decay_iters =
+        options.train_iters > 0 ? options.train_iters
+                                : std::max<Index>(options.learning_rate.warmup_iters, 1);
   if (options.metrics.empty() && !options.checkpoint.save.empty())
     options.metrics = (std::filesystem::path(options.checkpoint.save) / "metrics.jsonl").string();
 }

@@ -26,6 +26,7 @@
 #include "runtime/train/device_choice.h"
 #include "runtime/train/gemm_directory.h"
 #include "runtime/train/gpu_environment.h"
+#include "runtime/train/idle_options.h"
 #include "runtime/train/process_start.h"
 #include "runtime/train/stop_signals.h"
 
@@ -185,6 +186,8 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
                     stop_reason(signals, session.rank(), options.checkpoint.exit_duration_seconds,
                                 program.started));
     describe(context, command);
+    if (const std::string idle = idle_options(command, options, session.size()); !idle.empty())
+      log.info("idle on this layout: " + idle);
     if (!choice.reason.empty())
       log.info("device: no GPU is used: " + choice.reason +
                (options.gemm_cache.empty() ? "" : "; --gemm-cache is not used either"));

@@ -125,7 +125,27 @@ const Wrong wrong_lines[] = {
      1,
      {"--adam-beta1", "--optimizer sgd", "--optimizer adamw"}},
     {"--lr 1e-4 --min-lr 1e-3", 1, {"--min-lr 0.001", "at most 0.0001"}},
-    {"--train-iters 10 --lr-warmup-iters 20", 1, {"--lr-warmup-iters 20", "at most 10"}},
+    {"--train-iters 10 --lr-warmup-iters 20",
+     1,
+     {"--lr-warmup-iters 20", "--train-iters 10", "at most 10", "short trial",
+      "--lr-decay-iters N"}},
+    {"--train-iters 10 --lr-decay-iters 15 --lr-warmup-iters 20",
+     1,
+     {"--lr-warmup-iters 20", "--lr-decay-iters 15", "at most 15"}},
+    {"--lr-decay-style constant --lr-decay-iters 50",
+     1,
+     {"--lr-decay-iters has no meaning with --lr-decay-style constant", "linear or cosine"}},
+    {"--lr-decay-style constant --min-lr 1e-5",
+     1,
+     {"--min-lr has no meaning with --lr-decay-style constant", "linear or cosine"}},
+    // Numbers that are used in fp32.
+    {"--adam-eps 1e-300", 1, {"--adam-eps 1e-300", "> 0", "fp32", "1.4e-45 to 3.4e+38"}},
+    {"--adam-eps 1e-46", 1, {"--adam-eps 1e-46", "fp32"}},
+    {"--adam-eps 1e300", 1, {"--adam-eps 1e300", "fp32"}},
+    {"--lr 1e-60", 1, {"--lr 1e-60", "fp32"}},
+    {"--weight-decay 1e39", 1, {"--weight-decay 1e39", ">= 0", "fp32"}},
+    {"--norm-epsilon 1e-60", 1, {"--norm-epsilon 1e-60", "fp32"}},
+    {"--rotary-base 1e60 --position-embedding-type rope", 1, {"--rotary-base 1e60", "fp32"}},
     // The model.
     {"--num-layers 2 --pp 4", 4, {"--num-layers 2", "4 stages", "at least 4"}},
     {"--hidden-size 100 --num-attention-heads 3",
@@ -197,6 +217,18 @@ TEST(GateAsAWhole, TheDefaultsCanRun) {
   EXPECT_THAT(problems_of_line("", 1), ElementsAre());
   EXPECT_THAT(problems_of_line("", 8), ElementsAre());
   EXPECT_THAT(problems_of_line("--tp 2 --pp 2", 8), ElementsAre());
+}
+
+TEST(GateAsAWhole, NumbersAtTheEndsOfFp32CanBeUsed) {
+  EXPECT_THAT(problems_of_line("--adam-eps 1e-45 --lr 3e38 --weight-decay 0 --min-lr 1e-45", 1),
+              ElementsAre());
+}
+
+TEST(GateAsAWhole, ARunOfNoStepsAndAConstantRateTakeAnyWarmUp) {
+  for (const char* line : {"--train-iters 0 --lr-warmup-iters 20",
+                           "--train-iters 5 --lr-warmup-iters 20 --lr-decay-iters 20",
+                           "--train-iters 5 --lr-warmup-iters 20 --lr-decay-style constant"})
+    EXPECT_THAT(problems_of_line(line, 1), ElementsAre()) << line;
 }
 
 TEST(GateAsAWhole, CheckpointsCanBeSavedAndLoaded) {

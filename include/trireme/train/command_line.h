@@ -23,11 +23,13 @@ struct Whole {
 };
 inline Whole at_least(Index least) { return {least, std::numeric_limits<Index>::max()}; }
 
-/// Legal real numbers: least <= x <= most; `open_*` excludes that end.
+/// Legal real numbers: least <= x <= most; `open_*` excludes that end. `fp32`: the number is used as
+/// a float, so one that a float can only hold as 0 or infinity is illegal too.
 struct Real {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   bool open_least = false, open_most = false;
+  bool fp32 = false;
 };
 
 /// One option, in full generality. The methods of CommandLine make the usual ones.
@@ -40,6 +42,7 @@ struct OptionDefinition {
   std::function<void(const std::vector<std::string>&)> set;
   /// The value in force, as one would write it.
   std::function<std::string()> show;
+  bool text = false;  // any text: stands in quotes in a file
 };
 
 /// Options in force: canonical names and values, as one would write them.
@@ -102,7 +105,7 @@ template <class E>
 void CommandLine::choice(const std::string& names, E& value,
                          const std::vector<std::pair<std::string, E>>& legal,
                          const std::string& help) {
-  OptionDefinition option{names, "", help, false, nullptr, nullptr};
+  OptionDefinition option{names, "", help, false, nullptr, nullptr, false};
   std::vector<std::string> words;
   for (const auto& [word, meaning] : legal) {
     words.push_back(word);

@@ -1,0 +1,14 @@
+// Options that are legal, and that only the layout of this job leaves without effect.
+#pragma once
+
+#include <string>
+
+#include "trireme/train/options.h"
+
+namespace trireme {
+
+/// "--sequence-parallel (tensor parallel size 1), ...": what was given and is idle on `ranks` ranks;
+/// "" when nothing is.
+std::string idle_options(const CommandLine& command, const Options& options, Index ranks);
+
+}  // namespace trireme

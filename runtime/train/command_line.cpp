@@ -1,13 +1,17 @@
-// The only file that knows CLI11: it splits the command line, lays out help and reads TOML. Types,
-// ranges and suggestions are ours, because CLI11 stops at the first mistake.
+// The only file that knows CLI11: it splits the command line and lays out help. Types, ranges and
+// suggestions are ours, because CLI11 stops at the first mistake.
 #include "trireme/train/command_line.h"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 
+#include "runtime/train/config_file.h"
 #include "runtime/train/option_values.h"
 
 namespace trireme {
@@ -16,10 +20,14 @@ namespace {
 constexpr int help_name_width = 34;
 constexpr int most_values = 10000;  // of a list
 
+constexpr std::size_t most_config_bytes = std::size_t{1} << 20;
+constexpr std::size_t most_config_problems = 20;  // that are listed
+
 /// Values of one option with where they were written, for messages.
 struct Written {
   std::vector<std::string> values;
-  std::string origin;  // "", or " (in FILE)"
+  std::string origin;               // "", or " (in FILE:LINE)"
+  bool list = false, text = false;  // of a file: in brackets; in quotes
 };
 
 std::string joined(const std::vector<std::string>& words) {
@@ -28,12 +36,48 @@ std::string joined(const std::vector<std::string>& words) {
   return all;
 }
 
+/// Throws: Error when a list, or something that is no text, is not what the option takes.
+void check_form(const OptionDefinition& definition, const Written& given) {
+  const bool in_file = !given.origin.empty();
+  require(definition.list || in_file || given.values.size() == 1, "given ", given.values.size(),
+          " times, keep one");
+  require(definition.list || !given.list, "takes one value, not a list");
+  require(!definition.text || !in_file || given.text, "is a text, which stands in quotes: \"",
+          shortened(given.values.front()), "\"");
+}
+
 /// " [1]": the default, where the help text does not speak of it.
 std::string shown_default(const OptionDefinition& definition) {
   const bool told =
       definition.value.empty() || definition.help.find("default") != std::string::npos;
   const std::string value = told ? "" : definition.show();
   return value.empty() ? "" : " [" + value + "]";
+}
+
+std::string lower_case(std::string word) {
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return word;
+}
+
+/// A file of a size that a person writes.
+std::optional<std::string> read_text(const std::string& path, Problems& problems) {
+  std::error_code ignored;
+  std::string text(most_config_bytes + 1, '\0');
+  std::ifstream file(path, std::ios::binary);
+  const auto refused = [&](const auto&... why) {
+    problems.add("--config ", path, ": ", why...);
+    return std::nullopt;
+  };
+  if (std::filesystem::is_directory(path, ignored))
+    return refused("is a directory; a TOML file is needed");
+  if (!file) return refused("cannot be read");
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return refused("cannot be read");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > most_config_bytes)
+    return refused("has more than ", show_size(most_config_bytes),
+                   " bytes; is it a configuration?");
+  return text;
 }
 
 std::string canonical(const std::string& names) { return names.substr(0, names.find(',')); }
@@ -68,6 +112,8 @@ struct CommandLine::State {
 
   void read_command_line(Problems& problems, std::map<std::string, Written>& written) const;
   void read_file(Problems& problems, std::map<std::string, Written>& written) const;
+  std::string read_line(const ConfigLine& line, std::map<std::string, Written>& written,
+                        std::map<std::string, const ConfigLine*>& seen) const;
   void apply(Problems& problems, const std::map<std::string, Written>& written);
 
   std::string group = "General";
@@ -112,46 +158,57 @@ void CommandLine::config_file() {
 void CommandLine::State::read_command_line(Problems& problems,
                                            std::map<std::string, Written>& written) const {
   for (const Option& option : options)
-    if (option.parsed->count() > 0) written[option.name] = {option.parsed->results(), ""};
+    if (option.parsed->count() > 0) written[option.name].values = option.parsed->results();
   bool after_unknown = false;  // a word after an unknown option is taken for its value
   for (const std::string& word : app.remaining()) {
     const bool is_option = word.size() > 1 && word[0] == '-';
     if (is_option)
-      problems.add("unknown option ", word, suggestion(word.substr(0, word.find('='))));
+      problems.add("unknown option ", shortened(word), suggestion(word.substr(0, word.find('='))));
     else if (!after_unknown)
-      problems.add("unexpected argument '", word, "'; options begin with --");
+      problems.add("unexpected argument '", shortened(word), "'; options begin with --");
     after_unknown = is_option;
   }
 }
 
+/// One line of a file. Returns what is wrong with it, or "".
+std::string CommandLine::State::read_line(const ConfigLine& line,
+                                          std::map<std::string, Written>& written,
+                                          std::map<std::string, const ConfigLine*>& seen) const {
+  if (!line.mistake.empty()) return line.mistake;
+  const std::string key = shortened(line.key);
+  const auto option = std::find_if(options.begin(), options.end(), [&](const Option& o) {
+    return o.parsed->check_lname(line.key);
+  });
+  if (option == options.end())
+    return str("unknown option ", key, suggestion("--" + lower_case(line.key)),
+               lower_case(line.key) == line.key ? "" : " Keys are lower case");
+  if (option->name == "--config") return "config: one file cannot name another";
+  const auto [first, is_new] = seen.emplace(option->name, &line);
+  if (!is_new && first->second->key == line.key)
+    return str(key, " is given twice, first on line ", first->second->line, "; keep one");
+  if (!is_new)
+    return str(key, " and ", first->second->key, " of line ", first->second->line,
+               " are one option, given twice; keep one");
+  if (option->parsed->count() == 0)
+    written[option->name] = {line.values, str(" (in ", config, ":", line.line, ")"), line.list,
+                             line.quoted};
+  return "";
+}
+
 void CommandLine::State::read_file(Problems& problems,
                                    std::map<std::string, Written>& written) const {
-  std::ifstream file(config);
-  if (!file) {
-    problems.add("--config ", config, ": cannot be read");
-    return;
+  const std::optional<std::string> text = read_text(config, problems);
+  if (!text) return;
+  std::map<std::string, const ConfigLine*> seen;
+  const std::vector<ConfigLine> lines = read_config(*text);
+  std::size_t wrong = 0;
+  for (const ConfigLine& line : lines) {
+    const std::string mistake = read_line(line, written, seen);
+    if (!mistake.empty() && ++wrong <= most_config_problems)
+      problems.add(config, ":", line.line, ": ", mistake);
   }
-  std::vector<CLI::ConfigItem> items;
-  try {
-    items = CLI::ConfigTOML().from_config(file);
-  } catch (const CLI::Error& error) {
-    problems.add("--config ", config, ": ", error.what());
-    return;
-  }
-  for (const CLI::ConfigItem& item : items) {
-    if (item.name == "++" || item.name == "--")
-      continue;  // a [section] begins or ends: only for the reader
-    const auto option = std::find_if(options.begin(), options.end(), [&](const Option& o) {
-      return o.parsed->check_lname(item.name);
-    });
-    if (option == options.end())
-      problems.add("unknown option ", item.name, " (in ", config, ")",
-                   suggestion("--" + item.name));
-    else if (option->name == "--config")
-      problems.add("--config inside ", config, ": one file cannot name another");
-    else if (option->parsed->count() == 0)
-      written[option->name] = {item.inputs, " (in " + config + ")"};
-  }
+  if (wrong > most_config_problems)
+    problems.add(config, ": and ", wrong - most_config_problems, " more problems");
 }
 
 void CommandLine::State::apply(Problems& problems, const std::map<std::string, Written>& written) {
@@ -161,27 +218,34 @@ void CommandLine::State::apply(Problems& problems, const std::map<std::string, W
       if (option.name[0] != '-') problems.add(option.name, " is missing: ", option.definition.help);
       continue;
     }
-    const auto& [values, origin] = found->second;
+    const Written& given = found->second;
     option.given = true;
-    if (values.empty() || std::count(values.begin(), values.end(), "") > 0)
-      problems.add(option.name, origin, " needs a value: ", option.definition.value);
-    else if (values.size() > 1 && !option.definition.list)
-      problems.add(option.name, " ", joined(values), origin, ": given ", values.size(),
-                   " times, keep one");
-    else
-      try {
-        option.definition.set(values);
-      } catch (const Error& error) {
-        problems.add(option.name, " ", joined(values), origin, ": ", error.what());
-      }
+    if (given.values.empty() || std::count(given.values.begin(), given.values.end(), "") > 0) {
+      problems.add(option.name, given.origin, " needs a value: ", option.definition.value);
+      continue;
+    }
+    try {
+      check_form(option.definition, given);
+      option.definition.set(given.values);
+    } catch (const Error& error) {
+      problems.add(option.name, " ", shortened(joined(given.values)), given.origin, ": ",
+                   error.what());
+    }
   }
 }
 
 CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Problems& problems) {
   for (int i = 1; i < argc; ++i)
     if (std::string(argv[i]) == "--help" || std::string(argv[i]) == "-h") return Outcome::help;
+  std::vector<const char*> words;
+  for (int i = 0; i < argc; ++i)
+    if (i > 0 && i + 1 < argc && std::string(argv[i]) == "=")
+      problems.add("write ", argv[i - 1], " ", argv[i + 1], ", without '='; or ", argv[i - 1], "=",
+                   argv[i + 1]);
+    else
+      words.push_back(argv[i]);
   try {
-    state_->app.parse(argc, argv);
+    state_->app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::Error& error) {
     problems.add(error.what());
     return Outcome::run;

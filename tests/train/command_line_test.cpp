@@ -153,10 +153,114 @@ TEST(CommandLine, NamesTheFileInWhichAMistakeStands) {
   const auto problems = Example().parse({"--config", path.c_str()});
   ASSERT_EQ(problems.size(), 3u);
   EXPECT_THAT(problems, testing::Each(HasSubstr(path)));
-  EXPECT_THAT(problems[0], HasSubstr("did you mean --tensor-size?"));
+  EXPECT_THAT(problems[0],
+              HasSubstr(":1: unknown option tensor-sizes; did you mean --tensor-size?"));
+  EXPECT_THAT(problems[1], HasSubstr(":3: config: one file cannot name another"));
+  EXPECT_THAT(problems[2], HasSubstr("--rate 7 (in " + path + ":2): expected a number > 0"));
   const std::string missing = folder / "missing.toml";
   EXPECT_THAT(Example().parse({"--config", missing.c_str()}),
               ElementsAre("--config " + missing + ": cannot be read"));
+}
+
+struct WrongFile {
+  std::string text;
+  std::vector<std::string> problems;  // FILE stands for the path
+};
+void PrintTo(const WrongFile& wrong, std::ostream* out) {
+  *out << testing::PrintToString(wrong.text);
+}
+
+class HostileFile : public testing::TestWithParam<WrongFile> {};
+TEST_P(HostileFile, IsRefusedWithFileLineKeyAndWhatWouldBeRight) {
+  const ScratchDirectory folder;
+  const std::string path = folder.write("a.toml", GetParam().text);
+  std::vector<std::string> expected = GetParam().problems;
+  for (std::string& problem : expected)
+    problem.replace(problem.find("FILE"), std::string("FILE").size(), path);
+  EXPECT_THAT(Example().parse({"--config", path.c_str()}), testing::ElementsAreArray(expected));
+}
+const WrongFile wrong_files[] = {
+    {"[a]\nrate = 0.1\n[b]\nrate = 0.2\n",
+     {"FILE:4: rate is given twice, first on line 2; keep one"}},
+    {"ts = 2\ntensor-size = 1\n",
+     {"FILE:2: tensor-size and ts of line 1 are one option, given twice; keep one"}},
+    {"name\n", {"FILE:1: name has no value; write name = VALUE, or name = true for a flag"}},
+    {"ts\n", {"FILE:1: ts has no value; write ts = VALUE, or ts = true for a flag"}},
+    {"fast", {"FILE:1: fast has no value; write fast = VALUE, or fast = true for a flag"}},
+    {"files = [\"D\"",
+     {"FILE:1: the '[' of files is not closed: ',' or ']' is expected on line 1, not ''"}},
+    {"files = [\"D\"\nrate = 0.1\n",
+     {"FILE:1: the '[' of files is not closed: ',' or ']' is expected on line 2, not 'rate = "
+      "0.1'"}},
+    {"[[rate]]\nx = 1\n",
+     {"FILE:1: [[rate]] begins a list of sections, which no option takes; write [name], or key = "
+      "value",
+      "FILE:2: unknown option x; --help lists all"}},
+    {"RATE = 0.1", {"FILE:1: unknown option RATE; did you mean --rate? Keys are lower case"}},
+    {"rate = [1e-1, 2e-1]", {"--rate 1e-1 2e-1 (in FILE:1): takes one value, not a list"}},
+    {"rate = [1e-1]", {"--rate 1e-1 (in FILE:1): takes one value, not a list"}},
+    {"rate = 1e-1 garbage", {"FILE:1: 'garbage' follows rate; a line holds one key = value"}},
+    {"ts = 3.0", {"--tensor-size 3.0 (in FILE:1): expected a whole number >= 1"}},
+    {"ts = \"many\"", {"--tensor-size many (in FILE:1): expected a whole number >= 1"}},
+    {"ts = -0x10",
+     {"FILE:1: ts = -0x10: expected a number, true or false; a text stands in quotes: "
+      "\"-0x10\""}},
+    {"name = true", {"--name true (in FILE:1): is a text, which stands in quotes: \"true\""}},
+    {"name = 5", {"--name 5 (in FILE:1): is a text, which stands in quotes: \"5\""}},
+    {"name = \"\"", {"--name (in FILE:1) needs a value: NAME"}},
+    {"files = []", {"--files (in FILE:1) needs a value: FILE..."}},
+    {"fast = \"maybe\"", {"--fast maybe (in FILE:1): a flag is true or false"}},
+    {"colour = red",
+     {"FILE:1: colour = red: expected a number, true or false; a text stands in quotes: \"red\""}},
+    {"config = \"b\"", {"FILE:1: config: one file cannot name another"}},
+};
+INSTANTIATE_TEST_SUITE_P(Table, HostileFile, testing::ValuesIn(wrong_files));
+
+TEST(CommandLine, AFileMayBeginWithAByteOrderMarkAndUseAllNumbersOfToml) {
+  const ScratchDirectory folder;
+  Example e;
+  const std::string path = folder.write("a.toml", "\xEF\xBB\xBFts = 0x10\r\nrate = 2_5e-2\r\n");
+  EXPECT_THAT(e.parse({"--config", path.c_str()}), ElementsAre());
+  EXPECT_EQ(e.size, 16);
+  EXPECT_EQ(e.rate, 0.25);
+}
+
+TEST(CommandLine, AFileThatIsNoConfigurationIsRefusedWhole) {
+  const ScratchDirectory folder;
+  EXPECT_THAT(Example().parse({"--config", folder.path().c_str()}),
+              ElementsAre("--config " + folder.path() + ": is a directory; a TOML file is needed"));
+  const std::string large = folder.write("large", std::string((1 << 20) + 1, 'x'));
+  EXPECT_THAT(
+      Example().parse({"--config", large.c_str()}),
+      ElementsAre("--config " + large + ": has more than 1M bytes; is it a configuration?"));
+}
+
+TEST(CommandLine, OfAFileFullOfMistakesTheFirstAreListed) {
+  const ScratchDirectory folder;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i)
+    text += "key" + std::to_string(i) + " = " + std::to_string(i) + "\n";
+  const std::string path = folder.write("many.toml", text);
+  const auto problems = Example().parse({"--config", path.c_str()});
+  ASSERT_EQ(problems.size(), 21u);
+  EXPECT_EQ(problems[19], path + ":20: unknown option key19; --help lists all");
+  EXPECT_EQ(problems[20], path + ": and 19980 more problems");
+}
+
+TEST(CommandLine, LongWordsAreShownShort) {
+  const ScratchDirectory folder;
+  const std::string path =
+      folder.write("long.toml", "ts = \"" + std::string(900'000, 'x') + "\"\n");
+  const auto problems =
+      Example().parse({"--config", path.c_str(), std::string(100'000, 'y').c_str()});
+  ASSERT_EQ(problems.size(), 2u);
+  for (const std::string& problem : problems) EXPECT_LE(problem.size(), 400u);
+}
+
+TEST(CommandLine, AnEqualsSignOfItsOwnIsNamed) {
+  Example e;
+  EXPECT_THAT(e.parse({"--rate", "=", "0.25"}),
+              ElementsAre("write --rate 0.25, without '='; or --rate=0.25"));
 }
 
 TEST(CommandLine, EffectiveConfigurationMarksWhatWasGiven) {
@@ -183,6 +287,9 @@ TEST(Nearest, FindsTyposAndPartsButNothingFarAway) {
   EXPECT_EQ(nearest("--train-iter", names), "--train-iters");
   EXPECT_EQ(nearest("--tensor-model", names), "--tensor-model-parallel-size");
   EXPECT_EQ(nearest("--colour", names), "");
+  EXPECT_EQ(nearest("--x", names), "");
+  EXPECT_EQ(nearest("--rl", names), "");
+  EXPECT_EQ(nearest("--l", names), "--lr");
 }
 
 }  // namespace

@@ -49,10 +49,11 @@ std::vector<int> deal(const std::vector<double>& cost, const std::vector<double>
     best[0][0] = 0;
     for (std::size_t s = 1; s <= stages; ++s)
       for (std::size_t b = s; b <= blocks; ++b)
-        for (std::size_t a = s - 1; a < b; ++a) {
+        for (std::size_t a = b; a-- > s - 1;) {  // of equals the least; the time grows
           const double t = time(s - 1, a, b);
-          const double total = t > limit ? infinity : combine(best[s - 1][a], t);
-          if (total < best[s][b]) best[s][b] = total, from[s][b] = a;
+          if (t > limit || combine(0, t) > best[s][b]) break;
+          const double total = combine(best[s - 1][a], t);
+          if (total < infinity && total <= best[s][b]) best[s][b] = total, from[s][b] = a;
         }
     begin_of.assign(stages + 1, blocks);
     for (std::size_t s = stages; s > 0; --s) begin_of[s - 1] = from[s][begin_of[s]];

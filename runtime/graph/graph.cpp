@@ -177,15 +177,17 @@ Value Graph::parameters(const std::vector<ParameterSpec>& specs) {
                             tensor_size_));
   }
   const Shape shape = side_by_side(parts);
-  for (const Parameter& old : parameters_) {
+  for (const ParameterPart& part : parts) {
+    const auto found = part_of_name_.find(part.name);
+    if (found == part_of_name_.end()) continue;
+    const Parameter& old = parameters_[static_cast<std::size_t>(found->second.parameter)];
     if (std::equal(old.parts.begin(), old.parts.end(), parts.begin(), parts.end(), same))
       return {this, old.value};  // tied
-    for (const ParameterPart& a : old.parts)
-      for (const ParameterPart& b : parts)
-        require(a.name != b.name, "parameter '", b.name, "' ", b.global,
-                " exists already as another one, ", a.global,
-                ": tied parameters have to be declared alike (shape, shard, initial values, and "
-                "what lies beside them)");
+    throw Error(
+        str("parameter '", part.name, "' ", part.global, " exists already as another one, ",
+            old.parts[found->second.part].global,
+            ": tied parameters have to be declared alike (shape, shard, initial values, and "
+            "what lies beside them)"));
   }
   const Place place = parts.front().shard.dim < 0 ? Place::whole : Place::split;
   const int id = static_cast<int>(parameters_.size());
@@ -196,6 +198,7 @@ Value Graph::parameters(const std::vector<ParameterSpec>& specs) {
                                .node = -1,
                                .parameter = id});
   const bool decay = parts.front().global.dims() > 1;
+  for (std::size_t i = 0; i < parts.size(); ++i) part_of_name_[parts[i].name] = {id, i};
   parameters_.push_back({.id = id,
                          .value = value,
                          .spec = Spec(shape, compute_),

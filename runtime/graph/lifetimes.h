@@ -9,7 +9,8 @@ namespace trireme {
 
 /// One stretch of memory in an arena, for one instance or several that share.
 struct Stretch {
-  std::vector<int> members;  // of Program::memory
+  std::vector<int> members;  // of Program::memory, by begin
+  std::vector<int> reach;    // per member: the latest end of it and those before it
   Index bytes = 0;
   int begin = 0, end = 0;
   Instance::Arena arena = Instance::Arena::scratch;

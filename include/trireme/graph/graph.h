@@ -145,6 +145,11 @@ class Graph {
   std::vector<int> recompute_parents_;
   std::vector<std::string> scopes_;
   std::map<std::string, int> uses_of_name_;
+  struct NamedPart {
+    int parameter;
+    std::size_t part;
+  };
+  std::map<std::string, NamedPart> part_of_name_;  // of logical tensors
   int block_ = -1, recompute_ = -1;
   std::map<const void*, Buffer> constants_;  // copies on the device, by what they are copies of
 };

@@ -42,8 +42,9 @@ const char* name(Part part) {
 Split parse_split(std::string_view text) {
   Split split{{0, 0, 0}};
   const auto fail = [&] {
-    throw Error(
-        str("--split ", text, ": wanted are one to three numbers >= 0, not all 0, as in 969,30,1"));
+    throw Error(str(
+        "--split ", text,
+        ": wanted are one to three numbers >= 0 whose sum is finite and not 0, as in 969,30,1"));
   };
   std::string_view rest = text;
   for (std::size_t part = 0;; ++part) {
@@ -58,7 +59,8 @@ Split parse_split(std::string_view text) {
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
-  if (std::accumulate(split.weights.begin(), split.weights.end(), 0.0) <= 0) fail();
+  const double sum = std::accumulate(split.weights.begin(), split.weights.end(), 0.0);
+  if (!(sum > 0) || !std::isfinite(sum)) fail();
   return split;
 }
 

@@ -1,6 +1,8 @@
 // Counting and checking a configuration, before anything is built.
 #include "trireme/models/transformer_config.h"
 
+#include <tuple>
+
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
@@ -29,7 +31,8 @@ class Check {
       : c_(config), tensor_size_(tensor_size), micro_batch_size_(micro_batch_size) {}
 
   std::vector<std::string> run() {
-    if (!sizes_are_positive()) return problems_;  // nothing else means anything
+    if (!sizes_are_legal() || !model_is_possible())
+      return problems_;  // nothing else means anything
     heads();
     positions();
     if (tensor_size_ > 1) tensor_axis();
@@ -44,23 +47,55 @@ class Check {
     problems_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
-  bool sizes_are_positive() {
-    const std::pair<const char*, Index> positive[] = {
-        {"--num-layers", c_.num_layers},
-        {"--hidden-size", c_.hidden_size},
-        {"--num-attention-heads", c_.num_attention_heads},
-        {"--vocab-size", c_.vocab_size},
-        {"--seq-length", c_.seq_length},
-        {"--micro-batch-size", micro_batch_size_},
-        {"--tensor-model-parallel-size", tensor_size_}};
-    for (const auto& [option, value] : positive)
+  /// With the limits two sizes multiplied fit an Index, and a graph of all layers is made in half a minute.
+  bool sizes_are_legal() {
+    const std::tuple<const char*, Index, Index> positive[] = {
+        {"--num-layers", c_.num_layers, 10'000},
+        {"--hidden-size", c_.hidden_size, Index{1} << 20},
+        {"--num-attention-heads", c_.num_attention_heads, Index{1} << 20},
+        {"--vocab-size", c_.vocab_size, Index{1} << 31},
+        {"--seq-length", c_.seq_length, Index{1} << 30},
+        {"--micro-batch-size", micro_batch_size_, Index{1} << 20},
+        {"--tensor-model-parallel-size", tensor_size_, Index{1} << 20}};
+    for (const auto& [option, value, most] : positive) {
       if (value < 1) problem("{} {}: at least 1", option, value);
-    const std::pair<const char*, Index> not_negative[] = {
-        {"--ffn-hidden-size", c_.ffn_hidden_size},
-        {"--num-query-groups", c_.num_query_groups},
-        {"--max-position-embeddings", c_.max_position_embeddings}};
-    for (const auto& [option, value] : not_negative)
+      if (value > most) problem("{} {}: at most {}", option, value, most);
+    }
+    const std::tuple<const char*, Index, Index> not_negative[] = {
+        {"--ffn-hidden-size", c_.ffn_hidden_size, Index{1} << 24},
+        {"--num-query-groups", c_.num_query_groups, Index{1} << 20},
+        {"--max-position-embeddings", c_.max_position_embeddings, Index{1} << 31}};
+    for (const auto& [option, value, most] : not_negative) {
       if (value < 0) problem("{} {}: at least 1, or 0 for the default", option, value);
+      if (value > most) problem("{} {}: at most {}", option, value, most);
+    }
+    return problems_.empty();
+  }
+
+  /// What is far beyond any machine is refused before bytes are counted, whose sums would not fit.
+  bool model_is_possible() {
+    constexpr Index most_parameters = Index{1} << 48, most_rows = Index{1} << 31;
+    const Index rows = micro_batch_size_ * c_.seq_length;
+    constexpr double most_activations = 1e14;
+    if (c_.parameter_count() > most_parameters)
+      problem(
+          "--num-layers {}, --hidden-size {}, --ffn-hidden-size {} and --vocab-size {} are {} "
+          "parameters; at most {}",
+          c_.num_layers, c_.hidden_size, c_.ffn(), c_.vocab_size, c_.parameter_count(),
+          most_parameters);
+    if (rows > most_rows)
+      problem("--micro-batch-size {} x --seq-length {} are {} token rows; at most {}",
+              micro_batch_size_, c_.seq_length, rows, most_rows);
+    const auto width = static_cast<double>(16 * c_.hidden_size + 4 * c_.ffn());
+    const double activations =
+        static_cast<double>(rows) *
+        (static_cast<double>(c_.num_layers) * width + static_cast<double>(c_.vocab_size));
+    if (problems_.empty() && activations > most_activations)
+      problem(
+          "--micro-batch-size {} x --seq-length {} tokens in --num-layers {} of --hidden-size {}, "
+          "--ffn-hidden-size {} and --vocab-size {} are about {:.0e} activations; at most {:.0e}",
+          micro_batch_size_, c_.seq_length, c_.num_layers, c_.hidden_size, c_.ffn(), c_.vocab_size,
+          activations, most_activations);
     return problems_.empty();
   }
 

@@ -7,6 +7,11 @@
 namespace trireme {
 namespace {
 
+/// Micro-batches of a step in all stages and chunks of a pipeline: each rank goes through all of them
+/// to make its part of the schedule, in a few seconds.
+constexpr Index most_scheduled = Index{1} << 20;
+constexpr Index most_samples = Index{1} << 60;
+
 void check_mesh(const Options& o, Index ranks, Problems& problems) {
   const Index tp = o.tensor_size, pp = o.pipeline_size;
   if (ranks % tp == 0 && ranks / tp % pp == 0) return;
@@ -38,6 +43,23 @@ void check_batch(const Options& o, Index ranks, Problems& problems) {
   if (!wrong.empty())
     problems.add("--schedule ", name(o.schedule), ", --num-virtual-stages-per-pipeline-rank ",
                  o.chunks, ": ", wrong);
+  const Index stages = o.pipeline_size * o.chunks, most = most_scheduled / stages;
+  if (o.micro_batches(data) > most)
+    problems.add("--global-batch-size ", o.global_batch_size, " gives each data rank ",
+                 o.micro_batches(data), " micro-batches a step; a schedule of ", stages,
+                 stages == 1 ? " stage" : " stages", " has at most ", most, ": a batch of at most ",
+                 most * unit, ", or a larger --micro-batch-size");
+}
+
+/// Samples are counted from the beginning of training, or of an evaluation.
+void check_samples(const Options& o, Problems& problems) {
+  const std::pair<const char*, Index> counts[] = {{"--train-iters", o.train_iters},
+                                                  {"--eval-iters", o.eval_iters}};
+  for (const auto& [option, steps] : counts)
+    if (steps > most_samples / o.global_batch_size)
+      problems.add(option, " ", steps, " x --global-batch-size ", o.global_batch_size,
+                   " samples are too many to count; at most ", option, " ",
+                   most_samples / o.global_batch_size);
 }
 
 /// A constant rate has no decay that a warm-up could outlast.
@@ -127,6 +149,7 @@ void check_options(const CommandLine& command, const Options& options, Index ran
                    Problems& problems) {
   check_mesh(options, ranks, problems);
   check_batch(options, ranks, problems);
+  check_samples(options, problems);
   check_device(command, options, problems);
   check_optimizer(command, options, problems);
   check_learning_rate(command, options, problems);

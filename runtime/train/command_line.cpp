@@ -112,7 +112,8 @@ struct CommandLine::State {
 
   void read_command_line(Problems& problems, std::map<std::string, Written>& written) const;
   void read_file(Problems& problems, std::map<std::string, Written>& written) const;
-  std::string read_line(const ConfigLine& line, std::map<std::string, Written>& written,
+  std::string read_line(const ConfigLine& line, bool listed,
+                        std::map<std::string, Written>& written,
                         std::map<std::string, const ConfigLine*>& seen) const;
   void apply(Problems& problems, const std::map<std::string, Written>& written);
 
@@ -170,8 +171,8 @@ void CommandLine::State::read_command_line(Problems& problems,
   }
 }
 
-/// One line of a file. Returns what is wrong with it, or "".
-std::string CommandLine::State::read_line(const ConfigLine& line,
+/// One line of a file. Returns what is wrong with it, or ""; in full when it is `listed`.
+std::string CommandLine::State::read_line(const ConfigLine& line, bool listed,
                                           std::map<std::string, Written>& written,
                                           std::map<std::string, const ConfigLine*>& seen) const {
   if (!line.mistake.empty()) return line.mistake;
@@ -180,7 +181,7 @@ std::string CommandLine::State::read_line(const ConfigLine& line,
     return o.parsed->check_lname(line.key);
   });
   if (option == options.end())
-    return str("unknown option ", key, suggestion("--" + lower_case(line.key)),
+    return str("unknown option ", key, listed ? suggestion("--" + lower_case(line.key)) : "",
                lower_case(line.key) == line.key ? "" : " Keys are lower case");
   if (option->name == "--config") return "config: one file cannot name another";
   const auto [first, is_new] = seen.emplace(option->name, &line);
@@ -203,9 +204,10 @@ void CommandLine::State::read_file(Problems& problems,
   const std::vector<ConfigLine> lines = read_config(*text);
   std::size_t wrong = 0;
   for (const ConfigLine& line : lines) {
-    const std::string mistake = read_line(line, written, seen);
-    if (!mistake.empty() && ++wrong <= most_config_problems)
-      problems.add(config, ":", line.line, ": ", mistake);
+    const bool listed = wrong < most_config_problems;
+    const std::string mistake = read_line(line, listed, written, seen);
+    if (!mistake.empty()) ++wrong;
+    if (!mistake.empty() && listed) problems.add(config, ":", line.line, ": ", mistake);
   }
   if (wrong > most_config_problems)
     problems.add(config, ": and ", wrong - most_config_problems, " more problems");

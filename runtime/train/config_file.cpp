@@ -219,8 +219,8 @@ class Reader {
       skip_blank_lines();
       if (take("]")) break;
       require(more && !text_.empty(), "the '[' of ", shortened(line.key),
-              " is not closed: ',' or ']' is expected on line ", line_, ", not '", rest_of_line(),
-              "'");
+              " is not closed: ',' or ']' is expected on line ", line_, ", not ",
+              text_.empty() ? "the end of the file" : "'" + rest_of_line() + "'");
       value(line);
       skip_blank_lines();
     }

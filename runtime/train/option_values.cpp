@@ -15,7 +15,7 @@ namespace {
 std::string range_of(const Whole& legal) {
   const Whole any;
   if (legal.least == any.least && legal.most == any.most) return "";
-  if (legal.most == any.most) return fmt::format(" >= {}", legal.least);
+  if (legal.most >= most_count) return fmt::format(" >= {}", legal.least);
   if (legal.least == any.least) return fmt::format(" <= {}", legal.most);
   return fmt::format(" from {} to {}", legal.least, legal.most);
 }

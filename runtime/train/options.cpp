@@ -11,13 +11,15 @@ namespace {
 /// How this library is built, whatever the program is built like that uses it.
 constexpr bool debug_build = TRIREME_DEBUG_BUILD != 0;
 
+constexpr Index most_ranks = Index{1} << 20;
+
 void declare_parallelism(CommandLine& c, Options& o) {
   c.group("Parallelism (data parallel size = ranks / tensor / pipeline)");
-  c.whole("--tensor-model-parallel-size,--tp", o.tensor_size, at_least(1),
+  c.whole("--tensor-model-parallel-size,--tp", o.tensor_size, {1, most_ranks},
           "ranks that share every layer");
-  c.whole("--pipeline-model-parallel-size,--pp", o.pipeline_size, at_least(1),
+  c.whole("--pipeline-model-parallel-size,--pp", o.pipeline_size, {1, most_ranks},
           "stages the layers are cut into");
-  c.whole("--num-virtual-stages-per-pipeline-rank", o.chunks, at_least(1),
+  c.whole("--num-virtual-stages-per-pipeline-rank", o.chunks, {1, most_ranks},
           "chunks of layers a pipeline rank holds (schedule interleaved)");
   std::vector<std::pair<std::string, ScheduleKind>> schedules;
   for (const ScheduleKind kind : all_schedules()) schedules.emplace_back(name(kind), kind);
@@ -56,7 +58,8 @@ void declare_training(CommandLine& c, Options& o) {
   c.whole("--global-batch-size", o.global_batch_size, at_least(1),
           "samples of one step, over all ranks");
   c.whole("--train-iters", o.train_iters, at_least(0), "steps");
-  c.whole("--seed", o.seed, at_least(0), "of initial values, dropout and the order of data");
+  c.whole("--seed", o.seed, {0, std::numeric_limits<Index>::max()},
+          "of initial values, dropout and the order of data");
   c.flag("--bf16", o.bf16,
          "compute with weights and activations in bf16; the weights that are updated stay f32");
 

@@ -1,5 +1,7 @@
 #include "runtime/train/pass.h"
 
+#include <algorithm>
+
 #include "trireme/core/round_up.h"
 
 namespace trireme {
@@ -37,7 +39,15 @@ class ChunkHooks final : public ExecutorHooks {
 }  // namespace
 
 Pass::Pass(PlannedModel model, StageProgram program)
-    : model_(std::move(model)), program_(std::move(program)) {}
+    : model_(std::move(model)), program_(std::move(program)) {
+  constexpr Index most_bytes = Index{1} << 60;
+  const auto chunks = static_cast<Index>(model_.chunks.size());
+  for (std::size_t c = 0; c < model_.chunks.size(); ++c)
+    require(program_.slots[c] <= most_bytes / chunks / std::max<Index>(1, slot_stride(c)),
+            "the schedule keeps ", program_.slots[c], " micro-batches at a time, of ",
+            show_bytes(slot_stride(c)),
+            " each: more than any memory; a smaller --micro-batch-size or --global-batch-size");
+}
 
 Index Pass::slot_stride(std::size_t chunk) const {
   return round_up(model_.chunks[chunk].bytes().slot, alignment);

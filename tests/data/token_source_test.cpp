@@ -205,11 +205,12 @@ TEST(Split, IsParsedAndMistakesShowAnExample) {
   EXPECT_EQ(parse_split("969,30,1").weights, (std::array<double, 3>{969, 30, 1}));
   EXPECT_EQ(parse_split("9,1").weights, (std::array<double, 3>{9, 1, 0}));
   EXPECT_EQ(parse_split("1").weights, (std::array<double, 3>{1, 0, 0}));
-  for (const char* bad :
-       {"", "a", "1,2,3,4", "1,,2", "1,2,", "0,0,0", "-1,2", "1;2", "nan", "inf,1", " 1"})
-    EXPECT_EQ(
-        message_of(folder, [&] { parse_split(bad); }),
-        str("--split ", bad, ": wanted are one to three numbers >= 0, not all 0, as in 969,30,1"));
+  for (const char* bad : {"", "a", "1,2,3,4", "1,,2", "1,2,", "0,0,0", "-1,2", "1;2", "nan",
+                          "inf,1", "1e308,1e308,1e308", " 1"})
+    EXPECT_EQ(message_of(folder, [&] { parse_split(bad); }),
+              str("--split ", bad,
+                  ": wanted are one to three numbers >= 0 whose sum is finite and not 0, as in "
+                  "969,30,1"));
 }
 
 }  // namespace

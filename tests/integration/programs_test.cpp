@@ -57,6 +57,40 @@ class Programs : public testing::Test {
 const std::string small =
     "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --train-iters 3 ";
 
+TEST_F(Programs, AHostileConfigurationFileIsOneMessageAndExitCode64) {
+  const std::pair<const char*, const char*> files[] = {
+      {"[a]\nlr = 1e-3\n[b]\nlr = 2e-3\n", "file:4: lr is given twice, first on line 2"},
+      {"save", "file:1: save has no value"},
+      {"data-path = [\"D\"\nlr = 1e-3\n", "file:1: the '[' of data-path is not closed"},
+      {"seed = 3.0", "--seed 3.0 (in "},
+  };
+  for (const auto& [text, message] : files)
+    for (const int ranks : {1, 2}) {
+      std::ofstream(folder_ / "file") << text;
+      const Outcome outcome =
+          run("train_gpt " + small + "--data-path " + corpus() + " --config " + (folder_ / "file"),
+              ranks);
+      EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
+      EXPECT_EQ(count(outcome.output, "this configuration cannot run"), 1) << outcome.output;
+      EXPECT_THAT(outcome.output, HasSubstr(message));
+    }
+}
+
+TEST_F(Programs, OptionsThatTheLayoutMakesIdleAreOneLine) {
+  const std::string plain =
+      "train_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 "
+      "--train-iters 0 --lr-warmup-iters 5 --data-path " +
+      corpus();
+  const Outcome idle = run(plain + " --sequence-parallel --use-distributed-optimizer");
+  EXPECT_EQ(idle.exit_code, 0) << idle.output;
+  EXPECT_EQ(count(idle.output,
+                  "# idle on this layout: --sequence-parallel (tensor parallel size 1), "
+                  "--use-distributed-optimizer (data parallel size 1)\n"),
+            1)
+      << idle.output;
+  EXPECT_EQ(count(run(plain).output, "idle on"), 0);
+}
+
 TEST_F(Programs, AWrongConfigurationIsOneMessageAndExitCode64OnAnyNumberOfRanks) {
   for (const int ranks : {1, 4}) {
     const Outcome outcome =

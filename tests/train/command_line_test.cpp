@@ -188,7 +188,8 @@ const WrongFile wrong_files[] = {
     {"ts\n", {"FILE:1: ts has no value; write ts = VALUE, or ts = true for a flag"}},
     {"fast", {"FILE:1: fast has no value; write fast = VALUE, or fast = true for a flag"}},
     {"files = [\"D\"",
-     {"FILE:1: the '[' of files is not closed: ',' or ']' is expected on line 1, not ''"}},
+     {"FILE:1: the '[' of files is not closed: ',' or ']' is expected on line 1, not the end of "
+      "the file"}},
     {"files = [\"D\"\nrate = 0.1\n",
      {"FILE:1: the '[' of files is not closed: ',' or ']' is expected on line 2, not 'rate = "
       "0.1'"}},

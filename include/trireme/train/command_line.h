@@ -21,7 +21,9 @@ struct Whole {
   Index least = std::numeric_limits<Index>::min();
   Index most = std::numeric_limits<Index>::max();
 };
-inline Whole at_least(Index least) { return {least, std::numeric_limits<Index>::max()}; }
+/// Nothing that is counted comes to more, and sums and small multiples of it fit an Index.
+constexpr Index most_count = Index{1} << 40;
+inline Whole at_least(Index least) { return {least, most_count}; }
 
 /// Legal real numbers: least <= x <= most; `open_*` excludes that end. `fp32`: the number is used as
 /// a float, so one that a float can only hold as 0 or infinity is illegal too.

@@ -1,5 +1,7 @@
 // Stages: the cut, what crosses it, and the transfer regions, by hand and under a transport that delays and reorders.
 #include <algorithm>
+#include <numeric>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -146,6 +148,48 @@ TEST(StageCut, BalancesCostOverSpeed) {
   std::sort(three.begin(), three.end());
   EXPECT_EQ(three, (std::vector<int>{2, 3, 3}));
   EXPECT_EQ(blocks_of({1, 1, 1, 1, 1, 1, 1, 1}), std::vector<int>(8, 1));
+}
+
+// All cuts of nine blocks into four stages: least time of the slowest stage, then least sum of squares, then the earliest cuts,
+// the last one first.
+TEST(StageCut, IsTheBestOfAllAndTheEarliestOfEquals) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Graph g;
+    Value h = g.input("x", {4, 8});
+    constexpr int blocks = 9;
+    for (int i = 0; i < blocks; ++i)
+      h = g.block("block", i, [&] {
+        Value inner = h;
+        const unsigned layers = 1 + (seed * 7 + static_cast<unsigned>(i * i) * (seed + 3)) % 4;
+        for (unsigned layer = 0; layer < layers; ++layer) inner = linear(inner, 8, str("w", layer));
+        return inner;
+      });
+    const std::vector<double> cost = cut_stages(g, {h}, blocks).cost;
+    std::tuple<double, double, int, int, int> best{1e300, 0, 0, 0, 0};
+    for (int a = 1; a < blocks - 2; ++a)
+      for (int b = a + 1; b < blocks - 1; ++b)
+        for (int c = b + 1; c < blocks; ++c) {
+          const int begins[] = {0, a, b, c, blocks};
+          double most = 0, squares = 0;
+          for (int s = 0; s < 4; ++s) {
+            const double time =
+                std::accumulate(cost.begin() + begins[s], cost.begin() + begins[s + 1], 0.0);
+            most = std::max(most, time);
+            squares += time * time;
+          }
+          best = std::min(best, {most, squares, c, b, a});
+        }
+    const auto [most, squares, c, b, a] = best;
+    const StageCut cut = cut_stages(g, {h}, 4);
+    EXPECT_EQ(*std::max_element(cut.cost.begin(), cut.cost.end()), most) << "seed " << seed;
+    std::vector<int> begins(4, -1);
+    for (const Node& node : g.nodes()) {
+      int& begin =
+          begins[static_cast<std::size_t>(cut.stage_of_node[static_cast<std::size_t>(node.id)])];
+      if (begin < 0) begin = node.block;
+    }
+    EXPECT_EQ(begins, (std::vector<int>{0, a, b, c})) << "seed " << seed;
+  }
 }
 
 TEST(StageCut, WhatIsOutsideOfBlocksCountsForItsNeighbour) {

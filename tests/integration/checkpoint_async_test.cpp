@@ -49,7 +49,7 @@ class HeldSaves {
   /// Outside of the root, whose files are watched.
   std::string metrics() const { return root_ + ".jsonl"; }
   bool reach_step(int step) const {
-    return wait_until([&] { return count(read_text(metrics()), "\n") >= step; }, 100);
+    return wait_until([&] { return count(read_text(metrics()), "\n") >= step; });
   }
 
  private:

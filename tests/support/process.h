@@ -22,7 +22,7 @@ std::string read_text(const std::string& path);
 /// How often `part` stands in `text`.
 int count(const std::string& text, const std::string& part);
 /// Polls every 5 ms; returns false when `seconds` are over first.
-bool wait_until(const std::function<bool()>& condition, double seconds = 60);
+bool wait_until(const std::function<bool()>& condition, double seconds = 100);
 
 /// A line of the shell that runs beside the test, as the leader of its own process group.
 class BackgroundProcess {

@@ -93,11 +93,10 @@ TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
   on_threads(saving_to(folder / "run", {{4, 1, 2, 1}}), [&](CheckpointRank& rank) {
     rank.train_to(1);
     rank.checkpointer.save(rank.progress, NamedSource());
-    for (int i = 0; rank.checkpointer.last_committed() != 1 && i < 300000; ++i) {
+    while (rank.checkpointer.last_committed() != 1) {  // or the test's time is over
       rank.checkpointer.poll();
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
-    EXPECT_EQ(rank.checkpointer.last_committed(), 1);
     rank.steps.mesh.world().barrier();
   });
   EXPECT_THAT(steps_in(folder / "run"), ElementsAre(1));

@@ -1,6 +1,6 @@
-// StopSignals: SIGUSR1 and SIGTERM ask a job that saves to stop. The first is a vote, which training takes to the other
-// ranks at the next step boundary; the second ends the process at once, wherever it is. A thread waits for them, so
-// nothing runs in a signal handler.
+// StopSignals: SIGUSR1 and SIGTERM ask a job that saves to stop. The first is a vote, which reaches the other ranks at the
+// end of a step, of a batch of an evaluation, or of a generated token; the second ends the process at once, wherever it is.
+// A thread waits for them, so nothing runs in a signal handler.
 #pragma once
 
 #include <atomic>

@@ -43,8 +43,8 @@ class Context {
   const Options& options() const { return options_; }
   /// Every option of the command line, the program's own among them, with the value in force.
   const Configuration& configuration() const { return configuration_; }
-  /// Why this rank votes to stop at the next step boundary: "SIGUSR1", "SIGTERM", "--exit-duration-seconds". Empty: it
-  /// does not. Ranks must agree before they act on it, as Trainer::fit does.
+  /// Why this rank votes to stop at the end of the step, or of the batch of an evaluation: "SIGUSR1", "SIGTERM",
+  /// "--exit-duration-seconds". Empty: it does not. Ranks must agree before they act on it, as Trainer::fit does.
   std::string_view stop_reason() const { return stop_reason_ ? stop_reason_() : ""; }
   Mesh& mesh() const { return mesh_; }
   Device& device() const { return stream_.device(); }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
+#include "trireme/models/transformer_limits.h"
 
 namespace trireme {
 namespace {
@@ -24,6 +25,8 @@ std::string divisors(Index value) {
       all += fmt::format("{}{}", all.empty() ? "" : d == value ? " or " : ", ", d);
   return all;
 }
+
+using Limits = TransformerLimits;
 
 class Check {
  public:
@@ -47,24 +50,23 @@ class Check {
     problems_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
-  /// With the limits two sizes multiplied fit an Index, and a graph of all layers is made in half a minute.
   bool sizes_are_legal() {
     const std::tuple<const char*, Index, Index> positive[] = {
-        {"--num-layers", c_.num_layers, 10'000},
-        {"--hidden-size", c_.hidden_size, Index{1} << 20},
-        {"--num-attention-heads", c_.num_attention_heads, Index{1} << 20},
-        {"--vocab-size", c_.vocab_size, Index{1} << 31},
-        {"--seq-length", c_.seq_length, Index{1} << 30},
-        {"--micro-batch-size", micro_batch_size_, Index{1} << 20},
-        {"--tensor-model-parallel-size", tensor_size_, Index{1} << 20}};
+        {"--num-layers", c_.num_layers, Limits::layers},
+        {"--hidden-size", c_.hidden_size, Limits::channels},
+        {"--num-attention-heads", c_.num_attention_heads, Limits::heads},
+        {"--vocab-size", c_.vocab_size, Limits::vocabulary},
+        {"--seq-length", c_.seq_length, Limits::sequence},
+        {"--micro-batch-size", micro_batch_size_, Limits::micro_batch},
+        {"--tensor-model-parallel-size", tensor_size_, Limits::tensor_size}};
     for (const auto& [option, value, most] : positive) {
       if (value < 1) problem("{} {}: at least 1", option, value);
       if (value > most) problem("{} {}: at most {}", option, value, most);
     }
     const std::tuple<const char*, Index, Index> not_negative[] = {
-        {"--ffn-hidden-size", c_.ffn_hidden_size, Index{1} << 24},
-        {"--num-query-groups", c_.num_query_groups, Index{1} << 20},
-        {"--max-position-embeddings", c_.max_position_embeddings, Index{1} << 31}};
+        {"--ffn-hidden-size", c_.ffn_hidden_size, Limits::mlp_channels},
+        {"--num-query-groups", c_.num_query_groups, Limits::heads},
+        {"--max-position-embeddings", c_.max_position_embeddings, Limits::positions}};
     for (const auto& [option, value, most] : not_negative) {
       if (value < 0) problem("{} {}: at least 1, or 0 for the default", option, value);
       if (value > most) problem("{} {}: at most {}", option, value, most);
@@ -74,28 +76,26 @@ class Check {
 
   /// What is far beyond any machine is refused before bytes are counted, whose sums would not fit.
   bool model_is_possible() {
-    constexpr Index most_parameters = Index{1} << 48, most_rows = Index{1} << 31;
     const Index rows = micro_batch_size_ * c_.seq_length;
-    constexpr double most_activations = 1e14;
-    if (c_.parameter_count() > most_parameters)
+    if (c_.parameter_count() > Limits::parameters)
       problem(
           "--num-layers {}, --hidden-size {}, --ffn-hidden-size {} and --vocab-size {} are {} "
           "parameters; at most {}",
           c_.num_layers, c_.hidden_size, c_.ffn(), c_.vocab_size, c_.parameter_count(),
-          most_parameters);
-    if (rows > most_rows)
+          Limits::parameters);
+    if (rows > Limits::rows)
       problem("--micro-batch-size {} x --seq-length {} are {} token rows; at most {}",
-              micro_batch_size_, c_.seq_length, rows, most_rows);
+              micro_batch_size_, c_.seq_length, rows, Limits::rows);
     const auto width = static_cast<double>(16 * c_.hidden_size + 4 * c_.ffn());
     const double activations =
         static_cast<double>(rows) *
         (static_cast<double>(c_.num_layers) * width + static_cast<double>(c_.vocab_size));
-    if (problems_.empty() && activations > most_activations)
+    if (problems_.empty() && activations > Limits::activations)
       problem(
           "--micro-batch-size {} x --seq-length {} tokens in --num-layers {} of --hidden-size {}, "
           "--ffn-hidden-size {} and --vocab-size {} are about {:.0e} activations; at most {:.0e}",
           micro_batch_size_, c_.seq_length, c_.num_layers, c_.hidden_size, c_.ffn(), c_.vocab_size,
-          activations, most_activations);
+          activations, Limits::activations);
     return problems_.empty();
   }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "trireme/models/transformer_limits.h"
+
 #include "runtime/train/option_values.h"
 
 namespace trireme {
@@ -39,18 +41,19 @@ void declare_preset(CommandLine& c, GptOptions& gpt) {
 }
 
 void declare_model(CommandLine& c, TransformerConfig& m) {
+  using Limits = TransformerLimits;
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  c.whole("--num-layers", m.num_layers, at_least(1), "blocks of attention and MLP");
-  c.whole("--hidden-size", m.hidden_size, at_least(1), "channels of the residual stream");
-  c.whole("--ffn-hidden-size", m.ffn_hidden_size, at_least(1),
+  c.whole("--num-layers", m.num_layers, {1, Limits::layers}, "blocks of attention and MLP");
+  c.whole("--hidden-size", m.hidden_size, {1, Limits::channels}, "channels of the residual stream");
+  c.whole("--ffn-hidden-size", m.ffn_hidden_size, {1, Limits::mlp_channels},
           "channels inside the MLP; default 4 x hidden size");
-  c.whole("--num-attention-heads", m.num_attention_heads, at_least(1), "query heads");
-  c.whole("--num-query-groups", m.num_query_groups, at_least(1),
+  c.whole("--num-attention-heads", m.num_attention_heads, {1, Limits::heads}, "query heads");
+  c.whole("--num-query-groups", m.num_query_groups, {1, Limits::heads},
           "key and value heads; default one per query head");
-  c.whole("--seq-length", m.seq_length, at_least(1), "tokens of a sample");
-  c.whole("--max-position-embeddings", m.max_position_embeddings, at_least(1),
+  c.whole("--seq-length", m.seq_length, {1, Limits::sequence}, "tokens of a sample");
+  c.whole("--max-position-embeddings", m.max_position_embeddings, {1, Limits::positions},
           "learned positions; default the sequence length");
-  c.whole("--vocab-size", m.vocab_size, at_least(2),
+  c.whole("--vocab-size", m.vocab_size, {2, Limits::vocabulary},
           "tokens of the vocabulary; need not divide by anything");
   c.choice<Normalization>(
       "--normalization", m.normalization,

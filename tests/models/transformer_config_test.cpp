@@ -108,6 +108,34 @@ TEST(TransformerConfig, SizesBelowOneAreReportedAlone) {
                                                 HasSubstr("--num-attention-heads -1")));
 }
 
+TEST(TransformerConfig, SizesAboveTheLimitsAreReportedAlone) {
+  TransformerConfig c;
+  c.num_layers = 10'001;
+  c.hidden_size = (Index{1} << 20) + 4;
+  c.ffn_hidden_size = Index{1} << 62;
+  c.num_query_groups = Index{1} << 40;
+  EXPECT_THAT(
+      problems_of(c, 1, Index{1} << 40),
+      ElementsAre("--num-layers 10001: at most 10000", "--hidden-size 1048580: at most 1048576",
+                  "--micro-batch-size 1099511627776: at most 1048576",
+                  "--ffn-hidden-size 4611686018427387904: at most 16777216",
+                  "--num-query-groups 1099511627776: at most 1048576"));
+}
+
+TEST(TransformerConfig, AllSizesAtTheirLimitsAreCountedWithoutOverflow) {
+  TransformerConfig c;
+  c.num_layers = 10'000;
+  c.hidden_size = c.num_attention_heads = Index{1} << 20;
+  c.ffn_hidden_size = Index{1} << 24;
+  c.vocab_size = c.max_position_embeddings = Index{1} << 31;
+  c.seq_length = Index{1} << 30;
+  c.mlp = MlpKind::swiglu;
+  c.tie_embeddings = false;
+  EXPECT_THAT(problems_of(c, 1, Index{1} << 20),
+              ElementsAre(HasSubstr("are 578501875802832896 parameters; at most 281474976710656"),
+                          HasSubstr("are 1125899906842624 token rows; at most 2147483648")));
+}
+
 TEST(TransformerConfig, RotaryHeadsHaveAnEvenSize) {
   TransformerConfig c;
   c.position = PositionKind::rotary;

@@ -199,7 +199,8 @@ void Group::wait(Ticket ticket, Stream&) {
 void Group::wait_collective(Index sequence) {
   if (sequence <= 0) return;
   parts_.progress->wait_until([&] { return finished(sequence); },
-                              [&] { return waiting_for(sequence); });
+                              [&] { return waiting_for(sequence); },
+                              [&] { return first_missing(sequence); });
 }
 
 void Group::wait_exchange(Index sequence) {
@@ -208,32 +209,55 @@ void Group::wait_exchange(Index sequence) {
       [&] {
         const Exchange& exchange =
             exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
-        return str(name(), " group: exchange ", sequence, " of ", who(rank()), " has waited ",
-                   parts_.progress->timeout_s(), " s for a message with ",
-                   who(exchange.batch->waits_for()));
+        return str(name(), " group: exchange ", sequence, " of ", who(rank()),
+                   " waits for a message with ", who(exchange.batch->waits_for()));
+      },
+      [&] {
+        const Exchange& exchange =
+            exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
+        return world_rank(exchange.batch->waits_for());
       });
 }
 
-std::string Group::waiting_for(Index sequence) const {
+/// Calls f with each rank that operation `sequence` lacks, as far as it shows here.
+template <class F>
+void Group::for_each_missing(Index sequence, F f) const {
   const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
-  std::string missing;
-  const auto add = [&](int rank_) { missing += (missing.empty() ? "" : ", ") + who(rank_); };
+  bool any = false;
   for (int local = 0; local < parts_.topology.locals(); ++local) {
     const MemberControl& member = *parts_.control.members[static_cast<std::size_t>(local)];
     const bool late = sequence < running_
                           ? member.arrived.load(std::memory_order_relaxed) < op.done_at
                           : member.posted.load(std::memory_order_relaxed) < sequence;
-    if (late) add(parts_.topology.here()[static_cast<std::size_t>(local)]);
+    if (late) f(parts_.topology.here()[static_cast<std::size_t>(local)]);
+    any |= late;
   }
-  if (missing.empty() && batch_->waits_for() >= 0) add(batch_->waits_for());
+  if (!any && batch_->waits_for() >= 0) f(batch_->waits_for());
+}
+
+int Group::first_missing(Index sequence) const {
+  int first = -1;
+  for_each_missing(sequence, [&](int rank_) {
+    if (first < 0) first = world_rank(rank_);
+  });
+  return first;
+}
+
+std::string Group::waiting_for(Index sequence) const {
+  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+  std::string missing;
+  for_each_missing(sequence,
+                   [&](int rank_) { missing += (missing.empty() ? "" : ", ") + who(rank_); });
   return str(name(), " group: ", describe(op.post), " (operation ", sequence, " of ", who(rank()),
-             ") has waited ", parts_.progress->timeout_s(), " s for ",
-             missing.empty() ? "others on this node" : missing);
+             ") waits for ", missing.empty() ? "others on this node" : missing);
 }
 
 std::string Group::who(int rank_) const {
-  return str("rank ", rank_, " (world rank ", parts_.world_ranks[static_cast<std::size_t>(rank_)],
-             ")");
+  return str("rank ", rank_, " (world rank ", world_rank(rank_), ")");
+}
+
+int Group::world_rank(int rank_) const {
+  return rank_ < 0 ? -1 : parts_.world_ranks[static_cast<std::size_t>(rank_)];
 }
 
 }  // namespace trireme

@@ -87,8 +87,12 @@ class Group final : public Communicator, public Pending {
   bool exchanged(Index sequence) const;
   void wait_collective(Index sequence);
   void wait_exchange(Index sequence);
+  template <class F>
+  void for_each_missing(Index sequence, F f) const;
+  int first_missing(Index sequence) const;
   std::string waiting_for(Index sequence) const;
   std::string who(int rank) const;
+  int world_rank(int rank) const;
 
   // collectives.cpp: what the members do
   Task run(const Operation& op);

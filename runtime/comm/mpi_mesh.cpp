@@ -102,7 +102,10 @@ Progress::Options MpiMesh::options(const MpiJob& job, double timeout_s) {
     constexpr int unused_tag = 2;
     check(MPI_Iprobe(MPI_ANY_SOURCE, unused_tag, comm, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
   };
-  return {.timeout_s = timeout_s, .cores_are_shared = job.cores_are_shared, .while_waiting = poke};
+  return {.timeout_s = timeout_s,
+          .cores_are_shared = job.cores_are_shared,
+          .while_waiting = poke,
+          .has_ended = [end = job.end.get()](int rank) { return end->has_ended(rank); }};
 }
 
 std::unique_ptr<Communicator> MpiMesh::connect(const std::string& name,
@@ -178,6 +181,8 @@ std::optional<std::vector<SharedReach::Part>> MpiMesh::share(Index bytes) {
 
 Buffer MpiMesh::allocate(Index bytes) {
   require(bytes >= 0, "cannot allocate ", bytes, " bytes");
+  world()
+      .barrier();  // MPI's own collectives would wait for ever for a rank that does something else
   auto parts = share(bytes);
   if (!parts) return allocate_host(bytes);
   const auto mine = std::find(job_.node_ranks.begin(), job_.node_ranks.end(), job_.rank);

@@ -2,10 +2,12 @@
 // and set-up only.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/comm/job_end.h"
 #include "runtime/comm/mpi_calls.h"
 #include "runtime/comm/shared_memory.h"
 #include "runtime/comm/transport_mesh.h"
@@ -15,6 +17,7 @@ namespace trireme {
 /// What MpiSession knows of the job.
 struct MpiJob {
   MpiComm world, node;
+  std::unique_ptr<JobEnd> end;
   int rank = 0, size = 1;
   std::vector<int> node_ranks{0};  // world ranks on this node
   std::string node_name;

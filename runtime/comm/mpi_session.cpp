@@ -67,6 +67,7 @@ MpiSession::MpiSession(int& argc, char**& argv) : state_(std::make_unique<State>
   require(provided >= MPI_THREAD_FUNNELED, "this MPI does not allow a process to have threads");
   MpiJob& job = state_->job;
   job.world = copy_of_world();
+  job.end = std::make_unique<JobEnd>(copy_of_world());
   job.node = ranks_of_node(job.world);
   job.rank = job.world.rank();
   job.size = job.world.size();
@@ -77,8 +78,13 @@ MpiSession::MpiSession(int& argc, char**& argv) : state_(std::make_unique<State>
 
 MpiSession::~MpiSession() {
   if (!state_->initialized) return;
-  // MPI_Finalize waits for all ranks, which never come when this one has failed.
+  // MPI_Finalize waits for all ranks, which never come when this one has failed, or when they wait for it.
   if (std::uncaught_exceptions() > state_->exceptions_at_start) MPI_Abort(MPI_COMM_WORLD, 1);
+  try {
+    state_->job.end->wait_for_all();
+  } catch (const Error&) {
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
   state_->job = {};
   MPI_Finalize();
 }

@@ -12,8 +12,6 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 void pause_core() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -50,8 +48,9 @@ bool Progress::poll() {
   return give_up_on_error([&] { return poll_all(); });
 }
 
-void Progress::wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> describe) {
-  give_up_on_error([&] { wait(done, describe); });
+void Progress::wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> describe,
+                          FunctionRef<int()> missing) {
+  give_up_on_error([&] { wait(done, describe, missing); });
 }
 
 bool Progress::poll_all() {
@@ -60,13 +59,30 @@ bool Progress::poll_all() {
   return moved;
 }
 
-void Progress::wait(FunctionRef<bool()> done, FunctionRef<std::string()> describe) {
+/// Throws: Error when nothing is to be waited for any more.
+void Progress::check(Waited& waited, FunctionRef<std::string()> describe,
+                     FunctionRef<int()> missing) {
+  constexpr std::chrono::milliseconds ask_after(500);
+  const Clock::time_point now = Clock::now();
+  if (now - waited.begun > std::chrono::duration<double>(options_.timeout_s))
+    throw Error(str(describe(), "; it has waited ", options_.timeout_s, " s"));
+  if (now - waited.unmoved < ask_after || ++waited.checks % 16 != 0) return;
+  const int rank = missing();
+  const bool has_ended = rank >= 0 && options_.has_ended(rank);
+  if (has_ended && rank == waited.ended)
+    throw Error(str(describe(), "; world rank ", rank,
+                    " has ended its part of the program and comes no more"));
+  if (has_ended) waited.unmoved = now;  // what it has sent last may be under way still
+  waited.ended = has_ended ? rank : -1;
+}
+
+void Progress::wait(FunctionRef<bool()> done, FunctionRef<std::string()> describe,
+                    FunctionRef<int()> missing) {
   // Spinning wins microseconds while every rank has a core; where ranks share cores it costs time
   // slices.
   const int spins = options_.cores_are_shared ? 1 : 100;
   constexpr std::chrono::milliseconds sleep_after(4);
-  Clock::time_point since;  // the last time that anything moved, once spinning has ended
-  Clock::time_point begun;
+  Waited waited;
   for (int idle = 0; !done();) {
     if (dice(8) == 1) sleep_us(dice(200));
     if (poll_all()) {
@@ -78,13 +94,13 @@ void Progress::wait(FunctionRef<bool()> done, FunctionRef<std::string()> describ
       continue;
     }
     const Clock::time_point now = Clock::now();
-    if (begun == Clock::time_point()) begun = now;
-    if (idle == spins + 1) since = now;
+    if (waited.begun == Clock::time_point()) waited.begun = now;
+    if (idle == spins + 1) waited.unmoved = now;
     if (idle % 16 == 0) options_.while_waiting();
-    if (now - since < sleep_after) {
+    if (now - waited.unmoved < sleep_after) {
       ::sched_yield();
     } else {
-      if (now - begun > std::chrono::duration<double>(options_.timeout_s)) throw Error(describe());
+      check(waited, describe, missing);
       sleep_us(50);
     }
   }

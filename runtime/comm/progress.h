@@ -3,6 +3,7 @@
 // circle.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ class Progress {
     /// Called now and then while waiting: lets a transport move on, or throws when others have
     /// failed.
     std::function<void()> while_waiting = [] {};
+    /// Whether a rank of the world has ended its part of the job, so that to wait for it has no end. Asked by waits that last.
+    std::function<bool(int)> has_ended = [](int) { return false; };
   };
   explicit Progress(Options options);
   Progress(const Progress&) = delete;
@@ -40,9 +43,11 @@ class Progress {
   void remove(Pending* pending) { std::erase(pending_, pending); }
   /// Throws: what a group throws; all groups have given up then.
   bool poll();
-  /// Polls until `done()`: spins briefly, then yields the core, then sleeps in between.
-  /// Throws: Error(describe()) when it takes longer than the time-out.
-  void wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> describe);
+  /// Polls until `done()`: spins briefly, then yields the core, then sleeps in between. `missing`: a rank of the world that has
+  /// yet to come, or -1.
+  /// Throws: Error with describe() when it takes longer than the time-out, or `missing` has ended.
+  void wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> describe,
+                  FunctionRef<int()> missing);
 
   bool hostile() const { return options_.hostile_seed != 0; }
   double timeout_s() const { return options_.timeout_s; }
@@ -50,8 +55,17 @@ class Progress {
   Index dice(Index below);
 
  private:
+  using Clock = std::chrono::steady_clock;
+  struct Waited {
+    Clock::time_point begun, unmoved;  // since when it lasts, and since when nothing has moved
+    int ended = -1;                    // the missing rank, since it is known that it has ended
+    int checks = 0;
+  };
+
   bool poll_all();
-  void wait(FunctionRef<bool()> done, FunctionRef<std::string()> describe);
+  void wait(FunctionRef<bool()> done, FunctionRef<std::string()> describe,
+            FunctionRef<int()> missing);
+  void check(Waited& waited, FunctionRef<std::string()> describe, FunctionRef<int()> missing);
   template <class F>
   auto give_up_on_error(F f);
 

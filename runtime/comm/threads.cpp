@@ -28,7 +28,9 @@ struct ThreadControl {
 /// What the threads share.
 struct ThreadWorld {
   ThreadWorld(const MeshShape& shape_, const ThreadTransport& transport_)
-      : shape(shape_), transport(transport_) {}
+      : shape(shape_),
+        transport(transport_),
+        ended(std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(shape_.size()))) {}
 
   const MeshShape shape;
   const ThreadTransport transport;
@@ -39,6 +41,7 @@ struct ThreadWorld {
   std::map<int, std::vector<std::pair<int, int>>> gathers;            // by round: (rank, value)
   std::map<const std::byte*, Index> allocated;                        // what is in reach
 
+  std::unique_ptr<std::atomic<bool>[]> ended;  // by rank
   std::atomic<bool> failed{false};
   std::exception_ptr error;  // the first one
   int failed_rank = -1;
@@ -111,10 +114,13 @@ class ThreadMesh final : public TransportMesh {
  private:
   static Progress::Options options(ThreadWorld& world, int rank) {
     const std::uint64_t seed = world.transport.hostile_seed;
-    return {.timeout_s = world.transport.timeout_s,
-            .cores_are_shared = true,
-            .hostile_seed = seed == 0 ? 0 : seed * 1000 + static_cast<std::uint64_t>(rank),
-            .while_waiting = [&world] { world.check_failed(); }};
+    return {
+        .timeout_s = world.transport.timeout_s,
+        .cores_are_shared = true,
+        .hostile_seed = seed == 0 ? 0 : seed * 1000 + static_cast<std::uint64_t>(rank),
+        .while_waiting = [&world] { world.check_failed(); },
+        .has_ended =
+            [&world](int other) { return world.ended[static_cast<std::size_t>(other)].load(); }};
   }
 
   std::vector<int> gather(int value) override {
@@ -130,8 +136,9 @@ class ThreadMesh final : public TransportMesh {
       for (const auto& [r, v] : entries) values[static_cast<std::size_t>(r)] = v;
       return static_cast<int>(entries.size()) == shape().size();
     };
-    progress().wait_until(complete,
-                          [&] { return str("split of rank ", rank(), ": not all ranks came"); });
+    progress().wait_until(
+        complete, [&] { return str("split of rank ", rank(), ": not all ranks came"); },
+        [] { return -1; });
     return values;
   }
 
@@ -177,6 +184,7 @@ void run_on_threads(const MeshShape& shape, const std::function<void(Mesh&)>& f,
       try {
         ThreadMesh mesh(world, rank);
         f(mesh);
+        world.ended[static_cast<std::size_t>(rank)] = true;
       } catch (const std::exception& error) {
         world.fail(rank, std::current_exception(), error.what());
       } catch (...) {

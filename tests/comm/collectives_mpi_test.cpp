@@ -1,5 +1,8 @@
 // Every collective over processes, on one node and across (fake) nodes: the checks of threads_test,
 // and what only processes have: shared memory, its fall-back, private buffers.
+#include <chrono>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <sys/statvfs.h>
 
@@ -34,6 +37,15 @@ TEST(Mpi, GroupsOfTheMeshAreExact) {
   const auto group = mesh->split(mesh->rank() % 3, "thirds");
   check_everything(*mesh, *group, Memory::ordinary, 1000);
   mesh->world().barrier();
+}
+
+TEST(Mpi, GroupsCanBeMadeAfterWaitsThatLasted) {
+  const auto mesh = make_mesh();
+  // The others ask what keeps rank 0; a question that MPI took for its own would end up in the making of a group.
+  if (mesh->rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+  mesh->world().barrier();
+  const auto other = mpi_session().make_mesh(MeshShape(1, 1, mpi_session().size()));
+  for (int i = 0; i < 5; ++i) other->split(0, "all")->barrier();
 }
 
 TEST(Mpi, ManyOperationsMayBeInFlightAndAwaitedInAnyOrder) {

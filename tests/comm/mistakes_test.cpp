@@ -1,6 +1,7 @@
 // What goes wrong must end in an Error that says where, on every rank: other operations than the others, ranks that never
 // come or have failed, sizes that do not fit.
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -60,37 +61,106 @@ TEST(Mistakes, NodesWithDifferentOperationsAreTold) {
 
 TEST(Mistakes, ARankThatNeverComesIsNamedWhenTimeIsOver) {
   std::atomic<int> there{0};  // a rank that is late would be named, too
+  std::atomic<int> heard{0};  // and one that has ended is something else
   run_on_threads(MeshShape(3, 1, 1),
                  [&](Mesh& mesh) {
-                   if (mesh.rank() == 1) return;
+                   if (mesh.rank() == 1) {
+                     while (heard < 2) std::this_thread::yield();
+                     return;
+                   }
                    for (++there; there < 2;) std::this_thread::yield();
                    HostStream stream;
                    std::vector<float> x(10);
                    Communicator& group = mesh.axis(Axis::data);
                    const std::string message =
                        message_of([&] { group.all_reduce(floats(x), Reduction::max, stream); });
+                   ++heard;
                    EXPECT_THAT(message,
                                AllOf(HasSubstr("data group: all_reduce max of 10 f32"),
-                                     HasSubstr("2 s"), HasSubstr("for rank 1 (world rank 1)")));
+                                     HasSubstr("for rank 1 (world rank 1); it has waited 2 s")));
                    EXPECT_THAT(message, testing::Not(HasSubstr("rank 1 (world rank 1), rank")));
                  },
                  {.timeout_s = 2});
 }
 
 TEST(Mistakes, AMessageThatNeverComesIsNamedWhenTimeIsOver) {
+  std::atomic<bool> heard{false};
+  run_on_threads(
+      MeshShape(1, 2, 1),
+      [&](Mesh& mesh) {
+        if (mesh.rank() == 1) {
+          while (!heard) std::this_thread::yield();
+          return;
+        }
+        HostStream stream;
+        int x = 0;
+        const Message receive{1, &x, 4};
+        const std::string message = message_of([&] {
+          mesh.axis(Axis::pipeline).exchange({}, {&receive, 1}, stream);
+        });
+        heard = true;
+        EXPECT_THAT(message, AllOf(HasSubstr("pipeline group: exchange 1"),
+                                   HasSubstr("message with rank 1 (world rank 1); it has waited")));
+      },
+      {.timeout_s = 2});
+}
+
+TEST(Mistakes, ARankThatEndsAfterTheLastOperationHasBeenThere) {
+  for (int ranks_per_node : {0, 1})
+    run_on_threads(MeshShape(1, 2, 1),
+                   [&](Mesh& mesh) {
+                     if (mesh.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+                     mesh.world().barrier();  // rank 0 asks meanwhile
+                   },
+                   {.ranks_per_node = ranks_per_node, .timeout_s = 60});
+}
+
+/// What rank 0 hears when rank 1 has ended and f waits for it; over the time-out, were it not found earlier.
+std::string heard_after_the_end(const std::function<void(Mesh&, Stream&)>& f, int ranks_per_node) {
+  std::string heard;
   run_on_threads(MeshShape(1, 2, 1),
-                 [](Mesh& mesh) {
+                 [&](Mesh& mesh) {
                    if (mesh.rank() == 1) return;
                    HostStream stream;
-                   int x = 0;
-                   const Message receive{1, &x, 4};
-                   const std::string message = message_of([&] {
-                     mesh.axis(Axis::pipeline).exchange({}, {&receive, 1}, stream);
-                   });
-                   EXPECT_THAT(message, AllOf(HasSubstr("pipeline group: exchange 1"),
-                                              HasSubstr("message with rank 1 (world rank 1)")));
+                   heard = message_of([&] { f(mesh, stream); });
                  },
-                 {.timeout_s = 2});
+                 {.ranks_per_node = ranks_per_node, .timeout_s = 60});
+  return heard;
+}
+
+TEST(Mistakes, ARankThatHasEndedIsNotWaitedFor) {
+  const std::string ended = "world rank 1 has ended its part of the program";
+  for (int ranks_per_node : {0, 1}) {
+    EXPECT_THAT(heard_after_the_end(
+                    [](Mesh& mesh, Stream& stream) {
+                      std::vector<float> x(10);
+                      mesh.axis(Axis::pipeline).all_reduce(floats(x), Reduction::max, stream);
+                    },
+                    ranks_per_node),
+                AllOf(HasSubstr("pipeline group: all_reduce max of 10 f32"), HasSubstr(ended)));
+    EXPECT_THAT(heard_after_the_end(
+                    [](Mesh& mesh, Stream& stream) {
+                      int x = 0;
+                      const Message receive{1, &x, 4};
+                      mesh.world().exchange({}, {&receive, 1}, stream);
+                    },
+                    ranks_per_node),
+                AllOf(HasSubstr("world group: exchange 1"), HasSubstr(ended)));
+    EXPECT_THAT(
+        heard_after_the_end([](Mesh& mesh, Stream&) { mesh.split(0, "other"); }, ranks_per_node),
+        AllOf(HasSubstr("world group: barrier"), HasSubstr(ended)));
+  }
+}
+
+TEST(Mistakes, RanksThatAreLeftMayGoOnAmongThemselves) {
+  run_on_threads(MeshShape(2, 1, 2), [](Mesh& mesh) {
+    if (mesh.coordinate(Axis::data) == 1) return;
+    HostStream stream;
+    std::vector<float> x(10, 1);
+    if (mesh.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    mesh.axis(Axis::tensor).all_reduce(floats(x), Reduction::sum, stream);
+    EXPECT_EQ(x, std::vector<float>(10, 2));
+  });
 }
 
 TEST(Mistakes, ARankThatFailsWakesTheOthers) {

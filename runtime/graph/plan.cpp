@@ -1,6 +1,8 @@
 // Plan: cut, program, lifetimes and placement put together.
 #include "trireme/graph/plan.h"
 
+#include <algorithm>
+
 #include "runtime/graph/placement.h"
 #include "runtime/graph/plan_state.h"
 
@@ -14,9 +16,12 @@ Transfer transfer_of(const Plan::State& state, int region) {
   Transfer transfer;
   if (region < 0) return transfer;
   transfer.offset = state.offset_of(region);
-  transfer.bytes = state.program.memory[at(region)].bytes;
-  for (const Memory& memory : state.program.memory)
-    if (memory.region == region) transfer.names.push_back(memory.name);
+  for (const Memory& memory : state.program.memory) {
+    if (memory.region != region) continue;
+    transfer.names.push_back(memory.name);
+    // Not rounded up at the end, so that transports see stages that do not mean the same value.
+    transfer.bytes = std::max(transfer.bytes, memory.region_offset + memory.bytes);
+  }
   return transfer;
 }
 

@@ -104,6 +104,12 @@ std::vector<std::pair<std::string, std::string>> BlendedSource::identity() const
   return all;
 }
 
+std::string BlendedSource::file_of(const std::string& fact) const {
+  for (const auto& source : sources_)
+    if (std::string file = source->file_of(fact); !file.empty()) return file;
+  return {};
+}
+
 std::vector<SourcePosition> BlendedSource::positions(Index samples) const {
   const auto size = static_cast<Index>(block_.size());
   std::vector<Index> read;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 
 #include "trireme/core/error.h"
 
@@ -40,6 +41,18 @@ TokenType token_type_for(Index vocabulary) {
   return vocabulary <= 65536 ? TokenType::u16 : TokenType::i32;
 }
 
+namespace {
+/// Throws: Error when `prefix` is the name of one of the two files.
+std::string index_path(const std::string& prefix) {
+  const std::string path = prefix + ".idx";
+  for (const std::string extension : {".bin", ".idx"})
+    require(!prefix.ends_with(extension) || std::filesystem::exists(path), prefix,
+            ": give the prefix, without ", extension, ": ",
+            prefix.substr(0, prefix.size() - extension.size()));
+  return path;
+}
+}  // namespace
+
 struct TokenFile::State {
   std::string prefix;
   DataFile index, bin;
@@ -48,7 +61,7 @@ struct TokenFile::State {
   Index lengths_at = 0, offsets_at = 0, boundaries_at = 0;
 
   explicit State(const std::string& prefix_)
-      : prefix(prefix_), index(prefix_ + ".idx"), bin(prefix_ + ".bin") {
+      : prefix(prefix_), index(index_path(prefix_)), bin(prefix_ + ".bin") {
     check_header();
     check_sequences();
     check_documents();

@@ -2,14 +2,22 @@
 
 #include <charconv>
 
+#include <fmt/format.h>
+
 #include "trireme/core/random.h"
 #include "trireme/data/permutation.h"
+
+#include "runtime/data/fingerprint.h"
 
 namespace trireme {
 
 TokenSource::TokenSource(std::shared_ptr<const TokenFile> file, TokenRange range,
                          const TokenOptions& options, std::string name)
-    : file_(std::move(file)), range_(range), options_(options), name_(std::move(name)) {
+    : file_(std::move(file)),
+      range_(range),
+      options_(options),
+      name_(std::move(name)),
+      fingerprint_(fingerprint(*file_)) {
   require(options.sequence_length >= 1 && options.vocabulary >= 1, "sequence length ",
           options.sequence_length, " and vocabulary ", options.vocabulary, " must be at least 1");
   epoch_samples_ = (range.count() - 1) / options.sequence_length;
@@ -44,7 +52,12 @@ std::vector<SourcePosition> TokenSource::positions(Index samples) const {
 
 std::vector<std::pair<std::string, std::string>> TokenSource::identity() const {
   return {{name_ + " tokens", str(range_.begin, " to ", range_.end, " of ", file_->tokens())},
+          {name_ + " content", fmt::format("{:016x}", fingerprint_)},
           {name_ + " sequence length", str(options_.sequence_length)}};
+}
+
+std::string TokenSource::file_of(const std::string& fact) const {
+  return fact == name_ + " tokens" || fact == name_ + " content" ? file_->prefix() + ".bin" : "";
 }
 
 std::vector<WeightedPath> parse_data_path(const std::vector<std::string>& values) {

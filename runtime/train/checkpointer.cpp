@@ -186,7 +186,7 @@ Progress Checkpointer::load(const DataSource& train) {
   std::optional<Progress> loaded;
   if (!s.options.load.empty())
     loaded = load_checkpoint({s.context, s.flat, s.optimizer, s.catalog,
-                              job_identity(s.model, s.context.options(), train)});
+                              job_identity(s.model, s.context.options(), train), files_of(train)});
   const Progress start = loaded.value_or(Progress{});
   s.optimizer.set_updates(start.updates);
   if (s.saver) s.set_aside(start.step);

@@ -32,21 +32,31 @@ std::string readable(const std::string& fact) {
   return fact.substr(fact.find('/') + 1);
 }
 
+/// Facts that checkpoints of the first versions do not have.
+bool may_be_missing(const std::string& fact) {
+  return fact.starts_with(data_facts) && fact.ends_with(" content");
+}
+
 std::string form(const Manifest::Tensor& tensor) { return str(tensor.dtype, " ", tensor.global); }
 
 void compare_facts(const Manifest& checkpoint, const Facts& identity, LoadScope scope,
-                   std::vector<std::string>& out) {
+                   const std::map<std::string, std::string>& files, std::vector<std::string>& out) {
+  const auto file_of = [&](const std::string& fact) {
+    const auto found = files.find(fact);
+    return found == files.end() ? "" : "; the file is " + found->second;
+  };
   std::set<std::string> here;
   for (const auto& [name, value] : identity) {
     here.insert(name);
     if (!in_scope(name, scope)) continue;
     const std::string* saved = checkpoint.identity_of(name);
+    if (saved == nullptr && may_be_missing(name)) continue;
     if (saved == nullptr)
       out.push_back(
           fmt::format("{} is {} here; the checkpoint says nothing of it", readable(name), value));
     else if (*saved != value)
-      out.push_back(
-          fmt::format("{} is {} here and {} in the checkpoint", readable(name), value, *saved));
+      out.push_back(fmt::format("{} is {} here and {} in the checkpoint{}", readable(name), value,
+                                *saved, file_of(name)));
   }
   for (const auto& [name, value] : checkpoint.identity)
     if (here.count(name) == 0 && in_scope(name, scope))
@@ -124,10 +134,18 @@ Facts job_identity(const Facts& model, const Options& options, const DataSource&
   return all;
 }
 
+std::map<std::string, std::string> files_of(const DataSource& train) {
+  std::map<std::string, std::string> files;
+  for (const auto& [name, value] : train.identity())
+    if (std::string file = train.file_of(name); !file.empty()) files[data_facts + name] = file;
+  return files;
+}
+
 std::vector<std::string> differences(const Manifest& checkpoint, const Manifest& job,
-                                     const Facts& identity, LoadScope scope) {
+                                     const Facts& identity, LoadScope scope,
+                                     const std::map<std::string, std::string>& files) {
   std::vector<std::string> all;
-  compare_facts(checkpoint, identity, scope, all);
+  compare_facts(checkpoint, identity, scope, files, all);
   std::set<std::string> differing;
   compare_tensors(checkpoint, job, parameters_prefix, differing, all);
   if (scope == LoadScope::everything) compare_state(checkpoint, job, differing, all);

@@ -93,7 +93,7 @@ Manifest agree_on_manifest(const LoadTarget& t, Index step) {
     require(manifest.step == step, "its manifest is that of step ", manifest.step);
     text = to_text(manifest);
     for (const std::string& line :
-         differences(manifest, t.catalog, t.identity, load_scope(options_of(t))))
+         differences(manifest, t.catalog, t.identity, load_scope(options_of(t)), t.files))
       different += str("--load ", step_path(t, step), ": ", line, "\n");
   });
   if (!failure.empty()) throw BadStep(failure);

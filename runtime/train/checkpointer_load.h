@@ -2,7 +2,9 @@
 // holds; when anything is damaged, on any rank, all go back to the step before.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 
 #include "trireme/data/source.h"
 #include "trireme/optim/optimizer.h"
@@ -20,6 +22,7 @@ struct LoadTarget {
   Optimizer& optimizer;
   const Manifest& catalog;  // tensors of the whole job; used on rank 0
   Facts identity;
+  std::map<std::string, std::string> files;  // that facts of the identity speak of
 };
 
 /// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load. `flat` need not be bound.

@@ -1,7 +1,9 @@
 // Jobs that must not go on: a second one in the same directory, and one that is of another model, seed, optimizer or data than the
 // checkpoint that it is to load.
 
+#include <cctype>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <utility>
 #include <vector>
@@ -111,6 +113,17 @@ TEST_F(OtherJob, OfAnotherModelSeedOrDataIsRefusedWithEveryDifferenceAndChangesN
   jobs_.succeed(CheckpointJobs::trireme(
       "data prepare --input /usr/share/common-licenses/Apache-2.0 --output " + jobs_.data));
   expect_refused(root, "", {"data: train tokens is "});
+}
+
+TEST_F(OtherJob, ACorpusOfTheSameSizeWithOtherWordsIsRefusedWithItsFile) {
+  const std::string root = jobs_ / "saved";
+  jobs_.succeed(jobs_.training(two, "--train-iters 5 --save " + root));
+  std::string tokens = read_text(jobs_.data + ".bin");
+  for (char& c : tokens) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  std::ofstream(jobs_.data + ".bin", std::ios::binary) << tokens;
+  expect_refused(
+      root, "",
+      {"data: train content is ", " in the checkpoint; the file is " + jobs_.data + ".bin"});
 }
 
 }  // namespace

@@ -86,6 +86,18 @@ TEST(CheckpointerIdentity, FactsOfOneSideAreDifferences) {
                                                 "checkpoint; this job has none"));
 }
 
+TEST(CheckpointerIdentity, AnotherContentIsNamedWithItsFileAndOldCheckpointsNeedNotHaveIt) {
+  Manifest here = job(), other = job();
+  here.identity.emplace_back("data/train content", "12ab");
+  other.identity.emplace_back("data/train content", "34cd");
+  EXPECT_THAT(differences(other, here, here.identity, LoadScope::everything,
+                          {{"data/train content", "/corpus.bin"}}),
+              ElementsAre("data: train content is 12ab here and 34cd in the checkpoint; the file "
+                          "is /corpus.bin"));
+  EXPECT_THAT(compare(job(), here), IsEmpty());
+  EXPECT_THAT(compare(other, here, LoadScope::parameters), IsEmpty());
+}
+
 TEST(CheckpointerIdentity, AnotherComputeTypeIsSaid) {
   EXPECT_EQ(option_differences({{"--bf16", "true"}}, {{"--bf16", "false"}}),
             "--bf16 true (was false)");

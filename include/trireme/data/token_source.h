@@ -33,6 +33,7 @@ class TokenSource final : public DataSource {
   Index fill(Index sample, std::span<const Tensor> out) override;
   std::vector<SourcePosition> positions(Index samples) const override;
   std::vector<std::pair<std::string, std::string>> identity() const override;
+  std::string file_of(const std::string& fact) const override;
 
  private:
   std::shared_ptr<const TokenFile> file_;
@@ -40,6 +41,7 @@ class TokenSource final : public DataSource {
   TokenOptions options_;
   std::string name_;
   Index epoch_samples_;
+  std::uint64_t fingerprint_;  // of the whole file, from samples of it
 };
 
 /// Several sources mixed by weight. Among the first n samples, source i has its share n * weight_i
@@ -54,6 +56,7 @@ class BlendedSource final : public DataSource {
   Index fill(Index sample, std::span<const Tensor> out) override;
   std::vector<SourcePosition> positions(Index samples) const override;
   std::vector<std::pair<std::string, std::string>> identity() const override;
+  std::string file_of(const std::string& fact) const override;
   /// Which source global sample `sample` comes from, and which of its samples it is.
   struct Pick {
     int source;

@@ -1,0 +1,14 @@
+// A number that two corpora of the same size share only if they are the same, as far as samples of them tell.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/data/token_file.h"
+
+namespace trireme {
+
+/// XXH3-64 of 64 blocks of 1024 tokens at fixed fractions of the file, of all tokens where these are fewer. Tokens are hashed by
+/// value, so how they are stored does not matter.
+std::uint64_t fingerprint(const TokenFile& file);
+
+}  // namespace trireme

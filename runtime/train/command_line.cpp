@@ -90,6 +90,7 @@ struct CommandLine::State {
     std::string name, group;
     CLI::Option* parsed;
     bool given = false;
+    bool may_differ = false;  // between ranks
   };
 
   State(const std::string& program, const std::string& description) : app(description, program) {
@@ -153,6 +154,14 @@ void CommandLine::positional(const std::string& name, std::string& value, const 
 void CommandLine::config_file() {
   text("--config", state_->config, "FILE",
        "TOML file with any of these options; the command line wins");
+  may_differ("--config");  // what is in it may not
+}
+
+void CommandLine::may_differ(const std::string& name) {
+  const auto option = std::find_if(state_->options.begin(), state_->options.end(),
+                                   [&](const State::Option& o) { return o.name == name; });
+  require(option != state_->options.end(), "no option ", name, " is declared");
+  option->may_differ = true;
 }
 
 /// What CLI11 split, and what it could not place.
@@ -300,6 +309,13 @@ Configuration CommandLine::configuration() const {
   Configuration all;
   for (const State::Option& option : state_->options)
     all.emplace_back(option.name, option.definition.show());
+  return all;
+}
+
+Configuration CommandLine::common() const {
+  Configuration all;
+  for (const State::Option& option : state_->options)
+    if (!option.may_differ) all.emplace_back(option.name, option.definition.show());
   return all;
 }
 

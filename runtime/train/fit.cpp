@@ -8,6 +8,7 @@
 #include "trireme/kernels/device.h"
 
 #include "runtime/train/terminal.h"
+#include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
@@ -167,6 +168,7 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
   State& s = *state_;
   const Options& o = s.context.options();
   const Log& log = s.context.log();
+  agree_on_data(s.context.host(), validation, "validation data");
   resume(train);
 
   End end = End::finished;

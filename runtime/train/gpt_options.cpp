@@ -172,6 +172,7 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
   command.list("--data-path", gpt.data_path, "[W] PREFIX...",
                "PREFIX of PREFIX.bin and PREFIX.idx (trireme data prepare), or W1 PREFIX1 W2 "
                "PREFIX2 ... with weights");
+  command.may_differ("--data-path");  // copies on the nodes: the data itself is compared
   command.text("--split", gpt.split, "A,B,C",
                "parts of the data for training, validation and test");
   declare_evaluation(command, options);

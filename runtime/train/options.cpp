@@ -148,6 +148,7 @@ void declare_options(CommandLine& command, Options& options) {
   declare_checkpoints(command, options.checkpoint);
   declare_reports(command, options);
   command.config_file();
+  for (const char* name : {"--threads-per-rank", "--log-level"}) command.may_differ(name);
 }
 
 void declare_evaluation(CommandLine& command, Options& options) {

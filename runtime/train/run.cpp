@@ -28,6 +28,7 @@
 #include "runtime/train/gpu_environment.h"
 #include "runtime/train/idle_options.h"
 #include "runtime/train/process_start.h"
+#include "runtime/train/rank_agreement.h"
 #include "runtime/train/stop_signals.h"
 
 namespace trireme {
@@ -71,16 +72,43 @@ bool is_peer_error() {
 
 std::string basename(const char* path) { return std::filesystem::path(path).filename().string(); }
 
+/// What ranks compare of their options, one after the other: the first difference explains those that follow from it.
+struct StartFacts {
+  std::vector<RankFact> program, given, effective;
+};
+
+std::vector<RankFact> facts_of(const Configuration& options) {
+  std::vector<RankFact> facts;
+  for (const auto& [name, value] : options) facts.push_back({name, value});
+  return facts;
+}
+
 /// Reads and checks the options. Returns false when help was asked for.
 bool read_options(int argc, char** argv, const Application& application, CommandLine& command,
-                  Options& options, int ranks, Problems& problems) {
+                  Options& options, int ranks, StartFacts& facts, Problems& problems) {
   declare_options(command, options);
   if (application.declare) application.declare(command, options);
-  if (command.parse(argc, argv, problems) == CommandLine::Outcome::help) return false;
+  const bool help = command.parse(argc, argv, problems) == CommandLine::Outcome::help;
+  facts.program = {{"program", application.name},
+                   {"version of trireme", TRIREME_VERSION},
+                   {"--help", help ? "true" : "false"}};
+  if (help) return false;
+  facts.given = facts_of(command.common());
   settle_options(command, options);
   check_options(command, options, ranks, problems);
   if (application.check) application.check(command, options, ranks, problems);
+  facts.effective = facts_of(command.common());
   return true;
+}
+
+/// Collective. Throws: ConfigurationError when ranks were started with different options. `problems`: what each has found so far.
+void agree_on_options(const Host& host, const StartFacts& mine, Problems& problems) {
+  constexpr std::size_t most = 10;
+  for (const auto* facts : {&mine.program, &mine.given, &mine.effective}) {
+    const std::vector<std::string> differences = differences_between_ranks(host, *facts, most);
+    for (const std::string& difference : differences) problems.add(difference);
+    if (!differences.empty()) agree_on(host, problems);
+  }
 }
 
 void describe(const Context& context, const CommandLine& command) {
@@ -152,11 +180,9 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     CommandLine command(application.name, application.description);
     Problems problems;
     signals.let_through();  // files of options and data may be where reading never ends
-    if (!read_options(program.argc, program.argv, application, command, options, session.size(),
-                      problems)) {
-      if (session.rank() == 0) fmt::print("{}", command.help());
-      return exit_code(ExitCode::success);
-    }
+    StartFacts facts;
+    const bool help = !read_options(program.argc, program.argv, application, command, options,
+                                    session.size(), facts, problems);
     if (options.checkpoint.save.empty())
       signals.leave();
     else
@@ -166,6 +192,11 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
     const std::unique_ptr<Stream> cpu_stream = cpu->make_stream();
     mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
+    agree_on_options({*mesh, *cpu_stream}, facts, problems);
+    if (help) {
+      if (session.rank() == 0) fmt::print("{}", command.help());
+      return exit_code(ExitCode::success);
+    }
     set_gpu_environment(options, session.rank(), session.size());
     const DeviceChoice choice =
         choose_device(options, {*mesh, *cpu_stream}, cuda_module(), problems);

@@ -1,5 +1,5 @@
-// A Trainer is made in five moves, each agreed on by all ranks: trace and plan, check memory (when NCCL has taken its own), allocate
-// once, bind, prepare. Then comes the Checkpointer, which fills what was allocated.
+// A Trainer is made in five moves, each agreed on by all ranks: trace and plan (the same model), check memory (when NCCL has taken its
+// own), allocate once, bind, prepare. Then comes the Checkpointer, which fills what was allocated.
 #include "trireme/train/trainer.h"
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 
 #include "runtime/train/affinity.h"
 #include "runtime/train/memory_need.h"
+#include "runtime/train/trainer_agreement.h"
 #include "runtime/train/warm_up.h"
 
 namespace trireme {
@@ -40,6 +41,7 @@ Trainer::State::State(Context& context_, const Model& model)
   Problems problems;
   problems.collect([&] { plan(model); });
   agree_on(context.host(), problems);
+  agree_on_model(*this, model.identity);
   if (context.options().bf16) context.log().info(describe_bf16(context.device()));
   if (context.options().dump_plan) dump_plans();
   ties = split_ties(*flat, context.mesh());
@@ -137,6 +139,7 @@ void Trainer::resume(DataSource& train) {
   State& s = *state_;
   if (s.resumed) return;
   s.resumed = true;
+  agree_on_data(s.context.host(), &train, "data");
   if (s.checkpointer) s.progress = s.last_update = s.checkpointer->load(train);
 }
 

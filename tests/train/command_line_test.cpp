@@ -10,8 +10,10 @@
 namespace trireme {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::Pair;
 
 enum class Colour { red, green };
@@ -270,6 +272,16 @@ TEST(CommandLine, EffectiveConfigurationMarksWhatWasGiven) {
   EXPECT_EQ(e.command.effective(),
             "Numbers: tensor-size 4*, rate 0.5\n"
             "Words: fast false, name none, files -, colour red, config -");
+}
+
+TEST(CommandLine, OptionsThatMayDifferAreNotCommonToAllRanks) {
+  Example e;
+  EXPECT_THAT(e.command.common(), Not(Contains(Pair("--config", testing::_))));
+  EXPECT_THAT(e.command.common(), Contains(Pair("--name", "none")));
+  e.command.may_differ("--name");
+  EXPECT_THAT(e.command.common(), Not(Contains(Pair("--name", testing::_))));
+  EXPECT_THAT(e.command.configuration(), Contains(Pair("--name", "none")));
+  EXPECT_THROW(e.command.may_differ("--nme"), Error);
 }
 
 TEST(CommandLine, HelpShowsGroupsAliasesAndLegalValues) {

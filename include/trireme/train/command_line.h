@@ -80,6 +80,8 @@ class CommandLine {
   void add(OptionDefinition definition);
   /// Declares --config FILE: a TOML file that holds any of the options declared here.
   void config_file();
+  /// Ranks may be given different values of this option (canonical name), which stands for something of their node.
+  void may_differ(const std::string& name);
 
   enum class Outcome { run, help };
   /// The command line wins over --config. With --help nothing else is looked at.
@@ -92,6 +94,8 @@ class CommandLine {
   std::string effective() const;
   /// The same for programs: every option, in order of declaration.
   Configuration configuration() const;
+  /// Those that have to be the same on all ranks: run() compares them.
+  Configuration common() const;
   /// Canonical names in order of declaration.
   std::vector<std::string> names() const;
 

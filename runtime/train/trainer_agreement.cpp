@@ -1,0 +1,96 @@
+#include "runtime/train/trainer_agreement.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+namespace trireme {
+namespace {
+
+std::string ids(const std::vector<int>& all) {
+  std::string text;
+  for (const int id : all) text += str(text.empty() ? "" : " ", id);
+  return text;
+}
+
+/// "f32 (32, 64) whole"
+std::string form(const Graph& graph, int value) {
+  const ValueInfo& info = graph.values()[static_cast<std::size_t>(value)];
+  if (info.place == Place::split && graph.tensor_size() > 1)
+    return str(info.spec.dtype, " of ", info.spec.shape.dims(), " dims, split");
+  return str(info.spec, " ", name(info.place));
+}
+
+std::string forms(const Graph& graph, const std::vector<int>& values) {
+  std::string text;
+  for (const int value : values) text += (text.empty() ? "" : " and ") + form(graph, value);
+  return text;
+}
+
+std::string describe(const ParameterPart& part, const Parameter& parameter) {
+  static constexpr const char* kinds[] = {"zeros", "ones", "normal", "uniform"};
+  std::string text = str(part.global);
+  if (part.shard.dim >= 0)
+    text += str(", split along dim ", part.shard.dim, part.shard.padded ? ", padded" : "");
+  text += str(", ", kinds[static_cast<std::size_t>(part.init.kind)]);
+  if (part.init.scale != 0) text += fmt::format(" {}", part.init.scale);
+  return text + (parameter.decay ? "" : ", no weight decay");
+}
+
+std::string describe(const Graph& graph, const Node& node, int stage) {
+  std::string text = fmt::format("{} ({}) of values {}, makes {}", node.name, node.op->name(),
+                                 ids(node.inputs), forms(graph, node.outputs));
+  if (!node.sides.empty()) text += ", besides " + forms(graph, node.sides);
+  text += fmt::format(", block {}, stage {}", node.block, stage);
+  if (node.recompute >= 0) text += fmt::format(", recomputed in scope {}", node.recompute);
+  return text;
+}
+
+}  // namespace
+
+std::vector<RankFact> facts_of(const std::string& title, const PlannedModel& model) {
+  const Graph& graph = *model.graph;
+  std::vector<RankFact> facts;
+  const auto add = [&](const std::string& name, const auto& value) {
+    facts.push_back({title + ": " + name, str(value)});
+  };
+  // How many come first: the most telling difference is the first one.
+  add("number of blocks", graph.blocks().size());
+  add("number of inputs", graph.inputs().size());
+  add("number of parameters", graph.parameters().size());
+  for (const int input : graph.inputs())
+    add("input " + graph.values()[static_cast<std::size_t>(input)].name, form(graph, input));
+  for (const Parameter& parameter : graph.parameters())
+    for (const ParameterPart& part : parameter.parts)
+      add("parameter " + part.name, describe(part, parameter));
+  for (const std::string& block : graph.blocks()) add("block", block);
+  add("number of ops", graph.nodes().size());
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i)
+    add(str("op ", i), describe(graph, graph.nodes()[i], model.cut.stage_of_node[i]));
+  for (const Value& result : model.results) add("result", str("value ", result.id()));
+  return facts;
+}
+
+void agree_on_model(const Trainer::State& s, const Facts& identity) {
+  std::vector<RankFact> all;
+  for (const auto& [name, value] : identity) all.push_back({"model: " + name, value});
+  const auto add = [&](const std::string& title, const Pass* pass) {
+    if (pass == nullptr) return;
+    for (RankFact& fact : facts_of(title, pass->model())) all.push_back(std::move(fact));
+  };
+  add("model", s.train.get());
+  add("model of evaluation", s.evaluate.get());
+  add("model of generation", s.generate.get());
+  require_same(s.context.host(), all, 1);
+}
+
+void agree_on_data(const Host& host, const DataSource* source, const std::string& use) {
+  require_same(host, {{use, source == nullptr ? "none" : "a source"}}, 1);
+  if (source == nullptr) return;
+  std::vector<RankFact> facts;
+  for (const auto& [name, value] : source->identity())
+    facts.push_back({use + ": " + name, value, source->file_of(name)});
+  constexpr std::size_t most = 4;
+  require_same(host, facts, most);
+}
+
+}  // namespace trireme

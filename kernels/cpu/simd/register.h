@@ -33,6 +33,18 @@ typedef float UnalignedFloats __attribute__((vector_size(register_bytes), aligne
 typedef std::uint16_t UnalignedHalves
     __attribute__((vector_size(register_bytes / 2), aligned(2), may_alias));
 
+/// Those of the lanes of a, followed by b's, that are listed.
+template <int... chosen, class V>
+TRIREME_INLINE auto shuffle(V a, V b) {
+#if __has_builtin(__builtin_shufflevector)
+  return __builtin_shufflevector(a, b, chosen...);
+#else  // gcc 11: it makes a shuffle of this
+  constexpr int count = sizeof(V) / sizeof(float);
+  typedef float Chosen __attribute__((vector_size(sizeof...(chosen) * sizeof(float))));
+  return Chosen{(chosen < count ? a[chosen % count] : b[chosen % count])...};
+#endif
+}
+
 /// a * b + c; rounded once where the instruction set can, so contraction is never left to the
 /// compiler.
 TRIREME_INLINE FloatRegister fma(FloatRegister a, FloatRegister b, FloatRegister c) {

@@ -95,19 +95,16 @@ TRIREME_INLINE void pack_transposed(const float* from, Index from_stride, Index 
         const auto row = [=](Index r) -> Four {
           return *reinterpret_cast<const UnalignedFour*>(x + r * from_stride + j);
         };
-        typedef std::int32_t Order __attribute__((vector_size(16)));
         const Four a = row(0), b = row(1), c = row(2), d = row(3);
-        const Four ab = __builtin_shuffle(a, b, Order{0, 4, 1, 5}),
-                   cd = __builtin_shuffle(c, d, Order{0, 4, 1, 5});
-        const Four AB = __builtin_shuffle(a, b, Order{2, 6, 3, 7}),
-                   CD = __builtin_shuffle(c, d, Order{2, 6, 3, 7});
+        const Four ab = shuffle<0, 4, 1, 5>(a, b), cd = shuffle<0, 4, 1, 5>(c, d);
+        const Four AB = shuffle<2, 6, 3, 7>(a, b), CD = shuffle<2, 6, 3, 7>(c, d);
         const auto put = [=](Index column, Four v) {
           *reinterpret_cast<UnalignedFour*>(y + (j + column) * tile_columns) = v;
         };
-        put(0, __builtin_shuffle(ab, cd, Order{0, 1, 4, 5}));
-        put(1, __builtin_shuffle(ab, cd, Order{2, 3, 6, 7}));
-        put(2, __builtin_shuffle(AB, CD, Order{0, 1, 4, 5}));
-        put(3, __builtin_shuffle(AB, CD, Order{2, 3, 6, 7}));
+        put(0, shuffle<0, 1, 4, 5>(ab, cd));
+        put(1, shuffle<2, 3, 6, 7>(ab, cd));
+        put(2, shuffle<0, 1, 4, 5>(AB, CD));
+        put(3, shuffle<2, 3, 6, 7>(AB, CD));
       }
     for (; j < columns; ++j)
       for (Index r = 0; r < 4; ++r)

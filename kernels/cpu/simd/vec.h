@@ -161,19 +161,18 @@ TRIREME_INLINE void store(Bf16* p, Floats v, Index n) {
 template <class F>
 TRIREME_INLINE float reduce_lanes(FloatRegister v, F combine) {
 #if defined(__AVX512F__)
-  const auto half = combine(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
-                            __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+  const auto half =
+      combine(shuffle<0, 1, 2, 3, 4, 5, 6, 7>(v, v), shuffle<8, 9, 10, 11, 12, 13, 14, 15>(v, v));
 #else
   const auto half = v;
 #endif
 #if defined(__AVX2__)
-  const auto w = combine(__builtin_shufflevector(half, half, 0, 1, 2, 3),
-                         __builtin_shufflevector(half, half, 4, 5, 6, 7));
+  const auto w = combine(shuffle<0, 1, 2, 3>(half, half), shuffle<4, 5, 6, 7>(half, half));
 #else
   const auto w = half;
 #endif
-  const auto pairs = combine(w, __builtin_shufflevector(w, w, 2, 3, 2, 3));
-  return combine(pairs, __builtin_shufflevector(pairs, pairs, 1, 1, 1, 1))[0];
+  const auto pairs = combine(w, shuffle<2, 3, 2, 3>(w, w));
+  return combine(pairs, shuffle<1, 1, 1, 1>(pairs, pairs))[0];
 }
 template <class T, class F>
 TRIREME_INLINE float reduce_lanes(Pair<T> v, F combine) {

@@ -1,14 +1,18 @@
 // Speed of the CPU kernels at the sizes of the benchmark model (2048 tokens, width 384, feed-forward 1536, 6 heads of 64,
-// sequence 256), one thread. Compute-bound ones as a share of the FMA peak measured at the start, memory-bound ones in
-// GB/s of what they must read and write, next to memcpy over the same working set. Rates count CPU time of this thread, so
-// that a busy machine disturbs them less.
+// sequence 256), one thread, side by side for each instruction set of this machine. Products are oneDNN's, which has one set
+// in a process: the widest, or what TRIREME_INSTRUCTION_SET names, which is then the only set of all kernels.
+// Compute-bound kernels as a share of the set's FMA peak measured at the start, memory-bound ones in GB/s of what they must
+// read and write, next to memcpy over the same working set. Rates count CPU time of this thread, so that a busy machine
+// disturbs them less.
 #include <cstring>
 #include <ctime>
+#include <deque>
 #include <string>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
+#include "trireme/core/error.h"
 #include "trireme/core/random.h"
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"
@@ -20,13 +24,19 @@ constexpr Index tokens = 2048, width = 384, ffn = 1536, heads = 6, head_dim = 64
 
 class Bench {
  public:
-  Bench() : device_(open_cpu()), stream_(device_->make_stream()), peak_(measure_peak_flops()) {}
+  explicit Bench(InstructionSet set)
+      : set_(set),
+        device_(open_cpu({1, set})),
+        stream_(device_->make_stream()),
+        peak_(measure_peak_flops(set)) {}
+  InstructionSet set() const { return set_; }
   Stream& stream() { return *stream_; }
   double peak() const { return peak_; }
   const Kernels& kernels() { return device_->kernels(); }
   Device& device() { return *device_; }
 
  private:
+  InstructionSet set_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   double peak_;
@@ -221,13 +231,11 @@ void sum_of_squares(benchmark::State& state, Bench& bench) {
   report_bytes(state, 12 * width * width * 4);
 }
 
-void add_all(Bench& bench) {
-  using benchmark::RegisterBenchmark;
+// By `add(name, kernel, arguments...)`.
+template <class Add>
+void add_products(const Add& add) {
   constexpr Transpose N = Transpose::no, T = Transpose::yes;
   constexpr Write assign = Write::assign, plus = Write::add;
-  const auto with = [&](auto f, auto... arguments) {
-    return [&bench, f, arguments...](benchmark::State& state) { f(state, bench, arguments...); };
-  };
   for (const Shape3& s : {Shape3{"qkv", tokens, 3 * width, width, N, T, assign, true},
                           {"qkv dx", tokens, width, 3 * width, N, N, assign, false},
                           {"qkv dw", 3 * width, width, tokens, T, N, plus, false},
@@ -242,33 +250,62 @@ void add_all(Bench& bench) {
                           {"down dx", tokens, ffn, width, N, N, assign, false},
                           {"down dw", width, ffn, tokens, T, N, plus, false},
                           {"logits", tokens, 256, width, N, T, assign, false}})
-    RegisterBenchmark(("gemm/" + std::string(s.name)).c_str(), with(gemm, s));
-  RegisterBenchmark("attention/forward", with(attention, false));
-  RegisterBenchmark("attention/backward", with(attention, true));
-  RegisterBenchmark("layer_norm/forward with residual", with(norm, NormKind::layer, false));
-  RegisterBenchmark("layer_norm/backward", with(norm, NormKind::layer, true));
-  RegisterBenchmark("rms_norm/forward with residual", with(norm, NormKind::rms, false));
-  RegisterBenchmark("rms_norm/backward", with(norm, NormKind::rms, true));
-  RegisterBenchmark("gelu_tanh/forward", with(activation, Activation::gelu_tanh, false));
-  RegisterBenchmark("gelu_tanh/backward", with(activation, Activation::gelu_tanh, true));
-  RegisterBenchmark("gelu_erf/forward", with(activation, Activation::gelu_erf, false));
-  RegisterBenchmark("gelu_erf/backward", with(activation, Activation::gelu_erf, true));
-  RegisterBenchmark("add", with(add));
-  RegisterBenchmark("bias_backward", with(bias_backward));
-  RegisterBenchmark("dropout", with(dropout));
-  RegisterBenchmark("cross_entropy/all", with(cross_entropy));
-  RegisterBenchmark("adamw", with(adamw));
-  RegisterBenchmark("sum_of_squares", with(sum_of_squares));
+    add("gemm/" + std::string(s.name), gemm, s);
+}
+
+template <class Add>
+void add_loops(const Add& add_one) {
+  add_one("attention/forward", attention, false);
+  add_one("attention/backward", attention, true);
+  add_one("layer_norm/forward with residual", norm, NormKind::layer, false);
+  add_one("layer_norm/backward", norm, NormKind::layer, true);
+  add_one("rms_norm/forward with residual", norm, NormKind::rms, false);
+  add_one("rms_norm/backward", norm, NormKind::rms, true);
+  add_one("gelu_tanh/forward", activation, Activation::gelu_tanh, false);
+  add_one("gelu_tanh/backward", activation, Activation::gelu_tanh, true);
+  add_one("gelu_erf/forward", activation, Activation::gelu_erf, false);
+  add_one("gelu_erf/backward", activation, Activation::gelu_erf, true);
+  add_one("add", add);
+  add_one("bias_backward", bias_backward);
+  add_one("dropout", dropout);
+  add_one("cross_entropy/all", cross_entropy);
+  add_one("adamw", adamw);
+  add_one("sum_of_squares", sum_of_squares);
+}
+
+/// Of this machine, the widest first; or what the environment names.
+std::vector<InstructionSet> sets_to_time() {
+  std::vector<InstructionSet> sets = {InstructionSet::avx512, InstructionSet::avx2,
+                                      InstructionSet::portable};
+  const InstructionSet named = instruction_set_of_environment();
+  std::erase_if(sets, [&](InstructionSet set) {
+    return named == InstructionSet::best ? !available(set) : set != named;
+  });
+  return sets;
+}
+
+/// Registered under the kernel's name and the instruction set's.
+void add_one(Bench& bench, const std::string& kernel, auto f, auto... arguments) {
+  benchmark::RegisterBenchmark(
+      (kernel + "/" + name(bench.set())).c_str(),
+      [&bench, f, arguments...](benchmark::State& state) { f(state, bench, arguments...); });
 }
 
 }  // namespace
 }  // namespace trireme
 
 int main(int argc, char** argv) {
-  trireme::Bench bench;
-  benchmark::AddCustomContext("device", bench.device().describe());
-  benchmark::AddCustomContext("fma_peak_GFLOP/s", std::to_string(bench.peak() * 1e-9));
-  trireme::add_all(bench);
+  using namespace trireme;
+  std::deque<Bench> benches;
+  for (const InstructionSet set : sets_to_time()) {
+    const Bench& bench = benches.emplace_back(set);
+    benchmark::AddCustomContext(str("fma_peak_GFLOP/s/", name(set)), str(bench.peak() * 1e-9));
+  }
+  benchmark::AddCustomContext("device", benches.front().device().describe());
+  add_products([&](auto... arguments) { add_one(benches.front(), arguments...); });
+  add_loops([&](auto... arguments) {
+    for (Bench& bench : benches) add_one(bench, arguments...);
+  });
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

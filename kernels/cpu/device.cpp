@@ -71,6 +71,7 @@ std::unique_ptr<Event> CpuDevice::make_event() { return std::make_unique<CpuEven
 
 std::unique_ptr<Device> open_cpu(const CpuOptions& options) {
   require(options.threads >= 1, "a CPU device has at least one thread, got ", options.threads);
+  limit_onednn(instruction_set_of_environment());
   return std::make_unique<CpuDevice>(options);
 }
 

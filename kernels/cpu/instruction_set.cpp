@@ -1,4 +1,7 @@
-// Which vector code this machine can run, and the loops compiled for it.
+// Which vector code this machine can run, which of it the environment names, and the loops compiled for it.
+#include <cstdlib>
+#include <string_view>
+
 #include "trireme/core/error.h"
 
 #include "kernels/cpu/loops.h"
@@ -16,6 +19,16 @@ namespace avx512 {
 extern const Loops loops;
 }
 #endif
+
+namespace {
+
+InstructionSet widest() {
+  for (const InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2})
+    if (available(set)) return set;
+  return InstructionSet::portable;
+}
+
+}  // namespace
 
 const char* name(InstructionSet set) {
   switch (set) {
@@ -52,16 +65,28 @@ bool available(InstructionSet set) {
   return false;
 }
 
+InstructionSet instruction_set_of_environment() {
+  const char* value = std::getenv("TRIREME_INSTRUCTION_SET");
+  if (value == nullptr) return InstructionSet::best;
+  for (const InstructionSet set : {InstructionSet::best, InstructionSet::portable,
+                                   InstructionSet::avx2, InstructionSet::avx512})
+    if (std::string_view(value) == name(set)) {
+      require(available(set), "TRIREME_INSTRUCTION_SET=", value,
+              ": this machine cannot run such code; the widest it has is ", name(widest()));
+      return set;
+    }
+  throw Error(str("TRIREME_INSTRUCTION_SET=", value,
+                  ": expected best, portable, avx2 or avx512 in this environment variable"));
+}
+
 InstructionSet resolve(InstructionSet set) {
-  if (set != InstructionSet::best) return set;
-  for (InstructionSet widest : {InstructionSet::avx512, InstructionSet::avx2})
-    if (available(widest)) return widest;
-  return InstructionSet::portable;
+  if (set == InstructionSet::best) set = instruction_set_of_environment();
+  return set == InstructionSet::best ? widest() : set;
 }
 
 const Loops& loops_for(InstructionSet set) {
   require(available(set), "this machine cannot run ", name(set), " code; the widest it has is ",
-          name(resolve(InstructionSet::best)));
+          name(widest()));
   switch (resolve(set)) {
 #if defined(TRIREME_SIMD_X86)
     case InstructionSet::avx2:

@@ -88,7 +88,7 @@ struct Loops {
   double (*multiply_add)(Index repetitions, double* operations);  // for measure_peak_flops
 };
 
-/// The set that `best` stands for on this machine; any other set itself.
+/// The set that `best` stands for in this environment on this machine; any other set itself.
 InstructionSet resolve(InstructionSet set);
 /// The loops for `set`. Throws: Error when they are not available here.
 const Loops& loops_for(InstructionSet set);

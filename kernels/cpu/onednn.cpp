@@ -288,6 +288,32 @@ void OnednnProducts::run(const Gemm& p, void* scratchpad) {
   check(dnnl_stream_wait(queue), "dnnl_stream_wait", p);
 }
 
+namespace {
+
+/// The widest that goes with a set. With avx512 that is AVX-512 bf16, where the machine has it, but not AMX.
+dnnl_cpu_isa_t widest_isa(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::portable:
+      return dnnl_cpu_isa_sse41;  // the least that oneDNN has
+    case InstructionSet::avx2:
+      return dnnl_cpu_isa_avx2;
+    default:
+      return dnnl_cpu_isa_avx512_core_bf16;
+  }
+}
+
+}  // namespace
+
+void limit_onednn(InstructionSet set) {
+  if (set == InstructionSet::best) return;
+  // From its first use on oneDNN refuses a limit, so what it uses counts, not what it answers. Each bit is an extension.
+  dnnl_set_max_cpu_isa(widest_isa(set));
+  const auto allowed = static_cast<unsigned>(widest_isa(set)),
+             used = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  require((used & ~allowed) == 0, "oneDNN cannot be limited to ", name(set),
+          ": it was used before this limit, or is built without limits");
+}
+
 bool onednn_has_bf16() {
   const auto wanted = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
   return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & wanted) == wanted;

@@ -3,12 +3,17 @@
 
 #include <memory>
 
+#include "trireme/kernels/device.h"
 #include "trireme/kernels/gemm.h"
 
 namespace trireme {
 
 /// All f32; without bias. k >= 1.
 void onednn_sgemm(const Gemm& p);
+
+/// Keeps oneDNN from instructions wider than those of `set`, in the whole process; `best` leaves it alone. Throws: Error when
+/// oneDNN is in use already, with wider ones.
+void limit_onednn(InstructionSet set);
 
 /// Has oneDNN bf16 products in hardware here (AVX-512 bf16)?
 bool onednn_has_bf16();

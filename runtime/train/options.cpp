@@ -39,6 +39,13 @@ void declare_device(CommandLine& c, Options& o) {
       "--device", o.device,
       {{"auto", DeviceOption::automatic}, {"cpu", DeviceOption::cpu}, {"cuda", DeviceOption::cuda}},
       "auto: GPUs where all ranks have one, else the CPU, saying why");
+  c.choice<InstructionSet>("--instruction-set", o.instruction_set,
+                           {{name(InstructionSet::best), InstructionSet::best},
+                            {name(InstructionSet::portable), InstructionSet::portable},
+                            {name(InstructionSet::avx2), InstructionSet::avx2},
+                            {name(InstructionSet::avx512), InstructionSet::avx512}},
+                           "widest instructions of CPU kernels and oneDNN, for the bits of another "
+                           "machine; default $TRIREME_INSTRUCTION_SET");
   c.whole("--ranks-per-gpu", o.ranks_per_gpu, at_least(1),
           "ranks of a node that share a GPU; for tests, as it is slow");
   c.flag("--serialize-communication", o.serialize_communication,

@@ -27,6 +27,7 @@
 #include "runtime/train/gemm_directory.h"
 #include "runtime/train/gpu_environment.h"
 #include "runtime/train/idle_options.h"
+#include "runtime/train/instruction_set.h"
 #include "runtime/train/process_start.h"
 #include "runtime/train/rank_agreement.h"
 #include "runtime/train/stop_signals.h"
@@ -187,6 +188,7 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
       signals.leave();
     else
       signals.watch();
+    set_instruction_set(command, options, problems);
     std::string cores = widen_affinity(options.threads_per_rank,
                                        str("--threads-per-rank ", options.threads_per_rank));
     const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});

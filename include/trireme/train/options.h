@@ -6,6 +6,7 @@
 
 #include "trireme/core/log.h"
 #include "trireme/core/mesh_shape.h"
+#include "trireme/kernels/device.h"
 #include "trireme/optim/learning_rate.h"
 #include "trireme/optim/optimizer.h"
 #include "trireme/pipeline/schedule.h"
@@ -29,6 +30,7 @@ struct Options {
 
   // Device.
   DeviceOption device = DeviceOption::automatic;
+  InstructionSet instruction_set = InstructionSet::best;  // of the CPU
   Index ranks_per_gpu = 1;
   bool serialize_communication = false;
   bool check_collectives = false;  // of GPUs; on by itself in a Debug build of trireme

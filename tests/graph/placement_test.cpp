@@ -49,7 +49,7 @@ TEST(Placement, OfManyBuffersOfAllLifetimesIsFirstFit) {
   std::mt19937 random(7);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   std::vector<Stretch> buffers;
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < 700; ++i) {
     const int begin = below(1000), length = below(10) == 0 ? below(1000) : below(20);
     buffers.push_back(stretch(1 + below(9000), begin, begin + length));
   }
@@ -58,13 +58,22 @@ TEST(Placement, OfManyBuffersOfAllLifetimesIsFirstFit) {
 
 TEST(Placement, OfLayersThatEndInReverseIsFirstFit) {
   std::vector<Stretch> buffers;
-  constexpr int layers = 400;
+  constexpr int layers = 60;
   for (int layer = 0; layer < layers; ++layer)
     for (const Index bytes : {4096, 4096, 1000, 256}) {
       buffers.push_back(stretch(bytes, layer, 2 * layers - layer));
       buffers.push_back(stretch(bytes, layer, layer));
       buffers.push_back(stretch(bytes, 2 * layers - layer, 2 * layers - layer + 1));
     }
+  expect_first_fit(buffers);
+}
+
+TEST(Placement, UsesAHoleBetweenBuffersThatAllLiveNow) {
+  std::vector<Stretch> buffers;
+  for (int i = 0; i < 256; ++i) buffers.push_back(stretch(8192, i, i));  // a group is full
+  buffers.push_back(stretch(4096, 400, 999));
+  for (int i = 0; i < 128; ++i) buffers.push_back(stretch(2048, 0, 999));
+  buffers.push_back(stretch(1024, 500, 600));
   expect_first_fit(buffers);
 }
 

@@ -47,7 +47,8 @@ struct Group {
   }
 };
 
-/// For each_of_...: copies of bf16 in fp32, and back. What is added to a bf16 array is added to `own` first.
+/// For each_of_...: copies of bf16 in fp32, and back. What is added to a bf16 array is added to
+/// `own` first.
 auto copy_in(const Loops& loops, const void* whole, float* own) {
   return [&loops, x = static_cast<const Bf16*>(whole), own](Index from, Index to, Index count) {
     loops.conversion.widen(x + from, own + to, count);

@@ -1,4 +1,5 @@
-// Which vector code this machine can run, which of it the environment names, and the loops compiled for it.
+// Which vector code this machine can run, which of it the environment names, and the loops compiled
+// for it.
 #include <cstdlib>
 #include <string_view>
 

@@ -290,7 +290,8 @@ void OnednnProducts::run(const Gemm& p, void* scratchpad) {
 
 namespace {
 
-/// The widest that goes with a set. With avx512 that is AVX-512 bf16, where the machine has it, but not AMX.
+/// The widest that goes with a set. With avx512 that is AVX-512 bf16, where the machine has it, but
+/// not AMX.
 dnnl_cpu_isa_t widest_isa(InstructionSet set) {
   switch (set) {
     case InstructionSet::portable:
@@ -306,7 +307,8 @@ dnnl_cpu_isa_t widest_isa(InstructionSet set) {
 
 void limit_onednn(InstructionSet set) {
   if (set == InstructionSet::best) return;
-  // From its first use on oneDNN refuses a limit, so what it uses counts, not what it answers. Each bit is an extension.
+  // From its first use on oneDNN refuses a limit, so what it uses counts, not what it answers. Each
+  // bit is an extension.
   dnnl_set_max_cpu_isa(widest_isa(set));
   const auto allowed = static_cast<unsigned>(widest_isa(set)),
              used = static_cast<unsigned>(dnnl_get_effective_cpu_isa());

@@ -1,5 +1,5 @@
-// Questions and answers are messages without content. A rank enters the last barrier when all of its questions have been
-// answered: when the barrier is complete, no message is under way.
+// Questions and answers are messages without content. A rank enters the last barrier when all of
+// its questions have been answered: when the barrier is complete, no message is under way.
 #include "runtime/comm/job_end.h"
 
 #include <algorithm>

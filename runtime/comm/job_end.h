@@ -1,5 +1,6 @@
-// JobEnd: how ranks learn that another one has ended its part of the job and will communicate no more. Only a wait that lasts
-// asks, and each rank asks each other one at most once; a rank answers from the moment at which it has ended.
+// JobEnd: how ranks learn that another one has ended its part of the job and will communicate no
+// more. Only a wait that lasts asks, and each rank asks each other one at most once; a rank answers
+// from the moment at which it has ended.
 #pragma once
 
 #include <vector>
@@ -10,7 +11,8 @@ namespace trireme {
 
 class JobEnd {
  public:
-  /// `world`: of its own, since MPI takes the tags of a communicator's messages for making others of it.
+  /// `world`: of its own, since MPI takes the tags of a communicator's messages for making others
+  /// of it.
   explicit JobEnd(MpiComm world);
   JobEnd(const JobEnd&) = delete;
   JobEnd& operator=(const JobEnd&) = delete;

@@ -78,7 +78,8 @@ MpiSession::MpiSession(int& argc, char**& argv) : state_(std::make_unique<State>
 
 MpiSession::~MpiSession() {
   if (!state_->initialized) return;
-  // MPI_Finalize waits for all ranks, which never come when this one has failed, or when they wait for it.
+  // MPI_Finalize waits for all ranks, which never come when this one has failed, or when they wait
+  // for it.
   if (std::uncaught_exceptions() > state_->exceptions_at_start) MPI_Abort(MPI_COMM_WORLD, 1);
   try {
     state_->job.end->wait_for_all();

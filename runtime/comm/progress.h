@@ -32,7 +32,8 @@ class Progress {
     /// Called now and then while waiting: lets a transport move on, or throws when others have
     /// failed.
     std::function<void()> while_waiting = [] {};
-    /// Whether a rank of the world has ended its part of the job, so that to wait for it has no end. Asked by waits that last.
+    /// Whether a rank of the world has ended its part of the job, so that to wait for it has no
+    /// end. Asked by waits that last.
     std::function<bool(int)> has_ended = [](int) { return false; };
   };
   explicit Progress(Options options);
@@ -43,9 +44,9 @@ class Progress {
   void remove(Pending* pending) { std::erase(pending_, pending); }
   /// Throws: what a group throws; all groups have given up then.
   bool poll();
-  /// Polls until `done()`: spins briefly, then yields the core, then sleeps in between. `missing`: a rank of the world that has
-  /// yet to come, or -1.
-  /// Throws: Error with describe() when it takes longer than the time-out, or `missing` has ended.
+  /// Polls until `done()`: spins briefly, then yields the core, then sleeps in between. `missing`:
+  /// a rank of the world that has yet to come, or -1. Throws: Error with describe() when it takes
+  /// longer than the time-out, or `missing` has ended.
   void wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> describe,
                   FunctionRef<int()> missing);
 

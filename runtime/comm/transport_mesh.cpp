@@ -30,8 +30,8 @@ std::unique_ptr<Communicator> TransportMesh::make(const std::string& name,
 }
 
 std::unique_ptr<Communicator> TransportMesh::split(int color, const std::string& name) {
-  world()
-      .barrier();  // where ranks do different things, this one says so; gather() would wait for ever
+  // Where ranks do different things, this one says so; gather() would wait without end.
+  world().barrier();
   const std::vector<int> colors = gather(color);
   std::vector<int> members;
   for (int r = 0; r < shape_.size(); ++r)

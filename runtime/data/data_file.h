@@ -1,5 +1,6 @@
-// DataFile: a file that is read at given places. It is not mapped into memory: where a mapped file became shorter, or its
-// file system went away, an access ends the process with SIGBUS; read(2) returns an error.
+// DataFile: a file that is read at given places. It is not mapped into memory: where a mapped file
+// became shorter, or its file system went away, an access ends the process with SIGBUS; read(2)
+// returns an error.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +20,14 @@ class DataFile {
   const std::string& path() const { return path_; }
   /// When it was opened.
   Index bytes() const { return bytes_; }
-  /// Bytes [offset, offset + count) of those bytes(). Throws: Error when they are not there any more.
+  /// Bytes [offset, offset + count) of those bytes(). Throws: Error when they are not there any
+  /// more.
   void read(Index offset, void* out, Index count) const;
   /// The T at byte `offset`, aligned or not.
   template <class T>
   T at(Index offset) const;
-  /// Calls use(i, value) for `count` values of type T, one after the other from byte `offset` on. Allocates nothing.
+  /// Calls use(i, value) for `count` values of type T, one after the other from byte `offset` on.
+  /// Allocates nothing.
   template <class T, class Use>
   void for_each(Index offset, Index count, Use&& use) const;
 

@@ -1,4 +1,5 @@
-// A number that two corpora of the same size share only if they are the same, as far as samples of them tell.
+// A number that two corpora of the same size share only if they are the same, as far as samples of
+// them tell.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 
 namespace trireme {
 
-/// XXH3-64 of 64 blocks of 1024 tokens at fixed fractions of the file, of all tokens where these are fewer. Tokens are hashed by
-/// value, so how they are stored does not matter.
+/// XXH3-64 of 64 blocks of 1024 tokens at fixed fractions of the file, of all tokens where these
+/// are fewer. Tokens are hashed by value, so how they are stored does not matter.
 std::uint64_t fingerprint(const TokenFile& file);
 
 }  // namespace trireme

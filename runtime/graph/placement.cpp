@@ -32,8 +32,9 @@ struct Group {
   bool all_meet(const Stretch& s) const { return s.begin <= least_end && most_begin <= s.end; }
 };
 
-// What lies in one arena so far, by offset. A model of many layers has many buffers that all live at
-// the same time, or at different times one after the other: groups of them are passed in one step.
+// What lies in one arena so far, by offset. A model of many layers has many buffers that all live
+// at the same time, or at different times one after the other: groups of them are passed in one
+// step.
 class ArenaMap {
  public:
   explicit ArenaMap(bool pack) : pack_(pack) {}

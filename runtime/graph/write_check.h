@@ -14,10 +14,12 @@ void fill(Stream& stream, std::byte* to, Index bytes, const std::vector<std::byt
 
 class WriteCheck {
  public:
-  /// Borrows all of them. Without PlanOptions::guard nothing lies behind memory that could be watched.
+  /// Borrows all of them. Without PlanOptions::guard nothing lies behind memory that could be
+  /// watched.
   WriteCheck(const Plan::State& plan, std::byte* scratch, Stream& stream);
 
-  /// What the op of `step` has to write becomes NaN, unless the op reads what lies there; what lies behind, a pattern.
+  /// What the op of `step` has to write becomes NaN, unless the op reads what lies there; what lies
+  /// behind, a pattern.
   void before(const Step& step, const StepExec& exec, std::byte* slot);
   /// Waits for the stream. Returns what the op has written behind: "output 0". Empty: nothing.
   std::string written_behind(const Step& step, std::byte* slot);

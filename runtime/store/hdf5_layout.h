@@ -29,7 +29,8 @@ class LayoutFile {
   std::set<std::string> groups_;
 };
 
-/// Throws: Error when the limit of file sizes is below `bytes`. To be asked before HDF5 1.10 meets it, which can crash then.
+/// Throws: Error when the limit of file sizes is below `bytes`. To be asked before HDF5 1.10 meets
+/// it, which can crash then.
 void require_file_size(Index bytes);
 
 /// Properties for creating objects of class `kind` (H5P_DATASET_CREATE, ...), without times.

@@ -7,8 +7,8 @@
 namespace trireme {
 namespace {
 
-/// Micro-batches of a step in all stages and chunks of a pipeline: each rank goes through all of them
-/// to make its part of the schedule, in a few seconds.
+/// Micro-batches of a step in all stages and chunks of a pipeline: each rank goes through all of
+/// them to make its part of the schedule, in a few seconds.
 constexpr Index most_scheduled = Index{1} << 20;
 constexpr Index most_samples = Index{1} << 60;
 

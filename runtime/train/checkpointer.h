@@ -51,14 +51,15 @@ class Checkpointer {
   void save(const Progress& progress, const DataSource& train);
   /// Before the optimizer changes what a save under way copies.
   void before_update();
-  /// The gradients of the newest state are finite: what is older goes, as --keep-last says, once that is committed.
+  /// The gradients of the newest state are finite: what is older goes, as --keep-last says, once
+  /// that is committed.
   void after_update();
   /// At step boundaries and between ops: moves the save under way on. Never blocks, and allocates only where a save ends.
   void poll();
   /// Collective. Waits until the save under way is committed or has failed.
   void wait();
-  /// Collective. The same at the end of training; then what is older goes, as --keep-last says. Returns whether the last
-  /// save succeeded.
+  /// Collective. The same at the end of training; then what is older goes, as --keep-last says.
+  /// Returns whether the last save succeeded.
   bool finish();
   /// Saves that failed since the last one that succeeded.
   Index failures() const;

@@ -48,7 +48,8 @@ class Saver {
   /// The state that training starts with is this step. What a job that was killed after its commit did not get to delete
   /// is for delete_older().
   void resumed_from(Index step);
-  /// Starts to delete, as --keep-last says, what is older than the last committed step. Does nothing when that is done.
+  /// Starts to delete, as --keep-last says, what is older than the last committed step. Does
+  /// nothing when that is done.
   void delete_older();
 
  private:

@@ -1,7 +1,7 @@
 // Configuration files: the part of TOML that options need. Lines of `key = value`, where a value is
-// a number, true, false, a text in quotes or a list of these; [sections] and comments. What TOML has
-// besides (dates, tables in braces, lists of sections, dotted keys, texts over several lines) is
-// refused, and so is everything that is not TOML. A reader of our own, since no TOML library is
+// a number, true, false, a text in quotes or a list of these; [sections] and comments. What TOML
+// has besides (dates, tables in braces, lists of sections, dotted keys, texts over several lines)
+// is refused, and so is everything that is not TOML. A reader of our own, since no TOML library is
 // packaged for all systems that trireme runs on, and since it finds all mistakes of a file at once.
 #pragma once
 

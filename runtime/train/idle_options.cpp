@@ -3,8 +3,8 @@
 namespace trireme {
 namespace {
 
-/// "--schedule gpipe", or "--sequence-parallel": as it was given; "" when it was not, or is switched
-/// off. Some programs do not declare all options.
+/// "--schedule gpipe", or "--sequence-parallel": as it was given; "" when it was not, or is
+/// switched off. Some programs do not declare all options.
 std::string given(const CommandLine& command, const std::string& name) {
   for (const auto& [option, value] : command.configuration())
     if (option == name && command.given(name) && value != "false")

@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// "--sequence-parallel (tensor parallel size 1), ...": what was given and is idle on `ranks` ranks;
-/// "" when nothing is.
+/// "--sequence-parallel (tensor parallel size 1), ...": what was given and is idle on `ranks`
+/// ranks; "" when nothing is.
 std::string idle_options(const CommandLine& command, const Options& options, Index ranks);
 
 }  // namespace trireme

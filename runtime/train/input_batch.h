@@ -21,8 +21,9 @@ class InputBatch final : public MicroBatchSource {
   void allocate(Device& device);
   /// Before load(): until the device has read what was loaded before.
   void wait() { read_->synchronize(); }
-  /// The global batch that begins at sample `first` of the stream. Returns the targets of this data rank.
-  /// Throws: Error when the source says nonsense, or, under --check-finite, gives numbers that are not finite.
+  /// The global batch that begins at sample `first` of the stream. Returns the targets of this data
+  /// rank. Throws: Error when the source says nonsense, or, under --check-finite, gives numbers
+  /// that are not finite.
   Index load(DataSource& source, Index first);
   /// All that reads this batch is queued on `stream`.
   void queued(Stream& stream) { read_->record(stream); }
@@ -53,7 +54,8 @@ class InputBatch final : public MicroBatchSource {
 
 /// What is wrong with the inputs: dim 0 is the sample, so it is the micro-batch.
 void check_inputs(const Graph& graph, Index micro_batch_size, Problems& problems);
-/// Of the graph that is trained on: others may declare an input only to keep the order of those behind it.
+/// Of the graph that is trained on: others may declare an input only to keep the order of those
+/// behind it.
 void check_inputs_are_used(const Graph& graph, Problems& problems);
 
 }  // namespace trireme

@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-/// Makes --instruction-set, where it is given, what TRIREME_INSTRUCTION_SET names in this process: every CPU device that is
-/// opened from now on, and oneDNN, keep to it. A set that cannot be had is a problem; until the ranks stop for it, they use
-/// portable code.
+/// Makes --instruction-set, where it is given, what TRIREME_INSTRUCTION_SET names in this process:
+/// every CPU device that is opened from now on, and oneDNN, keep to it. A set that cannot be had is
+/// a problem; until the ranks stop for it, they use portable code.
 void set_instruction_set(const CommandLine& command, const Options& options, Problems& problems);
 
 }  // namespace trireme

@@ -18,8 +18,8 @@ struct MemoryNeed {
   Index arena() const;
   /// With what the stream that computes takes for itself.
   Index device() const { return arena() + products; }
-  /// What libraries (oneDNN, MPI) take while training, beyond what they have when memory is looked at: an estimate. On one
-  /// rank of a CPU 20 to 22 MiB were measured, whatever the model.
+  /// What libraries (oneDNN, MPI) take while training, beyond what they have when memory is looked
+  /// at: an estimate. On one rank of a CPU 20 to 22 MiB were measured, whatever the model.
   static constexpr Index libraries = Index{32} << 20;
   /// Besides, on the host.
   Index host() const { return inputs + checkpoint + loading + libraries; }

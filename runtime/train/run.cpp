@@ -73,7 +73,8 @@ bool is_peer_error() {
 
 std::string basename(const char* path) { return std::filesystem::path(path).filename().string(); }
 
-/// What ranks compare of their options, one after the other: the first difference explains those that follow from it.
+/// What ranks compare of their options, one after the other: the first difference explains those
+/// that follow from it.
 struct StartFacts {
   std::vector<RankFact> program, given, effective;
 };
@@ -102,7 +103,8 @@ bool read_options(int argc, char** argv, const Application& application, Command
   return true;
 }
 
-/// Collective. Throws: ConfigurationError when ranks were started with different options. `problems`: what each has found so far.
+/// Collective. Throws: ConfigurationError when ranks were started with different options.
+/// `problems`: what each has found so far.
 void agree_on_options(const Host& host, const StartFacts& mine, Problems& problems) {
   constexpr std::size_t most = 10;
   for (const auto* facts : {&mine.program, &mine.given, &mine.effective}) {

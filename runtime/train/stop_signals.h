@@ -1,6 +1,7 @@
-// StopSignals: SIGUSR1 and SIGTERM ask a job that saves to stop. The first is a vote, which reaches the other ranks at the
-// end of a step, of a batch of an evaluation, or of a generated token; the second ends the process at once, wherever it is.
-// A thread waits for them, so nothing runs in a signal handler.
+// StopSignals: SIGUSR1 and SIGTERM ask a job that saves to stop. The first is a vote, which reaches
+// the other ranks at the end of a step, of a batch of an evaluation, or of a generated token; the
+// second ends the process at once, wherever it is. A thread waits for them, so nothing runs in a
+// signal handler.
 #pragma once
 
 #include <atomic>
@@ -20,8 +21,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signals do what they did before, until watch() is called: for work that may never end, such as reading a file.
-  /// Where one waits already, nothing changes: it is kept for watch().
+  /// The signals do what they did before, until watch() is called: for work that may never end,
+  /// such as reading a file. Where one waits already, nothing changes: it is kept for watch().
   void let_through();
   void watch();
   /// Nothing is to be watched: the signals are again as they were.

@@ -1,5 +1,6 @@
-// A Trainer is made in five moves, each agreed on by all ranks: trace and plan (the same model), check memory (when NCCL has taken its
-// own), allocate once, bind, prepare. Then comes the Checkpointer, which fills what was allocated.
+// A Trainer is made in five moves, each agreed on by all ranks: trace and plan (the same model),
+// check memory (when NCCL has taken its own), allocate once, bind, prepare. Then comes the
+// Checkpointer, which fills what was allocated.
 #include "trireme/train/trainer.h"
 
 #include <fmt/format.h>

@@ -21,16 +21,19 @@ struct Trainer::State {
   double sum_of_losses(double value);
   /// The same at the end of a step; the votes to stop and to save travel with it, into `agreed`.
   double end_step(double loss);
-  /// Collective. The global batch that begins at sample `first` of the stream into `inputs`; returns the targets of all
-  /// data ranks. The votes to stop travel with them, into `agreed`. Throws: JobError when any rank's data is bad.
+  /// Collective. The global batch that begins at sample `first` of the stream into `inputs`;
+  /// returns the targets of all data ranks. The votes to stop travel with them, into `agreed`.
+  /// Throws: JobError when any rank's data is bad.
   Index load(InputBatch& inputs, DataSource& source, Index first);
-  /// Collective. As Trainer::evaluate; nothing where it ends early, since all agree to stop and `may_stop`.
+  /// Collective. As Trainer::evaluate; nothing where it ends early, since all agree to stop and
+  /// `may_stop`.
   std::optional<double> run_evaluation(DataSource& validation, Index batches, bool may_stop);
   /// The newest state is in a checkpoint, so that a job that is told to stop can.
   bool is_saved() const {
     return checkpointer && checkpointer->last_committed() == last_update.step;
   }
-  /// For what follows training, when all have agreed to stop and the state is saved. Throws: Stopped.
+  /// For what follows training, when all have agreed to stop and the state is saved. Throws:
+  /// Stopped.
   [[noreturn]] void stop_after_training() const;
   void dump_parameters();
   void dump_gradients();

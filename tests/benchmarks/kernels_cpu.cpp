@@ -1,9 +1,10 @@
-// Speed of the CPU kernels at the sizes of the benchmark model (2048 tokens, width 384, feed-forward 1536, 6 heads of 64,
-// sequence 256), one thread, side by side for each instruction set of this machine. Products are oneDNN's, which has one set
-// in a process: the widest, or what TRIREME_INSTRUCTION_SET names, which is then the only set of all kernels.
-// Compute-bound kernels as a share of the set's FMA peak measured at the start, memory-bound ones in GB/s of what they must
-// read and write, next to memcpy over the same working set. Rates count CPU time of this thread, so that a busy machine
-// disturbs them less.
+// Speed of the CPU kernels at the sizes of the benchmark model (2048 tokens, width 384,
+// feed-forward 1536, 6 heads of 64, sequence 256), one thread, side by side for each instruction
+// set of this machine. Products are oneDNN's, which has one set in a process: the widest, or what
+// TRIREME_INSTRUCTION_SET names, which is then the only set of all kernels. Compute-bound kernels
+// as a share of the set's FMA peak measured at the start, memory-bound ones in GB/s of what they
+// must read and write, next to memcpy over the same working set. Rates count CPU time of this
+// thread, so that a busy machine disturbs them less.
 #include <cstring>
 #include <ctime>
 #include <deque>

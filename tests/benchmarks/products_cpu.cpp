@@ -1,6 +1,7 @@
-// Would it pay to pack weights once a step? The products of one layer of the benchmark model (width 384, feed-forward 1536), by
-// oneDNN on one thread: dnnl_sgemm, the matmul primitive on plain operands, and on weights packed ahead as the primitive asks,
-// with the time that packing takes. Milliseconds, medians; caches are emptied before each product, as the rest of a step does.
+// Would it pay to pack weights once a step? The products of one layer of the benchmark model (width
+// 384, feed-forward 1536), by oneDNN on one thread: dnnl_sgemm, the matmul primitive on plain
+// operands, and on weights packed ahead as the primitive asks, with the time that packing takes.
+// Milliseconds, medians; caches are emptied before each product, as the rest of a step does.
 //
 // usage: products_cpu [ROWS]     token rows of a micro-batch (default 2048)
 #include <algorithm>

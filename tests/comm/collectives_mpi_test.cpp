@@ -41,7 +41,8 @@ TEST(Mpi, GroupsOfTheMeshAreExact) {
 
 TEST(Mpi, GroupsCanBeMadeAfterWaitsThatLasted) {
   const auto mesh = make_mesh();
-  // The others ask what keeps rank 0; a question that MPI took for its own would end up in the making of a group.
+  // The others ask what keeps rank 0; a question that MPI took for its own would end up in the
+  // making of a group.
   if (mesh->rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
   mesh->world().barrier();
   const auto other = mpi_session().make_mesh(MeshShape(1, 1, mpi_session().size()));

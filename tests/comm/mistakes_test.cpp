@@ -115,7 +115,8 @@ TEST(Mistakes, ARankThatEndsAfterTheLastOperationHasBeenThere) {
                    {.ranks_per_node = ranks_per_node, .timeout_s = 60});
 }
 
-/// What rank 0 hears when rank 1 has ended and f waits for it; over the time-out, were it not found earlier.
+/// What rank 0 hears when rank 1 has ended and f waits for it; over the time-out, were it not found
+/// earlier.
 std::string heard_after_the_end(const std::function<void(Mesh&, Stream&)>& f, int ranks_per_node) {
   std::string heard;
   run_on_threads(MeshShape(1, 2, 1),

@@ -150,8 +150,8 @@ TEST(StageCut, BalancesCostOverSpeed) {
   EXPECT_EQ(blocks_of({1, 1, 1, 1, 1, 1, 1, 1}), std::vector<int>(8, 1));
 }
 
-// All cuts of nine blocks into four stages: least time of the slowest stage, then least sum of squares, then the earliest cuts,
-// the last one first.
+// All cuts of nine blocks into four stages: least time of the slowest stage, then least sum of
+// squares, then the earliest cuts, the last one first.
 TEST(StageCut, IsTheBestOfAllAndTheEarliestOfEquals) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     Graph g;

@@ -1,4 +1,5 @@
-// A program of a library user who makes one mistake, the one that --mistake names; integration_hostile_library runs it.
+// A program of a library user who makes one mistake, the one that --mistake names;
+// integration_hostile_library runs it.
 #include <map>
 #include <stdexcept>
 

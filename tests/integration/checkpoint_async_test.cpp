@@ -1,5 +1,5 @@
-// Saves are really asynchronous: while the disk does not take one byte of a save, training goes on; and a job that is
-// killed in that time goes on from the step before.
+// Saves are really asynchronous: while the disk does not take one byte of a save, training goes on;
+// and a job that is killed in that time goes on from the step before.
 
 #include <csignal>
 #include <filesystem>
@@ -67,7 +67,8 @@ Index page_faults(pid_t process) {
   return minor;
 }
 
-/// The steps 31 to 50 are done while the save of step 30 waits for the disk: none of them waits for it.
+/// The steps 31 to 50 are done while the save of step 30 waits for the disk: none of them waits for
+/// it.
 void expect_steps_beside_a_held_save(const Layout& layout, const std::string& held_rank) {
   const CheckpointJobs jobs(small_gpt);
   const HeldSaves saves(jobs);

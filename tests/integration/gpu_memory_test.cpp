@@ -13,8 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// What rank 0 says when memory is planned, in MiB: of the rank that needs most, without what libraries take of the host, and of its
-/// own GPU.
+/// What rank 0 says when memory is planned, in MiB: of the rank that needs most, without what
+/// libraries take of the host, and of its own GPU.
 struct Planned {
   double largest, needed, free;
 };

@@ -1,4 +1,5 @@
-// Files, directories and outputs that are not what they should be: a clear message, and an exit code that a script sees.
+// Files, directories and outputs that are not what they should be: a clear message, and an exit
+// code that a script sees.
 #include <filesystem>
 #include <vector>
 
@@ -15,8 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Words in capitals stand for paths: DATA, ODD (a token below 0), RUN (one step), BAD (it, and newer ones that cannot be
-/// read), FOREIGN (a directory with a file), EMPTY; TRIREME and TRAIN for the programs.
+/// Words in capitals stand for paths: DATA, ODD (a token below 0), RUN (one step), BAD (it, and
+/// newer ones that cannot be read), FOREIGN (a directory with a file), EMPTY; TRIREME and TRAIN for
+/// the programs.
 struct Hostile {
   std::string line;
   int exit_code;

@@ -1,4 +1,5 @@
-// What a program that uses the library does wrong ends in one message that says where, and an exit code, on any rank.
+// What a program that uses the library does wrong ends in one message that says where, and an exit
+// code, on any rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
-// What a job meets that its user, its starter or its machine does to it: closed standard streams, options with which
-// training diverges, data that is cut while it is read, signals at any time, limits of file sizes.
+// What a job meets that its user, its starter or its machine does to it: closed standard streams,
+// options with which training diverges, data that is cut while it is read, signals at any time,
+// limits of file sizes.
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
-// Ranks that were started with different options, have different files, trace different models or end early: one message that
-// names the ranks and what each has, and never a hang.
+// Ranks that were started with different options, have different files, trace different models or
+// end early: one message that names the ranks and what each has, and never a hang.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// The instruction set of a job, by option and by environment: one bit pattern for one set, and one message for a wrong one.
+// The instruction set of a job, by option and by environment: one bit pattern for one set, and one
+// message for a wrong one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

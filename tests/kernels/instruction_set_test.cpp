@@ -1,5 +1,5 @@
-// The instruction set that the environment names. Each test has processes of its own: oneDNN takes a limit only before its
-// first use.
+// The instruction set that the environment names. Each test has processes of its own: oneDNN takes
+// a limit only before its first use.
 #include <cstdlib>
 
 #include <dnnl.h>

@@ -1,4 +1,5 @@
-// A program that links the library and in which rank 1 does something else than the others: --uneven says what.
+// A program that links the library and in which rank 1 does something else than the others:
+// --uneven says what.
 #include <algorithm>
 #include <chrono>
 #include <functional>

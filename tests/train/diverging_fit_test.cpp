@@ -1,4 +1,5 @@
-// Trainer::fit when gradients are not finite any more: when it stops, which states are saved, and which older ones stay.
+// Trainer::fit when gradients are not finite any more: when it stops, which states are saved, and
+// which older ones stay.
 #include <atomic>
 #include <filesystem>
 #include <set>

@@ -1,5 +1,5 @@
-// What ranks compare of the models that they have traced: everything that must be alike, nothing that tensor ranks may have
-// of their own.
+// What ranks compare of the models that they have traced: everything that must be alike, nothing
+// that tensor ranks may have of their own.
 #include "runtime/train/trainer_agreement.h"
 
 #include <gmock/gmock.h>

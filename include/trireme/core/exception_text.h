@@ -1,4 +1,5 @@
-// What an exception of any type says, for those who report failures of code that is not trireme's own.
+// What an exception of any type says, for those who report failures of code that is not trireme's
+// own.
 #pragma once
 
 #include <string>

@@ -44,7 +44,8 @@ struct Inspection {
 };
 /// Throws: Error when the files are damaged.
 Inspection inspect(const std::string& prefix, Scan scan);
-/// What no vocabulary can hold: tokens are the numbers of its entries, from 0 to 2^31 - 1. Empty when all could be.
+/// What no vocabulary can hold: tokens are the numbers of its entries, from 0 to 2^31 - 1. Empty
+/// when all could be.
 std::string impossible_tokens(const Inspection& inspection);
 /// Lines for people.
 std::string describe(const Inspection& inspection);

@@ -35,8 +35,9 @@ class DataSource {
   virtual std::vector<SourcePosition> positions(Index samples) const {
     return {{"samples", samples}};
   }
-  /// What has to be the same for sample n to be the same, as names and values: ranks that train together are refused when
-  /// they differ, and so is a run that is resumed from a checkpoint. File names are no part of it: data may move.
+  /// What has to be the same for sample n to be the same, as names and values: ranks that train
+  /// together are refused when they differ, and so is a run that is resumed from a checkpoint. File
+  /// names are no part of it: data may move.
   virtual std::vector<std::pair<std::string, std::string>> identity() const { return {}; }
   /// For messages: the file that a fact of identity() speaks of; empty: none, or no such fact.
   virtual std::string file_of(const std::string& /*fact*/) const { return {}; }

@@ -38,8 +38,8 @@ struct ExecutorMemory {
 
 struct ExecutorOptions {
   std::uint64_t seed = 0;
-  bool check_finite =
-      false;  // name the first op whose output is not finite, not written, or written beyond its end
+  /// Name the first op whose output is not finite, not written, or written beyond its end.
+  bool check_finite = false;
 };
 
 /// One micro-batch of one step.

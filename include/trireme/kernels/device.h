@@ -8,14 +8,14 @@
 
 namespace trireme {
 
-/// Vector code a CPU device uses. `best` is what the environment variable TRIREME_INSTRUCTION_SET names (oneDNN then uses no wider
-/// instructions either), else the widest that this machine has.
+/// Vector code a CPU device uses. `best` is what the environment variable TRIREME_INSTRUCTION_SET
+/// names (oneDNN then uses no wider instructions either), else the widest that this machine has.
 enum class InstructionSet { best, portable, avx2, avx512 };
 const char* name(InstructionSet set);
 /// False when this machine cannot run it.
 bool available(InstructionSet set);
-/// What TRIREME_INSTRUCTION_SET names; `best` where it is not set. Throws: Error when it names no set, or one that this machine
-/// cannot run.
+/// What TRIREME_INSTRUCTION_SET names; `best` where it is not set. Throws: Error when it names no
+/// set, or one that this machine cannot run.
 InstructionSet instruction_set_of_environment();
 
 struct CpuOptions {
@@ -23,7 +23,8 @@ struct CpuOptions {
   InstructionSet instruction_set = InstructionSet::best;
 };
 
-/// Throws: Error when the instruction set, or that of the environment, is not available here, or threads < 1.
+/// Throws: Error when the instruction set, or that of the environment, is not available here, or
+/// threads < 1.
 std::unique_ptr<Device> open_cpu(const CpuOptions& options = {});
 
 /// FMA peak in FLOP/s of one thread of this machine, fp32, measured for about 50 ms.

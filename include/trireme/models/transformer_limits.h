@@ -1,5 +1,5 @@
-// The largest sizes of a transformer: two of them multiplied fit an Index, and a graph of all layers
-// is made in half a minute.
+// The largest sizes of a transformer: two of them multiplied fit an Index, and a graph of all
+// layers is made in half a minute.
 #pragma once
 
 #include "trireme/core/dtype.h"

@@ -60,7 +60,8 @@ struct RunSummary {
   Index bytes() const;
   bool holds() const;
 };
-/// Throws: Error when `root` is no directory, or that of one step, or of something else. An empty one is that of a new run.
+/// Throws: Error when `root` is no directory, or that of one step, or of something else. An empty
+/// one is that of a new run.
 RunSummary summarize_run(const std::string& root);
 std::string to_text(const RunSummary& run, Index now);
 Json to_json(const RunSummary& run, Index now);

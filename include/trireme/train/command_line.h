@@ -25,8 +25,8 @@ struct Whole {
 constexpr Index most_count = Index{1} << 40;
 inline Whole at_least(Index least) { return {least, most_count}; }
 
-/// Legal real numbers: least <= x <= most; `open_*` excludes that end. `fp32`: the number is used as
-/// a float, so one that a float can only hold as 0 or infinity is illegal too.
+/// Legal real numbers: least <= x <= most; `open_*` excludes that end. `fp32`: the number is used
+/// as a float, so one that a float can only hold as 0 or infinity is illegal too.
 struct Real {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
@@ -80,7 +80,8 @@ class CommandLine {
   void add(OptionDefinition definition);
   /// Declares --config FILE: a TOML file that holds any of the options declared here.
   void config_file();
-  /// Ranks may be given different values of this option (canonical name), which stands for something of their node.
+  /// Ranks may be given different values of this option (canonical name), which stands for
+  /// something of their node.
   void may_differ(const std::string& name);
 
   enum class Outcome { run, help };

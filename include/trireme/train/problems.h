@@ -50,8 +50,8 @@ class ConfigurationError : public Error {
       : Error(message, where) {}
 };
 
-/// A failure at run time that all ranks know of: run() prints it once and returns its code. Any other exception is one
-/// rank's own; that rank prints it and ends the others.
+/// A failure at run time that all ranks know of: run() prints it once and returns its code. Any
+/// other exception is one rank's own; that rank prints it and ends the others.
 class JobError : public Error {
  public:
   explicit JobError(const std::string& message, ExitCode code = ExitCode::failure,

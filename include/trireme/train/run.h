@@ -1,8 +1,8 @@
 // run: from main() to a Context. It starts the transport, reads the options, lets all ranks agree
 // that they can run before anything is allocated, prints the effective configuration, and turns
-// every failure into one message and an exit code: 0, 64 for a configuration that cannot run, 65 for
-// training that has diverged, 1 for another failure at run time, 75 for a job that was told to stop
-// and has saved (ExitCode).
+// every failure into one message and an exit code: 0, 64 for a configuration that cannot run, 65
+// for training that has diverged, 1 for another failure at run time, 75 for a job that was told to
+// stop and has saved (ExitCode).
 #pragma once
 
 #include <functional>
@@ -43,8 +43,9 @@ class Context {
   const Options& options() const { return options_; }
   /// Every option of the command line, the program's own among them, with the value in force.
   const Configuration& configuration() const { return configuration_; }
-  /// Why this rank votes to stop at the end of the step, or of the batch of an evaluation: "SIGUSR1", "SIGTERM",
-  /// "--exit-duration-seconds". Empty: it does not. Ranks must agree before they act on it, as Trainer::fit does.
+  /// Why this rank votes to stop at the end of the step, or of the batch of an evaluation:
+  /// "SIGUSR1", "SIGTERM", "--exit-duration-seconds". Empty: it does not. Ranks must agree before
+  /// they act on it, as Trainer::fit does.
   std::string_view stop_reason() const { return stop_reason_ ? stop_reason_() : ""; }
   Mesh& mesh() const { return mesh_; }
   Device& device() const { return stream_.device(); }

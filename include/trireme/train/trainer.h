@@ -64,7 +64,8 @@ class Trainer {
   StepMetrics step(DataSource& train);
   Index steps_done() const;
   /// Collective. Mean loss per target over the first `batches` global batches, one or more. Throws:
-  /// Stopped when ranks agree to stop (Context::stop_reason) and the state is saved, as after fit().
+  /// Stopped when ranks agree to stop (Context::stop_reason) and the state is saved, as after
+  /// fit().
   double evaluate(DataSource& validation, Index batches);
   /// Collective. Tokens that follow the prompt, the same for every layout. Needs Model::logits.
   /// Throws: Stopped, as evaluate() does.

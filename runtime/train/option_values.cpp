@@ -45,7 +45,7 @@ bool fits_fp32(double value) {
   const auto single = static_cast<float>(value);
   return std::isfinite(single) && (single != 0 || value == 0);
 }
-constexpr std::string_view fp32_range = "0, or from 1.4e-45 to 3.4e+38";
+constexpr std::string_view fp32_range = "from 1.4e-45 to 3.4e+38";
 
 constexpr std::string_view units = "KMGT";  // powers of 1024
 
@@ -84,7 +84,8 @@ double parse_real(const std::string& word, const Real& legal) {
           "expected a number", range_of(legal));
   require(is_legal(value, legal), "expected a number", range_of(legal));
   require(!legal.fp32 || fits_fp32(value), "expected a number", range_of(legal),
-          " that fp32 can hold, in which it is used: ", fp32_range);
+          " that fp32 can hold, in which it is used: ", is_legal(0, legal) ? "0, or " : "",
+          fp32_range);
   return value;
 }
 

@@ -174,61 +174,67 @@ std::function<std::string_view()> stop_reason(const StopSignals& signals, int ra
   };
 }
 
-int run_session(MpiSession& session, StopSignals& signals, const Program& program) {
+/// From the options to the end of the program. `mesh` and `gpu` outlive what fails here, so that a
+/// failure is reported before they are cleaned up.
+int run_program(MpiSession& session, StopSignals& signals, const Program& program,
+                std::unique_ptr<Mesh>& mesh, Gpu& gpu) {
   const Application& application = program.application;
-  std::unique_ptr<Mesh> mesh;
-  Gpu gpu;  // cleaned up when an error has been told, not before
-  try {
-    Options options = application.defaults;
-    CommandLine command(application.name, application.description);
-    Problems problems;
-    signals.let_through();  // files of options and data may be where reading never ends
-    StartFacts facts;
-    const bool help = !read_options(program.argc, program.argv, application, command, options,
-                                    session.size(), facts, problems);
-    if (options.checkpoint.save.empty())
-      signals.leave();
-    else
-      signals.watch();
-    set_instruction_set(command, options, problems);
-    std::string cores = widen_affinity(options.threads_per_rank,
-                                       str("--threads-per-rank ", options.threads_per_rank));
-    const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
-    const std::unique_ptr<Stream> cpu_stream = cpu->make_stream();
-    mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
-    agree_on_options({*mesh, *cpu_stream}, facts, problems);
-    if (help) {
-      if (session.rank() == 0) fmt::print("{}", command.help());
-      return exit_code(ExitCode::success);
-    }
-    set_gpu_environment(options, session.rank(), session.size());
-    const DeviceChoice choice =
-        choose_device(options, {*mesh, *cpu_stream}, cuda_module(), problems);
-    if (choice.cuda && cores.empty())
-      cores = widen_affinity(2, "NCCL's and checkpoints' threads run beside each rank");
-    if (choice.cuda && !options.gemm_cache.empty())
-      open_gemm_directory(options.gemm_cache, {*mesh, *cpu_stream}, problems);
-    agree_on({*mesh, *cpu_stream}, problems);
-
-    mesh = session.make_mesh(MeshShape(static_cast<int>(options.data_size(session.size())),
-                                       static_cast<int>(options.pipeline_size),
-                                       static_cast<int>(options.tensor_size)));
-    const Host host{*mesh, *cpu_stream};
-    open_gpu(choice, host, options, gpu);
-    const Log log(session.rank(), options.log_level);
-    Context context(options, gpu.mesh ? *gpu.mesh : *mesh, gpu.stream ? *gpu.stream : *cpu_stream,
-                    host, log, command.configuration(),
-                    stop_reason(signals, session.rank(), options.checkpoint.exit_duration_seconds,
-                                program.started));
-    describe(context, command);
-    if (const std::string idle = idle_options(command, options, session.size()); !idle.empty())
-      log.info("idle on this layout: " + idle);
-    if (!choice.reason.empty())
-      log.info("device: no GPU is used: " + choice.reason +
-               (options.gemm_cache.empty() ? "" : "; --gemm-cache is not used either"));
-    if (!cores.empty()) log.info(cores);
-    program.f(context);
+  Options options = application.defaults;
+  CommandLine command(application.name, application.description);
+  Problems problems;
+  signals.let_through();  // files of options and data may be where reading never ends
+  StartFacts facts;
+  const bool help = !read_options(program.argc, program.argv, application, command, options,
+                                  session.size(), facts, problems);
+  if (options.checkpoint.save.empty())
+    signals.leave();
+  else
+    signals.watch();
+  set_instruction_set(command, options, problems);
+  std::string cores = widen_affinity(options.threads_per_rank,
+                                     str("--threads-per-rank ", options.threads_per_rank));
+  const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
+  const std::unique_ptr<Stream> cpu_stream = cpu->make_stream();
+  mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
+  agree_on_options({*mesh, *cpu_stream}, facts, problems);
+  if (help) {
+    if (session.rank() == 0) fmt::print("{}", command.help());
     return exit_code(ExitCode::success);
+  }
+  set_gpu_environment(options, session.rank(), session.size());
+  const DeviceChoice choice = choose_device(options, {*mesh, *cpu_stream}, cuda_module(), problems);
+  if (choice.cuda && cores.empty())
+    cores = widen_affinity(2, "NCCL's and checkpoints' threads run beside each rank");
+  if (choice.cuda && !options.gemm_cache.empty())
+    open_gemm_directory(options.gemm_cache, {*mesh, *cpu_stream}, problems);
+  agree_on({*mesh, *cpu_stream}, problems);
+
+  mesh = session.make_mesh(MeshShape(static_cast<int>(options.data_size(session.size())),
+                                     static_cast<int>(options.pipeline_size),
+                                     static_cast<int>(options.tensor_size)));
+  const Host host{*mesh, *cpu_stream};
+  open_gpu(choice, host, options, gpu);
+  const Log log(session.rank(), options.log_level);
+  Context context(options, gpu.mesh ? *gpu.mesh : *mesh, gpu.stream ? *gpu.stream : *cpu_stream,
+                  host, log, command.configuration(),
+                  stop_reason(signals, session.rank(), options.checkpoint.exit_duration_seconds,
+                              program.started));
+  describe(context, command);
+  if (const std::string idle = idle_options(command, options, session.size()); !idle.empty())
+    log.info("idle on this layout: " + idle);
+  if (!choice.reason.empty())
+    log.info("device: no GPU is used: " + choice.reason +
+             (options.gemm_cache.empty() ? "" : "; --gemm-cache is not used either"));
+  if (!cores.empty()) log.info(cores);
+  program.f(context);
+  return exit_code(ExitCode::success);
+}
+
+int run_session(MpiSession& session, StopSignals& signals, const Program& program) {
+  std::unique_ptr<Mesh> mesh;
+  Gpu gpu;
+  try {
+    return run_program(session, signals, program, mesh, gpu);
   } catch (const Stopped&) {
     return exit_code(ExitCode::stopped);
   } catch (const ConfigurationError& error) {

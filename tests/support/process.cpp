@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +23,10 @@ int exit_code_of(int status) {
 }
 
 /// Only what is allowed between fork and exec.
-[[noreturn]] void become(const char* command, const char* log) {
+[[noreturn]] void become(const char* command, const char* log, pid_t test) {
   setpgid(0, 0);
+  // A test program that is killed, as at its time-out, leaves nothing that runs on.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != test) _exit(125);
   const int file = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
   if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0) _exit(126);
   execl("/bin/sh", "sh", "-c", command, nullptr);
@@ -62,9 +65,10 @@ bool wait_until(const std::function<bool()>& condition, double seconds) {
 
 BackgroundProcess::BackgroundProcess(const std::string& command, std::string log)
     : log_(std::move(log)) {
+  const pid_t test = getpid();
   leader_ = fork();
   require(leader_ >= 0, "fork failed");
-  if (leader_ == 0) become(command.c_str(), log_.c_str());
+  if (leader_ == 0) become(command.c_str(), log_.c_str(), test);
   setpgid(leader_, leader_);  // whoever comes first: a signal may be sent at once
 }
 

@@ -154,7 +154,7 @@ void add_up_bias_gradient(Stream& stream, const Gemm& p) {
       {.rows = p.k, .channels = p.m, .dy = p.a, .dbias = p.bias_gradient, .dtype = p.dtype});
 }
 
-// fp32 is faster by dnnl_sgemm, packing weights ahead included (docs/performance.md).
+// In fp32 the primitive is no faster than dnnl_sgemm over a whole step (docs/performance.md).
 bool uses_primitive(const Gemm& p) { return p.dtype == DType::bf16; }
 
 // oneDNN's order of summation depends on the sizes it is given (its blocks, and a path without packing for small ones).

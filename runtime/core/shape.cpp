@@ -1,10 +1,19 @@
 #include "trireme/core/shape.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "trireme/core/error.h"
 
 namespace trireme {
+namespace {
+
+/// Defined for all extents, so that a shape exists before it is checked, and can be named.
+Index wrapping_product(Index a, Index b) {
+  return static_cast<Index>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
+}  // namespace
 
 Shape::Shape(std::initializer_list<Index> extents)
     : Shape(std::span<const Index>(extents.begin(), extents.size())) {}
@@ -20,7 +29,7 @@ void Shape::push_back(Index extent) {
 
 Index Shape::count() const {
   Index n = 1;
-  for (const Index extent : *this) n *= extent;
+  for (const Index extent : *this) n = wrapping_product(n, extent);
   return n;
 }
 
@@ -29,7 +38,7 @@ Shape Shape::packed_strides() const {
   Index stride = 1;
   for (int d = dims_ - 1; d >= 0; --d) {
     strides[d] = stride;
-    stride *= (*this)[d];
+    stride = wrapping_product(stride, (*this)[d]);
   }
   return strides;
 }

@@ -37,7 +37,7 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   void write(const void* data, std::size_t bytes) {
-    check(std::fwrite(data, 1, bytes, file_) == bytes);
+    if (bytes > 0) check(std::fwrite(data, 1, bytes, file_) == bytes);
   }
   template <class T>
   void write(const T& value) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/scratch_directory.h"
+#include "tests/support/test_name.h"
 
 namespace trireme {
 namespace {
@@ -168,9 +169,7 @@ struct WrongFile {
   std::string text;
   std::vector<std::string> problems;  // FILE stands for the path
 };
-void PrintTo(const WrongFile& wrong, std::ostream* out) {
-  *out << testing::PrintToString(wrong.text);
-}
+void PrintTo(const WrongFile& wrong, std::ostream* out) { *out << test::in_test_name(wrong.text); }
 
 class HostileFile : public testing::TestWithParam<WrongFile> {};
 TEST_P(HostileFile, IsRefusedWithFileLineKeyAndWhatWouldBeRight) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/test_name.h"
+
 namespace trireme {
 namespace {
 
@@ -27,7 +29,7 @@ struct Case {
   std::string text;
   std::string read;  // what comes out, or is part of the mistake
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << testing::PrintToString(c.text); }
+void PrintTo(const Case& c, std::ostream* out) { *out << test::in_test_name(c.text); }
 
 class GoodValue : public testing::TestWithParam<Case> {};
 TEST_P(GoodValue, IsRead) {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <compare>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -109,23 +109,16 @@ class Matrix {
 };
 
 /// What the code of a product depends on.
-struct Key {
-  explicit Key(const Gemm& p)
-      : sizes{p.m, p.n, p.k, p.lda, p.ldb, p.ldc},
-        transpose_a(p.transpose_a),
-        transpose_b(p.transpose_b),
-        write(p.write),
-        has_bias(p.bias != nullptr),
-        dtype(p.dtype),
-        result(p.result) {}
-  auto operator<=>(const Key&) const = default;
-
-  std::array<Index, 6> sizes;
-  Transpose transpose_a, transpose_b;
-  Write write;
-  bool has_bias;
-  DType dtype, result;
-};
+using Key = std::tuple<std::array<Index, 6>, Transpose, Transpose, Write, bool, DType, DType>;
+Key key_of(const Gemm& p) {
+  return {{p.m, p.n, p.k, p.lda, p.ldb, p.ldc},
+          p.transpose_a,
+          p.transpose_b,
+          p.write,
+          p.bias != nullptr,
+          p.dtype,
+          p.result};
+}
 
 Attributes attributes_of(const Gemm& p) {
   dnnl_primitive_attr_t created = nullptr;
@@ -225,7 +218,7 @@ struct OnednnProducts::State {
   }
 
   const Product& find_or_make(const Gemm& p) {
-    const Key key(p);
+    const Key key = key_of(p);
     const std::lock_guard lock(mutex);
     const auto found = products.find(key);
     if (found != products.end()) return found->second;
@@ -252,7 +245,7 @@ Index OnednnProducts::scratchpad_bytes(const Gemm& p) {
   plain.write = Write::assign;
   plain.bias = nullptr;
   const std::lock_guard lock(state_->mutex);
-  const auto [entry, is_new] = state_->scratchpads.try_emplace(Key(plain), 0);
+  const auto [entry, is_new] = state_->scratchpads.try_emplace(key_of(plain), 0);
   if (!is_new) return entry->second;
   const OneOpenMpThread guard;
   Gemm with_bias = plain, added = plain;

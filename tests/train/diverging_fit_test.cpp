@@ -8,12 +8,12 @@
 #include <gtest/gtest.h>
 
 #include "trireme/kernels/device.h"
-#include "trireme/nn/nn.h"
 #include "trireme/store/steps.h"
 #include "trireme/train/trainer.h"
 
 #include "tests/support/checkpoint_state.h"
 #include "tests/support/scratch_directory.h"
+#include "tests/train/two_blocks.h"
 
 namespace trireme {
 namespace {
@@ -23,7 +23,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr Index width = 4;
+constexpr Index width = two_blocks_width;
 
 /// Some steps of it have a loss that is not a number.
 class Data : public DataSource {
@@ -41,14 +41,6 @@ class Data : public DataSource {
  private:
   std::set<Index> bad_steps_;
 };
-
-Value model(Graph& g) {
-  Value x = g.input("x", {1, width});
-  for (int i = 0; i < 2; ++i)
-    x = g.block("block", i,
-                [&] { return row_linear(column_linear(x, "up", 2 * width), "down", width); });
-  return squared_error(x, g.input("y", {1, width}));
-}
 
 struct Outcome {
   std::atomic<int> finished = 0, stopped = 0, diverged = 0;  // ranks
@@ -78,7 +70,7 @@ class DivergingFit : public testing::Test {
       const Trainer* trained = nullptr;
       const auto reason = [&] { return trained->steps_done() + 1 >= stop_after_ ? "test" : ""; };
       Context context(options_, mesh, *stream, log, {}, reason);
-      Trainer trainer(context, Model(model));
+      Trainer trainer(context, Model(two_blocks));
       trained = &trainer;
       Data data(bad_steps);
       try {
@@ -126,7 +118,7 @@ TEST_F(DivergingFit, StepMetricsCountSkippedStepsInARow) {
     const std::unique_ptr<Stream> stream = device->make_stream();
     const Log log(mesh.rank(), LogLevel::quiet);
     Context context(options_, mesh, *stream, log);
-    Trainer trainer(context, Model(model));
+    Trainer trainer(context, Model(two_blocks));
     Data data({2, 3, 4, 5, 7});
     for (const Index in_row :
          {0, 1, 2, 3, 4, 0, 1, 0})  // whoever calls step() decides when it is too many

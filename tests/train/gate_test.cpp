@@ -2,15 +2,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "trireme/train/gpt_options.h"
-
 #include "tests/support/scratch_directory.h"
+#include "tests/train/gpt_command_line.h"
 
 namespace trireme {
 namespace {
@@ -19,25 +17,10 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<std::string> problems_of_line(const std::string& line, Index ranks) {
-  std::vector<std::string> words{"train_gpt"};
-  std::istringstream in(line);
-  for (std::string word; in >> word;) words.push_back(word);
-  std::vector<const char*> argv;
-  for (const std::string& word : words) argv.push_back(word.c_str());
-
-  Options options;
-  GptOptions gpt;
-  CommandLine command("train_gpt", "");
-  declare_options(command, options);
-  declare_gpt_options(command, options, gpt);
-  Problems problems;
-  command.parse(static_cast<int>(argv.size()), argv.data(), problems);
-  settle_options(command, options);
-  check_options(command, options, ranks, problems);
-  check_gpt_options(command, options, gpt, problems);
-  if (command.given("--data-path")) open_gpt_data(options, gpt, problems);
-  return problems.all();
+std::vector<std::string> problems_of_line(const std::string& text, Index ranks) {
+  GptCommandLine line(text, ranks);
+  if (line.command.given("--data-path")) open_gpt_data(line.options, line.gpt, line.problems);
+  return line.problems.all();
 }
 
 /// MISSING in a text stands for a path where nothing is.

@@ -1,32 +1,16 @@
 #include "runtime/train/idle_options.h"
 
-#include <sstream>
-
 #include <gtest/gtest.h>
 
-#include "trireme/train/gpt_options.h"
+#include "tests/train/gpt_command_line.h"
 
 namespace trireme {
 namespace {
 
-std::string idle(const std::string& line, Index ranks) {
-  std::vector<std::string> words{"train_gpt"};
-  std::istringstream in(line);
-  for (std::string word; in >> word;) words.push_back(word);
-  std::vector<const char*> argv;
-  for (const std::string& word : words) argv.push_back(word.c_str());
-  Options options;
-  GptOptions gpt;
-  CommandLine command("train_gpt", "");
-  declare_options(command, options);
-  declare_gpt_options(command, options, gpt);
-  Problems problems;
-  command.parse(static_cast<int>(argv.size()), argv.data(), problems);
-  settle_options(command, options);
-  check_options(command, options, ranks, problems);
-  check_gpt_options(command, options, gpt, problems);
-  EXPECT_TRUE(problems.empty()) << testing::PrintToString(problems.all());
-  return idle_options(command, options, ranks);
+std::string idle(const std::string& text, Index ranks) {
+  const GptCommandLine line(text, ranks);
+  EXPECT_TRUE(line.problems.empty()) << testing::PrintToString(line.problems.all());
+  return idle_options(line.command, line.options, ranks);
 }
 
 TEST(IdleOptions, AreNamedWithWhatMakesThemIdle) {

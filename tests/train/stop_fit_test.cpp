@@ -7,15 +7,15 @@
 #include <gtest/gtest.h>
 
 #include "trireme/kernels/device.h"
-#include "trireme/nn/nn.h"
 #include "trireme/train/trainer.h"
 
 #include "tests/support/scratch_directory.h"
+#include "tests/train/two_blocks.h"
 
 namespace trireme {
 namespace {
 
-constexpr Index width = 4;
+constexpr Index width = two_blocks_width;
 
 class Ones : public DataSource {
  public:
@@ -25,14 +25,6 @@ class Ones : public DataSource {
     return width;
   }
 };
-
-Value model(Graph& g) {
-  Value x = g.input("x", {1, width});
-  for (int i = 0; i < 2; ++i)
-    x = g.block("block", i,
-                [&] { return row_linear(column_linear(x, "up", 2 * width), "down", width); });
-  return squared_error(x, g.input("y", {1, width}));
-}
 
 struct Outcome {
   std::atomic<int> stopped = 0, finished = 0;  // ranks
@@ -55,7 +47,7 @@ void fit(int voter, Index at, const std::string& metrics, Outcome& outcome) {
       return mesh.rank() == voter && trained->steps_done() + 1 >= at ? "SIGTERM" : "";
     };
     Context context(options, mesh, *stream, log, {}, reason);
-    Trainer trainer(context, Model(model));
+    Trainer trainer(context, Model(two_blocks));
     trained = &trainer;
     Ones data;
     try {
@@ -116,7 +108,7 @@ TEST(StoppingFit, AVoteInAnEvaluationEndsItAndTheStateIsSavedAtOnce) {
     const Log log(mesh.rank(), LogLevel::quiet);
     const auto reason = [&] { return mesh.rank() == 2 && evaluated > 100 ? "SIGTERM" : ""; };
     Context context(options, mesh, *stream, log, {}, reason);
-    Trainer trainer(context, Model(model));
+    Trainer trainer(context, Model(two_blocks));
     Ones data;
     Counted validation(evaluated);
     EXPECT_THROW(trainer.fit(data, &validation), Stopped);
@@ -143,7 +135,7 @@ TEST(StoppingFit, AVoteAfterTrainingEndsAnEvaluationOfAStateThatIsSaved) {
       const Log log(mesh.rank(), LogLevel::quiet);
       const auto reason = [&] { return mesh.rank() == 1 && evaluated > 100 ? "SIGTERM" : ""; };
       Context context(options, mesh, *stream, log, {}, reason);
-      Trainer trainer(context, Model(model));
+      Trainer trainer(context, Model(two_blocks));
       trainer.fit(Ones());
       Counted validation(evaluated);
       if (saves) {
@@ -174,7 +166,7 @@ TEST(StoppingFit, AllRanksHearThatMetricsCannotBeWritten) {
     const std::unique_ptr<Stream> stream = device->make_stream();
     const Log log(mesh.rank(), LogLevel::quiet);
     Context context(options, mesh, *stream, log);
-    Trainer trainer(context, Model(model));
+    Trainer trainer(context, Model(two_blocks));
     try {
       trainer.fit(Ones());
     } catch (const ConfigurationError& error) {
@@ -216,7 +208,7 @@ std::string told_when_saves_fail(std::string_view reason_to_stop) {
     const Trainer* trained = nullptr;
     const auto reason = [&] { return trained->steps_done() >= 4 ? reason_to_stop : ""; };
     Context context(options, mesh, *stream, log, {}, reason);
-    Trainer trainer(context, Model(model));
+    Trainer trainer(context, Model(two_blocks));
     trained = &trainer;
     try {
       trainer.fit(Vandal(directory));

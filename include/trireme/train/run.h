@@ -1,8 +1,8 @@
 // run: from main() to a Context. It starts the transport, reads the options, lets all ranks agree
 // that they can run before anything is allocated, prints the effective configuration, and turns
 // every failure into one message and an exit code: 0, 64 for a configuration that cannot run, 65
-// for training that has diverged, 1 for another failure at run time, 75 for a job that was told to
-// stop and has saved (ExitCode).
+// for training that has diverged, 1 for another failure at run time, 75 for a job that has saved
+// and stopped at a signal or a limit of time (ExitCode).
 #pragma once
 
 #include <functional>

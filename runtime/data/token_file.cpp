@@ -44,7 +44,7 @@ TokenType token_type_for(Index vocabulary) {
 namespace {
 /// Throws: Error when `prefix` is the name of one of the two files.
 std::string index_path(const std::string& prefix) {
-  const std::string path = prefix + ".idx";
+  std::string path = prefix + ".idx";
   for (const std::string extension : {".bin", ".idx"})
     require(!prefix.ends_with(extension) || std::filesystem::exists(path), prefix,
             ": give the prefix, without ", extension, ": ",

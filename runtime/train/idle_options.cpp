@@ -8,7 +8,7 @@ namespace {
 std::string given(const CommandLine& command, const std::string& name) {
   for (const auto& [option, value] : command.configuration())
     if (option == name && command.given(name) && value != "false")
-      return value == "true" ? name : name + " " + value;
+      return value == "true" ? name : str(name, " ", value);
   return "";
 }
 

@@ -28,7 +28,7 @@ struct Trainer::State {
   /// Collective. As Trainer::evaluate; nothing where it ends early, since all agree to stop and
   /// `may_stop`.
   std::optional<double> run_evaluation(DataSource& validation, Index batches, bool may_stop);
-  /// The newest state is in a checkpoint, so that a job that is told to stop can.
+  /// The newest state is in a checkpoint, so that a job can stop at a signal.
   bool is_saved() const {
     return checkpointer && checkpointer->last_committed() == last_update.step;
   }

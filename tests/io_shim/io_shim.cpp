@@ -17,10 +17,10 @@
 //     direct=transfer       O_DIRECT can be opened, but every transfer with it fails with EINVAL
 //     reserve=EOPNOTSUPP    fallocate is refused
 //     link=EPERM            link is refused
-//     hold=FILE             while FILE, outside of ROOT, exists, every call that makes or writes a file in a directory
-//                           below ROOT waits: so those of a step, and not ROOT/lock
+//     hold=FILE             while FILE, outside of ROOT, exists, every call that makes or writes a
+//                           file in a directory below ROOT waits: of a step, and not ROOT/lock
 //     (the last five need no TRIREME_SHIM_CALL)
-//   TRIREME_SHIM_RANK=r  of the ranks of mpirun only this one has faults at call k, and is held; all count
+//   TRIREME_SHIM_RANK=r  only this rank of mpirun has faults at call k, and is held; all count
 //   TRIREME_SHIM_LOG     a file, outside of ROOT, to which each process appends "rank calls" at its end (-1: no rank)
 //   TRIREME_SHIM_TRACE   a file, outside of ROOT, to which each counted call is appended: "rank k name path"
 //   TRIREME_SHIM_RECORD  a file, outside of ROOT, to which each call that changed something is appended, as record.h says, for

@@ -221,6 +221,28 @@ TEST(CudaAttention, OnTensorCoresAgreesWithOrdinaryOnes) {
                  4e-6 + bound, {.units = 1, .share = 1});
 }
 
+// The largest score drops it (Max); the sum of the weights does not.
+TEST(CudaAttention, ANaNShowsInEveryRowThatSeesIt) {
+  constexpr Index sequence = 70, head = 64, bad = 40;
+  for (const auto& [dtype, choice] : {std::pair(DType::f32, AttentionChoice::simt),
+                                      {DType::bf16, AttentionChoice::simt},
+                                      {DType::bf16, AttentionChoice::mma}}) {
+    const Case c{.shape = {1, sequence, 1, 1, head}, .dtype = dtype, .choice = choice};
+    SCOPED_TRACE(describe(c));
+    Inputs x = inputs(c);
+    x.qkv[at((3 * bad + 1) * head + 5)] = std::nanf("");  // of its key
+    in_every_order([&] {
+      Bench gpu(open_gpu());
+      forward(gpu, c, x);
+      const std::vector<Element> results = gpu.results();
+      for (Index row = 0; row < sequence; ++row)
+        for (Index i = 0; i < head; ++i)
+          ASSERT_EQ(std::isnan(results[x.qkv.size() + at(row * head + i)].value), row >= bad)
+              << "row " << row;
+    });
+  }
+}
+
 TEST(CudaAttention, ChoosesTensorCoresByItself) {
   Case c = by_mma({1, 33, 1, 1, 64});
   const Inputs x = inputs(c);

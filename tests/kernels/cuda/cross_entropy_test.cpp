@@ -58,6 +58,31 @@ TEST(CudaCrossEntropy, MaskedLogitsCountAsNothing) {
       2e-7);
 }
 
+// The largest logit drops it (Max); the sum does not, and so the loss.
+TEST(CudaCrossEntropy, ANaNShowsInTheLoss) {
+  constexpr Index rows = 2, columns = 1100;
+  for (const DType dtype : storage_types)
+    for (const std::size_t bad : {0, 700, 1099}) {
+      Floats x = random_floats(rows * columns, "x");
+      x[columns + bad] = std::nanf("");
+      in_every_order([&] {
+        Bench b(open_gpu());
+        const CrossEntropyKernels& k = b.kernels().cross_entropy;
+        const void* logits = b.put(x, dtype);
+        const std::int32_t* targets = b.put(std::vector<std::int32_t>{3, 3});
+        auto* partial = reinterpret_cast<RowPartial*>(b.put(Floats(3 * rows)));
+        float* logsumexp = b.put(Floats(rows));
+        double* loss = b.put(std::vector<double>{0});
+        k.partial(b.stream(), {rows, columns, columns, 0, logits, targets, partial, dtype});
+        k.combine(b.stream(), {rows, 1, partial, targets, logsumexp, loss});
+        const std::vector<Element> all = b.results();
+        EXPECT_TRUE(std::isnan(all.back().value)) << "the loss";
+        EXPECT_TRUE(std::isnan(all[all.size() - 2].value)) << "the row";
+        EXPECT_TRUE(std::isfinite(all[all.size() - 3].value)) << "another row";
+      });
+    }
+}
+
 TEST(CudaCrossEntropy, RanksAreCombinedInFp64) {
   expect_twins(
       [](Bench& b) {

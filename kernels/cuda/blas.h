@@ -42,7 +42,9 @@ class Blas {
   Plan& plan_of(const Gemm& p);
   Choice first_choice(const BlasProduct& product, const Gemm& p) const;
   void run(CudaStream& stream, const Gemm& p, const BlasProduct& product, const Choice& choice);
-  Choice fastest(CudaStream& stream, const Gemm& p, const Plan& plan, std::string& note);
+  class Rehearsal;
+  GemmPreparation choose(CudaStream& stream, const Gemm& p, const Rehearsal* rehearsal, Plan& plan);
+  Choice fastest(CudaStream& stream, const Gemm& rehearsed, const Plan& plan, std::string& note);
   static bool is_plain(const Gemm& p);
   static bool may_fuse(const Gemm& p);
   static std::string to_text(const Choice& choice);

@@ -1,5 +1,5 @@
-// Blas::prepare: which way to compute a product is the fastest, found by timing each once, on results of its own, and remembered
-// in the cache.
+// Blas::prepare: every product runs once before the first step, with a result of its own; with a
+// cache, the ways to compute it are timed first, and the fastest is remembered.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -16,13 +16,47 @@
 namespace trireme {
 namespace {
 
-constexpr int most_candidates = 16, repetitions = 5;
+constexpr int most_candidates = 32, repetitions = 5;
 constexpr const char* separate_text = "separate";
+
+/// Memory that is zeroed before each timed run: all of it, or as much as is free, by halves.
+class Sweep {
+ public:
+  /// Of the L2 cache, so that nothing else is left in it. To zero that much takes an H100 some
+  /// 80 us, in which the host queues what is timed: the GPU does not wait for launches.
+  static constexpr Index caches = 5;
+
+  explicit Sweep(Stream& stream)
+      : stream_(stream),
+        wanted_(caches * properties_of(stream.device().index()).l2CacheSize),
+        memory_(as_much_as_fits(stream.device(), wanted_)) {}
+
+  void queue() const { stream_.zero(memory_.data(), memory_.bytes()); }
+  /// For people: what is wrong with times that are taken with it. Empty: nothing.
+  std::string note() const {
+    if (memory_.bytes() == wanted_) return "";
+    return str("timed with caches that may be warm: less than ", wanted_,
+               " bytes are free to empty them");
+  }
+
+ private:
+  static Buffer as_much_as_fits(Device& device, Index bytes) {
+    for (; bytes > 0; bytes /= 2) try {
+        return device.allocate(bytes);
+      } catch (const Error&) {  // there is less
+      }
+    return {};
+  }
+
+  Stream& stream_;
+  Index wanted_;
+  Buffer memory_;
+};
 
 /// Time between two points of a stream.
 class Stopwatch {
  public:
-  explicit Stopwatch(Stream& stream) : stream_(stream) {
+  explicit Stopwatch(Stream& stream) : stream_(stream), sweep_(stream) {
     for (cudaEvent_t& event : events_)
       check(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreate");
   }
@@ -32,30 +66,37 @@ class Stopwatch {
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
-  /// The least of a few times, in us, after one run that nobody times.
+  std::string note() const { return sweep_.note(); }
+
+  /// The median of a few times, in us, after one run that is not timed. Each finds a cold cache,
+  /// and is queued whole before it starts.
   template <class F>
   double time(F&& run) {
     run();
-    float best = std::numeric_limits<float>::max();
-    for (int i = 0; i < repetitions; ++i) {
+    std::array<float, repetitions> ms{};
+    for (float& one : ms) {
+      sweep_.queue();
       check(cudaEventRecord(events_[0], queue_of(stream_)), "cudaEventRecord");
       run();
       check(cudaEventRecord(events_[1], queue_of(stream_)), "cudaEventRecord");
       stream_.synchronize();
-      float ms = 0;
-      check(cudaEventElapsedTime(&ms, events_[0], events_[1]), "cudaEventElapsedTime");
-      best = std::min(best, ms);
+      check(cudaEventElapsedTime(&one, events_[0], events_[1]), "cudaEventElapsedTime");
     }
-    return static_cast<double>(best) * 1e3;
+    float* const median = ms.data() + repetitions / 2;
+    std::nth_element(ms.data(), median, ms.data() + repetitions);
+    return static_cast<double>(*median) * 1e3;
   }
 
  private:
   Stream& stream_;
+  Sweep sweep_;
   std::array<cudaEvent_t, 2> events_{};
 };
 
+}  // namespace
+
 /// The same product with memory of its own for all that it writes.
-class Rehearsal {
+class Blas::Rehearsal {
  public:
   Rehearsal(Device& device, const Gemm& p) : gemm_(p) {
     const Index matrix = (p.m - 1) * p.ldc + p.n;
@@ -77,8 +118,6 @@ class Rehearsal {
   Gemm gemm_;
   std::vector<Buffer> memory_;
 };
-
-}  // namespace
 
 /// "separate", or the algorithm's eight words in hexadecimal: it may be stored for the same version of cuBLASLt.
 std::string Blas::to_text(const Choice& choice) {
@@ -106,24 +145,19 @@ bool Blas::from_text(const std::string& text, const BlasProduct& product, Choice
   return true;
 }
 
-/// Times cuBLASLt's recommendations in their order, then separate passes; the first of equals wins. One that fails to run is no
-/// candidate. Without memory to rehearse in the first choice stands, and is published all the same: ranks must agree.
-Blas::Choice Blas::fastest(CudaStream& stream, const Gemm& p, const Plan& plan, std::string& note) {
-  std::optional<Rehearsal> rehearsal;
-  try {
-    rehearsal.emplace(stream.device(), p);
-  } catch (const Error& error) {
-    note = str("product ", ProductKey::of(p).text(), " was not timed: ", error.what());
-    return plan.choice;
-  }
+/// Times cuBLASLt's recommendations in their order, then separate passes; the first of equals wins.
+/// One that fails to run is no candidate.
+Blas::Choice Blas::fastest(CudaStream& stream, const Gemm& rehearsed, const Plan& plan,
+                           std::string& note) {
   std::vector<Choice> candidates;
   for (const auto& algorithm : plan.product.recommended(most_candidates))
     candidates.push_back({Fusion::fused, algorithm});
-  if (!is_plain(p)) candidates.push_back({Fusion::separate, {}});
+  if (!is_plain(rehearsed)) candidates.push_back({Fusion::separate, {}});
   Stopwatch stopwatch(stream);
+  note = stopwatch.note();
   const auto time = [&](const Choice& candidate) {
     try {
-      return stopwatch.time([&] { run(stream, rehearsal->gemm(), plan.product, candidate); });
+      return stopwatch.time([&] { run(stream, rehearsed, plan.product, candidate); });
     } catch (const Error&) {
       return std::numeric_limits<double>::infinity();
     }
@@ -138,6 +172,27 @@ Blas::Choice Blas::fastest(CudaStream& stream, const Gemm& p, const Plan& plan, 
   return best;
 }
 
+/// Makes `plan.choice` the one that stands in the cache. Without memory to rehearse in the first
+/// choice stands, and is published all the same: ranks must agree.
+GemmPreparation Blas::choose(CudaStream& stream, const Gemm& p, const Rehearsal* rehearsal,
+                             Plan& plan) {
+  const std::string product = ProductKey::of(p).text();
+  GemmPreparation result{GemmPreparation::Source::stored, ""};
+  GemmCache::Entry entry = cache_.find(product);
+  if (entry.state == GemmCache::Entry::State::missing) {
+    result.source = GemmPreparation::Source::timed;
+    const Choice choice =
+        rehearsal == nullptr ? plan.choice : fastest(stream, rehearsal->gemm(), plan, result.note);
+    entry = cache_.publish(product, to_text(choice));
+  }
+  if (entry.state != GemmCache::Entry::State::good)
+    return {GemmPreparation::Source::first, entry.why};
+  if (!from_text(entry.choice, plan.product, plan.choice))
+    return {GemmPreparation::Source::first,
+            str("product ", product, ": cuBLASLt does not take the stored algorithm")};
+  return result;
+}
+
 GemmPreparation Blas::prepare(CudaStream& stream, const Gemm& p) {
   stream.gemm_workspace();
   Plan& plan = plan_of(p);
@@ -147,20 +202,20 @@ GemmPreparation Blas::prepare(CudaStream& stream, const Gemm& p) {
     if (!may_fuse(p)) return result;
     result.source = GemmPreparation::Source::first;
   }
-  if (!cache_.on() || plan.prepared) return result;
-  const std::string product = ProductKey::of(p).text();
-  result.source = GemmPreparation::Source::stored;
-  GemmCache::Entry entry = cache_.find(product);
-  if (entry.state == GemmCache::Entry::State::missing) {
-    result.source = GemmPreparation::Source::timed;
-    entry = cache_.publish(product, to_text(fastest(stream, p, plan, result.note)));
+  if (plan.prepared) return result;
+  std::optional<Rehearsal> rehearsal;
+  std::string no_memory;
+  try {
+    rehearsal.emplace(stream.device(), p);
+  } catch (const Error& error) {
+    no_memory = str("product ", ProductKey::of(p).text(), " was not tried: ", error.what());
   }
-  if (entry.state != GemmCache::Entry::State::good) {
-    result = {GemmPreparation::Source::first, entry.why};
-  } else if (!from_text(entry.choice, plan.product, plan.choice)) {
-    result = {GemmPreparation::Source::first,
-              str("product ", product, ": cuBLASLt does not take the stored algorithm")};
+  if (cache_.on()) result = choose(stream, p, rehearsal ? &*rehearsal : nullptr, plan);
+  if (rehearsal && plan.choice.fusion == Fusion::fused) {  // the plain product has run already
+    run(stream, rehearsal->gemm(), plan.product, plan.choice);
+    stream.synchronize();
   }
+  if (result.note.empty()) result.note = no_memory;
   plan.prepared = true;
   return result;
 }

@@ -59,6 +59,17 @@ std::uint64_t shape_of(const Product& p, const Layout& a, const Layout& b, const
   return hash;
 }
 
+/// How long the next launch of an algorithm seems to take.
+double next_time_us(const BlasBehaviour& behaviour, int algorithm) {
+  const auto own = behaviour.times_of_launches_us.find(algorithm);
+  const double usual = behaviour.times_us[static_cast<std::size_t>(algorithm)];
+  if (own == behaviour.times_of_launches_us.end()) return usual;
+  const auto& launched = behaviour.launched;
+  const auto before =
+      static_cast<std::size_t>(std::count(launched.begin(), launched.end(), algorithm));
+  return before < own->second.size() ? own->second[before] : usual;
+}
+
 bool is_aligned(const void* data, std::uint32_t alignment) {
   return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
 }
@@ -280,7 +291,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
             *static_cast<const float*>(alpha),
             *static_cast<const float*>(beta),
             workspace,
-            behaviour.times_us[algorithm.index],
+            next_time_us(behaviour, algorithm.index),
             algorithm.rounds_parts};
   if (call.product.epilogue != CUBLASLT_EPILOGUE_DEFAULT) call.us += behaviour.epilogue_us;
   if (!call.fits() || !is_complete(call.product, call.c)) return CUBLAS_STATUS_INVALID_VALUE;
@@ -296,6 +307,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   behaviour.launched.push_back(algorithm.index);
   behaviour.epilogues.push_back(call.product.epilogue);
   behaviour.operands.insert(call.a.type);
+  behaviour.first_launches += behaviour.met.insert({algorithm.shape, algorithm.index}).second;
   enqueue(stream, "cublasLtMatmul", [call] { call.run(); });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,7 +1,10 @@
 // What the emulated cuBLASLt offers and how long that seems to take: tests change it, and see what was called.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <cublasLt.h>
@@ -11,6 +14,8 @@ namespace trireme::emulation {
 struct BlasBehaviour {
   /// Of the algorithms that the heuristics recommend for any product, in their order.
   std::vector<double> times_us = {3, 1, 2};
+  /// In place of that, of an algorithm's first launches, in turn.
+  std::map<int, std::vector<double>> times_of_launches_us;
   /// In addition, of a product with this epilogue.
   double epilogue_us = 0;
   /// Epilogues for which there is no algorithm.
@@ -23,6 +28,10 @@ struct BlasBehaviour {
   std::vector<int> launched;
   std::vector<cublasLtEpilogue_t> epilogues;
   std::set<cudaDataType> operands;
+  /// Each product (a number for its shape) with the algorithms that it was launched with, and how
+  /// many launches were the first of their kind: a library may load something then.
+  std::set<std::pair<std::uint64_t, int>> met;
+  int first_launches = 0;
 };
 
 /// Of this process.

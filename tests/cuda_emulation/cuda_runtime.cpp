@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::size_t allocation_alignment = 256;
 constexpr int poison = 0xff;
+constexpr int l2_bytes = 64 << 10;
 
 /// Recordings in a queue keep it, too: an event may be destroyed before it is reached.
 struct Event {
@@ -225,6 +226,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->minor = capability() % 10;
   properties->multiProcessorCount = 4;
   properties->totalGlobalMem = memory().capacity;
+  properties->l2CacheSize = l2_bytes;
   const int number =
       own_device() ? std::atoi(setting("OMPI_COMM_WORLD_LOCAL_RANK", "0").c_str()) : device;
   properties->uuid.bytes[15] = static_cast<char>(number);

@@ -3,6 +3,8 @@
 
 #include "kernels/cuda/cuda_device.h"
 #include "tests/cuda_emulation/cublaslt.h"
+#include "tests/cuda_emulation/memory.h"
+#include "tests/cuda_emulation/streams.h"
 #include "tests/kernels/cuda/twins.h"
 #include "tests/support/scratch_directory.h"
 
@@ -82,8 +84,86 @@ TEST_F(CudaGemmTuning, WithoutACacheTheFirstRecommendationIsTaken) {
   Bench b(std::make_unique<CudaDevice>(0));
   const Gemm p = product(b);
   EXPECT_EQ(b.kernels().gemm.prepare(b.stream(), p).source, Source::first);
-  EXPECT_EQ(blas_behaviour().launched, Places());
+  EXPECT_EQ(blas_behaviour().launched, Places({0})) << "so that all is loaded";
   EXPECT_EQ(algorithms_of(b, p), Places({0}));
+}
+
+TEST_F(CudaGemmTuning, WhatIsPreparedAgainDoesNotRunAgain) {
+  Bench b(std::make_unique<CudaDevice>(0));
+  for (int i = 0; i < 2; ++i) b.kernels().gemm.prepare(b.stream(), product(b));
+  EXPECT_EQ(blas_behaviour().launched, Places({0}));
+}
+
+TEST_F(CudaGemmTuning, AStoredChoiceRunsOnceToo) {
+  for (const Places& launched :
+       {Places({0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 1}), Places({1})}) {
+    blas_behaviour().launched.clear();
+    const auto b = open();
+    b->kernels().gemm.prepare(b->stream(), product(*b));
+    EXPECT_EQ(blas_behaviour().launched, launched);
+  }
+}
+
+TEST_F(CudaGemmTuning, WhatFailsToRunFailsWhenItIsPrepared) {
+  blas_behaviour().broken = {0};
+  Bench b(std::make_unique<CudaDevice>(0));
+  const std::string message = message_of([&] { b.kernels().gemm.prepare(b.stream(), product(b)); });
+  EXPECT_NE(message.find("cublasLtMatmul: CUBLAS_STATUS_NOT_SUPPORTED"), std::string::npos);
+}
+
+/// What happens to the stream of `b` while `p` is prepared, without repetitions.
+std::string history_of_preparing(Bench& b, const Gemm& p) {
+  auto& streams = emulation::Streams::instance();
+  std::vector<std::string> all;
+  streams.set_schedule("lazy");  // the GPU does not run ahead of what it is given
+  streams.record(static_cast<emulation::Stream*>(b.stream().native()), &all);
+  b.kernels().gemm.prepare(b.stream(), p);
+  streams.record(nullptr, nullptr);
+  streams.set_schedule("eager");
+  std::string text;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (i == 0 || all[i] != all[i - 1]) text.append(all[i]).append(";");
+  return text;
+}
+
+// Behind the sweep, so that the GPU does not wait for launches; the host waits for nothing before.
+TEST_F(CudaGemmTuning, EveryTimedRunIsQueuedWholeBehindASweepOfTheCache) {
+  blas_behaviour().times_us = {3, 1};
+  const auto b = open();
+  std::string expected;
+  for (std::size_t candidate = 0; candidate < 2; ++candidate) {
+    expected += "cublasLtMatmul;";
+    for (int i = 0; i < 5; ++i) expected += "set;event;cublasLtMatmul;event;host waits;";
+  }
+  EXPECT_EQ(history_of_preparing(*b, product(*b)), expected + "cublasLtMatmul;host waits;");
+}
+
+TEST_F(CudaGemmTuning, TheMedianDecides) {
+  blas_behaviour().times_us = {3, 4};
+  blas_behaviour().times_of_launches_us[0] = {9, 1, 9, 1, 9, 9};  // the first one is not timed
+  const auto b = open();
+  const Gemm p = product(*b);
+  b->kernels().gemm.prepare(b->stream(), p);
+  EXPECT_EQ(algorithms_of(*b, p), Places({1}));
+}
+
+TEST_F(CudaGemmTuning, WithoutMemoryForTheSweepProductsAreTimedAllTheSame) {
+  for (const Index left : {Index{2048}, Index{100} << 10}) {
+    SCOPED_TRACE(left);
+    const ScratchDirectory cache;
+    Bench b(std::make_unique<CudaDevice>(0, cache.path()));
+    const Gemm p = product(b);
+    static_cast<CudaStream&>(b.stream()).gemm_workspace();
+    const auto taken = static_cast<std::size_t>(b.stream().device().free_bytes() - left);
+    ASSERT_TRUE(emulation::take_device_memory(taken));
+    const GemmPreparation preparation = b.kernels().gemm.prepare(b.stream(), p);
+    emulation::give_back_device_memory(taken);
+    EXPECT_EQ(preparation.source, Source::timed);
+    EXPECT_NE(preparation.note.find("caches that may be warm: less than 327680 bytes are free"),
+              std::string::npos)
+        << preparation.note;
+    EXPECT_EQ(algorithms_of(b, p), Places({1}));
+  }
 }
 
 TEST_F(CudaGemmTuning, TheFastestIsTakenAndStored) {
@@ -219,6 +299,16 @@ TEST_F(CudaGemmTuning, AnAlgorithmThatFailsIsNoCandidate) {
   EXPECT_EQ(algorithms_of(*b, p), Places({2}));
 }
 
+TEST_F(CudaGemmTuning, WithoutACacheAndWithoutMemoryAProductIsNotTriedAndThatIsSaid) {
+  Bench b(std::make_unique<CudaDevice>(0));
+  Gemm p = product(b);
+  p.m = p.n = p.ldb = p.ldc = Index{1} << 20;
+  const GemmPreparation preparation = b.kernels().gemm.prepare(b.stream(), p);
+  EXPECT_EQ(preparation.source, Source::first);
+  EXPECT_NE(preparation.note.find("was not tried: GPU 0: "), std::string::npos) << preparation.note;
+  EXPECT_EQ(blas_behaviour().launched, Places());
+}
+
 TEST_F(CudaGemmTuning, AFailureSaysWhatCuBlasSays) {
   blas_behaviour().broken = {0};
   const auto b = open();
@@ -275,7 +365,7 @@ TEST_F(CudaGemmTuning, WithoutMemoryToRehearseTheFirstChoiceIsPublished) {
     return b->kernels().gemm.prepare(b->stream(), p);
   };
   const GemmPreparation preparation = prepare();
-  EXPECT_NE(preparation.note.find("was not timed"), std::string::npos) << preparation.note;
+  EXPECT_NE(preparation.note.find("was not tried"), std::string::npos) << preparation.note;
   EXPECT_EQ(blas_behaviour().launched, Places());
   EXPECT_EQ(prepare().source, Source::stored);
 }

@@ -67,6 +67,7 @@ void Streams::make_room(Stream& stream) {
 
 void Streams::push(Stream& stream, const char* name, std::function<bool()> step) {
   make_room(stream);
+  note(stream, name);
   stream.queue_.push_back({name, ++stream.issued_, std::move(step)});
   after_push();
 }
@@ -135,6 +136,7 @@ void Streams::run_until(Stream& stream, std::uint64_t sequence) {
 }
 
 void Streams::nudge(Stream& stream) {
+  note(stream, "host waits");
   bool moved = false;
   if (schedule_ == Schedule::ahead && ahead_ < streams_.size()) moved = advance(*streams_[ahead_]);
   moved = (holds_back() ? advance_chain(stream) : advance_any()) || moved;

@@ -74,6 +74,13 @@ class Streams {
   /// every stream is at, when nothing has moved for very long.
   void nudge(Stream& stream);
 
+  /// What happens to `stream` from here on, in turn: the names of operations that are queued, and
+  /// "host waits". Null: of none any more.
+  void record(const Stream* stream, std::vector<std::string>* to) {
+    recorded_ = stream;
+    record_ = to;
+  }
+
   /// The time that operations seem to have taken so far: one microsecond each, and what they spend themselves.
   double clock_us() const { return clock_us_; }
   void spend(double us) { clock_us_ += us; }
@@ -82,6 +89,9 @@ class Streams {
   Streams();
   void make_room(Stream& stream);
   void after_push();
+  void note(const Stream& stream, const char* what) {
+    if (&stream == recorded_) record_->emplace_back(what);
+  }
   /// Nothing runs that the host does not wait for.
   bool holds_back() const { return schedule_ == Schedule::lazy || schedule_ == Schedule::ahead; }
   bool advance(Stream& stream);
@@ -96,6 +106,8 @@ class Streams {
   std::uint64_t random_ = 1;
   std::chrono::steady_clock::time_point last_move_ = std::chrono::steady_clock::now();
   double clock_us_ = 0;
+  const Stream* recorded_ = nullptr;
+  std::vector<std::string>* record_ = nullptr;
 };
 
 }  // namespace trireme::emulation

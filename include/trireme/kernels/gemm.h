@@ -67,7 +67,7 @@ struct GemmKernels {
   /// Does all that the first of such products would have to do (descriptors, memory), and chooses how to compute them: by timing,
   /// where the device was opened with a cache. Waits for the stream; reads a, b and, for gelu_gradient, gelu_input, with any
   /// content; writes nothing of the caller's. Products with other pointers, equally aligned, are prepared by the same call.
-  /// Throws: Error when a choice cannot be stored.
+  /// A GPU also runs it once, with a result of its own. Throws: Error if that, or storing, fails.
   GemmPreparation (*prepare)(Stream&, const Gemm&);
   /// Depends on shape, types and what is asked for (a null bias_gradient or not); memory is not looked at.
   Index (*workspace_bytes)(Device&, const Gemm&);

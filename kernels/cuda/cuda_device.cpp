@@ -5,7 +5,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <sched.h>
+
+#include "trireme/core/poll.h"
 
 #include "kernels/cuda/blas.h"
 
@@ -151,12 +152,13 @@ std::unique_ptr<Stream> CudaDevice::make_stream() { return std::make_unique<Cuda
 std::unique_ptr<Event> CudaDevice::make_event() { return std::make_unique<CudaEvent>(*this); }
 
 void CudaDevice::wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const {
-  constexpr Index spins = 1000;  // about a millisecond
-  cudaError_t state = query();
-  for (Index polls = 0; state == cudaErrorNotReady; ++polls, state = query()) {
+  cudaError_t state = cudaSuccess;
+  poll([&] {
+    state = query();
+    if (state != cudaErrorNotReady) return true;
     if (waiting_->meanwhile) waiting_->meanwhile();
-    if (polls > spins) ::sched_yield();
-  }
+    return false;
+  });
   if (state != cudaSuccess)  // the rest of the device's life
     check(state,
           str(what, " (of something queued before; CUDA_LAUNCH_BLOCKING=1 tells what)").c_str());

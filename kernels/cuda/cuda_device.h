@@ -62,6 +62,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Event> make_event() override;
   void while_waiting(const std::function<void()>& f) override { waiting_->meanwhile = f; }
   /// Blocks the host until `query()`, a call of CUDA's, no longer says that work is going on.
+  /// Asks as often as poll (core/poll.h) does.
   void wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const;
 
   int multiprocessors() const { return multiprocessors_; }

@@ -97,8 +97,11 @@ class Meeting {
 /// Everyone tells everyone its color and key, and the number that the new communicator has if it comes first in it.
 class Split {
  public:
-  Split(ncclComm_t parent, int color, int key, ncclComm_t* result)
-      : parent_(parent->members), shares_(parent->splits_share), result_(result) {
+  Split(ncclComm_t parent, int color, int key, ncclComm_t* result, const ncclConfig_t& config)
+      : parent_(parent->members),
+        shares_(parent->config.splitShare == 1),
+        config_(config),
+        result_(result) {
     const Card mine{color, key, parent_->rank, color == NCCL_SPLIT_NOCOLOR ? 0 : next_number()};
     for (int r = 0; r < parent_->size(); ++r) {
       const int to = parent_->world_ranks[static_cast<std::size_t>(r)];
@@ -126,6 +129,7 @@ class Split {
       child.world_ranks.push_back(parent_->world_ranks[static_cast<std::size_t>(card.rank)]);
     }
     child.tags = Tags(child.world_ranks[0], members[0].number);
+    (*result_)->config = config_;
     if (shares_) child.resources = parent_->resources;
     return true;
   }
@@ -136,6 +140,7 @@ class Split {
   };
   std::shared_ptr<Members> parent_;
   bool shares_;
+  ncclConfig_t config_;
   ncclComm_t* result_;
   Card mine_{};
   Requests cards_;
@@ -220,7 +225,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   std::memcpy(&made, &id, sizeof made);
   *comm = new ncclComm;
   (*comm)->members->rank = rank;
-  (*comm)->splits_share = config->splitShare == 1;
+  (*comm)->config = *config;
   auto meeting = std::make_shared<Meeting>((*comm)->members, size, made);
   return go_on_later(*comm, [meeting] { return meeting->step(); });
 }
@@ -235,12 +240,13 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* re
            " has operations in it under way");
     return ncclInvalidUsage;
   }
-  auto split = std::make_shared<Split>(parent, color, key, result);
+  auto split = std::make_shared<Split>(parent, color, key, result, *config);
   go_on_later(parent, [split] { return split->step(); });
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  ++comm->looks;
   if (busy(comm) && (--comm->polls_until_done > 0 || !comm->pending())) {
     *state = ncclInProgress;
     return ncclSuccess;

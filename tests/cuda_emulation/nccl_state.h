@@ -92,8 +92,8 @@ struct ncclComm {
       std::make_shared<trireme::emulation::Members>();
   trireme::emulation::Pending pending;  // while the state is ncclInProgress
   int polls_until_done = 0;
-  int calls = 0;
-  bool splits_share = false;
+  int calls = 0, looks = 0;                       // operations; ncclCommGetAsyncError
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;  // as it was given
 };
 
 namespace trireme::emulation {

@@ -63,6 +63,9 @@ class Streams {
 
   /// Operations of all streams so far.
   std::uint64_t queued() const;
+  /// How often the host has asked for a stream or an event so far.
+  std::int64_t questions() const { return questions_; }
+  void count_question() { ++questions_; }
   void push(Stream& stream, const char* name, std::function<bool()> step);
   void push_wait(Stream& stream, const Stream& other, std::uint64_t sequence);
   /// The host waits for operation `sequence` of `stream`.
@@ -108,6 +111,7 @@ class Streams {
   double clock_us_ = 0;
   const Stream* recorded_ = nullptr;
   std::vector<std::string>* record_ = nullptr;
+  std::int64_t questions_ = 0;
 };
 
 }  // namespace trireme::emulation

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-#include <sched.h>
+#include "trireme/core/poll.h"
 
 #include "runtime/comm/arguments.h"
 
@@ -209,10 +209,11 @@ bool NcclCommunicator::has_ended(Index sequence) {
 }
 
 void NcclCommunicator::wait_on_host(Index sequence) {
-  while (!has_ended(sequence)) {
+  poll([&] {
+    if (has_ended(sequence)) return true;
     watch_.look();
-    ::sched_yield();
-  }
+    return false;
+  });
 }
 
 bool NcclCommunicator::under_way() {

@@ -45,8 +45,7 @@ void Watch::look() {
   require(failure_.empty(), failure_);
   const Clock::time_point now = Clock::now();
   if (now < next_) return;
-  constexpr std::chrono::microseconds between(20);
-  next_ = now + between;
+  next_ = now + between_looks;
   looking_ = true;
   guard([&] {
     for (NcclCommunicator* group : groups_) group->look(now);

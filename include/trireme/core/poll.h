@@ -1,0 +1,40 @@
+// poll: how a host waits for a GPU that it asks again and again. Every question takes the lock of
+// the CUDA context, which threads that launch (NCCL has one a group) wait for. So the longer the
+// wait is, the fewer are the questions.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+#include <sched.h>
+
+namespace trireme {
+
+/// The pause before the next question of a host that has waited for `waited`: none in the first
+/// 50 µs, then a sixteenth of `waited`, 20 µs at most. So pauses make a wait longer by a sixteenth
+/// at most, and never by more than 20 µs.
+constexpr std::chrono::nanoseconds pause_after(std::chrono::nanoseconds waited) {
+  constexpr std::chrono::microseconds without_pauses(50), longest(20);
+  if (waited < without_pauses) return {};
+  return std::min<std::chrono::nanoseconds>(waited / 16, longest);
+}
+
+/// The clock of poll, and what it does in a pause: it offers its core to others. It does not sleep:
+/// Linux wakes a thread up to 50 µs late (prctl(2), PR_SET_TIMERSLACK).
+struct PollClock {
+  auto now() const { return std::chrono::steady_clock::now(); }
+  void spend() const { ::sched_yield(); }
+};
+
+/// Calls ask(), with pauses (pause_after) in between, until it returns true. Throws: what ask() does.
+template <class Ask, class Clock = PollClock>
+void poll(Ask ask, Clock&& clock = {}) {
+  const auto begun = clock.now();
+  while (!ask()) {
+    const auto asked = clock.now();
+    const auto next = asked + pause_after(asked - begun);
+    while (clock.now() < next) clock.spend();
+  }
+}
+
+}  // namespace trireme

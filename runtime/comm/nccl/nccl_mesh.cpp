@@ -22,11 +22,30 @@ std::string version() {
 
 /// Groups share nothing: with splitShare NCCL runs the operations of all groups that were split off one another in the order of their
 /// start, one at a time, on one stream of its own.
-ncclConfig_t make_config() {
+ncclConfig_t make_config(int most_blocks) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   config.splitShare = 0;
+  config.maxCTAs = most_blocks;
   return config;
+}
+
+// Thread blocks of a collective, one a multiprocessor. Kernels of different groups are on the GPU at
+// the same time, and each waits there for those of other ranks: if they did not all fit, ranks could
+// wait for each other without end. The gradients' group and the world have what NCCL chooses.
+constexpr int as_nccl_likes = NCCL_CONFIG_UNDEF_INT;
+constexpr int blocks_in_layers = 16;  // of tensor and pipeline groups, beside their own kernels
+constexpr int blocks_of_others = 8;   // of groups that are split off: tied parameters
+
+int most_blocks_of(Axis axis) { return axis == Axis::data ? as_nccl_likes : blocks_in_layers; }
+
+/// NCCL_MAX_CTAS replaces the limit of a group (NCCL 2.28.9, envConfigOverride), but a limit lowers
+/// NCCL_MIN_CTAS and NCCL_MAX_NCHANNELS. NCCL has put what its configuration files say into the
+/// environment when the first communicator is there.
+bool user_chooses_blocks() {
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  return is_set("NCCL_MIN_CTAS") || is_set("NCCL_MAX_CTAS") || is_set("NCCL_MIN_NCHANNELS") ||
+         is_set("NCCL_MAX_NCHANNELS");
 }
 
 /// Is there a group of more than one rank?
@@ -59,8 +78,12 @@ NcclMesh::NcclMesh(Mesh& host, Device& gpu, const NcclOptions& options)
     everyone_ = world.get();
     world_ = std::move(world);
   }
+  // With limits that differ between ranks they would have different channels, and hang.
+  const std::vector<int> chosen = gather(user_chooses_blocks() ? 1 : 0);
+  limits_blocks_ = std::count(chosen.begin(), chosen.end(), 1) == 0;
   for (Axis axis : {Axis::pipeline, Axis::data, Axis::tensor})
-    axes_[static_cast<std::size_t>(axis)] = split(shape().group(rank(), axis)[0], name(axis));
+    axes_[static_cast<std::size_t>(axis)] =
+        split(shape().group(rank(), axis)[0], name(axis), most_blocks_of(axis));
 }
 
 NcclMesh::~NcclMesh() {
@@ -74,7 +97,7 @@ nccl::NcclHandle NcclMesh::connect() {
     if (rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   });
   host_.world().broadcast({&id, Index{sizeof id}, DType::u8}, 0, none_);
-  ncclConfig_t config = make_config();
+  ncclConfig_t config = make_config(as_nccl_likes);
   ncclComm_t comm = nullptr;
   const ncclResult_t result = ncclCommInitRankConfig(&comm, shape().size(), id, rank(), &config);
   nccl::NcclHandle handle(comm);
@@ -91,11 +114,11 @@ std::vector<int> NcclMesh::gather(int value) {
   return values;
 }
 
-nccl::NcclHandle NcclMesh::split_off(int color, const std::string& name) {
+nccl::NcclHandle NcclMesh::split_off(int color, const std::string& name, int most_blocks) {
   everyone_->wait_for_all();  // NCCL splits a communicator only when nothing is under way in it
   // Whole when the parent is ready again, and null until then; null for ranks without a color, too.
   ncclComm_t comm = nullptr;
-  ncclConfig_t config = make_config();
+  ncclConfig_t config = make_config(limits_blocks_ ? most_blocks : as_nccl_likes);
   watch_.guard([&] {  // NCCL's thread writes to `comm` until the parent is aborted
     const ncclResult_t result = ncclCommSplit(everyone_->handle(), color, rank(), &comm, &config);
     nccl::settle(everyone_->handle(), result, [&] { return str("the NCCL group '", name, "'"); },
@@ -105,6 +128,10 @@ nccl::NcclHandle NcclMesh::split_off(int color, const std::string& name) {
 }
 
 std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name) {
+  return split(color, name, blocks_of_others);
+}
+
+std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name, int most_blocks) {
   const std::vector<int> colors = gather(color);
   std::vector<int> members;
   for (int r = 0; r < shape().size(); ++r)
@@ -113,7 +140,7 @@ std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name
   std::unique_ptr<Communicator> host = host_.split(color, name);
   nccl::NcclHandle handle;
   if (everyone_ != nullptr && any_group(colors))
-    handle = split_off(alone ? NCCL_SPLIT_NOCOLOR : color, name);
+    handle = split_off(alone ? NCCL_SPLIT_NOCOLOR : color, name, most_blocks);
   if (color < 0) return nullptr;
   if (alone) return std::make_unique<OneRank>(name, gpu_);
   const auto me = std::find(members.begin(), members.end(), rank());

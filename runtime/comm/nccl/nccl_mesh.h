@@ -27,8 +27,10 @@ class NcclMesh final : public Mesh {
  private:
   /// Collective: all ranks, as one NCCL communicator.
   nccl::NcclHandle connect();
+  /// Collective. `most_blocks`: thread blocks of each operation of the group.
+  std::unique_ptr<Communicator> split(int color, const std::string& name, int most_blocks);
   /// Collective. Null for ranks that pass NCCL_SPLIT_NOCOLOR.
-  nccl::NcclHandle split_off(int color, const std::string& name);
+  nccl::NcclHandle split_off(int color, const std::string& name, int most_blocks);
   std::vector<int> gather(int value);
 
   Mesh& host_;
@@ -40,6 +42,7 @@ class NcclMesh final : public Mesh {
   std::unique_ptr<Communicator> world_;
   std::unique_ptr<Communicator> axes_[3];
   NcclCommunicator* everyone_ = nullptr;  // world_ when it is more than one rank
+  bool limits_blocks_ = true;             // no rank's user has chosen how many there are
 };
 
 }  // namespace trireme

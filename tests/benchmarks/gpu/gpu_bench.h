@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -18,11 +19,27 @@
 
 namespace trireme::test {
 
-/// Waits for the stream only between batches of launches, so that the time to launch is hidden behind the kernels.
+/// Host clock over batches of queued launches. It waits for the stream only between batches, so that
+/// the time to launch is hidden behind the kernels; kernels of less than some 5 us show the time to
+/// launch instead.
 struct TimingOptions {
   double batch_seconds = 0.03;  // of queued launches
   int batches = 5;              // the median counts
 };
+
+/// Seconds of one launch, after a warm-up: the median, least and most of the batches.
+struct Timing {
+  double median, least, most;
+  int batches;
+};
+
+/// `, "ms_min": ..., "ms_max": ..., "batches": ...` of a line of JSON.
+inline std::string spread_json(const Timing& timing) {
+  char text[96];
+  std::snprintf(text, sizeof(text), ",\"ms_min\":%.5f,\"ms_max\":%.5f,\"batches\":%d",
+                timing.least * 1e3, timing.most * 1e3, timing.batches);
+  return text;
+}
 
 class GpuBench {
  public:
@@ -74,16 +91,15 @@ class GpuBench {
   /// Frees what make() made.
   void clear() { buffers_.clear(); }
 
-  /// Seconds of one launch: the median over batches.
-  double seconds(const std::function<void()>& launch) {
+  Timing time(const std::function<void()>& launch) {
     launch();  // what is done once: loading the kernel, choosing an algorithm
     const double once = batch(launch, 1);
     const int count =
         std::clamp(static_cast<int>(timing_.batch_seconds / std::max(once, 1e-7)), 1, 2000);
     std::vector<double> times(static_cast<std::size_t>(timing_.batches));
     for (double& time : times) time = batch(launch, count) / count;
-    std::nth_element(times.begin(), times.begin() + timing_.batches / 2, times.end());
-    return times[static_cast<std::size_t>(timing_.batches / 2)];
+    std::sort(times.begin(), times.end());
+    return {times[times.size() / 2], times.front(), times.back(), timing_.batches};
   }
 
  private:

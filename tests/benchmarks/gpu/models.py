@@ -1,4 +1,5 @@
-"""The benchmark models: their shapes, FLOPs in both conventions, and the parts that the floor of a step is added up from."""
+"""The benchmark models: their shapes, FLOPs in both conventions, and the parts that the floor of a
+step is added up from."""
 import dataclasses
 
 
@@ -19,7 +20,12 @@ class Model:
 
     @property
     def table_rows(self):
-        """Of the token table: padded as everybody pads it, so that rows of logits begin where tensor cores can read them."""
+        """Of trireme's token table: padded so that tensor cores can read rows of logits."""
+        return -(-self.vocab // 8) * 8
+
+    @property
+    def pytorch_table_rows(self):
+        """Of PyTorch's and llm.c's: 50304, as everybody pads GPT-2's there."""
         return -(-self.vocab // 64) * 64
 
     def linears(self):
@@ -37,8 +43,9 @@ class Model:
         return self.product_parameters() + biases + norms + (0 if self.llama else self.sequence * self.width)
 
     def flops_per_token(self):
-        """Forward and backward, in the two conventions that people print. `palm` (Chowdhery et al. 2022, appendix B; also nanoGPT): 6 for each
-        parameter, and attention as if it were not causal. `causal`: what the products must compute: 6 for each weight of a product, and half
+        """Forward and backward, in the two conventions that people print. `palm` (Chowdhery et al.
+        2022, appendix B; also nanoGPT): 6 for each parameter, and attention as if it were not
+        causal. `causal`: what the products must compute: 6 for each weight of a product, and half
         of the scores."""
         scores = self.layers * self.width * self.sequence
         return {"palm": 6 * self.parameters() + 12 * scores, "causal": 6 * self.product_parameters() + 6 * scores}
@@ -51,8 +58,13 @@ class Model:
         shape = f"{batch} {self.sequence} {self.heads} {self.kv_heads} {self.head_dim}"
         return jobs + [(f"attention {kind} {shape}", self.layers) for kind in ("forward", "backward")]
 
+    def attention_flops(self, batch):
+        """Of one layer: two products over half of the scores forward, five backward."""
+        return 3.5 * 2 * batch * self.sequence**2 * self.width
+
     def micro_batch_bytes(self, batch):
-        """The least that the memory-bound kernels read and write of bf16 activations in one micro-batch."""
+        """The least that the memory-bound kernels read and write of bf16 activations in one
+        micro-batch."""
         rows, bf16 = batch * self.sequence, 2
         norm = 8 * self.width                                         # forward with residual, backward with what arrives directly: 4 each
         activation = (3 + 5 if self.llama else 1 + 1) * self.ffn      # forward, gradient; GELU's ride on products, which write and read one array more
@@ -63,8 +75,8 @@ class Model:
         return rows * bf16 * (self.layers * layer + ends)
 
     def update_bytes(self):
-        """AdamW of a step: fp32 master weight and moments read and written, fp32 gradient read and zeroed, bf16 weight written; and the
-        norm reads the gradient once more."""
+        """AdamW of a step: fp32 master weight and moments read and written, fp32 gradient read and
+        zeroed, bf16 weight written; and the norm reads the gradient once more."""
         return self.parameters() * (4 * 6 + 4 * 2 + 2 + 4)
 
 
@@ -73,7 +85,7 @@ MODELS = {
     "gpt2-1558m": Model(48, 1600, 25, 25, 6400, 50257, False),
     "llama-1b": Model(16, 2048, 32, 8, 8192, 128256, True),
 }
-MICRO_BATCH = {"gpt2-124m": 32, "gpt2-1558m": 8, "llama-1b": 8}  # sequences of 1024; what fits in 80 GB with room
+MICRO_BATCH = {"gpt2-124m": 32, "gpt2-1558m": 8, "llama-1b": 8}  # of 1024; they fit in 80 GB
 PEAK_TFLOPS = {"H100 PCIe": 756, "H100": 989, "H200": 989, "A100": 312}  # bf16, dense, NVIDIA's data sheets
 
 

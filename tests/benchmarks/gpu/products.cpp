@@ -1,15 +1,20 @@
 // Matrix products, attention and a copy, each alone, as the floor of a training step is added up from them. Reads one job a line, writes one
-// JSON line {job, ms, tflops or gb_per_s} for each:
+// JSON line for each:
 //   gemm forward|input|weight ROWS OUT IN    y = x w^T, dx = dy w, dw += dy^T x (fp32); x (ROWS, IN), w (OUT, IN), bf16
 //   attention forward|backward BATCH SEQUENCE QUERY_HEADS KV_HEADS HEAD_DIM    causal, bf16
 //   copy BYTES    of which each is read and written
+// {job, ms, ms_min, ms_max, batches, tflops or gb_per_s}: ms is the median batch. A product whose
+// operands would stay in the L2 cache takes turns on several copies of them, as the products of a
+// step take turns on layers.
 // usage: gpu_products_benchmark [GEMM_CACHE] < JOBS    GEMM_CACHE: a directory, as train_gpt's --gemm-cache; without it cuBLASLt's first
 // recommendations are timed
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "trireme/core/error.h"
 
@@ -54,14 +59,25 @@ Gemm product(GpuBench& b, const std::string& kind, Index rows, Index out, Index 
   return g;
 }
 
+/// So many that together they are more than any L2 cache holds.
+int copies(Index rows, Index out, Index in) {
+  constexpr Index beyond_l2 = Index{256} << 20, most = 16;
+  const Index bytes = 2 * (rows * in + out * in + rows * out);
+  return static_cast<int>(std::clamp(beyond_l2 / bytes, Index{1}, most));
+}
+
 Job gemm_job(GpuBench& b, std::istream& words) {
   std::string kind;
   Index rows = 0, out = 0, in = 0;
   words >> kind >> rows >> out >> in;
   require(!words.fail() && rows > 0 && out > 0 && in > 0, "gemm KIND ROWS OUT IN");
-  const Gemm g = product(b, kind, rows, out, in);
-  b.kernels().gemm.prepare(b.stream(), g);
-  return {[&b, g] { b.kernels().gemm.run(b.stream(), g); },
+  std::vector<Gemm> products;
+  for (int i = copies(rows, out, in); i > 0; --i)
+    products.push_back(product(b, kind, rows, out, in));
+  b.kernels().gemm.prepare(b.stream(), products[0]);
+  return {[&b, products, next = std::size_t{0}]() mutable {
+            b.kernels().gemm.run(b.stream(), products[next++ % products.size()]);
+          },
           2.0 * static_cast<double>(rows) * static_cast<double>(out) * static_cast<double>(in),
           Unit::tflops};
 }
@@ -126,10 +142,11 @@ void run(const std::string& gemm_cache) {
     if (line.empty()) continue;
     try {
       const Job job = read_job(bench, line);
-      const double seconds = bench.seconds(job.launch);
+      const Timing timing = bench.time(job.launch);
       const bool flops = job.unit == Unit::tflops;
-      std::printf("{\"job\":\"%s\",\"ms\":%.5f,\"%s\":%.2f}\n", line.c_str(), seconds * 1e3,
-                  flops ? "tflops" : "gb_per_s", job.amount / seconds * (flops ? 1e-12 : 1e-9));
+      std::printf("{\"job\":\"%s\",\"ms\":%.5f,\"%s\":%.4f%s}\n", line.c_str(), timing.median * 1e3,
+                  flops ? "tflops" : "gb_per_s",
+                  job.amount / timing.median * (flops ? 1e-12 : 1e-9), spread_json(timing).c_str());
       std::fflush(stdout);
     } catch (const std::exception& error) {
       throw Error(str("'", line, "': ", error.what()));

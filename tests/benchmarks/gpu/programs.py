@@ -1,81 +1,173 @@
-"""Starting what the GPU benchmarks measure: programs of a build or of the archive of launch/bundle, and PyTorch; and watching the memory of the GPU."""
+"""Starting what the GPU benchmarks measure: programs of a build or of the archive of launch/bundle,
+and PyTorch; each within a limit of time, and ended with all that it started when this program
+is."""
+import hashlib
 import json
 import os
 import pathlib
 import re
-import shutil
+import signal
 import subprocess
+import sys
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+HERE = pathlib.Path(__file__).resolve().parent
+END_S = 3  # a program that is asked to end has this long
+
+
+class Failed(Exception):
+    """A program failed or took too long; the message is for people. `lines`: JSON that it printed
+    before."""
+
+    def __init__(self, message, lines=()):
+        super().__init__(message)
+        self.lines = list(lines)
 
 
 def add_arguments(parser):
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--build", type=pathlib.Path, help="a build of this tree (default: build/release)")
-    source.add_argument("--installation", type=pathlib.Path, help="the archive of launch/bundle, unpacked")
-    parser.add_argument("--json", type=pathlib.Path, help="write the results to this file as well")
+    source.add_argument("--build", type=pathlib.Path,
+                        help="a build of this tree (default: build/release)")
+    source.add_argument("--installation", type=pathlib.Path,
+                        help="the archive of launch/bundle, unpacked")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
+                        help="keep the results there; what FILE has is not measured again")
+    parser.add_argument("--again", action="store_true", help="measure also what FILE has")
+    parser.add_argument("--limit-s", type=positive, default=480.0, metavar="S",
+                        help="for each program that is started (default 480)")
+
+
+def positive(text):
+    """Type of an option: a number above 0."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(text)
+    return number
+
+
+def end_with_programs():
+    """Lets SIGTERM end this program as an interrupt does, so that what it started ends too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 class Programs:
     def __init__(self, arguments):
         self.build, self.installation = arguments.build, arguments.installation
+        self.limit_s = arguments.limit_s
         if not self.build and not self.installation:
             self.build = ROOT / "build/release"
 
-    def run(self, program, *arguments, text=""):
-        path = (self.installation or self.build) / "bin" / program
+    @property
+    def folder(self):
+        return self.installation or self.build
+
+    def command(self, program, *arguments):
+        path = self.folder / "bin" / program
         if not path.exists():
-            raise SystemExit(f"there is no {path}: build it (a machine with nvcc does), or give --build or --installation")
+            raise Failed(f"there is no {path}: build it (a machine with nvcc does), or give "
+                         "--build or --installation")
         start = [path] if self.build else [self.installation / "start", program]
-        return run([*start, *arguments], text)
+        return list(map(str, [*start, *arguments]))
+
+    def run(self, program, *arguments, text="", on_line=None):
+        return run(self.command(program, *arguments), text, self.limit_s, on_line=on_line)
+
+    def library_versions(self):
+        """Of the CUDA libraries that these programs find; {} where that cannot be found out."""
+        start = [] if self.build else [self.installation / "start"]
+        try:
+            return json.loads(run([*start, sys.executable, HERE / "machine.py", "--libraries"],
+                                  limit_s=60))
+        except (Failed, OSError, ValueError):
+            return {}
+
+    def version(self):
+        """{version, commit, digest}: digest changes with the library."""
+        found = {"version": None, "commit": None, "digest": None}
+        manifest, cache = self.folder / "MANIFEST", self.folder / "CMakeCache.txt"
+        if manifest.exists():
+            text = manifest.read_text()
+            name = re.match(r"trireme-(\S+?)-linux", text)
+            commit = re.search(r"^commit (.*)$", text, re.M)
+            found |= {"version": name and name[1], "commit": commit and commit[1]}
+        elif cache.exists():
+            version = re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.*)$", cache.read_text(), re.M)
+            found |= {"version": version and version[1], "commit": commit_of(self.folder)}
+        library = self.folder / "lib/libtrireme.so"
+        if library.exists():
+            found["digest"] = hashlib.sha256(library.read_bytes()).hexdigest()[:16]
+        return found
 
 
-def run(command, text="", environment=None):
-    """The output of a program that must succeed."""
-    done = subprocess.run(list(map(str, command)), input=text, capture_output=True, text=True, env={**os.environ, **(environment or {})})
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
-    return done.stdout
+def commit_of(folder):
+    try:
+        return run(["git", "-C", folder, "rev-parse", "HEAD"], limit_s=10).strip()
+    except (Failed, OSError):
+        return None
+
+
+def run(command, text="", limit_s=None, on_line=None, folder=None):
+    """The output of a program that must succeed within limit_s. on_line: called with each line as
+    it comes. Raises Failed. Standard error counts only for the message."""
+    command = list(map(str, command))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder,
+                          stderr=subprocess.PIPE, text=True, errors="replace",
+                          start_new_session=True) as job:
+        errors, lines, over = [], [], threading.Event()
+        reader = threading.Thread(target=lambda: errors.append(job.stderr.read()))
+        writer = threading.Thread(target=feed, args=(job, text))
+        timer = threading.Timer(limit_s, lambda: (over.set(), end(job))) if limit_s else None
+        for thread in filter(None, (reader, writer, timer)):
+            thread.start()
+        try:
+            for line in job.stdout:
+                lines.append(line)
+                if on_line:
+                    on_line(line)
+            status = job.wait()
+        finally:
+            if timer:
+                timer.cancel()
+            end(job)
+            reader.join()
+            writer.join()
+    output, name = "".join(lines), " ".join(command)
+    if over.is_set():
+        raise Failed(f"{name} took longer than {limit_s:g} s", json_lines(output))
+    if status != 0:
+        said = output[-4000:] + "".join(errors)[-4000:]
+        raise Failed(f"{name} ended with {status}:\n{said}", json_lines(output))
+    return output
+
+
+def feed(job, text):
+    try:
+        with job.stdin:
+            job.stdin.write(text)
+    except BrokenPipeError:
+        pass  # it ends without having read all; its status says why
+
+
+def end(job):
+    """Ends a program with all that it started: asks first."""
+    for kind, patience_s in ((signal.SIGTERM, END_S), (signal.SIGKILL, None)):
+        try:
+            os.killpg(job.pid, kind)
+            job.wait(patience_s)
+        except ProcessLookupError:
+            return  # nothing of it is left
+        except subprocess.TimeoutExpired:
+            pass
 
 
 def json_lines(output):
-    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-
-
-def device_name():
-    """What nvidia-smi calls the first GPU, and its driver; "emulated" where there is none."""
-    if not shutil.which("nvidia-smi"):
-        return "emulated"
-    return run(["nvidia-smi", "--id=0", "--query-gpu=name,driver_version", "--format=csv,noheader"]).strip()
-
-
-class MemoryWatch:
-    """The most memory of the first GPU in use while the block runs, less what was in use before: the same measure for every program."""
-
-    def __enter__(self):
-        self._stop, self.peak_mib = threading.Event(), None
-        self._before = self._used()
-        if self._before is not None:
-            self.peak_mib = 0
-            self._thread = threading.Thread(target=self._watch)
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        if self._before is not None:
-            self._thread.join()
-
-    def _watch(self):
-        while not self._stop.wait(0.1):
-            used = self._used()
-            if used is not None:
-                self.peak_mib = max(self.peak_mib, used - self._before)
-
-    @staticmethod
-    def _used():
-        if not shutil.which("nvidia-smi"):
-            return None
-        done = subprocess.run(["nvidia-smi", "--id=0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True)
-        return int(done.stdout) if done.returncode == 0 and re.fullmatch(r"\s*\d+\s*", done.stdout) else None
+    """The JSON objects among the lines; one that was cut off is none."""
+    found = []
+    for line in output.splitlines():
+        if line.startswith("{"):
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                pass
+    return found

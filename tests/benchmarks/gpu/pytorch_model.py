@@ -1,12 +1,15 @@
-"""The benchmark models in PyTorch, as people write them: fp32 weights, autocast to bf16, scaled_dot_product_attention, fused AdamW, clipping.
-Prints one JSON line: step_ms, host_ms (until everything is launched), memory, the kernels that attention ran. Started by training.py.
+"""The benchmark models in PyTorch, as people write them: autocast to bf16 over fp32 weights (or
+bf16 weights), scaled_dot_product_attention, fused AdamW, clipping; eager, or each block compiled
+(compiling all blocks as one takes minutes and gains little). Prints one JSON line: the time of each
+step, of its launch, memory, versions, and which attention ran. Started by training.py.
 
-usage: pytorch_model.py MODEL --micro-batch N --micro-batches N --steps N [--compile] [--sequence N] [--layers N] [--device cuda]
+usage: pytorch_model.py MODEL --micro-batch N [--micro-batches N] [--steps N] [--compile]
+       [--weights fp32|bf16] [--sdpa default|cudnn|flash|efficient|math] [--sequence N] [--layers N]
 """
 import argparse
+import contextlib
 import dataclasses
 import json
-import statistics
 import time
 
 import torch
@@ -14,6 +17,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from models import MODELS
+from sdpa import BACKENDS, backend_only, order, what_ran
 
 
 def rotate(x, cos, sin):
@@ -52,7 +56,7 @@ class Transformer(nn.Module):
     def __init__(self, m):
         super().__init__()
         self.m = m
-        self.tokens = nn.Embedding(m.table_rows, m.width)
+        self.tokens = nn.Embedding(m.pytorch_table_rows, m.width)
         self.positions = None if m.llama else nn.Embedding(m.sequence, m.width)
         self.blocks = nn.ModuleList(Block(m) for _ in range(m.layers))
         self.norm = (nn.RMSNorm if m.llama else nn.LayerNorm)(m.width, eps=1e-5)
@@ -74,11 +78,11 @@ class Transformer(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def one_step(run, model, optimizer, data, device):
+def one_step(model, optimizer, data, autocast):
     """Launches everything; waits for nothing."""
     for tokens in data:
-        with torch.autocast(device, torch.bfloat16):
-            loss = run(tokens[:, :-1], tokens[:, 1:]) / len(data)
+        with autocast():
+            loss = model(tokens[:, :-1], tokens[:, 1:]) / len(data)
         loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
     optimizer.step()
@@ -86,16 +90,50 @@ def one_step(run, model, optimizer, data, device):
     return loss
 
 
-def attention_kernels(step):
-    """Names of the kernels that a step spends its attention in: which one PyTorch chose."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        step()
-        torch.cuda.synchronize()
-    return sorted({event.key[:80] for event in profile.key_averages() if any(word in event.key.lower() for word in ("flash", "cudnn", "fmha", "attention", "sdpa"))})
+def make(a, m):
+    """step(), which launches one step and returns its loss."""
+    torch.manual_seed(0)
+    with torch.device(a.device):  # a CPU takes minutes to draw the weights of the large ones
+        model = Transformer(m)
+    padding = (m.pytorch_table_rows - m.vocab) * m.width
+    count = sum(q.numel() for q in model.parameters()) - padding
+    assert count == m.parameters(), "models.py counts other parameters"
+    bf16 = a.weights == "bf16"
+    if bf16:
+        model.to(torch.bfloat16)
+    if a.compile:
+        for block in model.blocks:
+            block.compile()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1,
+                                  fused=True)
+    data = [torch.randint(0, m.vocab, (a.micro_batch, m.sequence + 1), device=a.device)
+            for _ in range(a.micro_batches)]
+    autocast = contextlib.nullcontext if bf16 else lambda: torch.autocast(a.device, torch.bfloat16)
+    return lambda: one_step(model, optimizer, data, autocast)
+
+
+def versions():
+    cuda = torch.version.cuda is not None
+    return {"torch": torch.__version__, "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version() if cuda else None,
+            "nccl": list(torch.cuda.nccl.version()) if torch.cuda.is_available() else None}
+
+
+def measure(a, step, wait):
+    times, host = [], []
+    for _ in range(a.steps):
+        wait()
+        start = time.perf_counter()
+        loss = step()
+        host.append(1e3 * (time.perf_counter() - start))
+        wait()
+        times.append(1e3 * (time.perf_counter() - start))
+    return {"times_ms": times, "host_times_ms": host, "loss": float(loss.detach())}
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model", choices=MODELS)
     p.add_argument("--micro-batch", type=int, required=True)
     p.add_argument("--micro-batches", type=int, default=1)
@@ -103,32 +141,22 @@ def main():
     p.add_argument("--sequence", type=int, default=1024)
     p.add_argument("--layers", type=int, help="fewer, to try this on a CPU")
     p.add_argument("--compile", action="store_true")
+    p.add_argument("--weights", choices=("fp32", "bf16"), default="fp32")
+    p.add_argument("--sdpa", choices=("default", *BACKENDS), default="default")
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     a = p.parse_args()
-    m = dataclasses.replace(MODELS[a.model], sequence=a.sequence, layers=a.layers or MODELS[a.model].layers)
-    cuda = a.device == "cuda"
-    torch.manual_seed(0)
-    with torch.device(a.device):  # a CPU takes minutes to draw the weights of the large ones
-        model = Transformer(m)
-    padding = (m.table_rows - m.vocab) * m.width
-    assert sum(q.numel() for q in model.parameters()) - padding == m.parameters(), "models.py counts other parameters"
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    run = torch.compile(model) if a.compile else model
-    data = [torch.randint(0, m.vocab, (a.micro_batch, m.sequence + 1), device=a.device) for _ in range(a.micro_batches)]
-    wait = torch.cuda.synchronize if cuda else lambda: None
-    times, host = [], []
-    for _ in range(a.steps):
-        wait()
-        start = time.perf_counter()
-        loss = one_step(run, model, optimizer, data, a.device)
-        host.append(time.perf_counter() - start)
-        wait()
-        times.append(time.perf_counter() - start)
-    skip = min(5, a.steps // 2)
-    result = {"step_ms": 1e3 * statistics.median(times[skip:]), "host_ms": 1e3 * statistics.median(host[skip:]), "loss": float(loss.detach()), "torch": torch.__version__}
-    if cuda:
-        result |= {"allocated_mib": torch.cuda.max_memory_allocated() / 2**20, "reserved_mib": torch.cuda.max_memory_reserved() / 2**20,
-                   "attention": attention_kernels(lambda: one_step(run, model, optimizer, data, a.device))}
+    m = dataclasses.replace(MODELS[a.model], sequence=a.sequence,
+                            layers=a.layers or MODELS[a.model].layers)
+    wait = torch.cuda.synchronize if a.device == "cuda" else lambda: None
+    step = make(a, m)
+    with backend_only(a.sdpa):
+        result = measure(a, step, wait)
+        attention = what_ran(step, wait)
+    result |= {"versions": versions(), "sdpa": a.sdpa, "sdpa_order": order(),
+               "attention": attention, "weights": a.weights, "compiled": a.compile}
+    if a.device == "cuda":
+        result |= {"allocated_mib": torch.cuda.max_memory_allocated() / 2**20,
+                   "reserved_mib": torch.cuda.max_memory_reserved() / 2**20}
     print(json.dumps(result))
 
 

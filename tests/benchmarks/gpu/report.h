@@ -20,13 +20,13 @@ class Report {
 
   double line(const std::string& kernel, DType dtype, Index bytes,
               const std::function<void()>& launch) {
-    const double seconds = bench_.seconds(launch);
-    const double rate = static_cast<double>(bytes) / seconds * 1e-9;
+    const Timing timing = bench_.time(launch);
+    const double rate = static_cast<double>(bytes) / timing.median * 1e-9;
     std::printf(
         "{\"kernel\":\"%s\",\"dtype\":\"%s\",\"bytes\":%lld,\"ms\":%.4f,\"gb_per_s\":%.1f,"
-        "\"of_copy\":%.3f}\n",
-        kernel.c_str(), name(dtype), static_cast<long long>(bytes), seconds * 1e3, rate,
-        copy_ > 0 ? rate / copy_ : 1);
+        "\"of_copy\":%.3f%s}\n",
+        kernel.c_str(), name(dtype), static_cast<long long>(bytes), timing.median * 1e3, rate,
+        copy_ > 0 ? rate / copy_ : 1, spread_json(timing).c_str());
     std::fflush(stdout);
     bench_.clear();
     return rate;

@@ -1,30 +1,48 @@
 #!/usr/bin/env python3
-"""Training speed on one GPU in bf16: trireme beside PyTorch (eager and compiled, each with the attention that it picks), and beside the floor
-of this GPU: every matrix product and attention alone, and the bytes of everything else at copy bandwidth, all in the same run.
+"""Training speed on one GPU in bf16: trireme beside PyTorch and llm.c, and beside the floor of this
+GPU (floor.py).
 
-Step times are medians after the first steps. Memory is what nvidia-smi sees of each program, at its peak. "host" is the time until a step is
-launched: of PyTorch by the clock, of trireme by the step time of the same model with sequences of 64 tokens, which launching dominates; so is eager PyTorch's
-beside it (to compile once more would take minutes). Where PyTorch fails, what is left is printed all the same, and why.
+Parts (default: all; --part chooses, separate commands with one FILE add up):
+  products               each matrix product alone, trireme's attention, a copy: the floor's parts
+  trireme                with --gemm-cache, without it, and with one sequence of 64 tokens
+  profile                one step of trireme, op by op (train_gpt --profile-ops)
+  attention              PyTorch's attention, each backend apart: the floor takes the best
+  pytorch                eager, autocast over fp32 weights; and with one sequence of 64 tokens
+  pytorch-compiled       each block compiled, autocast over fp32 weights
+  pytorch-bf16           eager, bf16 weights
+  pytorch-bf16-compiled  each block compiled, bf16 weights
+  llmc                   llm.c, where --llmc gives its sources: builds a copy, for CUDA 13
 
-usage: tests/benchmarks/gpu/training.py [--model NAME]... [--build DIR | --installation DIR] [--python FILE | --without-pytorch] [--json FILE]
+Step times are the median of the steps after a warm-up of 5 (of at least 5), with the least, the
+most and the interquartile range. Memory is what nvidia-smi sees of each program, at its peak.
+"host" is the time until a step is launched: of PyTorch by the clock, of trireme by the step of 64
+tokens, which launching dominates. A part that fails or exceeds --limit-s is recorded with its
+reason, and the others are measured all the same.
+
+usage: tests/benchmarks/gpu/training.py [--model NAME]... [--part PART]... [--json FILE]
+       [--limit-s S] [--build DIR | --installation DIR] [--python FILE | --without-pytorch]
+       [--llmc DIR] [--again]
+exit status: 0, or 1 where something of trireme's failed
 """
 import argparse
-import array
 import dataclasses
 import json
 import pathlib
-import random
-import statistics
-import struct
 import sys
 import tempfile
 
-from models import MICRO_BATCH, MODELS, peak_tflops
-from programs import MemoryWatch, Programs, add_arguments, device_name, json_lines, run
+import peers
+from floor import floor, jobs_text, shape_of
+from machine import Machine, device_name
+from models import MICRO_BATCH, MODELS
+from programs import Programs, add_arguments, end_with_programs, json_lines
+from results import LEAST_STEPS, Results, spread
+from table import print_table, summary
 
-HERE = pathlib.Path(__file__).resolve().parent
 SHORT_SEQUENCE = 64
 LM_HEAD_CHUNKS = 8  # all logits at once are the largest tensor of the small models
+PARTS = ("products", "trireme", "profile", "attention", *peers.PYTORCH, "llmc")
+OURS = ("products", "trireme", "profile")
 
 
 @dataclasses.dataclass
@@ -37,6 +55,7 @@ class Settings:
     layers: int
     device: str
     pytorch_device: str
+    sdpa: str = "default"
 
     @property
     def model(self):
@@ -46,131 +65,189 @@ class Settings:
     def tokens(self):
         return self.micro_batch * self.micro_batches * self.sequence
 
+    @property
+    def short_sequence(self):
+        return min(self.sequence, SHORT_SEQUENCE)
 
-def write_tokens(prefix, vocab, count):
-    """A token file (docs/data_formats.md) of one document; every token is as likely as any other, as PyTorch's are."""
-    generator = random.Random(1)
-    array.array("i", (generator.randrange(vocab) for _ in range(count))).tofile(open(f"{prefix}.bin", "wb"))
-    with open(f"{prefix}.idx", "wb") as index:
-        index.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, 1, 2) + struct.pack("<iqqq", count, 0, 0, 1))
-
-
-def trireme(programs, s, folder, steps=None):
-    """Step times in ms, from its metrics."""
-    data, metrics = folder / s.name, folder / "metrics.jsonl"
-    metrics.unlink(missing_ok=True)
-    if not data.with_suffix(".idx").exists():
-        write_tokens(data, s.model.vocab, 2**20)
-    on_gpu = ["--bf16", "--gemm-cache", folder / "gemm"] if s.device == "cuda" else []
-    programs.run("train_gpt", "--data-path", data, "--split", "1,0,0", "--model", s.name, "--num-layers", s.layers, "--seq-length", s.sequence,
-                 "--micro-batch-size", s.micro_batch, "--global-batch-size", s.micro_batch * s.micro_batches, "--train-iters", steps or s.steps,
-                 "--lm-head-chunks", LM_HEAD_CHUNKS, "--device", s.device, *on_gpu, "--log-interval", 1, "--metrics", metrics)
-    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
-    return [row["step_ms"] for row in rows], rows[-1]["loss"]
+    @property
+    def profiled_step(self):
+        return min(10, self.steps)
 
 
-def measure_trireme(programs, s, folder):
-    with MemoryWatch() as memory:
-        times, loss = trireme(programs, s, folder)
-    short, _ = trireme(programs, dataclasses.replace(s, sequence=min(s.sequence, SHORT_SEQUENCE), micro_batch=1), folder)
-    median = lambda ms: statistics.median(ms[min(5, len(ms) // 2):])
-    return {"step_ms": median(times), "short_step_ms": median(short), "loss": loss, "peak_mib": memory.peak_mib}
+class Training:
+    """The parts of one model: each a method that adds records MODEL/NAME to the results."""
+
+    def __init__(self, s, a, programs, results, folder):
+        self.s, self.a, self.programs, self.results, self.folder = s, a, programs, results, folder
+
+    def keep(self, name, take, **more):
+        """Measures under this name. A record counts for the same settings only."""
+        settings = dataclasses.asdict(self.s) | more
+        return self.results.measure(f"{self.s.name}/{name}", settings, take)
+
+    def run(self, part):
+        if part in peers.PYTORCH:
+            self.pytorch(part)
+        else:
+            getattr(self, part)()
+
+    def products(self):
+        rows = []
+
+        def take(partial):
+            def line(text):
+                rows.extend(json_lines(text))
+                partial({"rows": rows})
+
+            self.programs.run("gpu_products_benchmark", *self.gemm_cache(),
+                              text=jobs_text(self.s.model, self.s.micro_batch), on_line=line)
+            return {"rows": rows}
+
+        self.keep("products", take)
+
+    def trireme(self):
+        short = dataclasses.replace(self.s, sequence=self.s.short_sequence, micro_batch=1)
+        self.keep("trireme", lambda _: self.train(self.s, cache=True))
+        self.keep("trireme-no-cache", lambda _: self.train(self.s, cache=False))
+        self.keep("trireme-short", lambda _: self.train(short, cache=True), sequence=short.sequence)
+
+    def profile(self):
+        file = self.folder / "profile.json"
+
+        def take(_):
+            file.unlink(missing_ok=True)
+            found = self.train(self.s, True, "--profile-ops", file, "--profile-step",
+                               self.s.profiled_step)
+            return {"profile": json.loads(file.read_text()), "steps": found["steps"]}
+
+        self.keep("profile", take)
+
+    def attention(self):
+        shapes = [shape_of(self.s.model, self.s.micro_batch)]
+        self.keep("attention", lambda partial: peers.attention(
+            self.a.python, shapes, self.s.pytorch_device, self.a.limit_s, partial))
+
+    def pytorch(self, part):
+        def measure(sequence=None):
+            return peers.pytorch(self.a.python, self.s, part, self.a.limit_s, sequence)
+
+        self.keep(part, lambda _: measure())
+        if part == "pytorch":
+            short = self.s.short_sequence
+            self.keep("pytorch-short", lambda _: measure(short), sequence=short)
+
+    def llmc(self):
+        if not self.a.llmc:
+            self.results.leave_out(f"{self.s.name}/llmc",
+                                   "not given: --llmc DIR, the sources of llm.c")
+        else:
+            self.keep("llmc", lambda _: peers.llmc(self.a.llmc, self.s, self.folder,
+                                                   self.a.limit_s))
+
+    def gemm_cache(self):
+        folder = self.a.gemm_cache or self.folder / "gemm"
+        folder.mkdir(parents=True, exist_ok=True)
+        return [folder]
+
+    def train(self, s, cache, *options):
+        """Step times in ms, from the metrics of train_gpt."""
+        data, metrics = self.folder / s.name, self.folder / "metrics.jsonl"
+        metrics.unlink(missing_ok=True)
+        if not data.with_suffix(".idx").exists():
+            peers.write_tokens(data, s.model.vocab, 2**20)
+        on_gpu = ["--bf16"] if s.device == "cuda" else []
+        if cache and s.device == "cuda":
+            on_gpu += ["--gemm-cache", *self.gemm_cache()]
+        self.programs.run(
+            "train_gpt", "--data-path", data, "--split", "1,0,0", "--model", s.name, "--num-layers",
+            s.layers, "--seq-length", s.sequence, "--micro-batch-size", s.micro_batch,
+            "--global-batch-size", s.micro_batch * s.micro_batches, "--train-iters", s.steps,
+            "--lm-head-chunks", LM_HEAD_CHUNKS, "--device", s.device, *on_gpu, "--log-interval", 1,
+            "--metrics", metrics, *options)
+        rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+        times = spread([row["step_ms"] for row in rows])
+        return {"step_ms": times["median"], "steps": times, "loss": rows[-1]["loss"]}
 
 
-def measure_pytorch(python, s, compiled):
-    def one(sequence, micro_batch):
-        command = [python, HERE / "pytorch_model.py", s.name, "--micro-batch", micro_batch, "--micro-batches", s.micro_batches, "--steps", s.steps,
-                   "--sequence", sequence, "--layers", s.layers, "--device", s.pytorch_device, *(["--compile"] if compiled else [])]
-        return json_lines(run(command))[-1]
-
-    with MemoryWatch() as memory:
-        result = one(s.sequence, s.micro_batch)
-    short = None if compiled else one(min(s.sequence, SHORT_SEQUENCE), 1)["step_ms"]
-    return result | {"short_step_ms": short, "peak_mib": memory.peak_mib}
+def measured_of(results, name):
+    """{sub-measurement: record} of a model, in the order of the parts."""
+    found = {key.split("/", 1)[1]: record for key, record in results.content["measured"].items()
+             if key.startswith(f"{name}/")}
+    place = lambda key: max(i for i, part in enumerate(PARTS) if key.startswith(part))
+    return {key: found[key] for key in sorted(found, key=place)}
 
 
-def measure_floor(programs, s, folder):
-    """ms of a step if nothing but the unavoidable took time, by part. Products are the fastest of cuBLASLt's, as training takes them."""
-    m = s.model
-    jobs = m.product_jobs(s.micro_batch)
-    lines = json_lines(programs.run("gpu_products_benchmark", folder / "gemm", text="\n".join([line for line, _ in jobs] + ["copy 536870912"])))
-    ms = {line["job"]: line["ms"] for line in lines}
-    bandwidth = lines[-1]["gb_per_s"] * 1e6  # bytes a ms
-    parts = {what: s.micro_batches * sum(times * ms[line] for line, times in jobs if line.startswith(what)) for what in ("gemm", "attention")}
-    parts["other kernels"] = s.micro_batches * m.micro_batch_bytes(s.micro_batch) / bandwidth
-    parts["update"] = m.update_bytes() / bandwidth
-    return {"step_ms": sum(parts.values()), "parts_ms": parts, "jobs": lines}
+def conclude(results, s, device):
+    """Floor and summary of a model into the file, from what was measured; prints the table."""
+    measured = measured_of(results, s.name)
+    products = results.get(f"{s.name}/products")
+    if products:
+        attention = measured.get("attention", {}).get("rows", [])  # those before a failure, too
+        results.content.setdefault("floor", {})[s.name] = floor(
+            s.model, s.micro_batch, s.micro_batches, products["rows"], attention)
+    found = results.content.get("floor", {}).get(s.name)
+    print_table(s, measured, found, device)
+    results.content.setdefault("summaries", {})[s.name] = f"{s.name}: {summary(measured, found)}"
+    together = "; ".join(results.content["summaries"].values())
+    results.content |= {"summary": together, "device": device}
+    results.write()
+    print(f"# {results.content['summaries'][s.name]}", flush=True)
 
 
-def measure(programs, python, s):
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        results = {"floor": measure_floor(programs, s, folder), "trireme": measure_trireme(programs, s, folder)}
-    for name, compiled in (("PyTorch", False), ("PyTorch compiled", True)):
-        if python:
-            try:
-                results[name] = measure_pytorch(python, s, compiled)
-            except SystemExit as failure:
-                results[name] = {"failed": str(failure)}
-    return results
+def settings(a, name):
+    return Settings(name, a.micro_batch or MICRO_BATCH[name], a.micro_batches, a.steps, a.sequence,
+                    a.layers or MODELS[name].layers, a.device, a.pytorch_device or a.device, a.sdpa)
 
 
-def print_table(s, results, device):
-    peak, flops = peak_tflops(device), s.model.flops_per_token()
-    print(f"# {s.name}: {s.model.parameters() / 1e6:.1f} M parameters, {s.micro_batches} x {s.micro_batch} sequences of {s.sequence}, {device}")
-    print(f"# FLOP a token, 'palm' (6 N + 12 layers width sequence): {flops['palm'] / 1e9:.3f} G; 'causal' (products, half of the scores): "
-          f"{flops['causal'] / 1e9:.3f} G; peak: {peak or '?'} TFLOP/s")
-    print(f"{'':18} {'tokens/s':>9} {'step ms':>9} {'of floor':>8} {'MFU palm':>9} {'causal':>7} {'MiB':>7} {'host ms':>8} {'64 tokens':>9}")
-    floor = results["floor"]["step_ms"]
-    for name, result in results.items():
-        if "failed" in result:
-            print(f"{name:18} failed: {result['failed'].splitlines()[-1]}")
-            continue
-        rate = s.tokens / result["step_ms"] * 1e3
-        mfu = [f"{rate * flops[which] / peak / 1e12:.1%}" if peak else "-" for which in ("palm", "causal")]
-        show = lambda key, form: format(result[key], form) if result.get(key) is not None else "-"
-        print(f"{name:18} {rate:9.0f} {result['step_ms']:9.2f} {floor / result['step_ms']:8.1%} {mfu[0]:>9} {mfu[1]:>7} {show('peak_mib', 'd'):>7} "
-              f"{show('host_ms', '.2f'):>8} {show('short_step_ms', '.2f'):>9}")
-    print("# floor: " + ", ".join(f"{part} {ms:.2f} ms" for part, ms in results["floor"]["parts_ms"].items()))
-
-
-def summary(results):
-    """One line: against the best PyTorch and the floor."""
-    ours = results["trireme"]["step_ms"]
-    text = f"{results['floor']['step_ms'] / ours:.0%} of the floor"
-    theirs = {name: result for name, result in results.items() if name.startswith("PyTorch")}
-    times = [result["step_ms"] for result in theirs.values() if "failed" not in result]
-    text += f", {min(times) / ours:.2f} x the best PyTorch" if times else ", no PyTorch beside it"
-    return text + "".join(f"; {name} failed" for name, result in theirs.items() if "failed" in result)
+def parse():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(p)
+    p.add_argument("--model", action="append", choices=MODELS, help="default: all")
+    p.add_argument("--part", action="append", choices=PARTS, help="default: all")
+    p.add_argument("--micro-batch", type=int, help="sequences (default: what fits in 80 GB)")
+    p.add_argument("--micro-batches", type=int, default=1, help="a step")
+    p.add_argument("--steps", type=int, default=20, help="the first 5 are left out (default 20)")
+    p.add_argument("--sequence", type=int, default=1024)
+    p.add_argument("--layers", type=int, help="fewer, for a trial")
+    p.add_argument("--device", choices=("cuda", "cpu"), default="cuda",
+                   help="cpu: a trial without a GPU")
+    p.add_argument("--pytorch-device", choices=("cuda", "cpu"),
+                   help="default: the same; cpu beside trireme on the emulated module")
+    p.add_argument("--python", default=sys.executable, help="a Python that has PyTorch")
+    p.add_argument("--without-pytorch", action="store_true", help="leave its parts out")
+    p.add_argument("--sdpa", choices=("default", "cudnn", "flash", "efficient", "math"),
+                   default="default", help="the only attention that PyTorch may take")
+    p.add_argument("--llmc", type=pathlib.Path, metavar="DIR", help="the sources of llm.c")
+    p.add_argument("--gemm-cache", type=pathlib.Path, metavar="DIR",
+                   help="keep the choices of matrix products there for the next command")
+    a = p.parse_args()
+    if a.steps <= LEAST_STEPS:
+        p.error(f"--steps {a.steps}: at least {LEAST_STEPS + 1}, of which {LEAST_STEPS} count")
+    if a.llmc and not a.llmc.is_dir():
+        p.error(f"--llmc {a.llmc}: there is no such directory")
+    return a
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(p)
-    p.add_argument("--model", action="append", choices=MODELS, help="default: all")
-    p.add_argument("--micro-batch", type=int, help="sequences (default: as much as fits in 80 GB with room)")
-    p.add_argument("--micro-batches", type=int, default=1, help="a step")
-    p.add_argument("--steps", type=int, default=20)
-    p.add_argument("--sequence", type=int, default=1024)
-    p.add_argument("--layers", type=int, help="fewer, for a trial")
-    p.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: a trial without a GPU")
-    p.add_argument("--pytorch-device", choices=("cuda", "cpu"), help="default: the same; cpu beside trireme on the emulated module")
-    p.add_argument("--python", default=sys.executable, help="a Python that has PyTorch")
-    p.add_argument("--without-pytorch", action="store_true")
-    a = p.parse_args()
-    if not a.without_pytorch:
-        run([a.python, "-c", "import torch"])
-    programs, device, all_results, lines = Programs(a), device_name(), {}, []
-    for name in a.model or MODELS:
-        s = Settings(name, a.micro_batch or MICRO_BATCH[name], a.micro_batches, a.steps, a.sequence, a.layers or MODELS[name].layers, a.device,
-                     a.pytorch_device or a.device)
-        all_results[name] = measure(programs, None if a.without_pytorch else a.python, s)
-        print_table(s, all_results[name], device)
-        lines.append(f"{name}: {summary(all_results[name])}")
-        print(f"# {lines[-1]}", flush=True)
-    if a.json:
-        a.json.write_text(json.dumps({"summary": "; ".join(lines), "device": device, "models": all_results}, indent=1) + "\n")
+    a = parse()
+    end_with_programs()
+    without = {"attention", *peers.PYTORCH} if a.without_pytorch else set()
+    parts = [part for part in PARTS if (not a.part or part in a.part) and part not in without]
+    programs = Programs(a)
+    results = Results(a.json, Machine(programs), a.again)
+    device, names = device_name(), a.model or list(MODELS)
+    for name in names:
+        s = settings(a, name)
+        with tempfile.TemporaryDirectory() as folder:
+            training = Training(s, a, programs, results, pathlib.Path(folder))
+            for part in parts:
+                training.run(part)
+        conclude(results, s, device)
+    records = [record for name in names for part, record in measured_of(results, name).items()
+               if part.startswith(OURS)]
+    return int(any(record["status"] != "measured" for record in records))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -15,8 +15,8 @@ namespace {
 
 class CudaEvent final : public Event {
  public:
-  explicit CudaEvent(const CudaDevice& device) : device_(device) {
-    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
+  CudaEvent(const CudaDevice& device, unsigned flags) : device_(device) {
+    check(cudaEventCreateWithFlags(&event_, flags), "cudaEventCreate");
   }
   ~CudaEvent() override { cudaEventDestroy(event_); }
   CudaEvent(const CudaEvent&) = delete;
@@ -36,6 +36,12 @@ class CudaEvent final : public Event {
   }
   void synchronize() override {
     device_.wait_until_ready([&] { return cudaEventQuery(event_); }, "cudaEventQuery");
+  }
+  double seconds_since(const Event& earlier) const override {
+    float ms = 0;  // CUDA refuses events without times
+    check(cudaEventElapsedTime(&ms, static_cast<const CudaEvent&>(earlier).event_, event_),
+          "cudaEventElapsedTime");
+    return static_cast<double>(ms) * 1e-3;
   }
 
  private:
@@ -149,7 +155,12 @@ Index CudaDevice::free_bytes() const {
 }
 
 std::unique_ptr<Stream> CudaDevice::make_stream() { return std::make_unique<CudaStream>(*this); }
-std::unique_ptr<Event> CudaDevice::make_event() { return std::make_unique<CudaEvent>(*this); }
+std::unique_ptr<Event> CudaDevice::make_event() {
+  return std::make_unique<CudaEvent>(*this, cudaEventDisableTiming);
+}
+std::unique_ptr<Event> CudaDevice::make_timer() {
+  return std::make_unique<CudaEvent>(*this, cudaEventDefault);
+}
 
 void CudaDevice::wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const {
   cudaError_t state = cudaSuccess;

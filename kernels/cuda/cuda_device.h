@@ -60,6 +60,7 @@ class CudaDevice final : public Device {
   Index free_bytes() const override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
+  std::unique_ptr<Event> make_timer() override;
   void while_waiting(const std::function<void()>& f) override { waiting_->meanwhile = f; }
   /// Blocks the host until `query()`, a call of CUDA's, no longer says that work is going on.
   /// Asks as often as poll (core/poll.h) does.
@@ -106,6 +107,7 @@ class CudaStream final : public Stream {
   bool wait_and_check_finite(const Tensor& x) override;
   void synchronize() override;
   ThreadPool& pool() override;
+  Index operations() const override { return pace_.calls(); }
   void* native() const override { return stream_; }
   /// For one call that puts something on it: may wait for what is far behind (Pace).
   cudaStream_t queue() {

@@ -24,6 +24,7 @@ class Pace {
   Pace& operator=(const Pace&) = delete;
   /// Before a call that puts something on `stream`, always the same one. Throws: Error, from the wait.
   void one_more(cudaStream_t stream);
+  Index calls() const { return calls_; }
 
  private:
   const CudaDevice& device_;

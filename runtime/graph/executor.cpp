@@ -167,6 +167,7 @@ void Executor::State::run_step(int s, int slot, const MicroBatch& batch) {
       run_node(step, exec, slot, batch);
       break;
   }
+  hooks.step_queued(s);
   for (const int block : released[at(s)]) hooks.release_block(block);
   if (plan.options.poison) fill_dead(step, slot);
   if (batch.last)

@@ -4,11 +4,72 @@
 #include <algorithm>
 
 namespace trireme {
+namespace {
+
+double bytes_of(const Spec& spec) { return static_cast<double>(spec.bytes()); }
+
+bool is_new(const Output& output) {
+  return output.kind() != Output::Kind::view && output.kind() != Output::Kind::identity;
+}
+
+double new_bytes(const Outputs& outputs) {
+  double sum = 0;
+  for (const Output& output : outputs)
+    if (is_new(output)) sum += bytes_of(output.spec());
+  return sum;
+}
+
+/// A gradient comes back through it, and it is the op's own.
+bool has_gradient(const Output& output) {
+  return (output.kind() == Output::Kind::fresh || output.kind() == Output::Kind::identity) &&
+         is_floating(output.spec().dtype);
+}
+
+/// Of weights gradients are f32.
+double gradient_bytes(const Op& op, const Spec& spec, int input) {
+  const DType dtype = op.is_weight(input) ? DType::f32 : spec.dtype;
+  return static_cast<double>(spec.shape.count() * size_bytes(dtype));
+}
+
+}  // namespace
 
 double Op::flops(const Specs& inputs) const {
   double elements = 0;
   for (const Spec& spec : inputs) elements += static_cast<double>(spec.shape.count());
   return elements;
+}
+
+double Op::bytes(const Specs& inputs) const {
+  double sum = new_bytes(infer(inputs));
+  for (const Spec& spec : inputs) sum += bytes_of(spec);
+  return sum;
+}
+
+double Op::backward_flops(const Specs& inputs, const BackwardWork& work) const {
+  bool has_weights = false, weights = false, others = false;
+  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
+    has_weights = has_weights || is_weight(i);
+    if (work.wants(i)) (is_weight(i) ? weights : others) = true;
+  }
+  const int for_others = has_weights ? 1 : 2;
+  return flops(inputs) * ((weights ? 1 : 0) + (others ? for_others : 0) + work.makes_outputs);
+}
+
+double Op::backward_bytes(const Specs& inputs, const BackwardWork& work) const {
+  const Saved saves = saved();
+  const Outputs outputs = infer(inputs);
+  double sum = work.makes_outputs ? new_bytes(outputs) : 0;
+  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
+    const Spec& spec = inputs[static_cast<std::size_t>(i)];
+    if (saves.has_input(i)) sum += bytes_of(spec);
+    sum += work.passes(i) * gradient_bytes(*this, spec, i);
+  }
+  for (int o = 0; o < static_cast<int>(outputs.size()); ++o) {
+    const Output& output = outputs[static_cast<std::size_t>(o)];
+    if (has_gradient(output)) sum += bytes_of(output.spec());
+    if (saves.has_output(o) && !work.makes_outputs) sum += bytes_of(output.spec());
+  }
+  return sum;
 }
 
 Place Op::place(const Places& inputs, const std::vector<bool>& is_parameter) const {

@@ -5,6 +5,7 @@
 
 #include "runtime/graph/placement.h"
 #include "runtime/graph/plan_state.h"
+#include "runtime/graph/work.h"
 
 namespace trireme {
 
@@ -92,6 +93,7 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int s
     s.bytes.parameters += s.parameters[at(p)].spec.bytes();
   }
   s.flops = flops_of(graph, derivative, view);
+  s.work = work_of(graph, s);
   s.result_in_backward = made_in_backward(s.program, s.program.results.front());
 }
 
@@ -111,6 +113,7 @@ const std::vector<int>& Plan::parameters() const { return state_->program.parame
 const std::vector<bool>& Plan::sums_over_tensor() const { return state_->sums_over_tensor; }
 const std::vector<int>& Plan::inputs() const { return state_->program.inputs; }
 double Plan::flops() const { return state_->flops; }
+const std::vector<StepWork>& Plan::work() const { return state_->work; }
 bool Plan::result_in_backward() const { return state_->result_in_backward; }
 
 }  // namespace trireme

@@ -26,6 +26,7 @@ struct Plan::State {
   Transfer receive_values, send_values, receive_gradients, send_gradients;
   std::vector<bool> sums_over_tensor;
   double flops = 0;
+  std::vector<StepWork> work;  // of the steps
   bool result_in_backward = false;
 
   const Stretch& buffer_of(int memory) const {

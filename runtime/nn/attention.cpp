@@ -33,6 +33,10 @@ class CausalAttention final : public KernelOp {
     return 2.0 * static_cast<double>(shape_.batch * shape_.query_heads * shape_.head_dim) *
            static_cast<double>(shape_.sequence * (shape_.sequence + 1));
   }
+  /// Five: the scores again, and the gradients of values, of probabilities, of queries and of keys.
+  double backward_flops(const Specs& in, const BackwardWork&) const override {
+    return 2.5 * flops(in);
+  }
 
   void forward(Exec& e) const override {
     const AttentionKernels& kernels = e.stream().kernels().attention;

@@ -17,7 +17,8 @@ using namespace nn_detail;
 /// their own type; a sum of bf16 is made in f32 and rounded once.
 class TensorCollective : public KernelOp {
  public:
-  TensorCollective(const char* name, Place from, Place to) : name_(name), from_(from), to_(to) {}
+  TensorCollective(const char* name, Place from, Place to, Index ranks)
+      : name_(name), from_(from), to_(to), ranks_(ranks) {}
   std::string name() const override { return name_; }
   double flops(const Specs&) const override { return 0; }
   Place place(const Places& inputs, const std::vector<bool>&) const override {
@@ -26,9 +27,15 @@ class TensorCollective : public KernelOp {
     return to_;
   }
 
+ protected:
+  Index ranks() const { return ranks_; }
+  /// What a rank sends, along a ring, to gather `part` of every rank, or to sum so much of each.
+  double ring_bytes(double part) const { return static_cast<double>(ranks_ - 1) * part; }
+
  private:
   const char* name_;
   Place from_, to_;
+  Index ranks_;
 };
 
 void all_reduce(Exec& e, const Tensor& from, const Tensor& to) {
@@ -44,19 +51,25 @@ void reduce_scatter(Exec& e, const Tensor& terms, const Tensor& part) {
 
 class Enter final : public TensorCollective {
  public:
-  Enter() : TensorCollective("enter", Place::whole, Place::entered) {}
+  explicit Enter(Index ranks) : TensorCollective("enter", Place::whole, Place::entered, ranks) {}
   Outputs infer(const Specs& in) const override { return {Output::identity(0, in[0])}; }
   Sharing sharing() const override { return Sharing().gradient_over_output(0, 0); }
+  double backward_bytes(const Specs& in, const BackwardWork&) const override {
+    return 2 * ring_bytes(bytes_of(in[0]) / static_cast<double>(ranks()));
+  }
   void forward(Exec&) const override {}
   void backward(Exec& e) const override { all_reduce(e, e.grad_output(0), e.grad_input(0)); }
 };
 
 class Leave final : public TensorCollective {
  public:
-  Leave() : TensorCollective("leave", Place::term, Place::whole) {}
+  explicit Leave(Index ranks) : TensorCollective("leave", Place::term, Place::whole, ranks) {}
   Outputs infer(const Specs& in) const override { return {Spec(in[0].shape, in[0].dtype)}; }
   Sharing sharing() const override {
     return Sharing().output_over_input(0, 0).gradient_passes(0, 0);
+  }
+  double bytes(const Specs& in) const override {
+    return 2 * ring_bytes(bytes_of(in[0]) / static_cast<double>(ranks()));
   }
   void forward(Exec& e) const override { all_reduce(e, e.input(0), e.output(0)); }
   void backward(Exec&) const override {}
@@ -65,33 +78,33 @@ class Leave final : public TensorCollective {
 class GatherRows final : public TensorCollective {
  public:
   explicit GatherRows(Index ranks)
-      : TensorCollective("gather_rows", Place::split, Place::entered), ranks_(ranks) {}
+      : TensorCollective("gather_rows", Place::split, Place::entered, ranks) {}
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "gather_rows' input");
-    return {Spec({in[0].shape[0] * ranks_, in[0].shape[1]}, in[0].dtype)};
+    return {Spec({in[0].shape[0] * ranks(), in[0].shape[1]}, in[0].dtype)};
   }
+  double bytes(const Specs& in) const override { return ring_bytes(bytes_of(in[0])); }
+  double backward_bytes(const Specs& in, const BackwardWork&) const override { return bytes(in); }
   void forward(Exec& e) const override { all_gather(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override { reduce_scatter(e, e.grad_output(0), e.grad_input(0)); }
-
- private:
-  Index ranks_;
 };
 
 class ScatterRows final : public TensorCollective {
  public:
   explicit ScatterRows(Index ranks)
-      : TensorCollective("scatter_rows", Place::term, Place::split), ranks_(ranks) {}
+      : TensorCollective("scatter_rows", Place::term, Place::split, ranks) {}
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "scatter_rows' input");
-    require(in[0].shape[0] % ranks_ == 0, "sequence parallelism splits the ", in[0].shape[0],
-            " token rows of a micro-batch over ", ranks_, " tensor ranks: not divisible");
-    return {Spec({in[0].shape[0] / ranks_, in[0].shape[1]}, in[0].dtype)};
+    require(in[0].shape[0] % ranks() == 0, "sequence parallelism splits the ", in[0].shape[0],
+            " token rows of a micro-batch over ", ranks(), " tensor ranks: not divisible");
+    return {Spec({in[0].shape[0] / ranks(), in[0].shape[1]}, in[0].dtype)};
   }
+  double bytes(const Specs& in) const override {
+    return ring_bytes(bytes_of(in[0]) / static_cast<double>(ranks()));
+  }
+  double backward_bytes(const Specs& in, const BackwardWork&) const override { return bytes(in); }
   void forward(Exec& e) const override { reduce_scatter(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override { all_gather(e, e.grad_output(0), e.grad_input(0)); }
-
- private:
-  Index ranks_;
 };
 
 /// whole (rows, columns) <- the parts of all ranks, by way of `workspace` (ranks, rows, part
@@ -118,12 +131,16 @@ void take_own_columns(Exec& e, const Tensor& whole, const Tensor& part) {
 class SplitColumns final : public TensorCollective {
  public:
   explicit SplitColumns(Index ranks)
-      : TensorCollective("split_columns", Place::whole, Place::split), ranks_(ranks) {}
+      : TensorCollective("split_columns", Place::whole, Place::split, ranks) {}
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "split_columns' input");
-    require(in[0].shape[1] % ranks_ == 0, in[0].shape[1], " columns do not divide by ", ranks_,
+    require(in[0].shape[1] % ranks() == 0, in[0].shape[1], " columns do not divide by ", ranks(),
             " tensor ranks");
-    return {Spec({in[0].shape[0], in[0].shape[1] / ranks_}, in[0].dtype)};
+    return {Spec({in[0].shape[0], in[0].shape[1] / ranks()}, in[0].dtype)};
+  }
+  double bytes(const Specs& in) const override { return 2 * part_bytes(in); }
+  double backward_bytes(const Specs& in, const BackwardWork&) const override {
+    return ring_bytes(part_bytes(in));
   }
   Index backward_workspace_bytes(const Specs& in) const override { return in[0].bytes(); }
   bool completes_gradient(int, Place) const override { return true; }
@@ -133,34 +150,38 @@ class SplitColumns final : public TensorCollective {
   }
 
  private:
-  Index ranks_;
+  double part_bytes(const Specs& in) const {
+    return bytes_of(in[0]) / static_cast<double>(ranks());
+  }
 };
 
 class GatherColumns final : public TensorCollective {
  public:
   GatherColumns(Index ranks, Index columns)
-      : TensorCollective("gather_columns", Place::split, Place::whole),
-        ranks_(ranks),
-        columns_(columns) {}
+      : TensorCollective("gather_columns", Place::split, Place::whole, ranks), columns_(columns) {}
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "gather_columns' input");
-    require(columns_ > 0 && columns_ <= in[0].shape[1] * ranks_, ranks_, " ranks with ", in[0],
+    require(columns_ > 0 && columns_ <= in[0].shape[1] * ranks(), ranks(), " ranks with ", in[0],
             " each have no ", columns_, " columns");
     return {Spec({in[0].shape[0], columns_}, in[0].dtype)};
   }
-  Index forward_workspace_bytes(const Specs& in) const override { return ranks_ * in[0].bytes(); }
+  double bytes(const Specs& in) const override { return ring_bytes(bytes_of(in[0])); }
+  double backward_bytes(const Specs& in, const BackwardWork&) const override {
+    return 2 * bytes_of(in[0]);
+  }
+  Index forward_workspace_bytes(const Specs& in) const override { return ranks() * in[0].bytes(); }
   Index backward_workspace_bytes(const Specs&) const override { return 0; }
   void forward(Exec& e) const override { gather_all_columns(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override { take_own_columns(e, e.grad_output(0), e.grad_input(0)); }
 
  private:
-  Index ranks_, columns_;
+  Index columns_;
 };
 
 }  // namespace
 
-Value enter(Value x) { return tensor_size(x) == 1 ? x : apply<Enter>({x}); }
-Value leave(Value x) { return tensor_size(x) == 1 ? x : apply<Leave>({x}); }
+Value enter(Value x) { return tensor_size(x) == 1 ? x : apply<Enter>({x}, tensor_size(x)); }
+Value leave(Value x) { return tensor_size(x) == 1 ? x : apply<Leave>({x}, tensor_size(x)); }
 Value gather_rows(Value x) {
   return tensor_size(x) == 1 ? x : apply<GatherRows>({x}, tensor_size(x));
 }

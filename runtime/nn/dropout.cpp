@@ -31,6 +31,7 @@ class DropoutOp final : public KernelOp {
   double flops(const Specs& in) const override {
     return 20.0 * static_cast<double>(in[0].shape.count());
   }
+  double backward_flops(const Specs& in, const BackwardWork&) const override { return flops(in); }
   void forward(Exec& e) const override { run(e, e.input(0), e.output(0), Write::assign); }
   void backward(Exec& e) const override {
     run(e, e.grad_output(0), e.grad_input(0), write_of(e, 0));

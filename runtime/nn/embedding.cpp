@@ -1,6 +1,8 @@
 // Token rows from a table that may be split by vocabulary, and learned positions.
 #include "trireme/nn/embedding.h"
 
+#include <algorithm>
+
 #include "trireme/nn/collectives.h"
 
 #include "runtime/nn/op_helpers.h"
@@ -32,6 +34,18 @@ class Embedding final : public KernelOp {
   Index backward_workspace_bytes(const Specs&) const override { return workspace_bytes_; }
   double flops(const Specs& in) const override {
     return static_cast<double>(in[0].shape.count() * in[1].shape[1]);
+  }
+  /// Rows of the table, not the table.
+  double bytes(const Specs& in) const override {
+    return bytes_of(in[0]) + 2 * bytes_of(Spec({in[0].shape.count(), in[1].shape[1]}, in[1].dtype));
+  }
+  /// A row that many tokens have is read and written once; zeroed first where it is not added to.
+  double backward_bytes(const Specs& in, const BackwardWork& work) const override {
+    const Index rows = in[0].shape.count(), channels = in[1].shape[1];
+    const Index written = std::min(rows, in[1].shape[0]);
+    const bool zeroed = work.of(1) == BackwardWork::Gradient::assigned;
+    return bytes_of(in[0]) + bytes_of(Spec({rows, channels}, in[1].dtype)) +
+           2 * gradient_bytes_of({written, channels}) + (zeroed ? gradient_bytes_of(in[1]) : 0);
   }
 
   void forward(Exec& e) const override {
@@ -89,6 +103,14 @@ class AddPositions final : public KernelOp {
     return Sharing().gradient_passes(0, 0).output_over_input(0, 0);
   }
   bool accumulates(int input) const override { return input == 1; }
+  double bytes(const Specs& in) const override {  // positions of the sequence, not the table
+    return 2 * bytes_of(in[0]) + bytes_of(positions(in));
+  }
+  double backward_bytes(const Specs& in, const BackwardWork& work) const override {
+    const bool zeroed = work.of(1) == BackwardWork::Gradient::assigned;
+    return bytes_of(in[0]) + 2 * gradient_bytes_of(positions(in)) +
+           (zeroed ? gradient_bytes_of(in[1]) : 0);
+  }
 
   void forward(Exec& e) const override {
     const Tensor& x = e.input(0);
@@ -115,6 +137,11 @@ class AddPositions final : public KernelOp {
   }
 
  private:
+  /// Those rows of the table that this part of the sequence has.
+  Spec positions(const Specs& in) const {
+    return Spec({std::min(sequence_, in[0].shape[0]), in[1].shape[1]}, in[1].dtype);
+  }
+
   Index sequence_, part_;
 };
 

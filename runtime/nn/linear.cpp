@@ -62,10 +62,24 @@ class Linear final : public KernelOp {
   Index forward_workspace_bytes(const Specs&) const override { return workspace_.forward; }
   Index backward_workspace_bytes(const Specs&) const override { return workspace_.backward; }
   double flops(const Specs& in) const override {
-    const auto rows = static_cast<double>(in[0].shape[0]),
-               out = static_cast<double>(in[1].shape[0]);
-    const double of_product = 2.0 * rows * static_cast<double>(in[0].shape[1]) * out;
-    return gelu_ == Gelu::after ? of_product + 10.0 * rows * out : of_product;
+    const Index outputs = in[0].shape[0] * in[1].shape[0];
+    return product_flops(in) + (gelu_ == Gelu::after ? gelu_flops(outputs) : 0);
+  }
+  double bytes(const Specs& in) const override {  // of what input 0 is GELU, forward does not read
+    return Op::bytes(in) - (gelu_ == Gelu::before ? bytes_of(in[gelu_at()]) : 0);
+  }
+  double backward_flops(const Specs& in, const BackwardWork& work) const override {
+    const bool gelu = gelu_ == Gelu::before && work.wants(gelu_input());
+    return product_flops(in) * (work.wants(1) + work.wants(source())) +
+           (gelu ? gelu_flops(in[0].shape.count()) : 0);
+  }
+  double backward_bytes(const Specs& in, const BackwardWork& work) const override {
+    double sum = bytes_of(Spec({in[0].shape[0], in[1].shape[0]}, in[0].dtype));
+    if (work.wants(1)) sum += bytes_of(in[0]) + work.passes(1) * gradient_bytes_of(in[1]);
+    if (bias_ != Bias::none) sum += work.passes(2) * gradient_bytes_of(in[2]);
+    if (!work.wants(source())) return sum;
+    if (gelu_ == Gelu::before) sum += bytes_of(in[gelu_at()]);
+    return sum + bytes_of(in[1]) + work.passes(source()) * bytes_of(in[0]);
   }
 
   void forward(Exec& e) const override { multiply(e.stream(), product(e), e.workspace()); }
@@ -109,6 +123,11 @@ class Linear final : public KernelOp {
  private:
   /// The last input, of which input 0 is GELU; -1 where there is none.
   int gelu_input() const { return gelu_ != Gelu::before ? -1 : bias_ == Bias::none ? 2 : 3; }
+  std::size_t gelu_at() const { return static_cast<std::size_t>(gelu_input()); }
+  static double product_flops(const Specs& in) {
+    return 2.0 * static_cast<double>(in[0].shape.count()) * static_cast<double>(in[1].shape[0]);
+  }
+  static double gelu_flops(Index elements) { return 10.0 * static_cast<double>(elements); }
   /// The input whose gradient the product with the weight makes.
   int source() const { return gelu_ == Gelu::before ? gelu_input() : 0; }
 

@@ -67,6 +67,27 @@ class LinearCrossEntropy final : public KernelOp {
     const auto logits = static_cast<double>(in[0].shape[0] * in[1].shape[0]);
     return logits * (2.0 * static_cast<double>(in[0].shape[1]) + 8.0);
   }
+  /// The logits are made again, and their loss where forward did not.
+  double backward_flops(const Specs& in, const BackwardWork& work) const override {
+    const auto logits = static_cast<double>(in[0].shape[0] * in[1].shape[0]);
+    const int products = 1 + work.wants(0) + work.wants(1), sweeps = 1 + work.makes_outputs;
+    return logits * (2.0 * products * static_cast<double>(in[0].shape[1]) + 8.0 * sweeps);
+  }
+  /// Each piece reads the weights, writes its logits and reads them for the loss.
+  double bytes(const Specs& in) const override {
+    return rows_bytes(in) + weight_bytes(in[0], in[1]) + 2 * logits_bytes(in);
+  }
+  /// ... reads and writes them where they become their gradients, reads these for the products, and
+  /// adds to the gradient of the weights.
+  double backward_bytes(const Specs& in, const BackwardWork& work) const override {
+    const int sweeps = 4 + work.makes_outputs;
+    double sum = rows_bytes(in) + weight_bytes(in[0], in[1]) + sweeps * logits_bytes(in) +
+                 work.passes(0) * bytes_of(in[0]);
+    if (work.wants(1))
+      sum +=
+          static_cast<double>(2 * (pieces(in[0]) - 1) + work.passes(1)) * gradient_bytes_of(in[1]);
+    return sum;
+  }
 
   void prepare_forward(Exec& e, Preparation& preparation) const override {
     for (Index first = 0; first < e.input(0).shape[0]; first += pieces_.rows)
@@ -107,6 +128,20 @@ class LinearCrossEntropy final : public KernelOp {
   }
 
  private:
+  Index pieces(const Spec& x) const { return (x.shape[0] + pieces_.rows - 1) / pieces_.rows; }
+  /// Of the weights, which each piece reads.
+  double weight_bytes(const Spec& x, const Spec& weight) const {
+    return static_cast<double>(pieces(x)) * bytes_of(weight);
+  }
+  static double logits_bytes(const Specs& in) {
+    return bytes_of(Spec({in[0].shape[0], in[1].shape[0]}, in[0].dtype));
+  }
+  /// Of input and targets, logsumexp, and the loss or its gradient.
+  static double rows_bytes(const Specs& in) {
+    return bytes_of(in[0]) + bytes_of(in[2]) + bytes_of(Spec({in[0].shape[0]})) +
+           static_cast<double>(size_bytes(DType::f64));
+  }
+
   static std::byte* workspace(const Exec& e, Index at) {
     return static_cast<std::byte*>(e.workspace()) + at;
   }

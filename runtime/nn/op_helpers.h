@@ -61,6 +61,12 @@ inline float* gradient_to_add_to(Exec& e, int i) {
   return gradient.as<float>();
 }
 
+inline double bytes_of(const Spec& spec) { return static_cast<double>(spec.bytes()); }
+/// Of the gradient of a weight like `spec`, once.
+inline double gradient_bytes_of(const Spec& spec) {
+  return static_cast<double>(spec.shape.count() * size_bytes(DType::f32));
+}
+
 inline Elements elements(const Tensor& x) { return {x.data, x.count(), x.dtype}; }
 
 /// Columns [first, first + count) of a matrix.

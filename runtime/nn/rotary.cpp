@@ -33,6 +33,13 @@ class RotaryOp final : public KernelOp {
   double flops(const Specs& in) const override {
     return 3.0 * static_cast<double>(in[0].shape[0] * heads_ * table_->head_dim());
   }
+  /// In place: the turned channels, and the table.
+  double bytes(const Specs& in) const override {
+    const Index turned = in[0].shape[0] * heads_ * table_->head_dim();
+    return static_cast<double>(2 * turned * size_bytes(in[0].dtype) + table_->bytes());
+  }
+  double backward_flops(const Specs& in, const BackwardWork&) const override { return flops(in); }
+  double backward_bytes(const Specs& in, const BackwardWork&) const override { return bytes(in); }
   void forward(Exec& e) const override {
     run(e, Rotary::Direction::forward, e.input(0), e.output(0));
   }

@@ -119,15 +119,18 @@ Optimizer::Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
   if (moments(options) > 1) second_ = moment + flat.state_count();
 }
 
-void Optimizer::start_step(double learning_rate) {
+void Optimizer::start_step(double learning_rate, PartQueued queued) {
   require(!started_, "an optimizer's step is started before the last one is finished");
   started_ = true;
   norm_.start(options_.clip_norm);
+  queued(Part::norm);
   for (std::size_t i = 0; i < lists_.size(); ++i) {
     update(lists_[i], learning_rate);
     if (!gathers_.empty()) start_gather(i);  // a bucket is on its way while the next is updated
   }
+  queued(Part::update);
   for (const Ticket& gather : gathers_) data_.wait(gather, stream_);
+  if (!gathers_.empty()) queued(Part::gather);
 }
 
 StepReport Optimizer::finish_step() {

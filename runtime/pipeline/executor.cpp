@@ -147,6 +147,7 @@ struct PipelineExecutor::State {
     if (!is_loss(result)) return;
     stream.copy(losses.data() + number * size_bytes(result.dtype), result.data, result.bytes());
     losses_copied->record(stream);
+    source.on_queued(MicroBatchSource::Queued::result);
   }
 
   double sum_of_losses() {
@@ -186,9 +187,11 @@ void PipelineExecutor::start(MicroBatchSource& source) {
         break;
       case Action::Kind::start:
         s.start(s.exchanges[at(action.exchange)]);
+        source.on_queued(MicroBatchSource::Queued::exchange);
         break;
       case Action::Kind::wait:
         s.wait(s.exchanges[at(action.exchange)]);
+        source.on_queued(MicroBatchSource::Queued::exchange);
         break;
     }
 }

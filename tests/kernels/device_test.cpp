@@ -44,6 +44,22 @@ TEST(CpuDevice, EventsAreReachedAtOnce) {
   EXPECT_TRUE(event->reached());
 }
 
+TEST(CpuDevice, TimersKeepTheClock) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  const auto first = device->make_timer(), second = device->make_timer();
+  first->record(*stream);
+  second->record(*stream);
+  EXPECT_GE(second->seconds_since(*first), 0);
+  EXPECT_LE(first->seconds_since(*second), 0);
+  EXPECT_EQ(first->seconds_since(*first), 0);
+  EXPECT_EQ(stream->operations(), 0);  // they run at once
+  const auto event = device->make_event();
+  event->record(*stream);
+  EXPECT_THROW(event->seconds_since(*first), Error);
+  EXPECT_THROW(first->seconds_since(*event), Error);
+}
+
 TEST(InstructionSets, ThoseThatAreMissingAreRefusedByName) {
   EXPECT_TRUE(available(InstructionSet::best));
   EXPECT_TRUE(available(InstructionSet::portable));

@@ -30,6 +30,9 @@ class Event {
   virtual bool reached() const = 0;
   /// Blocks the host until the recorded point is reached.
   virtual void synchronize() = 0;
+  /// Time from the point of `earlier` to this one. Both are timers, recorded on one stream, and
+  /// reached. Throws: Error when they are not.
+  virtual double seconds_since(const Event& earlier) const;
 };
 
 /// A device in use by this rank: makes memory, streams and events, and has the kernels.
@@ -51,6 +54,9 @@ class Device {
   virtual Index free_bytes() const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
+  /// An event that keeps the time at which it is reached. The default is for devices that run each
+  /// call at once: the clock of the host when it is recorded.
+  virtual std::unique_ptr<Event> make_timer();
   /// `f` is called now and then while the host waits for this device, and may throw: what is waited for may never come. To free memory
   /// is to wait, too: `f` is called before, and memory that it throws for is kept, and freed later. One for a device; empty: none. A
   /// host does not wait for a CPU.
@@ -79,6 +85,8 @@ class Stream {
   virtual void synchronize() = 0;
   /// The threads that host kernels run on. Throws: Error on a CUDA stream.
   virtual ThreadPool& pool() = 0;
+  /// Calls that have put something on this stream since it was made; 0 where calls run at once.
+  virtual Index operations() const { return 0; }
   /// The raw queue (cudaStream_t) for user kernels; null on a CPU.
   virtual void* native() const { return nullptr; }
 

@@ -23,6 +23,8 @@ class ExecutorHooks {
   /// The gradient of parameter `position` (in Plan::parameters()) is complete; called in the last
   /// micro-batch only.
   virtual void gradient_ready(int /*position*/) {}
+  /// Step `step` of the plan (Plan::work) is on the stream, and nothing behind it yet.
+  virtual void step_queued(int /*step*/) {}
   /// Between two ops: a place to move communication on.
   virtual void op_boundary() {}
 };

@@ -14,6 +14,7 @@
 #include "trireme/graph/place.h"
 #include "trireme/graph/preparation.h"
 #include "trireme/graph/spec.h"
+#include "trireme/graph/work.h"
 
 namespace trireme {
 
@@ -162,8 +163,15 @@ class Op {
   virtual Index backward_workspace_bytes(const Specs& inputs) const {
     return forward_workspace_bytes(inputs);
   }
-  /// Floating-point operations of forward; backward counts twice that.
+  /// Floating-point operations of forward. In costs of stages backward counts twice that.
   virtual double flops(const Specs& inputs) const;
+  /// The least bytes that forward reads and writes. Default: inputs and new outputs, once each.
+  virtual double bytes(const Specs& inputs) const;
+  /// The same of a call of backward. Defaults: as many operations as forward for the gradients of
+  /// weights, as many for the others (twice that without weights); what is saved and the gradients
+  /// of outputs, read once, the gradients of inputs, and the outputs that it makes.
+  virtual double backward_flops(const Specs& inputs, const BackwardWork& work) const;
+  virtual double backward_bytes(const Specs& inputs, const BackwardWork& work) const;
   /// Place of the outputs, from the places of the inputs (parameters: whole or split). The default
   /// suits ops that treat every element or row alike: split if any input is, else entered, else
   /// whole; terms are rejected, and so is a whole activation beside entered or split ones.

@@ -98,6 +98,8 @@ class Plan {
   const std::vector<int>& inputs() const;
   /// FLOPs of one micro-batch, forward and backward without re-runs.
   double flops() const;
+  /// What each step of one micro-batch does, in their order (ExecutorHooks::step_queued).
+  const std::vector<StepWork>& work() const;
   /// The result, a loss, is made by backward (Op::forward_in_backward). False where it is not made.
   bool result_in_backward() const;
   /// The table of --dump-plan.

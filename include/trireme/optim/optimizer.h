@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trireme/comm/mesh.h"
+#include "trireme/core/function_ref.h"
 #include "trireme/optim/clipping.h"
 #include "trireme/optim/flat_parameters.h"
 
@@ -40,9 +41,14 @@ class Optimizer {
   Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream, const OptimizerOptions& options,
             std::byte* state);
 
+  enum class Part { norm, update, gather };
+  using PartQueued = FunctionRef<void(Part)>;
   /// Collective over the world, after GradientReducer::finish(). Queues the whole step: what the norm
-  /// decides is read where it was made. finish_step() follows before the next one.
-  void start_step(double learning_rate);
+  /// decides is read where it was made. finish_step() follows before the next one. `queued` is called
+  /// behind each part; a sharded update gathers buckets beside the update of others, and `gather` is
+  /// the wait for what is left.
+  void start_step(
+      double learning_rate, PartQueued queued = [](Part) {});
   /// Waits until the norm has decided; the update itself may still be going on.
   StepReport finish_step();
   /// Both.

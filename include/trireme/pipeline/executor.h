@@ -24,6 +24,10 @@ class MicroBatchSource {
   /// After each forward of the last virtual stage, or after its backward where that makes the result: result 0 of the plan,
   /// in the slot, until the slot is used again. Device memory, ready in stream order.
   virtual void on_result(Index /*number*/, const Tensor& /*result*/) {}
+  /// Behind what the pipeline itself has put on the stream: the start of an exchange between stages
+  /// and the wait for it, and a copy of a result.
+  enum class Queued { exchange, result };
+  virtual void on_queued(Queued /*what*/) {}
 };
 
 /// A chunk of this rank. Borrowed: both must outlive the pipeline.

@@ -48,6 +48,25 @@ TEST(CudaDevice, AnEventOrdersTwoStreams) {
   EXPECT_TRUE(event->reached());
 }
 
+TEST(CudaDevice, TimersTellTheTimeOfTheStream) {
+  const auto device = open_gpu();
+  const auto stream = device->make_stream();
+  const auto first = device->make_timer(), second = device->make_timer();
+  const Buffer memory = device->allocate(1 << 20);
+  first->record(*stream);
+  const Index before = stream->operations();
+  for (int i = 0; i < 3; ++i) stream->zero(memory.data(), memory.bytes());
+  EXPECT_EQ(stream->operations(), before + 3);
+  second->record(*stream);
+  second->synchronize();
+  EXPECT_GT(second->seconds_since(*first), 0);
+  EXPECT_LT(first->seconds_since(*second), 0);
+  const auto event = device->make_event();
+  event->record(*stream);
+  event->synchronize();
+  EXPECT_THROW(event->seconds_since(*first), Error);
+}
+
 TEST(CudaDevice, HasNoThreadsForHostKernels) {
   const auto device = open_gpu();
   EXPECT_THROW(device->make_stream()->pool(), Error);

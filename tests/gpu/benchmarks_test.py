@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The GPU benchmarks (tests/benchmarks/gpu) where there is no GPU: their arithmetic, records and failures,
-with programs that pretend. usage: tests/gpu/benchmarks_test.py [-v]"""
+"""The GPU benchmarks (tests/benchmarks/gpu) where there is no GPU: their arithmetic, records and
+failures, with programs that pretend. usage: tests/gpu/benchmarks_test.py [-v]"""
 import contextlib
 import dataclasses
 import io
@@ -18,6 +18,7 @@ from pretend import Pretended  # its folder of benchmarks comes first in sys.pat
 import floor
 import machine
 import peers
+import products
 import table
 import training
 from models import MODELS
@@ -50,9 +51,9 @@ class Arithmetic(unittest.TestCase):
 
     def test_a_spread_leaves_the_warm_up_out(self):
         found = spread([100, 90, 80, 70, 60, 1, 5, 2, 4, 3])
-        self.assertEqual({key: found[key] for key in ("median", "min", "max", "iqr", "count", "warm_up")},
-                         {"median": 3, "min": 1, "max": 5, "iqr": 2, "count": 5, "warm_up": 5})
-        self.assertEqual(len(found["all"]), 10)
+        self.assertEqual(len(found.pop("all")), 10)
+        self.assertEqual(found, {"median": 3, "min": 1, "max": 5, "iqr": 2, "count": 5,
+                                 "warm_up": 5})
 
     def test_of_few_steps_five_count(self):
         self.assertEqual(spread([9, 1, 2, 3, 4, 5])["warm_up"], 1)
@@ -61,7 +62,7 @@ class Arithmetic(unittest.TestCase):
 
 
 class Floor(unittest.TestCase):
-    """Two layers of width 8 with one head, one sequence of 4: numbers that can be added up by hand."""
+    """Two layers of width 8 with one head, one sequence of 4: sums that can be made by hand."""
     MODEL = dataclasses.replace(MODELS["gpt2-124m"], layers=2, width=8, heads=1, kv_heads=1, ffn=32,
                                 vocab=8, sequence=4)
 
@@ -74,7 +75,8 @@ class Floor(unittest.TestCase):
     @staticmethod
     def backends(**ms):
         return [{"shape": "1 4 1 1 8", "backend": name, "direction": direction, "ms": time}
-                for name, times in ms.items() for direction, time in zip(("forward", "backward"), times)]
+                for name, times in ms.items()
+                for direction, time in zip(("forward", "backward"), times)]
 
     def test_attention_is_that_of_the_best_backend_and_never_ours(self):
         backends = self.backends(flash=(2.0, 4.0), cudnn=(3.0, 2.5), math=(0.1, None))
@@ -94,7 +96,7 @@ class Floor(unittest.TestCase):
 
     def test_products_and_bytes(self):
         found = floor.floor(self.MODEL, 1, 2, self.rows())["parts_ms"]
-        self.assertAlmostEqual(found["products"], 2 * (2 * 4 * 3 + 3))  # 4 a layer and the head, 3 each
+        self.assertAlmostEqual(found["products"], 2 * (2 * 4 * 3 + 3))  # layers and the head
         self.assertAlmostEqual(found["other kernels"], 2 * self.MODEL.micro_batch_bytes(1) / 1e6)
         self.assertAlmostEqual(found["update"], self.MODEL.update_bytes() / 1e6)
 
@@ -107,12 +109,13 @@ class Machine(Pretended):
         with self.path(smi=True):
             card, state = machine.card(), machine.state()
             self.assertEqual(machine.device_name(), "NVIDIA H200, 580.1")
-        self.assertEqual((card["name"], card["driver"], card["power_limit_w"], card["ecc"], card["missing"]),
-                         ("NVIDIA H200", "580.1", 700.0, "Enabled", None))
+        known = ("name", "driver", "power_limit_w", "ecc", "missing")
+        self.assertEqual([card[key] for key in known],
+                         ["NVIDIA H200", "580.1", 700.0, "Enabled", None])
         self.assertIsNone(card["power_limit_default_w"])  # "[N/A]"
         self.assertIsNone(card["pcie_width"])  # "[Not Supported]"
-        self.assertEqual((state["sm_mhz"], state["power_w"], state["temperature_c"], state["pstate"]),
-                         (1980, 412.5, 45, "P0"))
+        self.assertEqual([state[key] for key in ("sm_mhz", "power_w", "temperature_c", "pstate")],
+                         [1980, 412.5, 45, "P0"])
         self.assertEqual(state["throttle"], ["idle", "power cap"])
 
     def test_a_field_that_the_driver_does_not_know_costs_only_itself(self):
@@ -134,10 +137,12 @@ class Machine(Pretended):
         watch = machine.Watch()
         watch.before = {"memory_used_mib": 100}
         watch._seen = [{"memory_used_mib": used, "sm_mhz": clock, "power_w": power}
-                       for used, clock, power in ((300, 1980, 600.0), (700, 1500, 690.0), (None, 1700, None))]
+                       for used, clock, power in ((300, 1980, 600.0), (700, 1500, 690.0),
+                                                  (None, 1700, None))]
         self.assertEqual(watch.peak_mib, 600)
-        self.assertEqual(watch.during(), {"sm_mhz_least": 1500, "sm_mhz_most": 1980, "sm_mhz_median": 1700,
-                                          "power_w_most": 690.0, "looked": 3})
+        self.assertEqual(watch.during(), {
+            "sm_mhz_least": 1500, "sm_mhz_most": 1980, "sm_mhz_median": 1700, "power_w_most": 690.0,
+            "looked": 3})
 
 
 class Training(Pretended):
@@ -153,10 +158,11 @@ class Training(Pretended):
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"\ntrireme +163840 +200.00 +194.00 +206.00 ")
         self.assertRegex(output, r"\npytorch-bf16-compiled +131072 +250.00 ")
-        self.assertIn("# pytorch-bf16: eager, bf16 weights; PyTorch 2.0; attention ran: cudnn", output)
+        self.assertIn("# pytorch-bf16: eager, bf16 weights; PyTorch 2.0; attention ran: cudnn",
+                      output)
         self.assertIn("order: cudnn, flash; kernels: cudnn_sdpa_kernel", output)
         self.assertIn("# median of 15 steps after a warm-up of 5", output)
-        self.assertRegex(output, r"# floor [\d.]+ ms: .*; attention: PyTorch's cudnn attention, measured")
+        self.assertRegex(output, r"# floor [\d.]+ ms: .*; attention: PyTorch's cudnn attention")
         self.assertIn("1.25 x the best PyTorch (compiled by block, bf16 weights)", output)
         self.assertRegex(output, r"llmc +left out: not given: --llmc DIR")
         content = self.content()
@@ -179,8 +185,8 @@ class Training(Pretended):
         self.calls()
         self.train("--part", "products", "--part", "pytorch")
         self.assertEqual([call.split()[0] for call in self.calls()], ["python", "python"])
-        self.assertEqual(set(self.content()["measured"]), {f"gpt2-124m/{name}" for name in
-                                                           ("products", "pytorch", "pytorch-short")})
+        names = {name.split("/")[1] for name in self.content()["measured"]}
+        self.assertEqual(names, {"products", "pytorch", "pytorch-short"})
         self.train("--part", "products", "--again")
         self.assertEqual(len(self.calls()), 1)
 
@@ -208,7 +214,8 @@ class Training(Pretended):
         self.assertIn("trireme was not measured", output)
 
     def test_a_program_ends_at_its_limit_and_what_it_printed_is_kept(self):
-        status, output = self.train("--part", "products", "--part", "trireme", "--limit-s", "1", broken="hang")
+        status, output = self.train("--part", "products", "--part", "trireme", "--limit-s", "1",
+                                    broken="hang")
         self.assertEqual(status, 1, output)
         record = self.measured("gpt2-124m/products")
         self.assertIn("took longer than 1 s", record["reason"])
@@ -242,7 +249,7 @@ class Training(Pretended):
 
     def test_bad_arguments_are_named(self):
         for arguments, message in ((("--steps", "5"), "--steps 5: at least 6, of which 5 count"),
-                                   (("--llmc", "/nowhere"), "--llmc /nowhere: there is no such directory"),
+                                   (("--llmc", "/nowhere"), "--llmc /nowhere: there is no such"),
                                    (("--limit-s", "0"), "--limit-s: invalid positive value: '0'")):
             status, output = self.train(*arguments)
             self.assertEqual(status, 2)
@@ -266,18 +273,22 @@ class LlmC(Pretended):
         (self.root / "llm.c/llmc").mkdir(parents=True)
         line = "cudaMemAdvise(*out, bytes, cudaMemAdviseSetPreferredLocation, cudaCpuDeviceId)"
         (self.root / "llm.c/llmc/cuda_utils.cuh").write_text(line)
-        step = "step %4d/20 | loss 7.6 (+0.1z)| norm 6.4 (+0.1z)| lr 3.00e-04 | %d.50 ms | 40.1% bf16 MFU | 1 tok/s"
+        step = ("step %4d/20 | loss 7.6 (+0.1z)| norm 6.4 (+0.1z)| lr 3.00e-04 | %d.50 ms | "
+                "40.1%% bf16 MFU | 1 tok/s\\n")
         self.program("tools/make", f"""#!/bin/bash
 grep -q 'cudaMemLocation{{cudaMemLocationTypeHost, 0}}' llmc/cuda_utils.cuh || exit 1
 echo '#!/bin/bash
-for i in $(seq 20); do printf "{step.replace('% bf16', '%% bf16')}\\n" $i $((i < 6 ? 900 : 100)); done' > train_gpt2cu
+for i in $(seq 20); do printf "{step}" $i $((i < 6 ? 900 : 100)); done' > train_gpt2cu
 chmod +x train_gpt2cu
 """)
         return self.root / "llm.c"
 
+    def train(self, model, sources):
+        return self.run_script("training.py", "--model", model, "--part", "llmc", "--llmc", sources)
+
     def test_a_copy_is_mended_built_and_timed(self):
         sources = self.sources()
-        status, output = self.run_script("training.py", "--model", "gpt2-124m", "--part", "llmc", "--llmc", sources)
+        status, output = self.train("gpt2-124m", sources)
         self.assertEqual(status, 0, output)
         record = self.measured("gpt2-124m/llmc")
         self.assertEqual((record["step_ms"], record["steps"]["count"]), (100.5, 15))
@@ -288,9 +299,9 @@ chmod +x train_gpt2cu
     def test_a_model_that_it_has_not_and_other_sources_are_said(self):
         other = self.root / "other"
         other.mkdir()
-        self.run_script("training.py", "--model", "llama-1b", "--part", "llmc", "--llmc", other)
+        self.train("llama-1b", other)
         self.assertEqual(self.measured("llama-1b/llmc")["reason"], "llm.c has no llama-1b")
-        self.run_script("training.py", "--model", "gpt2-124m", "--part", "llmc", "--llmc", other)
+        self.train("gpt2-124m", other)
         self.assertIn("not the sources of llm.c", self.measured("gpt2-124m/llmc")["reason"])
 
 
@@ -311,27 +322,72 @@ class Kernels(Pretended):
         self.assertEqual([row["kernel"] for row in record["rows"]], ["copy", "add"])
 
 
+class Products(Pretended):
+    """products.py as a whole."""
+
+    def table(self, *arguments, **how):
+        return self.run_script("products.py", "--python", self.root / "tools/python", *arguments,
+                               **how)
+
+    def test_every_group_is_measured_once(self):
+        status, output = self.table()
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"rate: +gemm forward 8192 8192 8192 +1.0000 +0.9000 +1.2000 "
+                                 r"+3000.0 +100.0%\n")
+        self.assertIn("attention forward 2 8192 16 16 128", output)
+        self.assertIn("attention backward 16 1024 32 32 64 cudnn", output)
+        self.assertIn("attention at 0.25 of PyTorch's best (median over shapes)", output)
+        self.assertEqual(list(self.content()["measured"]), ["rate", *MODELS, "attention",
+                                                            "attention-pytorch"])
+        self.calls()
+        self.table()
+        self.assertEqual(self.calls(), [])
+
+    def test_jobs_are_those_of_the_models(self):
+        self.assertEqual([len(jobs) for jobs in products.groups(small=False).values()],
+                         [2, 15, 15, 15, 20])
+        self.assertIn("gemm weight 32768 50264 768", products.groups(small=False)["gpt2-124m"])
+        self.assertTrue(all(len(line.split()) > 1 for jobs in products.groups(small=True).values()
+                            for line in jobs))
+
+    def test_a_cut_off_leaves_the_groups_before_it(self):
+        status, output = self.table("--limit-s", "1", broken="hang")
+        self.assertEqual(status, 1, output)
+        self.assertEqual(len(self.measured("rate")["rows"]), 1)
+        self.assertIn("took longer than 1 s", self.measured("attention")["reason"])
+        self.assertEqual(self.measured("attention-pytorch")["status"], "measured")
+        self.assertIn("; rate failed", output)
+
+    def test_without_pytorch_nothing_is_beside_ours(self):
+        status, output = self.table("--without-pytorch")
+        self.assertEqual(status, 0, output)
+        self.assertIn("no attention of PyTorch beside it", output)
+
+
 class Files(Pretended):
     def test_a_killed_write_leaves_the_file_whole(self):
         results = Results(self.file, mock.Mock(record=lambda watch: {}))
         results.measure("one", {}, lambda partial: {"value": 1})
-        with mock.patch("json.dumps", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+        with mock.patch("json.dumps", side_effect=KeyboardInterrupt), \
+                self.assertRaises(KeyboardInterrupt):
             results.measure("two", {}, lambda partial: {"value": 2})
         self.assertEqual(read_json(self.file)["measured"]["one"]["value"], 1)
 
     def test_the_table_tells_what_failed(self):
         s = training.Settings("gpt2-124m", 32, 1, 20, 1024, 12, "cuda", "cuda")
         steps = {"min": 90.0, "max": 110.0, "iqr": 4.0, "warm_up": 5, "count": 15}
-        measured = {"trireme": {"status": "measured", "step_ms": 100.0, "steps": steps, "peak_mib": 9000},
+        ours = {"status": "measured", "step_ms": 100.0, "steps": steps, "peak_mib": 9000}
+        measured = {"trireme": ours,
                     "trireme-short": {"status": "measured", "step_ms": 3.0, "steps": steps},
                     "pytorch": {"status": "failed", "reason": "x ended with 1:\nno memory\n"}}
         found = {"step_ms": 80.0, "parts_ms": {"products": 60.0}, "attention": "of no one"}
         with contextlib.redirect_stdout(io.StringIO()) as out:
             table.print_table(s, measured, found, "NVIDIA H100 80GB HBM3, 580.1")
-        self.assertRegex(out.getvalue(), r"trireme +327680 +100.00 +90.00 +110.00 +4.00 +80.0% +28.5% +26.4% "
-                                         r"+9000 +- +3.00")
+        self.assertRegex(out.getvalue(), r"trireme +327680 +100.00 +90.00 +110.00 +4.00 +80.0% "
+                                         r"+28.5% +26.4% +9000 +- +3.00")
         self.assertRegex(out.getvalue(), r"pytorch +failed: no memory")
-        self.assertEqual(table.summary(measured, found), "80% of the floor, no PyTorch beside it; pytorch failed")
+        self.assertEqual(table.summary(measured, found),
+                         "80% of the floor, no PyTorch beside it; pytorch failed")
 
     def test_every_form_of_pytorch_is_named(self):
         self.assertEqual(set(peers.FORM), set(peers.PYTORCH))

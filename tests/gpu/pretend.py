@@ -1,5 +1,6 @@
-"""Programs that pretend, for tests of the GPU benchmarks: a build, a PyTorch and an nvidia-smi that print
-what they are expected to and take no time. BROKEN names what goes wrong; every start is a line of `calls`."""
+"""Programs that pretend, for tests of the GPU benchmarks: a build, a PyTorch and an nvidia-smi that
+print what they are expected to and take no time. BROKEN names what goes wrong; every start is a
+line of `calls`."""
 import json
 import os
 import pathlib
@@ -19,16 +20,19 @@ steps() { out=${all##*--metrics }; for i in $(seq 20); do
   echo '{"step_ms": '$((i < 6 ? 900 : 194 + i % 13))', "loss": 10.5}'; done > "${out%% *}"; }
 case "$all" in
   gpu_kernels_benchmark*) for k in copy add scale; do
-      echo '{"kernel":"'$k'","dtype":"f32","bytes":1,"ms":1,"ms_min":0.9,"ms_max":1.2,"gb_per_s":3000,"of_copy":1}'
+      echo '{"kernel":"'$k'","dtype":"f32","bytes":1,"ms":1,"ms_min":0.9,"ms_max":1.2,' \
+        '"gb_per_s":3000,"of_copy":1}'
       [ "$BROKEN$k" != hangadd ] || sleep 60; done ;;
   gpu_products_benchmark*) while read -r job || [ -n "$job" ]; do
       case "$job" in copy*) of=gb_per_s ;; *) of=tflops ;; esac
       echo '{"job":"'$job'","ms":1,"ms_min":0.9,"ms_max":1.2,"batches":5,"'$of'":3000}'
       [ "$BROKEN" != hang ] || sleep 60; done ;;
   train_gpt*) [ "$BROKEN" = train ] && { echo "no memory"; exit 1; }
-    [ "$BROKEN" = hang-profile ] && case "$all" in *profile-ops*) sleep 60 & echo $! > "@calls.pid"; wait ;; esac
+    case "$BROKEN $all" in hang-profile*profile-ops*)
+      sleep 60 & echo $! > "@calls.pid"; wait ;; esac
     steps
-    case "$all" in *--profile-ops*) out=${all##*--profile-ops }; echo '{"rows": []}' > "${out%% *}" ;; esac ;;
+    case "$all" in *--profile-ops*)
+      out=${all##*--profile-ops }; echo '{"rows": []}' > "${out%% *}" ;; esac ;;
   *) echo "pretender does not know: $all" >&2; exit 1 ;;
 esac
 """
@@ -37,12 +41,13 @@ echo "python $*" >> "@calls"
 times() { echo "[9000, 9000, 9000, 9000, 9000, $1, $1, $1, $1, $1]"; }
 torch='"versions": {"torch": "2.0"}, "sdpa": "default", "sdpa_order": ["cudnn", "flash"],
   "attention": {"backends": ["cudnn"], "kernels": ["cudnn_sdpa_kernel"]}'
-line() { echo '{"times_ms": '$(times $1)', "host_times_ms": '$(times $2)', '$torch'}' | tr -d '\n'; echo; }
+line() {
+  echo '{"times_ms": '$(times $1)', "host_times_ms": '$(times $2)', '$torch'}' | tr -d '\n'; echo; }
+row() { echo '{"shape": "'$shape'", "backend": "'$1'", "direction": "'$2'", "ms": '$3',' \
+  '"ms_min": 0.2, "ms_max": 0.6, "tflops": 300}'; }
 case "$*" in
   *attention.py*) while read -r shape || [ -n "$shape" ]; do for d in forward backward; do
-      echo '{"shape": "'$shape'", "backend": "cudnn", "direction": "'$d'", "ms": 0.25, "ms_min": 0.2, "ms_max": 0.3, "tflops": 300}'
-      echo '{"shape": "'$shape'", "backend": "flash", "direction": "'$d'", "ms": 0.5, "ms_min": 0.5, "ms_max": 0.5, "tflops": 150}'
-    done; done ;;
+      row cudnn $d 0.25; row flash $d 0.5; done; done ;;
   *--compile*--weights*) line 250 2 ;;
   *--compile*) [ "$BROKEN" = compile ] && { echo "out of memory" >&2; exit 1; }; line 300 2 ;;
   *--weights*) line 350 20 ;;
@@ -52,9 +57,10 @@ esac
 NVIDIA_SMI = r"""#!/usr/bin/env python3
 # Knows the fields of an H200 but for what REFUSED names; one that it does not know fails the query.
 import os, sys
-known = {"name": "NVIDIA H200", "driver_version": "580.1", "memory.total": "143771", "clocks.sm": "1980",
-         "clocks.mem": "3201", "power.draw": "412.5", "power.limit": "700.00", "ecc.mode.current": "Enabled",
-         "persistence_mode": "Enabled", "temperature.gpu": "45", "pstate": "P0", "memory.used": "1000",
+known = {"name": "NVIDIA H200", "driver_version": "580.1", "memory.total": "143771",
+         "clocks.sm": "1980", "clocks.mem": "3201", "power.draw": "412.5", "power.limit": "700.00",
+         "ecc.mode.current": "Enabled", "persistence_mode": "Enabled", "temperature.gpu": "45",
+         "pstate": "P0", "memory.used": "1000",
          "clocks_event_reasons.active": "0x0000000000000005", "power.default_limit": "[N/A]"}
 fields = next(a for a in sys.argv if a.startswith("--query-gpu=")).split("=", 1)[1].split(",")
 refused = os.environ.get("REFUSED", "").split()
@@ -66,7 +72,7 @@ print(", ".join(known.get(field, "[Not Supported]") for field in fields))
 
 
 class Pretended(unittest.TestCase):
-    """A folder with a build, tools/python and, in smi/, an nvidia-smi that is on PATH where asked for."""
+    """A folder with a build, tools/python and, in smi/, an nvidia-smi for PATH where asked for."""
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -87,7 +93,8 @@ class Pretended(unittest.TestCase):
 
     def environment(self, broken="", smi=False, **more):
         path = f"{self.root}/smi:" if smi else ""
-        return {**os.environ, "BROKEN": broken, "PATH": f"{path}{self.root}/tools:/usr/bin:/bin", **more}
+        return {**os.environ, "BROKEN": broken, **more,
+                "PATH": f"{path}{self.root}/tools:/usr/bin:/bin"}
 
     def start(self, script, *arguments, broken="", smi=False):
         command = [sys.executable, BENCHMARKS / script, "--build", self.root / "build", "--json",

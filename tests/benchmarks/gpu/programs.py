@@ -25,12 +25,16 @@ class Failed(Exception):
         self.lines = list(lines)
 
 
-def add_arguments(parser):
+def add_source(parser):
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--build", type=pathlib.Path,
                         help="a build of this tree (default: build/release)")
     source.add_argument("--installation", type=pathlib.Path,
                         help="the archive of launch/bundle, unpacked")
+
+
+def add_arguments(parser):
+    add_source(parser)
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
                         help="keep the results there; what FILE has is not measured again")
     parser.add_argument("--again", action="store_true", help="measure also what FILE has")

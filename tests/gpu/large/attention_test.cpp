@@ -1,0 +1,144 @@
+// Attention on tensor cores against the ordinary ones, both on the GPU, where it has many blocks,
+// long sequences and strides between sequences of many bytes.
+#include <algorithm>
+#include <chrono>
+
+#include "tests/gpu/large/large.h"
+
+namespace trireme::test {
+namespace {
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+/// What a pass reads and writes, on the GPU.
+class Attention {
+ public:
+  explicit Attention(const AttentionShape& s)
+      : shape_(s),
+        width_((s.query_heads + 2 * s.kv_heads) * s.head_dim),
+        y_width_(s.query_heads * s.head_dim) {
+    // Scores of some size: weights that differ.
+    Numbers("qkv", -2, 2, DType::bf16).fill(*stream_, qkv_.data(), rows() * width_);
+    Numbers("dy", -1, 1, DType::bf16).fill(*stream_, dy_.data(), rows() * y_width_);
+  }
+
+  Stream& stream() { return *stream_; }
+  Index rows() const { return shape_.batch * shape_.sequence; }
+  Index y_count() const { return rows() * y_width_; }
+  Index dqkv_count() const { return rows() * width_; }
+
+  struct Results {
+    Buffer y, sums, dqkv;
+  };
+  /// Backward reads `y` and `sums` of `first`, or what this forward gave.
+  Results run(AttentionChoice choice, const Results* first = nullptr) {
+    const AttentionKernels& k = device_->kernels().attention;
+    Results r{device_->allocate(2 * y_count()), device_->allocate(4 * rows() * shape_.query_heads),
+              device_->allocate(2 * dqkv_count())};
+    const Buffer before =
+        device_->allocate(k.forward_workspace_bytes(*device_, shape_, DType::bf16, choice));
+    const Buffer after =
+        device_->allocate(k.backward_workspace_bytes(*device_, shape_, DType::bf16, choice));
+    k.forward(*stream_, {shape_, qkv_.data(), r.y.data(), reinterpret_cast<float*>(r.sums.data()),
+                         before.data(), DType::bf16, choice});
+    const Results& from = first != nullptr ? *first : r;
+    k.backward(*stream_, {shape_, qkv_.data(), from.y.data(),
+                          reinterpret_cast<const float*>(from.sums.data()), dy_.data(),
+                          r.dqkv.data(), Write::assign, after.data(), DType::bf16, choice});
+    stream_->synchronize();
+    return r;
+  }
+
+  Floats on_host(const Buffer& memory) {
+    std::vector<Bf16> stored(at(memory.bytes() / 2));
+    stream_->copy(stored.data(), memory.data(), memory.bytes());
+    stream_->synchronize();
+    Floats values(stored.size());
+    std::transform(stored.begin(), stored.end(), values.begin(),
+                   [](Bf16 x) { return to_float(x); });
+    return values;
+  }
+
+ private:
+  AttentionShape shape_;
+  Index width_, y_width_;
+  std::unique_ptr<Device> device_ = open_gpu();
+  std::unique_ptr<Stream> stream_ = device_->make_stream();
+  Buffer qkv_ = device_->allocate(2 * rows() * width_), dy_ = device_->allocate(2 * y_count());
+};
+
+/// How far apart the heads of rows are, head_dim elements each: the length of the difference, as a
+/// share of the length of the one, or of the usual length where that is shorter than a `floor`th
+/// of it.
+struct HeadDistance {
+  double mean = 0, largest = 0;
+  Index worst = 0;
+};
+HeadDistance distance(const Floats& got, const Floats& expected, Index head) {
+  constexpr double floor = 1.0 / 16;
+  double squares = 0;
+  for (const float x : expected) squares += static_cast<double>(x) * x;
+  const auto heads = static_cast<Index>(expected.size()) / head;
+  const double least = floor * std::sqrt(squares / static_cast<double>(heads));
+  HeadDistance d;
+  for (Index h = 0; h < heads; ++h) {
+    double length = 0, apart = 0;
+    for (std::size_t i = at(h * head); i < at((h + 1) * head); ++i) {
+      const double e = expected[i], difference = got[i] - e;
+      length += e * e;
+      apart += difference * difference;
+    }
+    const double share = std::sqrt(apart) / std::max(std::sqrt(length), least);
+    d.mean += share / static_cast<double>(heads);
+    if (share <= d.largest) continue;
+    d.largest = share;
+    d.worst = h;
+  }
+  return d;
+}
+
+void kernels_agree(const AttentionShape& s) {
+  const auto start = std::chrono::steady_clock::now();
+  require_free(*open_gpu(),
+               12 * s.batch * s.sequence * (s.query_heads * 2 + 2 * s.kv_heads) * s.head_dim);
+  Attention attention(s);
+  const Attention::Results simt = attention.run(AttentionChoice::simt);
+  const Attention::Results mma = attention.run(AttentionChoice::mma, &simt);
+  std::string text = str("batch ", s.batch, " sequence ", s.sequence, " heads ", s.query_heads, '/',
+                         s.kv_heads, " of ", s.head_dim, ';');
+  const auto agree = [&](const char* what, const Buffer& got, const Buffer& expected) {
+    const HeadDistance d =
+        distance(attention.on_host(got), attention.on_host(expected), s.head_dim);
+    // A weight, or slope, that is rounded to bf16 is off by 2^-8 of itself at most, and so is the
+    // result. The signs of many such differences are by chance, so the length of a head differs by
+    // less: by 0.0025 in the mean and 0.005 at most on the emulation, whatever the length.
+    EXPECT_LE(d.largest, 1.0 / 64) << what << ", head " << d.worst << " of all rows";
+    EXPECT_LE(d.mean, 1.0 / 256) << what;
+    text += str(' ', what, " mean ", d.mean, " worst ", d.largest);
+  };
+  agree("y", mma.y, simt.y);
+  agree("dqkv", mma.dqkv, simt.dqkv);
+
+  const Attention::Results again = attention.run(AttentionChoice::mma, &simt);
+  Stream& stream = attention.stream();
+  EXPECT_TRUE(same_numbers(stream, again.y.data(), mma.y.data(), attention.y_count(), DType::bf16));
+  EXPECT_TRUE(same_numbers(stream, again.dqkv.data(), mma.dqkv.data(), attention.dqkv_count(),
+                           DType::bf16));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  report(str(text, "; ", seconds.count(), " s"));
+}
+
+TEST_P(OnLargeArrays, AttentionOfManySequences) {
+  kernels_agree(sized(AttentionShape{32, 1024, 12, 12, 64}, AttentionShape{2, 130, 3, 3, 64}));
+}
+
+TEST_P(OnLargeArrays, AttentionOfGroupsOfQueries) {
+  kernels_agree(sized(AttentionShape{4, 2048, 32, 8, 64}, AttentionShape{2, 130, 4, 1, 64}));
+}
+
+TEST_P(OnLargeArrays, AttentionOfLongSequences) {
+  kernels_agree(sized(AttentionShape{1, 8192, 32, 8, 128}, AttentionShape{1, 260, 4, 2, 128}));
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -4,10 +4,9 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import tarfile
 
-from records import Failed
+from work import Failed, tail
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]  # of this tree, or of the archive that this file came in
 
@@ -35,11 +34,20 @@ class Installation:
         launch = ["mpirun", "-np", ranks, *before] if ranks > 1 else list(before)
         return [str(part) for part in [*start, *launch, path, *arguments]]
 
+    def inside(self, *command):
+        """Argument list that runs a program of the system with these libraries."""
+        return [str(part) for part in ([] if self.build else [self.folder / "start"]) + [*command]]
+
+    def has(self, program):
+        return (self.bin / program).exists()
+
     def identity(self):
         """Changes with the programs."""
         libraries = (self.build or self.folder) / "lib"
+        module = self.module or libraries / "libtrireme_cuda.so"
         digest = hashlib.sha256()
-        for file in (self.bin / "train_gpt", self.bin / "gpu_kernels_tests", libraries / "libtrireme.so", self.module or libraries / "libtrireme_cuda.so"):
+        for file in (self.bin / "train_gpt", *sorted(self.bin.glob("gpu_*")),
+                     libraries / "libtrireme.so", module):
             digest.update(file.read_bytes() if file.exists() else b"none")
         return digest.hexdigest()[:16]
 
@@ -74,19 +82,32 @@ def from_tree(work):
     return build
 
 
-def describe_gpu(installation, work):
-    """The line that gpu_kernels_tests opens its GPU with. Raises Failed with the reason where there is none."""
-    program = installation.bin / "gpu_kernels_tests"
-    if not program.exists():
-        raise Failed(f"{program} is missing: the machine that built it had no nvcc")
-    output = work.run(installation.command("gpu_kernels_tests", "--gtest_filter=-*"), installation.environment())
-    return re.search(r"^# (.*?), compute", output, re.M)[1]
+def open_gpu(installation, work):
+    """The model of the GPU, as gpu_kernels_tests names it. Where it cannot be opened: Failed with the
+    reason, and the details have what the loader looked for."""
+    if not installation.has("gpu_kernels_tests"):
+        raise Failed(f"{installation.bin / 'gpu_kernels_tests'} is missing: the machine that built "
+                     "it had no nvcc")
+    nothing = installation.command("gpu_kernels_tests", "--gtest_filter=-*")
+    try:
+        output = work.run(nothing, installation.environment())
+    except Failed:
+        traced = 'LD_DEBUG=libs "$@" 2>&1 | tail -n 60'
+        work.details["loader"] = work.attempt(
+            installation.inside("bash", "-c", traced, "bash", *nothing[-2:]),
+            installation.environment(), limit_s=60)
+        raise
+    return re.search(r"^# GPU \d+ (.*?), compute", output, re.M)[1]
 
 
 def test_suites(installation):
-    """Names of the suites of gpu_kernels_tests."""
-    listed = subprocess.run(installation.command("gpu_kernels_tests", "--gtest_list_tests"), capture_output=True, text=True,
+    """Names of the suites of gpu_kernels_tests; [] where it is missing."""
+    if not installation.has("gpu_kernels_tests"):
+        return []
+    command = installation.command("gpu_kernels_tests", "--gtest_list_tests")
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=60,
                             env={**os.environ, **installation.environment()})
     if listed.returncode != 0:
-        sys.exit(f"gpu_kernels_tests --gtest_list_tests failed:\n{listed.stdout}{listed.stderr}")
+        raise Failed(f"gpu_kernels_tests --gtest_list_tests failed:\n"
+                     f"{tail(listed.stdout + listed.stderr)}")
     return re.findall(r"^(\w+)\.$", listed.stdout, re.M)

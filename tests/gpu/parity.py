@@ -5,7 +5,7 @@ import json
 import math
 import pathlib
 
-from records import Failed
+from work import Failed
 
 MODELS = {
     "gpt2": ["--model", "gpt2-124m", "--vocab-size", 256],
@@ -22,14 +22,17 @@ class Size:
     sequence: int
     steps: int
     batch: int = 8
+    micro_batch: int = 1
 
     def options(self):
         return ["--num-layers", self.layers, "--hidden-size", self.width, "--ffn-hidden-size", 4 * self.width, "--num-attention-heads", self.heads,
-                "--seq-length", self.sequence, "--global-batch-size", self.batch, "--micro-batch-size", 1, "--train-iters", self.steps,
+                "--seq-length", self.sequence, "--global-batch-size", self.batch,
+                "--micro-batch-size", self.micro_batch, "--train-iters", self.steps,
                 "--lr", "1e-3", "--lr-warmup-iters", 2, "--log-interval", 1]
 
 
-SIZES = {"whole": Size(layers=4, width=256, heads=4, sequence=256, steps=20), "small": Size(layers=4, width=32, heads=4, sequence=16, steps=3)}
+SIZES = {"whole": Size(layers=4, width=256, heads=4, sequence=256, steps=20),
+         "small": Size(layers=4, width=32, heads=4, sequence=16, steps=3)}
 
 
 @dataclasses.dataclass
@@ -80,41 +83,73 @@ def train(installation, work, output, name, options, ranks=1, environment=None):
     return Training(*([row[key] for row in rows] for key in ("loss", "grad_norm", "loss_bits")), folder)
 
 
+FIRST_STEPS = 5  # of a training on two devices: AdamW has not made steps out of noise yet
+
+
 @dataclasses.dataclass
 class Difference:
-    """Of two trainings, measured as the tests of layouts do on CPUs (tests/support/training_run.h). Key biases are excepted: softmax does not see
-    them, so their true gradient is zero, what is computed is noise, and AdamW turns noise into steps."""
-    loss: float            # largest of any step, relative
-    grad_norm: float       # the same
+    """Of two trainings, measured as the tests of layouts do on CPUs (tests/support/training_run.h).
+    Key biases are excepted: softmax does not see them, so their true gradient is zero, what is
+    computed is noise, and AdamW turns noise into steps."""
+    losses: list           # of each step, relative
+    grad_norm: float       # largest of any step, relative
     gradient: tuple        # (largest distance over norm, tensor) of step 1
     parameter: tuple       # (largest absolute difference, tensor) at the end
 
+    @property
+    def loss(self):
+        """Largest of the first steps."""
+        return largest(self.losses[:FIRST_STEPS])
+
+    @property
+    def late_loss(self):
+        """Largest of the steps behind them; 0 without any."""
+        return largest(self.losses[FIRST_STEPS:])
+
     def __str__(self):
-        return f"loss {self.loss:.1e}, norm {self.grad_norm:.1e}, gradients {self.gradient[0]:.1e}, parameters {self.parameter[0]:.1e}"
+        late = f" and then {self.late_loss:.1e}" if len(self.losses) > FIRST_STEPS else ""
+        return (f"loss {self.loss:.1e}{late}, norm {self.grad_norm:.1e}, "
+                f"gradients {self.gradient[0]:.1e}, parameters {self.parameter[0]:.1e}")
 
     def require_below(self, limit):
         require_below("the loss", self.loss, limit.loss)
+        require_below(f"after step {FIRST_STEPS} the loss", self.late_loss, limit.late_loss)
         require_below("the norm of all gradients", self.grad_norm, limit.grad_norm)
-        require_below(f"in step 1 the gradient of {self.gradient[1]}", self.gradient[0], limit.gradient)
+        require_below(f"in step 1 the gradient of {self.gradient[1]}", self.gradient[0],
+                      limit.gradient)
         require_below(f"the parameter {self.parameter[1]}", self.parameter[0], limit.parameter)
 
 
 @dataclasses.dataclass
 class Limit:
     loss: float
+    late_loss: float
     grad_norm: float
     gradient: float
     parameter: float
 
 
-LAYOUTS_AGREE = Limit(loss=2e-7, grad_norm=1e-5, gradient=1e-5, parameter=3e-5)
-DEVICES_AGREE = Limit(loss=1e-5, grad_norm=1e-4, gradient=1e-5, parameter=math.inf)  # 20 steps apart; AdamW's steps are as large as lr
+# Layouts on the emulation, whose sums are a CPU's: the bands of the tests of layouts.
+LAYOUTS_AGREE = Limit(2e-7, 2e-7, grad_norm=1e-5, gradient=1e-5, parameter=3e-5)
+# Layouts on a GPU: each has products of other sizes, for which cuBLASLt takes other kernels (split
+# along k or not), so fp32 sums differ by some 1e-7 from step 1 on; AdamW then makes steps of that.
+LAYOUTS_AGREE_ON_A_GPU = dataclasses.replace(LAYOUTS_AGREE, loss=2e-6, late_loss=2e-6)
+# A GPU and the CPU: in AdamW's first steps an element moves by lr in the direction of its
+# gradient's sign; where the gradient is noise, either way. That is seen in the loss after some
+# steps, and in parameters at once (so they have no bound). Step 1's gradients do not depend on it.
+DEVICES_AGREE = Limit(1e-5, late_loss=1e-4, grad_norm=1e-4, gradient=1e-5, parameter=math.inf)
+
+
+def largest(values):
+    """NaN where one is NaN."""
+    return max(values, key=lambda x: math.inf if math.isnan(x) else x, default=0.0)
 
 
 def relative(ours, theirs):
+    """Of each step."""
     if len(ours) != len(theirs):
         raise Failed(f"{len(ours)} steps against {len(theirs)}")
-    return max(abs(x - y) / abs(y) for x, y in zip(ours, theirs))
+    return [abs(x - y) / abs(y) for x, y in zip(ours, theirs)]
 
 
 def norm(values):
@@ -130,7 +165,7 @@ def worst_tensor(a, b, which, measure):
 
 
 def difference(a, b):
-    return Difference(relative(a.losses, b.losses), relative(a.norms, b.norms),
+    return Difference(relative(a.losses, b.losses), largest(relative(a.norms, b.norms)),
                       worst_tensor(a, b, "gradients", lambda apart, values: norm(apart) / (norm(values) or 1.0)),
                       worst_tensor(a, b, "parameters", lambda apart, _: max(map(abs, apart))))
 

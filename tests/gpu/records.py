@@ -1,159 +1,166 @@
-"""Stages of an acceptance run. Each ends within its limit and leaves one JSON record; one that has passed is not run again, so a
-command that is cut off after ten minutes is simply given again. A record counts only for the programs and the GPU that made it."""
+"""Stages of an acceptance run, and their records. A record counts only for the programs and the
+model of GPU that made it; a stage that has passed is not run again."""
 import dataclasses
 import datetime
 import json
-import os
-import signal
-import subprocess
+import threading
 import time
+import traceback
 from typing import Callable
 
-LONGEST_STAGE_S = 480  # commands may be cut off after 10 minutes
+from work import Failed, OutOfTime, Stopped, Work
 
-
-class Failed(Exception):
-    """The stage found something wrong; the message is for people."""
-
-
-class OutOfTime(Exception):
-    """The command's time is over before the stage's own limit: it is run again by the next command."""
+ALWAYS = ("install", "probe", "gpu")  # every command runs these: where and on what
 
 
 @dataclasses.dataclass
 class Stage:
-    name: str                        # "ranks.2.tensor": the part before the first point is its group
-    usual_s: int                     # it is not started with less time left
-    run: Callable[["Work"], dict]    # returns details for the record; raises Failed
+    name: str                      # "ranks.2.tensor": the part before the first point is its group
+    planned_s: int                 # on an H100, estimated; it is not started with less time left
+    run: Callable[[Work], dict]    # returns details for the record; raises Failed
+    uses: tuple = ()               # programs, tools and scripts without which it is left out
+    needs: str = ""                # a stage: where that one has not passed, this one is left out
 
+    @property
+    def group(self):
+        return self.name.split(".")[0]
 
-class Work:
-    """What a stage runs its programs with: within its time, and with everything they print kept in one file."""
-
-    def __init__(self, log, deadline, cut_at):
-        self.log, self.deadline, self.cut_at = log, deadline, cut_at
-
-    def run(self, command, environment=None):
-        """The output of a program that must succeed. Raises Failed with the end of what it printed."""
-        command = [str(part) for part in command]
-        settings = "".join(f"{key}={value} " for key, value in (environment or {}).items())
-        with open(self.log, "a") as log:
-            log.write(f"$ {settings}{' '.join(command)}\n")
-        left = max(min(self.deadline, self.cut_at) - time.monotonic(), 0.1)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
-                              stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})}) as job:
-            try:
-                output = job.communicate(timeout=left)[0]
-                over = False
-            except subprocess.TimeoutExpired:
-                over = True
-                output = end(job)
-        with open(self.log, "a") as log:
-            log.write(output + f"# exit status {job.returncode}\n")
-        if over and self.cut_at < self.deadline:
-            raise OutOfTime
-        if over:
-            raise Failed(f"{command[0]} took longer than the stage may:\n{tail(output)}")
-        if job.returncode != 0:
-            raise Failed(f"{command[0]} ended with {job.returncode}:\n{tail(output)}")
-        return output
-
-
-def end(job):
-    """Ends a program with what it started, ranks of mpirun (which end with it when it is asked) too; returns its output."""
-    os.killpg(job.pid, signal.SIGTERM)
-    try:
-        return job.communicate(timeout=3)[0]
-    except subprocess.TimeoutExpired:
-        os.killpg(job.pid, signal.SIGKILL)
-        return job.communicate()[0]
-
-
-def tail(text, lines=15):
-    return "\n".join(text.rstrip().splitlines()[-lines:])
+    @property
+    def limit_s(self):
+        """Of the stage, and so of each program that it runs: a hang costs this, no more."""
+        return 2 * self.planned_s + 30
 
 
 class Records:
-    """The records in one folder: OUTPUT/records/STAGE.json. All of them together, of whatever command, are OUTPUT/summary.json, which
-    alone is enough to go on elsewhere; it is whole after every stage."""
+    """All records, {stage: the latest}. They begin with those of earlier commands: of the summaries
+    `files`. logs: the folder that each stage has its log in."""
 
-    def __init__(self, output):
-        self.output = output
-        self.folder = output / "records"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (output / "logs").mkdir(exist_ok=True)
-        summary = output / "summary.json"
-        if summary.exists():
-            for record in json.loads(summary.read_text()):
-                if not self._file(record["stage"]).exists():
-                    self.write(record)
+    def __init__(self, logs, *files):
+        self.logs = logs
+        logs.mkdir(parents=True, exist_ok=True)
+        self._records, self._lock = {}, threading.Lock()
+        self._running = None  # (record, Work) of the stage that runs
+        for file in files:
+            self._load(file)
 
-    def _file(self, stage):
-        return self.folder / f"{stage}.json"
+    def _load(self, file):
+        try:
+            for record in json.loads(file.read_text()):
+                known = self._records.get(record["stage"])
+                if known is None or known["started"] < record["started"]:
+                    self._records[record["stage"]] = record
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise Failed(f"{file} is no summary.json of an earlier command: {error!r}") from None
 
     def read(self, stage):
-        file = self._file(stage)
-        return json.loads(file.read_text()) if file.exists() else None
+        with self._lock:
+            return self._records.get(stage)
 
     def write(self, record):
-        self._write(self._file(record["stage"]), record)
+        with self._lock:
+            self._records[record["stage"]] = record
+            self._running = None
 
-    @staticmethod
-    def _write(file, content):
-        part = file.with_suffix(".part")
-        part.write_text(json.dumps(content, indent=1) + "\n")
-        part.replace(file)
+    def has_any(self):
+        """Of stages that not every command runs."""
+        return any(record["stage"] not in ALWAYS for record in self.ended())
+
+    def forget(self, stages):
+        with self._lock:
+            for stage in stages:
+                self._records.pop(stage, None)
+
+    def begin(self, record, work):
+        with self._lock:
+            self._running = (record, work)
+
+    def ended(self):
+        """In the order in which they began."""
+        with self._lock:
+            return sorted(self._records.values(), key=lambda record: record["started"])
+
+    def all(self):
+        """The same, and the stage that runs, as it would be if it were cut off now."""
+        with self._lock:
+            running = self._running
+        if not running:
+            return self.ended()
+        record, work = running
+        now = record | {"status": "not finished", "details": work.found()}
+        return [known for known in self.ended() if known["stage"] != record["stage"]] + [now]
 
     def passed(self, stage, identity):
         record = self.read(stage)
-        return record is not None and record["status"] == "passed" and record["identity"] == identity
-
-    def write_summary(self):
-        records = [json.loads(file.read_text()) for file in self.folder.glob("*.json")]
-        self._write(self.output / "summary.json", sorted(records, key=lambda record: record["started"]))
+        return record is not None and (record["status"], record["identity"]) == ("passed", identity)
 
     def log(self, stage):
-        return self.output / "logs" / f"{stage}.log"
+        return self.logs / f"{stage}.log"
 
 
-def run_stage(stage, records, identity, cut_at):
-    """Runs it and writes its record. Returns "passed", "failed" or "not finished"."""
-    if cut_at - time.monotonic() < stage.usual_s:
-        return "not finished"
-    print(f"# {stage.name} ...", flush=True)
-    begin, log = time.monotonic(), records.log(stage.name)
-    log.unlink(missing_ok=True)
-    record = {"stage": stage.name, "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "identity": identity}
-    try:
-        details = stage.run(Work(log, begin + LONGEST_STAGE_S, cut_at))
-        record |= {"status": "passed", "details": details}
-    except OutOfTime:
-        return "not finished"
-    except Failed as failure:
-        record |= {"status": "failed", "reason": str(failure)}
-        print(f"# {stage.name} FAILED: {failure}", flush=True)
-    record["seconds"] = round(time.monotonic() - begin, 1)
-    records.write(record)
-    return record["status"]
+@dataclasses.dataclass
+class Command:
+    """What all stages of one command share."""
+    records: Records
+    cut_at: float                              # of time.monotonic()
+    patience: int = 1                          # times the limit of each stage: emulations are slow
+    identity: str = ""                         # of the programs and the GPU
+    status: dict = dataclasses.field(default_factory=dict)  # {stage name: what became of it}
+    after: Callable[[], None] = lambda: None   # called when a stage has ended
+
+    def run(self, stages):
+        """Runs what has not passed, in order."""
+        for stage in stages:
+            if stage.name not in ALWAYS and self.records.passed(stage.name, self.identity):
+                self.status[stage.name] = "passed before"
+            elif stage.needs and not self._may_need(stage.needs):
+                self.status[stage.name] = "left out"
+                print(f"# {stage.name} is left out: {stage.needs} {self.status[stage.needs]}")
+            else:
+                self.status[stage.name] = self.run_stage(stage)
+            self.after()
+
+    def _may_need(self, name):
+        return self.status.get(name, "passed").startswith("passed")
+
+    def run_stage(self, stage):
+        """Runs it and writes its record. Returns "passed", "failed" or "not finished"."""
+        if self.cut_at - time.monotonic() < stage.planned_s:
+            return "not finished"
+        print(f"# {stage.name} ...", flush=True)
+        begin, log = time.monotonic(), self.records.log(stage.name)
+        log.unlink(missing_ok=True)
+        now = datetime.datetime.now(datetime.timezone.utc)
+        record = {"stage": stage.name, "started": now.isoformat(timespec="milliseconds"),
+                  "identity": self.identity}
+        work = Work(log, stage.limit_s * self.patience, self.cut_at)
+        self.records.begin(record, work)
+        verdict, stopped = self._verdict(stage, work)
+        record |= verdict | {"details": work.found(), "seconds": round(time.monotonic() - begin, 1)}
+        self.records.write(record)
+        print(f"# {stage.name} {record['status']}, {record['seconds']} s: {what(record)}",
+              flush=True)
+        if stopped:
+            raise stopped
+        return record["status"]
+
+    @staticmethod
+    def _verdict(stage, work):
+        """(status and reason, what ended the command)"""
+        try:
+            work.details |= stage.run(work) or {}
+            return {"status": "passed"}, None
+        except OutOfTime:
+            return {"status": "not finished", "reason": "the command's time was over"}, None
+        except Stopped as stopped:
+            return {"status": "not finished", "reason": f"the command got {stopped}"}, stopped
+        except Failed as failure:
+            return {"status": "failed", "reason": str(failure)}, None
+        except Exception as error:  # a mistake here, or output that nobody expected: others can run
+            work.note(traceback.format_exc())
+            return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}, None
 
 
-def run_stages(stages, records, identity, cut_at):
-    """{stage name: status} of all of them, in order."""
-    status = {}
-    for stage in stages:
-        if records.passed(stage.name, identity):
-            status[stage.name] = "passed before"
-        else:
-            status[stage.name] = run_stage(stage, records, identity, cut_at)
-        records.write_summary()
-    return status
-
-
-def table(stages, status, records):
-    lines = [f"{'stage':34} {'result':14} {'seconds':>8}  what"]
-    for stage in stages:
-        record = records.read(stage.name) or {}
-        known = status[stage.name] != "not finished"
-        what = record.get("details", {}).get("summary", "") if status[stage.name].startswith("passed") else record.get("reason", "")
-        lines.append(f"{stage.name:34} {status[stage.name]:14} {record.get('seconds', '') if known else '':>8}  {what.splitlines()[0] if known and what else ''}")
-    return "\n".join(lines)
+def what(record):
+    """What a record says, in one line: also of one that failed, what it had measured by then."""
+    texts = [record.get("reason", ""), record.get("details", {}).get("summary", "")]
+    return "; ".join(text.splitlines()[0] for text in texts if text)

@@ -1,166 +1,135 @@
-"""What is accepted on a GPU, as a list of stages: kernels, sanitizers, parity with the CPU, several ranks, benchmarks."""
+"""What is accepted on a GPU, as a list of stages. Groups: kernels, parity with the CPU, several
+ranks, benchmarks, compute-sanitizer, Nsight Compute."""
 import dataclasses
-import fnmatch
-import importlib.util
 import json
+import os
 import pathlib
 import re
-import shutil
-import sys
 
 import parity
+import probe
+from benchmark_stages import benchmark_stages
 from installation import ROOT, Installation, test_suites
-from records import Failed, Stage
+from records import Records, Stage
+from tool_stages import ncu_stages, sanitizer_stages
+from training_stages import parity_stages, rank_stages
+from work import Failed
 
-GROUPS = ("install", "kernels", "sanitizers", "parity", "ranks", "benchmarks")
-# By what they tell for their time: a GPU may be there for half an hour only, and all but the last line fit in that.
-ORDER = ("kernels", "parity.*", "ranks.*", "sanitizers.memcheck.*", "benchmarks.*", "sanitizers.*")
-RANK_STEPS = 3  # ranks that share a GPU take turns on it: every collective takes milliseconds
-SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")
-BF16_STEP, BF16_MEAN = 1e-2, 2e-3  # the band around the CPU's bf16 losses: any step, and the mean over all
-LAYOUTS = {  # ranks: {name: options}
-    2: {"data": [], "zero": ["--use-distributed-optimizer"], "tensor": ["--tp", 2], "sequence": ["--tp", 2, "--sequence-parallel"],
-        "pipeline": ["--pp", 2], "interleaved": ["--pp", 2, "--num-virtual-stages-per-pipeline-rank", 2]},
-    4: {"data": [], "zero": ["--use-distributed-optimizer"], "tensor": ["--tp", 4], "pipeline": ["--pp", 4], "tensor-data": ["--tp", 2, "--lm-head-chunks", 3],
-        "pipeline-data": ["--pp", 2, "--use-distributed-optimizer"], "tensor-pipeline": ["--tp", 2, "--pp", 2, "--sequence-parallel"]},
-}
+GROUPS = ("kernels", "parity", "ranks", "benchmarks", "sanitizers", "ncu")
+KERNELS_ONLY_BUILD_S = 120
 
 
 @dataclasses.dataclass
 class Acceptance:
     installation: Installation
     output: pathlib.Path
-    size: parity.Size
-    python: pathlib.Path | None = None  # has PyTorch; None: this one, if it has
+    records: Records
+    emulated: bool = False
+    python: pathlib.Path | None = None  # has PyTorch; None: there is none
+    identity: str = ""                  # of the records that are made
+    nccl: dict = dataclasses.field(default_factory=dict)  # settings that NCCL was found to need
 
-    def train(self, work, name, options, steps=None, **more):
-        size = dataclasses.replace(self.size, steps=steps or self.size.steps)
-        return parity.train(self.installation, work, self.output, name, [*options, *size.options()], **more)
+    @property
+    def size(self):
+        return parity.SIZES["small" if self.emulated else "whole"]
 
-    def program(self, work, program, *arguments, before=()):
-        return work.run(self.installation.command(program, *arguments, before=before), self.installation.environment())
+    def train(self, work, name, options, size=None, **more):
+        return parity.train(self.installation, work, self.output, name,
+                            [*options, *(size or self.size).options()], **more)
+
+    def program(self, work, program, *arguments, before=(), environment=None, text=""):
+        return work.run(self.installation.command(program, *arguments, before=before),
+                        self.installation.environment(environment), text=text)
+
+    def why_missing(self, name):
+        """None where `name` is there: a program of trireme, a script, a tool, PyTorch."""
+        if name == "PyTorch":
+            return None if self.python else "PyTorch is not found (--python FILE)"
+        if name.endswith(".py"):
+            return None if (ROOT / name).exists() else f"{name} is missing"
+        if name in probe.TOOLS:
+            found = probe.find_tool(name)
+            return None if found else f"{name} is not found in PATH or the CUDA toolkit"
+        return None if self.installation.has(name) else f"{name} is not among the programs"
 
 
-def stages(acceptance, wanted):
-    """All stages of the groups in `wanted`, in the order in which they run."""
-    makers = {"kernels": kernel_stages, "sanitizers": sanitizer_stages, "parity": parity_stages, "ranks": rank_stages, "benchmarks": benchmark_stages}
-    found = [stage for group, make in makers.items() if group in wanted for stage in make(acceptance)]
-    return sorted(found, key=lambda stage: next(i for i, pattern in enumerate(ORDER) if fnmatch.fnmatch(stage.name, pattern)))
+def all_stages(a, groups=GROUPS):
+    """Those of the groups."""
+    suites = test_suites(a.installation)
+    return [*(kernel_stages(a, suites) if "kernels" in groups else []),
+            *(parity_stages(a) if "parity" in groups else []),
+            *(rank_stages(a) if "ranks" in groups else []),
+            *(benchmark_stages(a) if "benchmarks" in groups else []),
+            *(sanitizer_stages(a, suites) if "sanitizers" in groups else []),
+            *(ncu_stages(a) if "ncu" in groups else [])]
 
 
-def missing(wanted, emulated):
-    """What the stages need and this machine lacks: one line each, with what to do."""
-    lines = []
-    if not emulated and not shutil.which("nvidia-smi"):
-        lines.append("nvidia-smi is not found: is there a GPU, and its driver? Without one: --emulated-module FILE tries the stages on the host emulation")
-    if "sanitizers" in wanted and not shutil.which("compute-sanitizer"):
-        lines.append("compute-sanitizer is not found: put the bin directory of the CUDA toolkit in PATH, or leave it out: --without sanitizers")
-    return lines
+def that_can_run(a, stages):
+    """The stages that have what they use. A line says what is missing, and what that leaves out."""
+    missing = {name: a.why_missing(name) for stage in stages for name in stage.uses}
+    for name, why in missing.items():
+        if why:
+            left_out = [stage.name for stage in stages if name in stage.uses]
+            print(f"# {why}: {', '.join(left_out[:3])}{' ...' if len(left_out) > 3 else ''} "
+                  f"left out ({len(left_out)})", flush=True)
+    return [stage for stage in stages if not any(missing[name] for name in stage.uses)]
 
 
-def kernel_stages(a):
+def kernel_stages(a, suites):
+    def large(work):
+        sizes = "small" if a.emulated else "whole"
+        return run_tests(a, work, "gpu_large_tests", "--sizes", sizes)
+
+    def blocking(suite):
+        def run(work):
+            return run_tests(a, work, "gpu_kernels_tests", f"--gtest_filter={suite}.*",
+                             environment={"CUDA_LAUNCH_BLOCKING": "1"})
+
+        return Stage(f"kernels.blocking.{suite}", 15, run, uses=("gpu_kernels_tests",))
+
+    tests = lambda work: run_tests(a, work, "gpu_kernels_tests")
+    return [Stage("kernels", 30, tests, uses=("gpu_kernels_tests",)),
+            Stage("kernels.large", 30, large, uses=("gpu_large_tests",)), *map(blocking, suites)]
+
+
+def run_tests(a, work, program, *arguments, environment=None):
+    """Of a GoogleTest program. The details name the suites that failed, also where it did not
+    end."""
+    report = a.output / f"{program}.json"
+    report.unlink(missing_ok=True)
+    try:
+        a.program(work, program, *arguments, f"--gtest_output=json:{report}",
+                  environment=environment)
+    finally:
+        work.details["failed suites"] = failed_suites(report, work.log)
+    counts = json.loads(report.read_text())
+    if counts["tests"] == 0 or counts["failures"] + counts["errors"] + counts["disabled"] > 0:
+        raise Failed(f"{counts['tests']} tests, {counts['failures']} failed, "
+                     f"{counts['disabled']} disabled")
+    return {"summary": f"{counts['tests']} tests passed", "tests": counts["tests"]}
+
+
+def failed_suites(report, log):
+    """As the report says; of a program that did not end, the suite that ran."""
+    if report.exists():
+        suites = json.loads(report.read_text()).get("testsuites", [])
+        return [suite["name"] for suite in suites if suite["failures"] + suite.get("errors", 0)]
+    return re.findall(r"^\[ RUN +\] (\w+)\.", log.read_text(errors="replace"), re.M)[-1:]
+
+
+def kernels_only(output):
+    """The fall-back where the archive's module does not load: builds the kernels and their tests on
+    this machine, which needs nvcc and cmake, and nothing else of what trireme needs."""
     def run(work):
-        report = a.output / "kernels.json"
-        a.program(work, "gpu_kernels_tests", "--gtest_brief=1", f"--gtest_output=json:{report}")
-        counts = json.loads(report.read_text())
-        if counts["tests"] == 0 or counts["failures"] + counts["errors"] + counts["disabled"] > 0:
-            raise Failed(f"{counts['tests']} tests, {counts['failures']} failed, {counts['disabled']} disabled")
-        return {"summary": f"{counts['tests']} tests against the CPU", "tests": counts["tests"]}
+        nvcc, cmake = probe.find_tool("nvcc"), probe.find_tool("cmake")
+        if not nvcc or not cmake:
+            missing = "nvcc" if cmake else "cmake"
+            raise Failed(f"cannot build the kernels here: {missing} is missing")
+        source, build = ROOT / "kernels/cuda/only", output / "kernels_only"
+        work.run([cmake, "-S", source, "-B", build, f"-DCMAKE_CUDA_COMPILER={nvcc}",
+                  "-DCMAKE_BUILD_TYPE=Release"])
+        work.run([cmake, "--build", build, "--parallel", len(os.sched_getaffinity(0))])
+        work.run([build / "gpu_kernels_tests", "--gtest_brief=1"])
+        return {"summary": "built here; the tests of the kernels pass"}
 
-    return [Stage("kernels", 40, run)]
-
-
-def sanitizer_stages(a):
-    def stage(tool, suite):
-        def run(work):
-            # Only trireme's kernels: what cuBLASLt does is not ours to judge.
-            sanitizer = ["compute-sanitizer", "--tool", tool, "--kernel-name", "kns=trireme", "--error-exitcode", 86]
-            if tool == "memcheck":
-                # Calls that fail are looked at by the tests, and one of them asks for more memory than there is.
-                sanitizer += ["--leak-check", "full", "--report-api-errors", "no"]
-            output = a.program(work, "gpu_kernels_tests", "--gtest_brief=1", f"--gtest_filter={suite}.*", before=sanitizer)
-            verdicts = re.findall(r"^=+ (ERROR SUMMARY: .*|RACECHECK SUMMARY: .*)$", output, re.M)
-            if not verdicts or not all(re.search(r"SUMMARY: 0 ", verdict) for verdict in verdicts):
-                raise Failed(verdicts[-1] if verdicts else "compute-sanitizer gave no summary")
-            return {"summary": verdicts[-1].lower()}
-
-        return Stage(f"sanitizers.{tool}.{suite}", 20 if tool == "memcheck" else 30, run)
-
-    return [stage(tool, suite) for tool in SANITIZERS for suite in test_suites(a.installation)]
-
-
-def parity_stages(a):
-    def fp32(model):
-        def run(work):
-            cpu = a.train(work, f"{model}.cpu", [*parity.MODELS[model], "--device", "cpu"])
-            gpu = a.train(work, f"{model}.cuda", [*parity.MODELS[model], "--device", "cuda"])
-            difference = parity.difference(gpu, cpu)
-            difference.require_below(parity.DEVICES_AGREE)
-            return {"summary": f"{difference} over {len(cpu.losses)} steps", "cpu": cpu.losses, "cuda": gpu.losses}
-
-        return Stage(f"parity.fp32.{model}", 40, run)
-
-    def bf16(model):
-        def run(work):
-            cpu = a.train(work, f"{model}.bf16.cpu", [*parity.MODELS[model], "--device", "cpu", "--bf16"])
-            gpu = a.train(work, f"{model}.bf16.cuda", [*parity.MODELS[model], "--device", "cuda", "--bf16"])
-            step, steps = parity.relative(gpu.losses, cpu.losses), len(cpu.losses)
-            mean = abs(sum(gpu.losses) - sum(cpu.losses)) / sum(cpu.losses)
-            parity.require_below("a bf16 loss", step, BF16_STEP)
-            parity.require_below("the mean bf16 loss", mean, BF16_MEAN)
-            return {"summary": f"losses within {step:.1e}, their mean within {mean:.1e} over {steps} steps", "cpu": cpu.losses, "cuda": gpu.losses}
-
-        return Stage(f"parity.bf16.{model}", 40, run)
-
-    def repeat(precision):
-        def run(work):
-            options = [*parity.MODELS["gpt2"], "--device", "cuda", "--hidden-dropout", "0.1", *(["--bf16"] if precision == "bf16" else [])]
-            first, second = (a.train(work, f"repeat.{precision}.{i}", options) for i in (1, 2))
-            parity.require_same_bits(first, second)
-            return {"summary": f"two runs have the same bits over {len(first.bits)} steps"}
-
-        return Stage(f"parity.repeat.{precision}", 20, run)
-
-    return [*map(fp32, parity.MODELS), *map(bf16, parity.MODELS), repeat("fp32"), repeat("bf16")]
-
-
-def rank_stages(a):
-    model = [*parity.MODELS["gpt2"], "--device", "cuda"]
-
-    trained = []
-
-    def one_rank(work):  # once a command: what an earlier one left may be of other programs
-        if not trained:
-            trained.append(a.train(work, "ranks.1", model, steps=RANK_STEPS))
-        return trained[0]
-
-    def stage(ranks, name, options):
-        def run(work):
-            one = one_rank(work)
-            many = a.train(work, f"ranks.{ranks}.{name}", [*model, *options, "--ranks-per-gpu", ranks, "--serialize-communication"], steps=RANK_STEPS, ranks=ranks)
-            difference = parity.difference(many, one)
-            difference.require_below(parity.LAYOUTS_AGREE)
-            return {"summary": f"as one rank: {difference}"}
-
-        return Stage(f"ranks.{ranks}.{name}", 10 * ranks, run)
-
-    return [stage(ranks, name, options) for ranks, layouts in LAYOUTS.items() for name, options in layouts.items()]
-
-
-def benchmark_stages(a):
-    scripts = ROOT / "tests/benchmarks/gpu"
-
-    def stage(name, usual_s, script, *arguments):
-        def run(work):
-            result = a.output / f"benchmark_{name}.json"
-            start = ["--build", a.installation.build] if a.installation.build else ["--installation", a.installation.folder]
-            work.run([sys.executable, scripts / script, *start, *arguments, "--json", result], a.installation.environment())
-            return json.loads(result.read_text())
-
-        return Stage(f"benchmarks.{name}", usual_s, run)
-
-    # Without PyTorch a GPU is measured all the same; the record says that nothing was beside it.
-    python = a.python or (sys.executable if importlib.util.find_spec("torch") else None)
-    beside = ["--python", python] if python else ["--without-pytorch"]
-    models = {"gpt2-124m": 120, "llama-1b": 240, "gpt2-1558m": 400}
-    return [stage("kernels", 60, "kernels.py"), *(stage(model, usual_s, "training.py", "--model", model, *beside) for model, usual_s in models.items())]
+    return Stage("kernels.only", KERNELS_ONLY_BUILD_S, run)

@@ -27,8 +27,8 @@ def pytorch(python, s, part, limit_s, sequence=None):
     short = ["--sequence", sequence, "--micro-batch", 1] if sequence else \
         ["--sequence", s.sequence, "--micro-batch", s.micro_batch]
     command = [python, HERE / "pytorch_model.py", s.name, *short, "--micro-batches",
-               s.micro_batches, "--steps", s.steps, "--layers", s.layers, "--device",
-               s.pytorch_device, "--sdpa", s.sdpa, *PYTORCH[part]]
+               s.micro_batches, "--steps", s.steps, "--layers", s.layers, "--vocab",
+               s.model.vocab, "--device", s.pytorch_device, "--sdpa", s.sdpa, *PYTORCH[part]]
     found = last_line(command, limit_s)
     host = spread(found.pop("host_times_ms"))["median"]
     times = spread(found.pop("times_ms"))

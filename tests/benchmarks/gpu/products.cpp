@@ -144,7 +144,7 @@ void run(const std::string& gemm_cache) {
       const Job job = read_job(bench, line);
       const Timing timing = bench.time(job.launch);
       const bool flops = job.unit == Unit::tflops;
-      std::printf("{\"job\":\"%s\",\"ms\":%.5f,\"%s\":%.4f%s}\n", line.c_str(), timing.median * 1e3,
+      std::printf("{\"job\":\"%s\",\"ms\":%.5f,\"%s\":%.5g%s}\n", line.c_str(), timing.median * 1e3,
                   flops ? "tflops" : "gb_per_s",
                   job.amount / timing.median * (flops ? 1e-12 : 1e-9), spread_json(timing).c_str());
       std::fflush(stdout);

@@ -5,6 +5,7 @@ step, of its launch, memory, versions, and which attention ran. Started by train
 
 usage: pytorch_model.py MODEL --micro-batch N [--micro-batches N] [--steps N] [--compile]
        [--weights fp32|bf16] [--sdpa default|cudnn|flash|efficient|math] [--sequence N] [--layers N]
+       [--vocab N]
 """
 import argparse
 import contextlib
@@ -140,13 +141,15 @@ def main():
     p.add_argument("--steps", type=int, default=20)
     p.add_argument("--sequence", type=int, default=1024)
     p.add_argument("--layers", type=int, help="fewer, to try this on a CPU")
+    p.add_argument("--vocab", type=int, help="fewer tokens, for the same")
     p.add_argument("--compile", action="store_true")
     p.add_argument("--weights", choices=("fp32", "bf16"), default="fp32")
     p.add_argument("--sdpa", choices=("default", *BACKENDS), default="default")
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     a = p.parse_args()
     m = dataclasses.replace(MODELS[a.model], sequence=a.sequence,
-                            layers=a.layers or MODELS[a.model].layers)
+                            layers=a.layers or MODELS[a.model].layers,
+                            vocab=a.vocab or MODELS[a.model].vocab)
     wait = torch.cuda.synchronize if a.device == "cuda" else lambda: None
     step = make(a, m)
     with backend_only(a.sdpa):

@@ -56,10 +56,12 @@ class Settings:
     device: str
     pytorch_device: str
     sdpa: str = "default"
+    vocab: int | None = None  # None: the model's
 
     @property
     def model(self):
-        return dataclasses.replace(MODELS[self.name], sequence=self.sequence, layers=self.layers)
+        return dataclasses.replace(MODELS[self.name], sequence=self.sequence, layers=self.layers,
+                                   vocab=self.vocab or MODELS[self.name].vocab)
 
     @property
     def tokens(self):
@@ -161,6 +163,7 @@ class Training:
         self.programs.run(
             "train_gpt", "--data-path", data, "--split", "1,0,0", "--model", s.name, "--num-layers",
             s.layers, "--seq-length", s.sequence, "--micro-batch-size", s.micro_batch,
+            "--vocab-size", s.model.vocab,
             "--global-batch-size", s.micro_batch * s.micro_batches, "--train-iters", s.steps,
             "--lm-head-chunks", LM_HEAD_CHUNKS, "--device", s.device, *on_gpu, "--log-interval", 1,
             "--metrics", metrics, *options)
@@ -196,7 +199,8 @@ def conclude(results, s, device):
 
 def settings(a, name):
     return Settings(name, a.micro_batch or MICRO_BATCH[name], a.micro_batches, a.steps, a.sequence,
-                    a.layers or MODELS[name].layers, a.device, a.pytorch_device or a.device, a.sdpa)
+                    a.layers or MODELS[name].layers, a.device, a.pytorch_device or a.device, a.sdpa,
+                    a.vocab)
 
 
 def parse():
@@ -210,6 +214,7 @@ def parse():
     p.add_argument("--steps", type=int, default=20, help="the first 5 are left out (default 20)")
     p.add_argument("--sequence", type=int, default=1024)
     p.add_argument("--layers", type=int, help="fewer, for a trial")
+    p.add_argument("--vocab", type=int, help="fewer tokens, for a trial")
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda",
                    help="cpu: a trial without a GPU")
     p.add_argument("--pytorch-device", choices=("cuda", "cpu"),

@@ -1,0 +1,159 @@
+#!/usr/bin/python3
+"""In what order the acceptance runs, what its three commands contain, and what it leaves out where
+something is missing.
+usage: tests/gpu/calls_test.py [-v]"""
+import contextlib
+import io
+import re
+import subprocess
+import sys
+import unittest
+
+from pretend_run import HERE, Pretended
+import calls
+import probe
+import stages
+from installation import Installation
+from records import Records
+
+
+class Listed(Pretended):
+    """tests/gpu/run --list, with all programs and tools there."""
+
+    def setUp(self):
+        super().setUp()
+        self.program("tools/python", "#!/bin/sh\n")
+        self.python = ("--python", self.root / "tools/python")
+
+    def listed(self, *arguments):
+        done = self.accept("--list", *self.python, *arguments)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        names = [line.split()[0] for line in done.stdout.splitlines() if line[0] != "#"]
+        self.assertEqual(len(names), len(set(names)))
+        planned = re.search(r"# (\d+) stages, planned (\d+) s(?: of (\d+))?", done.stdout)
+        self.assertEqual(int(planned[1]), len(names))
+        return names, int(planned[2]), planned[3] and int(planned[3])
+
+    def test_each_command_keeps_to_its_time(self):
+        for call, limit_s in (("first", 450), ("second", 450), ("third", 400)):
+            names, planned_s, of_s = self.listed("--call", call)
+            self.assertEqual(of_s, limit_s)
+            self.assertLessEqual(planned_s, limit_s)
+            self.assertGreater(planned_s, limit_s - 50, "time is left unused")
+
+    def test_what_tells_the_most_comes_first(self):
+        names, _, _ = self.listed()
+        starts = ("kernels", "kernels.large", "parity.fp32", "benchmarks.gpt2-124m.trireme",
+                  "benchmarks.gpt2-124m.pytorch", "benchmarks.kernels", "parity.bf16",
+                  "parity.repeat", "ranks.mpi", "ranks.2.zero", "ranks.2.tensor",
+                  "benchmarks.nccl", "benchmarks.llama-1b", "benchmarks.gpt2-1558m",
+                  "ranks.2.pipeline", "ranks.4", "sanitizers.memcheck", "ncu")
+        firsts = [next(i for i, name in enumerate(names) if name.startswith(start))
+                  for start in starts]
+        self.assertEqual(firsts, sorted(firsts))
+
+    def test_the_first_two_commands_share_nothing_but_the_trial_of_mpirun(self):
+        first, second = (set(self.listed("--call", call)[0]) for call in ("first", "second"))
+        self.assertEqual(first & second, {"ranks.mpi"})
+
+    def test_the_third_runs_what_failed_or_was_cut_off(self):
+        only = ("--only", "kernels*", "--only", "sanitizers.*", "--only", "ranks.2.*",
+                "--only", "ranks.mpi")
+        self.accept("--only", "kernels", broken="kernels")  # its suite CudaGemm failed
+        names, _, _ = self.listed("--call", "third", *only)
+        self.assertEqual(names[:4], ["sanitizers.memcheck.CudaGemm", "kernels.blocking.CudaGemm",
+                                     "kernels", "kernels.large"])
+        self.assertEqual(names[4:6], ["ranks.mpi", "ranks.2.zero"])
+        self.accept("--only", "kernels", "--only", "ranks.*", "--only", "kernels.large")
+        names, _, _ = self.listed("--call", "third", *only)
+        self.assertEqual(names[0], "sanitizers.memcheck.CudaNorm")
+
+    def test_the_third_runs_them(self):
+        self.accept("--only", "kernels", broken="kernels")
+        done = self.accept("--call", "third", "--only", "kernels*")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("CUDA_LAUNCH_BLOCKING=1",
+                      (self.output / "logs/kernels.blocking.CudaGemm.log").read_text())
+
+
+class Missing(Pretended):
+    """What this machine lacks leaves out what uses it, with a line, and nothing else."""
+
+    def left(self, missing_tools=(), python=None):
+        tools = lambda name: None if name in missing_tools else f"/tools/{name}"
+        self.addCleanup(setattr, probe, "find_tool", probe.find_tool)
+        probe.find_tool = tools
+        acceptance = stages.Acceptance(Installation(None, self.root / "build"), self.root,
+                                       Records(self.root / "logs"), python=python)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            found = stages.that_can_run(acceptance, stages.all_stages(acceptance))
+        return {stage.name for stage in found}, out.getvalue()
+
+    def test_a_tool(self):
+        everything, _ = self.left(python="/tools/python")
+        left, said = self.left(missing_tools=("compute-sanitizer",), python="/tools/python")
+        gone = everything - left
+        self.assertEqual({name.split(".")[0] for name in gone}, {"sanitizers"})
+        self.assertRegex(said, r"# compute-sanitizer is not found in PATH or the CUDA toolkit: "
+                         r"sanitizers.memcheck.CudaNorm.* \.\.\. left out \(8\)\n")
+
+    def test_pytorch_and_programs(self):
+        everything, _ = self.left(python="/tools/python")
+        (self.root / "build/bin/gpu_large_tests").unlink()
+        (self.root / "build/bin/gpu_nccl_benchmark").unlink()
+        left, said = self.left()
+        gone = sorted(name for name in everything - left if "pytorch" not in name)
+        self.assertEqual(gone, ["benchmarks.nccl", "kernels.large"])
+        self.assertIn("benchmarks.llama-1b.trireme", left)
+        self.assertNotIn("benchmarks.llama-1b.pytorch", left)
+        for name in ("PyTorch is not found", "gpu_large_tests is not", "gpu_nccl_benchmark is"):
+            self.assertEqual(said.count(name), 1)
+
+
+class Tools(Pretended):
+    def test_a_tool_is_looked_for_in_the_toolkit(self):
+        self.program("cuda/compute-sanitizer/some_tool", "")
+        self.program("cuda/nsight-compute-2025.3/other_tool", "")
+        command = [sys.executable, "-c", "import probe, sys; print(probe.find_tool(sys.argv[1]))"]
+        for name, place in (("some_tool", "compute-sanitizer"), ("no_tool", None),
+                            ("other_tool", "nsight-compute-2025.3")):
+            done = subprocess.run([*command, name], capture_output=True, text=True, cwd=HERE,
+                                  env=self.environment(CUDA_HOME=str(self.root / "cuda")))
+            expected = f"{self.root}/cuda/{place}/{name}" if place else "None"
+            self.assertEqual(done.stdout.strip(), expected, done.stderr)
+
+    def test_the_sanitizer_is_asked_how_kernels_are_named(self):
+        for option in ("--kernel-name", "--kernel-regex", "--filter"):
+            self.assertEqual(probe.kernel_filter(f"  {option} arg"), [option, "kns=trireme"])
+        self.assertEqual(probe.kernel_filter("nothing"), [])
+
+
+class FallBack(Pretended):
+    """Where the archive's module does not load."""
+
+    CMAKE = """#!/bin/bash
+[ "$BROKEN_BUILD" ] && { echo "no compiler"; exit 1; }
+[ "$1" != -S ] || { mkdir -p "$4"; cp "$PROGRAMS/gpu_kernels_tests" "$4/"; }
+"""
+
+    def accept_without_gpu(self, **environment):
+        self.program("tools/cmake", self.CMAKE)
+        self.program("tools/nvcc", "#!/bin/sh\n")
+        self.program("programs/gpu_kernels_tests", "#!/bin/sh\necho built here\n")
+        return self.accept(broken="gpu", PROGRAMS=str(self.root / "programs"), **environment)
+
+    def test_the_kernels_are_built_and_tested_there(self):
+        done = self.accept_without_gpu()
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"kernels.only +passed .* the tests of the kernels pass")
+        self.assertIn("no GPU can be used: no driver", self.summary()["gpu"]["reason"])
+        self.assertIn("find library=", self.summary()["gpu"]["details"]["loader"])
+
+    def test_a_build_that_fails_says_why(self):
+        done = self.accept_without_gpu(BROKEN_BUILD="yes")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"kernels.only +failed .* no compiler")
+
+
+if __name__ == "__main__":
+    unittest.main()

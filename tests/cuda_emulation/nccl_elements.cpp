@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 
 #include "tests/cuda_emulation/nccl_state.h"
+#include "tests/cuda_emulation/settings.h"
 
 namespace trireme::emulation {
 namespace {
@@ -31,6 +32,8 @@ void reduce_as(void* to, const std::vector<const std::byte*>& sources, std::size
     for (std::size_t s = 1; s < sources.size(); ++s) sum = combine(sum, at(s, i), op);
     static_cast<T*>(to)[i] = sum;
   }
+  if (begin < end && setting("EMULATION_WRONG_SUMS", "0") == "1")
+    static_cast<T*>(to)[begin] = combine(static_cast<T*>(to)[begin], static_cast<T>(1), ncclSum);
 }
 
 }  // namespace

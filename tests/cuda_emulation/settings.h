@@ -4,6 +4,7 @@
 //   EMULATION_WITHOUT_BARRIER=kernels/cuda/norm.cu:22              a barrier that is left out (grid.h)
 //   EMULATION_WITHOUT_WAITS=before_urgent | after_urgent | others  waits between streams that are left out (cuda_runtime.cpp)
 //   EMULATION_ABORT=hangs                                          ncclCommAbort never returns
+//   EMULATION_WRONG_SUMS=1                                         NCCL's sums are wrong
 //   EMULATION_REFUSED_LAUNCH=1000                                  the kernel launch that fails, counted from the first
 //   EMULATION_REPORT=1                                             how often the host has waited, and for how much, at the end
 //   EMULATION_STAGED_KB=64                                         copies from pageable memory of more hold the host (cuda_runtime.cpp)

@@ -21,6 +21,14 @@ FORM = {"pytorch": "eager, autocast", "pytorch-compiled": "compiled by block, au
         "pytorch-bf16-compiled": "compiled by block, bf16 weights"}
 
 
+def form_of(name):
+    """Of a record's name: a part, or PART-BACKEND where one attention was forced; else None."""
+    if name in FORM:
+        return FORM[name]
+    part, _, backend = name.rpartition("-")
+    return f"{FORM[part]}, {backend} attention" if part in FORM and backend != "short" else None
+
+
 def pytorch(python, s, part, limit_s, sequence=None):
     """Step times of a form of PyTorch, and which attention it ran. `sequence`: of one short
     sequence."""

@@ -1,8 +1,8 @@
 """The table of training.py, and its line for people."""
 from models import peak_tflops
-from peers import FORM, PYTORCH
+from peers import form_of
 
-ROWS = ("trireme", "trireme-no-cache", *PYTORCH, "llmc")
+OTHERS = ("trireme", "trireme-no-cache", "llmc")  # rows that are not PyTorch's
 SHORT = {"trireme": "trireme-short", "pytorch": "pytorch-short"}  # whose host time they tell
 
 
@@ -48,7 +48,7 @@ def print_head(s, device, peak):
 def attention_line(name, record):
     ran = record["attention"]
     order = ", ".join(record["sdpa_order"]) if record["sdpa_order"] else "not known"
-    return (f"# {name}: {FORM[name]}; PyTorch {record['versions']['torch']}; attention ran: "
+    return (f"# {name}: {form_of(name)}; PyTorch {record['versions']['torch']}; attention ran: "
             f"{', '.join(ran['backends']) or 'not known'} (asked for: {record['sdpa']}; "
             f"order: {order}; kernels: {', '.join(ran['kernels']) or 'none seen'})")
 
@@ -59,13 +59,13 @@ def print_table(s, measured, floor, device):
     print_head(s, device, peak)
     for name, record in measured.items():
         if record["status"] == "measured":
-            if name in ROWS:
+            if name in OTHERS or form_of(name):
                 print(row(s, measured, name, floor and floor["step_ms"], peak))
         else:
             print(f"{name:22} {record['status']}: {first_line(record.get('reason', ''))}")
-    for name in PYTORCH:
-        if step_ms(measured, name) is not None:
-            print(attention_line(name, measured[name]))
+    for name, record in measured.items():
+        if form_of(name) and record["status"] == "measured":
+            print(attention_line(name, record))
     steps = [record["steps"] for record in measured.values() if "steps" in record]
     counted = {(found["warm_up"], found["count"]) for found in steps}
     for warm_up, count in sorted(counted):
@@ -81,11 +81,11 @@ def summary(measured, floor):
     if ours is None:
         return "trireme was not measured"
     parts = [f"{floor['step_ms'] / ours:.0%} of the floor" if floor else "no floor"]
-    times = {name: step_ms(measured, name) for name in PYTORCH}
+    times = {name: step_ms(measured, name) for name in measured if form_of(name)}
     times = {name: ms for name, ms in times.items() if ms is not None}
     if times:
         best = min(times, key=times.get)
-        parts.append(f"{times[best] / ours:.2f} x the best PyTorch ({FORM[best]})")
+        parts.append(f"{times[best] / ours:.2f} x the best PyTorch ({form_of(best)})")
     else:
         parts.append("no PyTorch beside it")
     if step_ms(measured, "llmc") is not None:

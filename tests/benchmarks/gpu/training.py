@@ -84,7 +84,7 @@ class Training:
 
     def keep(self, name, take, **more):
         """Measures under this name. A record counts for the same settings only."""
-        settings = dataclasses.asdict(self.s) | more
+        settings = dataclasses.asdict(self.s) | {"sdpa": None} | more
         return self.results.measure(f"{self.s.name}/{name}", settings, take)
 
     def run(self, part):
@@ -133,10 +133,14 @@ class Training:
         def measure(sequence=None):
             return peers.pytorch(self.a.python, self.s, part, self.a.limit_s, sequence)
 
-        self.keep(part, lambda _: measure())
+        sdpa = self.s.sdpa
+        if sdpa != "default":
+            self.keep(f"{part}-{sdpa}", lambda _: measure(), sdpa=sdpa)
+            return
+        self.keep(part, lambda _: measure(), sdpa=sdpa)
         if part == "pytorch":
             short = self.s.short_sequence
-            self.keep("pytorch-short", lambda _: measure(short), sequence=short)
+            self.keep("pytorch-short", lambda _: measure(short), sdpa=sdpa, sequence=short)
 
     def llmc(self):
         if not self.a.llmc:

@@ -35,7 +35,7 @@ class Training(Pretended):
         self.assertIn("1.25 x the best PyTorch (compiled by block, bf16 weights)", output)
         self.assertRegex(output, r"llmc +left out: not given: --llmc DIR")
         content = self.content()
-        self.assertEqual(content["measured"]["gpt2-124m/profile"]["profile"], {"rows": []})
+        self.assertEqual(content["measured"]["gpt2-124m/profile"]["profile"]["model"], "gpt2-124m")
         self.assertAlmostEqual(content["floor"]["gpt2-124m"]["parts_ms"]["attention"], 12 * 0.5)
         record = content["measured"]["gpt2-124m/trireme"]["machine"]
         self.assertEqual(record["gpu"]["name"], "NVIDIA H200")
@@ -59,11 +59,13 @@ class Training(Pretended):
         self.train("--part", "products", "--again")
         self.assertEqual(len(self.calls()), 1)
 
-    def test_other_settings_or_another_gpu_are_measured_anew(self):
+    def test_other_settings_another_gpu_and_other_programs_are_measured_anew(self):
         self.train("--part", "products")
         self.train("--part", "products", "--micro-batch", "16")
         self.train("--part", "products", "--micro-batch", "16", smi=True)
-        self.assertEqual(len(self.calls()), 3)
+        self.program("build/lib/libtrireme.so", "another build")
+        self.train("--part", "products", "--micro-batch", "16", smi=True)
+        self.assertEqual(len(self.calls()), 4)
 
     def test_a_pytorch_that_fails_does_not_take_the_others_with_it(self):
         status, output = self.train(broken="compile")

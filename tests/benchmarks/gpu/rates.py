@@ -47,7 +47,10 @@ def attention_tflops(whose, head_dim, sequence, backward):
     return a + (b - a) * math.log(sequence / low) / math.log(high / low)
 
 
-# What is predicted of others, ms a step on an H200. torch.compile: autocast over fp32 weights,
+# What follows is for this card.
+ESTIMATED_ON = "H200"
+
+# What is predicted of others, ms a step. torch.compile: autocast over fp32 weights,
 # cuDNN's attention; llm.c: -ge 2, cuDNN, deterministic. By hand, launch by launch, with such rates.
 PEERS_STEP_MS = {
     ("gpt2-124m", 32, 1024): {"torch.compile": 67.7, "llm.c": 63.6},

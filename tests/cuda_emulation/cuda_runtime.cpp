@@ -116,7 +116,6 @@ class HostWaits {
   /// The host asks whether operation `sequence` of `stream` is done. Whoever asks for the same `object` again waits for it.
   cudaError_t ask(Of kind, const void* object, Stream& stream, std::uint64_t sequence) {
     Streams& streams = Streams::instance();
-    streams.count_question();
     if (!stream.done(sequence)) {
       if (asked_ != object) count(kind);
       asked_ == object ? streams.nudge(stream) : streams.poke();

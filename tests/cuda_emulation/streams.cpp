@@ -136,6 +136,7 @@ void Streams::run_until(Stream& stream, std::uint64_t sequence) {
 }
 
 void Streams::nudge(Stream& stream) {
+  ++questions_;
   note(stream, "host waits");
   bool moved = false;
   if (schedule_ == Schedule::ahead && ahead_ < streams_.size()) moved = advance(*streams_[ahead_]);
@@ -161,6 +162,7 @@ void Streams::run_all() {
 }
 
 void Streams::poke() {
+  ++questions_;
   if (!holds_back() || Clock::now() - last_move_ > patience) advance_any();
 }
 

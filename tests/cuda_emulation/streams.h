@@ -63,9 +63,8 @@ class Streams {
 
   /// Operations of all streams so far.
   std::uint64_t queued() const;
-  /// How often the host has asked for a stream or an event so far.
+  /// How often the host has asked so far for what was not done.
   std::int64_t questions() const { return questions_; }
-  void count_question() { ++questions_; }
   void push(Stream& stream, const char* name, std::function<bool()> step);
   void push_wait(Stream& stream, const Stream& other, std::uint64_t sequence);
   /// The host waits for operation `sequence` of `stream`.

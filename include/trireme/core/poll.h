@@ -5,8 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
-
-#include <sched.h>
+#include <thread>
 
 namespace trireme {
 
@@ -23,7 +22,7 @@ constexpr std::chrono::nanoseconds pause_after(std::chrono::nanoseconds waited) 
 /// Linux wakes a thread up to 50 µs late (prctl(2), PR_SET_TIMERSLACK).
 struct PollClock {
   auto now() const { return std::chrono::steady_clock::now(); }
-  void spend() const { ::sched_yield(); }
+  void spend() const { std::this_thread::yield(); }
 };
 
 /// Calls ask(), with pauses (pause_after) in between, until it returns true. Throws: what ask() does.

@@ -30,3 +30,20 @@ endif()
 find_path(TRIREME_CUDA_INCLUDE cuda_runtime_api.h HINTS ${root}/../include ${root}/../targets/x86_64-linux/include
   /usr/local/cuda/include)
 find_path(TRIREME_NCCL_INCLUDE nccl.h HINTS ${TRIREME_CUDA_INCLUDE})
+
+# trireme_cuda_module(sources...): the CUDA module trireme_cuda, by nvcc.
+function(trireme_cuda_module)
+  add_library(trireme_cuda MODULE ${ARGN})
+  target_include_directories(trireme_cuda PRIVATE ${PROJECT_SOURCE_DIR}/include
+    ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/kernels/cuda/toolkit ${TRIREME_CUDA_INCLUDE})
+  target_compile_options(trireme_cuda PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall>)
+  find_library(TRIREME_CUBLASLT cublasLt
+    HINTS ${TRIREME_CUDA_INCLUDE}/../lib64 ${TRIREME_CUDA_INCLUDE}/../lib)
+  if(NOT TRIREME_CUBLASLT)
+    message(FATAL_ERROR
+      "nvcc is at ${NVCC}, but cublasLt is not found: install it, or set TRIREME_CUDA=OFF")
+  endif()
+  target_link_libraries(trireme_cuda PRIVATE trireme fmt::fmt ${TRIREME_CUBLASLT})
+  set_target_properties(trireme_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static)
+endfunction()

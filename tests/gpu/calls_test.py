@@ -133,7 +133,7 @@ class FallBack(Pretended):
 
     CMAKE = """#!/bin/bash
 [ "$BROKEN_BUILD" ] && { echo "no compiler"; exit 1; }
-[ "$1" != -S ] || { mkdir -p "$4"; cp "$PROGRAMS/gpu_kernels_tests" "$4/"; }
+[ "$1" != -S ] || { mkdir -p "$4/bin"; cp "$PROGRAMS/gpu_kernels_tests" "$4/bin/"; }
 """
 
     def accept_without_gpu(self, **environment):

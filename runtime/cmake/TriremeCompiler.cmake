@@ -1,0 +1,42 @@
+# Compiler settings. No -march=native: vector code is chosen at run time (kernels/).
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1")
+# Installed programs find the library beside them, wherever the prefix is moved to.
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "$ORIGIN")
+
+add_library(trireme_warnings INTERFACE)
+target_compile_options(trireme_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+  $<$<BOOL:${TRIREME_WERROR}>:-Werror>)
+if(TRIREME_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # What gcc infers from its optimiser is false now and then, differently in each version: shown,
+  # but no error.
+  foreach(warning array-bounds maybe-uninitialized restrict stringop-overflow stringop-overread)
+    target_compile_options(trireme_warnings INTERFACE -Wno-error=${warning})
+  endforeach()
+endif()
+
+if(TRIREME_SANITIZE)
+  add_compile_options(-fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TRIREME_SANITIZE})
+endif()
+
+find_program(CCACHE ccache)
+# It keeps what includes a precompiled header (that of the tests) only if it may trust its macros.
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)

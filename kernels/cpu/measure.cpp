@@ -83,6 +83,26 @@ double measure_peak_flops(InstructionSet set) {
   return best;
 }
 
+double measure_copy_rate(Stream& stream) {
+  constexpr Index least = 4096;
+  constexpr int copies = 4;  // that the host waits for together
+  const bool gpu = stream.device().kind() == DeviceKind::cuda;
+  const Index most = (gpu ? Index{256} : Index{128}) << 20;
+  const Index bytes = std::clamp(stream.device().free_bytes() / 8, least, most);
+  const Buffer from = stream.device().allocate(bytes), to = stream.device().allocate(bytes);
+  fill_for_timing(stream, from.data(), bytes / 2 * 2);
+  stream.copy(to.data(), from.data(), bytes);  // whatever the first one has to do besides
+  stream.synchronize();
+  double best = 0;
+  for (const double end = seconds() + 0.1; best == 0 || seconds() < end;) {
+    const double start = seconds();
+    for (int i = 0; i < copies; ++i) stream.copy(to.data(), from.data(), bytes);
+    stream.synchronize();
+    best = std::max(best, 2.0 * copies * static_cast<double>(bytes) / (seconds() - start));
+  }
+  return best;
+}
+
 double measure_gemm_flops(Stream& stream, DType dtype) {
   constexpr Index always = 512,
                   largest = 8192;  // the small ones fit between the time slices of a busy machine

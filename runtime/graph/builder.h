@@ -55,7 +55,7 @@ class ProgramBuilder {
   WriteMode claim(int value, int node);
   Operand gradient(int value, int node, bool writes);
   Spec computed_gradient(const Node& node, int input) const;
-  void prepare_missing(const Node& node);
+  void prepare_missing(const Node& node, const std::vector<Contribution>& all);
   void hand_on(const Node& node, const Contribution& c);
   void backward(const Node& node, Part part);
   void run_op(const Node& node, std::vector<Contribution>& computed);

@@ -117,9 +117,15 @@ Spec ProgramBuilder::computed_gradient(const Node& node, int input) const {
   return spec;
 }
 
-// Where an op gets the gradients of some of its outputs but not of all, the missing ones are zeros.
-void ProgramBuilder::prepare_missing(const Node& node) {
-  for (const int o : node.outputs) {
+// Where an op gets the gradients of some of its outputs but not of all, the missing ones are zeros, if
+// its backward reads them or they are handed on.
+void ProgramBuilder::prepare_missing(const Node& node, const std::vector<Contribution>& all) {
+  for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) {
+    const bool read = std::any_of(all.begin(), all.end(), [&](const Contribution& c) {
+      return c.passes_from < 0 || c.passes_from == k;
+    });
+    if (!read) continue;
+    const int o = node.outputs[at(k)];
     const ValueInfo& v = value(o);
     if (v.gradient_root != o || gradient_[at(o)] >= 0 || !is_floating(v.spec.dtype) ||
         v.output == Output::Kind::detached)
@@ -161,7 +167,7 @@ void ProgramBuilder::backward(const Node& node, Part part) {
   std::vector<Contribution> computed;
   const std::vector<Contribution> all = contributions(node, part);
   if (all.empty()) return;
-  prepare_missing(node);
+  prepare_missing(node, all);
   for (const Contribution& c : all) {
     if (c.passes_from >= 0)
       hand_on(node, c);

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include <unistd.h>
+
 namespace trireme {
 namespace {
 
@@ -124,6 +126,24 @@ void check_writable(const char* option, const std::string& path, Problems& probl
     problems.add(option, " ", path, ": is a directory; a file name is needed");
 }
 
+void check_profile(const CommandLine& command, const Options& o, Problems& problems) {
+  if (o.profile_ops.empty()) {
+    if (command.given("--profile-step"))
+      problems.add("--profile-step ", o.profile_step,
+                   " has no meaning without --profile-ops; add --profile-ops FILE or leave it out");
+    return;
+  }
+  check_writable("--profile-ops", o.profile_ops, problems);
+  if (access(o.profile_ops.c_str(), F_OK) == 0 && access(o.profile_ops.c_str(), W_OK) != 0)
+    problems.add("--profile-ops ", o.profile_ops, ": the file cannot be written to");
+  if (o.train_iters == 0)
+    problems.add("--profile-ops ", o.profile_ops,
+                 " needs a step, and --train-iters 0 has none; leave it out, or train");
+  else if (o.profile_step > o.train_iters)
+    problems.add("--profile-step ", o.profile_step, " is beyond --train-iters ", o.train_iters,
+                 "; at most ", o.train_iters);
+}
+
 /// Metrics in the directory of --save, which it makes itself, are a matter of the check of --save.
 void check_metrics(const Options& o, Problems& problems) {
   const std::string& save = o.checkpoint.save;
@@ -155,6 +175,7 @@ void check_options(const CommandLine& command, const Options& options, Index ran
   check_learning_rate(command, options, problems);
   check_checkpoint_options(command, options, problems);
   check_metrics(options, problems);
+  check_profile(command, options, problems);
   check_directory("--gemm-cache", options.gemm_cache, "choices of algorithms", problems);
   check_writable("--dump-tensors", options.dump_tensors, problems);
 }

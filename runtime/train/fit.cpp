@@ -82,6 +82,9 @@ enum class End { finished, stopped, diverged };
 /// Collective. The same on all ranks.
 End run_steps(Trainer& trainer, Trainer::State& s, DataSource& train, DataSource* validation) {
   const Options& o = s.context.options();
+  if (!o.profile_ops.empty() && s.progress.step >= o.profile_step)
+    s.context.log().info(str("--profile-ops ", o.profile_ops, ": nothing is profiled: step ",
+                             o.profile_step, " of --profile-step is done already"));
   Reporter reporter(s.context.log(), reporter_options(s));
   const std::unique_ptr<MetricsFile> file = open_metrics(s);
   reporter.header();

@@ -140,6 +140,10 @@ void declare_reports(CommandLine& c, Options& o) {
       "--log-level", o.log_level,
       {{"quiet", LogLevel::quiet}, {"info", LogLevel::info}, {"debug", LogLevel::debug}},
       "how much is printed");
+  c.text("--profile-ops", o.profile_ops, "FILE",
+         "time every op of one step: a table in the log, and this file of JSON");
+  c.whole("--profile-step", o.profile_step, at_least(1),
+          "the step that --profile-ops times; default 10, or the last of fewer");
   c.flag("--dump-plan", o.dump_plan, "print the memory plan of every stage before training");
   c.flag("--check-finite", o.check_finite, "name the first op whose output is not finite (slow)");
   c.text("--dump-tensors", o.dump_tensors, "PREFIX",
@@ -172,6 +176,8 @@ void settle_options(const CommandLine& command, Options& options) {
     options.learning_rate.decay_iters =
         options.train_iters > 0 ? options.train_iters
                                 : std::max<Index>(options.learning_rate.warmup_iters, 1);
+  if (!command.given("--profile-step"))
+    options.profile_step = std::min(options.profile_step, std::max<Index>(options.train_iters, 1));
   if (options.metrics.empty() && !options.checkpoint.save.empty())
     options.metrics = (std::filesystem::path(options.checkpoint.save) / "metrics.jsonl").string();
 }

@@ -13,8 +13,14 @@ constexpr Index alignment = 4096;
 /// the pass has besides (saves).
 class ChunkHooks final : public ExecutorHooks {
  public:
-  ChunkHooks(ExecutorHooks* gradients, Communicator& pipeline, std::function<void()> between_ops)
-      : gradients_(gradients), pipeline_(pipeline), between_ops_(std::move(between_ops)) {}
+  /// `chunk`: whose steps `profile` marks.
+  ChunkHooks(ExecutorHooks* gradients, Communicator& pipeline, std::function<void()> between_ops,
+             int chunk, StepProfile* profile)
+      : gradients_(gradients),
+        pipeline_(pipeline),
+        between_ops_(std::move(between_ops)),
+        chunk_(chunk),
+        profile_(profile) {}
   void acquire_block(int block) override {
     if (gradients_ != nullptr) gradients_->acquire_block(block);
   }
@@ -24,16 +30,22 @@ class ChunkHooks final : public ExecutorHooks {
   void gradient_ready(int position) override {
     if (gradients_ != nullptr) gradients_->gradient_ready(position);
   }
+  void step_queued(int step) override {
+    if (profile_ != nullptr) profile_->mark(chunk_, step);
+  }
   void op_boundary() override {
     if (gradients_ != nullptr) gradients_->op_boundary();
     pipeline_.progress();
     between_ops_();
+    if (profile_ != nullptr) profile_->mark(StepPart::between_ops);
   }
 
  private:
   ExecutorHooks* gradients_;
   Communicator& pipeline_;
   std::function<void()> between_ops_;
+  int chunk_;
+  StepProfile* profile_;
 };
 
 }  // namespace
@@ -60,7 +72,8 @@ Index Pass::slot_bytes() const {
 }
 
 void Pass::bind(std::byte* memory, const FlatParameters& flat, GradientReducer* reducer,
-                const Context& context, const std::function<void()>& between_ops) {
+                const Context& context, const std::function<void()>& between_ops,
+                StepProfile* profile) {
   const ExecutorOptions options{static_cast<std::uint64_t>(context.options().seed),
                                 context.options().check_finite};
   Communicator& pipeline = context.mesh().axis(Axis::pipeline);
@@ -76,8 +89,8 @@ void Pass::bind(std::byte* memory, const FlatParameters& flat, GradientReducer* 
     if (reducer != nullptr) executor_memory.gradients = flat.gradients(plan);
     memory += program_.slots[c] * slot_stride(c);
     hooks_.push_back(std::make_unique<ChunkHooks>(
-        reducer == nullptr ? nullptr : &reducer->hooks(static_cast<int>(c)), pipeline,
-        between_ops));
+        reducer == nullptr ? nullptr : &reducer->hooks(static_cast<int>(c)), pipeline, between_ops,
+        static_cast<int>(c), profile));
     executors_.push_back(
         std::make_unique<Executor>(plan, std::move(executor_memory), context.stream(),
                                    context.mesh().axis(Axis::tensor), *hooks_.back(), options));

@@ -10,7 +10,7 @@
 #include "trireme/pipeline/executor.h"
 #include "trireme/train/run.h"
 
-#include "runtime/train/planned_model.h"
+#include "runtime/train/step_profile.h"
 
 namespace trireme {
 
@@ -26,9 +26,10 @@ class Pass {
   Index bytes() const { return slot_bytes() + scratch_bytes(); }
 
   /// `memory`: bytes(), aligned to 4096, borrowed. `flat` is bound. `reducer`: null for forward only. `between_ops` is
-  /// called between any two ops, and must not wait.
+  /// called between any two ops, and must not wait. `profile`: marks every op; null: none.
   void bind(std::byte* memory, const FlatParameters& flat, GradientReducer* reducer,
-            const Context& context, const std::function<void()>& between_ops);
+            const Context& context, const std::function<void()>& between_ops,
+            StepProfile* profile = nullptr);
   /// As Executor::prepare, for all chunks.
   void prepare(Preparation& preparation, const std::function<void()>& after_each);
   Index preparations() const;

@@ -87,6 +87,16 @@ PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const Conte
   return model;
 }
 
+FlatOptions flat_options(const Context& context) {
+  FlatOptions flat;
+  flat.bucket_bytes = context.options().bucket_size * size_bytes(DType::f32);
+  flat.data_rank = context.mesh().coordinate(Axis::data);
+  flat.data_size = context.data_size();
+  flat.update = context.options().use_distributed_optimizer ? Update::sharded : Update::replicated;
+  flat.compute = context.options().compute();
+  return flat;
+}
+
 std::string show_bytes(Index bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.2f} GiB", mib / 1024);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/graph/plan.h"
+#include "trireme/optim/flat_parameters.h"
 #include "trireme/train/run.h"
 
 namespace trireme {
@@ -31,6 +32,9 @@ PlannedModel plan_training(const std::function<Value(Graph&)>& trace, const Cont
 /// held where it is needed.
 PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const Context& context,
                           const PlannedModel& training);
+
+/// How the parameters of such plans lie in memory.
+FlatOptions flat_options(const Context& context);
 
 /// "12.4 MiB"
 std::string show_bytes(Index bytes);

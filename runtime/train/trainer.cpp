@@ -16,16 +16,6 @@
 namespace trireme {
 namespace {
 
-FlatOptions flat_options(const Context& context) {
-  FlatOptions flat;
-  flat.bucket_bytes = context.options().bucket_size * size_bytes(DType::f32);
-  flat.data_rank = context.mesh().coordinate(Axis::data);
-  flat.data_size = context.data_size();
-  flat.update = context.options().use_distributed_optimizer ? Update::sharded : Update::replicated;
-  flat.compute = context.options().compute();
-  return flat;
-}
-
 /// How fast and how exact --bf16 is here.
 std::string describe_bf16(Device& device) {
   const bool native = device.kernels().gemm.bf16_products(device) == Bf16Products::native;
@@ -48,6 +38,7 @@ Trainer::State::State(Context& context_, const Model& model)
   ties = split_ties(*flat, context.mesh());
   warm_up_groups(*this);
   check_memory(*this);
+  plan_profile();
   allocate();
   prepare();
   const CheckpointOptions& checkpoint = context.options().checkpoint;
@@ -112,7 +103,7 @@ void Trainer::State::allocate() {
   const auto between_ops = [this] {
     if (checkpointer) checkpointer->poll();
   };
-  train->bind(activations, *flat, reducer.get(), context, between_ops);
+  train->bind(activations, *flat, reducer.get(), context, between_ops, profile.get());
   evaluate->bind(activations, *flat, nullptr, context, between_ops);
   if (generate) generate->bind(activations, *flat, nullptr, context, between_ops);
 }

@@ -11,6 +11,7 @@
 #include "runtime/train/checkpointer.h"
 #include "runtime/train/input_batch.h"
 #include "runtime/train/pass.h"
+#include "runtime/train/profile_report.h"
 
 namespace trireme {
 
@@ -35,6 +36,18 @@ struct Trainer::State {
   /// For what follows training, when all have agreed to stop and the state is saved. Throws:
   /// Stopped.
   [[noreturn]] void stop_after_training() const;
+  /// The step that is --profile-step, whether or not this rank has a profile.
+  bool is_profiled(Index step) const {
+    return !context.options().profile_ops.empty() && step == context.options().profile_step;
+  }
+  /// For the profile, where there is one and its step runs.
+  void mark(StepPart part) {
+    if (profile) profile->mark(part);
+  }
+  /// Queues the micro-batches of a step.
+  void start_micro_batches(bool profiled);
+  /// Collective, behind a step that was profiled: rank 0 writes what all stages have.
+  void report_profile(Index step, double step_ms);
   void dump_parameters();
   void dump_gradients();
 
@@ -47,6 +60,9 @@ struct Trainer::State {
   Buffer arena;
   std::unique_ptr<GradientReducer> reducer;
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<StepProfile> profile;  // null without --profile-ops, or on other ranks
+  DeviceLimits limits;                   // measured for it
+  std::optional<double> last_step_ms;
   std::unique_ptr<Checkpointer> checkpointer;  // null without --save and --load
   LearningRate learning_rate;
   Index checkpoint_bytes = 0;  // host memory of a save
@@ -66,6 +82,8 @@ struct Trainer::State {
   void draw_initial_values();
   /// Collective.
   void prepare();
+  /// Collective. Before memory is allocated.
+  void plan_profile();
   void dump_plans() const;
 };
 

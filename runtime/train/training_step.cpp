@@ -20,6 +20,18 @@ bool counts_losses(const Mesh& mesh) {
          mesh.coordinate(Axis::pipeline) == mesh.shape().size(Axis::pipeline) - 1;
 }
 
+StepPart part_of(Optimizer::Part part) {
+  switch (part) {
+    case Optimizer::Part::norm:
+      return StepPart::gradient_norm;
+    case Optimizer::Part::update:
+      return StepPart::update;
+    case Optimizer::Part::gather:
+      break;
+  }
+  return StepPart::gather_parameters;
+}
+
 }  // namespace
 
 double Trainer::State::sum_of_losses(double value) {
@@ -69,18 +81,23 @@ StepMetrics Trainer::step(DataSource& source) {
   const Clock::time_point start = Clock::now();
   StepMetrics metrics;
   metrics.step = s.progress.step + 1;
+  const bool profiled = s.is_profiled(metrics.step);
+  if (profiled && s.profile) s.profile->begin();
   metrics.targets = s.load(*s.train_inputs, source, s.progress.samples);
   metrics.lr = s.learning_rate.at(metrics.step);
   const auto targets = static_cast<double>(metrics.targets);
+  s.mark(StepPart::data);
 
   s.train_inputs->begin(metrics.step, 1 / targets);
   s.reducer->begin_step();
-  s.train->start(*s.train_inputs);
+  s.mark(StepPart::zero_gradients);
+  s.start_micro_batches(profiled);
   s.train_inputs->queued(s.context.stream());
   s.reducer->finish();
+  s.mark(StepPart::gradient_sums);
   if (s.progress.step == 0) s.dump_gradients();
   if (s.checkpointer) s.checkpointer->before_update();
-  s.optimizer->start_step(metrics.lr);
+  s.optimizer->start_step(metrics.lr, [&](Optimizer::Part part) { s.mark(part_of(part)); });
   // All is queued: from here on the host waits for a GPU, but never the GPU for its host.
   metrics.loss = s.end_step(s.train->loss()) / targets;
   const StepReport report = s.optimizer->finish_step();
@@ -88,6 +105,8 @@ StepMetrics Trainer::step(DataSource& source) {
   metrics.grad_norm = report.grad_norm;
   metrics.skipped = report.skipped;
   metrics.step_ms = milliseconds_since(start);
+  if (profiled) s.report_profile(metrics.step, metrics.step_ms);
+  s.last_step_ms = metrics.step_ms;
   ++s.progress.step;
   s.progress.samples += s.context.options().global_batch_size;
   s.progress.updates = s.optimizer->updates();

@@ -78,6 +78,7 @@ TEST(Peaks, AreMeasured) {
   const double portable = measure_peak_flops(InstructionSet::portable), best = measure_peak_flops();
   EXPECT_GT(portable, 1e8);
   EXPECT_GT(best, 1e8);
+  EXPECT_GT(measure_copy_rate(*open_cpu()->make_stream()), 1e6);
 }
 
 }  // namespace

@@ -166,6 +166,7 @@ TEST(Work, ANormThatComesWithAnAdditionIsCountedOnceAWay) {
   EXPECT_EQ(work.bytes("add_layer_norm", Phase::forward), 4 * (4 * R * C + 2 * C + 2 * R));
   EXPECT_THROW(work.at("layer_norm", Phase::forward), Error);
   EXPECT_THROW(work.at("add_layer_norm", Phase::backward), Error);
+  EXPECT_THROW(work.at("zero", Phase::step), Error);  // nothing reads that of its norm
   EXPECT_EQ(work.bytes("layer_norm", Phase::backward), 4 * (3 * R * C + C + 2 * R) + 2 * 4 * 2 * C);
   EXPECT_EQ(work.flops("layer_norm", Phase::backward), 2 * 8 * R * C);
   EXPECT_EQ(work.bytes("rms_norm", Phase::backward), 4 * (2 * R * C + C + R) + 2 * 4 * C);

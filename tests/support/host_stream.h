@@ -19,9 +19,10 @@ class HostDevice final : public Device {
   std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(); }
 };
 
-class HostStream final : public Stream {
+class HostStream : public Stream {
  public:
   HostStream() : Stream(device_) {}
+  explicit HostStream(Device& device) : Stream(device) {}
   void copy(void* to, const void* from, Index bytes) override {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }

@@ -56,6 +56,8 @@ struct Options {
   Index log_interval = 10;
   std::string metrics;  // file of JSON lines
   LogLevel log_level = LogLevel::info;
+  std::string profile_ops;  // file of JSON; empty: no step is profiled
+  Index profile_step = 10;
   bool dump_plan = false;
   bool check_finite = false;
   std::string dump_tensors;  // prefix of files

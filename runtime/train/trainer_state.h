@@ -82,7 +82,7 @@ struct Trainer::State {
   void draw_initial_values();
   /// Collective.
   void prepare();
-  /// Collective. Before memory is allocated.
+  /// On all ranks at the same time, since they share what is measured; before memory is allocated.
   void plan_profile();
   void dump_plans() const;
 };

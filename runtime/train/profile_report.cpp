@@ -108,7 +108,8 @@ std::string stage_table(const Json& profile) {
 }  // namespace
 
 double DeviceLimits::seconds(const StepRow& row) const {
-  return std::max(row.bytes / copy_bytes_per_s, row.flops / product_flops_per_s);
+  const double products = product_flops_per_s > 0 ? row.flops / product_flops_per_s : 0;
+  return std::max(row.bytes / copy_bytes_per_s, products);
 }
 
 DeviceLimits measure_limits(const Context& context) {

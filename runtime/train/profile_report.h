@@ -15,7 +15,7 @@ namespace trireme {
 /// What this device can do, measured: nothing is faster than the slower of the two allows.
 struct DeviceLimits {
   double copy_bytes_per_s = 0;     // read and written
-  double product_flops_per_s = 0;  // in the type that is computed with
+  double product_flops_per_s = 0;  // in the type that is computed with; 0: no memory to measure in
   double seconds(const StepRow& row) const;
 };
 DeviceLimits measure_limits(const Context& context);

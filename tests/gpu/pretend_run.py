@@ -1,5 +1,5 @@
-"""Programs that pretend, for the tests of the acceptance: those of pretend.py, and what a machine with
-a GPU has. BROKEN in the environment names what goes wrong."""
+"""Programs that pretend, for the tests of the acceptance: those of pretend.py, and what a machine
+with a GPU has. BROKEN in the environment names what goes wrong."""
 import json
 import os
 import pathlib

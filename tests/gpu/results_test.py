@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What the acceptance leaves when a command, a stage or a program ends before its time: the folder of
-results, and what the next command makes of it.
+"""What the acceptance leaves when a command, a stage or a program ends before its time: the folder
+of results, and what the next command makes of it.
 usage: tests/gpu/results_test.py [-v]"""
 import json
 import pathlib
@@ -41,10 +41,12 @@ class Killed(Pretended):
                                env=self.environment(broken="hang", **environment))
         self.addCleanup(job.wait)
         self.addCleanup(job.kill)
-        while "kernels" not in self.stages():
+        for _ in range(6000):
+            if "kernels" in self.stages():
+                return job
             time.sleep(0.02)
             self.assertIsNone(job.poll(), "the driver ended")
-        return job
+        self.fail("a stage that runs is not among the results")
 
     def stages(self):
         return self.summary() if (self.results / "summary.json").exists() else {}
@@ -104,7 +106,7 @@ class Killed(Pretended):
         self.assertIn("the command got SIGTERM", self.summary()["kernels"]["reason"])
         log = self.check_folder()["logs/kernels.log"]
         self.assertIn("[ RUN ", log)
-        self.assertFalse(self.running("gpu_kernels_tests"))  # it was waited for
+        gone(lambda: self.running("gpu_kernels_tests"))
 
     def running(self, program):
         """Of this test's programs."""
@@ -140,11 +142,7 @@ class Stages(unittest.TestCase):
         self.assertEqual(status, "not finished")
         self.assertEqual(self.records.read("some")["status"], "not finished")
         child = int((self.root / "pid").read_text())
-        for _ in range(600):  # it was killed, and that takes a moment
-            if not alive(child):
-                return
-            time.sleep(0.1)
-        self.fail("a program that it started still runs")
+        gone(lambda: alive(child))
 
     def test_a_program_that_hangs_costs_its_limit_and_no_more(self):
         status = self.run_stage(lambda work: work.run(["sleep", "3600"], limit_s=0.2))
@@ -204,6 +202,15 @@ class Stages(unittest.TestCase):
         with tarfile.open(self.root / "packed") as tar:
             content = tar.extractfile("logs/long.log").read()
         self.assertEqual((len(content), content[-4:]), (results_folder.LOG_BYTES, b"aend"))
+
+
+def gone(running):
+    """What was killed needs a moment to end."""
+    for _ in range(600):
+        if not running():
+            return
+        time.sleep(0.1)
+    raise AssertionError("a program that was started still runs")
 
 
 def alive(pid):

@@ -58,7 +58,8 @@ class Acceptance(Pretended):
     def test_where_nccl_fails_it_is_tried_once_more_with_care(self):
         done = self.accept("--only", "ranks.2.*", broken="nccl")
         self.assertEqual(done.returncode, 0, done.stdout)
-        first, second = (self.summary()[f"ranks.2.{name}"]["details"] for name in ("zero", "tensor"))
+        first, second = (self.summary()[f"ranks.2.{name}"]["details"]
+                         for name in ("zero", "tensor"))
         self.assertIn("NCCL_CUMEM_ENABLE=0 NCCL_CUMEM_HOST_ENABLE=0 NCCL_SOCKET_IFNAME=lo",
                       first["nccl"])
         self.assertIn("unhandled system error", first["nccl failed"])

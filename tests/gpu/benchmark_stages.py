@@ -49,6 +49,10 @@ def benchmark_stages(a):
                      *pytorch, "--gemm-cache", a.output / "gemm", file=model,
                      uses=("train_gpt", "gpu_products_benchmark") if ours else ("PyTorch",))
 
+    def llmc():
+        return stage("gpt2-124m.llmc", 90, "training.py", "--model", "gpt2-124m", "--part", "llmc",
+                     "--llmc", a.llmc, file="gpt2-124m")
+
     products = lambda name, *arguments, uses: stage(
         name, 40, "products.py", *arguments, "--gemm-cache", a.output / "gemm", file="products",
         uses=uses)
@@ -56,7 +60,8 @@ def benchmark_stages(a):
             products("products.pytorch", "--python", a.python, uses=("PyTorch",)),
             stage("kernels", 30, "kernels.py", uses=("gpu_kernels_benchmark",)),
             *(training(model, part, *plan) for model, parts in PARTS.items()
-              for part, plan in parts.items()), nccl_stage(a)]
+              for part, plan in parts.items()),
+            *([llmc()] if a.llmc else []), nccl_stage(a)]
 
 
 def measure(a, work, script, arguments):

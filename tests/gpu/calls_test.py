@@ -68,6 +68,13 @@ class Listed(Pretended):
         names, _, _ = self.listed("--call", "third", *only)
         self.assertEqual(names[0], "sanitizers.memcheck.CudaNorm")
 
+    def test_llmc_is_measured_where_its_sources_are(self):
+        (self.root / "llm.c").mkdir()
+        with_it, _, _ = self.listed("--call", "third", "--llmc", self.root / "llm.c")
+        without, _, _ = self.listed("--call", "third")
+        name = "benchmarks.gpt2-124m.llmc"
+        self.assertEqual((name in with_it, name in without), (True, False))
+
     def test_the_third_runs_them(self):
         self.accept("--only", "kernels", broken="kernels")
         done = self.accept("--call", "third", "--only", "kernels*")

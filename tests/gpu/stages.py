@@ -27,6 +27,7 @@ class Acceptance:
     emulated: bool = False
     python: pathlib.Path | None = None  # has PyTorch; None: there is none
     identity: str = ""                  # of the records that are made
+    llmc: pathlib.Path | None = None    # its sources
     nccl: dict = dataclasses.field(default_factory=dict)  # settings that NCCL was found to need
 
     @property

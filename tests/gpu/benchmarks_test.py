@@ -83,6 +83,8 @@ class Training(Pretended):
         self.assertIn("no memory", self.measured("gpt2-124m/trireme")["reason"])
         self.assertEqual(self.measured("gpt2-124m/pytorch")["step_ms"], 400)
         self.assertIn("trireme was not measured", output)
+        status, output = self.train("--part", "pytorch", broken="train")
+        self.assertEqual(status, 0, "that of another command: " + output)
 
     def test_a_program_ends_at_its_limit_and_what_it_printed_is_kept(self):
         status, output = self.train("--part", "products", "--part", "trireme", "--limit-s", "1",

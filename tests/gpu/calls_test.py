@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from pretend_run import HERE, Pretended
+from pretend_run import HERE, PROGRAM, Pretended
 import calls
 import probe
 import stages
@@ -138,26 +138,32 @@ class Tools(Pretended):
 class FallBack(Pretended):
     """Where the archive's module does not load."""
 
-    CMAKE = """#!/bin/bash
-[ "$BROKEN_BUILD" ] && { echo "no compiler"; exit 1; }
-[ "$1" != -S ] || { mkdir -p "$4/bin"; cp "$PROGRAMS/gpu_kernels_tests" "$4/bin/"; }
+    CMAKE = r"""#!/bin/bash
+[ -z "$BROKEN_BUILD" ] || { echo "no compiler"; exit 1; }
+[ "$1" != -S ] || { mkdir -p "$4"/{bin,lib}; cp "$PROGRAMS"/* "$4/bin/"; }
 """
 
-    def accept_without_gpu(self, **environment):
+    def accept_without_module(self, *arguments, **environment):
         self.program("tools/cmake", self.CMAKE)
-        self.program("tools/nvcc", "#!/bin/sh\n")
-        self.program("programs/gpu_kernels_tests", "#!/bin/sh\necho built here\n")
-        return self.accept(broken="gpu", PROGRAMS=str(self.root / "programs"), **environment)
+        for tool in ("nvcc", "ninja", "c++"):
+            self.program(f"tools/{tool}", "#!/bin/sh\n")
+        works = PROGRAM.replace("#!/bin/bash\n", "#!/bin/bash\nBROKEN=\n")
+        for name in ("gpu_kernels_tests", "gpu_large_tests"):
+            self.program(f"programs/{name}", works)
+        return self.accept(*arguments, broken="gpu", PROGRAMS=str(self.root / "programs"),
+                           **environment)
 
-    def test_the_kernels_are_built_and_tested_there(self):
-        done = self.accept_without_gpu()
+    def test_the_kernels_are_built_there_and_what_needs_no_more_runs(self):
+        done = self.accept_without_module("--only", "kernels*", "--only", "parity.*")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stdout, r"kernels.only +passed .* the tests of the kernels pass")
+        self.assertRegex(done.stdout, r"kernels.only +passed .* built here, for Pretender")
+        self.assertRegex(done.stdout, r"kernels.large +passed .* 7 tests passed")
+        self.assertIn("train_gpt is not among the programs", done.stdout)
         self.assertIn("no GPU can be used: no driver", self.summary()["gpu"]["reason"])
         self.assertIn("find library=", self.summary()["gpu"]["details"]["loader"])
 
     def test_a_build_that_fails_says_why(self):
-        done = self.accept_without_gpu(BROKEN_BUILD="yes")
+        done = self.accept_without_module(BROKEN_BUILD="yes")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stdout, r"kernels.only +failed .* no compiler")
 

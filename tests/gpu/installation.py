@@ -22,8 +22,9 @@ class Installation:
     def environment(self, extra=None):
         """For runs of its programs. TRIREME_CUDA_MODULE takes another CUDA module than the one beside libtrireme.so."""
         settings = {"TRIREME_CUDA_MODULE": str(self.module)} if self.module else {}
-        if self.build:
-            lines = (ROOT / "launch/mpirun.env").read_text().splitlines()
+        defaults = ROOT / "launch/mpirun.env"
+        if self.build and defaults.exists():
+            lines = defaults.read_text().splitlines()
             settings |= dict(line.split("=", 1) for line in lines if re.match("[A-Z]", line))
         return settings | (extra or {})
 

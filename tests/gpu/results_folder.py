@@ -96,8 +96,9 @@ def texts(records):
     """Of the latest records: why a stage failed, and the tables that benchmarks print."""
     parts = []
     for record in records.all():
-        text = record.get("reason", "") if record["status"] == "failed" else ""
-        text += "\n" + record.get("details", {}).get("text", "")
+        text = record.get("details", {}).get("text", "")
+        if not text and record["status"] == "failed":
+            text = record["reason"]
         if text.strip():
             parts.append(f"\n== {record['stage']} ({record['status']})\n{text.strip()}")
     return "\n".join(parts)

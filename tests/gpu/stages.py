@@ -2,14 +2,13 @@
 ranks, benchmarks, compute-sanitizer, Nsight Compute."""
 import dataclasses
 import json
-import os
 import pathlib
 import re
 
 import parity
 import probe
 from benchmark_stages import benchmark_stages
-from installation import ROOT, Installation, test_suites
+from installation import ROOT, Installation, open_gpu, test_suites
 from records import Records, Stage
 from tool_stages import ncu_stages, sanitizer_stages
 from training_stages import parity_stages, rank_stages
@@ -118,18 +117,17 @@ def failed_suites(report, log):
     return re.findall(r"^\[ RUN +\] (\w+)\.", log.read_text(errors="replace"), re.M)[-1:]
 
 
-def kernels_only(output):
-    """The fall-back where the archive's module does not load: builds the kernels and their tests on
-    this machine, which needs nvcc and cmake, and nothing else of what trireme needs."""
+def kernels_only(output, found):
+    """The fall-back where the archive's module does not load: builds the kernels with their tests
+    and benchmarks on this machine. `found` gets that build as its installation, and the GPU."""
+    archive = found["installation"].folder
+    script = (archive or ROOT) / "tests/gpu/kernels_only/build"
+    build = output / "kernels_only"
+
     def run(work):
-        nvcc, cmake = probe.find_tool("nvcc"), probe.find_tool("cmake")
-        if not nvcc or not cmake:
-            missing = "nvcc" if cmake else "cmake"
-            raise Failed(f"cannot build the kernels here: {missing} is missing")
-        build = output / "kernels_only"
-        work.run([ROOT / "tests/gpu/kernels_only/build", build],
-                 {"PATH": f"{os.path.dirname(nvcc)}:{os.environ['PATH']}"})
-        work.run([build / "bin/gpu_kernels_tests", "--gtest_brief=1"])
-        return {"summary": "built here; the tests of the kernels pass"}
+        work.run(["bash", script, build])
+        found["installation"] = Installation(None, build)
+        found["gpu"] = open_gpu(found["installation"], work)
+        return {"summary": f"the kernels were built here, for {found['gpu']}"}
 
     return Stage("kernels.only", KERNELS_ONLY_BUILD_S, run)

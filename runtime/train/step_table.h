@@ -1,4 +1,4 @@
-// StepTable: what one step of this rank does, added up by op and phase: how often, and how many bytes
+// StepTable: what one step of this rank does, added up by op and phase: how often, how many bytes
 // and operations. It follows from the plan, before there is memory.
 #pragma once
 

@@ -1,4 +1,4 @@
-// --profile-ops: one rank of each pipeline stage profiles one step; rank 0 writes what all of them have.
+// --profile-ops: one rank of each pipeline stage profiles one step, and rank 0 writes them all.
 #include <fstream>
 
 #include "trireme/comm/agree.h"

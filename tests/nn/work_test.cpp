@@ -1,5 +1,5 @@
-// What ops say of their work (Op::bytes, Op::flops and those of backward), through the plan that adds
-// it up, against closed formulas.
+// What ops say of their work (Op::bytes, Op::flops and those of backward), by way of the plan that
+// adds it up, against closed formulas.
 #include <functional>
 
 #include <gtest/gtest.h>

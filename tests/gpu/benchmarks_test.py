@@ -59,13 +59,21 @@ class Training(Pretended):
         self.train("--part", "products", "--again")
         self.assertEqual(len(self.calls()), 1)
 
-    def test_other_settings_another_gpu_and_other_programs_are_measured_anew(self):
+    def test_other_settings_or_another_gpu_are_measured_anew(self):
         self.train("--part", "products")
         self.train("--part", "products", "--micro-batch", "16")
         self.train("--part", "products", "--micro-batch", "16", smi=True)
-        self.program("build/lib/libtrireme.so", "another build")
-        self.train("--part", "products", "--micro-batch", "16", smi=True)
-        self.assertEqual(len(self.calls()), 4)
+        self.assertEqual(len(self.calls()), 3)
+
+    def test_another_build_measures_trireme_anew_and_no_peer(self):
+        parts = ("--part", "products", "--part", "attention")
+        self.train(*parts)
+        self.calls()
+        for library in ("libtrireme.so", "libtrireme_cuda.so"):
+            self.program(f"build/lib/{library}", "another build")
+            self.train(*parts)
+            self.assertEqual([call.split()[0] for call in self.calls()],
+                             ["gpu_products_benchmark"])
 
     def test_a_pytorch_that_fails_does_not_take_the_others_with_it(self):
         status, output = self.train(broken="compile")

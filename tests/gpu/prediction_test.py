@@ -89,6 +89,12 @@ class Prediction(unittest.TestCase):
         self.assertAlmostEqual(theirs, sum(ours.values()) - ours["delta"] + cudnn
                                - ours["attention forward"] - ours["attention backward"])
 
+    def test_fewer_layers_are_those_of_the_counts(self):
+        rows = [row("causal_attention", "forward", 3), row("causal_attention", "backward", 3)]
+        case = prediction.case_of(gpt2(rows=rows, micro_batches=3), "here")
+        delta = prediction.Prediction(case, rates.CARDS["H200"]).step()["delta"]
+        self.assertAlmostEqual(delta, 3 * 2 * HALVES / (4.3e9 * 0.55))
+
     def test_llama_has_no_bias_and_no_gelu(self):
         case = prediction.case_of(gpt2(model="llama-1b", micro_batch=1, sequence=8192), "here")
         groups = prediction.Prediction(case, rates.CARDS["H200"]).step()
@@ -164,6 +170,20 @@ class Program(Pretended):
         self.assertAlmostEqual(first["ratio"], 20 / first["predicted_ms"])
         status, output = self.predict("--counts", counts, "--measured", slow, "--card", "H200")
         self.assertIn("# next gain: causal_attention backward, 8.45 ms more than predicted", output)
+
+    def test_a_profile_is_enough(self):
+        measured = self.measured(lambda r: 1.0)
+        status, output = self.predict("--measured", measured)
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"\nproducts +30.64 ")
+        self.assertIn("# measured on NVIDIA H100", output)
+        self.assertEqual(self.calls(), [])
+
+    def test_a_case_that_was_not_measured_is_said(self):
+        counts = self.write("counts.json", gpt2(micro_batch=16))
+        measured = self.measured(lambda r: 1.0)
+        _, output = self.predict("--counts", counts, "--measured", measured)
+        self.assertIn(f"--measured {measured} has no profile of this case", output)
 
     def test_what_is_faster_has_no_next_gain(self):
         fast = self.measured(lambda r: 1e-6)

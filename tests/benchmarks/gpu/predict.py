@@ -6,11 +6,13 @@ stands beside it, op by op, and the largest gap is named: the next gain.
 
 usage: tests/benchmarks/gpu/predict.py [--build DIR | --installation DIR] [--card H200|H100]
        [--counts FILE]... [--launches FILE]... [--measured FILE] [--json FILE] [--limit-s S]
-  --counts FILE    output of gpu_step_counts. Default: runs it for GPT-2 124M 32x1024, 1558M 8x1024,
-                   Llama 1B 8x1024 and 1x8192, and train_gpt --profile-ops on two narrow layers for
-                   --launches; TRIREME_CUDA_MODULE may name the emulated module for both
+  --counts FILE    output of gpu_step_counts. Default: the counts of --measured; without it runs the
+                   program for GPT-2 124M 32x1024, 1558M 8x1024, Llama 1B 8x1024 and 1x8192, and
+                   train_gpt --profile-ops on two narrow layers for --launches. TRIREME_CUDA_MODULE
+                   may name the emulated module for both
   --launches FILE  a profile of a few layers (train_gpt --profile-ops): operations by op, for the
                    gaps between kernels; one for each kind of model. With --counts alone no gaps
+  --measured FILE  results of training.py --part profile
 """
 import argparse
 import dataclasses
@@ -78,7 +80,8 @@ def result_of(prediction):
     key = case.key if prediction.card.name == ESTIMATED_ON else None
     ms, estimates = sum(step.values()), {
         "by_hand_ms": BY_HAND_STEP_MS.get(key), "peers_ms": PEERS_STEP_MS.get(key, {}),
-        "by_hand_layer_us": BY_HAND_LAYER_US.get(key), "peers_layer_ms": PEERS_LAYER_MS.get(key, {})}
+        "by_hand_layer_us": BY_HAND_LAYER_US.get(key),
+        "peers_layer_ms": PEERS_LAYER_MS.get(key, {})}
     return {"model": case.model, "micro_batch": case.micro_batch, "sequence": case.sequence,
             "micro_batches": case.micro_batches, "step_ms": ms,
             "tokens_per_s": case.tokens / ms * 1e3, "step": step, "layer_us": prediction.layer(),
@@ -178,8 +181,15 @@ def main():
     profiles = [read_case(file) for file in a.launches]
     try:
         programs = Programs(a)
-        cases = [read_case(file) for file in a.counts] if a.counts else list(count_cases(programs))
-        launches = launches_of(profiles if a.counts or a.launches else profile_narrow(programs))
+        if a.counts:
+            cases = [read_case(file) for file in a.counts]
+        elif measured:  # a profile has its counts
+            cases = [profile for profile, _ in measured.values()]
+            profiles = profiles or cases
+        else:
+            cases = list(count_cases(programs))
+            profiles = profiles or profile_narrow(programs)
+        launches = launches_of(profiles)
     except Failed as failure:
         raise SystemExit(f"predict.py: {failure}") from None
     results = []
@@ -187,7 +197,9 @@ def main():
         prediction = Prediction(case, card, launches.get(case.m.llama, {}))
         results.append(result_of(prediction))
         print_case(results[-1], card)
-        if case.key in measured:
+        if measured and case.key not in measured:
+            print(f"# --measured {a.measured} has no profile of this case")
+        elif measured:
             profile, device = measured[case.key]
             results[-1]["measured"] = compare(prediction, profile)
             print_comparison(results[-1]["measured"], device)

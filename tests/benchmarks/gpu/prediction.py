@@ -28,7 +28,11 @@ class Case:
 
     @property
     def m(self):
-        return dataclasses.replace(MODELS[self.model], sequence=self.sequence)
+        """The model, with as many layers as have attention here."""
+        calls = sum(row["calls"] for row in self.rows
+                    if (row["op"], row["phase"]) == ("causal_attention", "forward"))
+        return dataclasses.replace(MODELS[self.model], sequence=self.sequence,
+                                   layers=calls // self.micro_batches or MODELS[self.model].layers)
 
     @property
     def tokens(self):

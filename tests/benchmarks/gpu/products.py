@@ -71,7 +71,8 @@ def measure(a, programs, results, cache):
     if not a.without_pytorch:
         results.measure(PYTORCH, {"small": a.small, "device": a.pytorch_device},
                         lambda partial: peers.attention(a.python, attention_shapes(a.small),
-                                                        a.pytorch_device, a.limit_s, partial))
+                                                        a.pytorch_device, a.limit_s, partial),
+                        ours=False)
     return whole
 
 

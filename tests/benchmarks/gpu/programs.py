@@ -87,7 +87,7 @@ class Programs:
             return {}
 
     def version(self):
-        """{version, commit, digest}: digest changes with the library."""
+        """{version, commit, digest}: digest changes with the library and the CUDA module."""
         found = {"version": None, "commit": None, "digest": None}
         manifest, cache = self.folder / "MANIFEST", self.folder / "CMakeCache.txt"
         if manifest.exists():
@@ -98,10 +98,11 @@ class Programs:
         elif cache.exists():
             version = re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.*)$", cache.read_text(), re.M)
             found |= {"version": version and version[1], "commit": commit_of(self.folder)}
-        library = self.folder / "lib/libtrireme.so"
-        if library.exists():
-            found["digest"] = hashlib.sha256(library.read_bytes()).hexdigest()[:16]
-        return found
+        module = os.environ.get("TRIREME_CUDA_MODULE", self.folder / "lib/libtrireme_cuda.so")
+        digest = hashlib.sha256()
+        for file in (self.folder / "lib/libtrireme.so", pathlib.Path(module)):
+            digest.update(file.read_bytes() if file.exists() else b"none")
+        return found | {"digest": digest.hexdigest()[:16]}
 
 
 def commit_of(folder):

@@ -59,22 +59,25 @@ class Results:
         record = self.content["measured"].get(name)
         return record if record and record["status"] == "measured" else None
 
-    def counts(self, name, settings):
-        """Was it measured before, in the same way, on such a GPU, with these programs?"""
+    def counts(self, name, settings, ours):
+        """Was it measured before, in the same way, on such a GPU, and if ours by this build?"""
         record = self.get(name)
-        return (record is not None and record["settings"] == settings
-                and (record["machine"]["gpu"]["name"] or "emulated") == self.machine.name
-                and record["machine"]["trireme"] == self.machine.trireme)
+        if record is None or record["settings"] != settings:
+            return False
+        machine = record["machine"]
+        built = machine["trireme"]["digest"] == self.machine.trireme["digest"]
+        return (machine["gpu"]["name"] or "emulated") == self.machine.name and (built or not ours)
 
     def leave_out(self, name, reason):
         """A line in the file, and nothing that was measured is lost."""
         if not self.get(name):
             self._keep(name, {"status": "left out", "reason": reason, "date": now()})
 
-    def measure(self, name, settings, take):
+    def measure(self, name, settings, take, ours=True):
         """Keeps what take(partial) returns, a dict, as the record of `name`, or why it failed.
-        partial(dict): keeps what there is so far. Returns the record."""
-        if not self.again and self.counts(name, settings):
+        partial(dict): keeps what there is so far. `ours`: another build of trireme measures it
+        anew. Returns the record."""
+        if not self.again and self.counts(name, settings, ours):
             return self.get(name)
         begin, so_far, watch = time.monotonic(), {}, Watch()
 

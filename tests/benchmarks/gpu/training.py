@@ -85,7 +85,7 @@ class Training:
     def keep(self, name, take, **more):
         """Measures under this name. A record counts for the same settings only."""
         settings = dataclasses.asdict(self.s) | {"sdpa": None} | more
-        return self.results.measure(f"{self.s.name}/{name}", settings, take)
+        return self.results.measure(f"{self.s.name}/{name}", settings, take, name.startswith(OURS))
 
     def run(self, part):
         if part in peers.PYTORCH:

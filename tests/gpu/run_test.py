@@ -79,8 +79,8 @@ class Acceptance(Pretended):
         done = self.accept("--only", "ncu.*")
         self.assertEqual(done.returncode, 0, done.stdout)
         log = (self.output / "logs/ncu.attention.log").read_text()
-        self.assertIn("--clock-control none -k 'regex:attention|norm_backward|bias|cross' -c 12",
-                      log)
+        self.assertIn("--clock-control none --kernel-id "
+                      "'::regex:attention|norm_backward|bias|cross:3' -c 12", log)
         self.assertIn("== ncu.attention (passed)\n", (self.results / "table.txt").read_text())
         done = self.accept("--only", "ncu.*", "--again", broken="ncu")
         self.assertRegex(done.stdout, r"ncu.kernels +failed .* ended with 1")

@@ -61,6 +61,11 @@ class Records:
             self._records[record["stage"]] = record
             self._running = None
 
+    def running(self):
+        """The stage that runs; None where none does."""
+        with self._lock:
+            return self._running and self._running[0]["stage"]
+
     def has_any(self):
         """Of stages that not every command runs."""
         return any(record["stage"] not in ALWAYS for record in self.ended())
@@ -140,6 +145,7 @@ class Command:
         print(f"# {stage.name} {record['status']}, {record['seconds']} s: {what(record)}",
               flush=True)
         if stopped:
+            self.status[stage.name] = record["status"]
             raise stopped
         return record["status"]
 

@@ -84,7 +84,8 @@ def table(stages, status, records):
     lines = [f"{'stage':38} {'result':14} {'seconds':>8}  what"]
     for name in names:
         record = latest.get(name, {})
-        result = status.get(name) or (f"{record['status']} *" if record else "-")
+        earlier = " *" if record and name != records.running() else ""
+        result = status.get(name) or record.get("status", "-") + earlier
         if result in ("left out", "-"):
             record = {}
         seconds = record.get("seconds", "")

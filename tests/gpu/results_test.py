@@ -61,6 +61,7 @@ class Killed(Pretended):
         self.assertEqual(record["status"], "not finished")
         table = (self.results / "table.txt").read_text()
         self.assertRegex(table, r"probe +passed")
+        self.assertRegex(table, r"kernels +not finished( +[0-9.]+  .*)?\n")
         with tarfile.open(self.results / "logs.tar.gz") as tar:
             return {entry.name: tar.extractfile(entry).read().decode() for entry in tar}
 

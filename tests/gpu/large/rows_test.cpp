@@ -243,7 +243,8 @@ TEST_P(OnLargeArrays, SwigluAndItsGradient) {
        1e-6});
 }
 
-/// 32,768 x 50,264 logits whole: what a step of GPT-2 has at once.
+/// 32,768 x 50,264 logits whole: what a step of GPT-2 has at once. A sum of 50,257 exponentials,
+/// each off by 2 units of the last place at most, is off by 4e-7 of itself on the emulation.
 TEST_P(OnLargeArrays, CrossEntropy) {
   struct Logits {
     Index rows, columns, padded, stride;
@@ -268,7 +269,7 @@ TEST_P(OnLargeArrays, CrossEntropy) {
          k.backward(b.stream(), {b.rows(), columns, padded, stride, 0, b.array(0), targets,
                                  b.array<float>(3), scale, b.array(0), DType::bf16});
        },
-       1e-6});
+       2e-6});
 }
 
 }  // namespace

@@ -117,6 +117,14 @@ class Missing(Pretended):
             self.assertEqual(said.count(name), 1)
 
 
+    def test_names_of_suites(self):
+        self.program("build/bin/gpu_kernels_tests", "#!/bin/sh\nexit 127\n")
+        left, said = self.left()
+        self.assertIn("no suite of gpu_kernels_tests is known", said)
+        self.assertIn("kernels", left)
+        self.assertFalse([name for name in left if name.startswith("sanitizers")])
+
+
 class Tools(Pretended):
     def test_a_tool_is_looked_for_in_the_toolkit(self):
         self.program("cuda/compute-sanitizer/some_tool", "")

@@ -6,7 +6,7 @@ import re
 import subprocess
 import tarfile
 
-from work import Failed, tail
+from work import Failed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]  # of this tree, or of the archive that this file came in
 
@@ -102,13 +102,14 @@ def open_gpu(installation, work):
 
 
 def test_suites(installation):
-    """Names of the suites of gpu_kernels_tests; [] where it is missing."""
+    """Names of the suites of gpu_kernels_tests; [] where it does not say, and a line says why."""
     if not installation.has("gpu_kernels_tests"):
         return []
     command = installation.command("gpu_kernels_tests", "--gtest_list_tests")
-    listed = subprocess.run(command, capture_output=True, text=True, timeout=60,
-                            env={**os.environ, **installation.environment()})
-    if listed.returncode != 0:
-        raise Failed(f"gpu_kernels_tests --gtest_list_tests failed:\n"
-                     f"{tail(listed.stdout + listed.stderr)}")
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True,
+                                env={**os.environ, **installation.environment()})
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"# no suite of gpu_kernels_tests is known: {error}", flush=True)
+        return []
     return re.findall(r"^(\w+)\.$", listed.stdout, re.M)

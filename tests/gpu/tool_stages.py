@@ -11,8 +11,8 @@ SUITES_FIRST = ("CudaAttention", "CudaNorm", "CudaGemm", "CudaEmbedding")
 # Benchmarks launch a kernel hundreds of times in a row: of each the third launch is enough.
 NCU_KERNELS = "::regex:attention|norm_backward|bias|cross:3"
 NCU_LAUNCHES = 12
-NCU_ATTENTION = ("attention forward 4 1024 12 12 64\nattention backward 4 1024 12 12 64\n"
-                 "attention forward 1 2048 32 8 128\nattention backward 1 2048 32 8 128\n")
+ATTENTION_SHAPES = ("4 1024 12 12 64", "1 2048 32 8 128")  # jobs of gpu_products_benchmark
+SMALL_ATTENTION_SHAPES = ("1 32 2 2 64",)
 
 
 def sanitizer_stages(a, suites):
@@ -56,5 +56,8 @@ def ncu_stages(a):
         return Stage(f"ncu.{name}", 45, run, uses=("ncu", program))
 
     working_set_mb = 1 if a.emulated else 512
+    jobs = "".join(f"attention {direction} {shape}\n"
+                   for shape in (SMALL_ATTENTION_SHAPES if a.emulated else ATTENTION_SHAPES)
+                   for direction in ("forward", "backward"))
     return [stage("kernels", "gpu_kernels_benchmark", working_set_mb),
-            stage("attention", "gpu_products_benchmark", a.output / "gemm", text=NCU_ATTENTION)]
+            stage("attention", "gpu_products_benchmark", a.output / "gemm", text=jobs)]

@@ -1,6 +1,9 @@
 # How tests are made and registered. A test that cannot run here is not registered; trireme_left_out says which and why, and
-# tests/run prints it. Every test has a timeout, and one label: unit, mpi, gpu, emulated, integration or consumer
-# (long is added to those that only `tests/run --all` runs).
+# tests/run prints it. Every test has a timeout and the label of its kind: unit, mpi, gpu, emulated,
+# integration or consumer. Tests with the label long as well are in tests/run --all only, all others
+# in --full too, and those with the label default and all of unit and mpi in tests/run too. The
+# target default_tests builds what tests/run needs, and nothing else.
+add_custom_target(default_tests)
 
 # One place for what mpirun needs: launch/mpirun.env.
 file(STRINGS ${PROJECT_SOURCE_DIR}/launch/mpirun.env TRIREME_MPI_ENVIRONMENT REGEX "^[A-Z]")
@@ -84,12 +87,18 @@ function(trireme_mpi_test name)
     set_tests_properties(${name}.np${ranks} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS ${ranks}
       ENVIRONMENT "${TRIREME_TEST_ENVIRONMENT}")
   endforeach()
+  if("default" IN_LIST T_LABELS)
+    add_dependencies(default_tests ${name})
+  endif()
 endfunction()
 
-# trireme_discover_tests(program PREFIX prefix TIMEOUT seconds LABELS labels... [PROCESSORS count])
-# One ctest for each TEST of a program. (gtest_discover_tests cannot hand over a property that is a list, hence the file.)
+# trireme_discover_tests(program PREFIX prefix TIMEOUT seconds LABELS labels... [DEFAULT names...]
+#   [PROCESSORS count])
+# One ctest for each TEST of a program. DEFAULT names tests or whole suites that have the label
+# default as well, where not all have it; a name that the program lacks is an error of ctest.
+# (gtest_discover_tests cannot hand over a property that is a list, hence the file.)
 function(trireme_discover_tests name)
-  cmake_parse_arguments(T "" "PREFIX;TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
+  cmake_parse_arguments(T "" "PREFIX;TIMEOUT;PROCESSORS" "LABELS;DEFAULT" ${ARGN})
   if(NOT T_PROCESSORS)
     set(T_PROCESSORS 1)
   endif()
@@ -98,8 +107,11 @@ function(trireme_discover_tests name)
   endif()
   gtest_discover_tests(${name} TEST_PREFIX ${T_PREFIX} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${T_TIMEOUT} PROCESSORS ${T_PROCESSORS})
+  list(TRANSFORM T_DEFAULT PREPEND ${T_PREFIX})
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
-  file(WRITE ${file} "if(${name}_TESTS)\n  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${T_LABELS}\"\n"
-    "    ENVIRONMENT \"${TRIREME_TEST_ENVIRONMENT}\")\nendif()\n")
+  configure_file(${PROJECT_SOURCE_DIR}/runtime/cmake/test_properties.cmake.in ${file} @ONLY)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
+  if(T_DEFAULT OR "default" IN_LIST T_LABELS)
+    add_dependencies(default_tests ${name})
+  endif()
 endfunction()

@@ -85,6 +85,20 @@ class Training(Pretended):
         self.train("--part", "pytorch-compiled")  # what failed is tried again
         self.assertEqual(self.measured("gpt2-124m/pytorch-compiled")["step_ms"], 300)
 
+    def test_a_program_that_cannot_be_started_is_one_failure(self):
+        status, output = self.run_script("training.py", *self.MODEL, "--python", "/nowhere/python",
+                                         "--part", "pytorch", "--part", "trireme")
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"\npytorch +failed: /nowhere/python cannot be started: No such")
+        self.assertEqual(self.measured("gpt2-124m/trireme")["step_ms"], 200)
+
+    def test_a_program_that_leaves_no_result_is_one_failure(self):
+        self.program("build/bin/train_gpt", "#!/bin/bash\n")
+        status, output = self.train("--part", "trireme", "--part", "pytorch")
+        self.assertEqual(status, 1, output)
+        self.assertIn("FileNotFoundError", self.measured("gpt2-124m/trireme")["reason"])
+        self.assertEqual(self.measured("gpt2-124m/pytorch")["step_ms"], 400)
+
     def test_what_fails_of_ours_is_a_failure(self):
         status, output = self.train(broken="train")
         self.assertEqual(status, 1, output)
@@ -165,9 +179,13 @@ class LlmC(Pretended):
                 "40.1%% bf16 MFU | 1 tok/s\\n")
         self.program("tools/make", f"""#!/bin/bash
 grep -q 'cudaMemLocation{{cudaMemLocationTypeHost, 0}}' llmc/cuda_utils.cuh || exit 1
+[ "$(readlink "${{LIBRARY_PATH%%:*}}/libnvidia-ml.so")" = /far/libnvidia-ml.so.1 ] || exit 2
 echo '#!/bin/bash
 for i in $(seq 20); do printf "{step}" $i $((i < 6 ? 900 : 100)); done' > train_gpt2cu
 chmod +x train_gpt2cu
+""")
+        self.program("tools/ldconfig", """#!/bin/bash
+echo "	libnvidia-ml.so.1 (libc6,x86-64) => /far/libnvidia-ml.so.1"
 """)
         return self.root / "llm.c"
 

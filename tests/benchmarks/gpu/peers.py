@@ -1,9 +1,6 @@
-"""What trireme is measured beside: PyTorch in its forms, and llm.c where its sources are given."""
+"""PyTorch beside trireme, in its forms; and tokens for training."""
 import array
-import pathlib
 import random
-import re
-import shutil
 import struct
 
 from programs import HERE, Failed, json_lines, run
@@ -61,65 +58,6 @@ def attention(python, shapes, device, limit_s, partial):
     run([python, HERE / "attention.py", "--device", device], "\n".join(shapes), limit_s,
         on_line=keep)
     return {"rows": rows}
-
-
-LLMC_MODELS = {"gpt2-124m": "d12", "gpt2-1558m": "d48"}
-CUDA_13 = {  # file: (as it is, for CUDA 13), where cudaMemAdvise takes a place, not a number
-    "llmc/cuda_utils.cuh": ("cudaMemAdviseSetPreferredLocation, cudaCpuDeviceId)",
-                            "cudaMemAdviseSetPreferredLocation, "
-                            "cudaMemLocation{cudaMemLocationTypeHost, 0})")}
-STEP = re.compile(r"^step\s+\d+/\d+ \|.*\| ([\d.]+) ms \|", re.M)
-
-
-def llmc_command(s, tokens):
-    """Options of llm.c for the same step: no recomputation, GELU in the products, no evaluation."""
-    return ["./train_gpt2cu", "-i", tokens, "-j", tokens, "-e", LLMC_MODELS[s.name],
-            "-b", s.micro_batch, "-t", s.sequence, "-d", s.tokens, "-x", s.steps, "-l", "3e-4",
-            "-c", "0.1", "-ge", 2, "-r", 0, "-w", 1, "-v", s.steps + 1, "-m", 1, "-s", 0, "-h", 0]
-
-
-def llmc(sources, s, folder, limit_s):
-    """Builds a copy of the sources and reads the times of its steps."""
-    if s.name not in LLMC_MODELS:
-        raise Failed(f"llm.c has no {s.name}")
-    if s.device != "cuda":
-        raise Failed("llm.c's train_gpt2cu needs a GPU")
-    built = folder / "llm.c"
-    patched = patch_llmc(sources, built)
-    frontend = next((path for path in (pathlib.Path.home() / "cudnn-frontend/include",
-                                       built / "cudnn-frontend/include") if path.is_dir()), None)
-    run(["make", "train_gpt2cu", "NO_MULTI_GPU=1", "NO_USE_MPI=1",
-         f"USE_CUDNN={int(frontend is not None)}"], limit_s=limit_s, folder=built)
-    tokens = folder / "llmc.bin"
-    write_llmc_tokens(tokens, s.model.vocab, max(2**20, 2 * s.tokens + 1))
-    output = run(llmc_command(s, tokens), limit_s=limit_s, folder=built)
-    times = spread([float(ms) for ms in STEP.findall(output)])
-    return {"step_ms": times["median"], "steps": times, "cudnn": frontend is not None,
-            "patched": patched, "options": list(map(str, llmc_command(s, tokens)[5:]))}
-
-
-def patch_llmc(sources, copy):
-    """Copies the sources and makes the one change that CUDA 13 needs; returns the changed lines."""
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(sources, copy, ignore=shutil.ignore_patterns(".git"))
-    changed = []
-    for name, (old, new) in CUDA_13.items():
-        file = copy / name
-        if not file.exists():
-            raise Failed(f"--llmc {sources}: there is no {name}: not the sources of llm.c")
-        text = file.read_text()
-        if old in text:
-            file.write_text(text.replace(old, new))
-            changed.append(f"{name}: {new}")
-    return changed
-
-
-def write_llmc_tokens(file, vocab, count):
-    """llm.c's token file: 256 int32 (magic, version, count, zeros), then uint16 tokens."""
-    generator = random.Random(1)
-    with open(file, "wb") as out:
-        out.write(struct.pack("<256i", 20240520, 1, count, *[0] * 253))
-        array.array("H", (generator.randrange(vocab) for _ in range(count))).tofile(out)
 
 
 def write_tokens(prefix, vocab, count):

@@ -83,7 +83,7 @@ class Programs:
         try:
             return json.loads(run([*start, sys.executable, HERE / "machine.py", "--libraries"],
                                   limit_s=60))
-        except (Failed, OSError, ValueError):
+        except (Failed, ValueError):
             return {}
 
     def version(self):
@@ -108,17 +108,24 @@ class Programs:
 def commit_of(folder):
     try:
         return run(["git", "-C", folder, "rev-parse", "HEAD"], limit_s=10).strip()
-    except (Failed, OSError):
+    except Failed:
         return None
 
 
-def run(command, text="", limit_s=None, on_line=None, folder=None):
+def start(command, folder, environment):
+    try:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder,
+                                stderr=subprocess.PIPE, text=True, errors="replace",
+                                start_new_session=True, env={**os.environ, **environment})
+    except OSError as error:
+        raise Failed(f"{command[0]} cannot be started: {error.strerror}") from None
+
+
+def run(command, text="", limit_s=None, on_line=None, folder=None, environment=None):
     """The output of a program that must succeed within limit_s. on_line: called with each line as
     it comes. Raises Failed. Standard error counts only for the message."""
     command = list(map(str, command))
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder,
-                          stderr=subprocess.PIPE, text=True, errors="replace",
-                          start_new_session=True) as job:
+    with start(command, folder, environment or {}) as job:
         errors, lines, over = [], [], threading.Event()
         reader = threading.Thread(target=lambda: errors.append(job.stderr.read()))
         writer = threading.Thread(target=feed, args=(job, text))

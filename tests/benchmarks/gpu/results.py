@@ -99,6 +99,8 @@ class Results:
         except Failed as failure:
             lines = {"lines": failure.lines} if failure.lines and not so_far else {}
             return keep("failed", reason=str(failure), **lines)
+        except Exception as failure:  # such as a file that a program should have left
+            return keep("failed", reason=repr(failure))
         except BaseException as end:
             keep("cut off", reason=repr(end))
             raise

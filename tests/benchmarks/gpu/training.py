@@ -31,6 +31,7 @@ import pathlib
 import sys
 import tempfile
 
+import llmc
 import peers
 from floor import floor, jobs_text, shape_of
 from machine import Machine, device_name
@@ -147,8 +148,8 @@ class Training:
             self.results.leave_out(f"{self.s.name}/llmc",
                                    "not given: --llmc DIR, the sources of llm.c")
         else:
-            self.keep("llmc", lambda _: peers.llmc(self.a.llmc, self.s, self.folder,
-                                                   self.a.limit_s))
+            self.keep("llmc", lambda _: llmc.measure(self.a.llmc, self.s, self.folder,
+                                                     self.a.limit_s))
 
     def gemm_cache(self):
         folder = self.a.gemm_cache or self.folder / "gemm"

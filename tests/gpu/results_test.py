@@ -16,7 +16,7 @@ from pretend_run import HERE, Pretended
 import benchmark_stages
 import results_folder
 from records import Command, Records, Stage
-from work import Failed
+from work import Failed, last_words
 
 KERNELS = ("--only", "kernels*")
 # tests/gpu/run, whose folder is written all the time.
@@ -169,6 +169,14 @@ class Stages(unittest.TestCase):
         self.assertEqual(self.run_stage(lambda work: work.run(["bash", "-c", "echo why; exit 3"])),
                          "failed")
         self.assertIn("bash ended with 3: why\n", self.records.read("some")["reason"])
+
+    def test_of_ranks_the_message_counts_and_not_what_mpirun_says_behind_it(self):
+        rule = "-" * 74
+        behind = f"{rule}\nPrimary job terminated\n{rule}\n"
+        self.assertEqual(last_words(f"one\nrank 1: why\n{behind}"), "rank 1: why")
+        self.assertEqual(last_words(f"{rule}\nno ssh\n{rule}\n"), "no ssh")
+        self.assertEqual(last_words("one\n\n"), "one")
+        self.assertEqual(last_words(""), "")
 
     def test_a_program_gets_its_input(self):
         def run(work):

@@ -65,10 +65,10 @@ class Work:
             raise OutOfTime
         name = pathlib.Path(command[0]).name
         if over:
-            raise Failed(f"{name} took longer than {ends - now:.0f} s: {tail(output, 1)}\n"
+            raise Failed(f"{name} took longer than {ends - now:.0f} s: {last_words(output)}\n"
                          f"{tail(output)}")
         if status != 0:
-            raise Failed(f"{name} ended with {status}: {tail(output, 1)}\n{tail(output)}")
+            raise Failed(f"{name} ended with {status}: {last_words(output)}\n{tail(output)}")
         return output
 
     def attempt(self, command, environment=None, limit_s=10):
@@ -147,3 +147,11 @@ def signal_to(kill, pid, number):
 
 def tail(text, lines=15):
     return "\n".join(text.rstrip().splitlines()[-lines:])
+
+
+def last_words(text):
+    """The last line; of ranks not of what mpirun says behind them, between rules."""
+    own, _, behind = ("\n" + text).partition("\n-----")
+    lines = [line for line in (own if own.strip() else behind).splitlines()
+             if any(character.isalnum() for character in line)]
+    return lines[-1].strip() if lines else ""

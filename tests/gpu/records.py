@@ -161,7 +161,7 @@ class Command:
             return {"status": "not finished", "reason": f"the command got {stopped}"}, stopped
         except Failed as failure:
             return {"status": "failed", "reason": str(failure)}, None
-        except Exception as error:  # a mistake here, or output that nobody expected: others can run
+        except Exception as error:  # a mistake here, or output of another form: others can run
             work.note(traceback.format_exc())
             return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}, None
 

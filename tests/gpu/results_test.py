@@ -223,7 +223,7 @@ def gone(running):
 
 
 def alive(pid):
-    """A process that nobody has waited for yet has ended all the same."""
+    """A process that ended and was not waited for yet is not."""
     try:
         return " Z " not in pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:

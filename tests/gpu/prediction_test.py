@@ -139,7 +139,7 @@ class Program(Pretended):
         return self.run_script("predict.py", *arguments)
 
     def measured(self, ms_of):
-        rows = [{**r, "ms": ms_of(r)} for r in gpt2()["rows"]]
+        rows = [{**r, "ms": ms_of(r), "operations": r["calls"]} for r in gpt2()["rows"]]
         record = {"status": "measured", "machine": {"gpu": {"name": "NVIDIA H100 80GB HBM3"}},
                   "profile": gpt2(rows=rows)}
         return self.write("measured.json", {"measured": {
@@ -176,6 +176,8 @@ class Program(Pretended):
         status, output = self.predict("--measured", measured)
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"\nproducts +30.64 ")
+        calls = sum(r["calls"] for r in gpt2()["rows"])
+        self.assertAlmostEqual(self.content()["cases"][0]["step"]["gaps"], calls * 1e-3)
         self.assertIn("# measured on NVIDIA H100", output)
         self.assertEqual(self.calls(), [])
 

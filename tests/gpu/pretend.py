@@ -64,7 +64,8 @@ known = {"name": "NVIDIA H200", "driver_version": "580.1", "memory.total": "1437
          "clocks.sm": "1980", "clocks.mem": "3201", "power.draw": "412.5", "power.limit": "700.00",
          "ecc.mode.current": "Enabled", "persistence_mode": "Enabled", "temperature.gpu": "45",
          "pstate": "P0", "memory.used": "1000",
-         "clocks_event_reasons.active": "0x0000000000000005", "power.default_limit": "[N/A]"}
+         "clocks_event_reasons.active": "0x0000000000000005",
+         "clocks_throttle_reasons.active": "0x0000000000000004", "power.default_limit": "[N/A]"}
 fields = next(a for a in sys.argv if a.startswith("--query-gpu=")).split("=", 1)[1].split(",")
 refused = os.environ.get("REFUSED", "").split()
 if any(field in refused for field in fields):

@@ -3,15 +3,18 @@
 machine, files. usage: tests/gpu/benchmark_parts_test.py [-v]"""
 import contextlib
 import dataclasses
+import importlib
 import io
+import json
 import os
 import pathlib
+import subprocess
 import sys
 import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from pretend import Pretended  # its folder of benchmarks comes first in sys.path
+from pretend import BENCHMARKS, Pretended  # its folder of benchmarks comes first in sys.path
 
 import floor
 import machine
@@ -96,6 +99,94 @@ class Floor(unittest.TestCase):
         self.assertAlmostEqual(found["products"], 2 * (2 * 4 * 3 + 3))  # layers and the head
         self.assertAlmostEqual(found["other kernels"], 2 * self.MODEL.micro_batch_bytes(1) / 1e6)
         self.assertAlmostEqual(found["update"], self.MODEL.update_bytes() / 1e6)
+
+
+class PyTorchModel(unittest.TestCase):
+    """pytorch_model.py where there is no PyTorch: its modules do nothing."""
+
+    def setUp(self):
+        torch = mock.MagicMock(__version__="2.0")
+        torch.nn.Module = object
+        torch.version.cuda = None
+        torch.cuda.is_available.return_value = False
+        torch._C._get_sdp_priority_order.side_effect = AttributeError
+        names = ("torch.nn", "torch.nn.functional", "torch.nn.attention")
+        modules = {"torch": torch, **{name: mock.MagicMock() for name in names}}
+        modules["torch.nn"] = torch.nn
+        patch = mock.patch.dict(sys.modules, modules)
+        patch.start()
+        self.addCleanup(patch.stop)
+        for name in ("sdpa", "pytorch_model"):
+            sys.modules.pop(name, None)
+        self.model = importlib.import_module("pytorch_model")
+
+    def printed(self, what_ran):
+        loss = mock.MagicMock()
+        loss.detach.return_value = 10.5
+        words = ["pytorch_model.py", "gpt2-124m", "--micro-batch", "1", "--device", "cpu"]
+        with contextlib.redirect_stdout(io.StringIO()) as out, mock.patch("sys.argv", words), \
+                mock.patch.object(self.model, "make", lambda *_: lambda: loss), \
+                mock.patch.object(self.model, "what_ran", what_ran):
+            self.model.main()
+        return [json.loads(line) for line in out.getvalue().splitlines()]
+
+    def test_steps_are_printed_before_the_attention_is_looked_for(self):
+        ran = {"backends": ["flash"], "kernels": []}
+        first, last = self.printed(lambda *_: ran)
+        self.assertEqual(len(first["times_ms"]), 20)
+        self.assertEqual(first["attention"]["reason"], "the program ended before")
+        self.assertEqual(last, first | {"attention": ran})
+
+    def test_a_profiler_that_fails_leaves_its_reason(self):
+        lines = self.printed(mock.Mock(side_effect=RuntimeError("no CUPTI")))
+        self.assertEqual(lines[-1]["attention"],
+                         {"backends": [], "kernels": [], "reason": "RuntimeError: no CUPTI"})
+
+    def test_blocks_and_the_head_are_compiled_each(self):
+        parts = [mock.Mock() for _ in range(3)]
+        a = mock.Mock(compile=True, weights="fp32", micro_batches=1, device="cpu")
+        whole = mock.Mock(blocks=parts[:2], head=parts[2])
+        whole.parameters.return_value = [mock.Mock(**{"numel.return_value": 124439808 + 47 * 768})]
+        with mock.patch.object(self.model, "Transformer", return_value=whole):
+            self.model.make(a, MODELS["gpt2-124m"])
+        for part in parts:
+            part.compile.assert_called_once_with()
+
+
+WITH_PYTORCH = f"""
+import dataclasses, sys
+sys.path.insert(0, {str(BENCHMARKS)!r})
+import torch
+import pytorch_model
+from models import MODELS
+for m in MODELS.values():
+    m = dataclasses.replace(m, layers=1, width=64, heads=2, kv_heads=2, ffn=64, vocab=64,
+                            sequence=8)
+    model = pytorch_model.Transformer(m)
+    parts = [p for part in pytorch_model.compiled_parts(model) for p in part.parameters()]
+    names = [name for name, p in model.named_parameters() if not any(p is q for q in parts)]
+    x, table, tokens = torch.randn(2, 8, 64), model.tokens.weight, torch.arange(16).view(2, 8)
+    loss = model.head(x, table, tokens)
+    logits = model.head.norm(x) @ table.T
+    expected = (logits.logsumexp(-1) - logits.gather(-1, tokens[..., None])[..., 0]).mean()
+    assert torch.allclose(loss, expected), (loss, expected)
+    print(*names)
+"""
+
+
+class WithPyTorch(unittest.TestCase):
+    def test_only_the_embedding_is_not_compiled(self):
+        places = (sys.executable, BENCHMARKS.parents[2] / "build/peers/bin/python3")
+        find = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
+        python = next((place for place in places if pathlib.Path(place).exists()
+                       and subprocess.run([place, "-c", find]).returncode == 0), None)
+        if python is None:
+            self.skipTest("no PyTorch: neither of this Python nor in build/peers")
+        job = subprocess.run([python, "-c", WITH_PYTORCH], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        self.assertEqual(job.returncode, 0, job.stderr)
+        gpt2 = "tokens.weight positions.weight"
+        self.assertEqual(job.stdout.split("\n")[:3], [gpt2, gpt2, "tokens.weight"])
 
 
 class Machine(Pretended):

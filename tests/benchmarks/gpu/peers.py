@@ -13,9 +13,9 @@ PYTORCH = {
     "pytorch-bf16": ["--weights", "bf16"],
     "pytorch-bf16-compiled": ["--compile", "--weights", "bf16"],
 }
-FORM = {"pytorch": "eager, autocast", "pytorch-compiled": "compiled by block, autocast",
-        "pytorch-bf16": "eager, bf16 weights",
-        "pytorch-bf16-compiled": "compiled by block, bf16 weights"}
+COMPILED = "compiled by block, and the head with its loss"
+FORM = {"pytorch": "eager, autocast", "pytorch-compiled": f"{COMPILED}, autocast",
+        "pytorch-bf16": "eager, bf16 weights", "pytorch-bf16-compiled": f"{COMPILED}, bf16 weights"}
 
 
 def form_of(name):
@@ -41,7 +41,15 @@ def pytorch(python, s, part, limit_s, sequence=None):
 
 
 def last_line(command, limit_s):
-    lines = json_lines(run(command, limit_s=limit_s))
+    """The last result. A program that fails behind its first has measured all steps: then why it
+    failed is why the attention is not known."""
+    try:
+        lines = json_lines(run(command, limit_s=limit_s))
+    except Failed as failure:
+        if not failure.lines:
+            raise
+        last = failure.lines[-1]
+        return last | {"attention": last["attention"] | {"reason": str(failure)}}
     if not lines:
         raise Failed(f"{' '.join(map(str, command))} printed no result")
     return lines[-1]

@@ -1,7 +1,8 @@
 """The benchmark models in PyTorch, as people write them: autocast to bf16 over fp32 weights (or
-bf16 weights), scaled_dot_product_attention, fused AdamW, clipping; eager, or each block compiled
-(compiling all blocks as one takes minutes and gains little). Prints one JSON line: the time of each
-step, of its launch, memory, versions, and which attention ran. Started by training.py.
+bf16 weights), scaled_dot_product_attention, fused AdamW, clipping; eager, or each block compiled,
+and the head with its loss (all blocks as one take minutes and gain little). Prints one JSON line:
+the time of each step, of its launch, memory, versions; and once more with the attention that ran,
+which one step more shows. Started by training.py.
 
 usage: pytorch_model.py MODEL --micro-batch N [--micro-batches N] [--steps N] [--compile]
        [--weights fp32|bf16] [--sdpa default|cudnn|flash|efficient|math] [--sequence N] [--layers N]
@@ -18,7 +19,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from models import MODELS
-from sdpa import BACKENDS, backend_only, order, what_ran
+from sdpa import BACKENDS, backend_only, not_known, order, what_ran
 
 
 def rotate(x, cos, sin):
@@ -53,6 +54,18 @@ class Block(nn.Module):
         return x + self.down(F.gelu(h, approximate="tanh"))
 
 
+class Head(nn.Module):
+    """The last norm, the logits and their loss."""
+
+    def __init__(self, m):
+        super().__init__()
+        self.norm = (nn.RMSNorm if m.llama else nn.LayerNorm)(m.width, eps=1e-5)
+
+    def forward(self, x, table, targets):
+        logits = F.linear(self.norm(x), table)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
 class Transformer(nn.Module):
     def __init__(self, m):
         super().__init__()
@@ -60,7 +73,7 @@ class Transformer(nn.Module):
         self.tokens = nn.Embedding(m.pytorch_table_rows, m.width)
         self.positions = None if m.llama else nn.Embedding(m.sequence, m.width)
         self.blocks = nn.ModuleList(Block(m) for _ in range(m.layers))
-        self.norm = (nn.RMSNorm if m.llama else nn.LayerNorm)(m.width, eps=1e-5)
+        self.head = Head(m)
         for p in self.parameters():
             if p.dim() > 1:
                 nn.init.normal_(p, std=0.02)
@@ -75,8 +88,12 @@ class Transformer(nn.Module):
         rotary = (self.cos.to(torch.bfloat16), self.sin.to(torch.bfloat16)) if self.m.llama else None
         for block in self.blocks:
             x = block(x, rotary)
-        logits = F.linear(self.norm(x), self.tokens.weight)
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        return self.head(x, self.tokens.weight, targets)
+
+
+def compiled_parts(model):
+    """What is compiled, each by itself: all but the embedding."""
+    return [*model.blocks, model.head]
 
 
 def one_step(model, optimizer, data, autocast):
@@ -103,8 +120,8 @@ def make(a, m):
     if bf16:
         model.to(torch.bfloat16)
     if a.compile:
-        for block in model.blocks:
-            block.compile()
+        for part in compiled_parts(model):
+            part.compile()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1,
                                   fused=True)
     data = [torch.randint(0, m.vocab, (a.micro_batch, m.sequence + 1), device=a.device)
@@ -132,6 +149,18 @@ def measure(a, step, wait):
     return {"times_ms": times, "host_times_ms": host, "loss": float(loss.detach())}
 
 
+def attention_of(step, wait):
+    """What ran, of one step more; "reason" where a profiler cannot say it."""
+    try:
+        return what_ran(step, wait)
+    except Exception as error:  # the steps are measured
+        return not_known(f"{type(error).__name__}: {error}")
+
+
+def show(result, attention):
+    print(json.dumps(result | {"attention": attention}), flush=True)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -153,14 +182,14 @@ def main():
     wait = torch.cuda.synchronize if a.device == "cuda" else lambda: None
     step = make(a, m)
     with backend_only(a.sdpa):
-        result = measure(a, step, wait)
-        attention = what_ran(step, wait)
-    result |= {"versions": versions(), "sdpa": a.sdpa, "sdpa_order": order(),
-               "attention": attention, "weights": a.weights, "compiled": a.compile}
-    if a.device == "cuda":
-        result |= {"allocated_mib": torch.cuda.max_memory_allocated() / 2**20,
-                   "reserved_mib": torch.cuda.max_memory_reserved() / 2**20}
-    print(json.dumps(result))
+        result = measure(a, step, wait) | {
+            "versions": versions(), "sdpa": a.sdpa, "sdpa_order": order(), "weights": a.weights,
+            "compiled": a.compile}
+        if a.device == "cuda":
+            result |= {"allocated_mib": torch.cuda.max_memory_allocated() / 2**20,
+                       "reserved_mib": torch.cuda.max_memory_reserved() / 2**20}
+        show(result, not_known("the program ended before"))
+        show(result, attention_of(step, wait))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,11 @@ def order():
     return [name for name in known if enabled[name]()]
 
 
+def not_known(reason):
+    """In place of what_ran()."""
+    return {"backends": [], "kernels": [], "reason": reason}
+
+
 def what_ran(step, wait):
     """{backends: by the ops of one step, kernels: names on the GPU that look like attention}"""
     activities = torch.profiler.ProfilerActivity

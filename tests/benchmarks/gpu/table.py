@@ -48,8 +48,11 @@ def print_head(s, device, peak):
 def attention_line(name, record):
     ran = record["attention"]
     order = ", ".join(record["sdpa_order"]) if record["sdpa_order"] else "not known"
+    backends = ", ".join(ran["backends"]) or "not known"
+    if ran.get("reason"):
+        backends += f", {first_line(ran['reason'])}"
     return (f"# {name}: {form_of(name)}; PyTorch {record['versions']['torch']}; attention ran: "
-            f"{', '.join(ran['backends']) or 'not known'} (asked for: {record['sdpa']}; "
+            f"{backends} (asked for: {record['sdpa']}; "
             f"order: {order}; kernels: {', '.join(ran['kernels']) or 'none seen'})")
 
 

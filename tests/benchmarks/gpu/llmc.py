@@ -6,9 +6,13 @@ import random
 import re
 import shutil
 import struct
+import sys
 
-from programs import Failed, run
+from programs import ROOT, Failed, run
 from results import spread
+
+sys.path.append(str(ROOT / "tests/gpu"))
+from probe import find_tool
 
 MODELS = {"gpt2-124m": "d12", "gpt2-1558m": "d48"}
 CUDA_13 = {  # file: (as it is, for CUDA 13), where cudaMemAdvise takes a place, not a number
@@ -36,13 +40,20 @@ def measure(sources, s, folder, limit_s):
     cudnn = any((place / "cudnn-frontend/include").is_dir()
                 for place in (pathlib.Path.home(), built))
     run(["make", "train_gpt2cu", "NO_MULTI_GPU=1", "NO_USE_MPI=1", f"USE_CUDNN={int(cudnn)}"],
-        limit_s=limit_s, folder=built, environment={"LIBRARY_PATH": linkable(folder / "lib")})
+        limit_s=limit_s, folder=built,
+        environment={"PATH": with_nvcc(), "LIBRARY_PATH": linkable(folder / "lib")})
     tokens = folder / "llmc.bin"
     write_tokens(tokens, s.model.vocab, max(2**20, 2 * s.tokens + 1))
     output = run(command_of(s, tokens), limit_s=limit_s, folder=built)
     times = spread([float(ms) for ms in STEP.findall(output)])
     return {"step_ms": times["median"], "steps": times, "cudnn": cudnn,
             "patched": patched, "options": list(map(str, command_of(s, tokens)[5:]))}
+
+
+def with_nvcc():
+    """PATH, and behind it where nvcc is if PATH does not name that: the makefile asks for it."""
+    nvcc = find_tool("nvcc")
+    return os.pathsep.join([os.environ["PATH"], *([os.path.dirname(nvcc)] if nvcc else [])])
 
 
 def linkable(folder):

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """The GPU benchmarks (tests/benchmarks/gpu) as whole programs where there is no GPU: what they
 measure and how they fail, with programs that pretend. usage: tests/gpu/benchmarks_test.py [-v]"""
+import os
 import pathlib
 import signal
 import sys
 import time
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from pretend import Pretended  # its folder of benchmarks comes first in sys.path
@@ -32,7 +34,8 @@ class Training(Pretended):
         self.assertIn("order: cudnn, flash; kernels: cudnn_sdpa_kernel", output)
         self.assertIn("# median of 15 steps after a warm-up of 5", output)
         self.assertRegex(output, r"# floor [\d.]+ ms: .*; attention: PyTorch's cudnn attention")
-        self.assertIn("1.25 x the best PyTorch (compiled by block, bf16 weights)", output)
+        self.assertIn("1.25 x the best PyTorch (compiled by block, and the head with its loss, "
+                      "bf16 weights)", output)
         self.assertRegex(output, r"llmc +left out: not given: --llmc DIR")
         content = self.content()
         self.assertEqual(content["measured"]["gpt2-124m/profile"]["profile"]["model"], "gpt2-124m")
@@ -84,6 +87,25 @@ class Training(Pretended):
         self.assertIn("; pytorch-compiled failed", output)
         self.train("--part", "pytorch-compiled")  # what failed is tried again
         self.assertEqual(self.measured("gpt2-124m/pytorch-compiled")["step_ms"], 300)
+
+    def test_a_profiler_that_fails_does_not_take_the_steps_with_it(self):
+        status, output = self.train("--part", "pytorch-bf16-compiled", broken="profiler")
+        self.assertEqual(status, 0, output)
+        record = self.measured("gpt2-124m/pytorch-bf16-compiled")
+        self.assertEqual((record["status"], record["step_ms"]), ("measured", 250))
+        self.assertIn("attention ran: cudnn, CUPTI (asked for", output)
+
+    def test_the_profile_is_printed_beside_the_prediction(self):
+        status, output = self.train("--part", "profile", smi=True)
+        self.assertEqual(status, 0, output)
+        self.assertIn("# profile of a step, 4.00 ms in 2 rows; the largest:\n", output)
+        self.assertRegex(output, r"\nupdate +step +1 +3.000 +75.0% +2000.0 +0.0 +50.0%\n"
+                                 r"add +forward +2 +1.000 +25.0% +2000.0 +3.0 +50.0%\n")
+        self.assertIn("# predicted for H200: predict.py\n# measured on NVIDIA H200, beside", output)
+        self.assertRegex(output, r"\nupdate +step +1.550 +3.000 +1.93 +1.450\n")
+        self.assertIn("# next gain: update step, 1.45 ms more than predicted", output)
+        _, output = self.train("--part", "trireme", smi=True)
+        self.assertNotIn("# profile of a step", output)  # once, where it was asked for
 
     def test_a_program_that_cannot_be_started_is_one_failure(self):
         status, output = self.run_script("training.py", *self.MODEL, "--python", "/nowhere/python",
@@ -179,6 +201,7 @@ class LlmC(Pretended):
                 "40.1%% bf16 MFU | 1 tok/s\\n")
         self.program("tools/make", f"""#!/bin/bash
 grep -q 'cudaMemLocation{{cudaMemLocationTypeHost, 0}}' llmc/cuda_utils.cuh || exit 1
+[ "$(command -v nvcc)" = "$CUDA_HOME/bin/nvcc" ] || exit 3
 [ "$(readlink "${{LIBRARY_PATH%%:*}}/libnvidia-ml.so")" = /far/libnvidia-ml.so.1 ] || exit 2
 echo '#!/bin/bash
 for i in $(seq 20); do printf "{step}" $i $((i < 6 ? 900 : 100)); done' > train_gpt2cu
@@ -187,10 +210,13 @@ chmod +x train_gpt2cu
         self.program("tools/ldconfig", """#!/bin/bash
 echo "	libnvidia-ml.so.1 (libc6,x86-64) => /far/libnvidia-ml.so.1"
 """)
+        self.program("cuda/bin/nvcc", "#!/bin/bash\n")  # not in PATH, as in many images
         return self.root / "llm.c"
 
     def train(self, model, sources):
-        return self.run_script("training.py", "--model", model, "--part", "llmc", "--llmc", sources)
+        with mock.patch.dict(os.environ, CUDA_HOME=str(self.root / "cuda")):
+            return self.run_script("training.py", "--model", model, "--part", "llmc", "--llmc",
+                                   sources)
 
     def test_a_copy_is_mended_built_and_timed(self):
         sources = self.sources()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The predicted step (tests/benchmarks/gpu/predict.py) from the plans that the planner makes: within
-5 % of what was counted by hand. TRIREME_CUDA_MODULE names the emulated module.
+"""The predicted step (tests/benchmarks/gpu/predict.py) from the plans that the planner makes:
+within 5 % of what was counted by hand. TRIREME_CUDA_MODULE names the emulated module.
 usage: tests/gpu/plan_prediction_test.py BUILD"""
 import json
 import pathlib

@@ -181,6 +181,20 @@ class Program(Pretended):
         self.assertIn("# measured on NVIDIA H100", output)
         self.assertEqual(self.calls(), [])
 
+    def test_the_summary_of_an_acceptance_is_enough(self):
+        def stage(started, ms, **details):
+            measured = self.measured(lambda r: ms)
+            return {"stage": "benchmarks.gpt2-124m.x", "started": started, "status": "passed",
+                    "details": {**json.loads(measured.read_text()), "text": "a table", **details}}
+
+        stages = [stage("12:05", 2.0), stage("12:01", 1.0), {"stage": "probe", "started": "12:00"},
+                  {"stage": "benchmarks.nccl", "started": "12:06", "details": {"summary": "x"}}]
+        status, output = self.predict("--measured", self.write("summary.json", stages))
+        self.assertEqual(status, 0, output)
+        self.assertIn("# measured on NVIDIA H100", output)
+        rows = self.content()["cases"][0]["measured"]
+        self.assertEqual({row["ms"] for row in rows}, {2.0}, "the latest counts")
+
     def test_a_case_that_was_not_measured_is_said(self):
         counts = self.write("counts.json", gpt2(micro_batch=16))
         measured = self.measured(lambda r: 1.0)
@@ -207,11 +221,16 @@ class Program(Pretended):
         other = self.write("other.json", {"model": "gpt2-124m"})
         unknown = self.write("unknown.json", gpt2(model="mlp"))
         empty = self.write("empty.json", {"measured": {}})
+        neither = self.write("neither.json", [{"stage": "benchmarks.x", "details": None}])
         counts = self.write("counts.json", gpt2())
         for arguments, message in ((("--counts", other), f"{other}: not the counts of a step"),
                                    (("--counts", unknown), f"{unknown}: model 'mlp' is not one of"),
                                    (("--counts", counts, "--measured", empty),
                                     f"{empty}: it has no profile"),
+                                   (("--counts", counts, "--measured", neither),
+                                    f"{neither}: neither results of training.py nor the summary"),
+                                   (("--counts", counts, "--measured", self.write("no.json", [])),
+                                    "no.json: it has no profile"),
                                    (("--launches", self.root / "no"),
                                     f"{self.root}/no: not the counts")):
             status, output = self.predict(*arguments)

@@ -34,7 +34,9 @@ case "$all" in
     case "$all" in *--profile-ops*)
       out=${all##*--profile-ops }; m=${all#*--model }
       echo '{"model": "'${m%% *}'", "micro_batch": 1, "sequence": 32, "micro_batches": 1,' \
-        '"rows": [{"op": "add", "phase": "forward", "calls": 2, "ms": 1, "operations": 2}]}' \
+        '"rows": [{"op": "add", "phase": "forward", "calls": 2, "ms": 1, "operations": 2,' \
+        '"bytes": 2e9, "flops": 3e9, "limit_ms": 0.5}, {"op": "update", "phase": "step",' \
+        '"calls": 1, "ms": 3, "operations": null, "bytes": 6e9, "flops": 0, "limit_ms": 1.5}]}' \
         > "${out%% *}" ;; esac ;;
   *) echo "pretender does not know: $all" >&2; exit 1 ;;
 esac
@@ -51,7 +53,7 @@ row() { echo '{"shape": "'$shape'", "backend": "'$1'", "direction": "'$2'", "ms"
 case "$*" in
   *attention.py*) while read -r shape || [ -n "$shape" ]; do for d in forward backward; do
       row cudnn $d 0.25; row flash $d 0.5; done; done ;;
-  *--compile*--weights*) line 250 2 ;;
+  *--compile*--weights*) line 250 2; [ "$BROKEN" != profiler ] || { echo CUPTI >&2; exit 1; } ;;
   *--compile*) [ "$BROKEN" = compile ] && { echo "out of memory" >&2; exit 1; }; line 300 2 ;;
   *--weights*) line 350 20 ;;
   *pytorch_model.py*) line 400 20 ;;

@@ -12,7 +12,7 @@ usage: tests/benchmarks/gpu/predict.py [--build DIR | --installation DIR] [--car
                    may name the emulated module for both
   --launches FILE  a profile of a few layers (train_gpt --profile-ops): operations by op, for the
                    gaps between kernels; one for each kind of model. With --counts alone no gaps
-  --measured FILE  results of training.py --part profile
+  --measured FILE  results of training.py --part profile, or the summary.json of tests/gpu/run
 """
 import argparse
 import dataclasses
@@ -23,6 +23,7 @@ import tempfile
 from models import MODELS
 from peers import write_tokens
 from prediction import Prediction, case_of, operations_of, read_case
+from profiled import card_of, compare, measured_profiles, print_comparison
 from programs import Failed, Programs, add_source, positive
 from rates import (BY_HAND_LAYER_US, BY_HAND_STEP_MS, CARDS, ESTIMATED_ON, PEERS_LAYER_MS,
                    PEERS_STEP_MS)
@@ -34,43 +35,6 @@ NARROW = ("--num-layers", 2, "--hidden-size", 128, "--ffn-hidden-size", 256,
           "--num-attention-heads", 2, "--vocab-size", 256, "--seq-length", 32, "--train-iters", 2,
           "--profile-step", 2, "--global-batch-size", 1, "--micro-batch-size", 1, "--bf16",
           "--lm-head-chunks", 8, "--split", "1,0,0", "--device", "cuda")
-
-
-def compare(prediction, measured):
-    """Rows of a measured profile beside the prediction, the largest gap first; without a time
-    none."""
-    times = {(row["op"], row["phase"]): row["ms"] for row in measured.rows if row["ms"] is not None}
-    found = []
-    for row in prediction.case.rows:
-        predicted, ms = prediction.row_ms(row), times.get((row["op"], row["phase"]))
-        if ms is not None:
-            found.append({"op": row["op"], "phase": row["phase"], "predicted_ms": predicted,
-                          "ms": ms, "ratio": ms / predicted if predicted else None,
-                          "gap_ms": ms - predicted})
-    return sorted(found, key=lambda row: -row["gap_ms"])
-
-
-def measured_profiles(file):
-    """{case key: (Case, name of the GPU)} of the profiles in a file of training.py."""
-    try:
-        records = json.loads(file.read_text())["measured"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SystemExit(f"--measured {file}: not a file of training.py: {error}") from None
-    found = {}
-    for name, record in records.items():
-        if name.endswith("/profile") and record["status"] == "measured":
-            case = case_of(record["profile"], f"--measured {file}: {name}")
-            found[case.key] = case, record["machine"]["gpu"]["name"] or "emulated"
-    if not found:
-        raise SystemExit(f"--measured {file}: it has no profile: training.py --part profile")
-    return found
-
-
-def card_of(measured):
-    """Name of the card that was measured; the first where it is another one, or none."""
-    devices = [device for _, device in measured.values()]
-    return next((name for name in CARDS if any(name in device for device in devices)),
-                next(iter(CARDS)))
 
 
 def result_of(prediction):
@@ -119,21 +83,6 @@ def beside(result):
     return "".join(texts)
 
 
-def print_comparison(rows, device):
-    print(f"# measured on {device}, beside the prediction")
-    print(f"{'op':24} {'phase':9} {'predicted':>10} {'measured':>10} {'ratio':>7} {'gap ms':>9}")
-    for row in rows:
-        ratio = f"{row['ratio']:7.2f}" if row["ratio"] else f"{'-':>7}"
-        print(f"{row['op']:24} {row['phase']:9} {row['predicted_ms']:10.3f} {row['ms']:10.3f} "
-              f"{ratio} {row['gap_ms']:9.3f}")
-    if rows and rows[0]["gap_ms"] > 0:
-        worst = rows[0]
-        print(f"# next gain: {worst['op']} {worst['phase']}, {worst['gap_ms']:.2f} ms more than "
-              "predicted")
-    else:
-        print("# next gain: none; nothing takes longer than predicted")
-
-
 def count_cases(programs):
     """Runs gpu_step_counts, as training.py trains."""
     for model, micro_batch, sequence in CASES:
@@ -167,7 +116,8 @@ def parse():
     p.add_argument("--counts", type=pathlib.Path, action="append", metavar="FILE")
     p.add_argument("--launches", type=pathlib.Path, action="append", default=[], metavar="FILE")
     p.add_argument("--card", choices=CARDS, help="default: the one of --measured, else H200")
-    p.add_argument("--measured", type=pathlib.Path, metavar="FILE", help="results of training.py")
+    p.add_argument("--measured", type=pathlib.Path, metavar="FILE",
+                   help="results of training.py, or the summary.json of tests/gpu/run")
     p.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the prediction there")
     p.add_argument("--limit-s", type=positive, default=120.0, metavar="S",
                    help="for each program that is started (default 120)")
@@ -177,7 +127,7 @@ def parse():
 def main():
     a = parse()
     measured = measured_profiles(a.measured) if a.measured else {}
-    card = CARDS[a.card or card_of(measured)]
+    card = CARDS[a.card or card_of([device for _, device in measured.values()])]
     profiles = [read_case(file) for file in a.launches]
     try:
         programs = Programs(a)

@@ -132,7 +132,7 @@ class Prediction:
         return self.at_copy(kernel or "other ops", row["bytes"], kernel or "map")
 
     def gap_ms(self, row):
-        """Between the kernels of a row; 0 where nobody counted them."""
+        """Between the kernels of a row; 0 where they were not counted."""
         return row["calls"] * self.launches.get((row["op"], row["phase"]), 0) * GAP_US * 1e-3
 
     def row_ms(self, row):

@@ -5,12 +5,13 @@ GPU (floor.py).
 Parts (default: all; --part chooses, separate commands with one FILE add up):
   products               each matrix product alone, trireme's attention, a copy: the floor's parts
   trireme                with --gemm-cache, without it, and with one sequence of 64 tokens
-  profile                one step of trireme, op by op (train_gpt --profile-ops)
+  profile                one step of trireme, op by op (train_gpt --profile-ops): the largest rows,
+                         and what exceeds the prediction of predict.py the most
   attention              PyTorch's attention, each backend apart: the floor takes the best
   pytorch                eager, autocast over fp32 weights; and with one sequence of 64 tokens
-  pytorch-compiled       each block compiled, autocast over fp32 weights
+  pytorch-compiled       each block compiled, and the head with its loss; autocast over fp32 weights
   pytorch-bf16           eager, bf16 weights
-  pytorch-bf16-compiled  each block compiled, bf16 weights
+  pytorch-bf16-compiled  compiled in the same way, bf16 weights
   llmc                   llm.c, where --llmc gives its sources: builds a copy, for CUDA 13
 
 Step times are the median of the steps after a warm-up of 5 (of at least 5), with the least, the
@@ -36,6 +37,7 @@ import peers
 from floor import floor, jobs_text, shape_of
 from machine import Machine, device_name
 from models import MICRO_BATCH, MODELS
+from profiled import print_profile
 from programs import Programs, add_arguments, end_with_programs, json_lines
 from results import LEAST_STEPS, Results, spread
 from table import print_table, summary
@@ -185,8 +187,9 @@ def measured_of(results, name):
     return {key: found[key] for key in sorted(found, key=place)}
 
 
-def conclude(results, s, device):
-    """Floor and summary of a model into the file, from what was measured; prints the table."""
+def conclude(results, s, device, parts):
+    """Floor and summary of a model into the file, from what was measured; prints the table, and the
+    profile if it is of `parts`."""
     measured = measured_of(results, s.name)
     products = results.get(f"{s.name}/products")
     if products:
@@ -199,6 +202,9 @@ def conclude(results, s, device):
     together = "; ".join(results.content["summaries"].values())
     results.content |= {"summary": together, "device": device}
     results.write()
+    profile = results.get(f"{s.name}/profile") if "profile" in parts else None
+    if profile:
+        print_profile(profile, f"{s.name}/profile")
     print(f"# {results.content['summaries'][s.name]}", flush=True)
 
 
@@ -253,7 +259,7 @@ def main():
             training = Training(s, a, programs, results, pathlib.Path(folder))
             for part in parts:
                 training.run(part)
-        conclude(results, s, device)
+        conclude(results, s, device, parts)
     ours = tuple(part for part in OURS if part in parts)  # not what an earlier command left
     records = [record for name in names for part, record in measured_of(results, name).items()
                if part.startswith(ours)]

@@ -1,15 +1,18 @@
 """Stages that measure (tests/benchmarks/gpu). Each part is a stage of its own, and the programs
 write what they have after every sub-measurement: a cut-off costs one of these."""
 import json
+import re
 import sys
 
 from installation import ROOT
 from records import Stage
+from training_stages import NCCL, nccl_debug
+from work import Failed
 
 SCRIPTS = "tests/benchmarks/gpu"
 # {model: {stage: (planned s, parts of training.py)}}
 PARTS = {
-    "gpt2-124m": {"trireme": (60, "products", "trireme", "profile"), "pytorch": (30, "pytorch"),
+    "gpt2-124m": {"trireme": (60, "products", "trireme", "profile"), "pytorch": (45, "pytorch"),
                   "pytorch-compiled": (60, "attention", "pytorch-compiled"),
                   "pytorch-bf16": (60, "pytorch-bf16-compiled", "pytorch-bf16")},
     "llama-1b": {"trireme": (55, "products", "trireme", "profile"),
@@ -19,6 +22,7 @@ PARTS = {
                    "pytorch-compiled": (75, "attention", "pytorch-compiled"),
                    "pytorch": (45, "pytorch"), "pytorch-bf16": (80, "pytorch-bf16-compiled")},
 }
+VARIANTS = "(-no-cache|-short)?"  # of a part, measured with it
 SMALL = {  # on the emulation
     "training.py": ["--layers", 1, "--sequence", 16, "--micro-batch", 1, "--steps", 6,
                     "--vocab", 256, "--pytorch-device", "cpu"],
@@ -28,7 +32,8 @@ SMALL = {  # on the emulation
 
 
 def benchmark_stages(a):
-    def stage(name, planned_s, script, *arguments, file=None, uses=()):
+    def stage(name, planned_s, script, *arguments, file=None, uses=(), own=()):
+        """own: patterns of the records that it makes."""
         def run(work):
             result = results_of(a) / f"{file or name}.json"
             restore(a, result)
@@ -36,6 +41,7 @@ def benchmark_stages(a):
             work.follow(result)
             try:
                 measure(a, work, script, [*arguments, "--json", result])
+                require_measured(result, own)
             finally:
                 work.details["text"] = printed(work)
 
@@ -47,17 +53,19 @@ def benchmark_stages(a):
         pytorch = ["--without-pytorch"] if ours else ["--python", a.python]
         return stage(f"{model}.{part}", planned_s, "training.py", "--model", model, *chosen,
                      *pytorch, "--gemm-cache", a.output / "gemm", file=model,
+                     own=[f"{model}/{name}{VARIANTS}" for name in parts],
                      uses=("train_gpt", "gpu_products_benchmark") if ours else ("PyTorch",))
 
     def llmc():
         return stage("gpt2-124m.llmc", 90, "training.py", "--model", "gpt2-124m", "--part", "llmc",
-                     "--llmc", a.llmc, file="gpt2-124m")
+                     "--llmc", a.llmc, file="gpt2-124m", own=["gpt2-124m/llmc"])
 
-    products = lambda name, *arguments, uses: stage(
+    products = lambda name, *arguments, **more: stage(
         name, 40, "products.py", *arguments, "--gemm-cache", a.output / "gemm", file="products",
-        uses=uses)
+        **more)
     return [products("products", "--without-pytorch", uses=("gpu_products_benchmark",)),
-            products("products.pytorch", "--python", a.python, uses=("PyTorch",)),
+            products("products.pytorch", "--python", a.python, uses=("PyTorch",),
+                     own=["attention-pytorch"]),
             stage("kernels", 30, "kernels.py", uses=("gpu_kernels_benchmark",)),
             *(training(model, part, *plan) for model, parts in PARTS.items()
               for part, plan in parts.items()),
@@ -70,8 +78,22 @@ def measure(a, work, script, arguments):
              else ["--installation", a.installation.folder])
     small = SMALL[script] if a.emulated else []
     work.run([sys.executable, ROOT / SCRIPTS / script, *start, *arguments, *small,
-              "--limit-s", work.limit_s / 2],
+              *(["--again"] if a.again else []), "--limit-s", work.limit_s / 2],
              a.installation.environment({"PYTHONUNBUFFERED": "1"}))
+
+
+def require_measured(result, own):
+    """The programs end with 0 also where what is measured beside trireme failed."""
+    measured = json.loads(result.read_text()).get("measured", {})
+    failed = []
+    for pattern in own:
+        found = {name: record for name, record in measured.items() if re.fullmatch(pattern, name)}
+        if not found:
+            raise Failed(f"{result.name} has no {pattern}")
+        failed += [f"{name}: {record['status']}: {record.get('reason', '').strip()}"
+                   for name, record in found.items() if record["status"] != "measured"]
+    if failed:
+        raise Failed("\n".join(failed))
 
 
 def results_of(a):
@@ -100,7 +122,8 @@ def printed(work):
 
 
 def nccl_stage(a):
-    """Two ranks take turns on the one GPU, and a collective takes milliseconds: few of few sizes."""
+    """Few collectives of few sizes: two ranks take turns on the one GPU, so that each takes
+    milliseconds."""
     ranks, sizes = 2, ["-b", 8, "-e", "4K" if a.emulated else "1M", "-f", 32]
     few = ["--iters", 2, "--warmup-iters", 1]
     shared = ["--device", "cuda", "--ranks-per-gpu", ranks, "--serialize-communication"]
@@ -109,13 +132,12 @@ def nccl_stage(a):
         result = results_of(a) / "nccl.json"
         result.unlink(missing_ok=True)
         work.follow(result)
-        debug = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": f"{work.log}.nccl.%p"}
         command = a.installation.command("gpu_nccl_benchmark", *shared, *sizes, *few, "--limit-s",
                                          work.limit_s / 2, "--json", result, ranks=ranks)
         try:
-            work.run(command, a.installation.environment(debug | a.nccl))
+            work.run(command, a.installation.environment(nccl_debug(work) | a.nccl))
         finally:
             work.details["text"] = printed(work)
         return {"summary": f"{ranks} ranks on one GPU: right; how fast says nothing"}
 
-    return Stage("benchmarks.nccl", 20, run, uses=("gpu_nccl_benchmark",), needs="ranks.mpi")
+    return Stage("benchmarks.nccl", 15, run, uses=("gpu_nccl_benchmark",), needs=NCCL)

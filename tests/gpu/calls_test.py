@@ -4,6 +4,7 @@ something is missing.
 usage: tests/gpu/calls_test.py [-v]"""
 import contextlib
 import io
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import unittest
 from pretend_run import HERE, PROGRAM, Pretended
 import calls
 import probe
+import read_ahead
 import stages
 from installation import Installation
 from records import Records
@@ -22,8 +24,7 @@ class Listed(Pretended):
 
     def setUp(self):
         super().setUp()
-        self.program("tools/python", "#!/bin/sh\n")
-        self.python = ("--python", self.root / "tools/python")
+        self.python = ("--python", self.pytorch)
 
     def listed(self, *arguments):
         done = self.accept("--list", *self.python, *arguments)
@@ -45,28 +46,44 @@ class Listed(Pretended):
         names, _, _ = self.listed()
         starts = ("kernels", "kernels.large", "parity.fp32", "benchmarks.gpt2-124m.trireme",
                   "benchmarks.gpt2-124m.pytorch", "benchmarks.kernels", "parity.bf16",
-                  "parity.repeat", "ranks.mpi", "ranks.2.zero", "ranks.2.tensor",
-                  "benchmarks.nccl", "benchmarks.llama-1b", "benchmarks.gpt2-1558m",
+                  "parity.repeat", "ranks.mpi", "ranks.nccl", "ranks.2.zero", "benchmarks.nccl",
+                  "benchmarks.llama-1b", "benchmarks.gpt2-1558m",
                   "ranks.2.pipeline", "ranks.4", "sanitizers.memcheck", "ncu")
         firsts = [next(i for i, name in enumerate(names) if name.startswith(start))
                   for start in starts]
         self.assertEqual(firsts, sorted(firsts))
 
-    def test_the_first_two_commands_share_nothing_but_the_trial_of_mpirun(self):
+    def test_the_first_two_commands_share_nothing_but_the_trials_of_several_ranks(self):
         first, second = (set(self.listed("--call", call)[0]) for call in ("first", "second"))
-        self.assertEqual(first & second, {"ranks.mpi"})
+        self.assertEqual(first & second, {"ranks.mpi", "ranks.nccl"})
 
     def test_the_third_runs_what_failed_or_was_cut_off(self):
         only = ("--only", "kernels*", "--only", "sanitizers.*", "--only", "ranks.2.*",
-                "--only", "ranks.mpi")
+                "--only", "ranks.mpi", "--only", "ranks.nccl")
         self.accept("--only", "kernels", broken="kernels")  # its suite CudaGemm failed
         names, _, _ = self.listed("--call", "third", *only)
         self.assertEqual(names[:4], ["sanitizers.memcheck.CudaGemm", "kernels.blocking.CudaGemm",
                                      "kernels", "kernels.large"])
-        self.assertEqual(names[4:6], ["ranks.mpi", "ranks.2.zero"])
+        self.assertEqual(names[4:7], ["ranks.mpi", "ranks.nccl", "ranks.2.zero"])
         self.accept("--only", "kernels", "--only", "ranks.*", "--only", "kernels.large")
         names, _, _ = self.listed("--call", "third", *only)
         self.assertEqual(names[0], "sanitizers.memcheck.CudaNorm")
+
+    def test_the_third_judges_other_programs_anew(self):
+        only = ("--only", "kernels", "--only", "parity.repeat.*", "--only", "ranks.mpi")
+        self.accept(*only)
+        self.assertEqual(self.listed("--call", "third", *only)[0], [])
+        self.program("build/bin/train_gpt", PROGRAM + "# another build\n")
+        self.assertEqual(self.listed("--call", "third", *only)[0],
+                         ["kernels", "parity.repeat.fp32", "parity.repeat.bf16"])
+
+    def test_several_ranks_that_failed_come_behind_the_tools(self):
+        self.accept("--only", "ranks.*", broken="nccl-always")
+        only = ("--only", "ranks.*", "--only", "sanitizers.*", "--only", "ncu.*", "--only",
+                "kernels", "--only", "benchmarks.nccl")
+        names, _, _ = self.listed("--call", "third", *only)
+        self.assertEqual(names[0], "kernels")
+        self.assertEqual(names[5:8], ["ranks.nccl", "ranks.2.zero", "benchmarks.nccl"])
 
     def test_llmc_is_measured_where_its_sources_are(self):
         (self.root / "llm.c").mkdir()
@@ -81,6 +98,15 @@ class Listed(Pretended):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("CUDA_LAUNCH_BLOCKING=1",
                       (self.output / "logs/kernels.blocking.CudaGemm.log").read_text())
+
+    def test_large_arrays_that_failed_are_looked_into(self):
+        self.accept("--only", "kernels.large", broken="kernels")
+        done = self.accept("--call", "third", "--only", "kernels*")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertLess(done.stdout.index("# kernels.large.blocking ..."),
+                        done.stdout.index("# kernels.large ..."))
+        log = (self.output / "logs/kernels.large.blocking.log").read_text()
+        self.assertRegex(log, r"CUDA_LAUNCH_BLOCKING=1 .*--gtest_filter=CudaGemm.Agrees ")
 
 
 class Missing(Pretended):
@@ -110,7 +136,7 @@ class Missing(Pretended):
         (self.root / "build/bin/gpu_nccl_benchmark").unlink()
         left, said = self.left()
         gone = sorted(name for name in everything - left if "pytorch" not in name)
-        self.assertEqual(gone, ["benchmarks.nccl", "kernels.large"])
+        self.assertEqual(gone, ["benchmarks.nccl", "kernels.large", "kernels.large.blocking"])
         self.assertIn("benchmarks.llama-1b.trireme", left)
         self.assertNotIn("benchmarks.llama-1b.pytorch", left)
         for name in ("PyTorch is not found", "gpu_large_tests is not", "gpu_nccl_benchmark is"):
@@ -143,6 +169,53 @@ class Tools(Pretended):
         self.assertEqual(probe.kernel_filter("nothing"), [])
 
 
+class Packages(Pretended):
+    """Python's packages have libraries of CUDA, and PyTorch's."""
+
+    def setUp(self):
+        super().setUp()
+        self.packages = self.root / "site"
+        self.pytorch = self.program("tools/python", f"""#!/bin/sh
+            echo '{{"packages": "{self.packages}", "torch": "2.0"}}'
+            """)
+
+    def test_the_programs_get_those_of_the_python_that_has_pytorch(self):
+        self.accept("--only", "kernels", "--python", self.pytorch)
+        for stage in ("probe", "gpu", "kernels"):
+            self.assertIn(f"TRIREME_PYTHON_PACKAGES={self.packages} ",
+                          (self.output / f"logs/{stage}.log").read_text())
+        self.assertFalse((self.output / "logs/read_ahead.log").exists())  # nothing needs PyTorch
+
+    def test_start_looks_there(self):
+        start = HERE.parents[1] / "launch/bundle_start"
+        if not start.exists():
+            self.skipTest(f"no {start}: this is an archive")
+        self.program("archive/start", start.read_text())
+        self.program("archive/openmpi/mpirun.env", "")
+        self.program("archive/lib/cuda_libraries", "libpretended.so.1\n")
+        self.program("site/nvidia/some/lib/libpretended.so.1", "")
+        command = [self.root / "archive/start", "printenv", "LD_LIBRARY_PATH"]
+        for given, found in ((str(self.packages), f":{self.packages}/nvidia/some/lib"), ("", "")):
+            done = subprocess.run(command, capture_output=True, text=True, env=self.environment(
+                TRIREME_PYTHON_PACKAGES=given, LD_LIBRARY_PATH="/behind"))
+            self.assertEqual(done.stdout.strip(), f"{self.root}/archive/lib{found}:/behind",
+                             done.stderr)
+
+    def test_what_pytorch_loads_is_read_before_it_is_needed(self):
+        library = self.packages / "torch/lib/libtorch.so"
+        library.parent.mkdir(parents=True)
+        os.mkfifo(library)
+        log = self.root / "log"
+        with read_ahead.read_ahead(self.packages, log):
+            writer = ["timeout", "60", "sh", "-c", f"echo read > {library}"]  # waits for a reader
+            self.assertEqual(subprocess.run(writer).returncode, 0)
+        self.assertIn(f"nice -n 19 cat {library}\n", log.read_text())
+        library.unlink()
+        library.write_text("")
+        self.accept("--only", "benchmarks.gpt2-124m.pytorch", "--python", self.pytorch)
+        self.assertIn(f" cat {library}\n", (self.output / "logs/read_ahead.log").read_text())
+
+
 class FallBack(Pretended):
     """Where the archive's module does not load."""
 
@@ -151,9 +224,9 @@ class FallBack(Pretended):
 [ "$1" != -S ] || { mkdir -p "$4"/{bin,lib}; cp "$PROGRAMS"/* "$4/bin/"; }
 """
 
-    def accept_without_module(self, *arguments, **environment):
+    def accept_without_module(self, *arguments, tools=("nvcc", "ninja", "c++"), **environment):
         self.program("tools/cmake", self.CMAKE)
-        for tool in ("nvcc", "ninja", "c++"):
+        for tool in tools:
             self.program(f"tools/{tool}", "#!/bin/sh\n")
         works = PROGRAM.replace("#!/bin/bash\n", "#!/bin/bash\nBROKEN=\n")
         for name in ("gpu_kernels_tests", "gpu_large_tests"):
@@ -169,6 +242,12 @@ class FallBack(Pretended):
         self.assertIn("train_gpt is not among the programs", done.stdout)
         self.assertIn("no GPU can be used: no driver", self.summary()["gpu"]["reason"])
         self.assertIn("find library=", self.summary()["gpu"]["details"]["loader"])
+
+    def test_nvcc_is_found_in_the_toolkit(self):
+        self.program("cuda/bin/nvcc", "#!/bin/sh\n")
+        done = self.accept_without_module("--only", "kernels", tools=("ninja", "c++"),
+                                          CUDA_HOME=str(self.root / "cuda"))
+        self.assertRegex(done.stdout, r"kernels.only +passed .* built here, for Pretender")
 
     def test_a_build_that_fails_says_why(self):
         done = self.accept_without_module(BROKEN_BUILD="yes")

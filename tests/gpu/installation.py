@@ -12,8 +12,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]  # of this tree, or of the ar
 
 
 class Installation:
+    """packages: the folder of Python's packages, where CUDA's libraries may be."""
+
     def __init__(self, folder, build=None, module=None):
         self.folder, self.build, self.module = folder, build, module
+        self.packages = None
 
     @property
     def bin(self):
@@ -22,6 +25,8 @@ class Installation:
     def environment(self, extra=None):
         """For runs of its programs. TRIREME_CUDA_MODULE takes another CUDA module than the one beside libtrireme.so."""
         settings = {"TRIREME_CUDA_MODULE": str(self.module)} if self.module else {}
+        if self.packages:
+            settings["TRIREME_PYTHON_PACKAGES"] = self.packages
         defaults = ROOT / "launch/mpirun.env"
         if self.build and defaults.exists():
             lines = defaults.read_text().splitlines()
@@ -84,8 +89,8 @@ def from_tree(work):
 
 
 def open_gpu(installation, work):
-    """The model of the GPU, as gpu_kernels_tests names it. Where it cannot be opened: Failed with the
-    reason, and the details have what the loader looked for."""
+    """The model of the GPU, as gpu_kernels_tests names it. Where it cannot be opened: Failed with
+    the reason, and the details have what the loader looked for."""
     if not installation.has("gpu_kernels_tests"):
         raise Failed(f"{installation.bin / 'gpu_kernels_tests'} is missing: the machine that built "
                      "it had no nvcc")

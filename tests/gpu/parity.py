@@ -67,7 +67,8 @@ def prepare_corpus(installation, work, output):
     return corpus
 
 
-def train(installation, work, output, name, options, ranks=1, environment=None):
+def train(installation, work, output, name, options, ranks=1, environment=None,
+          limit_s=None):
     """Trains and reads what it left in OUTPUT/trainings/NAME."""
     folder = output / "trainings" / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +77,7 @@ def train(installation, work, output, name, options, ranks=1, environment=None):
     corpus = prepare_corpus(installation, work, output)
     command = installation.command("train_gpt", "--data-path", corpus, *options, "--metrics", folder / "metrics.jsonl", "--dump-tensors",
                                    folder / "tensors", ranks=ranks)
-    work.run(command, installation.environment(environment))
+    work.run(command, installation.environment(environment), limit_s)
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     if any(row["loss"] is None or row["skipped"] for row in rows):
         raise Failed(f"{name}: a loss is not finite")

@@ -1,6 +1,7 @@
 """What this machine is: tools, libraries, clocks. Nothing here changes a setting of the GPU."""
 import glob
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -9,7 +10,25 @@ import sys
 # Where a CUDA image has its tools when PATH does not name them.
 PLACES = ("{cuda}/bin", "{cuda}/compute-sanitizer", "{cuda}/nsight-compute*",
           "/opt/nvidia/nsight-compute/*", "/usr/local/nvidia/bin")
-TOOLS = ("ssh", "mpirun", "nvidia-smi", "compute-sanitizer", "ncu", "nvcc", "cmake", "ninja")
+TOOLS = ("ssh", "mpirun", "nvidia-smi", "compute-sanitizer", "ncu", "nvcc", "cmake", "ninja",
+         "make", "cc", "gcc")
+# Printed by the Python that has PyTorch. `packages`: the folder that PyTorch is in. PyTorch is not
+# imported: that takes long. Its compiler needs a C compiler and Python.h.
+PYTHON_FACTS = """
+import importlib.metadata as metadata, importlib.util as util, json, os, sys, sysconfig
+def version(name):
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+torch = util.find_spec("torch")
+print(json.dumps({
+    "executable": sys.executable, "version": sys.version.split()[0],
+    "packages": os.path.dirname(os.path.dirname(torch.origin)) if torch and torch.origin
+                else sysconfig.get_path("purelib"),
+    "torch": version("torch"), "triton": version("triton"),
+    "Python.h": os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))}))
+"""
 GPU_QUERY = ("name", "driver_version", "vbios_version", "memory.total", "memory.used",
              "clocks.sm", "clocks.max.sm", "clocks.mem", "clocks.max.mem", "power.draw",
              "power.limit", "temperature.gpu", "ecc.mode.current", "persistence_mode",
@@ -34,6 +53,14 @@ def find_python(given):
     return given or (sys.executable if importlib.util.find_spec("torch") else None)
 
 
+def python_facts(work, python):
+    """{what: value} of a Python and its PyTorch; {} where it does not say."""
+    try:
+        return json.loads(last_line(work.attempt([python, "-c", PYTHON_FACTS], limit_s=30)))
+    except ValueError:
+        return {}
+
+
 def kernel_filter(help_text):
     """Options of compute-sanitizer that leave only trireme's kernels: what cuBLASLt does is not
     ours to judge. Its versions spell it differently."""
@@ -43,14 +70,14 @@ def kernel_filter(help_text):
     return []
 
 
-def facts(work, installation):
-    """{what: value}, as far as this machine says. Never fails."""
+def facts(work, installation, python):
+    """{what: value}, as far as this machine says. python: its facts. Never fails."""
     tools = {name: find_tool(name) for name in TOOLS}
     found = {
         "kernel": " ".join(os.uname()[i] for i in (0, 2)),
         "glibc": last_word(work.attempt(["ldd", "--version"])),
         "cpus": len(os.sched_getaffinity(0)),
-        "python": sys.version.split()[0],
+        "python": python,
         "tools": tools,
         "shared memory": last_line(work.attempt(["df", "-h", "/dev/shm"])),
         "not found by the loader": unknown_libraries(work, installation),

@@ -3,6 +3,7 @@
 of results, and what the next command makes of it.
 usage: tests/gpu/results_test.py [-v]"""
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -11,11 +12,15 @@ import tarfile
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 from pretend_run import HERE, Pretended
 import benchmark_stages
 import results_folder
+from installation import Installation
 from records import Command, Records, Stage
+from stages import Acceptance
+from training_stages import NCCL, NCCL_CAREFUL, rank_stages
 from work import Failed, last_words
 
 KERNELS = ("--only", "kernels*")
@@ -233,11 +238,12 @@ def alive(pid):
 BENCHMARK = """
 import json, pathlib, sys, time
 file = pathlib.Path(sys.argv[sys.argv.index("--json") + 1])
-found = json.loads(file.read_text()) if file.exists() else {}
-for part in ("trireme", "profile"):
-    if part not in found:
+found = json.loads(file.read_text()) if file.exists() else {"measured": {}}
+for part in ("products", "trireme", "profile"):
+    name = "gpt2-124m/" + part
+    if name not in found["measured"] or "--again" in sys.argv:
         print("measuring", part)
-        found[part] = {"step_ms": 100}
+        found["measured"][name] = {"status": "measured", "step_ms": 100}
         file.write_text(json.dumps(found))
     while part == "trireme" and pathlib.Path(sys.argv[0]).with_name("hangs").exists():
         time.sleep(0.05)
@@ -254,11 +260,9 @@ class Benchmarks(Pretended):
         self.addCleanup(setattr, benchmark_stages, "SCRIPTS", benchmark_stages.SCRIPTS)
         benchmark_stages.SCRIPTS = str(self.scripts)
 
-    def run_stage(self, records, output, minutes):
-        from installation import Installation
-        from stages import Acceptance
+    def run_stage(self, records, output, minutes, again=False):
         acceptance = Acceptance(Installation(None, self.root / "build"), output, records,
-                                identity="me")
+                                identity="me", again=again)
         name = "benchmarks.gpt2-124m.trireme"
         stage = next(stage for stage in benchmark_stages.benchmark_stages(acceptance)
                      if stage.name == name)
@@ -271,15 +275,46 @@ class Benchmarks(Pretended):
         (self.scripts / "hangs").touch()
         first = Records(self.root / "a/logs")
         status, record = self.run_stage(first, self.root / "a", minutes=0.02)
-        self.assertEqual((status, record["details"]["trireme"]), ("not finished", {"step_ms": 100}))
-        self.assertNotIn("profile", record["details"])
+        self.assertEqual((status, list(record["details"]["measured"])),
+                         ("not finished", ["gpt2-124m/products", "gpt2-124m/trireme"]))
         (self.root / "carried.json").write_text(results_folder.summary_text(first))
 
         (self.scripts / "hangs").unlink()
         second = Records(self.root / "b/logs", self.root / "carried.json")
         status, record = self.run_stage(second, self.root / "b", minutes=1)
-        self.assertEqual((status, record["details"]["profile"]), ("passed", {"step_ms": 100}))
-        self.assertEqual(record["details"]["text"], "measuring profile")  # the other was there
+        self.assertEqual((status, len(record["details"]["measured"])), ("passed", 3))
+        self.assertEqual(record["details"]["text"], "measuring profile")  # the others were there
+
+    def test_again_measures_again(self):
+        for again, measured in ((False, 3), (True, 3)):
+            records = Records(self.root / "logs")
+            status, record = self.run_stage(records, self.root, minutes=1, again=again)
+            self.assertEqual(status, "passed", record)
+            self.assertEqual(record["details"]["text"].count("measuring"), measured)
+
+    def test_a_part_that_is_missing_is_named(self):
+        self.program("scripts/training.py", BENCHMARK.replace('"profile"', ''))
+        status, record = self.run_stage(Records(self.root / "logs"), self.root, minutes=1)
+        self.assertEqual(status, "failed")
+        self.assertIn("gpt2-124m.json has no gpt2-124m/profile", record["reason"])
+
+
+class Nccl(Pretended):
+    """A hang of NCCL ends the first attempt, not the trial."""
+
+    def test_a_hang_is_tried_once_more_with_care(self):
+        changed = unittest.mock.patch.dict(os.environ, self.environment(broken="nccl-hangs"))
+        changed.start()
+        self.addCleanup(changed.stop)
+        records = Records(self.root / "logs")
+        acceptance = Acceptance(Installation(None, self.root / "build"), self.root, records,
+                                identity="me")
+        trial = next(stage for stage in rank_stages(acceptance) if stage.name == NCCL)
+        command = Command(records, time.monotonic() + 600, patience=0.2, identity="me")
+        command.run([trial])
+        self.assertEqual(command.status[NCCL], "passed", records.read(NCCL))
+        self.assertIn("took longer than 5 s", records.read(NCCL)["details"]["nccl failed"])
+        self.assertEqual(acceptance.nccl, NCCL_CAREFUL)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,19 @@ import json
 import pathlib
 import re
 
+import calls
 import parity
 import probe
 from benchmark_stages import benchmark_stages
 from installation import ROOT, Installation, open_gpu, test_suites
 from records import Records, Stage
 from tool_stages import ncu_stages, sanitizer_stages
-from training_stages import parity_stages, rank_stages
+from training_stages import NCCL, parity_stages, rank_stages
 from work import Failed
 
 GROUPS = ("kernels", "parity", "ranks", "benchmarks", "sanitizers", "ncu")
 KERNELS_ONLY_BUILD_S = 120
+BLOCKING = {"CUDA_LAUNCH_BLOCKING": "1"}  # an error is that of the launch that made it
 
 
 @dataclasses.dataclass
@@ -27,11 +29,18 @@ class Acceptance:
     python: pathlib.Path | None = None  # has PyTorch; None: there is none
     identity: str = ""                  # of the records that are made
     llmc: pathlib.Path | None = None    # its sources
-    nccl: dict = dataclasses.field(default_factory=dict)  # settings that NCCL was found to need
+    again: bool = False                 # measures also what was measured
 
     @property
     def size(self):
         return parity.SIZES["small" if self.emulated else "whole"]
+
+    @property
+    def nccl(self):
+        """Settings that NCCL needs here, as the trial found, perhaps in an earlier command."""
+        if not self.records.passed(NCCL, self.identity):
+            return {}
+        return self.records.read(NCCL)["details"]["nccl"]
 
     def train(self, work, name, options, size=None, **more):
         return parity.train(self.installation, work, self.output, name,
@@ -76,24 +85,30 @@ def that_can_run(a, stages):
 
 
 def kernel_stages(a, suites):
-    def large(work):
-        sizes = "small" if a.emulated else "whole"
-        return run_tests(a, work, "gpu_large_tests", "--sizes", sizes)
+    sizes = ("--sizes", "small" if a.emulated else "whole")
+    large = lambda work: run_tests(a, work, "gpu_large_tests", *sizes)
+
+    def large_blocking(work):
+        failed = calls.failed_tests(a.records, "kernels.large")
+        return run_tests(a, work, "gpu_large_tests", *sizes, f"--gtest_filter={':'.join(failed)}",
+                         environment=BLOCKING)
 
     def blocking(suite):
         def run(work):
             return run_tests(a, work, "gpu_kernels_tests", f"--gtest_filter={suite}.*",
-                             environment={"CUDA_LAUNCH_BLOCKING": "1"})
+                             environment=BLOCKING)
 
         return Stage(f"kernels.blocking.{suite}", 15, run, uses=("gpu_kernels_tests",))
 
     tests = lambda work: run_tests(a, work, "gpu_kernels_tests")
     return [Stage("kernels", 30, tests, uses=("gpu_kernels_tests",)),
-            Stage("kernels.large", 30, large, uses=("gpu_large_tests",)), *map(blocking, suites)]
+            Stage("kernels.large", 30, large, uses=("gpu_large_tests",)),
+            Stage("kernels.large.blocking", 30, large_blocking, uses=("gpu_large_tests",)),
+            *map(blocking, suites)]
 
 
 def run_tests(a, work, program, *arguments, environment=None):
-    """Of a GoogleTest program. The details name the suites that failed, also where it did not
+    """Of a GoogleTest program. The details name the tests that failed, also where it did not
     end."""
     report = a.output / f"{program}.json"
     report.unlink(missing_ok=True)
@@ -101,7 +116,7 @@ def run_tests(a, work, program, *arguments, environment=None):
         a.program(work, program, *arguments, f"--gtest_output=json:{report}",
                   environment=environment)
     finally:
-        work.details["failed suites"] = failed_suites(report, work.log)
+        work.details["failed tests"] = failed_tests(report, work.log)
     counts = json.loads(report.read_text())
     if counts["tests"] == 0 or counts["failures"] + counts["errors"] + counts["disabled"] > 0:
         raise Failed(f"{counts['tests']} tests, {counts['failures']} failed, "
@@ -109,12 +124,13 @@ def run_tests(a, work, program, *arguments, environment=None):
     return {"summary": f"{counts['tests']} tests passed", "tests": counts["tests"]}
 
 
-def failed_suites(report, log):
-    """As the report says; of a program that did not end, the suite that ran."""
+def failed_tests(report, log):
+    """Suite.Test, as the report says; of a program that did not end, the test that ran."""
     if report.exists():
         suites = json.loads(report.read_text()).get("testsuites", [])
-        return [suite["name"] for suite in suites if suite["failures"] + suite.get("errors", 0)]
-    return re.findall(r"^\[ RUN +\] (\w+)\.", log.read_text(errors="replace"), re.M)[-1:]
+        return [f"{suite['name']}.{test['name']}" for suite in suites
+                for test in suite["testsuite"] if test.get("failures")]
+    return re.findall(r"^\[ RUN +\] (\S+)", log.read_text(errors="replace"), re.M)[-1:]
 
 
 def kernels_only(output, found):

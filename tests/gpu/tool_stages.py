@@ -8,7 +8,8 @@ from work import Failed, tail
 SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")
 # Those whose kernels index the most come first.
 SUITES_FIRST = ("CudaAttention", "CudaNorm", "CudaGemm", "CudaEmbedding")
-# Benchmarks launch a kernel hundreds of times in a row: of each the third launch is enough.
+# Benchmarks launch a kernel hundreds of times in a row: of each the third launch is enough. Kernels
+# of one template are counted apart, as their demangled names are.
 NCU_KERNELS = "::regex:attention|norm_backward|bias|cross:3"
 NCU_LAUNCHES = 12
 ATTENTION_SHAPES = ("4 1024 12 12 64", "1 2048 32 8 128")  # jobs of gpu_products_benchmark
@@ -45,7 +46,8 @@ def ncu_stages(a):
     def stage(name, program, *arguments, text=""):
         def run(work):
             ncu = [probe.find_tool("ncu"), "--set", "basic", "--clock-control", "none",
-                   "--kernel-id", NCU_KERNELS, "-c", NCU_LAUNCHES]
+                   "--kernel-name-base", "demangled", "--kernel-id", NCU_KERNELS,
+                   "-c", NCU_LAUNCHES]
             output = a.program(work, program, *arguments, before=ncu, text=text)
             kernels = re.findall(r"^  (\S.*), Context \d+, Stream \d+", output, re.M)
             work.details["text"] = tail(output, 400)

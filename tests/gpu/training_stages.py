@@ -6,6 +6,7 @@ from parity import MODELS
 from records import Stage
 from work import Failed
 
+NCCL = "ranks.nccl"    # a trial: what uses NCCL needs it
 RANK_STEPS = 3         # ranks that share a GPU take turns on it: a collective takes milliseconds
 RANK_MICRO_BATCHES = 2
 RANK_LAYERS = 2        # unless there are more stages of the pipeline
@@ -86,16 +87,17 @@ def rank_stages(a):
             one = reference(work, size)
             shared = ["--ranks-per-gpu", ranks, "--serialize-communication"]
             own = dataclasses.replace(size, micro_batch=size.micro_batch // replicas)
-            many = train_with_nccl(a, work, f"ranks.{ranks}.{name}", [*model, *options, *shared],
-                                   ranks, own)
+            work.details["nccl"] = a.nccl
+            many = a.train(work, f"ranks.{ranks}.{name}", [*model, *options, *shared], own,
+                           ranks=ranks, environment=nccl_debug(work) | a.nccl)
             compare(work, many, one, parity.LAYOUTS_AGREE if a.emulated
                     else parity.LAYOUTS_AGREE_ON_A_GPU)
 
-        planned_s = {2: 12, 4: 16}[ranks] + (6 if (ranks, name) == (2, "zero") else 0)
-        return Stage(f"ranks.{ranks}.{name}", planned_s, run, uses=("train_gpt",),
-                     needs="ranks.mpi")
+        return Stage(f"ranks.{ranks}.{name}", {2: 12, 4: 16}[ranks], run, uses=("train_gpt",),
+                     needs=NCCL)
 
     return [Stage("ranks.mpi", 6, lambda work: mpi(a, work), uses=("train_gpt",)),
+            Stage(NCCL, 12, lambda work: try_nccl(a, work), uses=("train_gpt",), needs="ranks.mpi"),
             *(stage(ranks, name, options) for ranks, layouts in LAYOUTS.items()
               for name, options in layouts.items())]
 
@@ -120,20 +122,27 @@ def rank_size(size, ranks, options):
                                micro_batch=size.batch // RANK_MICRO_BATCHES), replicas
 
 
-def train_with_nccl(a, work, name, options, ranks, size):
-    """Trains; once more with careful settings where NCCL fails. The details say which worked."""
+def try_nccl(a, work):
+    """Two ranks reduce, scatter and gather; once more with careful settings where that fails or
+    hangs. Each attempt has half of the stage's limit. The details have the settings that worked."""
+    size = dataclasses.replace(a.size, steps=2, layers=2, micro_batch=a.size.batch // 2)
+    options = [*MODELS["gpt2"], "--device", "cuda", *LAYOUTS[2]["zero"], "--ranks-per-gpu", 2,
+               "--serialize-communication"]
+
     def train(settings):
-        debug = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": f"{work.log}.nccl.%p"}
-        work.details["nccl"] = " ".join(f"{k}={v}" for k, v in settings.items()) or "as it is"
-        return a.train(work, name, options, size, ranks=ranks, environment=debug | settings)
+        a.train(work, NCCL, options, size, ranks=2, environment=nccl_debug(work) | settings,
+                limit_s=work.limit_s / 2)
+        work.details["nccl"] = settings
+        words = " ".join(f"{key}={value}" for key, value in settings.items()) or "NCCL as it is"
+        return {"summary": f"2 ranks trained on the one GPU with {words}"}
 
     try:
-        return train(a.nccl)
+        return train({})
     except Failed as failure:
-        if a.nccl or "nccl" not in str(failure).lower():
-            raise
-        work.note("# NCCL failed; once more with careful settings")
+        work.note("# once more with careful settings")
         work.details["nccl failed"] = str(failure)
-        found = train(NCCL_CAREFUL)
-        a.nccl = NCCL_CAREFUL
-        return found
+        return train(NCCL_CAREFUL)
+
+
+def nccl_debug(work):
+    return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": f"{work.log}.nccl.%p"}

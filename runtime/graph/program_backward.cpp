@@ -117,8 +117,8 @@ Spec ProgramBuilder::computed_gradient(const Node& node, int input) const {
   return spec;
 }
 
-// Where an op gets the gradients of some of its outputs but not of all, the missing ones are zeros, if
-// its backward reads them or they are handed on.
+// Where an op gets the gradients of some of its outputs but not of all, the missing ones are zeros,
+// if its backward reads them or they are handed on.
 void ProgramBuilder::prepare_missing(const Node& node, const std::vector<Contribution>& all) {
   for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) {
     const bool read = std::any_of(all.begin(), all.end(), [&](const Contribution& c) {

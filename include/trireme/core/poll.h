@@ -25,7 +25,7 @@ struct PollClock {
   void spend() const { std::this_thread::yield(); }
 };
 
-/// Calls ask(), with pauses (pause_after) in between, until it returns true. Throws: what ask() does.
+/// Calls ask() until it returns true, pausing (pause_after) in between. Throws what ask() does.
 template <class Ask, class Clock = PollClock>
 void poll(Ask ask, Clock&& clock = {}) {
   const auto begun = clock.now();

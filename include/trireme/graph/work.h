@@ -1,5 +1,5 @@
-// Counts of work: what ops are asked for (Op::bytes, Op::flops and their likes for backward), and what
-// a plan adds up (Plan::work). Floating-point operations, and bytes of device memory.
+// Counts of work: what ops are asked for (Op::bytes, Op::flops and their likes for backward), and
+// what a plan adds up (Plan::work). Floating-point operations, and bytes of device memory.
 #pragma once
 
 #include <string>

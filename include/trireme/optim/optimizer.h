@@ -43,10 +43,10 @@ class Optimizer {
 
   enum class Part { norm, update, gather };
   using PartQueued = FunctionRef<void(Part)>;
-  /// Collective over the world, after GradientReducer::finish(). Queues the whole step: what the norm
-  /// decides is read where it was made. finish_step() follows before the next one. `queued` is called
-  /// behind each part; a sharded update gathers buckets beside the update of others, and `gather` is
-  /// the wait for what is left.
+  /// Collective over the world, after GradientReducer::finish(). Queues the whole step: what the
+  /// norm decides is read where it was made. finish_step() follows before the next one. `queued` is
+  /// called behind each part; a sharded update gathers buckets beside the update of others, and
+  /// `gather` is the wait for what is left.
   void start_step(
       double learning_rate, PartQueued queued = [](Part) {});
   /// Waits until the norm has decided; the update itself may still be going on.

@@ -30,9 +30,9 @@ ncclConfig_t make_config(int most_blocks) {
   return config;
 }
 
-// Thread blocks of a collective, one a multiprocessor. Kernels of different groups are on the GPU at
-// the same time, and each waits there for those of other ranks: if they did not all fit, ranks could
-// wait for each other without end. The gradients' group and the world have what NCCL chooses.
+// Thread blocks of a collective, one a multiprocessor. Kernels of different groups are on the GPU
+// at the same time, and each waits there for those of other ranks: if they did not all fit, ranks
+// could wait for each other without end. The gradients' group and the world have what NCCL chooses.
 constexpr int as_nccl_likes = NCCL_CONFIG_UNDEF_INT;
 constexpr int blocks_in_layers = 16;  // of tensor and pipeline groups, beside their own kernels
 constexpr int blocks_of_others = 8;   // of groups that are split off: tied parameters

@@ -26,8 +26,8 @@ class NcclCommunicator;
 class Watch final : public Pending {
  public:
   using Clock = std::chrono::steady_clock;
-  /// A look takes the lock of the CUDA context for each group, and NCCL's launching threads wait for
-  /// it. A host that waits sees an error, or that a time is out, so much later at most.
+  /// A look takes the lock of the CUDA context for each group, and NCCL's launching threads wait
+  /// for it. A host that waits sees an error, or that a time is out, so much later at most.
   static constexpr std::chrono::microseconds between_looks{100};
 
   Watch(Mesh& host, Device& gpu, double timeout_s);

@@ -19,9 +19,9 @@
 
 namespace trireme::test {
 
-/// Host clock over batches of queued launches. It waits for the stream only between batches, so that
-/// the time to launch is hidden behind the kernels; kernels of less than some 5 us show the time to
-/// launch instead.
+/// Host clock over batches of queued launches. It waits for the stream only between batches, so
+/// that the time to launch is hidden behind the kernels; kernels of less than some 5 us show the
+/// time to launch instead.
 struct TimingOptions {
   double batch_seconds = 0.03;  // of queued launches
   int batches = 5;              // the median counts

@@ -1,7 +1,7 @@
-// gpu_step_counts: what one training step of a model does on this GPU, counted from its plan: the rows
-// of train_gpt --profile-ops, as one object of JSON without times (docs/profiling.md). No memory is
-// taken for the model, so it may be larger than the GPU; TRIREME_CUDA_MODULE may name the emulated
-// module. Options are those of train_gpt.
+// gpu_step_counts: what one training step of a model does on this GPU, counted from its plan: the
+// rows of train_gpt --profile-ops, as one object of JSON without times (docs/profiling.md). No
+// memory is taken for the model, so it may be larger than the GPU; TRIREME_CUDA_MODULE may name the
+// emulated module. Options are those of train_gpt.
 //   gpu_step_counts --model gpt2-1558m --micro-batch-size 8 --global-batch-size 8 --bf16
 #include <cstdio>
 

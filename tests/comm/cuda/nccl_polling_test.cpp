@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-/// Rank 0 waits 100 ms or more for the others. However long it is, the host looks once in 100 µs and
-/// asks once in 20 µs at most.
+/// Rank 0 waits 100 ms or more for the others. However long it is, the host looks once in 100 µs
+/// and asks once in 20 µs at most.
 TEST(NcclPolling, AHostThatWaitsAsksSeldom) {
   using Clock = std::chrono::steady_clock;
   const GpuRanks ranks = open_gpu_ranks();

@@ -2,7 +2,7 @@
 
 #include "runtime/comm/reduce.h"
 
-namespace trireme::arguments {
+namespace trireme::comm::arguments {
 namespace {
 
 /// Throws when `part` overlaps anything of `whole` but its part `index`.
@@ -54,4 +54,4 @@ void check_reduction(const Communicator& group, Collective collective, DType dty
           "; f32, f64, i32, i64 and bf16 (sums) have one");
 }
 
-}  // namespace trireme::arguments
+}  // namespace trireme::comm::arguments

@@ -6,7 +6,7 @@
 
 #include "runtime/comm/control.h"
 
-namespace trireme::arguments {
+namespace trireme::comm::arguments {
 
 void check_reduce_scatter(const Communicator& group, Elements in, Elements out);
 void check_all_gather(const Communicator& group, Elements in, Elements out);
@@ -15,4 +15,4 @@ void check_messages(const Communicator& group, std::span<const Message> messages
 void check_reduction(const Communicator& group, Collective collective, DType dtype,
                      Reduction reduction);
 
-}  // namespace trireme::arguments
+}  // namespace trireme::comm::arguments

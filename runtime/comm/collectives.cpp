@@ -11,7 +11,7 @@
 #include "runtime/comm/group.h"
 #include "runtime/comm/reduce.h"
 
-namespace trireme {
+namespace trireme::comm {
 namespace {
 
 struct Range {
@@ -289,4 +289,4 @@ Task Group::barrier(const Operation& op) {
   co_await until([&] { return all_passed(); });
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -12,7 +12,7 @@
 
 #include "runtime/comm/reach.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, barrier };
 const char* name(Collective collective);
@@ -55,4 +55,4 @@ struct NodeControl {
 /// Bytes of one member's bounce buffer, and of what is sent between nodes at a time.
 Index bounce_bytes(int group_size);
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -8,7 +8,7 @@
 
 #include "runtime/comm/arguments.h"
 
-namespace trireme {
+namespace trireme::comm {
 namespace {
 
 Ticket collective_ticket(Index sequence) { return {static_cast<std::uint64_t>(2 * sequence)}; }
@@ -69,7 +69,7 @@ Ticket Group::start(Collective collective, Reduction reduction, int root, Elemen
                     Elements out) {
   if (collective == Collective::all_reduce || collective == Collective::reduce_scatter)
     arguments::check_reduction(*this, collective, in.dtype, reduction);
-  require(in.count >= 0 && out.count >= 0, name(), " group: ", trireme::name(collective), " of ",
+  require(in.count >= 0 && out.count >= 0, name(), " group: ", comm::name(collective), " of ",
           in.count, " elements");
   const Index sequence = started_ + 1;
   wait_collective(sequence - MemberControl::ring);  // whose place in the ring this one takes
@@ -260,4 +260,4 @@ int Group::world_rank(int rank_) const {
   return rank_ < 0 ? -1 : parts_.world_ranks[static_cast<std::size_t>(rank_)];
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

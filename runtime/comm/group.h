@@ -20,7 +20,7 @@
 #include "runtime/comm/task.h"
 #include "runtime/comm/topology.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 /// What a transport gives to a group.
 struct GroupParts {
@@ -151,4 +151,4 @@ class Group final : public Communicator, public Pending {
   std::string failure_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

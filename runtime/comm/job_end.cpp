@@ -6,7 +6,7 @@
 #include <ctime>
 #include <utility>
 
-namespace trireme {
+namespace trireme::comm {
 namespace {
 
 constexpr int question_tag = 1, answer_tag = 2;
@@ -73,4 +73,4 @@ void JobEnd::send(int rank, int tag) const {
   check(MPI_Request_free(&request), "MPI_Request_free");
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -7,7 +7,7 @@
 
 #include "runtime/comm/mpi_calls.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 class JobEnd {
  public:
@@ -35,4 +35,4 @@ class JobEnd {
   int open_ = 0;               // questions without an answer
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

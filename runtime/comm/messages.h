@@ -5,7 +5,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 /// Messages of different channels never match each other.
 enum class Channel { exchange, collective };
@@ -30,4 +30,4 @@ class Messages {
   virtual std::unique_ptr<MessageBatch> make_batch(Channel channel) = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

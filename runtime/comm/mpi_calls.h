@@ -14,7 +14,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 /// Throws: Error with MPI's own text when `code` is not success.
 inline void check(int code, const char* call,
@@ -79,4 +79,4 @@ class MpiComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -6,7 +6,7 @@
 #include "runtime/comm/group.h"
 #include "runtime/comm/mpi_messages.h"
 
-namespace trireme {
+namespace trireme::comm {
 namespace {
 
 /// Runs `work`; the message when it failed, else nothing.
@@ -198,4 +198,4 @@ void MpiMesh::abort(int code) {
   std::_Exit(code);
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -12,7 +12,7 @@
 #include "runtime/comm/shared_memory.h"
 #include "runtime/comm/transport_mesh.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 /// What MpiSession knows of the job.
 struct MpiJob {
@@ -47,4 +47,4 @@ class MpiMesh final : public TransportMesh {
   std::string memory_description_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

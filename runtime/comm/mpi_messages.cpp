@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace trireme {
+namespace trireme::comm {
 namespace {
 
 constexpr Index largest_message = Index{1} << 30;  // MPI counts are int
@@ -90,4 +90,4 @@ std::unique_ptr<MessageBatch> MpiMessages::make_batch(Channel channel) {
   return std::make_unique<MpiBatch>(comm_.get(), channel);
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

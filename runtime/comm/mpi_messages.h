@@ -4,7 +4,7 @@
 #include "runtime/comm/messages.h"
 #include "runtime/comm/mpi_calls.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 class MpiMessages final : public Messages {
  public:
@@ -16,4 +16,4 @@ class MpiMessages final : public Messages {
   MpiComm comm_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

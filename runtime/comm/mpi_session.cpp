@@ -9,6 +9,7 @@
 #include "runtime/comm/mpi_mesh.h"
 
 namespace trireme {
+namespace comm {
 namespace {
 
 /// mpirun (Open MPI), a PMIx server (srun) or Hydra has started this process.
@@ -49,31 +50,33 @@ MpiComm ranks_of_node(const MpiComm& world) {
 }
 
 }  // namespace
+}  // namespace comm
 
 struct MpiSession::State {
   bool initialized = false;
   int exceptions_at_start = std::uncaught_exceptions();
-  MpiJob job;
+  comm::MpiJob job;
 };
 
 MpiSession::MpiSession(int& argc, char**& argv) : state_(std::make_unique<State>()) {
-  if (!started_by_launcher()) return;
+  if (!comm::started_by_launcher()) return;
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "1",
            0);  // ranks share cores with each other or with neighbours
   int provided = 0;
-  check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  comm::check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   state_->initialized = true;
-  check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  comm::check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+              "MPI_Comm_set_errhandler");
   require(provided >= MPI_THREAD_FUNNELED, "this MPI does not allow a process to have threads");
-  MpiJob& job = state_->job;
-  job.world = copy_of_world();
-  job.end = std::make_unique<JobEnd>(copy_of_world());
-  job.node = ranks_of_node(job.world);
+  comm::MpiJob& job = state_->job;
+  job.world = comm::copy_of_world();
+  job.end = std::make_unique<comm::JobEnd>(comm::copy_of_world());
+  job.node = comm::ranks_of_node(job.world);
   job.rank = job.world.rank();
   job.size = job.world.size();
   job.node_ranks = job.node.gather(job.rank);
-  job.node_name = processor_name();
-  job.cores_are_shared = fewer_cores_than_ranks(job.node);
+  job.node_name = comm::processor_name();
+  job.cores_are_shared = comm::fewer_cores_than_ranks(job.node);
 }
 
 MpiSession::~MpiSession() {
@@ -102,7 +105,7 @@ std::unique_ptr<Mesh> MpiSession::make_mesh(const MeshShape& shape, const MpiOpt
   require(shape.size() == size(), "a mesh of ", shape.describe(), " cannot be made of ", size(),
           " ranks; start that many, or choose sizes whose product is ", size());
   if (size() == 1) return make_self_mesh();
-  return std::make_unique<MpiMesh>(state_->job, shape, options.timeout_s);
+  return std::make_unique<comm::MpiMesh>(state_->job, shape, options.timeout_s);
 }
 
 }  // namespace trireme

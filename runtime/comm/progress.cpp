@@ -9,7 +9,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::comm {
 namespace {
 
 void pause_core() {
@@ -106,4 +106,4 @@ void Progress::wait(FunctionRef<bool()> done, FunctionRef<std::string()> describ
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -11,7 +11,7 @@
 #include "trireme/core/function_ref.h"
 #include "trireme/core/random.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 /// Something with work under way; the groups of a mesh.
 class Pending {
@@ -76,4 +76,4 @@ class Progress {
   Index draws_ = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

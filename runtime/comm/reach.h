@@ -6,7 +6,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 /// Where a buffer lies, in words that every rank of the node understands.
 struct Place {
@@ -24,4 +24,4 @@ class Reach {
   virtual std::byte* locate(int peer, Place place) const = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

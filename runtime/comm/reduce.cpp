@@ -8,7 +8,7 @@
 
 #include "trireme/core/bf16.h"
 
-namespace trireme {
+namespace trireme::comm {
 namespace {
 
 struct Sum {
@@ -167,4 +167,4 @@ const char* name(Reduction reduction) {
   return "?";
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -6,7 +6,7 @@
 
 #include "trireme/comm/communicator.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 /// targets[t][i] = sources[0][i] op sources[1][i] op ..., for `count` elements. Each source is read
 /// once, so a target may be a source. bf16 is reduced in f32 and rounded once. With max and min a NaN
@@ -16,4 +16,4 @@ void reduce(DType dtype, Reduction reduction, std::span<const std::byte* const> 
 
 const char* name(Reduction reduction);
 
-}  // namespace trireme
+}  // namespace trireme::comm

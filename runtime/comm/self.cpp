@@ -2,7 +2,7 @@
 
 #include "trireme/comm/mesh.h"
 
-namespace trireme {
+namespace trireme::comm {
 namespace {
 
 class SelfMesh final : public Mesh {
@@ -64,6 +64,8 @@ Ticket SelfCommunicator::start_exchange(std::span<const Message> sends,
   return {};
 }
 
-std::unique_ptr<Mesh> make_self_mesh() { return std::make_unique<SelfMesh>(); }
+}  // namespace trireme::comm
 
-}  // namespace trireme
+std::unique_ptr<trireme::Mesh> trireme::make_self_mesh() {
+  return std::make_unique<comm::SelfMesh>();
+}

@@ -5,7 +5,7 @@
 
 #include "trireme/comm/communicator.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 class SelfCommunicator final : public Communicator {
  public:
@@ -29,4 +29,4 @@ class SelfCommunicator final : public Communicator {
   std::string name_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

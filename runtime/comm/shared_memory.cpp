@@ -13,7 +13,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::comm {
 namespace {
 
 /// Closes when it goes.
@@ -125,4 +125,4 @@ std::byte* SharedReach::locate(int peer, Place place) const {
   throw Error(str("rank ", peer, " has no part in shared segment ", place.segment));
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -8,7 +8,7 @@
 
 #include "runtime/comm/reach.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 class SharedMemory {
  public:
@@ -65,4 +65,4 @@ class SharedReach final : public Reach {
   std::vector<Segment> segments_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

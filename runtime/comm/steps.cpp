@@ -5,7 +5,7 @@
 #include "runtime/comm/group.h"
 #include "runtime/comm/reduce.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 const char* name(Collective collective) {
   switch (collective) {
@@ -165,4 +165,4 @@ bool Group::all_passed() {
   return true;
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

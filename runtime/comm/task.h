@@ -7,7 +7,7 @@
 #include <exception>
 #include <utility>
 
-namespace trireme {
+namespace trireme::comm {
 
 class Task {
  public:
@@ -73,4 +73,4 @@ Until<F> until(F ready) {
   return {ready};
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -4,7 +4,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 std::shared_ptr<ThreadPost::Slip> ThreadPost::send(const Path& path, const std::byte* data,
                                                    Index bytes) {
@@ -116,4 +116,4 @@ std::unique_ptr<MessageBatch> ThreadMessages::make_batch(Channel channel) {
   return std::make_unique<ThreadBatch>(*post_, channel, rank_, progress_);
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

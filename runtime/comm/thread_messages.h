@@ -12,7 +12,7 @@
 #include "runtime/comm/messages.h"
 #include "runtime/comm/progress.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 /// The sends and receives of one group that have not met yet. Shared by its members.
 class ThreadPost {
@@ -55,4 +55,4 @@ class ThreadMessages final : public Messages {
   Progress& progress_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

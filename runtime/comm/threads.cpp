@@ -14,6 +14,7 @@
 #include "runtime/comm/transport_mesh.h"
 
 namespace trireme {
+namespace comm {
 namespace {
 
 /// The control block and bounce buffers of the members of a group on one (simulated) node.
@@ -174,15 +175,16 @@ class ThreadMesh final : public TransportMesh {
 };
 
 }  // namespace
+}  // namespace comm
 
 void run_on_threads(const MeshShape& shape, const std::function<void(Mesh&)>& f,
                     const ThreadTransport& transport) {
-  ThreadWorld world(shape, transport);
+  comm::ThreadWorld world(shape, transport);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < shape.size(); ++rank)
     threads.emplace_back([&world, &f, rank] {
       try {
-        ThreadMesh mesh(world, rank);
+        comm::ThreadMesh mesh(world, rank);
         f(mesh);
         world.ended[static_cast<std::size_t>(rank)] = true;
       } catch (const std::exception& error) {

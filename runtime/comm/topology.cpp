@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace trireme {
+namespace trireme::comm {
 
 Topology::Topology(const std::vector<int>& node_colors, int rank_) : rank(rank_) {
   std::map<int, int> node_of_color;
@@ -27,4 +27,4 @@ int Topology::helper(int of_rank, int on_node) const {
                there.size()];
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

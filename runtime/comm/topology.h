@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace trireme {
+namespace trireme::comm {
 
 struct Topology {
   /// node_colors: per rank of the group, any number that is the same for ranks of one node.
@@ -28,4 +28,4 @@ struct Topology {
   }
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -4,7 +4,7 @@
 
 #include "runtime/comm/self.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 TransportMesh::TransportMesh(const MeshShape& shape, int rank, Progress::Options options)
     : shape_(shape), rank_(rank), progress_(std::move(options)) {}
@@ -43,4 +43,4 @@ std::unique_ptr<Communicator> TransportMesh::split(int color, const std::string&
   return make(name, members);
 }
 
-}  // namespace trireme
+}  // namespace trireme::comm

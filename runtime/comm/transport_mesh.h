@@ -9,7 +9,7 @@
 
 #include "runtime/comm/progress.h"
 
-namespace trireme {
+namespace trireme::comm {
 
 class TransportMesh : public Mesh {
  public:
@@ -47,4 +47,4 @@ class TransportMesh : public Mesh {
   std::unique_ptr<Communicator> axes_[3];
 };
 
-}  // namespace trireme
+}  // namespace trireme::comm

@@ -66,7 +66,7 @@ struct Checkpointer::State {
 
   void prepare_saving(const SavedTensors& saved);
   std::unique_ptr<Lease> take_directory();
-  Manifest head(const Progress& progress, const DataSource& train) const;
+  Manifest head(const TrainingProgress& progress, const DataSource& train) const;
   void set_aside(Index step);
 
   const Context& context;
@@ -137,7 +137,8 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
 }
 
 /// A manifest with everything but files and tensors.
-Manifest Checkpointer::State::head(const Progress& progress, const DataSource& train) const {
+Manifest Checkpointer::State::head(const TrainingProgress& progress,
+                                   const DataSource& train) const {
   Manifest manifest;
   manifest.step = progress.step;
   manifest.run = run;
@@ -181,13 +182,13 @@ Index Checkpointer::loading_bytes(const Context& context, const FlatParameters& 
   return trireme::loading_bytes(context, flat);
 }
 
-Progress Checkpointer::load(const DataSource& train) {
+TrainingProgress Checkpointer::load(const DataSource& train) {
   State& s = *state_;
-  std::optional<Progress> loaded;
+  std::optional<TrainingProgress> loaded;
   if (!s.options.load.empty())
     loaded = load_checkpoint({s.context, s.flat, s.optimizer, s.catalog,
                               job_identity(s.model, s.context.options(), train), files_of(train)});
-  const Progress start = loaded.value_or(Progress{});
+  const TrainingProgress start = loaded.value_or(TrainingProgress{});
   s.optimizer.set_updates(start.updates);
   if (s.saver) s.set_aside(start.step);
   if (loaded && saves_where_it_loads(s.options) && load_scope(s.options) == LoadScope::everything)
@@ -206,7 +207,7 @@ bool Checkpointer::votes_to_save() const {
   return state_->saver && interval > 0 && state_->world.rank() == 0 && since.count() >= interval;
 }
 
-void Checkpointer::save(const Progress& progress, const DataSource& train) {
+void Checkpointer::save(const TrainingProgress& progress, const DataSource& train) {
   State& s = *state_;
   if (!s.saver) return;
   s.last_save = Clock::now();

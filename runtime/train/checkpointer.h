@@ -14,7 +14,7 @@
 namespace trireme {
 
 /// How far training is: what a checkpoint holds besides tensors.
-struct Progress {
+struct TrainingProgress {
   Index step = 0;     // done
   Index samples = 0;  // of the sample stream, read
   Index updates = 0;  // of the optimizer: steps without the skipped ones
@@ -40,7 +40,7 @@ class Checkpointer {
   /// training is: zeros when there is nothing to resume, or with --finetune. Steps in --save that are newer are set aside.
   /// Throws: ConfigurationError (every difference
   /// between checkpoint and job; nothing was changed), JobError (no step is good; the reasons of each).
-  Progress load(const DataSource& train);
+  TrainingProgress load(const DataSource& train);
 
   /// Is it time? By --save-interval alone: the same on every rank.
   bool due(Index step) const;
@@ -48,7 +48,7 @@ class Checkpointer {
   bool votes_to_save() const;
   /// Collective. Starts a save of `progress`; first waits for the one before. Does nothing without --save, or when this
   /// step is saved already.
-  void save(const Progress& progress, const DataSource& train);
+  void save(const TrainingProgress& progress, const DataSource& train);
   /// Before the optimizer changes what a save under way copies.
   void before_update();
   /// The gradients of the newest state are finite: what is older goes, as --keep-last says, once

@@ -147,7 +147,7 @@ void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& min
 }
 
 /// Collective. Throws: BadStep; the flat buffers then hold anything.
-Progress load_step(const LoadTarget& t, Index step) {
+TrainingProgress load_step(const LoadTarget& t, Index step) {
   const Manifest manifest = agree_on_manifest(t, step);
   SavedScalars scalars;
   ReadReport read;
@@ -161,7 +161,7 @@ Progress load_step(const LoadTarget& t, Index step) {
   if (!failure.empty()) throw BadStep(failure);
   gather_over_data(t);
   Stream& host = t.context.host().stream;
-  Progress& p = scalars.progress;
+  TrainingProgress& p = scalars.progress;
   Index numbers[] = {p.step, p.samples, p.updates, p.skipped};
   world_of(t).broadcast({numbers, 4, DType::i64}, 0, host);
   report(t, manifest, read);
@@ -222,7 +222,7 @@ Index loading_bytes(const Context& context, const FlatParameters& flat) {
   return reading_bytes(context.device().kind(), wanted, reading_threads(o));
 }
 
-std::optional<Progress> load_checkpoint(const LoadTarget& t) {
+std::optional<TrainingProgress> load_checkpoint(const LoadTarget& t) {
   const CheckpointOptions& o = options_of(t);
   const std::vector<Index> steps = agree_on_candidates(t);
   if (steps.empty()) {
@@ -232,7 +232,7 @@ std::optional<Progress> load_checkpoint(const LoadTarget& t) {
   BadSteps bad;
   for (const Index step : steps) {
     try {
-      const Progress loaded = load_step(t, step);
+      const TrainingProgress loaded = load_step(t, step);
       if (bad.untold() > 0) warn(t, str("so it is with ", bad.untold(), " more steps"));
       return loaded;
     } catch (const BadStep& error) {

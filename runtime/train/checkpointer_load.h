@@ -31,7 +31,7 @@ Index loading_bytes(const Context& context, const FlatParameters& flat);
 /// Collective. Parameters and, by load_scope(), moments come from the newest step of --load that holds, or from
 /// --ckpt-step. Returns what the checkpoint says about progress, or nothing when there is no checkpoint to go on from.
 /// Throws: ConfigurationError (nothing was changed), JobError.
-std::optional<Progress> load_checkpoint(const LoadTarget& target);
+std::optional<TrainingProgress> load_checkpoint(const LoadTarget& target);
 
 /// --save and --load name one directory, however they are written.
 bool saves_where_it_loads(const CheckpointOptions& options);

@@ -15,7 +15,7 @@ namespace trireme {
 
 /// The scalars of a checkpoint, in memory that a snapshot can copy. Rank 0 writes them.
 struct SavedScalars {
-  Progress progress;
+  TrainingProgress progress;
   Index seed = 0;
 };
 

@@ -68,9 +68,9 @@ struct Trainer::State {
   Index checkpoint_bytes = 0;  // host memory of a save
   Index loading_bytes = 0;     // and while --load is read
   int node_ranks = 1;          // ranks of this job on this rank's node
-  Progress progress;
-  Progress last_update;  // when the last update was made: what is saved
-  bool resumed = false;  // resume() was called
+  TrainingProgress progress;
+  TrainingProgress last_update;  // when the last update was made: what is saved
+  bool resumed = false;          // resume() was called
   /// What all ranks agreed on at the end of the last step, or with the batch loaded since.
   struct Agreement {
     bool stop = false, save = false;

@@ -84,7 +84,7 @@ TEST(MpiSession, WithoutMpirunIsOneRank) {
 }
 
 TEST(Topology, NumbersNodesByTheirLowestRank) {
-  const Topology topology({7, 3, 7, 3, 3}, 2);
+  const comm::Topology topology({7, 3, 7, 3, 3}, 2);
   EXPECT_EQ(topology.nodes(), 2);
   EXPECT_EQ(topology.node, 0);
   EXPECT_EQ(topology.local(), 1);
@@ -104,7 +104,7 @@ TEST(Reduce, TakesSourcesInOrderAndMayWriteOverThem) {
                                   reinterpret_cast<std::byte*>(c.data())};
     std::byte* targets[] = {reinterpret_cast<std::byte*>(c.data()),
                             reinterpret_cast<std::byte*>(a.data())};
-    reduce(DType::f32, Reduction::sum, sources, targets, count);
+    comm::reduce(DType::f32, Reduction::sum, sources, targets, count);
     EXPECT_THAT(a, testing::Each(0.0f));  // (1e8 + 1) - 1e8; any other order gives 1
     EXPECT_THAT(c, testing::Each(0.0f));
   }
@@ -122,7 +122,7 @@ TEST(Reduce, TakesMoreSourcesThanOneLoopReads) {
     for (auto& source : x) sources.push_back(reinterpret_cast<std::byte*>(source.data()));
     std::byte* targets[] = {reinterpret_cast<std::byte*>(x[ranks - 1].data()),
                             reinterpret_cast<std::byte*>(x[2].data())};
-    reduce(DType::f32, Reduction::sum, sources, targets, 3000);
+    comm::reduce(DType::f32, Reduction::sum, sources, targets, 3000);
     EXPECT_EQ(x[ranks - 1], want);
     EXPECT_EQ(x[2], want);
   }
@@ -136,7 +136,7 @@ TEST(Reduce, ANanWinsInMaxAndMin) {
       const std::byte* sources[3];
       for (std::size_t s = 0; s < 3; ++s) sources[s] = reinterpret_cast<std::byte*>(x[s].data());
       std::byte* target = reinterpret_cast<std::byte*>(x[0].data());
-      reduce(DType::f64, reduction, sources, {&target, 1}, 11);
+      comm::reduce(DType::f64, reduction, sources, {&target, 1}, 11);
       for (double value : x[0]) EXPECT_TRUE(std::isnan(value));
     }
 }

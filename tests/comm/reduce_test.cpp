@@ -36,9 +36,9 @@ TEST(Reduce, Bf16OfManyRanksIsRoundedOnce) {
       for (std::size_t i = 0; i < expected.size(); ++i)
         wrong += result[i].bits != to_bf16(expected[i]).bits || copy[i].bits != result[i].bits;
     };
-    reduce(DType::bf16, Reduction::sum, sources, targets, count);
+    comm::reduce(DType::bf16, Reduction::sum, sources, targets, count);
     compare(sums);
-    reduce(DType::bf16, Reduction::max, sources, targets, count);
+    comm::reduce(DType::bf16, Reduction::max, sources, targets, count);
     compare(largest);
     EXPECT_EQ(wrong, 0) << ranks << " ranks";
   }

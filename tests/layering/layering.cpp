@@ -7,6 +7,8 @@
 
 #include <fmt/core.h>
 
+#include "tests/layering/types.h"
+
 namespace trireme::layering {
 namespace {
 
@@ -56,12 +58,14 @@ struct File {
   std::string path;  // relative to the root
   int lines = 0;
   std::vector<Include> includes;
+  std::string text;
 };
 
 File read(const fs::path& root, const fs::path& path) {
-  File file{fs::relative(path, root).generic_string(), 0, {}};
+  File file{fs::relative(path, root).generic_string(), 0, {}, {}};
   std::ifstream in(path);
   for (std::string line; std::getline(in, line); ++file.lines) {
+    file.text += line + '\n';
     const auto hash = line.find_first_not_of(" \t");
     if (hash == std::string::npos || line[hash] != '#') continue;
     const auto word = line.find_first_not_of(" \t", hash + 1);
@@ -135,6 +139,8 @@ class Checker {
       say(file.path, file.lines,
           fmt::format("{} lines, must be below {}: split by idea", file.lines, most));
     if (starts_with(file.path, "tests/")) return;  // tests may include what they like
+    for (const char* part : {"include/", "runtime/", "kernels/"})
+      if (starts_with(file.path, part)) check_types(file);
     const bool example = starts_with(file.path, "examples/");
     const std::string room = example || starts_with(file.path, "launch/") ? "" : room_of(file.path);
     if (!room.empty() && !may_import.contains(room))
@@ -152,6 +158,18 @@ class Checker {
                   fmt::format("{} belongs in {} only", package.name, package.home));
             if (used.insert(package.name).second) users_[package.name].push_back(file.path);
           }
+    }
+  }
+
+  /// Two types of one name in one library are one to the linker.
+  void check_types(const File& file) {
+    for (const DefinedType& type : types_of(file.text)) {
+      const auto [first, fresh] = types_.emplace(type.name, file.path);
+      if (!fresh && first->second != file.path)
+        say(file.path, type.line,
+            fmt::format("{} is a type in {} too: give it the namespace of its module, or another "
+                        "name",
+                        type.name, first->second));
     }
   }
 
@@ -190,6 +208,7 @@ class Checker {
 
   std::vector<std::string> found_;
   std::map<std::string, std::vector<std::string>> users_;  // package -> files
+  std::map<std::string, std::string> types_;               // type -> the first file with it
 };
 
 }  // namespace

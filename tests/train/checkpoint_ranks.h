@@ -90,7 +90,7 @@ struct CheckpointRank {
   Log log;
   Context context;
   Checkpointer checkpointer;
-  Progress progress;
+  TrainingProgress progress;
 };
 
 /// f(rank) on every rank of the job, as threads.

@@ -1,13 +1,13 @@
 #include "runtime/comm/nccl/collective_order.h"
 
-namespace trireme {
+namespace trireme::nccl {
 
 CollectiveOrder::CollectiveOrder(Communicator& host, std::vector<int> world_ranks, Device& gpu)
     : host_(host), world_ranks_(std::move(world_ranks)), none_(gpu) {
   for (Round& round : rounds_) round.all.resize(static_cast<std::size_t>(host.size()));
 }
 
-void CollectiveOrder::start(const Post& post, Index sequence) {
+void CollectiveOrder::start(const comm::Post& post, Index sequence) {
   look();
   while (told_ - compared_ == in_flight) wait_for_one();
   Round& round = rounds_[static_cast<std::size_t>(told_ % in_flight)];
@@ -52,4 +52,4 @@ std::string CollectiveOrder::who(int rank) const {
   return str("rank ", rank, " (world rank ", world_ranks_[static_cast<std::size_t>(rank)], ")");
 }
 
-}  // namespace trireme
+}  // namespace trireme::nccl

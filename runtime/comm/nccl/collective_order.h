@@ -10,7 +10,7 @@
 #include "runtime/comm/control.h"
 #include "runtime/comm/nccl/calls.h"
 
-namespace trireme {
+namespace trireme::nccl {
 
 class CollectiveOrder {
  public:
@@ -18,7 +18,7 @@ class CollectiveOrder {
   CollectiveOrder(Communicator& host, std::vector<int> world_ranks, Device& gpu);
 
   /// Waits only when others are `in_flight` collectives behind.
-  void start(const Post& post, Index sequence);
+  void start(const comm::Post& post, Index sequence);
   /// Throws: Error that names both operations and a rank of each.
   void look();
   /// Waits until everything has been compared.
@@ -28,7 +28,7 @@ class CollectiveOrder {
   static constexpr Index in_flight = 32;
   struct Word {
     Index sequence = 0;
-    Post post;
+    comm::Post post;
   };
   struct Round {
     Ticket ticket;
@@ -42,9 +42,9 @@ class CollectiveOrder {
 
   Communicator& host_;
   std::vector<int> world_ranks_;
-  nccl::NoStream none_;
+  NoStream none_;
   std::array<Round, in_flight> rounds_;
   Index told_ = 0, compared_ = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::nccl

@@ -7,10 +7,8 @@
 
 #include "runtime/comm/arguments.h"
 
-namespace trireme {
+namespace trireme::nccl {
 namespace {
-
-using nccl::check;
 
 ncclDataType_t nccl_type(DType dtype) {
   switch (dtype) {
@@ -49,9 +47,9 @@ NcclCommunicator::NcclCommunicator(Parts parts, Watch& watch, Device& gpu,
     : parts_(std::move(parts)),
       watch_(watch),
       serialize_(options.serialize),
-      queue_(nccl::make_queue()),
-      ready_(nccl::make_event()) {
-  for (Operation& operation : operations_) operation.end = nccl::make_event();
+      queue_(make_queue()),
+      ready_(make_event()) {
+  for (Operation& operation : operations_) operation.end = make_event();
   if (options.order_check == OrderCheck::on)
     order_ = std::make_unique<CollectiveOrder>(*parts_.host, parts_.world_ranks, gpu);
   watch_.add(this);
@@ -76,12 +74,12 @@ NcclCommunicator::~NcclCommunicator() {
   watch_.remove(this);
 }
 
-void NcclCommunicator::check_sums(const Post& post) const {
-  arguments::check_reduction(*this, post.collective, post.dtype, post.reduction);
+void NcclCommunicator::check_sums(const comm::Post& post) const {
+  comm::arguments::check_reduction(*this, post.collective, post.dtype, post.reduction);
 }
 
 Ticket NcclCommunicator::start_all_reduce(Elements x, Reduction reduction, Stream& stream) {
-  const Post post{Collective::all_reduce, x.dtype, reduction, 0, x.count, {}, {}};
+  const comm::Post post{comm::Collective::all_reduce, x.dtype, reduction, 0, x.count, {}, {}};
   check_sums(post);
   return start(post, stream, [&] {
     return ncclAllReduce(x.data, x.data, unsigned_count(x.count), nccl_type(x.dtype),
@@ -91,8 +89,9 @@ Ticket NcclCommunicator::start_all_reduce(Elements x, Reduction reduction, Strea
 
 Ticket NcclCommunicator::start_reduce_scatter(Elements in, Elements out, Reduction reduction,
                                               Stream& stream) {
-  arguments::check_reduce_scatter(*this, in, out);
-  const Post post{Collective::reduce_scatter, in.dtype, reduction, 0, out.count, {}, {}};
+  comm::arguments::check_reduce_scatter(*this, in, out);
+  const comm::Post post{
+      comm::Collective::reduce_scatter, in.dtype, reduction, 0, out.count, {}, {}};
   check_sums(post);
   return start(post, stream, [&] {
     return ncclReduceScatter(in.data, out.data, unsigned_count(out.count), nccl_type(in.dtype),
@@ -101,8 +100,9 @@ Ticket NcclCommunicator::start_reduce_scatter(Elements in, Elements out, Reducti
 }
 
 Ticket NcclCommunicator::start_all_gather(Elements in, Elements out, Stream& stream) {
-  arguments::check_all_gather(*this, in, out);
-  const Post post{Collective::all_gather, in.dtype, Reduction::sum, 0, in.count, {}, {}};
+  comm::arguments::check_all_gather(*this, in, out);
+  const comm::Post post{
+      comm::Collective::all_gather, in.dtype, Reduction::sum, 0, in.count, {}, {}};
   return start(post, stream, [&] {
     return ncclAllGather(in.data, out.data, unsigned_count(in.count), nccl_type(in.dtype),
                          parts_.comm.get(), queue_.get());
@@ -110,8 +110,9 @@ Ticket NcclCommunicator::start_all_gather(Elements in, Elements out, Stream& str
 }
 
 Ticket NcclCommunicator::start_broadcast(Elements x, int root, Stream& stream) {
-  arguments::check_root(*this, root);
-  const Post post{Collective::broadcast, x.dtype, Reduction::sum, root, x.count, {}, {}};
+  comm::arguments::check_root(*this, root);
+  const comm::Post post{
+      comm::Collective::broadcast, x.dtype, Reduction::sum, root, x.count, {}, {}};
   return start(post, stream, [&] {
     return ncclBroadcast(x.data, x.data, unsigned_count(x.count), nccl_type(x.dtype), root,
                          parts_.comm.get(), queue_.get());
@@ -120,8 +121,8 @@ Ticket NcclCommunicator::start_broadcast(Elements x, int root, Stream& stream) {
 
 Ticket NcclCommunicator::start_exchange(std::span<const Message> sends,
                                         std::span<const Message> receives, Stream& stream) {
-  arguments::check_messages(*this, sends);
-  arguments::check_messages(*this, receives);
+  comm::arguments::check_messages(*this, sends);
+  comm::arguments::check_messages(*this, receives);
   // Messages of no bytes are none, on both sides; a group of no messages would be no operation.
   Operation what{nullptr, Kind::exchange, {}, 0, {}};
   for (auto messages : {sends, receives})
@@ -147,9 +148,9 @@ Ticket NcclCommunicator::start_exchange(std::span<const Message> sends,
   });
 }
 
-Ticket NcclCommunicator::start(const Post& post, Stream& stream,
+Ticket NcclCommunicator::start(const comm::Post& post, Stream& stream,
                                FunctionRef<ncclResult_t()> issue) {
-  require(post.count >= 0, name(), " group: ", trireme::name(post.collective), " of ", post.count,
+  require(post.count >= 0, name(), " group: ", comm::name(post.collective), " of ", post.count,
           " elements");
   watch_.look();
   if (order_) watch_.guard([&] { order_->start(post, started_ + 1); });
@@ -170,8 +171,8 @@ Ticket NcclCommunicator::start(const Operation& what, Stream& stream,
   operation.messages = what.messages;
   operation.started = Watch::Clock::now();
   watch_.guard([&] {
-    nccl::settle(parts_.comm.get(), issue(), [&] { return describe(sequence); },
-                 {watch_.timeout_s(), [&] { watch_.look(); }});
+    settle(parts_.comm.get(), issue(), [&] { return describe(sequence); },
+           {watch_.timeout_s(), [&] { watch_.look(); }});
     check(cudaEventRecord(operation.end.get(), queue_.get()), "cudaEventRecord");
   });
   started_ = sequence;
@@ -202,7 +203,7 @@ NcclCommunicator::Operation& NcclCommunicator::at(Index sequence) {
 
 bool NcclCommunicator::has_ended(Index sequence) {
   if (sequence <= ended_) return true;
-  if (!nccl::reached(at(sequence).end)) return false;
+  if (!reached(at(sequence).end)) return false;
   ended_ = sequence;
   last_end_ = Watch::Clock::now();
   return true;
@@ -245,9 +246,9 @@ std::string NcclCommunicator::describe(Index sequence) {
   const Operation& operation = at(sequence);
   const std::string what = operation.kind == Kind::exchange
                                ? str("exchange of ", operation.messages, " messages")
-                               : trireme::describe(operation.post);
+                               : comm::describe(operation.post);
   return str(what, " (operation ", sequence, " of rank ", rank(), " (world rank ",
              parts_.world_ranks[static_cast<std::size_t>(rank())], "))");
 }
 
-}  // namespace trireme
+}  // namespace trireme::nccl

@@ -14,7 +14,7 @@
 #include "runtime/comm/nccl/handle.h"
 #include "runtime/comm/nccl/watch.h"
 
-namespace trireme {
+namespace trireme::nccl {
 
 class NcclCommunicator final : public Communicator {
  public:
@@ -22,7 +22,7 @@ class NcclCommunicator final : public Communicator {
     std::string name;
     int rank;
     std::vector<int> world_ranks;  // per rank of the group
-    nccl::NcclHandle comm;
+    NcclHandle comm;
     std::unique_ptr<Communicator> host;  // the same ranks on the host
   };
   /// `watch` must outlive it.
@@ -62,16 +62,16 @@ class NcclCommunicator final : public Communicator {
   enum class Kind { collective, exchange };
   /// What was started last in this place of the ring.
   struct Operation {
-    nccl::OwnedEvent end;
+    OwnedEvent end;
     Kind kind = Kind::collective;
-    Post post;
+    comm::Post post;
     Index messages = 0;
     Watch::Clock::time_point started;
   };
 
-  void check_sums(const Post& post) const;
+  void check_sums(const comm::Post& post) const;
   Ticket start(const Operation& what, Stream& stream, FunctionRef<ncclResult_t()> issue);
-  Ticket start(const Post& post, Stream& stream, FunctionRef<ncclResult_t()> issue);
+  Ticket start(const comm::Post& post, Stream& stream, FunctionRef<ncclResult_t()> issue);
   /// The operation of `sequence`, or the oldest later one whose event is still kept: it ends after it.
   Operation& at(Index sequence);
   bool has_ended(Index sequence);
@@ -81,12 +81,12 @@ class NcclCommunicator final : public Communicator {
   Parts parts_;
   Watch& watch_;
   bool serialize_;
-  nccl::OwnedQueue queue_;
-  nccl::OwnedEvent ready_;
+  OwnedQueue queue_;
+  OwnedEvent ready_;
   std::array<Operation, ring> operations_;
   Index started_ = 0, ended_ = 0;  // operations; those known to have ended
   Watch::Clock::time_point last_end_;
   std::unique_ptr<CollectiveOrder> order_;  // null: not checked
 };
 
-}  // namespace trireme
+}  // namespace trireme::nccl

@@ -8,10 +8,8 @@
 
 #include "runtime/comm/nccl/one_rank.h"
 
-namespace trireme {
+namespace trireme::nccl {
 namespace {
-
-using nccl::check;
 
 /// "2.28.9"
 std::string version() {
@@ -91,7 +89,7 @@ NcclMesh::~NcclMesh() {
   world_.reset();
 }
 
-nccl::NcclHandle NcclMesh::connect() {
+NcclHandle NcclMesh::connect() {
   ncclUniqueId id{};
   agree(host_.world(), none_, [&] {
     if (rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
@@ -100,9 +98,9 @@ nccl::NcclHandle NcclMesh::connect() {
   ncclConfig_t config = make_config(as_nccl_likes);
   ncclComm_t comm = nullptr;
   const ncclResult_t result = ncclCommInitRankConfig(&comm, shape().size(), id, rank(), &config);
-  nccl::NcclHandle handle(comm);
-  nccl::settle(comm, result, [&] { return str("the NCCL group of ", shape().size(), " ranks"); },
-               {options_.timeout_s, [&] { host_.world().progress(); }});
+  NcclHandle handle(comm);
+  settle(comm, result, [&] { return str("the NCCL group of ", shape().size(), " ranks"); },
+         {options_.timeout_s, [&] { host_.world().progress(); }});
   return handle;
 }
 
@@ -114,17 +112,17 @@ std::vector<int> NcclMesh::gather(int value) {
   return values;
 }
 
-nccl::NcclHandle NcclMesh::split_off(int color, const std::string& name, int most_blocks) {
+NcclHandle NcclMesh::split_off(int color, const std::string& name, int most_blocks) {
   everyone_->wait_for_all();  // NCCL splits a communicator only when nothing is under way in it
   // Whole when the parent is ready again, and null until then; null for ranks without a color, too.
   ncclComm_t comm = nullptr;
   ncclConfig_t config = make_config(limits_blocks_ ? most_blocks : as_nccl_likes);
   watch_.guard([&] {  // NCCL's thread writes to `comm` until the parent is aborted
     const ncclResult_t result = ncclCommSplit(everyone_->handle(), color, rank(), &comm, &config);
-    nccl::settle(everyone_->handle(), result, [&] { return str("the NCCL group '", name, "'"); },
-                 {options_.timeout_s, [&] { watch_.look(); }});
+    settle(everyone_->handle(), result, [&] { return str("the NCCL group '", name, "'"); },
+           {options_.timeout_s, [&] { watch_.look(); }});
   });
-  return nccl::NcclHandle(comm);
+  return NcclHandle(comm);
 }
 
 std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name) {
@@ -138,7 +136,7 @@ std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name
     if (color >= 0 && colors[static_cast<std::size_t>(r)] == color) members.push_back(r);
   const bool alone = members.size() <= 1;
   std::unique_ptr<Communicator> host = host_.split(color, name);
-  nccl::NcclHandle handle;
+  NcclHandle handle;
   if (everyone_ != nullptr && any_group(colors))
     handle = split_off(alone ? NCCL_SPLIT_NOCOLOR : color, name, most_blocks);
   if (color < 0) return nullptr;
@@ -157,4 +155,4 @@ void NcclMesh::abort(int code) {
   std::_Exit(code);
 }
 
-}  // namespace trireme
+}  // namespace trireme::nccl

@@ -8,7 +8,7 @@
 
 #include "runtime/comm/nccl/nccl_communicator.h"
 
-namespace trireme {
+namespace trireme::nccl {
 
 class NcclMesh final : public Mesh {
  public:
@@ -26,17 +26,17 @@ class NcclMesh final : public Mesh {
 
  private:
   /// Collective: all ranks, as one NCCL communicator.
-  nccl::NcclHandle connect();
+  NcclHandle connect();
   /// Collective. `most_blocks`: thread blocks of each operation of the group.
   std::unique_ptr<Communicator> split(int color, const std::string& name, int most_blocks);
   /// Collective. Null for ranks that pass NCCL_SPLIT_NOCOLOR.
-  nccl::NcclHandle split_off(int color, const std::string& name, int most_blocks);
+  NcclHandle split_off(int color, const std::string& name, int most_blocks);
   std::vector<int> gather(int value);
 
   Mesh& host_;
   Device& gpu_;
   const NcclOptions options_;
-  nccl::NoStream none_;
+  NoStream none_;
   std::string description_;
   Watch watch_;
   std::unique_ptr<Communicator> world_;
@@ -45,4 +45,4 @@ class NcclMesh final : public Mesh {
   bool limits_blocks_ = true;             // no rank's user has chosen how many there are
 };
 
-}  // namespace trireme
+}  // namespace trireme::nccl

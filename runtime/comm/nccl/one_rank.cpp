@@ -1,6 +1,6 @@
 #include "runtime/comm/nccl/one_rank.h"
 
-namespace trireme {
+namespace trireme::nccl {
 
 OneRank::OneRank(std::string name, Device& gpu) : self_(std::move(name)) {
   for (Operation& operation : operations_) operation.end = gpu.make_event();
@@ -51,4 +51,4 @@ void OneRank::wait(Ticket ticket, Stream& stream) {
   operation(ticket).end->make_wait(stream);
 }
 
-}  // namespace trireme
+}  // namespace trireme::nccl

@@ -7,7 +7,7 @@
 
 #include "runtime/comm/self.h"
 
-namespace trireme {
+namespace trireme::nccl {
 
 class OneRank final : public Communicator {
  public:
@@ -37,9 +37,9 @@ class OneRank final : public Communicator {
   /// What was started as `ticket`, or what has taken its place since. Later work on the same stream ends later.
   const Operation& operation(Ticket ticket) const { return operations_[ticket.sequence % ring]; }
 
-  SelfCommunicator self_;
+  comm::SelfCommunicator self_;
   std::array<Operation, ring> operations_;
   std::uint64_t started_ = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::nccl

@@ -5,11 +5,11 @@
 #include "runtime/comm/nccl/nccl_communicator.h"
 #include "runtime/comm/transport_mesh.h"
 
-namespace trireme {
+namespace trireme::nccl {
 
 Watch::Watch(Mesh& host, Device& gpu, double timeout_s)
     : host_(nullptr), rank_(host.rank()), gpu_(gpu), timeout_s_(timeout_s) {
-  if (auto* mesh = dynamic_cast<TransportMesh*>(&host)) host_ = &mesh->progress();
+  if (auto* mesh = dynamic_cast<comm::TransportMesh*>(&host)) host_ = &mesh->progress();
   if (host_ != nullptr) host_->add(this);
   gpu_.while_waiting([this] {
     if (std::this_thread::get_id() != thread_) return;  // one that saves a checkpoint waits, too
@@ -74,4 +74,4 @@ void Watch::tell() {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::nccl

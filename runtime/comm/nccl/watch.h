@@ -19,11 +19,11 @@
 #include "runtime/comm/nccl/handle.h"
 #include "runtime/comm/progress.h"
 
-namespace trireme {
+namespace trireme::nccl {
 
 class NcclCommunicator;
 
-class Watch final : public Pending {
+class Watch final : public comm::Pending {
  public:
   using Clock = std::chrono::steady_clock;
   /// A look takes the lock of the CUDA context for each group, and NCCL's launching threads wait
@@ -61,8 +61,8 @@ class Watch final : public Pending {
   /// What remains of a group that has failed, or that an error unwinds; in the order in which it is made.
   struct Remains {
     std::unique_ptr<Communicator> host;
-    nccl::OwnedQueue queue;
-    nccl::NcclHandle comm;
+    OwnedQueue queue;
+    NcclHandle comm;
     std::unique_ptr<CollectiveOrder> order;
   };
   /// No group is of use any more, but others are told when this Watch ends: until then they may hear a better reason.
@@ -72,7 +72,7 @@ class Watch final : public Pending {
   bool under_way() const;
   void tell();
 
-  Progress* host_;  // null where the host mesh waits for nobody
+  comm::Progress* host_;  // null where the host mesh waits for nobody
   int rank_;
   Device& gpu_;
   double timeout_s_;
@@ -84,4 +84,4 @@ class Watch final : public Pending {
   bool looking_ = false;
 };
 
-}  // namespace trireme
+}  // namespace trireme::nccl

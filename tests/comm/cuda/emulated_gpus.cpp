@@ -15,7 +15,7 @@ GpuRanks open_gpu_ranks(const MeshShape& shape, const NcclOptions& options) {
   ranks.stream = ranks.gpu->make_stream();
   NcclOptions checked = options;
   checked.order_check = OrderCheck::on;
-  ranks.mesh = std::make_unique<NcclMesh>(*ranks.host, *ranks.gpu, checked);
+  ranks.mesh = std::make_unique<nccl::NcclMesh>(*ranks.host, *ranks.gpu, checked);
   return ranks;
 }
 

@@ -22,7 +22,7 @@ TEST(NcclPolling, AHostThatWaitsAsksSeldom) {
   const auto& streams = emulation::Streams::instance();
   if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   world.all_reduce({memory.data(), 1, DType::f32}, Reduction::sum, *ranks.stream);
-  const auto* nccl = dynamic_cast<const NcclCommunicator*>(&world);  // null: one rank
+  const auto* nccl = dynamic_cast<const nccl::NcclCommunicator*>(&world);  // null: one rank
   const auto looks = [&] { return nccl == nullptr ? 0 : nccl->handle()->looks; };
   const int looks_before = looks();
   const Index questions = streams.questions();

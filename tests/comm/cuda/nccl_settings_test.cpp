@@ -15,7 +15,7 @@ constexpr int as_nccl_likes = NCCL_CONFIG_UNDEF_INT;
 
 /// What NCCL knows of a group; null for a group of one rank, which needs no NCCL.
 ncclComm_t state_of(Communicator& group) {
-  auto* nccl = dynamic_cast<NcclCommunicator*>(&group);
+  auto* nccl = dynamic_cast<nccl::NcclCommunicator*>(&group);
   return nccl == nullptr ? nullptr : nccl->handle();
 }
 

@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "trireme/core/show_bytes.h"
 #include "trireme/store/inspect.h"
 #include "trireme/store/lease.h"
 
@@ -71,8 +72,8 @@ class Progress {
     const auto time = std::chrono::steady_clock::now();
     if (time < next_) return;
     next_ = time + std::chrono::milliseconds(100);
-    std::cerr << "\r\033[K" << what_ << ": " << readable_bytes(done) << " of "
-              << readable_bytes(total) << ", " << done * 100 / total << " %" << std::flush;
+    std::cerr << "\r\033[K" << what_ << ": " << show_bytes(done) << " of " << show_bytes(total)
+              << ", " << done * 100 / total << " %" << std::flush;
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
+#include "trireme/core/show_bytes.h"
 #include "trireme/store/inspect.h"
 
 namespace trireme {
@@ -94,18 +95,6 @@ std::string tensor_line(const TensorDifference& t) {
 
 }  // namespace
 
-std::string readable_bytes(Index bytes) {
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  double value = static_cast<double>(bytes);
-  const char* unit = "B";
-  for (const char* larger : {"KiB", "MiB", "GiB", "TiB", "PiB"}) {
-    if (value < 1023.95) break;  // what would be shown as 1024.0
-    value /= 1024;
-    unit = larger;
-  }
-  return fmt::format("{:.1f} {}", value, unit);
-}
-
 std::optional<Index> age_s(const std::string& created, Index now) {
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, end = 0;
   const int found = std::sscanf(created.c_str(), "%4d-%2d-%2dT%2d:%2d:%2dZ%n", &year, &month, &day,
@@ -130,7 +119,7 @@ std::string readable_age(Index seconds) {
 std::string to_text(const RunSummary& run, Index now) {
   std::string text = fmt::format("{}: {}, {}\n", run.root,
                                  counted(static_cast<Index>(run.steps.size()), "committed step"),
-                                 readable_bytes(run.bytes()));
+                                 show_bytes(run.bytes()));
   using Align = Table::Align;
   Table table({{"step", Align::right},
                {"created", Align::left},
@@ -141,7 +130,7 @@ std::string to_text(const RunSummary& run, Index now) {
                {"run", Align::left},
                {"manifest and sizes", Align::left}});
   for (const StepSummary& s : run.steps)
-    table.add({std::to_string(s.step), s.created, age_of(s.created, now), readable_bytes(s.bytes),
+    table.add({std::to_string(s.step), s.created, age_of(s.created, now), show_bytes(s.bytes),
                std::to_string(s.shards), s.layout, s.run, s.problem.empty() ? "hold" : "BAD"});
   if (!run.steps.empty()) text += table.text();
   for (const StepSummary& s : run.steps)
@@ -168,7 +157,7 @@ std::string to_text(const StepDiff& diff, const OpenedStep& a, const OpenedStep&
   }
   for (const TensorDifference& tensor : diff.tensors) text += tensor_line(tensor);
   const std::string compared = fmt::format("{}, {}", counted(diff.tensors_compared, "tensor"),
-                                           readable_bytes(diff.bytes_compared));
+                                           show_bytes(diff.bytes_compared));
   if (diff.equal()) return text + fmt::format("equal: {} compared\n", compared);
   return text + fmt::format("different: {} ({} compared in contents)\n",
                             counted(static_cast<Index>(diff.tensors.size()), "tensor"), compared);
@@ -189,7 +178,7 @@ std::string to_text(const PrunePlan& plan, Tense tense) {
   for (const std::string& problem : plan.damaged) text += fmt::format("bad: {}\n", problem);
   text += items_line(done ? "cleaned leftovers" : "would clean leftovers", plan.leftovers);
   if (plan.deleted.empty()) return text + "no step to delete\n";
-  return text + fmt::format("{} {}\n", done ? "freed" : "would free", readable_bytes(plan.bytes));
+  return text + fmt::format("{} {}\n", done ? "freed" : "would free", show_bytes(plan.bytes));
 }
 
 std::string to_text(const OpenedStep& step, Index now) {
@@ -205,7 +194,7 @@ std::string to_text(const OpenedStep& step, Index now) {
                  {"pieces", Align::right}});
   for (const Manifest::Tensor& t : m.tensors)
     tensors.add({t.name, name(t.dtype), str(t.global),
-                 readable_bytes(t.global.count() * size_bytes(t.dtype)),
+                 show_bytes(t.global.count() * size_bytes(t.dtype)),
                  std::to_string(t.pieces.size())});
   text += tensors.text();
   Table totals({{"total", Align::left},
@@ -214,13 +203,13 @@ std::string to_text(const OpenedStep& step, Index now) {
                 {"size", Align::right}});
   for (const TensorTotal& total : totals_of(m))
     totals.add({total.group, std::to_string(total.tensors), std::to_string(total.elements),
-                readable_bytes(total.bytes)});
+                show_bytes(total.bytes)});
   text += totals.text();
   text += facts_text("identity", m.identity) + facts_text("positions", m.positions) +
           facts_text("versions", m.versions) + facts_text("options", m.options);
   Table files({{"file", Align::left}, {"size", Align::right}, {"blocks", Align::right}});
   for (const Manifest::File& file : m.files)
-    files.add({file.name, readable_bytes(file.bytes), std::to_string(file.blocks.size())});
+    files.add({file.name, show_bytes(file.bytes), std::to_string(file.blocks.size())});
   return text + files.text();
 }
 

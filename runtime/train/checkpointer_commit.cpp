@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "trireme/core/show_bytes.h"
+
 #include "runtime/train/checkpointer_save.h"
-#include "runtime/train/planned_model.h"
 
 namespace trireme {
 

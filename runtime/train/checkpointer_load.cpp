@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/core/show_bytes.h"
 #include "trireme/store/reader.h"
 #include "trireme/store/steps.h"
 
 #include "runtime/train/checkpointer_messages.h"
 #include "runtime/train/checkpointer_read.h"
 #include "runtime/train/checkpointer_tensors.h"
-#include "runtime/train/planned_model.h"
 
 namespace trireme {
 namespace {

@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "trireme/core/show_bytes.h"
 #include "trireme/store/file.h"
 
 #include "runtime/train/checkpointer_catalog.h"
-#include "runtime/train/planned_model.h"
 
 namespace trireme {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "trireme/comm/agree.h"
 #include "trireme/core/round_up.h"
+#include "trireme/core/show_bytes.h"
 #include "trireme/kernels/kernels.h"
 
 namespace trireme {

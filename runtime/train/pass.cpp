@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/core/round_up.h"
+#include "trireme/core/show_bytes.h"
 
 namespace trireme {
 namespace {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "trireme/core/show_bytes.h"
+
 namespace trireme {
 
 std::vector<const Plan*> PlannedModel::pointers() const {
@@ -95,11 +97,6 @@ FlatOptions flat_options(const Context& context) {
   flat.update = context.options().use_distributed_optimizer ? Update::sharded : Update::replicated;
   flat.compute = context.options().compute();
   return flat;
-}
-
-std::string show_bytes(Index bytes) {
-  const double mib = static_cast<double>(bytes) / (1 << 20);
-  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.2f} GiB", mib / 1024);
 }
 
 std::string largest_tensors(const std::vector<const Plan*>& plans, const Graph& graph, int count) {

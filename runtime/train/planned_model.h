@@ -36,8 +36,6 @@ PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const Conte
 /// How the parameters of such plans lie in memory.
 FlatOptions flat_options(const Context& context);
 
-/// "12.4 MiB"
-std::string show_bytes(Index bytes);
 /// The largest instances of the plans of a rank, one a line, for messages about memory.
 std::string largest_tensors(const std::vector<const Plan*>& plans, const Graph& graph, int count);
 

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "trireme/core/show_bytes.h"
+
 #include "runtime/train/memory_need.h"
 
 namespace trireme {

@@ -35,14 +35,6 @@ class Inspect : public testing::Test {
   ScratchDirectory folder_;
 };
 
-TEST(Readable, BytesHaveTheUnitThatFits) {
-  EXPECT_EQ(readable_bytes(0), "0 B");
-  EXPECT_EQ(readable_bytes(1023), "1023 B");
-  EXPECT_EQ(readable_bytes(1024), "1.0 KiB");
-  EXPECT_EQ(readable_bytes(1610612736), "1.5 GiB");
-  EXPECT_EQ(readable_bytes((Index{1} << 30) - 1), "1.0 GiB");
-}
-
 TEST(Readable, AgesCountFromTheTimeOfTheManifest) {
   EXPECT_EQ(age_s("1970-01-02T00:00:01Z", 86400 + 61), 60);
   EXPECT_EQ(age_s("2026-11-21T04:12:28Z", 1795234348), 0);

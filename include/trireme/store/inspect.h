@@ -13,8 +13,6 @@
 
 namespace trireme {
 
-/// 1610612736 -> "1.5 GiB"
-std::string readable_bytes(Index bytes);
 /// Seconds from `created` (as in Manifest) to `now` (seconds since 1970, UTC); nothing when it is no time.
 std::optional<Index> age_s(const std::string& created, Index now);
 /// 11520 -> "3 h 12 min"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/train/command_line.h"
+#include "trireme/options/command_line.h"
 
 namespace trireme {
 

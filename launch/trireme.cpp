@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "launch/commands.h"
-#include "runtime/train/process_start.h"
+#include "runtime/job/process_start.h"
 
 namespace trireme {
 namespace {

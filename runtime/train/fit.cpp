@@ -7,7 +7,7 @@
 
 #include "trireme/kernels/device.h"
 
-#include "runtime/train/terminal.h"
+#include "runtime/job/terminal.h"
 #include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "trireme/data/source.h"
+#include "trireme/job/run.h"
 #include "trireme/pipeline/executor.h"
-#include "trireme/train/run.h"
 
 namespace trireme {
 

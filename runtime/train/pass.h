@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include "trireme/job/run.h"
 #include "trireme/optim/gradient_reducer.h"
 #include "trireme/pipeline/executor.h"
-#include "trireme/train/run.h"
 
-#include "runtime/train/step_profile.h"
+#include "runtime/train/profile/step_profile.h"
 
 namespace trireme {
 

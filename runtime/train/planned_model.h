@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "trireme/graph/plan.h"
+#include "trireme/job/run.h"
 #include "trireme/optim/flat_parameters.h"
-#include "trireme/train/run.h"
 
 namespace trireme {
 

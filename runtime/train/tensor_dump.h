@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trireme/core/box.h"
-#include "trireme/train/run.h"
+#include "trireme/job/run.h"
 
 namespace trireme {
 

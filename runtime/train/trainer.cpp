@@ -8,7 +8,7 @@
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/kernels.h"
 
-#include "runtime/train/affinity.h"
+#include "runtime/job/affinity.h"
 #include "runtime/train/memory_need.h"
 #include "runtime/train/trainer_agreement.h"
 #include "runtime/train/warm_up.h"

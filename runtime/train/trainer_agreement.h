@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/rank_agreement.h"
+#include "runtime/job/rank_agreement.h"
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {

@@ -8,10 +8,10 @@
 #include "trireme/optim/optimizer.h"
 #include "trireme/train/trainer.h"
 
-#include "runtime/train/checkpointer.h"
+#include "runtime/checkpoint/checkpointer.h"
 #include "runtime/train/input_batch.h"
 #include "runtime/train/pass.h"
-#include "runtime/train/profile_report.h"
+#include "runtime/train/profile/profile_report.h"
 
 namespace trireme {
 

@@ -33,7 +33,7 @@ TEST(Layering, FindsEveryPlantedViolation) {
           HasSubstr("runtime/data/twice.cpp:9: trireme::Twice is a type in "
                     "include/trireme/core/twice.h too"),
           HasSubstr("runtime/data/umbrella.cpp:1: data includes trireme.h, which is above it"),
-          HasSubstr("runtime/graph/cli.cpp:2: CLI11 belongs in runtime/train/ only"),
+          HasSubstr("runtime/graph/cli.cpp:2: CLI11 belongs in runtime/options/ only"),
           HasSubstr("runtime/train/private.cpp:1: train includes runtime/comm/secret.h, which is "
                     "private to comm")));
 }

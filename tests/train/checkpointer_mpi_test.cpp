@@ -7,8 +7,8 @@
 #include "trireme/store/reader.h"
 #include "trireme/store/steps.h"
 
+#include "tests/checkpoint/checkpoint_ranks.h"
 #include "tests/support/scratch_directory.h"
-#include "tests/train/checkpoint_ranks.h"
 #include "tests/train/transformer_rank.h"
 
 namespace trireme {

@@ -1,6 +1,4 @@
 // What ranks write of models that people train: every byte once, and alike much on each rank.
-#include "runtime/train/checkpointer_tensors.h"
-
 #include <map>
 #include <mutex>
 
@@ -9,6 +7,7 @@
 #include "trireme/kernels/device.h"
 #include "trireme/models/transformer.h"
 
+#include "runtime/checkpoint/tensors.h"
 #include "runtime/train/planned_model.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
 // --profile-ops: rows, times and files of a step that is profiled, and that nothing else changes.
-#include "runtime/train/step_profile.h"
+#include "runtime/train/profile/step_profile.h"
 
 #include <cmath>
 #include <fstream>

@@ -9,9 +9,9 @@
 
 #include "trireme/data/source.h"
 #include "trireme/graph/graph.h"
+#include "trireme/job/run.h"
 #include "trireme/store/manifest.h"
 #include "trireme/train/metrics.h"
-#include "trireme/train/run.h"
 
 namespace trireme {
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
-#include "trireme/train/run.h"
+#include "trireme/job/run.h"
 
 #include "tests/benchmarks/gpu/nccl_report.h"
 

@@ -6,9 +6,9 @@
 #include <cstdio>
 
 #include "trireme/models/transformer.h"
-#include "trireme/train/gpt_options.h"
+#include "trireme/options/gpt_options.h"
 
-#include "runtime/train/profile_report.h"
+#include "runtime/train/profile/profile_report.h"
 
 using namespace trireme;
 

@@ -1,0 +1,92 @@
+// run: from main() to a Context. It starts the transport, reads the options, lets all ranks agree
+// that they can run before anything is allocated, prints the effective configuration, and turns
+// every failure into one message and an exit code: 0, 64 for a configuration that cannot run, 65
+// for training that has diverged, 1 for another failure at run time, 75 for a job that has saved
+// and stopped at a signal or a limit of time (ExitCode).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "trireme/comm/mesh.h"
+#include "trireme/options/options.h"
+
+namespace trireme {
+
+/// Where ranks decide things among themselves, whatever device trains: memory and groups of hosts.
+struct Host {
+  Mesh& mesh;
+  Stream& stream;
+  Communicator& world() const { return mesh.world(); }
+};
+
+/// What a running program has. Passed along; there are no globals.
+class Context {
+ public:
+  /// On a CPU, where the host trains itself.
+  Context(const Options& options, Mesh& mesh, Stream& stream, const Log& log,
+          Configuration configuration = {}, std::function<std::string_view()> stop_reason = {})
+      : Context(options, mesh, stream, Host{mesh, stream}, log, std::move(configuration),
+                std::move(stop_reason)) {}
+  /// `mesh` and `stream` are the device's.
+  Context(const Options& options, Mesh& mesh, Stream& stream, const Host& host, const Log& log,
+          Configuration configuration = {}, std::function<std::string_view()> stop_reason = {})
+      : options_(options),
+        mesh_(mesh),
+        stream_(stream),
+        host_(host),
+        log_(log),
+        configuration_(std::move(configuration)),
+        stop_reason_(std::move(stop_reason)) {}
+  const Options& options() const { return options_; }
+  /// Every option of the command line, the program's own among them, with the value in force.
+  const Configuration& configuration() const { return configuration_; }
+  /// Why this rank votes to stop at the end of the step, or of the batch of an evaluation:
+  /// "SIGUSR1", "SIGTERM", "--exit-duration-seconds". Empty: it does not. Ranks must agree before
+  /// they act on it, as Trainer::fit does.
+  std::string_view stop_reason() const { return stop_reason_ ? stop_reason_() : ""; }
+  Mesh& mesh() const { return mesh_; }
+  Device& device() const { return stream_.device(); }
+  Stream& stream() const { return stream_; }
+  const Host& host() const { return host_; }
+  const Log& log() const { return log_; }
+  int data_size() const { return mesh_.shape().size(Axis::data); }
+  /// Micro-batches that this rank runs a step.
+  Index micro_batches() const { return options_.micro_batches(data_size()); }
+
+ private:
+  const Options& options_;
+  Mesh& mesh_;
+  Stream& stream_;
+  Host host_;
+  const Log& log_;
+  Configuration configuration_;
+  std::function<std::string_view()> stop_reason_;
+};
+
+/// A program with options of its own.
+struct Application {
+  std::string name = "program";
+  std::string description;
+  Options defaults = {};
+  /// Declares further options.
+  std::function<void(CommandLine&, Options&)> declare = {};
+  /// Checks them; runs on every rank after parsing, with data files opened here rather than later.
+  std::function<void(const CommandLine&, const Options&, Index ranks, Problems&)> check = {};
+};
+
+/// Runs f on every rank. Returns the exit code.
+int run(int argc, char** argv, const std::function<void(Context&)>& f);
+int run(int argc, char** argv, const Application& application,
+        const std::function<void(Context&)>& f);
+
+/// Collective. Throws: ConfigurationError on every rank alike when any of them has a problem.
+/// Problems that all ranks share are named once, others with their rank.
+void agree_on(const Host& host, const Problems& mine);
+
+/// Collective. Runs `work` on every rank. Throws: JobError with the message of the lowest rank on which it threw.
+void agree_or_stop(const Host& host, const std::function<void()>& work);
+
+}  // namespace trireme

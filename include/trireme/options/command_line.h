@@ -1,0 +1,140 @@
+// CommandLine: options with their names, legal values and help in one place. Parsing never stops at
+// the first mistake: every unknown option, bad type and illegal value goes to Problems. Values are
+// set in order of declaration, whatever the order on the command line, so a preset declared first
+// is refined by what is declared after it.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trireme/core/dtype.h"
+#include "trireme/options/problems.h"
+
+namespace trireme {
+
+/// Legal whole numbers, both ends included.
+struct Whole {
+  Index least = std::numeric_limits<Index>::min();
+  Index most = std::numeric_limits<Index>::max();
+};
+/// Nothing that is counted comes to more, and sums and small multiples of it fit an Index.
+constexpr Index most_count = Index{1} << 40;
+inline Whole at_least(Index least) { return {least, most_count}; }
+
+/// Legal real numbers: least <= x <= most; `open_*` excludes that end. `fp32`: the number is used
+/// as a float, so one that a float can only hold as 0 or infinity is illegal too.
+struct Real {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool open_least = false, open_most = false;
+  bool fp32 = false;
+};
+
+/// One option, in full generality. The methods of CommandLine make the usual ones.
+struct OptionDefinition {
+  std::string names;  // "--tensor-model-parallel-size,--tp", the canonical name first
+  std::string value;  // what help shows for the value: "N"; empty: a flag
+  std::string help;
+  bool list = false;  // takes one or more values
+  /// Sets the value. Throws: Error with the reason only ("expected a whole number >= 1").
+  std::function<void(const std::vector<std::string>&)> set;
+  /// The value in force, as one would write it.
+  std::function<std::string()> show;
+  bool text = false;  // any text: stands in quotes in a file
+};
+
+/// Options in force: canonical names and values, as one would write them.
+using Configuration = std::vector<std::pair<std::string, std::string>>;
+
+class CommandLine {
+ public:
+  CommandLine(const std::string& program, const std::string& description);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  /// Options declared from now on stand under this title in help.
+  void group(const std::string& title);
+  // The variable holds the default when declared, the value in force after parse(), and outlives
+  // this object. A default that is not legal means "not set" and is shown as nothing.
+  void whole(const std::string& names, Index& value, Whole legal, const std::string& help);
+  void real(const std::string& names, double& value, Real legal, const std::string& help);
+  /// Bytes: "512M", "2G"; K, M, G and T are powers of 1024.
+  void size(const std::string& names, Index& value, Index least, const std::string& help);
+  void flag(const std::string& names, bool& value, const std::string& help);
+  /// A flag that switches `value` off.
+  void flag_off(const std::string& names, bool& value, const std::string& help);
+  void text(const std::string& names, std::string& value, const std::string& metavar,
+            const std::string& help);
+  void list(const std::string& names, std::vector<std::string>& values, const std::string& metavar,
+            const std::string& help);
+  template <class E>
+  void choice(const std::string& names, E& value,
+              const std::vector<std::pair<std::string, E>>& legal, const std::string& help);
+  /// A word without dashes that must be given: "PREFIX".
+  void positional(const std::string& name, std::string& value, const std::string& help);
+  void add(OptionDefinition definition);
+  /// Declares --config FILE: a TOML file that holds any of the options declared here.
+  void config_file();
+  /// Ranks may be given different values of this option (canonical name), which stands for
+  /// something of their node.
+  void may_differ(const std::string& name);
+
+  enum class Outcome { run, help };
+  /// The command line wins over --config. With --help nothing else is looked at.
+  Outcome parse(int argc, const char* const* argv, Problems& problems);
+
+  /// Was this option (canonical name) given, on the command line or in the file?
+  bool given(const std::string& name) const;
+  std::string help() const;
+  /// The effective configuration, a line (or more) per group; `*` marks what was given.
+  std::string effective() const;
+  /// The same for programs: every option, in order of declaration.
+  Configuration configuration() const;
+  /// Those that have to be the same on all ranks: run() compares them.
+  Configuration common() const;
+  /// Canonical names in order of declaration.
+  std::vector<std::string> names() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The candidate nearest to a mistyped word, or "" when none is near.
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+template <class E>
+void CommandLine::choice(const std::string& names, E& value,
+                         const std::vector<std::pair<std::string, E>>& legal,
+                         const std::string& help) {
+  OptionDefinition option{names, "", help, false, nullptr, nullptr, false};
+  std::vector<std::string> words;
+  for (const auto& [word, meaning] : legal) {
+    words.push_back(word);
+    option.value += (option.value.empty() ? "{" : ",") + word;
+  }
+  option.value += "}";
+  option.set = [&value, legal, words, shown = option.value](const std::vector<std::string>& given) {
+    for (const auto& [word, meaning] : legal)
+      if (word == given.front()) {
+        value = meaning;
+        return;
+      }
+    const std::string near = nearest(given.front(), words);
+    throw Error(str("expected one of ", shown, near.empty() ? "" : "; did you mean ", near,
+                    near.empty() ? "" : "?"));
+  };
+  option.show = [&value, legal] {
+    for (const auto& [word, meaning] : legal)
+      if (meaning == value) return word;
+    return std::string("?");
+  };
+  add(std::move(option));
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+// Options of programs that train a transformer on token files: the model, the data, and text
+// generation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/data/source.h"
+#include "trireme/models/transformer_config.h"
+#include "trireme/options/options.h"
+
+namespace trireme {
+
+struct GptOptions {
+  std::string preset = "tiny";
+  TransformerConfig model = trireme::preset("tiny");
+  std::vector<std::string> data_path;  // PREFIX, or w1 PREFIX1 w2 PREFIX2 ...
+  std::string split = "969,30,1";      // train, valid, test
+  Index generate = 0;                  // tokens after training
+  std::string prompt = "The ";
+  double temperature = 0.8;
+};
+
+/// Model, data, evaluation and generation.
+void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt);
+
+/// What is wrong with the model on this mesh, and with generation. The zeros of the model are
+/// filled in first, so that the effective configuration shows them.
+void check_gpt_options(const CommandLine& command, const Options& options, GptOptions& gpt,
+                       Problems& problems);
+
+struct GptData {
+  std::unique_ptr<DataSource> train;
+  std::unique_ptr<DataSource> valid;  // null unless there are evaluations
+};
+/// Opens the files of --data-path; what is wrong with them goes to `problems`.
+GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems);
+
+/// The tokens of a text, and the text of tokens: one byte a token.
+std::vector<std::int32_t> byte_tokens(const std::string& text);
+std::string byte_text(const std::vector<std::int32_t>& tokens);
+
+}  // namespace trireme

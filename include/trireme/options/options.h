@@ -1,0 +1,90 @@
+// Options that every training program has, with their defaults. A program adds its own
+// (options/gpt_options.h); what parses does something. docs/options.md is the table for people.
+#pragma once
+
+#include <string>
+
+#include "trireme/core/log.h"
+#include "trireme/core/mesh_shape.h"
+#include "trireme/kernels/device.h"
+#include "trireme/optim/learning_rate.h"
+#include "trireme/optim/optimizer.h"
+#include "trireme/options/checkpoint_options.h"
+#include "trireme/options/command_line.h"
+#include "trireme/pipeline/schedule.h"
+
+namespace trireme {
+
+/// auto: GPUs where all ranks have one, else the CPU.
+enum class DeviceOption { automatic, cpu, cuda };
+
+struct Options {
+  // Parallelism. The data parallel size is what is left: ranks / tensor / pipeline.
+  Index tensor_size = 1;
+  Index pipeline_size = 1;
+  Index chunks = 1;  // virtual stages a pipeline rank
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  bool use_distributed_optimizer = false;
+  Index bucket_size = Index{1} << 20;  // parameters a gradient bucket
+  Index threads_per_rank = 1;
+
+  // Device.
+  DeviceOption device = DeviceOption::automatic;
+  InstructionSet instruction_set = InstructionSet::best;  // of the CPU
+  Index ranks_per_gpu = 1;
+  bool serialize_communication = false;
+  bool check_collectives = false;  // of GPUs; on by itself in a Debug build of trireme
+  std::string gemm_cache;  // directory of choices for matrix products; empty: nothing is timed
+
+  // Batch and length of training.
+  Index micro_batch_size = 1;   // samples
+  Index global_batch_size = 8;  // samples
+  Index train_iters = 100;
+  Index seed = 1234;
+  bool bf16 = false;  // weights and activations of the computation; masters and sums stay f32
+
+  OptimizerOptions optimizer;
+  LearningRateOptions learning_rate;
+  Index max_skipped = 10;  // steps in a row
+  CheckpointOptions checkpoint;
+
+  // Evaluation; declared by programs that have validation data.
+  Index eval_interval = 0;  // steps; 0: never
+  Index eval_iters = 10;    // global batches
+
+  // Reports and debugging.
+  Index log_interval = 10;
+  std::string metrics;  // file of JSON lines
+  LogLevel log_level = LogLevel::info;
+  std::string profile_ops;  // file of JSON; empty: no step is profiled
+  Index profile_step = 10;
+  bool dump_plan = false;
+  bool check_finite = false;
+  std::string dump_tensors;  // prefix of files
+
+  DType compute() const { return bf16 ? DType::bf16 : DType::f32; }
+  Index data_size(Index ranks) const { return ranks / (tensor_size * pipeline_size); }
+  /// Micro-batches that a data rank runs a step.
+  Index micro_batches(Index data_size) const {
+    return global_batch_size / (data_size * micro_batch_size);
+  }
+};
+
+void declare_options(CommandLine& command, Options& options);
+void declare_evaluation(CommandLine& command, Options& options);
+
+/// Settles defaults that follow from other options, after parsing: the schedule of several virtual
+/// stages, the length of the decay, and where metrics go.
+void settle_options(const CommandLine& command, Options& options);
+
+/// What is wrong with the options together, for a job of `ranks` ranks; each with the nearest legal
+/// values.
+void check_options(const CommandLine& command, const Options& options, Index ranks,
+                   Problems& problems);
+
+/// "4 or 8": the multiples of `step` (>= step) next to a value, for messages.
+std::string nearest_multiples(Index value, Index step);
+/// "1, 2, 4, 8"
+std::string divisors(Index value);
+
+}  // namespace trireme

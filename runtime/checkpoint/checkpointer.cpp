@@ -1,0 +1,251 @@
+// The Checkpointer: what it is made of, and when it saves. Saving is in save.cpp, loading in
+// load.cpp.
+#include "runtime/checkpoint/checkpointer.h"
+
+#include <chrono>
+#include <ctime>
+#include <random>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "trireme/store/file.h"
+
+#include "runtime/checkpoint/catalog.h"
+#include "runtime/checkpoint/load.h"
+#include "runtime/checkpoint/messages.h"
+#include "runtime/checkpoint/save.h"
+#include "runtime/checkpoint/tensors.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string utc_now(const char* format) {
+  return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr)));
+}
+
+/// Two jobs never have the same, be it on one host or on several.
+std::string new_run_id() {
+  return fmt::format("{}-{}-{:04x}", utc_now("{:%Y%m%d%H%M%S}"), getpid(),
+                     std::random_device()() & 0xffffu);
+}
+
+std::string describe_layout(const Context& context) {
+  const Options& o = context.options();
+  std::string text = context.mesh().shape().describe();
+  if (o.chunks > 1) text += fmt::format(", {} chunks a stage", o.chunks);
+  if (o.use_distributed_optimizer) text += ", distributed optimizer";
+  return text;
+}
+
+FileLayout lay_out(const CheckpointOptions& options, const std::vector<Piece>& pieces) {
+  try {
+    return lay_out_shard(pieces);
+  } catch (const Error& error) {
+    throw Error(str("--save ", options.save, ": ", error.what()));
+  }
+}
+
+}  // namespace
+
+struct Checkpointer::State {
+  State(const Context& context_, FlatParameters& flat_, Optimizer& optimizer_, const Facts& model_)
+      : context(context_), flat(flat_), optimizer(optimizer_), model(model_) {
+    scalars.seed = context.options().seed;
+    const SavedTensors saved =
+        saved_tensors(flat, optimizer, context.mesh().rank() == 0 ? &scalars : nullptr);
+    if (options.save.empty())
+      catalog = gather_catalog(world, context.host().stream, saved.pieces,
+                               std::vector<Index>(saved.pieces.size()), 0);
+    else
+      prepare_saving(saved);
+  }
+
+  void prepare_saving(const SavedTensors& saved);
+  std::unique_ptr<Lease> take_directory();
+  Manifest head(const TrainingProgress& progress, const DataSource& train) const;
+  void set_aside(Index step);
+
+  const Context& context;
+  FlatParameters& flat;
+  Optimizer& optimizer;
+  const Facts model;
+  const CheckpointOptions& options = context.options().checkpoint;
+  Communicator& world = context.host().world();
+  std::string run;
+  SavedScalars scalars;
+  Manifest catalog;              // rank 0: of what all ranks write
+  std::unique_ptr<Saver> saver;  // null without --save
+  Clock::time_point last_save = Clock::now();
+};
+
+void Checkpointer::State::prepare_saving(const SavedTensors& saved) {
+  std::unique_ptr<Lease> lease = take_directory();
+  FileLayout layout;
+  Problems problems;
+  problems.collect([&] { layout = lay_out(options, saved.pieces); });
+  agree_on(context.host(), problems);
+  catalog =
+      gather_catalog(world, context.host().stream, saved.pieces, layout.offsets, layout.bytes);
+  saver = std::make_unique<Saver>(
+      context, Saver::Parts{run, std::move(layout), saved.memory, catalog, std::move(lease),
+                            context.host().mesh.split(0, "checkpoint")});
+}
+
+/// Collective. Afterwards --save is a directory that every rank can write to and that no other job uses. The lease is rank
+/// 0's.
+std::unique_ptr<Lease> Checkpointer::State::take_directory() {
+  run = broadcast_text(world, context.host().stream, world.rank() == 0 ? new_run_id() : "");
+  Problems problems;
+  if (options.finetune && saves_where_it_loads(options))
+    problems.add("--finetune starts a run of its own, so --save ", options.save,
+                 " has to be another directory than --load");
+  agree_on(context.host(), problems);
+
+  std::unique_ptr<Lease> lease;
+  std::vector<std::string> leftovers;
+  std::string given_up;
+  const std::string failure = on_root(world, context.host().stream, [&] {
+    make_directory(options.save);
+    try {
+      lease = std::make_unique<Lease>(options.save, run, LeaseOptions{},
+                                      [&] { return !context.stop_reason().empty(); });
+    } catch (const LeaseGivenUp& error) {
+      given_up = error.what();
+      return;
+    }
+    leftovers = clean_leftovers(options.save);
+  });
+  given_up = broadcast_text(world, context.host().stream, given_up);
+  if (!given_up.empty()) {
+    context.log().info(str(context.stop_reason(), ": stopped before the first step; --save ",
+                           options.save, ": ", given_up));
+    throw Stopped();
+  }
+  if (!failure.empty())
+    problems.add("--save ", options.save, ": ", failure);
+  else if (access(options.save.c_str(), W_OK | X_OK) != 0)
+    problems.add("--save ", options.save,
+                 ": cannot be written to here; it has to be a directory that all ranks share");
+  agree_on(context.host(), problems);
+  for (const std::string& name : leftovers)
+    context.log().info("removed " + options.save + "/" + name + ", which a dead job left");
+  return lease;
+}
+
+/// A manifest with everything but files and tensors.
+Manifest Checkpointer::State::head(const TrainingProgress& progress,
+                                   const DataSource& train) const {
+  Manifest manifest;
+  manifest.step = progress.step;
+  manifest.run = run;
+  manifest.created = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
+  manifest.layout = describe_layout(context);
+  manifest.identity = job_identity(model, context.options(), train);
+  manifest.options = context.configuration();
+  manifest.versions = software_versions(context.device().describe());
+  for (const SourcePosition& position : train.positions(progress.samples))
+    manifest.positions.emplace_back(position.name, std::to_string(position.samples));
+  return manifest;
+}
+
+/// Collective. This run goes on from `step`: what is newer in its directory is no part of its past, would be taken for its
+/// future by a later --load, and be kept by --keep-last in place of what it saves.
+void Checkpointer::State::set_aside(Index step) {
+  std::vector<std::string> names;
+  const std::string failure = on_root(world, context.host().stream,
+                                      [&] { names = set_aside_newer(options.save, step, run); });
+  if (!failure.empty()) throw JobError("--save " + options.save + ": " + failure);
+  for (const std::string& name : names)
+    context.log().info(
+        fmt::format("set aside {}/{}: this run goes on from step {}", options.save, name, step));
+}
+
+Checkpointer::Checkpointer(Context& context, FlatParameters& flat, Optimizer& optimizer,
+                           const Facts& identity)
+    : state_(std::make_unique<State>(context, flat, optimizer, identity)) {}
+Checkpointer::~Checkpointer() = default;
+
+Index Checkpointer::bytes(const Context& context, const FlatParameters& flat,
+                          const OptimizerOptions& optimizer) {
+  const CheckpointOptions& options = context.options().checkpoint;
+  if (options.save.empty()) return 0;
+  const FileLayout layout =
+      lay_out(options, planned_pieces(flat, optimizer, context.mesh().rank() == 0));
+  return Snapshot::buffer_bytes(layout.bytes, options.save_buffer);
+}
+
+Index Checkpointer::loading_bytes(const Context& context, const FlatParameters& flat) {
+  return trireme::loading_bytes(context, flat);
+}
+
+TrainingProgress Checkpointer::load(const DataSource& train) {
+  State& s = *state_;
+  std::optional<TrainingProgress> loaded;
+  if (!s.options.load.empty())
+    loaded = load_checkpoint({s.context, s.flat, s.optimizer, s.catalog,
+                              job_identity(s.model, s.context.options(), train), files_of(train)});
+  const TrainingProgress start = loaded.value_or(TrainingProgress{});
+  s.optimizer.set_updates(start.updates);
+  if (s.saver) s.set_aside(start.step);
+  if (loaded && saves_where_it_loads(s.options) && load_scope(s.options) == LoadScope::everything)
+    s.saver->resumed_from(start.step);
+  return start;
+}
+
+bool Checkpointer::due(Index step) const {
+  const Index interval = state_->options.save_interval;
+  return state_->saver && interval > 0 && step % interval == 0;
+}
+
+bool Checkpointer::votes_to_save() const {
+  const double interval = state_->options.save_interval_seconds;
+  const std::chrono::duration<double> since = Clock::now() - state_->last_save;
+  return state_->saver && interval > 0 && state_->world.rank() == 0 && since.count() >= interval;
+}
+
+void Checkpointer::save(const TrainingProgress& progress, const DataSource& train) {
+  State& s = *state_;
+  if (!s.saver) return;
+  s.last_save = Clock::now();
+  s.scalars.progress = progress;  // the snapshot of the save before has been taken
+  s.saver->start(progress.step, s.world.rank() == 0 ? s.head(progress, train) : Manifest());
+  if (!s.options.async_save) s.saver->finish();
+}
+
+void Checkpointer::before_update() {
+  if (state_->saver) state_->saver->before_update();
+}
+
+void Checkpointer::poll() {
+  if (state_->saver) state_->saver->poll();
+}
+
+void Checkpointer::after_update() {
+  if (state_->saver) state_->saver->delete_older();
+}
+
+void Checkpointer::wait() {
+  if (state_->saver) state_->saver->finish();
+}
+
+bool Checkpointer::finish() {
+  wait();
+  if (!state_->saver) return true;
+  state_->saver->delete_older();
+  wait();
+  return state_->saver->failures() == 0;
+}
+
+Index Checkpointer::failures() const { return state_->saver ? state_->saver->failures() : 0; }
+std::string Checkpointer::last_failure() const {
+  return failures() > 0 ? state_->saver->last_error() : "";
+}
+Index Checkpointer::last_committed() const {
+  return state_->saver ? state_->saver->last_committed() : -1;
+}
+
+}  // namespace trireme

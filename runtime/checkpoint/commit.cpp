@@ -1,0 +1,140 @@
+// Saver on rank 0, once it knows what became of all files: the commit, or taking a failed save away; the report; and
+// deleting steps that are no longer wanted. The file work is the committer's, so that training never waits for it.
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "trireme/core/show_bytes.h"
+
+#include "runtime/checkpoint/save.h"
+
+namespace trireme {
+
+Saver::Record Saver::record_in(const Letter& letter) {
+  Record record;
+  std::memcpy(&record, letter.data(), sizeof record);
+  record.error[sizeof record.error - 1] = '\0';
+  return record;
+}
+
+std::vector<Checksum> Saver::checksums_in(const Letter& letter) {
+  std::vector<Checksum> sums((letter.size() - record_bytes) / sizeof(Checksum));
+  std::memcpy(sums.data(), letter.data() + record_bytes, sums.size() * sizeof(Checksum));
+  return sums;
+}
+
+/// "rank 3: … (and 2 more ranks)"; "" when all succeeded.
+std::string Saver::failure_of_ranks() const {
+  std::string first;
+  int failed = 0;
+  for (std::size_t r = 0; r < letters_.size(); ++r) {
+    const Record record = record_in(letters_[r]);
+    if (record.failed == 0) continue;
+    if (failed++ == 0) first = fmt::format("rank {}: {}", r, record.error);
+  }
+  return failed > 1 ? fmt::format("{} (and {} more ranks)", first, failed - 1) : first;
+}
+
+void Saver::start_commit() {
+  phase_ = Phase::committing;
+  report_prune();
+  committer_->start([this, failure = failure_of_ranks()] { commit(failure); });
+}
+
+/// On the worker.
+void Saver::commit(const std::string& failure) {
+  commit_error_ = failure;
+  try {
+    require(failure.empty(), failure);
+    require(lease_->held(), "another job has taken over ", options_.save,
+            " while this one was stopped; nothing is saved there any more");
+    commit_step(options_.save, complete_manifest());
+    durable_ = Clock::now();
+    return;
+  } catch (const std::exception& error) {
+    commit_error_ = error.what();
+  }
+  try {
+    discard_step(options_.save, step_, run_);
+  } catch (const std::exception& error) {
+    commit_error_ += str("; and what it left cannot be removed: ", error.what());
+  }
+}
+
+Manifest Saver::complete_manifest() const {
+  Manifest manifest = head_;
+  manifest.files = catalog_.files;
+  manifest.tensors = catalog_.tensors;
+  for (std::size_t r = 0; r < letters_.size(); ++r)
+    manifest.files[r].blocks = checksums_in(letters_[r]);
+  manifest.files.back().blocks = outputs_.back().snapshot->report().blocks;
+  return manifest;
+}
+
+void Saver::report_success() {
+  Record worst;
+  for (const Letter& letter : letters_) {
+    const Record record = record_in(letter);
+    worst.stall_ms = std::max(worst.stall_ms, record.stall_ms);
+    worst.copy_ms = std::max(worst.copy_ms, record.copy_ms);
+    worst.write_ms = std::max(worst.write_ms, record.write_ms);
+    worst.bytes += record.bytes;
+    worst.direct &= record.direct;
+    worst.reserved &= record.reserved;
+  }
+  const auto rate = [&](double ms) {
+    return static_cast<double>(worst.bytes) / std::max(ms, 1e-3) / 1e6;
+  };
+  const auto seconds = [](Clock::duration time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  std::string before = "the first of this job";
+  if (durable_before_ != Clock::time_point())
+    before = fmt::format("last durable step {}, {:.1f} s older", last_committed_,
+                         seconds(durable_ - durable_before_));
+  context_.log().info(fmt::format(
+      "saved step {}: stall {:.1f} ms (copy {:.2f} GB/s), write {:.2f} GB/s, {} over {} rank{}, "
+      "durable after {:.2f} s; {}",
+      step_, worst.stall_ms, rate(worst.copy_ms), rate(worst.write_ms), show_bytes(worst.bytes),
+      letters_.size(), letters_.size() == 1 ? "" : "s", seconds(durable_ - began_), before));
+  durable_before_ = durable_;
+  if (said_how_written_) return;
+  said_how_written_ = true;
+  if (worst.direct == 0)
+    context_.log().info("O_DIRECT is refused in " + options_.save +
+                        ": checkpoints go through the page cache");
+  if (worst.reserved == 0)
+    context_.log().info("space cannot be reserved in " + options_.save +
+                        ": a full disk is noticed only while a checkpoint is written");
+}
+
+void Saver::report_failure() const {
+  context_.log().warning(fmt::format(
+      "step {} is not saved: {}; training goes on, {}{}", step_, commit_error_,
+      last_committed_ < 0 ? "without any checkpoint of this job"
+                          : fmt::format("the newest checkpoint is step {}", last_committed_),
+      failures_ > 1 ? fmt::format("; the last {} saves have failed", failures_) : ""));
+}
+
+void Saver::delete_older() {
+  const Retention retention{options_.keep_last, options_.save_retain_interval};
+  if (!delete_due_ || retention.keep_last == 0 || !committer_->finished()) return;
+  delete_due_ = false;
+  committer_->start([this, retention] {
+    try {
+      prune_steps(options_.save, retention);
+    } catch (const std::exception& error) {
+      prune_error_ = error.what();
+    }
+  });
+}
+
+/// While the committer does not work.
+void Saver::report_prune() {
+  if (!prune_error_.empty())
+    context_.log().warning("old checkpoints cannot be deleted: " + prune_error_);
+  prune_error_.clear();
+}
+
+}  // namespace trireme

@@ -1,0 +1,184 @@
+#include "runtime/checkpoint/identity.h"
+
+#include <array>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "runtime/checkpoint/tensors.h"
+
+namespace trireme {
+namespace {
+
+const std::string model_facts = "model/", training_facts = "training/", data_facts = "data/";
+const std::string optimizer_fact = training_facts + "--optimizer";
+
+bool in_scope(const std::string& fact, LoadScope scope) {
+  switch (scope) {
+    case LoadScope::everything:
+      return true;
+    case LoadScope::without_optimizer:
+      return fact != optimizer_fact;
+    case LoadScope::parameters:
+      return fact.starts_with(model_facts);
+  }
+  return true;
+}
+
+/// "--num-layers", "data: train tokens"
+std::string readable(const std::string& fact) {
+  if (fact.starts_with(data_facts)) return "data: " + fact.substr(data_facts.size());
+  return fact.substr(fact.find('/') + 1);
+}
+
+/// Facts that checkpoints of the first versions do not have.
+bool may_be_missing(const std::string& fact) {
+  return fact.starts_with(data_facts) && fact.ends_with(" content");
+}
+
+std::string form(const Manifest::Tensor& tensor) { return str(tensor.dtype, " ", tensor.global); }
+
+void compare_facts(const Manifest& checkpoint, const Facts& identity, LoadScope scope,
+                   const std::map<std::string, std::string>& files, std::vector<std::string>& out) {
+  const auto file_of = [&](const std::string& fact) {
+    const auto found = files.find(fact);
+    return found == files.end() ? "" : "; the file is " + found->second;
+  };
+  std::set<std::string> here;
+  for (const auto& [name, value] : identity) {
+    here.insert(name);
+    if (!in_scope(name, scope)) continue;
+    const std::string* saved = checkpoint.identity_of(name);
+    if (saved == nullptr && may_be_missing(name)) continue;
+    if (saved == nullptr)
+      out.push_back(
+          fmt::format("{} is {} here; the checkpoint says nothing of it", readable(name), value));
+    else if (*saved != value)
+      out.push_back(fmt::format("{} is {} here and {} in the checkpoint{}", readable(name), value,
+                                *saved, file_of(name)));
+  }
+  for (const auto& [name, value] : checkpoint.identity)
+    if (here.count(name) == 0 && in_scope(name, scope))
+      out.push_back(
+          fmt::format("{} is {} in the checkpoint; this job has none", readable(name), value));
+}
+
+/// Names that start with `prefix`, without it.
+std::map<std::string, const Manifest::Tensor*> tensors_under(const Manifest& manifest,
+                                                             const std::string& prefix) {
+  std::map<std::string, const Manifest::Tensor*> all;
+  for (const Manifest::Tensor& tensor : manifest.tensors)
+    if (tensor.name.starts_with(prefix)) all[tensor.name.substr(prefix.size())] = &tensor;
+  return all;
+}
+
+/// Adds a sentence per difference to `out`, and the names below `prefix` to `differing`; leaves out what is in there
+/// already.
+void compare_tensors(const Manifest& checkpoint, const Manifest& job, const std::string& prefix,
+                     std::set<std::string>& differing, std::vector<std::string>& out) {
+  const auto here = tensors_under(job, prefix), there = tensors_under(checkpoint, prefix);
+  const std::set<std::string> known = differing;
+  const auto add = [&](const std::string& name, const std::string& sentence) {
+    differing.insert(name);
+    if (known.count(name) == 0) out.push_back("tensor " + prefix + name + " " + sentence);
+  };
+  for (const auto& [name, tensor] : here) {
+    const auto saved = there.find(name);
+    if (saved == there.end())
+      add(name, form(*tensor) + " is not in the checkpoint");
+    else if (form(*saved->second) != form(*tensor))
+      add(name, "is " + form(*tensor) + " here and " + form(*saved->second) + " in the checkpoint");
+  }
+  for (const auto& [name, tensor] : there)
+    if (here.count(name) == 0) add(name, form(*tensor) + " of the checkpoint is not in this model");
+}
+
+/// "first_moment", … of every tensor below "optimizer/".
+std::set<std::string> state_kinds(const Manifest& manifest) {
+  std::set<std::string> kinds;
+  for (const auto& [name, tensor] : tensors_under(manifest, optimizer_prefix))
+    kinds.insert(name.substr(0, name.find('/')));
+  return kinds;
+}
+
+/// A kind of state that one side lacks is one difference, not one per tensor.
+void compare_state(const Manifest& checkpoint, const Manifest& job,
+                   const std::set<std::string>& differing, std::vector<std::string>& out) {
+  const std::set<std::string> here = state_kinds(job), there = state_kinds(checkpoint);
+  for (const std::string& kind : here) {
+    std::set<std::string> known = differing;
+    if (there.count(kind) == 0)
+      out.push_back("the optimizer's " + kind + " is not in the checkpoint");
+    else
+      compare_tensors(checkpoint, job, optimizer_prefix + kind + "/", known, out);
+  }
+  for (const std::string& kind : there)
+    if (here.count(kind) == 0)
+      out.push_back("the optimizer's " + kind + " of the checkpoint has no use in this job");
+}
+
+}  // namespace
+
+LoadScope load_scope(const CheckpointOptions& options) {
+  if (options.finetune) return LoadScope::parameters;
+  return options.load_optimizer ? LoadScope::everything : LoadScope::without_optimizer;
+}
+
+Facts job_identity(const Facts& model, const Options& options, const DataSource& train) {
+  Facts all;
+  for (const auto& [name, value] : model) all.emplace_back(model_facts + name, value);
+  all.emplace_back(training_facts + "--seed", std::to_string(options.seed));
+  all.emplace_back(optimizer_fact, name(options.optimizer.kind));
+  for (const auto& [name, value] : train.identity()) all.emplace_back(data_facts + name, value);
+  return all;
+}
+
+std::map<std::string, std::string> files_of(const DataSource& train) {
+  std::map<std::string, std::string> files;
+  for (const auto& [name, value] : train.identity())
+    if (std::string file = train.file_of(name); !file.empty()) files[data_facts + name] = file;
+  return files;
+}
+
+std::vector<std::string> differences(const Manifest& checkpoint, const Manifest& job,
+                                     const Facts& identity, LoadScope scope,
+                                     const std::map<std::string, std::string>& files) {
+  std::vector<std::string> all;
+  compare_facts(checkpoint, identity, scope, files, all);
+  std::set<std::string> differing;
+  compare_tensors(checkpoint, job, parameters_prefix, differing, all);
+  if (scope == LoadScope::everything) compare_state(checkpoint, job, differing, all);
+  if (scope != LoadScope::parameters) {
+    std::set<std::string> none;
+    compare_tensors(checkpoint, job, scalars_prefix, none, all);
+  }
+  return all;
+}
+
+std::string option_differences(const Facts& now, const Facts& then) {
+  constexpr std::array<const char*, 12> no_matter{
+      "--save", "--load", "--ckpt",    "--finetune",  "--no-load",       "--exit",
+      "--log",  "--dump", "--metrics", "--keep-last", "--no-async-save", "--config"};
+  const std::map<std::string, std::string> saved(then.begin(), then.end());
+  std::string all;
+  for (const auto& [name, value] : now) {
+    const auto was = saved.find(name);
+    bool matters = true;
+    for (const char* prefix : no_matter) matters = matters && !name.starts_with(prefix);
+    if (!matters || was == saved.end() || was->second == value) continue;
+    all += fmt::format("{}{} {} (was {})", all.empty() ? "" : ", ", name, value, was->second);
+  }
+  return all;
+}
+
+Facts software_versions(const std::string& device) {
+  const std::string free = " free";  // what is free just now is left out
+  const bool says_free = device.ends_with(free) && device.find(',') != std::string::npos;
+  return {{"trireme", TRIREME_VERSION},
+          {"HDF5", TRIREME_HDF5_VERSION},
+          {"compiler", __VERSION__},
+          {"device", says_free ? device.substr(0, device.rfind(',')) : device}};
+}
+
+}  // namespace trireme

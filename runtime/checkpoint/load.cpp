@@ -1,0 +1,247 @@
+#include "runtime/checkpoint/load.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "trireme/comm/agree.h"
+#include "trireme/core/show_bytes.h"
+#include "trireme/store/reader.h"
+#include "trireme/store/steps.h"
+
+#include "runtime/checkpoint/messages.h"
+#include "runtime/checkpoint/read.h"
+#include "runtime/checkpoint/tensors.h"
+
+namespace trireme {
+namespace {
+
+/// A step that does not hold: known to all ranks alike.
+class BadStep : public Error {
+ public:
+  using Error::Error;
+};
+
+const CheckpointOptions& options_of(const LoadTarget& t) { return t.context.options().checkpoint; }
+/// One reads while another one verifies.
+int reading_threads(const Options& options) {
+  return std::max(2, static_cast<int>(options.threads_per_rank));
+}
+Communicator& world_of(const LoadTarget& t) { return t.context.host().world(); }
+std::string step_path(const LoadTarget& t, Index step) {
+  return options_of(t).load + "/" + step_name(step);
+}
+
+/// Throws: ConfigurationError on all ranks, when rank 0 has found problems (a line each).
+void stop_for(const LoadTarget& t, const std::string& of_root) {
+  Problems problems;
+  const std::string lines = broadcast_text(world_of(t), t.context.host().stream, of_root);
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+    problems.add(lines.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  agree_on(t.context.host(), problems);
+}
+
+/// On rank 0: the steps to try, newest first. Throws: Error that says why there is none where there has to be one.
+std::vector<Index> find_candidates(const LoadTarget& t) {
+  const CheckpointOptions& o = options_of(t);
+  const bool there = std::filesystem::is_directory(o.load);
+  require(there || saves_where_it_loads(o), "--load ", o.load,
+          " is no directory; leave --load out to start from scratch");
+  std::vector<Index> steps;
+  if (there)
+    for (const CommittedStep& step : list_steps(o.load)) steps.push_back(step.step);
+  if (o.ckpt_step >= 0) {
+    std::string others;
+    for (const Index step : steps) others += str(others.empty() ? "" : ", ", step);
+    require(std::find(steps.begin(), steps.end(), o.ckpt_step) != steps.end(), "--ckpt-step ",
+            o.ckpt_step, ": --load ", o.load, " has no such step; it has ",
+            others.empty() ? "none" : others);
+    return {o.ckpt_step};
+  }
+  require(!steps.empty() || !o.exit_on_missing_checkpoint, "--load ", o.load,
+          " has no checkpoint, and --exit-on-missing-checkpoint is given");
+  return steps;
+}
+
+/// Collective. The same on every rank.
+std::vector<Index> agree_on_candidates(const LoadTarget& t) {
+  std::vector<Index> steps;
+  std::string problem;
+  Packer packed;
+  if (world_of(t).rank() == 0) try {
+      for (const Index step : find_candidates(t)) packed.put(step);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  stop_for(t, problem);
+  const std::string bytes = broadcast_text(world_of(t), t.context.host().stream, packed.bytes());
+  for (Unpacker in(bytes); !in.at_end();) steps.push_back(in.number());
+  return steps;
+}
+
+/// Collective. Rank 0 reads the manifest of `step` and compares it with the job. Throws: BadStep when it cannot be read,
+/// ConfigurationError when it is another job's.
+Manifest agree_on_manifest(const LoadTarget& t, Index step) {
+  Stream& host = t.context.host().stream;
+  std::string text, different;
+  const std::string failure = on_root(world_of(t), host, [&] {
+    const Manifest manifest = read_manifest(step_path(t, step));
+    require(manifest.step == step, "its manifest is that of step ", manifest.step);
+    text = to_text(manifest);
+    for (const std::string& line :
+         differences(manifest, t.catalog, t.identity, load_scope(options_of(t)), t.files))
+      different += str("--load ", step_path(t, step), ": ", line, "\n");
+  });
+  if (!failure.empty()) throw BadStep(failure);
+  stop_for(t, different);
+  return parse_manifest(broadcast_text(world_of(t), host, text));
+}
+
+ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedScalars& scalars) {
+  const LoadScope scope = load_scope(options_of(t));
+  std::vector<Wanted> wanted = wanted_parameters(t.flat);
+  const auto add = [&](const std::vector<Wanted>& more) {
+    wanted.insert(wanted.end(), more.begin(), more.end());
+  };
+  if (scope == LoadScope::everything) add(wanted_state(t.flat, t.optimizer));
+  if (scope != LoadScope::parameters && world_of(t).rank() == 0) add(wanted_scalars(scalars));
+  return read_into(t.context.stream(), step_path(t, manifest.step), manifest, wanted,
+                   reading_threads(t.context.options()));
+}
+
+/// Collective. The first of what ranks say, and how many more there are; "" when none says anything.
+std::string first_failure(const LoadTarget& t, const std::string& mine) {
+  Stream& host = t.context.host().stream;
+  Index failed = mine.empty() ? 0 : 1;
+  world_of(t).all_reduce({&failed, 1, DType::i64}, Reduction::sum, host);
+  if (failed == 0) return "";
+  const std::vector<std::string> all = gather_strings(world_of(t), host, mine);
+  const auto first = std::find_if(all.begin(), all.end(), [](auto& text) { return !text.empty(); });
+  return str(*first, failed > 1 ? str(" (seen by ", failed, " ranks)") : "");
+}
+
+void gather_over_data(const LoadTarget& t) {
+  Communicator& data = t.context.mesh().axis(Axis::data);
+  gather_parameters(t.flat, data, t.context.stream());
+  if (load_scope(options_of(t)) == LoadScope::everything)
+    gather_state(t.flat, t.optimizer, data, t.context.stream());
+}
+
+void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& mine) {
+  Stream& host = t.context.host().stream;
+  Index bytes = mine.bytes_read;
+  double ms = mine.ms;
+  world_of(t).all_reduce({&bytes, 1, DType::i64}, Reduction::sum, host);
+  world_of(t).all_reduce({&ms, 1, DType::f64}, Reduction::max, host);
+  const Log& log = t.context.log();
+  log.info(fmt::format("loaded step {} of {}, saved {} by {}: {} read in {:.0f} ms, {:.2f} GB/s",
+                       manifest.step, options_of(t).load, manifest.created, manifest.layout,
+                       show_bytes(bytes), ms,
+                       static_cast<double>(bytes) / std::max(ms, 1e-3) / 1e6));
+  const std::string changed = option_differences(t.context.configuration(), manifest.options);
+  if (!changed.empty()) log.info("differs from the checkpoint's run: " + changed);
+}
+
+/// Collective. Throws: BadStep; the flat buffers then hold anything.
+TrainingProgress load_step(const LoadTarget& t, Index step) {
+  const Manifest manifest = agree_on_manifest(t, step);
+  SavedScalars scalars;
+  ReadReport read;
+  std::string failure;
+  try {
+    read = read_into_place(t, manifest, scalars);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  failure = first_failure(t, failure);
+  if (!failure.empty()) throw BadStep(failure);
+  gather_over_data(t);
+  Stream& host = t.context.host().stream;
+  TrainingProgress& p = scalars.progress;
+  Index numbers[] = {p.step, p.samples, p.updates, p.skipped};
+  world_of(t).broadcast({numbers, 4, DType::i64}, 0, host);
+  report(t, manifest, read);
+  p = {numbers[0], numbers[1], numbers[2], numbers[3]};
+  if (load_scope(options_of(t)) != LoadScope::everything) p.updates = 0;
+  return p;
+}
+
+void warn(const LoadTarget& t, const std::string& what) {
+  if (world_of(t).rank() == 0)
+    t.context.log().warning("--load " + options_of(t).load + ": " + what);
+}
+
+/// Why steps cannot be loaded; of many, only of the first few.
+class BadSteps {
+ public:
+  /// Returns false when there are enough reasons already.
+  bool add(const std::string& reason) {
+    if (++count_ > most_told) return false;
+    reasons_ += "\n  - " + reason;
+    return true;
+  }
+  Index untold() const { return std::max<Index>(0, count_ - most_told); }
+  std::string text() const {
+    return reasons_ + (untold() > 0 ? str("\n  - and ", untold(), " more steps") : "");
+  }
+
+ private:
+  static constexpr Index most_told = 5;
+  Index count_ = 0;
+  std::string reasons_;
+};
+
+}  // namespace
+
+bool saves_where_it_loads(const CheckpointOptions& options) {
+  if (options.save.empty() || options.load.empty()) return false;
+  std::error_code unknown;
+  const auto canonical = [&](const std::string& path) {
+    const auto whole = std::filesystem::absolute(path, unknown) / "";
+    return std::filesystem::weakly_canonical(whole, unknown);
+  };
+  return canonical(options.save) == canonical(options.load);
+}
+
+Index loading_bytes(const Context& context, const FlatParameters& flat) {
+  const Options& o = context.options();
+  if (o.checkpoint.load.empty()) return 0;
+  SavedScalars scalars;
+  Index wanted = 0;
+  const auto add = [&](const std::vector<Wanted>& boxes, Index times) {
+    for (const Wanted& w : boxes) wanted += times * w.box.count() * size_bytes(w.dtype);
+  };
+  const auto states = static_cast<Index>(Optimizer::state_names(o.optimizer).size());
+  add(wanted_parameters(flat),
+      1 + (load_scope(o.checkpoint) == LoadScope::everything ? states : 0));
+  add(wanted_scalars(scalars), 1);
+  return reading_bytes(context.device().kind(), wanted, reading_threads(o));
+}
+
+std::optional<TrainingProgress> load_checkpoint(const LoadTarget& t) {
+  const CheckpointOptions& o = options_of(t);
+  const std::vector<Index> steps = agree_on_candidates(t);
+  if (steps.empty()) {
+    t.context.log().info("no checkpoint in " + o.load + ": starting from scratch");
+    return std::nullopt;
+  }
+  BadSteps bad;
+  for (const Index step : steps) {
+    try {
+      const TrainingProgress loaded = load_step(t, step);
+      if (bad.untold() > 0) warn(t, str("so it is with ", bad.untold(), " more steps"));
+      return loaded;
+    } catch (const BadStep& error) {
+      const std::string reason = str("step ", step, ": ", error.what());
+      if (o.ckpt_step >= 0) throw JobError("--load " + o.load + ": " + reason);
+      if (bad.add(reason)) warn(t, reason + "; going back to the step before");
+    }
+  }
+  throw JobError("--load " + o.load + ": no step can be loaded:" + bad.text());
+}
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+// Loading: rank 0 chooses a step and reads its manifest, all agree that it fits the job, every rank reads the boxes that it
+// holds; when anything is damaged, on any rank, all go back to the step before.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "trireme/data/source.h"
+#include "trireme/job/run.h"
+#include "trireme/optim/optimizer.h"
+
+#include "runtime/checkpoint/checkpointer.h"
+#include "runtime/checkpoint/identity.h"
+
+namespace trireme {
+
+/// What is to be filled, and what it has to match.
+struct LoadTarget {
+  const Context& context;
+  FlatParameters& flat;
+  Optimizer& optimizer;
+  const Manifest& catalog;  // tensors of the whole job; used on rank 0
+  Facts identity;
+  std::map<std::string, std::string> files;  // that facts of the identity speak of
+};
+
+/// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load. `flat` need not be bound.
+Index loading_bytes(const Context& context, const FlatParameters& flat);
+
+/// Collective. Parameters and, by load_scope(), moments come from the newest step of --load that holds, or from
+/// --ckpt-step. Returns what the checkpoint says about progress, or nothing when there is no checkpoint to go on from.
+/// Throws: ConfigurationError (nothing was changed), JobError.
+std::optional<TrainingProgress> load_checkpoint(const LoadTarget& target);
+
+/// --save and --load name one directory, however they are written.
+bool saves_where_it_loads(const CheckpointOptions& options);
+
+}  // namespace trireme

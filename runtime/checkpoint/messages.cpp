@@ -1,0 +1,69 @@
+#include "runtime/checkpoint/messages.h"
+
+#include <cstring>
+
+namespace trireme {
+
+std::vector<std::string> gather_on_root(Communicator& group, Stream& host,
+                                        const std::string& mine) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  Index length = static_cast<Index>(mine.size());
+  std::vector<Index> lengths(ranks);
+  group.all_gather({&length, 1, DType::i64}, {lengths.data(), group.size(), DType::i64}, host);
+  if (group.rank() != 0) {
+    std::string copy = mine;
+    const Message send{0, copy.data(), length};
+    group.exchange({&send, 1}, {}, host);
+    return {};
+  }
+  std::vector<std::string> all(ranks);
+  std::vector<Message> receives;
+  all[0] = mine;
+  for (std::size_t r = 1; r < ranks; ++r) {
+    all[r].resize(static_cast<std::size_t>(lengths[r]));
+    receives.push_back({static_cast<int>(r), all[r].data(), lengths[r]});
+  }
+  group.exchange({}, receives, host);
+  return all;
+}
+
+std::string broadcast_text(Communicator& group, Stream& host, const std::string& of_root) {
+  Index length = static_cast<Index>(of_root.size());
+  group.broadcast({&length, 1, DType::i64}, 0, host);
+  std::string text = of_root;
+  text.resize(static_cast<std::size_t>(length));
+  group.broadcast({text.data(), length, DType::u8}, 0, host);
+  return text;
+}
+
+void Packer::put(Index value) {
+  char raw[sizeof value];
+  std::memcpy(raw, &value, sizeof value);
+  bytes_.append(raw, sizeof value);
+}
+
+void Packer::put(const std::string& text) {
+  put(static_cast<Index>(text.size()));
+  bytes_ += text;
+}
+
+const char* Unpacker::take(std::size_t count) {
+  require(count <= bytes_.size() - next_, "a message of ", bytes_.size(), " bytes ends at byte ",
+          next_, ", where ", count, " more are expected");
+  const char* at = bytes_.data() + next_;
+  next_ += count;
+  return at;
+}
+
+Index Unpacker::number() {
+  Index value = 0;
+  std::memcpy(&value, take(sizeof value), sizeof value);
+  return value;
+}
+
+std::string Unpacker::text() {
+  const auto length = static_cast<std::size_t>(number());
+  return {take(length), length};
+}
+
+}  // namespace trireme

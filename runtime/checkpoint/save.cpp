@@ -1,0 +1,225 @@
+// The way of a save through its phases. What rank 0 does at its end is in commit.cpp.
+#include "runtime/checkpoint/save.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "trireme/core/show_bytes.h"
+#include "trireme/store/file.h"
+
+#include "runtime/checkpoint/catalog.h"
+
+namespace trireme {
+namespace {
+
+double milliseconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+}  // namespace
+
+std::size_t Saver::letter_bytes(Index file_bytes) {
+  return static_cast<std::size_t>(record_bytes +
+                                  blocks_of(file_bytes) * static_cast<Index>(sizeof(Checksum)));
+}
+
+Saver::Saver(const Context& context, Parts parts)
+    : context_(context),
+      options_(context.options().checkpoint),
+      run_(std::move(parts.run)),
+      catalog_(std::move(parts.catalog)),
+      lease_(std::move(parts.lease)),
+      group_(std::move(parts.group)) {
+  const Index image = parts.layout.bytes;
+  letter_.resize(letter_bytes(image));
+  add_output(shard_name(group_->rank()), shard_snapshot(parts));
+  say_how_it_saves(image);
+  if (group_->rank() != 0) return;
+  FileLayout global = lay_out_global(global_tensors(catalog_));
+  const Index global_bytes = global.bytes;
+  add_output(global_name, std::make_unique<Snapshot>(std::move(global), std::vector<Bytes>(), 0));
+  for (const Manifest::File& file : catalog_.files) letters_.emplace_back(letter_bytes(file.bytes));
+  for (std::size_t r = 1; r < letters_.size(); ++r)
+    receives_.push_back(
+        {static_cast<int>(r), letters_[r].data(), static_cast<Index>(letters_[r].size())});
+  catalog_.files.push_back({global_name, global_bytes, {}});
+  committer_ = std::make_unique<Worker>();
+}
+
+std::unique_ptr<Snapshot> Saver::shard_snapshot(Parts& parts) {
+  Device& device = context_.device();
+  if (device.kind() == DeviceKind::cpu)
+    return std::make_unique<Snapshot>(std::move(parts.layout), parts.memory, options_.save_buffer);
+  copies_ = device.make_stream();
+  ready_ = device.make_event();
+  return std::make_unique<Snapshot>(std::move(parts.layout), parts.memory, options_.save_buffer,
+                                    device);
+}
+
+void Saver::add_output(const std::string& name, std::unique_ptr<Snapshot> snapshot) {
+  Output& output = outputs_.emplace_back();
+  output.name = name;
+  output.snapshot = std::move(snapshot);
+  output.worker = std::make_unique<Worker>();
+}
+
+void Saver::say_how_it_saves(Index image_bytes) const {
+  Index numbers[] = {image_bytes, outputs_.front().snapshot->buffer_bytes()};
+  group_->all_reduce({numbers, 2, DType::i64}, Reduction::max, context_.host().stream);
+  const Log& log = context_.log();
+  log.info(fmt::format("saves to {}: at most {} a rank, copied into a buffer of {}", options_.save,
+                       show_bytes(numbers[0]), show_bytes(numbers[1])));
+  if (options_.save_buffer > 0 && numbers[1] < numbers[0])
+    log.info(fmt::format(
+        "--save-buffer {} is smaller than a rank's share: a save holds training until what does "
+        "not fit is on disk",
+        options_.save_buffer));
+}
+
+void Saver::start(Index step, Manifest head) {
+  const Clock::time_point called = Clock::now();
+  wait_until_idle();
+  if (step == last_committed_) return;  // this state is saved
+  began_ = Clock::now();
+  step_ = step;
+  head_ = std::move(head);
+  failure_.clear();
+  const std::string directory = unfinished_path(options_.save, step, run_);
+  try {
+    make_directory(directory);
+    start_outputs(directory);
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+  }
+  stall_ms_ = milliseconds(Clock::now() - called);
+  if (group_->rank() == 0)
+    letters_ticket_ = group_->start_exchange({}, receives_, context_.host().stream);
+  phase_ = Phase::writing;
+}
+
+void Saver::start_outputs(const std::string& directory) {
+  for (Output& output : outputs_) {
+    const std::string path = directory + "/" + output.name;
+    const bool of_device = copies_ && &output == &outputs_.front();
+    if (!of_device) {
+      output.snapshot->save(path, context_.host().stream.pool(), *output.worker);
+      continue;
+    }
+    copies_->synchronize();  // a save that failed may have left some
+    ready_->record(context_.stream());
+    ready_->make_wait(*copies_);
+    output.snapshot->start_saving(path, *copies_, *output.worker);
+    copying_ = true;
+  }
+}
+
+void Saver::before_update() {
+  if (!copying_) return;
+  const Clock::time_point called = Clock::now();
+  outputs_.front().snapshot->finish_copying(*copies_);
+  ready_->record(*copies_);
+  ready_->make_wait(context_.stream());
+  copying_ = false;
+  stall_ms_ += milliseconds(Clock::now() - called);
+}
+
+bool Saver::written() const {
+  return std::all_of(outputs_.begin(), outputs_.end(),
+                     [](const Output& output) { return output.worker->finished(); });
+}
+
+void Saver::poll() {
+  if (idle()) return;
+  group_->progress();
+  if (phase_ == Phase::writing && copies_) outputs_.front().snapshot->move_on(*copies_);
+  if (phase_ == Phase::writing && written()) send_letter();
+  if (phase_ == Phase::gathering && group_->done(letters_ticket_) && committer_->finished())
+    start_commit();
+  if (phase_ == Phase::committing && committer_->finished()) announce();
+  if (phase_ == Phase::waiting && group_->done(letters_ticket_) && group_->done(outcome_ticket_))
+    conclude();
+}
+
+/// What became of this rank's files.
+void Saver::write_letter() {
+  Record record;
+  record.stall_ms = stall_ms_;
+  for (Output& output : outputs_) {
+    try {
+      output.worker->wait();
+    } catch (const std::exception& error) {
+      failure_ = error.what();
+    }
+    if (!failure_.empty()) break;  // the reports are those of the save before
+    const SnapshotReport& report = output.snapshot->report();
+    failure_ = report.error;
+    record.direct &= report.direct ? 1 : 0;
+    record.reserved &= report.reserved ? 1 : 0;
+    record.copy_ms += report.copy_ms;
+    record.write_ms = std::max(record.write_ms, report.write_ms);
+    record.bytes += report.bytes;
+  }
+  record.failed = failure_.empty() ? 0 : 1;
+  failure_.copy(record.error, sizeof record.error - 1);
+  std::memcpy(letter_.data(), &record, sizeof record);
+  const std::vector<Checksum>& sums = outputs_.front().snapshot->report().blocks;
+  const std::size_t sum_bytes = sums.size() * sizeof(Checksum);
+  if (record.failed != 0) return;
+  require(record_bytes + sum_bytes == letter_.size(), "a file of ", letter_.size(),
+          " bytes of checksums has ", sum_bytes);
+  std::memcpy(letter_.data() + record_bytes, sums.data(), sum_bytes);
+}
+
+void Saver::send_letter() {
+  write_letter();
+  if (group_->rank() == 0) {
+    letters_[0] = letter_;
+    phase_ = Phase::gathering;
+    return;
+  }
+  const Message send{0, letter_.data(), static_cast<Index>(letter_.size())};
+  letters_ticket_ = group_->start_exchange({&send, 1}, {}, context_.host().stream);
+  outcome_ticket_ = group_->start_broadcast({&outcome_, 1, DType::i64}, 0, context_.host().stream);
+  phase_ = Phase::waiting;
+}
+
+void Saver::announce() {
+  outcome_ = commit_error_.empty() ? 1 : 0;
+  outcome_ticket_ = group_->start_broadcast({&outcome_, 1, DType::i64}, 0, context_.host().stream);
+  phase_ = Phase::waiting;
+}
+
+void Saver::conclude() {
+  phase_ = Phase::idle;
+  const bool committed = outcome_ == 1;
+  failures_ = committed ? 0 : failures_ + 1;
+  if (group_->rank() == 0) committed ? report_success() : report_failure();
+  if (!committed) return;
+  last_committed_ = step_;
+  delete_due_ = group_->rank() == 0;
+}
+
+void Saver::resumed_from(Index step) {
+  last_committed_ = step;
+  delete_due_ = group_->rank() == 0;
+}
+
+/// Without a time limit, and serving the other groups of this rank meanwhile.
+void Saver::wait_until_idle() {
+  while (!idle()) {
+    poll();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+void Saver::finish() {
+  wait_until_idle();
+  if (!committer_) return;
+  committer_->wait();
+  report_prune();
+}
+
+}  // namespace trireme

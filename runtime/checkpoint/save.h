@@ -1,0 +1,131 @@
+// Saver: the saves of one rank, one at a time, and on rank 0 their commit. A save moves on in poll() only:
+//   writing     this rank's files are copied and written by their workers
+//   gathering   rank 0: what became of them on the other ranks is on its way here
+//   committing  rank 0: a worker writes the manifest and renames the directory, or takes a failed save away
+//   waiting     for rank 0's word; non-blocking, as everything
+// Nothing is allocated between these transitions.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/job/run.h"
+#include "trireme/store/lease.h"
+#include "trireme/store/snapshot.h"
+#include "trireme/store/steps.h"
+
+namespace trireme {
+
+class Saver {
+ public:
+  struct Parts {
+    std::string run;                      // id of this job
+    FileLayout layout;                    // of this rank's shard
+    std::vector<Bytes> memory;            // of its pieces, borrowed
+    Manifest catalog;                     // rank 0: of all shards
+    std::unique_ptr<Lease> lease;         // rank 0
+    std::unique_ptr<Communicator> group;  // of all ranks, used for nothing else
+  };
+  /// Collective. Takes all memory of a save.
+  Saver(const Context& context, Parts parts);
+
+  /// Collective. `head` is looked at on rank 0: a manifest with everything but files and tensors. Waits for the save before;
+  /// does nothing when it was of this step.
+  void start(Index step, Manifest head);
+  bool idle() const { return phase_ == Phase::idle; }
+  void poll();
+  /// Before parameters or optimizer state change: what is being saved of them is copied, or the device's stream waits for it.
+  void before_update();
+  /// Collective. Returns when idle, and nothing is being deleted.
+  void finish();
+
+  Index failures() const { return failures_; }
+  /// Rank 0, when idle: of the last save.
+  const std::string& last_error() const { return commit_error_; }
+  Index last_committed() const { return last_committed_; }
+  /// The state that training starts with is this step. What a job that was killed after its commit did not get to delete
+  /// is for delete_older().
+  void resumed_from(Index step);
+  /// Starts to delete, as --keep-last says, what is older than the last committed step. Does
+  /// nothing when that is done.
+  void delete_older();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Phase { idle, writing, gathering, committing, waiting };
+
+  /// One file of this rank with the thread that writes it.
+  struct Output {
+    std::string name;
+    std::unique_ptr<Snapshot> snapshot;
+    std::unique_ptr<Worker> worker;
+  };
+  /// What a rank tells rank 0; its file's checksums follow in the same message.
+  struct Record {
+    std::int32_t failed = 0, direct = 1, reserved = 1;
+    double stall_ms = 0, copy_ms = 0, write_ms = 0;
+    Index bytes = 0;
+    char error[400] = "";
+  };
+  using Letter = std::vector<std::byte>;  // a Record, then checksums from `record_bytes` on
+  static constexpr Index record_bytes = 512;
+  static_assert(sizeof(Record) <= record_bytes);
+
+  void add_output(const std::string& name, std::unique_ptr<Snapshot> snapshot);
+  std::unique_ptr<Snapshot> shard_snapshot(Parts& parts);
+  void start_outputs(const std::string& directory);
+  void say_how_it_saves(Index image_bytes) const;
+  void wait_until_idle();
+  bool written() const;
+  void write_letter();
+  void send_letter();
+  static std::size_t letter_bytes(Index file_bytes);
+  static Record record_in(const Letter& letter);
+  static std::vector<Checksum> checksums_in(const Letter& letter);
+  std::string failure_of_ranks() const;
+  void start_commit();
+  void commit(const std::string& failure);
+  Manifest complete_manifest() const;
+  void announce();
+  void conclude();
+  void report_success();
+  void report_failure() const;
+  void report_prune();
+
+  const Context& context_;
+  const CheckpointOptions& options_;
+  std::string run_;
+  Manifest catalog_, head_;
+  std::unique_ptr<Lease> lease_;
+  /// On a GPU: copies to the host beside training. Null where the pieces are in host memory.
+  std::unique_ptr<Stream> copies_;
+  std::unique_ptr<Event> ready_;  // to be copied, and then copied
+  bool copying_ = false;
+  std::vector<Output> outputs_;  // the shard; on rank 0 checkpoint.h5 too
+  Letter letter_;                // of this rank
+  std::vector<Letter> letters_;  // rank 0: of all, by rank
+  std::vector<Message> receives_;
+
+  Phase phase_ = Phase::idle;
+  Index step_ = 0;
+  Clock::time_point began_, durable_before_, durable_;
+  double stall_ms_ = 0;
+  std::string failure_;  // of this rank, before its worker had anything to do
+  Ticket letters_ticket_, outcome_ticket_;
+  Index outcome_ = 0;  // 1: committed
+
+  Index failures_ = 0, last_committed_ = -1;
+  bool said_how_written_ = false;
+
+  bool delete_due_ = false;  // on rank 0
+
+  // Rank 0. The worker alone touches these while it works.
+  std::string commit_error_, prune_error_;
+  std::unique_ptr<Worker> committer_;
+
+  std::unique_ptr<Communicator> group_;  // goes first, with what is under way in the letters
+};
+
+}  // namespace trireme

@@ -1,0 +1,123 @@
+#include "runtime/checkpoint/tensors.h"
+
+namespace trireme {
+namespace {
+
+/// f(name, dtype, global shape, box, memory) for each box of `extents`.
+template <class F>
+void for_each_box(const std::string& prefix, const std::vector<FlatExtent>& extents, float* data,
+                  F&& f) {
+  for (const FlatExtent& flat : extents)
+    for (std::size_t i = 0; i < flat.extent.boxes.size(); ++i)
+      f(prefix + flat.extent.name, flat.extent.dtype, flat.extent.global, flat.extent.boxes[i],
+        data == nullptr ? nullptr : data + flat.offsets[i]);
+}
+
+std::string state_prefix(const std::string& name) { return optimizer_prefix + name + "/"; }
+
+/// f(name, value) for each scalar.
+template <class Scalars, class F>
+void for_each_scalar(Scalars& scalars, F&& f) {
+  f("step", &scalars.progress.step);
+  f("samples", &scalars.progress.samples);
+  f("updates", &scalars.progress.updates);
+  f("skipped", &scalars.progress.skipped);
+  f("seed", &scalars.seed);
+}
+
+void add_extents(SavedTensors& saved, const std::string& prefix,
+                 const std::vector<FlatExtent>& extents, float* data) {
+  for_each_box(prefix, extents, data,
+               [&](const std::string& name, DType dtype, const Shape& global, const Box& box,
+                   const float* memory) {
+                 saved.pieces.push_back({name, dtype, global, box});
+                 saved.memory.push_back({memory, saved.pieces.back().bytes(), MemoryOf::device});
+               });
+}
+
+void add_scalars(SavedTensors& saved, const SavedScalars& scalars) {
+  for_each_scalar(scalars, [&](const char* name, const Index* value) {
+    saved.pieces.push_back({str(scalars_prefix, name), DType::i64, Shape{}, Box{}});
+    saved.memory.push_back({value, size_bytes(DType::i64), MemoryOf::host});
+  });
+}
+
+std::vector<Wanted> wanted(const std::string& prefix, const std::vector<FlatExtent>& extents,
+                           float* data) {
+  std::vector<Wanted> all;
+  for_each_box(prefix, extents, data,
+               [&](const std::string& name, DType dtype, const Shape& global, const Box& box,
+                   float* memory) {
+                 all.push_back({name, dtype, global, box, memory});
+               });
+  return all;
+}
+
+}  // namespace
+
+SavedTensors saved_tensors(const FlatParameters& flat, const Optimizer& optimizer,
+                           const SavedScalars* scalars) {
+  SavedTensors saved;
+  if (scalars != nullptr) add_scalars(saved, *scalars);
+  add_extents(saved, parameters_prefix, flat.written_extents(FlatBuffer::parameters),
+              flat.parameter_data());
+  for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
+    add_extents(saved, state_prefix(tensor.name), flat.written_extents(FlatBuffer::state),
+                tensor.data);
+  return saved;
+}
+
+std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOptions& optimizer,
+                                  bool scalars) {
+  SavedTensors saved;
+  const SavedScalars none;
+  if (scalars) add_scalars(saved, none);
+  add_extents(saved, parameters_prefix, flat.written_extents(FlatBuffer::parameters), nullptr);
+  for (const std::string& name : Optimizer::state_names(optimizer))
+    add_extents(saved, state_prefix(name), flat.written_extents(FlatBuffer::state), nullptr);
+  return saved.pieces;
+}
+
+std::vector<Wanted> wanted_parameters(const FlatParameters& flat) {
+  return wanted(parameters_prefix, flat.slice_extents(FlatBuffer::parameters),
+                flat.parameter_data());
+}
+
+std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer) {
+  std::vector<Wanted> all;
+  for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
+    for (Wanted& box :
+         wanted(state_prefix(tensor.name), flat.slice_extents(FlatBuffer::state), tensor.data))
+      all.push_back(std::move(box));
+  return all;
+}
+
+void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& stream) {
+  for (const Bucket& bucket : flat.buckets())
+    data.all_gather({flat.parameter_data() + bucket.slice.begin, bucket.slice.count, DType::f32},
+                    {flat.parameter_data() + bucket.range.begin, bucket.range.count, DType::f32},
+                    stream);
+  flat.refresh_compute_copy(stream);
+}
+
+void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Communicator& data,
+                  Stream& stream) {
+  if (flat.options().update == Update::sharded) return;  // each rank keeps its slice alone
+  for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
+    for (const Bucket& bucket : flat.buckets()) {
+      float* whole = tensor.data + bucket.state_begin;
+      data.all_gather(
+          {whole + bucket.slice.begin - bucket.range.begin, bucket.slice.count, DType::f32},
+          {whole, bucket.range.count, DType::f32}, stream);
+    }
+}
+
+std::vector<Wanted> wanted_scalars(SavedScalars& scalars) {
+  std::vector<Wanted> all;
+  for_each_scalar(scalars, [&](const char* name, Index* value) {
+    all.push_back({str(scalars_prefix, name), DType::i64, Shape{}, Box{}, value});
+  });
+  return all;
+}
+
+}  // namespace trireme

@@ -1,0 +1,48 @@
+// What a rank gives to a checkpoint and takes from it, as boxes of logical tensors with their memory. The names that a
+// checkpoint uses are made here and nowhere else.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/optim/optimizer.h"
+#include "trireme/store/file_layout.h"
+#include "trireme/store/reader.h"
+
+#include "runtime/checkpoint/checkpointer.h"
+
+namespace trireme {
+
+/// The scalars of a checkpoint, in memory that a snapshot can copy. Rank 0 writes them.
+struct SavedScalars {
+  TrainingProgress progress;
+  Index seed = 0;
+};
+
+/// What one rank writes: pieces of its shard, over all ranks each logical element once.
+struct SavedTensors {
+  std::vector<Piece> pieces;
+  std::vector<Bytes> memory;  // of each piece, borrowed
+};
+/// `scalars`: null on ranks that do not write them.
+SavedTensors saved_tensors(const FlatParameters& flat, const Optimizer& optimizer,
+                           const SavedScalars* scalars);
+/// The same pieces before there is memory, to plan it.
+std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOptions& optimizer,
+                                  bool scalars);
+
+/// What one rank reads: its slices of parameters and moments, so that data replicas read nothing twice.
+std::vector<Wanted> wanted_parameters(const FlatParameters& flat);
+std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer);
+/// Collective. Afterwards each data rank has what all of them have read, and the compute copy of the parameters.
+void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& stream);
+void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Communicator& data,
+                  Stream& stream);
+std::vector<Wanted> wanted_scalars(SavedScalars& scalars);
+
+/// Prefixes of names: "parameters/", "optimizer/", "state/".
+inline constexpr const char* parameters_prefix = "parameters/";
+inline constexpr const char* optimizer_prefix = "optimizer/";
+inline constexpr const char* scalars_prefix = "state/";
+
+}  // namespace trireme

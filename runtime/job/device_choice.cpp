@@ -1,0 +1,69 @@
+#include "runtime/job/device_choice.h"
+
+#include <algorithm>
+#include <map>
+
+#include "trireme/comm/agree.h"
+#include "trireme/kernels/cuda.h"
+
+namespace trireme {
+namespace {
+
+using Gpus = std::vector<std::string>;  // what a rank sees, by Device::identity
+
+/// The GPU of each rank among those that it sees, or -1: ranks choose in turn, and take the first one that has room. A node may
+/// show all its GPUs to all its ranks, or each rank its own, as launchers do with CUDA_VISIBLE_DEVICES.
+std::vector<int> deal(const std::vector<Gpus>& seen, Index ranks_per_gpu) {
+  std::map<std::string, Index> users;
+  std::vector<int> chosen;
+  for (const Gpus& gpus : seen) {
+    const auto free = std::find_if(gpus.begin(), gpus.end(), [&](const std::string& gpu) {
+      return users[gpu] < ranks_per_gpu;
+    });
+    chosen.push_back(free == gpus.end() ? -1 : static_cast<int>(free - gpus.begin()));
+    if (free != gpus.end()) ++users[*free];
+  }
+  return chosen;
+}
+
+std::string why_none_is_left(const std::vector<Gpus>& seen, const Gpus& mine, Index ranks_per_gpu) {
+  const auto gpus = static_cast<Index>(mine.size());
+  const Index ranks = std::count_if(seen.begin(), seen.end(), [&](const Gpus& theirs) {
+    return std::find_first_of(theirs.begin(), theirs.end(), mine.begin(), mine.end()) !=
+           theirs.end();
+  });
+  return str(ranks, " ranks see the same ", gpus, gpus == 1 ? " GPU" : " GPUs", "; start at most ",
+             gpus * ranks_per_gpu, " of them on a node, or share GPUs with --ranks-per-gpu ",
+             (ranks + gpus - 1) / gpus, ", or use --device cpu");
+}
+
+}  // namespace
+
+DeviceChoice choose_device(const Options& options, const Host& host, const std::string& module,
+                           Problems& problems) {
+  DeviceChoice choice;
+  choice.module = module;
+  if (options.device == DeviceOption::cpu) return choice;
+  std::string none;
+  const Gpus mine = find_gpus({0, module}, none);
+  // A rank without a GPU keeps all others from theirs: say which, and why.
+  const std::vector<std::string> reasons =
+      gather_strings(host.world(), host.stream, mine.empty() ? none : "");
+  for (std::size_t rank = 0; rank < reasons.size(); ++rank)
+    if (!reasons[rank].empty()) {
+      choice.reason = str(reasons.size() > 1 ? str("rank ", rank, ": ") : "", reasons[rank]);
+      if (options.device == DeviceOption::cuda)
+        problems.add("--device cuda: no GPU can be used: ", choice.reason,
+                     "; use --device cpu, or auto");
+      return choice;
+    }
+  choice.cuda = true;
+  const std::vector<Gpus> seen = gather_lists(host.world(), host.stream, mine);
+  choice.gpu = deal(seen, options.ranks_per_gpu)[static_cast<std::size_t>(host.world().rank())];
+  if (choice.gpu < 0)
+    problems.add("--device ", options.device == DeviceOption::cuda ? "cuda" : "auto", ": ",
+                 why_none_is_left(seen, mine, options.ranks_per_gpu));
+  return choice;
+}
+
+}  // namespace trireme

@@ -1,0 +1,23 @@
+// Which device a job trains on: decided by all ranks together, before anything is allocated. Either all have a GPU or none.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trireme/job/run.h"
+
+namespace trireme {
+
+/// Of this rank; `cuda` is the same on all ranks.
+struct DeviceChoice {
+  bool cuda = false;
+  int gpu = 0;         // of those that this rank sees
+  std::string module;  // of CUDA, empty: the installed one
+  std::string reason;  // why no GPU is used although one would have been; empty: nothing to say
+};
+
+/// Collective. `module`: of CUDA; empty: the installed one. A choice that cannot be had is added to `problems`.
+DeviceChoice choose_device(const Options& options, const Host& host, const std::string& module,
+                           Problems& problems);
+
+}  // namespace trireme

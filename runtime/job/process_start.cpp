@@ -1,0 +1,43 @@
+#include "runtime/job/process_start.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+namespace {
+
+void open_standard_streams() {
+  // In ascending order: open(2) takes the lowest free number.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    require(errno == EBADF, "file descriptor ", stream, ": ", std::strerror(errno));
+    const int opened = ::open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+    require(opened >= 0, "file descriptor ", stream,
+            " is closed, and /dev/null cannot be opened: ", std::strerror(errno));
+    require(opened == stream, "/dev/null is file descriptor ", opened, " in place of ", stream);
+  }
+}
+
+void raise_limit_of_open_files() {
+  rlimit limit = {};
+  require(::getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit: ", std::strerror(errno));
+  limit.rlim_cur = limit.rlim_max;
+  require(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit: ", std::strerror(errno));
+}
+
+}  // namespace
+
+void prepare_process() {
+  open_standard_streams();
+  raise_limit_of_open_files();
+  require(std::signal(SIGXFSZ, SIG_IGN) != SIG_ERR, "signal: ", std::strerror(errno));
+}
+
+}  // namespace trireme

@@ -1,0 +1,306 @@
+// The order of things in run(): transport, options, agreement, device and mesh, the program; and
+// what each failure becomes.
+#include "trireme/job/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "trireme/comm/agree.h"
+#include "trireme/comm/mpi.h"
+#include "trireme/comm/nccl.h"
+#include "trireme/core/exception_text.h"
+#include "trireme/kernels/cuda.h"
+#include "trireme/kernels/device.h"
+
+#include "runtime/job/affinity.h"
+#include "runtime/job/device_choice.h"
+#include "runtime/job/gemm_directory.h"
+#include "runtime/job/gpu_environment.h"
+#include "runtime/job/process_start.h"
+#include "runtime/job/rank_agreement.h"
+#include "runtime/job/stop_signals.h"
+#include "runtime/options/idle_options.h"
+#include "runtime/options/instruction_set.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The rank that has failed says why and ends this one, unless it is stuck: only then the others say what they have heard.
+constexpr std::chrono::seconds time_to_tell(10);
+
+int exit_code(ExitCode code) { return static_cast<int>(code); }
+
+/// To clean up after an error may take for ever: a GPU may wait for what never comes. The system's clock ends the process then, with
+/// SIGALRM, whatever it is stuck in, and mpirun the others.
+void limit_clean_up() {
+  constexpr unsigned seconds = 60;
+  std::signal(SIGALRM, SIG_DFL);
+  ::alarm(seconds);
+}
+
+/// A rank that fails alone ends all others, which may wait for it in a collective.
+int fail(Mesh* mesh, int rank, const std::string& message) {
+  std::fflush(stdout);
+  fmt::print(stderr, "trireme[rank {}] error: {}\n", rank, message);
+  std::fflush(stderr);
+  limit_clean_up();
+  if (mesh != nullptr && mesh->shape().size() > 1) mesh->abort(exit_code(ExitCode::failure));
+  return exit_code(ExitCode::failure);
+}
+
+/// In a handler.
+bool is_peer_error() {
+  try {
+    throw;
+  } catch (const PeerError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+std::string basename(const char* path) { return std::filesystem::path(path).filename().string(); }
+
+/// What ranks compare of their options, one after the other: the first difference explains those
+/// that follow from it.
+struct StartFacts {
+  std::vector<RankFact> program, given, effective;
+};
+
+std::vector<RankFact> facts_of(const Configuration& options) {
+  std::vector<RankFact> facts;
+  for (const auto& [name, value] : options) facts.push_back({name, value});
+  return facts;
+}
+
+/// Reads and checks the options. Returns false when help was asked for.
+bool read_options(int argc, char** argv, const Application& application, CommandLine& command,
+                  Options& options, int ranks, StartFacts& facts, Problems& problems) {
+  declare_options(command, options);
+  if (application.declare) application.declare(command, options);
+  const bool help = command.parse(argc, argv, problems) == CommandLine::Outcome::help;
+  facts.program = {{"program", application.name},
+                   {"version of trireme", TRIREME_VERSION},
+                   {"--help", help ? "true" : "false"}};
+  if (help) return false;
+  facts.given = facts_of(command.common());
+  settle_options(command, options);
+  check_options(command, options, ranks, problems);
+  if (application.check) application.check(command, options, ranks, problems);
+  facts.effective = facts_of(command.common());
+  return true;
+}
+
+/// Collective. Throws: ConfigurationError when ranks were started with different options.
+/// `problems`: what each has found so far.
+void agree_on_options(const Host& host, const StartFacts& mine, Problems& problems) {
+  constexpr std::size_t most = 10;
+  for (const auto* facts : {&mine.program, &mine.given, &mine.effective}) {
+    const std::vector<std::string> differences = differences_between_ranks(host, *facts, most);
+    for (const std::string& difference : differences) problems.add(difference);
+    if (!differences.empty()) agree_on(host, problems);
+  }
+}
+
+void describe(const Context& context, const CommandLine& command) {
+  const Log& log = context.log();
+  log.info(context.mesh().shape().describe());
+  log.info(str("device: ", context.device().describe()));
+  log.info(str("collectives: ", context.mesh().memory_description()));
+  log.info("effective configuration (* given)");
+  const std::string text = command.effective();
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    log.info("  " + text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+/// Null where the CPU trains. In the order in which they are made.
+struct Gpu {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<Mesh> mesh;
+};
+
+/// Collective.
+void open_gpu(const DeviceChoice& choice, const Host& host, const Options& options, Gpu& gpu) {
+  if (!choice.cuda) return;
+  agree_or_stop(host, [&] {
+    gpu.device = open_cuda({choice.gpu, choice.module, options.gemm_cache});
+    gpu.stream = gpu.device->make_stream();
+  });
+  NcclOptions nccl;
+  nccl.serialize = options.serialize_communication;
+  nccl.order_check = options.check_collectives ? OrderCheck::on : OrderCheck::off;
+  nccl.module = choice.module;
+  gpu.mesh = open_nccl_mesh(host.mesh, *gpu.device, nccl);
+}
+
+/// Another build of the CUDA module than the installed one: against another CUDA, or the host emulation of the tests.
+std::string cuda_module() {
+  const char* path = std::getenv("TRIREME_CUDA_MODULE");
+  return path == nullptr ? "" : path;
+}
+
+/// What run() was called with.
+struct Program {
+  int argc;
+  char** argv;
+  const Application& application;
+  const std::function<void(Context&)>& f;
+  Clock::time_point started = Clock::now();
+};
+
+/// Every rank sees its signals; one clock is enough for all.
+std::function<std::string_view()> stop_reason(const StopSignals& signals, int rank, double seconds,
+                                              Clock::time_point started) {
+  return [&signals, limited = rank == 0 && seconds > 0, seconds, started]() -> std::string_view {
+    if (const int signal = signals.first()) return signal == SIGTERM ? "SIGTERM" : "SIGUSR1";
+    const std::chrono::duration<double> passed = Clock::now() - started;
+    return limited && passed.count() >= seconds ? "--exit-duration-seconds" : "";
+  };
+}
+
+/// From the options to the end of the program. `mesh` and `gpu` outlive what fails here, so that a
+/// failure is reported before they are cleaned up.
+int run_program(MpiSession& session, StopSignals& signals, const Program& program,
+                std::unique_ptr<Mesh>& mesh, Gpu& gpu) {
+  const Application& application = program.application;
+  Options options = application.defaults;
+  CommandLine command(application.name, application.description);
+  Problems problems;
+  signals.let_through();  // files of options and data may be where reading never ends
+  StartFacts facts;
+  const bool help = !read_options(program.argc, program.argv, application, command, options,
+                                  session.size(), facts, problems);
+  if (options.checkpoint.save.empty())
+    signals.leave();
+  else
+    signals.watch();
+  set_instruction_set(command, options, problems);
+  std::string cores = widen_affinity(options.threads_per_rank,
+                                     str("--threads-per-rank ", options.threads_per_rank));
+  const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
+  const std::unique_ptr<Stream> cpu_stream = cpu->make_stream();
+  mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
+  agree_on_options({*mesh, *cpu_stream}, facts, problems);
+  if (help) {
+    if (session.rank() == 0) fmt::print("{}", command.help());
+    return exit_code(ExitCode::success);
+  }
+  set_gpu_environment(options, session.rank(), session.size());
+  const DeviceChoice choice = choose_device(options, {*mesh, *cpu_stream}, cuda_module(), problems);
+  if (choice.cuda && cores.empty())
+    cores = widen_affinity(2, "NCCL's and checkpoints' threads run beside each rank");
+  if (choice.cuda && !options.gemm_cache.empty())
+    open_gemm_directory(options.gemm_cache, {*mesh, *cpu_stream}, problems);
+  agree_on({*mesh, *cpu_stream}, problems);
+
+  mesh = session.make_mesh(MeshShape(static_cast<int>(options.data_size(session.size())),
+                                     static_cast<int>(options.pipeline_size),
+                                     static_cast<int>(options.tensor_size)));
+  const Host host{*mesh, *cpu_stream};
+  open_gpu(choice, host, options, gpu);
+  const Log log(session.rank(), options.log_level);
+  Context context(options, gpu.mesh ? *gpu.mesh : *mesh, gpu.stream ? *gpu.stream : *cpu_stream,
+                  host, log, command.configuration(),
+                  stop_reason(signals, session.rank(), options.checkpoint.exit_duration_seconds,
+                              program.started));
+  describe(context, command);
+  if (const std::string idle = idle_options(command, options, session.size()); !idle.empty())
+    log.info("idle on this layout: " + idle);
+  if (!choice.reason.empty())
+    log.info("device: no GPU is used: " + choice.reason +
+             (options.gemm_cache.empty() ? "" : "; --gemm-cache is not used either"));
+  if (!cores.empty()) log.info(cores);
+  program.f(context);
+  return exit_code(ExitCode::success);
+}
+
+int run_session(MpiSession& session, StopSignals& signals, const Program& program) {
+  std::unique_ptr<Mesh> mesh;
+  Gpu gpu;
+  try {
+    return run_program(session, signals, program, mesh, gpu);
+  } catch (const Stopped&) {
+    return exit_code(ExitCode::stopped);
+  } catch (const ConfigurationError& error) {
+    if (session.rank() == 0) fmt::print(stderr, "{}\n", error.what());
+    return exit_code(ExitCode::configuration);
+  } catch (const JobError& error) {
+    if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", error.what());
+    limit_clean_up();
+    return exit_code(error.code());
+  } catch (...) {
+    if (is_peer_error()) std::this_thread::sleep_for(time_to_tell);
+    const int code = fail(mesh.get(), session.rank(), current_exception_text());
+    if (session.size() > 1) throw;  // there is no mesh yet: the session ends the job as it unwinds
+    return code;
+  }
+}
+
+}  // namespace
+
+void agree_on(const Host& host, const Problems& mine) {
+  const auto all = gather_lists(host.world(), host.stream, mine.all());
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<int>> ranks_of;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    for (const std::string& problem : all[rank]) {
+      if (ranks_of[problem].empty()) order.push_back(problem);
+      ranks_of[problem].push_back(static_cast<int>(rank));
+    }
+  if (order.empty()) return;
+  std::string message = str("trireme: this configuration cannot run: ", order.size(),
+                            order.size() == 1 ? " problem" : " problems");
+  for (const std::string& problem : order) {
+    const std::vector<int>& ranks = ranks_of[problem];
+    message += "\n  - ";
+    if (ranks.size() < all.size())
+      message += str("rank ", ranks.front(), ranks.size() > 1 ? " and others: " : ": ");
+    message += problem;
+  }
+  throw ConfigurationError(message);
+}
+
+void agree_or_stop(const Host& host, const std::function<void()>& work) {
+  try {
+    agree(host.world(), host.stream, work);
+  } catch (const Error& error) {
+    throw JobError(error.what());
+  }
+}
+
+int run(int argc, char** argv, const std::function<void(Context&)>& f) {
+  Application application;
+  application.name = basename(argv[0]);
+  return run(argc, argv, application, f);
+}
+
+int run(int argc, char** argv, const Application& application,
+        const std::function<void(Context&)>& f) {
+  try {
+    prepare_process();
+    const Program program{argc, argv, application, f};
+    StopSignals signals;  // before MPI starts threads, and until it has ended
+    MpiSession session(argc, argv);
+    return run_session(session, signals, program);
+  } catch (...) {
+    return fail(nullptr, 0, current_exception_text());
+  }
+}
+
+}  // namespace trireme

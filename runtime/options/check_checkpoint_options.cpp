@@ -1,0 +1,128 @@
+// What can be wrong with --save, --load and the options that refine them. An option that does nothing without another one
+// is a mistake.
+#include <filesystem>
+
+#include <unistd.h>
+
+#include "runtime/options/check_options.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// `options` mean something only with `other`.
+void check_needs(const CommandLine& command, std::initializer_list<const char*> options,
+                 const char* other, const char* value, Problems& problems) {
+  if (command.given(other)) return;
+  for (const char* option : options)
+    if (command.given(option))
+      problems.add(option, " has no meaning without ", other, "; add ", other, " ", value,
+                   " or leave it out");
+}
+
+void check_intervals(const CommandLine& command, const CheckpointOptions& o, Problems& problems) {
+  if (command.given("--async-save") && command.given("--no-async-save"))
+    problems.add("--async-save and --no-async-save contradict each other; keep one");
+  if (!command.given("--save-retain-interval") || o.save.empty()) return;
+  if (o.keep_last == 0)
+    problems.add("--save-retain-interval ", o.save_retain_interval,
+                 " has no meaning without --keep-last: every checkpoint stays; add --keep-last N "
+                 "or leave it out");
+  else if (o.save_interval == 0)
+    problems.add("--save-retain-interval ", o.save_retain_interval,
+                 " keeps multiples of a step, which only --save-interval makes sure to save; add "
+                 "it, such as --save-interval ",
+                 o.save_retain_interval);
+  else if (o.save_retain_interval % o.save_interval != 0)
+    problems.add("--save-retain-interval ", o.save_retain_interval,
+                 " is not a multiple of --save-interval ", o.save_interval,
+                 ", so that some of its steps are never saved; the nearest: ",
+                 nearest_multiples(o.save_retain_interval, o.save_interval));
+}
+
+void check_load(const CommandLine& command, const CheckpointOptions& o, Problems& problems) {
+  if (o.load.empty()) return;
+  std::error_code ignored;
+  const bool exists = fs::exists(o.load, ignored);
+  if (exists && !fs::is_directory(o.load, ignored)) {
+    problems.add("--load ", o.load,
+                 ": is a file; the directory of checkpoints (--save of the job "
+                 "that wrote them) is needed");
+  } else if (exists && access(o.load.c_str(), R_OK | X_OK) != 0) {
+    problems.add("--load ", o.load, ": the directory cannot be read");
+  } else if (!exists) {
+    for (const char* option : {"--ckpt-step", "--finetune", "--exit-on-missing-checkpoint"})
+      if (command.given(option)) {
+        problems.add("--load ", o.load, ": there is no such directory, and ", option,
+                     " needs a checkpoint in it");
+        break;
+      }
+  }
+  if (o.finetune && !o.save.empty() && same_place(o.save, o.load))
+    problems.add("--finetune with --save and --load ", o.load,
+                 ": it begins at step 0, among the steps that are there; give another --save, or "
+                 "leave --finetune out to go on");
+}
+
+}  // namespace
+
+std::string parent_directory(const std::string& path) {
+  const fs::path whole(path);
+  const fs::path parent = (whole.has_filename() ? whole : whole.parent_path()).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+std::string why_not_writable(const std::string& directory) {
+  std::error_code ignored;
+  if (!fs::is_directory(directory, ignored)) return "there is no directory " + directory;
+  if (access(directory.c_str(), W_OK | X_OK) != 0)
+    return "the directory " + directory + " cannot be written to";
+  return "";
+}
+
+void check_directory(const char* option, const std::string& path, const char* what_for,
+                     Problems& problems) {
+  if (path.empty()) return;
+  std::error_code ignored;
+  if (fs::path(path).is_relative() && fs::current_path(ignored).empty()) {
+    problems.add(option, " ", path,
+                 ": the working directory is gone; give a path from / on, or start in another");
+    return;
+  }
+  if (!fs::exists(path, ignored)) {
+    if (const std::string wrong = why_not_writable(parent_directory(path)); !wrong.empty())
+      problems.add(option, " ", path, ": ", wrong, "; it must exist, for ", option,
+                   " makes DIR only");
+  } else if (!fs::is_directory(path, ignored)) {
+    problems.add(option, " ", path, ": is a file; a directory for ", what_for, " is needed");
+  } else if (const std::string wrong = why_not_writable(path); !wrong.empty()) {
+    problems.add(option, " ", path, ": ", wrong);
+  }
+}
+
+bool same_place(const std::string& a, const std::string& b) {
+  const auto place = [](const std::string& path) {
+    std::error_code failed;
+    const fs::path whole = fs::weakly_canonical(fs::absolute(path, failed), failed);
+    return whole.has_filename() ? whole : whole.parent_path();
+  };
+  return place(a) == place(b);
+}
+
+void check_checkpoint_options(const CommandLine& command, const Options& options,
+                              Problems& problems) {
+  const CheckpointOptions& o = options.checkpoint;
+  check_needs(command,
+              {"--save-interval", "--save-interval-seconds", "--async-save", "--no-async-save",
+               "--save-buffer", "--keep-last", "--save-retain-interval", "--exit-duration-seconds"},
+              "--save", "DIR", problems);
+  check_needs(command,
+              {"--ckpt-step", "--finetune", "--no-load-optim", "--exit-on-missing-checkpoint"},
+              "--load", "DIR", problems);
+  check_directory("--save", o.save, "checkpoints", problems);
+  check_intervals(command, o, problems);
+  check_load(command, o, problems);
+}
+
+}  // namespace trireme

@@ -1,0 +1,183 @@
+// What can be wrong with options together. Each message names the options, their values and the
+// nearest legal ones.
+#include "runtime/options/check_options.h"
+
+#include <filesystem>
+
+#include <unistd.h>
+
+namespace trireme {
+namespace {
+
+/// Micro-batches of a step in all stages and chunks of a pipeline: each rank goes through all of
+/// them to make its part of the schedule, in a few seconds.
+constexpr Index most_scheduled = Index{1} << 20;
+constexpr Index most_samples = Index{1} << 60;
+
+void check_mesh(const Options& o, Index ranks, Problems& problems) {
+  const Index tp = o.tensor_size, pp = o.pipeline_size;
+  if (ranks % tp == 0 && ranks / tp % pp == 0) return;
+  const std::string sizes =
+      str("--tensor-model-parallel-size ", tp, " x --pipeline-model-parallel-size ", pp);
+  std::string mend = ranks % pp == 0 ? str("with --pp ", pp, ", --tp can be ", divisors(ranks / pp))
+                     : ranks % tp == 0
+                         ? str("with --tp ", tp, ", --pp can be ", divisors(ranks / tp))
+                         : str("each must divide ", ranks, ": ", divisors(ranks));
+  problems.add(sizes, " does not divide the ", ranks, ranks == 1 ? " rank" : " ranks",
+               " of this job; ", mend, ", or start a multiple of ", tp * pp, " ranks");
+}
+
+/// Batch and pipeline, which mean something only on a mesh that exists.
+void check_batch(const Options& o, Index ranks, Problems& problems) {
+  const Index data = o.data_size(ranks);
+  if (data < 1 || data * o.tensor_size * o.pipeline_size != ranks) return;
+  const Index unit = data * o.micro_batch_size;
+  if (o.global_batch_size % unit != 0) {
+    problems.add("--global-batch-size ", o.global_batch_size,
+                 " is not a multiple of data parallel size ", data, " x --micro-batch-size ",
+                 o.micro_batch_size, " = ", unit,
+                 "; the nearest: ", nearest_multiples(o.global_batch_size, unit));
+    return;
+  }
+  const std::string wrong = schedule_problem(
+      o.schedule,
+      {static_cast<int>(o.pipeline_size), static_cast<int>(o.chunks), o.micro_batches(data)});
+  if (!wrong.empty())
+    problems.add("--schedule ", name(o.schedule), ", --num-virtual-stages-per-pipeline-rank ",
+                 o.chunks, ": ", wrong);
+  const Index stages = o.pipeline_size * o.chunks, most = most_scheduled / stages;
+  if (o.micro_batches(data) > most)
+    problems.add("--global-batch-size ", o.global_batch_size, " gives each data rank ",
+                 o.micro_batches(data), " micro-batches a step; a schedule of ", stages,
+                 stages == 1 ? " stage" : " stages", " has at most ", most, ": a batch of at most ",
+                 most * unit, ", or a larger --micro-batch-size");
+}
+
+/// Samples are counted from the beginning of training, or of an evaluation.
+void check_samples(const Options& o, Problems& problems) {
+  const std::pair<const char*, Index> counts[] = {{"--train-iters", o.train_iters},
+                                                  {"--eval-iters", o.eval_iters}};
+  for (const auto& [option, steps] : counts)
+    if (steps > most_samples / o.global_batch_size)
+      problems.add(option, " ", steps, " x --global-batch-size ", o.global_batch_size,
+                   " samples are too many to count; at most ", option, " ",
+                   most_samples / o.global_batch_size);
+}
+
+/// A constant rate has no decay that a warm-up could outlast.
+void check_warm_up(const CommandLine& command, const Options& o, Problems& problems) {
+  const LearningRateOptions& rate = o.learning_rate;
+  if (rate.decay == LearningRateOptions::Decay::constant || rate.warmup_iters <= rate.decay_iters)
+    return;
+  if (command.given("--lr-decay-iters"))
+    problems.add("--lr-warmup-iters ", rate.warmup_iters, " is more than --lr-decay-iters ",
+                 rate.decay_iters, ", which includes it; at most ", rate.decay_iters);
+  else
+    problems.add("--lr-warmup-iters ", rate.warmup_iters, " is more than --train-iters ",
+                 o.train_iters, ", the default of --lr-decay-iters, which includes it; at most ",
+                 o.train_iters, ", or for a short trial of a longer run --lr-decay-iters N, the ",
+                 "steps of that run");
+}
+
+void check_learning_rate(const CommandLine& command, const Options& o, Problems& problems) {
+  const LearningRateOptions& rate = o.learning_rate;
+  if (rate.min_lr > rate.lr)
+    problems.add("--min-lr ", rate.min_lr, " is above --lr ", rate.lr, "; at most ", rate.lr);
+  if (rate.decay == LearningRateOptions::Decay::constant)
+    for (const char* option : {"--min-lr", "--lr-decay-iters"})
+      if (command.given(option))
+        problems.add(option, " has no meaning with --lr-decay-style constant; leave it out or use ",
+                     "--lr-decay-style linear or cosine");
+  check_warm_up(command, o, problems);
+}
+
+/// An option of another optimizer would do nothing.
+void check_optimizer(const CommandLine& command, const Options& o, Problems& problems) {
+  const auto only_for = [&](const char* option, OptimizerOptions::Kind kind) {
+    if (command.given(option) && o.optimizer.kind != kind)
+      problems.add(option, " has no meaning with --optimizer ", name(o.optimizer.kind),
+                   "; leave it out or use --optimizer ", name(kind));
+  };
+  for (const char* option : {"--adam-beta1", "--adam-beta2", "--adam-eps"})
+    only_for(option, OptimizerOptions::Kind::adamw);
+  only_for("--momentum", OptimizerOptions::Kind::sgd);
+}
+
+/// Options of GPUs would do nothing on a CPU.
+void check_device(const CommandLine& command, const Options& o, Problems& problems) {
+  for (const char* option :
+       {"--ranks-per-gpu", "--serialize-communication", "--check-collectives", "--gemm-cache"})
+    if (command.given(option) && o.device == DeviceOption::cpu)
+      problems.add(option, " has no meaning with --device cpu; leave it out or use --device cuda");
+  if (o.ranks_per_gpu > 1 && !o.serialize_communication)
+    problems.add(
+        "--ranks-per-gpu ", o.ranks_per_gpu,
+        " needs --serialize-communication: kernels of one rank can fill the GPU and keep a "
+        "collective of another from ever starting");
+}
+
+/// A file that will be written: its directory must exist and be writable.
+void check_writable(const char* option, const std::string& path, Problems& problems) {
+  if (path.empty()) return;
+  std::error_code ignored;
+  if (const std::string wrong = why_not_writable(parent_directory(path)); !wrong.empty())
+    problems.add(option, " ", path, ": ", wrong);
+  else if (std::filesystem::is_directory(path, ignored))
+    problems.add(option, " ", path, ": is a directory; a file name is needed");
+}
+
+void check_profile(const CommandLine& command, const Options& o, Problems& problems) {
+  if (o.profile_ops.empty()) {
+    if (command.given("--profile-step"))
+      problems.add("--profile-step ", o.profile_step,
+                   " has no meaning without --profile-ops; add --profile-ops FILE or leave it out");
+    return;
+  }
+  check_writable("--profile-ops", o.profile_ops, problems);
+  if (access(o.profile_ops.c_str(), F_OK) == 0 && access(o.profile_ops.c_str(), W_OK) != 0)
+    problems.add("--profile-ops ", o.profile_ops, ": the file cannot be written to");
+  if (o.train_iters == 0)
+    problems.add("--profile-ops ", o.profile_ops,
+                 " needs a step, and --train-iters 0 has none; leave it out, or train");
+  else if (o.profile_step > o.train_iters)
+    problems.add("--profile-step ", o.profile_step, " is beyond --train-iters ", o.train_iters,
+                 "; at most ", o.train_iters);
+}
+
+/// Metrics in the directory of --save, which it makes itself, are a matter of the check of --save.
+void check_metrics(const Options& o, Problems& problems) {
+  const std::string& save = o.checkpoint.save;
+  if (save.empty() || !same_place(parent_directory(o.metrics), save))
+    check_writable("--metrics", o.metrics, problems);
+}
+
+}  // namespace
+
+std::string nearest_multiples(Index value, Index step) {
+  const Index below = value / step * step;
+  return below < step ? str(step) : str(below, " or ", below + step);
+}
+
+std::string divisors(Index value) {
+  std::string all;
+  for (Index i = 1; i <= value; ++i)
+    if (value % i == 0) all += str(all.empty() ? "" : ", ", i);
+  return all;
+}
+
+void check_options(const CommandLine& command, const Options& options, Index ranks,
+                   Problems& problems) {
+  check_mesh(options, ranks, problems);
+  check_batch(options, ranks, problems);
+  check_samples(options, problems);
+  check_device(command, options, problems);
+  check_optimizer(command, options, problems);
+  check_learning_rate(command, options, problems);
+  check_checkpoint_options(command, options, problems);
+  check_metrics(options, problems);
+  check_profile(command, options, problems);
+  check_directory("--gemm-cache", options.gemm_cache, "choices of algorithms", problems);
+  check_writable("--dump-tensors", options.dump_tensors, problems);
+}
+
+}  // namespace trireme

@@ -1,0 +1,328 @@
+// The only file that knows CLI11: it splits the command line and lays out help. Types, ranges and
+// suggestions are ours, because CLI11 stops at the first mistake.
+#include "trireme/options/command_line.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/options/config_file.h"
+#include "runtime/options/option_values.h"
+
+namespace trireme {
+namespace {
+
+constexpr int help_name_width = 34;
+constexpr int most_values = 10000;  // of a list
+
+constexpr std::size_t most_config_bytes = std::size_t{1} << 20;
+constexpr std::size_t most_config_problems = 20;  // that are listed
+
+/// Values of one option with where they were written, for messages.
+struct Written {
+  std::vector<std::string> values;
+  std::string origin;               // "", or " (in FILE:LINE)"
+  bool list = false, text = false;  // of a file: in brackets; in quotes
+};
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
+/// Throws: Error when a list, or something that is no text, is not what the option takes.
+void check_form(const OptionDefinition& definition, const Written& given) {
+  const bool in_file = !given.origin.empty();
+  require(definition.list || in_file || given.values.size() == 1, "given ", given.values.size(),
+          " times, keep one");
+  require(definition.list || !given.list, "takes one value, not a list");
+  require(!definition.text || !in_file || given.text, "is a text, which stands in quotes: \"",
+          shortened(given.values.front()), "\"");
+}
+
+/// " [1]": the default, where the help text does not speak of it.
+std::string shown_default(const OptionDefinition& definition) {
+  const bool told =
+      definition.value.empty() || definition.help.find("default") != std::string::npos;
+  const std::string value = told ? "" : definition.show();
+  return value.empty() ? "" : " [" + value + "]";
+}
+
+std::string lower_case(std::string word) {
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return word;
+}
+
+/// A file of a size that a person writes.
+std::optional<std::string> read_text(const std::string& path, Problems& problems) {
+  std::error_code ignored;
+  std::string text(most_config_bytes + 1, '\0');
+  std::ifstream file(path, std::ios::binary);
+  const auto refused = [&](const auto&... why) {
+    problems.add("--config ", path, ": ", why...);
+    return std::nullopt;
+  };
+  if (std::filesystem::is_directory(path, ignored))
+    return refused("is a directory; a TOML file is needed");
+  if (!file) return refused("cannot be read");
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return refused("cannot be read");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > most_config_bytes)
+    return refused("has more than ", show_size(most_config_bytes),
+                   " bytes; is it a configuration?");
+  return text;
+}
+
+std::string canonical(const std::string& names) { return names.substr(0, names.find(',')); }
+
+}  // namespace
+
+struct CommandLine::State {
+  struct Option {
+    OptionDefinition definition;
+    std::string name, group;
+    CLI::Option* parsed;
+    bool given = false;
+    bool may_differ = false;  // between ranks
+  };
+
+  State(const std::string& program, const std::string& description) : app(description, program) {
+    app.set_help_flag();
+    app.add_flag("-h,--help")->description("print this and stop")->group(group);
+    app.allow_extras();
+    app.get_formatter()->column_width(help_name_width);
+  }
+
+  std::vector<std::string> all_names() const {
+    std::vector<std::string> all;
+    for (const Option& option : options)
+      for (const std::string& name : option.parsed->get_lnames()) all.push_back("--" + name);
+    return all;
+  }
+  std::string suggestion(const std::string& unknown) const {
+    const std::string near = nearest(unknown, all_names());
+    return near.empty() ? "; --help lists all" : "; did you mean " + near + "?";
+  }
+
+  void read_command_line(Problems& problems, std::map<std::string, Written>& written) const;
+  void read_file(Problems& problems, std::map<std::string, Written>& written) const;
+  std::string read_line(const ConfigLine& line, bool listed,
+                        std::map<std::string, Written>& written,
+                        std::map<std::string, const ConfigLine*>& seen) const;
+  void apply(Problems& problems, const std::map<std::string, Written>& written);
+
+  std::string group = "General";
+  CLI::App app;
+  std::string config;
+  std::vector<Option> options;
+};
+
+CommandLine::CommandLine(const std::string& program, const std::string& description)
+    : state_(std::make_unique<State>(program, description)) {}
+CommandLine::~CommandLine() = default;
+
+void CommandLine::group(const std::string& title) { state_->group = title; }
+
+void CommandLine::add(OptionDefinition definition) {
+  CLI::App& app = state_->app;
+  // Names alone: the overloads that take a second string bind it as the option's variable.
+  CLI::Option* parsed = nullptr;
+  if (definition.value.empty())
+    parsed = app.add_flag(definition.names);
+  else
+    parsed = app.add_option(definition.names)
+                 ->expected(definition.names[0] == '-' ? 0 : 1, definition.list ? most_values : 1)
+                 ->type_name(definition.value);
+  parsed->description(definition.help + shown_default(definition))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(state_->group);
+  std::string name = canonical(definition.names);
+  state_->options.push_back({std::move(definition), std::move(name), state_->group, parsed});
+}
+
+void CommandLine::positional(const std::string& name, std::string& value, const std::string& help) {
+  text(name, value, "TEXT", help);
+}
+
+void CommandLine::config_file() {
+  text("--config", state_->config, "FILE",
+       "TOML file with any of these options; the command line wins");
+  may_differ("--config");  // what is in it may not
+}
+
+void CommandLine::may_differ(const std::string& name) {
+  const auto option = std::find_if(state_->options.begin(), state_->options.end(),
+                                   [&](const State::Option& o) { return o.name == name; });
+  require(option != state_->options.end(), "no option ", name, " is declared");
+  option->may_differ = true;
+}
+
+/// What CLI11 split, and what it could not place.
+void CommandLine::State::read_command_line(Problems& problems,
+                                           std::map<std::string, Written>& written) const {
+  for (const Option& option : options)
+    if (option.parsed->count() > 0) written[option.name].values = option.parsed->results();
+  bool after_unknown = false;  // a word after an unknown option is taken for its value
+  for (const std::string& word : app.remaining()) {
+    const bool is_option = word.size() > 1 && word[0] == '-';
+    if (is_option)
+      problems.add("unknown option ", shortened(word), suggestion(word.substr(0, word.find('='))));
+    else if (!after_unknown)
+      problems.add("unexpected argument '", shortened(word), "'; options begin with --");
+    after_unknown = is_option;
+  }
+}
+
+/// One line of a file. Returns what is wrong with it, or ""; in full when it is `listed`.
+std::string CommandLine::State::read_line(const ConfigLine& line, bool listed,
+                                          std::map<std::string, Written>& written,
+                                          std::map<std::string, const ConfigLine*>& seen) const {
+  if (!line.mistake.empty()) return line.mistake;
+  const std::string key = shortened(line.key);
+  const auto option = std::find_if(options.begin(), options.end(), [&](const Option& o) {
+    return o.parsed->check_lname(line.key);
+  });
+  if (option == options.end())
+    return str("unknown option ", key, listed ? suggestion("--" + lower_case(line.key)) : "",
+               lower_case(line.key) == line.key ? "" : " Keys are lower case");
+  if (option->name == "--config") return "config: one file cannot name another";
+  const auto [first, is_new] = seen.emplace(option->name, &line);
+  if (!is_new && first->second->key == line.key)
+    return str(key, " is given twice, first on line ", first->second->line, "; keep one");
+  if (!is_new)
+    return str(key, " and ", first->second->key, " of line ", first->second->line,
+               " are one option, given twice; keep one");
+  if (option->parsed->count() == 0)
+    written[option->name] = {line.values, str(" (in ", config, ":", line.line, ")"), line.list,
+                             line.quoted};
+  return "";
+}
+
+void CommandLine::State::read_file(Problems& problems,
+                                   std::map<std::string, Written>& written) const {
+  const std::optional<std::string> text = read_text(config, problems);
+  if (!text) return;
+  std::map<std::string, const ConfigLine*> seen;
+  const std::vector<ConfigLine> lines = read_config(*text);
+  std::size_t wrong = 0;
+  for (const ConfigLine& line : lines) {
+    const bool listed = wrong < most_config_problems;
+    const std::string mistake = read_line(line, listed, written, seen);
+    if (!mistake.empty()) ++wrong;
+    if (!mistake.empty() && listed) problems.add(config, ":", line.line, ": ", mistake);
+  }
+  if (wrong > most_config_problems)
+    problems.add(config, ": and ", wrong - most_config_problems, " more problems");
+}
+
+void CommandLine::State::apply(Problems& problems, const std::map<std::string, Written>& written) {
+  for (Option& option : options) {
+    const auto found = written.find(option.name);
+    if (found == written.end()) {
+      if (option.name[0] != '-') problems.add(option.name, " is missing: ", option.definition.help);
+      continue;
+    }
+    const Written& given = found->second;
+    option.given = true;
+    if (given.values.empty() || std::count(given.values.begin(), given.values.end(), "") > 0) {
+      problems.add(option.name, given.origin, " needs a value: ", option.definition.value);
+      continue;
+    }
+    try {
+      check_form(option.definition, given);
+      option.definition.set(given.values);
+    } catch (const Error& error) {
+      problems.add(option.name, " ", shortened(joined(given.values)), given.origin, ": ",
+                   error.what());
+    }
+  }
+}
+
+CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Problems& problems) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string(argv[i]) == "--help" || std::string(argv[i]) == "-h") return Outcome::help;
+  std::vector<const char*> words;
+  for (int i = 0; i < argc; ++i)
+    if (i > 0 && i + 1 < argc && std::string(argv[i]) == "=")
+      problems.add("write ", argv[i - 1], " ", argv[i + 1], ", without '='; or ", argv[i - 1], "=",
+                   argv[i + 1]);
+    else
+      words.push_back(argv[i]);
+  try {
+    state_->app.parse(static_cast<int>(words.size()), words.data());
+  } catch (const CLI::Error& error) {
+    problems.add(error.what());
+    return Outcome::run;
+  }
+  std::map<std::string, Written> written;
+  state_->read_command_line(problems, written);
+  if (const auto file = written.find("--config"); file != written.end() &&
+                                                  file->second.values.size() == 1 &&
+                                                  !file->second.values.front().empty()) {
+    state_->config = file->second.values.front();
+    state_->read_file(problems, written);
+  }
+  state_->apply(problems, written);
+  return Outcome::run;
+}
+
+bool CommandLine::given(const std::string& name) const {
+  for (const State::Option& option : state_->options)
+    if (option.name == name) return option.given;
+  throw Error(str("no option ", name, " is declared"));
+}
+
+std::string CommandLine::help() const { return state_->app.help(); }
+
+std::string CommandLine::effective() const {
+  constexpr std::size_t columns = 98;
+  std::string all, line, group;
+  const auto flush = [&] {
+    if (!line.empty()) all += (all.empty() ? "" : "\n") + line;
+    line.clear();
+  };
+  for (const State::Option& option : state_->options) {
+    const std::string value = option.definition.show();
+    const std::string entry =
+        option.name.substr(2) + " " + (value.empty() ? "-" : value) + (option.given ? "*" : "");
+    if (option.group != group || line.size() + entry.size() + 2 > columns) {
+      flush();
+      line = option.group != group ? option.group + ": " : "    ";
+      group = option.group;
+    } else {
+      line += ", ";
+    }
+    line += entry;
+  }
+  flush();
+  return all;
+}
+
+Configuration CommandLine::configuration() const {
+  Configuration all;
+  for (const State::Option& option : state_->options)
+    all.emplace_back(option.name, option.definition.show());
+  return all;
+}
+
+Configuration CommandLine::common() const {
+  Configuration all;
+  for (const State::Option& option : state_->options)
+    if (!option.may_differ) all.emplace_back(option.name, option.definition.show());
+  return all;
+}
+
+std::vector<std::string> CommandLine::names() const {
+  std::vector<std::string> all;
+  for (const State::Option& option : state_->options) all.push_back(option.name);
+  return all;
+}
+
+}  // namespace trireme

@@ -1,0 +1,202 @@
+// Declarations and checks of the transformer's options; what is wrong with a model is known by
+// problems_of (models).
+#include "trireme/options/gpt_options.h"
+
+#include <fmt/format.h>
+
+#include "trireme/models/transformer_limits.h"
+
+#include "runtime/options/option_values.h"
+
+namespace trireme {
+namespace {
+
+void declare_float(CommandLine& c, const std::string& names, float& value, Real legal,
+                   const std::string& help) {
+  legal.fp32 = true;
+  c.add({names, "X", help, false,
+         [&value, legal](const std::vector<std::string>& words) {
+           value = static_cast<float>(parse_real(words.front(), legal));
+         },
+         [&value] { return fmt::format("{}", value); }});
+}
+
+/// Declared first: the options after it refine the preset.
+void declare_preset(CommandLine& c, GptOptions& gpt) {
+  std::string names;
+  for (const std::string& name : preset_names()) names += (names.empty() ? "{" : ",") + name;
+  c.add({"--model", "PRESET", "start from " + names + "}; the options below refine it", false,
+         [&gpt, names](const std::vector<std::string>& words) {
+           const std::string near = nearest(words.front(), preset_names());
+           for (const std::string& name : preset_names())
+             if (name == words.front()) {
+               gpt.preset = name;
+               gpt.model = preset(name);
+               return;
+             }
+           throw Error("expected one of " + names + "}" +
+                       (near.empty() ? "" : "; did you mean " + near + "?"));
+         },
+         [&gpt] { return gpt.preset; }});
+}
+
+void declare_model(CommandLine& c, TransformerConfig& m) {
+  using Limits = TransformerLimits;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  c.whole("--num-layers", m.num_layers, {1, Limits::layers}, "blocks of attention and MLP");
+  c.whole("--hidden-size", m.hidden_size, {1, Limits::channels}, "channels of the residual stream");
+  c.whole("--ffn-hidden-size", m.ffn_hidden_size, {1, Limits::mlp_channels},
+          "channels inside the MLP; default 4 x hidden size");
+  c.whole("--num-attention-heads", m.num_attention_heads, {1, Limits::heads}, "query heads");
+  c.whole("--num-query-groups", m.num_query_groups, {1, Limits::heads},
+          "key and value heads; default one per query head");
+  c.whole("--seq-length", m.seq_length, {1, Limits::sequence}, "tokens of a sample");
+  c.whole("--max-position-embeddings", m.max_position_embeddings, {1, Limits::positions},
+          "learned positions; default the sequence length");
+  c.whole("--vocab-size", m.vocab_size, {2, Limits::vocabulary},
+          "tokens of the vocabulary; need not divide by anything");
+  c.choice<Normalization>(
+      "--normalization", m.normalization,
+      {{"LayerNorm", Normalization::layer_norm}, {"RMSNorm", Normalization::rms_norm}},
+      "of blocks and of the last layer");
+  declare_float(c, "--norm-epsilon", m.norm_epsilon, {0, 1, true, false},
+                "added to the variance in norms");
+  c.choice<MlpKind>("--activation", m.mlp,
+                    {{"gelu-tanh", MlpKind::gelu_tanh},
+                     {"gelu-erf", MlpKind::gelu_erf},
+                     {"swiglu", MlpKind::swiglu}},
+                    "of the MLP");
+  c.choice<PositionKind>(
+      "--position-embedding-type", m.position,
+      {{"learned_absolute", PositionKind::learned}, {"rope", PositionKind::rotary}},
+      "how positions enter");
+  declare_float(c, "--rotary-base", m.rotary_base, {0, infinity, true, false},
+                "period of rotary positions");
+  c.flag_off("--disable-bias-linear", m.add_bias_linear, "linear layers have no bias");
+  c.flag_off("--untie-embeddings-and-output-weights", m.tie_embeddings,
+             "the output layer has weights of its own");
+  declare_float(c, "--init-method-std", m.init_std, {0, infinity, true, false},
+                "standard deviation of initial weights");
+  declare_float(c, "--hidden-dropout", m.hidden_dropout, {0, 1, false, true},
+                "share of activations dropped");
+}
+
+void declare_execution(CommandLine& c, TransformerConfig& m) {
+  using Granularity = RecomputeGranularity;
+  c.group("Execution of the model");
+  c.choice<Granularity>("--recompute-granularity", m.recompute,
+                        {{"none", Granularity::none},
+                         {"selective", Granularity::selective},
+                         {"full", Granularity::full}},
+                        "what is computed again in backward rather than kept");
+  using Attention = AttentionChoice;
+  c.choice<Attention>("--attention", m.attention_kernels,
+                      {{name(Attention::automatic), Attention::automatic},
+                       {name(Attention::simt), Attention::simt},
+                       {name(Attention::mma), Attention::mma}},
+                      "kernels on a GPU; auto: on tensor cores (mma) where they can");
+  c.whole("--lm-head-chunks", m.lm_head_chunks, at_least(1),
+          "pieces in which logits and their loss are made: of the logits of a micro-batch only one "
+          "piece exists at a time");
+  c.add({"--sequence-parallel", "",
+         "split norms and dropout over the tensor ranks along the sequence", false,
+         [&m](const std::vector<std::string>& words) {
+           m.sequence_parallel =
+               parse_flag(words.front()) ? SequenceParallel::on : SequenceParallel::off;
+         },
+         [&m] {
+           return std::string(m.sequence_parallel == SequenceParallel::on ? "true" : "false");
+         }});
+}
+
+void check_generation(const GptOptions& gpt, Problems& problems) {
+  if (gpt.generate == 0) return;
+  if (gpt.model.vocab_size != 256)
+    problems.add("--generate ", gpt.generate, " prints bytes and needs --vocab-size 256, not ",
+                 gpt.model.vocab_size);
+  if (static_cast<Index>(gpt.prompt.size()) > gpt.model.seq_length)
+    problems.add("--prompt has ", gpt.prompt.size(), " bytes, more than --seq-length ",
+                 gpt.model.seq_length);
+}
+
+void check_evaluation(const CommandLine& command, const Options& options, Problems& problems) {
+  if (command.given("--eval-iters") && options.eval_interval == 0)
+    problems.add("--eval-iters has no meaning without --eval-interval; add it or leave it out");
+}
+
+/// An option that another one makes meaningless.
+void check_meaning(const CommandLine& command, const GptOptions& gpt, Problems& problems) {
+  if (gpt.model.position == PositionKind::rotary && command.given("--max-position-embeddings"))
+    problems.add(
+        "--max-position-embeddings has no meaning with --position-embedding-type rope; leave it "
+        "out");
+  if (gpt.model.position == PositionKind::learned && command.given("--rotary-base"))
+    problems.add(
+        "--rotary-base has no meaning with --position-embedding-type learned_absolute; leave it "
+        "out");
+  for (const char* option : {"--prompt", "--temperature"})
+    if (command.given(option) && gpt.generate == 0)
+      problems.add(option, " has no meaning without --generate; add it or leave ", option, " out");
+}
+
+/// What can be known before there is a GPU.
+void check_attention(const Options& options, const TransformerConfig& model, Problems& problems) {
+  if (model.attention_kernels == AttentionChoice::automatic) return;
+  if (options.device == DeviceOption::cpu)
+    problems.add("--attention ", name(model.attention_kernels),
+                 " has no meaning with --device cpu; leave it out or use --device cuda");
+  const DType dtype = options.bf16 ? DType::bf16 : DType::f32;
+  problems.collect([&] {
+    attention_choice({dtype, model.head_dim(), model.seq_length, first_mma_capability},
+                     model.attention_kernels);
+  });
+}
+
+void check_stages(const Options& options, const TransformerConfig& model, Problems& problems) {
+  const Index stages = options.pipeline_size * options.chunks;
+  if (model.num_layers < stages)
+    problems.add("--num-layers ", model.num_layers, " are fewer than the ", stages,
+                 " stages of --pipeline-model-parallel-size ", options.pipeline_size,
+                 " x --num-virtual-stages-per-pipeline-rank ", options.chunks, "; at least ",
+                 stages);
+}
+
+}  // namespace
+
+void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt) {
+  command.group("Model");
+  declare_preset(command, gpt);
+  declare_model(command, gpt.model);
+  declare_execution(command, gpt.model);
+  command.group("Data");
+  command.list("--data-path", gpt.data_path, "[W] PREFIX...",
+               "PREFIX of PREFIX.bin and PREFIX.idx (trireme data prepare), or W1 PREFIX1 W2 "
+               "PREFIX2 ... with weights");
+  command.may_differ("--data-path");  // copies on the nodes: the data itself is compared
+  command.text("--split", gpt.split, "A,B,C",
+               "parts of the data for training, validation and test");
+  declare_evaluation(command, options);
+  command.group("Generation");
+  command.whole("--generate", gpt.generate, at_least(0), "bytes of text to print after training");
+  command.text("--prompt", gpt.prompt, "TEXT", "what the text begins with");
+  command.real("--temperature", gpt.temperature,
+               {0, std::numeric_limits<double>::infinity(), false, false},
+               "of sampling; 0: always the most probable byte");
+}
+
+void check_gpt_options(const CommandLine& command, const Options& options, GptOptions& gpt,
+                       Problems& problems) {
+  for (const std::string& problem :
+       problems_of(gpt.model, options.tensor_size, options.micro_batch_size))
+    problems.add(problem);
+  check_stages(options, gpt.model, problems);
+  check_attention(options, gpt.model, problems);
+  check_evaluation(command, options, problems);
+  check_generation(gpt, problems);
+  check_meaning(command, gpt, problems);
+  gpt.model.ffn_hidden_size = gpt.model.ffn();
+  gpt.model.num_query_groups = gpt.model.kv_heads();
+  gpt.model.max_position_embeddings = gpt.model.positions();
+}
+
+}  // namespace trireme

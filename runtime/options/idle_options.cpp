@@ -1,0 +1,37 @@
+#include "runtime/options/idle_options.h"
+
+namespace trireme {
+namespace {
+
+/// "--schedule gpipe", or "--sequence-parallel": as it was given; "" when it was not, or is
+/// switched off. Some programs do not declare all options.
+std::string given(const CommandLine& command, const std::string& name) {
+  for (const auto& [option, value] : command.configuration())
+    if (option == name && command.given(name) && value != "false")
+      return value == "true" ? name : str(name, " ", value);
+  return "";
+}
+
+}  // namespace
+
+std::string idle_options(const CommandLine& command, const Options& o, Index ranks) {
+  const bool one_stage = o.pipeline_size == 1;
+  const struct {
+    const char* option;
+    bool idle;
+    const char* why;
+  } table[] = {
+      {"--sequence-parallel", o.tensor_size == 1, "tensor parallel size 1"},
+      {"--schedule", one_stage, "pipeline parallel size 1: no bubble to fill"},
+      {"--num-virtual-stages-per-pipeline-rank", one_stage && o.chunks > 1,
+       "pipeline parallel size 1: no bubble to fill"},
+      {"--use-distributed-optimizer", o.data_size(ranks) == 1, "data parallel size 1"},
+  };
+  std::string all;
+  for (const auto& [option, idle, why] : table)
+    if (const std::string text = given(command, option); idle && !text.empty())
+      all += str(all.empty() ? "" : ", ", text, " (", why, ")");
+  return all;
+}
+
+}  // namespace trireme

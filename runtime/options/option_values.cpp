@@ -1,0 +1,197 @@
+// Words to values, and the kinds of options that are made of them.
+#include "runtime/options/option_values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace trireme {
+namespace {
+
+std::string range_of(const Whole& legal) {
+  const Whole any;
+  if (legal.least == any.least && legal.most == any.most) return "";
+  if (legal.most >= most_count) return fmt::format(" >= {}", legal.least);
+  if (legal.least == any.least) return fmt::format(" <= {}", legal.most);
+  return fmt::format(" from {} to {}", legal.least, legal.most);
+}
+
+std::string range_of(const Real& legal) {
+  std::string range;
+  if (std::isfinite(legal.least))
+    range += fmt::format(" {} {}", legal.open_least ? ">" : ">=", legal.least);
+  if (std::isfinite(legal.most))
+    range += fmt::format("{} {} {}", range.empty() ? "" : " and",
+                         legal.open_most ? "<" : "<=", legal.most);
+  return range;
+}
+
+bool is_legal(Index value, const Whole& legal) {
+  return legal.least <= value && value <= legal.most;
+}
+
+bool is_legal(double value, const Real& legal) {
+  const bool low = legal.open_least ? value <= legal.least : value < legal.least;
+  const bool high = legal.open_most ? value >= legal.most : value > legal.most;
+  return !low && !high;
+}
+
+/// As a float a number stays finite, and none but 0 becomes 0.
+bool fits_fp32(double value) {
+  const auto single = static_cast<float>(value);
+  return std::isfinite(single) && (single != 0 || value == 0);
+}
+constexpr std::string_view fp32_range = "from 1.4e-45 to 3.4e+38";
+
+constexpr std::string_view units = "KMGT";  // powers of 1024
+
+/// Levenshtein distance.
+Index edit_distance(const std::string& a, const std::string& b) {
+  std::vector<Index> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    Index diagonal = row[0];
+    row[0] = static_cast<Index>(i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const Index substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+Index parse_whole(const std::string& word, const Whole& legal) {
+  Index value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  require(error == std::errc() && end == word.data() + word.size(), "expected a whole number",
+          range_of(legal));
+  require(is_legal(value, legal), "expected a whole number", range_of(legal), "; the nearest is ",
+          std::clamp(value, legal.least, legal.most));
+  return value;
+}
+
+double parse_real(const std::string& word, const Real& legal) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  require(error == std::errc() && end == word.data() + word.size() && std::isfinite(value),
+          "expected a number", range_of(legal));
+  require(is_legal(value, legal), "expected a number", range_of(legal));
+  require(!legal.fp32 || fits_fp32(value), "expected a number", range_of(legal),
+          " that fp32 can hold, in which it is used: ", is_legal(0, legal) ? "0, or " : "",
+          fp32_range);
+  return value;
+}
+
+bool parse_flag(const std::string& word) {
+  if (word == "true") return true;
+  if (word == "false") return false;
+  throw Error("a flag is true or false");
+}
+
+Index parse_size(const std::string& word, Index least) {
+  Index value = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data(), end, value);
+  const std::size_t power = rest == end ? 0 : units.find(*rest) + 1;  // 0 for an unknown unit
+  const bool parsed = error == std::errc() && (rest == end || (power > 0 && rest + 1 == end));
+  require(parsed && value >= 0, "expected a size >= ", show_size(least),
+          ": bytes, or a whole number with K, M, G or T (powers of 1024) such as 512M");
+  for (std::size_t i = 0; i < power; ++i)
+    require(!__builtin_mul_overflow(value, Index{1024}, &value), "is more than any memory");
+  require(value >= least, "expected a size >= ", show_size(least));
+  return value;
+}
+
+std::string show_size(Index bytes) {
+  std::size_t power = 0;
+  for (; power < units.size() && bytes > 0 && bytes % 1024 == 0; ++power) bytes /= 1024;
+  return power == 0 ? std::to_string(bytes) : fmt::format("{}{}", bytes, units[power - 1]);
+}
+
+std::string show_real(double value) { return fmt::format("{}", value); }
+
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  constexpr std::size_t longest = 64;
+  const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  const auto letters = static_cast<Index>(word.size() - dashes);
+  if (word.size() > longest) return "";
+  std::string best;
+  Index least = (letters < 3 ? 1 : std::max<Index>(2, letters / 3)) + 1;
+  for (const std::string& candidate : candidates)
+    if (const Index distance = edit_distance(word, candidate); distance < least) {
+      least = distance;
+      best = candidate;
+    }
+  if (!best.empty()) return best;
+  const auto part =
+      std::find_if(candidates.begin(), candidates.end(), [&](const std::string& candidate) {
+        return word.size() > 3 && candidate.find(word) != std::string::npos;
+      });
+  return part == candidates.end() ? "" : *part;
+}
+
+void CommandLine::whole(const std::string& names, Index& value, Whole legal,
+                        const std::string& help) {
+  add({names, "N", help, false,
+       [&value, legal](const std::vector<std::string>& words) {
+         value = parse_whole(words.front(), legal);
+       },
+       [&value, legal] { return is_legal(value, legal) ? std::to_string(value) : std::string(); }});
+}
+
+void CommandLine::real(const std::string& names, double& value, Real legal,
+                       const std::string& help) {
+  add({names, "X", help, false,
+       [&value, legal](const std::vector<std::string>& words) {
+         value = parse_real(words.front(), legal);
+       },
+       [&value, legal] { return is_legal(value, legal) ? show_real(value) : std::string(); }});
+}
+
+void CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
+  add({names, "", help, false,
+       [&value](const std::vector<std::string>& words) { value = parse_flag(words.front()); },
+       [&value] { return std::string(value ? "true" : "false"); }});
+}
+
+void CommandLine::flag_off(const std::string& names, bool& value, const std::string& help) {
+  add({names, "", help, false,
+       [&value](const std::vector<std::string>& words) { value = !parse_flag(words.front()); },
+       [&value] { return std::string(value ? "false" : "true"); }});
+}
+
+void CommandLine::size(const std::string& names, Index& value, Index least,
+                       const std::string& help) {
+  add({names, "SIZE", help, false,
+       [&value, least](const std::vector<std::string>& words) {
+         value = parse_size(words.front(), least);
+       },
+       [&value, least] { return value < least ? std::string() : show_size(value); }});
+}
+
+void CommandLine::text(const std::string& names, std::string& value, const std::string& metavar,
+                       const std::string& help) {
+  add({names, metavar, help, false,
+       [&value](const std::vector<std::string>& words) { value = words.front(); },
+       [&value] { return value; }, true});
+}
+
+void CommandLine::list(const std::string& names, std::vector<std::string>& values,
+                       const std::string& metavar, const std::string& help) {
+  add({names, metavar, help, true,
+       [&values](const std::vector<std::string>& words) { values = words; },
+       [&values] {
+         std::string all;
+         for (const std::string& word : values) all += (all.empty() ? "" : " ") + word;
+         return all;
+       }});
+}
+
+}  // namespace trireme

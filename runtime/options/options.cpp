@@ -1,0 +1,185 @@
+// Declarations of the options of every program. Names are Megatron-LM's where it has one; short
+// ones are aliases.
+#include "trireme/options/options.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace trireme {
+namespace {
+
+/// How this library is built, whatever the program is built like that uses it.
+constexpr bool debug_build = TRIREME_DEBUG_BUILD != 0;
+
+constexpr Index most_ranks = Index{1} << 20;
+
+void declare_parallelism(CommandLine& c, Options& o) {
+  c.group("Parallelism (data parallel size = ranks / tensor / pipeline)");
+  c.whole("--tensor-model-parallel-size,--tp", o.tensor_size, {1, most_ranks},
+          "ranks that share every layer");
+  c.whole("--pipeline-model-parallel-size,--pp", o.pipeline_size, {1, most_ranks},
+          "stages the layers are cut into");
+  c.whole("--num-virtual-stages-per-pipeline-rank", o.chunks, {1, most_ranks},
+          "chunks of layers a pipeline rank holds (schedule interleaved)");
+  std::vector<std::pair<std::string, ScheduleKind>> schedules;
+  for (const ScheduleKind kind : all_schedules()) schedules.emplace_back(name(kind), kind);
+  c.choice("--schedule", o.schedule, schedules,
+           "order of micro-batches in the pipeline; default 1f1b, with several virtual stages "
+           "interleaved");
+  c.flag("--use-distributed-optimizer", o.use_distributed_optimizer,
+         "share the optimizer's state and work over the data ranks (ZeRO-1)");
+  c.whole("--bucket-size", o.bucket_size, at_least(1),
+          "parameters whose gradients are reduced together");
+  c.whole("--threads-per-rank", o.threads_per_rank, {1, 1024}, "threads of each rank");
+}
+
+void declare_device(CommandLine& c, Options& o) {
+  c.group("Device");
+  c.choice<DeviceOption>(
+      "--device", o.device,
+      {{"auto", DeviceOption::automatic}, {"cpu", DeviceOption::cpu}, {"cuda", DeviceOption::cuda}},
+      "auto: GPUs where all ranks have one, else the CPU, saying why");
+  c.choice<InstructionSet>("--instruction-set", o.instruction_set,
+                           {{name(InstructionSet::best), InstructionSet::best},
+                            {name(InstructionSet::portable), InstructionSet::portable},
+                            {name(InstructionSet::avx2), InstructionSet::avx2},
+                            {name(InstructionSet::avx512), InstructionSet::avx512}},
+                           "widest instructions of CPU kernels and oneDNN, for the bits of another "
+                           "machine; default $TRIREME_INSTRUCTION_SET");
+  c.whole("--ranks-per-gpu", o.ranks_per_gpu, at_least(1),
+          "ranks of a node that share a GPU; for tests, as it is slow");
+  c.flag("--serialize-communication", o.serialize_communication,
+         "let no GPU kernel run beside a collective; needed by ranks that share a GPU");
+  if (debug_build) o.check_collectives = true;
+  c.flag("--check-collectives", o.check_collectives,
+         "compare over MPI what collectives the ranks start on their GPUs: a different order is an "
+         "error rather than a hang");
+  c.text("--gemm-cache", o.gemm_cache, "DIR",
+         "time each matrix product once on the GPU, keep the fastest way there for all later jobs");
+}
+
+void declare_training(CommandLine& c, Options& o) {
+  c.group("Training");
+  c.whole("--micro-batch-size", o.micro_batch_size, at_least(1),
+          "samples that one forward pass takes");
+  c.whole("--global-batch-size", o.global_batch_size, at_least(1),
+          "samples of one step, over all ranks");
+  c.whole("--train-iters", o.train_iters, at_least(0), "steps");
+  c.whole("--seed", o.seed, {0, std::numeric_limits<Index>::max()},
+          "of initial values, dropout and the order of data");
+  c.flag("--bf16", o.bf16,
+         "compute with weights and activations in bf16; the weights that are updated stay f32");
+
+  using Kind = OptimizerOptions::Kind;
+  using Decay = LearningRateOptions::Decay;
+  OptimizerOptions& optimizer = o.optimizer;
+  LearningRateOptions& rate = o.learning_rate;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr Real positive{0, infinity, true, false, true},
+      not_negative{0, infinity, false, false, true};
+  c.group("Optimizer");
+  c.choice<Kind>("--optimizer", optimizer.kind,
+                 {{name(Kind::adamw), Kind::adamw}, {name(Kind::sgd), Kind::sgd}}, "update rule");
+  c.real("--lr", rate.lr, positive, "largest learning rate");
+  c.real("--min-lr", rate.min_lr, not_negative, "learning rate after the decay");
+  c.whole("--lr-warmup-iters", rate.warmup_iters, at_least(0), "steps of linear warm-up from 0");
+  c.choice<Decay>("--lr-decay-style", rate.decay,
+                  {{name(Decay::constant), Decay::constant},
+                   {name(Decay::linear), Decay::linear},
+                   {name(Decay::cosine), Decay::cosine}},
+                  "from --lr to --min-lr");
+  c.whole("--lr-decay-iters", rate.decay_iters, at_least(1),
+          "steps until --min-lr; default --train-iters");
+  c.real("--weight-decay", optimizer.weight_decay, not_negative,
+         "of weights; never of norms and biases");
+  c.real("--clip-grad", optimizer.clip_norm, {0, infinity, false, false},
+         "largest global gradient norm; 0: no clipping");
+  c.whole("--max-skipped", o.max_skipped, at_least(1),
+          "stop with exit code 65 when so many steps in a row had no finite gradients");
+  c.real("--adam-beta1", optimizer.beta1, {0, 1, false, true}, "decay of the first moment");
+  c.real("--adam-beta2", optimizer.beta2, {0, 1, false, true}, "decay of the second moment");
+  c.real("--adam-eps", optimizer.epsilon, positive, "added to the root of the second moment");
+  c.real("--momentum,--sgd-momentum", optimizer.momentum, {0, 1, false, true}, "of sgd");
+}
+
+void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  c.group("Checkpoints");
+  c.text("--save", o.save, "DIR",
+         "write checkpoints there, one at the end at least, and stop with one when told to");
+  c.whole("--save-interval", o.save_interval, at_least(1),
+          "steps between checkpoints; default only at the end");
+  c.real("--save-interval-seconds", o.save_interval_seconds, {0, infinity, true, false},
+         "seconds between checkpoints; default not by time");
+  c.flag("--async-save", o.async_save,
+         "training goes on while a checkpoint is written (the default)");
+  c.flag_off("--no-async-save", o.async_save, "training waits until a checkpoint is durable");
+  c.size("--save-buffer", o.save_buffer, Index{2} << 20,
+         "host memory a rank takes to save; default all of its share, less stalls longer");
+  c.whole("--keep-last", o.keep_last, at_least(1), "newest checkpoints that stay; default all");
+  c.whole("--save-retain-interval", o.save_retain_interval, at_least(1),
+          "checkpoints of multiples of N stay besides --keep-last; default none");
+  c.text("--load", o.load, "DIR", "go on from the newest good checkpoint there, if there is one");
+  c.whole("--ckpt-step", o.ckpt_step, at_least(0),
+          "go on from the checkpoint of this step; default the newest good one");
+  c.flag("--finetune", o.finetune, "load weights only and begin at step 0");
+  c.flag_off("--no-load-optim", o.load_optimizer,
+             "load no optimizer state: its moments begin at 0");
+  c.flag("--exit-on-missing-checkpoint", o.exit_on_missing_checkpoint,
+         "stop when --load has no checkpoint, rather than start from scratch");
+  c.real("--exit-duration-seconds", o.exit_duration_seconds, {0, infinity, true, false},
+         "save and stop with exit code 75 after so long; default no limit");
+}
+
+void declare_reports(CommandLine& c, Options& o) {
+  c.group("Reports and debugging");
+  c.whole("--log-interval", o.log_interval, at_least(1), "steps a log line");
+  c.text("--metrics", o.metrics, "FILE",
+         "append one JSON object a step; default metrics.jsonl in --save");
+  c.choice<LogLevel>(
+      "--log-level", o.log_level,
+      {{"quiet", LogLevel::quiet}, {"info", LogLevel::info}, {"debug", LogLevel::debug}},
+      "how much is printed");
+  c.text("--profile-ops", o.profile_ops, "FILE",
+         "time every op of one step: a table in the log, and this file of JSON");
+  c.whole("--profile-step", o.profile_step, at_least(1),
+          "the step that --profile-ops times; default 10, or the last of fewer");
+  c.flag("--dump-plan", o.dump_plan, "print the memory plan of every stage before training");
+  c.flag("--check-finite", o.check_finite, "name the first op whose output is not finite (slow)");
+  c.text("--dump-tensors", o.dump_tensors, "PREFIX",
+         "write the gradients of step 1 and the final parameters, for comparisons between layouts");
+}
+
+}  // namespace
+
+void declare_options(CommandLine& command, Options& options) {
+  declare_parallelism(command, options);
+  declare_device(command, options);
+  declare_training(command, options);
+  declare_checkpoints(command, options.checkpoint);
+  declare_reports(command, options);
+  command.config_file();
+  for (const char* name : {"--threads-per-rank", "--log-level"}) command.may_differ(name);
+}
+
+void declare_evaluation(CommandLine& command, Options& options) {
+  command.group("Evaluation");
+  command.whole("--eval-interval", options.eval_interval, at_least(0),
+                "steps between evaluations, and one at the end; 0: never");
+  command.whole("--eval-iters", options.eval_iters, at_least(1), "global batches an evaluation");
+}
+
+void settle_options(const CommandLine& command, Options& options) {
+  if (!command.given("--schedule") && options.chunks > 1)
+    options.schedule = ScheduleKind::interleaved;
+  if (!command.given("--lr-decay-iters"))
+    options.learning_rate.decay_iters =
+        options.train_iters > 0 ? options.train_iters
+                                : std::max<Index>(options.learning_rate.warmup_iters, 1);
+  if (!command.given("--profile-step"))
+    options.profile_step = std::min(options.profile_step, std::max<Index>(options.train_iters, 1));
+  if (options.metrics.empty() && !options.checkpoint.save.empty())
+    options.metrics = (std::filesystem::path(options.checkpoint.save) / "metrics.jsonl").string();
+}
+
+}  // namespace trireme

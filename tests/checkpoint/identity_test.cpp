@@ -1,0 +1,122 @@
+// What makes a checkpoint another job's, as sentences.
+#include "runtime/checkpoint/identity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// One parameter "w" with AdamW's moments, and the scalars.
+Manifest job(const Shape& shape = {4, 8}, DType dtype = DType::f32) {
+  Manifest manifest;
+  for (const char* name : {"optimizer/first_moment/w", "optimizer/second_moment/w", "parameters/w"})
+    manifest.tensors.push_back({name, dtype, shape, {}});
+  manifest.tensors.push_back({"state/step", DType::i64, {}, {}});
+  manifest.identity = {{"model/--num-attention-heads", "4"},
+                       {"training/--seed", "1"},
+                       {"training/--optimizer", "adamw"},
+                       {"data/train tokens", "0 to 10 of 10"}};
+  return manifest;
+}
+
+std::vector<std::string> compare(const Manifest& checkpoint, const Manifest& here,
+                                 LoadScope scope = LoadScope::everything) {
+  return differences(checkpoint, here, here.identity, scope);
+}
+
+TEST(CheckpointerIdentity, TheSameJobHasNoDifferences) {
+  for (const LoadScope scope :
+       {LoadScope::everything, LoadScope::without_optimizer, LoadScope::parameters})
+    EXPECT_THAT(compare(job(), job(), scope), IsEmpty());
+}
+
+TEST(CheckpointerIdentity, ShapesAndTypesOfParametersAreComparedAndTheirMomentsNotNamedAgain) {
+  EXPECT_THAT(
+      compare(job({4, 6}), job()),
+      ElementsAre("tensor parameters/w is f32 (4, 8) here and f32 (4, 6) in the checkpoint"));
+  EXPECT_THAT(
+      compare(job({4, 8}, DType::bf16), job()),
+      ElementsAre("tensor parameters/w is f32 (4, 8) here and bf16 (4, 8) in the checkpoint"));
+}
+
+TEST(CheckpointerIdentity, ADifferenceOfAMomentAloneIsNamed) {
+  Manifest checkpoint = job();
+  checkpoint.tensors[0].global = {8, 4};
+  EXPECT_THAT(compare(checkpoint, job()),
+              ElementsAre("tensor optimizer/first_moment/w is f32 (4, 8) here and f32 (8, 4) in "
+                          "the checkpoint"));
+  EXPECT_THAT(compare(checkpoint, job(), LoadScope::without_optimizer), IsEmpty());
+}
+
+TEST(CheckpointerIdentity, MissingAndExtraTensorsAreNamed) {
+  Manifest checkpoint = job();
+  checkpoint.tensors[2].name = "parameters/v";
+  checkpoint.tensors.pop_back();
+  EXPECT_THAT(compare(checkpoint, job(), LoadScope::without_optimizer),
+              ElementsAre("tensor parameters/w f32 (4, 8) is not in the checkpoint",
+                          "tensor parameters/v f32 (4, 8) of the checkpoint is not in this model",
+                          "tensor state/step i64 () is not in the checkpoint"));
+}
+
+TEST(CheckpointerIdentity, EachScopeComparesTheFactsItNeeds) {
+  Manifest checkpoint = job();
+  for (auto& [name, value] : checkpoint.identity) value += "0";
+  const std::string model = "--num-attention-heads is 4 here and 40 in the checkpoint",
+                    seed = "--seed is 1 here and 10 in the checkpoint",
+                    optimizer = "--optimizer is adamw here and adamw0 in the checkpoint",
+                    data =
+                        "data: train tokens is 0 to 10 of 10 here and 0 to 10 of 100 in the "
+                        "checkpoint";
+  EXPECT_THAT(compare(checkpoint, job()), ElementsAre(model, seed, optimizer, data));
+  EXPECT_THAT(compare(checkpoint, job(), LoadScope::without_optimizer),
+              ElementsAre(model, seed, data));
+  EXPECT_THAT(compare(checkpoint, job(), LoadScope::parameters), ElementsAre(model));
+}
+
+TEST(CheckpointerIdentity, FactsOfOneSideAreDifferences) {
+  Manifest less = job();
+  less.identity.pop_back();
+  EXPECT_THAT(compare(less, job()), ElementsAre("data: train tokens is 0 to 10 of 10 here; the "
+                                                "checkpoint says nothing of it"));
+  EXPECT_THAT(compare(job(), less), ElementsAre("data: train tokens is 0 to 10 of 10 in the "
+                                                "checkpoint; this job has none"));
+}
+
+TEST(CheckpointerIdentity, AnotherContentIsNamedWithItsFileAndOldCheckpointsNeedNotHaveIt) {
+  Manifest here = job(), other = job();
+  here.identity.emplace_back("data/train content", "12ab");
+  other.identity.emplace_back("data/train content", "34cd");
+  EXPECT_THAT(differences(other, here, here.identity, LoadScope::everything,
+                          {{"data/train content", "/corpus.bin"}}),
+              ElementsAre("data: train content is 12ab here and 34cd in the checkpoint; the file "
+                          "is /corpus.bin"));
+  EXPECT_THAT(compare(job(), here), IsEmpty());
+  EXPECT_THAT(compare(other, here, LoadScope::parameters), IsEmpty());
+}
+
+TEST(CheckpointerIdentity, AnotherComputeTypeIsSaid) {
+  EXPECT_EQ(option_differences({{"--bf16", "true"}}, {{"--bf16", "false"}}),
+            "--bf16 true (was false)");
+}
+
+TEST(CheckpointerIdentity, OptionsThatDifferAreListedExceptThoseThatOnlySayWhereOrWhatIsPrinted) {
+  EXPECT_EQ(option_differences({{"--lr", "0.1"},
+                                {"--seed", "1"},
+                                {"--save", "b"},
+                                {"--log-interval", "2"},
+                                {"--new", "1"},
+                                {"--tp", "2"}},
+                               {{"--lr", "0.2"},
+                                {"--seed", "1"},
+                                {"--save", "a"},
+                                {"--log-interval", "1"},
+                                {"--tp", "1"}}),
+            "--lr 0.1 (was 0.2), --tp 2 (was 1)");
+}
+
+}  // namespace
+}  // namespace trireme

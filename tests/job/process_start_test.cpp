@@ -1,0 +1,63 @@
+#include "runtime/job/process_start.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/support/scratch_directory.h"
+
+namespace trireme {
+namespace {
+
+bool has_mode(int file, int mode) {
+  return (::fcntl(file, F_GETFL) & O_ACCMODE) == mode && ::fcntl(file, F_GETFD) == 0;
+}
+
+using ProcessStartDeathTest = testing::Test;
+
+TEST(ProcessStartDeathTest, StandardStreamsThatAreClosedAreOpenedWithTheirModes) {
+  const auto close_and_open = [](int closed) {  // bit n: file descriptor n
+    for (int stream = 0; stream < 3; ++stream)
+      if ((closed >> stream & 1) != 0) ::close(stream);
+    prepare_process();
+    int wrong = 0;
+    for (int stream = 0; stream < 3; ++stream)
+      if ((closed >> stream & 1) != 0 && !has_mode(stream, stream == 0 ? O_RDONLY : O_WRONLY))
+        wrong |= 1 << stream;
+    _exit(wrong);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (int closed = 0; closed < 8; ++closed)
+    EXPECT_EXIT(close_and_open(closed), testing::ExitedWithCode(0), "") << closed;
+}
+
+TEST(ProcessStartDeathTest, AsManyFilesAsTheUserMayHaveCanBeOpen) {
+  const auto lower_and_raise = [] {
+    const rlimit low = {16, 100};
+    ::setrlimit(RLIMIT_NOFILE, &low);
+    prepare_process();
+    rlimit found = {};
+    ::getrlimit(RLIMIT_NOFILE, &found);
+    _exit(static_cast<int>(found.rlim_cur));
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(lower_and_raise(), testing::ExitedWithCode(100), "");
+}
+
+TEST(ProcessStartDeathTest, AFileBeyondTheLimitIsAnErrorOfTheWrite) {
+  const auto write_beyond = [] {
+    prepare_process();
+    const rlimit low = {100, 100};
+    ::setrlimit(RLIMIT_FSIZE, &low);
+    const ScratchDirectory folder;
+    const int file = ::open((folder / "file").c_str(), O_WRONLY | O_CREAT, 0600);
+    _exit(::pwrite(file, "x", 1, 99) == 1 && ::pwrite(file, "x", 1, 100) < 0 && errno == EFBIG ? 0
+                                                                                               : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(write_beyond(), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace trireme

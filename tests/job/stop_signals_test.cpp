@@ -1,0 +1,119 @@
+#include "runtime/job/stop_signals.h"
+
+#include <chrono>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace trireme {
+namespace {
+
+/// Waits until the watching thread has seen the first signal.
+void wait_for_first(const StopSignals& signals) {
+  while (signals.first() == 0) std::this_thread::yield();
+}
+
+bool is_blocked(int signal) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  return sigismember(&blocked, signal) == 1;
+}
+
+TEST(StopSignals, TheFirstSignalIsAVote) {
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    StopSignals signals;
+    signals.watch();
+    EXPECT_EQ(signals.first(), 0);
+    kill(getpid(), signal);
+    wait_for_first(signals);
+    EXPECT_EQ(signals.first(), signal);
+  }
+}
+
+TEST(StopSignals, ASignalBeforeTheWatchBeginsIsKept) {
+  StopSignals signals;
+  kill(getpid(), SIGUSR1);
+  signals.watch();
+  wait_for_first(signals);
+  EXPECT_EQ(signals.first(), SIGUSR1);
+}
+
+TEST(StopSignals, ASignalThatWaitsAlreadyIsKeptWhenOthersAreLetThrough) {
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    StopSignals signals;
+    kill(getpid(), signal);
+    signals.let_through();
+    signals.watch();
+    wait_for_first(signals);
+    EXPECT_EQ(signals.first(), signal);
+  }
+}
+
+TEST(StopSignals, TheWatchBlocksWhatWasLetThrough) {
+  StopSignals signals;
+  signals.let_through();
+  EXPECT_FALSE(is_blocked(SIGTERM));
+  signals.watch();
+  kill(getpid(), SIGTERM);
+  wait_for_first(signals);
+  EXPECT_EQ(signals.first(), SIGTERM);
+}
+
+TEST(StopSignals, ThreadsDoNotGetThem) {
+  StopSignals signals;
+  bool blocked = false;
+  std::thread([&] { blocked = is_blocked(SIGUSR1) && is_blocked(SIGTERM); }).join();
+  EXPECT_TRUE(blocked);
+}
+
+TEST(StopSignals, LeavesNothingBehindAndOtherSignalsAlone) {
+  for (const bool watched : {false, true}) {
+    {
+      StopSignals signals;
+      if (watched) signals.watch();
+      for (const int other : {SIGINT, SIGHUP, SIGUSR2, SIGCHLD}) EXPECT_FALSE(is_blocked(other));
+    }
+    EXPECT_FALSE(is_blocked(SIGUSR1));
+    EXPECT_FALSE(is_blocked(SIGTERM));
+  }
+}
+
+using StopSignalsDeathTest = testing::Test;
+
+TEST(StopSignalsDeathTest, TheSecondSignalEndsTheProcessAtOnce) {
+  const auto signal_twice = [](int first, int second) {
+    StopSignals signals;
+    signals.watch();
+    kill(getpid(), first);
+    wait_for_first(signals);
+    kill(getpid(), second);
+    std::this_thread::sleep_for(std::chrono::seconds(20));  // as in a collective
+    _exit(0);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(signal_twice(SIGUSR1, SIGUSR1), testing::ExitedWithCode(128 + SIGUSR1), "");
+  EXPECT_EXIT(signal_twice(SIGUSR1, SIGTERM), testing::ExitedWithCode(128 + SIGTERM), "");
+}
+
+TEST(StopSignalsDeathTest, WhatIsNotWatchedDoesWhatItAlwaysDid) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        StopSignals signals;
+        kill(getpid(), SIGTERM);
+        signals.leave();
+        _exit(0);
+      },
+      testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(
+      {
+        StopSignals signals;
+        signals.let_through();
+        kill(getpid(), SIGUSR1);
+        _exit(0);
+      },
+      testing::KilledBySignal(SIGUSR1), "");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,112 @@
+// The configuration gate on files: missing, damaged and unsuitable data, each with what the message
+// must say.
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/data/prepare.h"
+#include "trireme/options/gpt_options.h"
+
+#include "tests/support/scratch_directory.h"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Data of 5000 bytes under a fresh prefix.
+class GateFiles : public testing::Test {
+ protected:
+  GateFiles() {
+    prepare_bytes({directory_.write("text", std::string(5000, 'x'))}, prefix_);
+    gpt_.data_path = {prefix_};
+  }
+
+  std::vector<std::string> problems() const {
+    Problems problems;
+    open_gpt_data(options_, gpt_, problems);
+    return problems.all();
+  }
+  /// Overwrites one byte of PREFIX.idx.
+  void damage_index(Index offset, char value) const {
+    std::fstream file(prefix_ + ".idx", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(offset);
+    file.put(value);
+  }
+
+  const ScratchDirectory directory_;
+  const std::string prefix_ = directory_ / "data";
+  Options options_;
+  GptOptions gpt_;
+};
+
+TEST_F(GateFiles, GoodDataHasNoProblem) { EXPECT_THAT(problems(), ElementsAre()); }
+
+TEST_F(GateFiles, NoDataPath) {
+  gpt_.data_path.clear();
+  EXPECT_THAT(problems(), ElementsAre(AllOf(HasSubstr("--data-path is missing"),
+                                            HasSubstr("trireme data prepare"))));
+}
+TEST_F(GateFiles, NoSuchPrefix) {
+  gpt_.data_path = {directory_ / "missing/corpus"};
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr(directory_ / "missing/corpus.idx")));
+}
+TEST_F(GateFiles, TokensMissing) {
+  std::filesystem::remove(prefix_ + ".bin");
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr(prefix_ + ".bin")));
+}
+TEST_F(GateFiles, TokensTruncated) {
+  std::filesystem::resize_file(prefix_ + ".bin", 4000);
+  EXPECT_THAT(problems(), ElementsAre(AllOf(HasSubstr(prefix_ + ".bin"), HasSubstr("4000"),
+                                            HasSubstr("5000"))));
+}
+TEST_F(GateFiles, IndexTruncated) {
+  std::filesystem::resize_file(prefix_ + ".idx", 40);
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr(prefix_ + ".idx")));
+}
+TEST_F(GateFiles, IndexOfAnotherKind) {
+  damage_index(0, 'X');
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr(prefix_ + ".idx")));
+}
+TEST_F(GateFiles, IndexOfAnotherVersion) {
+  damage_index(9, 7);
+  EXPECT_THAT(problems(), ElementsAre(AllOf(HasSubstr(prefix_ + ".idx"), HasSubstr("version"))));
+}
+TEST_F(GateFiles, UnknownTokenType) {
+  damage_index(17, 99);
+  EXPECT_THAT(problems(), ElementsAre(AllOf(HasSubstr(prefix_ + ".idx"), HasSubstr("99"))));
+}
+TEST_F(GateFiles, SplitIsNoNumbers) {
+  gpt_.split = "ninety,ten";
+  EXPECT_THAT(problems(), testing::Contains(HasSubstr("ninety")));
+}
+TEST_F(GateFiles, NoTrainingData) {
+  gpt_.split = "0,100,0";
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("--split 0,100,0: no training data")));
+}
+TEST_F(GateFiles, NoValidationData) {
+  gpt_.split = "100,0,0";
+  EXPECT_THAT(problems(), ElementsAre());
+  options_.eval_interval = 10;
+  EXPECT_THAT(problems(),
+              ElementsAre(AllOf(HasSubstr("--eval-interval 10"), HasSubstr("no validation data"))));
+}
+TEST_F(GateFiles, LessThanOneSample) {
+  gpt_.model.seq_length = 6000;
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("no training data")));
+}
+TEST_F(GateFiles, WeightWithoutPrefix) {
+  gpt_.data_path = {"0.3", prefix_, "0.7"};
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("0.7")));
+}
+TEST_F(GateFiles, NegativeWeight) {
+  gpt_.data_path = {"-1", prefix_, "2", prefix_};
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("-1")));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,47 @@
+#include "runtime/options/idle_options.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/options/gpt_command_line.h"
+
+namespace trireme {
+namespace {
+
+std::string idle(const std::string& text, Index ranks) {
+  const GptCommandLine line(text, ranks);
+  EXPECT_TRUE(line.problems.empty()) << testing::PrintToString(line.problems.all());
+  return idle_options(line.command, line.options, ranks);
+}
+
+TEST(IdleOptions, AreNamedWithWhatMakesThemIdle) {
+  EXPECT_EQ(idle("--sequence-parallel", 1), "--sequence-parallel (tensor parallel size 1)");
+  EXPECT_EQ(idle("--schedule gpipe", 2),
+            "--schedule gpipe (pipeline parallel size 1: no bubble to fill)");
+  EXPECT_EQ(
+      idle("--num-virtual-stages-per-pipeline-rank 2", 1),
+      "--num-virtual-stages-per-pipeline-rank 2 (pipeline parallel size 1: no bubble to fill)");
+  EXPECT_EQ(idle("--use-distributed-optimizer", 1),
+            "--use-distributed-optimizer (data parallel size 1)");
+  EXPECT_EQ(idle("--tp 2 --use-distributed-optimizer --schedule gpipe", 2),
+            "--schedule gpipe (pipeline parallel size 1: no bubble to fill), "
+            "--use-distributed-optimizer (data parallel size 1)");
+}
+
+TEST(IdleOptions, AreNoneWhereTheyDoSomethingOrAreSwitchedOff) {
+  EXPECT_EQ(idle("", 1), "");
+  EXPECT_EQ(idle("--tp 2 --sequence-parallel", 2), "");
+  EXPECT_EQ(idle("--pp 2 --schedule gpipe", 2), "");
+  EXPECT_EQ(idle("--pp 2 --num-virtual-stages-per-pipeline-rank 2", 2), "");
+  EXPECT_EQ(idle("--use-distributed-optimizer", 2), "");
+  EXPECT_EQ(idle("--sequence-parallel=false --use-distributed-optimizer=false", 1), "");
+}
+
+TEST(IdleOptions, OfAProgramThatDeclaresFewerOptions) {
+  Options options;
+  CommandLine command("program", "");
+  declare_options(command, options);
+  EXPECT_EQ(idle_options(command, options, 1), "");
+}
+
+}  // namespace
+}  // namespace trireme

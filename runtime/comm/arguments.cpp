@@ -1,6 +1,6 @@
 #include "runtime/comm/arguments.h"
 
-#include "runtime/comm/reduce.h"
+#include "runtime/comm/node/reduce.h"
 
 namespace trireme::comm::arguments {
 namespace {

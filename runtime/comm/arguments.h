@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "runtime/comm/control.h"
+#include "runtime/comm/node/control.h"
 
 namespace trireme::comm::arguments {
 

@@ -3,7 +3,7 @@
 
 #include "trireme/graph/executor.h"
 
-#include "runtime/graph/plan_state.h"
+#include "runtime/graph/plan/plan_state.h"
 
 namespace trireme {
 

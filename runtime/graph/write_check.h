@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/graph/exec.h"
-#include "runtime/graph/plan_state.h"
+#include "runtime/graph/plan/plan_state.h"
 
 namespace trireme {
 

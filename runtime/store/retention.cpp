@@ -6,7 +6,7 @@
 #include "trireme/store/file.h"
 #include "trireme/store/steps.h"
 
-#include "runtime/store/lock_file.h"
+#include "runtime/store/lease/lock_file.h"
 #include "runtime/store/step_names.h"
 
 namespace trireme {

@@ -5,8 +5,8 @@
 #include "trireme/comm/mpi.h"
 #include "trireme/core/random.h"
 
-#include "runtime/comm/reduce.h"
-#include "runtime/comm/topology.h"
+#include "runtime/comm/node/reduce.h"
+#include "runtime/comm/node/topology.h"
 #include "tests/support/collective_checks.h"
 
 namespace trireme {

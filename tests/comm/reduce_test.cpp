@@ -1,5 +1,5 @@
 // Sums of bf16 on more ranks than one loop of reduce() reads: rounded once, at the end.
-#include "runtime/comm/reduce.h"
+#include "runtime/comm/node/reduce.h"
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // Placement is first fit, however many buffers there are.
-#include "runtime/graph/placement.h"
+#include "runtime/graph/plan/placement.h"
 
 #include <algorithm>
 #include <random>

@@ -47,9 +47,9 @@ struct Package {
 };
 constexpr int any_number = 1'000'000;
 const std::vector<Package> packages = {
-    {"MPI", {"mpi.h"}, "runtime/comm/", any_number},
-    {"NCCL", {"nccl"}, "runtime/comm/", any_number},
-    {"HDF5", {"hdf5", "H5"}, "runtime/store/", any_number},
+    {"MPI", {"mpi.h"}, "runtime/comm/mpi/", any_number},
+    {"NCCL", {"nccl"}, "runtime/comm/nccl/", any_number},
+    {"HDF5", {"hdf5", "H5"}, "runtime/store/hdf5/", any_number},
     {"oneDNN", {"dnnl", "oneapi/dnnl"}, "kernels/cpu/", 1},
     {"CLI11", {"CLI/"}, "runtime/options/", 1},
     {"nlohmann-json", {"nlohmann/"}, "runtime/", 1},

@@ -22,7 +22,7 @@ TEST(Layering, FindsEveryPlantedViolation) {
                     "trireme/core/error.h"),
           HasSubstr(
               "examples/bad.cpp:4: an example sees no inside of trireme: runtime/comm/secret.h"),
-          HasSubstr("include/trireme/comm/leaky.h:3: MPI belongs in runtime/comm/ only"),
+          HasSubstr("include/trireme/comm/leaky.h:3: MPI belongs in runtime/comm/mpi/ only"),
           HasSubstr(
               "include/trireme/comm/leaky.h:3: a public header includes only the standard library"),
           HasSubstr(

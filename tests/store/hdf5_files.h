@@ -16,7 +16,7 @@
 #include "trireme/core/random.h"
 #include "trireme/store/file_layout.h"
 
-#include "runtime/store/hdf5_dataset.h"
+#include "runtime/store/hdf5/dataset.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme {

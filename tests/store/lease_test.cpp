@@ -19,8 +19,8 @@
 #include "trireme/store/file.h"
 #include "trireme/store/steps.h"
 
-#include "runtime/store/lease_holder.h"
-#include "runtime/store/lock_file.h"
+#include "runtime/store/lease/lease_holder.h"
+#include "runtime/store/lease/lock_file.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 

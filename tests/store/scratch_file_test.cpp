@@ -1,5 +1,5 @@
 // Scratch files: where they go, that nothing stays of them, and which pages count as written.
-#include "runtime/store/scratch_file.h"
+#include "runtime/store/hdf5/scratch_file.h"
 
 #include <limits>
 

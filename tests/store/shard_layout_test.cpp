@@ -5,7 +5,7 @@
 
 #include <sys/resource.h>
 
-#include "runtime/store/hdf5_layout.h"
+#include "runtime/store/hdf5/layout.h"
 #include "tests/store/hdf5_files.h"
 #include "tests/support/scratch_directory.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/control.h"
 #include "runtime/comm/nccl/calls.h"
+#include "runtime/comm/node/control.h"
 
 namespace trireme::nccl {
 

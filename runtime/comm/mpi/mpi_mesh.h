@@ -1,0 +1,50 @@
+// MpiMesh: ranks are processes. Collectives of a node work in shared memory; MPI carries messages
+// and set-up only.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/mpi/job_end.h"
+#include "runtime/comm/mpi/mpi_calls.h"
+#include "runtime/comm/node/shared_memory.h"
+#include "runtime/comm/transport_mesh.h"
+
+namespace trireme::comm {
+
+/// What MpiSession knows of the job.
+struct MpiJob {
+  MpiComm world, node;
+  std::unique_ptr<JobEnd> end;
+  int rank = 0, size = 1;
+  std::vector<int> node_ranks{0};  // world ranks on this node
+  std::string node_name;
+  bool cores_are_shared = false;  // fewer cores than ranks on this node
+};
+
+class MpiMesh final : public TransportMesh {
+ public:
+  /// `job` outlives the mesh.
+  MpiMesh(const MpiJob& job, const MeshShape& shape, double timeout_s);
+  ~MpiMesh() override { disconnect(); }
+
+  Buffer allocate(Index bytes) override;
+  std::string memory_description() const override { return memory_description_; }
+  [[noreturn]] void abort(int code) override;
+
+ private:
+  static Progress::Options options(const MpiJob& job, double timeout_s);
+  std::vector<int> gather(int value) override { return job_.world.gather(value); }
+  std::unique_ptr<Communicator> connect(const std::string& name,
+                                        const std::vector<int>& world_ranks, int id) override;
+  std::optional<std::vector<SharedReach::Part>> share(Index bytes);
+  bool all_succeed(const std::string& failure);
+
+  const MpiJob& job_;
+  SharedReach reach_;
+  std::string memory_description_;
+};
+
+}  // namespace trireme::comm

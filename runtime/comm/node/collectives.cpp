@@ -1,0 +1,292 @@
+// The collectives, as every member runs them. On one node: each member does its share in the
+// buffers of all, which a step (arrive, then wait for all) makes visible. Several nodes: partial
+// results go directly to the rank that sums them, in the order of the nodes. Sums therefore have
+// one order, whatever the timing. Buffers out of reach of others go through the bounce buffers in
+// chunks ("staged").
+#include <algorithm>
+#include <cstring>
+
+#include "trireme/core/round_up.h"
+
+#include "runtime/comm/node/group.h"
+#include "runtime/comm/node/reduce.h"
+
+namespace trireme::comm {
+namespace {
+
+struct Range {
+  Index begin, count;
+};
+
+/// Part `part` of `count` elements in `parts` nearly equal parts, on borders of cache lines.
+Range cut(Index count, int parts, int part, Index element_bytes) {
+  const Index line = 64 / element_bytes;
+  const Index each = round_up((count + parts - 1) / parts, line);
+  const Index begin = std::min(count, each * part), end = std::min(count, begin + each);
+  return {begin, end - begin};
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, Index bytes) {
+  if (to != from && bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
+
+Task Group::run(const Operation& op) {
+  switch (op.post.collective) {
+    case Collective::all_reduce:
+      return all_reduce(op);
+    case Collective::reduce_scatter:
+      return reduce_scatter(op);
+    case Collective::all_gather:
+      return all_gather(op);
+    case Collective::broadcast:
+      return broadcast(op);
+    case Collective::barrier:
+      return barrier(op);
+  }
+  throw Error("unknown collective");
+}
+
+/// targets_ = the reduction over the members of this node of their `count` elements at
+/// `offset_bytes` of the input.
+void Group::reduce_over_node(const Operation& op, Index offset_bytes, Index count) {
+  sources_.clear();
+  for (int local = 0; local < parts_.topology.locals(); ++local)
+    sources_.push_back((staged_ ? bounce_of(local) : input_of(op, local)) + offset_bytes);
+  reduce(op.post.dtype, op.post.reduction, sources_, targets_, count);
+}
+
+/// to = the reduction over the nodes, in their order, of this node's `partial` and of what came
+/// from the others.
+void Group::reduce_over_nodes(const Operation& op, const std::byte* partial,
+                              const std::byte* incoming, Index count, std::byte* to) {
+  sources_.clear();
+  for (int node = 0; node < parts_.topology.nodes(); ++node) {
+    sources_.push_back(node == parts_.topology.node ? partial : incoming);
+    if (node != parts_.topology.node) incoming += count * size_bytes(op.post.dtype);
+  }
+  targets_.assign(1, to);
+  reduce(op.post.dtype, op.post.reduction, sources_, targets_, count);
+}
+
+/// Between the members of one lane, one on each node: of `count` elements at `partial` everyone gets its own part from all.
+void Group::scatter_over_nodes(Index count, Index element, std::byte* partial,
+                               std::byte* incoming) {
+  const Topology& topology = parts_.topology;
+  const Index mine_bytes = cut(count, topology.nodes(), topology.node, element).count * element;
+  for (int node = 0; node < topology.nodes(); ++node) {
+    if (node == topology.node) continue;
+    const Range theirs = cut(count, topology.nodes(), node, element);
+    receive(topology.in_lane(node), incoming, mine_bytes);
+    send(topology.in_lane(node), partial + theirs.begin * element, theirs.count * element);
+    incoming += mine_bytes;
+  }
+}
+
+/// The other way round: everyone gets the parts of all.
+void Group::gather_over_nodes(Index count, Index element, std::byte* sums) {
+  const Topology& topology = parts_.topology;
+  const Range mine = cut(count, topology.nodes(), topology.node, element);
+  for (int node = 0; node < topology.nodes(); ++node) {
+    if (node == topology.node) continue;
+    const Range theirs = cut(count, topology.nodes(), node, element);
+    receive(topology.in_lane(node), sums + theirs.begin * element, theirs.count * element);
+    send(topology.in_lane(node), sums + mine.begin * element, mine.count * element);
+  }
+}
+
+/// Each of `lanes` members of a node owns a slice of the chunk: sums it over the node, then, together with the members of
+/// the same lane on other nodes, over the nodes (each of them a part of it), and stores the sum to all on its node.
+Task Group::all_reduce(const Operation& op) {
+  co_await until([&] { return all_posted(); });
+  open(op);
+  const Topology& topology = parts_.topology;
+  const Index element = size_bytes(op.post.dtype), chunk = chunk_count(op, 1);
+  const int lanes = topology.nodes() == 1 ? topology.locals() : topology.lanes;
+  for (Index begin = 0; begin < op.post.count; begin += chunk) {
+    const Index count = std::min(chunk, op.post.count - begin);
+    if (staged_) {
+      copy_bytes(bounce_of(topology.local()), op.in + begin * element, count * element);
+      arrive();
+      co_await until([&] { return all_arrived(arrived_); });
+    }
+    const Range slice =
+        topology.local() < lanes ? cut(count, lanes, topology.local(), element) : Range{0, 0};
+    const Index offset = ((staged_ ? 0 : begin) + slice.begin) * element,
+                bytes = slice.count * element;
+    if (topology.nodes() > 1 && topology.local() < lanes) {
+      std::byte *const partial = scratch_.data(), *const incoming = partial + bytes;
+      targets_.assign(1, partial);
+      reduce_over_node(op, offset, slice.count);
+      scatter_over_nodes(slice.count, element, partial, incoming);
+      co_await until([&] { return all_passed(); });
+      const Range mine = cut(slice.count, topology.nodes(), topology.node, element);
+      std::byte* const sum = partial + mine.begin * element;
+      reduce_over_nodes(op, sum, incoming, mine.count, sum);
+      gather_over_nodes(slice.count, element, partial);
+      co_await until([&] { return all_passed(); });
+      for (int local = 0; local < topology.locals(); ++local)
+        copy_bytes((staged_ ? bounce_of(local) : output_of(op, local)) + offset, partial, bytes);
+    } else if (slice.count > 0) {
+      targets_.clear();
+      for (int local = 0; local < topology.locals(); ++local)
+        targets_.push_back((staged_ ? bounce_of(local) : output_of(op, local)) + offset);
+      reduce_over_node(op, offset, slice.count);
+    }
+    if (staged_) {
+      arrive();
+      co_await until([&] { return all_arrived(arrived_); });
+      copy_bytes(op.out + begin * element, bounce_of(topology.local()), count * element);
+    }
+  }
+}
+
+/// Each member sums its part over the node, and the parts that it handles for ranks of other nodes,
+/// which get them.
+Task Group::reduce_scatter(const Operation& op) {
+  co_await until([&] { return all_posted(); });
+  open(op);
+  const Topology& topology = parts_.topology;
+  const Index element = size_bytes(op.post.dtype), chunk = chunk_count(op, size());
+  for (Index begin = 0; begin < op.post.count; begin += chunk) {
+    const Index count = std::min(chunk, op.post.count - begin), bytes = count * element;
+    // Part `part` of the chunk starts at first + part * stride of the input, or of the bounce
+    // buffer.
+    const Index first = staged_ ? 0 : begin * element,
+                stride = staged_ ? bytes : op.post.count * element;
+    if (staged_) {
+      for (int part = 0; part < size(); ++part)
+        copy_bytes(bounce_of(topology.local()) + part * bytes,
+                   op.in + (part * op.post.count + begin) * element, bytes);
+      arrive();
+      co_await until([&] { return all_arrived(arrived_); });
+    }
+    std::byte* const out = op.out + begin * element;
+    if (topology.nodes() == 1) {
+      targets_.assign(1, out);
+      reduce_over_node(op, first + rank() * stride, count);
+    } else {
+      std::byte* partial = scratch_.data();
+      const auto reduce_part = [&](int part) {
+        targets_.assign(1, partial);
+        reduce_over_node(op, first + part * stride, count);
+      };
+      for (int part = 0; part < size(); ++part) {
+        if (topology.node_of[static_cast<std::size_t>(part)] == topology.node) continue;
+        if (topology.helper(part, topology.node) != rank()) continue;
+        reduce_part(part);
+        send(part, partial, bytes);
+        partial += bytes;
+      }
+      reduce_part(rank());
+      const std::byte* mine = partial;
+      const std::byte* incoming = partial + bytes;
+      for (int node = 0; node < topology.nodes(); ++node) {
+        if (node == topology.node) continue;
+        partial += bytes;
+        receive(topology.helper(rank(), node), partial, bytes);
+      }
+      co_await until([&] { return all_passed(); });
+      reduce_over_nodes(op, mine, incoming, count, out);
+    }
+    if (staged_) {  // before the bounce buffers are used again
+      arrive();
+      co_await until([&] { return all_arrived(arrived_); });
+    }
+  }
+}
+
+/// Every part comes to one member of each node, its helper there; all members of the node then copy
+/// it from the helper.
+Task Group::all_gather(const Operation& op) {
+  co_await until([&] { return all_posted(); });
+  open(op);
+  const Topology& topology = parts_.topology;
+  const Index element = size_bytes(op.post.dtype), chunk = chunk_count(op, size());
+  for (Index begin = 0; begin < op.post.count; begin += chunk) {
+    const Index count = std::min(chunk, op.post.count - begin), bytes = count * element;
+    const auto in_out = [&](int part) { return (part * op.post.count + begin) * element; };
+    // Where the helper of `part` on this node keeps it.
+    const auto kept = [&](int part) {
+      const int helper = topology.helper(part, topology.node);
+      const int local = topology.local_of[static_cast<std::size_t>(helper)];
+      if (staged_) return bounce_of(local) + part * bytes;
+      if (helper == part) return input_of(op, local) + begin * element;
+      return output_of(op, local) + in_out(part);
+    };
+    const std::byte* mine = op.in + begin * element;
+    if (staged_) copy_bytes(kept(rank()), mine, bytes);
+    if (topology.nodes() > 1) {
+      for (int part = 0; part < size(); ++part)
+        if (topology.node_of[static_cast<std::size_t>(part)] != topology.node &&
+            topology.helper(part, topology.node) == rank())
+          receive(part, kept(part), bytes);
+      for (int node = 0; node < topology.nodes(); ++node)
+        if (node != topology.node) send(topology.helper(rank(), node), mine, bytes);
+      co_await until([&] { return all_passed(); });
+    }
+    if (staged_ || topology.nodes() > 1) {
+      arrive();
+      co_await until([&] { return all_arrived(arrived_); });
+    }
+    for (int part = 0; part < size(); ++part) copy_bytes(op.out + in_out(part), kept(part), bytes);
+    if (staged_) {
+      arrive();
+      co_await until([&] { return all_arrived(arrived_); });
+    }
+  }
+}
+
+/// The root, or on other nodes the first member, holds the data; the others of the node copy it
+/// from there.
+Task Group::broadcast(const Operation& op) {
+  co_await until([&] { return all_posted(); });
+  open(op);
+  const Topology& topology = parts_.topology;
+  const Index element = size_bytes(op.post.dtype), chunk = chunk_count(op, 1);
+  const int root = op.post.root, root_node = topology.node_of[static_cast<std::size_t>(root)];
+  const int holder = root_node == topology.node ? root : topology.here()[0];
+  const int holder_local = topology.local_of[static_cast<std::size_t>(holder)];
+  for (Index begin = 0; begin < op.post.count; begin += chunk) {
+    const Index bytes = std::min(chunk, op.post.count - begin) * element;
+    std::byte* const mine = op.out + begin * element;
+    std::byte* const held =
+        staged_ ? bounce_of(holder_local) : output_of(op, holder_local) + begin * element;
+    if (rank() == root) {
+      copy_bytes(held, mine, bytes);
+      for (int node = 0; node < topology.nodes(); ++node)
+        if (node != topology.node)
+          send(topology.ranks[static_cast<std::size_t>(node)][0], mine, bytes);
+    } else if (rank() == holder) {
+      receive(root, held, bytes);
+    }
+    co_await until([&] { return all_passed(); });
+    if (staged_ || topology.nodes() > 1) {
+      arrive();
+      co_await until([&] { return all_arrived(arrived_); });
+    }
+    if (rank() != root) copy_bytes(mine, held, bytes);
+    if (staged_) {
+      arrive();
+      co_await until([&] { return all_arrived(arrived_); });
+    }
+  }
+}
+
+/// All of a node have come; then the first members of the nodes tell each other.
+Task Group::barrier(const Operation& op) {
+  co_await until([&] { return all_posted(); });
+  open(op);
+  const Topology& topology = parts_.topology;
+  if (topology.local() == 0)
+    for (int node = 0; node < topology.nodes(); ++node) {
+      if (node == topology.node) continue;
+      const int peer = topology.ranks[static_cast<std::size_t>(node)][0];
+      receive(peer, nullptr, 0);
+      send(peer, nullptr, 0);
+    }
+  co_await until([&] { return all_passed(); });
+}
+
+}  // namespace trireme::comm

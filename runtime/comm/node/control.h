@@ -1,0 +1,58 @@
+// The control block of a group on one node: how its members there tell each other what they have
+// started and how far they have come. It lies in memory that all of them map, so it holds no
+// pointers and no locks.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "trireme/comm/communicator.h"
+
+#include "runtime/comm/node/reach.h"
+
+namespace trireme::comm {
+
+enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, barrier };
+const char* name(Collective collective);
+
+/// What a member says about an operation that it has started.
+struct Post {
+  Collective collective = Collective::barrier;
+  DType dtype = DType::u8;
+  Reduction reduction = Reduction::sum;
+  std::int32_t root = 0;
+  Index count = 0;  // elements; of one part where there are parts
+  Place in, out;
+};
+
+/// "all_reduce sum of 12 f32"
+std::string describe(const Post& post);
+/// Both are the same operation; where their buffers lie does not matter.
+bool same_operation(const Post& a, const Post& b);
+
+/// Written by its member, read by all.
+struct alignas(64) MemberControl {
+  static constexpr Index ring = 64;           // operations in flight
+  std::atomic<Index> posted{0};               // operations started
+  std::atomic<bool> failed{false};            // it has given up; `failure` says why
+  alignas(64) std::atomic<int> working{0};    // 1 while it may touch the buffers of others
+  alignas(64) std::atomic<Index> arrived{0};  // steps done, see Group::arrive
+  alignas(64) Post posts[ring];               // of operation s at s % ring
+  char failure[256] = "";
+};
+static_assert(std::atomic<Index>::is_always_lock_free);
+
+/// The control block as one member sees it. Members of a node are in the order of their rank.
+struct NodeControl {
+  std::vector<MemberControl*> members;
+  std::vector<std::byte*>
+      bounces;  // per member: memory in reach of all for data that is not; may be null
+  std::shared_ptr<void> owner;  // keeps all that mapped
+};
+
+/// Bytes of one member's bounce buffer, and of what is sent between nodes at a time.
+Index bounce_bytes(int group_size);
+
+}  // namespace trireme::comm

@@ -1,0 +1,263 @@
+// The bookkeeping of a group: starting, polling and waiting.
+#include "runtime/comm/node/group.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "runtime/comm/arguments.h"
+
+namespace trireme::comm {
+namespace {
+
+Ticket collective_ticket(Index sequence) { return {static_cast<std::uint64_t>(2 * sequence)}; }
+Ticket exchange_ticket(Index sequence) { return {static_cast<std::uint64_t>(2 * sequence + 1)}; }
+bool is_exchange(Ticket ticket) { return ticket.sequence % 2 == 1; }
+Index sequence_of(Ticket ticket) { return static_cast<Index>(ticket.sequence / 2); }
+
+}  // namespace
+
+Group::Group(GroupParts parts)
+    : parts_(std::move(parts)),
+      mine_(*parts_.control.members[static_cast<std::size_t>(parts_.topology.local())]),
+      batch_(parts_.messages->make_batch(Channel::collective)) {
+  const std::size_t ranks = static_cast<std::size_t>(size());
+  headers_.reserve(ranks);
+  sources_.reserve(ranks);
+  targets_.reserve(ranks);
+  if (parts_.topology.nodes() > 1)
+    scratch_.resize(static_cast<std::size_t>(4 * bounce_bytes(size()) + 64 * size()));
+  for (Exchange& exchange : exchanges_)
+    exchange.batch = parts_.messages->make_batch(Channel::exchange);
+  parts_.progress->add(this);
+}
+
+Group::~Group() {
+  parts_.progress->remove(this);
+  // What is still under way, after a failure, may not arrive in memory that is gone.
+  if (running_ <= started_) give_up("it has ended with operations under way");
+  batch_.reset();
+  for (Exchange& exchange : exchanges_) exchange.batch.reset();
+}
+
+Ticket Group::start_all_reduce(Elements x, Reduction reduction, Stream&) {
+  return start(Collective::all_reduce, reduction, 0, x, x);
+}
+
+Ticket Group::start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream&) {
+  arguments::check_reduce_scatter(*this, in, out);
+  return start(Collective::reduce_scatter, reduction, 0, in, out);
+}
+
+Ticket Group::start_all_gather(Elements in, Elements out, Stream&) {
+  arguments::check_all_gather(*this, in, out);
+  return start(Collective::all_gather, Reduction::sum, 0, in, out);
+}
+
+Ticket Group::start_broadcast(Elements x, int root, Stream&) {
+  arguments::check_root(*this, root);
+  return start(Collective::broadcast, Reduction::sum, root, x, x);
+}
+
+void Group::barrier() {
+  const Elements none{nullptr, 0, DType::u8};
+  wait_collective(sequence_of(start(Collective::barrier, Reduction::sum, 0, none, none)));
+}
+
+Ticket Group::start(Collective collective, Reduction reduction, int root, Elements in,
+                    Elements out) {
+  if (collective == Collective::all_reduce || collective == Collective::reduce_scatter)
+    arguments::check_reduction(*this, collective, in.dtype, reduction);
+  require(in.count >= 0 && out.count >= 0, name(), " group: ", comm::name(collective), " of ",
+          in.count, " elements");
+  const Index sequence = started_ + 1;
+  wait_collective(sequence - MemberControl::ring);  // whose place in the ring this one takes
+  Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+  op.in = static_cast<std::byte*>(in.data);
+  op.out = static_cast<std::byte*>(out.data);
+  op.post = {collective,
+             in.dtype,
+             reduction,
+             root,
+             std::min(in.count, out.count),
+             parts_.reach->find(in.data, in.count * size_bytes(in.dtype)),
+             parts_.reach->find(out.data, out.count * size_bytes(out.dtype))};
+  mine_.posts[static_cast<std::size_t>(sequence % MemberControl::ring)] = op.post;
+  mine_.posted.store(sequence, std::memory_order_release);
+  started_ = sequence;
+  progress();
+  return collective_ticket(sequence);
+}
+
+Ticket Group::start_exchange(std::span<const Message> sends, std::span<const Message> receives,
+                             Stream&) {
+  const Index sequence = exchanges_started_ + 1;
+  wait_exchange(sequence - exchanges_in_flight);
+  Exchange& exchange = exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
+  for (auto messages : {receives, sends}) arguments::check_messages(*this, messages);
+  for (const Message& message : receives) {
+    // Whoever looks at the buffer before wait() shall see that it was too early.
+    if (parts_.progress->hostile() && message.bytes > 0)
+      std::memset(message.data, 0xff, static_cast<std::size_t>(message.bytes));
+    exchange.batch->receive(message.peer, message.data, message.bytes);
+  }
+  for (const Message& message : sends)
+    exchange.batch->send(message.peer, message.data, message.bytes);
+  exchange.sequence = sequence;
+  exchange.pending = true;
+  ++exchanges_pending_;
+  exchanges_started_ = sequence;
+  progress();
+  return exchange_ticket(sequence);
+}
+
+bool Group::poll() {
+  require(failure_.empty(), failure_);
+  if (exchanges_pending_ == 0 && running_ > started_ && finished(started_)) return false;
+  if (delay_ > 0) return --delay_, false;
+  if (parts_.progress->dice(4) == 1) delay_ = parts_.progress->dice(40);
+  bool moved = false;
+  for (Exchange& exchange : exchanges_) {
+    if (exchanges_pending_ == 0) break;
+    if (!exchange.pending || parts_.progress->dice(3) == 1 || !exchange.batch->poll()) continue;
+    exchange.pending = false;
+    --exchanges_pending_;
+    moved = true;
+  }
+  return poll_collectives() || moved;
+}
+
+bool Group::poll_collectives() {
+  // Announced before the look at who has failed, as give_up() does it the other way round: so either this rank sees
+  // that another has given up, or that one sees this rank at work and waits.
+  mine_.working.store(1);
+  check_members();
+  bool moved = false;
+  while (running_ <= started_) {
+    Operation& op = operations_[static_cast<std::size_t>(running_ % MemberControl::ring)];
+    if (!task_) task_ = run(op);
+    if (!task_.run()) break;
+    task_ = Task();
+    arrive();
+    op.done_at = arrived_;
+    ++running_;
+    moved = true;
+  }
+  mine_.working.store(0, std::memory_order_release);
+  return moved;
+}
+
+void Group::check_members() const {
+  for (int local = 0; local < parts_.topology.locals(); ++local) {
+    const MemberControl& member = *parts_.control.members[static_cast<std::size_t>(local)];
+    if (member.failed.load())
+      throw PeerError(str(who(parts_.topology.here()[static_cast<std::size_t>(local)]),
+                          " has given up: ", member.failure));
+  }
+}
+
+void Group::give_up(const std::string& why) {
+  if (!failure_.empty()) return;
+  failure_ = why;
+  why.copy(mine_.failure, sizeof(mine_.failure) - 1);
+  mine_.failed.store(true);
+  mine_.working.store(0);
+  batch_.reset();  // messages on their way find no buffer
+  for (Exchange& exchange : exchanges_) exchange.batch.reset();
+  for (const MemberControl* member : parts_.control.members)
+    for (int tries = 0; member->working.load() != 0 && tries < 10000; ++tries)
+      ::usleep(100);  // it may be dead
+}
+
+bool Group::finished(Index sequence) {
+  if (sequence <= started_ - MemberControl::ring) return true;
+  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+  return sequence < running_ && all_arrived(op.done_at);
+}
+
+bool Group::exchanged(Index sequence) const {
+  if (sequence <= 0) return true;
+  const Exchange& exchange = exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
+  return exchange.sequence != sequence || !exchange.pending;
+}
+
+bool Group::done(Ticket ticket) {
+  const Index sequence = sequence_of(ticket);
+  const auto is_done = [&] {
+    return is_exchange(ticket) ? exchanged(sequence) : finished(sequence);
+  };
+  if (is_done()) return true;
+  parts_.progress->poll();
+  return is_done();
+}
+
+void Group::wait(Ticket ticket, Stream&) {
+  is_exchange(ticket) ? wait_exchange(sequence_of(ticket)) : wait_collective(sequence_of(ticket));
+}
+
+void Group::wait_collective(Index sequence) {
+  if (sequence <= 0) return;
+  parts_.progress->wait_until([&] { return finished(sequence); },
+                              [&] { return waiting_for(sequence); },
+                              [&] { return first_missing(sequence); });
+}
+
+void Group::wait_exchange(Index sequence) {
+  parts_.progress->wait_until(
+      [&] { return exchanged(sequence); },
+      [&] {
+        const Exchange& exchange =
+            exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
+        return str(name(), " group: exchange ", sequence, " of ", who(rank()),
+                   " waits for a message with ", who(exchange.batch->waits_for()));
+      },
+      [&] {
+        const Exchange& exchange =
+            exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
+        return world_rank(exchange.batch->waits_for());
+      });
+}
+
+/// Calls f with each rank that operation `sequence` lacks, as far as it shows here.
+template <class F>
+void Group::for_each_missing(Index sequence, F f) const {
+  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+  bool any = false;
+  for (int local = 0; local < parts_.topology.locals(); ++local) {
+    const MemberControl& member = *parts_.control.members[static_cast<std::size_t>(local)];
+    const bool late = sequence < running_
+                          ? member.arrived.load(std::memory_order_relaxed) < op.done_at
+                          : member.posted.load(std::memory_order_relaxed) < sequence;
+    if (late) f(parts_.topology.here()[static_cast<std::size_t>(local)]);
+    any |= late;
+  }
+  if (!any && batch_->waits_for() >= 0) f(batch_->waits_for());
+}
+
+int Group::first_missing(Index sequence) const {
+  int first = -1;
+  for_each_missing(sequence, [&](int rank_) {
+    if (first < 0) first = world_rank(rank_);
+  });
+  return first;
+}
+
+std::string Group::waiting_for(Index sequence) const {
+  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+  std::string missing;
+  for_each_missing(sequence,
+                   [&](int rank_) { missing += (missing.empty() ? "" : ", ") + who(rank_); });
+  return str(name(), " group: ", describe(op.post), " (operation ", sequence, " of ", who(rank()),
+             ") waits for ", missing.empty() ? "others on this node" : missing);
+}
+
+std::string Group::who(int rank_) const {
+  return str("rank ", rank_, " (world rank ", world_rank(rank_), ")");
+}
+
+int Group::world_rank(int rank_) const {
+  return rank_ < 0 ? -1 : parts_.world_ranks[static_cast<std::size_t>(rank_)];
+}
+
+}  // namespace trireme::comm

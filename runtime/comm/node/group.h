@@ -1,0 +1,154 @@
+// Group: a communicator of ranks with memory. On a node its members work in each other's buffers;
+// between nodes, and for `exchange`, they send messages. The same code runs for threads and for
+// processes under MPI.
+//
+// A collective is posted by start_*; once all members of the node have posted it, each does its
+// share in poll(), then says so (arrive); it is done when all have arrived. Collectives run in the
+// order of their start, exchanges apart.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/communicator.h"
+
+#include "runtime/comm/messages.h"
+#include "runtime/comm/node/control.h"
+#include "runtime/comm/node/task.h"
+#include "runtime/comm/node/topology.h"
+#include "runtime/comm/progress.h"
+
+namespace trireme::comm {
+
+/// What a transport gives to a group.
+struct GroupParts {
+  std::string name;
+  std::vector<int> world_ranks;  // per rank of the group
+  Topology topology;
+  NodeControl control;
+  std::unique_ptr<Messages> messages;
+  const Reach* reach;
+  Progress* progress;
+};
+
+class Group final : public Communicator, public Pending {
+ public:
+  explicit Group(GroupParts parts);
+  ~Group() override;
+
+  int rank() const override { return parts_.topology.rank; }
+  int size() const override { return parts_.topology.size(); }
+  std::string_view name() const override { return parts_.name; }
+  Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) override;
+  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction,
+                              Stream& stream) override;
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream) override;
+  Ticket start_broadcast(Elements x, int root, Stream& stream) override;
+  Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
+                        Stream& stream) override;
+  void progress() override { parts_.progress->poll(); }
+  bool done(Ticket ticket) override;
+  void wait(Ticket ticket, Stream& stream) override;
+  void barrier() override;
+
+  bool poll() override;
+  void give_up(const std::string& why) override;
+  /// Memory for the frame of the one collective that runs; for Task.
+  void* frame(std::size_t bytes);
+
+ private:
+  struct Operation {
+    Post post;
+    std::byte* in = nullptr;
+    std::byte* out = nullptr;
+    Index done_at = 0;  // arrivals of every member after which it is done
+  };
+  struct Exchange {
+    Index sequence = 0;  // of the last exchange that used this place
+    bool pending = false;
+    std::unique_ptr<MessageBatch> batch;
+  };
+  /// Goes ahead of the first message between two ranks in a collective: do both mean the same
+  /// operation?
+  struct Header {
+    int peer = 0;
+    Index sequence = 0;
+    Post post;
+  };
+  static constexpr Index exchanges_in_flight = 64;
+
+  // group.cpp: bookkeeping
+  Ticket start(Collective collective, Reduction reduction, int root, Elements in, Elements out);
+  bool poll_collectives();
+  void check_members() const;
+  bool finished(Index sequence);
+  bool exchanged(Index sequence) const;
+  void wait_collective(Index sequence);
+  void wait_exchange(Index sequence);
+  template <class F>
+  void for_each_missing(Index sequence, F f) const;
+  int first_missing(Index sequence) const;
+  std::string waiting_for(Index sequence) const;
+  std::string who(int rank) const;
+  int world_rank(int rank) const;
+
+  // collectives.cpp: what the members do
+  Task run(const Operation& op);
+  Task all_reduce(const Operation& op);
+  Task reduce_scatter(const Operation& op);
+  Task all_gather(const Operation& op);
+  Task broadcast(const Operation& op);
+  Task barrier(const Operation& op);
+  void scatter_over_nodes(Index count, Index element, std::byte* partial, std::byte* incoming);
+  void gather_over_nodes(Index count, Index element, std::byte* sums);
+  void reduce_over_node(const Operation& op, Index offset_bytes, Index count);
+  void reduce_over_nodes(const Operation& op, const std::byte* partial, const std::byte* incoming,
+                         Index count, std::byte* to);
+
+  // steps.cpp: what they are made of
+  bool all_posted() const;
+  bool all_arrived(Index step);
+  void arrive();
+  void open(const Operation& op);
+  Index chunk_count(const Operation& op, int parts) const;
+  const Post& post_of(int local) const;
+  std::byte* locate(int local, Place place) const;
+  std::byte* input_of(const Operation& op, int local) const;
+  std::byte* output_of(const Operation& op, int local) const;
+  std::byte* bounce_of(int local) const;
+  void send(int peer, const std::byte* data, Index bytes);
+  void receive(int peer, std::byte* data, Index bytes);
+  void check_headers() const;
+  bool all_passed();
+
+  GroupParts parts_;
+  MemberControl& mine_;
+  std::array<Operation, MemberControl::ring> operations_;
+  Index started_ = 0;      // collectives started here
+  Index running_ = 1;      // the first that has not ended here
+  Index arrived_ = 0;      // steps done here
+  Index all_arrived_ = 0;  // steps that every local member has done, as far as seen
+  Task task_;
+  alignas(64) std::array<std::byte, 2048> frame_;
+
+  // Of the running collective.
+  bool staged_ =
+      false;  // goes through the bounce buffers, because some member's data is out of reach
+  bool announce_ = false;  // headers go ahead of messages
+  std::unique_ptr<MessageBatch> batch_;
+  std::vector<Header> headers_;
+  Header header_;
+  std::vector<std::byte> scratch_;  // partial results, and what came from other nodes
+  std::vector<const std::byte*> sources_;
+  std::vector<std::byte*> targets_;
+
+  std::array<Exchange, exchanges_in_flight> exchanges_;
+  Index exchanges_started_ = 0;
+  Index exchanges_pending_ = 0;
+  Index delay_ = 0;  // hostile: polls to let pass
+  std::string failure_;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,200 @@
+// Ranks as threads of one process, for tests. They run the same Group as processes under MPI do:
+// the control blocks lie in a map that all share, and every address is in reach of all (or only
+// what allocate() gave, to test the rest).
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <tuple>
+
+#include "runtime/comm/node/group.h"
+#include "runtime/comm/threads/thread_messages.h"
+#include "runtime/comm/transport_mesh.h"
+
+namespace trireme {
+namespace comm {
+namespace {
+
+/// The control block and bounce buffers of the members of a group on one (simulated) node.
+struct ThreadControl {
+  ThreadControl(int members_, Index bounce)
+      : members(static_cast<std::size_t>(members_)),
+        bounces(static_cast<std::size_t>(members_ * bounce)) {}
+  std::vector<MemberControl> members;
+  std::vector<std::byte> bounces;
+};
+
+/// What the threads share.
+struct ThreadWorld {
+  ThreadWorld(const MeshShape& shape_, const ThreadTransport& transport_)
+      : shape(shape_),
+        transport(transport_),
+        ended(std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(shape_.size()))) {}
+
+  const MeshShape shape;
+  const ThreadTransport transport;
+  std::mutex mutex;
+  std::map<std::tuple<int, int, int>, std::shared_ptr<ThreadControl>>
+      controls;                                                       // by id, first rank, node
+  std::map<std::tuple<int, int>, std::shared_ptr<ThreadPost>> posts;  // by id, first rank
+  std::map<int, std::vector<std::pair<int, int>>> gathers;            // by round: (rank, value)
+  std::map<const std::byte*, Index> allocated;                        // what is in reach
+
+  std::unique_ptr<std::atomic<bool>[]> ended;  // by rank
+  std::atomic<bool> failed{false};
+  std::exception_ptr error;  // the first one
+  int failed_rank = -1;
+  std::string failure;
+
+  int node_of(int rank) const {
+    return transport.ranks_per_node > 0 ? rank / transport.ranks_per_node : 0;
+  }
+  void fail(int rank, std::exception_ptr why, const std::string& text) {
+    const std::lock_guard lock(mutex);
+    if (failed) return;
+    error = std::move(why);
+    failed_rank = rank;
+    failure = text;
+    failed = true;
+  }
+  void check_failed() {
+    if (!failed) return;
+    const std::lock_guard lock(mutex);
+    throw Error(str("rank ", failed_rank, " has failed: ", failure));
+  }
+};
+
+class ThreadReach final : public Reach {
+ public:
+  explicit ThreadReach(ThreadWorld& world) : world_(world) {}
+  Place find(const void* data, Index bytes) const override {
+    const auto* begin = static_cast<const std::byte*>(data);
+    const Place place{Place::address, static_cast<Index>(reinterpret_cast<std::intptr_t>(data))};
+    if (bytes == 0 || world_.transport.reach == ThreadReachable::everything) return place;
+    const std::lock_guard lock(world_.mutex);
+    auto after = world_.allocated.upper_bound(begin);
+    if (after == world_.allocated.begin()) return {};
+    const auto& [start, length] = *std::prev(after);
+    return begin + bytes <= start + length ? place : Place{};
+  }
+  std::byte* locate(int, Place place) const override {
+    return reinterpret_cast<std::byte*>(static_cast<std::intptr_t>(place.offset));
+  }
+
+ private:
+  ThreadWorld& world_;
+};
+
+class ThreadMesh final : public TransportMesh {
+ public:
+  ThreadMesh(ThreadWorld& world, int rank)
+      : TransportMesh(world.shape, rank, options(world, rank)), world_(world), reach_(world) {
+    connect_all();
+  }
+  ~ThreadMesh() override { disconnect(); }
+
+  Buffer allocate(Index bytes) override {
+    Buffer memory = allocate_host(bytes);
+    if (bytes == 0) return memory;
+    const std::byte* data = memory.data();
+    const std::lock_guard lock(world_.mutex);
+    world_.allocated[data] = bytes;
+    auto owned = std::make_shared<Buffer>(std::move(memory));
+    return Buffer(owned->data(), bytes, std::shared_ptr<void>(nullptr, [this, owned, data](void*) {
+                    const std::lock_guard relock(world_.mutex);
+                    world_.allocated.erase(data);
+                  }));
+  }
+  std::string memory_description() const override {
+    return str("memory of ", world_.shape.size(), " threads");
+  }
+  [[noreturn]] void abort(int code) override { std::_Exit(code); }
+
+ private:
+  static Progress::Options options(ThreadWorld& world, int rank) {
+    const std::uint64_t seed = world.transport.hostile_seed;
+    return {
+        .timeout_s = world.transport.timeout_s,
+        .cores_are_shared = true,
+        .hostile_seed = seed == 0 ? 0 : seed * 1000 + static_cast<std::uint64_t>(rank),
+        .while_waiting = [&world] { world.check_failed(); },
+        .has_ended =
+            [&world](int other) { return world.ended[static_cast<std::size_t>(other)].load(); }};
+  }
+
+  std::vector<int> gather(int value) override {
+    const int round = rounds_++;
+    {
+      const std::lock_guard lock(world_.mutex);
+      world_.gathers[round].emplace_back(rank(), value);
+    }
+    std::vector<int> values(static_cast<std::size_t>(shape().size()));
+    const auto complete = [&] {
+      const std::lock_guard lock(world_.mutex);
+      const auto& entries = world_.gathers[round];
+      for (const auto& [r, v] : entries) values[static_cast<std::size_t>(r)] = v;
+      return static_cast<int>(entries.size()) == shape().size();
+    };
+    progress().wait_until(
+        complete, [&] { return str("split of rank ", rank(), ": not all ranks came"); },
+        [] { return -1; });
+    return values;
+  }
+
+  std::unique_ptr<Communicator> connect(const std::string& name,
+                                        const std::vector<int>& world_ranks, int id) override {
+    std::vector<int> colors;
+    int mine = 0;
+    for (std::size_t i = 0; i < world_ranks.size(); ++i) {
+      colors.push_back(world_.node_of(world_ranks[i]));
+      if (world_ranks[i] == rank()) mine = static_cast<int>(i);
+    }
+    Topology topology(colors, mine);
+    const std::lock_guard lock(world_.mutex);
+    auto& shared = world_.controls[{id, world_ranks[0], topology.node}];
+    const Index bounce = bounce_bytes(topology.size());
+    if (!shared) shared = std::make_shared<ThreadControl>(topology.locals(), bounce);
+    auto& post = world_.posts[{id, world_ranks[0]}];
+    if (!post) post = std::make_shared<ThreadPost>();
+    NodeControl control;
+    control.owner = shared;
+    for (int local = 0; local < topology.locals(); ++local) {
+      control.members.push_back(&shared->members[static_cast<std::size_t>(local)]);
+      control.bounces.push_back(shared->bounces.data() + local * bounce);
+    }
+    return std::make_unique<Group>(
+        GroupParts{name, world_ranks, topology, std::move(control),
+                   std::make_unique<ThreadMessages>(post, mine, progress()), &reach_, &progress()});
+  }
+
+  ThreadWorld& world_;
+  ThreadReach reach_;
+  int rounds_ = 0;
+};
+
+}  // namespace
+}  // namespace comm
+
+void run_on_threads(const MeshShape& shape, const std::function<void(Mesh&)>& f,
+                    const ThreadTransport& transport) {
+  comm::ThreadWorld world(shape, transport);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < shape.size(); ++rank)
+    threads.emplace_back([&world, &f, rank] {
+      try {
+        comm::ThreadMesh mesh(world, rank);
+        f(mesh);
+        world.ended[static_cast<std::size_t>(rank)] = true;
+      } catch (const std::exception& error) {
+        world.fail(rank, std::current_exception(), error.what());
+      } catch (...) {
+        world.fail(rank, std::current_exception(), "an exception that is no std::exception");
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (world.error) std::rethrow_exception(world.error);
+}
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+// What a stage has to do with, once the graph is cut.
+#pragma once
+
+#include <vector>
+
+#include "trireme/graph/plan.h"
+
+#include "runtime/graph/plan/derivative.h"
+
+namespace trireme {
+
+/// Roots cross cuts, views never: values by storage root, gradients by gradient root (rule 3).
+/// Inputs, parameters and constants do not cross. What passes through a stage is both received and
+/// sent by it. Ids ascend.
+struct StageView {
+  int stage = 0;
+  std::vector<int> nodes;  // needed nodes that run here
+  std::vector<int> received, sent;
+  std::vector<int> gradients_received, gradients_sent;
+  std::vector<char> computes;  // per result
+};
+StageView view_stage(const Graph& graph, const Values& results, const Derivative& derivative,
+                     const StageCut& cut, int stage);
+
+}  // namespace trireme

@@ -1,0 +1,24 @@
+// Lifetimes: pieces of memory that live at different times, or that ops let share, become buffers.
+#pragma once
+
+#include <vector>
+
+#include "runtime/graph/plan/program.h"
+
+namespace trireme {
+
+/// One stretch of memory in an arena, for one instance or several that share.
+struct Stretch {
+  std::vector<int> members;  // of Program::memory, by begin
+  std::vector<int> reach;    // per member: the latest end of it and those before it
+  Index bytes = 0;
+  int begin = 0, end = 0;
+  Instance::Arena arena = Instance::Arena::scratch;
+  Index offset = 0;
+};
+
+/// Joins what may share (rule 6) when `share`, and notes in each step which buffers are dead after
+/// it. What lives across two calls goes to the slot.
+std::vector<Stretch> make_buffers(Program& program, bool share);
+
+}  // namespace trireme

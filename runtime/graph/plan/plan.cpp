@@ -1,0 +1,119 @@
+// Plan: cut, program, lifetimes and placement put together.
+#include "trireme/graph/plan.h"
+
+#include <algorithm>
+
+#include "runtime/graph/plan/placement.h"
+#include "runtime/graph/plan/plan_state.h"
+#include "runtime/graph/plan/work.h"
+
+namespace trireme {
+
+namespace {
+
+std::size_t at(int id) { return static_cast<std::size_t>(id); }
+
+Transfer transfer_of(const Plan::State& state, int region) {
+  Transfer transfer;
+  if (region < 0) return transfer;
+  transfer.offset = state.offset_of(region);
+  for (const Memory& memory : state.program.memory) {
+    if (memory.region != region) continue;
+    transfer.names.push_back(memory.name);
+    // Not rounded up at the end, so that transports see stages that do not mean the same value.
+    transfer.bytes = std::max(transfer.bytes, memory.region_offset + memory.bytes);
+  }
+  return transfer;
+}
+
+double flops_of(const Graph& graph, const Derivative& derivative, const StageView& view) {
+  double flops = 0;
+  for (const int n : view.nodes) {
+    const Node& node = graph.nodes()[at(n)];
+    if (!runs_forward(graph, node)) continue;
+    Specs specs;
+    for (const int input : node.inputs) specs.push_back(info(graph, input).spec);
+    flops += node.op->flops(specs) * (derivative.active[at(n)] ? 3 : 1);
+  }
+  return flops;
+}
+
+bool made_in_backward(const Program& program, const Operand& result) {
+  if (result.source != Operand::Source::memory) return false;
+  const int made = program.memory[at(result.id)].begin;
+  return program.steps[at(made)].phase != Phase::forward;
+}
+
+void list_instances(Plan::State& state) {
+  for (std::size_t m = 0; m < state.program.memory.size(); ++m) {
+    const Memory& memory = state.program.memory[m];
+    if (memory.region >= 0) continue;
+    const auto id = static_cast<int>(m);
+    state.bytes.unpacked += align_up(memory.bytes);
+    state.instances.push_back({memory.name, memory.dtype, memory.bytes, memory.begin, memory.end,
+                               state.buffer_of(id).arena, state.offset_of(id)});
+  }
+}
+
+}  // namespace
+
+Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int stage,
+           PlanOptions options)
+    : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  require(0 <= stage && stage < cut.stages, "stage ", stage, " does not lie in a cut of ",
+          cut.stages, " stages");
+  require(cut.stage_of_node.size() == graph.nodes().size(),
+          "the stage cut belongs to another graph, or nodes were added after it was made");
+  s.stage = stage;
+  s.stages = cut.stages;
+  s.compute = graph.compute();
+  s.options = options;
+  s.nodes = graph.nodes();
+  s.blocks = graph.blocks();
+  s.parameters = graph.parameters();
+  for (const int input : graph.inputs()) s.inputs.push_back(info(graph, input));
+
+  const Derivative derivative = derive(graph, results, options.mode);
+  const StageView view = view_stage(graph, results, derivative, cut, stage);
+  s.program = make_program(graph, results, derivative, view, options);
+  s.buffers = make_buffers(s.program, options.share);
+  if (options.guard)
+    for (Stretch& buffer : s.buffers) buffer.bytes += guard_bytes;
+  const ArenaBytes bytes = place_buffers(s.buffers, options.pack);
+  s.bytes.slot = bytes.slot;
+  s.bytes.scratch = bytes.scratch;
+  list_instances(s);
+  s.receive_values = transfer_of(s, s.program.receive_values);
+  s.send_values = transfer_of(s, s.program.send_values);
+  s.receive_gradients = transfer_of(s, s.program.receive_gradients);
+  s.send_gradients = transfer_of(s, s.program.send_gradients);
+  for (const int p : s.program.parameters) {
+    s.sums_over_tensor.push_back(s.parameters[at(p)].gradient == Parameter::Gradient::term);
+    s.bytes.parameters += s.parameters[at(p)].spec.bytes();
+  }
+  s.flops = flops_of(graph, derivative, view);
+  s.work = work_of(graph, s);
+  s.result_in_backward = made_in_backward(s.program, s.program.results.front());
+}
+
+Plan::Plan(Plan&&) noexcept = default;
+Plan::~Plan() = default;
+
+int Plan::stage() const { return state_->stage; }
+int Plan::stages() const { return state_->stages; }
+const PlanBytes& Plan::bytes() const { return state_->bytes; }
+DType Plan::compute() const { return state_->compute; }
+const std::vector<Instance>& Plan::instances() const { return state_->instances; }
+const Transfer& Plan::receive_values() const { return state_->receive_values; }
+const Transfer& Plan::send_values() const { return state_->send_values; }
+const Transfer& Plan::receive_gradients() const { return state_->receive_gradients; }
+const Transfer& Plan::send_gradients() const { return state_->send_gradients; }
+const std::vector<int>& Plan::parameters() const { return state_->program.parameters; }
+const std::vector<bool>& Plan::sums_over_tensor() const { return state_->sums_over_tensor; }
+const std::vector<int>& Plan::inputs() const { return state_->program.inputs; }
+double Plan::flops() const { return state_->flops; }
+const std::vector<StepWork>& Plan::work() const { return state_->work; }
+bool Plan::result_in_backward() const { return state_->result_in_backward; }
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+// What a Plan holds, for the Executor. Copies what it needs of the graph, so that the graph may go.
+#pragma once
+
+#include "trireme/graph/plan.h"
+
+#include "runtime/graph/plan/lifetimes.h"
+#include "runtime/graph/plan/program.h"
+
+namespace trireme {
+
+/// Behind every buffer where PlanOptions::guard.
+constexpr Index guard_bytes = 64;
+
+struct Plan::State {
+  int stage = 0, stages = 1;
+  DType compute = DType::f32;
+  PlanOptions options;
+  std::vector<Node> nodes;
+  std::vector<std::string> blocks;
+  std::vector<Parameter> parameters;  // of the graph, by id
+  std::vector<ValueInfo> inputs;      // of the graph, by position
+  Program program;
+  std::vector<Stretch> buffers;
+  PlanBytes bytes;
+  std::vector<Instance> instances;
+  Transfer receive_values, send_values, receive_gradients, send_gradients;
+  std::vector<bool> sums_over_tensor;
+  double flops = 0;
+  std::vector<StepWork> work;  // of the steps
+  bool result_in_backward = false;
+
+  const Stretch& buffer_of(int memory) const {
+    return buffers[static_cast<std::size_t>(
+        program.memory[static_cast<std::size_t>(memory)].buffer)];
+  }
+  /// Bytes from the start of the arena of buffer_of(memory).
+  Index offset_of(int memory) const {
+    return buffer_of(memory).offset +
+           program.memory[static_cast<std::size_t>(memory)].region_offset;
+  }
+};
+
+}  // namespace trireme

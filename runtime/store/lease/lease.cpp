@@ -1,0 +1,144 @@
+// The lock file ROOT/lock: created by one process only, renewed by its time of change, taken from holders that are gone. It
+// guards a directory against a second job, not against malice; what a job writes has its run id in the name all the same.
+#include "trireme/store/lease.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+#include "trireme/store/file.h"
+
+#include "runtime/store/lease/lease_holder.h"
+#include "runtime/store/lease/lock_file.h"
+
+namespace trireme {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr Seconds poll_interval(0.05);
+
+}  // namespace
+
+struct Lease::State {
+  State(const std::string& root, const std::string& run, const LeaseOptions& lease_options)
+      : lock(root + "/lock"), self(LeaseHolder::self(run)), options(lease_options) {}
+
+  void take(const GiveUp& give_up);
+  bool held() const;
+  void renew();
+
+  const std::string lock;
+  const LeaseHolder self;
+  const LeaseOptions options;
+  std::optional<File> file;  // this lease's own, whatever name it has
+
+  std::mutex mutex;
+  std::condition_variable ending;
+  bool ended = false;
+  std::thread renewal;
+};
+
+[[noreturn]] void refuse(const std::string& lock, const LockSight& sight, Seconds renewed_ago) {
+  const auto holder = parse_lease_holder(sight.text);
+  throw Error(str("another job saves to this directory: ",
+                  holder ? holder->described() : "one that its lock does not name",
+                  "; it last renewed its lease ", static_cast<int>(renewed_ago.count()),
+                  " s ago. End that job, or save to another directory; if it certainly runs no "
+                  "more, remove ",
+                  lock));
+}
+
+/// Whether a holder elsewhere lives is seen only from its lock changing, by this process's own clock: clocks of two machines
+/// are never compared.
+void Lease::State::take(const GiveUp& give_up) {
+  const auto begin = Clock::now();
+  auto seen_at = begin;
+  std::optional<LockSight> seen;
+  bool renewed = false;
+  for (;;) {
+    const std::optional<LockSight> sight = look_at_lock(lock);
+    if (!sight) {
+      file = create_lock(lock, to_text(self), self.id);
+      continue;
+    }
+    if (sight->id() == self.id) return;  // whatever a server has told its client
+    const auto now = Clock::now();
+    if (sight != seen) {
+      renewed = seen && seen->id() == sight->id();
+      seen = sight;
+      seen_at = now;
+    }
+    const auto holder = parse_lease_holder(sight->text);
+    const double limit_s = sight->whole() ? options.stale_s : options.torn_s;
+    if (now - seen_at >= Seconds(limit_s) || (holder && holder->certainly_gone())) {
+      remove_lock(lock, sight->id(), self.id);
+      continue;
+    }
+    if (renewed && now - begin >= Seconds(options.wait_s)) refuse(lock, *sight, now - seen_at);
+    if (give_up && give_up())
+      throw LeaseGivenUp(str("the lease of ", holder ? holder->described() : "another job",
+                             " is no longer waited for"));
+    std::this_thread::sleep_for(poll_interval);
+  }
+}
+
+bool Lease::State::held() const {
+  if (::getpid() != self.pid) return false;  // a forked child
+  try {
+    const std::optional<LockSight> sight = look_at_lock(lock);
+    return sight && sight->id() == self.id;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void Lease::State::renew() {
+  std::unique_lock guard(mutex);
+  while (!ending.wait_for(guard, Seconds(options.renew_s), [this] { return ended; }))
+    (void)file->touch();  // what fails now is done again, long before it is stale
+}
+
+Lease::Lease(const std::string& root, const std::string& run, const LeaseOptions& options,
+             const GiveUp& give_up)
+    : state_(std::make_unique<State>(root, run, options)) {
+  make_directory(root);
+  state_->take(give_up);
+  // Signals are for the threads that wait for them.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  state_->renewal = std::thread([state = state_.get()] { state->renew(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Lease::~Lease() {
+  if (::getpid() != state_->self.pid) {
+    // A forked child has neither the lease nor the thread, without which nothing of this can be destroyed.
+    (void)state_.release();
+    return;
+  }
+  {
+    const std::lock_guard guard(state_->mutex);
+    state_->ended = true;
+  }
+  state_->ending.notify_all();
+  state_->renewal.join();
+  try {
+    if (state_->held()) remove_lock(state_->lock, state_->self.id, state_->self.id);
+  } catch (const Error&) {  // the lock stays, and will be found stale
+  }
+}
+
+bool Lease::held() const { return state_->held(); }
+
+}  // namespace trireme

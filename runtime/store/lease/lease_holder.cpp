@@ -1,0 +1,130 @@
+#include "runtime/store/lease/lease_holder.h"
+
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+#include "trireme/store/json.h"
+
+namespace trireme {
+
+namespace {
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  ::gethostname(name, HOST_NAME_MAX);
+  return name;
+}
+
+std::string boot_id() { return first_line("/proc/sys/kernel/random/boot_id"); }
+
+std::string pid_namespace() {
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/self/ns/pid", unknown).string();
+}
+
+struct Process {
+  char state = '?';
+  Index started = -1;
+};
+
+/// Nothing when there is no such process (or no /proc). The name, in brackets, may hold anything: proc(5).
+std::optional<Process> find_process(Index pid) {
+  const std::string line = first_line(fmt::format("/proc/{}/stat", pid));
+  const std::size_t name_end = line.rfind(") ");
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(line.substr(name_end + 2));
+  Process process;
+  fields >> process.state;
+  constexpr int started_field = 22, next_field = 4;
+  std::string skipped;
+  for (int field = next_field; field < started_field; ++field) fields >> skipped;
+  fields >> process.started;
+  return process;
+}
+
+}  // namespace
+
+LeaseHolder LeaseHolder::self(const std::string& run) {
+  const Index pid = ::getpid();
+  const auto process = find_process(pid);
+  const std::time_t now = std::time(nullptr);
+  std::random_device random;
+  return {fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random()),
+          host_name(),
+          pid,
+          process ? process->started : -1,
+          boot_id(),
+          pid_namespace(),
+          run,
+          fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))};
+}
+
+bool LeaseHolder::certainly_gone() const {
+  if (boot.empty() || boot != boot_id()) return false;
+  if (processes.empty() || processes != pid_namespace()) return false;
+  const auto process = find_process(pid);
+  if (process) return process->started != started || process->state == 'Z';
+  return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+}
+
+std::string LeaseHolder::described() const {
+  return fmt::format("pid {} on {} (run {}, since {})", pid, host, run, since);
+}
+
+std::string to_text(const LeaseHolder& holder) {
+  return to_text(Json(Json::Object{{"id", holder.id},
+                                   {"host", holder.host},
+                                   {"pid", holder.pid},
+                                   {"started", holder.started},
+                                   {"boot", holder.boot},
+                                   {"processes", holder.processes},
+                                   {"run", holder.run},
+                                   {"since", holder.since}})) +
+         "\n";
+}
+
+std::optional<LeaseHolder> parse_lease_holder(std::string_view text) {
+  try {
+    const Json json = parse_json(text);
+    const auto get = [&]<class T>(const char* key, T& value) {
+      const Json* found = json.find(key);
+      const T* typed = found ? std::get_if<T>(&found->value) : nullptr;
+      require(typed, "no ", key);
+      value = *typed;
+    };
+    LeaseHolder holder;
+    get("id", holder.id);
+    get("host", holder.host);
+    get("pid", holder.pid);
+    get("started", holder.started);
+    get("boot", holder.boot);
+    get("processes", holder.processes);
+    get("run", holder.run);
+    get("since", holder.since);
+    require(holder.pid > 0 && holder.pid <= INT_MAX && !holder.id.empty(), "no process");
+    return holder;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace trireme

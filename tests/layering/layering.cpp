@@ -46,6 +46,7 @@ struct Package {
   int most_files;
 };
 constexpr int any_number = 1'000'000;
+constexpr int most_files_in_a_folder = 25;  // of runtime/
 const std::vector<Package> packages = {
     {"MPI", {"mpi.h"}, "runtime/comm/mpi/", any_number},
     {"NCCL", {"nccl"}, "runtime/comm/nccl/", any_number},
@@ -130,6 +131,11 @@ class Checker {
         say(users_[package.name][i], 1,
             fmt::format("{} is included by {} files, but one may", package.name,
                         users_[package.name].size()));
+    for (const auto& [folder, files] : files_in_)
+      if (files > most_files_in_a_folder)
+        say(folder, 1,
+            fmt::format("{} files, {} at most: make folders by idea", files,
+                        most_files_in_a_folder));
     std::sort(found_.begin(), found_.end());
   }
 
@@ -145,6 +151,8 @@ class Checker {
     if (file.lines >= most)
       say(file.path, file.lines,
           fmt::format("{} lines, must be below {}: split by idea", file.lines, most));
+    if (starts_with(file.path, "runtime/"))
+      ++files_in_[fs::path(file.path).parent_path().generic_string()];
     if (starts_with(file.path, "tests/")) return;  // tests may include what they like
     for (const char* part : {"include/", "runtime/", "kernels/"})
       if (starts_with(file.path, part)) check_types(file);
@@ -223,6 +231,7 @@ class Checker {
   const fs::path root_;
   std::vector<std::string> found_;
   std::map<std::string, std::vector<std::string>> users_;  // package -> files
+  std::map<std::string, int> files_in_;                    // folder of runtime/ -> files
   std::map<std::string, std::string> types_;               // type -> the first file with it
 };
 

@@ -1,6 +1,10 @@
 // The repository keeps the rules, and a tree that breaks each rule once is found out.
 #include "tests/layering/layering.h"
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,6 +40,20 @@ TEST(Layering, FindsEveryPlantedViolation) {
           HasSubstr("runtime/graph/cli.cpp:2: CLI11 belongs in runtime/options/ only"),
           HasSubstr("runtime/train/private.cpp:1: train includes runtime/comm/secret.h, which is "
                     "private to comm")));
+}
+
+TEST(Layering, FindsAFolderOfTooManyFiles) {
+  const auto root = std::filesystem::path(testing::TempDir()) / "layering_crowded";
+  std::filesystem::create_directories(root / "runtime/store/deep");
+  const auto add = [&](const char* folder, int count) {
+    for (int i = 0; i < count; ++i) std::ofstream(root / folder / (std::to_string(i) + ".cpp"));
+  };
+  add("runtime/store", 25);
+  add("runtime/store/deep", 25);
+  EXPECT_THAT(problems(root), IsEmpty());
+  add("runtime/store/deep", 26);
+  EXPECT_THAT(problems(root), ElementsAre(HasSubstr("runtime/store/deep:1: 26 files, 25 at most")));
+  std::filesystem::remove_all(root);
 }
 
 }  // namespace

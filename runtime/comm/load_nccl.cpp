@@ -1,3 +1,4 @@
+// Implements trireme/comm/nccl.h.
 // The NCCL mesh, from the CUDA module.
 #include <array>
 

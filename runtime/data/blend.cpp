@@ -1,3 +1,4 @@
+// Implements BlendedSource (trireme/data/token_source.h).
 // BlendedSource: the order of sources repeats in blocks, so a sample's source is a look-up.
 #include <cmath>
 #include <numeric>

@@ -1,3 +1,4 @@
+// Implements inspect (trireme/data/prepare.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,3 +1,4 @@
+// Implements TokenFileWriter (trireme/data/token_file.h).
 // TokenFileWriter: tokens go to disk as they come; only the length of each document is kept in
 // memory.
 #include <cerrno>

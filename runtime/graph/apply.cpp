@@ -1,3 +1,4 @@
+// Continues Graph (trireme/graph/graph.h).
 // Tracing, part two: an op is applied. Shapes, strides and places are checked here, so that a
 // mistake is reported with the op, the scope and all shapes, at the line of the user's forward pass
 // that made it.

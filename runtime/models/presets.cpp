@@ -1,3 +1,4 @@
+// Implements preset (trireme/models/transformer_config.h).
 // The presets: shapes of published models, and one that trains in seconds.
 // GPT-2: Radford et al. 2019. Llama 3: arXiv:2407.21783; Llama 3.2 1B: its model card.
 #include <utility>

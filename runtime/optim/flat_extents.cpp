@@ -1,3 +1,4 @@
+// Continues FlatParameters (trireme/optim/flat_parameters.h).
 // FlatParameters as logical tensors: initial values, extents, and what counts in norms. Nothing
 // here depends on the layout but which part of a logical tensor is visited; padding is visited by
 // none.

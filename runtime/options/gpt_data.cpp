@@ -1,3 +1,4 @@
+// Implements GptData (trireme/options/gpt_options.h).
 // The data of --data-path and --split as sources of samples.
 #include "trireme/data/token_source.h"
 #include "trireme/options/gpt_options.h"

@@ -1,3 +1,4 @@
+// Continues trireme/store/file.h.
 // Whole small files, and what is done to names: directories, renaming, removing.
 #include <algorithm>
 #include <cerrno>

@@ -1,3 +1,4 @@
+// Implements Retention (trireme/store/steps.h).
 // Which steps go and how: a step loses its name first, durably, and its files then, so no half step ever bears a name. And
 // what saves and deletions leave behind that were cut off.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Implements verify_step (trireme/store/reader.h).
 // Checking a whole step: sizes and names first, then every block of the files that have the right size.
 #include <algorithm>
 #include <atomic>

@@ -1,3 +1,4 @@
+// Continues Trainer (trireme/train/trainer.h).
 // The loop around steps. At a step boundary everything is decided alike by all ranks, from the step's number and from what
 // they agreed on with its loss: whether to save, and whether to stop.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Continues Trainer (trireme/train/trainer.h).
 // Text generation: the whole sequence is computed again for every token, which works for every layout. The last stage
 // draws a token from (seed, how many were drawn), and sends it to all ranks.
 #include <algorithm>

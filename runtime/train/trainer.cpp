@@ -1,3 +1,11 @@
+// Trainer: how it is made, and where the rest of it is.
+//   trainer.cpp          construction: trace and plan, check memory, allocate, bind, prepare; resume
+//   fit.cpp              the loop around steps: when to log, evaluate, save and stop
+//   training_step.cpp    one step, and one evaluation
+//   generate.cpp         text of a trained model
+//   trainer_prepare.cpp  before step 1: what first calls do besides their work
+//   trainer_dump.cpp     --dump-tensors
+//   profile/             --profile-ops
 // A Trainer is made in five moves, each agreed on by all ranks: trace and plan (the same model),
 // check memory (when NCCL has taken its own), allocate once, bind, prepare. Then comes the
 // Checkpointer, which fills what was allocated.

@@ -1,3 +1,4 @@
+// Continues Trainer::State (train/trainer_state.h).
 // --dump-tensors: the logical tensors of this rank, as the flat buffers hold them.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// Continues Trainer::State (train/trainer_state.h).
 // Before the first step ops do what their first call would have to do besides its work, such as choosing algorithms by timing: all
 // ranks at the same time, in the order of their plans, with no collective under way.
 #include <algorithm>

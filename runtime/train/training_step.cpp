@@ -1,3 +1,4 @@
+// Continues Trainer (trireme/train/trainer.h).
 // One step, and evaluation. Nothing here allocates once the loop runs.
 #include <algorithm>
 #include <chrono>

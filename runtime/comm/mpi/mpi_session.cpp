@@ -1,3 +1,4 @@
+// Implements trireme/comm/mpi.h.
 // The one place that starts MPI, and that asks the environment whether to.
 #include <cstdlib>
 #include <exception>

@@ -1,3 +1,4 @@
+// Continues Group (comm/node/group.h).
 // The collectives, as every member runs them. On one node: each member does its share in the
 // buffers of all, which a step (arrive, then wait for all) makes visible. Several nodes: partial
 // results go directly to the rank that sums them, in the order of the nodes. Sums therefore have

@@ -1,3 +1,4 @@
+// Continues Group (comm/node/group.h).
 // What the collectives of a group are made of: telling and seeing how far members are, finding
 // their buffers, messages.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Implements run_on_threads (trireme/comm/mesh.h).
 // Ranks as threads of one process, for tests. They run the same Group as processes under MPI do:
 // the control blocks lie in a map that all share, and every address is in reach of all (or only
 // what allocate() gave, to test the rest).

@@ -1,3 +1,4 @@
+// Continues Plan (trireme/graph/plan.h).
 // The tables of --dump-plan.
 #include <algorithm>
 

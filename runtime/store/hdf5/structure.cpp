@@ -1,3 +1,4 @@
+// Implements structure_problem (trireme/store/file_layout.h).
 // Whether a shard is, for HDF5, what the manifest says: a comparison that finds files of another layout under good checksums.
 #include <array>
 #include <set>

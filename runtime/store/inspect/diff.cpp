@@ -1,3 +1,4 @@
+// Implements diff_steps (trireme/store/inspect.h).
 // diff_steps: forms first, then contents. Contents are read in windows: flat ranges of tensors, as many as memory holds, so
 // that small tensors share a read and large ones never lie in memory whole.
 #include <algorithm>

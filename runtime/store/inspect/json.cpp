@@ -1,3 +1,4 @@
+// Implements to_json (trireme/store/inspect.h).
 // What inspect.h finds, for programs: the same content as the text.
 #include "trireme/core/error.h"
 #include "trireme/store/inspect.h"

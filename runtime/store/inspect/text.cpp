@@ -1,3 +1,4 @@
+// Implements to_text (trireme/store/inspect.h).
 // What inspect.h finds, for people.
 #include <algorithm>
 #include <chrono>

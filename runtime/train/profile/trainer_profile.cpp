@@ -1,3 +1,4 @@
+// Continues Trainer::State (train/trainer_state.h).
 // --profile-ops: one rank of each pipeline stage profiles one step, and rank 0 writes them all.
 #include <fstream>
 

@@ -1,5 +1,5 @@
 // Trainer: how it is made, and where the rest of it is.
-//   trainer.cpp          construction: trace and plan, check memory, allocate, bind, prepare; resume
+//   trainer.cpp          construction: plan, check memory, allocate, bind, prepare; resume
 //   fit.cpp              the loop around steps: when to log, evaluate, save and stop
 //   training_step.cpp    one step, and one evaluation
 //   generate.cpp         text of a trained model

@@ -10,8 +10,8 @@
 namespace trireme {
 
 /// The pause before the next question of a host that has waited for `waited`: none in the first
-/// 50 µs, then a sixteenth of `waited`, 20 µs at most. So pauses make a wait longer by a sixteenth
-/// at most, and never by more than 20 µs.
+/// 50 µs, then a sixteenth of `waited`, 20 µs at most. So pauses make a wait longer by at most a
+/// sixteenth, and never by more than 20 µs.
 constexpr std::chrono::nanoseconds pause_after(std::chrono::nanoseconds waited) {
   constexpr std::chrono::microseconds without_pauses(50), longest(20);
   if (waited < without_pauses) return {};

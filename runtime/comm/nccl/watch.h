@@ -72,7 +72,7 @@ class Watch final : public comm::Pending {
   bool under_way() const;
   void tell();
 
-  comm::Progress* host_;  // null where the host mesh waits for nobody
+  comm::Progress* host_;  // null where the host mesh never waits
   int rank_;
   Device& gpu_;
   double timeout_s_;

@@ -51,7 +51,8 @@ def attention_tflops(whose, head_dim, sequence, backward):
 ESTIMATED_ON = "H200"
 
 # What is predicted of others, ms a step. torch.compile: the whole model, autocast over fp32
-# weights, cuDNN's attention; llm.c: -ge 2, cuDNN, deterministic. By hand, launch by launch, with such rates.
+# weights, cuDNN's attention; llm.c: -ge 2, cuDNN, deterministic. By hand, launch by
+# launch, with such rates.
 PEERS_STEP_MS = {
     ("gpt2-124m", 32, 1024): {"torch.compile": 67.7, "llm.c": 63.6},
     ("gpt2-1558m", 8, 1024): {"torch.compile": 192.0, "llm.c": 180.0},

@@ -31,7 +31,7 @@ TEST(NcclPolling, AHostThatWaitsAsksSeldom) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun);
   const Index most_looks = us / std::chrono::microseconds(100) + 1;
   EXPECT_LE(looks() - looks_before, most_looks);
-  // Without a pause in the first 50 µs, of some 20 ns at least; with 3 µs until 320 µs; with 20 µs.
+  // Without a pause in the first 50 µs, of some 20 ns at least; with 3 µs until 320 µs; then 20.
   const Index most_questions = 50'000 / 20 + 320 / 3 + us.count() / 20;
   constexpr int groups = 2;  // the world and the data group: a look asks for both
   EXPECT_LE(streams.questions() - questions, most_questions + groups * most_looks);

@@ -1,4 +1,4 @@
-// Checkpointer: when ranks save, what they agree on, and what they load. The store room does the file work; here is all
+// Checkpointer: when ranks save, what they agree on, and what they load. The store module does the file work; here is all
 // communication, by the main thread only. A save goes through: snapshot (blocks) -> written by the worker -> checksums of
 // all ranks on rank 0 (non-blocking) -> committed by rank 0's worker -> outcome known to all (non-blocking). Each arrow is
 // tested by poll(), between ops and at step boundaries (a step may take long); only save(), while the save before is unfinished, and finish() wait.

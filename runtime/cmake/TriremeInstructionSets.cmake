@@ -1,10 +1,12 @@
-# trireme_instruction_sets(room name SETS sets... SOURCES files... [OPTIONS flags...])
-# Adds loops to a room that are compiled once per instruction set, each in its namespace TRIREME_SIMD, and chosen at run time:
-# portable, and those of SETS where the compiler makes code for x86-64 (the room then sees TRIREME_SIMD_X86). The objects may
-# hold code that this machine cannot run. A weak symbol among them (an inline function, a template) could replace the
-# portable one in the whole program; the test <room>.<name>_objects_have_no_weak_symbols guards that. Optimised in every
-# build, since tests run them too; under sanitizers by -O1, which compiles in three fifths of the time of -O3.
-function(trireme_instruction_sets room name)
+# trireme_instruction_sets(module name SETS sets... SOURCES files... [OPTIONS flags...])
+# Adds loops to a module that are compiled once per instruction set, each in its namespace
+# TRIREME_SIMD, and chosen at run time: portable, and those of SETS where the compiler makes code for
+# x86-64 (the module then sees TRIREME_SIMD_X86). The objects may hold code that this machine cannot
+# run. A weak symbol among them (an inline function, a template) could replace the portable one in the
+# whole program; the test <module>.<name>_objects_have_no_weak_symbols guards that. Optimised in every
+# build, since tests run them too; under sanitizers by -O1, which compiles in three fifths of the time
+# of -O3.
+function(trireme_instruction_sets module name)
   cmake_parse_arguments(LOOPS "" "" "SETS;SOURCES;OPTIONS" ${ARGN})
   set(optimised -O3)
   if(TRIREME_SANITIZE)
@@ -21,7 +23,7 @@ function(trireme_instruction_sets room name)
   set(sets portable)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
     list(APPEND sets ${LOOPS_SETS})
-    target_compile_definitions(trireme_${room} PRIVATE TRIREME_SIMD_X86)
+    target_compile_definitions(trireme_${module} PRIVATE TRIREME_SIMD_X86)
   endif()
   foreach(set IN LISTS sets)
     set(target trireme_${name}_${set})
@@ -33,10 +35,10 @@ function(trireme_instruction_sets room name)
     list(APPEND targets ${target})
     list(APPEND objects $<TARGET_OBJECTS:${target}>)
   endforeach()
-  set_property(TARGET trireme_${room} APPEND PROPERTY TRIREME_EXTRA_OBJECTS ${targets})
+  set_property(TARGET trireme_${module} APPEND PROPERTY TRIREME_EXTRA_OBJECTS ${targets})
   if(TRIREME_TESTS AND NOT TRIREME_SANITIZE)
-    add_test(NAME ${room}.${name}_objects_have_no_weak_symbols COMMAND ${CMAKE_COMMAND}
+    add_test(NAME ${module}.${name}_objects_have_no_weak_symbols COMMAND ${CMAKE_COMMAND}
       -DNM=${CMAKE_NM} "-DOBJECTS=${objects}" -P ${PROJECT_SOURCE_DIR}/tests/kernels/no_weak_symbols.cmake)
-    set_tests_properties(${room}.${name}_objects_have_no_weak_symbols PROPERTIES LABELS unit TIMEOUT 60)
+    set_tests_properties(${module}.${name}_objects_have_no_weak_symbols PROPERTIES LABELS unit TIMEOUT 60)
   endif()
 endfunction()

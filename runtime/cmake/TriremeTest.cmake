@@ -47,17 +47,17 @@ function(trireme_test_options name)
 endfunction()
 trireme_test_options(gtest_precompiled)
 
-# trireme_test_program(name SOURCES files... [ROOM room]): a GoogleTest program, linked with one room and the rooms below it,
-# or with the whole library.
+# trireme_test_program(name SOURCES files... [MODULE module]): a GoogleTest program, linked with one
+# module and the modules below it, or with the whole library.
 function(trireme_test_program name)
-  cmake_parse_arguments(T "" "ROOM" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(T "" "MODULE" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   trireme_test_options(${name})
   target_precompile_headers(${name} REUSE_FROM gtest_precompiled)
   target_link_libraries(${name} PRIVATE test_support)
-  if(T_ROOM)
-    trireme_link_room(${name} ${T_ROOM})
+  if(T_MODULE)
+    trireme_link_module(${name} ${T_MODULE})
   else()
     target_link_libraries(${name} PRIVATE trireme trireme_warnings fmt::fmt)
   endif()
@@ -73,18 +73,19 @@ function(trireme_sanitized_timeout variable)
   endif()
 endfunction()
 
-# trireme_mpi_test(name SOURCES files... [ROOM room] RANKS counts... [TIMEOUT seconds] [LABELS labels...] [ARGS args...])
+# trireme_mpi_test(name SOURCES files... [MODULE module] RANKS counts... [TIMEOUT seconds]
+#   [LABELS labels...] [ARGS args...])
 # A GoogleTest program whose main makes an MpiSession (tests/support/mpi_main.cpp), run by mpirun once for each number of
 # ranks, as test <name>.np<ranks>.
 function(trireme_mpi_test name)
-  cmake_parse_arguments(T "" "ROOM;TIMEOUT" "SOURCES;RANKS;ARGS;LABELS" ${ARGN})
+  cmake_parse_arguments(T "" "MODULE;TIMEOUT" "SOURCES;RANKS;ARGS;LABELS" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
   if(NOT T_LABELS)
     set(T_LABELS mpi)
   endif()
-  trireme_test_program(${name} SOURCES ${T_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp ROOM ${T_ROOM})
+  trireme_test_program(${name} SOURCES ${T_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp MODULE ${T_MODULE})
   # What Open MPI's plugins leak has no name once they are unloaded, so lsan.supp cannot tell it from ours.
   list(TRANSFORM TRIREME_TEST_ENVIRONMENT REPLACE "^ASAN_OPTIONS=" "ASAN_OPTIONS=detect_leaks=0:")
   # Open MPI's plugins synchronise where ThreadSanitizer cannot see it, and cannot be suppressed one by one, since they are unloaded.

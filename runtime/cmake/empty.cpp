@@ -1,1 +1,1 @@
-// A room without sources yet still is a target.
+// A module without sources yet still is a target.

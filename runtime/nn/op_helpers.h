@@ -1,4 +1,4 @@
-// What the ops of this room share: recording them, checking shapes, and asking Exec for gradients
+// What the ops of this module share: recording them, checking shapes, and asking Exec for gradients
 // the way kernels want them.
 #pragma once
 

@@ -1,4 +1,4 @@
-// BlockReader: blocks of a step's files, read in long runs and checked. Every reader of this room comes through here.
+// BlockReader: blocks of a step's files, read in long runs and checked. Every reader of this module comes through here.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// How every system call of this room is checked: EINTR repeats it, an error names the path, the call and the reason.
+// How every system call of this module is checked: EINTR repeats it, an error names the path, the call and the reason.
 #pragma once
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// A device for the graph tests: plain loops on the host, since this room may not use the kernels.
+// A device for the graph tests: plain loops on the host, since this module may not use the kernels.
 #pragma once
 
 #include <cmath>

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Which rooms a room may include, besides itself.
+// Which modules a module may include, besides itself.
 const std::map<std::string, std::set<std::string>> may_import = {
     {"core", {}},
     {"kernels", {"core"}},
@@ -97,20 +97,20 @@ bool is_checked(const std::string& path) {
          !starts_with(path, "runtime/cmake/");
 }
 
-// The first folder of `path` behind `prefix`: room_behind("runtime/comm/mpi.cpp", "runtime/") is
+// The first folder of `path` behind `prefix`: module_behind("runtime/comm/mpi.cpp", "runtime/") is
 // "comm".
-std::string room_behind(const std::string& path, const std::string& prefix) {
+std::string module_behind(const std::string& path, const std::string& prefix) {
   const auto end = path.find('/', prefix.size());
   return starts_with(path, prefix) && end != std::string::npos
              ? path.substr(prefix.size(), end - prefix.size())
              : "";
 }
 
-// The room that a path of the tree, or of an #include, belongs to; "" for none.
-std::string room_of(const std::string& path) {
+// The module that a path of the tree, or of an #include, belongs to; "" for none.
+std::string module_of(const std::string& path) {
   if (starts_with(path, "kernels/")) return "kernels";
   for (const char* prefix : {"include/trireme/", "runtime/", "trireme/"})
-    if (const std::string room = room_behind(path, prefix); !room.empty()) return room;
+    if (const std::string module = module_behind(path, prefix); !module.empty()) return module;
   return "";
 }
 
@@ -157,13 +157,14 @@ class Checker {
     for (const char* part : {"include/", "runtime/", "kernels/"})
       if (starts_with(file.path, part)) check_types(file);
     const bool example = starts_with(file.path, "examples/");
-    const std::string room = example || starts_with(file.path, "launch/") ? "" : room_of(file.path);
-    if (!room.empty() && !may_import.contains(room))
-      say(file.path, 1, fmt::format("no room is called {}", room));
+    const std::string module =
+        example || starts_with(file.path, "launch/") ? "" : module_of(file.path);
+    if (!module.empty() && !may_import.contains(module))
+      say(file.path, 1, fmt::format("no module is called {}", module));
     std::set<std::string> used;
     for (const Include& include : file.includes) {
       if (example) check_example(file, include);
-      if (!room.empty()) check_arrow(file, room, include);
+      if (!module.empty()) check_arrow(file, module, include);
       if (starts_with(file.path, "include/")) check_public(file, include);
       for (const Package& package : packages)
         for (const std::string& prefix : package.prefixes)
@@ -205,20 +206,20 @@ class Checker {
                       include.what));
   }
 
-  void check_arrow(const File& file, const std::string& room, const Include& include) {
+  void check_arrow(const File& file, const std::string& module, const Include& include) {
     if (include.what == "trireme/trireme.h")
       return say(file.path, include.line,
-                 fmt::format("{} includes trireme.h, which is above it", room));
-    const std::string target = room_of(include.what);
-    if (target.empty() || target == room) return;
-    const auto allowed = may_import.find(room);
+                 fmt::format("{} includes trireme.h, which is above it", module));
+    const std::string target = module_of(include.what);
+    if (target.empty() || target == module) return;
+    const auto allowed = may_import.find(module);
     if (allowed == may_import.end()) return;
     if (!allowed->second.contains(target))
       say(file.path, include.line,
-          fmt::format("{} may not import {} ({})", room, target, include.what));
+          fmt::format("{} may not import {} ({})", module, target, include.what));
     else if (!starts_with(include.what, "trireme/") && !is_for_modules_above(include.what))
       say(file.path, include.line,
-          fmt::format("{} includes {}, which is private to {}", room, include.what, target));
+          fmt::format("{} includes {}, which is private to {}", module, include.what, target));
   }
 
   bool is_for_modules_above(const std::string& header) const {

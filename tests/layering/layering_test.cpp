@@ -33,7 +33,7 @@ TEST(Layering, FindsEveryPlantedViolation) {
               "include/trireme/core/up.h:4: core may not import graph (trireme/graph/graph.h)"),
           HasSubstr("include/trireme/long.h:200: 200 lines, must be below 200"),
           HasSubstr("kernels/cpu/second.cpp:1: oneDNN is included by 2 files, but one may"),
-          HasSubstr("runtime/attic/unknown.cpp:1: no room is called attic"),
+          HasSubstr("runtime/attic/unknown.cpp:1: no module is called attic"),
           HasSubstr("runtime/data/twice.cpp:9: trireme::Twice is a type in "
                     "include/trireme/core/twice.h too"),
           HasSubstr("runtime/data/umbrella.cpp:1: data includes trireme.h, which is above it"),

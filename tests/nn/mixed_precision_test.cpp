@@ -1,4 +1,4 @@
-// Every op of the room in bf16 against the same op in f32 on the same (rounded) inputs. One rounding to bf16 is off by at
+// Every op of the module in bf16 against the same op in f32 on the same (rounded) inputs. One rounding to bf16 is off by at
 // most u = 2^-8 of the number, so a result or a gradient that is rounded n times on its way is off by at most n u of its
 // norm; what is added up in f32 (gradients of weights) by f32's own rounding alone, where nothing before it was rounded.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// HostStream: a stream for tests of rooms that have no kernels: everything runs at once on the
+// HostStream: a stream for tests of modules that have no kernels: everything runs at once on the
 // caller.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Everything of the room nn: what a model's forward pass is written with.
+// Everything of the module nn: what a model's forward pass is written with.
 #pragma once
 
 #include "trireme/nn/activation.h"

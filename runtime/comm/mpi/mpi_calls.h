@@ -1,4 +1,4 @@
-// MPI for the few files of this room that use it: checked calls, and an owner for communicators.
+// MPI for the few files of this module that use it: checked calls, and an owner for communicators.
 #pragma once
 
 #ifndef OMPI_SKIP_MPICXX

@@ -1,4 +1,5 @@
-// How a step is committed and read. docs/checkpoints.md goes through every point at which this can be cut off.
+// How a step is committed and read. docs/concepts/checkpoints.md lists every point at which this
+// can be interrupted.
 #include "trireme/store/steps.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Any layout loads what any other layout saved (design invariant 3), and trains on like one rank (invariant 1): a third of
-// all ordered pairs, every layout as source and as target; all of them are in checkpoint_layouts_long_test.cpp.
+// Any layout loads what any other layout saved (invariant 3 of docs/concepts/architecture.md), and
+// trains on like one rank (invariant 1): a third of all ordered pairs, every layout as source and
+// as target; all of them are in checkpoint_layouts_long_test.cpp.
 
 #include "tests/support/layout_pairs.h"
 

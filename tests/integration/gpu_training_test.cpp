@@ -40,7 +40,8 @@ TEST(GpuTraining, OfAGptIsThatOfTheCpuInEveryOrder) {
 }
 TEST(GpuTraining, OfALlamaIsThatOfTheCpuInEveryOrder) { expect_like_the_cpu(gpu_llama); }
 
-/// In bf16 the devices round at the same places, but not the same sums: the band of docs/mixed_precision.md.
+/// In bf16 the devices round at the same places, but not the same sums: the band of
+/// docs/concepts/mixed_precision.md.
 TEST(GpuTraining, InBf16IsNearThatOfTheCpuWithEitherAttention) {
   Laboratory laboratory("--hidden-size 64 --ffn-hidden-size 64 --train-iters 3 ");
   const std::string model =

@@ -1,6 +1,7 @@
-// Design invariant 1: every mesh, schedule, micro-batch split and recompute setting agrees with one rank. Each layout
-// trains the same small model on the same text under mpirun, and is compared with a run of one rank: losses, gradient
-// norms, every gradient of step 1, every parameter at the end.
+// Invariant 1 (docs/concepts/architecture.md): every mesh, schedule, micro-batch split and recompute
+// setting agrees with one rank. Each layout trains the same small model on the same text under
+// mpirun, and is compared with a run of one rank: losses, gradient norms, every gradient of step 1,
+// every parameter at the end.
 
 #include <string>
 #include <vector>

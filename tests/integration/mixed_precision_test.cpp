@@ -1,5 +1,5 @@
 // --bf16: how near it stays to fp32, how near layouts stay to each other, and what has to be the same bits. Bands are derived
-// in docs/mixed_precision.md.
+// in docs/concepts/mixed_precision.md.
 #include <cmath>
 #include <string>
 #include <vector>

@@ -186,7 +186,7 @@ TEST_F(Programs, TriremeNamesWhatIsWrong) {
 
 TEST_F(Programs, EveryOptionOfHelpIsDocumented) {
   const std::string help = run("train_gpt --help").output,
-                    page = read(TRIREME_SOURCE_DIR "/docs/options.md");
+                    page = read(TRIREME_SOURCE_DIR "/docs/reference/options.md");
   std::istringstream words(help);
   int options = 0;
   for (std::string line; std::getline(words, line);) {

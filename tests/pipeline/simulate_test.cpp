@@ -128,9 +128,9 @@ TEST(Simulation, IsDrawn) {
             "stage 1  .  F0 B0=== F1 B1=== F2 B2=== .  .\n");
 }
 
-// docs/schedules.md shows what the printer draws.
+// docs/concepts/schedules.md shows what the printer draws.
 TEST(Simulation, TheDocumentationIsDrawnByIt) {
-  std::ifstream file(TRIREME_SOURCE_DIR "/docs/schedules.md");
+  std::ifstream file(TRIREME_SOURCE_DIR "/docs/concepts/schedules.md");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   for (const std::string& drawing : {draw(run(ScheduleKind::gpipe, {4, 1, 8}), 1),
                                      draw(run(ScheduleKind::one_f_one_b, {4, 1, 8}), 1),

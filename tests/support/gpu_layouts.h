@@ -1,5 +1,6 @@
-// Layouts that train on emulated GPUs, each compared with one CPU rank (design invariant 1): kernels, streams and collectives
-// of the CUDA module together. Streams run in one of the legal orders.
+// Layouts that train on emulated GPUs, each compared with one CPU rank (invariant 1 of
+// docs/concepts/architecture.md): kernels, streams and collectives of the CUDA module together.
+// Streams run in one of the legal orders.
 #pragma once
 
 #include <string>

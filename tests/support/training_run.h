@@ -30,7 +30,7 @@ std::vector<StepLine> read_steps(const std::string& path);
 /// Reads PREFIX.jsonl, PREFIX.gradients.* and PREFIX.parameters.*. Throws: Error when one is missing or short.
 TrainingRun read_training_run(const std::string& prefix);
 
-/// What two runs differ by, in the terms of design invariant 1.
+/// What two runs differ by, in the terms of invariant 1 (docs/concepts/architecture.md).
 struct Difference {
   double loss = 0;       // largest relative difference over steps
   double grad_norm = 0;  // the same
@@ -42,7 +42,8 @@ struct Difference {
 Difference compare(const TrainingRun& reference, const TrainingRun& other);
 std::string describe(const Difference& difference);
 
-/// The limits of the issue: loss 2e-7, gradient norm 1e-5, gradients of step 1 1e-5, final parameters 3e-5.
+/// The limits of invariant 1: loss 2e-7, gradient norm 1e-5, gradients of step 1 1e-5, final
+/// parameters 3e-5.
 bool within_limits(const Difference& difference);
 
 }  // namespace trireme::test

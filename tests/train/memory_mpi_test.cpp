@@ -1,6 +1,6 @@
-// Design invariant 4: nothing is allocated in the training loop, and resident memory is flat from step 2 to 200. Every
-// allocation of the process is counted, whoever makes it, except inside oneDNN and MPI: this program's malloc stands in
-// front of the C library's.
+// Invariant 4 (docs/concepts/architecture.md): nothing is allocated in the training loop, and
+// resident memory is flat from step 2 to 200. Every allocation of the process is counted except
+// inside oneDNN and MPI: this program's malloc replaces the C library's.
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>

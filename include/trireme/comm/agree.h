@@ -1,4 +1,5 @@
-// Agree, then act (design invariant 5): host-side control over a communicator.
+// Agree, then act (invariant 5 of docs/concepts/architecture.md): host-side control over a
+// communicator.
 #pragma once
 
 #include <functional>

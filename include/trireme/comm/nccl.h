@@ -1,5 +1,5 @@
 // The NCCL transport: collectives of GPUs, on streams of their own beside the kernels. NCCL itself is in the CUDA module
-// (core/cuda_module.h) and appears in no header. How streams are ordered: docs/gpu.md, "Communication".
+// (core/cuda_module.h) and appears in no header. How streams are ordered: docs/gpu/nccl.md.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // TokenFile: tokens of a Megatron indexed dataset, PREFIX.bin and PREFIX.idx, read as one long row
-// of tokens with document boundaries. docs/data_formats.md has the bytes.
+// of tokens with document boundaries. docs/reference/data_formats.md has the bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Op: a result, its gradient, and what the gradient needs, side by side. Ops are const and
 // stateless: all memory is planned by the runtime and arrives in Exec. Four methods are mandatory;
-// the rest are permissions and estimates. docs/graph.md shows how to write one; gradient_check
+// the rest are permissions and estimates. docs/concepts/graph.md shows how to write one; gradient_check
 // (graph/gradient_check.h) checks one.
 #pragma once
 

@@ -7,7 +7,7 @@
 //   flight; transfer
 //             regions too) and scratch (dead at the end of forward or backward, shared by all slots
 //             and chunks)
-// docs/graph.md explains the rules.
+// docs/concepts/graph.md explains the rules.
 #pragma once
 
 #include <set>

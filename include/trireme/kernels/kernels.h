@@ -1,5 +1,6 @@
 // Kernels: the function table of a device. Every op of trireme is built on these; kernels/cpu and kernels/cuda fill
-// one table each, and the two agree within a stated tolerance (design invariant 7).
+// one table each, and the two agree within a stated tolerance (invariant 7 of
+// docs/concepts/architecture.md).
 //
 // One rule governs every entry: forward assigns its results. Backward assigns activation gradients, or adds to them
 // where its arguments say `Write::add`, and always adds to parameter gradients. Null pointers are legal only where a

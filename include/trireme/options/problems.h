@@ -1,5 +1,5 @@
 // Problems: the mistakes of a configuration, collected so that all of them are reported at once
-// (design invariant 6).
+// (invariant 6 of docs/concepts/architecture.md).
 #pragma once
 
 #include <string>

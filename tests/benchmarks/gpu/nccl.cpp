@@ -1,7 +1,7 @@
 // What collectives of GPUs take through trireme's own path (Communicator over NCCL), in the style
 // of NVIDIA's nccl-tests: size, time, algorithm and bus bandwidth, and how many elements are wrong.
 //   mpirun -np 8 gpu_nccl_benchmark -b 8 -e 128M -f 2 --json FILE
-// How to read it: docs/gpu_benchmarks.md.
+// How to read it: docs/gpu/benchmarks.md.
 #include <algorithm>
 #include <chrono>
 #include <map>

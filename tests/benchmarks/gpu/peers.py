@@ -69,7 +69,7 @@ def attention(python, shapes, device, limit_s, partial):
 
 
 def write_tokens(prefix, vocab, count):
-    """A token file (docs/data_formats.md) of one document; every token is as likely as any
+    """A token file (docs/reference/data_formats.md) of one document; every token is as likely as any
     other."""
     generator = random.Random(1)
     with open(f"{prefix}.bin", "wb") as out:

@@ -13,7 +13,7 @@ const char* name(AttentionChoice choice) {
     case AttentionChoice::mma:
       return "mma";
   }
-  return "?";
+  return "";
 }
 
 AttentionChoice attention_choice(const AttentionProblem& p, AttentionChoice asked) {

@@ -42,7 +42,7 @@ const char* name(InstructionSet set) {
     case InstructionSet::avx512:
       return "avx512";
   }
-  return "unknown";
+  return "";
 }
 
 bool available(InstructionSet set) {

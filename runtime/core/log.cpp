@@ -6,6 +6,18 @@
 
 namespace trireme {
 
+const char* name(LogLevel level) {
+  switch (level) {
+    case LogLevel::quiet:
+      return "quiet";
+    case LogLevel::info:
+      return "info";
+    case LogLevel::debug:
+      return "debug";
+  }
+  return "";
+}
+
 void Log::info(std::string_view text) const {
   if (rank_ == 0 && level_ >= LogLevel::info) line(fmt::format("# {}", text));
 }

@@ -172,8 +172,23 @@ class Check {
 
 }  // namespace
 
+namespace {
+
+/// As in every checkpoint so far: not the word of the command line.
+const char* identity_of(PositionKind kind) {
+  return kind == PositionKind::learned ? "learned" : "rotary";
+}
+
+}  // namespace
+
 const char* name(Normalization kind) {
-  return kind == Normalization::layer_norm ? "LayerNorm" : "RMSNorm";
+  switch (kind) {
+    case Normalization::layer_norm:
+      return "LayerNorm";
+    case Normalization::rms_norm:
+      return "RMSNorm";
+  }
+  return "";
 }
 const char* name(MlpKind kind) {
   switch (kind) {
@@ -184,9 +199,17 @@ const char* name(MlpKind kind) {
     case MlpKind::swiglu:
       return "swiglu";
   }
-  return "?";
+  return "";
 }
-const char* name(PositionKind kind) { return kind == PositionKind::learned ? "learned" : "rotary"; }
+const char* name(PositionKind kind) {
+  switch (kind) {
+    case PositionKind::learned:
+      return "learned_absolute";
+    case PositionKind::rotary:
+      return "rope";
+  }
+  return "";
+}
 const char* name(RecomputeGranularity granularity) {
   switch (granularity) {
     case RecomputeGranularity::none:
@@ -196,7 +219,7 @@ const char* name(RecomputeGranularity granularity) {
     case RecomputeGranularity::full:
       return "full";
   }
-  return "?";
+  return "";
 }
 
 Index TransformerConfig::parameter_count() const {
@@ -223,7 +246,7 @@ std::string TransformerConfig::describe() const {
       "vocabulary "
       "{}, {} embeddings: {} parameters",
       num_layers, hidden_size, num_attention_heads, kv_heads(), name(mlp), ffn(),
-      name(normalization), name(position), seq_length, vocab_size,
+      name(normalization), identity_of(position), seq_length, vocab_size,
       tie_embeddings ? "tied" : "separate", parameter_count());
 }
 
@@ -240,7 +263,7 @@ std::vector<std::pair<std::string, std::string>> TransformerConfig::identity() c
       {"--normalization", name(normalization)},
       {"--norm-epsilon", fmt::format("{}", norm_epsilon)},
       {"--activation", name(mlp)},
-      {"--position-embedding-type", name(position)},
+      {"--position-embedding-type", identity_of(position)},
       {"--disable-bias-linear", yes(!add_bias_linear)},
       {"--untie-embeddings-and-output-weights", yes(!tie_embeddings)}};
   if (position == PositionKind::learned)

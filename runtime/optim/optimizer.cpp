@@ -85,7 +85,13 @@ std::vector<DeviceList<UpdateRange>> lists_of_buckets(const Updates& updates,
 }  // namespace
 
 const char* name(OptimizerOptions::Kind kind) {
-  return kind == OptimizerOptions::Kind::adamw ? "adamw" : "sgd";
+  switch (kind) {
+    case OptimizerOptions::Kind::adamw:
+      return "adamw";
+    case OptimizerOptions::Kind::sgd:
+      return "sgd";
+  }
+  return "";
 }
 
 std::vector<std::string> Optimizer::state_names(const OptimizerOptions& options) {

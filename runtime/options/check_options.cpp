@@ -2,6 +2,7 @@
 // nearest legal ones.
 #include "runtime/options/check_options.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <unistd.h>
@@ -79,6 +80,23 @@ void check_warm_up(const CommandLine& command, const Options& o, Problems& probl
                  "steps of that run");
 }
 
+void check_wsd(const CommandLine& command, const Options& o, Problems& problems) {
+  const LearningRateOptions& rate = o.learning_rate;
+  if (rate.decay != LearningRateOptions::Decay::wsd) {
+    for (const char* option : {"--lr-wsd-decay-iters", "--lr-wsd-decay-style"})
+      if (command.given(option))
+        problems.add(option, " has no meaning with --lr-decay-style ", name(rate.decay),
+                     "; leave it out or use --lr-decay-style WSD");
+    return;
+  }
+  const Index most = rate.decay_iters - rate.warmup_iters;
+  if (most < 0 || rate.wsd_decay_iters <= std::max<Index>(most, 1)) return;
+  problems.add("--lr-wsd-decay-iters ", rate.wsd_decay_iters, " + --lr-warmup-iters ",
+               rate.warmup_iters, " are more than --lr-decay-iters ", rate.decay_iters,
+               command.given("--lr-decay-iters") ? "" : ", by default --train-iters",
+               ", which includes both; at most --lr-wsd-decay-iters ", most);
+}
+
 void check_learning_rate(const CommandLine& command, const Options& o, Problems& problems) {
   const LearningRateOptions& rate = o.learning_rate;
   if (rate.min_lr > rate.lr)
@@ -87,8 +105,9 @@ void check_learning_rate(const CommandLine& command, const Options& o, Problems&
     for (const char* option : {"--min-lr", "--lr-decay-iters"})
       if (command.given(option))
         problems.add(option, " has no meaning with --lr-decay-style constant; leave it out or use ",
-                     "--lr-decay-style linear or cosine");
+                     "--lr-decay-style linear, cosine or WSD");
   check_warm_up(command, o, problems);
+  check_wsd(command, o, problems);
 }
 
 /// An option of another optimizer would do nothing.

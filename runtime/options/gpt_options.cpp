@@ -55,21 +55,11 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
           "learned positions; default the sequence length");
   c.whole("--vocab-size", m.vocab_size, {2, Limits::vocabulary},
           "tokens of the vocabulary; need not divide by anything");
-  c.choice<Normalization>(
-      "--normalization", m.normalization,
-      {{"LayerNorm", Normalization::layer_norm}, {"RMSNorm", Normalization::rms_norm}},
-      "of blocks and of the last layer");
+  c.choice("--normalization", m.normalization, "of blocks and of the last layer");
   declare_float(c, "--norm-epsilon", m.norm_epsilon, {0, 1, true, false},
                 "added to the variance in norms");
-  c.choice<MlpKind>("--activation", m.mlp,
-                    {{"gelu-tanh", MlpKind::gelu_tanh},
-                     {"gelu-erf", MlpKind::gelu_erf},
-                     {"swiglu", MlpKind::swiglu}},
-                    "of the MLP");
-  c.choice<PositionKind>(
-      "--position-embedding-type", m.position,
-      {{"learned_absolute", PositionKind::learned}, {"rope", PositionKind::rotary}},
-      "how positions enter");
+  c.choice("--activation", m.mlp, "of the MLP");
+  c.choice("--position-embedding-type", m.position, "how positions enter");
   declare_float(c, "--rotary-base", m.rotary_base, {0, infinity, true, false},
                 "period of rotary positions");
   c.flag_off("--disable-bias-linear", m.add_bias_linear, "linear layers have no bias");
@@ -82,19 +72,11 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
 }
 
 void declare_execution(CommandLine& c, TransformerConfig& m) {
-  using Granularity = RecomputeGranularity;
   c.group("Execution of the model");
-  c.choice<Granularity>("--recompute-granularity", m.recompute,
-                        {{"none", Granularity::none},
-                         {"selective", Granularity::selective},
-                         {"full", Granularity::full}},
-                        "what is computed again in backward rather than kept");
-  using Attention = AttentionChoice;
-  c.choice<Attention>("--attention", m.attention_kernels,
-                      {{name(Attention::automatic), Attention::automatic},
-                       {name(Attention::simt), Attention::simt},
-                       {name(Attention::mma), Attention::mma}},
-                      "kernels on a GPU; auto: on tensor cores (mma) where they can");
+  c.choice("--recompute-granularity", m.recompute,
+           "what is computed again in backward rather than kept");
+  c.choice("--attention", m.attention_kernels,
+           "kernels on a GPU; auto: on tensor cores (mma) where they can");
   c.whole("--lm-head-chunks", m.lm_head_chunks, at_least(1),
           "pieces in which logits and their loss are made: of the logits of a micro-batch only one "
           "piece exists at a time");

@@ -21,9 +21,7 @@ void declare_parallelism(CommandLine& c, Options& o) {
           "stages the layers are cut into");
   c.whole("--num-virtual-stages-per-pipeline-rank", o.chunks, {1, most_ranks},
           "chunks of layers a pipeline rank holds (schedule interleaved)");
-  std::vector<std::pair<std::string, ScheduleKind>> schedules;
-  for (const ScheduleKind kind : all_schedules()) schedules.emplace_back(name(kind), kind);
-  c.choice("--schedule", o.schedule, schedules,
+  c.choice("--schedule", o.schedule,
            "order of micro-batches in the pipeline; default 1f1b, with several virtual stages "
            "interleaved");
   c.flag("--use-distributed-optimizer", o.use_distributed_optimizer,
@@ -35,17 +33,10 @@ void declare_parallelism(CommandLine& c, Options& o) {
 
 void declare_device(CommandLine& c, Options& o) {
   c.group("Device");
-  c.choice<DeviceOption>(
-      "--device", o.device,
-      {{"auto", DeviceOption::automatic}, {"cpu", DeviceOption::cpu}, {"cuda", DeviceOption::cuda}},
-      "auto: GPUs where all ranks have one, else the CPU, saying why");
-  c.choice<InstructionSet>("--instruction-set", o.instruction_set,
-                           {{name(InstructionSet::best), InstructionSet::best},
-                            {name(InstructionSet::portable), InstructionSet::portable},
-                            {name(InstructionSet::avx2), InstructionSet::avx2},
-                            {name(InstructionSet::avx512), InstructionSet::avx512}},
-                           "widest instructions of CPU kernels and oneDNN, for the bits of another "
-                           "machine; default $TRIREME_INSTRUCTION_SET");
+  c.choice("--device", o.device, "auto: GPUs where all ranks have one, else the CPU, saying why");
+  c.choice("--instruction-set", o.instruction_set,
+           "widest instructions of CPU kernels and oneDNN, for the bits of another "
+           "machine; default $TRIREME_INSTRUCTION_SET");
   c.whole("--ranks-per-gpu", o.ranks_per_gpu, at_least(1),
           "ranks of a node that share a GPU; for tests, as it is slow");
   c.flag("--serialize-communication", o.serialize_communication,
@@ -70,26 +61,22 @@ void declare_training(CommandLine& c, Options& o) {
   c.flag("--bf16", o.bf16,
          "compute with weights and activations in bf16; the weights that are updated stay f32");
 
-  using Kind = OptimizerOptions::Kind;
-  using Decay = LearningRateOptions::Decay;
   OptimizerOptions& optimizer = o.optimizer;
   LearningRateOptions& rate = o.learning_rate;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr Real positive{0, infinity, true, false, true},
       not_negative{0, infinity, false, false, true};
   c.group("Optimizer");
-  c.choice<Kind>("--optimizer", optimizer.kind,
-                 {{name(Kind::adamw), Kind::adamw}, {name(Kind::sgd), Kind::sgd}}, "update rule");
+  c.choice("--optimizer", optimizer.kind, "update rule");
   c.real("--lr", rate.lr, positive, "largest learning rate");
   c.real("--min-lr", rate.min_lr, not_negative, "learning rate after the decay");
   c.whole("--lr-warmup-iters", rate.warmup_iters, at_least(0), "steps of linear warm-up from 0");
-  c.choice<Decay>("--lr-decay-style", rate.decay,
-                  {{name(Decay::constant), Decay::constant},
-                   {name(Decay::linear), Decay::linear},
-                   {name(Decay::cosine), Decay::cosine}},
-                  "from --lr to --min-lr");
+  c.choice("--lr-decay-style", rate.decay, "from --lr to --min-lr; WSD: at the end only");
   c.whole("--lr-decay-iters", rate.decay_iters, at_least(1),
           "steps until --min-lr; default --train-iters");
+  c.whole("--lr-wsd-decay-iters", rate.wsd_decay_iters, at_least(1),
+          "with WSD: the last of --lr-decay-iters, in which the rate falls; default a tenth");
+  c.choice("--lr-wsd-decay-style", rate.wsd_decay, "with WSD: how it falls in them");
   c.real("--weight-decay", optimizer.weight_decay, not_negative,
          "of weights; never of norms and biases");
   c.real("--clip-grad", optimizer.clip_norm, {0, infinity, false, false},
@@ -136,10 +123,7 @@ void declare_reports(CommandLine& c, Options& o) {
   c.whole("--log-interval", o.log_interval, at_least(1), "steps a log line");
   c.text("--metrics", o.metrics, "FILE",
          "append one JSON object a step; default metrics.jsonl in --save");
-  c.choice<LogLevel>(
-      "--log-level", o.log_level,
-      {{"quiet", LogLevel::quiet}, {"info", LogLevel::info}, {"debug", LogLevel::debug}},
-      "how much is printed");
+  c.choice("--log-level", o.log_level, "how much is printed");
   c.text("--profile-ops", o.profile_ops, "FILE",
          "time every op of one step: a table in the log, and this file of JSON");
   c.whole("--profile-step", o.profile_step, at_least(1),
@@ -151,6 +135,18 @@ void declare_reports(CommandLine& c, Options& o) {
 }
 
 }  // namespace
+
+const char* name(DeviceOption device) {
+  switch (device) {
+    case DeviceOption::automatic:
+      return "auto";
+    case DeviceOption::cpu:
+      return "cpu";
+    case DeviceOption::cuda:
+      return "cuda";
+  }
+  return "";
+}
 
 void declare_options(CommandLine& command, Options& options) {
   declare_parallelism(command, options);
@@ -170,12 +166,14 @@ void declare_evaluation(CommandLine& command, Options& options) {
 }
 
 void settle_options(const CommandLine& command, Options& options) {
+  LearningRateOptions& rate = options.learning_rate;
   if (!command.given("--schedule") && options.chunks > 1)
     options.schedule = ScheduleKind::interleaved;
   if (!command.given("--lr-decay-iters"))
-    options.learning_rate.decay_iters =
-        options.train_iters > 0 ? options.train_iters
-                                : std::max<Index>(options.learning_rate.warmup_iters, 1);
+    rate.decay_iters =
+        options.train_iters > 0 ? options.train_iters : std::max<Index>(rate.warmup_iters, 1);
+  if (rate.decay == LearningRateOptions::Decay::wsd && !command.given("--lr-wsd-decay-iters"))
+    rate.wsd_decay_iters = default_wsd_decay_iters(rate);
   if (!command.given("--profile-step"))
     options.profile_step = std::min(options.profile_step, std::max<Index>(options.train_iters, 1));
   if (options.metrics.empty() && !options.checkpoint.save.empty())

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "trireme/core/error.h"
+#include "trireme/core/named_values.h"
 
 namespace trireme {
 
@@ -76,15 +77,22 @@ WorkOrder interleaved(const PipelineShape& shape, int stage) {
 
 }  // namespace
 
-const std::vector<ScheduleKind>& all_schedules() {
-  static const std::vector<ScheduleKind> kinds{ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
-                                               ScheduleKind::interleaved};
+std::vector<ScheduleKind> all_schedules() {
+  std::vector<ScheduleKind> kinds;
+  for (const auto& [word, kind] : named_values<ScheduleKind>()) kinds.push_back(kind);
   return kinds;
 }
 
 const char* name(ScheduleKind kind) {
-  constexpr std::array names{"gpipe", "1f1b", "interleaved"};
-  return names[static_cast<std::size_t>(kind)];
+  switch (kind) {
+    case ScheduleKind::gpipe:
+      return "gpipe";
+    case ScheduleKind::one_f_one_b:
+      return "1f1b";
+    case ScheduleKind::interleaved:
+      return "interleaved";
+  }
+  return "";
 }
 
 ScheduleKind schedule_from_name(std::string_view wanted) {

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
+#include "trireme/core/named_values.h"
 
 namespace trireme {
 namespace {
 
 using Decay = LearningRateOptions::Decay;
+using WsdDecay = LearningRateOptions::WsdDecay;
 
 TEST(LearningRate, WarmUpRisesLinearlyFromZeroToTheFullRate) {
   const LearningRate rate({Decay::cosine, 0.01, 0.001, 10, 100});
@@ -46,6 +48,46 @@ TEST(LearningRate, WarmUpMayLastUntilTheEnd) {
   EXPECT_DOUBLE_EQ(rate.at(8), 0.25);
 }
 
+LearningRateOptions wsd(WsdDecay style) {
+  return {.decay = Decay::wsd,
+          .lr = 0.01,
+          .min_lr = 0.002,
+          .warmup_iters = 10,
+          .decay_iters = 110,
+          .wsd_decay_iters = 40,
+          .wsd_decay = style};
+}
+
+TEST(LearningRate, WsdStaysAtTheFullRateUntilItsLastSteps) {
+  for (const auto& [word, style] : named_values<WsdDecay>()) {
+    const LearningRate rate(wsd(style));
+    EXPECT_DOUBLE_EQ(rate.at(5), 0.005) << word;
+    EXPECT_DOUBLE_EQ(rate.at(10), 0.01) << word;
+    EXPECT_DOUBLE_EQ(rate.at(70), 0.01) << word;
+    EXPECT_LT(rate.at(71), 0.01) << word;
+    EXPECT_GT(rate.at(109), 0.002) << word;
+    EXPECT_DOUBLE_EQ(rate.at(110), 0.002) << word;
+    EXPECT_DOUBLE_EQ(rate.at(100000), 0.002) << word;
+  }
+}
+
+TEST(LearningRate, WsdFallsByItsFormulas) {
+  const auto left = [](WsdDecay style, Index step) {
+    return (LearningRate(wsd(style)).at(step) - 0.002) / 0.008;
+  };
+  EXPECT_NEAR(left(WsdDecay::linear, 80), 0.75, 1e-14);
+  EXPECT_NEAR(left(WsdDecay::cosine, 80), 0.85355339059327378, 1e-14);       // (1 + cos(pi/4)) / 2
+  EXPECT_NEAR(left(WsdDecay::exponential, 80), 0.68179283050742909, 1e-14);  // 2 * 2^(-1/4) - 1
+  EXPECT_NEAR(left(WsdDecay::minus_sqrt, 80), 0.5, 1e-14);
+}
+
+TEST(LearningRate, WsdFallsInTheLastTenthByDefault) {
+  EXPECT_EQ(default_wsd_decay_iters({.warmup_iters = 10, .decay_iters = 200}), 20);
+  EXPECT_EQ(default_wsd_decay_iters({.warmup_iters = 195, .decay_iters = 200}), 5);
+  EXPECT_EQ(default_wsd_decay_iters({.warmup_iters = 200, .decay_iters = 200}), 1);
+  EXPECT_EQ(default_wsd_decay_iters({.decay_iters = 3}), 1);
+}
+
 void expect_message(const LearningRateOptions& options, const std::string& part) {
   try {
     LearningRate rate(options);
@@ -62,6 +104,8 @@ TEST(LearningRate, RejectsWhatMakesNoSenseAndNamesIt) {
   expect_message({Decay::cosine, 0.1, 0, -3, 10}, "--lr-warmup-iters is -3");
   expect_message({Decay::linear, 0.1, 0, 20, 10}, "--lr-decay-iters is 10");
   expect_message({Decay::linear, 0.1, 0, 0, 0}, "--lr-decay-iters is 0");
+  expect_message({Decay::wsd, 0.1, 0, 5, 20, 0}, "--lr-wsd-decay-iters is 0");
+  expect_message({Decay::wsd, 0.1, 0, 5, 20, 16}, "--lr-wsd-decay-iters is 16");
 }
 
 }  // namespace

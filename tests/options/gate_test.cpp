@@ -117,10 +117,25 @@ const Wrong wrong_lines[] = {
      {"--lr-warmup-iters 20", "--lr-decay-iters 15", "at most 15"}},
     {"--lr-decay-style constant --lr-decay-iters 50",
      1,
-     {"--lr-decay-iters has no meaning with --lr-decay-style constant", "linear or cosine"}},
+     {"--lr-decay-iters has no meaning with --lr-decay-style constant", "linear, cosine or WSD"}},
     {"--lr-decay-style constant --min-lr 1e-5",
      1,
-     {"--min-lr has no meaning with --lr-decay-style constant", "linear or cosine"}},
+     {"--min-lr has no meaning with --lr-decay-style constant", "linear, cosine or WSD"}},
+    {"--lr-decay-style wsd", 1, {"--lr-decay-style wsd", "{constant,linear,cosine,WSD}"}},
+    {"--lr-decay-style WSD --lr-wsd-decay-style sqrt",
+     1,
+     {"--lr-wsd-decay-style sqrt", "{linear,cosine,exponential,minus_sqrt}", "did you mean"}},
+    {"--lr-wsd-decay-iters 5",
+     1,
+     {"--lr-wsd-decay-iters has no meaning with --lr-decay-style cosine", "--lr-decay-style WSD"}},
+    {"--lr-decay-style linear --lr-wsd-decay-style linear",
+     1,
+     {"--lr-wsd-decay-style has no meaning with --lr-decay-style linear"}},
+    {"--lr-decay-style WSD --lr-wsd-decay-iters 0", 1, {"--lr-wsd-decay-iters 0", ">= 1"}},
+    {"--lr-decay-style WSD --train-iters 50 --lr-warmup-iters 20 --lr-wsd-decay-iters 31",
+     1,
+     {"--lr-wsd-decay-iters 31 + --lr-warmup-iters 20", "--lr-decay-iters 50",
+      "by default --train-iters", "at most --lr-wsd-decay-iters 30"}},
     // Sizes whose products would not fit.
     {"--hidden-size 1073741824",
      1,
@@ -276,7 +291,9 @@ TEST(GateAsAWhole, NumbersAtTheEndsOfFp32CanBeUsed) {
 TEST(GateAsAWhole, ARunOfNoStepsAndAConstantRateTakeAnyWarmUp) {
   for (const char* line : {"--train-iters 0 --lr-warmup-iters 20",
                            "--train-iters 5 --lr-warmup-iters 20 --lr-decay-iters 20",
-                           "--train-iters 5 --lr-warmup-iters 20 --lr-decay-style constant"})
+                           "--train-iters 5 --lr-warmup-iters 20 --lr-decay-style constant",
+                           "--train-iters 0 --lr-warmup-iters 20 --lr-decay-style WSD",
+                           "--train-iters 20 --lr-warmup-iters 20 --lr-decay-style WSD"})
     EXPECT_THAT(problems_of_line(line, 1), ElementsAre()) << line;
 }
 

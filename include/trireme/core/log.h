@@ -7,6 +7,7 @@
 namespace trireme {
 
 enum class LogLevel { quiet, info, debug };
+const char* name(LogLevel level);
 
 class Log {
  public:

@@ -1,6 +1,7 @@
 // LearningRate: the learning rate as a pure function of the step, with the words and the meaning of
-// Megatron-LM: linear warm-up from 0, then constant, or linear or cosine decay to a smallest rate,
-// reached at `decay_iters`.
+// Megatron-LM: linear warm-up from 0, then constant, or a decay to a smallest rate, reached at
+// `decay_iters`: linear, cosine, or only in the last `wsd_decay_iters` steps (WSD: warm-up, stable,
+// decay; Hu et al. 2024, MiniCPM, arXiv:2404.06395).
 #pragma once
 
 #include "trireme/core/dtype.h"
@@ -8,15 +9,26 @@
 namespace trireme {
 
 struct LearningRateOptions {
-  enum class Decay { constant, linear, cosine };
+  enum class Decay { constant, linear, cosine, wsd };
+  /// How the rate falls at the end of WSD. With r, the share of those steps that is done, it is
+  /// min_lr + left(r) * (lr - min_lr), where left(r) is 1 - r, (1 + cos(pi r)) / 2, 2 * 0.5^r - 1
+  /// or 1 - sqrt(r).
+  enum class WsdDecay { linear, cosine, exponential, minus_sqrt };
+
   Decay decay = Decay::cosine;
   double lr = 3e-4;        // --lr: the largest
   double min_lr = 0;       // --min-lr
   Index warmup_iters = 0;  // --lr-warmup-iters
-  Index decay_iters =
-      0;  // --lr-decay-iters; the caller's default is --train-iters. Warm-up is part of it
+  // --lr-decay-iters; the caller's default is --train-iters. Warm-up is part of it
+  Index decay_iters = 0;
+  Index wsd_decay_iters = 0;  // --lr-wsd-decay-iters: the last ones of decay_iters
+  WsdDecay wsd_decay = WsdDecay::exponential;
 };
 const char* name(LearningRateOptions::Decay decay);
+const char* name(LearningRateOptions::WsdDecay decay);
+
+/// A tenth of decay_iters, as MiniCPM found sufficient; less where the warm-up leaves less.
+Index default_wsd_decay_iters(const LearningRateOptions& options);
 
 class LearningRate {
  public:

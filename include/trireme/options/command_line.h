@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "trireme/core/dtype.h"
+#include "trireme/core/named_values.h"
 #include "trireme/options/problems.h"
 
 namespace trireme {
@@ -75,6 +76,11 @@ class CommandLine {
   template <class E>
   void choice(const std::string& names, E& value,
               const std::vector<std::pair<std::string, E>>& legal, const std::string& help);
+  /// Legal are all values of E, by name(E).
+  template <class E>
+  void choice(const std::string& names, E& value, const std::string& help) {
+    choice(names, value, named_values<E>(), help);
+  }
   /// A word without dashes that must be given: "PREFIX".
   void positional(const std::string& name, std::string& value, const std::string& help);
   void add(OptionDefinition definition);

@@ -17,6 +17,7 @@ namespace trireme {
 
 /// auto: GPUs where all ranks have one, else the CPU.
 enum class DeviceOption { automatic, cpu, cuda };
+const char* name(DeviceOption device);
 
 struct Options {
   // Parallelism. The data parallel size is what is left: ranks / tensor / pipeline.

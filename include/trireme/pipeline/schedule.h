@@ -28,7 +28,7 @@ const char* name(ScheduleKind kind);
 /// Throws: Error that lists the schedules.
 ScheduleKind schedule_from_name(std::string_view name);
 /// In the order of ScheduleKind.
-const std::vector<ScheduleKind>& all_schedules();
+std::vector<ScheduleKind> all_schedules();
 
 struct PipelineShape {
   int stages = 1;

@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "runtime/options/config_file.h"
+#include "runtime/options/foreign_names.h"
 #include "runtime/options/option_values.h"
 
 namespace trireme {
@@ -106,7 +107,10 @@ struct CommandLine::State {
       for (const std::string& name : option.parsed->get_lnames()) all.push_back("--" + name);
     return all;
   }
+  /// Of a name that another program has; "" where it names options that this program lacks.
+  std::string foreign_answer(const std::string& unknown) const;
   std::string suggestion(const std::string& unknown) const {
+    if (const std::string answer = foreign_answer(unknown); !answer.empty()) return "; " + answer;
     const std::string near = nearest(unknown, all_names());
     return near.empty() ? "; --help lists all" : "; did you mean " + near + "?";
   }
@@ -164,19 +168,30 @@ void CommandLine::may_differ(const std::string& name) {
   option->may_differ = true;
 }
 
+std::string CommandLine::State::foreign_answer(const std::string& unknown) const {
+  const ForeignName* foreign = find_foreign_name(unknown);
+  if (foreign == nullptr) return "";
+  const std::vector<std::string> declared = all_names();
+  for (const std::string& name : options_in(foreign->answer))
+    if (std::find(declared.begin(), declared.end(), name) == declared.end()) return "";
+  return foreign->answer;
+}
+
 /// What CLI11 split, and what it could not place.
 void CommandLine::State::read_command_line(Problems& problems,
                                            std::map<std::string, Written>& written) const {
   for (const Option& option : options)
     if (option.parsed->count() > 0) written[option.name].values = option.parsed->results();
-  bool after_unknown = false;  // a word after an unknown option is taken for its value
+  int values = 0;  // so many words after an unknown option are taken for its values
   for (const std::string& word : app.remaining()) {
     const bool is_option = word.size() > 1 && word[0] == '-';
     if (is_option)
       problems.add("unknown option ", shortened(word), suggestion(word.substr(0, word.find('='))));
-    else if (!after_unknown)
+    else if (--values < 0)
       problems.add("unexpected argument '", shortened(word), "'; options begin with --");
-    after_unknown = is_option;
+    if (!is_option) continue;
+    const ForeignName* foreign = find_foreign_name(word);
+    values = foreign == nullptr ? 1 : foreign->values;
   }
 }
 

@@ -1,0 +1,240 @@
+// Options of Megatron-LM, nanoGPT, the Hugging Face Trainer, DeepSpeed and torchtitan that people
+// type from habit. The option here that is nearest in spelling is often another thing.
+#include "runtime/options/foreign_names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace trireme {
+namespace {
+
+constexpr ForeignName table[] = {
+    // Sizes and batches.
+    {"n-layer n-layers num-hidden-layers encoder-num-layers decoder-num-layers",
+     "use --num-layers N"},
+    {"n-head n-heads num-heads", "use --num-attention-heads N"},
+    {"n-kv-heads num-key-value-heads num-kv-heads", "use --num-query-groups N"},
+    {"n-embd d-model hidden-dim", "use --hidden-size N"},
+    {"intermediate-size d-ff mlp-hidden-size", "use --ffn-hidden-size N"},
+    {"block-size seq-len max-seq-length max-seq-len max-length context-length n-ctx "
+     "encoder-seq-length decoder-seq-length sequence-length",
+     "use --seq-length N"},
+    {"batch-size",
+     "use --micro-batch-size N, the samples of one forward pass, or --global-batch-size N, those "
+     "of "
+     "a step over all ranks"},
+    {"per-device-train-batch-size train-micro-batch-size-per-gpu local-batch-size",
+     "use --micro-batch-size N"},
+    {"train-batch-size", "use --global-batch-size N"},
+    {"gradient-accumulation-steps",
+     "use --global-batch-size, which is data parallel size x --micro-batch-size x accumulation "
+     "steps"},
+    {"rampup-batch-size", "trireme has none: --global-batch-size is the same in all steps", 3},
+    {"kv-channels", "leave it out: a head has --hidden-size / --num-attention-heads channels"},
+    {"make-vocab-size-divisible-by", "leave it out: --vocab-size need not divide by anything"},
+    // The model.
+    {"model-name-or-path flavor model-name", "use --model PRESET and the options that refine it"},
+    {"swiglu", "use --activation swiglu"},
+    {"squared-relu geglu quick-geglu hidden-act activation-function",
+     "use --activation with gelu-tanh, gelu-erf or swiglu"},
+    {"use-rotary-position-embeddings no-position-embedding use-rope rope",
+     "use --position-embedding-type rope"},
+    {"rotary-percent rotary-interleaved rotary-seq-len-interpolation-factor use-rope-scaling "
+     "rope-scaling",
+     "trireme has none: --position-embedding-type rope turns all channels of a head, with the "
+     "period of --rotary-base"},
+    {"rope-theta", "use --rotary-base X"},
+    {"group-query-attention multi-query-attention", "leave it out: --num-query-groups N says it"},
+    {"rms-norm rmsnorm", "use --normalization RMSNorm"},
+    {"rms-norm-eps layernorm-epsilon layer-norm-epsilon", "use --norm-epsilon X"},
+    {"bias", "linear layers have biases unless --disable-bias-linear is given"},
+    {"tie-word-embeddings tie-embeddings share-embeddings-and-output-weights",
+     "leave it out: the output layer is the embedding unless "
+     "--untie-embeddings-and-output-weights is given"},
+    {"dropout", "use --hidden-dropout X"},
+    {"attention-dropout attn-dropout",
+     "leave it out: trireme drops no attention weights; --hidden-dropout drops activations"},
+    {"initializer-range", "use --init-method-std X"},
+    {"num-experts moe-router-topk expert-model-parallel-size ep", "trireme has no experts"},
+    // Precision.
+    {"fp16 half loss-scale initial-loss-scale min-loss-scale loss-scale-window hysteresis",
+     "use --bf16, which needs no loss scaling"},
+    {"bfloat16 dtype mixed-precision mixed-precision-param precision torch-dtype",
+     "use --bf16; without it all is computed in fp32"},
+    {"fp8 fp8-format fp8-hybrid fp8-recipe", "trireme has no fp8; use --bf16"},
+    {"accumulate-allreduce-grads-in-fp32 attention-softmax-in-fp32",
+     "leave it out: these sums are in fp32 with --bf16 too"},
+    {"tf32", "trireme has none: without --bf16 products are computed in fp32"},
+    // Length of training and learning rate.
+    {"max-iters max-steps steps num-iters num-steps train-steps", "use --train-iters N"},
+    {"epochs num-epochs num-train-epochs max-epochs",
+     "use --train-iters N, steps; the log says how many an epoch has"},
+    {"train-samples train-tokens", "use --train-iters N, which is samples / --global-batch-size"},
+    {"learning-rate", "use --lr X"},
+    {"warmup-iters warmup-steps num-warmup-steps warmup-ratio lr-warmup-fraction lr-warmup-samples",
+     "use --lr-warmup-iters N, steps"},
+    {"lr-decay-samples lr-decay-steps", "use --lr-decay-iters N, steps"},
+    {"lr-scheduler-type lr-scheduler lr-schedule", "use --lr-decay-style"},
+    {"decay-lr", "leave it out, or use --lr-decay-style constant for no decay"},
+    {"override-opt-param-scheduler use-checkpoint-opt-param-scheduler",
+     "leave it out: the learning rate always follows the options of this job, such as --lr"},
+    {"start-weight-decay end-weight-decay weight-decay-incr-style",
+     "trireme has none: --weight-decay is the same in all steps"},
+    {"optim optimizer-type", "use --optimizer adamw or --optimizer sgd"},
+    {"beta1", "use --adam-beta1 X"},
+    {"beta2", "use --adam-beta2 X"},
+    {"betas", "use --adam-beta1 X and --adam-beta2 X", 2},
+    {"eps adam-epsilon", "use --adam-eps X"},
+    {"grad-clip max-grad-norm gradient-clipping max-norm clip-grad-norm", "use --clip-grad X"},
+    {"exit-duration-in-mins", "use --exit-duration-seconds X, 60 times as many"},
+    {"exit-interval", "use --train-iters N, with --lr-decay-iters for the whole run's decay"},
+    {"exit-signal-handler", "leave it out: with --save, SIGTERM and SIGUSR1 save and stop"},
+    // Ranks.
+    {"tensor-parallel-degree tensor-parallel tp-size model-parallel-size",
+     "use --tensor-model-parallel-size N"},
+    {"pipeline-parallel-degree pipeline-parallel pp-size pipeline-parallel-size",
+     "use --pipeline-model-parallel-size N"},
+    {"pipeline-parallel-schedule pipeline-schedule", "use --schedule"},
+    {"num-layers-per-virtual-pipeline-stage virtual-pipeline-model-parallel-size vpp",
+     "use --num-virtual-stages-per-pipeline-rank, which is --num-layers / "
+     "--pipeline-model-parallel-size / layers of a virtual stage"},
+    {"decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers",
+     "trireme has none: it cuts the layers into stages of equal cost"},
+    {"data-parallel-size dp world-size nproc-per-node nnodes num-nodes node-rank local-rank "
+     "master-addr master-port data-parallel-replicate-degree",
+     "leave it out: mpirun -np N starts the ranks, and data parallel size is ranks / "
+     "--tensor-model-parallel-size / --pipeline-model-parallel-size"},
+    {"context-parallel-size context-parallel-degree cp cp-size",
+     "trireme has no context parallelism; --sequence-parallel splits norms and dropout over the "
+     "tensor ranks"},
+    {"zero-stage zero zero-optimization fsdp use-fsdp use-torch-fsdp2 "
+     "data-parallel-shard-degree data-parallel-sharding-strategy",
+     "use --use-distributed-optimizer (ZeRO-1); parameters and gradients are not split over data "
+     "ranks"},
+    {"offload cpu-offload offload-optimizer optimizer-cpu-offload optimizer-offload-fraction",
+     "trireme has none; --use-distributed-optimizer shares the optimizer's state over data ranks"},
+    {"deepspeed deepspeed-config config-file",
+     "use --config FILE, a TOML file of these options"},
+    {"distributed-backend backend use-cpu no-cuda",
+     "use --device cpu or --device cuda; the transport follows from it"},
+    {"distributed-timeout-minutes",
+     "trireme has none: a rank that fails ends the job with its message"},
+    {"overlap-grad-reduce overlap-param-gather overlap-param-gather-with-optimizer-step "
+     "tp-comm-overlap no-async-tensor-model-parallel-allreduce overlap-p2p-communication "
+     "delay-grad-reduce",
+     "leave it out: trireme decides what runs beside what"},
+    // Speed and memory.
+    {"use-flash-attn flash-attn flash-attention attention-backend",
+     "leave it out: attention never keeps its matrix of scores; --attention chooses kernels on a "
+     "GPU"},
+    {"recompute-activations checkpoint-activations gradient-checkpointing activation-checkpointing",
+     "use --recompute-granularity selective, or full"},
+    {"recompute-method recompute-num-layers recompute-modules distribute-saved-activations",
+     "leave it out: --recompute-granularity holds for all layers"},
+    {"compile torch-compile use-mcore-models use-legacy-models transformer-impl bias-gelu-fusion "
+     "no-bias-gelu-fusion no-bias-swiglu-fusion no-bias-dropout-fusion no-masked-softmax-fusion "
+     "no-gradient-accumulation-fusion no-rope-fusion no-persist-layer-norm "
+     "apply-layernorm-1p apply-query-key-layer-scaling use-cpu-initialization "
+     "cross-entropy-loss-fusion empty-unused-memory-level manual-gc enable-cuda-graph",
+     "leave it out: trireme has no such choice"},
+    {"deterministic deterministic-mode full-determinism",
+     "leave it out: a run repeats bit for bit on the same layout"},
+    // Data.
+    {"dataset dataset-name train-file train-data-path data-dir data-args-path",
+     "use --data-path PREFIX, which 'trireme data prepare' makes from text"},
+    {"valid-data-path test-data-path validation-file validation-data-path",
+     "use --split A,B,C: the parts of --data-path for training, validation and test"},
+    {"mock-data", "trireme has none; 'trireme data prepare' makes --data-path from any text"},
+    {"data-cache-path num-workers dataloader-num-workers dataloader-type no-mmap-bin-files "
+     "no-create-attention-mask-in-dataloader reset-position-ids reset-attention-mask eod-mask-loss "
+     "data-impl",
+     "leave it out: trireme reads --data-path without workers or caches, across documents"},
+    {"tokenizer tokenizer-type tokenizer-model tokenizer-name-or-path vocab-file merge-file",
+     "leave it out: --data-path holds tokens already ('trireme data prepare'); --vocab-size N is "
+     "the size of their vocabulary"},
+    // Evaluation and generation.
+    {"eval-steps eval-freq", "use --eval-interval N"},
+    {"eval-strategy evaluation-strategy do-eval eval-only per-device-eval-batch-size",
+     "use --eval-interval N and --eval-iters N"},
+    {"max-new-tokens num-tokens-to-generate out-seq-length num-samples", "use --generate N"},
+    {"top-k top-p top-k-sampling top-p-sampling",
+     "trireme draws from all tokens; --temperature X is what it has"},
+    {"start", "use --prompt TEXT"},
+    // Checkpoints.
+    {"out-dir output-dir save-dir checkpoint-dir", "use --save DIR"},
+    {"save-steps checkpoint-interval save-every", "use --save-interval N"},
+    {"save-strategy always-save-checkpoint", "use --save-interval N; the end is always saved"},
+    {"save-total-limit keep-latest-k", "use --keep-last N"},
+    {"resume resume-from-checkpoint init-from", "use --load DIR"},
+    {"pretrained-checkpoint", "use --load DIR with --finetune"},
+    {"ckpt-format dist-ckpt-format use-dist-ckpt auto-detect-ckpt-format ckpt-fully-parallel-save "
+     "ckpt-fully-parallel-load ckpt-assume-constant-structure",
+     "leave it out: there is one format, and --load takes it on any layout"},
+    {"no-load-rng no-save-rng",
+     "leave it out: random numbers follow from --seed and the step, and are not saved"},
+    {"no-save-optim",
+     "trireme has none: --save writes the optimizer's state; --no-load-optim leaves it out later"},
+    {"async-mode", "use --async-save or --no-async-save"},
+    // Reports.
+    {"tensorboard-dir tensorboard-log-interval tensorboard-queue-size log-timers-to-tensorboard "
+     "log-validation-ppl-to-tensorboard enable-tensorboard enable-wandb wandb-log wandb-project "
+     "wandb-exp-name wandb-run-name wandb-save-dir report-to logging-dir",
+     "use --metrics FILE, one JSON object a step"},
+    {"logging-steps log-freq steps-per-print log-every", "use --log-interval N"},
+    {"log-throughput log-learning-rate log-params-norm log-num-zeros-in-grad log-memory",
+     "leave it out: each line of the log has what trireme measures; --log-interval sets how many "
+     "steps it covers"},
+    {"profile use-pytorch-profiler enable-profiling profile-step-start profile-step-end "
+     "profile-ranks timing-log-level timing-log-option",
+     "use --profile-ops FILE and --profile-step N"},
+    {"check-for-nan-in-loss-and-grad no-check-for-nan-in-loss-and-grad detect-anomaly",
+     "use --check-finite; without it a step whose gradients are not finite makes no update"},
+    {"verbose debug", "use --log-level debug"},
+};
+
+/// Lower case, '-' for '_', without dashes in front, a value behind, or a section's name
+/// ("--training.steps").
+std::string plain_name(std::string word) {
+  word = word.substr(0, word.find('='));
+  word.erase(0, word.find_first_not_of('-'));
+  if (const std::size_t dot = word.rfind('.'); dot != std::string::npos) word.erase(0, dot + 1);
+  for (char& c : word)
+    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return word;
+}
+
+bool has_name(std::string_view names, const std::string& name) {
+  while (!names.empty()) {
+    const std::size_t end = std::min(names.find(' '), names.size());
+    if (names.substr(0, end) == name) return true;
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const ForeignName> foreign_names() { return table; }
+
+const ForeignName* find_foreign_name(const std::string& word) {
+  const std::string name = plain_name(word);
+  if (name.empty()) return nullptr;
+  const auto found =
+      std::find_if(std::begin(table), std::end(table),
+                   [&](const ForeignName& entry) { return has_name(entry.names, name); });
+  return found == std::end(table) ? nullptr : found;
+}
+
+std::vector<std::string> options_in(const std::string& answer) {
+  constexpr const char* letters = "abcdefghijklmnopqrstuvwxyz0123456789-";
+  std::vector<std::string> all;
+  for (std::size_t at = answer.find("--"); at != std::string::npos;) {
+    const std::size_t end = std::min(answer.find_first_not_of(letters, at), answer.size());
+    all.push_back(answer.substr(at, end - at));
+    at = answer.find("--", end);
+  }
+  return all;
+}
+
+}  // namespace trireme

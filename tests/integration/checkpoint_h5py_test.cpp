@@ -93,7 +93,7 @@ std::string python_of(const std::string& page, const std::string& step_directory
 
 TEST_F(H5py, RunsTheLinesOfTheDocumentation) {
   const std::string weight = "'parameters/embedding.weight'";
-  std::ofstream(jobs_ / "page.py") << python_of("docs/concepts/checkpoints.md", step("eight"))
+  std::ofstream(jobs_ / "page.py") << python_of("docs/reference/checkpoint_format.md", step("eight"))
                                    << "same = h5py.File(step + '/checkpoint.h5')[" << weight
                                    << "][:] == read(" << weight << ")\nassert same.all()\n";
   jobs_.succeed(TRIREME_PYTHON " " + jobs_ / "page.py");

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "trireme/core/error.h"
-#include "trireme/store/json.h"
+#include "trireme/core/json.h"
 
 #include "runtime/store/manifest_check.h"
 

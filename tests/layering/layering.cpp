@@ -53,7 +53,7 @@ const std::vector<Package> packages = {
     {"HDF5", {"hdf5", "H5"}, "runtime/store/hdf5/", any_number},
     {"oneDNN", {"dnnl", "oneapi/dnnl"}, "kernels/cpu/", 1},
     {"CLI11", {"CLI/"}, "runtime/options/", 1},
-    {"nlohmann-json", {"nlohmann/"}, "runtime/", 1},
+    {"nlohmann-json", {"nlohmann/"}, "runtime/core/", 1},
 };
 
 struct Include {

@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trireme/core/json.h"
 #include "trireme/kernels/device.h"
-#include "trireme/store/json.h"
 #include "trireme/train/trainer.h"
 
 #include "tests/support/host_stream.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/store/json.h"
+#include "trireme/core/json.h"
 #include "trireme/store/manifest.h"
 #include "trireme/store/steps.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
-#include "trireme/store/json.h"
+#include "trireme/core/json.h"
 
 namespace trireme {
 

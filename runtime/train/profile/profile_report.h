@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/store/json.h"
+#include "trireme/core/json.h"
 
 #include "runtime/train/profile/step_profile.h"
 

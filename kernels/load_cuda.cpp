@@ -2,11 +2,11 @@
 #include <array>
 #include <sstream>
 
-#include "trireme/core/cuda_module.h"
 #include "trireme/core/error.h"
-#include "trireme/kernels/cuda.h"
 
+#include "kernels/cuda.h"
 #include "kernels/cuda/module.h"
+#include "runtime/core/cuda_module.h"
 
 namespace trireme {
 namespace {

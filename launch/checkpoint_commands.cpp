@@ -8,11 +8,10 @@
 
 #include <unistd.h>
 
-#include "trireme/core/show_bytes.h"
-#include "trireme/store/inspect.h"
-#include "trireme/store/lease.h"
-
 #include "launch/commands.h"
+#include "runtime/core/show_bytes.h"
+#include "runtime/store/inspect/inspect.h"
+#include "runtime/store/lease/lease.h"
 
 namespace trireme {
 namespace {

@@ -3,11 +3,11 @@
 #include <cstring>
 
 #include "trireme/core/error.h"
-#include "trireme/core/round_up.h"
 
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/gemm_checks.h"
+#include "runtime/core/round_up.h"
 
 namespace trireme {
 

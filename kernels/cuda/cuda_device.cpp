@@ -6,9 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "trireme/core/poll.h"
-
 #include "kernels/cuda/blas.h"
+#include "runtime/core/poll.h"
 
 namespace trireme {
 namespace {

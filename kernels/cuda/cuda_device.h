@@ -63,7 +63,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Event> make_timer() override;
   void while_waiting(const std::function<void()>& f) override { waiting_->meanwhile = f; }
   /// Blocks the host until `query()`, a call of CUDA's, no longer says that work is going on.
-  /// Asks as often as poll (core/poll.h) does.
+  /// Asks as often as poll (runtime/core/poll.h) does.
   void wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const;
 
   int multiprocessors() const { return multiprocessors_; }

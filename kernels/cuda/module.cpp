@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/kernels/cuda.h"
-
+#include "kernels/cuda.h"
 #include "kernels/cuda/cuda_device.h"
 
 namespace trireme {

@@ -10,13 +10,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "trireme/store/file.h"
-
 #include "runtime/checkpoint/catalog.h"
 #include "runtime/checkpoint/load.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/save.h"
 #include "runtime/checkpoint/tensors.h"
+#include "runtime/store/file.h"
 
 namespace trireme {
 namespace {

@@ -6,9 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "trireme/core/show_bytes.h"
-
 #include "runtime/checkpoint/save.h"
+#include "runtime/core/show_bytes.h"
 
 namespace trireme {
 

@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
-#include "trireme/core/show_bytes.h"
-#include "trireme/store/reader.h"
-#include "trireme/store/steps.h"
 
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/read.h"
 #include "runtime/checkpoint/tensors.h"
+#include "runtime/core/show_bytes.h"
+#include "runtime/store/read/reader.h"
+#include "runtime/store/steps.h"
 
 namespace trireme {
 namespace {

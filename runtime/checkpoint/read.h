@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "trireme/core/device.h"
-#include "trireme/store/reader.h"
+
+#include "runtime/store/read/reader.h"
 
 namespace trireme {
 

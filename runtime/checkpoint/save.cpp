@@ -7,10 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "trireme/core/show_bytes.h"
-#include "trireme/store/file.h"
-
 #include "runtime/checkpoint/catalog.h"
+#include "runtime/core/show_bytes.h"
+#include "runtime/store/file.h"
 
 namespace trireme {
 namespace {

@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "trireme/job/run.h"
-#include "trireme/store/lease.h"
-#include "trireme/store/snapshot.h"
-#include "trireme/store/steps.h"
+
+#include "runtime/store/lease/lease.h"
+#include "runtime/store/steps.h"
+#include "runtime/store/write/snapshot.h"
 
 namespace trireme {
 

@@ -7,9 +7,9 @@
 
 #include "trireme/optim/optimizer.h"
 #include "trireme/store/file_layout.h"
-#include "trireme/store/reader.h"
 
 #include "runtime/checkpoint/checkpointer.h"
+#include "runtime/store/read/reader.h"
 
 namespace trireme {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "trireme/core/exception_text.h"
+#include "runtime/core/exception_text.h"
 
 namespace trireme {
 

@@ -1,11 +1,10 @@
-// Implements trireme/comm/nccl.h.
+// Implements nccl.h.
 // The NCCL mesh, from the CUDA module.
 #include <array>
 
-#include "trireme/comm/nccl.h"
-#include "trireme/core/cuda_module.h"
-
+#include "runtime/comm/nccl.h"
 #include "runtime/comm/nccl/module.h"
+#include "runtime/core/cuda_module.h"
 
 namespace trireme {
 

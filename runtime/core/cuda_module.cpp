@@ -1,4 +1,4 @@
-#include "trireme/core/cuda_module.h"
+#include "runtime/core/cuda_module.h"
 
 #include <filesystem>
 

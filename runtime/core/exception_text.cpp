@@ -1,4 +1,4 @@
-#include "trireme/core/exception_text.h"
+#include "runtime/core/exception_text.h"
 
 #include <cstdlib>
 #include <exception>

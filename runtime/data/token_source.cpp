@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "trireme/core/random.h"
-#include "trireme/data/permutation.h"
 
 #include "runtime/data/fingerprint.h"
+#include "runtime/data/permutation.h"
 
 namespace trireme {
 

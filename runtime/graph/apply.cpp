@@ -4,9 +4,9 @@
 // that made it.
 #include <algorithm>
 
-#include "trireme/core/exception_text.h"
 #include "trireme/graph/graph.h"
 
+#include "runtime/core/exception_text.h"
 #include "runtime/graph/region.h"
 
 namespace trireme {

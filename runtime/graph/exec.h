@@ -1,8 +1,7 @@
 // StepExec: what an op sees of one step. Made once; a call only moves what lies in the slot.
 #pragma once
 
-#include "trireme/graph/executor.h"
-
+#include "runtime/graph/executor.h"
 #include "runtime/graph/plan/plan_state.h"
 
 namespace trireme {

@@ -1,14 +1,13 @@
 // Executor: every tensor and every Exec is made at construction; a call moves the pointers that lie
 // in the slot and runs down the list of steps.
-#include "trireme/graph/executor.h"
+#include "runtime/graph/executor.h"
 
 #include <algorithm>
 #include <array>
 #include <deque>
 #include <optional>
 
-#include "trireme/core/exception_text.h"
-
+#include "runtime/core/exception_text.h"
 #include "runtime/graph/exec.h"
 #include "runtime/graph/write_check.h"
 

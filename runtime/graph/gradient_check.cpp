@@ -8,7 +8,8 @@
 #include <limits>
 
 #include "trireme/comm/mesh.h"
-#include "trireme/graph/executor.h"
+
+#include "runtime/graph/executor.h"
 
 namespace trireme {
 

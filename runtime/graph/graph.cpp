@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "trireme/core/round_up.h"
+#include "runtime/core/round_up.h"
 
 namespace trireme {
 

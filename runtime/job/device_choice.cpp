@@ -4,7 +4,8 @@
 #include <map>
 
 #include "trireme/comm/agree.h"
-#include "trireme/kernels/cuda.h"
+
+#include "kernels/cuda.h"
 
 namespace trireme {
 namespace {

@@ -17,11 +17,11 @@
 
 #include "trireme/comm/agree.h"
 #include "trireme/comm/mpi.h"
-#include "trireme/comm/nccl.h"
-#include "trireme/core/exception_text.h"
-#include "trireme/kernels/cuda.h"
 #include "trireme/kernels/device.h"
 
+#include "kernels/cuda.h"
+#include "runtime/comm/nccl.h"
+#include "runtime/core/exception_text.h"
 #include "runtime/job/affinity.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/job/gemm_directory.h"

@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
-#include "trireme/models/transformer_limits.h"
+
+#include "runtime/models/transformer_limits.h"
 
 namespace trireme {
 namespace {

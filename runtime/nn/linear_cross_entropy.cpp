@@ -3,9 +3,9 @@
 // what exists of the logits, the largest tensor of small models, is one piece.
 #include <algorithm>
 
-#include "trireme/core/round_up.h"
 #include "trireme/nn/loss.h"
 
+#include "runtime/core/round_up.h"
 #include "runtime/nn/op_helpers.h"
 #include "runtime/nn/products.h"
 #include "runtime/nn/vocabulary.h"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "trireme/core/round_up.h"
+#include "runtime/core/round_up.h"
 
 namespace trireme {
 

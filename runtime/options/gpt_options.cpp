@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "trireme/models/transformer_limits.h"
-
+#include "runtime/models/transformer_limits.h"
 #include "runtime/options/option_values.h"
 
 namespace trireme {

@@ -1,4 +1,4 @@
-#include "trireme/pipeline/program.h"
+#include "runtime/pipeline/program.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,4 +1,4 @@
-#include "trireme/pipeline/simulate.h"
+#include "runtime/pipeline/simulate.h"
 
 #include <algorithm>
 #include <cmath>

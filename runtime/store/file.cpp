@@ -1,5 +1,5 @@
 // An open file: transfers that are interrupted, cut short or refused with O_DIRECT are continued here, and nowhere else.
-#include "trireme/store/file.h"
+#include "runtime/store/file.h"
 
 #include <algorithm>
 #include <cerrno>

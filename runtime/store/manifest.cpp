@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "trireme/core/error.h"
-#include "trireme/core/json.h"
 
+#include "runtime/core/json.h"
 #include "runtime/store/manifest_check.h"
 
 namespace trireme {

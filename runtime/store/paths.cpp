@@ -1,4 +1,4 @@
-// Continues trireme/store/file.h.
+// Continues file.h.
 // Whole small files, and what is done to names: directories, renaming, removing.
 #include <algorithm>
 #include <cerrno>
@@ -10,8 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "trireme/store/file.h"
-
+#include "runtime/store/file.h"
 #include "runtime/store/system_call.h"
 
 namespace trireme {

@@ -1,14 +1,14 @@
-// Implements Retention (trireme/store/steps.h).
+// Implements Retention (steps.h).
 // Which steps go and how: a step loses its name first, durably, and its files then, so no half step ever bears a name. And
 // what saves and deletions leave behind that were cut off.
 #include <algorithm>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/steps.h"
 
+#include "runtime/store/file.h"
 #include "runtime/store/lease/lock_file.h"
 #include "runtime/store/step_names.h"
+#include "runtime/store/steps.h"
 
 namespace trireme {
 

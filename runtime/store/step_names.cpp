@@ -7,8 +7,9 @@
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/steps.h"
+
+#include "runtime/store/file.h"
+#include "runtime/store/steps.h"
 
 namespace trireme {
 

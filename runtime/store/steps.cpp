@@ -1,14 +1,14 @@
 // How a step is committed and read. docs/concepts/checkpoints.md lists every point at which this
 // can be interrupted.
-#include "trireme/store/steps.h"
+#include "runtime/store/steps.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
 
-#include "runtime/store/block_reader.h"
+#include "runtime/store/file.h"
+#include "runtime/store/read/block_reader.h"
 #include "runtime/store/step_names.h"
 
 namespace trireme {

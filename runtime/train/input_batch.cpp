@@ -5,7 +5,8 @@
 #include <set>
 
 #include "trireme/core/bf16.h"
-#include "trireme/core/round_up.h"
+
+#include "runtime/core/round_up.h"
 
 namespace trireme {
 namespace {

@@ -7,7 +7,8 @@
 
 #include "trireme/data/source.h"
 #include "trireme/job/run.h"
-#include "trireme/pipeline/executor.h"
+
+#include "runtime/pipeline/executor.h"
 
 namespace trireme {
 

@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
-#include "trireme/core/round_up.h"
-#include "trireme/core/show_bytes.h"
 #include "trireme/kernels/kernels.h"
+
+#include "runtime/core/round_up.h"
+#include "runtime/core/show_bytes.h"
 
 namespace trireme {
 namespace {

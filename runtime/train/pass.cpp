@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "trireme/core/round_up.h"
-#include "trireme/core/show_bytes.h"
+#include "runtime/core/round_up.h"
+#include "runtime/core/show_bytes.h"
 
 namespace trireme {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "trireme/job/run.h"
-#include "trireme/optim/gradient_reducer.h"
-#include "trireme/pipeline/executor.h"
 
+#include "runtime/optim/gradient_reducer.h"
+#include "runtime/pipeline/executor.h"
 #include "runtime/train/profile/step_profile.h"
 
 namespace trireme {

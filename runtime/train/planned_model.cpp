@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "trireme/core/show_bytes.h"
+#include "runtime/core/show_bytes.h"
 
 namespace trireme {
 

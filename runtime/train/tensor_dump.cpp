@@ -5,7 +5,8 @@
 #include <sstream>
 
 #include "trireme/comm/agree.h"
-#include "trireme/store/file.h"
+
+#include "runtime/store/file.h"
 
 namespace trireme {
 namespace {

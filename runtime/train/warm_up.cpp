@@ -11,8 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "trireme/core/show_bytes.h"
-
+#include "runtime/core/show_bytes.h"
 #include "runtime/train/memory_need.h"
 
 namespace trireme {

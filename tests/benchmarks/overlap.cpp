@@ -12,8 +12,9 @@
 #include "trireme/comm/mpi.h"
 #include "trireme/kernels/device.h"
 #include "trireme/nn/nn.h"
-#include "trireme/optim/gradient_reducer.h"
 #include "trireme/optim/optimizer.h"
+
+#include "runtime/optim/gradient_reducer.h"
 
 using namespace trireme;
 

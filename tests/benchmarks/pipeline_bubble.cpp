@@ -14,8 +14,9 @@
 #include "trireme/comm/mpi.h"
 #include "trireme/kernels/device.h"
 #include "trireme/nn/nn.h"
-#include "trireme/pipeline/executor.h"
-#include "trireme/pipeline/simulate.h"
+
+#include "runtime/pipeline/executor.h"
+#include "runtime/pipeline/simulate.h"
 
 using namespace trireme;
 

@@ -4,7 +4,7 @@
 // To compare, in the same minute and directory (twice, so that its blocks are warm too):
 //   fio --name=x --filename=DIR/x --size=1536m --rw=write --bs=8m --direct=1 --ioengine=libaio --iodepth=8 --end_fsync=1
 //   fio --name=x --filename=DIR/x --size=1536m --rw=read --bs=8m --direct=1 --ioengine=libaio --iodepth=8
-#include "trireme/store/snapshot.h"
+#include "runtime/store/write/snapshot.h"
 
 #include <algorithm>
 #include <chrono>
@@ -19,8 +19,9 @@
 
 #include "trireme/core/buffer.h"
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/reader.h"
+
+#include "runtime/store/file.h"
+#include "runtime/store/read/reader.h"
 
 namespace trireme {
 namespace {

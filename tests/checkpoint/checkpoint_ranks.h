@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/store/steps.h"
-
 #include "runtime/checkpoint/checkpointer.h"
+#include "runtime/store/steps.h"
 #include "tests/optim/mesh_steps.h"
 #include "tests/support/training_run.h"
 

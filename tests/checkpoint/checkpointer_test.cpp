@@ -5,8 +5,7 @@
 
 #include <gmock/gmock.h>
 
-#include "trireme/store/steps.h"
-
+#include "runtime/store/steps.h"
 #include "tests/checkpoint/checkpoint_ranks.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/scratch_directory.h"

@@ -1,4 +1,4 @@
-#include "trireme/core/json.h"
+#include "runtime/core/json.h"
 
 #include <string>
 

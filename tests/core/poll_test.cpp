@@ -1,4 +1,4 @@
-#include "trireme/core/poll.h"
+#include "runtime/core/poll.h"
 
 #include <gtest/gtest.h>
 

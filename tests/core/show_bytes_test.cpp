@@ -1,4 +1,4 @@
-#include "trireme/core/show_bytes.h"
+#include "runtime/core/show_bytes.h"
 
 #include <limits>
 

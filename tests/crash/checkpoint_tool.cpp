@@ -14,8 +14,8 @@
 #include <dlfcn.h>
 
 #include "trireme/core/error.h"
-#include "trireme/store/lease.h"
 
+#include "runtime/store/lease/lease.h"
 #include "tests/crash/crash_steps.h"
 
 namespace {

@@ -4,9 +4,8 @@
 #include <map>
 #include <string>
 
-#include "trireme/store/reader.h"
-#include "trireme/store/steps.h"
-
+#include "runtime/store/read/reader.h"
+#include "runtime/store/steps.h"
 #include "tests/support/toy_checkpoint.h"
 
 namespace trireme::test {

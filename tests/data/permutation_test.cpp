@@ -1,4 +1,4 @@
-#include "trireme/data/permutation.h"
+#include "runtime/data/permutation.h"
 
 #include <numeric>
 #include <set>

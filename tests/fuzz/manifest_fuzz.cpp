@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "trireme/core/error.h"
-#include "trireme/store/reader.h"
 
+#include "runtime/store/read/reader.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme {

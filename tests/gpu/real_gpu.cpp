@@ -6,8 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "trireme/kernels/cuda.h"
-
+#include "kernels/cuda.h"
 #include "tests/kernels/cuda/twins.h"
 
 namespace trireme::test {

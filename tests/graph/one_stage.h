@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "trireme/comm/mesh.h"
-#include "trireme/graph/executor.h"
 
+#include "runtime/graph/executor.h"
 #include "tests/graph/toy_ops.h"
 
 namespace trireme::test {

@@ -10,8 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/store/steps.h"
-
+#include "runtime/store/steps.h"
 #include "tests/support/checkpoint_jobs.h"
 #include "tests/support/checkpoint_state.h"
 

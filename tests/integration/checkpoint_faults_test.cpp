@@ -9,8 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/store/steps.h"
-
+#include "runtime/store/steps.h"
 #include "tests/support/saving_jobs.h"
 
 namespace trireme::test {

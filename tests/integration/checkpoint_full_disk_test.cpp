@@ -6,8 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/store/steps.h"
-
+#include "runtime/store/steps.h"
 #include "tests/support/checkpoint_jobs.h"
 #include "tests/support/checkpoint_state.h"
 #include "tests/support/small_disk.h"

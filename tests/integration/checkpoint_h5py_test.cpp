@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/store/manifest.h"
-#include "trireme/store/steps.h"
 
+#include "runtime/store/steps.h"
 #include "tests/support/checkpoint_jobs.h"
 #include "tests/support/checkpoint_state.h"
 

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/lease.h"
 
+#include "runtime/store/file.h"
+#include "runtime/store/lease/lease.h"
 #include "tests/crash/crash_steps.h"
 #include "tests/io_shim/run_with_shim.h"
 #include "tests/support/scratch_directory.h"

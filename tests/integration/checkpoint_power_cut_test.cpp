@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/lease.h"
 
+#include "runtime/store/file.h"
+#include "runtime/store/lease/lease.h"
 #include "tests/crash/crash_steps.h"
 #include "tests/crash/power_cut.h"
 #include "tests/io_shim/run_with_shim.h"

@@ -6,9 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "trireme/store/inspect.h"
-#include "trireme/store/lease.h"
-
+#include "runtime/store/inspect/inspect.h"
+#include "runtime/store/lease/lease.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"

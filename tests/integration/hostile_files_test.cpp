@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/data/token_file.h"
-#include "trireme/store/steps.h"
 
+#include "runtime/store/steps.h"
 #include "tests/support/checkpoint_jobs.h"
 
 namespace trireme::test {

@@ -18,8 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "trireme/store/steps.h"
-
+#include "runtime/store/steps.h"
 #include "tests/support/checkpoint_jobs.h"
 #include "tests/support/checkpoint_state.h"
 

@@ -9,9 +9,9 @@
 
 #include "trireme/core/buffer.h"
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/snapshot.h"
 
+#include "runtime/store/file.h"
+#include "runtime/store/write/snapshot.h"
 #include "tests/store/toy_image.h"
 
 namespace trireme {

@@ -11,9 +11,9 @@
 
 #include "trireme/comm/mesh.h"
 #include "trireme/core/bf16.h"
-#include "trireme/graph/executor.h"
 #include "trireme/kernels/device.h"
 
+#include "runtime/graph/executor.h"
 #include "tests/nn/parameter_values.h"
 
 namespace trireme {

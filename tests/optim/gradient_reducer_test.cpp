@@ -1,4 +1,4 @@
-#include "trireme/optim/gradient_reducer.h"
+#include "runtime/optim/gradient_reducer.h"
 
 #include <cmath>
 #include <limits>

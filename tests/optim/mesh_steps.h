@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/optim/gradient_reducer.h"
 #include "trireme/optim/optimizer.h"
 
+#include "runtime/optim/gradient_reducer.h"
 #include "tests/optim/tiny_model.h"
 
 namespace trireme::testing {

@@ -7,8 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/graph/executor.h"
-
+#include "runtime/graph/executor.h"
 #include "tests/optim/mesh_steps.h"
 #include "tests/support/allocation_counter.h"
 

@@ -1,4 +1,4 @@
-#include "trireme/pipeline/executor.h"
+#include "runtime/pipeline/executor.h"
 
 #include <cmath>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "trireme/pipeline/program.h"
+#include "runtime/pipeline/program.h"
 
 #include <map>
 #include <set>
@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
-#include "trireme/pipeline/simulate.h"
 
+#include "runtime/pipeline/simulate.h"
 #include "tests/pipeline/every_shape.h"
 #include "tests/pipeline/memory_checker.h"
 

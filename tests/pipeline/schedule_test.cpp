@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
-#include "trireme/pipeline/program.h"
-#include "trireme/pipeline/simulate.h"
 
+#include "runtime/pipeline/program.h"
+#include "runtime/pipeline/simulate.h"
 #include "tests/pipeline/every_shape.h"
 
 namespace trireme {

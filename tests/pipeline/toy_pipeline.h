@@ -6,8 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "trireme/pipeline/executor.h"
-
+#include "runtime/pipeline/executor.h"
 #include "tests/graph/runner.h"
 
 namespace trireme::test {

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/reader.h"
-#include "trireme/store/steps.h"
 
+#include "runtime/store/file.h"
+#include "runtime/store/read/reader.h"
+#include "runtime/store/steps.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 

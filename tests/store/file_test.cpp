@@ -1,4 +1,4 @@
-#include "trireme/store/file.h"
+#include "runtime/store/file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

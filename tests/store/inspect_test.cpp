@@ -1,4 +1,4 @@
-#include "trireme/store/inspect.h"
+#include "runtime/store/inspect/inspect.h"
 
 #include <filesystem>
 #include <fstream>

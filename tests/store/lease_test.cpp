@@ -1,5 +1,5 @@
 // The lease: one holder at a time, whatever the others are: alive, gone, stopped, elsewhere, or a copy of the directory.
-#include "trireme/store/lease.h"
+#include "runtime/store/lease/lease.h"
 
 #include <atomic>
 #include <chrono>
@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/steps.h"
 
+#include "runtime/store/file.h"
 #include "runtime/store/lease/lease_holder.h"
 #include "runtime/store/lease/lock_file.h"
+#include "runtime/store/steps.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 

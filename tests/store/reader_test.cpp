@@ -1,4 +1,4 @@
-#include "trireme/store/reader.h"
+#include "runtime/store/read/reader.h"
 
 #include <mutex>
 #include <set>

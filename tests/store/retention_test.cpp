@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/steps.h"
 
+#include "runtime/store/file.h"
+#include "runtime/store/steps.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 #include "tests/support/training_run.h"

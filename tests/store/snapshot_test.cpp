@@ -1,4 +1,4 @@
-#include "trireme/store/snapshot.h"
+#include "runtime/store/write/snapshot.h"
 
 #include <cstdio>
 

@@ -1,5 +1,5 @@
 // Steps: what a commit makes of a directory, in each state it may find, and what is refused when it is read.
-#include "trireme/store/steps.h"
+#include "runtime/store/steps.h"
 
 #include <filesystem>
 #include <functional>
@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/reader.h"
 
+#include "runtime/store/file.h"
+#include "runtime/store/read/reader.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 #include "tests/support/training_run.h"

@@ -1,4 +1,4 @@
-#include "trireme/store/worker.h"
+#include "runtime/store/write/worker.h"
 
 #include <atomic>
 #include <chrono>

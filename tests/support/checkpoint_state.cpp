@@ -6,8 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/core/error.h"
-#include "trireme/store/reader.h"
-#include "trireme/store/steps.h"
+
+#include "runtime/store/read/reader.h"
+#include "runtime/store/steps.h"
 
 namespace trireme::test {
 namespace {

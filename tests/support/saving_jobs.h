@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/store/steps.h"
-
+#include "runtime/store/steps.h"
 #include "tests/support/checkpoint_jobs.h"
 #include "tests/support/checkpoint_state.h"
 

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/snapshot.h"
-#include "trireme/store/steps.h"
+
+#include "runtime/store/file.h"
+#include "runtime/store/steps.h"
+#include "runtime/store/write/snapshot.h"
 
 namespace trireme::test {
 

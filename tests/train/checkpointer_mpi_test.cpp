@@ -4,9 +4,9 @@
 #include <fstream>
 
 #include "trireme/comm/agree.h"
-#include "trireme/store/reader.h"
-#include "trireme/store/steps.h"
 
+#include "runtime/store/read/reader.h"
+#include "runtime/store/steps.h"
 #include "tests/checkpoint/checkpoint_ranks.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/train/transformer_rank.h"

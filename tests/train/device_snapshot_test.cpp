@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/kernels/device.h"
-#include "trireme/store/snapshot.h"
 
+#include "runtime/store/write/snapshot.h"
 #include "tests/store/toy_image.h"
 #include "tests/support/scratch_directory.h"
 

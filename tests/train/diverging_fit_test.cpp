@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "trireme/kernels/device.h"
-#include "trireme/store/steps.h"
 #include "trireme/train/trainer.h"
 
+#include "runtime/store/steps.h"
 #include "tests/support/checkpoint_state.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/train/two_blocks.h"

@@ -7,10 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/core/json.h"
 #include "trireme/kernels/device.h"
 #include "trireme/train/trainer.h"
 
+#include "runtime/core/json.h"
 #include "tests/support/host_stream.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/train/two_blocks.h"

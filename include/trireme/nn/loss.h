@@ -1,5 +1,5 @@
 // Losses: sums over targets in fp64, divided once by the global count through the seed of backward
-// (graph/executor.h).
+// (runtime/graph/executor.h).
 #pragma once
 
 #include "trireme/graph/graph.h"

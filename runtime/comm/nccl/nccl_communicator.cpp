@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <exception>
 
-#include "trireme/core/poll.h"
-
 #include "runtime/comm/arguments.h"
+#include "runtime/core/poll.h"
 
 namespace trireme::nccl {
 namespace {

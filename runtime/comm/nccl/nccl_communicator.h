@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/comm/nccl.h"
-
+#include "runtime/comm/nccl.h"
 #include "runtime/comm/nccl/collective_order.h"
 #include "runtime/comm/nccl/handle.h"
 #include "runtime/comm/nccl/watch.h"

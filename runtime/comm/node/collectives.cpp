@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trireme/core/round_up.h"
-
 #include "runtime/comm/node/group.h"
 #include "runtime/comm/node/reduce.h"
+#include "runtime/core/round_up.h"
 
 namespace trireme::comm {
 namespace {

@@ -1,4 +1,4 @@
-// Implements diff_steps (trireme/store/inspect.h).
+// Implements diff_steps (inspect.h).
 // diff_steps: forms first, then contents. Contents are read in windows: flat ranges of tensors, as many as memory holds, so
 // that small tensors share a read and large ones never lie in memory whole.
 #include <algorithm>
@@ -10,8 +10,9 @@
 
 #include "trireme/core/buffer.h"
 #include "trireme/core/error.h"
-#include "trireme/store/inspect.h"
-#include "trireme/store/reader.h"
+
+#include "runtime/store/inspect/inspect.h"
+#include "runtime/store/read/reader.h"
 
 namespace trireme {
 namespace {

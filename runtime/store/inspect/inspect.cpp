@@ -1,16 +1,16 @@
 // Which steps a path names, what state they are in, and what may be deleted.
-#include "trireme/store/inspect.h"
+#include "runtime/store/inspect/inspect.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
-#include "trireme/store/reader.h"
 
+#include "runtime/store/file.h"
 #include "runtime/store/lease/lease_holder.h"
 #include "runtime/store/lease/lock_file.h"
+#include "runtime/store/read/reader.h"
 #include "runtime/store/step_names.h"
 
 namespace trireme {

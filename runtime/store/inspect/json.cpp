@@ -1,7 +1,8 @@
-// Implements to_json (trireme/store/inspect.h).
+// Implements to_json (inspect.h).
 // What inspect.h finds, for programs: the same content as the text.
 #include "trireme/core/error.h"
-#include "trireme/store/inspect.h"
+
+#include "runtime/store/inspect/inspect.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-// Implements to_text (trireme/store/inspect.h).
+// Implements to_text (inspect.h).
 // What inspect.h finds, for people.
 #include <algorithm>
 #include <chrono>
@@ -7,8 +7,9 @@
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
-#include "trireme/core/show_bytes.h"
-#include "trireme/store/inspect.h"
+
+#include "runtime/core/show_bytes.h"
+#include "runtime/store/inspect/inspect.h"
 
 namespace trireme {
 namespace {

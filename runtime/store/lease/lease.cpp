@@ -1,6 +1,6 @@
 // The lock file ROOT/lock: created by one process only, renewed by its time of change, taken from holders that are gone. It
 // guards a directory against a second job, not against malice; what a job writes has its run id in the name all the same.
-#include "trireme/store/lease.h"
+#include "runtime/store/lease/lease.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file.h"
 
+#include "runtime/store/file.h"
 #include "runtime/store/lease/lease_holder.h"
 #include "runtime/store/lease/lock_file.h"
 

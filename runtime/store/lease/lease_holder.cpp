@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
-#include "trireme/core/json.h"
+
+#include "runtime/core/json.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "trireme/store/file.h"
+#include "runtime/store/file.h"
 
 namespace trireme {
 

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/core/json.h"
-
+#include "runtime/core/json.h"
 #include "runtime/train/profile/step_profile.h"
 
 namespace trireme {

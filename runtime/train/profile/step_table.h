@@ -7,8 +7,8 @@
 
 #include "trireme/job/run.h"
 #include "trireme/optim/flat_parameters.h"
-#include "trireme/pipeline/program.h"
 
+#include "runtime/pipeline/program.h"
 #include "runtime/train/planned_model.h"
 
 namespace trireme {

@@ -14,8 +14,9 @@
 #include "trireme/core/bf16.h"
 #include "trireme/core/dtype.h"
 #include "trireme/core/random.h"
-#include "trireme/kernels/cuda.h"
 #include "trireme/kernels/kernels.h"
+
+#include "kernels/cuda.h"
 
 namespace trireme::test {
 

@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/store/snapshot.h"
-
 #include "kernels/cuda/cuda_device.h"
+#include "runtime/store/write/snapshot.h"
 #include "tests/cuda_emulation/streams.h"
 #include "tests/store/toy_image.h"
 #include "tests/support/scratch_directory.h"

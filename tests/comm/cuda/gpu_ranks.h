@@ -4,8 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "trireme/comm/nccl.h"
-
+#include "runtime/comm/nccl.h"
 #include "tests/support/mpi_ranks.h"
 
 namespace trireme {

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
-#include "trireme/kernels/cuda.h"
 #include "trireme/kernels/kernels.h"
+
+#include "kernels/cuda.h"
 
 namespace trireme {
 namespace {

@@ -1,10 +1,10 @@
 // Kernels and collectives of several ranks through the module, loaded as a program loads it.
 #include <gtest/gtest.h>
 
-#include "trireme/comm/nccl.h"
-#include "trireme/kernels/cuda.h"
 #include "trireme/kernels/kernels.h"
 
+#include "kernels/cuda.h"
+#include "runtime/comm/nccl.h"
 #include "tests/support/mpi_ranks.h"
 
 namespace trireme {

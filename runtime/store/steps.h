@@ -1,6 +1,7 @@
 // Steps: the directory of a run, and how a step comes to be in it (commit) and goes (retention). A step exists from the
 // rename of its directory to "step-NNNNNN" on; names with a dot in them are unfinished, set aside or being deleted.
 // docs/concepts/checkpoints.md argues why this is safe. One process (rank 0) calls what changes names.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

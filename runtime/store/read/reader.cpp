@@ -1,5 +1,5 @@
 // First the plan: which blocks hold something wanted, and what of it; then threads that read runs of them.
-#include "trireme/store/reader.h"
+#include "runtime/store/read/reader.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/thread_pool.h"
 
-#include "runtime/store/block_reader.h"
+#include "runtime/store/read/block_reader.h"
 #include "runtime/store/strips.h"
 
 namespace trireme {

@@ -1,4 +1,5 @@
-// How a program gets a GPU, through the CUDA module (core/cuda_module.h).
+// How a program gets a GPU, through the CUDA module (runtime/core/cuda_module.h).
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>

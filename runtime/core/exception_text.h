@@ -1,5 +1,6 @@
 // What an exception of any type says, for those who report failures of code that is not trireme's
 // own.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

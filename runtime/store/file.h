@@ -1,4 +1,5 @@
 // Files of the operating system, with every return code checked. Errors name the path, the call and the reason.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // Files are opened one at a time in each thread, so thousands of shards need no more descriptors than threads.
-#include "runtime/store/block_reader.h"
+#include "runtime/store/read/block_reader.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 
 #include "trireme/core/error.h"
-#include "trireme/core/round_up.h"
+
+#include "runtime/core/round_up.h"
 
 namespace trireme {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/pipeline/program.h"
+#include "runtime/pipeline/program.h"
 
 namespace trireme {
 

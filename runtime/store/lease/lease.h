@@ -1,5 +1,6 @@
 // Lease: who writes to a directory of checkpoints. A file ROOT/lock says host, pid and run, and is renewed while the
 // process lives. Works on shared file systems without locks of their own.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <functional>

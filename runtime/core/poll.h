@@ -1,6 +1,7 @@
 // poll: how a host waits for a GPU that it asks again and again. Every question takes the lock of
 // the CUDA context, which threads that launch (NCCL has one a group) wait for. So the longer the
 // wait is, the fewer are the questions.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // The CUDA module is a library that is loaded when it is asked for, so the same installation starts on machines without a driver
 // or CUDA's libraries and can say why it runs on the CPU. Everything that needs it finds its entry points here.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

@@ -2,6 +2,7 @@
 // for the copy only. The file's image is composed block by block (HDF5's structure and the pieces, each byte once) into a
 // ring of bounded, preallocated memory. Pieces in host memory are checksummed in the same pass; pieces on a device are
 // copied by a stream beside training, and checksummed by the writer.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,8 @@
 #include "trireme/core/device.h"
 #include "trireme/store/checksum.h"
 #include "trireme/store/file_layout.h"
-#include "trireme/store/worker.h"
+
+#include "runtime/store/write/worker.h"
 
 namespace trireme {
 

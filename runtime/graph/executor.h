@@ -1,6 +1,7 @@
 // Executor: runs one stage's plan, micro-batch by micro-batch. It allocates only when made.
 // The pipeline decides when; gradients leave through hooks; transfers are done by the caller
 // between calls.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <functional>

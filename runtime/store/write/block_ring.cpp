@@ -1,5 +1,5 @@
 // One mutex, locked once a block (1 MiB, some 100 us of copying): no contention worth measuring.
-#include "runtime/store/block_ring.h"
+#include "runtime/store/write/block_ring.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,6 +2,7 @@
 // makes them. Sums go over the tensor axis first (where each rank has one term), then over data,
 // tied holders last. Everything starts at points of the program that are the same on all members of
 // a group, never when something happens to be seen done: communicators require one order.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <chrono>
@@ -9,8 +10,9 @@
 #include <vector>
 
 #include "trireme/comm/mesh.h"
-#include "trireme/graph/executor.h"
 #include "trireme/optim/flat_parameters.h"
+
+#include "runtime/graph/executor.h"
 
 namespace trireme {
 

@@ -1,5 +1,5 @@
 // One thread, one job, one mutex.
-#include "trireme/store/worker.h"
+#include "runtime/store/write/worker.h"
 
 #include <condition_variable>
 #include <exception>

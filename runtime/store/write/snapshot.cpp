@@ -1,6 +1,6 @@
 // The caller's threads compose blocks into the ring while the worker writes runs of them. A failure on either side stops
 // the other through the ring.
-#include "trireme/store/snapshot.h"
+#include "runtime/store/write/snapshot.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "trireme/core/error.h"
-#include "trireme/core/round_up.h"
-#include "trireme/store/file.h"
 
-#include "runtime/store/block_ring.h"
+#include "runtime/core/round_up.h"
+#include "runtime/store/file.h"
 #include "runtime/store/image.h"
+#include "runtime/store/write/block_ring.h"
 
 namespace trireme {
 

@@ -3,14 +3,16 @@
 //
 // Transfers move on beside the work where the transport is asked to: call progress() of the pipeline communicator in
 // ExecutorHooks::op_boundary.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "trireme/comm/communicator.h"
-#include "trireme/graph/executor.h"
-#include "trireme/pipeline/program.h"
+
+#include "runtime/graph/executor.h"
+#include "runtime/pipeline/program.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-// Implements verify_step (trireme/store/reader.h).
+// Implements verify_step (reader.h).
 // Checking a whole step: sizes and names first, then every block of the files that have the right size.
 #include <algorithm>
 #include <atomic>
@@ -7,9 +7,9 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/thread_pool.h"
-#include "trireme/store/reader.h"
 
-#include "runtime/store/block_reader.h"
+#include "runtime/store/read/block_reader.h"
+#include "runtime/store/read/reader.h"
 
 namespace trireme {
 

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "trireme/core/buffer.h"
-#include "trireme/store/file.h"
 #include "trireme/store/manifest.h"
+
+#include "runtime/store/file.h"
 
 namespace trireme {
 

@@ -1,5 +1,6 @@
 // What lies in a directory of checkpoints, whether it holds, and how two checkpoints differ: what the commands
 // `trireme checkpoint …` show, as data, as text for people and as JSON. Nothing here writes to a directory.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <functional>
@@ -7,9 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "trireme/core/json.h"
 #include "trireme/store/manifest.h"
-#include "trireme/store/steps.h"
+
+#include "runtime/core/json.h"
+#include "runtime/store/steps.h"
 
 namespace trireme {
 

@@ -35,8 +35,7 @@ struct Executor::State {
   RunContext context;
   std::deque<StepExec> steps;  // never moved: they point into themselves
   std::array<int, phases + 1> phase_begin{};
-  std::vector<int> position_of_parameter;            // graph id -> Plan::parameters()
-  std::vector<std::vector<int>> acquired, released;  // blocks, per step
+  std::vector<int> position_of_parameter;  // graph id -> Plan::parameters()
   std::vector<std::byte> poison;
   std::optional<WriteCheck> write_check;
   double seed_f64 = 0;
@@ -51,7 +50,6 @@ struct Executor::State {
   void check_finite(const Step& step, const StepExec& exec, const MicroBatch& batch);
   void fill_dead(const Step& step, int slot);
   void check_memory() const;
-  void find_block_uses();
 };
 
 Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream_,
@@ -74,7 +72,6 @@ Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream
   for (std::size_t p = 1; p < phase_begin.size(); ++p) phase_begin[p] += phase_begin[p - 1];
   if (plan.options.poison) poison.assign(1 << 16, std::byte{0xff});
   if (options.check_finite) write_check.emplace(plan, memory.scratch, stream);
-  find_block_uses();
 }
 
 void Executor::State::check_memory() const {
@@ -99,29 +96,6 @@ void Executor::State::check_memory() const {
           " bytes apart, but the plan needs ", plan.bytes.slot);
 }
 
-// Per phase: the first and the last step of each block that use a parameter.
-void Executor::State::find_block_uses() {
-  acquired.resize(steps.size());
-  released.resize(steps.size());
-  for (std::size_t phase = 0; phase < phases; ++phase) {
-    std::vector<int> first(plan.blocks.size(), -1), last(plan.blocks.size(), -1);
-    for (int s = phase_begin[phase]; s < phase_begin[phase + 1]; ++s) {
-      const Step& step = plan.program.steps[at(s)];
-      if (step.node < 0 || plan.nodes[at(step.node)].block < 0) continue;
-      const auto reads = [](const Operand& o) { return o.source == Operand::Source::parameter; };
-      if (std::none_of(step.inputs.begin(), step.inputs.end(), reads)) continue;
-      const std::size_t block = at(plan.nodes[at(step.node)].block);
-      if (first[block] < 0) first[block] = s;
-      last[block] = s;
-    }
-    for (std::size_t b = 0; b < first.size(); ++b) {
-      if (first[b] < 0) continue;
-      acquired[at(first[b])].push_back(static_cast<int>(b));
-      released[at(last[b])].push_back(static_cast<int>(b));
-    }
-  }
-}
-
 void Executor::State::run(Phase phase, int slot, const MicroBatch& batch) {
   require(slot >= 0, "slot ", slot, " does not exist");
   context.step = batch.step;
@@ -140,7 +114,6 @@ void Executor::State::run_step(int s, int slot, const MicroBatch& batch) {
   const Step& step = plan.program.steps[at(s)];
   StepExec& exec = steps[at(s)];
   exec.enter(slot_base(slot));
-  for (const int block : acquired[at(s)]) hooks.acquire_block(block);
   switch (step.kind) {
     case Step::Kind::load:
       load(step, exec, batch);
@@ -167,7 +140,6 @@ void Executor::State::run_step(int s, int slot, const MicroBatch& batch) {
       break;
   }
   hooks.step_queued(s);
-  for (const int block : released[at(s)]) hooks.release_block(block);
   if (plan.options.poison) fill_dead(step, slot);
   if (batch.last)
     for (const int parameter : step.ready)

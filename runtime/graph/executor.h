@@ -17,10 +17,6 @@ namespace trireme {
 class ExecutorHooks {
  public:
   virtual ~ExecutorHooks() = default;
-  /// Before the first and after the last use of a block's parameters in a pass (sharded parameters,
-  /// later).
-  virtual void acquire_block(int /*block*/) {}
-  virtual void release_block(int /*block*/) {}
   /// The gradient of parameter `position` (in Plan::parameters()) is complete; called in the last
   /// micro-batch only.
   virtual void gradient_ready(int /*position*/) {}

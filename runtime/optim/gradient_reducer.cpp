@@ -30,20 +30,19 @@ TieGroups split_ties(const FlatParameters& flat, Mesh& mesh) {
   return result;
 }
 
-class GradientReducer::Hooks final : public ExecutorHooks {
- public:
-  Hooks(GradientReducer& reducer, const std::vector<int>& bucket_of)
-      : reducer_(reducer), bucket_of_(bucket_of) {}
-  void gradient_ready(int position) override { reducer_.gradient_ready(bucket_of_[at(position)]); }
-  void op_boundary() override {
-    ++reducer_.record_.boundaries;
-    reducer_.progress();
-  }
+GradientReducer::Hooks::Hooks(GradientReducer* reducer, int chunk) : reducer_(reducer) {
+  if (reducer_ != nullptr) bucket_of_ = &reducer_->flat_.bucket_of(chunk);
+}
 
- private:
-  GradientReducer& reducer_;
-  const std::vector<int>& bucket_of_;
-};
+void GradientReducer::Hooks::gradient_ready(int position) {
+  if (reducer_ != nullptr) reducer_->gradient_ready((*bucket_of_)[at(position)]);
+}
+
+void GradientReducer::Hooks::op_boundary() {
+  if (reducer_ == nullptr) return;
+  ++reducer_->record_.boundaries;
+  reducer_->progress();
+}
 
 GradientReducer::GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
                                  TieGroups ties)
@@ -61,16 +60,10 @@ GradientReducer::GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream&
           data_.size());
   require(flat.gradient_data() != nullptr || flat.count() == 0,
           "flat parameters must be bound to a gradient buffer");
-  for (int c = 0; c < flat.chunks(); ++c) {
-    hooks_.push_back(std::make_unique<Hooks>(*this, flat.bucket_of(c)));
+  for (int c = 0; c < flat.chunks(); ++c)
     for (int bucket : flat.bucket_of(c)) ++uses_[at(bucket)];
-  }
   record_.entries.reserve(progress_.size());
 }
-
-GradientReducer::~GradientReducer() = default;
-
-ExecutorHooks& GradientReducer::hooks(int chunk) { return *hooks_[at(chunk)]; }
 
 void GradientReducer::begin_step() {
   stream_.zero(flat_.gradient_data(), flat_.gradient_bytes());

@@ -42,15 +42,24 @@ class GradientReducer {
   /// Collective over the world: makes them.
   GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream)
       : GradientReducer(flat, mesh, stream, split_ties(flat, mesh)) {}
-  ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// To be given to the executor of this chunk.
-  ExecutorHooks& hooks(int chunk);
+  /// Reports to the reducer what the executor of one chunk does. A derived class may do more.
+  class Hooks : public ExecutorHooks {
+   public:
+    /// `reducer`: null for an executor without gradients.
+    Hooks(GradientReducer* reducer, int chunk);
+    void gradient_ready(int position) override;
+    void op_boundary() override;
+
+   private:
+    GradientReducer* reducer_;
+    const std::vector<int>* bucket_of_ = nullptr;
+  };
   /// Before the first micro-batch of a step: gradients become zero.
   void begin_step();
-  /// Moves started reductions on; never blocks. The hooks call it at op boundaries.
+  /// Moves started reductions on; never blocks. Hooks call it at op boundaries.
   void progress();
   /// After the last backward of the step: starts what is left and waits for all. Afterwards the
   /// gradients of FlatParameters::updated() are summed over the whole mesh, with the same bits on
@@ -60,7 +69,6 @@ class GradientReducer {
   const ReductionRecord& record() const { return record_; }
 
  private:
-  class Hooks;
   struct Progress {   // of one bucket in this step
     int waiting = 0;  // gradients that are not ready yet
     bool started = false;
@@ -80,7 +88,6 @@ class GradientReducer {
   Communicator& data_;
   Stream& stream_;
   TieGroups ties_;
-  std::vector<std::unique_ptr<Hooks>> hooks_;
   std::vector<int> uses_;           // per bucket: gradients to wait for
   std::vector<Progress> progress_;  // per bucket
   int pending_ = -1;                // bucket whose sum over the tensor axis is under way

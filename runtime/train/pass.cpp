@@ -10,39 +10,29 @@ namespace {
 
 constexpr Index alignment = 4096;
 
-/// Between ops all that is under way moves on: reductions of gradients, transfers between stages, and what the owner of
-/// the pass has besides (saves).
-class ChunkHooks final : public ExecutorHooks {
+/// Between ops all that is in flight progresses: reductions of gradients, transfers between stages,
+/// and what the owner of the pass has besides (saves).
+class ChunkHooks final : public GradientReducer::Hooks {
  public:
   /// `chunk`: whose steps `profile` marks.
-  ChunkHooks(ExecutorHooks* gradients, Communicator& pipeline, std::function<void()> between_ops,
+  ChunkHooks(GradientReducer* reducer, Communicator& pipeline, std::function<void()> between_ops,
              int chunk, StepProfile* profile)
-      : gradients_(gradients),
+      : Hooks(reducer, chunk),
         pipeline_(pipeline),
         between_ops_(std::move(between_ops)),
         chunk_(chunk),
         profile_(profile) {}
-  void acquire_block(int block) override {
-    if (gradients_ != nullptr) gradients_->acquire_block(block);
-  }
-  void release_block(int block) override {
-    if (gradients_ != nullptr) gradients_->release_block(block);
-  }
-  void gradient_ready(int position) override {
-    if (gradients_ != nullptr) gradients_->gradient_ready(position);
-  }
   void step_queued(int step) override {
     if (profile_ != nullptr) profile_->mark(chunk_, step);
   }
   void op_boundary() override {
-    if (gradients_ != nullptr) gradients_->op_boundary();
+    Hooks::op_boundary();
     pipeline_.progress();
     between_ops_();
     if (profile_ != nullptr) profile_->mark(StepPart::between_ops);
   }
 
  private:
-  ExecutorHooks* gradients_;
   Communicator& pipeline_;
   std::function<void()> between_ops_;
   int chunk_;
@@ -89,9 +79,8 @@ void Pass::bind(std::byte* memory, const FlatParameters& flat, GradientReducer* 
     executor_memory.parameters = flat.parameters(plan);
     if (reducer != nullptr) executor_memory.gradients = flat.gradients(plan);
     memory += program_.slots[c] * slot_stride(c);
-    hooks_.push_back(std::make_unique<ChunkHooks>(
-        reducer == nullptr ? nullptr : &reducer->hooks(static_cast<int>(c)), pipeline, between_ops,
-        static_cast<int>(c), profile));
+    hooks_.push_back(
+        std::make_unique<ChunkHooks>(reducer, pipeline, between_ops, static_cast<int>(c), profile));
     executors_.push_back(
         std::make_unique<Executor>(plan, std::move(executor_memory), context.stream(),
                                    context.mesh().axis(Axis::tensor), *hooks_.back(), options));

@@ -64,11 +64,11 @@ void measure(Mesh& mesh, When when, Update update, Index bucket_bytes) {
   Optimizer optimizer(flat, mesh, *stream, {}, state.data());
   const Buffer slot = device->allocate(plan.bytes().slot);
   const Buffer scratch = device->allocate(plan.bytes().scratch);
-  ExecutorHooks none;
+  GradientReducer::Hooks hooks(when == When::beside_backward ? &reducer : nullptr, 0);
   Executor executor(
       plan,
       {slot.data(), plan.bytes().slot, scratch.data(), flat.parameters(plan), flat.gradients(plan)},
-      *stream, mesh.axis(Axis::tensor), when == When::beside_backward ? reducer.hooks(0) : none);
+      *stream, mesh.axis(Axis::tensor), hooks);
   const Buffer samples = device->allocate(2 * rows * width * size_bytes(DType::f32));
   float* x = reinterpret_cast<float*>(samples.data());
   for (Index i = 0; i < 2 * rows * width; ++i) x[i] = Random{5}.normal(i);

@@ -71,7 +71,7 @@ TEST(GradientReducer, BucketsThatGotNoGradientAreReducedAtTheEnd) {
   run_on_threads(layout.shape(), [&](Mesh& mesh) {
     StepRank r(mesh, layout, {}, {});
     r.begin(0);
-    r.reducer->hooks(0).gradient_ready(0);
+    GradientReducer::Hooks(r.reducer.get(), 0).gradient_ready(0);
     r.reducer->finish();
     expect_reduced(r, 0);
   });
@@ -111,7 +111,7 @@ TEST(GradientReducer, MoreGradientsThanABucketHasAreAnError) {
   StepRank r(*mesh, {1, 1, 1, 1}, {}, {});
   r.begin(0);
   r.backward();
-  EXPECT_THROW(r.reducer->hooks(0).gradient_ready(0), Error);
+  EXPECT_THROW(GradientReducer::Hooks(r.reducer.get(), 0).gradient_ready(0), Error);
 }
 
 TEST(GradientNorm, EveryLogicalElementCountsOnceOnEveryLayout) {

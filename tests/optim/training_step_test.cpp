@@ -93,6 +93,7 @@ class DataRank {
     flat_.bind(parameters_.data(), gradients_.data());
     flat_.initialise(1, *stream_, stream_->pool());
     reducer_ = std::make_unique<GradientReducer>(flat_, mesh, *stream_);
+    hooks_ = std::make_unique<GradientReducer::Hooks>(reducer_.get(), 0);
     const OptimizerOptions options;
     state_ = device_->allocate(Optimizer::state_bytes(flat_, options));
     optimizer_ = std::make_unique<Optimizer>(flat_, mesh, *stream_, options, state_.data());
@@ -102,7 +103,7 @@ class DataRank {
         std::make_unique<Executor>(plan_,
                                    ExecutorMemory{slot_.data(), plan_.bytes().slot, scratch_.data(),
                                                   flat_.parameters(plan_), flat_.gradients(plan_)},
-                                   *stream_, mesh.axis(Axis::tensor), reducer_->hooks(0));
+                                   *stream_, mesh.axis(Axis::tensor), *hooks_);
     input_ = Tensor(samples_.data(), {rows, channels});
   }
 
@@ -141,6 +142,7 @@ class DataRank {
   FlatParameters flat_;
   Buffer parameters_, gradients_, state_, slot_, scratch_;
   std::unique_ptr<GradientReducer> reducer_;
+  std::unique_ptr<GradientReducer::Hooks> hooks_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Executor> executor_;
   std::array<float, rows * channels> samples_;

@@ -18,10 +18,10 @@ Shape take_shape(Unpacker& in, Index dims) {
 }
 
 /// The pieces of one tensor follow each other and share its head.
-std::string pack(const std::vector<Piece>& pieces, const std::vector<Index>& offsets,
-                 Index file_bytes) {
+std::string pack(const FileLayout& file) {
   Packer out;
-  out.put(file_bytes);
+  out.put(file.bytes);
+  const std::vector<Piece>& pieces = file.pieces;
   for (std::size_t i = 0; i < pieces.size();) {
     std::size_t end = i;
     while (end < pieces.size() && pieces[end].tensor == pieces[i].tensor) ++end;
@@ -33,7 +33,7 @@ std::string pack(const std::vector<Piece>& pieces, const std::vector<Index>& off
     for (; i < end; ++i) {
       put_shape(out, pieces[i].box.begin);
       put_shape(out, pieces[i].box.size);
-      out.put(offsets[i]);
+      out.put(pieces[i].offset);
     }
   }
   return out.bytes();
@@ -69,10 +69,8 @@ void unpack(const std::string& bytes, int rank, Manifest& catalog,
 
 }  // namespace
 
-Manifest gather_catalog(Communicator& group, Stream& host, const std::vector<Piece>& pieces,
-                        const std::vector<Index>& offsets, Index file_bytes) {
-  const std::vector<std::string> all =
-      gather_on_root(group, host, pack(pieces, offsets, file_bytes));
+Manifest gather_catalog(const Host& host, const FileLayout& file) {
+  const std::vector<std::string> all = gather_on_root(host, pack(file));
   Manifest catalog;
   std::map<std::string, Manifest::Tensor> tensors;
   for (std::size_t rank = 0; rank < all.size(); ++rank)

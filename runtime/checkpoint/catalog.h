@@ -1,16 +1,15 @@
 // Catalog: which rank writes which boxes at which place of its file, gathered once; a manifest without checksums.
 #pragma once
 
-#include "trireme/comm/communicator.h"
+#include "trireme/comm/host.h"
 #include "trireme/store/file_layout.h"
 #include "trireme/store/manifest.h"
 
 namespace trireme {
 
 /// Collective. On rank 0: the tensors of all ranks, by name, with their pieces, and the shards by rank with their sizes.
-/// Elsewhere empty. `offsets`: of each piece.
-Manifest gather_catalog(Communicator& group, Stream& host, const std::vector<Piece>& pieces,
-                        const std::vector<Index>& offsets, Index file_bytes);
+/// Elsewhere empty. `file`: this rank's shard; its structure is not looked at.
+Manifest gather_catalog(const Host& host, const FileLayout& file);
 
 /// The tensors of a catalog for lay_out_global().
 std::vector<GlobalTensor> global_tensors(const Manifest& catalog);

@@ -40,9 +40,9 @@ std::string describe_layout(const Context& context) {
   return text;
 }
 
-FileLayout lay_out(const CheckpointOptions& options, const std::vector<Piece>& pieces) {
+FileLayout lay_out(const CheckpointOptions& options, std::vector<Piece> pieces) {
   try {
-    return lay_out_shard(pieces);
+    return lay_out_shard(std::move(pieces));
   } catch (const Error& error) {
     throw Error(str("--save ", options.save, ": ", error.what()));
   }
@@ -54,16 +54,15 @@ struct Checkpointer::State {
   State(const Context& context_, FlatParameters& flat_, Optimizer& optimizer_, const Facts& model_)
       : context(context_), flat(flat_), optimizer(optimizer_), model(model_) {
     scalars.seed = context.options().seed;
-    const SavedTensors saved =
-        saved_tensors(flat, optimizer, context.mesh().rank() == 0 ? &scalars : nullptr);
+    std::vector<Piece> pieces =
+        saved_pieces(flat, optimizer, host.rank() == 0 ? &scalars : nullptr);
     if (options.save.empty())
-      catalog = gather_catalog(world, context.host().stream, saved.pieces,
-                               std::vector<Index>(saved.pieces.size()), 0);
+      catalog = gather_catalog(host, {.pieces = std::move(pieces)});
     else
-      prepare_saving(saved);
+      prepare_saving(std::move(pieces));
   }
 
-  void prepare_saving(const SavedTensors& saved);
+  void prepare_saving(std::vector<Piece> pieces);
   std::unique_ptr<Lease> take_directory();
   Manifest head(const TrainingProgress& progress, const DataSource& train) const;
   void set_aside(Index step);
@@ -73,7 +72,7 @@ struct Checkpointer::State {
   Optimizer& optimizer;
   const Facts model;
   const CheckpointOptions& options = context.options().checkpoint;
-  Communicator& world = context.host().world();
+  const Host& host = context.host();
   std::string run;
   SavedScalars scalars;
   Manifest catalog;              // rank 0: of what all ranks write
@@ -81,33 +80,32 @@ struct Checkpointer::State {
   Clock::time_point last_save = Clock::now();
 };
 
-void Checkpointer::State::prepare_saving(const SavedTensors& saved) {
+void Checkpointer::State::prepare_saving(std::vector<Piece> pieces) {
   std::unique_ptr<Lease> lease = take_directory();
   FileLayout layout;
   Problems problems;
-  problems.collect([&] { layout = lay_out(options, saved.pieces); });
-  agree_on(context.host(), problems);
-  catalog =
-      gather_catalog(world, context.host().stream, saved.pieces, layout.offsets, layout.bytes);
-  saver = std::make_unique<Saver>(
-      context, Saver::Parts{run, std::move(layout), saved.memory, catalog, std::move(lease),
-                            context.host().mesh.split(0, "checkpoint")});
+  problems.collect([&] { layout = lay_out(options, std::move(pieces)); });
+  agree_on(host, problems);
+  catalog = gather_catalog(host, layout);
+  saver = std::make_unique<Saver>(context,
+                                  Saver::Parts{run, std::move(layout), catalog, std::move(lease),
+                                               host.mesh.split(0, "checkpoint")});
 }
 
 /// Collective. Afterwards --save is a directory that every rank can write to and that no other job uses. The lease is rank
 /// 0's.
 std::unique_ptr<Lease> Checkpointer::State::take_directory() {
-  run = broadcast_text(world, context.host().stream, world.rank() == 0 ? new_run_id() : "");
+  run = broadcast_text(host, host.rank() == 0 ? new_run_id() : "");
   Problems problems;
   if (options.finetune && saves_where_it_loads(options))
     problems.add("--finetune starts a run of its own, so --save ", options.save,
                  " has to be another directory than --load");
-  agree_on(context.host(), problems);
+  agree_on(host, problems);
 
   std::unique_ptr<Lease> lease;
   std::vector<std::string> leftovers;
   std::string given_up;
-  const std::string failure = on_root(world, context.host().stream, [&] {
+  const std::string failure = on_root(host, [&] {
     make_directory(options.save);
     try {
       lease = std::make_unique<Lease>(options.save, run, LeaseOptions{},
@@ -118,7 +116,7 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
     }
     leftovers = clean_leftovers(options.save);
   });
-  given_up = broadcast_text(world, context.host().stream, given_up);
+  given_up = broadcast_text(host, given_up);
   if (!given_up.empty()) {
     context.log().info(str(context.stop_reason(), ": stopped before the first step; --save ",
                            options.save, ": ", given_up));
@@ -129,7 +127,7 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
   else if (access(options.save.c_str(), W_OK | X_OK) != 0)
     problems.add("--save ", options.save,
                  ": cannot be written to here; it has to be a directory that all ranks share");
-  agree_on(context.host(), problems);
+  agree_on(host, problems);
   for (const std::string& name : leftovers)
     context.log().info("removed " + options.save + "/" + name + ", which a dead job left");
   return lease;
@@ -155,8 +153,8 @@ Manifest Checkpointer::State::head(const TrainingProgress& progress,
 /// future by a later --load, and be kept by --keep-last in place of what it saves.
 void Checkpointer::State::set_aside(Index step) {
   std::vector<std::string> names;
-  const std::string failure = on_root(world, context.host().stream,
-                                      [&] { names = set_aside_newer(options.save, step, run); });
+  const std::string failure =
+      on_root(host, [&] { names = set_aside_newer(options.save, step, run); });
   if (!failure.empty()) throw JobError("--save " + options.save + ": " + failure);
   for (const std::string& name : names)
     context.log().info(
@@ -203,7 +201,7 @@ bool Checkpointer::due(Index step) const {
 bool Checkpointer::votes_to_save() const {
   const double interval = state_->options.save_interval_seconds;
   const std::chrono::duration<double> since = Clock::now() - state_->last_save;
-  return state_->saver && interval > 0 && state_->world.rank() == 0 && since.count() >= interval;
+  return state_->saver && interval > 0 && state_->host.rank() == 0 && since.count() >= interval;
 }
 
 void Checkpointer::save(const TrainingProgress& progress, const DataSource& train) {
@@ -211,7 +209,7 @@ void Checkpointer::save(const TrainingProgress& progress, const DataSource& trai
   if (!s.saver) return;
   s.last_save = Clock::now();
   s.scalars.progress = progress;  // the snapshot of the save before has been taken
-  s.saver->start(progress.step, s.world.rank() == 0 ? s.head(progress, train) : Manifest());
+  s.saver->start(progress.step, s.host.rank() == 0 ? s.head(progress, train) : Manifest());
   if (!s.options.async_save) s.saver->finish();
 }
 

@@ -28,7 +28,7 @@ const CheckpointOptions& options_of(const LoadTarget& t) { return t.context.opti
 int reading_threads(const Options& options) {
   return std::max(2, static_cast<int>(options.threads_per_rank));
 }
-Communicator& world_of(const LoadTarget& t) { return t.context.host().world(); }
+const Host& host_of(const LoadTarget& t) { return t.context.host(); }
 std::string step_path(const LoadTarget& t, Index step) {
   return options_of(t).load + "/" + step_name(step);
 }
@@ -36,13 +36,13 @@ std::string step_path(const LoadTarget& t, Index step) {
 /// Throws: ConfigurationError on all ranks, when rank 0 has found problems (a line each).
 void stop_for(const LoadTarget& t, const std::string& of_root) {
   Problems problems;
-  const std::string lines = broadcast_text(world_of(t), t.context.host().stream, of_root);
+  const std::string lines = broadcast_text(host_of(t), of_root);
   for (std::size_t begin = 0; begin < lines.size();) {
     const std::size_t end = std::min(lines.find('\n', begin), lines.size());
     problems.add(lines.substr(begin, end - begin));
     begin = end + 1;
   }
-  agree_on(t.context.host(), problems);
+  agree_on(host_of(t), problems);
 }
 
 /// On rank 0: the steps to try, newest first. Throws: Error that says why there is none where there has to be one.
@@ -72,13 +72,13 @@ std::vector<Index> agree_on_candidates(const LoadTarget& t) {
   std::vector<Index> steps;
   std::string problem;
   Packer packed;
-  if (world_of(t).rank() == 0) try {
+  if (host_of(t).rank() == 0) try {
       for (const Index step : find_candidates(t)) packed.put(step);
     } catch (const std::exception& error) {
       problem = error.what();
     }
   stop_for(t, problem);
-  const std::string bytes = broadcast_text(world_of(t), t.context.host().stream, packed.bytes());
+  const std::string bytes = broadcast_text(host_of(t), packed.bytes());
   for (Unpacker in(bytes); !in.at_end();) steps.push_back(in.number());
   return steps;
 }
@@ -86,9 +86,8 @@ std::vector<Index> agree_on_candidates(const LoadTarget& t) {
 /// Collective. Rank 0 reads the manifest of `step` and compares it with the job. Throws: BadStep when it cannot be read,
 /// ConfigurationError when it is another job's.
 Manifest agree_on_manifest(const LoadTarget& t, Index step) {
-  Stream& host = t.context.host().stream;
   std::string text, different;
-  const std::string failure = on_root(world_of(t), host, [&] {
+  const std::string failure = on_root(host_of(t), [&] {
     const Manifest manifest = read_manifest(step_path(t, step));
     require(manifest.step == step, "its manifest is that of step ", manifest.step);
     text = to_text(manifest);
@@ -98,7 +97,7 @@ Manifest agree_on_manifest(const LoadTarget& t, Index step) {
   });
   if (!failure.empty()) throw BadStep(failure);
   stop_for(t, different);
-  return parse_manifest(broadcast_text(world_of(t), host, text));
+  return parse_manifest(broadcast_text(host_of(t), text));
 }
 
 ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedScalars& scalars) {
@@ -108,18 +107,17 @@ ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedS
     wanted.insert(wanted.end(), more.begin(), more.end());
   };
   if (scope == LoadScope::everything) add(wanted_state(t.flat, t.optimizer));
-  if (scope != LoadScope::parameters && world_of(t).rank() == 0) add(wanted_scalars(scalars));
+  if (scope != LoadScope::parameters && host_of(t).rank() == 0) add(wanted_scalars(scalars));
   return read_into(t.context.stream(), step_path(t, manifest.step), manifest, wanted,
                    reading_threads(t.context.options()));
 }
 
 /// Collective. The first of what ranks say, and how many more there are; "" when none says anything.
 std::string first_failure(const LoadTarget& t, const std::string& mine) {
-  Stream& host = t.context.host().stream;
   Index failed = mine.empty() ? 0 : 1;
-  world_of(t).all_reduce({&failed, 1, DType::i64}, Reduction::sum, host);
+  host_of(t).all_reduce({&failed, 1, DType::i64}, Reduction::sum);
   if (failed == 0) return "";
-  const std::vector<std::string> all = gather_strings(world_of(t), host, mine);
+  const std::vector<std::string> all = gather_strings(host_of(t), mine);
   const auto first = std::find_if(all.begin(), all.end(), [](auto& text) { return !text.empty(); });
   return str(*first, failed > 1 ? str(" (seen by ", failed, " ranks)") : "");
 }
@@ -132,11 +130,10 @@ void gather_over_data(const LoadTarget& t) {
 }
 
 void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& mine) {
-  Stream& host = t.context.host().stream;
   Index bytes = mine.bytes_read;
   double ms = mine.ms;
-  world_of(t).all_reduce({&bytes, 1, DType::i64}, Reduction::sum, host);
-  world_of(t).all_reduce({&ms, 1, DType::f64}, Reduction::max, host);
+  host_of(t).all_reduce({&bytes, 1, DType::i64}, Reduction::sum);
+  host_of(t).all_reduce({&ms, 1, DType::f64}, Reduction::max);
   const Log& log = t.context.log();
   log.info(fmt::format("loaded step {} of {}, saved {} by {}: {} read in {:.0f} ms, {:.2f} GB/s",
                        manifest.step, options_of(t).load, manifest.created, manifest.layout,
@@ -160,10 +157,9 @@ TrainingProgress load_step(const LoadTarget& t, Index step) {
   failure = first_failure(t, failure);
   if (!failure.empty()) throw BadStep(failure);
   gather_over_data(t);
-  Stream& host = t.context.host().stream;
   TrainingProgress& p = scalars.progress;
   Index numbers[] = {p.step, p.samples, p.updates, p.skipped};
-  world_of(t).broadcast({numbers, 4, DType::i64}, 0, host);
+  host_of(t).broadcast({numbers, 4, DType::i64}, 0);
   report(t, manifest, read);
   p = {numbers[0], numbers[1], numbers[2], numbers[3]};
   if (load_scope(options_of(t)) != LoadScope::everything) p.updates = 0;
@@ -171,8 +167,7 @@ TrainingProgress load_step(const LoadTarget& t, Index step) {
 }
 
 void warn(const LoadTarget& t, const std::string& what) {
-  if (world_of(t).rank() == 0)
-    t.context.log().warning("--load " + options_of(t).load + ": " + what);
+  if (host_of(t).rank() == 0) t.context.log().warning("--load " + options_of(t).load + ": " + what);
 }
 
 /// Why steps cannot be loaded; of many, only of the first few.

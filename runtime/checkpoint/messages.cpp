@@ -4,16 +4,17 @@
 
 namespace trireme {
 
-std::vector<std::string> gather_on_root(Communicator& group, Stream& host,
-                                        const std::string& mine) {
+std::vector<std::string> gather_on_root(const Host& host, const std::string& mine) {
+  Communicator& group = host.world();
   const auto ranks = static_cast<std::size_t>(group.size());
   Index length = static_cast<Index>(mine.size());
   std::vector<Index> lengths(ranks);
-  group.all_gather({&length, 1, DType::i64}, {lengths.data(), group.size(), DType::i64}, host);
+  group.all_gather({&length, 1, DType::i64}, {lengths.data(), group.size(), DType::i64},
+                   host.stream);
   if (group.rank() != 0) {
     std::string copy = mine;
     const Message send{0, copy.data(), length};
-    group.exchange({&send, 1}, {}, host);
+    group.exchange({&send, 1}, {}, host.stream);
     return {};
   }
   std::vector<std::string> all(ranks);
@@ -23,16 +24,16 @@ std::vector<std::string> gather_on_root(Communicator& group, Stream& host,
     all[r].resize(static_cast<std::size_t>(lengths[r]));
     receives.push_back({static_cast<int>(r), all[r].data(), lengths[r]});
   }
-  group.exchange({}, receives, host);
+  group.exchange({}, receives, host.stream);
   return all;
 }
 
-std::string broadcast_text(Communicator& group, Stream& host, const std::string& of_root) {
+std::string broadcast_text(const Host& host, const std::string& of_root) {
   Index length = static_cast<Index>(of_root.size());
-  group.broadcast({&length, 1, DType::i64}, 0, host);
+  host.broadcast({&length, 1, DType::i64}, 0);
   std::string text = of_root;
   text.resize(static_cast<std::size_t>(length));
-  group.broadcast({text.data(), length, DType::u8}, 0, host);
+  host.broadcast({text.data(), length, DType::u8}, 0);
   return text;
 }
 

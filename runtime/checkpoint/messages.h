@@ -5,19 +5,19 @@
 #include <string>
 #include <vector>
 
-#include "trireme/comm/communicator.h"
+#include "trireme/comm/host.h"
 
 namespace trireme {
 
 /// Collective. On rank 0 the texts of all ranks, in rank order; on others nothing.
-std::vector<std::string> gather_on_root(Communicator& group, Stream& host, const std::string& mine);
+std::vector<std::string> gather_on_root(const Host& host, const std::string& mine);
 
 /// Collective. The text of rank 0, on every rank.
-std::string broadcast_text(Communicator& group, Stream& host, const std::string& of_root);
+std::string broadcast_text(const Host& host, const std::string& of_root);
 
 /// Collective. Runs `work` on rank 0. Returns, on every rank, what it threw; "" when nothing.
 template <class F>
-std::string on_root(Communicator& group, Stream& host, F&& work);
+std::string on_root(const Host& host, F&& work);
 
 /// Bytes one after the other: whole numbers and texts.
 class Packer {
@@ -44,14 +44,14 @@ class Unpacker {
 };
 
 template <class F>
-std::string on_root(Communicator& group, Stream& host, F&& work) {
+std::string on_root(const Host& host, F&& work) {
   std::string failure;
-  if (group.rank() == 0) try {
+  if (host.rank() == 0) try {
       work();
     } catch (const std::exception& error) {
       failure = error.what();
     }
-  return broadcast_text(group, host, failure);
+  return broadcast_text(host, failure);
 }
 
 }  // namespace trireme

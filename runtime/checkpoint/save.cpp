@@ -34,12 +34,12 @@ Saver::Saver(const Context& context, Parts parts)
       group_(std::move(parts.group)) {
   const Index image = parts.layout.bytes;
   letter_.resize(letter_bytes(image));
-  add_output(shard_name(group_->rank()), shard_snapshot(parts));
+  add_output(shard_name(group_->rank()), shard_snapshot(std::move(parts.layout)));
   say_how_it_saves(image);
   if (group_->rank() != 0) return;
   FileLayout global = lay_out_global(global_tensors(catalog_));
   const Index global_bytes = global.bytes;
-  add_output(global_name, std::make_unique<Snapshot>(std::move(global), std::vector<Bytes>(), 0));
+  add_output(global_name, std::make_unique<Snapshot>(std::move(global), 0));
   for (const Manifest::File& file : catalog_.files) letters_.emplace_back(letter_bytes(file.bytes));
   for (std::size_t r = 1; r < letters_.size(); ++r)
     receives_.push_back(
@@ -48,14 +48,13 @@ Saver::Saver(const Context& context, Parts parts)
   committer_ = std::make_unique<Worker>();
 }
 
-std::unique_ptr<Snapshot> Saver::shard_snapshot(Parts& parts) {
+std::unique_ptr<Snapshot> Saver::shard_snapshot(FileLayout layout) {
   Device& device = context_.device();
   if (device.kind() == DeviceKind::cpu)
-    return std::make_unique<Snapshot>(std::move(parts.layout), parts.memory, options_.save_buffer);
+    return std::make_unique<Snapshot>(std::move(layout), options_.save_buffer);
   copies_ = device.make_stream();
   ready_ = device.make_event();
-  return std::make_unique<Snapshot>(std::move(parts.layout), parts.memory, options_.save_buffer,
-                                    device);
+  return std::make_unique<Snapshot>(std::move(layout), options_.save_buffer, device);
 }
 
 void Saver::add_output(const std::string& name, std::unique_ptr<Snapshot> snapshot) {

@@ -23,8 +23,7 @@ class Saver {
  public:
   struct Parts {
     std::string run;                      // id of this job
-    FileLayout layout;                    // of this rank's shard
-    std::vector<Bytes> memory;            // of its pieces, borrowed
+    FileLayout layout;                    // of this rank's shard; its memory is borrowed
     Manifest catalog;                     // rank 0: of all shards
     std::unique_ptr<Lease> lease;         // rank 0
     std::unique_ptr<Communicator> group;  // of all ranks, used for nothing else
@@ -75,7 +74,7 @@ class Saver {
   static_assert(sizeof(Record) <= record_bytes);
 
   void add_output(const std::string& name, std::unique_ptr<Snapshot> snapshot);
-  std::unique_ptr<Snapshot> shard_snapshot(Parts& parts);
+  std::unique_ptr<Snapshot> shard_snapshot(FileLayout layout);
   void start_outputs(const std::string& directory);
   void say_how_it_saves(Index image_bytes) const;
   void wait_until_idle();

@@ -25,20 +25,19 @@ void for_each_scalar(Scalars& scalars, F&& f) {
   f("seed", &scalars.seed);
 }
 
-void add_extents(SavedTensors& saved, const std::string& prefix,
+void add_extents(std::vector<Piece>& pieces, const std::string& prefix,
                  const std::vector<FlatExtent>& extents, float* data) {
   for_each_box(prefix, extents, data,
                [&](const std::string& name, DType dtype, const Shape& global, const Box& box,
                    const float* memory) {
-                 saved.pieces.push_back({name, dtype, global, box});
-                 saved.memory.push_back({memory, saved.pieces.back().bytes(), MemoryOf::device});
+                 pieces.push_back({name, dtype, global, box, memory, MemoryOf::device});
                });
 }
 
-void add_scalars(SavedTensors& saved, const SavedScalars& scalars) {
+void add_scalars(std::vector<Piece>& pieces, const SavedScalars& scalars) {
   for_each_scalar(scalars, [&](const char* name, const Index* value) {
-    saved.pieces.push_back({str(scalars_prefix, name), DType::i64, Shape{}, Box{}});
-    saved.memory.push_back({value, size_bytes(DType::i64), MemoryOf::host});
+    pieces.push_back(
+        {str(scalars_prefix, name), DType::i64, Shape{}, Box{}, value, MemoryOf::host});
   });
 }
 
@@ -55,27 +54,27 @@ std::vector<Wanted> wanted(const std::string& prefix, const std::vector<FlatExte
 
 }  // namespace
 
-SavedTensors saved_tensors(const FlatParameters& flat, const Optimizer& optimizer,
-                           const SavedScalars* scalars) {
-  SavedTensors saved;
-  if (scalars != nullptr) add_scalars(saved, *scalars);
-  add_extents(saved, parameters_prefix, flat.written_extents(FlatBuffer::parameters),
+std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& optimizer,
+                                const SavedScalars* scalars) {
+  std::vector<Piece> pieces;
+  if (scalars != nullptr) add_scalars(pieces, *scalars);
+  add_extents(pieces, parameters_prefix, flat.written_extents(FlatBuffer::parameters),
               flat.parameter_data());
   for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
-    add_extents(saved, state_prefix(tensor.name), flat.written_extents(FlatBuffer::state),
+    add_extents(pieces, state_prefix(tensor.name), flat.written_extents(FlatBuffer::state),
                 tensor.data);
-  return saved;
+  return pieces;
 }
 
 std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOptions& optimizer,
                                   bool scalars) {
-  SavedTensors saved;
+  std::vector<Piece> pieces;
   const SavedScalars none;
-  if (scalars) add_scalars(saved, none);
-  add_extents(saved, parameters_prefix, flat.written_extents(FlatBuffer::parameters), nullptr);
+  if (scalars) add_scalars(pieces, none);
+  add_extents(pieces, parameters_prefix, flat.written_extents(FlatBuffer::parameters), nullptr);
   for (const std::string& name : Optimizer::state_names(optimizer))
-    add_extents(saved, state_prefix(name), flat.written_extents(FlatBuffer::state), nullptr);
-  return saved.pieces;
+    add_extents(pieces, state_prefix(name), flat.written_extents(FlatBuffer::state), nullptr);
+  return pieces;
 }
 
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat) {

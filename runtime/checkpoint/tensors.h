@@ -19,14 +19,10 @@ struct SavedScalars {
   Index seed = 0;
 };
 
-/// What one rank writes: pieces of its shard, over all ranks each logical element once.
-struct SavedTensors {
-  std::vector<Piece> pieces;
-  std::vector<Bytes> memory;  // of each piece, borrowed
-};
-/// `scalars`: null on ranks that do not write them.
-SavedTensors saved_tensors(const FlatParameters& flat, const Optimizer& optimizer,
-                           const SavedScalars* scalars);
+/// What one rank writes: pieces of its shard, over all ranks each logical element once. `scalars`:
+/// null on ranks that do not write them.
+std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& optimizer,
+                                const SavedScalars* scalars);
 /// The same pieces before there is memory, to plan it.
 std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOptions& optimizer,
                                   bool scalars);

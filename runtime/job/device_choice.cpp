@@ -48,8 +48,7 @@ DeviceChoice choose_device(const Options& options, const Host& host, const std::
   std::string none;
   const Gpus mine = find_gpus({0, module}, none);
   // A rank without a GPU keeps all others from theirs: say which, and why.
-  const std::vector<std::string> reasons =
-      gather_strings(host.world(), host.stream, mine.empty() ? none : "");
+  const std::vector<std::string> reasons = gather_strings(host, mine.empty() ? none : "");
   for (std::size_t rank = 0; rank < reasons.size(); ++rank)
     if (!reasons[rank].empty()) {
       choice.reason = str(reasons.size() > 1 ? str("rank ", rank, ": ") : "", reasons[rank]);
@@ -59,8 +58,8 @@ DeviceChoice choose_device(const Options& options, const Host& host, const std::
       return choice;
     }
   choice.cuda = true;
-  const std::vector<Gpus> seen = gather_lists(host.world(), host.stream, mine);
-  choice.gpu = deal(seen, options.ranks_per_gpu)[static_cast<std::size_t>(host.world().rank())];
+  const std::vector<Gpus> seen = gather_lists(host, mine);
+  choice.gpu = deal(seen, options.ranks_per_gpu)[static_cast<std::size_t>(host.rank())];
   if (choice.gpu < 0)
     problems.add("--device ", options.device == DeviceOption::cuda ? "cuda" : "auto", ": ",
                  why_none_is_left(seen, mine, options.ranks_per_gpu));

@@ -43,10 +43,9 @@ void open_gemm_directory(const std::string& directory, const Host& host, Problem
     std::error_code failed;
     fs::create_directory(directory, failed);
     require(!failed, "--gemm-cache ", directory, ": cannot be made: ", failed.message());
-    mine = std::make_unique<Probe>(directory, host.world().rank());
+    mine = std::make_unique<Probe>(directory, host.rank());
   });
-  const std::string theirs =
-      gather_strings(host.world(), host.stream, mine ? mine->name() : "").front();
+  const std::string theirs = gather_strings(host, mine ? mine->name() : "").front();
   if (mine && !theirs.empty() && !fs::exists(fs::path(directory) / theirs))
     problems.add("--gemm-cache ", directory,
                  ": what rank 0 writes there is not seen here; all ranks need one directory, on a "

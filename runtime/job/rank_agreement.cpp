@@ -32,7 +32,7 @@ Elements elements(std::vector<Index>& numbers) {
 /// Collective. The largest `value` and the smallest.
 std::pair<Index, Index> ends_of(const Host& host, Index value) {
   Index ends[2] = {value, ~value};
-  host.world().all_reduce({ends, 2, DType::i64}, Reduction::max, host.stream);
+  host.all_reduce({ends, 2, DType::i64}, Reduction::max);
   return {ends[0], ~ends[1]};
 }
 
@@ -40,10 +40,10 @@ std::pair<Index, Index> ends_of(const Host& host, Index value) {
 std::vector<std::size_t> differing(const Host& host, std::vector<Index> mine) {
   mine.resize(static_cast<std::size_t>(ends_of(host, static_cast<Index>(mine.size())).first), 0);
   std::vector<Index> first = mine, differs(mine.size());
-  host.world().broadcast(elements(first), 0, host.stream);
+  host.broadcast(elements(first), 0);
   std::transform(mine.begin(), mine.end(), first.begin(), differs.begin(),
                  [](Index a, Index b) { return a == b ? 0 : 1; });
-  host.world().all_reduce(elements(differs), Reduction::max, host.stream);
+  host.all_reduce(elements(differs), Reduction::max);
   std::vector<std::size_t> positions;
   for (std::size_t i = 0; i < differs.size(); ++i)
     if (differs[i] != 0) positions.push_back(i);
@@ -132,7 +132,7 @@ std::vector<std::string> differences_between_ranks(const Host& host,
     for (const std::string* text : {&fact.name, &fact.value, &fact.note})
       texts.push_back(clean(*text));
   }
-  const auto all = gather_lists(host.world(), host.stream, texts);
+  const auto all = gather_lists(host, texts);
   std::vector<std::string> sentences;
   for (std::size_t i = 0; i < named; ++i) {
     std::vector<RankFact> of_ranks;

@@ -255,7 +255,7 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
 }  // namespace
 
 void agree_on(const Host& host, const Problems& mine) {
-  const auto all = gather_lists(host.world(), host.stream, mine.all());
+  const auto all = gather_lists(host, mine.all());
   std::vector<std::string> order;
   std::map<std::string, std::vector<int>> ranks_of;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
@@ -278,7 +278,7 @@ void agree_on(const Host& host, const Problems& mine) {
 
 void agree_or_stop(const Host& host, const std::function<void()>& work) {
   try {
-    agree(host.world(), host.stream, work);
+    agree(host, work);
   } catch (const Error& error) {
     throw JobError(error.what());
   }

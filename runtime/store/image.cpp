@@ -16,8 +16,8 @@ const std::byte* at(const void* data, Index offset) {
 
 }  // namespace
 
-Image::Image(FileLayout layout, const std::vector<Bytes>& pieces) : layout_(std::move(layout)) {
-  add_pieces(pieces);
+Image::Image(FileLayout layout) : layout_(std::move(layout)) {
+  add_pieces();
   add_structure();
   std::vector<Bytes> parts;
   for (Index block = 0; block < blocks(); ++block) {
@@ -26,11 +26,13 @@ Image::Image(FileLayout layout, const std::vector<Bytes>& pieces) : layout_(std:
   }
 }
 
-void Image::add_pieces(const std::vector<Bytes>& pieces) {
-  require(pieces.size() == layout_.offsets.size(), "the layout of a file has ",
-          layout_.offsets.size(), " pieces, the memory of ", pieces.size(), " was given");
-  for (std::size_t i = 0; i < pieces.size(); ++i)
-    if (pieces[i].count > 0) segments_.push_back({layout_.offsets[i], pieces[i]});
+void Image::add_pieces() {
+  for (const Piece& piece : layout_.pieces) {
+    if (piece.bytes() == 0) continue;
+    require(piece.data != nullptr, "the piece of tensor ", piece.tensor, " at ", piece.offset,
+            " has no memory to be copied from");
+    segments_.push_back({piece.offset, {piece.data, piece.bytes(), piece.memory}});
+  }
   std::sort(segments_.begin(), segments_.end(),
             [](const Segment& a, const Segment& b) { return a.offset < b.offset; });
   Index end = 0;

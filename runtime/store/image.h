@@ -10,8 +10,9 @@ namespace trireme {
 
 class Image {
  public:
-  /// `pieces`: the memory of each piece, at layout.offsets; borrowed. Throws: Error when they overlap or leave the file.
-  Image(FileLayout layout, const std::vector<Bytes>& pieces);
+  /// The memory of the pieces is borrowed. Throws: Error when they have none, overlap, or leave the
+  /// file.
+  explicit Image(FileLayout layout);
 
   Index bytes() const { return layout_.bytes; }
   Index blocks() const { return blocks_of(layout_.bytes); }
@@ -28,7 +29,7 @@ class Image {
     Bytes bytes;
     Index end() const { return offset + bytes.count; }
   };
-  void add_pieces(const std::vector<Bytes>& pieces);
+  void add_pieces();
   void add_structure();
 
   FileLayout layout_;

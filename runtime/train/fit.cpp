@@ -28,7 +28,7 @@ double gemm_flops(const Trainer::State& s) {
 }
 
 double sum_over_ranks(const Host& host, double value) {
-  host.world().all_reduce({&value, 1, DType::f64}, Reduction::sum, host.stream);
+  host.all_reduce({&value, 1, DType::f64}, Reduction::sum);
   return value;
 }
 
@@ -39,8 +39,7 @@ ReporterOptions reporter_options(const Trainer::State& s) {
   ReporterOptions reports;
   reports.train_iters = o.train_iters;
   reports.log_interval = o.log_interval;
-  reports.progress_bar =
-      host.world().rank() == 0 && o.log_level != LogLevel::quiet && stdout_is_terminal();
+  reports.progress_bar = host.rank() == 0 && o.log_level != LogLevel::quiet && stdout_is_terminal();
   reports.peak_flops = sum_over_ranks(host, gemm_flops(s));
   reports.flops_per_step = sum_over_ranks(
       host, s.train->model().flops() * static_cast<double>(s.context.micro_batches()));

@@ -108,8 +108,7 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
     if (mesh.rank() == drawer)
       sums[0] =
           draw(sequence.logits(), options.temperature, static_cast<double>(random.uniform(i)));
-    s.context.host().world().all_reduce({sums, 2, DType::i64}, Reduction::sum,
-                                        s.context.host().stream);
+    s.context.host().all_reduce({sums, 2, DType::i64}, Reduction::sum);
     if (sums[1] > 0 && s.is_saved()) s.stop_after_training();
     text.push_back(static_cast<std::int32_t>(sums[0]));
   }

@@ -121,13 +121,13 @@ void check_memory(Trainer::State& s) {
     mine.push_back({device.identity() + "-of-" + node, need.device()});
     free.push_back(device.free_bytes());
   }
-  const auto all = gather_strings(host.world(), host.stream, pack(mine));
+  const auto all = gather_strings(host, pack(mine));
   Problems problems;
   std::string places;
   for (std::size_t i = 0; i < mine.size(); ++i) {
     const Demand demand = demand_of(mine[i].place, all);
     if (i == 0) s.node_ranks = demand.ranks;
-    if (demand.bytes > free[i] && host.world().rank() == demand.speaker)
+    if (demand.bytes > free[i] && host.rank() == demand.speaker)
       problems.add("the plan needs ", show_bytes(demand.bytes), " for ", demand.ranks,
                    demand.ranks == 1 ? " rank" : " ranks", " on ", mine[i].place, ", where ",
                    show_bytes(free[i]), " are free; ", advice(s, need));
@@ -136,7 +136,7 @@ void check_memory(Trainer::State& s) {
   }
   agree_on(host, problems);
   Index most = need.total();
-  host.world().all_reduce({&most, 1, DType::i64}, Reduction::max, host.stream);
+  host.all_reduce({&most, 1, DType::i64}, Reduction::max);
   s.context.log().info(fmt::format("memory planned: rank 0 {} ({}); largest rank {}{}",
                                    show_bytes(need.total()), need.describe(), show_bytes(most),
                                    places));

@@ -25,7 +25,7 @@ std::map<std::string, FilePlace> places(const std::vector<TensorPart>& mine, con
     lines << '\n';
   }
   std::map<std::string, FilePlace> all;
-  for (const std::string& text : gather_strings(host.world(), host.stream, lines.str())) {
+  for (const std::string& text : gather_strings(host, lines.str())) {
     std::istringstream in(text);
     std::string name;
     for (int dims = 0; in >> name >> dims;) {
@@ -82,7 +82,7 @@ void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine
   const std::map<std::string, FilePlace> all = places(mine, host);
   const std::string path = prefix + ".f32";
   agree_or_stop(host, [&] {
-    if (host.world().rank() != 0) return;
+    if (host.rank() != 0) return;
     remove_file(path);  // of an earlier run
     File::create(path, Caching::buffered).close();
     write_index(prefix + ".index", all);

@@ -126,8 +126,7 @@ void Trainer::State::dump_plans() const {
     mine += '\n';
     mine += flat->describe();
   }
-  for (const std::string& text :
-       gather_strings(context.host().world(), context.host().stream, mine))
+  for (const std::string& text : gather_strings(context.host(), mine))
     if (!text.empty()) context.log().line(text);
 }
 

@@ -35,8 +35,7 @@ bool times_products(const Context& context) {
 /// Collective. What any rank has to say, once.
 void log_notes(const Context& context, const Preparation& mine) {
   std::vector<std::string> said;
-  for (const std::vector<std::string>& notes :
-       gather_lists(context.host().world(), context.host().stream, mine.notes))
+  for (const std::vector<std::string>& notes : gather_lists(context.host(), mine.notes))
     for (const std::string& note : notes)
       if (std::find(said.begin(), said.end(), note) == said.end()) said.push_back(note);
   for (const std::string& note : said) context.log().info("matrix products: " + note);
@@ -46,7 +45,7 @@ void log_notes(const Context& context, const Preparation& mine) {
 void log_choices(const Context& context, const Preparation& mine, double seconds) {
   const bool tells = counts(context.mesh());
   Index sums[2] = {tells ? mine.timed : 0, tells ? mine.stored : 0};
-  context.host().world().all_reduce({sums, 2, DType::i64}, Reduction::sum, context.host().stream);
+  context.host().all_reduce({sums, 2, DType::i64}, Reduction::sum);
   const std::string& cache = context.options().gemm_cache;
   if (context.device().kind() != DeviceKind::cuda) return;
   context.log().info(

@@ -37,7 +37,7 @@ StepPart part_of(Optimizer::Part part) {
 
 double Trainer::State::sum_of_losses(double value) {
   double sum = counts_losses(context.mesh()) ? value : 0;
-  context.host().world().all_reduce({&sum, 1, DType::f64}, Reduction::sum, context.host().stream);
+  context.host().all_reduce({&sum, 1, DType::f64}, Reduction::sum);
   return sum;
 }
 
@@ -45,7 +45,7 @@ double Trainer::State::end_step(double loss) {
   const auto vote = [](bool yes) { return yes ? 1.0 : 0.0; };
   double sums[3] = {counts_losses(context.mesh()) ? loss : 0, vote(!context.stop_reason().empty()),
                     vote(checkpointer && checkpointer->votes_to_save())};
-  context.host().world().all_reduce({sums, 3, DType::f64}, Reduction::sum, context.host().stream);
+  context.host().all_reduce({sums, 3, DType::f64}, Reduction::sum);
   agreed = {sums[1] > 0, sums[2] > 0};
   return sums[0];
 }
@@ -63,7 +63,7 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) 
     failure = std::current_exception();
     totals[1] = 1;
   }
-  context.host().world().all_reduce({totals, 3, DType::i64}, Reduction::sum, context.host().stream);
+  context.host().all_reduce({totals, 3, DType::i64}, Reduction::sum);
   if (totals[1] > 0)
     agree_or_stop(context.host(), [&] {
       if (failure) std::rethrow_exception(failure);

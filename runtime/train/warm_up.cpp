@@ -91,8 +91,8 @@ Index message_bytes(const Trainer::State& s) {
     most = std::max(most, bucket.range.count * size_bytes(DType::f32));
   constexpr Index share = 8;  // of what is free: NCCL needs the rest
   Index room = s.context.device().free_bytes() / (share * s.context.options().ranks_per_gpu);
-  host.world().all_reduce({&most, 1, DType::i64}, Reduction::max, host.stream);
-  host.world().all_reduce({&room, 1, DType::i64}, Reduction::min, host.stream);
+  host.all_reduce({&most, 1, DType::i64}, Reduction::max);
+  host.all_reduce({&room, 1, DType::i64}, Reduction::min);
   const Index least = smallest * s.context.mesh().shape().size();  // a part for each rank
   return std::max(std::min({most, largest, room}) / least, Index{1}) * least;
 }

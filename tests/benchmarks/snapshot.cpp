@@ -47,26 +47,27 @@ class Benchmark {
       : directory_(std::move(directory)), pool_(threads), state_(allocate_host(state_mib * mib)) {
     constexpr Index matrix = mib, vector = 1000;  // elements
     std::memset(state_.data(), 0x5a, static_cast<std::size_t>(state_.bytes()));
+    std::vector<Piece> pieces;
     Index used = 0;
     for (int i = 0; used + 4 * matrix <= state_.bytes(); ++i)
       for (const Index count : {i % 2 == 0 ? matrix : matrix - vector, i % 2 == 0 ? 0 : vector}) {
         if (count == 0) continue;
-        pieces_.push_back({fmt::format("parameters/layer.{}.{}", i, count),
-                           DType::f32,
-                           {count},
-                           Box{{0}, {count}}});
-        memory_.push_back({state_.data() + used, 4 * count});
+        pieces.push_back({fmt::format("parameters/layer.{}.{}", i, count),
+                          DType::f32,
+                          {count},
+                          Box{{0}, {count}},
+                          state_.data() + used});
         used += 4 * count;
       }
-    layout_ = lay_out_shard(pieces_);
+    layout_ = lay_out_shard(std::move(pieces));
     copy_ = allocate_host(used);
     std::memset(copy_.data(), 0, static_cast<std::size_t>(used));
-    snapshot_ = std::make_unique<Snapshot>(layout_, memory_, ring_mib * mib);
+    snapshot_ = std::make_unique<Snapshot>(layout_, ring_mib * mib);
   }
 
   int run(int rounds) {
     fmt::print("# {:.1f} MiB in {} pieces, ring {} MiB, {} threads, {}\n", mib_of(layout_.bytes),
-               pieces_.size(), snapshot_->buffer_bytes() / mib, pool_.threads(), directory_);
+               layout_.pieces.size(), snapshot_->buffer_bytes() / mib, pool_.threads(), directory_);
     fmt::print("#{:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7}\n", "memcpy", "stall", "ratio",
                "durable", "write", "read", "direct", "#wrong");
     fmt::print("#{:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "(ms)", "(ms)", "", "(ms)", "(MiB/s)",
@@ -120,11 +121,10 @@ class Benchmark {
     Manifest manifest;
     manifest.files.push_back({"snapshot.bench", layout_.bytes, snapshot_->report().blocks});
     std::vector<Wanted> wanted;
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      const Piece& piece = pieces_[i];
+    for (const Piece& piece : layout_.pieces) {
       manifest.tensors.push_back(
-          {piece.tensor, piece.dtype, piece.global, {{0, layout_.offsets[i], piece.box}}});
-      const Index at = static_cast<const std::byte*>(memory_[i].data) - state_.data();
+          {piece.tensor, piece.dtype, piece.global, {{0, piece.offset, piece.box}}});
+      const Index at = static_cast<const std::byte*>(piece.data) - state_.data();
       wanted.push_back({piece.tensor, piece.dtype, piece.global, piece.box, copy_.data() + at});
     }
     std::sort(manifest.tensors.begin(), manifest.tensors.end(),
@@ -142,8 +142,6 @@ class Benchmark {
   ThreadPool pool_;
   Worker worker_;
   Buffer state_, copy_;
-  std::vector<Piece> pieces_;
-  std::vector<Bytes> memory_;
   FileLayout layout_;
   std::unique_ptr<Snapshot> snapshot_;
 };

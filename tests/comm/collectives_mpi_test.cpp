@@ -157,7 +157,7 @@ TEST(Mpi, AgreeingEndsAllWithTheMessageOfTheLowestFailingRank) {
   HostStream stream;
   const int last = mesh->world().size() - 1;
   try {
-    agree(mesh->world(), stream, [&] {
+    agree({*mesh, stream}, [&] {
       if (mesh->rank() == last) throw Error("no such file");
     });
     ADD_FAILURE() << "no error";

@@ -247,16 +247,16 @@ TEST(Agree, TheLowestFailingRankSpeaksForAll) {
     run_on_threads(MeshShape(ranks, 1, 1), [&](Mesh& mesh) {
       HostStream stream;
       int done = 0;
-      agree(mesh.world(), stream, [&] { ++done; });
+      agree({mesh, stream}, [&] { ++done; });
       EXPECT_EQ(done, 1);
       const std::string message = message_of([&] {
-        agree(mesh.world(), stream, [&] {
+        agree({mesh, stream}, [&] {
           if (mesh.rank() != 1 || ranks == 1) throw Error(str("disk ", mesh.rank(), " is full"));
         });
       });
       EXPECT_EQ(message, "rank 0: disk 0 is full");
       const std::string other = message_of([&] {
-        agree(mesh.world(), stream, [&] {
+        agree({mesh, stream}, [&] {
           if (mesh.rank() == ranks - 1) throw std::runtime_error("odd");
         });
       });
@@ -270,8 +270,7 @@ TEST(Agree, StringsOfAllRanksComeInTheirOrder) {
     HostStream stream;
     const std::string mine(static_cast<std::size_t>(mesh.rank()) * 3,
                            static_cast<char>('a' + mesh.rank()));
-    EXPECT_THAT(gather_strings(mesh.world(), stream, mine),
-                testing::ElementsAre("", "bbb", "cccccc"));
+    EXPECT_THAT(gather_strings({mesh, stream}, mine), testing::ElementsAre("", "bbb", "cccccc"));
   });
 }
 
@@ -280,8 +279,7 @@ TEST(Agree, ListsOfAllRanksKeepTheirStrings) {
   run_on_threads(MeshShape(3, 1, 1), [&](Mesh& mesh) {
     HostStream stream;
     const std::vector<List> lists = {{"one", "", "two\nlines"}, {}, {"three"}};
-    EXPECT_EQ(gather_lists(mesh.world(), stream, lists[static_cast<std::size_t>(mesh.rank())]),
-              lists);
+    EXPECT_EQ(gather_lists({mesh, stream}, lists[static_cast<std::size_t>(mesh.rank())]), lists);
   });
 }
 

@@ -23,7 +23,7 @@ int save(char** arguments) {
   const ToyImage image =
       make_toy_image(number(2), static_cast<int>(number(3)), static_cast<unsigned>(number(4)));
   ThreadPool pool(static_cast<int>(number(6)));
-  Snapshot snapshot(image.layout, image.pieces(), number(5));
+  Snapshot snapshot(image.filled(), number(5));
   Worker worker;
   for (Index i = 0; i < number(1); ++i) {
     snapshot.save(path + "." + std::to_string(i), pool, worker);

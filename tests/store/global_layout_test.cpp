@@ -64,7 +64,7 @@ TEST(GlobalLayout, ShowsGlobalTensorsToHdf5) {
   write_shards(folder, tensors(), 3);
   for (const GlobalTensor& tensor : tensors())
     EXPECT_TRUE(read(folder / global_name, tensor) == whole(tensor)) << tensor.name;
-  EXPECT_EQ(structure_problem(folder / global_name, {}, {}), "");
+  EXPECT_EQ(structure_problem(folder / global_name, {}), "");
 }
 
 TEST(GlobalLayout, ShowsGlobalTensorsToH5py) {

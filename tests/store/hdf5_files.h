@@ -68,7 +68,7 @@ inline std::string compose(const FileLayout& layout, const std::vector<Values>& 
   for (const FileLayout::Run& run : layout.structure)
     std::memcpy(image.data() + run.offset, run.bytes.data(), run.bytes.size());
   for (std::size_t i = 0; i < values.size(); ++i)
-    std::memcpy(image.data() + layout.offsets[i], values[i].data(), values[i].size());
+    std::memcpy(image.data() + layout.pieces[i].offset, values[i].data(), values[i].size());
   return image;
 }
 

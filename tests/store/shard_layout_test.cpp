@@ -49,7 +49,7 @@ std::vector<Expected> expected(const std::vector<Piece>& pieces) {
 
 void expect_readable(const ScratchDirectory& folder, const std::vector<Piece>& pieces) {
   const std::string file = folder.write(shard_name(0), compose_shard(pieces));
-  EXPECT_EQ(structure_problem(file, pieces, lay_out_shard(pieces).offsets), "");
+  EXPECT_EQ(structure_problem(file, lay_out_shard(pieces).pieces), "");
   for (const Expected& e : expected(pieces))
     EXPECT_TRUE(read_with_hdf5(file, e.path, e.dtype, e.shape) == e.values) << e.path;
 }
@@ -91,7 +91,7 @@ TEST(ShardLayout, HoldsThousandsOfSmallPieces) {
   const ScratchDirectory folder;
   const std::string file = folder.write(shard_name(1), compose_shard(pieces));
   const FileLayout layout = lay_out_shard(pieces);
-  EXPECT_EQ(structure_problem(file, pieces, layout.offsets), "");
+  EXPECT_EQ(structure_problem(file, layout.pieces), "");
   for (std::size_t i = 0; i < pieces.size(); i += 97) {
     const Piece& piece = pieces[i];
     EXPECT_EQ(read_with_hdf5(file, hdf5::dataset_path(piece.tensor, piece.box.begin), piece.dtype,
@@ -101,13 +101,12 @@ TEST(ShardLayout, HoldsThousandsOfSmallPieces) {
 }
 
 TEST(ShardLayout, PlacesPiecesApartAndLargeOnesOnPages) {
-  const std::vector<Piece> pieces = odd_pieces();
-  const FileLayout layout = lay_out_shard(pieces);
+  const FileLayout layout = lay_out_shard(odd_pieces());
   std::set<std::pair<Index, Index>> places;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    places.insert({layout.offsets[i], layout.offsets[i] + pieces[i].bytes()});
-    if (pieces[i].bytes() >= 4096) {
-      EXPECT_EQ(layout.offsets[i] % 4096, 0) << pieces[i].tensor;
+  for (const Piece& piece : layout.pieces) {
+    places.insert({piece.offset, piece.offset + piece.bytes()});
+    if (piece.bytes() >= 4096) {
+      EXPECT_EQ(piece.offset % 4096, 0) << piece.tensor;
     }
   }
   Index end = 0;
@@ -128,7 +127,7 @@ TEST(ShardLayout, OfHugePiecesTakesLittleMemory) {
   const Shape huge = {Index{5} << 20, 1024};  // 20 GiB
   const FileLayout layout =
       lay_out_shard({whole("x", DType::f32, huge), whole("y", DType::f32, huge)});
-  EXPECT_EQ(std::abs(layout.offsets[1] - layout.offsets[0]), Index{20} << 30);
+  EXPECT_EQ(std::abs(layout.pieces[1].offset - layout.pieces[0].offset), Index{20} << 30);
   EXPECT_GT(layout.bytes, Index{40} << 30);
   Index structure_bytes = 0;
   for (const auto& run : layout.structure) structure_bytes += static_cast<Index>(run.bytes.size());
@@ -214,36 +213,33 @@ void overwrite_attribute(const std::string& file, const std::string& dataset, co
 
 TEST(StructureProblem, NamesWhatDiffers) {
   const ScratchDirectory folder;
-  const std::vector<Piece> pieces = odd_pieces();
-  const std::vector<Index> offsets = lay_out_shard(pieces).offsets;
+  const std::vector<Piece> pieces = lay_out_shard(odd_pieces()).pieces;
   const std::string file = folder.write("shard", compose_shard(pieces));
-  ASSERT_EQ(structure_problem(file, pieces, offsets), "");
+  ASSERT_EQ(structure_problem(file, pieces), "");
   const auto problem = [&](auto change) {
     std::vector<Piece> p = pieces;
-    std::vector<Index> o = offsets;
-    change(p, o);
-    return structure_problem(file, p, o);
+    change(p);
+    return structure_problem(file, p);
   };
   const std::string path = "parameters/wte/128_0";
-  EXPECT_EQ(problem([](auto& p, auto&) { p[4].dtype = DType::f32; }),
+  EXPECT_EQ(problem([](auto& p) { p[4].dtype = DType::f32; }),
             "dataset " + path + " is not of type f32");
-  EXPECT_EQ(problem([](auto& p, auto&) { p[4].box.size[0] = 199; }),
+  EXPECT_EQ(problem([](auto& p) { p[4].box.size[0] = 199; }),
             "dataset " + path + " has shape (200, 31) instead of (199, 31)");
-  EXPECT_EQ(problem([](auto& p, auto&) { p[4].global[0] = 511; }),
+  EXPECT_EQ(problem([](auto& p) { p[4].global[0] = 511; }),
             "attribute global of " + path + " is (512, 31) instead of (511, 31)");
-  EXPECT_EQ(problem([](auto& p, auto&) { p[4].box.begin[0] = 127; }),
+  EXPECT_EQ(problem([](auto& p) { p[4].box.begin[0] = 127; }),
             "dataset parameters/wte/127_0 is missing");
-  EXPECT_EQ(problem([&](auto&, auto& o) { o[4] += 4096; }),
-            str("dataset ", path, " lies at ", offsets[4], " instead of ", offsets[4] + 4096));
-  EXPECT_EQ(problem([](auto& p, auto& o) { p.pop_back(), o.pop_back(); }),
-            "dataset a/b/c/d/e/0 is unknown");
+  EXPECT_EQ(problem([](auto& p) { p[4].offset += 4096; }),
+            str("dataset ", path, " lies at ", pieces[4].offset, " instead of ",
+                pieces[4].offset + 4096));
+  EXPECT_EQ(problem([](auto& p) { p.pop_back(); }), "dataset a/b/c/d/e/0 is unknown");
   overwrite_attribute(file, path, "begin", {128, 1});
-  EXPECT_EQ(structure_problem(file, pieces, offsets),
+  EXPECT_EQ(structure_problem(file, pieces),
             "attribute begin of " + path + " is (128, 1) instead of (128, 0)");
-  EXPECT_NE(structure_problem(folder / "none", pieces, offsets).find("none"), std::string::npos);
+  EXPECT_NE(structure_problem(folder / "none", pieces).find("none"), std::string::npos);
   folder.write("text", "this is no HDF5 file");
-  EXPECT_NE(structure_problem(folder / "text", pieces, offsets).find("signature"),
-            std::string::npos);
+  EXPECT_NE(structure_problem(folder / "text", pieces).find("signature"), std::string::npos);
 }
 
 /// While it lives, files may have so many bytes.

@@ -46,7 +46,7 @@ TEST(Snapshot, TheFileIsTheImageWhateverRingAndThreads) {
   Worker worker;
   for (const Size& size : sizes) {
     const ToyImage image = make_toy_image(size.bytes, size.pieces, 7);
-    Snapshot snapshot(image.layout, image.pieces(), size.buffer);
+    Snapshot snapshot(image.filled(), size.buffer);
     ThreadPool pool(size.threads);
     const std::string path = folder / std::to_string(&size - sizes);
     snapshot.save(path, pool, worker);
@@ -64,7 +64,7 @@ TEST(Snapshot, TheFileIsTheImageWhateverRingAndThreads) {
 TEST(Snapshot, SavesWhatPiecesHoldAtTheTimeOfEachSave) {
   const ScratchDirectory folder;
   ToyImage image = make_toy_image(6 * mib + 99, 20, 3);
-  Snapshot snapshot(image.layout, image.pieces(), 0);
+  Snapshot snapshot(image.filled(), 0);
   ThreadPool pool(2);
   Worker worker;
   for (int round = 0; round < 3; ++round) {
@@ -72,7 +72,7 @@ TEST(Snapshot, SavesWhatPiecesHoldAtTheTimeOfEachSave) {
     for (std::size_t i = 0; i < image.memory.size(); ++i) {
       std::fill(image.memory[i].begin(), image.memory[i].end(), std::byte(round + 1));
       std::copy(image.memory[i].begin(), image.memory[i].end(),
-                image.expected.begin() + image.layout.offsets[i]);
+                image.expected.begin() + image.layout.pieces[i].offset);
     }
     snapshot.save(path, pool, worker);
     for (auto& piece : image.memory) std::fill(piece.begin(), piece.end(), std::byte{0xee});
@@ -89,27 +89,34 @@ TEST(Snapshot, TakesNoMoreMemoryThanAskedOrNeeded) {
   EXPECT_EQ(Snapshot::buffer_bytes(10 * mib, 3 * mib - 5), 3 * mib);
   EXPECT_EQ(Snapshot::buffer_bytes(7, 0), mib);
   const ToyImage image = make_toy_image(10 * mib, 2, 1);
-  EXPECT_EQ(Snapshot(image.layout, image.pieces(), 4 * mib).buffer_bytes(), 4 * mib);
+  EXPECT_EQ(Snapshot(image.filled(), 4 * mib).buffer_bytes(), 4 * mib);
 }
 
 TEST(Snapshot, RefusesPiecesThatOverlapOrLeaveTheFile) {
   const std::vector<std::byte> memory(100);
   const auto attempt = [&](std::vector<Index> offsets) {
-    const FileLayout layout{.bytes = 1000, .structure = {}, .offsets = offsets};
-    const std::vector<Bytes> pieces(2, Bytes{memory.data(), 100});
-    return message_of([&] { Snapshot(layout, pieces, 0); });
+    FileLayout layout{.bytes = 1000};
+    for (const Index offset : offsets)
+      layout.pieces.push_back(
+          {"x", DType::u8, {100}, {{0}, {100}}, memory.data(), MemoryOf::host, offset});
+    return message_of([&] { Snapshot(layout, 0); });
   };
   EXPECT_EQ(attempt({900, 800}), "");
   EXPECT_THAT(attempt({0, 99}), HasSubstr("overlaps"));
   EXPECT_THAT(attempt({0, 901}), HasSubstr("leaves the file"));
-  EXPECT_THAT(attempt({0}), HasSubstr("has 1 pieces, the memory of 2"));
+}
+
+TEST(Snapshot, RefusesPiecesWithoutMemory) {
+  const FileLayout layout{.bytes = 1000, .pieces = {{"x", DType::u8, {100}, {{0}, {100}}}}};
+  EXPECT_THAT(message_of([&] { Snapshot(layout, 0); }),
+              HasSubstr("the piece of tensor x at 0 has no memory"));
 }
 
 TEST(Snapshot, AFileThatExistsIsLeftAlone) {
   const ScratchDirectory folder;
   write_bytes(folder / "file", {std::byte{1}});
   const ToyImage image = make_toy_image(30 * mib, 2, 1);
-  Snapshot snapshot(image.layout, image.pieces(), 2 * mib);
+  Snapshot snapshot(image.filled(), 2 * mib);
   ThreadPool pool(2);
   Worker worker;
   snapshot.save(folder / "file", pool, worker);  // returns although the ring is too small

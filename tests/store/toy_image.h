@@ -14,15 +14,16 @@
 namespace trireme {
 
 struct ToyImage {
-  FileLayout layout;
+  FileLayout layout;                           // its pieces without memory
   std::vector<std::vector<std::byte>> memory;  // of the pieces
   std::vector<std::byte> expected;
 
-  /// Whose memory they are: the host's, or that of a device, which here is a CPU.
-  std::vector<Bytes> pieces(MemoryOf whose = MemoryOf::host) const {
-    std::vector<Bytes> all;
-    for (const auto& piece : memory)
-      all.push_back({piece.data(), static_cast<Index>(piece.size()), whose});
+  /// The layout with the memory of its pieces: the host's, or that of a device, which here is a
+  /// CPU.
+  FileLayout filled(MemoryOf whose = MemoryOf::host) const {
+    FileLayout all = layout;
+    for (std::size_t i = 0; i < memory.size(); ++i)
+      all.pieces[i].data = memory[i].data(), all.pieces[i].memory = whose;
     return all;
   }
 };
@@ -64,7 +65,12 @@ inline ToyImage make_toy_image(Index bytes, int pieces, unsigned seed) {
     if (cuts[i] < cuts[i + 1]) ranges.push_back({cuts[i], cuts[i + 1]});
   std::shuffle(ranges.begin(), ranges.end(), random);
   for (const auto& [begin, end] : ranges) {
-    image.layout.offsets.push_back(begin);
+    const Shape count{end - begin};
+    image.layout.pieces.push_back({.tensor = "toy",
+                                   .dtype = DType::u8,
+                                   .global = count,
+                                   .box = {Shape{0}, count},
+                                   .offset = begin});
     image.memory.push_back(random_bytes(end - begin, random));
     put(begin, image.memory.back());
   }

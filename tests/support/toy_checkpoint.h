@@ -94,13 +94,9 @@ inline std::vector<std::byte> packed(const ToyTensor& tensor, const Box& box) {
 
 /// Writes one file of a step as a rank does, and enters it into the manifest.
 inline void write_toy_file(const std::string& directory, const std::string& name, FileLayout layout,
-                           const std::vector<std::vector<std::byte>>& contents,
                            Manifest& manifest) {
   const Index bytes = layout.bytes;
-  std::vector<Bytes> pieces;
-  for (const auto& content : contents)
-    pieces.push_back({content.data(), static_cast<Index>(content.size())});
-  Snapshot snapshot(std::move(layout), pieces, 0);
+  Snapshot snapshot(std::move(layout), 0);
   ThreadPool pool(1);
   Worker worker;
   snapshot.save(directory + "/" + name, pool, worker);
@@ -134,21 +130,22 @@ inline Manifest write_toy(const std::string& root, Index step, const ToyState& s
     std::vector<Piece> pieces;
     std::vector<std::size_t> of;  // tensor of each piece
     std::vector<std::vector<std::byte>> contents;
+    contents.reserve(state.tensors.size());
     for (std::size_t t = 0; t < state.tensors.size(); ++t) {
       const ToyTensor& tensor = state.tensors[t];
       const Box box = part_of(tensor.global, layout, rank);
       if (box.count() == 0) continue;
-      pieces.push_back({tensor.name, tensor.dtype, tensor.global, box});
-      of.push_back(t);
       contents.push_back(packed(tensor, box));
+      pieces.push_back({tensor.name, tensor.dtype, tensor.global, box, contents.back().data()});
+      of.push_back(t);
       globals[t].parts.push_back({shard_name(rank), box});
     }
-    const FileLayout file = lay_out_shard(pieces);
-    for (std::size_t p = 0; p < pieces.size(); ++p)
-      manifest.tensors[of[p]].pieces.push_back({rank, file.offsets[p], pieces[p].box});
-    write_toy_file(directory, shard_name(rank), file, contents, manifest);
+    const FileLayout file = lay_out_shard(std::move(pieces));
+    for (std::size_t p = 0; p < of.size(); ++p)
+      manifest.tensors[of[p]].pieces.push_back({rank, file.pieces[p].offset, file.pieces[p].box});
+    write_toy_file(directory, shard_name(rank), file, manifest);
   }
-  write_toy_file(directory, global_name, lay_out_global(globals), {}, manifest);
+  write_toy_file(directory, global_name, lay_out_global(globals), manifest);
   return manifest;
 }
 

@@ -23,7 +23,7 @@ class SharedFolder {
     const auto device = open_cpu();
     const auto stream = device->make_stream();
     if (mesh.rank() == 0) folder_ = std::make_unique<ScratchDirectory>();
-    path_ = gather_strings(mesh.world(), *stream, folder_ ? *folder_ / "" : "").front();
+    path_ = gather_strings({mesh, *stream}, folder_ ? *folder_ / "" : "").front();
   }
   ~SharedFolder() { mesh_.world().barrier(); }
   SharedFolder(const SharedFolder&) = delete;

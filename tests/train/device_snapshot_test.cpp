@@ -24,7 +24,7 @@ class DeviceSnapshot : public ::testing::Test {
 
 TEST_F(DeviceSnapshot, IsTheImageWhateverRing) {
   for (const Index buffer : {Index{0}, 2 * block_bytes, 5 * block_bytes}) {
-    Snapshot snapshot(image_.layout, image_.pieces(MemoryOf::device), buffer, *device_);
+    Snapshot snapshot(image_.filled(MemoryOf::device), buffer, *device_);
     const std::string path = folder_ / std::to_string(buffer);
     snapshot.start_saving(path, *copies_, worker_);
     snapshot.finish_copying(*copies_);
@@ -37,7 +37,7 @@ TEST_F(DeviceSnapshot, IsTheImageWhateverRing) {
 
 TEST_F(DeviceSnapshot, ThatGoesBeforeItsBlocksArriveDoesNotWaitForThem) {
   {
-    Snapshot snapshot(image_.layout, image_.pieces(MemoryOf::device), 2 * block_bytes, *device_);
+    Snapshot snapshot(image_.filled(MemoryOf::device), 2 * block_bytes, *device_);
     snapshot.start_saving(folder_ / "file", *copies_, worker_);
   }
   worker_.wait();

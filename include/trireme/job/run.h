@@ -10,17 +10,10 @@
 #include <string_view>
 #include <utility>
 
-#include "trireme/comm/mesh.h"
+#include "trireme/comm/host.h"
 #include "trireme/options/options.h"
 
 namespace trireme {
-
-/// Where ranks decide things among themselves, whatever device trains: memory and groups of hosts.
-struct Host {
-  Mesh& mesh;
-  Stream& stream;
-  Communicator& world() const { return mesh.world(); }
-};
 
 /// What a running program has. Passed along; there are no globals.
 class Context {

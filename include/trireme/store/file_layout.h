@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trireme/core/box.h"
+#include "trireme/store/checksum.h"
 
 namespace trireme {
 
@@ -14,12 +15,15 @@ namespace trireme {
 inline constexpr Index block_bytes = Index{1} << 20;
 inline Index blocks_of(Index file_bytes) { return (file_bytes + block_bytes - 1) / block_bytes; }
 
-/// A box of a logical tensor, packed (row-major) in one file.
+/// A box of a logical tensor, packed (row-major) in memory and in one file.
 struct Piece {
   std::string tensor;  // "parameters/h.0.attention.query"; '/' makes HDF5 groups
   DType dtype = DType::f32;
   Shape global;
   Box box;
+  const void* data = nullptr;  // borrowed; null where a file is only planned or compared
+  MemoryOf memory = MemoryOf::host;
+  Index offset = 0;  // in the file; lay_out_shard() sets it
   Index bytes() const { return box.count() * size_bytes(dtype); }
 };
 
@@ -29,17 +33,17 @@ struct FileLayout {
     std::vector<std::byte> bytes;
   };
   Index bytes = 0;  // size of the file
-  std::vector<Run>
-      structure;  // what HDF5 wrote: ascending, not overlapping; bytes in no run and no piece are zero
-  std::vector<Index>
-      offsets;  // of each piece in the file, in the order given; where a piece lies, its bytes win
+  /// What HDF5 wrote: ascending, not overlapping. Bytes in no run and no piece are zero.
+  std::vector<Run> structure = {};
+  std::vector<Piece> pieces = {};  // with their offsets; where a piece lies, its bytes win
 };
 
 /// shard-RRRRR.h5: each piece is a contiguous dataset "<tensor>/<begin of the box, joined by '_'>" ("<tensor>/0" for a
 /// scalar) of the box's shape, with attributes "begin" and "global". Pieces are not empty; of one tensor they do not overlap.
-/// The same pieces give the same bytes. Throws: Error that names the tensor, when HDF5 refuses, when a piece is not part of
-/// its tensor, or when neither memory nor disk has room for the structure (the pieces take none).
-FileLayout lay_out_shard(const std::vector<Piece>& pieces);
+/// The same pieces give the same bytes; their memory is not read. Throws: Error that names the
+/// tensor, when HDF5 refuses, when a piece is not part of its tensor, or when neither memory nor
+/// disk has space for the structure (the pieces take none).
+FileLayout lay_out_shard(std::vector<Piece> pieces);
 
 /// Where a box of a global tensor comes from, for checkpoint.h5.
 struct GlobalTensor {
@@ -61,9 +65,8 @@ FileLayout lay_out_global(const std::vector<GlobalTensor>& tensors);
 std::string shard_name(int rank);
 inline constexpr const char* global_name = "checkpoint.h5";
 
-/// Opens `path` with HDF5 and compares dataset by dataset with `pieces` and their `offsets`; virtual datasets, which hold no
-/// bytes, are ignored. Only for files whose checksums held. Returns what differs first, "" when nothing does.
-std::string structure_problem(const std::string& path, const std::vector<Piece>& pieces,
-                              const std::vector<Index>& offsets);
+/// Opens `path` with HDF5 and compares dataset by dataset with `pieces`; virtual datasets, which
+/// hold no bytes, are ignored. Only for files whose checksums held. Returns what differs first, "" when nothing does.
+std::string structure_problem(const std::string& path, const std::vector<Piece>& pieces);
 
 }  // namespace trireme

@@ -91,7 +91,7 @@ NcclMesh::~NcclMesh() {
 
 NcclHandle NcclMesh::connect() {
   ncclUniqueId id{};
-  agree(host_.world(), none_, [&] {
+  agree({host_, none_}, [&] {
     if (rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   });
   host_.world().broadcast({&id, Index{sizeof id}, DType::u8}, 0, none_);

@@ -57,18 +57,17 @@ Index add(hdf5::LayoutFile& file, const Piece& piece, const Handle& properties) 
 
 }  // namespace
 
-FileLayout lay_out_shard(const std::vector<Piece>& pieces) {
+FileLayout lay_out_shard(std::vector<Piece> pieces) {
   const hdf5::QuietErrors quiet;
   const Index metadata = metadata_bytes(pieces);
   hdf5::require_file_size(metadata + data_bytes(pieces));
   hdf5::LayoutFile file(metadata);
-  std::vector<Index> offsets;
   {
     const Handle properties = contiguous();
-    for (const Piece& piece : pieces) offsets.push_back(add(file, piece, properties));
+    for (Piece& piece : pieces) piece.offset = add(file, piece, properties);
   }
   FileLayout layout = file.finish();
-  layout.offsets = std::move(offsets);
+  layout.pieces = std::move(pieces);
   return layout;
 }
 

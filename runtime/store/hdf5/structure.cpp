@@ -74,7 +74,7 @@ void find_datasets(const Handle& group, const std::string& prefix, std::set<std:
 }
 
 // Throws: Error that says what differs.
-void compare(const Handle& file, const std::string& path, const Piece& piece, Index offset) {
+void compare(const Handle& file, const std::string& path, const Piece& piece) {
   const Handle dataset(check(H5Dopen2(file.id(), path.c_str(), H5P_DEFAULT), "H5Dopen2", path),
                        H5Dclose);
   const Handle type(check(H5Dget_type(dataset.id()), "H5Dget_type", path), H5Tclose);
@@ -85,8 +85,8 @@ void compare(const Handle& file, const std::string& path, const Piece& piece, In
   require(shape == piece.box.size, "dataset ", path, " has shape ", shape, " instead of ",
           piece.box.size);
   const haddr_t at = H5Dget_offset(dataset.id());
-  require(at != HADDR_UNDEF && static_cast<Index>(at) == offset, "dataset ", path, " lies at ",
-          static_cast<Index>(at), " instead of ", offset);
+  require(at != HADDR_UNDEF && static_cast<Index>(at) == piece.offset, "dataset ", path,
+          " lies at ", static_cast<Index>(at), " instead of ", piece.offset);
   const auto compare_attribute = [&](const char* name, const Shape& expected) {
     const Shape value = read_attribute(dataset, name, path);
     require(value == expected, "attribute ", name, " of ", path, " is ", value, " instead of ",
@@ -96,30 +96,26 @@ void compare(const Handle& file, const std::string& path, const Piece& piece, In
   compare_attribute("global", piece.global);
 }
 
-void compare_file(const std::string& path, const std::vector<Piece>& pieces,
-                  const std::vector<Index>& offsets) {
+void compare_file(const std::string& path, const std::vector<Piece>& pieces) {
   const Handle access = hdf5::make_file_access();
   const Handle file(check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), "H5Fopen", path),
                     H5Fclose);
   std::set<std::string> extra;
   find_datasets(open_object(file.id(), "/"), "", extra);
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const std::string dataset = hdf5::dataset_path(pieces[i].tensor, pieces[i].box.begin);
+  for (const Piece& piece : pieces) {
+    const std::string dataset = hdf5::dataset_path(piece.tensor, piece.box.begin);
     require(extra.erase(dataset) == 1, "dataset ", dataset, " is missing");
-    compare(file, dataset, pieces[i], offsets[i]);
+    compare(file, dataset, piece);
   }
   require(extra.empty(), "dataset ", extra.empty() ? "" : *extra.begin(), " is unknown");
 }
 
 }  // namespace
 
-std::string structure_problem(const std::string& path, const std::vector<Piece>& pieces,
-                              const std::vector<Index>& offsets) {
-  require(pieces.size() == offsets.size(), pieces.size(), " pieces have ", offsets.size(),
-          " offsets");
+std::string structure_problem(const std::string& path, const std::vector<Piece>& pieces) {
   try {
     const hdf5::QuietErrors quiet;
-    compare_file(path, pieces, offsets);
+    compare_file(path, pieces);
     return "";
   } catch (const Error& error) {
     return error.what();

@@ -95,18 +95,18 @@ std::string without(std::string text, const std::string& part) {
 std::vector<std::string> structure_problems(const std::string& directory,
                                             const Manifest& manifest) {
   std::vector<std::vector<Piece>> pieces(manifest.files.size());
-  std::vector<std::vector<Index>> offsets(manifest.files.size());
   for (const Manifest::Tensor& tensor : manifest.tensors)
-    for (const Manifest::Stored& stored : tensor.pieces) {
-      const auto file = static_cast<std::size_t>(stored.file);
-      pieces[file].push_back({tensor.name, tensor.dtype, tensor.global, stored.box});
-      offsets[file].push_back(stored.offset);
-    }
+    for (const Manifest::Stored& stored : tensor.pieces)
+      pieces[static_cast<std::size_t>(stored.file)].push_back({.tensor = tensor.name,
+                                                               .dtype = tensor.dtype,
+                                                               .global = tensor.global,
+                                                               .box = stored.box,
+                                                               .offset = stored.offset});
   std::vector<std::string> problems;
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
     const std::string& name = manifest.files[i].name;
     if (name == global_name) continue;  // a view for people, without pieces
-    const std::string problem = structure_problem(str(directory, '/', name), pieces[i], offsets[i]);
+    const std::string problem = structure_problem(str(directory, '/', name), pieces[i]);
     if (!problem.empty()) problems.push_back(str(name, ": ", problem));
   }
   return problems;

@@ -60,8 +60,8 @@ struct Snapshot::State {
   std::condition_variable done;
   bool writing = false;  // guarded by mutex: the worker uses this object
 
-  State(FileLayout layout, const std::vector<Bytes>& pieces, Index wanted_bytes, Device* device)
-      : image(std::move(layout), pieces),
+  State(FileLayout layout, Index wanted_bytes, Device* device)
+      : image(std::move(layout)),
         ring(ring_memory(buffer_bytes(image.bytes(), wanted_bytes), device)),
         most_written(std::clamp(ring.slots() / 2, Index{1}, run_blocks)) {
     report.blocks.resize(static_cast<std::size_t>(image.blocks()));
@@ -185,12 +185,11 @@ struct Snapshot::State {
   }
 };
 
-Snapshot::Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes)
-    : state_(std::make_unique<State>(std::move(layout), pieces, buffer_bytes, nullptr)) {}
+Snapshot::Snapshot(FileLayout layout, Index buffer_bytes)
+    : state_(std::make_unique<State>(std::move(layout), buffer_bytes, nullptr)) {}
 
-Snapshot::Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes,
-                   Device& device)
-    : state_(std::make_unique<State>(std::move(layout), pieces, buffer_bytes, &device)) {}
+Snapshot::Snapshot(FileLayout layout, Index buffer_bytes, Device& device)
+    : state_(std::make_unique<State>(std::move(layout), buffer_bytes, &device)) {}
 
 Snapshot::~Snapshot() {
   // Copies of a device that nobody will hand over any more: the writer must not wait for them.

@@ -30,12 +30,13 @@ struct SnapshotReport {
 
 class Snapshot {
  public:
-  /// `pieces`: their memory, in the order of layout.offsets, borrowed for the life of this object. `buffer_bytes`: of the
-  /// ring, rounded up to whole blocks, at least two; more than the image is not taken. 0: the whole image. All memory is
-  /// taken (and touched) here.
-  Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes);
-  /// For pieces on `device`, borrowed; pieces of the host's memory may be among them (Bytes::memory tells).
-  Snapshot(FileLayout layout, const std::vector<Bytes>& pieces, Index buffer_bytes, Device& device);
+  /// The memory of layout.pieces is borrowed for the life of this object. `buffer_bytes`: of the
+  /// ring, rounded up to whole blocks, at least two; more than the image is not taken. 0: the whole
+  /// image. All memory is taken (and touched) here.
+  Snapshot(FileLayout layout, Index buffer_bytes);
+  /// For pieces on `device`, borrowed; pieces of the host's memory may be among them (see
+  /// Piece::memory).
+  Snapshot(FileLayout layout, Index buffer_bytes, Device& device);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;

@@ -55,10 +55,9 @@ void Trainer::State::report_profile(Index step, double step_ms) {
     const ProfiledStep profiled{step, profile->times(), limits, step_ms, last_step_ms};
     mine = to_text(profile_json(profile->table(), context, &profiled));
   }
-  const std::vector<std::string> stages =
-      gather_strings(context.host().world(), context.host().stream, mine);
+  const std::vector<std::string> stages = gather_strings(context.host(), mine);
   agree_or_stop(context.host(), [&] {
-    if (context.host().world().rank() != 0) return;
+    if (context.host().rank() != 0) return;
     const Json whole = whole_profile(stages);
     write_profile(context.options().profile_ops, whole);
     context.log().line(profile_table(whole));

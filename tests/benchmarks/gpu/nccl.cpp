@@ -160,8 +160,7 @@ class Benchmark {
   std::optional<Measured> measure(const Size& size, Place place);
   Times time(Case& one);
   double most_of_ranks(double mine) const {
-    context_.host().world().all_reduce({&mine, 1, DType::f64}, Reduction::max,
-                                       context_.host().stream);
+    context_.host().all_reduce({&mine, 1, DType::f64}, Reduction::max);
     return mine;
   }
 
@@ -194,8 +193,7 @@ void Benchmark::allocate() {
 
 Json Benchmark::describe() const {
   const Host& host = context_.host();
-  const std::vector<std::string> gpus =
-      gather_strings(host.world(), host.stream, context_.device().identity());
+  const std::vector<std::string> gpus = gather_strings(host, context_.device().identity());
   const std::string collectives = context_.mesh().memory_description();
   const auto nccl = collectives.find("NCCL ");
   return {
@@ -236,7 +234,7 @@ std::optional<Measured> Benchmark::measure(const Size& size, Place place) {
   Case one(size, place, group_, memory_.data(), memory_.data() + region_, staging_);
   Index wrong = one.wrong(context_.stream());
   const Host& host = context_.host();
-  host.world().all_reduce({&wrong, 1, DType::i64}, Reduction::sum, host.stream);
+  host.all_reduce({&wrong, 1, DType::i64}, Reduction::sum);
   return Measured{time(one), wrong};
 }
 

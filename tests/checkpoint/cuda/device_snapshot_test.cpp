@@ -19,11 +19,12 @@ class SaveOfAGpu : public ::testing::Test {
   SaveOfAGpu() {
     emulation::Streams::instance().set_schedule("lazy");
     // Every second piece lies on the GPU, the others, as scalars do, on the host.
-    for (std::size_t i = 0; i < pieces_.size(); i += 2) {
-      Bytes& piece = pieces_[i];
-      on_gpu_.push_back(device_.allocate(piece.count));
-      copies_->copy(on_gpu_.back().data(), piece.data, piece.count);
-      piece = {on_gpu_.back().data(), piece.count, MemoryOf::device};
+    for (std::size_t i = 0; i < layout_.pieces.size(); i += 2) {
+      Piece& piece = layout_.pieces[i];
+      on_gpu_.push_back(device_.allocate(piece.bytes()));
+      copies_->copy(on_gpu_.back().data(), piece.data, piece.bytes());
+      piece.data = on_gpu_.back().data();
+      piece.memory = MemoryOf::device;
     }
     copies_->synchronize();
   }
@@ -34,13 +35,13 @@ class SaveOfAGpu : public ::testing::Test {
   CudaDevice device_{0, ""};
   const std::unique_ptr<Stream> copies_ = device_.make_stream();
   const std::unique_ptr<Event> before_ = device_.make_event();
-  std::vector<Bytes> pieces_ = image_.pieces();
+  FileLayout layout_ = image_.filled();
   std::vector<Buffer> on_gpu_;
   Worker worker_;
 };
 
 TEST_F(SaveOfAGpu, HoldsTheHostForNoneOfItsCopies) {
-  Snapshot snapshot(image_.layout, pieces_, 0, device_);
+  Snapshot snapshot(layout_, 0, device_);
   const Buffer training = device_.allocate(4);
   for (int i = 0; i < 8; ++i) copies_->zero(training.data(), 4);
   before_->record(*copies_);
@@ -54,7 +55,7 @@ TEST_F(SaveOfAGpu, HoldsTheHostForNoneOfItsCopies) {
 
 TEST_F(SaveOfAGpu, HasWhatTheHostHeldWhenAllCopiesWereQueued) {
   for (const Index buffer : {Index{0}, 2 * block_bytes, 5 * block_bytes}) {
-    Snapshot snapshot(image_.layout, pieces_, buffer, device_);
+    Snapshot snapshot(layout_, buffer, device_);
     const std::string path = folder_ / std::to_string(buffer);
     snapshot.start_saving(path, *copies_, worker_);
     snapshot.finish_copying(*copies_);

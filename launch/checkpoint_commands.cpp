@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -170,30 +171,34 @@ OpenedStep step_at(std::string path, Index step) {
 int diff(int argc, char** argv) {
   std::string a, b;
   Index step_a = -1, step_b = -1, threads = default_threads();
+  DiffOptions options;
   Output output;
   bool parameters_only = false;
   CommandLine command("trireme checkpoint diff",
                       "Compares two steps tensor by tensor, whatever layouts wrote them: names, "
-                      "shapes, dtypes, then contents bit by bit. Exit code 0 if the tensors are "
-                      "equal, 1 if not; identity, options, versions and positions that differ are "
-                      "shown, but do not count.");
+                      "shapes, dtypes, then contents bit by bit, or within --tolerance. Exit code "
+                      "0 if the tensors are equal, 1 if not; identity, options, versions and "
+                      "positions that differ are shown, but do not count.");
   command.positional("A", a, "directory of a step, of a run (its newest step), or DIR:STEP");
   command.positional("B", b, "the other one");
   command.whole("--step-a", step_a, at_least(0), "step of A; default: the newest");
   command.whole("--step-b", step_b, at_least(0), "step of B; default: the newest");
   command.flag("--parameters-only", parameters_only, "leave out optimizer and counters");
+  command.real(
+      "--tolerance", options.tolerance, {0, std::numeric_limits<double>::infinity(), true, false},
+      "elements a and b count as equal when |a - b| <= X * max(1, |a|, |b|), such as 1e-6; "
+      "whole numbers must be equal; default bit by bit");
   declare_threads(command, threads);
   output.declare(command);
   return parse_and_run(
       command, argc, argv, [](Problems&) {},
       [&] {
         const OpenedStep left = step_at(a, step_a), right = step_at(b, step_b);
-        DiffOptions options;
         options.threads = static_cast<int>(threads);
         if (parameters_only) options.scope = DiffOptions::Scope::parameters;
         const StepDiff found = diff_steps(left, right, options);
         output.print(found, left, right);
-        return success_if(found.equal());
+        return success_if(found.beyond() == 0);
       });
 }
 
@@ -241,7 +246,7 @@ std::vector<Subcommand> checkpoint_commands() {
       {{"checkpoint", "list"}, "DIR", "steps of a run, and whether they hold", list},
       {{"checkpoint", "show"}, "DIR [--step N]", "tensors, layout and options of a step", show},
       {{"checkpoint", "verify"}, "DIR [--step N]", "read and check every byte", verify},
-      {{"checkpoint", "diff"}, "A B", "compare two steps, tensor by tensor", diff},
+      {{"checkpoint", "diff"}, "A B [--tolerance X]", "compare two steps, tensor by tensor", diff},
       {{"checkpoint", "prune"}, "DIR --keep-last N", "delete old steps and leftovers", prune},
   };
 }

@@ -4,6 +4,7 @@
 #include "trireme/data/prepare.h"
 
 #include "launch/commands.h"
+#include "runtime/core/json.h"
 
 namespace trireme {
 namespace {
@@ -31,18 +32,46 @@ int data_prepare(int argc, char** argv) {
       });
 }
 
+/// Of the names that docs/reference/commands.md explains.
+Json to_json(const Inspection& x) {
+  const std::string impossible = impossible_tokens(x);
+  Json::Object all{{"prefix", x.prefix},
+                   {"type", name(x.type)},
+                   {"tokens", x.tokens},
+                   {"documents", x.documents},
+                   {"sequences", x.sequences},
+                   {"shortest_document", x.shortest_document},
+                   {"longest_document", x.longest_document},
+                   {"problem", impossible.empty() ? Json() : Json(impossible)}};
+  if (!x.statistics) return all;
+  const TokenStatistics& s = *x.statistics;
+  Json::Array frequent;
+  for (const TokenStatistics::Frequent& each : s.frequent)
+    frequent.emplace_back(Json::Object{{"token", each.token}, {"count", each.count}});
+  all.emplace_back("smallest_token", s.smallest);
+  all.emplace_back("smallest_position", s.smallest_position);
+  all.emplace_back("largest_token", s.largest);
+  all.emplace_back("largest_position", s.largest_position);
+  all.emplace_back("distinct_tokens", s.distinct);
+  all.emplace_back("entropy_bits", s.entropy_bits);
+  all.emplace_back("frequent", std::move(frequent));
+  return all;
+}
+
 int data_inspect(int argc, char** argv) {
   std::string prefix;
+  bool json = false;
   CommandLine command("trireme data inspect",
                       "Checks PREFIX.bin and PREFIX.idx, reads every token, and says what is in "
                       "them. Exit code 1 when they "
                       "are damaged, or hold tokens that no vocabulary can.");
   command.positional("PREFIX", prefix, "the path without .bin and .idx");
+  command.flag("--json", json, "print one line of JSON instead of text");
   return parse_and_run(
       command, argc, argv, [](Problems&) {},
       [&] {
         const Inspection found = inspect(prefix, Scan::every_token);
-        std::cout << describe(found);
+        std::cout << (json ? to_text(to_json(found)) + "\n" : describe(found));
         const std::string impossible = impossible_tokens(found);
         if (impossible.empty()) return ExitCode::success;
         std::cerr << "trireme: " << impossible << '\n';

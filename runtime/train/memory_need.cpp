@@ -63,12 +63,35 @@ Demand demand_of(const std::string& place, const std::vector<std::string>& ranks
 std::string advice(const Trainer::State& s, const MemoryNeed& need) {
   return str("on this rank ", need.describe(), "; its largest tensors:\n",
              largest_tensors(s.train->model().pointers(), *s.train->model().graph, 8),
-             "\n    what helps: a smaller --micro-batch-size, --recompute-granularity full, "
-             "--lm-head-chunks 8, --use-distributed-optimizer, more ranks for --tp or --pp",
-             need.checkpoint > 0 ? ", a smaller --save-buffer" : "");
+             "\n    what helps: ",
+             memory_remedies(s.context.options(), s.context.configuration(), s.context.data_size(),
+                             need.checkpoint > 0));
 }
 
 }  // namespace
+
+std::string memory_remedies(const Options& options, const Configuration& configuration,
+                            int data_size, bool checkpoint) {
+  const auto value_of = [&](std::string_view option) {
+    for (const auto& [name, value] : configuration)
+      if (name == option) return value;
+    return std::string();  // not an option of this program
+  };
+  std::string all;
+  const auto add = [&](bool helps, const char* remedy) {
+    if (helps) all += std::string(all.empty() ? "" : ", ") + remedy;
+  };
+  const std::string recompute = value_of("--recompute-granularity");
+  const std::string chunks = value_of("--lm-head-chunks");
+  add(options.micro_batch_size > 1, "a smaller --micro-batch-size");
+  add(!recompute.empty() && recompute != "full", "--recompute-granularity full");
+  add(chunks == "1", "--lm-head-chunks 8");
+  add(data_size > 1 && !options.use_distributed_optimizer, "--use-distributed-optimizer");
+  add(checkpoint, options.checkpoint.save_buffer == 0 ? "a --save-buffer such as 64M"
+                                                      : "a smaller --save-buffer");
+  add(true, "more ranks for --tp or --pp");
+  return all;
+}
 
 Index MemoryNeed::aligned(Index bytes) {
   constexpr Index alignment = 4096;

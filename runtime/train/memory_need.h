@@ -27,6 +27,11 @@ struct MemoryNeed {
   std::string describe() const;
 };
 
+/// Options that would make a rank need less and are not in force yet. `data_size`: of the mesh;
+/// `checkpoint`: memory is planned for saves.
+std::string memory_remedies(const Options& options, const Configuration& configuration,
+                            int data_size, bool checkpoint);
+
 MemoryNeed memory_need(const Trainer::State& state);
 
 /// Collective. Throws: ConfigurationError on all ranks when a node or a GPU has less memory free than its ranks need. Sets

@@ -19,9 +19,8 @@ const char* name(Fruit fruit) {
 }
 
 TEST(NamedValues, AreTheEnumeratorsInOrder) {
-  EXPECT_THAT(named_values<Fruit>(),
-              testing::ElementsAre(testing::Pair("apple", Fruit::apple),
-                                   testing::Pair("pear", Fruit::pear)));
+  EXPECT_THAT(named_values<Fruit>(), testing::ElementsAre(testing::Pair("apple", Fruit::apple),
+                                                          testing::Pair("pear", Fruit::pear)));
 }
 
 }  // namespace

@@ -150,6 +150,20 @@ TEST_F(CheckpointTools, DiffComparesStepsOfAnyLayout) {
   EXPECT_EQ(found["tensors"][0]["first"]["index"], json({13, 4}));
   EXPECT_EQ(found["tensors_compared"], 2);
 
+  const std::string with = "diff " + root() + ":120 " + root() + ":40 --tolerance ";
+  const Outcome within = run(with + "0.006");  // 0.25 of 42.25
+  EXPECT_EQ(within.exit_code, 0) << within.output;
+  EXPECT_THAT(within.output,
+              AllOf(HasSubstr("largest difference: 0.00591716 in parameters/wte at (13, 4): 42.25 "
+                              "in A, 42 in B\n"),
+                    HasSubstr("equal within the tolerance 0.006: 4 tensors")));
+  EXPECT_EQ(run(with + "0.005").exit_code, 1);
+  EXPECT_EQ(run(with + "0").exit_code, 64);
+  const json measured = run_json(with + "0.006", 0);
+  EXPECT_EQ(measured["within_tolerance"], true);
+  EXPECT_EQ(measured["equal"], false);
+  EXPECT_EQ(measured["tensors"][0]["largest"]["index"], json({13, 4}));
+
   const Manifest manifest = open_step(step(80)).manifest;
   flip_bit(step(80) + "/shard-00000.h5", manifest.find("parameters/wte")->pieces[0].offset);
   const Outcome damaged = run("diff " + root() + ":80 " + root() + ":40");

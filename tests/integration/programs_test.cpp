@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 
 #include "trireme/core/error.h"
+#include "trireme/data/prepare.h"
 
+#include "runtime/core/json.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
@@ -160,6 +162,35 @@ TEST_F(Programs, TriremeSaysWhatItCanDo) {
   const Outcome inspected = run("trireme data inspect " + corpus());
   EXPECT_EQ(inspected.exit_code, 0);
   EXPECT_THAT(inspected.output, HasSubstr("10000 tokens"));
+}
+
+TEST_F(Programs, InspectedDataIsOneJsonObjectToo) {
+  const Outcome outcome = run("trireme data inspect --json " + corpus());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  const Json found = parse_json(outcome.output);
+  const Inspection facts = inspect(corpus(), Scan::every_token);
+  const auto whole = [&](const char* key) {
+    const Json* value = found.find(key);
+    return value == nullptr ? Index{-1} : std::get<Index>(value->value);
+  };
+  EXPECT_EQ(std::get<std::string>(found.find("prefix")->value), corpus());
+  EXPECT_EQ(std::get<std::string>(found.find("type")->value), "u8");
+  EXPECT_EQ(whole("tokens"), facts.tokens);
+  EXPECT_EQ(whole("documents"), facts.documents);
+  EXPECT_EQ(whole("sequences"), facts.sequences);
+  EXPECT_EQ(whole("shortest_document"), facts.shortest_document);
+  EXPECT_EQ(whole("longest_document"), facts.longest_document);
+  EXPECT_EQ(whole("smallest_token"), facts.statistics->smallest);
+  EXPECT_EQ(whole("smallest_position"), facts.statistics->smallest_position);
+  EXPECT_EQ(whole("largest_token"), facts.statistics->largest);
+  EXPECT_EQ(whole("largest_position"), facts.statistics->largest_position);
+  EXPECT_EQ(whole("distinct_tokens"), facts.statistics->distinct);
+  EXPECT_NEAR(std::get<double>(found.find("entropy_bits")->value), facts.statistics->entropy_bits,
+              1e-12);
+  const auto& frequent = std::get<Json::Array>(found.find("frequent")->value);
+  ASSERT_EQ(frequent.size(), facts.statistics->frequent.size());
+  EXPECT_EQ(std::get<Index>(frequent[0].find("count")->value), facts.statistics->frequent[0].count);
+  EXPECT_TRUE(std::holds_alternative<std::nullptr_t>(found.find("problem")->value));
 }
 
 TEST_F(Programs, TriremeNamesWhatIsWrong) {

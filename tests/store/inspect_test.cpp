@@ -183,6 +183,57 @@ TEST_F(Inspect, ADifferenceHasItsIndexAndBothValues) {
   EXPECT_EQ(t.largest_distance, 3);
 }
 
+TEST_F(Inspect, AToleranceIsAbsoluteBelowOneAndRelativeAbove) {
+  ToyState a, b;
+  for (ToyState* state : {&a, &b}) {
+    (*state)["parameters/wte"].at<float>(7) = 1024;
+    (*state)["parameters/h.0.bias"].at<float>(2) = 0.5F;
+  }
+  b["parameters/wte"].at<float>(7) += 1;                // 1 / 1025 of it
+  b["parameters/h.0.bias"].at<float>(2) += 1.0F / 512;  // itself
+  const auto beyond = [&](double tolerance) {
+    std::filesystem::remove_all(folder_ / "a");
+    std::filesystem::remove_all(folder_ / "b");
+    DiffOptions options;
+    options.tolerance = tolerance;
+    return diff(a, b, options);
+  };
+  EXPECT_EQ(beyond(2e-3).beyond(), 0);
+  EXPECT_FALSE(beyond(2e-3).equal());
+  EXPECT_EQ(beyond(1e-3).beyond(), 1);
+  EXPECT_EQ(beyond(9e-4).beyond(), 2);
+  EXPECT_EQ(beyond(0).beyond(), 2);
+
+  const StepDiff found = beyond(2e-3);
+  ASSERT_NE(found.largest(), nullptr);
+  EXPECT_EQ(found.largest()->name, "parameters/h.0.bias");
+  EXPECT_NEAR(found.largest()->largest.difference, 1.0 / 512, 1e-12);
+  EXPECT_EQ(found.largest()->largest.index, (Shape{2}));
+  EXPECT_EQ(found.largest()->largest.a.value, "0.5");
+  const OpenedStep step = open_step(commit_toy(root(), 120, {}));
+  EXPECT_THAT(
+      to_text(found, step, step),
+      AllOf(HasSubstr("largest difference: 0.00195312 "), HasSubstr("in parameters/h.0.bias at "),
+            HasSubstr("equal within the tolerance 0.002: 4 tensors")));
+  EXPECT_THAT(to_text(beyond(1e-3), step, step),
+              HasSubstr("different beyond the tolerance 0.001: 1 tensor"));
+}
+
+TEST_F(Inspect, NoToleranceAllowsOtherCountersInfinitiesOrForms) {
+  DiffOptions options;
+  options.tolerance = 1e9;
+  const auto beyond = [&](const ToyState& changed) {
+    std::filesystem::remove_all(folder_ / "a");
+    std::filesystem::remove_all(folder_ / "b");
+    return diff({}, changed, options).beyond();
+  };
+  ToyState counter, infinite, form;
+  counter["state/step"].at<std::int64_t>(0) += 1;
+  infinite["parameters/wte"].at<float>(0) = std::numeric_limits<float>::infinity();
+  form.tensors[0] = toy_tensor<float>("optimizer/first_moment/wte", {6, 37}, 0, 0);
+  for (const ToyState* changed : {&counter, &infinite, &form}) EXPECT_EQ(beyond(*changed), 1);
+}
+
 TEST_F(Inspect, ASmallWindowFindsTheSame) {
   ToyState changed;
   for (const Index i : {5, 100, 221}) changed["parameters/wte"].at<float>(i) += 1;
@@ -315,7 +366,9 @@ TEST_F(Inspect, JsonHasWhatTheTextHas) {
   const Json& tensor = std::get<Json::Array>(diffed.find("tensors")->value).at(0);
   EXPECT_EQ(std::get<std::string>(tensor.find("first")->find("b")->value), "inf");
   EXPECT_TRUE(std::holds_alternative<std::nullptr_t>(tensor.find("largest_distance")->value));
+  EXPECT_TRUE(std::holds_alternative<std::nullptr_t>(tensor.find("largest")->value));
   EXPECT_FALSE(std::get<bool>(diffed.find("equal")->value));
+  EXPECT_FALSE(std::get<bool>(diffed.find("within_tolerance")->value));
 }
 
 }  // namespace

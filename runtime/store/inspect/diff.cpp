@@ -103,10 +103,19 @@ struct Stretch {
   Index bytes() const { return (end - begin) * size_bytes(tensor->dtype); }
 };
 
+/// |a - b| where the sides are about 1 or less, else its share of the larger one.
+template <class T>
+double difference(T a, T b) {
+  const auto x = static_cast<double>(a), y = static_cast<double>(b);
+  return distance(a, b) / std::max({1.0, std::abs(x), std::abs(y)});
+}
+
 /// Adds what differs in a stretch to `found`.
 template <class T>
-void compare(const std::byte* a, const std::byte* b, const Stretch& stretch,
+void compare(const std::byte* a, const std::byte* b, const Stretch& stretch, double tolerance,
              TensorDifference& found) {
+  const double most = std::is_integral_v<T> ? 0 : tolerance;
+  Index largest = -1;
   if (std::memcmp(a, b, static_cast<std::size_t>(stretch.bytes())) == 0) return;
   for (Index i = 0; i < stretch.end - stretch.begin; ++i) {
     const T x = element<T>(a, i), y = element<T>(b, i);
@@ -116,11 +125,22 @@ void compare(const std::byte* a, const std::byte* b, const Stretch& stretch,
       found.a = described(x);
       found.b = described(y);
     }
-    if (is_finite(x) && is_finite(y))
-      found.largest_distance = std::max(found.largest_distance, distance(x, y));
-    else
+    if (!is_finite(x) || !is_finite(y)) {
       ++found.not_finite;
+      ++found.beyond;
+      continue;
+    }
+    found.largest_distance = std::max(found.largest_distance, distance(x, y));
+    const double apart = difference(x, y);
+    if (apart > most || most == 0) ++found.beyond;
+    if (apart <= found.largest.difference) continue;
+    found.largest.difference = apart;
+    largest = i;
   }
+  if (largest < 0) return;
+  found.largest.index = index_of(stretch.begin + largest, stretch.tensor->global);
+  found.largest.a = described(element<T>(a, largest));
+  found.largest.b = described(element<T>(b, largest));
 }
 
 /// Compares the contents of tensors that have one form on both sides, given one after the other.
@@ -128,7 +148,7 @@ class ContentsComparison {
  public:
   ContentsComparison(const OpenedStep& a, const OpenedStep& b, const DiffOptions& options,
                      StepDiff& diff)
-      : sides_{&a, &b}, threads_(options.threads), diff_(diff) {
+      : sides_{&a, &b}, threads_(options.threads), tolerance_(options.tolerance), diff_(diff) {
     const Index one_side = std::max<Index>(options.window_bytes / 2, sizeof(double));
     for (Buffer& buffer : buffers_) buffer = allocate_host(one_side);
   }
@@ -150,8 +170,9 @@ class ContentsComparison {
     for (const int side : {0, 1}) read(side);
     const std::byte *a = buffers_[0].data(), *b = buffers_[1].data();
     for (const Stretch& stretch : window_) {
-      visit(stretch.tensor->dtype,
-            [&]<class T>(T) { compare<T>(a, b, stretch, diff_.tensors[stretch.outcome]); });
+      visit(stretch.tensor->dtype, [&]<class T>(T) {
+        compare<T>(a, b, stretch, tolerance_, diff_.tensors[stretch.outcome]);
+      });
       a += stretch.bytes();
       b += stretch.bytes();
     }
@@ -180,6 +201,7 @@ class ContentsComparison {
 
   const OpenedStep* sides_[2];
   int threads_;
+  double tolerance_;
   StepDiff& diff_;
   Buffer buffers_[2];
   std::vector<Stretch> window_;
@@ -217,9 +239,22 @@ std::vector<const Manifest::Tensor*> tensors_of(const Manifest& manifest,
 
 }  // namespace
 
+Index StepDiff::beyond() const {
+  return std::count_if(tensors.begin(), tensors.end(),
+                       [](const TensorDifference& each) { return each.counts(); });
+}
+
+const TensorDifference* StepDiff::largest() const {
+  const TensorDifference* found = nullptr;
+  for (const TensorDifference& each : tensors)
+    if (each.largest.difference > (found == nullptr ? 0 : found->largest.difference)) found = &each;
+  return found;
+}
+
 StepDiff diff_steps(const OpenedStep& a, const OpenedStep& b, const DiffOptions& options) {
   using Kind = TensorDifference::Kind;
   StepDiff diff;
+  diff.tolerance = options.tolerance;
   const Manifest &m = a.manifest, &n = b.manifest;
   compare_facts("identity", m.identity, n.identity, diff.facts);
   compare_facts("options", m.options, n.options, diff.facts);

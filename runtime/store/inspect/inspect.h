@@ -92,6 +92,9 @@ Json to_json(const VerifiedStep& verified);
 struct DiffOptions {
   enum class Scope { everything, parameters };
   Scope scope = Scope::everything;
+  /// Elements a and b, finite and not whole numbers, may differ by tolerance * max(1, |a|, |b|). 0: not
+  /// in one bit.
+  double tolerance = 0;
   int threads = 1;
   Index window_bytes = Index{64} << 20;  // memory for contents, of both sides together
 };
@@ -117,14 +120,30 @@ struct TensorDifference {
   Index elements = 0, differing = 0;
   Index not_finite = 0;         // of those that differ: infinite, or no number, on a side
   double largest_distance = 0;  // |a - b| over the others
+  Index beyond = 0;             // of those that differ: more than DiffOptions::tolerance allows
+
+  /// Where |a - b| / max(1, |a|, |b|) is largest, over finite elements.
+  struct Largest {
+    double difference = 0;
+    Shape index;
+    Element a, b;
+  };
+  Largest largest;
+  /// The tolerance does not allow it.
+  bool counts() const { return kind != Kind::contents || beyond > 0; }
 };
 
 struct StepDiff {
   std::vector<FactDifference> facts;      // of identity, options, versions, positions
   std::vector<TensorDifference> tensors;  // by name; empty: equal
   Index tensors_compared = 0, bytes_compared = 0;
-  /// The state is the same, whatever wrote it and with which options.
+  double tolerance = 0;  // as in DiffOptions
+  /// The state is the same bit by bit, whatever wrote it and with which options.
   bool equal() const { return tensors.empty(); }
+  /// Tensors that differ by more than the tolerance allows; with none, the sides count as equal.
+  Index beyond() const;
+  /// Where elements differ most, by TensorDifference::Largest; null: nowhere.
+  const TensorDifference* largest() const;
 };
 /// Compares logical tensors, whatever layouts hold them. Throws: Error when a side cannot be read.
 StepDiff diff_steps(const OpenedStep& a, const OpenedStep& b, const DiffOptions& options = {});

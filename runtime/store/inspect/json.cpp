@@ -56,6 +56,13 @@ Json json_of(const TensorDifference& t) {
                                             {"b", t.b.value},
                                             {"a_bits", t.a.bits},
                                             {"b_bits", t.b.bits}});
+  object.emplace_back("beyond", t.beyond);
+  const TensorDifference::Largest& at = t.largest;
+  object.emplace_back("largest", has_distance ? Json(Json::Object{{"difference", at.difference},
+                                                                  {"index", json_of(at.index)},
+                                                                  {"a", at.a.value},
+                                                                  {"b", at.b.value}})
+                                              : Json());
   return object;
 }
 
@@ -132,6 +139,8 @@ Json to_json(const StepDiff& diff, const OpenedStep& a, const OpenedStep& b) {
   return Json::Object{{"a", json_of(a)},
                       {"b", json_of(b)},
                       {"equal", diff.equal()},
+                      {"tolerance", diff.tolerance},
+                      {"within_tolerance", diff.beyond() == 0},
                       {"facts", std::move(facts)},
                       {"tensors", std::move(tensors)},
                       {"tensors_compared", diff.tensors_compared},

@@ -95,6 +95,15 @@ std::string tensor_line(const TensorDifference& t) {
                      t.a.value, t.b.value, t.a.bits, t.b.bits);
 }
 
+/// Says where sides that may differ do so most.
+std::string largest_line(const StepDiff& diff) {
+  const TensorDifference* t = diff.tolerance > 0 ? diff.largest() : nullptr;
+  if (t == nullptr) return "";
+  const TensorDifference::Largest& at = t->largest;
+  return fmt::format("largest difference: {:.6g} in {} at {}: {} in A, {} in B\n", at.difference,
+                     t->name, str(at.index), at.a.value, at.b.value);
+}
+
 }  // namespace
 
 std::optional<Index> age_s(const std::string& created, Index now) {
@@ -157,12 +166,19 @@ std::string to_text(const StepDiff& diff, const OpenedStep& a, const OpenedStep&
     group = fact.group;
     text += fmt::format("  {}: {} in A, {} in B\n", fact.name, shown(fact.a), shown(fact.b));
   }
-  for (const TensorDifference& tensor : diff.tensors) text += tensor_line(tensor);
+  for (const TensorDifference& tensor : diff.tensors)
+    if (tensor.counts()) text += tensor_line(tensor);
+  text += largest_line(diff);
   const std::string compared = fmt::format("{}, {}", counted(diff.tensors_compared, "tensor"),
                                            show_bytes(diff.bytes_compared));
   if (diff.equal()) return text + fmt::format("equal: {} compared\n", compared);
-  return text + fmt::format("different: {} ({} compared in contents)\n",
-                            counted(static_cast<Index>(diff.tensors.size()), "tensor"), compared);
+  const std::string within =
+      diff.tolerance > 0 ? fmt::format(" the tolerance {}", diff.tolerance) : "";
+  if (diff.beyond() == 0)
+    return text + fmt::format("equal within{}: {} compared\n", within, compared);
+  return text + fmt::format("different{}{}: {} ({} compared in contents)\n",
+                            within.empty() ? "" : " beyond", within,
+                            counted(diff.beyond(), "tensor"), compared);
 }
 
 std::string to_text(const VerifiedStep& verified) {

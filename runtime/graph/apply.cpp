@@ -13,9 +13,11 @@ namespace trireme {
 
 namespace {
 
-std::string list(const Specs& specs) {
+/// 'mlp/linear' f32 (4, 5), ...
+std::string list(const std::vector<std::string>& names, const Specs& specs) {
   std::string out;
-  for (const Spec& spec : specs) out += (out.empty() ? "" : ", ") + str(spec);
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    out += str(out.empty() ? "" : ", ", '\'', names[i], "' ", specs[i]);
   return out.empty() ? "none" : out;
 }
 
@@ -25,12 +27,23 @@ std::string list(const Places& places) {
   return out.empty() ? "none" : out;
 }
 
-// Views are never run, so they take strided inputs and all types as they are; other ops have to say
-// that they do.
-void check_inputs(const Op& op, const Specs& inputs, const Outputs& outputs) {
+std::string in_scope(const std::string& path) {
+  return path.empty() ? "in the model itself" : str("in scope '", path, '\'');
+}
+std::string op_in_scope(const Op& op, const std::string& path) {
+  return str("op '", op.name(), "' ", in_scope(path));
+}
+
+// Views are never run, so they take strided inputs and all types as they are, on any device; other
+// ops have to say that they do.
+void check_inputs(const Op& op, const Specs& inputs, const Outputs& outputs, DeviceKind device) {
   if (std::all_of(outputs.begin(), outputs.end(),
                   [](const Output& o) { return o.kind() == Output::Kind::view; }))
     return;
+  require(
+      op.works_on(device), "the model runs on ", name(device),
+      ", and this op does not say that it does (Op::works_on): give it a kernel for the GPU (an "
+      "op made by pointwise() has one where nvcc compiles it), or run on a CPU");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     require(inputs[i].packed() || op.strided(static_cast<int>(i)), "input ", i,
             " is strided and this op takes packed memory: use contiguous()");
@@ -132,41 +145,51 @@ void Graph::note_gradients(const Node& node, Place place) {
   }
 }
 
+Graph& detail::graph_of(const Values& inputs, const Op& op) {
+  for (const Value& value : inputs)
+    if (value) return value.graph();
+  throw Error(inputs.empty() ? str("op '", op.name(),
+                                   "' was given no input: apply one without inputs by "
+                                   "Graph::apply")
+                             : str("op '", op.name(), "' was given an empty Value as input 0"));
+}
+
 Values Graph::apply(OpPtr op, const Values& inputs) {
   require(op != nullptr, "apply needs an op");
-  require(!op->name().empty(), "an op in scope '", scope_path('/'),
-          "' has an empty name: Op::name() stands in messages and in the keys of random numbers");
+  require(!op->name().empty(), "an op ", in_scope(scope_path('/')),
+          " has an empty name: Op::name() appears in messages and in the keys of random numbers");
   Specs specs;
   Places places;
+  std::vector<std::string> names;
   std::vector<bool> is_parameter;
   Node node{static_cast<int>(nodes_.size()), {}, std::move(op), {}, {}, {}, block_, recompute_};
+  const std::string where = op_in_scope(*node.op, scope_path('/'));
   for (const Value& value : inputs) {
-    require(value && &value.graph() == this, "op '", node.op->name(), "' in scope '",
-            scope_path('/'), "': input ", node.inputs.size(),
-            value ? " belongs to another graph" : " is empty");
+    require(value, where, " was given an empty Value as input ", node.inputs.size());
+    require(&value.graph() == this, where, ": input ", node.inputs.size(),
+            " belongs to another graph");
     const ValueInfo& info = values_[static_cast<std::size_t>(value.id())];
     require(values_[static_cast<std::size_t>(info.root)].output != Output::Kind::detached ||
                 !node.op->differentiable(static_cast<int>(node.inputs.size())),
-            "op '", node.op->name(), "' in scope '", scope_path('/'), "': input ",
-            node.inputs.size(), ", '", info.name,
+            where, ": input ", node.inputs.size(), ", '", info.name,
             "', is detached: no gradient comes back through it, and this op would send one");
     specs.push_back(info.spec);
     places.push_back(info.place);
+    names.push_back(info.name);
     is_parameter.push_back(values_[static_cast<std::size_t>(info.gradient_root)].parameter >= 0);
     node.inputs.push_back(value.id());
   }
   try {
     require(inputs.size() <= 32, "an op takes at most 32 inputs, not ", inputs.size());
     const Outputs outputs = node.op->infer(specs);
-    check_inputs(*node.op, specs, outputs);
+    check_inputs(*node.op, specs, outputs, device_ == nullptr ? DeviceKind::cpu : device_->kind());
     check_outputs(outputs, specs);
     const Place place = node.op->place(places, is_parameter);
     node.name = unique_name(node.op->name());
     for (const Output& output : outputs) add_output(node, output, place);
     note_gradients(node, place);
   } catch (...) {
-    throw Error(str("op '", node.op->name(), "' in scope '", scope_path('/'),
-                    "': ", current_exception_text(), " (inputs: ", list(specs),
+    throw Error(str(where, ": ", current_exception_text(), " (inputs: ", list(names, specs),
                     "; on the tensor axis: ", list(places), ")"));
   }
   nodes_.push_back(node);

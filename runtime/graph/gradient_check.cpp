@@ -24,6 +24,7 @@ class Activation final : public Op {
  public:
   explicit Activation(Place place) : place_(place) {}
   std::string name() const override { return "activation"; }
+  bool works_on(DeviceKind) const override { return true; }
   Outputs infer(const Specs& in) const override { return {in[0]}; }
   Place place(const Places&, const std::vector<bool>&) const override { return place_; }
   bool completes_gradient(int, Place) const override { return true; }
@@ -39,6 +40,7 @@ class RandomSum final : public Op {
  public:
   explicit RandomSum(Specs specs) : specs_(std::move(specs)) {}
   std::string name() const override { return "random_sum"; }
+  bool works_on(DeviceKind) const override { return true; }
   Outputs infer(const Specs&) const override { return {Spec(Shape{}, DType::f64)}; }
   Place place(const Places&, const std::vector<bool>&) const override { return Place::whole; }
 

@@ -33,7 +33,7 @@ double gradient_bytes(const Op& op, const Spec& spec, int input) {
 
 }  // namespace
 
-double Op::flops(const Specs& inputs) const {
+double OpTraits::flops(const Specs& inputs) const {
   double elements = 0;
   for (const Spec& spec : inputs) elements += static_cast<double>(spec.shape.count());
   return elements;
@@ -45,7 +45,7 @@ double Op::bytes(const Specs& inputs) const {
   return sum;
 }
 
-double Op::backward_flops(const Specs& inputs, const BackwardWork& work) const {
+double OpTraits::backward_flops(const Specs& inputs, const BackwardWork& work) const {
   bool has_weights = false, weights = false, others = false;
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
     has_weights = has_weights || is_weight(i);
@@ -72,7 +72,7 @@ double Op::backward_bytes(const Specs& inputs, const BackwardWork& work) const {
   return sum;
 }
 
-Place Op::place(const Places& inputs, const std::vector<bool>& is_parameter) const {
+Place OpTraits::place(const Places& inputs, const std::vector<bool>& is_parameter) const {
   const auto any = [&](Place place) {
     return std::find(inputs.begin(), inputs.end(), place) != inputs.end();
   };

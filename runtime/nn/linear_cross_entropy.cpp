@@ -52,7 +52,7 @@ class LinearCrossEntropy final : public KernelOp {
     require(1 <= chunks_ && chunks_ <= rows, "linear_cross_entropy takes 1 to ", rows,
             " chunks for ", rows, " rows, not ", chunks_);
     part_.require_columns(in[1].shape[0]);
-    return {Spec({1}, DType::f64), Output::side(Spec({rows}))};
+    return {Spec(Shape{}, DType::f64), Output::side(Spec({rows}))};
   }
   bool is_weight(int input) const override { return input == 1; }
   Saved saved() const override {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace nn_detail;
 
-const Spec scalar_loss({1}, DType::f64);
+const Spec scalar_loss(Shape{}, DType::f64);
 
 /// Inputs: logits, targets. Outputs: loss, logsumexp of each row.
 class CrossEntropy final : public KernelOp {

@@ -1,4 +1,4 @@
-// What the ops of this module share: recording them, checking shapes, and asking Exec for gradients
+// What the ops of this module share: checking shapes, and asking Exec for gradients
 // the way kernels want them.
 #pragma once
 
@@ -10,18 +10,6 @@
 
 namespace trireme::nn_detail {
 
-/// The visible outputs of O(args...) applied to `inputs`.
-template <class O, class... Args>
-Values apply_all(const Values& inputs, Args&&... args) {
-  require(!inputs.empty() && inputs.front(), "an op was given an empty Value");
-  return inputs.front().graph().apply(std::make_shared<const O>(std::forward<Args>(args)...),
-                                      inputs);
-}
-template <class O, class... Args>
-Value apply(const Values& inputs, Args&&... args) {
-  return apply_all<O>(inputs, std::forward<Args>(args)...).front();
-}
-
 inline Index tensor_rank(Value x) { return x.graph().tensor_rank(); }
 inline Index tensor_size(Value x) { return x.graph().tensor_size(); }
 
@@ -30,6 +18,7 @@ inline Index tensor_size(Value x) { return x.graph().tensor_size(); }
 class KernelOp : public Op {
  public:
   bool works_in(DType) const override { return true; }
+  bool works_on(DeviceKind) const override { return true; }
 };
 
 /// What activations and weights may be.

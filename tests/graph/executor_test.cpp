@@ -13,11 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 
-template <class O, class... Args>
-Value apply(const Values& in, Args... args) {
-  return in.front().graph().apply(std::make_shared<O>(args...), in).front();
-}
-
 TEST(Executor, GradientsOfALinearRegressionAreTheHandWrittenOnes) {
   Graph g;
   const Value x = g.input("x", {3, 2}), y = g.input("y", {3, 1});
@@ -42,7 +37,8 @@ TEST(Executor, GradientsOfALinearRegressionAreTheHandWrittenOnes) {
 TEST(Executor, TheLossMayBeF32) {
   Graph g;
   const Value x = g.input("x", {1, 3});
-  const Value loss = apply<Linear>({x, g.parameter("w", {1, 3}, replicated(), normal(1))});
+  const Value y = apply<Linear>({x, g.parameter("w", {1, 3}, replicated(), normal(1))});
+  const Value loss = apply<Reshape>({y}, Shape{});
   const auto mesh = make_self_mesh();
   Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g),
           mesh->axis(Axis::tensor));

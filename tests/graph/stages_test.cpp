@@ -11,10 +11,6 @@
 namespace trireme::test {
 namespace {
 
-template <class O, class... Args>
-Value apply(const Values& in, Args... args) {
-  return in.front().graph().apply(std::make_shared<O>(args...), in).front();
-}
 Value linear(Value x, Index out, const std::string& name) {
   return apply<Linear>(
       {x, x.graph().parameter(name, {out, x.shape()[1]}, replicated(), normal(1))});

@@ -36,11 +36,6 @@ class RowLinear final : public Op {
   Linear op_;
 };
 
-template <class O>
-Value apply(const Values& in) {
-  return in.front().graph().apply(std::make_shared<O>(), in).front();
-}
-
 // Norms before and inside of a split pair of matrices; the inner norm's scale is whole on split values (QK-norm).
 Value model(Graph& g, Fault fault = Fault::none) {
   const Value x = g.input("x", {4, 6}), y = g.input("y", {4, 6});

@@ -119,7 +119,7 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
        [&](Graph& g) {
          g.scope("mlp", [&] { use(x(g), g.parameter("w", {4, 5}, replicated(), zeros())); });
        },
-       {"op 'linear' in scope 'mlp'", "f32 (2, 6), f32 (4, 5)", "(out, in)"}},
+       {"op 'linear' in scope 'mlp'", "inputs: 'x' f32 (2, 6), 'mlp.w' f32 (4, 5);", "(out, in)"}},
       {"strided",
        [&](Graph& g) { x(g).apply<Slice>(1, 0, 2).apply<Tanh>(); },
        {"'tanh'", "input 0 is strided", "contiguous()", "f32 (2, 2) strided (6, 1)"}},
@@ -130,6 +130,15 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
        [&](Graph& g) { x(g).apply<Reshape>(Shape{5}); },
        {"(12 elements)", "(5 elements)"}},
       {"empty value", [&](Graph&) { Value().spec(); }, {"empty Value"}},
+      {"an op on an empty value",
+       [&](Graph&) { apply<Tanh>({Value()}); },
+       {"op 'tanh' was given an empty Value as input 0"}},
+      {"an op on a value and an empty one",
+       [&](Graph& g) { g.scope("mlp", [&] {
+                         apply<Mul>({x(g), Value()});
+                       }); },
+       {"op 'mul' in scope 'mlp' was given an empty Value as input 1"}},
+      {"an op on nothing", [&](Graph&) { apply<Tanh>({}); }, {"op 'tanh' was given no input"}},
       {"another graph",
        [&](Graph& g) {
          Graph other;
@@ -156,10 +165,10 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
        {"an op in scope 'mlp' has an empty name"}},
       {"another exception",
        [&](Graph& g) { x(g).apply<Thrower>("odd", [] { throw std::runtime_error("shapes"); }); },
-       {"op 'odd' in scope '': shapes", "f32 (2, 6)"}},
+       {"op 'odd' in the model itself: shapes", "f32 (2, 6)"}},
       {"no exception at all",
        [&](Graph& g) { x(g).apply<Thrower>("odd", [] { throw 42; }); },
-       {"op 'odd' in scope '': an exception of type int, which is no std::exception"}},
+       {"op 'odd' in the model itself: an exception of type int, which is no std::exception"}},
       {"two inputs", [&](Graph& g) { x(g), x(g); }, {"two inputs are named 'x'"}},
       {"nested blocks",
        [&](Graph& g) { g.block("a", 0, [&] { g.block("b", 1, [] {}); }); },
@@ -221,7 +230,13 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
          const Value y = x(g).apply<Tanh>();
          Plan(g, {y}, cut_stages(g, {y}, 1), 0);
        },
-       {"the loss has to be one f32 or f64 number", "(2, 6)"}},
+       {"the loss has to be one f64 or f32 number without dims", "(2, 6)"}},
+      {"loss of one number with dims, as a micro-batch of one sample gives",
+       [&](Graph& g) {
+         const Value y = g.input("y", {1, 1}).apply<Tanh>();
+         Plan(g, {y}, cut_stages(g, {y}, 1), 0);
+       },
+       {"the loss has to be one f64 or f32 number without dims", "'tanh' is f32 (1, 1)", "sum it"}},
       {"result that is an input",
        [&](Graph& g) {
          const Value v = x(g);
@@ -247,6 +262,29 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
     const std::string said = message_of([&] { refusal.trace(g); });
     for (const char* part : refusal.says) EXPECT_THAT(said, HasSubstr(part)) << refusal.what;
   }
+}
+
+/// A GPU as far as tracing asks.
+class Gpu final : public Device {
+ public:
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string describe() const override { return "none"; }
+  const Kernels& kernels() const override { throw Error("no kernels"); }
+  Buffer allocate(Index) override { throw Error("no memory"); }
+  Index free_bytes() const override { return 0; }
+  std::unique_ptr<Stream> make_stream() override { throw Error("no stream"); }
+  std::unique_ptr<Event> make_event() override { throw Error("no event"); }
+};
+
+TEST(Trace, AnOpThatDoesNotSayItWorksOnAGpuIsRefusedByNameThere) {
+  Gpu gpu;
+  Graph g;
+  g.plan_for(gpu);
+  const Value x = g.input("x", {3});
+  EXPECT_THAT(message_of([&] { g.scope("mlp", [&] { x.apply<Tanh>(); }); }),
+              testing::AllOf(HasSubstr("op 'tanh' in scope 'mlp': the model runs on cuda"),
+                             HasSubstr("Op::works_on"), HasSubstr("'x' f32 (3)")));
+  EXPECT_NO_THROW(x.apply<Slice>(0, Index{0}, Index{2}));  // a view is never run
 }
 
 }  // namespace

@@ -14,11 +14,6 @@ using testing::ElementsAre;
 constexpr Index rows = 4, width = 8;
 constexpr double bytes = 4.0 * rows * width, weight_bytes = 4.0 * width * width;
 
-template <class O, class... Args>
-Value apply(const Values& in, Args... args) {
-  return in.front().graph().apply(std::make_shared<O>(args...), in).front();
-}
-
 /// tanh(x w), added to itself twice over: the gradient of the sum comes in two parts.
 Value loss_of(Graph& g) {
   const Value x = g.input("x", {rows, width});

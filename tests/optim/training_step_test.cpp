@@ -47,7 +47,7 @@ class Scale final : public Op {
 class HalfSquares final : public Op {
  public:
   std::string name() const override { return "half_squares"; }
-  Outputs infer(const Specs&) const override { return {Spec(Shape{1}, DType::f64)}; }
+  Outputs infer(const Specs&) const override { return {Spec(Shape{}, DType::f64)}; }
   Saved saved() const override { return Saved::input(0); }
   void forward(Exec& e) const override {
     double sum = 0;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/graph/node.h"
 #include "trireme/graph/op.h"
 #include "trireme/graph/parameter.h"
 
@@ -28,7 +29,7 @@ class Value {
   const Spec& spec() const;
   const Shape& shape() const { return spec().shape; }
   Place place() const;
-  /// The first output of `O(args...)` applied to this value.
+  /// The first output of `O(args...)` applied to this value. Of several: apply<O>({a, b}, args...).
   template <class O, class... Args>
   Value apply(Args&&... args) const;
 
@@ -37,29 +38,6 @@ class Value {
   int id_ = -1;
 };
 using Values = std::vector<Value>;
-
-struct Node {
-  int id;
-  std::string name;  // logical, unique: "block.3/mlp/gelu_tanh"; the same for every layout
-  OpPtr op;
-  std::vector<int> inputs, outputs, sides;  // value ids
-  int block;                                // index of the enclosing block in Graph::blocks, or -1
-  int recompute;                            // innermost recompute scope, or -1
-};
-
-struct ValueInfo {
-  enum class Kind { input, parameter, result, side };
-  Kind kind;
-  std::string name;
-  Spec spec;
-  Place place;
-  int node;       // producer, or -1
-  int parameter;  // id, or -1
-  Output::Kind output = Output::Kind::fresh;
-  int root = -1;    // the value whose memory this one lies in: itself, unless a view or identity
-  Index first = 0;  // elements from the start of the root
-  int gradient_root = -1;  // the value whose gradient holds this one's: itself, unless a view
-};
 
 class Graph {
  public:
@@ -73,8 +51,8 @@ class Graph {
   int tensor_size() const { return tensor_size_; }
   DType compute() const { return compute_; }
 
-  /// Names the device that the graph will run on, before tracing: some ops want workspace for each
-  /// of its threads. Without it they plan for one thread of a CPU. Borrowed while tracing.
+  /// Names the device that the graph will run on, before tracing: ops have to work on it, and some want
+  /// workspace for each of its threads. Default: one thread of a CPU. Borrowed while tracing.
   void plan_for(Device& device) { device_ = &device; }
   Device* device() const { return device_; }
 
@@ -154,9 +132,35 @@ class Graph {
   std::map<const void*, Buffer> constants_;  // copies on the device, by what they are copies of
 };
 
+namespace detail {
+/// Of the first value that has one. Throws: Error that names the op when none has.
+Graph& graph_of(const Values& inputs, const Op& op);
+}  // namespace detail
+
+/// All visible outputs of the op `O(args...)` applied to `inputs`.
+template <class O, class... Args>
+Values apply_all(const Values& inputs, Args&&... args) {
+  static_assert(std::is_base_of_v<Op, O>, "apply<O>: O is not derived from trireme::Op");
+  constexpr bool fits = std::is_constructible_v<O, Args...>;
+  static_assert(fits,
+                "the constructor of this op does not take these arguments: an op of two inputs is "
+                "applied by apply<O>({a, b}), not by a.apply<O>(b)");
+  if constexpr (fits) {
+    const auto op = std::make_shared<const O>(std::forward<Args>(args)...);
+    return detail::graph_of(inputs, *op).apply(op, inputs);
+  } else {
+    return {};
+  }
+}
+/// The first of them: apply<Gated>({a, b}, args...).
+template <class O, class... Args>
+Value apply(const Values& inputs, Args&&... args) {
+  return apply_all<O>(inputs, std::forward<Args>(args)...).front();
+}
+
 template <class O, class... Args>
 Value Value::apply(Args&&... args) const {
-  return graph().apply(std::make_shared<O>(std::forward<Args>(args)...), {*this}).front();
+  return trireme::apply<O>(Values{*this}, std::forward<Args>(args)...);
 }
 template <class F>
 auto Graph::scope(const std::string& name, F&& f) {

@@ -1,20 +1,18 @@
 // Op: a result, its gradient, and what the gradient needs, side by side. Ops are const and
-// stateless: all memory is planned by the runtime and arrives in Exec. Four methods are mandatory;
-// the rest are permissions and estimates. docs/concepts/graph.md shows how to write one; gradient_check
-// (graph/gradient_check.h) checks one.
+// stateless: the runtime plans all memory and hands it over in Exec. Four methods are mandatory;
+// what else an op may say of itself has defaults (graph/op_traits.h). docs/concepts/graph.md shows how to
+// write one; gradient_check (graph/gradient_check.h) checks one.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trireme/comm/communicator.h"
 #include "trireme/core/random.h"
 #include "trireme/core/tensor.h"
-#include "trireme/graph/place.h"
-#include "trireme/graph/preparation.h"
+#include "trireme/graph/op_traits.h"
 #include "trireme/graph/spec.h"
-#include "trireme/graph/work.h"
 
 namespace trireme {
 
@@ -51,52 +49,6 @@ class Output {
 };
 using Outputs = std::vector<Output>;
 
-/// Which inputs and outputs backward reads. Everything else is dead after forward.
-class Saved {
- public:
-  static Saved nothing() { return {}; }
-  static Saved input(int i) { return Saved(1u << i, 0); }
-  static Saved output(int i) { return Saved(0, 1u << i); }
-  friend Saved operator|(Saved a, Saved b) {
-    return Saved(a.inputs_ | b.inputs_, a.outputs_ | b.outputs_);
-  }
-  bool has_input(int i) const { return (inputs_ >> i & 1u) != 0; }
-  bool has_output(int i) const { return (outputs_ >> i & 1u) != 0; }
-
- private:
-  Saved() = default;
-  Saved(std::uint32_t inputs, std::uint32_t outputs) : inputs_(inputs), outputs_(outputs) {}
-  std::uint32_t inputs_ = 0, outputs_ = 0;
-};
-
-/// Memory that an op allows two of its tensors to share. A permission: the planner uses it where it
-/// is legal.
-class Sharing {
- public:
-  enum class Kind { output_over_input, gradient_passes, gradient_over_input, gradient_over_output };
-  struct Permission {
-    Kind kind;
-    int first, second;
-  };
-  /// Output o may be written over input i.
-  Sharing& output_over_input(int o, int i) { return add(Kind::output_over_input, o, i); }
-  /// The gradient of input i is exactly the gradient of output o: never computed (wants(i) is
-  /// false), it costs nothing.
-  Sharing& gradient_passes(int i, int o) { return add(Kind::gradient_passes, i, o); }
-  /// The gradient of input i may be written over (saved) input j.
-  Sharing& gradient_over_input(int i, int j) { return add(Kind::gradient_over_input, i, j); }
-  /// The gradient of input i may be written over the gradient of output o.
-  Sharing& gradient_over_output(int i, int o) { return add(Kind::gradient_over_output, i, o); }
-  const std::vector<Permission>& permissions() const { return permissions_; }
-
- private:
-  Sharing& add(Kind kind, int first, int second) {
-    permissions_.push_back({kind, first, second});
-    return *this;
-  }
-  std::vector<Permission> permissions_;
-};
-
 /// What an op is given when it runs. Tensors are borrowed and valid during the call.
 class Exec {
  public:
@@ -125,63 +77,20 @@ class Exec {
   virtual Index first_sample() const = 0;
 };
 
-class Op {
+class Op : public OpTraits {
  public:
   virtual ~Op() = default;
   /// For names, reports and errors: "rms_norm".
   virtual std::string name() const = 0;
-  /// Visible outputs, then side outputs. Throws: Error that says what is wrong with the shapes.
+  /// Visible outputs, then side outputs. Throws: Error that says what is wrong with the shapes: this
+  /// is the only place where shapes are checked.
   virtual Outputs infer(const Specs& inputs) const = 0;
   virtual void forward(Exec& e) const = 0;
   virtual void backward(Exec& e) const = 0;
 
-  /// What the first forward, or backward, with such tensors would have to do besides its work: descriptors, choices by timing.
-  /// Called before the first step with the tensors, the workspace and the stream of that call; may read what is there, whatever
-  /// it is, waits for the stream as it likes, and writes to none of them. Never communicates: other ranks may have other ops.
-  virtual void prepare_forward(Exec&, Preparation&) const {}
-  virtual void prepare_backward(Exec&, Preparation&) const {}
-
-  virtual Saved saved() const { return Saved::nothing(); }
-  virtual Sharing sharing() const { return {}; }
-  /// backward can add to the gradient of input i. If not, it assigns to a temporary and the runtime
-  /// adds.
-  virtual bool accumulates(int /*input*/) const { return false; }
-  /// backward can make the outputs as well (Exec::makes_outputs). In training forward is then left
-  /// out where nothing else reads them: for a loss whose gradients need what its value needs.
-  virtual bool forward_in_backward() const { return false; }
-  /// Input i may be strided. If not, a strided value is a trace error that names contiguous().
-  virtual bool strided(int /*input*/) const { return false; }
-  /// Floating inputs may be of this type. Who does not say that an op works in bf16 has it refused
-  /// under --bf16, while tracing. Statistics and losses beside bf16 values are f32 and f64.
-  virtual bool works_in(DType dtype) const { return dtype != DType::bf16; }
-  /// Input i is a weight: backward makes its gradient in f32 whatever the type of the value, for sums
-  /// over many micro-batches. The gradients of other inputs have the type of the input.
-  virtual bool is_weight(int /*input*/) const { return false; }
-  /// Tokens, targets, masks: no gradient flows to input i.
-  virtual bool differentiable(int /*input*/) const { return true; }
-  virtual Index forward_workspace_bytes(const Specs& /*inputs*/) const { return 0; }
-  virtual Index backward_workspace_bytes(const Specs& inputs) const {
-    return forward_workspace_bytes(inputs);
-  }
-  /// Floating-point operations of forward. In costs of stages backward counts twice that.
-  virtual double flops(const Specs& inputs) const;
-  /// The least bytes that forward reads and writes. Default: inputs and new outputs, once each.
-  virtual double bytes(const Specs& inputs) const;
-  /// The same of a call of backward. Defaults: as many operations as forward for the gradients of
-  /// weights, as many for the others (twice that without weights); what is saved and the gradients
-  /// of outputs, read once, the gradients of inputs, and the outputs that it makes.
-  virtual double backward_flops(const Specs& inputs, const BackwardWork& work) const;
-  virtual double backward_bytes(const Specs& inputs, const BackwardWork& work) const;
-  /// Place of the outputs, from the places of the inputs (parameters: whole or split). The default
-  /// suits ops that treat every element or row alike: split if any input is, else entered, else
-  /// whole; terms are rejected, and so is a whole activation beside entered or split ones.
-  virtual Place place(const Places& inputs, const std::vector<bool>& is_parameter) const;
-  /// Is the gradient that backward gives to the whole parameter at `input` complete on every tensor
-  /// rank, when the outputs are placed so? If not it is one term, and the runtime sums it over the
-  /// tensor axis.
-  virtual bool completes_gradient(int /*input*/, Place output) const {
-    return output == Place::whole;
-  }
+  // Defaults that need the outputs (OpTraits says what these are).
+  double bytes(const Specs& inputs) const override;
+  double backward_bytes(const Specs& inputs, const BackwardWork& work) const override;
 };
 using OpPtr = std::shared_ptr<const Op>;
 

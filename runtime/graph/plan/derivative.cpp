@@ -25,9 +25,11 @@ void check_results(const Graph& graph, const Values& results, PlanOptions::Mode 
             "' is one term of a sum over the tensor axis: it has to leave it first");
     if (mode == PlanOptions::Mode::forward_only) continue;
     require(results.size() == 1, "training takes one result, the loss, not ", results.size());
-    require(value.spec.shape.count() == 1 &&
+    require(value.spec.shape.dims() == 0 &&
                 (value.spec.dtype == DType::f32 || value.spec.dtype == DType::f64),
-            "the loss has to be one f32 or f64 number, but '", value.name, "' is ", value.spec);
+            "the loss has to be one f64 or f32 number without dims, whatever the size of a "
+            "micro-batch, but '",
+            value.name, "' is ", value.spec, ": sum it, for example by sum() or pointwise_sum()");
     require(value.place == Place::whole, "the loss '", value.name, "' is ", value.place,
             " on the tensor axis: it has to leave it first");
   }

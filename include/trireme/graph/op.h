@@ -1,7 +1,7 @@
 // Op: a result, its gradient, and what the gradient needs, side by side. Ops are const and
 // stateless: the runtime plans all memory and hands it over in Exec. Four methods are mandatory;
-// what else an op may say of itself has defaults (graph/op_traits.h). docs/concepts/graph.md shows how to
-// write one; gradient_check (graph/gradient_check.h) checks one.
+// what else an op may say of itself has defaults (graph/op_traits.h). docs/concepts/graph.md shows
+// how to write one; gradient_check (graph/gradient_check.h) checks one.
 #pragma once
 
 #include <memory>
@@ -30,8 +30,9 @@ class Output {
   /// The value of input `in`, no copy, but its gradient is the op's own (entering the tensor axis).
   static Output identity(int in, Spec spec) { return {spec, Kind::identity, in, 0}; }
 
-  /// New memory that no gradient comes back through: its readers account for what depends on it in another way, and say that they
-  /// are not differentiable in it (Op::differentiable). Others are refused while tracing.
+  /// New memory that no gradient comes back through: its readers account for what depends on it in
+  /// another way, and say that they are not differentiable in it (Op::differentiable). Others are
+  /// refused while tracing.
   static Output detached(Spec spec) { return {spec, Kind::detached, 0, 0}; }
 
   const Spec& spec() const { return spec_; }
@@ -64,8 +65,8 @@ class Exec {
   /// Backward: add to grad_input(i) instead of assigning. Only ever true for inputs that declare
   /// accumulates(i).
   virtual bool accumulate(int i) const = 0;
-  /// Backward: the outputs are still to be made, and are there to be written, the side ones too. Only
-  /// ever true for ops that declare forward_in_backward().
+  /// Backward: the outputs are still to be made, and are there to be written, the side ones too.
+  /// Only ever true for ops that declare forward_in_backward().
   virtual bool makes_outputs() const = 0;
   /// workspace_bytes of scratch, aligned to 256; undefined content.
   virtual void* workspace() const = 0;
@@ -82,8 +83,8 @@ class Op : public OpTraits {
   virtual ~Op() = default;
   /// For names, reports and errors: "rms_norm".
   virtual std::string name() const = 0;
-  /// Visible outputs, then side outputs. Throws: Error that says what is wrong with the shapes: this
-  /// is the only place where shapes are checked.
+  /// Visible outputs, then side outputs. Throws: Error that says what is wrong with the shapes: no
+  /// other place checks them.
   virtual Outputs infer(const Specs& inputs) const = 0;
   virtual void forward(Exec& e) const = 0;
   virtual void backward(Exec& e) const = 0;

@@ -51,7 +51,8 @@ FileLayout lay_out(const CheckpointOptions& options, std::vector<Piece> pieces) 
 }  // namespace
 
 struct Checkpointer::State {
-  State(const Context& context_, FlatParameters& flat_, Optimizer& optimizer_, const Facts& model_)
+  State(const Context& context_, FlatParameters& flat_, Optimizer& optimizer_,
+        const KeyValues& model_)
       : context(context_), flat(flat_), optimizer(optimizer_), model(model_) {
     scalars.seed = context.options().seed;
     std::vector<Piece> pieces =
@@ -70,7 +71,7 @@ struct Checkpointer::State {
   const Context& context;
   FlatParameters& flat;
   Optimizer& optimizer;
-  const Facts model;
+  const KeyValues model;
   const CheckpointOptions& options = context.options().checkpoint;
   const Host& host = context.host();
   std::string run;
@@ -162,7 +163,7 @@ void Checkpointer::State::set_aside(Index step) {
 }
 
 Checkpointer::Checkpointer(Context& context, FlatParameters& flat, Optimizer& optimizer,
-                           const Facts& identity)
+                           const KeyValues& identity)
     : state_(std::make_unique<State>(context, flat, optimizer, identity)) {}
 Checkpointer::~Checkpointer() = default;
 

@@ -27,7 +27,8 @@ class Checkpointer {
   /// Collective. `flat` and `optimizer` are bound and borrowed. `identity`: facts about the model that shapes do not show.
   /// With --save it takes the lease of the directory, cleans leftovers of dead jobs, and allocates all memory of a save.
   /// Throws: ConfigurationError on all ranks alike.
-  Checkpointer(Context& context, FlatParameters& flat, Optimizer& optimizer, const Facts& identity);
+  Checkpointer(Context& context, FlatParameters& flat, Optimizer& optimizer,
+               const KeyValues& identity);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;

@@ -39,7 +39,7 @@ bool may_be_missing(const std::string& fact) {
 
 std::string form(const Manifest::Tensor& tensor) { return str(tensor.dtype, " ", tensor.global); }
 
-void compare_facts(const Manifest& checkpoint, const Facts& identity, LoadScope scope,
+void compare_facts(const Manifest& checkpoint, const KeyValues& identity, LoadScope scope,
                    const std::map<std::string, std::string>& files, std::vector<std::string>& out) {
   const auto file_of = [&](const std::string& fact) {
     const auto found = files.find(fact);
@@ -125,8 +125,8 @@ LoadScope load_scope(const CheckpointOptions& options) {
   return options.load_optimizer ? LoadScope::everything : LoadScope::without_optimizer;
 }
 
-Facts job_identity(const Facts& model, const Options& options, const DataSource& train) {
-  Facts all;
+KeyValues job_identity(const KeyValues& model, const Options& options, const DataSource& train) {
+  KeyValues all;
   for (const auto& [name, value] : model) all.emplace_back(model_facts + name, value);
   all.emplace_back(training_facts + "--seed", std::to_string(options.seed));
   all.emplace_back(optimizer_fact, name(options.optimizer.kind));
@@ -142,7 +142,7 @@ std::map<std::string, std::string> files_of(const DataSource& train) {
 }
 
 std::vector<std::string> differences(const Manifest& checkpoint, const Manifest& job,
-                                     const Facts& identity, LoadScope scope,
+                                     const KeyValues& identity, LoadScope scope,
                                      const std::map<std::string, std::string>& files) {
   std::vector<std::string> all;
   compare_facts(checkpoint, identity, scope, files, all);
@@ -156,7 +156,7 @@ std::vector<std::string> differences(const Manifest& checkpoint, const Manifest&
   return all;
 }
 
-std::string option_differences(const Facts& now, const Facts& then) {
+std::string option_differences(const KeyValues& now, const KeyValues& then) {
   constexpr std::array<const char*, 12> no_matter{
       "--save", "--load", "--ckpt",    "--finetune",  "--no-load",       "--exit",
       "--log",  "--dump", "--metrics", "--keep-last", "--no-async-save", "--config"};
@@ -172,7 +172,7 @@ std::string option_differences(const Facts& now, const Facts& then) {
   return all;
 }
 
-Facts software_versions(const std::string& device) {
+KeyValues software_versions(const std::string& device) {
   const std::string free = " free";  // what is free just now is left out
   const bool says_free = device.ends_with(free) && device.find(',') != std::string::npos;
   return {{"trireme", TRIREME_VERSION},

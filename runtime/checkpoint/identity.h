@@ -17,21 +17,21 @@ enum class LoadScope { everything, without_optimizer, parameters };
 LoadScope load_scope(const CheckpointOptions& options);
 
 /// Names begin with "model/", "training/" or "data/".
-Facts job_identity(const Facts& model, const Options& options, const DataSource& train);
+KeyValues job_identity(const KeyValues& model, const Options& options, const DataSource& train);
 
 /// The files that facts of the data speak of, by the name of the fact in job_identity().
 std::map<std::string, std::string> files_of(const DataSource& train);
 
 /// Every difference that makes loading impossible, a sentence each. `job`: the tensors of the job, pieces not looked at.
 std::vector<std::string> differences(const Manifest& checkpoint, const Manifest& job,
-                                     const Facts& identity, LoadScope scope,
+                                     const KeyValues& identity, LoadScope scope,
                                      const std::map<std::string, std::string>& files = {});
 
 /// "--lr 0.001 (was 0.003), --tp 2 (was 1)": options with another value than in the run that saved; not those that say only
 /// where files are or what is printed.
-std::string option_differences(const Facts& now, const Facts& then);
+std::string option_differences(const KeyValues& now, const KeyValues& then);
 
 /// For manifests: what made the file.
-Facts software_versions(const std::string& device);
+KeyValues software_versions(const std::string& device);
 
 }  // namespace trireme

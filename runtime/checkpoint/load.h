@@ -21,7 +21,7 @@ struct LoadTarget {
   FlatParameters& flat;
   Optimizer& optimizer;
   const Manifest& catalog;  // tensors of the whole job; used on rank 0
-  Facts identity;
+  KeyValues identity;
   std::map<std::string, std::string> files;  // that facts of the identity speak of
 };
 

@@ -79,7 +79,7 @@ struct StartFacts {
   std::vector<RankFact> program, given, effective;
 };
 
-std::vector<RankFact> facts_of(const Configuration& options) {
+std::vector<RankFact> facts_of(const KeyValues& options) {
   std::vector<RankFact> facts;
   for (const auto& [name, value] : options) facts.push_back({name, value});
   return facts;

@@ -320,15 +320,15 @@ std::string CommandLine::effective() const {
   return all;
 }
 
-Configuration CommandLine::configuration() const {
-  Configuration all;
+KeyValues CommandLine::configuration() const {
+  KeyValues all;
   for (const State::Option& option : state_->options)
     all.emplace_back(option.name, option.definition.show());
   return all;
 }
 
-Configuration CommandLine::common() const {
-  Configuration all;
+KeyValues CommandLine::common() const {
+  KeyValues all;
   for (const State::Option& option : state_->options)
     if (!option.may_differ) all.emplace_back(option.name, option.definition.show());
   return all;

@@ -24,7 +24,7 @@ std::string last_line(std::string_view first_line) {
 
 // Writing
 
-Json json_of(const Facts& facts) {
+Json json_of(const KeyValues& facts) {
   Json::Object object;
   for (const auto& [name, value] : facts) object.emplace_back(name, value);
   return object;
@@ -95,8 +95,8 @@ struct Place {
   }
 };
 
-Facts read_facts(const Place& place) {
-  Facts facts;
+KeyValues read_facts(const Place& place) {
+  KeyValues facts;
   for (const auto& [name, value] : place.as<Json::Object>("an object"))
     facts.emplace_back(name, Place{value, &place, name}.text());
   return facts;

@@ -20,7 +20,7 @@ void check_names_differ(std::vector<std::string_view> names, const char* of) {
   require(twin == names.end(), "two ", of, " are called ", twin == names.end() ? "" : *twin);
 }
 
-void check_facts(const Facts& facts, const char* of) {
+void check_facts(const KeyValues& facts, const char* of) {
   std::vector<std::string_view> names;
   for (const auto& fact : facts) names.push_back(fact.first);
   check_names_differ(std::move(names), of);

@@ -70,7 +70,7 @@ std::vector<RankFact> facts_of(const std::string& title, const PlannedModel& mod
   return facts;
 }
 
-void agree_on_model(const Trainer::State& s, const Facts& identity) {
+void agree_on_model(const Trainer::State& s, const KeyValues& identity) {
   std::vector<RankFact> all;
   for (const auto& [name, value] : identity) all.push_back({"model: " + name, value});
   const auto add = [&](const std::string& title, const Pass* pass) {

@@ -16,7 +16,7 @@ std::vector<RankFact> facts_of(const std::string& title, const PlannedModel& mod
 
 /// Collective. Throws: ConfigurationError on all ranks alike when they have traced different
 /// models. `identity`: Model::identity.
-void agree_on_model(const Trainer::State& s, const Facts& identity);
+void agree_on_model(const Trainer::State& s, const KeyValues& identity);
 
 /// Collective. Throws: ConfigurationError on all ranks alike when identity() differs, or only some
 /// have a source. `use`: "data".

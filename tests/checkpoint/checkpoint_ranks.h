@@ -28,7 +28,7 @@ struct CheckpointJob {
   Layout layout{1, 1, 1, 1};
   Update update = Update::replicated;
   Options options = {};
-  Facts model = {{"--num-attention-heads", "4"}};
+  KeyValues model = {{"--num-attention-heads", "4"}};
   int blocks = 4;
 };
 

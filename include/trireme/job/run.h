@@ -20,12 +20,12 @@ class Context {
  public:
   /// On a CPU, where the host trains itself.
   Context(const Options& options, Mesh& mesh, Stream& stream, const Log& log,
-          Configuration configuration = {}, std::function<std::string_view()> stop_reason = {})
+          KeyValues configuration = {}, std::function<std::string_view()> stop_reason = {})
       : Context(options, mesh, stream, Host{mesh, stream}, log, std::move(configuration),
                 std::move(stop_reason)) {}
   /// `mesh` and `stream` are the device's.
   Context(const Options& options, Mesh& mesh, Stream& stream, const Host& host, const Log& log,
-          Configuration configuration = {}, std::function<std::string_view()> stop_reason = {})
+          KeyValues configuration = {}, std::function<std::string_view()> stop_reason = {})
       : options_(options),
         mesh_(mesh),
         stream_(stream),
@@ -35,7 +35,7 @@ class Context {
         stop_reason_(std::move(stop_reason)) {}
   const Options& options() const { return options_; }
   /// Every option of the command line, the program's own among them, with the value in force.
-  const Configuration& configuration() const { return configuration_; }
+  const KeyValues& configuration() const { return configuration_; }
   /// Why this rank votes to stop at the end of the step, or of the batch of an evaluation:
   /// "SIGUSR1", "SIGTERM", "--exit-duration-seconds". Empty: it does not. Ranks must agree before
   /// they act on it, as Trainer::fit does.
@@ -55,7 +55,7 @@ class Context {
   Stream& stream_;
   Host host_;
   const Log& log_;
-  Configuration configuration_;
+  KeyValues configuration_;
   std::function<std::string_view()> stop_reason_;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "trireme/core/dtype.h"
+#include "trireme/core/key_values.h"
 #include "trireme/core/named_values.h"
 #include "trireme/options/problems.h"
 
@@ -47,9 +48,6 @@ struct OptionDefinition {
   std::function<std::string()> show;
   bool text = false;  // any text: stands in quotes in a file
 };
-
-/// Options in force: canonical names and values, as one would write them.
-using Configuration = std::vector<std::pair<std::string, std::string>>;
 
 class CommandLine {
  public:
@@ -100,9 +98,9 @@ class CommandLine {
   /// The effective configuration, a line (or more) per group; `*` marks what was given.
   std::string effective() const;
   /// The same for programs: every option, in order of declaration.
-  Configuration configuration() const;
+  KeyValues configuration() const;
   /// Those that have to be the same on all ranks: run() compares them.
-  Configuration common() const;
+  KeyValues common() const;
   /// Canonical names in order of declaration.
   std::vector<std::string> names() const;
 

@@ -7,13 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/core/key_values.h"
 #include "trireme/store/checksum.h"
 #include "trireme/store/file_layout.h"
 
 namespace trireme {
-
-/// Names and values in the order in which they are shown.
-using Facts = std::vector<std::pair<std::string, std::string>>;
 
 struct Manifest {
   static constexpr int format = 1;
@@ -22,10 +20,10 @@ struct Manifest {
   std::string run;      // id of the job that wrote it
   std::string created;  // UTC, "2026-11-21T04:12:28Z"
   std::string layout;   // mesh and sharding that wrote it, for people
-  Facts identity;       // what a resumed run must have in common: model, data, seed, optimizer
-  Facts options;        // the effective configuration
-  Facts versions;       // trireme, HDF5, compiler, instruction set
-  Facts positions;      // per source of the sample stream: samples read, for people
+  KeyValues identity;   // what a resumed run must have in common: model, data, seed, optimizer
+  KeyValues options;    // the effective configuration
+  KeyValues versions;   // trireme, HDF5, compiler, instruction set
+  KeyValues positions;  // per source of the sample stream: samples read, for people
 
   struct File {
     std::string name;

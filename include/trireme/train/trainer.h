@@ -1,39 +1,17 @@
 // Trainer: traces a model, plans it for this rank, allocates everything once, and trains it.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "trireme/data/source.h"
-#include "trireme/graph/graph.h"
+#include "trireme/graph/model.h"
 #include "trireme/job/run.h"
-#include "trireme/store/manifest.h"
 #include "trireme/train/metrics.h"
 
 namespace trireme {
-
-/// The forward pass as ordinary code on symbolic Values; run once per rank before anything is
-/// allocated.
-using Forward = std::function<Value(Graph&)>;
-
-struct Model {
-  Forward loss;        // a sum over targets (nn/loss.h), one micro-batch
-  Forward evaluation;  // the same without dropout; empty: `loss`
-  /// For generation: the logits (sequence, columns of this tensor rank) of one sequence of i32
-  /// tokens; empty: none.
-  Forward logits;
-  Index vocabulary = 0;  // logical columns of the logits over all tensor ranks
-  /// Facts about the function that shapes do not show, as names and values: a checkpoint is loaded only where they are the
-  /// same.
-  Facts identity;
-
-  template <class F>
-  requires std::is_invocable_r_v<Value, F, Graph&> Model(F forward)
-      : loss(std::move(forward)) {}  // NOLINT(google-explicit-constructor)
-};
 
 struct GenerateOptions {
   std::vector<std::int32_t> prompt;  // at least one token

@@ -208,9 +208,9 @@ class ContentsComparison {
   Index used_ = 0;
 };
 
-void compare_facts(const std::string& group, const Facts& a, const Facts& b,
+void compare_facts(const std::string& group, const KeyValues& a, const KeyValues& b,
                    std::vector<FactDifference>& different) {
-  const auto value_of = [](const Facts& facts,
+  const auto value_of = [](const KeyValues& facts,
                            const std::string& name) -> std::optional<std::string> {
     for (const auto& [each, value] : facts)
       if (each == name) return value;

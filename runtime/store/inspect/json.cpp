@@ -17,7 +17,7 @@ Json json_of(const std::vector<T>& items) {
 }
 Json json_of(const Shape& shape) { return Json::Array(shape.begin(), shape.end()); }
 
-Json json_of(const Facts& facts) {
+Json json_of(const KeyValues& facts) {
   Json::Object object;
   for (const auto& [name, value] : facts) object.emplace_back(name, value);
   return object;

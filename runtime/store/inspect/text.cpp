@@ -70,7 +70,7 @@ std::string shown(const std::optional<std::string>& value) {
   return !value ? "missing" : value->empty() ? "-" : *value;
 }
 
-std::string facts_text(const std::string& title, const Facts& facts) {
+std::string facts_text(const std::string& title, const KeyValues& facts) {
   if (facts.empty()) return "";
   std::string text = title + ":\n";
   std::size_t width = 0;

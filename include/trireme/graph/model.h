@@ -1,0 +1,31 @@
+// Model: what a user writes: the forward pass as ordinary code on symbolic Values.
+#pragma once
+
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#include "trireme/core/key_values.h"
+#include "trireme/graph/graph.h"
+
+namespace trireme {
+
+/// Run on each rank, once for each kind of pass, before anything is allocated.
+using Forward = std::function<Value(Graph&)>;
+
+struct Model {
+  Forward loss;        // a sum over targets (nn/loss.h), one micro-batch
+  Forward evaluation;  // the same without dropout; empty: `loss`
+  /// For generation: the logits (sequence, columns of this tensor rank) of one sequence of i32
+  /// tokens; empty: none.
+  Forward logits;
+  /// Facts about the function that shapes do not show: a checkpoint is loaded only where they are
+  /// the same.
+  KeyValues identity;
+
+  template <class F>
+  requires std::is_invocable_r_v<Value, F, Graph&> Model(F forward)
+      : loss(std::move(forward)) {}  // NOLINT(google-explicit-constructor)
+};
+
+}  // namespace trireme

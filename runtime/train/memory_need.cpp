@@ -70,8 +70,8 @@ std::string advice(const Trainer::State& s, const MemoryNeed& need) {
 
 }  // namespace
 
-std::string memory_remedies(const Options& options, const Configuration& configuration,
-                            int data_size, bool checkpoint) {
+std::string memory_remedies(const Options& options, const KeyValues& configuration, int data_size,
+                            bool checkpoint) {
   const auto value_of = [&](std::string_view option) {
     for (const auto& [name, value] : configuration)
       if (name == option) return value;

@@ -29,7 +29,7 @@ struct MemoryNeed {
 
 /// Options that would make a rank need less and are not in force yet. `data_size`: of the mesh;
 /// `checkpoint`: memory is planned for saves.
-std::string memory_remedies(const Options& options, const Configuration& configuration,
+std::string memory_remedies(const Options& options, const KeyValues& configuration,
                             int data_size, bool checkpoint);
 
 MemoryNeed memory_need(const Trainer::State& state);

@@ -9,7 +9,7 @@ namespace {
 TEST(MemoryRemedies, AreWhatIsNotInForceYet) {
   Options options;
   options.micro_batch_size = 4;
-  const Configuration gpt{{"--recompute-granularity", "selective"}, {"--lm-head-chunks", "1"}};
+  const KeyValues gpt{{"--recompute-granularity", "selective"}, {"--lm-head-chunks", "1"}};
   EXPECT_EQ(
       memory_remedies(options, gpt, 2, true),
       "a smaller --micro-batch-size, --recompute-granularity full, --lm-head-chunks 8, "
@@ -17,7 +17,7 @@ TEST(MemoryRemedies, AreWhatIsNotInForceYet) {
   options.micro_batch_size = 1;
   options.use_distributed_optimizer = true;
   options.checkpoint.save_buffer = Index{64} << 20;
-  const Configuration full{{"--recompute-granularity", "full"}, {"--lm-head-chunks", "4"}};
+  const KeyValues full{{"--recompute-granularity", "full"}, {"--lm-head-chunks", "4"}};
   EXPECT_EQ(memory_remedies(options, full, 2, true),
             "a smaller --save-buffer, more ranks for --tp or --pp");
 }

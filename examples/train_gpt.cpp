@@ -13,6 +13,9 @@ int main(int argc, char** argv) {
   application.declare = [&](CommandLine& command, Options& options) {
     declare_gpt_options(command, options, gpt);
   };
+  application.settle = [&](const CommandLine& command, Options& options) {
+    settle_gpt_options(command, options, gpt);
+  };
   application.check = [&](const CommandLine& command, const Options& options, Index /*ranks*/,
                           Problems& problems) {
     check_gpt_options(command, options, gpt, problems);
@@ -32,7 +35,10 @@ int main(int argc, char** argv) {
       model.logits = [&](Graph& g) { return build_transformer_logits(g, gpt.model, 1); };
 
     Trainer trainer(context, model);
-    trainer.fit(*data.train, data.valid.get());
+    if (data.train)
+      trainer.fit(*data.train, data.valid.get());
+    else  // --train-iters 0
+      trainer.load_parameters();
     if (gpt.generate > 0) {
       const auto text = trainer.generate({byte_tokens(gpt.prompt), gpt.generate, gpt.temperature});
       context.log().info("generated text:");

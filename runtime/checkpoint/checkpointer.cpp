@@ -185,13 +185,34 @@ TrainingProgress Checkpointer::load(const DataSource& train) {
   std::optional<TrainingProgress> loaded;
   if (!s.options.load.empty())
     loaded = load_checkpoint({s.context, s.flat, s.optimizer, s.catalog,
-                              job_identity(s.model, s.context.options(), train), files_of(train)});
+                              job_identity(s.model, s.context.options(), train), files_of(train),
+                              load_scope(s.options)});
+  if (!s.options.load.empty() && !loaded)
+    s.context.log().info("no checkpoint in " + s.options.load + ": starting from scratch");
   const TrainingProgress start = loaded.value_or(TrainingProgress{});
   s.optimizer.set_updates(start.updates);
   if (s.saver) s.set_aside(start.step);
   if (loaded && saves_where_it_loads(s.options) && load_scope(s.options) == LoadScope::everything)
     s.saver->resumed_from(start.step);
   return start;
+}
+
+TrainingProgress Checkpointer::load_parameters() {
+  State& s = *state_;
+  if (s.options.load.empty()) return {};
+  const auto loaded = load_checkpoint({s.context,
+                                       s.flat,
+                                       s.optimizer,
+                                       s.catalog,
+                                       model_identity(s.model),
+                                       {},
+                                       LoadScope::parameters});
+  Problems problems;
+  if (!loaded)
+    problems.add("--load ", s.options.load,
+                 " has no checkpoint, and a job that does not train (--train-iters 0) needs one");
+  agree_on(s.context.host(), problems);
+  return *loaded;
 }
 
 bool Checkpointer::due(Index step) const {

@@ -44,6 +44,11 @@ class Checkpointer {
   /// between checkpoint and job; nothing was changed), JobError (no step is good; the reasons of each).
   TrainingProgress load(const DataSource& train);
 
+  /// Collective, before the first step. Loads parameters alone, whatever the data and the optimizer of
+  /// the checkpoint were, into a job that does not train. Zeros without --load. Throws: as load(), and
+  /// ConfigurationError when --load has no checkpoint.
+  TrainingProgress load_parameters();
+
   /// Is it time? By --save-interval alone: the same on every rank.
   bool due(Index step) const;
   /// This rank's vote for --save-interval-seconds: true on rank 0 when the time since the last save is over.

@@ -125,9 +125,14 @@ LoadScope load_scope(const CheckpointOptions& options) {
   return options.load_optimizer ? LoadScope::everything : LoadScope::without_optimizer;
 }
 
-KeyValues job_identity(const KeyValues& model, const Options& options, const DataSource& train) {
+KeyValues model_identity(const KeyValues& model) {
   KeyValues all;
   for (const auto& [name, value] : model) all.emplace_back(model_facts + name, value);
+  return all;
+}
+
+KeyValues job_identity(const KeyValues& model, const Options& options, const DataSource& train) {
+  KeyValues all = model_identity(model);
   all.emplace_back(training_facts + "--seed", std::to_string(options.seed));
   all.emplace_back(optimizer_fact, name(options.optimizer.kind));
   for (const auto& [name, value] : train.identity()) all.emplace_back(data_facts + name, value);
@@ -157,9 +162,15 @@ std::vector<std::string> differences(const Manifest& checkpoint, const Manifest&
 }
 
 std::string option_differences(const KeyValues& now, const KeyValues& then) {
-  constexpr std::array<const char*, 12> no_matter{
-      "--save", "--load", "--ckpt",    "--finetune",  "--no-load",       "--exit",
-      "--log",  "--dump", "--metrics", "--keep-last", "--no-async-save", "--config"};
+  constexpr std::array no_matter{"--save",       "--load",
+                                 "--ckpt",       "--finetune",
+                                 "--no-load",    "--exit",
+                                 "--log",        "--dump",
+                                 "--metrics",    "--profile",
+                                 "--keep-last",  "--no-async-save",
+                                 "--config",     "--use-checkpoint-args",
+                                 "--generate",   "--prompt",
+                                 "--temperature"};
   const std::map<std::string, std::string> saved(then.begin(), then.end());
   std::string all;
   for (const auto& [name, value] : now) {

@@ -16,6 +16,8 @@ namespace trireme {
 enum class LoadScope { everything, without_optimizer, parameters };
 LoadScope load_scope(const CheckpointOptions& options);
 
+/// Names begin with "model/".
+KeyValues model_identity(const KeyValues& model);
 /// Names begin with "model/", "training/" or "data/".
 KeyValues job_identity(const KeyValues& model, const Options& options, const DataSource& train);
 

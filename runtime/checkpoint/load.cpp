@@ -91,8 +91,7 @@ Manifest agree_on_manifest(const LoadTarget& t, Index step) {
     const Manifest manifest = read_manifest(step_path(t, step));
     require(manifest.step == step, "its manifest is that of step ", manifest.step);
     text = to_text(manifest);
-    for (const std::string& line :
-         differences(manifest, t.catalog, t.identity, load_scope(options_of(t)), t.files))
+    for (const std::string& line : differences(manifest, t.catalog, t.identity, t.scope, t.files))
       different += str("--load ", step_path(t, step), ": ", line, "\n");
   });
   if (!failure.empty()) throw BadStep(failure);
@@ -101,7 +100,7 @@ Manifest agree_on_manifest(const LoadTarget& t, Index step) {
 }
 
 ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedScalars& scalars) {
-  const LoadScope scope = load_scope(options_of(t));
+  const LoadScope scope = t.scope;
   std::vector<Wanted> wanted = wanted_parameters(t.flat);
   const auto add = [&](const std::vector<Wanted>& more) {
     wanted.insert(wanted.end(), more.begin(), more.end());
@@ -125,8 +124,7 @@ std::string first_failure(const LoadTarget& t, const std::string& mine) {
 void gather_over_data(const LoadTarget& t) {
   Communicator& data = t.context.mesh().axis(Axis::data);
   gather_parameters(t.flat, data, t.context.stream());
-  if (load_scope(options_of(t)) == LoadScope::everything)
-    gather_state(t.flat, t.optimizer, data, t.context.stream());
+  if (t.scope == LoadScope::everything) gather_state(t.flat, t.optimizer, data, t.context.stream());
 }
 
 void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& mine) {
@@ -139,6 +137,7 @@ void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& min
                        manifest.step, options_of(t).load, manifest.created, manifest.layout,
                        show_bytes(bytes), ms,
                        static_cast<double>(bytes) / std::max(ms, 1e-3) / 1e6));
+  if (t.context.options().train_iters == 0) return;  // options of training have no meaning
   const std::string changed = option_differences(t.context.configuration(), manifest.options);
   if (!changed.empty()) log.info("differs from the checkpoint's run: " + changed);
 }
@@ -162,7 +161,7 @@ TrainingProgress load_step(const LoadTarget& t, Index step) {
   host_of(t).broadcast({numbers, 4, DType::i64}, 0);
   report(t, manifest, read);
   p = {numbers[0], numbers[1], numbers[2], numbers[3]};
-  if (load_scope(options_of(t)) != LoadScope::everything) p.updates = 0;
+  if (t.scope != LoadScope::everything) p.updates = 0;
   return p;
 }
 
@@ -220,10 +219,7 @@ Index loading_bytes(const Context& context, const FlatParameters& flat) {
 std::optional<TrainingProgress> load_checkpoint(const LoadTarget& t) {
   const CheckpointOptions& o = options_of(t);
   const std::vector<Index> steps = agree_on_candidates(t);
-  if (steps.empty()) {
-    t.context.log().info("no checkpoint in " + o.load + ": starting from scratch");
-    return std::nullopt;
-  }
+  if (steps.empty()) return std::nullopt;
   BadSteps bad;
   for (const Index step : steps) {
     try {

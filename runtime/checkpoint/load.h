@@ -23,12 +23,13 @@ struct LoadTarget {
   const Manifest& catalog;  // tensors of the whole job; used on rank 0
   KeyValues identity;
   std::map<std::string, std::string> files;  // that facts of the identity speak of
+  LoadScope scope;
 };
 
 /// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load. `flat` need not be bound.
 Index loading_bytes(const Context& context, const FlatParameters& flat);
 
-/// Collective. Parameters and, by load_scope(), moments come from the newest step of --load that holds, or from
+/// Collective. Parameters and, by the scope, moments come from the newest step of --load that holds, or from
 /// --ckpt-step. Returns what the checkpoint says about progress, or nothing when there is no checkpoint to go on from.
 /// Throws: ConfigurationError (nothing was changed), JobError.
 std::optional<TrainingProgress> load_checkpoint(const LoadTarget& target);

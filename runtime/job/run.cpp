@@ -28,6 +28,7 @@
 #include "runtime/job/gpu_environment.h"
 #include "runtime/job/process_start.h"
 #include "runtime/job/rank_agreement.h"
+#include "runtime/job/saved_options.h"
 #include "runtime/job/stop_signals.h"
 #include "runtime/options/idle_options.h"
 #include "runtime/options/instruction_set.h"
@@ -77,12 +78,25 @@ std::string basename(const char* path) { return std::filesystem::path(path).file
 /// that follow from it.
 struct StartFacts {
   std::vector<RankFact> program, given, effective;
+  std::string from_checkpoint = {};  // what --use-checkpoint-args has taken, for the log
 };
 
 std::vector<RankFact> facts_of(const KeyValues& options) {
   std::vector<RankFact> facts;
   for (const auto& [name, value] : options) facts.push_back({name, value});
   return facts;
+}
+
+/// --use-checkpoint-args. Returns what was taken from where, for the log.
+std::string take_saved_options(CommandLine& command, const Options& options, Problems& problems) {
+  if (!options.checkpoint.use_checkpoint_args) return "";
+  const auto saved = read_saved_options(options.checkpoint, problems);
+  if (!saved) return "";
+  std::string all;
+  for (const auto& [name, value] : command.take(saved->options, saved->origin, problems))
+    all += str(all.empty() ? "" : ", ", name, " ", value);
+  return str("--use-checkpoint-args: ", saved->origin, ": ",
+             all.empty() ? "the model is that of the options here" : all);
 }
 
 /// Reads and checks the options. Returns false when help was asked for.
@@ -95,7 +109,9 @@ bool read_options(int argc, char** argv, const Application& application, Command
                    {"version of trireme", TRIREME_VERSION},
                    {"--help", help ? "true" : "false"}};
   if (help) return false;
+  facts.from_checkpoint = take_saved_options(command, options, problems);
   facts.given = facts_of(command.common());
+  if (application.settle) application.settle(command, options);
   settle_options(command, options);
   check_options(command, options, ranks, problems);
   if (application.check) application.check(command, options, ranks, problems);
@@ -119,7 +135,9 @@ void describe(const Context& context, const CommandLine& command) {
   log.info(context.mesh().shape().describe());
   log.info(str("device: ", context.device().describe()));
   log.info(str("collectives: ", context.mesh().memory_description()));
-  log.info("effective configuration (* given)");
+  log.info(context.options().checkpoint.use_checkpoint_args
+               ? "effective configuration (* given, + from the checkpoint)"
+               : "effective configuration (* given)");
   const std::string text = command.effective();
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -220,6 +238,7 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
                   stop_reason(signals, session.rank(), options.checkpoint.exit_duration_seconds,
                               program.started));
   describe(context, command);
+  if (!facts.from_checkpoint.empty()) log.info(facts.from_checkpoint);
   if (const std::string idle = idle_options(command, options, session.size()); !idle.empty())
     log.info("idle on this layout: " + idle);
   if (!choice.reason.empty())

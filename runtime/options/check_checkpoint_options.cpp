@@ -53,7 +53,8 @@ void check_load(const CommandLine& command, const CheckpointOptions& o, Problems
   } else if (exists && access(o.load.c_str(), R_OK | X_OK) != 0) {
     problems.add("--load ", o.load, ": the directory cannot be read");
   } else if (!exists) {
-    for (const char* option : {"--ckpt-step", "--finetune", "--exit-on-missing-checkpoint"})
+    for (const char* option :
+         {"--ckpt-step", "--finetune", "--exit-on-missing-checkpoint", "--use-checkpoint-args"})
       if (command.given(option)) {
         problems.add("--load ", o.load, ": there is no such directory, and ", option,
                      " needs a checkpoint in it");
@@ -119,7 +120,8 @@ void check_checkpoint_options(const CommandLine& command, const Options& options
                "--save-buffer", "--keep-last", "--save-retain-interval", "--exit-duration-seconds"},
               "--save", "DIR", problems);
   check_needs(command,
-              {"--ckpt-step", "--finetune", "--no-load-optim", "--exit-on-missing-checkpoint"},
+              {"--ckpt-step", "--finetune", "--no-load-optim", "--exit-on-missing-checkpoint",
+               "--use-checkpoint-args"},
               "--load", "DIR", problems);
   check_directory("--save", o.save, "checkpoints", problems);
   check_intervals(command, o, problems);

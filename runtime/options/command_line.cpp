@@ -6,11 +6,11 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <optional>
 
 #include <CLI/CLI.hpp>
 
+#include "runtime/options/command_line_state.h"
 #include "runtime/options/config_file.h"
 #include "runtime/options/foreign_names.h"
 #include "runtime/options/option_values.h"
@@ -23,13 +23,6 @@ constexpr int most_values = 10000;  // of a list
 
 constexpr std::size_t most_config_bytes = std::size_t{1} << 20;
 constexpr std::size_t most_config_problems = 20;  // that are listed
-
-/// Values of one option with where they were written, for messages.
-struct Written {
-  std::vector<std::string> values;
-  std::string origin;               // "", or " (in FILE:LINE)"
-  bool list = false, text = false;  // of a file: in brackets; in quotes
-};
 
 std::string joined(const std::vector<std::string>& words) {
   std::string all;
@@ -85,48 +78,27 @@ std::string canonical(const std::string& names) { return names.substr(0, names.f
 
 }  // namespace
 
-struct CommandLine::State {
-  struct Option {
-    OptionDefinition definition;
-    std::string name, group;
-    CLI::Option* parsed;
-    bool given = false;
-    bool may_differ = false;  // between ranks
-  };
+CommandLine::State::State(const std::string& program, const std::string& description)
+    : app(std::make_unique<CLI::App>(description, program)) {
+  app->set_help_flag();
+  app->add_flag("-h,--help")->description("print this and stop")->group(group);
+  app->allow_extras();
+  app->get_formatter()->column_width(help_name_width);
+}
+CommandLine::State::~State() = default;
 
-  State(const std::string& program, const std::string& description) : app(description, program) {
-    app.set_help_flag();
-    app.add_flag("-h,--help")->description("print this and stop")->group(group);
-    app.allow_extras();
-    app.get_formatter()->column_width(help_name_width);
-  }
+std::vector<std::string> CommandLine::State::all_names() const {
+  std::vector<std::string> all;
+  for (const Option& option : options)
+    for (const std::string& name : option.parsed->get_lnames()) all.push_back("--" + name);
+  return all;
+}
 
-  std::vector<std::string> all_names() const {
-    std::vector<std::string> all;
-    for (const Option& option : options)
-      for (const std::string& name : option.parsed->get_lnames()) all.push_back("--" + name);
-    return all;
-  }
-  /// Of a name that another program has; "" where it names options that this program lacks.
-  std::string foreign_answer(const std::string& unknown) const;
-  std::string suggestion(const std::string& unknown) const {
-    if (const std::string answer = foreign_answer(unknown); !answer.empty()) return "; " + answer;
-    const std::string near = nearest(unknown, all_names());
-    return near.empty() ? "; --help lists all" : "; did you mean " + near + "?";
-  }
-
-  void read_command_line(Problems& problems, std::map<std::string, Written>& written) const;
-  void read_file(Problems& problems, std::map<std::string, Written>& written) const;
-  std::string read_line(const ConfigLine& line, bool listed,
-                        std::map<std::string, Written>& written,
-                        std::map<std::string, const ConfigLine*>& seen) const;
-  void apply(Problems& problems, const std::map<std::string, Written>& written);
-
-  std::string group = "General";
-  CLI::App app;
-  std::string config;
-  std::vector<Option> options;
-};
+std::string CommandLine::State::suggestion(const std::string& unknown) const {
+  if (const std::string answer = foreign_answer(unknown); !answer.empty()) return "; " + answer;
+  const std::string near = nearest(unknown, all_names());
+  return near.empty() ? "; --help lists all" : "; did you mean " + near + "?";
+}
 
 CommandLine::CommandLine(const std::string& program, const std::string& description)
     : state_(std::make_unique<State>(program, description)) {}
@@ -135,7 +107,7 @@ CommandLine::~CommandLine() = default;
 void CommandLine::group(const std::string& title) { state_->group = title; }
 
 void CommandLine::add(OptionDefinition definition) {
-  CLI::App& app = state_->app;
+  CLI::App& app = *state_->app;
   // Names alone: the overloads that take a second string bind it as the option's variable.
   CLI::Option* parsed = nullptr;
   if (definition.value.empty())
@@ -161,11 +133,17 @@ void CommandLine::config_file() {
   may_differ("--config");  // what is in it may not
 }
 
-void CommandLine::may_differ(const std::string& name) {
-  const auto option = std::find_if(state_->options.begin(), state_->options.end(),
-                                   [&](const State::Option& o) { return o.name == name; });
-  require(option != state_->options.end(), "no option ", name, " is declared");
-  option->may_differ = true;
+void CommandLine::may_differ(const std::string& name) { state_->find(name).may_differ = true; }
+
+void CommandLine::from_checkpoint(const std::string& name, FromCheckpoint rule) {
+  state_->find(name).from_checkpoint = rule;
+}
+
+CommandLine::State::Option& CommandLine::State::find(const std::string& name) {
+  const auto option =
+      std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
+  require(option != options.end(), "no option ", name, " is declared");
+  return *option;
 }
 
 std::string CommandLine::State::foreign_answer(const std::string& unknown) const {
@@ -183,7 +161,7 @@ void CommandLine::State::read_command_line(Problems& problems,
   for (const Option& option : options)
     if (option.parsed->count() > 0) written[option.name].values = option.parsed->results();
   int values = 0;  // so many words after an unknown option are taken for its values
-  for (const std::string& word : app.remaining()) {
+  for (const std::string& word : app->remaining()) {
     const bool is_option = word.size() > 1 && word[0] == '-';
     if (is_option)
       problems.add("unknown option ", shortened(word), suggestion(word.substr(0, word.find('='))));
@@ -253,6 +231,7 @@ void CommandLine::State::apply(Problems& problems, const std::map<std::string, W
     try {
       check_form(option.definition, given);
       option.definition.set(given.values);
+      option.values = given.values;
     } catch (const Error& error) {
       problems.add(option.name, " ", shortened(joined(given.values)), given.origin, ": ",
                    error.what());
@@ -271,7 +250,7 @@ CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Probl
     else
       words.push_back(argv[i]);
   try {
-    state_->app.parse(static_cast<int>(words.size()), words.data());
+    state_->app->parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::Error& error) {
     problems.add(error.what());
     return Outcome::run;
@@ -288,56 +267,8 @@ CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Probl
   return Outcome::run;
 }
 
-bool CommandLine::given(const std::string& name) const {
-  for (const State::Option& option : state_->options)
-    if (option.name == name) return option.given;
-  throw Error(str("no option ", name, " is declared"));
-}
+bool CommandLine::given(const std::string& name) const { return state_->find(name).given; }
 
-std::string CommandLine::help() const { return state_->app.help(); }
-
-std::string CommandLine::effective() const {
-  constexpr std::size_t columns = 98;
-  std::string all, line, group;
-  const auto flush = [&] {
-    if (!line.empty()) all += (all.empty() ? "" : "\n") + line;
-    line.clear();
-  };
-  for (const State::Option& option : state_->options) {
-    const std::string value = option.definition.show();
-    const std::string entry =
-        option.name.substr(2) + " " + (value.empty() ? "-" : value) + (option.given ? "*" : "");
-    if (option.group != group || line.size() + entry.size() + 2 > columns) {
-      flush();
-      line = option.group != group ? option.group + ": " : "    ";
-      group = option.group;
-    } else {
-      line += ", ";
-    }
-    line += entry;
-  }
-  flush();
-  return all;
-}
-
-KeyValues CommandLine::configuration() const {
-  KeyValues all;
-  for (const State::Option& option : state_->options)
-    all.emplace_back(option.name, option.definition.show());
-  return all;
-}
-
-KeyValues CommandLine::common() const {
-  KeyValues all;
-  for (const State::Option& option : state_->options)
-    if (!option.may_differ) all.emplace_back(option.name, option.definition.show());
-  return all;
-}
-
-std::vector<std::string> CommandLine::names() const {
-  std::vector<std::string> all;
-  for (const State::Option& option : state_->options) all.push_back(option.name);
-  return all;
-}
+std::string CommandLine::help() const { return state_->app->help(); }
 
 }  // namespace trireme

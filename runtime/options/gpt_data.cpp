@@ -7,6 +7,7 @@ namespace trireme {
 
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems) {
   GptData data;
+  if (options.train_iters == 0 && options.checkpoint.save.empty()) return data;
   Split split;
   problems.collect([&] { split = parse_split(gpt.split); });
   if (gpt.data_path.empty()) {

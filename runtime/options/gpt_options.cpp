@@ -70,6 +70,15 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
                 "share of activations dropped");
 }
 
+/// --use-checkpoint-args takes all options from the `first` on, and the type that was computed with.
+void take_from_checkpoints(CommandLine& c, std::size_t first) {
+  using Rule = CommandLine::FromCheckpoint;
+  const std::vector<std::string> names = c.names();
+  for (std::size_t i = first; i < names.size(); ++i) c.from_checkpoint(names[i], Rule::always);
+  for (const char* name : {"--seq-length", "--hidden-dropout", "--init-method-std", "--bf16"})
+    c.from_checkpoint(name, Rule::unless_given);
+}
+
 void declare_execution(CommandLine& c, TransformerConfig& m) {
   c.group("Execution of the model");
   c.choice("--recompute-granularity", m.recompute,
@@ -146,8 +155,10 @@ void check_stages(const Options& options, const TransformerConfig& model, Proble
 
 void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt) {
   command.group("Model");
+  const std::size_t first = command.names().size();
   declare_preset(command, gpt);
   declare_model(command, gpt.model);
+  take_from_checkpoints(command, first);
   declare_execution(command, gpt.model);
   command.group("Data");
   command.list("--data-path", gpt.data_path, "[W] PREFIX...",
@@ -163,6 +174,12 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
   command.real("--temperature", gpt.temperature,
                {0, std::numeric_limits<double>::infinity(), false, false},
                "of sampling; 0: always the most probable byte");
+}
+
+void settle_gpt_options(const CommandLine& command, Options& options, const GptOptions& gpt) {
+  if (gpt.generate > 0 && !options.checkpoint.load.empty() && !command.given("--train-iters") &&
+      !command.given("--data-path"))
+    options.train_iters = 0;
 }
 
 void check_gpt_options(const CommandLine& command, const Options& options, GptOptions& gpt,

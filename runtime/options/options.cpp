@@ -55,7 +55,8 @@ void declare_training(CommandLine& c, Options& o) {
           "samples that one forward pass takes");
   c.whole("--global-batch-size", o.global_batch_size, at_least(1),
           "samples of one step, over all ranks");
-  c.whole("--train-iters", o.train_iters, at_least(0), "steps");
+  c.whole("--train-iters", o.train_iters, at_least(0),
+          "steps in all, those of the checkpoint included; 0: train nothing, or nothing more");
   c.whole("--seed", o.seed, {0, std::numeric_limits<Index>::max()},
           "of initial values, dropout and the order of data");
   c.flag("--bf16", o.bf16,
@@ -112,6 +113,8 @@ void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
   c.flag("--finetune", o.finetune, "load weights only and begin at step 0");
   c.flag_off("--no-load-optim", o.load_optimizer,
              "load no optimizer state: its moments begin at 0");
+  c.flag("--use-checkpoint-args", o.use_checkpoint_args,
+         "take the options of the model from the checkpoint of --load");
   c.flag("--exit-on-missing-checkpoint", o.exit_on_missing_checkpoint,
          "stop when --load has no checkpoint, rather than start from scratch");
   c.real("--exit-duration-seconds", o.exit_duration_seconds, {0, infinity, true, false},

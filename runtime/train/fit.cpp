@@ -178,8 +178,11 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
   if (s.progress.step < o.train_iters)
     end = run_steps(*this, s, train, validation);
   else
-    log.info(str("nothing is left to train: step ", s.progress.step, " of --train-iters ",
-                 o.train_iters, " is done"));
+    log.info(o.train_iters == 0
+                 ? str("nothing is trained: --train-iters 0")
+                 : str("nothing is left to train: step ", s.progress.step,
+                       " is done, and --train-iters counts from the first step of the run to ",
+                       o.train_iters));
   std::string failed;
   if (s.checkpointer) {
     finish_saves(s, end, train);

@@ -142,6 +142,15 @@ void Trainer::resume(DataSource& train) {
   if (s.checkpointer) s.progress = s.last_update = s.checkpointer->load(train);
 }
 
+void Trainer::load_parameters() {
+  State& s = *state_;
+  require(!s.resumed, "load_parameters() comes before the first step, and in place of resume()");
+  s.resumed = true;
+  if (s.checkpointer) s.progress = s.last_update = s.checkpointer->load_parameters();
+  s.context.log().info("nothing is trained: --train-iters 0");
+  s.dump_parameters();
+}
+
 Index Trainer::steps_done() const { return state_->progress.step; }
 
 }  // namespace trireme

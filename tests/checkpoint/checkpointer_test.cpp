@@ -195,6 +195,34 @@ TEST(Checkpointer, FinetuneTakesParametersOnlyAndNoLoadOptimAlsoProgress) {
   }
 }
 
+TEST(Checkpointer, AJobThatDoesNotTrainTakesParametersWhateverTheDataSeedAndOptimizerWere) {
+  const ScratchDirectory folder;
+  const Tensors saved = save_step_3({{2, 1, 2, 1}}, folder / "run");
+  CheckpointJob job = loading_from(folder / "run", {{1, 2, 1, 1}});
+  job.options.train_iters = 0;
+  job.options.seed = 99;
+  job.options.optimizer.kind = OptimizerOptions::Kind::sgd;
+  Gathered loaded;
+  on_threads(job, [&](CheckpointRank& rank) {
+    EXPECT_EQ(rank.checkpointer.load_parameters().step, 0);
+    rank.add_state_to(loaded);
+  });
+  int parameters = 0;
+  for (const auto& [name, values] : loaded.tensors())
+    if (saved.count(name) > 0 && name.find('/') == std::string::npos) {
+      EXPECT_EQ(values, saved.at(name)) << name;
+      ++parameters;
+    }
+  EXPECT_GT(parameters, 5);
+}
+
+TEST(Checkpointer, AJobThatDoesNotTrainNeedsACheckpointWhereLoadIsGiven) {
+  const ScratchDirectory folder;
+  on_threads(loading_from(folder.path(), {{2, 1, 1, 1}}), [](CheckpointRank& rank) {
+    EXPECT_THROW(rank.checkpointer.load_parameters(), ConfigurationError);
+  });
+}
+
 TEST(Checkpointer, ARunThatStartsWhereAnotherOneHasSavedSetsItsStepsAside) {
   const ScratchDirectory folder;
   save_three(folder / "run");

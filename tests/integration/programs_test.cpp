@@ -150,6 +150,43 @@ TEST_F(Programs, TextIsTheSameOnEveryLayout) {
   EXPECT_EQ(text("--tp 2 --pp 2", 8), one);
 }
 
+TEST_F(Programs, ACheckpointAloneIsEnoughToGenerate) {
+  const std::string steps = folder_ / "run";
+  const Outcome trained =
+      run("train_gpt " + small + "--seed 7 --generate 20 --temperature 0 --lr-warmup-iters 2 " +
+              "--data-path " + corpus() + " --save " + steps,
+          2);
+  EXPECT_EQ(trained.exit_code, 0) << trained.output;
+  const auto text = [](const std::string& output) {
+    return output.substr(std::min(output.find("# generated text:"), output.size()));
+  };
+  ASSERT_EQ(count(text(trained.output), "The "), 1);
+  for (const char* layout : {"", "--pp 2", "--tp 2"}) {
+    const Outcome outcome =
+        run("train_gpt --load " + steps + " --use-checkpoint-args --generate 20 --temperature 0 " +
+                layout,
+            *layout != 0 ? 2 : 1);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(text(outcome.output), text(trained.output)) << layout;
+    EXPECT_THAT(outcome.output, HasSubstr("# --use-checkpoint-args: step 3 of " + steps +
+                                          ": --num-layers 2, --hidden-size 32"));
+  }
+}
+
+TEST_F(Programs, ADamagedManifestIsOneMessageOnAnyNumberOfRanks) {
+  const std::string steps = folder_ / "run";
+  EXPECT_EQ(run("train_gpt " + small + "--data-path " + corpus() + " --save " + steps).exit_code,
+            0);
+  std::ofstream(steps + "/step-000003/manifest.json") << "{}";
+  for (const int ranks : {1, 2}) {
+    const Outcome outcome =
+        run("train_gpt --load " + steps + " --use-checkpoint-args --generate 5", ranks);
+    EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "step-000003/manifest.json"), 1) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("cannot run: 1 problem\n"));
+  }
+}
+
 TEST_F(Programs, MlpTrainsOnEveryAxis) {
   for (const char* layout : {"", "--tp 2", "--pp 2 --use-distributed-optimizer"})
     EXPECT_EQ(run(std::string("mlp --train-iters 5 ") + layout, 4).exit_code, 0) << layout;

@@ -68,6 +68,8 @@ struct Application {
   std::function<void(CommandLine&, Options&)> declare = {};
   /// Checks them; runs on every rank after parsing, with data files opened here rather than later.
   std::function<void(const CommandLine&, const Options&, Index ranks, Problems&)> check = {};
+  /// Settles defaults that follow from other options, after parsing and before any check.
+  std::function<void(const CommandLine&, Options&)> settle = {};
 };
 
 /// Runs f on every rank. Returns the exit code.

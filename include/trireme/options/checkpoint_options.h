@@ -22,6 +22,7 @@ struct CheckpointOptions {
   bool finetune = false;       // --finetune: weights only, from step 0
   bool load_optimizer = true;  // --no-load-optim clears it
   bool exit_on_missing_checkpoint = false;
+  bool use_checkpoint_args = false;
 
   double exit_duration_seconds = 0;  // --exit-duration-seconds; 0: no limit
 };

@@ -88,14 +88,25 @@ class CommandLine {
   /// something of their node.
   void may_differ(const std::string& name);
 
+  /// What --use-checkpoint-args does with an option of the model. `always`: another value is another
+  /// model, and refused; `unless_given`: another value is as good.
+  enum class FromCheckpoint { always, unless_given };
+  /// Declares that the option (canonical name) describes the model.
+  void from_checkpoint(const std::string& name, FromCheckpoint rule);
+
   enum class Outcome { run, help };
   /// The command line wins over --config. With --help nothing else is looked at.
   Outcome parse(int argc, const char* const* argv, Problems& problems);
 
+  /// After parse(): options that describe the model get the values with which a checkpoint's job ran.
+  /// `origin`: "step 10 of run". Returns those that changed their value.
+  KeyValues take(const KeyValues& saved, const std::string& origin, Problems& problems);
+
   /// Was this option (canonical name) given, on the command line or in the file?
   bool given(const std::string& name) const;
   std::string help() const;
-  /// The effective configuration, a line (or more) per group; `*` marks what was given.
+  /// The effective configuration, a line (or more) per group; `*` marks what was given, `+` what came
+  /// from a checkpoint.
   std::string effective() const;
   /// The same for programs: every option, in order of declaration.
   KeyValues configuration() const;

@@ -26,6 +26,10 @@ struct GptOptions {
 /// Model, data, evaluation and generation.
 void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt);
 
+/// Settles --train-iters of a job that only generates: 0 where --load and --generate are given, and
+/// neither --train-iters nor --data-path. Before settle_options.
+void settle_gpt_options(const CommandLine& command, Options& options, const GptOptions& gpt);
+
 /// What is wrong with the model on this mesh, and with generation. The zeros of the model are
 /// filled in first, so that the effective configuration shows them.
 void check_gpt_options(const CommandLine& command, const Options& options, GptOptions& gpt,
@@ -35,7 +39,8 @@ struct GptData {
   std::unique_ptr<DataSource> train;
   std::unique_ptr<DataSource> valid;  // null unless there are evaluations
 };
-/// Opens the files of --data-path; what is wrong with them goes to `problems`.
+/// Opens the files of --data-path; what is wrong with them goes to `problems`. Opens none for a job
+/// that neither trains nor saves.
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems);
 
 /// The tokens of a text, and the text of tokens: one byte a token.

@@ -37,6 +37,10 @@ class Trainer {
   /// be null).
   void fit(DataSource& train, DataSource* validation = nullptr);
   void fit(DataSource&& train) { fit(train); }
+  /// Collective. In place of fit() where nothing is trained: parameters come from the checkpoint of
+  /// --load, where that is given, whatever its data and optimizer were. Throws: as resume(), and
+  /// ConfigurationError when there is no checkpoint.
+  void load_parameters();
 
   /// Collective. One step on the next global batch.
   StepMetrics step(DataSource& train);

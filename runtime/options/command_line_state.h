@@ -1,0 +1,64 @@
+// What a CommandLine holds. CLI11 is known to command_line.cpp alone.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/options/command_line.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace trireme {
+
+struct ConfigLine;
+
+/// Values of one option with where they were written, for messages.
+struct Written {
+  std::vector<std::string> values;
+  std::string origin;               // "", or " (in FILE:LINE)"
+  bool list = false, text = false;  // of a file: in brackets; in quotes
+};
+
+struct CommandLine::State {
+  struct Option {
+    OptionDefinition definition;
+    std::string name, group;
+    CLI::Option* parsed;
+    bool given = false;
+    bool may_differ = false;  // between ranks
+    std::optional<FromCheckpoint> from_checkpoint = {};
+    bool taken = false;                    // from a checkpoint
+    std::vector<std::string> values = {};  // that were given, when they are legal
+  };
+
+  State(const std::string& program, const std::string& description);
+  ~State();
+
+  std::vector<std::string> all_names() const;
+  /// Of a name that another program has; "" where it names options that this program lacks.
+  std::string foreign_answer(const std::string& unknown) const;
+  std::string suggestion(const std::string& unknown) const;
+  void read_command_line(Problems& problems, std::map<std::string, Written>& written) const;
+  void read_file(Problems& problems, std::map<std::string, Written>& written) const;
+  std::string read_line(const ConfigLine& line, bool listed,
+                        std::map<std::string, Written>& written,
+                        std::map<std::string, const ConfigLine*>& seen) const;
+  void apply(Problems& problems, const std::map<std::string, Written>& written);
+  std::string why_not_taken(const std::map<std::string, std::string>& saved,
+                            const std::string& origin) const;
+  /// Throws: Error when no such option is declared.
+  Option& find(const std::string& name);
+
+  std::string group = "General";
+  std::unique_ptr<CLI::App> app;
+  std::string config;
+  std::vector<Option> options;
+};
+
+}  // namespace trireme

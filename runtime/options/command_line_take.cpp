@@ -1,0 +1,68 @@
+// Implements CommandLine::take (trireme/options/command_line.h).
+// --use-checkpoint-args: options of the model that come from a checkpoint.
+#include <map>
+
+#include "runtime/options/command_line_state.h"
+
+namespace trireme {
+namespace {
+
+using Values = std::map<std::string, std::string>;
+
+/// What the checkpoint says of an option of the model; null: nothing.
+const std::string* saved_value(const Values& saved, const std::string& name) {
+  const auto found = saved.find(name);
+  return found == saved.end() || found->second.empty() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+/// Why nothing can be taken, or "".
+std::string CommandLine::State::why_not_taken(const Values& saved,
+                                              const std::string& origin) const {
+  bool has_model = false;
+  for (const Option& option : options)
+    if (option.from_checkpoint == FromCheckpoint::always) {
+      if (saved_value(saved, option.name) != nullptr) return "";
+      has_model = true;
+    }
+  if (!has_model)
+    return "--use-checkpoint-args has no meaning: no option of this program describes the model; "
+           "leave it out";
+  return "--use-checkpoint-args: " + origin +
+         " does not say with which options its model was made; give them here instead";
+}
+
+/// In order of declaration once more: a preset from the checkpoint resets what is declared after it.
+KeyValues CommandLine::take(const KeyValues& saved, const std::string& origin, Problems& problems) {
+  const Values values(saved.begin(), saved.end());
+  if (const std::string why = state_->why_not_taken(values, origin); !why.empty()) {
+    problems.add(why);
+    return {};
+  }
+  const KeyValues before = configuration();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    State::Option& option = state_->options[i];
+    const std::string& here = before[i].second;
+    const std::string* const value =
+        option.from_checkpoint ? saved_value(values, option.name) : nullptr;
+    option.taken = value != nullptr && !option.given;
+    if (value != nullptr && !option.values.empty() && *value != here &&
+        option.from_checkpoint == FromCheckpoint::always)
+      problems.add(option.name, " is ", here, " here and ", *value, " in ", origin,
+                   ", whose model --use-checkpoint-args takes; leave one of the two options out");
+    if (option.taken) try {
+        option.definition.set({*value});
+      } catch (const Error& error) {
+        problems.add(option.name, " ", *value, " (of ", origin, "): ", error.what());
+      }
+    if (!option.values.empty()) option.definition.set(option.values);
+  }
+  KeyValues changed;
+  const KeyValues after = configuration();
+  for (std::size_t i = 0; i < after.size(); ++i)
+    if (state_->options[i].taken && after[i] != before[i]) changed.push_back(after[i]);
+  return changed;
+}
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+// Which step --use-checkpoint-args reads.
+#include "runtime/job/saved_options.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch_directory.h"
+#include "tests/support/toy_checkpoint.h"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+/// A directory with steps 2 and 4 of a toy.
+class SavedOptionsOf : public testing::Test {
+ protected:
+  SavedOptionsOf() {
+    for (const Index step : {2, 4}) test::commit_toy(run(), step, {}, {{}, static_cast<int>(step)});
+  }
+  std::string run() const { return folder_ / "run"; }
+  std::string manifest(Index step) const {
+    return run() + "/" + step_name(step) + "/manifest.json";
+  }
+  std::optional<SavedOptions> read(const std::string& load, Index ckpt_step = -1) {
+    CheckpointOptions options;
+    options.load = load;
+    options.ckpt_step = ckpt_step;
+    return read_saved_options(options, problems_);
+  }
+
+  ScratchDirectory folder_;
+  Problems problems_;
+};
+
+TEST_F(SavedOptionsOf, AreThoseOfTheNewestStepOrOfCkptStep) {
+  EXPECT_THAT(read(run())->options, Contains(Pair("--tp", "4")));
+  EXPECT_EQ(read(run())->origin, "step 4 of " + run());
+  EXPECT_THAT(read(run(), 2)->options, Contains(Pair("--tp", "2")));
+  EXPECT_THAT(problems_.all(), IsEmpty());
+}
+
+TEST_F(SavedOptionsOf, AreThoseOfTheStepBeforeWhereTheNewestIsDamagedAsLoadingWouldTakeIt) {
+  test::flip_bit(manifest(4), 100);
+  EXPECT_EQ(read(run())->origin, "step 2 of " + run());
+  EXPECT_THAT(problems_.all(), IsEmpty());
+}
+
+TEST_F(SavedOptionsOf, ADamagedManifestIsOneProblemThatNamesIt) {
+  for (const Index step : {2, 4}) test::flip_bit(manifest(step), 100);
+  EXPECT_FALSE(read(run()));
+  EXPECT_FALSE(read(run(), 2));
+  EXPECT_THAT(problems_.all(),
+              ElementsAre(AllOf(HasSubstr("no step can be read"), HasSubstr(manifest(4))),
+                          AllOf(HasSubstr("no step can be read"), HasSubstr(manifest(2)))));
+}
+
+TEST_F(SavedOptionsOf, AStepThatIsNotThereIsAProblem) {
+  std::filesystem::create_directory(folder_ / "empty");
+  EXPECT_FALSE(read(folder_ / "empty"));
+  EXPECT_FALSE(read(run(), 3));
+  EXPECT_THAT(problems_.all(), ElementsAre(HasSubstr("has no checkpoint to take the model from"),
+                                           HasSubstr("has no step 3 of --ckpt-step")));
+}
+
+TEST_F(SavedOptionsOf, AMissingDirectoryIsLeftToTheCheckOfLoad) {
+  EXPECT_FALSE(read(folder_ / "missing"));
+  EXPECT_THAT(problems_.all(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace trireme

@@ -50,7 +50,7 @@ class Output {
 };
 
 void declare_threads(CommandLine& command, Index& threads) {
-  command.whole("--threads", threads, {1, 256}, "that read at the same time");
+  command.whole("--threads", threads, {1, 256}, "number of reader threads");
 }
 
 ExitCode success_if(bool well) { return well ? ExitCode::success : ExitCode::failure; }

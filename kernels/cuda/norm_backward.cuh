@@ -42,7 +42,7 @@ struct NormGradients {
   float *dweights, *dbiases;
 };
 
-/// Of its row that a thread keeps in the backward kernel: 16, and less where they are loaded one by one.
+/// Row elements each thread keeps in registers: 16, or 4 when loads are scalar.
 template <int width>
 inline constexpr int backward_elements = width == 1 ? 4 : 16;
 /// Shared memory: sums of dweight and dbias, (channels) floats each.

@@ -38,7 +38,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The rank that has failed says why and ends this one, unless it is stuck: only then the others say what they have heard.
+/// Wait this long for the failing rank to report and abort us; report what we know only if it does
+/// not.
 constexpr std::chrono::seconds time_to_tell(10);
 
 int exit_code(ExitCode code) { return static_cast<int>(code); }

@@ -93,9 +93,10 @@ std::string python_of(const std::string& page, const std::string& step_directory
 
 TEST_F(H5py, RunsTheLinesOfTheDocumentation) {
   const std::string weight = "'parameters/embedding.weight'";
-  std::ofstream(jobs_ / "page.py") << python_of("docs/reference/checkpoint_format.md", step("eight"))
-                                   << "same = h5py.File(step + '/checkpoint.h5')[" << weight
-                                   << "][:] == read(" << weight << ")\nassert same.all()\n";
+  std::ofstream(jobs_ / "page.py")
+      << python_of("docs/reference/checkpoint_format.md", step("eight"))
+      << "same = h5py.File(step + '/checkpoint.h5')[" << weight << "][:] == read(" << weight
+      << ")\nassert same.all()\n";
   jobs_.succeed(TRIREME_PYTHON " " + jobs_ / "page.py");
 }
 

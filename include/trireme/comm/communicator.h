@@ -18,7 +18,8 @@
 
 namespace trireme {
 
-/// Another rank has failed: what those hear that wait for it. It says so itself, too.
+/// Thrown on ranks that were waiting for a rank that failed. The failed rank reports the cause
+/// itself.
 class PeerError : public Error {
  public:
   using Error::Error;

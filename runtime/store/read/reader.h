@@ -26,7 +26,7 @@ struct ReadReport {
 };
 
 /// Throws: Error that names the file, and the tensor, when a file is missing, has another size, or a block is damaged; and
-/// when a tensor is not there or has another shape or dtype. `threads`: that read at the same time.
+/// when a tensor is not there or has another shape or dtype. `threads`: the number of readers.
 ReadReport read_boxes(const std::string& directory, const Manifest& manifest,
                       const std::vector<Wanted>& wanted, int threads);
 

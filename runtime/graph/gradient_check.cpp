@@ -1,378 +1,344 @@
-// The subject of a check is traced with its differentiable inputs as parameters, run by an Executor, and compared with
-// finite differences of its own forward. Everything happens on the device, through plans of all kinds.
+// The subject of a check is traced with its differentiable inputs as parameters, run by an Executor,
+// and compared with finite differences of its own forward, and with itself run in other ways.
+// Everything happens on the device, through plans of all kinds.
 #include "trireme/graph/gradient_check.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <mutex>
 
-#include "trireme/comm/mesh.h"
+#include "trireme/core/bf16.h"
 
-#include "runtime/graph/executor.h"
+#include "runtime/core/exception_text.h"
+#include "runtime/graph/gradient_check_run.h"
 
 namespace trireme {
 
 namespace {
 
-using Build = std::function<Values(Graph&, const Values&)>;
+using namespace gradient_check_detail;
+using Rows = std::vector<std::vector<double>>;
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
-/// A parameter as an activation, placed as asked.
-class Activation final : public Op {
- public:
-  explicit Activation(Place place) : place_(place) {}
-  std::string name() const override { return "activation"; }
-  bool works_on(DeviceKind) const override { return true; }
-  Outputs infer(const Specs& in) const override { return {in[0]}; }
-  Place place(const Places&, const std::vector<bool>&) const override { return place_; }
-  bool completes_gradient(int, Place) const override { return true; }
-  void forward(Exec& e) const override { e.stream().copy(e.output(0), e.input(0)); }
-  void backward(Exec& e) const override { e.stream().copy(e.grad_input(0), e.grad_output(0)); }
-
- private:
-  Place place_;
-};
-
-/// Random linear function of all inputs, in fp64: sum over inputs k and elements i of w(k, i) x(k, i).
-class RandomSum final : public Op {
- public:
-  explicit RandomSum(Specs specs) : specs_(std::move(specs)) {}
-  std::string name() const override { return "random_sum"; }
-  bool works_on(DeviceKind) const override { return true; }
-  Outputs infer(const Specs&) const override { return {Spec(Shape{}, DType::f64)}; }
-  Place place(const Places&, const std::vector<bool>&) const override { return Place::whole; }
-
-  void forward(Exec& e) const override {
-    double sum = 0;
-    for (std::size_t k = 0; k < specs_.size(); ++k) {
-      const Tensor& x = e.input(static_cast<int>(k));
-      if (x.dtype == DType::f64) sum += weighted<double>(e, x, k);
-      if (x.dtype == DType::f32) sum += weighted<float>(e, x, k);
-    }
-    e.stream().copy(e.output(0).data, &sum, sizeof sum);
-    e.stream().synchronize();
-  }
-  void backward(Exec& e) const override {
-    double seed = 0;
-    e.stream().copy(&seed, e.grad_output(0).data, sizeof seed);
-    e.stream().synchronize();
-    for (std::size_t k = 0; k < specs_.size(); ++k) {
-      if (!e.wants(static_cast<int>(k))) continue;
-      const Tensor& to = e.grad_input(static_cast<int>(k));
-      to.dtype == DType::f64 ? scaled_weights<double>(e, to, k, seed)
-                             : scaled_weights<float>(e, to, k, seed);
-    }
-  }
-
- private:
-  static float weight(std::size_t k, std::size_t i) {
-    return 2 * Random{1234 + k}.uniform(static_cast<Index>(i)) - 1;
-  }
-  template <class T>
-  static double weighted(Exec& e, const Tensor& x, std::size_t k) {
-    std::vector<T> values(at(x.count()));
-    e.stream().copy(values.data(), x.data, x.bytes());
-    e.stream().synchronize();
-    double sum = 0;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      sum += static_cast<double>(weight(k, i)) * static_cast<double>(values[i]);
-    return sum;
-  }
-  template <class T>
-  static void scaled_weights(Exec& e, const Tensor& to, std::size_t k, double seed) {
-    std::vector<T> dx(at(to.count()));
-    for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = static_cast<T>(seed * weight(k, i));
-    e.stream().copy(to.data, dx.data(), to.bytes());
-    e.stream().synchronize();
-  }
-  Specs specs_;
-};
-
-enum class Uses { once, twice };
-enum class Rerun { no, yes };
-
-/// The subject traced in one way. Inputs that are differentiable are parameters of the graph, in order.
-struct Traced {
-  Graph graph;
-  Value loss;
-  std::vector<int> parameter_of_input;  // -1: data
-
-  Traced(const Build& build, const std::vector<CheckInput>& inputs,
-         const std::vector<bool>& differentiable, Uses uses, Rerun rerun) {
-    Values values;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const CheckInput& input = inputs[i];
-      require(input.spec.packed(), "gradient_check: input ", i, " has to be packed, not ",
-              input.spec);
-      if (!differentiable[i]) {
-        parameter_of_input.push_back(-1);
-        values.push_back(graph.input(str("input", i), input.spec));
-        continue;
-      }
-      require(input.spec.dtype == DType::f32, "gradient_check: input ", i, " has to be f32, not ",
-              input.spec.dtype);
-      const bool split = input.parameter && input.place == Place::split;
-      parameter_of_input.push_back(static_cast<int>(graph.parameters().size()));
-      const Value p = graph.parameter(str("input", i), input.spec.shape,
-                                      split ? shard(0) : replicated(), zeros());
-      values.push_back(input.parameter ? p : p.apply<Activation>(input.place));
-    }
-    const auto subject = [&] { return build(graph, values); };
-    Values outputs = rerun == Rerun::yes ? graph.recompute(subject) : subject();
-    if (uses == Uses::twice) {
-      const Values again = rerun == Rerun::yes ? graph.recompute(subject) : subject();
-      outputs.insert(outputs.end(), again.begin(), again.end());
-    }
-    const auto own = static_cast<std::ptrdiff_t>(graph.parameters().size());
-    const auto given = std::count_if(parameter_of_input.begin(), parameter_of_input.end(),
-                                     [](int parameter) { return parameter >= 0; });
-    require(own == given, "gradient_check: the subgraph declares the parameter '",
-            own == given ? "" : graph.parameters().back().name(),
-            "'; parameters to be checked have to be inputs (CheckInput::parameter)");
-    Specs specs;
-    for (const Value& output : outputs) {
-      require(output.spec().dtype != DType::bf16, "gradient_check takes f32 and f64 results, not ",
-              output.spec());
-      specs.push_back(output.spec());
-    }
-    loss = graph.apply(std::make_shared<RandomSum>(specs), outputs).front();
-  }
-};
-
-/// Contents of the inputs; multiples of 2^-16 of the range, so that steps of finite differences are exact.
-struct Contents {
-  std::vector<std::vector<float>> floats;
-  std::vector<std::vector<std::byte>> data;
-};
-
-Contents fill(const std::vector<CheckInput>& inputs, const std::vector<int>& parameter_of_input) {
+/// Multiples of 2^-16 of the range, so that steps of finite differences are exact.
+Contents fill(const Subject& subject) {
   Contents contents;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const CheckInput& input = inputs[i];
+  for (std::size_t i = 0; i < subject.inputs.size(); ++i) {
+    const CheckInput& input = subject.inputs[i];
     const Random random{77 + i};
-    const Index count = input.spec.shape.count();
-    if (parameter_of_input[i] >= 0) {
-      auto& values = contents.floats.emplace_back(at(count));
-      for (Index k = 0; k < count; ++k) {
-        const double x = input.low + (input.high - input.low) * random.uniform(k);
-        values[at(k)] = static_cast<float>(std::round(x * 0x1p16) * 0x1p-16);
-      }
-      continue;
-    }
-    auto& bytes = contents.data.emplace_back(at(input.spec.bytes()));
-    for (Index k = 0; k < count; ++k) {
-      const double x = input.low + (input.high - input.low) * random.uniform(k);
-      const auto put = [&](auto value) {
-        std::memcpy(bytes.data() + k * static_cast<Index>(sizeof value), &value, sizeof value);
-      };
-      switch (input.spec.dtype) {
-        case DType::f32:
-          put(static_cast<float>(x));
-          break;
-        case DType::f64:
-          put(x);
-          break;
-        case DType::i32:
-          put(static_cast<std::int32_t>(std::floor(x)));
-          break;
-        case DType::i64:
-          put(static_cast<std::int64_t>(std::floor(x)));
-          break;
-        case DType::u8:
-          put(static_cast<std::uint8_t>(std::floor(x)));
-          break;
-        case DType::bf16:
-          throw Error("gradient_check: bf16 data is not supported");
-      }
+    auto& values = contents.emplace_back(at(input.spec.shape.count()));
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const double x = input.low + (input.high - input.low) * random.uniform(static_cast<Index>(k));
+      values[k] = is_floating(input.spec.dtype) ? std::round(x * 0x1p16) * 0x1p-16 : std::floor(x);
     }
   }
   return contents;
 }
 
-/// One plan with its memory, ready to run on contents.
-class Runner {
- public:
-  Runner(const Traced& traced, PlanOptions options, Device& device)
-      : traced_(traced),
-        mesh_(make_self_mesh()),
-        plan_(traced.graph, {traced.loss}, cut_stages(traced.graph, {traced.loss}, 1), 0, options),
-        stream_(device.make_stream()),
-        slot_(device.allocate(plan_.bytes().slot)),
-        scratch_(device.allocate(plan_.bytes().scratch)) {
-    ExecutorMemory memory{slot_.data(), plan_.bytes().slot, scratch_.data(), {}, {}};
-    for (const int p : plan_.parameters()) {
-      const Spec& spec = traced.graph.parameters()[at(p)].spec;
-      buffers_.push_back(device.allocate(spec.bytes()));
-      memory.parameters.emplace_back(buffers_.back().data(), spec.shape);
-      if (options.mode == PlanOptions::Mode::forward_only) continue;
-      buffers_.push_back(device.allocate(spec.bytes()));
-      memory.gradients.emplace_back(buffers_.back().data(), spec.shape);
-    }
-    memory_ = memory;
-    executor_ =
-        std::make_unique<Executor>(plan_, memory, *stream_, mesh_->axis(Axis::tensor), hooks_);
-  }
-
-  double loss(const Contents& contents) {
-    upload(contents);
-    const std::vector<Tensor> inputs = tensors_of(contents);
-    executor_->forward(0, {.last = true, .inputs = inputs});
-    double loss = 0;
-    stream_->copy(&loss, executor_->result(0).data, sizeof loss);
-    stream_->synchronize();
-    return loss;
-  }
-
-  /// Per graph parameter.
-  std::vector<std::vector<float>> gradients(const Contents& contents) {
-    loss(contents);
-    std::vector<std::vector<float>> out(traced_.graph.parameters().size());
-    for (const Tensor& gradient : memory_.gradients) stream_->zero(gradient.data, gradient.bytes());
-    const std::vector<Tensor> inputs = tensors_of(contents);
-    executor_->backward(0, {.last = true, .inputs = inputs});
-    for (std::size_t i = 0; i < memory_.gradients.size(); ++i) {
-      const Tensor& gradient = memory_.gradients[i];
-      auto& values = out[at(plan_.parameters()[i])];
-      values.resize(at(gradient.count()));
-      stream_->copy(values.data(), gradient.data, gradient.bytes());
-    }
-    stream_->synchronize();
-    return out;
-  }
-
- private:
-  void upload(const Contents& contents) {
-    for (std::size_t i = 0; i < memory_.parameters.size(); ++i) {
-      const Tensor& to = memory_.parameters[i];
-      stream_->copy(to.data, contents.floats[at(plan_.parameters()[i])].data(), to.bytes());
-    }
-    stream_->synchronize();
-  }
-  std::vector<Tensor> tensors_of(const Contents& contents) const {
-    std::vector<Tensor> tensors;
-    for (std::size_t i = 0; i < contents.data.size(); ++i) {
-      const Spec& spec = traced_.graph.values()[at(traced_.graph.inputs()[i])].spec;
-      tensors.emplace_back(const_cast<std::byte*>(contents.data[i].data()), spec.shape, spec.dtype);
-    }
-    return tensors;
-  }
-
-  const Traced& traced_;
-  std::unique_ptr<Mesh> mesh_;
-  Plan plan_;
-  std::unique_ptr<Stream> stream_;
-  Buffer slot_, scratch_;
-  std::vector<Buffer> buffers_;
-  ExecutorMemory memory_;
-  ExecutorHooks hooks_;
-  std::unique_ptr<Executor> executor_;
+struct Distance {
+  double relative = 0;  // in the 2-norm
+  std::size_t element = 0;
 };
+Distance distance(const std::vector<double>& actual, const std::vector<double>& expected) {
+  Distance out;
+  double difference = 0, norm = 0, most = -1;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double d = actual[i] - expected[i];
+    difference += d * d;
+    norm += expected[i] * expected[i];
+    const double size = std::isnan(d) ? std::numeric_limits<double>::infinity() : std::fabs(d);
+    if (size > most) {
+      most = size;
+      out.element = i;
+    }
+  }
+  if (difference == 0) return {};
+  out.relative = std::sqrt(difference / norm);
+  if (!std::isfinite(out.relative)) out.relative = std::numeric_limits<double>::infinity();
+  return out;
+}
+
+/// Throws when they differ by more than `tolerance`.
+void require_near(const std::vector<double>& actual, const std::vector<double>& expected,
+                  double tolerance, const std::string& what, const char* here, const char* there) {
+  require(actual.size() == expected.size(), "gradient_check: ", what, " has ", actual.size(),
+          " elements ", here, " and ", expected.size(), ' ', there);
+  const Distance d = distance(actual, expected);
+  require(d.relative <= tolerance, "gradient_check: ", what, " differs by ", d.relative,
+          " (at most ", tolerance, "), most at element ", d.element, ": ", actual[d.element], ' ',
+          here, ", ", expected[d.element], ' ', there);
+}
+
+/// Outputs and gradients of one way to run the subject on one rank.
+struct Outcome {
+  Rows outputs, gradients;
+  std::vector<Shape> shapes;  // of the outputs
+};
+PlanOptions plain(PlanOptions::Mode mode) { return {.mode = mode, .share = false, .pack = false}; }
+Outcome run_alone(const Subject& subject, DType compute, Device& device, const Contents& contents) {
+  const auto mesh = make_self_mesh();
+  const Traced traced(subject, {.compute = compute}, device);
+  Outcome out;
+  Communicator& axis = mesh->axis(Axis::tensor);
+  out.gradients = Runner(traced, {traced.loss}, plain(PlanOptions::Mode::training), device, axis)
+                      .gradients(contents);
+  out.outputs = Runner(traced, traced.outputs, plain(PlanOptions::Mode::forward_only), device, axis)
+                    .results(contents);
+  for (const Value& output : traced.outputs) out.shapes.push_back(output.shape());
+  return out;
+}
 
 /// Fourth order central differences, one element at a time.
-std::vector<float> numeric_gradient(Runner& runner, Contents& contents, int parameter,
-                                    double step) {
-  std::vector<float>& x = contents.floats[at(parameter)];
-  std::vector<float> out;
-  for (float& element : x) {
-    const float original = element;
+std::vector<double> numeric_gradient(Runner& runner, Contents& contents, std::size_t input,
+                                     double step) {
+  std::vector<double> out;
+  for (double& element : contents[input]) {
+    const double original = element;
     const auto loss_at = [&](double distance) {
-      element = static_cast<float>(original + distance * step);
+      element = original + distance * step;
       return runner.loss(contents);
     };
-    const double slope =
-        (8 * (loss_at(1) - loss_at(-1)) - (loss_at(2) - loss_at(-2))) / (12 * step);
+    out.push_back((8 * (loss_at(1) - loss_at(-1)) - (loss_at(2) - loss_at(-2))) / (12 * step));
     element = original;
-    out.push_back(static_cast<float>(slope));
   }
   return out;
 }
 
-double relative_error(const std::vector<float>& analytic, const std::vector<float>& numeric) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < numeric.size(); ++i) {
-    const double d = static_cast<double>(analytic[i]) - numeric[i];
-    difference += d * d;
-    norm += static_cast<double>(numeric[i]) * numeric[i];
-  }
-  if (difference == 0) return 0;
-  const double error = std::sqrt(difference / norm);
-  return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
-}
-
 /// Plans of all kinds have to give the same bits, with NaN in dead memory.
-void require_equal(const Build& build, const std::vector<CheckInput>& inputs,
-                   const std::vector<bool>& differentiable, Uses uses, Device& device,
-                   const Contents& contents, const std::vector<std::vector<float>>& expected) {
+void require_equal(const Subject& subject, Uses uses, Device& device, const Contents& contents,
+                   const Rows& expected) {
+  const auto mesh = make_self_mesh();
   for (const Rerun rerun : {Rerun::no, Rerun::yes})
     for (const bool share : {false, true})
       for (const auto backward : {PlanOptions::Backward::whole, PlanOptions::Backward::split}) {
-        const Traced traced(build, inputs, differentiable, uses, rerun);
+        const Traced traced(subject, {.uses = uses, .rerun = rerun}, device);
         PlanOptions options;
         options.share = options.pack = share;
         options.poison = true;
         options.backward = backward;
-        const auto gradients = Runner(traced, options, device).gradients(contents);
-        const auto same_bits = [](const std::vector<float>& a, const std::vector<float>& b) {
-          return a.size() == b.size() &&
-                 std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-        };
-        for (std::size_t p = 0; p < expected.size(); ++p)
-          require(
-              same_bits(gradients[p], expected[p]), "gradient_check: the gradient of ",
-              traced.graph.parameters()[p].name(), " is another one when the op is used ",
-              uses == Uses::twice ? "twice" : "once", rerun == Rerun::yes ? ", recomputed" : "",
-              share ? ", with shared and packed memory" : "",
-              backward == PlanOptions::Backward::split ? ", input and parameter gradients apart"
-                                                       : "",
-              ": check saved(), sharing(), accumulates() and that every result is written whole");
+        const Rows gradients =
+            Runner(traced, {traced.loss}, options, device, mesh->axis(Axis::tensor))
+                .gradients(contents);
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          const auto differs =
+              std::mismatch(expected[i].begin(), expected[i].end(), gradients[i].begin());
+          require(differs.first == expected[i].end(), "gradient_check: the gradient of input ", i,
+                  " is another one when the op is used ", uses == Uses::twice ? "twice" : "once",
+                  rerun == Rerun::yes ? ", recomputed" : "",
+                  share ? ", with shared and packed memory" : "",
+                  backward == PlanOptions::Backward::split ? ", input and parameter gradients apart"
+                                                           : "",
+                  " (element ", differs.first - expected[i].begin(), ")",
+                  ": check saved(), sharing(), accumulates() and that every result is written "
+                  "whole");
+        }
       }
 }
 
-double check(const Build& build, const std::vector<CheckInput>& inputs,
-             const std::vector<bool>& differentiable, Device& device) {
-  double worst = 0;
-  for (const Uses uses : {Uses::once, Uses::twice}) {
-    const Traced traced(build, inputs, differentiable, uses, Rerun::no);
-    Contents contents = fill(inputs, traced.parameter_of_input);
-    PlanOptions plain;
-    plain.share = plain.pack = false;
-    const auto analytic = Runner(traced, plain, device).gradients(contents);
-    require_equal(build, inputs, differentiable, uses, device, contents, analytic);
-    PlanOptions forward_only;
-    forward_only.mode = PlanOptions::Mode::forward_only;
-    Runner forward(traced, forward_only, device);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
+/// Each gradient asked for alone, as where the other inputs are data: the same bits.
+void require_equal_alone(const Subject& subject, Device& device, const Contents& contents,
+                         const Rows& expected) {
+  if (std::count(subject.wanted.begin(), subject.wanted.end(), true) < 2) return;
+  for (std::size_t i = 0; i < subject.wanted.size(); ++i) {
+    if (!subject.wanted[i]) continue;
+    Subject alone = subject;
+    alone.wanted.assign(subject.wanted.size(), false);
+    alone.wanted[i] = true;
+    std::vector<double> gradient;
+    try {
+      gradient = run_alone(alone, DType::f32, device, contents).gradients[i];
+    } catch (...) {
+      throw Error(
+          str("gradient_check: with the gradient of input ", i,
+              " alone asked for, as where the others are data: ", current_exception_text()));
+    }
+    const auto differs = std::mismatch(expected[i].begin(), expected[i].end(), gradient.begin());
+    const auto element = differs.first - expected[i].begin();
+    require(differs.first == expected[i].end(), "gradient_check: the gradient of input ", i,
+            " is another one when it alone is asked for (element ", element, ": ",
+            differs.first == expected[i].end() ? 0 : *differs.second, ", not ",
+            differs.first == expected[i].end() ? 0 : *differs.first, "): check wants()");
+  }
+}
+
+/// In bf16 nearly what f32 gives for the same, rounded inputs.
+void require_bf16(const Subject& subject, Device& device, Contents contents) {
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    if (subject.inputs[i].spec.dtype == DType::f32)
+      for (double& x : contents[i])
+        x = static_cast<double>(to_float(to_bf16(static_cast<float>(x))));
+  const Outcome f32 = run_alone(subject, DType::f32, device, contents);
+  const Outcome bf16 = run_alone(subject, DType::bf16, device, contents);
+  for (std::size_t o = 0; o < f32.outputs.size(); ++o)
+    require_near(bf16.outputs[o], f32.outputs[o], bf16_tolerance, str("output ", o), "in bf16",
+                 "in f32");
+  for (std::size_t i = 0; i < f32.gradients.size(); ++i)
+    require_near(bf16.gradients[i], f32.gradients[i], bf16_tolerance,
+                 str("the gradient of input ", i), "in bf16", "in f32");
+}
+
+/// What the ranks have of a tensor, put together: parts to their places, or terms added up.
+class Gathered {
+ public:
+  explicit Gathered(Index count) : values_(at(count), 0) {}
+  void put(const Part& part, const Shape& local, const std::vector<double>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values_[at(part.global_index(local, static_cast<Index>(i)))] = values[i];
+  }
+  void add(const std::vector<double>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) values_[i] += values[i];
+  }
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  std::vector<double> values_;
+};
+
+/// On several tensor ranks what one rank gives.
+void require_same_on_ranks(const Subject& subject, const GradientCheckOptions& options,
+                           const Contents& contents, const Outcome& expected) {
+  require(options.device != nullptr,
+          "gradient_check: several tensor ranks need GradientCheckOptions::device, one each");
+  std::mutex mutex;
+  std::vector<Gathered> outputs, gradients;
+  for (const Shape& shape : expected.shapes) outputs.emplace_back(shape.count());
+  for (const CheckInput& input : subject.inputs) gradients.emplace_back(input.spec.shape.count());
+  run_on_threads(MeshShape(1, 1, options.tensor_ranks), [&](Mesh& mesh) {
+    Communicator& axis = mesh.axis(Axis::tensor);
+    const std::unique_ptr<Device> device = options.device();
+    const Traced traced(
+        subject,
+        {.tensor_rank = axis.rank(), .tensor_size = axis.size(), .outputs = expected.shapes},
+        *device);
+    Runner training(traced, {traced.loss}, plain(PlanOptions::Mode::training), *device, axis);
+    const Rows mine = training.gradients(contents);
+    const Rows results =
+        Runner(traced, traced.outputs, plain(PlanOptions::Mode::forward_only), *device, axis)
+            .results(contents);
+    const std::lock_guard lock(mutex);
+    for (std::size_t o = 0; o < results.size(); ++o)
+      outputs[o].put(traced.output_parts[o], traced.outputs[o].shape(), results[o]);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      if (mine[i].empty()) continue;
       const int p = traced.parameter_of_input[i];
-      if (p < 0) continue;
+      if (training.is_term(i) || subject.inputs[i].place == Place::entered)
+        gradients[i].add(mine[i]);
+      else
+        gradients[i].put(traced.parts[i], traced.graph.parameters()[at(p)].spec.shape, mine[i]);
+    }
+  });
+  const std::string here = str("on ", options.tensor_ranks, " tensor ranks");
+  for (std::size_t o = 0; o < outputs.size(); ++o)
+    require_near(outputs[o].values(), expected.outputs[o], tensor_axis_tolerance, str("output ", o),
+                 here.c_str(), "on one");
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (subject.wanted[i])
+      require_near(gradients[i].values(), expected.gradients[i], tensor_axis_tolerance,
+                   str("the gradient of input ", i), here.c_str(), "on one");
+}
+
+GradientError check(const Subject& subject, Device& device, const GradientCheckOptions& options) {
+  GradientError worst;
+  const auto mesh = make_self_mesh();
+  Contents contents = fill(subject);
+  for (const Uses uses : {Uses::once, Uses::twice}) {
+    const Traced traced(subject, {.uses = uses}, device);
+    Communicator& axis = mesh->axis(Axis::tensor);
+    const Rows analytic =
+        Runner(traced, {traced.loss}, plain(PlanOptions::Mode::training), device, axis)
+            .gradients(contents);
+    require_equal(subject, uses, device, contents, analytic);
+    if (uses == Uses::once) require_equal_alone(subject, device, contents, analytic);
+    Runner forward(traced, {traced.loss}, plain(PlanOptions::Mode::forward_only), device, axis);
+    for (std::size_t i = 0; i < subject.inputs.size(); ++i) {
+      if (!subject.wanted[i]) continue;
+      const CheckInput& input = subject.inputs[i];
       // A power of two near 1/64 of the range: x and its neighbours are exact in f32.
-      const double step = std::exp2(std::round(std::log2((inputs[i].high - inputs[i].low) / 64)));
-      worst = std::max(
-          worst, relative_error(analytic[at(p)], numeric_gradient(forward, contents, p, step)));
+      const double step = std::exp2(std::round(std::log2((input.high - input.low) / 64)));
+      const std::vector<double> numeric = numeric_gradient(forward, contents, i, step);
+      const Distance d = distance(analytic[i], numeric);
+      if (d.relative > worst.error)
+        worst = {d.relative, static_cast<int>(i), static_cast<Index>(d.element),
+                 analytic[i][d.element], numeric[d.element]};
     }
   }
+  if (options.bf16) require_bf16(subject, device, contents);
+  if (options.tensor_ranks > 1)
+    require_same_on_ranks(subject, options, contents,
+                          run_alone(subject, DType::f32, device, contents));
   return worst;
+}
+
+/// An input whose extents may all be off by one, and nothing changes, is not checked by infer: forward
+/// would read beyond its end.
+void check_shapes(const Op& op, const std::vector<CheckInput>& inputs) {
+  Specs specs;
+  for (const CheckInput& input : inputs) specs.push_back(input.spec);
+  if (specs.size() < 2) return;
+  const Outputs usual = op.infer(specs);
+  const auto unchanged = [&](const Specs& other) {
+    try {
+      const Outputs outputs = op.infer(other);
+      return std::equal(
+          usual.begin(), usual.end(), outputs.begin(), outputs.end(),
+          [](const Output& a, const Output& b) { return a.spec().shape == b.spec().shape; });
+    } catch (const std::exception&) {
+      return false;
+    }
+  };
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const Shape& shape = specs[i].shape;
+    if (shape.count() < 2) continue;
+    Spec last;
+    bool ignored = true;
+    for (int d = 0; d < shape.dims() && ignored; ++d) {
+      Shape other = shape;
+      ++other[d];
+      Specs off = specs;
+      off[i] = last = Spec(other, specs[i].dtype);
+      ignored = unchanged(off);
+    }
+    require(!ignored, "gradient_check: infer of '", op.name(), "' accepted ", last, " as input ", i,
+            " in place of ", specs[i],
+            ", with the same output: it is the only place where shapes "
+            "are checked, and forward would read what is not there");
+  }
 }
 
 }  // namespace
 
-double gradient_check(OpPtr op, const std::vector<CheckInput>& inputs, Device& device) {
-  std::vector<bool> differentiable;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    differentiable.push_back(is_floating(inputs[i].spec.dtype) &&
-                             op->differentiable(static_cast<int>(i)));
-  return check([&](Graph& graph, const Values& values) { return graph.apply(op, values); }, inputs,
-               differentiable, device);
+std::ostream& operator<<(std::ostream& out, const GradientError& error) {
+  out << error.error;
+  if (error.input < 0) return out;
+  return out << " (input " << error.input << ", element " << error.element << ": " << error.analytic
+             << " in backward, " << error.numeric << " by finite differences)";
 }
 
-double gradient_check(const std::function<Value(Graph&, const Values&)>& build,
-                      const std::vector<CheckInput>& inputs, Device& device) {
-  std::vector<bool> differentiable;
+GradientError gradient_check(OpPtr op, const std::vector<CheckInput>& inputs, Device& device,
+                             const GradientCheckOptions& options) {
+  check_shapes(*op, inputs);
+  Subject subject{
+      [op](Graph& graph, const Values& values) { return graph.apply(op, values); }, inputs, {}};
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    subject.wanted.push_back(is_floating(inputs[i].spec.dtype) && inputs[i].differentiable &&
+                             op->differentiable(static_cast<int>(i)));
+  GradientCheckOptions all = options;
+  all.bf16 |= op->works_in(DType::bf16);
+  return check(subject, device, all);
+}
+
+GradientError gradient_check(const std::function<Value(Graph&, const Values&)>& build,
+                             const std::vector<CheckInput>& inputs, Device& device,
+                             const GradientCheckOptions& options) {
+  Subject subject{
+      [build](Graph& graph, const Values& values) { return Values{build(graph, values)}; },
+      inputs,
+      {}};
   for (const CheckInput& input : inputs)
-    differentiable.push_back(is_floating(input.spec.dtype) && input.differentiable);
-  return check([&](Graph& graph, const Values& values) { return Values{build(graph, values)}; },
-               inputs, differentiable, device);
+    subject.wanted.push_back(is_floating(input.spec.dtype) && input.differentiable);
+  return check(subject, device, options);
 }
 
 }  // namespace trireme

@@ -22,7 +22,10 @@ namespace trireme {
 /// itself.
 class PeerError : public Error {
  public:
-  using Error::Error;
+  // Not `using Error::Error`, at which nvcc stops (13.0).
+  explicit PeerError(const std::string& message,
+                     std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 enum class Reduction { sum, max, min };

@@ -11,5 +11,6 @@
 #include "trireme/nn/loss.h"
 #include "trireme/nn/norm.h"
 #include "trireme/nn/parallel.h"
+#include "trireme/nn/pointwise.h"
 #include "trireme/nn/rotary.h"
 #include "trireme/nn/views.h"

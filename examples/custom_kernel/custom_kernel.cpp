@@ -1,5 +1,5 @@
-// A model of one's own with an op of one's own (swish.h), in a project of its own: it learns y = |x| elementwise.
-// mpirun -np 2 custom_op --tp 2
+// A model of one's own with an op that has a CUDA kernel of its own (swish.cu), in a project of its own: it learns y = |x| elementwise.
+// mpirun -np 2 custom_kernel --tp 2
 #include "swish.h"
 
 using namespace trireme;
@@ -28,8 +28,8 @@ Value block(Value x) {
 
 int main(int argc, char** argv) {
   Application application;
-  application.name = "custom_op";
-  application.description = "Trains a small model that uses an op of its own.";
+  application.name = "custom_kernel";
+  application.description = "Trains a small model that uses a CUDA kernel of its own.";
   application.defaults.global_batch_size = 32;
   application.defaults.micro_batch_size = 4;
   application.defaults.train_iters = 200;

@@ -1,0 +1,198 @@
+// An op from two scalar functions: its value and its slopes. It has no memory of its own, checks the
+// shapes, asks what is wanted, and works in f32 and bf16 on all threads of the rank:
+//
+//   Value gated(Value x, Value y) {
+//     return pointwise("gated", [](float a, float b) { return a * logistic(b); },
+//                      [](float a, float b) {
+//                        const float s = logistic(b);
+//                        return Slopes{s, a * s * (1 - s)};
+//                      }, x, y);
+//   }
+//
+// In a .cpp file it works on CPUs. In a .cu file, compiled by nvcc, it works on GPUs as well; the
+// functions are then objects whose operator() is marked TRIREME_HD (examples/custom_op).
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "trireme/graph/graph.h"
+#include "trireme/nn/pointwise_loops.h"
+
+namespace trireme {
+
+/// The derivatives by the first inputs of a pointwise function, in their order.
+template <int n>
+struct Slopes {
+  float of[n];
+};
+template <class... Slope>
+Slopes(Slope...) -> Slopes<static_cast<int>(sizeof...(Slope))>;
+
+namespace pointwise_detail {
+inline namespace TRIREME_POINTWISE_BUILD {
+
+/// What every pointwise op has in common: inputs of one shape, gradients of the first `slopes`.
+class PointwiseOp : public Op {
+ public:
+  PointwiseOp(std::string name, int inputs, int slopes)
+      : name_(std::move(name)), inputs_(inputs), slopes_(slopes) {}
+  std::string name() const override { return name_; }
+  Saved saved() const override {
+    Saved all = Saved::nothing();
+    for (int k = 0; k < inputs_; ++k) all = all | Saved::input(k);
+    return all;
+  }
+  bool differentiable(int input) const override { return input < slopes_; }
+  bool accumulates(int input) const override { return input < slopes_; }
+  bool works_in(DType dtype) const override { return dtype == DType::f32 || dtype == DType::bf16; }
+  bool works_on(DeviceKind kind) const override {
+    return kind == DeviceKind::cpu || compiled_for_gpus;
+  }
+  double flops(const Specs& in) const override {
+    return 10.0 * static_cast<double>(in[0].shape.count());
+  }
+
+ protected:
+  void check(const Specs& in) const {
+    for (const Spec& x : in)
+      require(x.shape == in[0].shape && x.dtype == in[0].dtype && works_in(x.dtype),
+              "takes f32 or bf16 values of one shape and type, not ", in[0], " and ", x);
+  }
+
+ private:
+  std::string name_;
+  int inputs_, slopes_;
+};
+
+template <int inputs, int slopes, class Value, class Slope>
+class Elementwise final : public PointwiseOp {
+ public:
+  Elementwise(std::string name, Value value, Slope slope)
+      : PointwiseOp(std::move(name), inputs, slopes), value_(value), slope_(slope) {}
+  Outputs infer(const Specs& in) const override {
+    check(in);
+    return {Spec(in[0].shape, in[0].dtype)};
+  }
+  Sharing sharing() const override {
+    Sharing sharing;
+    for (int k = 0; k < inputs; ++k) sharing.output_over_input(0, k);
+    for (int k = 0; k < slopes; ++k) sharing.gradient_over_output(k, 0);
+    return sharing;
+  }
+  void forward(Exec& e) const override {
+    with_storage(e.output(0).dtype, [&](auto stored) {
+      using T = decltype(stored);
+      run(e.stream(), e.output(0).count(),
+          EachValue<T, inputs, Value>{inputs_of<T, inputs>(e), e.output(0).as<T>(), value_});
+    });
+  }
+  void backward(Exec& e) const override {
+    with_storage(e.grad_output(0).dtype, [&](auto stored) {
+      using T = decltype(stored);
+      run(e.stream(), e.grad_output(0).count(),
+          EachSlope<T, inputs, slopes, Slope>{inputs_of<T, inputs>(e), gradients_of<T, slopes>(e),
+                                              e.grad_output(0).as<T>(), nullptr, slope_});
+    });
+  }
+
+ private:
+  Value value_;
+  Slope slope_;
+};
+
+/// The sum of the values in fp64, over all tensor ranks where `split`.
+template <int inputs, int slopes, class Value, class Slope>
+class Sum final : public PointwiseOp {
+ public:
+  Sum(std::string name, bool split, Value value, Slope slope)
+      : PointwiseOp(std::move(name), inputs, slopes), split_(split), value_(value), slope_(slope) {}
+  Outputs infer(const Specs& in) const override {
+    check(in);
+    return {Spec(Shape{}, DType::f64)};
+  }
+  Index forward_workspace_bytes(const Specs&) const override {
+    return (most_parts + last_parts) * static_cast<Index>(sizeof(double));
+  }
+  Index backward_workspace_bytes(const Specs&) const override { return 0; }
+  Sharing sharing() const override {
+    Sharing sharing;
+    for (int k = 0; k < slopes; ++k) sharing.gradient_over_input(k, k);
+    return sharing;
+  }
+  Place place(const Places& in, const std::vector<bool>&) const override {
+    for (const Place place : in)
+      require(place == (split_ ? Place::split : Place::whole), "sums values that are all whole or ",
+              "all split on the tensor axis, not ", in[0], " and ", place,
+              ": leave the tensor-parallel region first");
+    return Place::whole;
+  }
+  void forward(Exec& e) const override {
+    auto* loss = e.output(0).as<double>();
+    with_storage(e.input(0).dtype, [&](auto stored) {
+      using T = decltype(stored);
+      sum(e.stream(), e.input(0).count(), inputs_of<T, inputs>(e), value_,
+          static_cast<double*>(e.workspace()), loss);
+    });
+    if (split_) e.tensor_axis().all_reduce({loss, 1, DType::f64}, Reduction::sum, e.stream());
+  }
+  void backward(Exec& e) const override {
+    with_storage(e.input(0).dtype, [&](auto stored) {
+      using T = decltype(stored);
+      run(e.stream(), e.input(0).count(),
+          EachSlope<T, inputs, slopes, Slope>{inputs_of<T, inputs>(e), gradients_of<T, slopes>(e),
+                                              nullptr, e.grad_output(0).as<double>(), slope_});
+    });
+  }
+
+ private:
+  bool split_;
+  Value value_;
+  Slope slope_;
+};
+
+/// How many inputs `Slope` has the derivatives by.
+template <class T>
+struct SlopeCount : std::integral_constant<int, 1> {
+  static_assert(std::is_convertible_v<T, float>,
+                "the slope of a pointwise op returns a float, or Slopes{...} of several inputs");
+};
+template <int n>
+struct SlopeCount<Slopes<n>> : std::integral_constant<int, n> {};
+
+}  // namespace TRIREME_POINTWISE_BUILD
+}  // namespace pointwise_detail
+
+inline namespace TRIREME_POINTWISE_BUILD {
+
+/// value(a, b, ...) of every element of inputs of one shape. `slope` takes the same numbers and returns
+/// the derivative by the first input, or Slopes{...} by the first few; no gradient flows to the
+/// others. Elements of split values are treated alike, so it works anywhere on the tensor axis.
+template <class F, class D, std::same_as<Value>... More>
+Value pointwise(const std::string& name, F value, D slope, Value x, More... more) {
+  constexpr int inputs = 1 + static_cast<int>(sizeof...(More));
+  using Result = pointwise_detail::ResultOf<D, inputs>;
+  constexpr int slopes = pointwise_detail::SlopeCount<Result>::value;
+  static_assert(slopes <= inputs, "a pointwise op has at most one slope for each input");
+  return apply<pointwise_detail::Elementwise<inputs, slopes, F, D>>({x, more...}, name, value,
+                                                                    slope);
+}
+
+/// The sum of value(a, b, ...) over all elements, an fp64 scalar without dims: a loss. Its order is
+/// fixed. The inputs are all whole, or all split over the tensor axis (without padding): the sum is
+/// then that of all ranks.
+template <class F, class D, std::same_as<Value>... More>
+Value pointwise_sum(const std::string& name, F value, D slope, Value x, More... more) {
+  constexpr int inputs = 1 + static_cast<int>(sizeof...(More));
+  using Result = pointwise_detail::ResultOf<D, inputs>;
+  constexpr int slopes = pointwise_detail::SlopeCount<Result>::value;
+  static_assert(slopes <= inputs, "a pointwise op has at most one slope for each input");
+  const bool split = x && x.place() == Place::split;
+  return apply<pointwise_detail::Sum<inputs, slopes, F, D>>({x, more...}, name, split, value,
+                                                            slope);
+}
+
+}  // namespace TRIREME_POINTWISE_BUILD
+}  // namespace trireme

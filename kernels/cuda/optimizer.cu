@@ -21,7 +21,10 @@ __device__ __forceinline__ Range tile_of(const DeviceList<Range>& list, Index ti
   Range range = list.ranges[low];
   const Index before = (tile - range.tiles_before) * Range::tile, left = range.count - before;
   range.begin += before;
-  if constexpr (std::is_same_v<Range, UpdateRange>) range.state_begin += before;
+  if constexpr (std::is_same_v<Range, UpdateRange>) {
+    range.parameter_begin += before;
+    range.state_begin += before;
+  }
   range.count = left < Range::tile ? left : Range::tile;
   return range;
 }
@@ -38,7 +41,7 @@ struct AdamWStep {
   AdamW p;
   float rate, inverse_correction2;
   __device__ bool together(const UpdateRange& r) const {
-    const Index past = elements_past(p.parameter + r.begin);
+    const Index past = elements_past(p.parameter + r.parameter_begin);
     return elements_past(p.gradient + r.begin) == past &&
            elements_past(p.first_moment + r.state_begin) == past &&
            elements_past(p.second_moment + r.state_begin) == past;
@@ -50,8 +53,8 @@ struct AdamWStep {
     float *first = p.first_moment + r.state_begin + i,
           *second = p.second_moment + r.state_begin + i;
     const Chunk<float, width> gradient = load<width>(p.gradient + r.begin + i);
-    Chunk<float, width> x = load<width>(p.parameter + r.begin + i), m = load<width>(first),
-                        v = load<width>(second);
+    Chunk<float, width> x = load<width>(p.parameter + r.parameter_begin + i),
+                        m = load<width>(first), v = load<width>(second);
     for (int k = 0; k < width; ++k) {
       const float g = gradient.values[k] * scale;
       m.values[k] = p.beta1 * m.values[k] + (1 - p.beta1) * g;
@@ -69,14 +72,14 @@ struct AdamWStep {
 struct SgdStep {
   Sgd p;
   __device__ bool together(const UpdateRange& r) const {
-    const Index past = elements_past(p.parameter + r.begin);
+    const Index past = elements_past(p.parameter + r.parameter_begin);
     return elements_past(p.gradient + r.begin) == past &&
            (p.momentum_buffer == nullptr ||
             elements_past(p.momentum_buffer + r.state_begin) == past);
   }
   template <int width>
   __device__ Chunk<float, width> at(const UpdateRange& r, Index i, float scale) const {
-    Chunk<float, width> x = load<width>(p.parameter + r.begin + i),
+    Chunk<float, width> x = load<width>(p.parameter + r.parameter_begin + i),
                         step = load<width>(p.gradient + r.begin + i);
     const float decay = static_cast<float>(r.weight_decay);
     for (int k = 0; k < width; ++k) step.values[k] = decay * x.values[k] + step.values[k] * scale;
@@ -100,7 +103,7 @@ __global__ void __launch_bounds__(update_threads, 4) update_kernel(Step step) {
   if (step.p.decision->skip != 0) return;
   const float scale = static_cast<float>(step.p.decision->clip_coefficient);
   const UpdateRange r = tile_of(step.p.list, blockIdx.x);
-  float* const parameter = step.p.parameter + r.begin;
+  float* const parameter = step.p.parameter + r.parameter_begin;
   __nv_bfloat16* const copy = step.p.compute_copy == nullptr
                                   ? nullptr
                                   : reinterpret_cast<__nv_bfloat16*>(step.p.compute_copy) + r.begin;

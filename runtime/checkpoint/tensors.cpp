@@ -58,8 +58,8 @@ std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& opt
                                 const SavedScalars* scalars) {
   std::vector<Piece> pieces;
   if (scalars != nullptr) add_scalars(pieces, *scalars);
-  add_extents(pieces, parameters_prefix, flat.written_extents(FlatBuffer::parameters),
-              flat.parameter_data());
+  add_extents(pieces, parameters_prefix, flat.written_extents(FlatBuffer::masters),
+              flat.master_data());
   for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
     add_extents(pieces, state_prefix(tensor.name), flat.written_extents(FlatBuffer::state),
                 tensor.data);
@@ -71,15 +71,14 @@ std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOpt
   std::vector<Piece> pieces;
   const SavedScalars none;
   if (scalars) add_scalars(pieces, none);
-  add_extents(pieces, parameters_prefix, flat.written_extents(FlatBuffer::parameters), nullptr);
+  add_extents(pieces, parameters_prefix, flat.written_extents(FlatBuffer::masters), nullptr);
   for (const std::string& name : Optimizer::state_names(optimizer))
     add_extents(pieces, state_prefix(name), flat.written_extents(FlatBuffer::state), nullptr);
   return pieces;
 }
 
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat) {
-  return wanted(parameters_prefix, flat.slice_extents(FlatBuffer::parameters),
-                flat.parameter_data());
+  return wanted(parameters_prefix, flat.slice_extents(FlatBuffer::masters), flat.master_data());
 }
 
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer) {
@@ -92,11 +91,17 @@ std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& op
 }
 
 void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& stream) {
-  for (const Bucket& bucket : flat.buckets())
-    data.all_gather({flat.parameter_data() + bucket.slice.begin, bucket.slice.count, DType::f32},
-                    {flat.parameter_data() + bucket.range.begin, bucket.range.count, DType::f32},
-                    stream);
-  flat.refresh_compute_copy(stream);
+  if (flat.masters_are_slices()) flat.refresh_compute_copy(stream);
+  for (const Bucket& bucket : flat.buckets()) {
+    const auto master = [&](FlatRange range) {
+      return Elements{flat.master_data() + range.begin, range.count, DType::f32};
+    };
+    if (flat.masters_are_slices())
+      data.all_gather(flat.computed(bucket.slice), flat.computed(bucket.range), stream);
+    else
+      data.all_gather(master(bucket.slice), master(bucket.range), stream);
+  }
+  if (!flat.masters_are_slices()) flat.refresh_compute_copy(stream);
 }
 
 void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Communicator& data,

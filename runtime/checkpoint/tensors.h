@@ -30,7 +30,8 @@ std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOpt
 /// What one rank reads: its slices of parameters and moments, so that data replicas read nothing twice.
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat);
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer);
-/// Collective. Afterwards each data rank has what all of them have read, and the compute copy of the parameters.
+/// Collective. Afterwards each data rank has what all of them have read: the parameters that it
+/// computes with, and of masters and state what it keeps.
 void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& stream);
 void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Communicator& data,
                   Stream& stream);

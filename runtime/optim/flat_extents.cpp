@@ -11,6 +11,8 @@ namespace trireme {
 
 namespace {
 
+constexpr Index most_drawn = Index{1} << 22;  // initial values at a time
+
 /// A box that is packed in memory, at an element offset into the flat buffers.
 struct Packed {
   Box box;
@@ -56,12 +58,18 @@ float initial_value(const Init& init, const Random& random, Index i) {
   return 0;
 }
 
-/// Values of rows [begin, end) of `box` (all dims but the last folded), packed from `values` on.
+/// Rows of a box: all dims but the last folded.
+Index columns_of(const Box& box) {
+  const int last = box.size.dims() - 1;
+  return last < 0 ? 1 : box.size[last];
+}
+
+/// Values of rows [begin, end) of `box`, packed from `values` on.
 void fill_rows(const ParameterPart& part, const Box& box, const Random& random, Index begin,
                Index end, float* values) {
   const Shape strides = part.global.packed_strides();
   const int last = box.size.dims() - 1;
-  const Index columns = last < 0 ? 1 : box.size[last];
+  const Index columns = columns_of(box);
   for (Index row = begin; row < end; ++row) {
     Index i = last < 0 ? 0 : box.begin[last], rest = row;
     for (int d = last - 1; d >= 0; --d) {
@@ -69,7 +77,7 @@ void fill_rows(const ParameterPart& part, const Box& box, const Random& random, 
       rest /= box.size[d];
     }
     for (Index column = 0; column < columns; ++column)
-      values[row * columns + column] = initial_value(part.init, random, i + column);
+      *values++ = initial_value(part.init, random, i + column);
   }
 }
 
@@ -103,24 +111,68 @@ void append_extents(const Parameter& declared, const FlatParameter& parameter, F
 
 }  // namespace
 
-void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) {
-  require(parameter_data_ != nullptr || count_ == 0, "initialise() comes after bind()");
-  stream.zero(parameter_data_, parameter_bytes());
+/// Initial values on the host, before they go to the device: so many at a time that the host needs
+/// little memory for them.
+struct FlatParameters::Drawn {
   std::vector<float> values;
+  std::vector<Bf16> rounded;
+  void resize(Index count) {
+    values.resize(static_cast<std::size_t>(count));
+    rounded.resize(static_cast<std::size_t>(count));
+  }
+};
+
+void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) {
+  require(master_data_ != nullptr || count_ == 0, "initialise() comes after bind()");
+  stream.zero(master_data_, parameter_bytes());
+  Drawn drawn;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     for (const ParameterPart& part : declared_[i].parts) {
       const Random random = random_for(seed, part.name);
       for (const Packed& packed : packed_boxes(part, parameters_[i].range.begin)) {
-        values.resize(static_cast<std::size_t>(packed.box.count()));
-        host.parallel_for(packed.box.size.rows(), 1, [&](Index begin, Index end) {
-          fill_rows(part, packed.box, random, begin, end, values.data());
-        });
-        stream.copy(parameter_data_ + packed.offset, values.data(),
-                    static_cast<Index>(values.size()) * size_bytes(DType::f32));
-        stream.synchronize();  // `values` is used again
+        const Index rows = packed.box.size.rows(), columns = columns_of(packed.box);
+        const Index step = std::max<Index>(1, most_drawn / std::max<Index>(1, columns));
+        for (Index row = 0; row < rows; row += step) {
+          drawn.resize(std::min(step, rows - row) * columns);
+          host.parallel_for(std::min(step, rows - row), 1, [&](Index begin, Index end) {
+            float* values = drawn.values.data() + begin * columns;
+            fill_rows(part, packed.box, random, row + begin, row + end, values);
+            std::transform(values, values + (end - begin) * columns,
+                           drawn.rounded.data() + begin * columns, to_bf16);
+          });
+          store(bucket_with(parameters_[i]), packed.offset + row * columns, drawn, stream);
+          stream.synchronize();  // `drawn` is used again
+        }
       }
     }
-  refresh_compute_copy(stream);
+}
+
+/// Values of [begin, begin + their count), which lie in `bucket`: all to the compute copy, and to the
+/// masters those that this rank has.
+void FlatParameters::store(const Bucket& bucket, Index begin, const Drawn& drawn,
+                           Stream& stream) const {
+  const auto end = begin + static_cast<Index>(drawn.values.size());
+  const FlatRange mine = updated(bucket);
+  const Index from = masters_are_slices() ? std::max(begin, mine.begin) : begin;
+  const Index to = masters_are_slices() ? std::min(end, mine.end()) : end;
+  if (from < to)
+    stream.copy(master_data_ + from + shift_of(FlatBuffer::masters, bucket),
+                drawn.values.data() + (from - begin), (to - from) * size_bytes(DType::f32));
+  if (compute_data_ != nullptr)
+    stream.copy(compute_data_ + begin, drawn.rounded.data(),
+                (end - begin) * size_bytes(DType::bf16));
+}
+
+Index FlatParameters::shift_of(FlatBuffer buffer, const Bucket& bucket) const {
+  switch (buffer) {
+    case FlatBuffer::computed:
+      return 0;
+    case FlatBuffer::masters:
+      return master_begin(bucket) - updated(bucket).begin;
+    case FlatBuffer::state:
+      return bucket.state_begin - updated(bucket).begin;
+  }
+  return 0;
 }
 
 std::vector<FlatExtent> FlatParameters::extents(
@@ -128,15 +180,20 @@ std::vector<FlatExtent> FlatParameters::extents(
   std::vector<FlatExtent> result;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Bucket& bucket = bucket_with(parameters_[i]);
-    const Index shift =
-        buffer == FlatBuffer::parameters ? 0 : bucket.state_begin - updated(bucket).begin;
-    append_extents(declared_[i], parameters_[i], range_of(parameters_[i]), shift, result);
+    append_extents(declared_[i], parameters_[i], range_of(parameters_[i]), shift_of(buffer, bucket),
+                   result);
   }
   return result;
 }
 
 std::vector<FlatExtent> FlatParameters::parameter_extents() const {
-  return extents(FlatBuffer::parameters, [](const FlatParameter& p) { return p.range; });
+  return extents(FlatBuffer::computed, [](const FlatParameter& p) { return p.range; });
+}
+
+std::vector<FlatExtent> FlatParameters::master_extents() const {
+  return extents(FlatBuffer::masters, [&](const FlatParameter& p) {
+    return masters_are_slices() ? updated(bucket_with(p)) : p.range;
+  });
 }
 
 std::vector<FlatExtent> FlatParameters::state_extents() const {

@@ -177,19 +177,23 @@ void FlatParameters::bind(std::byte* parameters, std::byte* gradients) {
   };
   require((parameters != nullptr || count_ == 0) && aligned(parameters) && aligned(gradients),
           "flat buffers must be given, and aligned to 64 bytes");
-  parameter_data_ = reinterpret_cast<float*>(parameters);
+  master_data_ = reinterpret_cast<float*>(parameters);
   gradient_data_ = reinterpret_cast<float*>(gradients);
   if (compute_bytes() > 0) compute_data_ = reinterpret_cast<Bf16*>(parameters + master_bytes());
 }
 
 void FlatParameters::refresh_compute_copy(Stream& stream) const {
   if (compute_data_ == nullptr) return;
-  stream.copy(Tensor(compute_data_, {count_}, DType::bf16), Tensor(parameter_data_, {count_}));
+  for (const Bucket& bucket : buckets_) {
+    const FlatRange mine = updated(bucket);
+    stream.copy(Tensor(compute_data_ + mine.begin, {mine.count}, DType::bf16),
+                Tensor(master_data_ + master_begin(bucket), {mine.count}));
+  }
 }
 
 Elements FlatParameters::computed(FlatRange range) const {
   if (compute_data_ != nullptr) return {compute_data_ + range.begin, range.count, DType::bf16};
-  return {parameter_data_ + range.begin, range.count, DType::f32};
+  return {master_data_ + range.begin, range.count, DType::f32};
 }
 
 std::vector<Tensor> FlatParameters::tensors(const Plan& plan, void* data, DType dtype) const {
@@ -209,7 +213,7 @@ std::vector<Tensor> FlatParameters::tensors(const Plan& plan, void* data, DType 
 
 std::vector<Tensor> FlatParameters::parameters(const Plan& plan) const {
   if (compute_data_ != nullptr) return tensors(plan, compute_data_, DType::bf16);
-  return tensors(plan, parameter_data_, DType::f32);
+  return tensors(plan, master_data_, DType::f32);
 }
 
 std::vector<Tensor> FlatParameters::gradients(const Plan& plan) const {
@@ -218,8 +222,9 @@ std::vector<Tensor> FlatParameters::gradients(const Plan& plan) const {
 
 std::string FlatParameters::describe() const {
   std::string text =
-      fmt::format("{} parameters in {} buckets, {} bytes in f32{}, {} elements updated here\n",
+      fmt::format("{} parameters in {} buckets, {} bytes in f32{}{}, {} elements updated here\n",
                   parameters_.size(), buckets_.size(), master_bytes(),
+                  masters_are_slices() ? " (those updated here)" : "",
                   compute_bytes() == 0 ? ""
                                        : fmt::format(" and {} bytes of compute copy in {}",
                                                      compute_bytes(), name(options_.compute)),

@@ -62,6 +62,7 @@ Updates updates_of(const FlatParameters& flat, const OptimizerOptions& options) 
     begin_buckets_to(parameter.bucket);
     decay = parameter.decay;
     updates.ranges.push_back({{begin, end - begin},
+                              flat.master_begin(in) + begin - mine.begin,
                               in.state_begin + begin - mine.begin,
                               decay ? options.weight_decay : 0});
   }
@@ -160,7 +161,7 @@ void Optimizer::update(const DeviceList<UpdateRange>& list, double learning_rate
       return f(1 - std::pow(static_cast<double>(f(beta)), static_cast<double>(updates_ + 1)));
     };
     kernels.adamw(stream_, {.list = list,
-                            .parameter = flat_.parameter_data(),
+                            .parameter = flat_.master_data(),
                             .gradient = flat_.gradient_data(),
                             .first_moment = first_,
                             .second_moment = second_,
@@ -174,7 +175,7 @@ void Optimizer::update(const DeviceList<UpdateRange>& list, double learning_rate
                             .compute_copy = flat_.compute_data()});
   } else {
     kernels.sgd(stream_, {.list = list,
-                          .parameter = flat_.parameter_data(),
+                          .parameter = flat_.master_data(),
                           .gradient = flat_.gradient_data(),
                           .momentum_buffer = first_,
                           .learning_rate = f(learning_rate),

@@ -28,7 +28,7 @@ void Trainer::State::dump_parameters() {
   const std::string& prefix = context.options().dump_tensors;
   if (prefix.empty()) return;
   const std::vector<TensorPart> mine =
-      parts(flat->slice_extents(FlatBuffer::parameters), flat->parameter_data(),
+      parts(flat->slice_extents(FlatBuffer::masters), flat->master_data(),
             [](Index offset) { return offset; });
   dump_tensors(prefix + ".parameters", mine, context);
 }

@@ -205,7 +205,7 @@ void adamw(benchmark::State& state, Bench& bench) {
   auto x = values(count), m = values(count);
   const auto g = values(count);
   std::vector<float> v(x.size(), 0.1f);
-  const UpdateRange all{{0, count}, 0, 0.1f};
+  const UpdateRange all{{0, count}, 0, 0, 0.1f};
   const StepDecision decision{1, 1, 0};
   for (auto _ : state)
     bench.kernels().optimizer.adamw(bench.stream(), {{&all, 1},

@@ -32,6 +32,12 @@ struct CheckpointJob {
   int blocks = 4;
 };
 
+/// The job, computing in bf16.
+inline CheckpointJob in_bf16(CheckpointJob job) {
+  job.options.bf16 = true;
+  return job;
+}
+
 inline std::vector<Update> updates() { return {Update::replicated, Update::sharded}; }
 
 /// One rank of a job.
@@ -48,6 +54,7 @@ struct CheckpointRank {
     options.blocks = job.blocks;
     options.chunks = job.layout.chunks;
     options.update = job.update;
+    options.compute = job.options.compute();
     return options;
   }
 
@@ -68,15 +75,25 @@ struct CheckpointRank {
   }
   void add_state_to(Gathered& all) const {
     const FlatParameters& flat = *steps.model.flat;
-    all.add(flat.parameter_extents(), flat.parameter_data());
+    all.add(flat.master_extents(), flat.master_data());
+    all.add(flat.parameter_extents(), computed().data(), "bf16/");
     for (const Optimizer::StateTensor& tensor : steps.optimizer->state_tensors())
       all.add(flat.state_extents(), tensor.data, tensor.name + "/");
+  }
+  /// What ops read, rounded to bf16 whatever the job computes in, so that jobs can be compared.
+  std::vector<float> computed() const {
+    const FlatParameters& flat = *steps.model.flat;
+    std::vector<float> all;
+    for (Index i = 0; i < flat.count(); ++i)
+      all.push_back(to_float(flat.compute_data() != nullptr ? flat.compute_data()[i]
+                                                            : to_bf16(flat.master_data()[i])));
+    return all;
   }
   /// Sums of what is no logical element.
   double padding() const {
     const FlatParameters& flat = *steps.model.flat;
-    std::vector<float> rest(flat.parameter_data(), flat.parameter_data() + flat.count());
-    for (const FlatExtent& extent : flat.parameter_extents())
+    std::vector<float> rest(flat.master_data(), flat.master_data() + flat.master_count());
+    for (const FlatExtent& extent : flat.master_extents())
       for_each_element(extent,
                        [&](Index, Index offset) { rest[static_cast<std::size_t>(offset)] = 0; });
     double sum = 0;

@@ -21,6 +21,8 @@ TEST(Checkpointer, EveryLayoutLoadsWhatAnyOtherSaved) {
   std::vector<CheckpointJob> jobs;
   for (const Layout& layout : layouts())
     for (const Update update : updates()) jobs.push_back({layout, update});
+  for (const Layout& layout : mixed_layouts())
+    for (const Update update : updates()) jobs.push_back(in_bf16({layout, update}));
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const ScratchDirectory folder;
     const Tensors saved = save_step_3(jobs[i], folder / "run");
@@ -44,10 +46,14 @@ TEST(Checkpointer, EveryLayoutLoadsWhatAnyOtherSaved) {
 }
 
 TEST(Checkpointer, AResumedRunIsBitwiseTheUninterruptedOne) {
+  std::vector<CheckpointJob> jobs;
   for (const Layout& layout : mixed_layouts()) {
-    SCOPED_TRACE(describe(layout));
+    jobs.push_back({layout, Update::sharded});
+    jobs.push_back(in_bf16(jobs.back()));
+  }
+  for (const CheckpointJob& job : jobs) {
+    SCOPED_TRACE(describe(job.layout) + (job.options.bf16 ? " in bf16" : ""));
     const ScratchDirectory folder;
-    const CheckpointJob job{layout, Update::sharded};
     save_step_3(job, folder / "run");
     Gathered straight, resumed;
     on_threads(job, [&](CheckpointRank& rank) {

@@ -5,17 +5,20 @@ namespace {
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
-/// Two groups with gaps before, between and after them; state begins elsewhere than parameters.
+/// Two groups with gaps before, between and after them; gradients, parameters and state begin at
+/// different places.
 std::vector<UpdateRange> two_ranges(Index count) {
-  return {{{2, count}, 5, 0.1}, {{count + 7, 9}, count + 6, 0}};
+  return {{{2, count}, 3, 5, 0.1}, {{count + 7, 9}, count + 9, count + 6, 0}};
 }
 Index elements(Index count) { return count + 20; }
 
-/// f(i in the parameter buffer, i in the state buffers, weight decay) for all elements of the ranges.
+/// f(i in the gradients, i in the parameters, i in the state buffers, weight decay) for all elements
+/// of the ranges.
 template <class F>
 void for_each(const std::vector<UpdateRange>& ranges, F f) {
   for (const UpdateRange& r : ranges)
-    for (Index i = 0; i < r.count; ++i) f(at(r.begin + i), at(r.state_begin + i), r.weight_decay);
+    for (Index i = 0; i < r.count; ++i)
+      f(at(r.begin + i), at(r.parameter_begin + i), at(r.state_begin + i), r.weight_decay);
 }
 
 DeviceList<UpdateRange> list_of(const std::vector<UpdateRange>& ranges) {
@@ -37,8 +40,8 @@ TEST(AdamW, MatchesThePaperInEveryRangeAndTouchesNothingElse) {
     const Floats x = random_values(n, "x"), g = random_values(n, "g"), m = random_values(n, "m"),
                  v = random_values(n, "v", 0, 1);
     Doubles expected[3] = {to_double(x), to_double(m), to_double(v)};
-    for_each(ranges, [&](std::size_t i, std::size_t s, double decay) {
-      const double grad = static_cast<double>(g[i]) * 0.7;
+    for_each(ranges, [&](std::size_t from, std::size_t i, std::size_t s, double decay) {
+      const double grad = static_cast<double>(g[from]) * 0.7;
       expected[1][s] = 0.9 * static_cast<double>(m[s]) + 0.1 * grad;
       expected[2][s] = 0.95 * static_cast<double>(v[s]) + 0.05 * grad * grad;
       expected[0][i] =
@@ -64,8 +67,8 @@ TEST(Sgd, MatchesItsFormulaWithAndWithoutMomentum) {
       const Index n = elements(count);
       const Floats x = random_values(n, "x"), g = random_values(n, "g"), b = random_values(n, "b");
       Doubles parameters = to_double(x), buffers = to_double(b);
-      for_each(ranges, [&](std::size_t i, std::size_t s, double decay) {
-        const double grad = static_cast<double>(g[i]) * 0.7 + decay * static_cast<double>(x[i]);
+      for_each(ranges, [&](std::size_t from, std::size_t i, std::size_t s, double decay) {
+        const double grad = static_cast<double>(g[from]) * 0.7 + decay * static_cast<double>(x[i]);
         const double step = momentum ? 0.9 * static_cast<double>(b[s]) + grad : grad;
         if (momentum) buffers[s] = step;
         parameters[i] = static_cast<double>(x[i]) - 0.01 * step;
@@ -93,7 +96,9 @@ TEST(Optimizers, WriteWhatTheyAssignToACopyInBf16) {
     const std::vector<Bf16> before = bf16_of(random_values(n, "copy"));
     const auto check = [&](const std::vector<Bf16>& copy) {
       std::vector<Bf16> expected = before;
-      for_each(ranges, [&](std::size_t i, std::size_t, double) { expected[i] = to_bf16(x[i]); });
+      for_each(ranges, [&](std::size_t to, std::size_t i, std::size_t, double) {
+        expected[to] = to_bf16(x[i]);
+      });
       EXPECT_TRUE(same_bits(floats_of(copy), floats_of(expected))) << name(set);
     };
     std::vector<Bf16> copy = before;

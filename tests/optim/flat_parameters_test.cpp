@@ -105,7 +105,7 @@ TEST(FlatParameters, AParameterOfTwoChunksOfOneRankIsOneMemory) {
       const Parameter& p = r.graph.parameters()[static_cast<std::size_t>(plan->parameters()[i])];
       EXPECT_EQ(parameters[i].shape, p.spec.shape);
       EXPECT_EQ(gradients[i].as<float>() - r.flat->gradient_data(),
-                parameters[i].as<float>() - r.flat->parameter_data());
+                parameters[i].as<float>() - r.flat->master_data());
       if (p.name() == "table")
         tables.push_back(parameters[i].data);
       else
@@ -140,7 +140,7 @@ TEST(FlatParameters, InitialValuesDependOnNameAndIndexOnly) {
     for (int rank = 0; rank < shape.size(); ++rank) {
       TinyRank r(shape, rank, {.chunks = layout.chunks});
       r.bind(*device);
-      std::fill_n(r.flat->parameter_data(), r.flat->count(), 9.0f);
+      std::fill_n(r.flat->master_data(), r.flat->count(), 9.0f);
       r.flat->initialise(1234, *stream, stream->pool());
       std::vector<bool> logical(static_cast<std::size_t>(r.flat->count()), false);
       for (const FlatExtent& flat : r.flat->parameter_extents()) {
@@ -156,14 +156,14 @@ TEST(FlatParameters, InitialValuesDependOnNameAndIndexOnly) {
             expected = 0.1f * (2 * random.uniform(i) - 1);
           if (name.find("padded") != std::string::npos)
             expected = 0.3f * (2 * random.uniform(i) - 1);
-          ASSERT_EQ(r.flat->parameter_data()[offset], expected) << name << " " << i;
+          ASSERT_EQ(r.flat->master_data()[offset], expected) << name << " " << i;
           if (flat.owned) ++seen[name][static_cast<std::size_t>(i)];
           logical[static_cast<std::size_t>(offset)] = true;
         });
       }
       for (Index i = 0; i < r.flat->count(); ++i)
         if (!logical[static_cast<std::size_t>(i)]) {
-          ASSERT_EQ(r.flat->parameter_data()[i], 0) << "padding " << i;
+          ASSERT_EQ(r.flat->master_data()[i], 0) << "padding " << i;
         }
     }
     EXPECT_EQ(seen.size(), 1u + 4 * 8);
@@ -222,7 +222,7 @@ TEST(FlatParameters, EveryElementIsWrittenByOneRankAndNoPaddingByAny) {
   for (const auto model : {tiny_model, wide_model})
     for (const Layout& layout : layouts())
       for (Update update : {Update::replicated, Update::sharded})
-        for (FlatBuffer buffer : {FlatBuffer::parameters, FlatBuffer::state}) {
+        for (FlatBuffer buffer : {FlatBuffer::masters, FlatBuffer::state}) {
           SCOPED_TRACE(describe(layout));
           const MeshShape shape = layout.shape();
           std::map<std::string, std::vector<int>> seen;
@@ -230,7 +230,7 @@ TEST(FlatParameters, EveryElementIsWrittenByOneRankAndNoPaddingByAny) {
             TinyRank r(shape, rank, {.chunks = layout.chunks, .update = update, .model = model});
             // What is written has to lie where the rank holds it.
             std::map<std::string, std::vector<Index>> held;
-            for (const FlatExtent& flat : buffer == FlatBuffer::parameters
+            for (const FlatExtent& flat : buffer == FlatBuffer::masters
                                               ? r.flat->parameter_extents()
                                               : r.flat->state_extents()) {
               const auto count = static_cast<std::size_t>(flat.extent.global.count());
@@ -258,7 +258,7 @@ TEST(FlatParameters, EveryElementIsWrittenByOneRankAndNoPaddingByAny) {
 TEST(FlatParameters, SlicesHoldEveryElementOncePerDataAxisForEitherUpdate) {
   const MeshShape shape(4, 1, 2);
   for (Update update : {Update::replicated, Update::sharded})
-    for (FlatBuffer buffer : {FlatBuffer::parameters, FlatBuffer::state}) {
+    for (FlatBuffer buffer : {FlatBuffer::masters, FlatBuffer::state}) {
       std::map<std::string, std::vector<int>> seen;
       for (int rank = 0; rank < shape.size(); ++rank) {
         const TinyRank r(shape, rank, {.update = update});

@@ -8,13 +8,24 @@ namespace {
 
 using namespace testing;
 
-bool is_rounded(const FlatParameters& flat, FlatRange range) {
-  for (Index i = range.begin; i < range.end(); ++i)
-    if (flat.compute_data()[i].bits != to_bf16(flat.parameter_data()[i]).bits) return false;
+/// The compute copy has the masters of this rank, rounded.
+bool is_rounded(const FlatParameters& flat) {
+  for (const Bucket& bucket : flat.buckets()) {
+    const Bf16* copy = flat.compute_data() + flat.updated(bucket).begin;
+    const float* master = flat.master_data() + flat.master_begin(bucket);
+    for (Index i = 0; i < flat.updated(bucket).count; ++i)
+      if (copy[i].bits != to_bf16(master[i]).bits) return false;
+  }
   return true;
 }
 
-TEST(MixedPrecision, TheComputeCopyHasTheLayoutOfTheMaster) {
+std::vector<float> compute_copy(const FlatParameters& flat) {
+  std::vector<float> all;
+  for (Index i = 0; i < flat.count(); ++i) all.push_back(to_float(flat.compute_data()[i]));
+  return all;
+}
+
+TEST(MixedPrecision, TheComputeCopyHasTheLayoutOfGradientsAndMastersThatOfTheState) {
   for (const Layout& layout : mixed_layouts()) {
     const MeshShape shape = layout.shape();
     for (int rank = 0; rank < shape.size(); ++rank) {
@@ -25,7 +36,13 @@ TEST(MixedPrecision, TheComputeCopyHasTheLayoutOfTheMaster) {
       EXPECT_EQ(half.flat->count(), wide.flat->count());
       EXPECT_EQ(half.flat->state_count(), wide.flat->state_count());
       EXPECT_EQ(half.flat->gradient_bytes(), 4 * half.flat->count());
-      EXPECT_EQ(half.flat->parameter_bytes(), 6 * half.flat->count());
+      EXPECT_EQ(half.flat->master_count(), half.flat->count() / layout.data);
+      EXPECT_EQ(half.flat->master_count(), half.flat->state_count());
+      EXPECT_EQ(wide.flat->master_count(), wide.flat->count());
+      EXPECT_EQ(half.flat->parameter_bytes(),
+                2 * half.flat->count() + 4 * half.flat->state_count());
+      TinyRank replicated(shape, rank, {.chunks = layout.chunks, .compute = DType::bf16});
+      EXPECT_EQ(replicated.flat->parameter_bytes(), 6 * half.flat->count());
       ASSERT_EQ(half.flat->buckets().size(), wide.flat->buckets().size());
       for (std::size_t b = 0; b < half.flat->buckets().size(); ++b)
         EXPECT_EQ(half.flat->buckets()[b].range, wide.flat->buckets()[b].range);
@@ -61,12 +78,38 @@ TEST(MixedPrecision, InitialValuesAreThoseOfF32AndTheCopyIsRounded) {
     r->flat->initialise(7, *stream, stream->pool());
   }
   for (Index i = 0; i < half.flat->count(); ++i)
-    ASSERT_EQ(half.flat->parameter_data()[i], wide.flat->parameter_data()[i]) << i;
-  EXPECT_TRUE(is_rounded(*half.flat, {0, half.flat->count()}));
-  half.flat->parameter_data()[3] = 1.2345f;
-  EXPECT_FALSE(is_rounded(*half.flat, {0, half.flat->count()}));
+    ASSERT_EQ(half.flat->master_data()[i], wide.flat->master_data()[i]) << i;
+  EXPECT_TRUE(is_rounded(*half.flat));
+  half.flat->master_data()[3] = 1.2345f;
+  EXPECT_FALSE(is_rounded(*half.flat));
   half.flat->refresh_compute_copy(*stream);
-  EXPECT_TRUE(is_rounded(*half.flat, {0, half.flat->count()}));
+  EXPECT_TRUE(is_rounded(*half.flat));
+}
+
+TEST(MixedPrecision, ARankThatUpdatesSlicesDrawsTheirMastersAndTheWholeCopy) {
+  const auto device = open_cpu();
+  const auto stream = device->make_stream();
+  for (const Layout& layout : mixed_layouts()) {
+    SCOPED_TRACE(describe(layout));
+    const MeshShape shape = layout.shape();
+    Gathered masters, slices;
+    for (int rank = 0; rank < shape.size(); ++rank) {
+      TinyRank wide(shape, rank, {.chunks = layout.chunks}),
+          half(shape, rank,
+               {.chunks = layout.chunks, .update = Update::sharded, .compute = DType::bf16});
+      for (TinyRank* r : {&wide, &half}) {
+        r->bind(*device);
+        r->flat->initialise(7, *stream, stream->pool());
+      }
+      for (Index i = 0; i < half.flat->count(); ++i)
+        ASSERT_EQ(half.flat->compute_data()[i].bits, to_bf16(wide.flat->master_data()[i]).bits)
+            << i;
+      EXPECT_TRUE(is_rounded(*half.flat));
+      masters.add(wide.flat->parameter_extents(), wide.flat->master_data());
+      slices.add(half.flat->slice_extents(FlatBuffer::masters), half.flat->master_data());
+    }
+    EXPECT_EQ(masters.tensors(), slices.tensors());
+  }
 }
 
 // After each step: copies are the same on all ranks, sharded or not, and those of what a rank updates are its masters rounded.
@@ -84,12 +127,10 @@ TEST(MixedPrecision, UpdatesWriteTheCopyAndShardedOnesGatherIt) {
                      {.kind = kind});
           const FlatParameters& flat = *r.model.flat;
           for (Index step = 0; step < 3; ++step) r.step(step, 0.01);
-          for (const Bucket& bucket : flat.buckets())
-            EXPECT_TRUE(is_rounded(flat, flat.updated(bucket)));
-          std::vector<float> all;
-          for (Index i = 0; i < flat.count(); ++i) all.push_back(to_float(flat.compute_data()[i]));
+          EXPECT_TRUE(is_rounded(flat));
+          const std::vector<float> all = compute_copy(flat);
           copy.add(flat.parameter_extents(), all.data());
-          master.add(flat.slice_extents(FlatBuffer::parameters), flat.parameter_data());
+          master.add(flat.slice_extents(FlatBuffer::masters), flat.master_data());
         });
         EXPECT_EQ(copy.disagreements() + master.disagreements(), 0);
         copies[update == Update::sharded] = copy.tensors();

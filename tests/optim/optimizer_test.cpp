@@ -48,7 +48,7 @@ void expect_like_reference(const OptimizerOptions& options) {
   const std::vector<FlatExtent> extents = flat.parameter_extents();
   std::vector<Reference> reference(static_cast<std::size_t>(flat.count()));
   for (std::size_t i = 0; i < reference.size(); ++i)
-    reference[i] = {options, flat.parameter_data()[i]};
+    reference[i] = {options, flat.master_data()[i]};
   for (int t = 1; t <= 100; ++t) {
     r.reducer->begin_step();
     double sum = 0;
@@ -76,8 +76,7 @@ void expect_like_reference(const OptimizerOptions& options) {
   }
   EXPECT_EQ(r.optimizer->updates(), 100);
   for (Index i = 0; i < flat.count(); ++i)
-    ASSERT_NEAR(flat.parameter_data()[i], reference[static_cast<std::size_t>(i)].parameter, 3e-6)
-        << i;
+    ASSERT_NEAR(flat.master_data()[i], reference[static_cast<std::size_t>(i)].parameter, 3e-6) << i;
 }
 
 TEST(Optimizer, AdamWFollowsThePaperOverManySteps) {
@@ -113,12 +112,12 @@ TEST(Optimizer, NormsAndBiasesDoNotDecay) {
   const auto mesh = make_self_mesh();
   StepRank r(*mesh, {1, 1, 1, 1}, {}, {.kind = Kind::sgd, .momentum = 0, .weight_decay = 0.5});
   const FlatParameters& flat = *r.model.flat;
-  std::fill_n(flat.parameter_data(), flat.count(), 1.0f);
+  std::fill_n(flat.master_data(), flat.count(), 1.0f);
   r.reducer->begin_step();
   r.optimizer->step(0.5);
   for (const FlatExtent& extent : flat.parameter_extents())
     for_each_element(extent, [&](Index, Index offset) {
-      ASSERT_EQ(flat.parameter_data()[offset], extent.extent.global.dims() == 1 ? 1.0f : 0.75f)
+      ASSERT_EQ(flat.master_data()[offset], extent.extent.global.dims() == 1 ? 1.0f : 0.75f)
           << extent.extent.name;
     });
 }
@@ -135,7 +134,7 @@ void run(const Layout& layout, Update update, const OptimizerOptions& options,
         StepRank r(mesh, layout, {.chunks = layout.chunks, .update = update}, options);
         for (Index step = 0; step < 5; ++step) r.step(step, 0.01);
         const FlatParameters& flat = *r.model.flat;
-        result.parameters.add(flat.parameter_extents(), flat.parameter_data());
+        result.parameters.add(flat.parameter_extents(), flat.master_data());
         for (const Optimizer::StateTensor& state : r.optimizer->state_tensors())
           result.states.add(flat.state_extents(), state.data, state.name + ".");
       },
@@ -187,8 +186,7 @@ TEST(Optimizer, AStepThatIsNotFiniteIsSkippedOnAllRanksAlike) {
         StepRank r(mesh, layout, {.update = update}, {});
         const FlatParameters& flat = *r.model.flat;
         EXPECT_FALSE(r.step(0, 0.01).skipped);
-        const std::vector<float> before(flat.parameter_data(),
-                                        flat.parameter_data() + flat.count());
+        const std::vector<float> before(flat.master_data(), flat.master_data() + flat.count());
         r.begin(1);
         if (mesh.rank() == 6) flat.gradient_data()[flat.parameters().front().range.begin] = bad;
         r.backward();
@@ -197,7 +195,7 @@ TEST(Optimizer, AStepThatIsNotFiniteIsSkippedOnAllRanksAlike) {
         skipped += report.skipped;
         EXPECT_FALSE(std::isfinite(report.grad_norm));
         EXPECT_EQ(before,
-                  std::vector<float>(flat.parameter_data(), flat.parameter_data() + flat.count()));
+                  std::vector<float>(flat.master_data(), flat.master_data() + flat.count()));
         EXPECT_FALSE(r.step(2, 0.01).skipped);
         EXPECT_EQ(r.optimizer->updates(), 2);
         EXPECT_EQ(r.optimizer->skipped(), 1);
@@ -211,13 +209,12 @@ TEST(Optimizer, BiasCorrectionCountsUpdatesAndCanBeRestored) {
   StepRank a(*mesh, {1, 1, 1, 1}, {}, {}), b(*mesh, {1, 1, 1, 1}, {}, {});
   for (Index step = 0; step < 4; ++step) a.step(step, 0.01);
   const FlatParameters &from = *a.model.flat, &to = *b.model.flat;
-  std::copy_n(from.parameter_data(), from.count(), to.parameter_data());
+  std::copy_n(from.master_data(), from.count(), to.master_data());
   std::copy_n(a.state.data(), a.state.bytes(), b.state.data());
   b.optimizer->set_updates(a.optimizer->updates());
   a.step(9, 0.01);
   b.step(9, 0.01);
-  for (Index i = 0; i < from.count(); ++i)
-    ASSERT_EQ(from.parameter_data()[i], to.parameter_data()[i]);
+  for (Index i = 0; i < from.count(); ++i) ASSERT_EQ(from.master_data()[i], to.master_data()[i]);
   EXPECT_THROW(b.optimizer->set_updates(-1), Error);
 }
 

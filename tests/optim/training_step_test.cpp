@@ -165,8 +165,8 @@ TEST(TrainingStep, DataParallelTrainingFollowsOneRank) {
         const auto q = std::find_if(all.begin(), all.end(),
                                     [&](const FlatParameter& other) { return other.id == p.id; });
         for (Index i = 0; i < p.range.count; ++i)
-          EXPECT_NEAR(rank.flat().parameter_data()[p.range.begin + i],
-                      one.flat().parameter_data()[q->range.begin + i], 1e-5);
+          EXPECT_NEAR(rank.flat().master_data()[p.range.begin + i],
+                      one.flat().master_data()[q->range.begin + i], 1e-5);
       }
     });
 }

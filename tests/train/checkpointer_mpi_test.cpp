@@ -45,9 +45,11 @@ std::vector<CheckpointJob> fitting_jobs() {
   fitting.push_back({3, 1, 1, 1});
   fitting.push_back({4, 2, 1, 1});
   std::vector<CheckpointJob> jobs;
-  for (const Layout& layout : fitting)
-    for (const Update update : updates())
-      if (layout.shape().size() == mpi_session().size()) jobs.push_back({layout, update});
+  for (const Layout& layout : fitting) {
+    if (layout.shape().size() != mpi_session().size()) continue;
+    for (const Update update : updates()) jobs.push_back({layout, update});
+    jobs.push_back(in_bf16({layout, Update::sharded}));
+  }
   return jobs;
 }
 
@@ -78,7 +80,7 @@ int differences(const CheckpointRank& rank) {
     return different;
   };
   const FlatParameters& flat = *rank.steps.model.flat;
-  int different = count("", flat.parameter_extents(), flat.parameter_data());
+  int different = count("", flat.master_extents(), flat.master_data());
   for (const Optimizer::StateTensor& tensor : rank.steps.optimizer->state_tensors())
     different += count(tensor.name + "/", flat.state_extents(), tensor.data);
   return different;

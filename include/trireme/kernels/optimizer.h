@@ -20,9 +20,10 @@ struct ListedRange {
   static constexpr Index tile = 4096;  // elements
   TRIREME_HD Index tiles() const { return (count + tile - 1) / tile; }
 };
-/// A stretch that is updated alike; it begins at `begin` in the buffers of parameters and gradients.
+/// A stretch that is updated alike; it begins at `begin` in the gradients and in the compute copy.
 struct UpdateRange : ListedRange {
-  Index state_begin = 0;  // in the state buffers
+  Index parameter_begin = 0;  // in the parameters
+  Index state_begin = 0;      // in the state buffers
   double weight_decay = 0;
 };
 
@@ -72,14 +73,14 @@ TRIREME_HD inline StepDecision decide_step(double sum_of_squares, double max_nor
 
 struct AdamW {
   DeviceList<UpdateRange> list;
-  float* parameter;  // flat buffers: a range says where in them
+  float* parameter;  // buffers: a range says where in each
   const float* gradient;
   float* first_moment;
   float* second_moment;
   float learning_rate, beta1, beta2, epsilon;
   float bias_correction1, bias_correction2;  // 1 - beta^step
   const StepDecision* decision;              // (1), on the device
-  Bf16* compute_copy = nullptr;              // or as `parameter`: gets what was assigned, rounded
+  Bf16* compute_copy = nullptr;              // or as `gradient`: gets what was assigned, rounded
 };
 struct Sgd {
   DeviceList<UpdateRange> list;

@@ -2,7 +2,9 @@
 // flat buffers of one layout, cut into buckets: contiguous ranges that are reduced, updated and
 // gathered as one. The order is the order in which gradients become ready over the rank's whole
 // backward. Both are f32. Where a model computes in bf16 a third buffer of the same offsets holds the
-// parameters rounded to it, the compute copy: ops read that, everything else the f32 master.
+// parameters rounded to it, the compute copy: ops read that, everything else the f32 masters. Of
+// these a rank then keeps what it updates alone: with a sharded update its slices, packed as the
+// optimizer's state is.
 // No communication here.
 #pragma once
 
@@ -60,8 +62,9 @@ struct FlatParameter {
   int copies, copy;
 };
 
-/// Which flat buffer offsets count in.
-enum class FlatBuffer { parameters, state };
+/// Which flat buffer offsets count in: the gradients and what ops read of the parameters, the f32
+/// masters, or a state buffer of the optimizer.
+enum class FlatBuffer { computed, masters, state };
 
 /// The part of a logical tensor that lies in a flat buffer: box i is packed at element offsets[i].
 /// Padding is not part of any box.
@@ -101,7 +104,18 @@ class FlatParameters {
   Index state_count() const { return state_count_; }
   /// Masters, and behind them their compute copy where there is one.
   Index parameter_bytes() const { return master_bytes() + compute_bytes(); }
-  Index master_bytes() const { return count_ * size_bytes(DType::f32); }
+  Index master_bytes() const { return master_count() * size_bytes(DType::f32); }
+  /// Elements of the masters: state_count() of them where masters_are_slices(), else count().
+  Index master_count() const { return masters_are_slices() ? state_count_ : count_; }
+  /// This rank has masters only of `updated()`: what other data ranks update it has in the compute
+  /// copy alone. They lie as the state of the optimizer does.
+  bool masters_are_slices() const {
+    return options_.compute != DType::f32 && options_.update == Update::sharded;
+  }
+  /// Where the masters of `updated(bucket)` begin.
+  Index master_begin(const Bucket& bucket) const {
+    return masters_are_slices() ? bucket.state_begin : updated(bucket).begin;
+  }
   Index compute_bytes() const {
     return options_.compute == DType::f32 ? 0 : count_ * size_bytes(options_.compute);
   }
@@ -110,14 +124,13 @@ class FlatParameters {
   /// Memory of parameter_bytes() and gradient_bytes(), aligned to 64; borrowed. `gradients` may be
   /// null (forward only).
   void bind(std::byte* parameters, std::byte* gradients);
-  /// The f32 masters. With a compute copy and a sharded update only `Bucket::slice` of them is kept up
-  /// to date: what other data ranks update comes back in the compute type alone.
-  float* parameter_data() const { return parameter_data_; }
+  /// The f32 masters: master_count() elements, whose offsets are those of FlatBuffer::masters.
+  float* master_data() const { return master_data_; }
   float* gradient_data() const { return gradient_data_; }
   /// The compute copy; null where the masters themselves are computed with.
   Bf16* compute_data() const { return compute_data_; }
-  /// Makes the compute copy from the masters, for when these were written by something else than an
-  /// update, which does it itself. Nothing without a copy.
+  /// Makes the compute copy from the masters that this rank has, for when these were written by
+  /// something else than an update, which does it itself. Nothing without a copy.
   void refresh_compute_copy(Stream& stream) const;
   /// What is gathered after a sharded update, and what ops read: elements `range` of the compute copy, or of the masters.
   Elements computed(FlatRange range) const;
@@ -128,17 +141,21 @@ class FlatParameters {
   std::vector<Tensor> gradients(const Plan& plan) const;
 
   /// Writes the initial values: element i of a logical tensor depends on (seed, name, i) only;
-  /// padding is zero. The compute copy has the same, rounded. `host` draws them, whatever the device.
+  /// padding is zero. The compute copy has the same, rounded. `host` draws them, whatever the
+  /// device.
   void initialise(std::uint64_t seed, Stream& stream, ThreadPool& host);
 
-  /// What this rank holds of each logical tensor; offsets into the parameter (and gradient) buffer.
+  /// What this rank computes with of each logical tensor; offsets of FlatBuffer::computed.
   std::vector<FlatExtent> parameter_extents() const;
+  /// What this rank has of the masters of each logical tensor; offsets into them.
+  std::vector<FlatExtent> master_extents() const;
   /// What this rank updates of each logical tensor; offsets into a state buffer.
   std::vector<FlatExtent> state_extents() const;
-  /// What lies in this data rank's slices, whoever updates it: over the ranks of the data axis each element once.
+  /// What lies in this data rank's slices, whichever rank updates it: over the ranks of the data axis
+  /// each element once.
   std::vector<FlatExtent> slice_extents(FlatBuffer buffer) const;
   /// What this rank writes of each logical tensor to a checkpoint: over all ranks each element once, the load spread over
-  /// data replicas and copies. The same elements for both buffers.
+  /// data replicas and copies. The same elements for all buffers.
   std::vector<FlatExtent> written_extents(FlatBuffer buffer) const;
   /// Ranges of the gradient buffer whose elements count in global norms: over all ranks each
   /// logical element once.
@@ -151,9 +168,13 @@ class FlatParameters {
   std::vector<Tensor> tensors(const Plan& plan, void* data, DType dtype) const;
   struct Item;
   FlatRange written(const FlatParameter& parameter) const;
+  struct Drawn;
+  void store(const Bucket& bucket, Index begin, const Drawn& drawn, Stream& stream) const;
   const Bucket& bucket_with(const FlatParameter& parameter) const {
     return buckets_[static_cast<std::size_t>(parameter.bucket)];
   }
+  /// Offset of `updated(bucket)` in a buffer, from that in the gradients.
+  Index shift_of(FlatBuffer buffer, const Bucket& bucket) const;
   std::vector<FlatExtent> extents(FlatBuffer buffer,
                                   FunctionRef<FlatRange(const FlatParameter&)> range_of) const;
   void place(std::vector<Item> own, std::vector<Item> tied);
@@ -167,7 +188,7 @@ class FlatParameters {
   std::vector<std::vector<int>> ties_;
   std::vector<std::vector<int>> bucket_of_;
   Index count_ = 0, state_count_ = 0;
-  float* parameter_data_ = nullptr;
+  float* master_data_ = nullptr;
   float* gradient_data_ = nullptr;
   Bf16* compute_data_ = nullptr;
 };

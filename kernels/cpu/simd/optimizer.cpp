@@ -6,7 +6,7 @@ namespace trireme::TRIREME_SIMD {
 namespace {
 
 void adamw(const AdamW& p, const UpdateRange& range, Index begin, Index end) {
-  float* parameter = p.parameter + range.begin;
+  float* parameter = p.parameter + range.parameter_begin;
   const float* gradient = p.gradient + range.begin;
   float* first_moment = p.first_moment + range.state_begin;
   float* second_moment = p.second_moment + range.state_begin;
@@ -31,7 +31,7 @@ void adamw(const AdamW& p, const UpdateRange& range, Index begin, Index end) {
 }
 
 void sgd(const Sgd& p, const UpdateRange& range, Index begin, Index end) {
-  float* parameter = p.parameter + range.begin;
+  float* parameter = p.parameter + range.parameter_begin;
   const float* gradient = p.gradient + range.begin;
   float* momentum_buffer =
       p.momentum_buffer != nullptr ? p.momentum_buffer + range.state_begin : nullptr;

@@ -13,7 +13,7 @@ std::vector<UpdateRange> ranges_over(Index count) {
   std::vector<UpdateRange> ranges;
   Index begin = 0;
   for (const Index end : {count / 3 + 1, count / 2 + 5, count}) {
-    ranges.push_back({{begin, end - begin}, begin, 0.1});
+    ranges.push_back({{begin, end - begin}, begin, begin, 0.1});
     begin = end;
   }
   return ranges;

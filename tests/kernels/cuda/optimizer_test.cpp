@@ -8,12 +8,14 @@ namespace {
 // Less than a pack, odd, more than a tile, exactly one.
 const std::vector<Index> counts = {0, 1, 3, 4, 1027, 5000, ListedRange::tile};
 
-/// Ranges of all counts, `gap` elements apart; state begins `state_shift` elements off.
-std::vector<UpdateRange> ranges_of(Index gap, Index state_shift) {
+/// Ranges of all counts, `gap` elements apart; parameters begin `parameter_shift` elements off, state
+/// `state_shift`.
+std::vector<UpdateRange> ranges_of(Index gap, Index parameter_shift, Index state_shift) {
   std::vector<UpdateRange> ranges;
   Index begin = gap;
   for (const Index count : counts) {
-    ranges.push_back({{begin, count}, begin + state_shift, count % 2 == 0 ? 0.1 : 0.0});
+    ranges.push_back(
+        {{begin, count}, begin + parameter_shift, begin + state_shift, count % 2 == 0 ? 0.1 : 0.0});
     begin += count + gap;
   }
   return ranges;
@@ -38,15 +40,16 @@ DeviceList<UpdateRange> without_first(const DeviceList<UpdateRange>& list,
 }
 
 struct Case {
-  Index gap, state_shift, array_shift;
+  Index gap, parameter_shift, state_shift, array_shift;
 };
 // All aligned; ranges at odd places, alike in all arrays or not; arrays at odd addresses.
-const std::vector<Case> cases = {{16, 0, 0}, {5, 0, 0}, {5, 4, 0}, {8, 1, 0}, {16, 0, 1}};
+const std::vector<Case> cases = {{16, 0, 0, 0}, {5, 0, 0, 0},  {5, 0, 4, 0},  {8, 0, 1, 0},
+                                 {16, 0, 0, 1}, {16, 4, 0, 0}, {16, 3, 3, 0}, {5, 4, 4, 0}};
 
 template <class F>
 void in_every_case(Bench& b, F f) {
   for (const Case& c : cases) {
-    const std::vector<UpdateRange> ranges = ranges_of(c.gap, c.state_shift);
+    const std::vector<UpdateRange> ranges = ranges_of(c.gap, c.parameter_shift, c.state_shift);
     const DeviceList<UpdateRange> list = put_list(b, ranges);
     f(list, c.array_shift, false);
     f(without_first(list, ranges), c.array_shift, true);
@@ -103,7 +106,7 @@ TEST(CudaOptimizer, SgdAgreesWithAndWithoutMomentum) {
 TEST(CudaOptimizer, ASkippedStepChangesNothing) {
   expect_twins(
       [](Bench& b) {
-        const DeviceList<UpdateRange> list = put_list(b, ranges_of(16, 0));
+        const DeviceList<UpdateRange> list = put_list(b, ranges_of(16, 0, 0));
         AdamW p{};
         p.list = list;
         p.parameter = b.put(random_floats(elements, "p"));
@@ -122,7 +125,7 @@ TEST(CudaOptimizer, SumsOfSquaresAgreeInFp64) {
       [](Bench& b) {
         for (const Case& c : cases) {
           std::vector<ListedRange> ranges;
-          for (const UpdateRange& range : ranges_of(c.gap, 0)) ranges.push_back(range);
+          for (const UpdateRange& range : ranges_of(c.gap, 0, 0)) ranges.push_back(range);
           const DeviceList<ListedRange> list = put_list(b, ranges);
           const float* x = b.put(random_floats(elements, "x"), c.array_shift);
           double* sum = b.put(std::vector<double>{0.125, 0.125});

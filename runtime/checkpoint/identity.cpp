@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "runtime/checkpoint/tensors.h"
+#include "runtime/options/field_names.h"
 
 namespace trireme {
 namespace {
@@ -127,7 +128,7 @@ LoadScope load_scope(const CheckpointOptions& options) {
 
 KeyValues model_identity(const KeyValues& model) {
   KeyValues all;
-  for (const auto& [name, value] : model) all.emplace_back(model_facts + name, value);
+  for (const auto& [name, value] : model) all.emplace_back(model_facts + with_options(name), value);
   return all;
 }
 

@@ -64,7 +64,8 @@ std::vector<WeightedPath> parse_data_path(const std::vector<std::string>& values
   if (values.size() == 1) return {{1, values.front()}};
   const auto fail = [] {
     throw Error(
-        "--data-path takes one PREFIX, or pairs WEIGHT PREFIX WEIGHT PREFIX ... with weights > 0");
+        "parse_data_path takes one PREFIX, or pairs WEIGHT PREFIX WEIGHT PREFIX ... with weights > "
+        "0");
   };
   if (values.empty() || values.size() % 2 != 0) fail();
   std::vector<WeightedPath> paths;
@@ -85,16 +86,16 @@ TokenPart open_part(Part part, const std::vector<std::shared_ptr<const TokenFile
                     const std::vector<WeightedPath>& paths, const Split& split,
                     const TokenOptions& options) {
   const auto p = static_cast<std::size_t>(part);
-  if (split.weights[p] == 0) return {nullptr, str("--split gives nothing to '", name(part), "'")};
+  if (split.weights[p] == 0) return {nullptr, str("Split::weights has 0 for '", name(part), "'")};
   std::vector<std::unique_ptr<DataSource>> sources;
   std::vector<double> weights;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const TokenRange range = split_tokens(*files[i], split)[p];
     if (range.count() <= options.sequence_length)
-      return {nullptr,
-              str(files[i]->prefix(), ": its part '", name(part), "' has ", range.count(),
-                  " tokens; a sample takes ", options.sequence_length + 1,
-                  "; use more data, a larger share in --split, or a shorter --seq-length")};
+      return {nullptr, str(files[i]->prefix(), ": its part '", name(part), "' has ", range.count(),
+                           " tokens; a sample takes ", options.sequence_length + 1,
+                           "; use more data, a larger share in Split::weights, or a shorter "
+                           "TokenOptions::sequence_length")};
     const std::string stream = i == 0 ? name(part) : str(name(part), "/", i);
     sources.push_back(std::make_unique<TokenSource>(files[i], range, options, stream));
     weights.push_back(paths[i].weight);
@@ -106,7 +107,7 @@ TokenPart open_part(Part part, const std::vector<std::shared_ptr<const TokenFile
 
 std::array<TokenPart, 3> open_token_parts(const std::vector<WeightedPath>& paths,
                                           const Split& split, const TokenOptions& options) {
-  require(!paths.empty(), "no data: --data-path is empty");
+  require(!paths.empty(), "no data: open_token_parts was given no paths");
   std::vector<std::shared_ptr<const TokenFile>> files;
   for (const WeightedPath& path : paths)
     files.push_back(std::make_shared<const TokenFile>(path.prefix));

@@ -50,7 +50,7 @@ void check_inputs(const Op& op, const Specs& inputs, const Outputs& outputs, Dev
     const DType dtype = inputs[i].dtype;
     require(!is_floating(dtype) || op.works_in(dtype), "input ", i, " is ", dtype,
             ", and this op does not say that it works in ", dtype,
-            " (Op::works_in): write it for both types, or leave --bf16 out");
+            " (Op::works_in): write it for both types, or compute in DType::f32");
   }
 }
 

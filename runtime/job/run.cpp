@@ -30,6 +30,7 @@
 #include "runtime/job/rank_agreement.h"
 #include "runtime/job/saved_options.h"
 #include "runtime/job/stop_signals.h"
+#include "runtime/options/field_names.h"
 #include "runtime/options/idle_options.h"
 #include "runtime/options/instruction_set.h"
 
@@ -55,7 +56,7 @@ void limit_clean_up() {
 /// A rank that fails alone ends all others, which may wait for it in a collective.
 int fail(Mesh* mesh, int rank, const std::string& message) {
   std::fflush(stdout);
-  fmt::print(stderr, "trireme[rank {}] error: {}\n", rank, message);
+  fmt::print(stderr, "trireme[rank {}] error: {}\n", rank, with_options(message));
   std::fflush(stderr);
   limit_clean_up();
   if (mesh != nullptr && mesh->shape().size() > 1) mesh->abort(exit_code(ExitCode::failure));
@@ -258,10 +259,10 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
   } catch (const Stopped&) {
     return exit_code(ExitCode::stopped);
   } catch (const ConfigurationError& error) {
-    if (session.rank() == 0) fmt::print(stderr, "{}\n", error.what());
+    if (session.rank() == 0) fmt::print(stderr, "{}\n", with_options(error.what()));
     return exit_code(ExitCode::configuration);
   } catch (const JobError& error) {
-    if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", error.what());
+    if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", with_options(error.what()));
     limit_clean_up();
     return exit_code(error.code());
   } catch (...) {

@@ -53,24 +53,25 @@ class Check {
 
   bool sizes_are_legal() {
     const std::tuple<const char*, Index, Index> positive[] = {
-        {"--num-layers", c_.num_layers, Limits::layers},
-        {"--hidden-size", c_.hidden_size, Limits::channels},
-        {"--num-attention-heads", c_.num_attention_heads, Limits::heads},
-        {"--vocab-size", c_.vocab_size, Limits::vocabulary},
-        {"--seq-length", c_.seq_length, Limits::sequence},
-        {"--micro-batch-size", micro_batch_size_, Limits::micro_batch},
-        {"--tensor-model-parallel-size", tensor_size_, Limits::tensor_size}};
-    for (const auto& [option, value, most] : positive) {
-      if (value < 1) problem("{} {}: at least 1", option, value);
-      if (value > most) problem("{} {}: at most {}", option, value, most);
+        {"TransformerConfig::num_layers", c_.num_layers, Limits::layers},
+        {"TransformerConfig::hidden_size", c_.hidden_size, Limits::channels},
+        {"TransformerConfig::num_attention_heads", c_.num_attention_heads, Limits::heads},
+        {"TransformerConfig::vocab_size", c_.vocab_size, Limits::vocabulary},
+        {"TransformerConfig::seq_length", c_.seq_length, Limits::sequence},
+        {"micro_batch_size", micro_batch_size_, Limits::micro_batch},
+        {"tensor_size", tensor_size_, Limits::tensor_size}};
+    for (const auto& [field, value, most] : positive) {
+      if (value < 1) problem("{} {}: at least 1", field, value);
+      if (value > most) problem("{} {}: at most {}", field, value, most);
     }
     const std::tuple<const char*, Index, Index> not_negative[] = {
-        {"--ffn-hidden-size", c_.ffn_hidden_size, Limits::mlp_channels},
-        {"--num-query-groups", c_.num_query_groups, Limits::heads},
-        {"--max-position-embeddings", c_.max_position_embeddings, Limits::positions}};
-    for (const auto& [option, value, most] : not_negative) {
-      if (value < 0) problem("{} {}: at least 1, or 0 for the default", option, value);
-      if (value > most) problem("{} {}: at most {}", option, value, most);
+        {"TransformerConfig::ffn_hidden_size", c_.ffn_hidden_size, Limits::mlp_channels},
+        {"TransformerConfig::num_query_groups", c_.num_query_groups, Limits::heads},
+        {"TransformerConfig::max_position_embeddings", c_.max_position_embeddings,
+         Limits::positions}};
+    for (const auto& [field, value, most] : not_negative) {
+      if (value < 0) problem("{} {}: at least 1, or 0 for the default", field, value);
+      if (value > most) problem("{} {}: at most {}", field, value, most);
     }
     return problems_.empty();
   }
@@ -80,21 +81,25 @@ class Check {
     const Index rows = micro_batch_size_ * c_.seq_length;
     if (c_.parameter_count() > Limits::parameters)
       problem(
-          "--num-layers {}, --hidden-size {}, --ffn-hidden-size {} and --vocab-size {} are {} "
+          "TransformerConfig::num_layers {}, TransformerConfig::hidden_size {}, "
+          "TransformerConfig::ffn_hidden_size {} and TransformerConfig::vocab_size {} are {} "
           "parameters; at most {}",
           c_.num_layers, c_.hidden_size, c_.ffn(), c_.vocab_size, c_.parameter_count(),
           Limits::parameters);
     if (rows > Limits::rows)
-      problem("--micro-batch-size {} x --seq-length {} are {} token rows; at most {}",
-              micro_batch_size_, c_.seq_length, rows, Limits::rows);
+      problem(
+          "micro_batch_size {} x TransformerConfig::seq_length {} are {} token rows; at most {}",
+          micro_batch_size_, c_.seq_length, rows, Limits::rows);
     const auto width = static_cast<double>(16 * c_.hidden_size + 4 * c_.ffn());
     const double activations =
         static_cast<double>(rows) *
         (static_cast<double>(c_.num_layers) * width + static_cast<double>(c_.vocab_size));
     if (problems_.empty() && activations > Limits::activations)
       problem(
-          "--micro-batch-size {} x --seq-length {} tokens in --num-layers {} of --hidden-size {}, "
-          "--ffn-hidden-size {} and --vocab-size {} are about {:.0e} activations; at most {:.0e}",
+          "micro_batch_size {} x TransformerConfig::seq_length {} tokens in "
+          "TransformerConfig::num_layers {} of TransformerConfig::hidden_size {}, "
+          "TransformerConfig::ffn_hidden_size {} and TransformerConfig::vocab_size {} are about "
+          "{:.0e} activations; at most {:.0e}",
           micro_batch_size_, c_.seq_length, c_.num_layers, c_.hidden_size, c_.ffn(), c_.vocab_size,
           activations, Limits::activations);
     return problems_.empty();
@@ -102,49 +107,49 @@ class Check {
 
   void heads() {
     if (c_.hidden_size % c_.num_attention_heads != 0)
-      problem("--hidden-size {} does not divide by --num-attention-heads {}; nearest widths: {}",
-              c_.hidden_size, c_.num_attention_heads,
-              nearest_multiples(c_.hidden_size, c_.num_attention_heads));
+      problem(
+          "TransformerConfig::hidden_size {} does not divide by "
+          "TransformerConfig::num_attention_heads {}; nearest widths: {}",
+          c_.hidden_size, c_.num_attention_heads,
+          nearest_multiples(c_.hidden_size, c_.num_attention_heads));
     else if (c_.position == PositionKind::rotary && c_.head_dim() % 2 != 0)
       problem(
-          "rotary positions turn pairs of channels, but --hidden-size {} / --num-attention-heads "
-          "{} "
-          "is {}, odd; nearest widths: {}",
+          "rotary positions turn pairs of channels, but TransformerConfig::hidden_size {} / "
+          "TransformerConfig::num_attention_heads {} is {}, odd; nearest widths: {}",
           c_.hidden_size, c_.num_attention_heads, c_.head_dim(),
           nearest_multiples(c_.hidden_size, 2 * c_.num_attention_heads));
     if (c_.num_attention_heads % c_.kv_heads() != 0)
-      problem("--num-query-groups {} does not divide --num-attention-heads {}; legal groups: {}",
-              c_.kv_heads(), c_.num_attention_heads, divisors(c_.num_attention_heads));
+      problem(
+          "TransformerConfig::num_query_groups {} does not divide "
+          "TransformerConfig::num_attention_heads {}; legal groups: {}",
+          c_.kv_heads(), c_.num_attention_heads, divisors(c_.num_attention_heads));
   }
 
   void positions() {
     if (c_.position == PositionKind::learned && c_.seq_length > c_.positions())
       problem(
-          "--seq-length {} is longer than the learned positions, --max-position-embeddings {}; at "
-          "most {}, or more positions",
+          "TransformerConfig::seq_length {} is longer than the learned positions, "
+          "TransformerConfig::max_position_embeddings {}; at most {}, or more positions",
           c_.seq_length, c_.positions(), c_.positions());
   }
 
-  void divides_by_tensor_size(const char* option, Index value) {
+  void divides_by_tensor_size(const char* field, Index value) {
     if (value % tensor_size_ != 0)
-      problem(
-          "{} {} does not divide by --tensor-model-parallel-size {}; nearest: {}, or a tensor size "
-          "of {}",
-          option, value, tensor_size_, nearest_multiples(value, tensor_size_), divisors(value));
+      problem("{} {} does not divide by tensor_size {}; nearest: {}, or a tensor size of {}", field,
+              value, tensor_size_, nearest_multiples(value, tensor_size_), divisors(value));
   }
 
   void tensor_axis() {
-    divides_by_tensor_size("--num-attention-heads", c_.num_attention_heads);
+    divides_by_tensor_size("TransformerConfig::num_attention_heads", c_.num_attention_heads);
     if (c_.kv_heads() != c_.num_attention_heads)
-      divides_by_tensor_size("--num-query-groups", c_.kv_heads());
-    divides_by_tensor_size("--ffn-hidden-size", c_.ffn());
+      divides_by_tensor_size("TransformerConfig::num_query_groups", c_.kv_heads());
+    divides_by_tensor_size("TransformerConfig::ffn_hidden_size", c_.ffn());
     const Index rows = micro_batch_size_ * c_.seq_length;
     if (c_.sequence_parallel == SequenceParallel::on && rows % tensor_size_ != 0)
       problem(
-          "--sequence-parallel splits the --micro-batch-size {} x --seq-length {} = {} token rows "
-          "over "
-          "--tensor-model-parallel-size {}, which does not divide them; nearest sequence lengths: "
-          "{}",
+          "TransformerConfig::sequence_parallel splits the micro_batch_size {} x "
+          "TransformerConfig::seq_length {} = {} token rows over tensor_size {}, which does not "
+          "divide them; nearest sequence lengths: {}",
           micro_batch_size_, c_.seq_length, rows, tensor_size_,
           nearest_multiples(c_.seq_length, tensor_size_));
   }
@@ -153,17 +158,19 @@ class Check {
     const Index rows = micro_batch_size_ * c_.seq_length;
     if (c_.lm_head_chunks < 1 || c_.lm_head_chunks > rows)
       problem(
-          "--lm-head-chunks {} cuts the --micro-batch-size {} x --seq-length {} = {} token rows; "
-          "at least 1 and at most {}",
+          "TransformerConfig::lm_head_chunks {} cuts the micro_batch_size {} x "
+          "TransformerConfig::seq_length {} = {} token rows; at least 1 and at most {}",
           c_.lm_head_chunks, micro_batch_size_, c_.seq_length, rows, rows);
   }
 
   void rates() {
     if (!(c_.hidden_dropout >= 0 && c_.hidden_dropout < 1))
-      problem("--hidden-dropout {}: at least 0 and below 1", c_.hidden_dropout);
-    if (!(c_.init_std > 0)) problem("--init-method-std {}: above 0", c_.init_std);
-    if (!(c_.norm_epsilon > 0)) problem("--norm-epsilon {}: above 0", c_.norm_epsilon);
-    if (!(c_.rotary_base > 0)) problem("--rotary-base {}: above 0", c_.rotary_base);
+      problem("TransformerConfig::hidden_dropout {}: at least 0 and below 1", c_.hidden_dropout);
+    if (!(c_.init_std > 0)) problem("TransformerConfig::init_std {}: above 0", c_.init_std);
+    if (!(c_.norm_epsilon > 0))
+      problem("TransformerConfig::norm_epsilon {}: above 0", c_.norm_epsilon);
+    if (!(c_.rotary_base > 0))
+      problem("TransformerConfig::rotary_base {}: above 0", c_.rotary_base);
   }
 
   const TransformerConfig& c_;
@@ -255,22 +262,22 @@ std::vector<std::pair<std::string, std::string>> TransformerConfig::identity() c
   const auto whole = [](Index value) { return fmt::format("{}", value); };
   const auto yes = [](bool value) { return std::string(value ? "true" : "false"); };
   std::vector<std::pair<std::string, std::string>> all{
-      {"--num-layers", whole(num_layers)},
-      {"--hidden-size", whole(hidden_size)},
-      {"--ffn-hidden-size", whole(ffn())},
-      {"--num-attention-heads", whole(num_attention_heads)},
-      {"--num-query-groups", whole(kv_heads())},
-      {"--vocab-size", whole(vocab_size)},
-      {"--normalization", name(normalization)},
-      {"--norm-epsilon", fmt::format("{}", norm_epsilon)},
-      {"--activation", name(mlp)},
-      {"--position-embedding-type", identity_of(position)},
-      {"--disable-bias-linear", yes(!add_bias_linear)},
-      {"--untie-embeddings-and-output-weights", yes(!tie_embeddings)}};
+      {"TransformerConfig::num_layers", whole(num_layers)},
+      {"TransformerConfig::hidden_size", whole(hidden_size)},
+      {"TransformerConfig::ffn_hidden_size", whole(ffn())},
+      {"TransformerConfig::num_attention_heads", whole(num_attention_heads)},
+      {"TransformerConfig::num_query_groups", whole(kv_heads())},
+      {"TransformerConfig::vocab_size", whole(vocab_size)},
+      {"TransformerConfig::normalization", name(normalization)},
+      {"TransformerConfig::norm_epsilon", fmt::format("{}", norm_epsilon)},
+      {"TransformerConfig::mlp", name(mlp)},
+      {"TransformerConfig::position", identity_of(position)},
+      {"TransformerConfig::add_bias_linear", yes(!add_bias_linear)},
+      {"TransformerConfig::tie_embeddings", yes(!tie_embeddings)}};
   if (position == PositionKind::learned)
-    all.emplace_back("--max-position-embeddings", whole(positions()));
+    all.emplace_back("TransformerConfig::max_position_embeddings", whole(positions()));
   else
-    all.emplace_back("--rotary-base", fmt::format("{}", rotary_base));
+    all.emplace_back("TransformerConfig::rotary_base", fmt::format("{}", rotary_base));
   return all;
 }
 

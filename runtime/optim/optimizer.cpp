@@ -14,23 +14,23 @@ Index moments(const OptimizerOptions& options) {
 }
 
 void check(const OptimizerOptions& o) {
-  const auto fraction = [](const char* option, double value) {
-    require(value >= 0 && value < 1, option, " is ", value, "; it must lie in [0, 1)");
+  const auto fraction = [](const char* field, double value) {
+    require(value >= 0 && value < 1, field, " is ", value, "; it must lie in [0, 1)");
   };
-  const auto not_negative = [](const char* option, double value) {
-    require(std::isfinite(value) && value >= 0, option, " is ", value, "; it must be >= 0");
+  const auto not_negative = [](const char* field, double value) {
+    require(std::isfinite(value) && value >= 0, field, " is ", value, "; it must be >= 0");
   };
   if (o.kind == OptimizerOptions::Kind::adamw) {
-    fraction("--adam-beta1", o.beta1);
-    fraction("--adam-beta2", o.beta2);
+    fraction("OptimizerOptions::beta1", o.beta1);
+    fraction("OptimizerOptions::beta2", o.beta2);
     const auto epsilon = static_cast<float>(o.epsilon);
-    require(std::isfinite(epsilon) && epsilon > 0, "--adam-eps is ", o.epsilon,
+    require(std::isfinite(epsilon) && epsilon > 0, "OptimizerOptions::epsilon is ", o.epsilon,
             "; it must be positive, and fp32 must be able to hold it");
   } else {
-    fraction("--momentum", o.momentum);
+    fraction("OptimizerOptions::momentum", o.momentum);
   }
-  not_negative("--weight-decay", o.weight_decay);
-  not_negative("--clip-grad", o.clip_norm);
+  not_negative("OptimizerOptions::weight_decay", o.weight_decay);
+  not_negative("OptimizerOptions::clip_norm", o.clip_norm);
 }
 
 /// What this rank updates: neighbours of one parameter group are one range. `first_of_bucket`: in `ranges`, and their end.

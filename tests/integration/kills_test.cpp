@@ -272,6 +272,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Layout{"1 rank", 1, ""},
                     Layout{"data 2 x tensor 2, ZeRO", 4,
                            "--tp 2 --use-distributed-optimizer --lm-head-chunks 5"},
+                    Layout{"data 2, ZeRO in bf16", 2, "--bf16 --use-distributed-optimizer"},
                     Layout{"data 2 x pipeline 2", 4, "--pp 2 --micro-batch-size 2"}));
 
 }  // namespace

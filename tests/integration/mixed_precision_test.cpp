@@ -142,6 +142,29 @@ TEST(MixedPrecision, RunsGoOnInTheOtherTypeAndSaySo) {
   }
 }
 
+TEST(MixedPrecision, SharesOfTheDistributedOptimizerGoOnWithoutItAndOnOtherRanks) {
+  const ScratchDirectory folder;
+  Laboratory laboratory("--hidden-size 96 --ffn-hidden-size 384 --lr-decay-iters 10 ");
+  const std::string options = gpt + adamw + "--bf16 --micro-batch-size 2 --hidden-dropout 0.1 ";
+  const std::string zero = "--use-distributed-optimizer ";
+  const std::string save = "--train-iters 5 --save ", load = "--train-iters 10 --load ";
+  laboratory.losses(mpirun(4), options + zero + save + (folder / "shares"));
+  laboratory.losses(mpirun(4), options + save + (folder / "whole"));
+  const auto resumed = [&](int ranks, const std::string& more) {
+    std::vector<double> losses;
+    for (const StepLine& line : laboratory.losses(mpirun(ranks), options + more))
+      losses.push_back(line.loss);
+    return losses;
+  };
+  for (const int ranks : {2, 4}) {
+    const std::vector<double> expected = resumed(ranks, load + (folder / "whole"));
+    EXPECT_EQ(expected.size(), 5u);
+    EXPECT_EQ(resumed(ranks, load + (folder / "shares")), expected);
+    EXPECT_EQ(resumed(ranks, zero + load + (folder / "shares")), expected);
+    EXPECT_EQ(resumed(ranks, zero + load + (folder / "whole")), expected);
+  }
+}
+
 TEST(MixedPrecision, EvaluatesAndGenerates) {
   Laboratory laboratory;
   laboratory.train(mpirun(4), gpt + adamw +

@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "tests/layering/literals.h"
 #include "tests/layering/types.h"
 
 namespace trireme::layering {
@@ -55,6 +56,12 @@ const std::vector<Package> packages = {
     {"CLI11", {"CLI/"}, "runtime/options/", 1},
     {"nlohmann-json", {"nlohmann/"}, "runtime/core/", 1},
 };
+
+// Modules whose messages name fields and functions; those above them translate to options, by this
+// file.
+const std::set<std::string> without_options = {"core", "kernels",  "comm",  "data",  "graph",
+                                               "nn",   "pipeline", "optim", "models"};
+const char* const field_names = "runtime/options/field_names.cpp";
 
 struct Include {
   int line;
@@ -117,6 +124,7 @@ std::string module_of(const std::string& path) {
 class Checker {
  public:
   explicit Checker(const fs::path& root) : root_(root) {
+    read_field_names();
     for (const char* folder : {"include", "runtime", "kernels", "examples", "launch", "tests"}) {
       if (!fs::exists(root / folder)) continue;
       const fs::recursive_directory_iterator entries(root / folder);
@@ -161,6 +169,7 @@ class Checker {
         example || starts_with(file.path, "launch/") ? "" : module_of(file.path);
     if (!module.empty() && !may_import.contains(module))
       say(file.path, 1, fmt::format("no module is called {}", module));
+    if (without_options.contains(module)) check_messages(file, module);
     std::set<std::string> used;
     for (const Include& include : file.includes) {
       if (example) check_example(file, include);
@@ -175,6 +184,30 @@ class Checker {
             if (used.insert(package.name).second) users_[package.name].push_back(file.path);
           }
     }
+  }
+
+  /// Who links the library sets fields and sees no command line.
+  void check_messages(const File& file, const std::string& module) {
+    for (const Literal& literal : literals_of(file.text)) {
+      if (const std::string option = option_in(literal.text); !option.empty())
+        say(file.path, literal.line,
+            fmt::format("{} names the option {}: name the field that it sets ({})", module, option,
+                        field_names));
+      for (const std::string& member : members_in(literal.text))
+        if (translated_structs_.contains(member.substr(0, member.find(':'))) &&
+            !translated_.contains(member))
+          say(file.path, literal.line,
+              fmt::format("{} names {}, which {} does not know", module, member, field_names));
+    }
+  }
+
+  void read_field_names() {
+    if (!fs::exists(root_ / field_names)) return;
+    for (const Literal& literal : literals_of(read(root_, root_ / field_names).text))
+      for (const std::string& member : members_in(literal.text)) {
+        translated_.insert(member);
+        translated_structs_.insert(member.substr(0, member.find(':')));
+      }
   }
 
   /// Two types of one name in one library are one to the linker.
@@ -230,6 +263,7 @@ class Checker {
   }
 
   const fs::path root_;
+  std::set<std::string> translated_, translated_structs_;
   std::vector<std::string> found_;
   std::map<std::string, std::vector<std::string>> users_;  // package -> files
   std::map<std::string, int> files_in_;                    // folder of runtime/ -> files

@@ -38,6 +38,10 @@ TEST(Layering, FindsEveryPlantedViolation) {
                     "include/trireme/core/twice.h too"),
           HasSubstr("runtime/data/umbrella.cpp:1: data includes trireme.h, which is above it"),
           HasSubstr("runtime/graph/cli.cpp:2: CLI11 belongs in runtime/options/ only"),
+          HasSubstr("runtime/models/flags.cpp:1: models names the option --hidden-size: name the "
+                    "field that it sets (runtime/options/field_names.cpp)"),
+          HasSubstr("runtime/models/flags.cpp:3: models names Config::depth, which "
+                    "runtime/options/field_names.cpp does not know"),
           HasSubstr("runtime/train/private.cpp:1: train includes runtime/comm/secret.h, which is "
                     "private to comm")));
 }

@@ -35,8 +35,8 @@ TEST(TransformerConfig, EveryPresetCanBeBuiltOnOneAndManyRanks) {
     EXPECT_THAT(problems_of(preset(name), 4, 1), IsEmpty()) << name;
   }
   EXPECT_THAT(problems_of(preset("gpt2-1558m"), 4, 1),
-              ElementsAre(AllOf(HasSubstr("--num-attention-heads 25"), HasSubstr("24 or 28"),
-                                HasSubstr("1, 5 or 25"))));
+              ElementsAre(AllOf(HasSubstr("TransformerConfig::num_attention_heads 25"),
+                                HasSubstr("24 or 28"), HasSubstr("1, 5 or 25"))));
 }
 
 TEST(TransformerConfig, UnknownPresetsAreListed) {
@@ -56,9 +56,10 @@ TEST(TransformerConfig, TheHeadIsCutIntoOneToAsManyPiecesAsThereAreRows) {
   }
   for (const Index chunks : {-1, 0, 257}) {
     c.lm_head_chunks = chunks;
-    EXPECT_THAT(problems_of(c, 1, 2), ElementsAre(AllOf(HasSubstr(str("--lm-head-chunks ", chunks)),
-                                                        HasSubstr("256 token rows"),
-                                                        HasSubstr("at least 1 and at most 256"))));
+    EXPECT_THAT(
+        problems_of(c, 1, 2),
+        ElementsAre(AllOf(HasSubstr(str("TransformerConfig::lm_head_chunks ", chunks)),
+                          HasSubstr("256 token rows"), HasSubstr("at least 1 and at most 256"))));
   }
 }
 
@@ -70,14 +71,16 @@ TEST(TransformerConfig, AllProblemsAreReportedTogether) {
   c.max_position_embeddings = 64;  // sequence 128
   c.hidden_dropout = 1.5f;
   c.sequence_parallel = SequenceParallel::on;
-  EXPECT_THAT(problems_of(c, 3, 1),
-              ElementsAre(AllOf(HasSubstr("--hidden-size 130"), HasSubstr("128 or 132")),
-                          AllOf(HasSubstr("--num-query-groups 3"), HasSubstr("1, 2 or 4")),
-                          AllOf(HasSubstr("--seq-length 128"), HasSubstr("at most 64")),
-                          AllOf(HasSubstr("--num-attention-heads 4"), HasSubstr("3 or 6")),
-                          AllOf(HasSubstr("--ffn-hidden-size 511"), HasSubstr("510 or 513")),
-                          AllOf(HasSubstr("--sequence-parallel"), HasSubstr("126 or 129")),
-                          HasSubstr("--hidden-dropout 1.5")));
+  EXPECT_THAT(
+      problems_of(c, 3, 1),
+      ElementsAre(
+          AllOf(HasSubstr("TransformerConfig::hidden_size 130"), HasSubstr("128 or 132")),
+          AllOf(HasSubstr("TransformerConfig::num_query_groups 3"), HasSubstr("1, 2 or 4")),
+          AllOf(HasSubstr("TransformerConfig::seq_length 128"), HasSubstr("at most 64")),
+          AllOf(HasSubstr("TransformerConfig::num_attention_heads 4"), HasSubstr("3 or 6")),
+          AllOf(HasSubstr("TransformerConfig::ffn_hidden_size 511"), HasSubstr("510 or 513")),
+          AllOf(HasSubstr("TransformerConfig::sequence_parallel"), HasSubstr("126 or 129")),
+          HasSubstr("TransformerConfig::hidden_dropout 1.5")));
 }
 
 TEST(TransformerConfig, IdentityIsWhatChangesTheFunctionAndNotHowItIsExecuted) {
@@ -104,8 +107,9 @@ TEST(TransformerConfig, SizesBelowOneAreReportedAlone) {
   TransformerConfig c;
   c.num_layers = 0;
   c.num_attention_heads = -1;
-  EXPECT_THAT(problems_of(c, 1, 1), ElementsAre(HasSubstr("--num-layers 0: at least 1"),
-                                                HasSubstr("--num-attention-heads -1")));
+  EXPECT_THAT(problems_of(c, 1, 1),
+              ElementsAre(HasSubstr("TransformerConfig::num_layers 0: at least 1"),
+                          HasSubstr("TransformerConfig::num_attention_heads -1")));
 }
 
 TEST(TransformerConfig, SizesAboveTheLimitsAreReportedAlone) {
@@ -116,10 +120,11 @@ TEST(TransformerConfig, SizesAboveTheLimitsAreReportedAlone) {
   c.num_query_groups = Index{1} << 40;
   EXPECT_THAT(
       problems_of(c, 1, Index{1} << 40),
-      ElementsAre("--num-layers 10001: at most 10000", "--hidden-size 1048580: at most 1048576",
-                  "--micro-batch-size 1099511627776: at most 1048576",
-                  "--ffn-hidden-size 4611686018427387904: at most 16777216",
-                  "--num-query-groups 1099511627776: at most 1048576"));
+      ElementsAre("TransformerConfig::num_layers 10001: at most 10000",
+                  "TransformerConfig::hidden_size 1048580: at most 1048576",
+                  "micro_batch_size 1099511627776: at most 1048576",
+                  "TransformerConfig::ffn_hidden_size 4611686018427387904: at most 16777216",
+                  "TransformerConfig::num_query_groups 1099511627776: at most 1048576"));
 }
 
 TEST(TransformerConfig, AllSizesAtTheirLimitsAreCountedWithoutOverflow) {

@@ -68,8 +68,9 @@ struct TransformerConfig {
   double flops_per_token() const;
   /// One line for people.
   std::string describe() const;
-  /// What makes this model another function of the same parameters, or gives it other parameters: options and values. A
-  /// checkpoint is loaded only where they are the same.
+  /// What makes this model another function of the same parameters, or gives it other parameters:
+  /// fields, with the values of the options that set them ("true" where a bias is disabled). A
+  /// checkpoint has these options, and is loaded only where they are the same.
   std::vector<std::pair<std::string, std::string>> identity() const;
 };
 

@@ -18,12 +18,13 @@ enum class ExitCode {
   stopped = 75         // saved, start me again
 };
 
-/// Each entry names the option or file, its value, and what would be right.
+/// Each entry names the option or file, its value, and what would be right. What modules below say of
+/// fields, such as TransformerConfig::hidden_size, becomes the options that set them.
 class Problems {
  public:
   template <class... Parts>
   void add(const Parts&... parts) {
-    all_.push_back(str(parts...));
+    add_text(str(parts...));
   }
   /// Adds what `f` throws.
   template <class F>
@@ -31,13 +32,15 @@ class Problems {
     try {
       f();
     } catch (const std::exception& error) {
-      all_.push_back(error.what());
+      add_text(error.what());
     }
   }
   bool empty() const { return all_.empty(); }
   const std::vector<std::string>& all() const { return all_; }
 
  private:
+  void add_text(const std::string& text);
+
   std::vector<std::string> all_;
 };
 

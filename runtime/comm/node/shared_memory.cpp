@@ -40,7 +40,7 @@ void require_shared_memory(Index bytes, int ranks) {
   require(::statvfs("/dev/shm", &status) == 0, "there is no /dev/shm: ", std::strerror(errno));
   const Index free = static_cast<Index>(status.f_bavail) * static_cast<Index>(status.f_bsize);
   require(bytes <= free, "/dev/shm has ", free >> 20, " MiB free but its ", ranks, " ranks need ",
-          mib(bytes), " MiB (in a container: --shm-size)");
+          mib(bytes), " MiB (in a container: its shm size)");
 }
 
 SharedMemory SharedMemory::create(Index bytes) {

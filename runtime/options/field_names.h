@@ -1,0 +1,22 @@
+// Messages of the modules below name fields and functions of C++; who reads them beside a command line
+// gets the options that set these.
+// Not installed; modules above may include it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+struct FieldName {
+  std::string_view field;   // as a message has it: "TransformerConfig::hidden_size"
+  std::string_view option;  // what to write instead: "--hidden-size"
+};
+std::span<const FieldName> field_names();
+
+/// The text with options for the fields in it: "TransformerConfig::hidden_size 100 is ..." becomes
+/// "--hidden-size 100 is ...". Only whole names are replaced.
+std::string with_options(std::string_view text);
+
+}  // namespace trireme

@@ -1,0 +1,24 @@
+// String literals of a source file, found in its text alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trireme::layering {
+
+struct Literal {
+  std::string text;  // as it is written, without the quotes
+  int line;
+  bool operator==(const Literal&) const = default;
+};
+
+/// In the order of the text; what comments hold is none, and neither are the names of #include.
+std::vector<Literal> literals_of(const std::string& text);
+
+/// "--hidden-size" of "use --hidden-size 8"; "" where the text names no option.
+std::string option_in(const std::string& text);
+
+/// Names of members in a text, "TransformerConfig::hidden_size".
+std::vector<std::string> members_in(const std::string& text);
+
+}  // namespace trireme::layering

@@ -1,0 +1,42 @@
+// What counts as a string literal, and what a message names.
+#include "tests/layering/literals.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme::layering {
+
+static void PrintTo(const Literal& literal, std::ostream* out) {
+  *out << '"' << literal.text << "\" in line " << literal.line;
+}
+
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(Literals, AreWhatStandsInQuotes) {
+  EXPECT_THAT(literals_of(R"x(#include "a.h"
+// "no"
+/* "no" */ f("one", '"', 1'000);
+g("with \"quotes\"" "two");
+h(R"(raw "text")");
+)x"),
+              ElementsAre(Literal{"one", 3}, Literal{R"(with \"quotes\")", 4}, Literal{"two", 4},
+                          Literal{R"(raw "text")", 5}));
+}
+
+TEST(Literals, NameOptions) {
+  EXPECT_EQ(option_in("use --hidden-size 8 or --tp"), "--hidden-size");
+  EXPECT_EQ(option_in("--bf16"), "--bf16");
+  EXPECT_EQ(option_in("a - b -- c, x--, --1, well--known"), "");
+}
+
+TEST(Literals, NameMembers) {
+  EXPECT_THAT(members_in("{} Config::hidden_size of std::string, Config::Kind, Op::works_in"),
+              ElementsAre("Config::hidden_size", "Op::works_in"));
+  EXPECT_THAT(members_in("none"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace trireme::layering

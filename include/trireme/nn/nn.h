@@ -3,6 +3,7 @@
 
 #include "trireme/nn/activation.h"
 #include "trireme/nn/add.h"
+#include "trireme/nn/arithmetic.h"
 #include "trireme/nn/attention.h"
 #include "trireme/nn/collectives.h"
 #include "trireme/nn/dropout.h"

@@ -7,9 +7,12 @@ namespace {
 
 class SelfMesh final : public Mesh {
  public:
+  SelfMesh() {
+    for (const auto& [axis, size] : shape_.axes()) axes_.emplace_back(name(axis));
+  }
   const MeshShape& shape() const override { return shape_; }
   int rank() const override { return 0; }
-  Communicator& axis(Axis axis) override { return axes_[static_cast<std::size_t>(axis)]; }
+  Communicator& axis(Axis axis) override { return axes_[shape_.index(axis)]; }
   Communicator& world() override { return world_; }
   std::unique_ptr<Communicator> split(int color, const std::string& name) override {
     return color < 0 ? nullptr : std::make_unique<SelfCommunicator>(name);
@@ -21,8 +24,7 @@ class SelfMesh final : public Mesh {
  private:
   MeshShape shape_{1, 1, 1};
   SelfCommunicator world_{"world"};
-  SelfCommunicator axes_[3] = {SelfCommunicator("pipeline"), SelfCommunicator("data"),
-                               SelfCommunicator("tensor")};
+  std::vector<SelfCommunicator> axes_;
 };
 
 void copy(Elements in, Elements out, Stream& stream) {

@@ -13,12 +13,12 @@ void TransportMesh::connect_all() {
   std::vector<int> everyone(static_cast<std::size_t>(shape_.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   world_ = make("world", everyone);
-  for (Axis axis : {Axis::pipeline, Axis::data, Axis::tensor})
-    axes_[static_cast<std::size_t>(axis)] = make(name(axis), shape_.group(rank_, axis));
+  for (const auto& [axis, size] : shape_.axes())
+    axes_.push_back(make(name(axis), shape_.group(rank_, axis)));
 }
 
 void TransportMesh::disconnect() {
-  for (auto& axis : axes_) axis.reset();
+  axes_.clear();
   world_.reset();
 }
 

@@ -17,7 +17,7 @@ class TransportMesh : public Mesh {
 
   const MeshShape& shape() const override { return shape_; }
   int rank() const override { return rank_; }
-  Communicator& axis(Axis axis) override { return *axes_[static_cast<std::size_t>(axis)]; }
+  Communicator& axis(Axis axis) override { return *axes_[shape().index(axis)]; }
   Communicator& world() override { return *world_; }
   std::unique_ptr<Communicator> split(int color, const std::string& name) override;
   /// What this rank moves on while it waits for others.
@@ -44,7 +44,7 @@ class TransportMesh : public Mesh {
   Progress progress_;
   int connected_ = 0;
   std::unique_ptr<Communicator> world_;
-  std::unique_ptr<Communicator> axes_[3];
+  std::vector<std::unique_ptr<Communicator>> axes_;  // in the order of shape()
 };
 
 }  // namespace trireme::comm

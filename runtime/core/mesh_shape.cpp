@@ -5,62 +5,70 @@
 #include "trireme/core/error.h"
 
 namespace trireme {
+namespace {
 
-const char* name(Axis axis) {
-  switch (axis) {
-    case Axis::pipeline:
-      return "pipeline";
-    case Axis::data:
-      return "data";
-    case Axis::tensor:
-      return "tensor";
+/// "pipeline 2 x data 2 x tensor 2"
+std::string list(const std::vector<MeshShape::Extent>& axes) {
+  std::string text;
+  for (const auto& [axis, size] : axes)
+    text += str(text.empty() ? "" : " x ", axis.name(), " ", size);
+  return text;
+}
+
+}  // namespace
+
+MeshShape::MeshShape(std::vector<Extent> axes) : axes_(std::move(axes)) {
+  require(!axes_.empty(), "a mesh has at least one axis");
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    const auto [axis, size] = axes_[i];
+    require(index(axis) == i, "the axis ", axis.name(), " of the mesh is named twice");
+    require(size >= 1, "every axis of the mesh has at least one rank, got ", list(axes_));
+    require(size_ <= std::numeric_limits<int>::max() / size, "a mesh of ", list(axes_),
+            " ranks is larger than ", std::numeric_limits<int>::max());
+    size_ *= size;
   }
-  return "?";
 }
 
-MeshShape::MeshShape(int data, int pipeline, int tensor) : size_{pipeline, data, tensor} {
-  require(data >= 1 && pipeline >= 1 && tensor >= 1,
-          "every axis of the mesh has at least one rank, got pipeline ", pipeline, " x data ", data,
-          " x tensor ", tensor);
-  require(Index{data} * pipeline <= std::numeric_limits<int>::max() / tensor, "a mesh of ", data,
-          " x ", pipeline, " x ", tensor, " ranks is larger than ",
-          std::numeric_limits<int>::max());
+MeshShape::MeshShape(int data, int pipeline, int tensor)
+    : MeshShape({{Axis::pipeline, pipeline}, {Axis::data, data}, {Axis::tensor, tensor}}) {}
+
+std::size_t MeshShape::index(Axis axis) const {
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].axis == axis) return i;
+  throw Error(str("the mesh ", list(axes_), " has no axis ", axis.name()));
 }
 
-int MeshShape::size(Axis axis) const { return size_[static_cast<int>(axis)]; }
+int MeshShape::stride(std::size_t index) const {
+  int stride = 1;
+  for (std::size_t i = index + 1; i < axes_.size(); ++i) stride *= axes_[i].size;
+  return stride;
+}
 
 int MeshShape::coordinate(int rank, Axis axis) const {
   require(0 <= rank && rank < size(), "rank ", rank, " is not in a mesh of ", size(), " ranks");
-  switch (axis) {
-    case Axis::tensor:
-      return rank % size_[2];
-    case Axis::data:
-      return rank / size_[2] % size_[1];
-    case Axis::pipeline:
-      return rank / (size_[2] * size_[1]);
-  }
-  return 0;
+  const std::size_t i = index(axis);
+  return rank / stride(i) % axes_[i].size;
 }
 
 std::vector<int> MeshShape::group(int rank, Axis axis) const {
-  const int stride = axis == Axis::tensor ? 1 : axis == Axis::data ? size_[2] : size_[2] * size_[1];
-  const int first = rank - coordinate(rank, axis) * stride;
+  const int step = stride(index(axis));
+  const int first = rank - coordinate(rank, axis) * step;
   std::vector<int> ranks;
-  for (int i = 0; i < size(axis); ++i) ranks.push_back(first + i * stride);
+  for (int i = 0; i < size(axis); ++i) ranks.push_back(first + i * step);
   return ranks;
 }
 
-int MeshShape::rank_at(int data, int pipeline, int tensor) const {
-  require(0 <= data && data < size_[1] && 0 <= pipeline && pipeline < size_[0] && 0 <= tensor &&
-              tensor < size_[2],
-          "no rank at data ", data, ", pipeline ", pipeline, ", tensor ", tensor, " of ",
-          describe());
-  return (pipeline * size_[1] + data) * size_[2] + tensor;
+int MeshShape::rank_at(const std::vector<Position>& positions) const {
+  int rank = 0;
+  for (const auto& [axis, coordinate] : positions) {
+    const std::size_t i = index(axis);
+    require(0 <= coordinate && coordinate < axes_[i].size, "no rank at ", axis.name(), " ",
+            coordinate, " of ", describe());
+    rank += coordinate * stride(i);
+  }
+  return rank;
 }
 
-std::string MeshShape::describe() const {
-  return str("pipeline ", size_[0], " x data ", size_[1], " x tensor ", size_[2], " = ", size(),
-             " ranks");
-}
+std::string MeshShape::describe() const { return str(list(axes_), " = ", size(), " ranks"); }
 
 }  // namespace trireme

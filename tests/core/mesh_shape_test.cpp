@@ -36,7 +36,7 @@ void expect_slices(int data, int pipeline, int tensor) {
     for (int d = 0; d < data; ++d)
       for (int t = 0; t < tensor; ++t) {
         const int rank = grid.at(p, d, t);
-        EXPECT_EQ(mesh.rank_at(d, p, t), rank);
+        EXPECT_EQ(mesh.rank_at({{Axis::data, d}, {Axis::pipeline, p}, {Axis::tensor, t}}), rank);
         EXPECT_EQ(mesh.coordinate(rank, Axis::pipeline), p);
         EXPECT_EQ(mesh.coordinate(rank, Axis::data), d);
         EXPECT_EQ(mesh.coordinate(rank, Axis::tensor), t);
@@ -63,6 +63,35 @@ TEST(MeshShape, KeepsTensorGroupsTogether) {
   EXPECT_EQ(mesh.group(5, Axis::pipeline), (std::vector<int>{1, 5}));
 }
 
+// What a new kind of parallelism adds: one more entry of the list, between two others.
+TEST(MeshShape, TakesAnyOrderedListOfAxes) {
+  const Axis context("context");
+  const MeshShape mesh({{Axis::pipeline, 2}, {Axis::data, 3}, {context, 2}, {Axis::tensor, 2}});
+  ASSERT_EQ(mesh.size(), 24);
+  EXPECT_EQ(mesh.describe(), "pipeline 2 x data 3 x context 2 x tensor 2 = 24 ranks");
+  int rank = 0;
+  for (int p = 0; p < 2; ++p)
+    for (int d = 0; d < 3; ++d)
+      for (int c = 0; c < 2; ++c)
+        for (int t = 0; t < 2; ++t, ++rank) {
+          EXPECT_EQ(mesh.coordinate(rank, Axis::pipeline), p);
+          EXPECT_EQ(mesh.coordinate(rank, Axis::data), d);
+          EXPECT_EQ(mesh.coordinate(rank, context), c);
+          EXPECT_EQ(mesh.coordinate(rank, Axis::tensor), t);
+          EXPECT_EQ(mesh.rank_at({{context, c}, {Axis::pipeline, p}, {Axis::tensor, t}}),
+                    rank - 4 * d);
+        }
+  EXPECT_EQ(mesh.group(13, context), (std::vector<int>{13, 15}));
+  EXPECT_EQ(mesh.group(13, Axis::data), (std::vector<int>{13, 17, 21}));
+  EXPECT_EQ(mesh.group(13, Axis::pipeline), (std::vector<int>{1, 13}));
+}
+
+TEST(MeshShape, RefusesAnAxisThatIsNamedTwice) {
+  EXPECT_THROW(MeshShape({{Axis::data, 2}, {Axis::data, 2}}), Error);
+  EXPECT_THROW(MeshShape({{Axis::data, 2}, {Axis(std::string("data").c_str()), 2}}), Error);
+  EXPECT_THROW(MeshShape(std::vector<MeshShape::Extent>{}), Error);
+}
+
 TEST(MeshShape, DescribesItself) {
   EXPECT_EQ(MeshShape(2, 3, 4).describe(), "pipeline 3 x data 2 x tensor 4 = 24 ranks");
 }
@@ -78,7 +107,9 @@ TEST(MeshShape, RejectsRanksAndCoordinatesOutside) {
   const MeshShape mesh(2, 2, 2);
   EXPECT_THROW(mesh.coordinate(8, Axis::data), Error);
   EXPECT_THROW(mesh.group(-1, Axis::tensor), Error);
-  EXPECT_THROW(mesh.rank_at(2, 0, 0), Error);
+  EXPECT_THROW(mesh.rank_at({{Axis::data, 2}}), Error);
+  EXPECT_THROW(mesh.rank_at({{Axis::tensor, -1}}), Error);
+  EXPECT_THROW(mesh.size(Axis("context")), Error);
 }
 
 }  // namespace

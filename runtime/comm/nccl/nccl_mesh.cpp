@@ -79,13 +79,12 @@ NcclMesh::NcclMesh(Mesh& host, Device& gpu, const NcclOptions& options)
   // With limits that differ between ranks they would have different channels, and hang.
   const std::vector<int> chosen = gather(user_chooses_blocks() ? 1 : 0);
   limits_blocks_ = std::count(chosen.begin(), chosen.end(), 1) == 0;
-  for (Axis axis : {Axis::pipeline, Axis::data, Axis::tensor})
-    axes_[static_cast<std::size_t>(axis)] =
-        split(shape().group(rank(), axis)[0], name(axis), most_blocks_of(axis));
+  for (const auto& [axis, size] : shape().axes())
+    axes_.push_back(split(shape().group(rank(), axis)[0], name(axis), most_blocks_of(axis)));
 }
 
 NcclMesh::~NcclMesh() {
-  for (auto& axis : axes_) axis.reset();
+  axes_.clear();
   world_.reset();
 }
 

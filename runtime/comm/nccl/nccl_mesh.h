@@ -17,7 +17,7 @@ class NcclMesh final : public Mesh {
 
   const MeshShape& shape() const override { return host_.shape(); }
   int rank() const override { return host_.rank(); }
-  Communicator& axis(Axis axis) override { return *axes_[static_cast<std::size_t>(axis)]; }
+  Communicator& axis(Axis axis) override { return *axes_[shape().index(axis)]; }
   Communicator& world() override { return *world_; }
   std::unique_ptr<Communicator> split(int color, const std::string& name) override;
   Buffer allocate(Index bytes) override { return gpu_.allocate(bytes); }
@@ -40,9 +40,9 @@ class NcclMesh final : public Mesh {
   std::string description_;
   Watch watch_;
   std::unique_ptr<Communicator> world_;
-  std::unique_ptr<Communicator> axes_[3];
-  NcclCommunicator* everyone_ = nullptr;  // world_ when it is more than one rank
-  bool limits_blocks_ = true;             // no rank's user has chosen how many there are
+  std::vector<std::unique_ptr<Communicator>> axes_;  // in the order of shape()
+  NcclCommunicator* everyone_ = nullptr;             // world_ when it is more than one rank
+  bool limits_blocks_ = true;                        // no rank's user has chosen how many there are
 };
 
 }  // namespace trireme::nccl

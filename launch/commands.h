@@ -10,7 +10,7 @@
 namespace trireme {
 
 struct Subcommand {
-  std::vector<std::string> words;  // {"data", "prepare"}
+  std::vector<std::string> words;  // one or two: {"plan"}, {"data", "prepare"}
   std::string usage, help;
   /// Returns the exit code of the process.
   int (*run)(int argc, char** argv);

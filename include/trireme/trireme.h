@@ -3,7 +3,7 @@
 
 #include "trireme/comm/agree.h"
 #include "trireme/comm/mesh.h"
-#include "trireme/comm/mpi.h"
+#include "trireme/core/version.h"
 #include "trireme/data/prepare.h"
 #include "trireme/data/source.h"
 #include "trireme/data/token_source.h"

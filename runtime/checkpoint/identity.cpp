@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "trireme/core/version.h"
+
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/options/field_names.h"
 
@@ -187,7 +189,7 @@ std::string option_differences(const KeyValues& now, const KeyValues& then) {
 KeyValues software_versions(const std::string& device) {
   const std::string free = " free";  // what is free just now is left out
   const bool says_free = device.ends_with(free) && device.find(',') != std::string::npos;
-  return {{"trireme", TRIREME_VERSION},
+  return {{"trireme", version()},
           {"HDF5", TRIREME_HDF5_VERSION},
           {"compiler", __VERSION__},
           {"device", says_free ? device.substr(0, device.rfind(',')) : device}};

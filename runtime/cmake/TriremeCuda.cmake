@@ -44,6 +44,6 @@ function(trireme_cuda_module)
     message(FATAL_ERROR
       "nvcc is at ${NVCC}, but cublasLt is not found: install it, or set TRIREME_CUDA=OFF")
   endif()
-  target_link_libraries(trireme_cuda PRIVATE trireme fmt::fmt ${TRIREME_CUBLASLT})
+  target_link_libraries(trireme_cuda PRIVATE trireme_base fmt::fmt ${TRIREME_CUBLASLT})
   set_target_properties(trireme_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static)
 endfunction()

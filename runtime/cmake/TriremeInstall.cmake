@@ -1,12 +1,12 @@
-# The installation: the shared library, its headers, the programs, and what find_package(trireme) reads.
-# The library must have been built; of the CUDA module and the programs, what was built is installed.
+# The installation: the shared libraries, their headers, the programs, and what find_package(trireme) reads.
+# The libraries must have been built; of the CUDA module and the programs, what was built is installed.
 # A consumer needs nothing but trireme: public headers include only the standard library, everything else is private.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/trireme)
 
-install(TARGETS trireme EXPORT trireme-targets
+install(TARGETS trireme trireme_base EXPORT trireme-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# The CUDA module lies beside the library, which looks for it there; it finds CUDA's own libraries where it was linked with them.
+# The CUDA module lies beside the libraries, which look for it there; it finds CUDA's own libraries where it was linked with them.
 if(TARGET trireme_cuda)
   set_target_properties(trireme_cuda PROPERTIES INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH TRUE)
   install(TARGETS trireme_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)

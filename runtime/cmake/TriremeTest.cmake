@@ -86,6 +86,9 @@ function(trireme_mpi_test name)
     set(T_LABELS mpi)
   endif()
   trireme_test_program(${name} SOURCES ${T_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp MODULE ${T_MODULE})
+  if(T_MODULE)
+    trireme_link_module(${name} comm_mpi)
+  endif()
   # What Open MPI's plugins leak has no name once they are unloaded, so lsan.supp cannot tell it from ours.
   list(TRANSFORM TRIREME_TEST_ENVIRONMENT REPLACE "^ASAN_OPTIONS=" "ASAN_OPTIONS=detect_leaks=0:")
   # Open MPI's plugins synchronise where ThreadSanitizer cannot see it, and cannot be suppressed one by one, since they are unloaded.

@@ -16,17 +16,18 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
-#include "trireme/comm/mpi.h"
+#include "trireme/core/version.h"
 #include "trireme/kernels/device.h"
 
 #include "kernels/cuda.h"
+#include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/core/exception_text.h"
+#include "runtime/core/process_start.h"
 #include "runtime/job/affinity.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/job/gemm_directory.h"
 #include "runtime/job/gpu_environment.h"
-#include "runtime/job/process_start.h"
 #include "runtime/job/rank_agreement.h"
 #include "runtime/job/saved_options.h"
 #include "runtime/job/stop_signals.h"
@@ -101,16 +102,19 @@ std::string take_saved_options(CommandLine& command, const Options& options, Pro
              all.empty() ? "the model is that of the options here" : all);
 }
 
-/// Reads and checks the options. Returns false when help was asked for.
-bool read_options(int argc, char** argv, const Application& application, CommandLine& command,
-                  Options& options, int ranks, StartFacts& facts, Problems& problems) {
+/// Reads the options, and checks them where the program is to run.
+CommandLine::Outcome read_options(int argc, char** argv, const Application& application,
+                                  CommandLine& command, Options& options, int ranks,
+                                  StartFacts& facts, Problems& problems) {
   declare_options(command, options);
   if (application.declare) application.declare(command, options);
-  const bool help = command.parse(argc, argv, problems) == CommandLine::Outcome::help;
+  using Outcome = CommandLine::Outcome;
+  const Outcome outcome = command.parse(argc, argv, problems);
   facts.program = {{"program", application.name},
-                   {"version of trireme", TRIREME_VERSION},
-                   {"--help", help ? "true" : "false"}};
-  if (help) return false;
+                   {"version of trireme", version()},
+                   {"--help", outcome == Outcome::help ? "true" : "false"},
+                   {"--version", outcome == Outcome::version ? "true" : "false"}};
+  if (outcome != Outcome::run) return outcome;
   facts.from_checkpoint = take_saved_options(command, options, problems);
   facts.given = facts_of(command.common());
   if (application.settle) application.settle(command, options);
@@ -118,7 +122,7 @@ bool read_options(int argc, char** argv, const Application& application, Command
   check_options(command, options, ranks, problems);
   if (application.check) application.check(command, options, ranks, problems);
   facts.effective = facts_of(command.common());
-  return true;
+  return outcome;
 }
 
 /// Collective. Throws: ConfigurationError when ranks were started with different options.
@@ -204,8 +208,8 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   Problems problems;
   signals.let_through();  // files of options and data may be where reading never ends
   StartFacts facts;
-  const bool help = !read_options(program.argc, program.argv, application, command, options,
-                                  session.size(), facts, problems);
+  const CommandLine::Outcome outcome = read_options(
+      program.argc, program.argv, application, command, options, session.size(), facts, problems);
   if (options.checkpoint.save.empty())
     signals.leave();
   else
@@ -217,8 +221,8 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   const std::unique_ptr<Stream> cpu_stream = cpu->make_stream();
   mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
   agree_on_options({*mesh, *cpu_stream}, facts, problems);
-  if (help) {
-    if (session.rank() == 0) fmt::print("{}", command.help());
+  if (outcome != CommandLine::Outcome::run) {
+    if (session.rank() == 0) fmt::print("{}", command.text_of(outcome));
     return exit_code(ExitCode::success);
   }
   set_gpu_environment(options, session.rank(), session.size());

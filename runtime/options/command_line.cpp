@@ -10,6 +10,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "trireme/core/version.h"
+
 #include "runtime/options/command_line_state.h"
 #include "runtime/options/config_file.h"
 #include "runtime/options/foreign_names.h"
@@ -82,6 +84,7 @@ CommandLine::State::State(const std::string& program, const std::string& descrip
     : app(std::make_unique<CLI::App>(description, program)) {
   app->set_help_flag();
   app->add_flag("-h,--help")->description("print this and stop")->group(group);
+  app->add_flag("--version")->description("print the version of trireme and stop")->group(group);
   app->allow_extras();
   app->get_formatter()->column_width(help_name_width);
 }
@@ -240,8 +243,10 @@ void CommandLine::State::apply(Problems& problems, const std::map<std::string, W
 }
 
 CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Problems& problems) {
-  for (int i = 1; i < argc; ++i)
-    if (std::string(argv[i]) == "--help" || std::string(argv[i]) == "-h") return Outcome::help;
+  const std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
+  const auto has = [&](const char* word) { return std::count(all.begin(), all.end(), word) > 0; };
+  if (has("--help") || has("-h")) return Outcome::help;
+  if (has("--version")) return Outcome::version;
   std::vector<const char*> words;
   for (int i = 0; i < argc; ++i)
     if (i > 0 && i + 1 < argc && std::string(argv[i]) == "=")
@@ -270,5 +275,11 @@ CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Probl
 bool CommandLine::given(const std::string& name) const { return state_->find(name).given; }
 
 std::string CommandLine::help() const { return state_->app->help(); }
+
+std::string CommandLine::text_of(Outcome outcome) const {
+  return outcome == Outcome::help      ? help()
+         : outcome == Outcome::version ? str("trireme ", version(), "\n")
+                                       : "";
+}
 
 }  // namespace trireme

@@ -12,8 +12,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include "trireme/comm/mpi.h"
-
+#include "runtime/comm/mpi/mpi_session.h"
 #include "tests/support/host_stream.h"
 
 namespace trireme {

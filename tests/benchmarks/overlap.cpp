@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 
-#include "trireme/comm/mpi.h"
 #include "trireme/kernels/device.h"
 #include "trireme/nn/nn.h"
 #include "trireme/optim/optimizer.h"
 
+#include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/optim/gradient_reducer.h"
 
 using namespace trireme;

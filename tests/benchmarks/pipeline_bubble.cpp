@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "trireme/comm/mpi.h"
 #include "trireme/kernels/device.h"
 #include "trireme/nn/nn.h"
 
+#include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/pipeline/executor.h"
 #include "runtime/pipeline/simulate.h"
 

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include "trireme/comm/mpi.h"
 #include "trireme/core/random.h"
 
+#include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/node/reduce.h"
 #include "runtime/comm/node/topology.h"
 #include "tests/support/collective_checks.h"
@@ -14,21 +14,28 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Mesh, AxesAreTheSlicesOfTheShape) {
-  run_on_threads(MeshShape(2, 3, 2), [](Mesh& mesh) {
-    HostStream stream;
-    EXPECT_EQ(mesh.world().size(), 12);
-    for (Axis axis : {Axis::pipeline, Axis::data, Axis::tensor}) {
-      Communicator& group = mesh.axis(axis);
-      EXPECT_EQ(group.name(), name(axis));
-      EXPECT_EQ(group.rank(), mesh.coordinate(axis));
-      std::vector<std::int32_t> ranks(static_cast<std::size_t>(group.size()));
-      const std::int32_t mine = mesh.rank();
-      group.all_gather({const_cast<std::int32_t*>(&mine), 1, DType::i32},
-                       {ranks.data(), group.size(), DType::i32}, stream);
-      EXPECT_EQ(ranks, mesh.shape().group(mesh.rank(), axis));
-    }
-  });
+// Each axis of the mesh is a group, and its members are those that the shape names.
+void expect_slices(Mesh& mesh) {
+  HostStream stream;
+  EXPECT_EQ(mesh.world().size(), 12);
+  for (const auto& [axis, size] : mesh.shape().axes()) {
+    Communicator& group = mesh.axis(axis);
+    EXPECT_EQ(group.name(), name(axis));
+    EXPECT_EQ(group.size(), size);
+    EXPECT_EQ(group.rank(), mesh.coordinate(axis));
+    std::vector<std::int32_t> ranks(static_cast<std::size_t>(group.size()));
+    const std::int32_t mine = mesh.rank();
+    group.all_gather({const_cast<std::int32_t*>(&mine), 1, DType::i32},
+                     {ranks.data(), group.size(), DType::i32}, stream);
+    EXPECT_EQ(ranks, mesh.shape().group(mesh.rank(), axis));
+  }
+}
+
+TEST(Mesh, AxesAreTheSlicesOfTheShape) { run_on_threads(MeshShape(2, 3, 2), expect_slices); }
+
+TEST(Mesh, HasAGroupForEveryAxisOfAnyList) {
+  const MeshShape shape({{Axis::data, 2}, {Axis("context"), 3}, {Axis::tensor, 2}});
+  run_on_threads(shape, expect_slices);
 }
 
 TEST(Mesh, SplitMakesGroupsInTheOrderOfWorldRank) {

@@ -72,7 +72,7 @@ class Training(Pretended):
         parts = ("--part", "products", "--part", "attention")
         self.train(*parts)
         self.calls()
-        for library in ("libtrireme.so", "libtrireme_cuda.so"):
+        for library in ("libtrireme_base.so", "libtrireme.so", "libtrireme_cuda.so"):
             self.program(f"build/lib/{library}", "another build")
             self.train(*parts)
             self.assertEqual([call.split()[0] for call in self.calls()],

@@ -53,7 +53,7 @@ class Installation:
         module = self.module or libraries / "libtrireme_cuda.so"
         digest = hashlib.sha256()
         for file in (self.bin / "train_gpt", *sorted(self.bin.glob("gpu_*")),
-                     libraries / "libtrireme.so", module):
+                     libraries / "libtrireme_base.so", libraries / "libtrireme.so", module):
             digest.update(file.read_bytes() if file.exists() else b"none")
         return digest.hexdigest()[:16]
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "trireme/core/error.h"
+#include "trireme/core/version.h"
 #include "trireme/data/prepare.h"
 
 #include "runtime/core/json.h"
@@ -190,6 +191,13 @@ TEST_F(Programs, ADamagedManifestIsOneMessageOnAnyNumberOfRanks) {
 TEST_F(Programs, MlpTrainsOnEveryAxis) {
   for (const char* layout : {"", "--tp 2", "--pp 2 --use-distributed-optimizer"})
     EXPECT_EQ(run(std::string("mlp --train-iters 5 ") + layout, 4).exit_code, 0) << layout;
+}
+
+TEST_F(Programs, EachPrintsTheVersionOnce) {
+  const std::string expected = std::string("trireme ") + version() + "\n";
+  for (const char* program : {"trireme", "trireme data prepare", "train_gpt", "mlp"})
+    EXPECT_EQ(run(std::string(program) + " --version").output, expected) << program;
+  EXPECT_EQ(run("train_gpt --version --no-such-option", 2).output, expected);
 }
 
 TEST_F(Programs, TriremeSaysWhatItCanDo) {

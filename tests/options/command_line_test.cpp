@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trireme/core/version.h"
+
 #include "tests/support/scratch_directory.h"
 #include "tests/support/test_name.h"
 
@@ -292,6 +294,17 @@ TEST(CommandLine, HelpShowsGroupsAliasesAndLegalValues) {
   const std::string help = e.command.help();
   for (const char* part : {"Numbers:", "--tensor-size,--ts N", "{red,green}", "--help"})
     EXPECT_THAT(help, HasSubstr(part));
+}
+
+TEST(CommandLine, VersionStopsLikeHelp) {
+  Example e;
+  Problems problems;
+  const char* words[] = {"example", "--nonsense", "--version"};
+  const CommandLine::Outcome outcome = e.command.parse(3, words, problems);
+  EXPECT_EQ(outcome, CommandLine::Outcome::version);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(e.command.text_of(outcome), std::string("trireme ") + version() + "\n");
+  EXPECT_THAT(e.command.help(), HasSubstr("--version"));
 }
 
 TEST(Nearest, FindsTyposAndPartsButNothingFarAway) {

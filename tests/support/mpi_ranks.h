@@ -2,7 +2,7 @@
 // ASSERT on one rank before a collective, or the others wait.
 #pragma once
 
-#include "trireme/comm/mpi.h"
+#include "runtime/comm/mpi/mpi_session.h"
 
 namespace trireme {
 

@@ -94,8 +94,8 @@ class CommandLine {
   /// Declares that the option (canonical name) describes the model.
   void from_checkpoint(const std::string& name, FromCheckpoint rule);
 
-  enum class Outcome { run, help };
-  /// The command line wins over --config. With --help nothing else is looked at.
+  enum class Outcome { run, help, version };
+  /// The command line wins over --config. With --help or --version nothing else is looked at.
   Outcome parse(int argc, const char* const* argv, Problems& problems);
 
   /// After parse(): options that describe the model get the values with which a checkpoint's job ran.
@@ -105,6 +105,8 @@ class CommandLine {
   /// Was this option (canonical name) given, on the command line or in the file?
   bool given(const std::string& name) const;
   std::string help() const;
+  /// What the program prints in place of running: its help, or "trireme 0.2.0".
+  std::string text_of(Outcome outcome) const;
   /// The effective configuration, a line (or more) per group; `*` marks what was given, `+` what came
   /// from a checkpoint.
   std::string effective() const;

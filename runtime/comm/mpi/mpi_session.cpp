@@ -1,11 +1,11 @@
-// Implements trireme/comm/mpi.h.
+// Implements mpi_session.h.
 // The one place that starts MPI, and that asks the environment whether to.
+#include "runtime/comm/mpi/mpi_session.h"
+
 #include <cstdlib>
 #include <exception>
 
 #include <sched.h>
-
-#include "trireme/comm/mpi.h"
 
 #include "runtime/comm/mpi/mpi_mesh.h"
 

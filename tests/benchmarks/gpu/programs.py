@@ -87,7 +87,7 @@ class Programs:
             return {}
 
     def version(self):
-        """{version, commit, digest}: digest changes with the library and the CUDA module."""
+        """{version, commit, digest}: digest changes with the libraries and the CUDA module."""
         found = {"version": None, "commit": None, "digest": None}
         manifest, cache = self.folder / "MANIFEST", self.folder / "CMakeCache.txt"
         if manifest.exists():
@@ -100,7 +100,8 @@ class Programs:
             found |= {"version": version and version[1], "commit": commit_of(self.folder)}
         module = os.environ.get("TRIREME_CUDA_MODULE", self.folder / "lib/libtrireme_cuda.so")
         digest = hashlib.sha256()
-        for file in (self.folder / "lib/libtrireme.so", pathlib.Path(module)):
+        libraries = [self.folder / "lib" / name for name in ("libtrireme_base.so", "libtrireme.so")]
+        for file in (*libraries, pathlib.Path(module)):
             digest.update(file.read_bytes() if file.exists() else b"none")
         return found | {"digest": digest.hexdigest()[:16]}
 

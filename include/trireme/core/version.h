@@ -1,0 +1,9 @@
+// The version of trireme.
+#pragma once
+
+namespace trireme {
+
+/// Of the library that this program is linked with: "0.2.0".
+const char* version();
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+#include "launch/dispatch.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "trireme/core/version.h"
+
+namespace trireme {
+namespace {
+
+using Words = std::vector<std::string>;
+
+int exit_code(ExitCode code) { return static_cast<int>(code); }
+
+std::string name_of(const Subcommand& command) {
+  return command.words.size() == 1 ? command.words[0] : command.words[0] + ' ' + command.words[1];
+}
+
+std::string usage(const std::vector<Subcommand>& commands) {
+  std::string text = "Usage: trireme COMMAND [options]; trireme COMMAND --help\n\n";
+  for (const Subcommand& command : commands)
+    text +=
+        "  trireme " + name_of(command) + ' ' + command.usage + "\n      " + command.help + '\n';
+  return text;
+}
+
+/// The command whose words come first; of `plan` and `plan show` the longer one.
+const Subcommand* find(const std::vector<Subcommand>& commands, const Words& words) {
+  const Subcommand* found = nullptr;
+  for (const Subcommand& command : commands) {
+    const bool named = command.words.size() <= words.size() &&
+                       std::equal(command.words.begin(), command.words.end(), words.begin());
+    if (named && (!found || found->words.size() < command.words.size())) found = &command;
+  }
+  return found;
+}
+
+/// The second words of the commands that begin with `first`.
+Words second_words(const std::vector<Subcommand>& commands, const std::string& first) {
+  Words found;
+  for (const Subcommand& command : commands)
+    if (command.words.size() == 2 && command.words[0] == first) found.push_back(command.words[1]);
+  return found;
+}
+
+/// Why `words` name no command, and which one may be meant.
+std::string mistake(const std::vector<Subcommand>& commands, const Words& words) {
+  if (words.empty()) return "a command is missing";
+  const Words seconds = second_words(commands, words[0]);
+  const bool has_second = words.size() > 1 && !words[1].starts_with('-');
+  if (!seconds.empty() && !has_second) {
+    std::string all;
+    for (const std::string& second : seconds) all += (all.empty() ? "" : ", ") + second;
+    return "'" + words[0] + "' needs a second word: one of " + all;
+  }
+  Words single, all;
+  for (const Subcommand& command : commands) {
+    if (command.words.size() == 1) single.push_back(name_of(command));
+    all.push_back(name_of(command));
+  }
+  const std::string both = has_second ? words[0] + ' ' + words[1] : words[0];
+  std::string unknown = words[0];
+  // What follows a command of one word is its own business.
+  std::string near = seconds.empty() ? nearest(words[0], single) : "";
+  if (near.empty()) {
+    unknown = both;
+    near = nearest(both, all);
+  }
+  return "unknown command '" + unknown + "'" + (near.empty() ? "" : "; did you mean " + near + "?");
+}
+
+}  // namespace
+
+int dispatch(const std::vector<Subcommand>& commands, int argc, char** argv, std::ostream& out,
+             std::ostream& errors) {
+  const Words words(argv + std::min(argc, 1), argv + argc);
+  if (const Subcommand* command = find(commands, words)) {
+    const int before = static_cast<int>(command->words.size());
+    return command->run(argc - before, argv + before);
+  }
+  const auto asks_for = [&](const char* option) {
+    const auto end = words.begin() + std::min<std::ptrdiff_t>(std::ssize(words), 2);
+    return std::find(words.begin(), end, option) != end;
+  };
+  if (asks_for("--help") || asks_for("-h")) {
+    out << usage(commands);
+    return exit_code(ExitCode::success);
+  }
+  if (asks_for("--version")) {
+    out << "trireme " << version() << '\n';
+    return exit_code(ExitCode::success);
+  }
+  errors << "trireme: " << mistake(commands, words) << "\n\n" << usage(commands);
+  return exit_code(ExitCode::configuration);
+}
+
+}  // namespace trireme

@@ -133,6 +133,7 @@ class Checker {
       for (const fs::path& path : paths)
         if (is_checked(fs::relative(path, root).generic_string())) check(read(root, path));
     }
+    check_reached();
     for (const Package& package : packages)
       for (std::size_t i = static_cast<std::size_t>(package.most_files);
            i < users_[package.name].size(); ++i)
@@ -162,6 +163,7 @@ class Checker {
     if (starts_with(file.path, "runtime/"))
       ++files_in_[fs::path(file.path).parent_path().generic_string()];
     if (starts_with(file.path, "tests/")) return;  // tests may include what they like
+    if (starts_with(file.path, "include/")) public_includes_[file.path] = file.includes;
     for (const char* part : {"include/", "runtime/", "kernels/"})
       if (starts_with(file.path, part)) check_types(file);
     const bool example = starts_with(file.path, "examples/");
@@ -208,6 +210,24 @@ class Checker {
         translated_.insert(member);
         translated_structs_.insert(member.substr(0, member.find(':')));
       }
+  }
+
+  /// What users do not call is not installed: every header of include/ is one that trireme.h brings.
+  void check_reached() {
+    const std::string all = "include/trireme/trireme.h";
+    if (!public_includes_.contains(all)) return;
+    std::set<std::string> reached;
+    for (std::vector<std::string> open = {all}; !open.empty();) {
+      const std::string header = open.back();
+      open.pop_back();
+      if (!reached.insert(header).second) continue;
+      for (const Include& include : public_includes_[header])
+        if (starts_with(include.what, "trireme/")) open.push_back("include/" + include.what);
+    }
+    for (const auto& [header, includes] : public_includes_)
+      if (!reached.contains(header))
+        say(header, 1,
+            "trireme.h does not include it, so it is not for users: put it beside its sources");
   }
 
   /// Two types of one name in one library are one to the linker.
@@ -265,9 +285,10 @@ class Checker {
   const fs::path root_;
   std::set<std::string> translated_, translated_structs_;
   std::vector<std::string> found_;
-  std::map<std::string, std::vector<std::string>> users_;  // package -> files
-  std::map<std::string, int> files_in_;                    // folder of runtime/ -> files
-  std::map<std::string, std::string> types_;               // type -> the first file with it
+  std::map<std::string, std::vector<std::string>> users_;        // package -> files
+  std::map<std::string, std::vector<Include>> public_includes_;  // of each public header
+  std::map<std::string, int> files_in_;                          // folder of runtime/ -> files
+  std::map<std::string, std::string> types_;                     // type -> the first file with it
 };
 
 }  // namespace

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "trireme/comm/host.h"
-#include "trireme/store/file_layout.h"
-#include "trireme/store/manifest.h"
+
+#include "runtime/store/file_layout.h"
+#include "runtime/store/manifest.h"
 
 namespace trireme {
 

@@ -10,7 +10,8 @@
 #include "trireme/data/source.h"
 #include "trireme/job/run.h"
 #include "trireme/optim/optimizer.h"
-#include "trireme/store/manifest.h"
+
+#include "runtime/store/manifest.h"
 
 namespace trireme {
 

@@ -8,7 +8,8 @@
 
 #include "trireme/data/source.h"
 #include "trireme/options/options.h"
-#include "trireme/store/manifest.h"
+
+#include "runtime/store/manifest.h"
 
 namespace trireme {
 

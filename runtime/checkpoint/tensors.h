@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "trireme/optim/optimizer.h"
-#include "trireme/store/file_layout.h"
 
 #include "runtime/checkpoint/checkpointer.h"
+#include "runtime/store/file_layout.h"
 #include "runtime/store/read/reader.h"
 
 namespace trireme {

@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
-#include "trireme/store/checksum.h"
+
+#include "runtime/store/checksum.h"
 
 namespace trireme {
 namespace {

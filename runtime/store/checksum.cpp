@@ -1,5 +1,5 @@
 // Checksums as values and text, and which of the compiled loops of simd/ this machine runs.
-#include "trireme/store/checksum.h"
+#include "runtime/store/checksum.h"
 
 #include <charconv>
 

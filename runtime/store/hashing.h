@@ -1,7 +1,7 @@
 // Hashing: what checksum.h does, as compiled for one instruction set; chosen at run time. Every set gives the same values.
 #pragma once
 
-#include "trireme/store/checksum.h"
+#include "runtime/store/checksum.h"
 
 namespace trireme {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "trireme/store/checksum.h"
-#include "trireme/store/file_layout.h"
+#include "runtime/store/checksum.h"
+#include "runtime/store/file_layout.h"
 
 namespace trireme {
 

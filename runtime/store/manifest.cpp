@@ -1,6 +1,6 @@
 // The manifest as text and back. What is read is checked twice: here that it has the right form, with the place in the text;
 // then by check(), as what is written is too, that it makes sense.
-#include "trireme/store/manifest.h"
+#include "runtime/store/manifest.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,7 +1,7 @@
 // What every manifest must hold, before it is written and after it is read.
 #pragma once
 
-#include "trireme/store/manifest.h"
+#include "runtime/store/manifest.h"
 
 namespace trireme {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/store/manifest.h"
+#include "runtime/store/manifest.h"
 
 namespace trireme {
 

@@ -1,7 +1,7 @@
 // Copy with checksum against memcpy, block by block as a snapshot does it, over more memory than any cache holds. The
 // measure is the ratio, so the three loops alternate within each iteration, and CPU time counts, which a busy machine disturbs
 // less.
-#include "trireme/store/checksum.h"
+#include "runtime/store/checksum.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,8 @@
 
 #include "trireme/core/buffer.h"
 #include "trireme/core/error.h"
-#include "trireme/store/file_layout.h"
+
+#include "runtime/store/file_layout.h"
 
 namespace trireme {
 namespace {

@@ -12,8 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/store/manifest.h"
-
+#include "runtime/store/manifest.h"
 #include "runtime/store/steps.h"
 #include "tests/support/checkpoint_jobs.h"
 #include "tests/support/checkpoint_state.h"

@@ -1,5 +1,5 @@
 // Checksums: published values, and the fused copy against copy and one-shot hash, for each instruction set.
-#include "trireme/store/checksum.h"
+#include "runtime/store/checksum.h"
 
 #include <algorithm>
 #include <cstring>

@@ -14,8 +14,8 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/random.h"
-#include "trireme/store/file_layout.h"
 
+#include "runtime/store/file_layout.h"
 #include "runtime/store/hdf5/dataset.h"
 #include "tests/support/scratch_directory.h"
 

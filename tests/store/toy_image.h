@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/store/checksum.h"
-#include "trireme/store/file_layout.h"
+#include "runtime/store/checksum.h"
+#include "runtime/store/file_layout.h"
 
 namespace trireme {
 

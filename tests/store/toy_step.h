@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/store/manifest.h"
-
+#include "runtime/store/manifest.h"
 #include "tests/store/toy_image.h"
 #include "tests/support/scratch_directory.h"
 

@@ -1,4 +1,4 @@
-// Implements lay_out_global (trireme/store/file_layout.h).
+// Implements lay_out_global (file_layout.h).
 // checkpoint.h5: virtual datasets that show global tensors out of the shards beside it.
 #include <array>
 #include <cstdint>

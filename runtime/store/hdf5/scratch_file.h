@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/store/file_layout.h"
+#include "runtime/store/file_layout.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-// Implements lay_out_shard (trireme/store/file_layout.h).
+// Implements lay_out_shard (file_layout.h).
 // Shards: each piece a contiguous dataset whose place is known as soon as it is created, and whose bytes HDF5 never sees.
 #include <fmt/format.h>
 

@@ -1,12 +1,12 @@
-// Implements structure_problem (trireme/store/file_layout.h).
+// Implements structure_problem (file_layout.h).
 // Whether a shard is, for HDF5, what the manifest says: a comparison that finds files of another layout under good checksums.
 #include <array>
 #include <set>
 #include <span>
 
 #include "trireme/core/error.h"
-#include "trireme/store/file_layout.h"
 
+#include "runtime/store/file_layout.h"
 #include "runtime/store/hdf5/dataset.h"
 
 namespace trireme {

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/store/manifest.h"
-
 #include "runtime/core/json.h"
+#include "runtime/store/manifest.h"
 #include "runtime/store/steps.h"
 
 namespace trireme {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "trireme/core/buffer.h"
-#include "trireme/store/manifest.h"
 
 #include "runtime/store/file.h"
+#include "runtime/store/manifest.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "trireme/store/file_layout.h"
+#include "runtime/store/file_layout.h"
 
 namespace trireme {
 

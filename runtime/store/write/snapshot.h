@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "trireme/core/device.h"
-#include "trireme/store/checksum.h"
-#include "trireme/store/file_layout.h"
 
+#include "runtime/store/checksum.h"
+#include "runtime/store/file_layout.h"
 #include "runtime/store/write/worker.h"
 
 namespace trireme {

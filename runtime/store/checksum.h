@@ -1,5 +1,6 @@
 // Checksum: XXH3-128 (https://xxhash.com), made while bytes are copied. It finds corruption; it is no protection against
 // somebody who wants to deceive.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <cstdint>

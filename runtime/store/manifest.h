@@ -1,5 +1,6 @@
 // Manifest: what a committed step consists of, and the only thing that is needed to read it. manifest.json is two lines:
 // one JSON object, then {"xxh3_128":"<checksum of the first line with its newline>"}.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,9 @@
 #include <vector>
 
 #include "trireme/core/key_values.h"
-#include "trireme/store/checksum.h"
-#include "trireme/store/file_layout.h"
+
+#include "runtime/store/checksum.h"
+#include "runtime/store/file_layout.h"
 
 namespace trireme {
 

@@ -147,8 +147,8 @@ void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& 
     }
 }
 
-/// Values of [begin, begin + their count), which lie in `bucket`: all to the compute copy, and to the
-/// masters those that this rank has.
+/// Values of [begin, begin + their count), which lie in `bucket`: all to the compute copy, and to
+/// the masters those that this rank has.
 void FlatParameters::store(const Bucket& bucket, Index begin, const Drawn& drawn,
                            Stream& stream) const {
   const auto end = begin + static_cast<Index>(drawn.values.size());

@@ -1,5 +1,5 @@
-// Messages of the modules below name fields and functions of C++; who reads them beside a command line
-// gets the options that set these.
+// Messages of the modules below name fields and functions of C++; users of a command line read the
+// options that set these.
 // Not installed; modules above may include it.
 #pragma once
 

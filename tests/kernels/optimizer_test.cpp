@@ -12,8 +12,8 @@ std::vector<UpdateRange> two_ranges(Index count) {
 }
 Index elements(Index count) { return count + 20; }
 
-/// f(i in the gradients, i in the parameters, i in the state buffers, weight decay) for all elements
-/// of the ranges.
+/// f(i in the gradients, i in the parameters, i in the state buffers, weight decay) for all
+/// elements of the ranges.
 template <class F>
 void for_each(const std::vector<UpdateRange>& ranges, F f) {
   for (const UpdateRange& r : ranges)

@@ -151,8 +151,8 @@ class FlatParameters {
   std::vector<FlatExtent> master_extents() const;
   /// What this rank updates of each logical tensor; offsets into a state buffer.
   std::vector<FlatExtent> state_extents() const;
-  /// What lies in this data rank's slices, whichever rank updates it: over the ranks of the data axis
-  /// each element once.
+  /// What lies in this data rank's slices, whichever rank updates it: over the ranks of the data
+  /// axis each element once.
   std::vector<FlatExtent> slice_extents(FlatBuffer buffer) const;
   /// What this rank writes of each logical tensor to a checkpoint: over all ranks each element once, the load spread over
   /// data replicas and copies. The same elements for all buffers.

@@ -18,8 +18,8 @@ enum class ExitCode {
   stopped = 75         // saved, start me again
 };
 
-/// Each entry names the option or file, its value, and what would be right. What modules below say of
-/// fields, such as TransformerConfig::hidden_size, becomes the options that set them.
+/// Each entry names the option or file, its value, and what would be right. What modules below say
+/// of fields, such as TransformerConfig::hidden_size, becomes the options that set them.
 class Problems {
  public:
   template <class... Parts>

@@ -91,8 +91,8 @@ Json to_json(const VerifiedStep& verified);
 struct DiffOptions {
   enum class Scope { everything, parameters };
   Scope scope = Scope::everything;
-  /// Elements a and b, finite and not whole numbers, may differ by tolerance * max(1, |a|, |b|). 0: not
-  /// in one bit.
+  /// Elements a and b, finite and not whole numbers, may differ by tolerance * max(1, |a|, |b|).
+  /// 0: not in one bit.
   double tolerance = 0;
   int threads = 1;
   Index window_bytes = Index{64} << 20;  // memory for contents, of both sides together

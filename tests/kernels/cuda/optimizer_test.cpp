@@ -8,8 +8,8 @@ namespace {
 // Less than a pack, odd, more than a tile, exactly one.
 const std::vector<Index> counts = {0, 1, 3, 4, 1027, 5000, ListedRange::tile};
 
-/// Ranges of all counts, `gap` elements apart; parameters begin `parameter_shift` elements off, state
-/// `state_shift`.
+/// Ranges of all counts, `gap` elements apart; parameters begin `parameter_shift` elements off,
+/// state `state_shift`.
 std::vector<UpdateRange> ranges_of(Index gap, Index parameter_shift, Index state_shift) {
   std::vector<UpdateRange> ranges;
   Index begin = gap;

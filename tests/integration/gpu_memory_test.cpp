@@ -62,6 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(GpuLayout{1, "--micro-batch-size 4"}, GpuLayout{2, "--micro-batch-size 4"},
                     GpuLayout{
                         2, "--micro-batch-size 4 --use-distributed-optimizer --check-collectives"},
+                    GpuLayout{2, "--micro-batch-size 4 --use-distributed-optimizer --bf16"},
                     GpuLayout{2, "--tp 2 --micro-batch-size 4 --sequence-parallel"},
                     GpuLayout{2, "--pp 2 --micro-batch-size 4 --serialize-communication"},
                     GpuLayout{4, "--tp 2 --micro-batch-size 4 --use-distributed-optimizer"}));

@@ -1,4 +1,4 @@
-// A model of one's own with an op that has a CUDA kernel of its own (swish.cu), in a project of its own: it learns y = |x| elementwise.
+// A model with an op that has a CUDA kernel of its own (swish.cu): it learns y = |x| elementwise.
 // mpirun -np 2 custom_kernel --tp 2
 #include "swish.h"
 

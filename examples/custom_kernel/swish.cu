@@ -1,6 +1,6 @@
-// An op written out: its result, its gradient, what the gradient needs, and its kernels. nvcc compiles
-// this file, or, where there is none, the C++ compiler: the op then works on CPUs only. (A formula
-// of single elements is shorter as pointwise(): examples/custom_op.)
+// An op written out: its result, its gradient, what the gradient needs, and its kernels. nvcc
+// compiles this file, or, where there is none, the C++ compiler: the op then works on CPUs only. (A
+// formula of single elements is shorter as pointwise(): examples/custom_op.)
 #include <cmath>
 
 #include "swish.h"

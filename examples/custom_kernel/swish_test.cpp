@@ -1,5 +1,5 @@
-// The gradient of the op against finite differences: alone, used twice, recomputed, with and without
-// shared memory.
+// The gradient of the op against finite differences: alone, used twice, recomputed, with and
+// without shared memory.
 #include "swish.h"
 
 #include <iostream>

@@ -1,6 +1,6 @@
-// The subject of a check is traced with its differentiable inputs as parameters, run by an Executor,
-// and compared with finite differences of its own forward, and with itself run in other ways.
-// Everything happens on the device, through plans of all kinds.
+// The subject of a check is traced with its differentiable inputs as parameters, run by an
+// Executor, and compared with finite differences of its own forward, and with itself run in other
+// ways. Everything happens on the device, through plans of all kinds.
 #include "trireme/graph/gradient_check.h"
 
 #include <algorithm>
@@ -271,8 +271,8 @@ GradientError check(const Subject& subject, Device& device, const GradientCheckO
   return worst;
 }
 
-/// An input whose extents may all be off by one, and nothing changes, is not checked by infer: forward
-/// would read beyond its end.
+/// An input whose extents may all be off by one, and nothing changes, is not checked by infer:
+/// forward would read beyond its end.
 void check_shapes(const Op& op, const std::vector<CheckInput>& inputs) {
   Specs specs;
   for (const CheckInput& input : inputs) specs.push_back(input.spec);

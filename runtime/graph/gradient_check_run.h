@@ -58,8 +58,8 @@ class Traced {
   std::vector<int> parameter_of_input;  // -1: data
 };
 
-/// One plan of `results` (the loss, or the outputs) with its memory, ready to run on contents. What it
-/// returns is what this rank has, in the order of outputs or inputs.
+/// One plan of `results` (the loss, or the outputs) with its memory, ready to run on contents. What
+/// it returns is what this rank has, in the order of outputs or inputs.
 class Runner {
  public:
   Runner(const Traced& traced, const Values& results, const PlanOptions& options, Device& device,

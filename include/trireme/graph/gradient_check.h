@@ -35,9 +35,9 @@ struct GradientCheckOptions {
   bool bf16 = false;
 };
 
-/// Largest difference, relative in the 2-norm, that a check admits between outputs or gradients in bf16
-/// and in f32 of the same, bf16-rounded inputs: bf16 rounds each stored element by up to 2^-9 of its
-/// value, and this is eight such roundings, all in one direction.
+/// Largest difference, relative in the 2-norm, that a check admits between outputs or gradients in
+/// bf16 and in f32 of the same, bf16-rounded inputs: bf16 rounds each stored element by up to 2^-9
+/// of its value, and this is eight such roundings, all in one direction.
 inline constexpr double bf16_tolerance = 8 * 0x1p-9;
 /// The same between several tensor ranks and one, which sum in another order.
 inline constexpr double tensor_axis_tolerance = 1e-5;
@@ -53,12 +53,13 @@ struct GradientError {
 /// 0.01 (input 0, element 7: 0.35 in backward, 0.36 by finite differences)
 std::ostream& operator<<(std::ostream& out, const GradientError& error);
 
-/// The error of the gradients of all differentiable inputs, against fourth-order central differences of
-/// a random linear function of the outputs, accumulated in fp64: EXPECT_LT(gradient_check(...), 1e-4).
-/// Throws: Error, which names input, element and both values, when a gradient depends on what it must
-/// not depend on (the op runs alone, used twice, recomputed, without sharing and packing, and with each
-/// input's gradient asked for alone: same bits); when bf16, or several tensor ranks, differ by more than
-/// the tolerance; and when infer accepts a shape that is off by one and changes nothing.
+/// The error of the gradients of all differentiable inputs, against fourth-order central
+/// differences of a random linear function of the outputs, accumulated in fp64:
+/// EXPECT_LT(gradient_check(...), 1e-4). Throws: Error, which names input, element and both values,
+/// when a gradient depends on what it must not depend on (the op runs alone, used twice,
+/// recomputed, without sharing and packing, and with each input's gradient asked for alone: same
+/// bits); when bf16, or several tensor ranks, differ by more than the tolerance; and when infer
+/// accepts a shape that is off by one and changes nothing.
 GradientError gradient_check(OpPtr op, const std::vector<CheckInput>& inputs, Device& device,
                              const GradientCheckOptions& options = {});
 template <class O>
@@ -67,8 +68,8 @@ gradient_check(const O& op, const std::vector<CheckInput>& inputs, Device& devic
                const GradientCheckOptions& options = {}) {
   return gradient_check(OpPtr(std::make_shared<O>(op)), inputs, device, options);
 }
-/// The same for a subgraph: `build` gets the inputs and returns one value. Shapes off by one are not
-/// tried.
+/// The same for a subgraph: `build` gets the inputs and returns one value. Shapes off by one are
+/// not tried.
 GradientError gradient_check(const std::function<Value(Graph&, const Values&)>& build,
                              const std::vector<CheckInput>& inputs, Device& device,
                              const GradientCheckOptions& options = {});

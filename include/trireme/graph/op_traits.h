@@ -1,6 +1,6 @@
 // OpTraits: what an op says of itself besides its four methods (graph/op.h): what backward reads,
-// which memory may be shared, which inputs, types and devices it takes, where its result lies on the
-// tensor axis, and how much work it is. Everything has a default; an op overrides what differs.
+// which memory may be shared, which inputs, types and devices it takes, where its result lies on
+// the tensor axis, and how much work it is. Everything has a default; an op overrides what differs.
 #pragma once
 
 #include <cstdint>
@@ -78,8 +78,8 @@ class OpTraits {
   /// backward can add to the gradient of input i. If not, it assigns to a temporary and the runtime
   /// adds.
   virtual bool accumulates(int /*input*/) const { return false; }
-  /// Input i is a weight: backward makes its gradient in f32 whatever the type of the value, for sums
-  /// over many micro-batches. The gradients of other inputs have the type of the input.
+  /// Input i is a weight: backward makes its gradient in f32 whatever the type of the value, for
+  /// sums over many micro-batches. The gradients of other inputs have the type of the input.
   virtual bool is_weight(int /*input*/) const { return false; }
   /// Input i may be strided. If not, a strided value is a trace error that names contiguous().
   virtual bool strided(int /*input*/) const { return false; }
@@ -91,8 +91,8 @@ class OpTraits {
   /// Floating inputs may be of this type. An op works in bf16, under --bf16, only if it says so.
   /// Statistics and losses beside bf16 values are f32 and f64.
   virtual bool works_in(DType dtype) const { return dtype != DType::bf16; }
-  /// forward and backward run on this kind of device. Tensors lie in the memory of the device, so an
-  /// op whose loops run on the host works on a CPU only.
+  /// forward and backward run on this kind of device. Tensors lie in the memory of the device, so
+  /// an op whose loops run on the host works on a CPU only.
   virtual bool works_on(DeviceKind kind) const { return kind == DeviceKind::cpu; }
 
   // The tensor axis.

@@ -1,6 +1,7 @@
-// Arithmetic on values, each a pointwise op of its own, in f32 and bf16, anywhere on the tensor axis.
-// As every op of nn/pointwise.h they work on CPUs, and on GPUs too in a file that nvcc compiles;
-// elsewhere a GPU refuses them by name while tracing. The other ops of nn work on both everywhere.
+// Arithmetic on values, each a pointwise op of its own, in f32 and bf16, anywhere on the tensor
+// axis. As every op of nn/pointwise.h they work on CPUs, and on GPUs too in a file that nvcc
+// compiles; elsewhere a GPU refuses them by name while tracing. The other ops of nn work on both
+// everywhere.
 #pragma once
 
 #include <cmath>
@@ -90,8 +91,8 @@ inline Value exp(Value x) {
 inline Value sum(Value x) {
   return pointwise_sum("sum", arithmetic_detail::Scaled{1}, arithmetic_detail::ScaledSlope{1}, x);
 }
-/// The sum over the rows (dim 0) of each row's mean, as an fp64 scalar: the loss of a data source that
-/// counts one target a row, whatever the size of a micro-batch. x: whole.
+/// The sum over the rows (dim 0) of each row's mean, as an fp64 scalar: the loss of a data source
+/// that counts one target a row, whatever the size of a micro-batch. x: whole.
 inline Value mean(Value x) {
   require(x && x.place() == Place::whole && x.shape().dims() > 0,
           "mean takes a whole value of rows");

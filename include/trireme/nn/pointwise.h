@@ -1,5 +1,5 @@
-// An op from two scalar functions: its value and its slopes. It has no memory of its own, checks the
-// shapes, asks what is wanted, and works in f32 and bf16 on all threads of the rank:
+// An op from two scalar functions: its value and its slopes. It has no memory of its own, checks
+// the shapes, asks what is wanted, and works in f32 and bf16 on all threads of the rank:
 //
 //   Value gated(Value x, Value y) {
 //     return pointwise("gated", [](float a, float b) { return a * logistic(b); },
@@ -167,9 +167,9 @@ struct SlopeCount<Slopes<n>> : std::integral_constant<int, n> {};
 
 inline namespace TRIREME_POINTWISE_BUILD {
 
-/// value(a, b, ...) of every element of inputs of one shape. `slope` takes the same numbers and returns
-/// the derivative by the first input, or Slopes{...} by the first few; no gradient flows to the
-/// others. Elements of split values are treated alike, so it works anywhere on the tensor axis.
+/// value(a, b, ...) of every element of inputs of one shape. `slope` takes the same numbers and
+/// returns the derivative by the first input, or Slopes{...} by the first few; no gradient flows to
+/// the others. Elements of split values are treated alike, so it works anywhere on the tensor axis.
 template <class F, class D, std::same_as<Value>... More>
 Value pointwise(const std::string& name, F value, D slope, Value x, More... more) {
   constexpr int inputs = 1 + static_cast<int>(sizeof...(More));

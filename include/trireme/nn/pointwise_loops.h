@@ -1,5 +1,5 @@
-// The loops of pointwise ops (nn/pointwise.h): an object with operator()(i) that runs for all i, on the
-// threads of a CPU or, where nvcc compiles this, on a GPU.
+// The loops of pointwise ops (nn/pointwise.h): an object with operator()(i) that runs for all i, on
+// the threads of a CPU or, where nvcc compiles this, on a GPU.
 #pragma once
 
 #include <algorithm>
@@ -175,8 +175,8 @@ void run(Stream& stream, Index count, const F& f, Index grain = 4096) {
 
 inline constexpr Index most_parts = 16384, last_parts = 128;
 
-/// *total = sum of value(x) over `count` elements, in an order that depends on `count` only: parts, then
-/// sums of parts. A part is a stretch of elements on a CPU, and every so many on a GPU, where
+/// *total = sum of value(x) over `count` elements, in an order that depends on `count` only: parts,
+/// then sums of parts. A part is a stretch of elements on a CPU, and every so many on a GPU, where
 /// neighbouring threads read together. `workspace`: most_parts + last_parts numbers.
 template <class T, int n, class F>
 void sum(Stream& stream, Index count, const Pointers<T, n>& x, const F& value, double* workspace,

@@ -1,5 +1,5 @@
-// Ops made from two scalar functions on a GPU of the host emulation, compiled as nvcc compiles the .cu
-// file of a user: they agree with the CPU.
+// Ops made from two scalar functions on a GPU of the host emulation, compiled as nvcc compiles the
+// .cu file of a user: they agree with the CPU.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/cuda_device.h"

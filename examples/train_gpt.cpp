@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   };
 
   return run(argc, argv, application, [&](Context& context) {
-    context.log().info(gpt.model.describe());
+    describe_gpt(context.log(), gpt, data);
     const Index batch = context.options().micro_batch_size;
     TransformerConfig evaluation = gpt.model;
     evaluation.hidden_dropout = 0;

@@ -80,6 +80,26 @@ std::vector<WeightedPath> parse_data_path(const std::vector<std::string>& values
 }
 
 namespace {
+/// The document, counted from 1, in which a token lies.
+Index document_of(const TokenFile& file, Index token) {
+  Index low = 0, high = file.documents();  // document_begin(low) <= token < document_begin(high)
+  while (high - low > 1) {
+    const Index middle = low + (high - low) / 2;
+    (file.document_begin(middle) <= token ? low : high) = middle;
+  }
+  return low + 1;
+}
+
+TokenPart::Content content_of(const TokenFile& file, const TokenRange& range, Index samples) {
+  return {file.prefix(),
+          file.type(),
+          range.count(),
+          samples,
+          document_of(file, range.begin),
+          document_of(file, range.end - 1),
+          file.documents()};
+}
+
 // One part over all files. Each file of a blend has a name of its own, so equal files are shuffled
 // differently.
 TokenPart open_part(Part part, const std::vector<std::shared_ptr<const TokenFile>>& files,
@@ -89,6 +109,7 @@ TokenPart open_part(Part part, const std::vector<std::shared_ptr<const TokenFile
   if (split.weights[p] == 0) return {nullptr, str("Split::weights has 0 for '", name(part), "'")};
   std::vector<std::unique_ptr<DataSource>> sources;
   std::vector<double> weights;
+  std::vector<TokenPart::Content> contents;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const TokenRange range = split_tokens(*files[i], split)[p];
     if (range.count() <= options.sequence_length)
@@ -97,11 +118,13 @@ TokenPart open_part(Part part, const std::vector<std::shared_ptr<const TokenFile
                            "; use more data, a larger share in Split::weights, or a shorter "
                            "TokenOptions::sequence_length")};
     const std::string stream = i == 0 ? name(part) : str(name(part), "/", i);
-    sources.push_back(std::make_unique<TokenSource>(files[i], range, options, stream));
+    auto source = std::make_unique<TokenSource>(files[i], range, options, stream);
+    contents.push_back(content_of(*files[i], range, source->epoch_samples()));
+    sources.push_back(std::move(source));
     weights.push_back(paths[i].weight);
   }
-  if (sources.size() == 1) return {std::move(sources.front()), ""};
-  return {std::make_unique<BlendedSource>(std::move(sources), weights), ""};
+  if (sources.size() == 1) return {std::move(sources.front()), "", std::move(contents)};
+  return {std::make_unique<BlendedSource>(std::move(sources), weights), "", std::move(contents)};
 }
 }  // namespace
 

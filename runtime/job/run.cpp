@@ -113,7 +113,8 @@ CommandLine::Outcome read_options(int argc, char** argv, const Application& appl
   facts.program = {{"program", application.name},
                    {"version of trireme", version()},
                    {"--help", outcome == Outcome::help ? "true" : "false"},
-                   {"--version", outcome == Outcome::version ? "true" : "false"}};
+                   {"--version", outcome == Outcome::version ? "true" : "false"},
+                   {"--help-markdown", outcome == Outcome::reference ? "true" : "false"}};
   if (outcome != Outcome::run) return outcome;
   facts.from_checkpoint = take_saved_options(command, options, problems);
   facts.given = facts_of(command.common());

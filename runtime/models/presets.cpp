@@ -1,5 +1,5 @@
 // Implements preset (trireme/models/transformer_config.h).
-// The presets: shapes of published models, and one that trains in seconds.
+// The presets: shapes of published models, and two that train in seconds.
 // GPT-2: Radford et al. 2019. Llama 3: arXiv:2407.21783; Llama 3.2 1B: its model card.
 #include <utility>
 
@@ -37,12 +37,27 @@ TransformerConfig llama(Index layers, Index width, Index heads, Index ffn) {
   return c;
 }
 
+/// For bytes, as "tiny" is.
+TransformerConfig tiny_llama() {
+  TransformerConfig c = llama(4, 128, 4, 384);
+  c.num_query_groups = 2;
+  c.vocab_size = 256;
+  c.seq_length = 128;
+  c.rotary_base = 10000;
+  c.tie_embeddings = true;
+  return c;
+}
+
 std::vector<std::pair<std::string, TransformerConfig>> presets() {
   TransformerConfig llama_1b = llama(16, 2048, 32, 8192);
   llama_1b.tie_embeddings = true;
-  return {{"tiny", TransformerConfig{}},           {"gpt2-124m", gpt2(12, 768, 12)},
-          {"gpt2-355m", gpt2(24, 1024, 16)},       {"gpt2-774m", gpt2(36, 1280, 20)},
-          {"gpt2-1558m", gpt2(48, 1600, 25)},      {"llama-1b", llama_1b},
+  return {{"tiny", TransformerConfig{}},
+          {"tiny-llama", tiny_llama()},
+          {"gpt2-124m", gpt2(12, 768, 12)},
+          {"gpt2-355m", gpt2(24, 1024, 16)},
+          {"gpt2-774m", gpt2(36, 1280, 20)},
+          {"gpt2-1558m", gpt2(48, 1600, 25)},
+          {"llama-1b", llama_1b},
           {"llama-8b", llama(32, 4096, 32, 14336)}};
 }
 

@@ -80,8 +80,8 @@ std::string canonical(const std::string& names) { return names.substr(0, names.f
 
 }  // namespace
 
-CommandLine::State::State(const std::string& program, const std::string& description)
-    : app(std::make_unique<CLI::App>(description, program)) {
+CommandLine::State::State(const std::string& program_, const std::string& description)
+    : program(program_), app(std::make_unique<CLI::App>(description, program_)) {
   app->set_help_flag();
   app->add_flag("-h,--help")->description("print this and stop")->group(group);
   app->add_flag("--version")->description("print the version of trireme and stop")->group(group);
@@ -124,6 +124,11 @@ void CommandLine::add(OptionDefinition definition) {
       ->group(state_->group);
   std::string name = canonical(definition.names);
   state_->options.push_back({std::move(definition), std::move(name), state_->group, parsed});
+}
+
+void CommandLine::table(const std::string& title,
+                        const std::vector<std::vector<std::string>>& rows) {
+  state_->tables.push_back({title, rows});
 }
 
 void CommandLine::positional(const std::string& name, std::string& value, const std::string& help) {
@@ -247,6 +252,7 @@ CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Probl
   const auto has = [&](const char* word) { return std::count(all.begin(), all.end(), word) > 0; };
   if (has("--help") || has("-h")) return Outcome::help;
   if (has("--version")) return Outcome::version;
+  if (has("--help-markdown")) return Outcome::reference;
   std::vector<const char*> words;
   for (int i = 0; i < argc; ++i)
     if (i > 0 && i + 1 < argc && std::string(argv[i]) == "=")
@@ -274,12 +280,20 @@ CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Probl
 
 bool CommandLine::given(const std::string& name) const { return state_->find(name).given; }
 
-std::string CommandLine::help() const { return state_->app->help(); }
+std::string CommandLine::help() const { return state_->app->help() + state_->tables_as_text(); }
 
 std::string CommandLine::text_of(Outcome outcome) const {
-  return outcome == Outcome::help      ? help()
-         : outcome == Outcome::version ? str("trireme ", version(), "\n")
-                                       : "";
+  switch (outcome) {
+    case Outcome::run:
+      return "";
+    case Outcome::help:
+      return help();
+    case Outcome::version:
+      return str("trireme ", version(), "\n");
+    case Outcome::reference:
+      return reference();
+  }
+  return "";
 }
 
 }  // namespace trireme

@@ -37,6 +37,11 @@ struct CommandLine::State {
     std::vector<std::string> values = {};  // that were given, when they are legal
   };
 
+  struct Table {
+    std::string title;
+    std::vector<std::vector<std::string>> rows;
+  };
+
   State(const std::string& program, const std::string& description);
   ~State();
 
@@ -52,13 +57,17 @@ struct CommandLine::State {
   void apply(Problems& problems, const std::map<std::string, Written>& written);
   std::string why_not_taken(const std::map<std::string, std::string>& saved,
                             const std::string& origin) const;
+  /// The tables below the options, for help.
+  std::string tables_as_text() const;
   /// Throws: Error when no such option is declared.
   Option& find(const std::string& name);
 
+  const std::string program;
   std::string group = "General";
   std::unique_ptr<CLI::App> app;
   std::string config;
   std::vector<Option> options;
+  std::vector<Table> tables;
 };
 
 }  // namespace trireme

@@ -33,7 +33,7 @@ std::string CommandLine::State::why_not_taken(const Values& saved,
          " does not say with which options its model was made; give them here instead";
 }
 
-/// In order of declaration once more: a preset from the checkpoint resets what is declared after it.
+/// In order of declaration once more: a preset from the checkpoint resets what comes after it.
 KeyValues CommandLine::take(const KeyValues& saved, const std::string& origin, Problems& problems) {
   const Values values(saved.begin(), saved.end());
   if (const std::string why = state_->why_not_taken(values, origin); !why.empty()) {

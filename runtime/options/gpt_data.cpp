@@ -1,9 +1,78 @@
 // Implements GptData (trireme/options/gpt_options.h).
 // The data of --data-path and --split as sources of samples.
+#include <algorithm>
+
 #include "trireme/data/token_source.h"
 #include "trireme/options/gpt_options.h"
 
 namespace trireme {
+
+namespace {
+
+/// 1285624 -> "1 285 624"
+std::string in_thousands(Index count) {
+  std::string digits = std::to_string(count);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ' ');
+  return digits;
+}
+
+/// "1 285 624 tokens of 3 documents, 10 043 samples"
+std::string describe(const TokenPart::Content& part) {
+  const Index documents = part.last_document - part.first_document + 1;
+  std::string of = documents == 1 ? "1 document" : in_thousands(documents) + " documents";
+  if (documents < part.documents_of_file)
+    of = documents == 1 ? str("document ", part.first_document, " only")
+                        : str("documents ", part.first_document, " to ", part.last_document);
+  return str(in_thousands(part.tokens), " tokens of ", of, ", ", in_thousands(part.samples),
+             part.samples == 1 ? " sample" : " samples");
+}
+
+/// A line for each file. Of a blend, weights say how much of each is read, not its samples.
+std::vector<std::string> describe(const std::vector<WeightedPath>& paths, const TokenPart& train,
+                                  const TokenPart* valid, Index global_batch_size) {
+  std::vector<std::string> lines;
+  const bool blend = train.contents.size() > 1;
+  for (std::size_t i = 0; i < train.contents.size(); ++i) {
+    const TokenPart::Content& part = train.contents[i];
+    const Index steps = part.samples / global_batch_size;
+    std::string line = blend
+                           ? str("data of ", part.prefix, ", weight ", paths[i].weight, ": train ")
+                           : std::string("data: train ");
+    line += describe(part);
+    if (!blend)
+      line += steps == 0   ? ", less than one step an epoch"
+              : steps == 1 ? ", 1 step an epoch"
+                           : ", " + in_thousands(steps) + " steps an epoch";
+    if (valid != nullptr) line += "; validation " + describe(valid->contents[i]);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+/// How many tokens a type can tell apart; 0: more than a vocabulary has.
+Index distinct_tokens(TokenType type) {
+  const Index bits = 8 * size_bytes(type);
+  if (bits > 16) return 0;
+  const bool has_sign = type == TokenType::i8 || type == TokenType::i16;
+  return Index{1} << (has_sign ? bits - 1 : bits);
+}
+
+/// A vocabulary far above what the files can hold costs memory and time for nothing.
+void warn_of_vocabulary(Index vocabulary, const TokenPart& train,
+                        std::vector<std::string>& warnings) {
+  Index most = 0;
+  for (const TokenPart::Content& part : train.contents) {
+    const Index distinct = distinct_tokens(part.type);
+    if (distinct == 0) return;
+    most = std::max(most, distinct);
+  }
+  if (most > 0 && vocabulary > 2 * most)
+    warnings.push_back(str("--vocab-size ", vocabulary, ": the data has ",
+                           name(train.contents.front().type), " tokens, for which --vocab-size ",
+                           most, " is enough"));
+}
+
+}  // namespace
 
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems) {
   GptData data;
@@ -14,7 +83,8 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
     problems.add(
         "--data-path is missing: PREFIX of PREFIX.bin and PREFIX.idx, which 'trireme data prepare "
         "--input FILE... "
-        "--output PREFIX' makes from text");
+        "--output PREFIX' makes from text; for example: trireme data prepare --input book.txt "
+        "--output book && train_gpt --data-path book --train-iters 200 --generate 200");
     return data;
   }
   std::vector<WeightedPath> paths;
@@ -36,12 +106,26 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
     if (!valid.source && options.eval_interval > 0)
       problems.add("--eval-interval ", options.eval_interval, " with --split ", gpt.split,
                    ": no validation data: ", valid.absent);
+    if (train.source) {
+      const bool evaluates = valid.source && options.eval_interval > 0;
+      data.description =
+          describe(paths, train, evaluates ? &valid : nullptr, options.global_batch_size);
+      warn_of_vocabulary(gpt.model.vocab_size, train, data.warnings);
+    }
     data.train = std::move(train.source);
     if (options.eval_interval > 0) data.valid = std::move(valid.source);
   } catch (const Error& error) {
     problems.add("--data-path: ", error.what());
   }
   return data;
+}
+
+void describe_gpt(const Log& log, const GptOptions& gpt, const GptData& data) {
+  log.info(gpt.model.describe());
+  for (const std::string& line : data.description) log.info(line);
+  if (log.rank() != 0) return;
+  for (const auto* warnings : {&gpt.warnings, &data.warnings})
+    for (const std::string& warning : *warnings) log.warning(warning);
 }
 
 std::vector<std::int32_t> byte_tokens(const std::string& text) {

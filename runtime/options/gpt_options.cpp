@@ -2,6 +2,9 @@
 // problems_of (models).
 #include "trireme/options/gpt_options.h"
 
+#include <algorithm>
+#include <map>
+
 #include <fmt/format.h>
 
 #include "runtime/models/transformer_limits.h"
@@ -45,25 +48,26 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
   c.whole("--num-layers", m.num_layers, {1, Limits::layers}, "blocks of attention and MLP");
   c.whole("--hidden-size", m.hidden_size, {1, Limits::channels}, "channels of the residual stream");
   c.whole("--ffn-hidden-size", m.ffn_hidden_size, {1, Limits::mlp_channels},
-          "channels inside the MLP; default 4 x hidden size");
+          "channels inside the MLP; default 4 x --hidden-size");
   c.whole("--num-attention-heads", m.num_attention_heads, {1, Limits::heads}, "query heads");
   c.whole("--num-query-groups", m.num_query_groups, {1, Limits::heads},
           "key and value heads; default one per query head");
   c.whole("--seq-length", m.seq_length, {1, Limits::sequence}, "tokens of a sample");
   c.whole("--max-position-embeddings", m.max_position_embeddings, {1, Limits::positions},
-          "learned positions; default the sequence length");
+          "rows of the table of learned positions; default --seq-length");
   c.whole("--vocab-size", m.vocab_size, {2, Limits::vocabulary},
           "tokens of the vocabulary; need not divide by anything");
-  c.choice("--normalization", m.normalization, "of blocks and of the last layer");
+  c.choice("--normalization", m.normalization, "kind of the norms");
   declare_float(c, "--norm-epsilon", m.norm_epsilon, {0, 1, true, false},
-                "added to the variance in norms");
-  c.choice("--activation", m.mlp, "of the MLP");
-  c.choice("--position-embedding-type", m.position, "how positions enter");
+                "number added to the variance in norms");
+  c.choice("--activation", m.mlp, "activation of the MLP");
+  c.choice("--position-embedding-type", m.position,
+           "how the model knows positions: a table that is learned, or rotary positions");
   declare_float(c, "--rotary-base", m.rotary_base, {0, infinity, true, false},
-                "period of rotary positions");
-  c.flag_off("--disable-bias-linear", m.add_bias_linear, "linear layers have no bias");
+                "base of the periods of rotary positions");
+  c.flag_off("--disable-bias-linear", m.add_bias_linear, "give linear layers no bias");
   c.flag_off("--untie-embeddings-and-output-weights", m.tie_embeddings,
-             "the output layer has weights of its own");
+             "give the output layer weights of its own, not those of the embedding");
   declare_float(c, "--init-method-std", m.init_std, {0, infinity, true, false},
                 "standard deviation of initial weights");
   declare_float(c, "--hidden-dropout", m.hidden_dropout, {0, 1, false, true},
@@ -82,9 +86,9 @@ void take_from_checkpoints(CommandLine& c, std::size_t first) {
 void declare_execution(CommandLine& c, TransformerConfig& m) {
   c.group("Execution of the model");
   c.choice("--recompute-granularity", m.recompute,
-           "what is computed again in backward rather than kept");
+           "what is computed again in backward rather than kept in memory");
   c.choice("--attention", m.attention_kernels,
-           "kernels on a GPU; auto: on tensor cores (mma) where they can");
+           "kernels of attention on a GPU; auto: on tensor cores (mma) where they can be used");
   c.whole("--lm-head-chunks", m.lm_head_chunks, at_least(1),
           "pieces in which logits and their loss are made: of the logits of a micro-batch only one "
           "piece exists at a time");
@@ -97,6 +101,13 @@ void declare_execution(CommandLine& c, TransformerConfig& m) {
          [&m] {
            return std::string(m.sequence_parallel == SequenceParallel::on ? "true" : "false");
          }});
+}
+
+/// Puts numbers where 0 stands for a default.
+void settle_model(TransformerConfig& model) {
+  model.ffn_hidden_size = model.ffn();
+  model.num_query_groups = model.kv_heads();
+  model.max_position_embeddings = model.positions();
 }
 
 void check_generation(const GptOptions& gpt, Problems& problems) {
@@ -142,6 +153,33 @@ void check_attention(const Options& options, const TransformerConfig& model, Pro
   });
 }
 
+/// A preset's MLP stays as wide as it is when only the width of the model is given.
+void warn_of_wide_mlp(const CommandLine& command, GptOptions& gpt) {
+  constexpr Index usual = 4, most = 8;
+  const Index width = gpt.model.hidden_size, ffn = gpt.model.ffn();
+  if (command.given("--model") && command.given("--hidden-size") &&
+      !command.given("--ffn-hidden-size") && ffn > most * width)
+    gpt.warnings.push_back(str("--model ", gpt.preset, " has --ffn-hidden-size ", ffn,
+                               ", more than ", most, " times --hidden-size ", width,
+                               "; --ffn-hidden-size ", usual * width, " is ", usual, " times it"));
+}
+
+/// The sizes of the presets, for help.
+std::vector<std::vector<std::string>> table_of_presets() {
+  std::vector<std::vector<std::string>> rows = {{"preset", "layers", "hidden size", "heads",
+                                                 "query groups", "MLP", "vocabulary", "sequence",
+                                                 "kind", "parameters"}};
+  for (const std::string& name : preset_names()) {
+    const TransformerConfig c = preset(name);
+    const auto millions = static_cast<double>(c.parameter_count()) / 1e6;
+    rows.push_back({name, str(c.num_layers), str(c.hidden_size), str(c.num_attention_heads),
+                    str(c.kv_heads()), str(c.ffn()), str(c.vocab_size), str(c.seq_length),
+                    c.position == PositionKind::rotary ? "Llama" : "GPT-2",
+                    fmt::format("{:.{}f} M", millions, millions < 10 ? 2 : 0)});
+  }
+  return rows;
+}
+
 void check_stages(const Options& options, const TransformerConfig& model, Problems& problems) {
   const Index stages = options.pipeline_size * options.chunks;
   if (model.num_layers < stages)
@@ -169,11 +207,15 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
                "parts of the data for training, validation and test");
   declare_evaluation(command, options);
   command.group("Generation");
-  command.whole("--generate", gpt.generate, at_least(0), "bytes of text to print after training");
-  command.text("--prompt", gpt.prompt, "TEXT", "what the text begins with");
+  command.table("Presets of --model", table_of_presets());
+  command.whole(
+      "--generate", gpt.generate, at_least(0),
+      "bytes of text to print after training; with --load and without --data-path nothing is "
+      "trained before");
+  command.text("--prompt", gpt.prompt, "TEXT", "text that the generated text continues");
   command.real("--temperature", gpt.temperature,
                {0, std::numeric_limits<double>::infinity(), false, false},
-               "of sampling; 0: always the most probable byte");
+               "temperature of sampling; 0: always the most probable byte");
 }
 
 void settle_gpt_options(const CommandLine& command, Options& options, const GptOptions& gpt) {
@@ -182,19 +224,41 @@ void settle_gpt_options(const CommandLine& command, Options& options, const GptO
     options.train_iters = 0;
 }
 
+std::string model_options(const KeyValues& options) {
+  GptOptions gpt;
+  CommandLine command("", "");
+  declare_preset(command, gpt);
+  declare_model(command, gpt.model);
+  const std::map<std::string, std::string> values(options.begin(), options.end());
+  const auto found = values.find("--model");
+  if (found == values.end()) return "";
+  std::string all = "--model " + found->second;
+  const std::vector<std::string> known = preset_names();
+  if (std::find(known.begin(), known.end(), found->second) == known.end()) return all;
+  gpt.preset = found->second;
+  gpt.model = preset(found->second);
+  settle_model(gpt.model);
+  for (const auto& [name, of_preset] : command.configuration()) {
+    const auto here = values.find(name);
+    if (here == values.end() || here->second.empty() || here->second == of_preset) continue;
+    const std::string& value = here->second;
+    all += " " + name + (value == "true" ? "" : value == "false" ? "=false" : " " + value);
+  }
+  return all;
+}
+
 void check_gpt_options(const CommandLine& command, const Options& options, GptOptions& gpt,
                        Problems& problems) {
   for (const std::string& problem :
        problems_of(gpt.model, options.tensor_size, options.micro_batch_size))
     problems.add(problem);
   check_stages(options, gpt.model, problems);
+  warn_of_wide_mlp(command, gpt);
   check_attention(options, gpt.model, problems);
   check_evaluation(command, options, problems);
   check_generation(gpt, problems);
   check_meaning(command, gpt, problems);
-  gpt.model.ffn_hidden_size = gpt.model.ffn();
-  gpt.model.num_query_groups = gpt.model.kv_heads();
-  gpt.model.max_position_embeddings = gpt.model.positions();
+  settle_model(gpt.model);
 }
 
 }  // namespace trireme

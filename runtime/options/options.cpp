@@ -18,27 +18,30 @@ void declare_parallelism(CommandLine& c, Options& o) {
   c.whole("--tensor-model-parallel-size,--tp", o.tensor_size, {1, most_ranks},
           "ranks that share every layer");
   c.whole("--pipeline-model-parallel-size,--pp", o.pipeline_size, {1, most_ranks},
-          "stages the layers are cut into");
+          "stages that the layers are cut into");
   c.whole("--num-virtual-stages-per-pipeline-rank", o.chunks, {1, most_ranks},
-          "chunks of layers a pipeline rank holds (schedule interleaved)");
+          "chunks of layers that each pipeline rank holds; they need the interleaved schedule");
   c.choice("--schedule", o.schedule,
            "order of micro-batches in the pipeline; default 1f1b, with several virtual stages "
            "interleaved");
   c.flag("--use-distributed-optimizer", o.use_distributed_optimizer,
          "share the optimizer's state and work over the data ranks (ZeRO-1)");
   c.whole("--bucket-size", o.bucket_size, at_least(1),
-          "parameters whose gradients are reduced together");
-  c.whole("--threads-per-rank", o.threads_per_rank, {1, 1024}, "threads of each rank");
+          "parameters of a bucket, whose gradients are reduced together");
+  c.whole("--threads-per-rank", o.threads_per_rank, {1, 1024}, "CPU threads of each rank");
 }
 
 void declare_device(CommandLine& c, Options& o) {
   c.group("Device");
-  c.choice("--device", o.device, "auto: GPUs where all ranks have one, else the CPU, saying why");
-  c.choice("--instruction-set", o.instruction_set,
-           "widest instructions of CPU kernels and oneDNN, for the bits of another "
-           "machine; default $TRIREME_INSTRUCTION_SET");
+  c.choice("--device", o.device,
+           "device that trains; auto: GPUs where all ranks have one, else the CPU, and the log "
+           "says why");
+  c.choice(
+      "--instruction-set", o.instruction_set,
+      "widest instructions that CPU kernels and oneDNN use; a narrower set gives the bits of a "
+      "machine that has no wider one; default $TRIREME_INSTRUCTION_SET");
   c.whole("--ranks-per-gpu", o.ranks_per_gpu, at_least(1),
-          "ranks of a node that share a GPU; for tests, as it is slow");
+          "ranks of a node that share a GPU; more than 1 is slow and meant for tests");
   c.flag("--serialize-communication", o.serialize_communication,
          "let no GPU kernel run beside a collective; needed by ranks that share a GPU");
   if (debug_build) o.check_collectives = true;
@@ -46,7 +49,9 @@ void declare_device(CommandLine& c, Options& o) {
          "compare over MPI what collectives the ranks start on their GPUs: a different order is an "
          "error rather than a hang");
   c.text("--gemm-cache", o.gemm_cache, "DIR",
-         "time each matrix product once on the GPU, keep the fastest way there for all later jobs");
+         "directory for the fastest way to compute each matrix product on the GPU, which is timed "
+         "once "
+         "and used by all later jobs");
 }
 
 void declare_training(CommandLine& c, Options& o) {
@@ -58,7 +63,7 @@ void declare_training(CommandLine& c, Options& o) {
   c.whole("--train-iters", o.train_iters, at_least(0),
           "steps in all, those of the checkpoint included; 0: train nothing, or nothing more");
   c.whole("--seed", o.seed, {0, std::numeric_limits<Index>::max()},
-          "of initial values, dropout and the order of data");
+          "seed of initial values, dropout and the order of the data");
   c.flag("--bf16", o.bf16,
          "compute with weights and activations in bf16; the weights that are updated stay f32");
 
@@ -68,49 +73,58 @@ void declare_training(CommandLine& c, Options& o) {
   constexpr Real positive{0, infinity, true, false, true},
       not_negative{0, infinity, false, false, true};
   c.group("Optimizer");
-  c.choice("--optimizer", optimizer.kind, "update rule");
+  c.choice("--optimizer", optimizer.kind, "rule that updates the weights");
   c.real("--lr", rate.lr, positive, "largest learning rate");
   c.real("--min-lr", rate.min_lr, not_negative, "learning rate after the decay");
   c.whole("--lr-warmup-iters", rate.warmup_iters, at_least(0), "steps of linear warm-up from 0");
-  c.choice("--lr-decay-style", rate.decay, "from --lr to --min-lr; WSD: at the end only");
+  c.choice("--lr-decay-style", rate.decay,
+           "how the learning rate falls from --lr to --min-lr; WSD: at the end only");
   c.whole("--lr-decay-iters", rate.decay_iters, at_least(1),
           "steps until --min-lr; default --train-iters");
   c.whole("--lr-wsd-decay-iters", rate.wsd_decay_iters, at_least(1),
-          "with WSD: the last of --lr-decay-iters, in which the rate falls; default a tenth");
-  c.choice("--lr-wsd-decay-style", rate.wsd_decay, "with WSD: how it falls in them");
+          "with WSD: the last steps of --lr-decay-iters, in which the rate falls; default a tenth "
+          "of it");
+  c.choice("--lr-wsd-decay-style", rate.wsd_decay,
+           "with WSD: how the rate falls in the last steps");
   c.real("--weight-decay", optimizer.weight_decay, not_negative,
-         "of weights; never of norms and biases");
+         "decay of weights; norms and biases have none");
   c.real("--clip-grad", optimizer.clip_norm, {0, infinity, false, false},
          "largest global gradient norm; 0: no clipping");
   c.whole("--max-skipped", o.max_skipped, at_least(1),
-          "stop with exit code 65 when so many steps in a row had no finite gradients");
+          "stop with exit code 65 when the gradients of so many steps in a row were not finite");
   c.real("--adam-beta1", optimizer.beta1, {0, 1, false, true}, "decay of the first moment");
   c.real("--adam-beta2", optimizer.beta2, {0, 1, false, true}, "decay of the second moment");
   c.real("--adam-eps", optimizer.epsilon, positive, "added to the root of the second moment");
-  c.real("--momentum,--sgd-momentum", optimizer.momentum, {0, 1, false, true}, "of sgd");
+  c.real("--momentum,--sgd-momentum", optimizer.momentum, {0, 1, false, true},
+         "momentum of --optimizer sgd");
 }
 
 void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   c.group("Checkpoints");
   c.text("--save", o.save, "DIR",
-         "write checkpoints there, one at the end at least, and stop with one when told to");
+         "directory to write checkpoints to: at the end at least, and when a signal stops the job");
   c.whole("--save-interval", o.save_interval, at_least(1),
           "steps between checkpoints; default only at the end");
   c.real("--save-interval-seconds", o.save_interval_seconds, {0, infinity, true, false},
          "seconds between checkpoints; default not by time");
-  c.flag("--async-save", o.async_save,
-         "training goes on while a checkpoint is written (the default)");
-  c.flag_off("--no-async-save", o.async_save, "training waits until a checkpoint is durable");
+  c.flag("--async-save", o.async_save, "train while a checkpoint is written (the default)");
+  c.flag_off("--no-async-save", o.async_save,
+             "wait until a checkpoint is durable before training continues");
   c.size("--save-buffer", o.save_buffer, Index{2} << 20,
-         "host memory a rank takes to save; default all of its share, less stalls longer");
-  c.whole("--keep-last", o.keep_last, at_least(1), "newest checkpoints that stay; default all");
-  c.whole("--save-retain-interval", o.save_retain_interval, at_least(1),
-          "checkpoints of multiples of N stay besides --keep-last; default none");
-  c.text("--load", o.load, "DIR", "go on from the newest good checkpoint there, if there is one");
+         "host memory that a rank takes to save; default its whole share of the checkpoint; with "
+         "less, "
+         "training waits longer");
+  c.whole("--keep-last", o.keep_last, at_least(1),
+          "how many of the newest checkpoints stay; default all");
+  c.whole(
+      "--save-retain-interval", o.save_retain_interval, at_least(1),
+      "checkpoints whose step is a multiple of N stay besides those of --keep-last; default none");
+  c.text("--load", o.load, "DIR",
+         "directory of checkpoints; resume from the newest good one, if there is one");
   c.whole("--ckpt-step", o.ckpt_step, at_least(0),
-          "go on from the checkpoint of this step; default the newest good one");
-  c.flag("--finetune", o.finetune, "load weights only and begin at step 0");
+          "step of the checkpoint to resume from; default the newest good one");
+  c.flag("--finetune", o.finetune, "load the weights only, and begin at step 0");
   c.flag_off("--no-load-optim", o.load_optimizer,
              "load no optimizer state: its moments begin at 0");
   c.flag("--use-checkpoint-args", o.use_checkpoint_args,
@@ -118,23 +132,26 @@ void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
   c.flag("--exit-on-missing-checkpoint", o.exit_on_missing_checkpoint,
          "stop when --load has no checkpoint, rather than start from scratch");
   c.real("--exit-duration-seconds", o.exit_duration_seconds, {0, infinity, true, false},
-         "save and stop with exit code 75 after so long; default no limit");
+         "save, and stop with exit code 75, so long after the start; default no limit");
 }
 
 void declare_reports(CommandLine& c, Options& o) {
   c.group("Reports and debugging");
-  c.whole("--log-interval", o.log_interval, at_least(1), "steps a log line");
+  c.whole("--log-interval", o.log_interval, at_least(1), "steps between log lines");
   c.text("--metrics", o.metrics, "FILE",
-         "append one JSON object a step; default metrics.jsonl in --save");
+         "file to which one JSON object is appended each step; default metrics.jsonl in --save");
   c.choice("--log-level", o.log_level, "how much is printed");
   c.text("--profile-ops", o.profile_ops, "FILE",
-         "time every op of one step: a table in the log, and this file of JSON");
+         "time every op of one step, into a table in the log and this JSON file");
   c.whole("--profile-step", o.profile_step, at_least(1),
           "the step that --profile-ops times; default 10, or the last of fewer");
   c.flag("--dump-plan", o.dump_plan, "print the memory plan of every stage before training");
-  c.flag("--check-finite", o.check_finite, "name the first op whose output is not finite (slow)");
+  c.flag("--check-finite", o.check_finite,
+         "stop at the first op whose output is not finite, and name it (slow)");
   c.text("--dump-tensors", o.dump_tensors, "PREFIX",
-         "write the gradients of step 1 and the final parameters, for comparisons between layouts");
+         "write the gradients of step 1 and the final parameters to files with this prefix, to "
+         "compare "
+         "layouts");
 }
 
 }  // namespace
@@ -165,7 +182,8 @@ void declare_evaluation(CommandLine& command, Options& options) {
   command.group("Evaluation");
   command.whole("--eval-interval", options.eval_interval, at_least(0),
                 "steps between evaluations, and one at the end; 0: never");
-  command.whole("--eval-iters", options.eval_iters, at_least(1), "global batches an evaluation");
+  command.whole("--eval-iters", options.eval_iters, at_least(1),
+                "global batches that an evaluation takes");
 }
 
 void settle_options(const CommandLine& command, Options& options) {

@@ -260,6 +260,14 @@ TEST_F(Programs, TriremeNamesWhatIsWrong) {
   }
 }
 
+TEST_F(Programs, TheReferenceOfOptionsIsWhatTheProgramPrints) {
+  const Outcome outcome = run("train_gpt --help-markdown");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(outcome.output == read(TRIREME_SOURCE_DIR "/docs/reference/all_options.md"))
+      << "docs/reference/all_options.md is old; make it again with: build/release/bin/train_gpt "
+         "--help-markdown > docs/reference/all_options.md";
+}
+
 TEST_F(Programs, EveryOptionOfHelpIsDocumented) {
   const std::string help = run("train_gpt --help").output,
                     page = read(TRIREME_SOURCE_DIR "/docs/reference/options.md");

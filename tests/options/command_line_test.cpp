@@ -307,6 +307,23 @@ TEST(CommandLine, VersionStopsLikeHelp) {
   EXPECT_THAT(e.command.help(), HasSubstr("--version"));
 }
 
+TEST(CommandLine, AReferencePageHasEveryOptionAndTheTables) {
+  Example e;
+  e.command.table("Colours", {{"name", "wave"}, {"red", "700 nm"}});
+  Problems problems;
+  const char* words[] = {"example", "--nonsense", "--help-markdown"};
+  EXPECT_EQ(e.command.parse(3, words, problems), CommandLine::Outcome::reference);
+  EXPECT_TRUE(problems.empty());
+  const std::string page = e.command.reference();
+  for (const char* part :
+       {"# Options of example\n", "\n## Numbers\n\n| option | default | meaning |\n|---|---|---|\n",
+        "| `--tensor-size N`, `--ts` | `1` | a size |\n", "| `--fast` |  | a flag |\n",
+        "| `--colour {red,green}` | `red` | a colour |\n",
+        "\n## Colours\n\n| name | wave |\n|---|---|\n| red | 700 nm |\n"})
+    EXPECT_THAT(page, HasSubstr(part));
+  EXPECT_THAT(e.command.help(), HasSubstr("\nColours:\n  name wave\n  red  700 nm\n"));
+}
+
 TEST(Nearest, FindsTyposAndPartsButNothingFarAway) {
   const std::vector<std::string> names{"--train-iters", "--tensor-model-parallel-size", "--lr"};
   EXPECT_EQ(nearest("--train-iter", names), "--train-iters");

@@ -85,8 +85,16 @@ std::vector<WeightedPath> parse_data_path(const std::vector<std::string>& values
 /// One part of a data set; `source` is null where the part is empty or too short, and `absent` says
 /// why.
 struct TokenPart {
+  /// What it has of one file. Documents are counted from 1.
+  struct Content {
+    std::string prefix;
+    TokenType type = TokenType::u8;
+    Index tokens = 0, samples = 0;  // of an epoch
+    Index first_document = 0, last_document = 0, documents_of_file = 0;
+  };
   std::unique_ptr<DataSource> source;
   std::string absent;
+  std::vector<Content> contents = {};  // in order of the files
 };
 /// Opens all files and makes the parts train, valid, test. Throws: Error when a file is damaged.
 std::array<TokenPart, 3> open_token_parts(const std::vector<WeightedPath>& paths,

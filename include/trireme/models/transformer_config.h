@@ -74,7 +74,8 @@ struct TransformerConfig {
   std::vector<std::pair<std::string, std::string>> identity() const;
 };
 
-/// "tiny", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m", "llama-1b", "llama-8b".
+/// "tiny", "tiny-llama", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m", "llama-1b",
+/// "llama-8b".
 std::vector<std::string> preset_names();
 /// Throws: Error that lists the names when there is none like it.
 TransformerConfig preset(std::string_view name);

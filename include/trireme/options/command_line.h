@@ -82,33 +82,38 @@ class CommandLine {
   /// A word without dashes that must be given: "PREFIX".
   void positional(const std::string& name, std::string& value, const std::string& help);
   void add(OptionDefinition definition);
+  /// A table below the options in help and in reference(); the first row has the titles of columns.
+  void table(const std::string& title, const std::vector<std::vector<std::string>>& rows);
   /// Declares --config FILE: a TOML file that holds any of the options declared here.
   void config_file();
   /// Ranks may be given different values of this option (canonical name), which stands for
   /// something of their node.
   void may_differ(const std::string& name);
 
-  /// What --use-checkpoint-args does with an option of the model. `always`: another value is another
-  /// model, and refused; `unless_given`: another value is as good.
+  /// What --use-checkpoint-args does with an option of the model. `always`: another value is
+  /// another model, and refused; `unless_given`: another value is as good.
   enum class FromCheckpoint { always, unless_given };
   /// Declares that the option (canonical name) describes the model.
   void from_checkpoint(const std::string& name, FromCheckpoint rule);
 
-  enum class Outcome { run, help, version };
-  /// The command line wins over --config. With --help or --version nothing else is looked at.
+  enum class Outcome { run, help, version, reference };
+  /// The command line wins over --config. With --help, --version or --help-markdown nothing else is
+  /// looked at.
   Outcome parse(int argc, const char* const* argv, Problems& problems);
 
-  /// After parse(): options that describe the model get the values with which a checkpoint's job ran.
-  /// `origin`: "step 10 of run". Returns those that changed their value.
+  /// After parse(): options that describe the model get the values with which a checkpoint's job
+  /// ran. `origin`: "step 10 of run". Returns those that changed their value.
   KeyValues take(const KeyValues& saved, const std::string& origin, Problems& problems);
 
   /// Was this option (canonical name) given, on the command line or in the file?
   bool given(const std::string& name) const;
   std::string help() const;
-  /// What the program prints in place of running: its help, or "trireme 0.2.0".
+  /// What the program prints in place of running: its help, "trireme 0.2.0", or reference().
   std::string text_of(Outcome outcome) const;
-  /// The effective configuration, a line (or more) per group; `*` marks what was given, `+` what came
-  /// from a checkpoint.
+  /// Every option with its values, default and meaning, as a page of Markdown: --help-markdown.
+  std::string reference() const;
+  /// The effective configuration, a line (or more) per group; `*` marks what was given, `+` what
+  /// came from a checkpoint.
   std::string effective() const;
   /// The same for programs: every option, in order of declaration.
   KeyValues configuration() const;

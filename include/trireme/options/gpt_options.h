@@ -21,6 +21,7 @@ struct GptOptions {
   Index generate = 0;                  // tokens after training
   std::string prompt = "The ";
   double temperature = 0.8;
+  std::vector<std::string> warnings = {};  // of check_gpt_options
 };
 
 /// Model, data, evaluation and generation.
@@ -35,13 +36,21 @@ void settle_gpt_options(const CommandLine& command, Options& options, const GptO
 void check_gpt_options(const CommandLine& command, const Options& options, GptOptions& gpt,
                        Problems& problems);
 
+/// Of the options of a job those that make its model: "--model tiny --num-layers 2"; "" where they
+/// have no --model.
+std::string model_options(const KeyValues& options);
+
 struct GptData {
   std::unique_ptr<DataSource> train;
-  std::unique_ptr<DataSource> valid;  // null unless there are evaluations
+  std::unique_ptr<DataSource> valid;               // null unless there are evaluations
+  std::vector<std::string> description, warnings;  // lines for the log
 };
 /// Opens the files of --data-path; what is wrong with them goes to `problems`. Opens none for a job
 /// that neither trains nor saves.
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems);
+
+/// On rank 0: the model, the data, and what is legal but probably not meant.
+void describe_gpt(const Log& log, const GptOptions& gpt, const GptData& data);
 
 /// The tokens of a text, and the text of tokens: one byte a token.
 std::vector<std::int32_t> byte_tokens(const std::string& text);

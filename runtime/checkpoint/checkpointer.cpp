@@ -160,6 +160,11 @@ void Checkpointer::State::set_aside(Index step) {
   for (const std::string& name : names)
     context.log().info(
         fmt::format("set aside {}/{}: this run goes on from step {}", options.save, name, step));
+  if (!names.empty() && options.load.empty())
+    context.log().info(fmt::format(
+        "to resume from one of them instead: stop, rename it to {}/step-NNNNNN, and start with "
+        "--load {}",
+        options.save, options.save));
 }
 
 Checkpointer::Checkpointer(Context& context, FlatParameters& flat, Optimizer& optimizer,

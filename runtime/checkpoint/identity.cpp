@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/identity.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <set>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "trireme/core/version.h"
+#include "trireme/options/gpt_options.h"
 
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/options/field_names.h"
@@ -121,6 +123,23 @@ void compare_state(const Manifest& checkpoint, const Manifest& job,
       out.push_back("the optimizer's " + kind + " of the checkpoint has no use in this job");
 }
 
+/// A fact about the model is another one.
+bool differs_in_model(const Manifest& checkpoint, const KeyValues& identity) {
+  return std::any_of(identity.begin(), identity.end(), [&](const auto& fact) {
+    const std::string* saved = checkpoint.identity_of(fact.first);
+    return fact.first.starts_with(model_facts) && (saved == nullptr || *saved != fact.second);
+  });
+}
+
+/// Of many sentences about tensors the first few.
+void shorten(std::vector<std::string>& sentences) {
+  constexpr std::size_t most = 5;
+  if (sentences.size() <= most + 1) return;
+  const std::size_t more = sentences.size() - most;
+  sentences.resize(most);
+  sentences.push_back(str("and ", more, " more tensors differ"));
+}
+
 }  // namespace
 
 LoadScope load_scope(const CheckpointOptions& options) {
@@ -152,15 +171,22 @@ std::map<std::string, std::string> files_of(const DataSource& train) {
 std::vector<std::string> differences(const Manifest& checkpoint, const Manifest& job,
                                      const KeyValues& identity, LoadScope scope,
                                      const std::map<std::string, std::string>& files) {
-  std::vector<std::string> all;
+  std::vector<std::string> all, tensors;
   compare_facts(checkpoint, identity, scope, files, all);
   std::set<std::string> differing;
-  compare_tensors(checkpoint, job, parameters_prefix, differing, all);
+  compare_tensors(checkpoint, job, parameters_prefix, differing, tensors);
+  const bool other_model = !tensors.empty() || differs_in_model(checkpoint, identity);
+  shorten(tensors);
+  all.insert(all.end(), tensors.begin(), tensors.end());
   if (scope == LoadScope::everything) compare_state(checkpoint, job, differing, all);
   if (scope != LoadScope::parameters) {
     std::set<std::string> none;
     compare_tensors(checkpoint, job, scalars_prefix, none, all);
   }
+  if (const std::string model = model_options(checkpoint.options); other_model && !model.empty())
+    all.insert(all.begin(), "the checkpoint's model is: " + model +
+                                " ('trireme checkpoint show' has all options); "
+                                "--use-checkpoint-args takes it from there");
   return all;
 }
 

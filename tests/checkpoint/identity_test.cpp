@@ -62,6 +62,31 @@ TEST(CheckpointerIdentity, MissingAndExtraTensorsAreNamed) {
                           "tensor state/step i64 () is not in the checkpoint"));
 }
 
+TEST(CheckpointerIdentity, OfManyTensorsTheFirstAreNamedAfterTheModelOfTheCheckpoint) {
+  Manifest checkpoint = job(), here = job();
+  checkpoint.options = {{"--model", "tiny-llama"}, {"--num-layers", "2"}, {"--hidden-size", "128"}};
+  for (int i = 0; i < 10; ++i)
+    here.tensors.push_back({str("parameters/block.", i), DType::f32, {4}, {}});
+  const auto all = compare(checkpoint, here, LoadScope::parameters);
+  ASSERT_EQ(all.size(), 7u) << testing::PrintToString(all);
+  EXPECT_EQ(all[0],
+            "the checkpoint's model is: --model tiny-llama --num-layers 2 ('trireme checkpoint "
+            "show' has all options); --use-checkpoint-args takes it from there");
+  EXPECT_EQ(all[1], "tensor parameters/block.0 f32 (4) is not in the checkpoint");
+  EXPECT_EQ(all[6], "and 5 more tensors differ");
+}
+
+TEST(CheckpointerIdentity, AnotherFactOfTheModelAloneShowsTheModelAndOtherFactsDoNot) {
+  Manifest checkpoint = job();
+  checkpoint.options = {{"--model", "tiny"}};
+  checkpoint.identity[1].second = "2";  // the seed
+  EXPECT_THAT(compare(checkpoint, job()), ElementsAre(testing::HasSubstr("--seed is 1 here")));
+  checkpoint.identity[0].second = "8";
+  EXPECT_THAT(compare(checkpoint, job(), LoadScope::parameters),
+              ElementsAre(testing::HasSubstr("the checkpoint's model is: --model tiny ("),
+                          testing::HasSubstr("--num-attention-heads is 4 here and 8")));
+}
+
 TEST(CheckpointerIdentity, EachScopeComparesTheFactsItNeeds) {
   Manifest checkpoint = job();
   for (auto& [name, value] : checkpoint.identity) value += "0";

@@ -7,6 +7,8 @@
 
 #include <unistd.h>
 
+#include "trireme/pipeline/schedule.h"
+
 namespace trireme {
 namespace {
 

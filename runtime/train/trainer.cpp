@@ -14,7 +14,9 @@
 #include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
+#include "trireme/optim/learning_rate.h"
 
 #include "runtime/job/affinity.h"
 #include "runtime/train/memory_need.h"
@@ -36,7 +38,8 @@ std::string describe_bf16(Device& device) {
 }  // namespace
 
 Trainer::State::State(Context& context_, const Model& model)
-    : context(context_), learning_rate(context_.options().learning_rate) {
+    : context(context_),
+      learning_rate(std::make_unique<LearningRate>(context_.options().learning_rate)) {
   Problems problems;
   problems.collect([&] { plan(model); });
   agree_on(context.host(), problems);

@@ -15,6 +15,8 @@
 
 namespace trireme {
 
+class LearningRate;
+
 struct Trainer::State {
   State(Context& context, const Model& model);
 
@@ -64,7 +66,7 @@ struct Trainer::State {
   DeviceLimits limits;                   // measured for it
   std::optional<double> last_step_ms;
   std::unique_ptr<Checkpointer> checkpointer;  // null without --save and --load
-  LearningRate learning_rate;
+  std::unique_ptr<const LearningRate> learning_rate;
   Index checkpoint_bytes = 0;  // host memory of a save
   Index loading_bytes = 0;     // and while --load is read
   int node_ranks = 1;          // ranks of this job on this rank's node

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <exception>
 
+#include "trireme/optim/learning_rate.h"
+
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
@@ -85,7 +87,7 @@ StepMetrics Trainer::step(DataSource& source) {
   const bool profiled = s.is_profiled(metrics.step);
   if (profiled && s.profile) s.profile->begin();
   metrics.targets = s.load(*s.train_inputs, source, s.progress.samples);
-  metrics.lr = s.learning_rate.at(metrics.step);
+  metrics.lr = s.learning_rate->at(metrics.step);
   const auto targets = static_cast<double>(metrics.targets);
   s.mark(StepPart::data);
 

@@ -10,18 +10,9 @@
 #include "trireme/core/function_ref.h"
 #include "trireme/optim/clipping.h"
 #include "trireme/optim/flat_parameters.h"
+#include "trireme/optim/optimizer_options.h"
 
 namespace trireme {
-
-struct OptimizerOptions {
-  enum class Kind { adamw, sgd };
-  Kind kind = Kind::adamw;
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // adamw
-  double momentum = 0.9;                             // sgd; 0: no state
-  double weight_decay = 0.1;                         // of parameters that declare `decay`
-  double clip_norm = 1;                              // largest global gradient norm; 0: no clipping
-};
-const char* name(OptimizerOptions::Kind kind);
 
 /// What a step did; the same on every rank.
 struct StepReport {

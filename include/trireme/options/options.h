@@ -6,12 +6,12 @@
 
 #include "trireme/core/log.h"
 #include "trireme/core/mesh_shape.h"
-#include "trireme/kernels/device.h"
-#include "trireme/optim/learning_rate.h"
-#include "trireme/optim/optimizer.h"
+#include "trireme/kernels/instruction_set.h"
+#include "trireme/optim/learning_rate_options.h"
+#include "trireme/optim/optimizer_options.h"
 #include "trireme/options/checkpoint_options.h"
 #include "trireme/options/command_line.h"
-#include "trireme/pipeline/schedule.h"
+#include "trireme/pipeline/schedule_kind.h"
 
 namespace trireme {
 

@@ -35,22 +35,22 @@ Index Progress::dice(Index below) {
 }
 
 template <class F>
-auto Progress::give_up_on_error(F f) {
+auto Progress::fail_on_error(F f) {
   try {
     return f();
   } catch (const std::exception& error) {
-    for (Pending* pending : pending_) pending->give_up(error.what());
+    for (Pending* pending : pending_) pending->fail(error.what());
     throw;
   }
 }
 
 bool Progress::poll() {
-  return give_up_on_error([&] { return poll_all(); });
+  return fail_on_error([&] { return poll_all(); });
 }
 
 void Progress::wait_until(FunctionRef<bool()> done, FunctionRef<std::string()> describe,
                           FunctionRef<int()> missing) {
-  give_up_on_error([&] { wait(done, describe, missing); });
+  fail_on_error([&] { wait(done, describe, missing); });
 }
 
 bool Progress::poll_all() {

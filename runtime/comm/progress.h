@@ -19,8 +19,9 @@ class Pending {
   virtual ~Pending() = default;
   /// Moves on without blocking. True when anything has moved.
   virtual bool poll() = 0;
-  /// This rank has failed, or given up waiting: no other rank may touch its buffers after this call, and others hear why.
-  virtual void give_up(const std::string& why) = 0;
+  /// This rank has failed, or timed out: no other rank may touch its buffers after this call. Other
+  /// ranks are notified with the reason.
+  virtual void fail(const std::string& why) = 0;
 };
 
 class Progress {
@@ -68,7 +69,7 @@ class Progress {
             FunctionRef<int()> missing);
   void check(Waited& waited, FunctionRef<std::string()> describe, FunctionRef<int()> missing);
   template <class F>
-  auto give_up_on_error(F f);
+  auto fail_on_error(F f);
 
   Options options_;
   std::vector<Pending*> pending_;

@@ -38,7 +38,7 @@ struct DestroyBy {
   }
 };
 using OwnedEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyBy<cudaEventDestroy>>;
-using OwnedQueue =
+using OwnedStream =
     std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyBy<cudaStreamDestroy>>;
 
 inline OwnedEvent make_event() {
@@ -47,13 +47,14 @@ inline OwnedEvent make_event() {
   return OwnedEvent(event);
 }
 
-/// A queue that no other one waits for, of the highest priority: a collective holds up other ranks, a kernel only this one.
-inline OwnedQueue make_queue() {
+/// A stream that no other one waits for, of the highest priority: a collective delays other ranks, a
+/// kernel only this one.
+inline OwnedStream make_cuda_stream() {
   int lowest = 0, highest = 0;
   check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
-  cudaStream_t queue = nullptr;
-  check(cudaStreamCreateWithPriority(&queue, cudaStreamNonBlocking, highest), "cudaStreamCreate");
-  return OwnedQueue(queue);
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest), "cudaStreamCreate");
+  return OwnedStream(stream);
 }
 
 inline bool reached(const OwnedEvent& event) {

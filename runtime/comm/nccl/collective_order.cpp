@@ -8,7 +8,7 @@ CollectiveOrder::CollectiveOrder(Communicator& host, std::vector<int> world_rank
 }
 
 void CollectiveOrder::start(const comm::Post& post, Index sequence) {
-  look();
+  poll();
   while (told_ - compared_ == in_flight) wait_for_one();
   Round& round = rounds_[static_cast<std::size_t>(told_ % in_flight)];
   round.mine = {sequence, post};
@@ -18,7 +18,7 @@ void CollectiveOrder::start(const comm::Post& post, Index sequence) {
   ++told_;  // not before: starting moves everything on, and may come to look()
 }
 
-void CollectiveOrder::look() {
+void CollectiveOrder::poll() {
   while (pending()) {
     const Index next = compared_;
     const Round& round = rounds_[static_cast<std::size_t>(next % in_flight)];
@@ -35,7 +35,7 @@ void CollectiveOrder::finish() {
 
 void CollectiveOrder::wait_for_one() {
   host_.wait(rounds_[static_cast<std::size_t>(compared_ % in_flight)].ticket, none_);
-  look();
+  poll();
 }
 
 void CollectiveOrder::compare(const Round& round) const {

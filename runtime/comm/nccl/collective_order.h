@@ -20,7 +20,7 @@ class CollectiveOrder {
   /// Waits only when others are `in_flight` collectives behind.
   void start(const comm::Post& post, Index sequence);
   /// Throws: Error that names both operations and a rank of each.
-  void look();
+  void poll();
   /// Waits until everything has been compared.
   void finish();
 

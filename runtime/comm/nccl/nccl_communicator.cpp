@@ -33,7 +33,7 @@ ncclRedOp_t nccl_reduction(Reduction reduction) {
 
 std::size_t unsigned_count(Index count) { return static_cast<std::size_t>(count); }
 
-cudaStream_t queue_of(Stream& stream) {
+cudaStream_t cuda_stream_of(Stream& stream) {
   require(stream.device().kind() == DeviceKind::cuda,
           "NCCL works on memory of a GPU, with a stream of that GPU");
   return static_cast<cudaStream_t>(stream.native());
@@ -41,36 +41,36 @@ cudaStream_t queue_of(Stream& stream) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(Parts parts, Watch& watch, Device& gpu,
+NcclCommunicator::NcclCommunicator(Parts parts, Watchdog& watchdog, Device& gpu,
                                    const NcclOptions& options)
     : parts_(std::move(parts)),
-      watch_(watch),
+      watchdog_(watchdog),
       serialize_(options.serialize),
-      queue_(make_queue()),
+      cuda_stream_(make_cuda_stream()),
       ready_(make_event()) {
   for (Operation& operation : operations_) operation.end = make_event();
   if (options.order_check == OrderCheck::on)
     order_ = std::make_unique<CollectiveOrder>(*parts_.host, parts_.world_ranks, gpu);
-  watch_.add(this);
+  watchdog_.add(this);
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  const auto leave = [&] {
-    watch_.leave(
-        {std::move(parts_.host), std::move(queue_), std::move(parts_.comm), std::move(order_)});
+  const auto abandon = [&] {
+    watchdog_.abandon({std::move(parts_.host), std::move(cuda_stream_), std::move(parts_.comm),
+                       std::move(order_)});
   };
   try {
-    if (std::uncaught_exceptions() > 0 || watch_.failed()) {
-      leave();
+    if (std::uncaught_exceptions() > 0 || watchdog_.failed()) {
+      abandon();
     } else {
       if (order_) order_->finish();
-      parts_.comm.finish({watch_.timeout_s(), [&] { watch_.look(); }});
+      parts_.comm.finish({watchdog_.timeout_s(), [&] { watchdog_.poll_groups(); }});
     }
   } catch (const std::exception& error) {
-    watch_.give_up(error.what());
-    leave();
+    watchdog_.fail(error.what());
+    abandon();
   }
-  watch_.remove(this);
+  watchdog_.remove(this);
 }
 
 void NcclCommunicator::check_sums(const comm::Post& post) const {
@@ -82,7 +82,7 @@ Ticket NcclCommunicator::start_all_reduce(Elements x, Reduction reduction, Strea
   check_sums(post);
   return start(post, stream, [&] {
     return ncclAllReduce(x.data, x.data, unsigned_count(x.count), nccl_type(x.dtype),
-                         nccl_reduction(reduction), parts_.comm.get(), queue_.get());
+                         nccl_reduction(reduction), parts_.comm.get(), cuda_stream_.get());
   });
 }
 
@@ -94,7 +94,7 @@ Ticket NcclCommunicator::start_reduce_scatter(Elements in, Elements out, Reducti
   check_sums(post);
   return start(post, stream, [&] {
     return ncclReduceScatter(in.data, out.data, unsigned_count(out.count), nccl_type(in.dtype),
-                             nccl_reduction(reduction), parts_.comm.get(), queue_.get());
+                             nccl_reduction(reduction), parts_.comm.get(), cuda_stream_.get());
   });
 }
 
@@ -104,7 +104,7 @@ Ticket NcclCommunicator::start_all_gather(Elements in, Elements out, Stream& str
       comm::Collective::all_gather, in.dtype, Reduction::sum, 0, in.count, {}, {}};
   return start(post, stream, [&] {
     return ncclAllGather(in.data, out.data, unsigned_count(in.count), nccl_type(in.dtype),
-                         parts_.comm.get(), queue_.get());
+                         parts_.comm.get(), cuda_stream_.get());
   });
 }
 
@@ -114,7 +114,7 @@ Ticket NcclCommunicator::start_broadcast(Elements x, int root, Stream& stream) {
       comm::Collective::broadcast, x.dtype, Reduction::sum, root, x.count, {}, {}};
   return start(post, stream, [&] {
     return ncclBroadcast(x.data, x.data, unsigned_count(x.count), nccl_type(x.dtype), root,
-                         parts_.comm.get(), queue_.get());
+                         parts_.comm.get(), cuda_stream_.get());
   });
 }
 
@@ -137,11 +137,11 @@ Ticket NcclCommunicator::start_exchange(std::span<const Message> sends,
     for (const Message& m : receives)
       if (m.bytes > 0)
         note(ncclRecv(m.data, unsigned_count(m.bytes), ncclUint8, m.peer, parts_.comm.get(),
-                      queue_.get()));
+                      cuda_stream_.get()));
     for (const Message& m : sends)
       if (m.bytes > 0)
         note(ncclSend(m.data, unsigned_count(m.bytes), ncclUint8, m.peer, parts_.comm.get(),
-                      queue_.get()));
+                      cuda_stream_.get()));
     const ncclResult_t end = ncclGroupEnd();
     return result == ncclSuccess ? end : result;
   });
@@ -151,28 +151,28 @@ Ticket NcclCommunicator::start(const comm::Post& post, Stream& stream,
                                FunctionRef<ncclResult_t()> issue) {
   require(post.count >= 0, name(), " group: ", comm::name(post.collective), " of ", post.count,
           " elements");
-  watch_.look();
-  if (order_) watch_.guard([&] { order_->start(post, started_ + 1); });
+  watchdog_.poll_groups();
+  if (order_) watchdog_.guard([&] { order_->start(post, started_ + 1); });
   return start(Operation{nullptr, Kind::collective, post, 0, {}}, stream, issue);
 }
 
 Ticket NcclCommunicator::start(const Operation& what, Stream& stream,
                                FunctionRef<ncclResult_t()> issue) {
-  watch_.look();
+  watchdog_.poll_groups();
   wait_on_host(started_ + 1 - most_under_way);
   if (serialize_) stream.synchronize();
-  check(cudaEventRecord(ready_.get(), queue_of(stream)), "cudaEventRecord");
-  check(cudaStreamWaitEvent(queue_.get(), ready_.get(), 0), "cudaStreamWaitEvent");
+  check(cudaEventRecord(ready_.get(), cuda_stream_of(stream)), "cudaEventRecord");
+  check(cudaStreamWaitEvent(cuda_stream_.get(), ready_.get(), 0), "cudaStreamWaitEvent");
   const Index sequence = started_ + 1;
   Operation& operation = at(sequence);
   operation.kind = what.kind;
   operation.post = what.post;
   operation.messages = what.messages;
-  operation.started = Watch::Clock::now();
-  watch_.guard([&] {
+  operation.started = Watchdog::Clock::now();
+  watchdog_.guard([&] {
     settle(parts_.comm.get(), issue(), [&] { return describe(sequence); },
-           {watch_.timeout_s(), [&] { watch_.look(); }});
-    check(cudaEventRecord(operation.end.get(), queue_.get()), "cudaEventRecord");
+           {watchdog_.timeout_s(), [&] { watchdog_.poll_groups(); }});
+    check(cudaEventRecord(operation.end.get(), cuda_stream_.get()), "cudaEventRecord");
   });
   started_ = sequence;
   if (serialize_ && what.kind == Kind::collective) wait_on_host(sequence);
@@ -181,16 +181,17 @@ Ticket NcclCommunicator::start(const Operation& what, Stream& stream,
 
 bool NcclCommunicator::done(Ticket ticket) {
   const auto sequence = static_cast<Index>(ticket.sequence);
-  watch_.look();
+  watchdog_.poll_groups();
   return has_ended(sequence);
 }
 
 void NcclCommunicator::wait(Ticket ticket, Stream& stream) {
   const auto sequence = static_cast<Index>(ticket.sequence);
-  watch_.look();
+  watchdog_.poll_groups();
   if (sequence <= ended_) return;
   if (serialize_) return wait_on_host(sequence);
-  check(cudaStreamWaitEvent(queue_of(stream), at(sequence).end.get(), 0), "cudaStreamWaitEvent");
+  check(cudaStreamWaitEvent(cuda_stream_of(stream), at(sequence).end.get(), 0),
+        "cudaStreamWaitEvent");
 }
 
 void NcclCommunicator::barrier() { parts_.host->barrier(); }
@@ -204,19 +205,19 @@ bool NcclCommunicator::has_ended(Index sequence) {
   if (sequence <= ended_) return true;
   if (!reached(at(sequence).end)) return false;
   ended_ = sequence;
-  last_end_ = Watch::Clock::now();
+  last_end_ = Watchdog::Clock::now();
   return true;
 }
 
 void NcclCommunicator::wait_on_host(Index sequence) {
   poll([&] {
     if (has_ended(sequence)) return true;
-    watch_.look();
+    watchdog_.poll_groups();
     return false;
   });
 }
 
-bool NcclCommunicator::under_way() {
+bool NcclCommunicator::in_flight() {
   while (ended_ < started_ && has_ended(ended_ + 1)) {
   }
   return ended_ < started_;
@@ -224,11 +225,11 @@ bool NcclCommunicator::under_way() {
 
 void NcclCommunicator::wait_for_all() { wait_on_host(started_); }
 
-void NcclCommunicator::look(Watch::Clock::time_point now) {
+void NcclCommunicator::poll(Watchdog::Clock::time_point now) {
   ncclResult_t state = ncclSuccess;
   check(ncclCommGetAsyncError(parts_.comm.get(), &state), "ncclCommGetAsyncError");
-  if (order_) order_->look();
-  const bool busy = under_way();
+  if (order_) order_->poll();
+  const bool busy = in_flight();
   if (state != ncclSuccess && state != ncclInProgress)
     throw Error(str(
         name(), " group: NCCL has failed",
@@ -236,9 +237,9 @@ void NcclCommunicator::look(Watch::Clock::time_point now) {
         ": ", ncclGetErrorString(state), " (", ncclGetLastError(parts_.comm.get()), ")"));
   if (!busy) return;
   const auto since = std::max(last_end_, at(ended_ + 1).started);
-  if (now - since > std::chrono::duration<double>(watch_.timeout_s()))
+  if (now - since > std::chrono::duration<double>(watchdog_.timeout_s()))
     throw Error(str(name(), " group: ", describe(ended_ + 1), " has not ended after ",
-                    watch_.timeout_s(), " s: has another rank failed, or not started it?"));
+                    watchdog_.timeout_s(), " s: has another rank failed, or not started it?"));
 }
 
 std::string NcclCommunicator::describe(Index sequence) {

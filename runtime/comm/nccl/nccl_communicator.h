@@ -1,6 +1,6 @@
-// NcclCommunicator: the collectives of one group of GPUs, on a queue of its own. Starting one lets that queue wait for what the
-// caller's stream holds so far, and marks its end with an event; wait() lets a stream wait for that event. The host waits for
-// nothing, and nothing is allocated.
+// NcclCommunicator: the collectives of one group of GPUs, on a CUDA stream of its own. Starting one
+// makes that stream wait for what the caller's stream holds so far, and marks its end with an event;
+// wait() makes a stream wait for that event. The host waits for nothing, and nothing is allocated.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 #include "runtime/comm/nccl.h"
 #include "runtime/comm/nccl/collective_order.h"
 #include "runtime/comm/nccl/handle.h"
-#include "runtime/comm/nccl/watch.h"
+#include "runtime/comm/nccl/watchdog.h"
 
 namespace trireme::nccl {
 
@@ -25,7 +25,7 @@ class NcclCommunicator final : public Communicator {
     std::unique_ptr<Communicator> host;  // the same ranks on the host
   };
   /// `watch` must outlive it.
-  NcclCommunicator(Parts parts, Watch& watch, Device& gpu, const NcclOptions& options);
+  NcclCommunicator(Parts parts, Watchdog& watchdog, Device& gpu, const NcclOptions& options);
   ~NcclCommunicator() override;
 
   int rank() const override { return parts_.rank; }
@@ -38,25 +38,26 @@ class NcclCommunicator final : public Communicator {
   Ticket start_broadcast(Elements x, int root, Stream& stream) override;
   Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
                         Stream& stream) override;
-  void progress() override { watch_.look(); }
+  void progress() override { watchdog_.poll_groups(); }
   bool done(Ticket ticket) override;
   void wait(Ticket ticket, Stream& stream) override;
   /// Of the hosts: what their devices have been given may still be going on.
   void barrier() override;
 
-  // For Watch and NcclMesh.
+  // For Watchdog and NcclMesh.
   /// Throws: Error when NCCL reports one, an operation takes too long, or ranks started different ones.
-  void look(Watch::Clock::time_point now);
+  void poll(Watchdog::Clock::time_point now);
   /// Something that was started has not ended.
-  bool under_way();
+  bool in_flight();
   ncclComm_t handle() const { return parts_.comm.get(); }
   /// Blocks the host until all that was started has ended.
   void wait_for_all();
 
  private:
   static constexpr Index ring = 256;
-  /// Operations of a group that its queue holds before the host waits, in a wait that looks; each is several of CUDA's, and a queue
-  /// takes a thousand. Groups of hosts hold 64 collectives and 64 exchanges: with fewer, ranks could wait for each other here only.
+  /// Operations of a group that its stream holds before the host waits and polls; each is several of
+  /// CUDA's, and a stream holds about a thousand. Groups of hosts hold 64 collectives and 64 exchanges:
+  /// with fewer here, ranks could wait for each other.
   static constexpr Index most_under_way = 128;
   enum class Kind { collective, exchange };
   /// What was started last in this place of the ring.
@@ -65,7 +66,7 @@ class NcclCommunicator final : public Communicator {
     Kind kind = Kind::collective;
     comm::Post post;
     Index messages = 0;
-    Watch::Clock::time_point started;
+    Watchdog::Clock::time_point started;
   };
 
   void check_sums(const comm::Post& post) const;
@@ -78,13 +79,13 @@ class NcclCommunicator final : public Communicator {
   std::string describe(Index sequence);  // allocates: for errors
 
   Parts parts_;
-  Watch& watch_;
+  Watchdog& watchdog_;
   bool serialize_;
-  OwnedQueue queue_;
+  OwnedStream cuda_stream_;
   OwnedEvent ready_;
   std::array<Operation, ring> operations_;
   Index started_ = 0, ended_ = 0;  // operations; those known to have ended
-  Watch::Clock::time_point last_end_;
+  Watchdog::Clock::time_point last_end_;
   std::unique_ptr<CollectiveOrder> order_;  // null: not checked
 };
 

@@ -62,7 +62,7 @@ NcclMesh::NcclMesh(Mesh& host, Device& gpu, const NcclOptions& options)
       none_(gpu),
       description_(str("memory of the GPU, NCCL ", version(),
                        options.serialize ? ", apart from compute" : "")),
-      watch_(host, gpu, options.timeout_s) {
+      watchdog_(host, gpu, options.timeout_s) {
   const int ranks = shape().size();
   if (ranks == 1) {
     world_ = std::make_unique<OneRank>("world", gpu_);
@@ -72,7 +72,7 @@ NcclMesh::NcclMesh(Mesh& host, Device& gpu, const NcclOptions& options)
     auto world = std::make_unique<NcclCommunicator>(
         NcclCommunicator::Parts{"world", rank(), std::move(all), connect(),
                                 host_.split(0, "world")},
-        watch_, gpu_, options_);
+        watchdog_, gpu_, options_);
     everyone_ = world.get();
     world_ = std::move(world);
   }
@@ -116,10 +116,10 @@ NcclHandle NcclMesh::split_off(int color, const std::string& name, int most_bloc
   // Whole when the parent is ready again, and null until then; null for ranks without a color, too.
   ncclComm_t comm = nullptr;
   ncclConfig_t config = make_config(limits_blocks_ ? most_blocks : as_nccl_likes);
-  watch_.guard([&] {  // NCCL's thread writes to `comm` until the parent is aborted
+  watchdog_.guard([&] {  // NCCL's thread writes to `comm` until the parent is aborted
     const ncclResult_t result = ncclCommSplit(everyone_->handle(), color, rank(), &comm, &config);
     settle(everyone_->handle(), result, [&] { return str("the NCCL group '", name, "'"); },
-           {options_.timeout_s, [&] { watch_.look(); }});
+           {options_.timeout_s, [&] { watchdog_.poll_groups(); }});
   });
   return NcclHandle(comm);
 }
@@ -145,7 +145,7 @@ std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name
   return std::make_unique<NcclCommunicator>(
       NcclCommunicator::Parts{name, rank_in_group, std::move(members), std::move(handle),
                               std::move(host)},
-      watch_, gpu_, options_);
+      watchdog_, gpu_, options_);
 }
 
 // What the GPU is still doing ends with the process; to end it politely could take for ever.

@@ -38,7 +38,7 @@ class NcclMesh final : public Mesh {
   const NcclOptions options_;
   NoStream none_;
   std::string description_;
-  Watch watch_;
+  Watchdog watchdog_;
   std::unique_ptr<Communicator> world_;
   std::vector<std::unique_ptr<Communicator>> axes_;  // in the order of shape()
   NcclCommunicator* everyone_ = nullptr;             // world_ when it is more than one rank

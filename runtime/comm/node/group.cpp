@@ -36,7 +36,7 @@ Group::Group(GroupParts parts)
 Group::~Group() {
   parts_.progress->remove(this);
   // What is still under way, after a failure, may not arrive in memory that is gone.
-  if (running_ <= started_) give_up("it has ended with operations under way");
+  if (running_ <= started_) fail("it has ended with operations under way");
   batch_.reset();
   for (Exchange& exchange : exchanges_) exchange.batch.reset();
 }
@@ -129,7 +129,7 @@ bool Group::poll() {
 }
 
 bool Group::poll_collectives() {
-  // Announced before the look at who has failed, as give_up() does it the other way round: so either this rank sees
+  // Announced before the look at who has failed, as fail() does it the other way round: so either this rank sees
   // that another has given up, or that one sees this rank at work and waits.
   mine_.working.store(1);
   check_members();
@@ -157,7 +157,7 @@ void Group::check_members() const {
   }
 }
 
-void Group::give_up(const std::string& why) {
+void Group::fail(const std::string& why) {
   if (!failure_.empty()) return;
   failure_ = why;
   why.copy(mine_.failure, sizeof(mine_.failure) - 1);

@@ -54,7 +54,7 @@ class Group final : public Communicator, public Pending {
   void barrier() override;
 
   bool poll() override;
-  void give_up(const std::string& why) override;
+  void fail(const std::string& why) override;
   /// Memory for the frame of the one collective that runs; for Task.
   void* frame(std::size_t bytes);
 

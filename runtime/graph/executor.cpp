@@ -7,6 +7,7 @@
 #include <deque>
 #include <optional>
 
+#include "runtime/core/at.h"
 #include "runtime/core/exception_text.h"
 #include "runtime/graph/exec.h"
 #include "runtime/graph/write_check.h"
@@ -14,8 +15,6 @@
 namespace trireme {
 
 namespace {
-
-std::size_t at(int id) { return static_cast<std::size_t>(id); }
 
 bool runs_an_op(const Step& step) {
   return step.kind == Step::Kind::forward || step.kind == Step::Kind::backward;

@@ -10,6 +10,7 @@
 
 #include "trireme/core/bf16.h"
 
+#include "runtime/core/at.h"
 #include "runtime/core/exception_text.h"
 #include "runtime/graph/gradient_check_run.h"
 
@@ -19,8 +20,6 @@ namespace {
 
 using namespace gradient_check_detail;
 using Rows = std::vector<std::vector<double>>;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// Multiples of 2^-16 of the range, so that steps of finite differences are exact.
 Contents fill(const Subject& subject) {

@@ -6,11 +6,11 @@
 
 #include "trireme/core/bf16.h"
 
+#include "runtime/core/at.h"
+
 namespace trireme::gradient_check_detail {
 
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// A value placed as asked on the tensor axis.
 class Activation final : public Op {

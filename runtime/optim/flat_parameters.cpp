@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/core/at.h"
 #include "runtime/core/round_up.h"
 
 namespace trireme {
@@ -12,8 +13,6 @@ namespace trireme {
 namespace {
 
 constexpr Index alignment = 64 / 4;  // elements
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// Pipeline ranks that hold copies; stage s runs on rank s % pipeline.
 std::vector<int> holder_ranks(const std::set<int>& stages, int pipeline) {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "runtime/core/at.h"
+
 namespace trireme {
 
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 Elements elements(float* data, FlatRange range) {
   return {data + range.begin, range.count, DType::f32};

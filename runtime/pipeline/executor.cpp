@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/core/at.h"
+
 namespace trireme {
 
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 struct LocalCopy {
   void* to;

@@ -6,11 +6,11 @@
 #include <limits>
 #include <numeric>
 
+#include "runtime/core/at.h"
+
 namespace trireme {
 
 namespace {
-
-std::size_t at(int id) { return static_cast<std::size_t>(id); }
 
 double cost_of(const Graph& graph, const Derivative& derivative, const Node& node) {
   if (!derivative.needed[at(node.id)] || !runs_forward(graph, node)) return 0;

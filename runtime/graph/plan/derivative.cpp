@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "runtime/core/at.h"
+
 namespace trireme {
 
 namespace {
-
-std::size_t at(int id) { return static_cast<std::size_t>(id); }
 
 bool any_output(const Graph& graph, const Node& node, Output::Kind a, Output::Kind b) {
   return std::any_of(node.outputs.begin(), node.outputs.end(), [&](int id) {

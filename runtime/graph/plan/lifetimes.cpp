@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/core/at.h"
+
 namespace trireme {
 
 namespace {
-
-std::size_t at(int id) { return static_cast<std::size_t>(id); }
 
 bool alive(const Memory& m, int step) { return m.begin <= step && step <= m.end; }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/core/at.h"
 #include "runtime/graph/plan/placement.h"
 #include "runtime/graph/plan/plan_state.h"
 #include "runtime/graph/plan/work.h"
@@ -10,8 +11,6 @@
 namespace trireme {
 
 namespace {
-
-std::size_t at(int id) { return static_cast<std::size_t>(id); }
 
 Transfer transfer_of(const Plan::State& state, int region) {
   Transfer transfer;

@@ -3,15 +3,10 @@
 
 #include <algorithm>
 
+#include "runtime/core/at.h"
 #include "runtime/graph/plan/builder.h"
 
 namespace trireme {
-
-namespace {
-
-std::size_t at(int id) { return static_cast<std::size_t>(id); }
-
-}  // namespace
 
 Program make_program(const Graph& graph, const Values& results, const Derivative& derivative,
                      const StageView& view, const PlanOptions& options) {

@@ -4,13 +4,12 @@
 // f32.
 #include <algorithm>
 
+#include "runtime/core/at.h"
 #include "runtime/graph/plan/builder.h"
 
 namespace trireme {
 
 namespace {
-
-std::size_t at(int id) { return static_cast<std::size_t>(id); }
 
 int passes_from(const Op& op, int input) {
   const Sharing sharing = op.sharing();

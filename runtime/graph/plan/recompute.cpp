@@ -1,12 +1,8 @@
 #include "runtime/graph/plan/recompute.h"
 
+#include "runtime/core/at.h"
+
 namespace trireme {
-
-namespace {
-
-std::size_t at(int id) { return static_cast<std::size_t>(id); }
-
-}  // namespace
 
 bool ScopeTree::contains(int outer, int inner) const {
   while (inner != outer && inner != top) inner = parents_[at(inner)];

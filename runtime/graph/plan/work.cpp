@@ -1,9 +1,9 @@
 #include "runtime/graph/plan/work.h"
 
+#include "runtime/core/at.h"
+
 namespace trireme {
 namespace {
-
-std::size_t at(int id) { return static_cast<std::size_t>(id); }
 
 double bytes_of(const Operand& operand) { return static_cast<double>(operand.spec.bytes()); }
 

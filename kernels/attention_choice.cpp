@@ -1,6 +1,7 @@
 // Which kernels attention runs on a GPU: a function of the problem and the device, so that all ranks come to the same answer.
+#include "trireme/kernels/attention_choice.h"
+
 #include "trireme/core/error.h"
-#include "trireme/kernels/attention.h"
 
 namespace trireme {
 

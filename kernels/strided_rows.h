@@ -1,11 +1,26 @@
-// StridedRows: two tensors of one shape as rows. Dims that lie packed against each other are merged, so that most tensors
-// become a few long rows. Shared by the devices' copies between tensors with strides.
+// What the devices' copies between tensors with strides share: their check, and StridedRows, two
+// tensors of one shape as rows. Dims that lie packed against each other are merged, so that most
+// tensors become a few long rows.
 #pragma once
 
+#include "trireme/core/error.h"
 #include "trireme/core/macros.h"
 #include "trireme/core/tensor.h"
+#include "trireme/kernels/write.h"
 
 namespace trireme {
+
+/// Throws: Error that names the shapes or the types.
+inline void check_copy(const Tensor& to, const Tensor& from, Write write) {
+  require(to.shape == from.shape, "copy between shapes ", from.shape, " and ", to.shape);
+  const auto stores_floats = [](DType dtype) {
+    return dtype == DType::f32 || dtype == DType::bf16;
+  };
+  require(to.dtype == from.dtype || (stores_floats(to.dtype) && stores_floats(from.dtype)),
+          "copy between ", from.dtype, " and ", to.dtype, ": only f32 and bf16 convert");
+  require(write == Write::assign || is_floating(to.dtype),
+          "adding tensors is for f32, bf16 and f64, got ", to.dtype);
+}
 
 /// The same elements in as few dims as `a` and `b` allow; the last dim is one row.
 struct StridedRows {

@@ -1,7 +1,8 @@
 // Launchers of attention: every (batch, kv head) is one piece of work, each thread has a workspace
 // of its own. The loops are fp32; a piece of bf16 is widened into the workspace as an attention of its own.
+#include "kernels/attention.h"
+
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/shape_checks.h"
 
 namespace trireme {
 
@@ -49,16 +50,15 @@ struct Group {
 
 /// For each_of_...: copies of bf16 in fp32, and back. What is added to a bf16 array is added to
 /// `own` first.
-auto copy_in(const Loops& loops, const void* whole, float* own) {
-  return [&loops, x = static_cast<const Bf16*>(whole), own](Index from, Index to, Index count) {
-    loops.conversion.widen(x + from, own + to, count);
-  };
+auto copy_in(Stream& stream, const void* whole, float* own) {
+  return [&loops = loops_of<ConversionLoops>(stream), x = static_cast<const Bf16*>(whole), own](
+             Index from, Index to, Index count) { loops.widen(x + from, own + to, count); };
 }
-auto copy_out(const Loops& loops, float* own, void* whole, Write write) {
-  return [&loops, own, y = static_cast<Bf16*>(whole), write](Index to, Index from, Index count) {
+auto copy_out(Stream& stream, float* own, void* whole, Write write) {
+  return [&stream, own, y = static_cast<Bf16*>(whole), write](Index to, Index from, Index count) {
     if (write == Write::add)
-      loops.elementwise.accumulate(own + from, y + to, DType::bf16, 0, count);
-    loops.conversion.narrow(own + from, y + to, count);
+      loops_of<ArrayLoops>(stream).accumulate(own + from, y + to, DType::bf16, 0, count);
+    loops_of<ConversionLoops>(stream).narrow(own + from, y + to, count);
   };
 }
 
@@ -74,25 +74,25 @@ Index backward_bytes(const AttentionLoops& loops, const AttentionShape& s, DType
   return bytes_per_thread(loops.backward_bytes(s)) + widened_bytes({s, 0, 0}, dtype, 2);
 }
 
-void forward_bf16(const Loops& loops, const AttentionForward& p, const Group& g, std::byte* own) {
-  const AttentionLoops& attention = loops.attention;
+void forward_bf16(Stream& stream, const AttentionForward& p, const Group& g, std::byte* own) {
+  const auto& attention = loops_of<AttentionLoops>(stream);
   float* qkv = reinterpret_cast<float*>(own + bytes_per_thread(attention.forward_bytes(p.shape)));
   float* y = qkv + g.qkv_count();
-  g.each_of_qkv(copy_in(loops, p.qkv, qkv));
+  g.each_of_qkv(copy_in(stream, p.qkv, qkv));
   attention.forward({g.alone(), qkv, y, p.logsumexp + g.logsumexp_at(), nullptr}, 0, 0, own);
-  g.each_of_y(copy_out(loops, y, p.y, Write::assign));
+  g.each_of_y(copy_out(stream, y, p.y, Write::assign));
 }
 
-void backward_bf16(const Loops& loops, const AttentionBackward& p, const Group& g, std::byte* own) {
-  const AttentionLoops& attention = loops.attention;
+void backward_bf16(Stream& stream, const AttentionBackward& p, const Group& g, std::byte* own) {
+  const auto& attention = loops_of<AttentionLoops>(stream);
   float* qkv = reinterpret_cast<float*>(own + bytes_per_thread(attention.backward_bytes(p.shape)));
   float *y = qkv + g.qkv_count(), *dy = y + g.y_count(), *dqkv = dy + g.y_count();
-  g.each_of_qkv(copy_in(loops, p.qkv, qkv));
-  g.each_of_y(copy_in(loops, p.y, y));
-  g.each_of_y(copy_in(loops, p.dy, dy));
+  g.each_of_qkv(copy_in(stream, p.qkv, qkv));
+  g.each_of_y(copy_in(stream, p.y, y));
+  g.each_of_y(copy_in(stream, p.dy, dy));
   const float* logsumexp = p.logsumexp + g.logsumexp_at();
   attention.backward({g.alone(), qkv, y, logsumexp, dy, dqkv, Write::assign, nullptr}, 0, 0, own);
-  g.each_of_qkv(copy_out(loops, dqkv, p.dqkv, p.write));
+  g.each_of_qkv(copy_out(stream, dqkv, p.dqkv, p.write));
 }
 
 void check(const AttentionShape& s, DType dtype, AttentionChoice choice) {
@@ -107,7 +107,8 @@ Index forward_workspace_bytes(Device& device, const AttentionShape& shape, DType
   check(shape, dtype, choice);
   CpuDevice& cpu = static_cast<CpuDevice&>(device);
   return threads_used(cpu, shape) *
-         bytes_per_thread(forward_bytes(cpu.loops().attention, shape, dtype));
+         bytes_per_thread(
+             forward_bytes(loops_for<AttentionLoops>(cpu.instruction_set()), shape, dtype));
 }
 
 Index backward_workspace_bytes(Device& device, const AttentionShape& shape, DType dtype,
@@ -115,7 +116,8 @@ Index backward_workspace_bytes(Device& device, const AttentionShape& shape, DTyp
   check(shape, dtype, choice);
   CpuDevice& cpu = static_cast<CpuDevice&>(device);
   return threads_used(cpu, shape) *
-         bytes_per_thread(backward_bytes(cpu.loops().attention, shape, dtype));
+         bytes_per_thread(
+             backward_bytes(loops_for<AttentionLoops>(cpu.instruction_set()), shape, dtype));
 }
 
 // run(batch, kv head, workspace of the thread) for every piece of work.
@@ -131,31 +133,35 @@ void for_heads(Stream& stream, const AttentionShape& s, void* workspace, Index b
 
 void forward(Stream& stream, const AttentionForward& p) {
   check(p.shape, p.dtype, p.choice);
-  const Loops& loops = loops_of(stream);
-  for_heads(stream, p.shape, p.workspace, forward_bytes(loops.attention, p.shape, p.dtype),
+  const auto& loops = loops_of<AttentionLoops>(stream);
+  for_heads(stream, p.shape, p.workspace, forward_bytes(loops, p.shape, p.dtype),
             [&](Index batch, Index head, std::byte* own) {
               if (p.dtype == DType::bf16)
-                forward_bf16(loops, p, {p.shape, batch, head}, own);
+                forward_bf16(stream, p, {p.shape, batch, head}, own);
               else
-                loops.attention.forward(p, batch, head, own);
+                loops.forward(p, batch, head, own);
             });
 }
 
 void backward(Stream& stream, const AttentionBackward& p) {
   check(p.shape, p.dtype, p.choice);
-  const Loops& loops = loops_of(stream);
-  for_heads(stream, p.shape, p.workspace, backward_bytes(loops.attention, p.shape, p.dtype),
+  const auto& loops = loops_of<AttentionLoops>(stream);
+  for_heads(stream, p.shape, p.workspace, backward_bytes(loops, p.shape, p.dtype),
             [&](Index batch, Index head, std::byte* own) {
               if (p.dtype == DType::bf16)
-                backward_bf16(loops, p, {p.shape, batch, head}, own);
+                backward_bf16(stream, p, {p.shape, batch, head}, own);
               else
-                loops.attention.backward(p, batch, head, own);
+                loops.backward(p, batch, head, own);
             });
 }
 
 }  // namespace
 
-const AttentionKernels cpu_attention_kernels = {forward, backward, forward_workspace_bytes,
-                                                backward_workspace_bytes};
+template <>
+const AttentionKernels& cpu_kernels<AttentionKernels>() {
+  static constexpr AttentionKernels kernels = {forward, backward, forward_workspace_bytes,
+                                               backward_workspace_bytes};
+  return kernels;
+}
 
 }  // namespace trireme

@@ -4,26 +4,25 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+
+#include "trireme/kernels/kernels.h"
 
 #include "kernels/cpu/loops.h"
-#include "kernels/cpu/onednn.h"
 
 namespace trireme {
 
-/// The functions of the CPU table; each .cpp beside this header fills its part.
-extern const GemmKernels cpu_gemm_kernels;
-extern const NormKernels cpu_norm_kernels;
-extern const ActivationKernels cpu_activation_kernels;
-extern const RotaryKernels cpu_rotary_kernels;
-extern const EmbeddingKernels cpu_embedding_kernels;
-extern const AttentionKernels cpu_attention_kernels;
-extern const CrossEntropyKernels cpu_cross_entropy_kernels;
-extern const ElementwiseKernels cpu_elementwise_kernels;
-extern const OptimizerKernels cpu_optimizer_kernels;
+/// The CPU's functions of a family, such as RotaryKernels. The family's .cpp beside this header
+/// specialises it.
+template <class Family>
+const Family& cpu_kernels();
+
+class OnednnProducts;
 
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const CpuOptions& options);
+  ~CpuDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string describe() const override;
@@ -34,24 +33,22 @@ class CpuDevice final : public Device {
   std::unique_ptr<Event> make_event() override;
 
   ThreadPool& pool() { return pool_; }
-  const Loops& loops() const { return loops_; }
   InstructionSet instruction_set() const { return set_; }
-  OnednnProducts& products() { return products_; }
+  OnednnProducts& products() { return *products_; }
 
  private:
   InstructionSet set_;
-  const Loops& loops_;
   ThreadPool pool_;
-  OnednnProducts products_;
+  std::unique_ptr<OnednnProducts> products_;
   const Kernels kernels_;
 };
 
 class CpuStream final : public Stream {
  public:
   explicit CpuStream(CpuDevice& device)
-      : Stream(device), pool_(device.pool()), loops_(device.loops()) {}
+      : Stream(device), pool_(device.pool()), set_(device.instruction_set()) {}
 
-  const Loops& loops() const { return loops_; }
+  InstructionSet instruction_set() const { return set_; }
 
   void copy(void* to, const void* from, Index bytes) override;
   void zero(void* data, Index bytes) override;
@@ -63,12 +60,15 @@ class CpuStream final : public Stream {
 
  private:
   ThreadPool& pool_;
-  const Loops& loops_;
+  InstructionSet set_;
 };
 
-/// The loops of a stream that was made by a CPU device. Kernels of the CPU table are only ever
-/// called with one.
-inline const Loops& loops_of(Stream& stream) { return static_cast<CpuStream&>(stream).loops(); }
+/// The table, such as RotaryLoops, for a stream that was made by a CPU device. Kernels of the CPU are
+/// only ever called with one.
+template <class Loops>
+const Loops& loops_of(Stream& stream) {
+  return loops_for<Loops>(static_cast<CpuStream&>(stream).instruction_set());
+}
 
 /// Elements that are worth a thread of their own in a memory-bound loop.
 inline constexpr Index grain_elements = 16384;

@@ -1,8 +1,9 @@
 // Launchers of cross-entropy, and the step between the two passes over logits.
+#include "kernels/cross_entropy.h"
+
 #include <cmath>
 
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/shape_checks.h"
 
 namespace trireme {
 
@@ -11,7 +12,7 @@ namespace {
 void partial(Stream& stream, const CrossEntropyPartial& p) {
   check_cross_entropy(p);
   parallel_for(stream, p.rows, grain_rows(4 * p.columns), [&](Index begin, Index end) {
-    loops_of(stream).cross_entropy.partial(p, begin, end);
+    loops_of<CrossEntropyLoops>(stream).partial(p, begin, end);
   });
 }
 
@@ -38,12 +39,16 @@ void combine(Stream&, const CrossEntropyCombine& p) {
 void backward(Stream& stream, const CrossEntropyBackward& p) {
   check_cross_entropy(p);
   parallel_for(stream, p.rows, grain_rows(4 * p.columns), [&](Index begin, Index end) {
-    loops_of(stream).cross_entropy.backward(p, begin, end);
+    loops_of<CrossEntropyLoops>(stream).backward(p, begin, end);
   });
 }
 
 }  // namespace
 
-const CrossEntropyKernels cpu_cross_entropy_kernels = {partial, combine, backward};
+template <>
+const CrossEntropyKernels& cpu_kernels<CrossEntropyKernels>() {
+  static constexpr CrossEntropyKernels kernels = {partial, combine, backward};
+  return kernels;
+}
 
 }  // namespace trireme

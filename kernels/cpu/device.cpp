@@ -11,6 +11,8 @@
 
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/free_memory.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/strided.h"
 
 namespace trireme {
 
@@ -42,12 +44,12 @@ class CpuEvent final : public Event {  // all work is done when a call returns
 
 CpuDevice::CpuDevice(const CpuOptions& options)
     : set_(resolve(options.instruction_set)),
-      loops_(loops_for(options.instruction_set)),
       pool_(options.threads),
-      products_(options.threads),
-      kernels_{cpu_gemm_kernels,          cpu_norm_kernels,        cpu_activation_kernels,
-               cpu_rotary_kernels,        cpu_embedding_kernels,   cpu_attention_kernels,
-               cpu_cross_entropy_kernels, cpu_elementwise_kernels, cpu_optimizer_kernels} {}
+      products_(std::make_unique<OnednnProducts>(options.threads)),
+      kernels_(
+          make_kernels([]<class Family>() -> const Family& { return cpu_kernels<Family>(); })) {}
+
+CpuDevice::~CpuDevice() = default;
 
 std::string CpuDevice::describe() const {
   const std::string model = proc_value("/proc/cpuinfo", "model name");
@@ -90,11 +92,11 @@ void CpuStream::zero(void* data, Index bytes) {
 }
 
 void CpuStream::copy(const Tensor& to, const Tensor& from) {
-  cpu_elementwise_kernels.copy_strided(*this, to, from, Write::assign);
+  copy_strided(*this, to, from, Write::assign);
 }
 
 void CpuStream::add(const Tensor& to, const Tensor& from) {
-  cpu_elementwise_kernels.copy_strided(*this, to, from, Write::add);
+  copy_strided(*this, to, from, Write::add);
 }
 
 }  // namespace trireme

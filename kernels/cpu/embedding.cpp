@@ -1,10 +1,12 @@
 // Token and position embedding. Gradients are shared out to threads by channels or by table rows,
 // never by rows of dy, so every element of the table is added to by one thread, in the order of
 // rows.
+#include "kernels/embedding.h"
+
 #include <cstring>
 
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/shape_checks.h"
+#include "kernels/elementwise.h"
 
 namespace trireme {
 
@@ -34,7 +36,7 @@ const void* row_of(const void* x, Index row, Index channels, DType dtype) {
 
 void backward(Stream& stream, const EmbeddingBackward& p) {
   check_embedding(stream, p);
-  const auto accumulate = loops_of(stream).elementwise.accumulate;
+  const auto accumulate = loops_of<ArrayLoops>(stream).accumulate;
   parallel_for(stream, p.channels, std::max<Index>(16, grain_rows(p.rows)),
                [&](Index begin, Index end) {
                  for (Index row = 0; row < p.rows; ++row) {
@@ -50,7 +52,7 @@ Index backward_workspace_bytes(Device&, Index) { return 0; }
 
 void position_forward(Stream& stream, const PositionForward& p) {
   check_positions(p);
-  const auto add = loops_of(stream).elementwise.add;
+  const auto add = loops_of<ElementwiseLoops>(stream).add;
   parallel_for(stream, p.rows, grain_rows(p.channels), [&](Index begin, Index end) {
     for (Index row = begin; row < end; ++row) {
       const Index position = (p.first_row + row) % p.sequence;
@@ -64,7 +66,7 @@ void position_forward(Stream& stream, const PositionForward& p) {
 
 void position_backward(Stream& stream, const PositionBackward& p) {
   check_positions(p);
-  const auto accumulate = loops_of(stream).elementwise.accumulate;
+  const auto accumulate = loops_of<ArrayLoops>(stream).accumulate;
   parallel_for(stream, p.sequence, grain_rows(p.channels), [&](Index begin, Index end) {
     for (Index position = begin; position < end; ++position) {
       const Index ahead = position - p.first_row % p.sequence;
@@ -77,7 +79,11 @@ void position_backward(Stream& stream, const PositionBackward& p) {
 
 }  // namespace
 
-const EmbeddingKernels cpu_embedding_kernels = {forward, backward, backward_workspace_bytes,
-                                                position_forward, position_backward};
+template <>
+const EmbeddingKernels& cpu_kernels<EmbeddingKernels>() {
+  static constexpr EmbeddingKernels kernels = {forward, backward, backward_workspace_bytes,
+                                               position_forward, position_backward};
+  return kernels;
+}
 
 }  // namespace trireme

@@ -1,12 +1,15 @@
 // Matrix products: oneDNN's, shared out to the device's threads by panels of the result. bf16 runs on AVX-512 bf16 where that
 // exists; elsewhere the operands are widened in the workspace, and the fp32 result is rounded once.
+#include "kernels/gemm.h"
+
 #include <cstring>
 
 #include "trireme/core/error.h"
+#include "trireme/kernels/elementwise.h"
 
+#include "kernels/activation.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/gemm_checks.h"
 #include "runtime/core/round_up.h"
 
 namespace trireme {
@@ -51,8 +54,8 @@ Extent stored_c(const Gemm& p) { return {p.result == DType::bf16 ? p.m : 0, p.n}
 const float* widened(Stream& stream, const void* from, Index leading, Extent size, float* to) {
   parallel_for(stream, size.rows, grain_rows(size.columns), [&](Index begin, Index end) {
     for (Index row = begin; row < end; ++row)
-      loops_of(stream).conversion.widen(static_cast<const Bf16*>(from) + row * leading,
-                                        to + row * size.columns, size.columns);
+      loops_of<ConversionLoops>(stream).widen(static_cast<const Bf16*>(from) + row * leading,
+                                              to + row * size.columns, size.columns);
   });
   return to;
 }
@@ -110,11 +113,11 @@ void clear(const Gemm& p) {
                 static_cast<std::size_t>(p.n * size_bytes(p.result)));
 }
 
-void add_bias(const Loops& loops, const Gemm& p) {
+void add_bias(Stream& stream, const Gemm& p) {
   auto* c = static_cast<float*>(p.c);
   const auto* bias = static_cast<const float*>(p.bias);
   for (Index row = 0; row < p.m; ++row, c += p.ldc)
-    loops.elementwise.accumulate(c, bias, DType::f32, 0, p.n);
+    loops_of<ArrayLoops>(stream).accumulate(c, bias, DType::f32, 0, p.n);
 }
 
 // c = from + bias, rounded. `from`: (m, n) in fp32.
@@ -128,28 +131,29 @@ void round(const Gemm& p, const float* from, Index leading) {
   }
 }
 
-void apply_epilogue(const Loops& loops, const Gemm& p) {
+void apply_epilogue(Stream& stream, const Gemm& p) {
+  const auto& loops = loops_of<ActivationLoops>(stream);
   for (Index row = 0; row < p.m && p.epilogue != Epilogue::none; ++row) {
     void* y = element(p.c, p.result, row * p.ldc);
     const void* x = element(p.gelu_input, p.result, row * p.ldc);
     if (p.epilogue == Epilogue::gelu)
-      loops.activation.forward(
+      loops.forward(
           {.kind = Activation::gelu_tanh, .count = p.n, .x = x, .y = y, .dtype = p.result}, 0, p.n);
     else
-      loops.activation.backward({.kind = Activation::gelu_tanh,
-                                 .count = p.n,
-                                 .x = x,
-                                 .dy = y,
-                                 .dx = y,
-                                 .dtype = p.result},
-                                0, p.n);
+      loops.backward({.kind = Activation::gelu_tanh,
+                      .count = p.n,
+                      .x = x,
+                      .dy = y,
+                      .dx = y,
+                      .dtype = p.result},
+                     0, p.n);
   }
 }
 
 void add_up_bias_gradient(Stream& stream, const Gemm& p) {
   if (p.write_bias_gradient == Write::assign)
     stream.zero(p.bias_gradient, p.m * static_cast<Index>(sizeof(float)));
-  cpu_elementwise_kernels.bias_backward(
+  stream.kernels().elementwise.bias_backward(
       stream,
       {.rows = p.k, .channels = p.m, .dy = p.a, .dbias = p.bias_gradient, .dtype = p.dtype});
 }
@@ -188,10 +192,10 @@ Index scratchpad_bytes(CpuDevice& device, const Gemm& p, const Panels& panels) {
   return round_up(most, workspace_alignment);
 }
 
-void without_inner_dimension(const Loops& loops, const Gemm& p) {
+void without_inner_dimension(Stream& stream, const Gemm& p) {
   clear(p);
   if (p.bias == nullptr) return;
-  if (p.result == DType::f32) return add_bias(loops, p);
+  if (p.result == DType::f32) return add_bias(stream, p);
   for (Index row = 0; row < p.m; ++row)
     std::memcpy(element(p.c, p.result, row * p.ldc), p.bias,
                 static_cast<std::size_t>(p.n * size_bytes(p.result)));
@@ -212,11 +216,12 @@ Index workspace_bytes(Device& device, const Gemm& p) {
 }
 
 /// `extra`: the calling thread's scratchpad.
-void multiply(CpuDevice& device, const Gemm& p, void* extra) {
-  if (p.k == 0) return without_inner_dimension(device.loops(), p);
+void multiply(Stream& stream, const Gemm& p, void* extra) {
+  auto& device = static_cast<CpuDevice&>(stream.device());
+  if (p.k == 0) return without_inner_dimension(stream, p);
   if (uses_primitive(p)) return device.products().run(p, extra);
   onednn_sgemm(p);
-  if (p.bias != nullptr) add_bias(device.loops(), p);
+  if (p.bias != nullptr) add_bias(stream, p);
 }
 
 void run(Stream& stream, const Gemm& p) {
@@ -235,10 +240,10 @@ void run(Stream& stream, const Gemm& p) {
     void* extra = bytes == 0 ? nullptr : scratchpads + ThreadPool::current_thread() * bytes;
     for (Index i = first; i < last; ++i) {
       const Gemm part = panels.of(q, i);
-      multiply(device, part, extra);
+      multiply(stream, part, extra);
       if (q.result != p.result)
         round(panels.of(product, i), static_cast<const float*>(part.c), q.ldc);
-      apply_epilogue(device.loops(), panels.of(p, i));
+      apply_epilogue(stream, panels.of(p, i));
     }
   });
 }
@@ -261,6 +266,11 @@ Index stream_bytes(Device& /*device*/) { return 0; }
 
 }  // namespace
 
-const GemmKernels cpu_gemm_kernels = {run, prepare, workspace_bytes, bf16_products, stream_bytes};
+template <>
+const GemmKernels& cpu_kernels<GemmKernels>() {
+  static constexpr GemmKernels kernels = {run, prepare, workspace_bytes, bf16_products,
+                                          stream_bytes};
+  return kernels;
+}
 
 }  // namespace trireme

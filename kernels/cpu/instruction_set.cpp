@@ -1,5 +1,4 @@
-// Which vector code this machine can run, which of it the environment names, and the loops compiled
-// for it.
+// Which vector code this machine can run, and which of it the environment names.
 #include <cstdlib>
 #include <string_view>
 
@@ -8,18 +7,6 @@
 #include "kernels/cpu/loops.h"
 
 namespace trireme {
-
-namespace portable {
-extern const Loops loops;
-}
-#if defined(TRIREME_SIMD_X86)
-namespace avx2 {
-extern const Loops loops;
-}
-namespace avx512 {
-extern const Loops loops;
-}
-#endif
 
 namespace {
 
@@ -81,23 +68,10 @@ InstructionSet instruction_set_of_environment() {
 }
 
 InstructionSet resolve(InstructionSet set) {
-  if (set == InstructionSet::best) set = instruction_set_of_environment();
-  return set == InstructionSet::best ? widest() : set;
-}
-
-const Loops& loops_for(InstructionSet set) {
   require(available(set), "this machine cannot run ", name(set), " code; the widest it has is ",
           name(widest()));
-  switch (resolve(set)) {
-#if defined(TRIREME_SIMD_X86)
-    case InstructionSet::avx2:
-      return avx2::loops;
-    case InstructionSet::avx512:
-      return avx512::loops;
-#endif
-    default:
-      return portable::loops;
-  }
+  if (set == InstructionSet::best) set = instruction_set_of_environment();
+  return set == InstructionSet::best ? widest() : set;
 }
 
 }  // namespace trireme

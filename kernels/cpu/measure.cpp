@@ -6,6 +6,8 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/random.h"
+#include "trireme/kernels/gemm.h"
+#include "trireme/kernels/kernels.h"
 
 #include "kernels/cpu/loops.h"
 
@@ -71,7 +73,7 @@ void fill_for_timing(Stream& stream, void* data, Index bytes) {
 }
 
 double measure_peak_flops(InstructionSet set) {
-  const Loops& loops = loops_for(set);
+  const auto& loops = loops_for<PeakLoops>(resolve(set));
   double best = 0, value = 0;
   for (const double end = seconds() + 0.05; seconds() < end;) {
     double operations = 0;

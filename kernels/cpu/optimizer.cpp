@@ -1,6 +1,7 @@
 // Launchers of the optimizer kernels: range by range, each shared out to the threads.
+#include "kernels/optimizer.h"
+
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/shape_checks.h"
 
 namespace trireme {
 
@@ -17,9 +18,11 @@ void update(Stream& stream, const Update& p,
                  [&](Index begin, Index end) { loop(p, p.list.ranges[i], begin, end); });
 }
 
-void adamw(Stream& stream, const AdamW& p) { update(stream, p, loops_of(stream).optimizer.adamw); }
+void adamw(Stream& stream, const AdamW& p) {
+  update(stream, p, loops_of<OptimizerLoops>(stream).adamw);
+}
 
-void sgd(Stream& stream, const Sgd& p) { update(stream, p, loops_of(stream).optimizer.sgd); }
+void sgd(Stream& stream, const Sgd& p) { update(stream, p, loops_of<OptimizerLoops>(stream).sgd); }
 
 void sum_of_squares(Stream& stream, const SumOfSquares& p) {
   check_optimizer(p);
@@ -27,7 +30,7 @@ void sum_of_squares(Stream& stream, const SumOfSquares& p) {
   for (Index i = 0; i < p.list.count; ++i) {
     const float* x = p.x + p.list.ranges[i].begin;
     sum += sum_in_parts(stream, p.list.ranges[i].count, [&](Index begin, Index end) {
-      return loops_of(stream).optimizer.sum_of_squares(x, begin, end);
+      return loops_of<OptimizerLoops>(stream).sum_of_squares(x, begin, end);
     });
   }
   *p.sum = sum;
@@ -37,6 +40,10 @@ void decide(Stream&, const Decide& p) { *p.decision = decide_step(*p.sum, p.max_
 
 }  // namespace
 
-const OptimizerKernels cpu_optimizer_kernels = {adamw, sgd, sum_of_squares, decide};
+template <>
+const OptimizerKernels& cpu_kernels<OptimizerKernels>() {
+  static constexpr OptimizerKernels kernels = {adamw, sgd, sum_of_squares, decide};
+  return kernels;
+}
 
 }  // namespace trireme

@@ -8,7 +8,6 @@
 #include "trireme/core/bf16.h"
 
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/shape_checks.h"
 #include "kernels/strided_rows.h"
 
 namespace trireme {
@@ -90,7 +89,7 @@ bool finite(Stream& stream, const Tensor& x) {
     const T* p = static_cast<const T*>(x.data) + at;
     bool good = true;
     if constexpr (std::is_same_v<T, float>) {
-      if (rows.step_a == 1) good = loops_of(stream).elementwise.finite(p, 0, count);
+      if (rows.step_a == 1) good = loops_of<ArrayLoops>(stream).finite(p, 0, count);
     }
     if (!std::is_same_v<T, float> || rows.step_a != 1)
       for (Index i = 0; i < count; ++i) good = good && std::isfinite(wide(p[i * rows.step_a]));

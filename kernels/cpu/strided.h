@@ -1,7 +1,8 @@
 // copy_strided: ElementwiseKernels::copy_strided for the CPU.
 #pragma once
 
-#include "trireme/kernels/elementwise.h"
+#include "trireme/core/device.h"
+#include "trireme/kernels/write.h"
 
 namespace trireme {
 

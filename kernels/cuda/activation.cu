@@ -1,9 +1,11 @@
 // GELU in both forms, SiLU, and SwiGLU: a value and a slope each, over flat arrays.
+#include "kernels/activation.h"
 #include "kernels/cuda/map.cuh"
-#include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace gpu {
+
+// ---------------------------------------- formulas -----------------------------------------------
 
 /// sigmoid(x) and 1 - sigmoid(x), both accurate where they are small.
 struct Logistic {
@@ -43,6 +45,9 @@ struct Silu {
   }
 };
 
+// ---------------------------------------- kernels ------------------------------------------------
+
+/// x, y: (count).
 template <class T, class F>
 struct Activate {
   static constexpr int pack = Pack<T>::size;
@@ -50,12 +55,13 @@ struct Activate {
   T* y;
   template <int width>
   __device__ void at(Index i) const {
-    Chunk<float, width> v = load_floats<width>(x + i);
+    Vec<float, width> v = load_floats<width>(x + i);
     for (int k = 0; k < width; ++k) v.values[k] = F::value(v.values[k]);
     store_floats(y + i, v);
   }
 };
 
+/// x, dy, dx: (count).
 template <class T, class F>
 struct ActivationGradient {
   static constexpr int pack = Pack<T>::size;
@@ -64,14 +70,15 @@ struct ActivationGradient {
   Write write;
   template <int width>
   __device__ void at(Index i) const {
-    const Chunk<float, width> v = load_floats<width>(x + i);
-    Chunk<float, width> d = load_floats<width>(dy + i);
+    const Vec<float, width> v = load_floats<width>(x + i);
+    Vec<float, width> d = load_floats<width>(dy + i);
     for (int k = 0; k < width; ++k) d.values[k] *= F::slope(v.values[k]);
     write_floats(dx + i, d, write);
   }
 };
 
-/// i counts elements of y; the gate of it lies in the first half of the row, up in the second.
+/// gate_up: (rows, 2 channels), y: (rows, channels). i counts elements of y; its gate is in the
+/// first half of the row, up in the second.
 template <class T>
 struct Swiglu {
   static constexpr int pack = Pack<T>::size;
@@ -81,13 +88,14 @@ struct Swiglu {
   template <int width>
   __device__ void at(Index i) const {
     const T* gate = gate_up + i + i / channels * channels;
-    Chunk<float, width> v = load_floats<width>(gate);
-    const Chunk<float, width> up = load_floats<width>(gate + channels);
+    Vec<float, width> v = load_floats<width>(gate);
+    const Vec<float, width> up = load_floats<width>(gate + channels);
     for (int k = 0; k < width; ++k) v.values[k] = Silu::value(v.values[k]) * up.values[k];
     store_floats(y + i, v);
   }
 };
 
+/// gate_up, dgate_up: (rows, 2 channels), dy: (rows, channels). i counts elements of dy.
 template <class T>
 struct SwigluGradient {
   static constexpr int pack = Pack<T>::size;
@@ -98,9 +106,9 @@ struct SwigluGradient {
   template <int width>
   __device__ void at(Index i) const {
     const Index gate = i + i / channels * channels, up = gate + channels;
-    Chunk<float, width> g = load_floats<width>(gate_up + gate);
-    Chunk<float, width> u = load_floats<width>(gate_up + up);
-    const Chunk<float, width> d = load_floats<width>(dy + i);
+    Vec<float, width> g = load_floats<width>(gate_up + gate);
+    Vec<float, width> u = load_floats<width>(gate_up + up);
+    const Vec<float, width> d = load_floats<width>(dy + i);
     for (int k = 0; k < width; ++k) {
       const float x = g.values[k];
       const Logistic s = logistic(x);
@@ -115,6 +123,8 @@ struct SwigluGradient {
 }  // namespace gpu
 
 namespace {
+
+// ---------------------------------------- launchers ----------------------------------------------
 
 /// run(function) with the function of `kind`.
 template <class Run>
@@ -177,7 +187,10 @@ void swiglu_backward(Stream& stream, const SwigluBackward& p) {
 
 }  // namespace
 
-const ActivationKernels cuda_activation_kernels = {forward, backward, swiglu_forward,
-                                                   swiglu_backward};
+template <>
+const ActivationKernels& cuda_kernels<ActivationKernels>() {
+  static constexpr ActivationKernels kernels = {forward, backward, swiglu_forward, swiglu_backward};
+  return kernels;
+}
 
 }  // namespace trireme

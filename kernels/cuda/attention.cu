@@ -1,6 +1,6 @@
 // Attention of the CUDA table: checks, workspaces, and the choice of kernels.
+#include "kernels/attention.h"
 #include "kernels/cuda/attention.cuh"
-#include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace {
@@ -69,7 +69,11 @@ void backward(Stream& stream, const AttentionBackward& p) {
 
 }  // namespace
 
-const AttentionKernels cuda_attention_kernels = {forward, backward, forward_workspace_bytes,
-                                                 backward_workspace_bytes};
+template <>
+const AttentionKernels& cuda_kernels<AttentionKernels>() {
+  static constexpr AttentionKernels kernels = {forward, backward, forward_workspace_bytes,
+                                               backward_workspace_bytes};
+  return kernels;
+}
 
 }  // namespace trireme

@@ -6,6 +6,8 @@
 namespace trireme {
 namespace gpu {
 
+// ---------------------------------------- kernels ------------------------------------------------
+
 /// Streamed rows, by 16: 4 for narrow heads; 2 for wide ones, so that two blocks fit a multiprocessor.
 template <int width>
 inline constexpr int backward_columns = width <= 64 ? 4 : 2;
@@ -155,14 +157,17 @@ __global__ void __launch_bounds__(attention_threads, 2)
 
 namespace {
 
+// ---------------------------------------- launchers ----------------------------------------------
+
 template <class T>
 void launch(Stream& stream, const AttentionBackward& p) {
   const AttentionShape& s = p.shape;
   const auto arguments = gpu::attention_arguments<T>(p);
   const auto run = [&](auto* kernel, int shared_floats, Index heads) {
-    check(gpu_launch(
-              kernel, gpu::attention_grid(s, heads), dim3(gpu::attention_side, gpu::attention_side),
-              static_cast<std::size_t>(shared_floats) * sizeof(float), queue_of(stream), arguments),
+    check(gpu_launch(kernel, gpu::attention_grid(s, heads),
+                     dim3(gpu::attention_side, gpu::attention_side),
+                     static_cast<std::size_t>(shared_floats) * sizeof(float),
+                     cuda_stream_of(stream), arguments),
           "attention gradient");
   };
   gpu::for_head_width(s, [&](auto width) {

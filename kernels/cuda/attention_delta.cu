@@ -5,6 +5,8 @@
 namespace trireme {
 namespace gpu {
 
+// ---------------------------------------- kernels ------------------------------------------------
+
 inline constexpr int delta_lanes = 8, delta_threads = 256;
 
 /// 8 threads a (token, query head), packs in turn.
@@ -24,7 +26,7 @@ __global__ void __launch_bounds__(delta_threads)
     float sum = 0;
     for (Index d = lane * pack; row < rows && d < s.head_dim; d += delta_lanes * pack) {
       if (p.in.aligned) {
-        const Chunk<float, pack> a = load_floats<pack>(y + d), b = load_floats<pack>(dy + d);
+        const Vec<float, pack> a = load_floats<pack>(y + d), b = load_floats<pack>(dy + d);
         for (int k = 0; k < pack; ++k) sum += a.values[k] * b.values[k];
       } else {
         for (Index e = d; e < d + pack && e < s.head_dim; ++e)
@@ -44,12 +46,15 @@ __global__ void __launch_bounds__(delta_threads)
 
 namespace {
 
+// ---------------------------------------- launchers ----------------------------------------------
+
 template <class T>
 void launch(Stream& stream, const AttentionBackward& p) {
   const Index rows = p.shape.batch * p.shape.sequence * p.shape.query_heads;
   check(gpu_launch(gpu::attention_delta_kernel<T>,
                    dim3(gpu::blocks_for(stream, rows * gpu::delta_lanes, gpu::delta_threads)),
-                   dim3(gpu::delta_threads), 0, queue_of(stream), gpu::attention_arguments<T>(p)),
+                   dim3(gpu::delta_threads), 0, cuda_stream_of(stream),
+                   gpu::attention_arguments<T>(p)),
         "attention gradient");
 }
 

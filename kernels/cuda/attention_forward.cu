@@ -6,6 +6,8 @@
 namespace trireme {
 namespace gpu {
 
+// ---------------------------------------- kernels ------------------------------------------------
+
 inline constexpr int forward_columns = attention_rows / attention_side;
 
 /// In shared memory: 64 queries; 64 keys and, after them, their values; 64 x 64 weights.
@@ -105,6 +107,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
 
 namespace {
 
+// ---------------------------------------- launchers ----------------------------------------------
+
 template <class T>
 void launch(Stream& stream, const AttentionForward& p) {
   const auto arguments = gpu::attention_arguments<T>(p);
@@ -113,7 +117,8 @@ void launch(Stream& stream, const AttentionForward& p) {
     check(gpu_launch((gpu::attention_forward_kernel<T, w>),
                      gpu::attention_grid(p.shape, p.shape.query_heads),
                      dim3(gpu::attention_side, gpu::attention_side),
-                     gpu::forward_shared_floats<w>() * sizeof(float), queue_of(stream), arguments),
+                     gpu::forward_shared_floats<w>() * sizeof(float), cuda_stream_of(stream),
+                     arguments),
           "attention");
   });
 }

@@ -203,12 +203,12 @@ void attention_backward_mma(Stream& stream, const AttentionBackward& p) {
     check(gpu_launch(gpu::attention_queries_mma_kernel<w>,
                      gpu::attention_grid(p.shape, p.shape.query_heads, QueryTiles::block_rows),
                      dim3(gpu::mma_threads), (gpu::backward_mma_shared_bytes<w, QueryTiles>()),
-                     queue_of(stream), arguments),
+                     cuda_stream_of(stream), arguments),
           "attention gradient");
     check(gpu_launch(gpu::attention_keys_mma_kernel<w>,
                      gpu::attention_grid(p.shape, p.shape.kv_heads, KeyTiles::block_rows),
                      dim3(gpu::mma_threads), (gpu::backward_mma_shared_bytes<w, KeyTiles>()),
-                     queue_of(stream), arguments),
+                     cuda_stream_of(stream), arguments),
           "attention gradient");
   });
 }

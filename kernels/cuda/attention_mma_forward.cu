@@ -155,7 +155,7 @@ void attention_forward_mma(Stream& stream, const AttentionForward& p) {
     check(gpu_launch(
               gpu::attention_forward_mma_kernel<w>,
               gpu::attention_grid(p.shape, p.shape.query_heads, gpu::ForwardTiles<w>::block_rows),
-              dim3(gpu::mma_threads), gpu::forward_mma_shared_bytes<w>(), queue_of(stream),
+              dim3(gpu::mma_threads), gpu::forward_mma_shared_bytes<w>(), cuda_stream_of(stream),
               gpu::attention_arguments<__nv_bfloat16>(p)),
           "attention");
   });

@@ -24,7 +24,7 @@ __device__ __forceinline__ void load_rows(float* to, HeadRows<T> from, int first
 #pragma unroll 2
   for (int i = thread; i < count * (width / pack); i += attention_threads) {
     const int row = i / (width / pack), column = i % (width / pack) * pack;
-    Chunk<float, pack> values{};
+    Vec<float, pack> values{};
     const T* x = start + row * from.stride + column;
     if (row < limit) {
       if (aligned) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ void multiply_rows(const float* a, const float* b,
     for (int j = 0; j < columns; ++j) scores[i][j] = 0;
 #pragma unroll 1
   for (int d = 0; d < width; d += 4) {
-    Chunk<float, 4> x[attention_own], y[columns];
+    Vec<float, 4> x[attention_own], y[columns];
 #pragma unroll
     for (int i = 0; i < attention_own; ++i)
       x[i] = load<4>(a_rows + i * attention_stride(width) + d);
@@ -92,7 +92,7 @@ __device__ __forceinline__ void multiply_weights(const float* weights, const flo
   const float* b_column = b + 2 * static_cast<int>(threadIdx.x);
 #pragma unroll 2
   for (int n = 0; n < count; n += 4) {
-    Chunk<float, 4> w[attention_own];
+    Vec<float, 4> w[attention_own];
 #pragma unroll
     for (int i = 0; i < attention_own; ++i)
       w[i] = load<4>(w_rows + i * attention_stride(count) + n);
@@ -100,7 +100,7 @@ __device__ __forceinline__ void multiply_weights(const float* weights, const flo
     for (int k = 0; k < 4; ++k)
 #pragma unroll
       for (int j = 0; j < pairs; ++j) {
-        const Chunk<float, 2> v =
+        const Vec<float, 2> v =
             load<2>(b_column + (n + k) * attention_stride(width) + 2 * attention_side * j);
 #pragma unroll
         for (int i = 0; i < attention_own; ++i) {
@@ -125,10 +125,10 @@ __device__ __forceinline__ void store_results(HeadRows<T> to, const OwnResults<w
     for (int j = 0; j < width / (2 * attention_side); ++j) {
       const int column = 2 * (static_cast<int>(threadIdx.x) + attention_side * j);
       T* y = to.row(row) + column;
-      Chunk<float, 2> values{{results[i][2 * j], results[i][2 * j + 1]}};
+      Vec<float, 2> values{{results[i][2 * j], results[i][2 * j + 1]}};
       if (aligned && column < head_dim) {
         if (write == Write::add) {
-          const Chunk<float, 2> old = load_floats<2>(y);
+          const Vec<float, 2> old = load_floats<2>(y);
           values.values[0] += old.values[0];
           values.values[1] += old.values[1];
         }

@@ -1,6 +1,9 @@
 // Plans of products, and how they run: in one call of cuBLASLt, or in one for the product and kernels of our own for the rest.
 #include "kernels/cuda/blas.h"
 
+#include "trireme/kernels/activation.h"
+#include "trireme/kernels/elementwise.h"
+
 #include "kernels/cuda/cuda_device.h"
 
 namespace trireme {
@@ -91,7 +94,7 @@ void Blas::run(CudaStream& stream, const Gemm& p, const BlasProduct& product,
   if (adds) fused.bias_gradient = static_cast<float*>(p.workspace);
   {
     const std::lock_guard lock(mutex_);
-    product.run(queue_of(stream), stream.gemm_workspace(), fused, choice.algorithm);
+    product.run(cuda_stream_of(stream), stream.gemm_workspace(), fused, choice.algorithm);
   }
   if (adds)
     stream.kernels().elementwise.add(stream,

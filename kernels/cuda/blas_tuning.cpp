@@ -76,9 +76,9 @@ class Stopwatch {
     std::array<float, repetitions> ms{};
     for (float& one : ms) {
       sweep_.queue();
-      check(cudaEventRecord(events_[0], queue_of(stream_)), "cudaEventRecord");
+      check(cudaEventRecord(events_[0], cuda_stream_of(stream_)), "cudaEventRecord");
       run();
-      check(cudaEventRecord(events_[1], queue_of(stream_)), "cudaEventRecord");
+      check(cudaEventRecord(events_[1], cuda_stream_of(stream_)), "cudaEventRecord");
       stream_.synchronize();
       check(cudaEventElapsedTime(&one, events_[0], events_[1]), "cudaEventElapsedTime");
     }

@@ -1,11 +1,13 @@
 // The two passes of softmax cross-entropy over logits, a block a row, and the step between them. Rows of an odd vocabulary
 // begin anywhere: elements before the first multiple of 16 bytes and after the last are taken one by one.
+#include "kernels/cross_entropy.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/sums.cuh"
-#include "kernels/shape_checks.h"
 
 namespace trireme {
 namespace gpu {
+
+// ---------------------------------------- kernels ------------------------------------------------
 
 inline constexpr int row_threads = 512, row_warps = row_threads / warp_size;
 
@@ -15,7 +17,7 @@ struct Online {
   /// What is subtracted in exponents: not minus infinity, so that exp(-inf) is 0 and not NaN.
   __device__ float shift() const { return max == -HUGE_VALF ? 0.0f : max; }
   template <int width>
-  __device__ void add(const Chunk<float, width>& x) {
+  __device__ void add(const Vec<float, width>& x) {
     float largest = max;
     for (int k = 0; k < width; ++k) largest = Max()(x.values[k], largest);
     if (largest > max) {
@@ -80,13 +82,13 @@ __global__ void __launch_bounds__(row_threads)
   const Index row = blockIdx.x;
   const T* x = p.logits + row * p.row_stride;
   T* dx = dlogits + row * p.row_stride;
-  const auto zero = [&]<int width>(Index i) { store_global(dx + i, Chunk<T, width>{}); };
+  const auto zero = [&]<int width>(Index i) { store_global(dx + i, Vec<T, width>{}); };
   if (p.targets[row] < 0) return for_span<row_threads>(dx, padded_columns, true, zero);
 
   const Index target = p.targets[row] - p.first;
   const float shift = logsumexp[row], factor = static_cast<float>(*scale);
   for_span<row_threads>(x, p.columns, together, [&]<int width>(Index i) {
-    Chunk<float, width> v = load_floats<width>(x + i);
+    Vec<float, width> v = load_floats<width>(x + i);
     for (int k = 0; k < width; ++k) {
       v.values[k] = expf(v.values[k] - shift) * factor;
       if (i + k == target) v.values[k] -= factor;
@@ -101,6 +103,8 @@ __global__ void __launch_bounds__(row_threads)
 
 namespace {
 
+// ---------------------------------------- launchers ----------------------------------------------
+
 template <class T, class Problem>
 gpu::LogitRows<T> rows_of(const Problem& p) {
   return {p.columns, p.row_stride, p.first, static_cast<const T*>(p.logits), p.targets};
@@ -111,7 +115,7 @@ void partial(Stream& stream, const CrossEntropyPartial& p) {
   if (p.rows == 0) return;
   gpu::with_storage(p.dtype, [&]<class T>(T) {
     check(gpu_launch(gpu::cross_entropy_partial_kernel<T>, dim3(static_cast<unsigned>(p.rows)),
-                     dim3(gpu::row_threads), 0, queue_of(stream), rows_of<T>(p), p.partial),
+                     dim3(gpu::row_threads), 0, cuda_stream_of(stream), rows_of<T>(p), p.partial),
           "cross-entropy");
   });
 }
@@ -120,7 +124,7 @@ void combine(Stream& stream, const CrossEntropyCombine& p) {
   check_cross_entropy(p);
   const unsigned parts = gpu::parts_for(p.rows, 1);
   check(gpu_launch(gpu::cross_entropy_combine_kernel, dim3(parts), dim3(gpu::sum_threads), 0,
-                   queue_of(stream), p, static_cast<CudaStream&>(stream).partial_sums()),
+                   cuda_stream_of(stream), p, static_cast<CudaStream&>(stream).partial_sums()),
         "cross-entropy");
   gpu::add_parts(stream, parts, p.loss, Write::assign, "cross-entropy");
 }
@@ -133,14 +137,18 @@ void backward(Stream& stream, const CrossEntropyBackward& p) {
     const bool together = gpu::elements_to_alignment(static_cast<const T*>(p.logits)) ==
                           gpu::elements_to_alignment(dlogits);
     check(gpu_launch(gpu::cross_entropy_backward_kernel<T>, dim3(static_cast<unsigned>(p.rows)),
-                     dim3(gpu::row_threads), 0, queue_of(stream), rows_of<T>(p), p.padded_columns,
-                     p.logsumexp, p.scale, dlogits, together),
+                     dim3(gpu::row_threads), 0, cuda_stream_of(stream), rows_of<T>(p),
+                     p.padded_columns, p.logsumexp, p.scale, dlogits, together),
           "cross-entropy gradient");
   });
 }
 
 }  // namespace
 
-const CrossEntropyKernels cuda_cross_entropy_kernels = {partial, combine, backward};
+template <>
+const CrossEntropyKernels& cuda_kernels<CrossEntropyKernels>() {
+  static constexpr CrossEntropyKernels kernels = {partial, combine, backward};
+  return kernels;
+}
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "kernels/cuda/blas.h"
+#include "kernels/cuda/strided.h"
 #include "runtime/core/poll.h"
 
 namespace trireme {
@@ -22,10 +23,10 @@ class CudaEvent final : public Event {
   CudaEvent& operator=(const CudaEvent&) = delete;
 
   void record(Stream& stream) override {
-    check(cudaEventRecord(event_, queue_of(stream)), "cudaEventRecord");
+    check(cudaEventRecord(event_, cuda_stream_of(stream)), "cudaEventRecord");
   }
   void make_wait(Stream& stream) override {
-    check(cudaStreamWaitEvent(queue_of(stream), event_, 0), "cudaStreamWaitEvent");
+    check(cudaStreamWaitEvent(cuda_stream_of(stream), event_, 0), "cudaStreamWaitEvent");
   }
   bool reached() const override {
     const cudaError_t state = cudaEventQuery(event_);
@@ -74,7 +75,10 @@ int capability_of(int index) {
   return 10 * major + minor;
 }
 
-CudaDevice::CudaDevice(int index, const std::string& gemm_cache) : index_(index) {
+CudaDevice::CudaDevice(int index, const std::string& gemm_cache)
+    : index_(index),
+      kernels_(
+          make_kernels([]<class Family>() -> const Family& { return cuda_kernels<Family>(); })) {
   check(cudaSetDevice(index), "cudaSetDevice");
   check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index),
         "cudaDeviceGetAttribute");
@@ -82,15 +86,6 @@ CudaDevice::CudaDevice(int index, const std::string& gemm_cache) : index_(index)
   check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
         "cudaDeviceGetAttribute");
   capability_ = capability_of(index);
-  kernels_.attention = cuda_attention_kernels;
-  kernels_.elementwise = cuda_elementwise_kernels;
-  kernels_.gemm = cuda_gemm_kernels;
-  kernels_.norm = cuda_norm_kernels;
-  kernels_.embedding = cuda_embedding_kernels;
-  kernels_.rotary = cuda_rotary_kernels;
-  kernels_.cross_entropy = cuda_cross_entropy_kernels;
-  kernels_.optimizer = cuda_optimizer_kernels;
-  kernels_.activation = cuda_activation_kernels;
 }
 
 CudaDevice::~CudaDevice() = default;
@@ -190,21 +185,23 @@ CudaStream::~CudaStream() { cudaStreamDestroy(stream_); }
 
 void CudaStream::copy(void* to, const void* from, Index bytes) {
   if (bytes == 0) return;
-  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, queue()),
-        "cudaMemcpyAsync");
+  check(
+      cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, cuda_stream()),
+      "cudaMemcpyAsync");
 }
 
 void CudaStream::zero(void* data, Index bytes) {
   if (bytes == 0) return;
-  check(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), queue()), "cudaMemsetAsync");
+  check(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), cuda_stream()),
+        "cudaMemsetAsync");
 }
 
 void CudaStream::copy(const Tensor& to, const Tensor& from) {
-  kernels().elementwise.copy_strided(*this, to, from, Write::assign);
+  cuda_copy_strided(*this, to, from, Write::assign);
 }
 
 void CudaStream::add(const Tensor& to, const Tensor& from) {
-  kernels().elementwise.copy_strided(*this, to, from, Write::add);
+  cuda_copy_strided(*this, to, from, Write::add);
 }
 
 void CudaStream::synchronize() {

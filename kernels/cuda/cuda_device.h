@@ -31,17 +31,10 @@ int capability_of(int index);
 
 class Blas;
 
-/// The functions of the CUDA table; each .cu beside this header fills its part.
-extern const AttentionKernels cuda_attention_kernels;
-extern const ElementwiseKernels cuda_elementwise_kernels;
-extern const GemmKernels cuda_gemm_kernels;
-extern const NormKernels cuda_norm_kernels;
-extern const EmbeddingKernels cuda_embedding_kernels;
-extern const RotaryKernels cuda_rotary_kernels;
-extern const CrossEntropyKernels cuda_cross_entropy_kernels;
-extern const OptimizerKernels cuda_optimizer_kernels;
-extern const ActivationKernels cuda_activation_kernels;
-void cuda_copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Write write);
+/// The GPU's functions of a family, such as RotaryKernels. The family's source beside this header
+/// specialises it.
+template <class Family>
+const Family& cuda_kernels();
 
 class CudaDevice final : public Device {
  public:
@@ -92,7 +85,7 @@ class CudaDevice final : public Device {
   int multiprocessors_ = 0, shared_bytes_ = 0, capability_ = 0;
   std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
   std::unique_ptr<Blas> blas_;
-  Kernels kernels_{};
+  const Kernels kernels_;
 };
 
 class CudaStream final : public Stream {
@@ -109,8 +102,8 @@ class CudaStream final : public Stream {
   ThreadPool& pool() override;
   Index operations() const override { return pace_.calls(); }
   void* native() const override { return stream_; }
-  /// For one call that puts something on it: may wait for what is far behind (Pace).
-  cudaStream_t queue() {
+  /// For one call that puts something on it: may wait for earlier work (Pace).
+  cudaStream_t cuda_stream() {
     pace_.one_more(stream_);
     return stream_;
   }
@@ -130,8 +123,11 @@ class CudaStream final : public Stream {
   Buffer partial_sums_;
 };
 
-/// CudaStream::queue of a stream that a CUDA device made. Kernels of the CUDA table are only ever called with one.
-inline cudaStream_t queue_of(Stream& stream) { return static_cast<CudaStream&>(stream).queue(); }
+/// CudaStream::cuda_stream of a stream that a CUDA device made. Kernels of the CUDA table are only ever
+/// called with one.
+inline cudaStream_t cuda_stream_of(Stream& stream) {
+  return static_cast<CudaStream&>(stream).cuda_stream();
+}
 inline int multiprocessors_of(Stream& stream) {
   return static_cast<CudaStream&>(stream).cuda().multiprocessors();
 }

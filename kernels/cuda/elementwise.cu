@@ -2,11 +2,14 @@
 #include "trireme/core/random.h"
 
 #include "kernels/cuda/map.cuh"
+#include "kernels/cuda/strided.h"
 #include "kernels/cuda/sums.cuh"
-#include "kernels/shape_checks.h"
+#include "kernels/elementwise.h"
 
 namespace trireme {
 namespace gpu {
+
+// ---------------------------------------- kernels ------------------------------------------------
 
 template <class T>
 struct AddValues {
@@ -15,8 +18,8 @@ struct AddValues {
   T* y;
   template <int width>
   __device__ void at(Index i) const {
-    Chunk<float, width> p = load_floats<width>(a + i);
-    const Chunk<float, width> q = load_floats<width>(b + i);
+    Vec<float, width> p = load_floats<width>(a + i);
+    const Vec<float, width> q = load_floats<width>(b + i);
     for (int k = 0; k < width; ++k) p.values[k] += q.values[k];
     store_floats(y + i, p);
   }
@@ -31,8 +34,8 @@ struct AddBias {
   Index channels;
   template <int width>
   __device__ void at(Index i) const {
-    Chunk<float, width> p = load_floats<width>(x + i);
-    const Chunk<float, width> b = load_floats<width>(bias + i % channels);
+    Vec<float, width> p = load_floats<width>(x + i);
+    const Vec<float, width> b = load_floats<width>(bias + i % channels);
     for (int k = 0; k < width; ++k) p.values[k] += b.values[k];
     store_floats(y + i, p);
   }
@@ -51,7 +54,7 @@ struct DropValues {
   template <int width>
   __device__ void at(Index i) const {
     const Index element = first_element + i;
-    Chunk<float, width> v = load_floats<width>(x + i);
+    Vec<float, width> v = load_floats<width>(x + i);
     for (int first = 0; first < width; first += 4) {
       const Philox words = philox(static_cast<std::uint64_t>(element + first) >> 2, key);
       for (int k = first; k < width && k < first + 4; ++k) {
@@ -74,8 +77,8 @@ struct SquaredErrorGradient {
   Write write;
   template <int width>
   __device__ void at(Index i) const {
-    Chunk<float, width> v = load_floats<width>(x + i);
-    const Chunk<float, width> t = load_floats<width>(target + i);
+    Vec<float, width> v = load_floats<width>(x + i);
+    const Vec<float, width> t = load_floats<width>(target + i);
     const float factor = static_cast<float>(*scale);
     for (int k = 0; k < width; ++k) v.values[k] = 2 * (v.values[k] - t.values[k]) * factor;
     write_floats(dx + i, v, write);
@@ -89,7 +92,7 @@ __global__ void __launch_bounds__(sum_threads)
   __shared__ double scratch[sum_warps];
   double sum = 0;
   const auto add = [&]<int width>(Index i) {
-    const Chunk<T, width> v = load<width>(x + i), t = load<width>(target + i);
+    const Vec<T, width> v = load<width>(x + i), t = load<width>(target + i);
     for (int k = 0; k < width; ++k) {
       const double d = to_double(v.values[k]) - to_double(t.values[k]);
       sum += d * d;
@@ -141,6 +144,8 @@ __global__ void __launch_bounds__(bias_threads<T>)
 
 namespace {
 
+// ---------------------------------------- launchers ----------------------------------------------
+
 template <class... Pointers>
 bool all_aligned(Pointers... pointers) {
   return (gpu::aligned16(pointers) && ...);
@@ -172,7 +177,8 @@ void bias_backward(Stream& stream, const BiasBackward& p) {
     constexpr int columns = gpu::column_tile<T>;
     const auto blocks = static_cast<unsigned>((p.channels + columns - 1) / columns);
     check(gpu_launch(gpu::bias_backward_kernel<T>, dim3(blocks), dim3(columns, gpu::row_lanes<T>),
-                     0, queue_of(stream), static_cast<const T*>(p.dy), p.rows, p.channels, p.dbias),
+                     0, cuda_stream_of(stream), static_cast<const T*>(p.dy), p.rows, p.channels,
+                     p.dbias),
           "bias gradient");
   });
 }
@@ -197,8 +203,8 @@ void squared_error_forward(Stream& stream, const SquaredErrorForward& p) {
   gpu::with_storage(p.dtype, [&]<class T>(T) {
     const unsigned parts = gpu::parts_for(p.count, 4 * gpu::Pack<T>::size);
     check(gpu_launch(gpu::squared_error_kernel<T>, dim3(parts), dim3(gpu::sum_threads), 0,
-                     queue_of(stream), static_cast<const T*>(p.x), static_cast<const T*>(p.target),
-                     p.count, all_aligned(p.x, p.target),
+                     cuda_stream_of(stream), static_cast<const T*>(p.x),
+                     static_cast<const T*>(p.target), p.count, all_aligned(p.x, p.target),
                      static_cast<CudaStream&>(stream).partial_sums()),
           what);
     gpu::add_parts(stream, parts, p.loss, Write::assign, what);
@@ -217,12 +223,16 @@ void squared_error_backward(Stream& stream, const SquaredErrorBackward& p) {
 
 }  // namespace
 
-const ElementwiseKernels cuda_elementwise_kernels = {add,
-                                                     bias_add,
-                                                     bias_backward,
-                                                     dropout,
-                                                     squared_error_forward,
-                                                     squared_error_backward,
-                                                     cuda_copy_strided};
+template <>
+const ElementwiseKernels& cuda_kernels<ElementwiseKernels>() {
+  static constexpr ElementwiseKernels kernels = {add,
+                                                 bias_add,
+                                                 bias_backward,
+                                                 dropout,
+                                                 squared_error_forward,
+                                                 squared_error_backward,
+                                                 cuda_copy_strided};
+  return kernels;
+}
 
 }  // namespace trireme

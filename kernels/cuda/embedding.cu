@@ -3,14 +3,16 @@
 #include <utility>
 
 #include "kernels/cuda/gpu.cuh"
-#include "kernels/shape_checks.h"
+#include "kernels/embedding.h"
 
 namespace trireme {
 namespace gpu {
 
+// ---------------------------------------- kernels ------------------------------------------------
+
 inline constexpr int channel_threads = 128;
 
-/// The first channel of this thread; blocks along y take `channel_threads` chunks each.
+/// The first channel of this thread; blocks along y take `channel_threads` vecs each.
 template <int width>
 __device__ __forceinline__ Index own_channel() {
   return (static_cast<Index>(blockIdx.y) * channel_threads + threadIdx.x) * width;
@@ -22,9 +24,9 @@ __global__ void __launch_bounds__(channel_threads)
                      Index channels, T* y) {
   const Index row = blockIdx.x, c = own_channel<width>(), at = tokens[row] - first;
   if (c >= channels) return;
-  Chunk<T, width> chunk{};
-  if (at >= 0 && at < rows_of_table) chunk = load<width>(table + at * channels + c);
-  store_global(y + row * channels + c, chunk);
+  Vec<T, width> vec{};
+  if (at >= 0 && at < rows_of_table) vec = load<width>(table + at * channels + c);
+  store_global(y + row * channels + c, vec);
 }
 
 // What is sorted: the row of the table in the upper half, the row of dy in the lower one; so no two keys are equal, and the
@@ -94,15 +96,15 @@ __global__ void __launch_bounds__(channel_threads)
   if (start > 0 && table_row(keys[start - 1]) == at) return;
   constexpr int batch = 4;
   float* to = dtable + at * channels + c;
-  Chunk<float, width> sum = load<width>(to);
+  Vec<float, width> sum = load<width>(to);
   for (Index i = start; i < rows && table_row(keys[i]) == at; i += batch) {
-    Chunk<T, width> loaded[batch];
+    Vec<T, width> loaded[batch];
     bool found[batch];
 #pragma unroll
     for (int k = 0; k < batch; ++k) {
       const Index key = i + k < rows ? keys[i + k] : no_row << row_bits;
       found[k] = table_row(key) == at;
-      loaded[k] = found[k] ? load<width>(dy + own_row(key) * channels + c) : Chunk<T, width>{};
+      loaded[k] = found[k] ? load<width>(dy + own_row(key) * channels + c) : Vec<T, width>{};
     }
 #pragma unroll
     for (int k = 0; k < batch; ++k)
@@ -118,8 +120,8 @@ __global__ void __launch_bounds__(channel_threads)
                     T* y) {
   const Index row = blockIdx.x, c = own_channel<width>();
   if (c >= channels) return;
-  Chunk<float, width> v = load_floats<width>(x + row * channels + c);
-  const Chunk<float, width> t =
+  Vec<float, width> v = load_floats<width>(x + row * channels + c);
+  const Vec<float, width> t =
       load_floats<width>(table + (first_row + row) % sequence * channels + c);
   for (int k = 0; k < width; ++k) v.values[k] += t.values[k];
   store_global(y + row * channels + c, from_floats<T>(v));
@@ -134,10 +136,10 @@ __global__ void __launch_bounds__(channel_threads)
   if (c >= channels) return;
   const Index ahead = position - first_row % sequence;
   float* to = dtable + position * channels + c;
-  Chunk<float, width> sum = load<width>(to);
+  Vec<float, width> sum = load<width>(to);
 #pragma unroll 4
   for (Index row = ahead < 0 ? ahead + sequence : ahead; row < rows; row += sequence) {
-    const Chunk<float, width> d = load_floats<width>(dy + row * channels + c);
+    const Vec<float, width> d = load_floats<width>(dy + row * channels + c);
     for (int k = 0; k < width; ++k) sum.values[k] += d.values[k];
   }
   store_global(to, sum);
@@ -146,6 +148,8 @@ __global__ void __launch_bounds__(channel_threads)
 }  // namespace gpu
 
 namespace {
+
+// ---------------------------------------- launchers ----------------------------------------------
 
 /// `count` blocks (rows, or positions) for as many channels as the threads of a block take, and again for the rest.
 dim3 grid_of(Index count, Index channels, int width) {
@@ -162,7 +166,7 @@ void launch(Stream& stream, Index blocks, Index channels, bool aligned, const ch
   const bool packed = aligned && channels % pack == 0;
   const Kernel kernel = packed ? kernels.first : kernels.second;
   check(gpu_launch(kernel, grid_of(blocks, channels, packed ? pack : 1), dim3(gpu::channel_threads),
-                   0, queue_of(stream), arguments...),
+                   0, cuda_stream_of(stream), arguments...),
         what);
 }
 
@@ -190,11 +194,12 @@ const Index* sort_rows(Stream& stream, const EmbeddingBackward& p) {
     return dim3(static_cast<unsigned>((p.rows + threads - 1) / threads));
   };
   check(gpu_launch(gpu::sort_tiles_kernel, blocks(gpu::sort_tile), dim3(gpu::sort_tile), 0,
-                   queue_of(stream), p.tokens, p.rows, p.first, p.rows_of_table, keys),
+                   cuda_stream_of(stream), p.tokens, p.rows, p.first, p.rows_of_table, keys),
         what);
   for (Index run = gpu::sort_tile; run < p.rows; run *= 2) {
     check(gpu_launch(gpu::merge_runs_kernel, blocks(gpu::elementwise_threads),
-                     dim3(gpu::elementwise_threads), 0, queue_of(stream), keys, p.rows, run, other),
+                     dim3(gpu::elementwise_threads), 0, cuda_stream_of(stream), keys, p.rows, run,
+                     other),
           what);
     std::swap(keys, other);
   }
@@ -241,7 +246,11 @@ void position_backward(Stream& stream, const PositionBackward& p) {
 
 }  // namespace
 
-const EmbeddingKernels cuda_embedding_kernels = {forward, backward, backward_workspace_bytes,
-                                                 position_forward, position_backward};
+template <>
+const EmbeddingKernels& cuda_kernels<EmbeddingKernels>() {
+  static constexpr EmbeddingKernels kernels = {forward, backward, backward_workspace_bytes,
+                                               position_forward, position_backward};
+  return kernels;
+}
 
 }  // namespace trireme

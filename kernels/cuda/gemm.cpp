@@ -1,7 +1,9 @@
 // Matrix products by cuBLASLt. fp32 operands stay fp32: TF32 would round them to 10 bits, and parity with CPUs would be gone.
+#include "kernels/gemm.h"
+
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/gemm_checks.h"
+#include "kernels/cuda/strided.h"
 
 namespace trireme {
 namespace {
@@ -13,7 +15,7 @@ void assign_bias(Stream& stream, const Gemm& p) {
   };
   if (p.bias == nullptr)
     return check(cudaMemset2DAsync(p.c, bytes(p.ldc), 0, bytes(p.n), static_cast<std::size_t>(p.m),
-                                   queue_of(stream)),
+                                   cuda_stream_of(stream)),
                  "cudaMemset2DAsync");
   Tensor to(p.c, {p.m, p.n}, p.result), from(const_cast<void*>(p.bias), {p.m, p.n}, p.result);
   to.strides = {p.ldc, 1};
@@ -54,6 +56,11 @@ Index stream_bytes(Device& /*device*/) {
 
 }  // namespace
 
-const GemmKernels cuda_gemm_kernels = {run, prepare, workspace_bytes, bf16_products, stream_bytes};
+template <>
+const GemmKernels& cuda_kernels<GemmKernels>() {
+  static constexpr GemmKernels kernels = {run, prepare, workspace_bytes, bf16_products,
+                                          stream_bytes};
+  return kernels;
+}
 
 }  // namespace trireme

@@ -34,70 +34,70 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
 
 /// Elements that lie together and are loaded and stored at once, at an address that is a multiple of their bytes, or of 16.
 template <class T, int width>
-struct alignas(width * sizeof(T) < 16 ? width * sizeof(T) : 16) Chunk {
+struct alignas(width * sizeof(T) < 16 ? width * sizeof(T) : 16) Vec {
   static constexpr int size = width;
   T values[width];
 };
 /// 16 bytes: the most that one thread loads and stores at once.
 template <class T>
-using Pack = Chunk<T, 16 / static_cast<int>(sizeof(T))>;
+using Pack = Vec<T, 16 / static_cast<int>(sizeof(T))>;
 
 template <int width, class T>
-__device__ __forceinline__ Chunk<T, width> load(const T* from) {
-  gpu_expect_aligned<alignof(Chunk<T, width>)>(from);
-  return *reinterpret_cast<const Chunk<T, width>*>(from);
+__device__ __forceinline__ Vec<T, width> load(const T* from) {
+  gpu_expect_aligned<alignof(Vec<T, width>)>(from);
+  return *reinterpret_cast<const Vec<T, width>*>(from);
 }
 template <class T>
 __device__ __forceinline__ Pack<T> load(const T* from) {
   return load<Pack<T>::size>(from);
 }
 template <class T, int width>
-__device__ __forceinline__ void store(T* to, const Chunk<T, width>& chunk) {
-  gpu_expect_aligned<alignof(Chunk<T, width>)>(to);
-  *reinterpret_cast<Chunk<T, width>*>(to) = chunk;
+__device__ __forceinline__ void store(T* to, const Vec<T, width>& vec) {
+  gpu_expect_aligned<alignof(Vec<T, width>)>(to);
+  *reinterpret_cast<Vec<T, width>*>(to) = vec;
 }
 
 /// The same in global memory, 16 bytes by one instruction: the compiler makes smaller stores of some unrolled loops.
 template <class T, int width>
-__device__ __forceinline__ void store_global(T* to, const Chunk<T, width>& chunk) {
-  if constexpr (sizeof(chunk) % sizeof(uint4) == 0) {
-    uint4 bits[sizeof(chunk) / sizeof(uint4)];
-    memcpy(bits, &chunk, sizeof(chunk));
+__device__ __forceinline__ void store_global(T* to, const Vec<T, width>& vec) {
+  if constexpr (sizeof(vec) % sizeof(uint4) == 0) {
+    uint4 bits[sizeof(vec) / sizeof(uint4)];
+    memcpy(bits, &vec, sizeof(vec));
     for (const uint4& part : bits) gpu_store16(reinterpret_cast<uint4*>(to) + (&part - bits), part);
   } else {
-    store(to, chunk);
+    store(to, vec);
   }
 }
 
-/// Chunks of a storage type as fp32, in which all is computed, and back.
+/// Vectors of a storage type as fp32, in which all is computed, and back.
 template <class T, int width>
-__device__ __forceinline__ Chunk<float, width> to_floats(const Chunk<T, width>& stored) {
-  Chunk<float, width> chunk;
-  for (int k = 0; k < width; ++k) chunk.values[k] = to_float(stored.values[k]);
-  return chunk;
+__device__ __forceinline__ Vec<float, width> to_floats(const Vec<T, width>& stored) {
+  Vec<float, width> vec;
+  for (int k = 0; k < width; ++k) vec.values[k] = to_float(stored.values[k]);
+  return vec;
 }
 template <class T, int width>
-__device__ __forceinline__ Chunk<T, width> from_floats(const Chunk<float, width>& chunk) {
-  Chunk<T, width> stored;
-  for (int k = 0; k < width; ++k) stored.values[k] = from_float<T>(chunk.values[k]);
+__device__ __forceinline__ Vec<T, width> from_floats(const Vec<float, width>& vec) {
+  Vec<T, width> stored;
+  for (int k = 0; k < width; ++k) stored.values[k] = from_float<T>(vec.values[k]);
   return stored;
 }
 template <int width, class T>
-__device__ __forceinline__ Chunk<float, width> load_floats(const T* from) {
+__device__ __forceinline__ Vec<float, width> load_floats(const T* from) {
   return to_floats(load<width>(from));
 }
 template <class T, int width>
-__device__ __forceinline__ void store_floats(T* to, const Chunk<float, width>& chunk) {
-  store(to, from_floats<T>(chunk));
+__device__ __forceinline__ void store_floats(T* to, const Vec<float, width>& vec) {
+  store(to, from_floats<T>(vec));
 }
-/// Assigns the chunk, or adds it to what is there.
+/// Assigns the vec, or adds it to what is there.
 template <class T, int width>
-__device__ __forceinline__ void write_floats(T* to, Chunk<float, width> chunk, Write write) {
+__device__ __forceinline__ void write_floats(T* to, Vec<float, width> vec, Write write) {
   if (write == Write::add) {
-    const Chunk<float, width> old = load_floats<width>(to);
-    for (int k = 0; k < width; ++k) chunk.values[k] += old.values[k];
+    const Vec<float, width> old = load_floats<width>(to);
+    for (int k = 0; k < width; ++k) vec.values[k] += old.values[k];
   }
-  store_floats(to, chunk);
+  store_floats(to, vec);
 }
 /// run(T{}) with T, the type that holds `dtype` on the device: float or __nv_bfloat16 (the checks admit no other).
 template <class Run>

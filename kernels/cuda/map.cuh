@@ -25,8 +25,8 @@ void map(Stream& stream, const F& f, Index count, bool aligned, const char* what
   const Index items = aligned ? count / F::pack + count % F::pack : count;
   const auto blocks =
       static_cast<unsigned>((items + elementwise_threads - 1) / elementwise_threads);
-  check(gpu_launch(map_kernel<F>, dim3(blocks), dim3(elementwise_threads), 0, queue_of(stream), f,
-                   count, aligned),
+  check(gpu_launch(map_kernel<F>, dim3(blocks), dim3(elementwise_threads), 0,
+                   cuda_stream_of(stream), f, count, aligned),
         what);
 }
 

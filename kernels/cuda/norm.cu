@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "kernels/cuda/norm_backward.cuh"
-#include "kernels/shape_checks.h"
+#include "kernels/norm.h"
 
 namespace trireme {
 namespace gpu {
+
+// ---------------------------------------- kernels ------------------------------------------------
 
 /// The arguments of NormForward in the storage type T.
 template <class T>
@@ -19,14 +21,14 @@ struct NormRows {
   float *mean, *rstd;
 };
 
-inline constexpr int forward_chunks = 4;  // of its row that a thread keeps
+inline constexpr int forward_vecs = 4;  // of its row that a thread keeps
 
 /// x + delta as it is stored.
 template <class T, int width>
-__device__ __forceinline__ Chunk<T, width> sum_of(const Chunk<T, width>& x,
-                                                  const Chunk<T, width>& delta) {
-  Chunk<float, width> sum = to_floats(x);
-  const Chunk<float, width> d = to_floats(delta);
+__device__ __forceinline__ Vec<T, width> sum_of(const Vec<T, width>& x,
+                                                const Vec<T, width>& delta) {
+  Vec<float, width> sum = to_floats(x);
+  const Vec<float, width> d = to_floats(delta);
   for (int k = 0; k < width; ++k) sum.values[k] += d.values[k];
   return from_floats<T>(sum);
 }
@@ -41,47 +43,47 @@ __global__ void __launch_bounds__(most_norm_threads) norm_forward_kernel(NormRow
   const float inverse_n = 1.0f / static_cast<float>(n);
   const T* again = (p.delta != nullptr ? p.sum : p.x) + base;  // read by the thread that wrote it
 
-  Chunk<T, width> kept[forward_chunks], deltas[forward_chunks];
-  for (int i = 0; i < forward_chunks; ++i)
+  Vec<T, width> kept[forward_vecs], deltas[forward_vecs];
+  for (int i = 0; i < forward_vecs; ++i)
     if (const Index c = first + i * step; c < n) {
       kept[i] = load<width>(p.x + base + c);
       if (p.delta != nullptr) deltas[i] = load<width>(p.delta + base + c);
     }
   if (p.delta != nullptr) {
-    for (int i = 0; i < forward_chunks; ++i)
+    for (int i = 0; i < forward_vecs; ++i)
       if (const Index c = first + i * step; c < n)
         store_global(p.sum + base + c, kept[i] = sum_of(kept[i], deltas[i]));
-    for (Index c = first + forward_chunks * step; c < n; c += step)
+    for (Index c = first + forward_vecs * step; c < n; c += step)
       store_global(p.sum + base + c,
                    sum_of(load<width>(p.x + base + c), load<width>(p.delta + base + c)));
   }
-  const auto for_chunks = [&](auto f) {  // f(column, chunk of s)
-    for (int i = 0; i < forward_chunks; ++i)
+  const auto for_vecs = [&](auto f) {  // f(column, vec of s)
+    for (int i = 0; i < forward_vecs; ++i)
       if (const Index c = first + i * step; c < n) f(c, to_floats(kept[i]));
-    for (Index c = first + forward_chunks * step; c < n; c += step)
+    for (Index c = first + forward_vecs * step; c < n; c += step)
       f(c, load_floats<width>(again + c));
   };
 
   float mean = 0;
   if (p.kind == NormKind::layer) {
     float total = 0;
-    for_chunks([&](Index, const Chunk<float, width>& s) {
+    for_vecs([&](Index, const Vec<float, width>& s) {
       for (int k = 0; k < width; ++k) total += s.values[k];
     });
     mean = block_reduce(total, Sum(), scratch[0]) * inverse_n;
   }
   float squares = 0;
-  for_chunks([&](Index, const Chunk<float, width>& s) {
+  for_vecs([&](Index, const Vec<float, width>& s) {
     for (int k = 0; k < width; ++k) squares += (s.values[k] - mean) * (s.values[k] - mean);
   });
   const float variance = block_reduce(squares, Sum(), scratch[1]) * inverse_n;
   const float rstd = 1.0f / sqrtf(variance + p.epsilon);
 
-  for_chunks([&](Index c, Chunk<float, width> s) {
-    const Chunk<float, width> w = load_floats<width>(p.weight + c);
+  for_vecs([&](Index c, Vec<float, width> s) {
+    const Vec<float, width> w = load_floats<width>(p.weight + c);
     for (int k = 0; k < width; ++k) s.values[k] = (s.values[k] - mean) * rstd * w.values[k];
     if (p.bias != nullptr) {
-      const Chunk<float, width> b = load_floats<width>(p.bias + c);
+      const Vec<float, width> b = load_floats<width>(p.bias + c);
       for (int k = 0; k < width; ++k) s.values[k] += b.values[k];
     }
     store_global(p.y + base + c, from_floats<T>(s));
@@ -118,6 +120,8 @@ __global__ void __launch_bounds__(column_tile* slab_lanes)
 
 namespace {
 
+// ---------------------------------------- launchers ----------------------------------------------
+
 /// Threads of a row of `items`, of which each keeps up to `kept`: whole warps.
 Index threads_of_row(Index items, Index kept) {
   const Index warps = (items + kept * gpu::warp_size - 1) / (kept * gpu::warp_size);
@@ -143,9 +147,9 @@ void launch_forward(Stream& stream, const NormForward& p) {
                               static_cast<T*>(p.y),
                               p.mean,
                               p.rstd};
-  const Index threads = threads_of_row(p.channels / width, gpu::forward_chunks);
+  const Index threads = threads_of_row(p.channels / width, gpu::forward_vecs);
   check(gpu_launch(gpu::norm_forward_kernel<T, width>, dim3(static_cast<unsigned>(p.rows)),
-                   dim3(static_cast<unsigned>(threads)), 0, queue_of(stream), rows),
+                   dim3(static_cast<unsigned>(threads)), 0, cuda_stream_of(stream), rows),
         "norm");
 }
 
@@ -193,7 +197,7 @@ void launch_backward(Stream& stream, const gpu::NormGradients<T>& p, Index slabs
   const Groups groups = groups_of(p.channels, gpu::backward_elements<width>);
   check(gpu_launch(gpu::norm_backward_kernel<T, width>, dim3(static_cast<unsigned>(slabs)),
                    dim3(static_cast<unsigned>(groups.threads), static_cast<unsigned>(groups.rows)),
-                   static_cast<std::size_t>(p.channels * sum_bytes), queue_of(stream), p),
+                   static_cast<std::size_t>(p.channels * sum_bytes), cuda_stream_of(stream), p),
         "norm gradient");
 }
 
@@ -225,13 +229,18 @@ void backward(Stream& stream, const NormBackward& p) {
   });
   if (!parameters) return;
   const auto tiles = static_cast<unsigned>((p.channels + gpu::column_tile - 1) / gpu::column_tile);
-  check(gpu_launch(gpu::add_slabs_kernel, dim3(tiles, 2), dim3(gpu::column_tile, gpu::slab_lanes),
-                   0, queue_of(stream), dweights, dbiases, slabs, p.channels, p.dweight, p.dbias),
-        "norm gradient");
+  check(
+      gpu_launch(gpu::add_slabs_kernel, dim3(tiles, 2), dim3(gpu::column_tile, gpu::slab_lanes), 0,
+                 cuda_stream_of(stream), dweights, dbiases, slabs, p.channels, p.dweight, p.dbias),
+      "norm gradient");
 }
 
 }  // namespace
 
-const NormKernels cuda_norm_kernels = {forward, backward, backward_workspace_bytes};
+template <>
+const NormKernels& cuda_kernels<NormKernels>() {
+  static constexpr NormKernels kernels = {forward, backward, backward_workspace_bytes};
+  return kernels;
+}
 
 }  // namespace trireme

@@ -4,10 +4,12 @@
 
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/sums.cuh"
-#include "kernels/shape_checks.h"
+#include "kernels/optimizer.h"
 
 namespace trireme {
 namespace gpu {
+
+// ---------------------------------------- kernels ------------------------------------------------
 
 /// Tile `tile` of the list, as a range. All threads of a block search alike, in the cache.
 template <class Range>
@@ -48,13 +50,13 @@ struct AdamWStep {
   }
   /// The new values of `width` parameters, which lie i behind the start of r; gradients are multiplied with `scale`.
   template <int width>
-  __device__ Chunk<float, width> at(const UpdateRange& r, Index i, float scale) const {
+  __device__ Vec<float, width> at(const UpdateRange& r, Index i, float scale) const {
     const float decay = 1 - p.learning_rate * static_cast<float>(r.weight_decay);
     float *first = p.first_moment + r.state_begin + i,
           *second = p.second_moment + r.state_begin + i;
-    const Chunk<float, width> gradient = load<width>(p.gradient + r.begin + i);
-    Chunk<float, width> x = load<width>(p.parameter + r.parameter_begin + i),
-                        m = load<width>(first), v = load<width>(second);
+    const Vec<float, width> gradient = load<width>(p.gradient + r.begin + i);
+    Vec<float, width> x = load<width>(p.parameter + r.parameter_begin + i), m = load<width>(first),
+                      v = load<width>(second);
     for (int k = 0; k < width; ++k) {
       const float g = gradient.values[k] * scale;
       m.values[k] = p.beta1 * m.values[k] + (1 - p.beta1) * g;
@@ -78,14 +80,14 @@ struct SgdStep {
             elements_past(p.momentum_buffer + r.state_begin) == past);
   }
   template <int width>
-  __device__ Chunk<float, width> at(const UpdateRange& r, Index i, float scale) const {
-    Chunk<float, width> x = load<width>(p.parameter + r.parameter_begin + i),
-                        step = load<width>(p.gradient + r.begin + i);
+  __device__ Vec<float, width> at(const UpdateRange& r, Index i, float scale) const {
+    Vec<float, width> x = load<width>(p.parameter + r.parameter_begin + i),
+                      step = load<width>(p.gradient + r.begin + i);
     const float decay = static_cast<float>(r.weight_decay);
     for (int k = 0; k < width; ++k) step.values[k] = decay * x.values[k] + step.values[k] * scale;
     if (p.momentum_buffer != nullptr) {
       float* buffer = p.momentum_buffer + r.state_begin + i;
-      const Chunk<float, width> old = load<width>(buffer);
+      const Vec<float, width> old = load<width>(buffer);
       for (int k = 0; k < width; ++k) step.values[k] += p.momentum * old.values[k];
       store_global(buffer, step);
     }
@@ -110,7 +112,7 @@ __global__ void __launch_bounds__(update_threads, 4) update_kernel(Step step) {
   const bool together =
       step.together(r) && (copy == nullptr || elements_past(copy) == elements_past(parameter));
   for_span<update_threads>(parameter, r.count, together, [&]<int width>(Index i) {
-    const Chunk<float, width> x = step.template at<width>(r, i, scale);
+    const Vec<float, width> x = step.template at<width>(r, i, scale);
     store_global(parameter + i, x);
     if (copy != nullptr) store_floats(copy + i, x);
   });
@@ -126,7 +128,7 @@ __global__ void __launch_bounds__(sum_threads)
     const ListedRange range = tile_of(list, t);
     const float* from = x + range.begin;
     for_span<sum_threads>(from, range.count, true, [&]<int width>(Index i) {
-      const Chunk<float, width> v = load<width>(from + i);
+      const Vec<float, width> v = load<width>(from + i);
       for (int k = 0; k < width; ++k) sum += to_double(v.values[k]) * to_double(v.values[k]);
     });
   }
@@ -139,11 +141,13 @@ __global__ void decide_kernel(Decide p) { *p.decision = decide_step(*p.sum, p.ma
 
 namespace {
 
+// ---------------------------------------- launchers ----------------------------------------------
+
 template <class Step>
 void update(Stream& stream, const Step& step, const char* what) {
   if (step.p.list.tiles == 0) return;
   check(gpu_launch(gpu::update_kernel<Step>, dim3(static_cast<unsigned>(step.p.list.tiles)),
-                   dim3(gpu::update_threads), 0, queue_of(stream), step),
+                   dim3(gpu::update_threads), 0, cuda_stream_of(stream), step),
         what);
 }
 
@@ -161,18 +165,23 @@ void sgd(Stream& stream, const Sgd& p) {
 void sum_of_squares(Stream& stream, const SumOfSquares& p) {
   check_optimizer(p);
   const unsigned parts = gpu::parts_for(p.list.tiles * gpu::sum_threads, 1);
-  check(gpu_launch(gpu::squares_kernel, dim3(parts), dim3(gpu::sum_threads), 0, queue_of(stream),
-                   p.list, p.x, static_cast<CudaStream&>(stream).partial_sums()),
+  check(gpu_launch(gpu::squares_kernel, dim3(parts), dim3(gpu::sum_threads), 0,
+                   cuda_stream_of(stream), p.list, p.x,
+                   static_cast<CudaStream&>(stream).partial_sums()),
         "sum of squares");
   gpu::add_parts(stream, parts, p.sum, Write::assign, "sum of squares");
 }
 
 void decide(Stream& stream, const Decide& p) {
-  check(gpu_launch(gpu::decide_kernel, dim3(1), dim3(1), 0, queue_of(stream), p), "decision");
+  check(gpu_launch(gpu::decide_kernel, dim3(1), dim3(1), 0, cuda_stream_of(stream), p), "decision");
 }
 
 }  // namespace
 
-const OptimizerKernels cuda_optimizer_kernels = {adamw, sgd, sum_of_squares, decide};
+template <>
+const OptimizerKernels& cuda_kernels<OptimizerKernels>() {
+  static constexpr OptimizerKernels kernels = {adamw, sgd, sum_of_squares, decide};
+  return kernels;
+}
 
 }  // namespace trireme

@@ -2,10 +2,12 @@
 #include <algorithm>
 
 #include "kernels/cuda/gpu.cuh"
-#include "kernels/shape_checks.h"
+#include "kernels/rotary.h"
 
 namespace trireme {
 namespace gpu {
+
+// ---------------------------------------- kernels ------------------------------------------------
 
 inline constexpr int most_rotary_threads = 256;
 
@@ -22,17 +24,17 @@ struct RotaryRows {
 template <class T, int width>
 __global__ void __launch_bounds__(most_rotary_threads) rotary_kernel(RotaryRows<T> p) {
   const Index row = blockIdx.x;
-  const int half = p.head_dim / 2, chunks = half / width;
+  const int half = p.head_dim / 2, vecs = half / width;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   const float* cosine = p.table + row % p.sequence * p.head_dim;
   const float* sine = cosine + half;
   const T* x = p.x + row * p.row_stride;
   T* y = p.y + row * p.row_stride;
-  for (int i = thread; i < p.heads * chunks; i += threads) {
-    const int head = i / chunks, pair = (i - head * chunks) * width;
+  for (int i = thread; i < p.heads * vecs; i += threads) {
+    const int head = i / vecs, pair = (i - head * vecs) * width;
     const int at = head * p.head_dim + pair;
-    const Chunk<float, width> c = load<width>(cosine + pair), s = load<width>(sine + pair);
-    Chunk<float, width> a = load_floats<width>(x + at), b = load_floats<width>(x + at + half);
+    const Vec<float, width> c = load<width>(cosine + pair), s = load<width>(sine + pair);
+    Vec<float, width> a = load_floats<width>(x + at), b = load_floats<width>(x + at + half);
     for (int k = 0; k < width; ++k) {
       const float first = a.values[k], second = b.values[k], turn = s.values[k] * p.sign;
       a.values[k] = first * c.values[k] - second * turn;
@@ -46,21 +48,11 @@ __global__ void __launch_bounds__(most_rotary_threads) rotary_kernel(RotaryRows<
     store(y + i, load<width>(x + i));
 }
 
-/// In fp64, since positions are large and the table is made once.
-__global__ void __launch_bounds__(elementwise_threads)
-    fill_table_kernel(float* table, Index sequence, Index half, double theta) {
-  for (Index i = global_thread(); i < sequence * half; i += global_threads()) {
-    const Index position = i / half, j = i % half;
-    const double angle = static_cast<double>(position) *
-                         pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(2 * half));
-    table[position * 2 * half + j] = static_cast<float>(cos(angle));
-    table[position * 2 * half + half + j] = static_cast<float>(sin(angle));
-  }
-}
-
 }  // namespace gpu
 
 namespace {
+
+// ---------------------------------------- launchers ----------------------------------------------
 
 template <class T, int width>
 void launch(Stream& stream, const Rotary& p) {
@@ -79,7 +71,7 @@ void launch(Stream& stream, const Rotary& p) {
   const auto threads =
       static_cast<unsigned>((items + items_of_lanes - 1) / items_of_lanes * gpu::warp_size);
   check(gpu_launch(gpu::rotary_kernel<T, width>, dim3(static_cast<unsigned>(p.rows)), dim3(threads),
-                   0, queue_of(stream), rows),
+                   0, cuda_stream_of(stream), rows),
         "rotary embedding");
 }
 
@@ -94,19 +86,12 @@ void run(Stream& stream, const Rotary& p) {
   });
 }
 
-void fill_table(Stream& stream, float* table, Index sequence, Index head_dim, float theta) {
-  require(head_dim >= 2 && head_dim % 2 == 0, "rotary embedding turns pairs: head_dim ", head_dim,
-          " is odd");
-  const Index half = head_dim / 2;
-  if (sequence == 0) return;
-  check(
-      gpu_launch(gpu::fill_table_kernel, dim3(gpu::blocks_for(stream, sequence * half)),
-                 dim3(gpu::elementwise_threads), 0, queue_of(stream), table, sequence, half, theta),
-      "rotary table");
-}
-
 }  // namespace
 
-const RotaryKernels cuda_rotary_kernels = {run, fill_table};
+template <>
+const RotaryKernels& cuda_kernels<RotaryKernels>() {
+  static constexpr RotaryKernels kernels = {run};
+  return kernels;
+}
 
 }  // namespace trireme

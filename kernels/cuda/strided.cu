@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "kernels/cuda/gpu.cuh"
-#include "kernels/shape_checks.h"
+#include "kernels/cuda/strided.h"
 #include "kernels/strided_rows.h"
 
 namespace trireme {
 namespace gpu {
+
+// ---------------------------------------- kernels ------------------------------------------------
 
 struct Assign {
   template <class T>
@@ -38,8 +40,8 @@ __global__ void __launch_bounds__(elementwise_threads)
     To* y = to + to_row;
     const From* x = from + from_row;
     for (Index i = global_thread() * width; i < rows.length; i += global_threads() * width) {
-      const Chunk<From, width> v = load<width>(x + i * rows.step_b);
-      Chunk<To, width> result = load<width>(y + i * rows.step_a);  // left out where op assigns
+      const Vec<From, width> v = load<width>(x + i * rows.step_b);
+      Vec<To, width> result = load<width>(y + i * rows.step_a);  // left out where op assigns
       for (int k = 0; k < width; ++k) op(result.values[k], v.values[k]);
       store_global(y + i * rows.step_a, result);
     }
@@ -68,7 +70,7 @@ dim3 grid_of(Stream& stream, const StridedRows& rows, int width = 1) {
           static_cast<unsigned>(row_count < most_rows ? row_count : most_rows), 1};
 }
 
-/// Whether all rows fall into chunks of `width` elements that lie together, at multiples of their bytes.
+/// Whether all rows fall into vecs of `width` elements that lie together, at multiples of their bytes.
 template <int width, class To, class From>
 bool in_chunks(const StridedRows& rows, const To* to, const From* from) {
   const auto aligned = [](const auto* x) {
@@ -86,10 +88,10 @@ void run(Stream& stream, const StridedRows& rows, const Tensor& to, const Tensor
   constexpr int width = 16 / static_cast<int>(std::max(sizeof(To), sizeof(From)));
   To* y = static_cast<To*>(to.data);
   const From* x = static_cast<const From*>(from.data);
-  const bool chunks = in_chunks<width>(rows, y, x);
-  check(gpu_launch(chunks ? &strided_kernel<width, To, From, Op> : &strided_kernel<1, To, From, Op>,
-                   grid_of(stream, rows, chunks ? width : 1), dim3(elementwise_threads), 0,
-                   queue_of(stream), rows, rows.count(), y, x, op),
+  const bool vecs = in_chunks<width>(rows, y, x);
+  check(gpu_launch(vecs ? &strided_kernel<width, To, From, Op> : &strided_kernel<1, To, From, Op>,
+                   grid_of(stream, rows, vecs ? width : 1), dim3(elementwise_threads), 0,
+                   cuda_stream_of(stream), rows, rows.count(), y, x, op),
         "strided copy");
 }
 
@@ -108,9 +110,10 @@ void run_floats(Stream& stream, const StridedRows& rows, const Tensor& to, const
 template <class T>
 void find_not_finite(Stream& stream, const Tensor& x, int* found) {
   const StridedRows rows = strided_rows(x, x);
-  check(gpu_launch(find_not_finite_kernel<T>, grid_of(stream, rows), dim3(elementwise_threads), 0,
-                   queue_of(stream), rows, rows.count(), static_cast<const T*>(x.data), found),
-        "find not finite");
+  check(
+      gpu_launch(find_not_finite_kernel<T>, grid_of(stream, rows), dim3(elementwise_threads), 0,
+                 cuda_stream_of(stream), rows, rows.count(), static_cast<const T*>(x.data), found),
+      "find not finite");
 }
 
 }  // namespace gpu

@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(sum_threads)
 
 inline void add_parts(Stream& stream, unsigned parts, double* result, Write write,
                       const char* what) {
-  check(gpu_launch(add_parts_kernel, dim3(1), dim3(sum_threads), 0, queue_of(stream),
+  check(gpu_launch(add_parts_kernel, dim3(1), dim3(sum_threads), 0, cuda_stream_of(stream),
                    static_cast<CudaStream&>(stream).partial_sums(), static_cast<int>(parts), result,
                    write),
         what);

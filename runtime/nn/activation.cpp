@@ -1,5 +1,7 @@
 // Pointwise non-linearities and the gated one. Backward reads the input; the gradient takes memory
 // that dies there.
+#include "trireme/kernels/activation.h"
+
 #include "trireme/nn/activation.h"
 
 #include "runtime/nn/op_helpers.h"

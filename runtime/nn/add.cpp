@@ -2,6 +2,8 @@
 // nothing in backward.
 #include "trireme/nn/add.h"
 
+#include "trireme/kernels/elementwise.h"
+
 #include "runtime/nn/op_helpers.h"
 
 namespace trireme {

@@ -1,5 +1,7 @@
 // Causal attention. Kept for backward: the projections, the result and one logsumexp a head and
 // token.
+#include "trireme/kernels/attention.h"
+
 #include "trireme/nn/attention.h"
 
 #include "runtime/nn/op_helpers.h"

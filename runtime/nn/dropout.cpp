@@ -2,6 +2,8 @@
 // numbers.
 #include "trireme/nn/dropout.h"
 
+#include "trireme/kernels/elementwise.h"
+
 #include "runtime/nn/op_helpers.h"
 
 namespace trireme {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "trireme/kernels/embedding.h"
 #include "trireme/nn/collectives.h"
 
 #include "runtime/nn/op_helpers.h"

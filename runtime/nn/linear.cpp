@@ -3,6 +3,8 @@
 // a fast one.
 #include "trireme/nn/linear.h"
 
+#include "trireme/kernels/elementwise.h"
+#include "trireme/kernels/gemm.h"
 #include "trireme/nn/activation.h"
 #include "trireme/nn/add.h"
 #include "trireme/nn/collectives.h"

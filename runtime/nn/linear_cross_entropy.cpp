@@ -3,6 +3,8 @@
 // what exists of the logits, the largest tensor of small models, is one piece.
 #include <algorithm>
 
+#include "trireme/kernels/cross_entropy.h"
+#include "trireme/kernels/gemm.h"
 #include "trireme/nn/loss.h"
 
 #include "runtime/core/round_up.h"

@@ -2,6 +2,9 @@
 // backward turns the logits into their gradient where they lie.
 #include "trireme/nn/loss.h"
 
+#include "trireme/kernels/cross_entropy.h"
+#include "trireme/kernels/elementwise.h"
+
 #include "runtime/nn/op_helpers.h"
 #include "runtime/nn/vocabulary.h"
 

@@ -2,6 +2,8 @@
 // norm in the same pass, and a second node, which costs nothing in forward, owns the norm's
 // gradient. So the residual's gradient still passes through untouched, as it does for a plain
 // addition.
+#include "trireme/kernels/norm.h"
+
 #include "trireme/nn/norm.h"
 
 #include "runtime/nn/op_helpers.h"

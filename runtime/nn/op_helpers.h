@@ -7,6 +7,7 @@
 
 #include "trireme/graph/graph.h"
 #include "trireme/kernels/kernels.h"
+#include "trireme/kernels/write.h"
 
 namespace trireme::nn_detail {
 

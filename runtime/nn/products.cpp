@@ -1,5 +1,6 @@
 #include "runtime/nn/products.h"
 
+#include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
 
 #include "runtime/nn/workspace.h"

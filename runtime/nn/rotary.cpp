@@ -2,7 +2,9 @@
 // as well.
 #include "trireme/nn/rotary.h"
 
-#include "trireme/kernels/device.h"
+#include <cmath>
+
+#include "trireme/kernels/rotary.h"
 
 #include "runtime/nn/op_helpers.h"
 
@@ -57,7 +59,6 @@ class RotaryOp final : public KernelOp {
                                                  .heads = heads_,
                                                  .head_dim = table_->head_dim(),
                                                  .row_stride = x.shape[1],
-                                                 .theta = table_->theta(),
                                                  .x = x.data,
                                                  .y = y.data,
                                                  .table = values_,
@@ -72,16 +73,33 @@ class RotaryOp final : public KernelOp {
 
 }  // namespace
 
-RotaryTable::RotaryTable(Index sequence, Index head_dim, float theta)
-    : sequence_(sequence), head_dim_(head_dim), theta_(theta) {
-  require(sequence > 0 && head_dim > 0 && head_dim % 2 == 0 && theta > 0,
-          "a rotary table needs a sequence, an even head size and a positive base, not ", sequence,
-          ", ", head_dim, " and ", theta);
-  values_.resize(static_cast<std::size_t>(sequence * head_dim));
-  const std::unique_ptr<Device> host = open_cpu();
-  const std::unique_ptr<Stream> stream = host->make_stream();
-  stream->kernels().rotary.fill_table(*stream, values_.data(), sequence, head_dim, theta);
+std::vector<double> rotary_frequencies(Index head_dim, float theta) {
+  require(head_dim > 0 && head_dim % 2 == 0 && theta > 0,
+          "rotary frequencies need an even head size and a positive base, not ", head_dim, " and ",
+          theta);
+  std::vector<double> frequencies;
+  for (Index j = 0; j < head_dim / 2; ++j)
+    frequencies.push_back(std::pow(static_cast<double>(theta),
+                                   -2.0 * static_cast<double>(j) / static_cast<double>(head_dim)));
+  return frequencies;
 }
+
+// In fp64, since positions are large.
+RotaryTable::RotaryTable(Index sequence, std::span<const double> frequencies)
+    : sequence_(sequence), head_dim_(2 * static_cast<Index>(frequencies.size())) {
+  require(sequence > 0 && !frequencies.empty(),
+          "a rotary table needs a sequence and frequencies, not ", sequence, " positions and ",
+          frequencies.size(), " frequencies");
+  values_.reserve(static_cast<std::size_t>(sequence * head_dim_));
+  for (Index position = 0; position < sequence; ++position) {
+    const auto p = static_cast<double>(position);
+    for (const double f : frequencies) values_.push_back(static_cast<float>(std::cos(p * f)));
+    for (const double f : frequencies) values_.push_back(static_cast<float>(std::sin(p * f)));
+  }
+}
+
+RotaryTable::RotaryTable(Index sequence, Index head_dim, float theta)
+    : RotaryTable(sequence, rotary_frequencies(head_dim, theta)) {}
 
 Value rotary(Value qkv, RotaryTablePtr table, Index heads) {
   require(qkv && table != nullptr, "rotary needs projections and a table");

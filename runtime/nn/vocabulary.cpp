@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trireme/kernels/cross_entropy.h"
+
 #include "runtime/nn/op_helpers.h"
 
 namespace trireme::nn_detail {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "trireme/kernels/kernels.h"
+#include "trireme/kernels/optimizer.h"
 
 namespace trireme {
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/kernels/kernels.h"
+#include "trireme/kernels/optimizer.h"
 
 namespace trireme {
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
 
 #include "runtime/core/round_up.h"

@@ -15,8 +15,15 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/random.h"
+#include "trireme/kernels/activation.h"
+#include "trireme/kernels/attention.h"
+#include "trireme/kernels/cross_entropy.h"
 #include "trireme/kernels/device.h"
+#include "trireme/kernels/elementwise.h"
+#include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
+#include "trireme/kernels/norm.h"
+#include "trireme/kernels/optimizer.h"
 
 namespace trireme {
 namespace {

@@ -1,6 +1,8 @@
 // How products choose their algorithm: what is timed, what is stored, and that nothing else changes by it.
 #include <deque>
 
+#include "trireme/kernels/gemm.h"
+
 #include "kernels/cuda/cuda_device.h"
 #include "tests/cuda_emulation/cublaslt.h"
 #include "tests/cuda_emulation/memory.h"

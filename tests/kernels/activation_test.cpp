@@ -1,9 +1,10 @@
+#include "trireme/kernels/activation.h"
+
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 double value(Activation kind, double x) {
   switch (kind) {

@@ -1,11 +1,12 @@
+#include "trireme/kernels/attention.h"
+
 #include "trireme/core/bf16.h"
 
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 struct Reference {
   Doubles y, logsumexp, dqkv;

@@ -1,12 +1,12 @@
 // Copies and sums between f32 and bf16 through any strides: rounded once, to nearest.
 #include "trireme/core/bf16.h"
+#include "trireme/kernels/write.h"
 
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// Elements stored as `dtype`.
 class Stored {

@@ -1,11 +1,12 @@
+#include "trireme/kernels/cross_entropy.h"
+
 #include <algorithm>
 
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 // `ranks` parts of a vocabulary, each with `padding` columns that hold rubbish.
 struct Problem {

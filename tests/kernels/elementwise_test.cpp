@@ -1,9 +1,10 @@
+#include "trireme/kernels/elementwise.h"
+
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 const std::vector<Index> counts = {0, 1, 31, 33, 20011, 100003};
 

@@ -1,9 +1,10 @@
+#include "trireme/kernels/embedding.h"
+
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 TEST(Embedding, PicksItsPartOfTheVocabularyAndAddsGradientsToIt) {
   for (const auto& [n, m] : {std::pair<Index, Index>{1, 1}, {31, 33}, {500, 65}, {200, 384}}) {

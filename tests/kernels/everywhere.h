@@ -2,12 +2,16 @@
 // reference, and be equal bit for bit whatever the number of threads.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "trireme/core/bf16.h"
+#include "trireme/core/error.h"
 #include "trireme/core/random.h"
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"

@@ -1,3 +1,5 @@
+#include "trireme/kernels/gemm.h"
+
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -5,7 +7,11 @@
 
 #include <dirent.h>
 
+#include "trireme/kernels/activation.h"
+#include "trireme/kernels/elementwise.h"
+
 #include "kernels/cpu/onednn.h"
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
@@ -14,8 +20,6 @@ namespace {
 struct Case {
   Index m, n, k;
 };
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 Doubles reference(const Case& c, const Floats& a, Transpose ta, const Floats& b, Transpose tb,
                   Index pad) {

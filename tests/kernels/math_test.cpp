@@ -31,7 +31,7 @@ double exact_normal(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
 TEST(Math, ExpIsWithinOneAndAHalfUlp) {
   for (InstructionSet set : instruction_sets()) {
-    const Function f = loops_for(set).math.exp;
+    const Function f = loops_for<MathLoops>(set).exp;
     EXPECT_LE(largest_error(f, std::exp, -87.3f, 88.72f), 1.5) << name(set);
     EXPECT_LE(largest_error(f, std::exp, -1, 1), 1.5) << name(set);
     EXPECT_LE(largest_error(f, std::exp, -1e-6f, 1e-6f), 1.0) << name(set);
@@ -40,17 +40,18 @@ TEST(Math, ExpIsWithinOneAndAHalfUlp) {
 
 TEST(Math, SigmoidIsWithinThreeUlp) {
   for (InstructionSet set : instruction_sets()) {
-    EXPECT_LE(largest_error(loops_for(set).math.sigmoid, exact_sigmoid, -86.9f, 30), 3.0)
+    EXPECT_LE(largest_error(loops_for<MathLoops>(set).sigmoid, exact_sigmoid, -86.9f, 30), 3.0)
         << name(set);
-    EXPECT_LE(largest_error(loops_for(set).math.sigmoid, exact_sigmoid, -2, 2), 3.0) << name(set);
+    EXPECT_LE(largest_error(loops_for<MathLoops>(set).sigmoid, exact_sigmoid, -2, 2), 3.0)
+        << name(set);
   }
 }
 
 TEST(Math, TheNormalDistributionIsWithinEightUlp) {
   for (InstructionSet set : instruction_sets()) {
-    EXPECT_LE(largest_error(loops_for(set).math.normal_below, exact_normal, -13, 13), 8.0)
+    EXPECT_LE(largest_error(loops_for<MathLoops>(set).normal_below, exact_normal, -13, 13), 8.0)
         << name(set);
-    EXPECT_LE(largest_error(loops_for(set).math.normal_below, exact_normal, -1, 1), 8.0)
+    EXPECT_LE(largest_error(loops_for<MathLoops>(set).normal_below, exact_normal, -1, 1), 8.0)
         << name(set);
   }
 }
@@ -60,11 +61,11 @@ TEST(Math, SpecialValuesComeOutRight) {
   const Floats x = {0.0f, -0.0f, inf, -inf, nan, 100.0f, -100.0f, 3e38f, -3e38f, 1e-40f};
   for (InstructionSet set : instruction_sets()) {
     Floats y(x.size());
-    loops_for(set).math.exp(x.data(), y.data(), static_cast<Index>(x.size()));
+    loops_for<MathLoops>(set).exp(x.data(), y.data(), static_cast<Index>(x.size()));
     EXPECT_EQ(Floats(y.begin(), y.begin() + 4), (Floats{1, 1, inf, 0}));
     EXPECT_TRUE(std::isnan(y[4]));
     EXPECT_EQ(Floats(y.begin() + 5, y.end()), (Floats{inf, 0, inf, 0, 1}));
-    loops_for(set).math.sigmoid(x.data(), y.data(), static_cast<Index>(x.size()));
+    loops_for<MathLoops>(set).sigmoid(x.data(), y.data(), static_cast<Index>(x.size()));
     EXPECT_EQ(Floats(y.begin(), y.begin() + 3), (Floats{0.5, 0.5, 1}));
     for (std::size_t i : {3u, 6u, 8u}) {  // stays a normal number
       EXPECT_GT(y[i], 1e-38f);
@@ -72,7 +73,7 @@ TEST(Math, SpecialValuesComeOutRight) {
     }
     EXPECT_TRUE(std::isnan(y[4]));
     EXPECT_EQ((Floats{y[5], y[7], y[9]}), (Floats{1, 1, 0.5}));
-    loops_for(set).math.normal_below(x.data(), y.data(), static_cast<Index>(x.size()));
+    loops_for<MathLoops>(set).normal_below(x.data(), y.data(), static_cast<Index>(x.size()));
     EXPECT_NEAR(y[0], 0.5, 1e-7);
     EXPECT_EQ(Floats(y.begin() + 2, y.begin() + 4), (Floats{1, 0}));
     EXPECT_TRUE(std::isnan(y[4]));
@@ -92,7 +93,7 @@ TEST(Math, Bf16IsLoadedExactlyAndStoredToNearestEven) {
   all.push_back(to_bf16(1.5f));  // an odd number of them
   x.push_back(1.5f);
   for (InstructionSet set : instruction_sets()) {
-    const ConversionLoops& conversion = loops_for(set).conversion;
+    const ConversionLoops& conversion = loops_for<ConversionLoops>(set);
     std::vector<Bf16> y(x.size());
     conversion.narrow(x.data(), y.data(), static_cast<Index>(x.size()));
     for (std::size_t i = 0; i < x.size(); ++i)

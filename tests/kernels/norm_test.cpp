@@ -1,9 +1,12 @@
+#include "trireme/kernels/norm.h"
+
+#include "trireme/kernels/elementwise.h"
+
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 struct Problem {
   NormKind kind;

@@ -1,9 +1,10 @@
+#include "trireme/kernels/optimizer.h"
+
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// Two groups with gaps before, between and after them; gradients, parameters and state begin at
 /// different places.

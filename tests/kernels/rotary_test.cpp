@@ -1,19 +1,33 @@
+#include "trireme/kernels/rotary.h"
+
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
 namespace {
 
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+double angle_of(Index position, Index pair, Index head_dim) {
+  return static_cast<double>(position) *
+         std::pow(1e4, -2.0 * static_cast<double>(pair) / static_cast<double>(head_dim));
+}
+
+Floats table_of(Index sequence, Index head_dim) {
+  Floats table(at(sequence * head_dim));
+  for (Index position = 0; position < sequence; ++position)
+    for (Index j = 0; j < head_dim / 2; ++j) {
+      const double angle = angle_of(position, j, head_dim);
+      table[at(position * head_dim + j)] = static_cast<float>(std::cos(angle));
+      table[at(position * head_dim + head_dim / 2 + j)] = static_cast<float>(std::sin(angle));
+    }
+  return table;
+}
 
 Doubles turned(const Floats& x, const Rotary& p, double sign) {
   Doubles y = to_double(x);
   for (Index row = 0; row < p.rows; ++row)
     for (Index head = 0; head < p.heads; ++head)
       for (Index j = 0; j < p.head_dim / 2; ++j) {
-        const double angle =
-            sign * static_cast<double>(row % p.sequence) *
-            std::pow(static_cast<double>(p.theta),
-                     -2.0 * static_cast<double>(j) / static_cast<double>(p.head_dim));
+        const double angle = sign * angle_of(row % p.sequence, j, p.head_dim);
         const Index a = row * p.row_stride + head * p.head_dim + j, b = a + p.head_dim / 2;
         const double u = static_cast<double>(x[at(a)]), v = static_cast<double>(x[at(b)]);
         y[at(a)] = u * std::cos(angle) - v * std::sin(angle);
@@ -27,14 +41,13 @@ TEST(Rotary, TurnsPairsOfTheFirstHeadsAndCopiesTheRest) {
     const Index rows = 62, sequence = 31, heads = 3, stride = 3 * head_dim + 7;
     const Floats x = random_values(rows * stride, "x");
     for (const auto direction : {Rotary::Direction::forward, Rotary::Direction::backward}) {
-      Rotary p = {direction, rows,     sequence, heads,   head_dim,
-                  stride,    10000.0f, x.data(), nullptr, nullptr};
+      const Floats table = table_of(sequence, head_dim);
+      Rotary p = {direction, rows,     sequence, heads,       head_dim,
+                  stride,    x.data(), nullptr,  table.data()};
       expect_everywhere(
           [&](Stream& s) {
-            Floats table(at(sequence * head_dim)), y(x.size()), in_place = x;
-            s.kernels().rotary.fill_table(s, table.data(), sequence, head_dim, p.theta);
+            Floats y(x.size()), in_place = x;
             Rotary apart = p, over = p;
-            apart.table = over.table = table.data();
             apart.y = y.data();
             over.x = over.y = in_place.data();
             s.kernels().rotary.run(s, apart);
@@ -52,11 +65,10 @@ TEST(Rotary, Bf16IsRoundedOnce) {
     for (const auto direction : {Rotary::Direction::forward, Rotary::Direction::backward})
       expect_rounded_once([&](Stream& s, Arrays& a) {
         const Index rows = 62, sequence = 31, heads = 3, stride = 3 * head_dim + 7;
-        Floats table(at(sequence * head_dim));
-        s.kernels().rotary.fill_table(s, table.data(), sequence, head_dim, 10000.0f);
+        const Floats table = table_of(sequence, head_dim);
         void* x = a.put(random_values(rows * stride, "x"));
-        Rotary p = {direction, rows, sequence, heads,        head_dim, stride,
-                    10000.0f,  x,    nullptr,  table.data(), a.dtype};
+        Rotary p = {direction, rows, sequence, heads,        head_dim,
+                    stride,    x,    nullptr,  table.data(), a.dtype};
         p.y = a.put(Floats(at(rows * stride)));
         s.kernels().rotary.run(s, p);
         p.y = x;
@@ -67,7 +79,10 @@ TEST(Rotary, Bf16IsRoundedOnce) {
 TEST(Rotary, RejectsAnOddHeadDim) {
   const auto device = open_cpu();
   const auto stream = device->make_stream();
-  EXPECT_THROW(stream->kernels().rotary.fill_table(*stream, nullptr, 4, 5, 10000), Error);
+  Rotary p{};
+  p.sequence = 1;
+  p.head_dim = 5;
+  EXPECT_THROW(stream->kernels().rotary.run(*stream, p), Error);
 }
 
 TEST(Rotary, RejectsOtherTypes) {

@@ -1,11 +1,10 @@
 #include <numeric>
 
+#include "runtime/core/at.h"
 #include "tests/kernels/everywhere.h"
 
 namespace trireme {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 // Elements of a tensor in row-major order, through its strides.
 template <class T>

@@ -1,34 +1,50 @@
-// Kernels: the function table of a device. Every op of trireme is built on these; kernels/cpu and kernels/cuda fill
-// one table each, and the two agree within a stated tolerance (invariant 7 of
-// docs/concepts/architecture.md).
+// Kernels: the functions of a device, one table for each family of kernels. Every op of trireme is
+// built on these; kernels/cpu and kernels/cuda fill the tables, and the two agree within a stated
+// tolerance. Include kernels/<family>.h to call a family.
 //
-// One rule governs every entry: forward assigns its results. Backward assigns activation gradients, or adds to them
-// where its arguments say `Write::add`, and always adds to parameter gradients. Null pointers are legal only where a
-// comment says so. Entries never allocate; launchers check shapes, then launch on the given stream.
+// One rule governs every function: forward assigns its results. Backward assigns activation
+// gradients, or adds to them where its arguments say `Write::add`, and always adds to parameter
+// gradients. Null pointers are legal only where a comment says so. Functions never allocate;
+// launchers check shapes, then launch on the given stream.
 #pragma once
-
-#include "trireme/kernels/activation.h"
-#include "trireme/kernels/attention.h"
-#include "trireme/kernels/cross_entropy.h"
-#include "trireme/kernels/elementwise.h"
-#include "trireme/kernels/embedding.h"
-#include "trireme/kernels/gemm.h"
-#include "trireme/kernels/norm.h"
-#include "trireme/kernels/optimizer.h"
-#include "trireme/kernels/rotary.h"
 
 namespace trireme {
 
+struct ActivationKernels;
+struct AttentionKernels;
+struct CrossEntropyKernels;
+struct ElementwiseKernels;
+struct EmbeddingKernels;
+struct GemmKernels;
+struct NormKernels;
+struct OptimizerKernels;
+struct RotaryKernels;
+
+/// The families. This file is the only list of them.
 struct Kernels {
-  GemmKernels gemm;
-  NormKernels norm;
-  ActivationKernels activation;
-  RotaryKernels rotary;
-  EmbeddingKernels embedding;
-  AttentionKernels attention;
-  CrossEntropyKernels cross_entropy;
-  ElementwiseKernels elementwise;
-  OptimizerKernels optimizer;
+  const ActivationKernels& activation;
+  const AttentionKernels& attention;
+  const CrossEntropyKernels& cross_entropy;
+  const ElementwiseKernels& elementwise;
+  const EmbeddingKernels& embedding;
+  const GemmKernels& gemm;
+  const NormKernels& norm;
+  const OptimizerKernels& optimizer;
+  const RotaryKernels& rotary;
 };
+
+/// For devices: Kernels of which each family is the table that table_of<Family>() returns.
+template <class TableOf>
+Kernels make_kernels(TableOf table_of) {
+  return {.activation = table_of.template operator()<ActivationKernels>(),
+          .attention = table_of.template operator()<AttentionKernels>(),
+          .cross_entropy = table_of.template operator()<CrossEntropyKernels>(),
+          .elementwise = table_of.template operator()<ElementwiseKernels>(),
+          .embedding = table_of.template operator()<EmbeddingKernels>(),
+          .gemm = table_of.template operator()<GemmKernels>(),
+          .norm = table_of.template operator()<NormKernels>(),
+          .optimizer = table_of.template operator()<OptimizerKernels>(),
+          .rotary = table_of.template operator()<RotaryKernels>()};
+}
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
-// Rotary position embedding (Su et al. 2021, arXiv:2104.09864), half-split layout: pair (j, j + head_dim / 2).
+// Rotary position embedding (Su et al. 2021, arXiv:2104.09864), half-split layout: pair (j, j +
+// head_dim / 2).
 #pragma once
 
 #include "trireme/core/device.h"
@@ -6,8 +7,8 @@
 
 namespace trireme {
 
-/// Rotates the first `heads` heads of every row in place or from `x` to `y`; further columns of the row are copied
-/// when y is not x. position of row r is `r % sequence` (rows are whole sequences).
+/// Rotates the first `heads` heads of every row in place or from `x` to `y`; further columns of the
+/// row are copied when y is not x. position of row r is `r % sequence` (rows are whole sequences).
 struct Rotary {
   enum class Direction {
     forward,
@@ -15,17 +16,14 @@ struct Rotary {
   };  // backward turns the other way: the gradient of forward
   Direction direction;
   Index rows, sequence, heads, head_dim, row_stride;  // row_stride in elements, of x and y
-  float theta;                                        // base of the frequencies, 10000
   const void* x;       // of `dtype`, f32 or bf16, computed with in fp32
   void* y;             // may be x
-  const float* table;  // (sequence, head_dim): cos then sin of each pair, from `fill_table`
+  const float* table;  // (sequence, head_dim): cos of the angle of each pair, then sin
   DType dtype = DType::f32;
 };
 
 struct RotaryKernels {
   void (*run)(Stream&, const Rotary&);
-  /// table (sequence, head_dim): [cos(p * f_j) for j < head_dim/2, then sin], f_j = theta^(-2 j / head_dim).
-  void (*fill_table)(Stream&, float* table, Index sequence, Index head_dim, float theta);
 };
 
 }  // namespace trireme

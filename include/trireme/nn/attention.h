@@ -3,7 +3,7 @@
 #pragma once
 
 #include "trireme/graph/graph.h"
-#include "trireme/kernels/attention.h"
+#include "trireme/kernels/attention_choice.h"
 
 namespace trireme {
 

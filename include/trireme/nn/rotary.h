@@ -3,29 +3,34 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "trireme/graph/graph.h"
 
 namespace trireme {
 
+/// The frequencies of the paper: theta^(-2 j / head_dim) for j < head_dim / 2. head_dim is even.
+std::vector<double> rotary_frequencies(Index head_dim, float theta);
+
 /// Cosines and sines of all positions, computed once while tracing and shared by the layers, on a GPU
 /// as a constant of the graph: a table costs neither time nor slot memory in the loop, and never
 /// crosses a stage cut.
 class RotaryTable {
  public:
-  /// head_dim is even. theta: base of the frequencies.
+  /// One frequency for each pair of a head, head_dim / 2 of them: pair j turns by position *
+  /// frequencies[j].
+  RotaryTable(Index sequence, std::span<const double> frequencies);
+  /// With rotary_frequencies(head_dim, theta).
   RotaryTable(Index sequence, Index head_dim, float theta);
   Index sequence() const { return sequence_; }
   Index head_dim() const { return head_dim_; }
-  float theta() const { return theta_; }
   /// (sequence, head_dim): cos of each pair, then sin. Host memory.
   const float* data() const { return values_.data(); }
   Index bytes() const { return sequence_ * head_dim_ * static_cast<Index>(sizeof(float)); }
 
  private:
   Index sequence_, head_dim_;
-  float theta_;
   std::vector<float> values_;
 };
 using RotaryTablePtr = std::shared_ptr<const RotaryTable>;

@@ -1,15 +1,17 @@
 // The norm of all gradients, and what is decided by it: clipping, and skipping a step that is not
-// finite. Every logical element counts once, whatever is replicated, tied or sharded. The decision is
-// made on the device, for the update that is queued behind it.
+// finite. Every logical element counts once, whatever is replicated, tied or sharded. The decision
+// is made on the device, for the update that is queued behind it.
 #pragma once
 
 #include <memory>
 
 #include "trireme/comm/communicator.h"
-#include "trireme/kernels/optimizer.h"
+#include "trireme/kernels/range_list.h"
 #include "trireme/optim/flat_parameters.h"
 
 namespace trireme {
+
+struct StepDecision;  // in kernels/optimizer.h
 
 class GradientNorm {
  public:

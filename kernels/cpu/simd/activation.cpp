@@ -1,5 +1,6 @@
 // GELU in both forms, SiLU, and SwiGLU: a value and a slope each, then one loop for all.
-#include "kernels/cpu/loops.h"
+#include "kernels/activation.h"
+
 #include "kernels/cpu/simd/each.h"
 #include "kernels/cpu/simd/math.h"
 
@@ -115,7 +116,12 @@ void swiglu_backward(const SwigluBackward& p, Index begin_row, Index end_row) {
 
 }  // namespace
 
-extern const ActivationLoops activation_loops;
-const ActivationLoops activation_loops = {forward, backward, swiglu_forward, swiglu_backward};
-
 }  // namespace trireme::TRIREME_SIMD
+
+namespace trireme {
+
+const ActivationLoops ActivationLoops::TRIREME_SIMD = {
+    TRIREME_SIMD::forward, TRIREME_SIMD::backward, TRIREME_SIMD::swiglu_forward,
+    TRIREME_SIMD::swiglu_backward};
+
+}  // namespace trireme

@@ -2,7 +2,8 @@
 // blocks of query rows run over blocks of keys up to the diagonal. Scores are kept in base 2:
 // queries are packed times log2(e) / sqrt(head_dim). Register tiles above the diagonal are skipped;
 // what a tile computes beyond it is overwritten with zeros.
-#include "kernels/cpu/loops.h"
+#include "kernels/attention.h"
+
 #include "kernels/cpu/simd/each.h"
 #include "kernels/cpu/simd/math.h"
 #include "kernels/cpu/simd/tile.h"
@@ -332,7 +333,12 @@ Index backward_bytes(const AttentionShape& shape) {
 
 }  // namespace
 
-extern const AttentionLoops attention_loops;
-const AttentionLoops attention_loops = {forward, backward, forward_bytes, backward_bytes};
-
 }  // namespace trireme::TRIREME_SIMD
+
+namespace trireme {
+
+const AttentionLoops AttentionLoops::TRIREME_SIMD = {TRIREME_SIMD::forward, TRIREME_SIMD::backward,
+                                                     TRIREME_SIMD::forward_bytes,
+                                                     TRIREME_SIMD::backward_bytes};
+
+}  // namespace trireme

@@ -1,5 +1,6 @@
 // The two passes of softmax cross-entropy over logits, row by row.
-#include "kernels/cpu/loops.h"
+#include "kernels/cross_entropy.h"
+
 #include "kernels/cpu/simd/each.h"
 #include "kernels/cpu/simd/math.h"
 
@@ -74,7 +75,11 @@ void backward(const CrossEntropyBackward& p, Index begin_row, Index end_row) {
 
 }  // namespace
 
-extern const CrossEntropyLoops cross_entropy_loops;
-const CrossEntropyLoops cross_entropy_loops = {partial, backward};
-
 }  // namespace trireme::TRIREME_SIMD
+
+namespace trireme {
+
+const CrossEntropyLoops CrossEntropyLoops::TRIREME_SIMD = {TRIREME_SIMD::partial,
+                                                           TRIREME_SIMD::backward};
+
+}  // namespace trireme

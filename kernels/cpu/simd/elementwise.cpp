@@ -1,4 +1,6 @@
 // Sums, bias, dropout, squared error.
+#include "kernels/elementwise.h"
+
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/simd/each.h"
 
@@ -188,9 +190,13 @@ bool finite(const float* x, Index begin, Index end) {
 
 }  // namespace
 
-extern const ElementwiseLoops elementwise_loops;
-const ElementwiseLoops elementwise_loops = {add,        bias_add,      bias_backward,
-                                            dropout,    squared_error, squared_error_backward,
-                                            accumulate, finite};
-
 }  // namespace trireme::TRIREME_SIMD
+
+namespace trireme {
+
+const ElementwiseLoops ElementwiseLoops::TRIREME_SIMD = {
+    TRIREME_SIMD::add,     TRIREME_SIMD::bias_add,      TRIREME_SIMD::bias_backward,
+    TRIREME_SIMD::dropout, TRIREME_SIMD::squared_error, TRIREME_SIMD::squared_error_backward};
+const ArrayLoops ArrayLoops::TRIREME_SIMD = {TRIREME_SIMD::accumulate, TRIREME_SIMD::finite};
+
+}  // namespace trireme

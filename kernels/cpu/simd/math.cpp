@@ -24,14 +24,6 @@ void narrow(const float* x, Bf16* y, Index count) {
   each(0, count, [=](auto at) { at.store(y, at.load(x)); });
 }
 
-}  // namespace
-
-extern const MathLoops math_loops;
-const MathLoops math_loops = {exp_of, sigmoid_of, normal_below_of};
-
-extern const ConversionLoops conversion_loops;
-const ConversionLoops conversion_loops = {widen, narrow};
-
 // Twelve independent chains, each in a register of its own (an array of them would be spilled): two
 // units times a latency of four or five cycles need at least ten. Returns a value that depends on
 // all; operations: FLOPs done.
@@ -53,4 +45,14 @@ double multiply_add(Index repetitions, double* operations) {
   return result;
 }
 
+}  // namespace
 }  // namespace trireme::TRIREME_SIMD
+
+namespace trireme {
+
+const MathLoops MathLoops::TRIREME_SIMD = {TRIREME_SIMD::exp_of, TRIREME_SIMD::sigmoid_of,
+                                           TRIREME_SIMD::normal_below_of};
+const ConversionLoops ConversionLoops::TRIREME_SIMD = {TRIREME_SIMD::widen, TRIREME_SIMD::narrow};
+const PeakLoops PeakLoops::TRIREME_SIMD = {TRIREME_SIMD::multiply_add};
+
+}  // namespace trireme

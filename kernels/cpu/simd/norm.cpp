@@ -1,6 +1,7 @@
 // LayerNorm and RMSNorm, row by row. A row's sums are made in lanes (vec.h), so a row's result
 // depends on the row alone.
-#include "kernels/cpu/loops.h"
+#include "kernels/norm.h"
+
 #include "kernels/cpu/simd/each.h"
 
 namespace trireme::TRIREME_SIMD {
@@ -124,7 +125,10 @@ void backward(const NormBackward& p, float* dweight, float* dbias, Index begin_r
 
 }  // namespace
 
-extern const NormLoops norm_loops;
-const NormLoops norm_loops = {forward, backward};
-
 }  // namespace trireme::TRIREME_SIMD
+
+namespace trireme {
+
+const NormLoops NormLoops::TRIREME_SIMD = {TRIREME_SIMD::forward, TRIREME_SIMD::backward};
+
+}  // namespace trireme

@@ -1,5 +1,6 @@
 // AdamW and SGD in one pass over all their arrays, and the sum of squares for clipping.
-#include "kernels/cpu/loops.h"
+#include "kernels/optimizer.h"
+
 #include "kernels/cpu/simd/each.h"
 
 namespace trireme::TRIREME_SIMD {
@@ -66,7 +67,11 @@ double sum_of_squares(const float* x, Index begin, Index end) {
 
 }  // namespace
 
-extern const OptimizerLoops optimizer_loops;
-const OptimizerLoops optimizer_loops = {adamw, sgd, sum_of_squares};
-
 }  // namespace trireme::TRIREME_SIMD
+
+namespace trireme {
+
+const OptimizerLoops OptimizerLoops::TRIREME_SIMD = {TRIREME_SIMD::adamw, TRIREME_SIMD::sgd,
+                                                     TRIREME_SIMD::sum_of_squares};
+
+}  // namespace trireme

@@ -1,5 +1,6 @@
 // Rotary position embedding, row by row.
-#include "kernels/cpu/loops.h"
+#include "kernels/rotary.h"
+
 #include "kernels/cpu/simd/each.h"
 
 namespace trireme::TRIREME_SIMD {
@@ -36,7 +37,10 @@ void run(const Rotary& p, Index begin_row, Index end_row) {
 
 }  // namespace
 
-extern const RotaryLoops rotary_loops;
-const RotaryLoops rotary_loops = {run};
-
 }  // namespace trireme::TRIREME_SIMD
+
+namespace trireme {
+
+const RotaryLoops RotaryLoops::TRIREME_SIMD = {TRIREME_SIMD::run};
+
+}  // namespace trireme

@@ -1,6 +1,11 @@
 #include <set>
 #include <string>
 
+#include "trireme/kernels/cross_entropy.h"
+#include "trireme/kernels/elementwise.h"
+#include "trireme/kernels/embedding.h"
+#include "trireme/kernels/optimizer.h"
+
 #include "tests/benchmarks/gpu/report.h"
 
 namespace trireme::test {

@@ -1,3 +1,7 @@
+#include "trireme/kernels/activation.h"
+#include "trireme/kernels/norm.h"
+#include "trireme/kernels/rotary.h"
+
 #include "tests/benchmarks/gpu/report.h"
 
 namespace trireme::test {
@@ -98,7 +102,6 @@ void rotary(GpuBench& b, Report& report, DType dtype) {
   p.heads = heads;
   p.head_dim = head_dim;
   p.row_stride = channels;
-  p.theta = 10000;
   p.x = p.y = x;
   p.table = table;
   p.dtype = dtype;

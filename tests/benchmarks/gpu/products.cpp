@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "trireme/core/error.h"
+#include "trireme/kernels/attention.h"
+#include "trireme/kernels/gemm.h"
 
 #include "tests/benchmarks/gpu/gpu_bench.h"
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
+#include "trireme/kernels/attention.h"
+#include "trireme/kernels/elementwise.h"
 #include "trireme/kernels/kernels.h"
 
 #include "kernels/cuda.h"

@@ -1,6 +1,7 @@
 // Kernels and collectives of several ranks through the module, loaded as a program loads it.
 #include <gtest/gtest.h>
 
+#include "trireme/kernels/elementwise.h"
 #include "trireme/kernels/kernels.h"
 
 #include "kernels/cuda.h"

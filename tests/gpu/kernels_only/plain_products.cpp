@@ -2,6 +2,7 @@
 // slow, but right. Only fp32 products get here, since oneDNN's instructions for bf16 are missing,
 // too.
 #include "trireme/core/error.h"
+#include "trireme/kernels/gemm.h"
 
 #include "kernels/cpu/onednn.h"
 

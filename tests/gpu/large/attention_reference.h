@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "trireme/kernels/attention.h"
+
 #include "tests/gpu/large/large.h"
 
 namespace trireme::test {

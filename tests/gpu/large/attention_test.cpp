@@ -1,15 +1,16 @@
 // Attention on tensor cores against the ordinary ones, both on the GPU, where it has many blocks,
 // long sequences and strides between sequences of many bytes; and some heads against their
 // definition.
+#include "trireme/kernels/attention.h"
+
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/core/at.h"
 #include "tests/gpu/large/attention_reference.h"
 
 namespace trireme::test {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// What a pass reads and writes, on the GPU.
 class Attention {

@@ -6,10 +6,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "trireme/kernels/elementwise.h"
+
+#include "runtime/core/at.h"
+
 namespace trireme::test {
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// The first and the last row, those on both sides of what 32 bits count, as bytes and as
 /// elements, and others by chance. In order.

@@ -1,5 +1,7 @@
 // Matrix products with one operand of more than 2^31 elements: the first, the result, and the one
 // that the sum goes along.
+#include "trireme/kernels/gemm.h"
+
 #include "tests/gpu/large/large.h"
 
 namespace trireme::test {

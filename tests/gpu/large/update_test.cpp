@@ -1,6 +1,8 @@
 // The optimizer over 1.6e9 parameters: 28.8 GB of state, in ranges as a model has them.
 #include <bit>
 
+#include "trireme/kernels/optimizer.h"
+
 #include "tests/gpu/large/large.h"
 
 namespace trireme::test {

@@ -1,11 +1,12 @@
+#include "trireme/kernels/attention.h"
+
+#include "runtime/core/at.h"
 #include "tests/kernels/cuda/twins.h"
 
 namespace trireme::test {
 namespace {
 
 using Doubles = std::vector<double>;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// What a test runs, and how much of it may differ.
 struct Case {

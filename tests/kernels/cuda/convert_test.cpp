@@ -1,4 +1,6 @@
 // Copies and sums between f32 and bf16 on a GPU, against the CPU: the same bits.
+#include "trireme/kernels/elementwise.h"
+
 #include "tests/kernels/cuda/twins.h"
 
 namespace trireme::test {

@@ -1,3 +1,5 @@
+#include "trireme/kernels/cross_entropy.h"
+
 #include "tests/kernels/cuda/twins.h"
 
 namespace trireme::test {

@@ -1,3 +1,5 @@
+#include "trireme/kernels/elementwise.h"
+
 #include <numeric>
 
 #include "tests/kernels/cuda/twins.h"

@@ -1,3 +1,5 @@
+#include "trireme/kernels/embedding.h"
+
 #include "tests/kernels/cuda/twins.h"
 
 namespace trireme::test {

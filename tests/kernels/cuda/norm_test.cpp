@@ -1,3 +1,5 @@
+#include "trireme/kernels/norm.h"
+
 #include <tuple>
 
 #include "tests/kernels/cuda/twins.h"

@@ -1,3 +1,5 @@
+#include "trireme/kernels/optimizer.h"
+
 #include <bit>
 
 #include "tests/kernels/cuda/twins.h"

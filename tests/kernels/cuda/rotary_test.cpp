@@ -1,3 +1,5 @@
+#include "trireme/kernels/rotary.h"
+
 #include "tests/kernels/cuda/twins.h"
 
 namespace trireme::test {
@@ -19,7 +21,6 @@ void run_rotary(Bench& b, const Heads& s, Rotary::Direction direction, DType dty
   p.heads = s.heads;
   p.head_dim = s.head_dim;
   p.row_stride = s.row_stride;
-  p.theta = 10000;
   p.table = b.put(random_floats(s.sequence * s.head_dim, "table"));
   p.dtype = dtype;
   void* x = b.put(random_floats(count, "x"), dtype, shift);
@@ -40,16 +41,6 @@ TEST(CudaRotary, TurnsBothWaysInPlaceAndNot) {
                 run_rotary(b, s, direction, dtype, shift);
           },
           2e-7);
-}
-
-TEST(CudaRotary, TablesAgree) {
-  expect_twins(
-      [](Bench& b) {
-        float* table = b.put(Floats(300 * 34));
-        b.kernels().rotary.fill_table(b.stream(), table, 300, 34, 10000);
-        b.kernels().rotary.fill_table(b.stream(), table, 0, 34, 10000);
-      },
-      1e-7);
 }
 
 TEST(CudaRotary, WhatCannotBeIsRefused) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/bf16.h"
+#include "trireme/core/error.h"
 #include "trireme/core/random.h"
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"

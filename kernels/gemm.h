@@ -1,10 +1,13 @@
-// What every device checks of a matrix product, with the same messages.
+// What the versions of matrix products share: the checks of their arguments.
 #pragma once
 
 #include "trireme/core/error.h"
+#include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
 
 namespace trireme {
+
+// Each check throws an Error that names the size, the pointer or the type that does not fit.
 
 inline void check_gemm(const Gemm& p) {
   require(p.m >= 0 && p.n >= 0 && p.k >= 0, "matrix product of m ", p.m, ", n ", p.n, ", k ", p.k);

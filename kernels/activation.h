@@ -1,0 +1,43 @@
+// What the versions of the activations share: the checks of their arguments, and the inner loops
+// that each instruction set of CPUs fills in (kernels/cpu/loops.h).
+#pragma once
+
+#include "trireme/core/error.h"
+#include "trireme/kernels/activation.h"
+
+#include "kernels/check_storage.h"
+
+namespace trireme {
+
+// Each check throws an Error that names the size, the pointer or the type that does not fit.
+
+inline void check_activation(const ActivationForward& p) {
+  require(p.count >= 0, "activation of ", p.count, " elements");
+  check_storage(p.dtype, "activation");
+}
+
+inline void check_activation(const ActivationBackward& p) {
+  require(p.count >= 0, "activation gradient of ", p.count, " elements");
+  check_storage(p.dtype, "activation gradient");
+}
+
+inline void check_activation(const SwigluForward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "swiglu of (", p.rows, ", ", p.channels, ")");
+  check_storage(p.dtype, "swiglu");
+}
+
+inline void check_activation(const SwigluBackward& p) {
+  require(p.rows >= 0 && p.channels >= 1, "swiglu gradient of (", p.rows, ", ", p.channels, ")");
+  check_storage(p.dtype, "swiglu gradient");
+}
+
+struct ActivationLoops {
+  static const ActivationLoops portable, avx2, avx512;
+
+  void (*forward)(const ActivationForward&, Index begin, Index end);
+  void (*backward)(const ActivationBackward&, Index begin, Index end);
+  void (*swiglu_forward)(const SwigluForward&, Index begin_row, Index end_row);
+  void (*swiglu_backward)(const SwigluBackward&, Index begin_row, Index end_row);
+};
+
+}  // namespace trireme

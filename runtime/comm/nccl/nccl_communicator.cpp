@@ -210,7 +210,7 @@ bool NcclCommunicator::has_ended(Index sequence) {
 }
 
 void NcclCommunicator::wait_on_host(Index sequence) {
-  poll([&] {
+  trireme::poll([&] {
     if (has_ended(sequence)) return true;
     watchdog_.poll_groups();
     return false;

@@ -181,6 +181,12 @@ void FlatParameters::bind(std::byte* parameters, std::byte* gradients) {
   if (compute_bytes() > 0) compute_data_ = reinterpret_cast<Bf16*>(parameters + master_bytes());
 }
 
+FlatParameters FlatParameters::bound(std::byte* parameters, std::byte* gradients) const {
+  FlatParameters copy = *this;
+  copy.bind(parameters, gradients);
+  return copy;
+}
+
 void FlatParameters::refresh_compute_copy(Stream& stream) const {
   if (compute_data_ == nullptr) return;
   for (const Bucket& bucket : buckets_) {

@@ -45,12 +45,12 @@ void GradientReducer::Hooks::op_boundary() {
 }
 
 GradientReducer::GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
-                                 TieGroups ties)
+                                 const TieGroups& ties)
     : flat_(flat),
       tensor_(mesh.axis(Axis::tensor)),
       data_(mesh.axis(Axis::data)),
       stream_(stream),
-      ties_(std::move(ties)),
+      ties_(ties),
       uses_(flat.buckets().size(), 0),
       progress_(flat.buckets().size()),
       made_(std::chrono::steady_clock::now()) {

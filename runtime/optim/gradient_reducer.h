@@ -37,11 +37,8 @@ TieGroups split_ties(const FlatParameters& flat, Mesh& mesh);
 
 class GradientReducer {
  public:
-  /// `flat` is bound. `ties`: of split_ties.
-  GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream, TieGroups ties);
-  /// Collective over the world: makes them.
-  GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream)
-      : GradientReducer(flat, mesh, stream, split_ties(flat, mesh)) {}
+  /// `flat` is bound. `ties`: of split_ties, borrowed.
+  GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream, const TieGroups& ties);
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
@@ -87,7 +84,7 @@ class GradientReducer {
   Communicator& tensor_;
   Communicator& data_;
   Stream& stream_;
-  TieGroups ties_;
+  const TieGroups& ties_;
   std::vector<int> uses_;           // per bucket: gradients to wait for
   std::vector<Progress> progress_;  // per bucket
   int pending_ = -1;                // bucket whose sum over the tensor axis is under way

@@ -49,6 +49,8 @@ constexpr FieldName all_names[] = {
     {"Split::weights", "--split"},
     {"TokenOptions::sequence_length", "--seq-length"},
     {"PlanOptions::guard", "--check-finite"},
+    {"TrainingSpec::micro_batch_size", "--micro-batch-size"},
+    {"TrainingSpec::global_batch_size", "--global-batch-size"},
 };
 
 bool in_name(char c) {

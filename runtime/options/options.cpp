@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "trireme/plan/training_spec.h"
+
 namespace trireme {
 namespace {
 
@@ -155,6 +157,21 @@ void declare_reports(CommandLine& c, Options& o) {
 }
 
 }  // namespace
+
+TrainingSpec training_spec(const Options& options, const MeshShape& mesh) {
+  TrainingSpec spec;
+  spec.mesh = mesh;
+  spec.chunks = static_cast<int>(options.chunks);
+  spec.schedule = options.schedule;
+  spec.micro_batch_size = options.micro_batch_size;
+  spec.global_batch_size = options.global_batch_size;
+  spec.compute = options.compute();
+  spec.optimizer = options.optimizer;
+  spec.update = options.use_distributed_optimizer ? Update::sharded : Update::replicated;
+  spec.bucket_size = options.bucket_size;
+  spec.guard = options.check_finite;
+  return spec;
+}
 
 const char* name(DeviceOption device) {
   switch (device) {

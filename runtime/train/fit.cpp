@@ -9,6 +9,7 @@
 #include "trireme/kernels/device.h"
 
 #include "runtime/job/terminal.h"
+#include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"
 
@@ -17,12 +18,11 @@ namespace {
 
 /// GEMM rate, in the type that is computed with, that this rank can have while all ranks of its node compute: on a CPU its
 /// part of the cores, where they are fewer than threads; of a GPU its part.
-double gemm_flops(const Trainer::State& s) {
-  const double best = measure_gemm_flops(s.context.stream(), s.context.options().compute());
-  if (s.context.device().kind() == DeviceKind::cuda)
-    return best / static_cast<double>(s.context.options().ranks_per_gpu);
-  const auto node_threads =
-      static_cast<double>(s.node_ranks * s.context.options().threads_per_rank);
+double gemm_flops(const Context& context, int node_ranks) {
+  const double best = measure_gemm_flops(context.stream(), context.options().compute());
+  if (context.device().kind() == DeviceKind::cuda)
+    return best / static_cast<double>(context.options().ranks_per_gpu);
+  const auto node_threads = static_cast<double>(node_ranks * context.options().threads_per_rank);
   const auto cores = static_cast<double>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
   return best * std::min(1.0, cores / node_threads);
 }
@@ -33,37 +33,38 @@ double sum_over_ranks(const Host& host, double value) {
 }
 
 /// Collective.
-ReporterOptions reporter_options(const Trainer::State& s) {
-  const Options& o = s.context.options();
-  const Host& host = s.context.host();
+ReporterOptions reporter_options(const Context& context, const PlannedTraining& plan,
+                                 int node_ranks) {
+  const Options& o = context.options();
+  const Host& host = context.host();
   ReporterOptions reports;
   reports.train_iters = o.train_iters;
   reports.log_interval = o.log_interval;
   reports.progress_bar = host.rank() == 0 && o.log_level != LogLevel::quiet && stdout_is_terminal();
-  reports.peak_flops = sum_over_ranks(host, gemm_flops(s));
+  reports.peak_flops = sum_over_ranks(host, gemm_flops(context, node_ranks));
   reports.flops_per_step = sum_over_ranks(
-      host, s.train->model().flops() * static_cast<double>(s.context.micro_batches()));
-  s.context.log().info(str("GEMM peak of all ranks together, ", name(o.compute()), ": ",
-                           std::round(reports.peak_flops / 1e8) / 10, " GFLOP/s; ",
-                           std::round(reports.flops_per_step / 1e7) / 100, " GFLOP a step"));
+      host, plan.train.model().flops() * static_cast<double>(context.micro_batches()));
+  context.log().info(str("GEMM peak of all ranks together, ", name(o.compute()), ": ",
+                         std::round(reports.peak_flops / 1e8) / 10, " GFLOP/s; ",
+                         std::round(reports.flops_per_step / 1e7) / 100, " GFLOP a step"));
   return reports;
 }
 
 /// Collective. Only rank 0 has a file. A job that goes on takes back the lines of steps that it does again.
-std::unique_ptr<MetricsFile> open_metrics(const Trainer::State& s) {
-  const Options& o = s.context.options();
+std::unique_ptr<MetricsFile> open_metrics(const Context& context, Index step) {
+  const Options& o = context.options();
   const bool goes_on = !o.checkpoint.load.empty() && !o.checkpoint.finetune;
   std::unique_ptr<MetricsFile> file;
   Index removed = 0;
   Problems problems;
   problems.collect([&] {
-    file = std::make_unique<MetricsFile>(s.context.mesh().rank() == 0 ? o.metrics : "");
-    if (goes_on) removed = file->go_back_to(s.progress.step);
+    file = std::make_unique<MetricsFile>(context.mesh().rank() == 0 ? o.metrics : "");
+    if (goes_on) removed = file->go_back_to(step);
   });
-  agree_on(s.context.host(), problems);
+  agree_on(context.host(), problems);
   if (removed > 0)
-    s.context.log().info(str("--metrics ", o.metrics, ": ", removed, " lines after step ",
-                             s.progress.step, " are removed; these steps are done again"));
+    context.log().info(str("--metrics ", o.metrics, ": ", removed, " lines after step ", step,
+                           " are removed; these steps are done again"));
   return file;
 }
 
@@ -77,58 +78,12 @@ std::string failed_saves(const Checkpointer& checkpointer) {
                            : str("; the newest checkpoint is that of step ", committed));
 }
 
-enum class End { finished, stopped, diverged };
-
-/// Collective. The same on all ranks.
-End run_steps(Trainer& trainer, Trainer::State& s, DataSource& train, DataSource* validation) {
-  const Options& o = s.context.options();
-  if (!o.profile_ops.empty() && s.progress.step >= o.profile_step)
-    s.context.log().info(str("--profile-ops ", o.profile_ops, ": nothing is profiled: step ",
-                             o.profile_step, " of --profile-step is done already"));
-  Reporter reporter(s.context.log(), reporter_options(s));
-  const std::unique_ptr<MetricsFile> file = open_metrics(s);
-  reporter.header();
-  bool save_due = false;
-  for (;;) {
-    StepMetrics metrics = trainer.step(train);
-    const bool last = metrics.step == o.train_iters;
-    const bool diverged = metrics.skipped_in_row >= o.max_skipped;
-    const bool evaluates = !diverged && !s.agreed.stop && validation != nullptr &&
-                           o.eval_interval > 0 && (metrics.step % o.eval_interval == 0 || last);
-    if (evaluates) metrics.valid_loss = s.run_evaluation(*validation, o.eval_iters, true);
-    reporter.step(metrics);
-    file->append(metrics);
-    if (diverged) return End::diverged;
-    if (s.agreed.stop) return End::stopped;
-    if (last) return End::finished;
-    if (!s.checkpointer) continue;
-    save_due = save_due || s.agreed.save || s.checkpointer->due(metrics.step);
-    if (save_due && !metrics.skipped) {
-      s.checkpointer->save(s.last_update, train);
-      save_due = false;
-    } else {
-      s.checkpointer->poll();
-    }
-  }
-}
-
-/// Collective. The last save. A state whose gradients were not finite pushes out no older one.
-void finish_saves(Trainer::State& s, End end, const DataSource& train) {
-  if (end != End::diverged)
-    s.checkpointer->save(s.last_update, train);  // unless --save has it already
-  if (s.progress.step == s.last_update.step)
-    s.checkpointer->finish();
-  else
-    s.checkpointer->wait();
-}
-
 /// "; the newest checkpoint is ...": where to begin again.
-std::string where_to_go_back(const Trainer::State& s, const std::string& failed) {
+std::string where_to_go_back(const std::string& directory, Index newest, Index last_update,
+                             const std::string& failed) {
   if (!failed.empty()) return "; " + failed;
-  const std::string& directory = s.context.options().checkpoint.save;
-  const Index newest = s.checkpointer ? s.checkpointer->last_committed() : -1;
   if (newest < 0) return "; this job has no checkpoint";
-  if (newest < s.last_update.step)
+  if (newest < last_update)
     return str("; go back to the newest checkpoint, that of step ", newest, ", with --load ",
                directory, " and, for example, a smaller --lr");
   return str(
@@ -137,20 +92,10 @@ std::string where_to_go_back(const Trainer::State& s, const std::string& failed)
       directory, " --ckpt-step N");
 }
 
-std::string describe_divergence(const Trainer::State& s, const std::string& failed) {
-  const Index skipped = s.progress.step - s.last_update.step;
-  return str("stopped after step ", s.progress.step, ": the gradients of the last ",
-             skipped == 1 ? "step" : str(skipped, " steps"), " were not finite (--max-skipped ",
-             s.context.options().max_skipped, "); ",
-             s.last_update.step == 0 ? "no step has made an update"
-                                     : str("the last update was that of step ", s.last_update.step),
-             where_to_go_back(s, failed));
-}
-
 /// What is saved when all have agreed to stop.
-std::string describe_saved(const Trainer::State& s) {
-  if (s.last_update.step == s.progress.step) return "which is saved";
-  return str("and step ", s.last_update.step, ", the last with an update, is saved");
+std::string describe_saved(Index step, Index last_update) {
+  if (last_update == step) return "which is saved";
+  return str("and step ", last_update, ", the last with an update, is saved");
 }
 
 std::string why_stopped(const Context& context) {
@@ -159,6 +104,58 @@ std::string why_stopped(const Context& context) {
 }
 
 }  // namespace
+
+Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* validation) {
+  const Options& o = context.options();
+  if (!o.profile_ops.empty() && progress.step >= o.profile_step)
+    context.log().info(str("--profile-ops ", o.profile_ops, ": nothing is profiled: step ",
+                           o.profile_step, " of --profile-step is done already"));
+  Reporter reporter(context.log(), reporter_options(context, plan, node_ranks));
+  const std::unique_ptr<MetricsFile> file = open_metrics(context, progress.step);
+  reporter.header();
+  bool save_due = false;
+  for (;;) {
+    StepMetrics metrics = step(train);
+    const bool last = metrics.step == o.train_iters;
+    const bool diverged = metrics.skipped_in_row >= o.max_skipped;
+    const bool evaluates = !diverged && !agreed.stop && validation != nullptr &&
+                           o.eval_interval > 0 && (metrics.step % o.eval_interval == 0 || last);
+    if (evaluates) metrics.valid_loss = run_evaluation(*validation, o.eval_iters, true);
+    reporter.step(metrics);
+    file->append(metrics);
+    if (diverged) return End::diverged;
+    if (agreed.stop) return End::stopped;
+    if (last) return End::finished;
+    if (!checkpointer) continue;
+    save_due = save_due || agreed.save || checkpointer->due(metrics.step);
+    if (save_due && !metrics.skipped) {
+      checkpointer->save(last_update, train);
+      save_due = false;
+    } else {
+      checkpointer->poll();
+    }
+  }
+}
+
+void Trainer::State::finish_saves(End end, const DataSource& train) {
+  if (end != End::diverged) checkpointer->save(last_update, train);  // unless --save has it already
+  if (progress.step == last_update.step)
+    checkpointer->finish();
+  else
+    checkpointer->wait();
+}
+
+std::string Trainer::State::describe_divergence(const std::string& failed) const {
+  const Index skipped = progress.step - last_update.step;
+  return str("stopped after step ", progress.step, ": the gradients of the last ",
+             skipped == 1 ? "step" : str(skipped, " steps"), " were not finite (--max-skipped ",
+             context.options().max_skipped, "); ",
+             last_update.step == 0 ? "no step has made an update"
+                                   : str("the last update was that of step ", last_update.step),
+             where_to_go_back(context.options().checkpoint.save,
+                              checkpointer ? checkpointer->last_committed() : -1, last_update.step,
+                              failed));
+}
 
 void Trainer::State::stop_after_training() const {
   context.log().info(why_stopped(context) +
@@ -174,9 +171,9 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
   agree_on_data(s.context.host(), validation, "validation data");
   resume(train);
 
-  End end = End::finished;
+  State::End end = State::End::finished;
   if (s.progress.step < o.train_iters)
-    end = run_steps(*this, s, train, validation);
+    end = s.run_steps(train, validation);
   else
     log.info(o.train_iters == 0
                  ? str("nothing is trained: --train-iters 0")
@@ -185,19 +182,20 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
                        o.train_iters));
   std::string failed;
   if (s.checkpointer) {
-    finish_saves(s, end, train);
+    s.finish_saves(end, train);
     failed = failed_saves(*s.checkpointer);
   }
-  if (end == End::diverged) throw JobError(describe_divergence(s, failed), ExitCode::diverged);
-  if (end == End::stopped) {
+  if (end == State::End::diverged)
+    throw JobError(s.describe_divergence(failed), ExitCode::diverged);
+  if (end == State::End::stopped) {
     const std::string stopped =
         str(why_stopped(s.context), ": stopped after step ", s.progress.step);
     if (!failed.empty()) throw JobError(stopped + ", but " + failed);
-    log.info(stopped + ", " + describe_saved(s) + "; start again with --load " + o.checkpoint.save +
-             " to go on");
+    log.info(stopped + ", " + describe_saved(s.progress.step, s.last_update.step) +
+             "; start again with --load " + o.checkpoint.save + " to go on");
     throw Stopped();
   }
-  s.dump_parameters();
+  dump_parameters(s.bound.flat, s.context);
   if (!failed.empty()) throw JobError("training is finished, but " + failed);
 }
 

@@ -88,9 +88,9 @@ std::int32_t draw(const std::vector<float>& logits, double temperature, double u
 
 std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
   State& s = *state_;
-  require(s.generate != nullptr, "generate needs Model::logits");
+  require(s.bound.generate.has_value(), "generate needs Model::logits");
   require(!options.prompt.empty(), "generate needs a prompt of at least one token");
-  const PlannedModel& model = s.generate->model();
+  const PlannedModel& model = s.bound.generate->model();
   const Shape& logits = model.results.front().shape();
   Mesh& mesh = s.context.mesh();
   const MeshShape& shape = mesh.shape();
@@ -102,7 +102,7 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
   std::vector<std::int32_t> text = options.prompt;
   for (Index i = 0; i < options.count; ++i) {
     sequence.show(text);
-    s.generate->start(sequence);
+    s.bound.generate->start(sequence);
     sequence.queued();
     Index sums[2] = {0, s.context.stop_reason().empty() ? 0 : 1};  // the token, votes to stop
     if (mesh.rank() == drawer)

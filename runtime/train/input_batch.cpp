@@ -2,32 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "trireme/core/bf16.h"
-
-#include "runtime/core/round_up.h"
 
 namespace trireme {
 namespace {
 
-constexpr Index alignment = 64;
-
-const ValueInfo& input_info(const Graph& graph, std::size_t position) {
-  return graph.values()[static_cast<std::size_t>(graph.inputs()[position])];
-}
-
-Index padded_bytes(const Tensor& tensor) { return round_up(tensor.bytes(), alignment); }
-
 /// Sample `i` of an input.
 void* row_of(const Tensor& input, Index i) {
   return static_cast<std::byte*>(input.data) + i * (input.bytes() / input.shape[0]);
-}
-
-Shape without_first(const Shape& shape) {
-  Shape rest;
-  for (int d = 1; d < shape.dims(); ++d) rest.push_back(shape[d]);
-  return rest;
 }
 
 /// What DataSource::fill has returned. The bound keeps sums over any global batch exact.
@@ -40,45 +23,26 @@ Index checked_targets(Index targets, Index sample) {
 
 }  // namespace
 
-InputBatch::InputBatch(const Graph& graph, const std::vector<const Plan*>& plans,
-                       const Context& context)
-    : check_finite_(context.options().check_finite),
-      micro_batch_size_(context.options().micro_batch_size),
-      micro_batches_(context.micro_batches()),
-      first_row_(context.mesh().coordinate(Axis::data) *
-                 (context.options().global_batch_size / context.data_size())) {
-  std::set<int> used;
-  for (const Plan* plan : plans) used.insert(plan->inputs().begin(), plan->inputs().end());
-  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-    const Spec& spec = input_info(graph, i).spec;
-    used_.push_back(used.count(static_cast<int>(i)) > 0);
-    names_.push_back(input_info(graph, i).name);
-    input_.emplace_back(nullptr, spec.shape, spec.dtype);
-    const bool rounded = spec.dtype == DType::bf16;
-    row_.emplace_back(nullptr, without_first(spec.shape), rounded ? DType::f32 : spec.dtype);
-    unrounded_.emplace_back(rounded && used_.back() ? static_cast<std::size_t>(row_.back().count())
-                                                    : 0);
-    if (used_.back()) bytes_ += padded_bytes(input_.back()) * micro_batches_;
-  }
-}
-
-void InputBatch::allocate(Device& device) {
-  memory_ = device.allocate_pinned(bytes_);
-  read_ = device.make_event();
+InputBatch::InputBatch(const PlannedInputs& plan, Device& device, bool check_finite)
+    : plan_(plan),
+      check_finite_(check_finite),
+      memory_(device.allocate_pinned(plan.bytes())),
+      read_(device.make_event()) {
   std::byte* next = memory_.data();
-  for (Index m = 0; m < micro_batches_; ++m) {
-    std::vector<Tensor>& tensors = inputs_.emplace_back(input_.size());
-    for (std::size_t i = 0; i < input_.size(); ++i) {
-      if (!used_[i]) continue;
-      tensors[i] = input_[i];
+  for (Index m = 0; m < plan.micro_batches; ++m) {
+    std::vector<Tensor>& tensors = inputs_.emplace_back(plan.inputs.size());
+    for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
+      if (!plan.inputs[i].used) continue;
+      tensors[i] = plan.inputs[i].batch;
       tensors[i].data = next;
-      next += padded_bytes(input_[i]);
+      next += plan.inputs[i].bytes();
     }
   }
-}
-
-Index InputBatch::first_sample(Index micro_batch) const {
-  return first_row_ + micro_batch * micro_batch_size_;
+  for (const PlannedInputs::Input& input : plan.inputs) {
+    row_.push_back(input.sample);
+    const bool rounded = input.used && input.rounded();
+    unrounded_.emplace_back(rounded ? static_cast<std::size_t>(input.sample.count()) : 0);
+  }
 }
 
 /// A floating row is f32 here, whatever the model takes.
@@ -87,15 +51,15 @@ void InputBatch::check_finite(Index sample) const {
     if (row_[k].data == nullptr || row_[k].dtype != DType::f32) continue;
     const float* row = row_[k].as<float>();
     for (Index i = 0; i < row_[k].count(); ++i)
-      require(std::isfinite(row[i]), "input '", names_[k], "' of sample ", sample, ": element ", i,
-              " is ", row[i], ", not a finite number (DataSource::fill)");
+      require(std::isfinite(row[i]), "input '", plan_.inputs[k].name, "' of sample ", sample,
+              ": element ", i, " is ", row[i], ", not a finite number (DataSource::fill)");
   }
 }
 
 Index InputBatch::load(DataSource& source, Index first) {
   Index targets = 0;
-  for (Index m = 0; m < micro_batches_; ++m)
-    for (Index i = 0; i < micro_batch_size_; ++i) {
+  for (Index m = 0; m < plan_.micro_batches; ++m)
+    for (Index i = 0; i < plan_.micro_batch_size; ++i) {
       const std::vector<Tensor>& inputs = inputs_[static_cast<std::size_t>(m)];
       for (std::size_t k = 0; k < row_.size(); ++k)
         row_[k].data = inputs[k].data == nullptr ? nullptr
@@ -125,25 +89,6 @@ MicroBatch InputBatch::micro_batch(int /*chunk*/, Index number) {
   batch.loss_scale = loss_scale_;
   batch.inputs = inputs_[static_cast<std::size_t>(number)];
   return batch;
-}
-
-void check_inputs(const Graph& graph, Index micro_batch_size, Problems& problems) {
-  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-    const ValueInfo& input = input_info(graph, i);
-    if (input.spec.shape.dims() < 1 || input.spec.shape[0] != micro_batch_size)
-      problems.add("input '", input.name, "' has shape ", input.spec.shape,
-                   ", but its dim 0 is the sample and has to be --micro-batch-size ",
-                   micro_batch_size);
-  }
-}
-
-void check_inputs_are_used(const Graph& graph, Problems& problems) {
-  std::set<int> used;
-  for (const Node& node : graph.nodes()) used.insert(node.inputs.begin(), node.inputs.end());
-  for (const int input : graph.inputs())
-    if (used.count(input) == 0)
-      problems.add("input '", graph.values()[static_cast<std::size_t>(input)].name,
-                   "' is used by no op: use it, or leave it out");
 }
 
 }  // namespace trireme

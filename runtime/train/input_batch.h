@@ -1,30 +1,26 @@
-// InputBatch: the data of one global batch that this data rank works on, on the host. Sample i of a step is row i of the
-// global batch; data rank d of n takes rows [d, d + 1) * rows / n, micro-batch after micro-batch, whatever the layout.
+// InputBatch: the memory of PlannedInputs: a global batch of this data rank, on the host.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "trireme/core/device.h"
 #include "trireme/data/source.h"
-#include "trireme/job/run.h"
 
 #include "runtime/pipeline/executor.h"
+#include "runtime/plan/planned_inputs.h"
 
 namespace trireme {
 
 class InputBatch final : public MicroBatchSource {
  public:
-  /// For the inputs that any of `plans` loads.
-  InputBatch(const Graph& graph, const std::vector<const Plan*>& plans, const Context& context);
+  /// `plan` is borrowed. `check_finite`: what a source gives has to be finite.
+  InputBatch(const PlannedInputs& plan, Device& device, bool check_finite);
 
-  Index bytes() const { return bytes_; }
-  /// Before the first load().
-  void allocate(Device& device);
   /// Before load(): until the device has read what was loaded before.
   void wait() { read_->synchronize(); }
   /// The global batch that begins at sample `first` of the stream. Returns the targets of this data
-  /// rank. Throws: Error when the source says nonsense, or, under --check-finite, gives numbers
-  /// that are not finite.
+  /// rank. Throws: Error when the source says nonsense, or gives numbers that are not finite.
   Index load(DataSource& source, Index first);
   /// All that reads this batch is queued on `stream`.
   void queued(Stream& stream) { read_->record(stream); }
@@ -33,30 +29,22 @@ class InputBatch final : public MicroBatchSource {
   MicroBatch micro_batch(int chunk, Index number) override;
 
  private:
-  Index first_sample(Index micro_batch) const;
+  Index first_sample(Index micro_batch) const {
+    return plan_.first_row + micro_batch * plan_.micro_batch_size;
+  }
   void check_finite(Index sample) const;
 
+  const PlannedInputs& plan_;
   bool check_finite_;
-  Index micro_batch_size_, micro_batches_, first_row_;
-  Index bytes_ = 0;
   Buffer memory_;
   std::unique_ptr<Event> read_;
-  std::vector<std::vector<Tensor>>
-      inputs_;  // per micro-batch, by position in Graph::inputs(); unused ones are empty
-  std::vector<std::string> names_;
-  std::vector<bool> used_;     // by position, as input_ and row_
-  std::vector<Tensor> input_;  // one micro-batch of each, without memory
-  std::vector<Tensor> row_;    // one sample of each, as a source sees it
-  std::vector<std::vector<float>>
-      unrounded_;  // one sample of each input that the model takes in bf16
+  /// Per micro-batch, by position in Graph::inputs(); unused ones are empty.
+  std::vector<std::vector<Tensor>> inputs_;
+  std::vector<Tensor> row_;  // by position: one sample of each, as a source sees it
+  /// By position: one sample of each input that the model takes in bf16.
+  std::vector<std::vector<float>> unrounded_;
   Index step_ = 0;
   double loss_scale_ = 1;
 };
-
-/// What is wrong with the inputs: dim 0 is the sample, so it is the micro-batch.
-void check_inputs(const Graph& graph, Index micro_batch_size, Problems& problems);
-/// Of the graph that is trained on: others may declare an input only to keep the order of those
-/// behind it.
-void check_inputs_are_used(const Graph& graph, Problems& problems);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Pass: a planned model with its memory and its pipeline program, ready to run micro-batches: the training step, an
-// evaluation, or one token of generation. Passes never run at the same time, so they share memory.
+// Pass: a planned pass with its memory, ready to run micro-batches: the training step, an
+// evaluation, or one token of generation.
 #pragma once
 
 #include <functional>
@@ -8,43 +8,43 @@
 
 #include "trireme/job/run.h"
 
+#include "runtime/graph/executor.h"
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/pipeline/executor.h"
+#include "runtime/plan/planned_pass.h"
 #include "runtime/train/profile/step_profile.h"
 
 namespace trireme {
 
 class Pass {
  public:
-  Pass(PlannedModel model, StageProgram program);
+  struct Settings {
+    GradientReducer* reducer = nullptr;  // null: forward only
+    /// Called between any two ops; must not wait.
+    const std::function<void()>& between_ops;
+    StepProfile* profile = nullptr;  // marks every op; null: none
+  };
+  /// `memory`: plan.bytes(), aligned to 4096; borrowed, as `plan` is. `flat` is bound.
+  Pass(const PlannedPass& plan, std::byte* memory, const FlatParameters& flat,
+       const Context& context, const Settings& settings);
 
-  const PlannedModel& model() const { return model_; }
-  const StageProgram& program() const { return program_; }
-  /// All slots of all chunks, and the scratch that they share.
-  Index slot_bytes() const;
-  Index scratch_bytes() const { return model_.scratch_bytes(); }
-  Index bytes() const { return slot_bytes() + scratch_bytes(); }
-
-  /// `memory`: bytes(), aligned to 4096, borrowed. `flat` is bound. `reducer`: null for forward only. `between_ops` is
-  /// called between any two ops, and must not wait. `profile`: marks every op; null: none.
-  void bind(std::byte* memory, const FlatParameters& flat, GradientReducer* reducer,
-            const Context& context, const std::function<void()>& between_ops,
-            StepProfile* profile = nullptr);
+  const PlannedModel& model() const { return plan_.model(); }
   /// As Executor::prepare, for all chunks.
   void prepare(Preparation& preparation, const std::function<void()>& after_each);
   Index preparations() const;
   /// Collective over pipeline and tensor axis; see PipelineExecutor.
-  void start(MicroBatchSource& source) { pipeline_->start(source); }
-  double loss() { return pipeline_->loss(); }
+  void start(MicroBatchSource& source) { pipeline_.start(source); }
+  double loss() { return pipeline_.loss(); }
 
  private:
-  Index slot_stride(std::size_t chunk) const;
+  /// Makes hooks_ and executors_.
+  std::vector<PipelineChunk> make_chunks(std::byte* memory, const FlatParameters& flat,
+                                         const Context& context, const Settings& settings);
 
-  PlannedModel model_;
-  StageProgram program_;
+  const PlannedPass& plan_;
   std::vector<std::unique_ptr<ExecutorHooks>> hooks_;
   std::vector<std::unique_ptr<Executor>> executors_;
-  std::unique_ptr<PipelineExecutor> pipeline_;
+  PipelineExecutor pipeline_;
 };
 
 }  // namespace trireme

@@ -9,6 +9,7 @@
 
 #include "trireme/core/box.h"
 #include "trireme/job/run.h"
+#include "trireme/optim/flat_parameters.h"
 
 namespace trireme {
 
@@ -22,5 +23,9 @@ struct TensorPart {
 /// once.
 void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine,
                   const Context& context);
+
+/// Collective, with --dump-tensors; else they do nothing. `flat` is bound; gradients are reduced.
+void dump_parameters(const FlatParameters& flat, const Context& context);
+void dump_gradients(const FlatParameters& flat, const Context& context);
 
 }  // namespace trireme

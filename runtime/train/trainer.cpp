@@ -1,26 +1,24 @@
 // Trainer: how it is made, and where the rest of it is.
-//   trainer.cpp          construction: plan, check memory, allocate, bind, prepare; resume
-//   fit.cpp              the loop around steps: when to log, evaluate, save and stop
-//   training_step.cpp    one step, and one evaluation
-//   generate.cpp         text of a trained model
-//   trainer_prepare.cpp  before step 1: what first calls do besides their work
-//   trainer_dump.cpp     --dump-tensors
-//   profile/             --profile-ops
-// A Trainer is made in five moves, each agreed on by all ranks: trace and plan (the same model),
-// check memory (when NCCL has taken its own), allocate once, bind, prepare. Then comes the
-// Checkpointer, which fills what was allocated.
+//   trainer.cpp           construction, in the order of the members of State; resume
+//   bound_training.cpp    the memory of a plan (runtime/plan/), and what works on it
+//   fit.cpp               the loop around steps: when to log, evaluate, save and stop
+//   training_step.cpp     one step, and one evaluation
+//   generate.cpp          text of a trained model
+//   trainer_agreement.cpp what ranks compare: their models and their data
+//   warm_up.cpp, memory_check.cpp, prepare.cpp   before step 1
+//   tensor_dump.cpp, trainer_dump.cpp   --dump-tensors
+//   profile/              --profile-ops
 #include "trireme/train/trainer.h"
-
-#include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
-#include "trireme/optim/learning_rate.h"
+#include "trireme/plan/training_spec.h"
 
-#include "runtime/job/affinity.h"
-#include "runtime/train/memory_need.h"
+#include "runtime/train/memory_check.h"
+#include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_agreement.h"
+#include "runtime/train/trainer_state.h"
 #include "runtime/train/warm_up.h"
 
 namespace trireme {
@@ -35,103 +33,57 @@ std::string describe_bf16(Device& device) {
                "in fp32 and rounded (as exact, not faster)";
 }
 
+/// Collective. The plans of one rank of each stage, printed by rank 0.
+void dump_plans(const Context& context, const PlannedTraining& plan) {
+  const bool speaks = plan.coordinate(Axis::data) == 0 && plan.coordinate(Axis::tensor) == 0;
+  for (const std::string& text : gather_strings(context.host(), speaks ? plan.describe() : ""))
+    if (!text.empty()) context.log().line(text);
+}
+
+/// Collective.
+PlannedTraining make_plan(const Context& context, const Model& model) {
+  std::optional<PlannedTraining> plan;
+  Problems problems;
+  problems.collect([&] {
+    plan.emplace(model, training_spec(context.options(), context.mesh().shape()),
+                 context.mesh().rank(), context.device());
+  });
+  agree_on(context.host(), problems);
+  agree_on_model(context.host(), *plan, model.identity);
+  if (context.options().bf16) context.log().info(describe_bf16(context.device()));
+  if (context.options().dump_plan) dump_plans(context, *plan);
+  return std::move(*plan);
+}
+
+/// Collective.
+TieGroups connect_groups(const Context& context, const PlannedTraining& plan) {
+  TieGroups ties = split_ties(plan.flat, context.mesh());
+  warm_up_groups(context, plan, ties);
+  return ties;
+}
+
+/// Collective.
+std::unique_ptr<Checkpointer> make_checkpointer(Context& context, BoundTraining& bound,
+                                                const KeyValues& identity) {
+  const CheckpointOptions& checkpoint = context.options().checkpoint;
+  if (checkpoint.save.empty() && checkpoint.load.empty()) return nullptr;
+  return std::make_unique<Checkpointer>(context, bound.flat, bound.optimizer, identity);
+}
+
 }  // namespace
 
 Trainer::State::State(Context& context_, const Model& model)
     : context(context_),
-      learning_rate(std::make_unique<LearningRate>(context_.options().learning_rate)) {
-  Problems problems;
-  problems.collect([&] { plan(model); });
-  agree_on(context.host(), problems);
-  agree_on_model(*this, model.identity);
-  if (context.options().bf16) context.log().info(describe_bf16(context.device()));
-  if (context.options().dump_plan) dump_plans();
-  ties = split_ties(*flat, context.mesh());
-  warm_up_groups(*this);
-  check_memory(*this);
-  plan_profile();
-  allocate();
-  prepare();
-  const CheckpointOptions& checkpoint = context.options().checkpoint;
-  if (!checkpoint.save.empty() || !checkpoint.load.empty())
-    checkpointer = std::make_unique<Checkpointer>(context, *flat, *optimizer, model.identity);
-}
-
-void Trainer::State::plan(const Model& model) {
-  const Options& o = context.options();
-  const int stage = context.mesh().coordinate(Axis::pipeline);
-  const PipelineShape shape{static_cast<int>(o.pipeline_size), static_cast<int>(o.chunks),
-                            context.micro_batches()};
-  train = std::make_unique<Pass>(plan_training(model.loss, context),
-                                 make_program(o.schedule, shape, stage));
-  const PlannedModel& training = train->model();
-  Problems inputs;
-  check_inputs(*training.graph, o.micro_batch_size, inputs);
-  check_inputs_are_used(*training.graph, inputs);
-  require(inputs.empty(), inputs.empty() ? "" : inputs.all().front());
-  evaluate = std::make_unique<Pass>(
-      plan_forward(model.evaluation ? model.evaluation : model.loss, context, training),
-      make_forward_program(shape, stage));
-  if (model.logits)
-    generate = std::make_unique<Pass>(plan_forward(model.logits, context, training),
-                                      make_forward_program({shape.stages, shape.chunks, 1}, stage));
-  flat = std::make_unique<FlatParameters>(*training.graph, training.cut, training.pointers(),
-                                          flat_options(context));
-  checkpoint_bytes = Checkpointer::bytes(context, *flat, o.optimizer);
-  loading_bytes = Checkpointer::loading_bytes(context, *flat);
-  train_inputs = std::make_unique<InputBatch>(*training.graph, training.pointers(), context);
-  const PlannedModel& evaluation = evaluate->model();
-  evaluate_inputs = std::make_unique<InputBatch>(*evaluation.graph, evaluation.pointers(), context);
-}
-
-/// 40 ns a value: a host that has a GPU to compute takes all of its cores for this.
-void Trainer::State::draw_initial_values() {
-  const auto seed = static_cast<std::uint64_t>(context.options().seed);
-  if (context.device().kind() == DeviceKind::cpu)
-    return flat->initialise(seed, context.stream(), context.stream().pool());
-  ThreadPool cores(cores_of_this_process());
-  flat->initialise(seed, context.stream(), cores);
-}
-
-void Trainer::State::allocate() {
-  const MemoryNeed need = memory_need(*this);
-  const std::string planned = context.mesh().memory_description();
-  arena = context.mesh().allocate(need.arena());
-  if (context.mesh().memory_description() != planned)
-    context.log().info("collectives: " + context.mesh().memory_description());
-  std::byte* parameters = arena.data();
-  std::byte* gradients = parameters + MemoryNeed::aligned(need.parameters);
-  std::byte* state = gradients + MemoryNeed::aligned(need.gradients);
-  std::byte* activations = state + MemoryNeed::aligned(need.optimizer);
-  flat->bind(parameters, gradients);
-  draw_initial_values();
-  reducer =
-      std::make_unique<GradientReducer>(*flat, context.mesh(), context.stream(), std::move(ties));
-  optimizer = std::make_unique<Optimizer>(*flat, context.mesh(), context.stream(),
-                                          context.options().optimizer, state);
-  train_inputs->allocate(context.device());
-  evaluate_inputs->allocate(context.device());
-  const auto between_ops = [this] {
-    if (checkpointer) checkpointer->poll();
-  };
-  train->bind(activations, *flat, reducer.get(), context, between_ops, profile.get());
-  evaluate->bind(activations, *flat, nullptr, context, between_ops);
-  if (generate) generate->bind(activations, *flat, nullptr, context, between_ops);
-}
-
-/// The plans of one rank of each stage, printed by rank 0.
-void Trainer::State::dump_plans() const {
-  std::string mine;
-  if (context.mesh().coordinate(Axis::data) == 0 && context.mesh().coordinate(Axis::tensor) == 0) {
-    for (const Plan& plan : train->model().chunks) mine += plan.describe();
-    mine += fmt::format("slots of rank {}:", context.mesh().rank());
-    for (const int slots : train->program().slots) mine += fmt::format(" {}", slots);
-    mine += '\n';
-    mine += flat->describe();
-  }
-  for (const std::string& text : gather_strings(context.host(), mine))
-    if (!text.empty()) context.log().line(text);
-}
+      plan(make_plan(context, model)),
+      ties(connect_groups(context, plan)),
+      node_ranks(check_memory(context, plan)),
+      profile(plan_profile(context, plan)),
+      bound(context, plan, ties, profile ? &profile->steps : nullptr,
+            [this] {
+              if (checkpointer) checkpointer->poll();
+            }),
+      checkpointer(make_checkpointer(context, bound, model.identity)),
+      learning_rate(context.options().learning_rate) {}
 
 Trainer::Trainer(Context& context, const Model& model)
     : state_(std::make_unique<State>(context, model)) {}
@@ -151,7 +103,7 @@ void Trainer::load_parameters() {
   s.resumed = true;
   if (s.checkpointer) s.progress = s.last_update = s.checkpointer->load_parameters();
   s.context.log().info("nothing is trained: --train-iters 0");
-  s.dump_parameters();
+  dump_parameters(s.bound.flat, s.context);
 }
 
 Index Trainer::steps_done() const { return state_->progress.step; }

@@ -70,17 +70,16 @@ std::vector<RankFact> facts_of(const std::string& title, const PlannedModel& mod
   return facts;
 }
 
-void agree_on_model(const Trainer::State& s, const KeyValues& identity) {
+void agree_on_model(const Host& host, const PlannedTraining& plan, const KeyValues& identity) {
   std::vector<RankFact> all;
   for (const auto& [name, value] : identity) all.push_back({"model: " + name, value});
-  const auto add = [&](const std::string& title, const Pass* pass) {
-    if (pass == nullptr) return;
-    for (RankFact& fact : facts_of(title, pass->model())) all.push_back(std::move(fact));
+  const auto add = [&](const std::string& title, const PlannedPass& pass) {
+    for (RankFact& fact : facts_of(title, pass.model())) all.push_back(std::move(fact));
   };
-  add("model", s.train.get());
-  add("model of evaluation", s.evaluate.get());
-  add("model of generation", s.generate.get());
-  require_same(s.context.host(), all, 1);
+  add("model", plan.train);
+  add("model of evaluation", plan.evaluate);
+  if (plan.generate) add("model of generation", *plan.generate);
+  require_same(host, all, 1);
 }
 
 void agree_on_data(const Host& host, const DataSource* source, const std::string& use) {

@@ -4,8 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "trireme/data/source.h"
+#include "trireme/job/run.h"
+
 #include "runtime/job/rank_agreement.h"
-#include "runtime/train/trainer_state.h"
+#include "runtime/plan/planned_training.h"
 
 namespace trireme {
 
@@ -16,7 +19,7 @@ std::vector<RankFact> facts_of(const std::string& title, const PlannedModel& mod
 
 /// Collective. Throws: ConfigurationError on all ranks alike when they have traced different
 /// models. `identity`: Model::identity.
-void agree_on_model(const Trainer::State& s, const KeyValues& identity);
+void agree_on_model(const Host& host, const PlannedTraining& plan, const KeyValues& identity);
 
 /// Collective. Throws: ConfigurationError on all ranks alike when identity() differs, or only some
 /// have a source. `use`: "data".

@@ -1,9 +1,7 @@
-// Continues Trainer::State (train/trainer_state.h).
-// --dump-tensors: the logical tensors of this rank, as the flat buffers hold them.
+// Implements dump_parameters and dump_gradients (train/tensor_dump.h).
 #include <algorithm>
 
 #include "runtime/train/tensor_dump.h"
-#include "runtime/train/trainer_state.h"
 
 namespace trireme {
 namespace {
@@ -24,30 +22,30 @@ std::vector<TensorPart> parts(const std::vector<FlatExtent>& extents, const floa
 }  // namespace
 
 /// Each data rank its slices, which hold what it has updated itself whatever the options.
-void Trainer::State::dump_parameters() {
+void dump_parameters(const FlatParameters& flat, const Context& context) {
   const std::string& prefix = context.options().dump_tensors;
   if (prefix.empty()) return;
   const std::vector<TensorPart> mine =
-      parts(flat->slice_extents(FlatBuffer::masters), flat->master_data(),
+      parts(flat.slice_extents(FlatBuffer::masters), flat.master_data(),
             [](Index offset) { return offset; });
   dump_tensors(prefix + ".parameters", mine, context);
 }
 
 /// Reduced gradients are complete only in what this rank updates, which extents of the state describe.
-void Trainer::State::dump_gradients() {
+void dump_gradients(const FlatParameters& flat, const Context& context) {
   const std::string& prefix = context.options().dump_tensors;
   if (prefix.empty()) return;
   const auto gradient_offset = [&](Index offset) {
-    for (const Bucket& bucket : flat->buckets()) {
-      const FlatRange updated = flat->updated(bucket);
+    for (const Bucket& bucket : flat.buckets()) {
+      const FlatRange updated = flat.updated(bucket);
       if (bucket.state_begin <= offset && offset < bucket.state_begin + updated.count)
         return updated.begin + offset - bucket.state_begin;
     }
     throw Error(str("no bucket has optimizer state at element ", offset));
   };
   std::vector<TensorPart> mine;
-  if (context.mesh().coordinate(Axis::data) == 0 || flat->options().update == Update::sharded)
-    mine = parts(flat->state_extents(), flat->gradient_data(), gradient_offset);
+  if (context.mesh().coordinate(Axis::data) == 0 || flat.options().update == Update::sharded)
+    mine = parts(flat.state_extents(), flat.gradient_data(), gradient_offset);
   dump_tensors(prefix + ".gradients", mine, context);
 }
 

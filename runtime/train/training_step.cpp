@@ -4,8 +4,7 @@
 #include <chrono>
 #include <exception>
 
-#include "trireme/optim/learning_rate.h"
-
+#include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
@@ -79,46 +78,51 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) 
   return totals[0];
 }
 
-StepMetrics Trainer::step(DataSource& source) {
-  State& s = *state_;
+void Trainer::State::start_micro_batches(bool profiled) {
+  if (!profiled || !profile) return bound.train.start(bound.train_inputs);
+  ProfiledBatch batch(bound.train_inputs, profile->steps);
+  bound.train.start(batch);
+}
+
+StepMetrics Trainer::State::step(DataSource& source) {
   const Clock::time_point start = Clock::now();
   StepMetrics metrics;
-  metrics.step = s.progress.step + 1;
-  const bool profiled = s.is_profiled(metrics.step);
-  if (profiled && s.profile) s.profile->begin();
-  metrics.targets = s.load(*s.train_inputs, source, s.progress.samples);
-  metrics.lr = s.learning_rate->at(metrics.step);
+  metrics.step = progress.step + 1;
+  const bool profiled = is_profiled(metrics.step);
+  if (profiled && profile) profile->steps.begin();
+  metrics.targets = load(bound.train_inputs, source, progress.samples);
+  metrics.lr = learning_rate.at(metrics.step);
   const auto targets = static_cast<double>(metrics.targets);
-  s.mark(StepPart::data);
+  mark(StepPart::data);
 
-  s.train_inputs->begin(metrics.step, 1 / targets);
-  s.reducer->begin_step();
-  s.mark(StepPart::zero_gradients);
-  s.start_micro_batches(profiled);
-  s.train_inputs->queued(s.context.stream());
-  s.reducer->finish();
-  s.mark(StepPart::gradient_sums);
-  if (s.progress.step == 0) s.dump_gradients();
-  if (s.checkpointer) s.checkpointer->before_update();
-  s.optimizer->start_step(metrics.lr, [&](Optimizer::Part part) { s.mark(part_of(part)); });
+  bound.train_inputs.begin(metrics.step, 1 / targets);
+  bound.reducer.begin_step();
+  mark(StepPart::zero_gradients);
+  start_micro_batches(profiled);
+  bound.train_inputs.queued(context.stream());
+  bound.reducer.finish();
+  mark(StepPart::gradient_sums);
+  if (progress.step == 0) dump_gradients(bound.flat, context);
+  if (checkpointer) checkpointer->before_update();
+  bound.optimizer.start_step(metrics.lr, [&](Optimizer::Part part) { mark(part_of(part)); });
   // All is queued: from here on the host waits for a GPU, but never the GPU for its host.
-  metrics.loss = s.end_step(s.train->loss()) / targets;
-  const StepReport report = s.optimizer->finish_step();
+  metrics.loss = end_step(bound.train.loss()) / targets;
+  const StepReport report = bound.optimizer.finish_step();
 
   metrics.grad_norm = report.grad_norm;
   metrics.skipped = report.skipped;
   metrics.step_ms = milliseconds_since(start);
-  if (profiled) s.report_profile(metrics.step, metrics.step_ms);
-  s.last_step_ms = metrics.step_ms;
-  ++s.progress.step;
-  s.progress.samples += s.context.options().global_batch_size;
-  s.progress.updates = s.optimizer->updates();
-  s.progress.skipped += report.skipped ? 1 : 0;
+  if (profiled) report_profile(context, profile.get(), metrics, last_step_ms);
+  last_step_ms = metrics.step_ms;
+  ++progress.step;
+  progress.samples += context.options().global_batch_size;
+  progress.updates = bound.optimizer.updates();
+  progress.skipped += report.skipped ? 1 : 0;
   if (!report.skipped) {
-    s.last_update = s.progress;
-    if (s.checkpointer) s.checkpointer->after_update();
+    last_update = progress;
+    if (checkpointer) checkpointer->after_update();
   }
-  metrics.skipped_in_row = s.progress.step - s.last_update.step;
+  metrics.skipped_in_row = progress.step - last_update.step;
   return metrics;
 }
 
@@ -128,15 +132,17 @@ std::optional<double> Trainer::State::run_evaluation(DataSource& validation, Ind
   double loss = 0;
   Index targets = 0;
   for (Index i = 0; i < batches; ++i) {
-    targets += load(*evaluate_inputs, validation, i * context.options().global_batch_size);
+    targets += load(bound.evaluate_inputs, validation, i * context.options().global_batch_size);
     if (agreed.stop && may_stop) return {};
-    evaluate_inputs->begin(progress.step, 1);
-    evaluate->start(*evaluate_inputs);
-    evaluate_inputs->queued(context.stream());
-    loss += evaluate->loss();
+    bound.evaluate_inputs.begin(progress.step, 1);
+    bound.evaluate.start(bound.evaluate_inputs);
+    bound.evaluate_inputs.queued(context.stream());
+    loss += bound.evaluate.loss();
   }
   return sum_of_losses(loss) / static_cast<double>(targets);
 }
+
+StepMetrics Trainer::step(DataSource& source) { return state_->step(source); }
 
 double Trainer::evaluate(DataSource& validation, Index batches) {
   const std::optional<double> loss =

@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "runtime/core/show_bytes.h"
-#include "runtime/train/memory_need.h"
 
 namespace trireme {
 namespace {
@@ -84,16 +83,16 @@ class Groups {
 };
 
 /// Collective. Bytes of the largest message of any rank, or what there is room for.
-Index message_bytes(const Trainer::State& s) {
-  const Host& host = s.context.host();
-  Index most = memory_need(s).activations;  // no activation is larger
-  for (const Bucket& bucket : s.flat->buckets())
+Index message_bytes(const Context& context, const PlannedTraining& plan) {
+  const Host& host = context.host();
+  Index most = plan.memory_need().activations;  // no activation is larger
+  for (const Bucket& bucket : plan.flat.buckets())
     most = std::max(most, bucket.range.count * size_bytes(DType::f32));
   constexpr Index share = 8;  // of what is free: NCCL needs the rest
-  Index room = s.context.device().free_bytes() / (share * s.context.options().ranks_per_gpu);
+  Index room = context.device().free_bytes() / (share * context.options().ranks_per_gpu);
   host.all_reduce({&most, 1, DType::i64}, Reduction::max);
   host.all_reduce({&room, 1, DType::i64}, Reduction::min);
-  const Index least = smallest * s.context.mesh().shape().size();  // a part for each rank
+  const Index least = smallest * context.mesh().shape().size();  // a part for each rank
   return std::max(std::min({most, largest, room}) / least, Index{1}) * least;
 }
 
@@ -106,9 +105,10 @@ std::set<int> neighbours(const StageProgram& program) {
   return peers;
 }
 
-void run_all(const Trainer::State& s, Groups& groups) {
-  Mesh& mesh = s.context.mesh();
-  const Options& o = s.context.options();
+void run_all(const Context& context, const PlannedTraining& plan, const TieGroups& ties,
+             Groups& groups) {
+  Mesh& mesh = context.mesh();
+  const Options& o = context.options();
   groups.all_reduce_scalar(mesh.world());  // the gradients' norm
   if (Communicator& tensor = mesh.axis(Axis::tensor); tensor.size() > 1) {
     groups.all_reduce(tensor);
@@ -123,35 +123,35 @@ void run_all(const Trainer::State& s, Groups& groups) {
     if (o.use_distributed_optimizer || !o.checkpoint.load.empty()) groups.all_gather(data);
   }
   if (Communicator& pipeline = mesh.axis(Axis::pipeline); pipeline.size() > 1)
-    groups.exchange(pipeline, neighbours(s.train->program()));
-  for (const auto& tie : s.ties)
+    groups.exchange(pipeline, neighbours(plan.train.program()));
+  for (const auto& tie : ties)
     if (tie != nullptr && tie->size() > 1) groups.all_reduce(*tie);
 }
 
 }  // namespace
 
-void warm_up_groups(Trainer::State& s) {
-  Mesh& mesh = s.context.mesh();
-  Stream& stream = s.context.stream();
+void warm_up_groups(const Context& context, const PlannedTraining& plan, const TieGroups& ties) {
+  Mesh& mesh = context.mesh();
+  Stream& stream = context.stream();
   if (stream.device().kind() == DeviceKind::cpu || mesh.shape().size() == 1) return;
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
-  const Index bytes = message_bytes(s);
+  const Index bytes = message_bytes(context, plan);
   Buffer memory;
-  agree_or_stop(s.context.host(), [&] { memory = stream.device().allocate(bytes); });
+  agree_or_stop(context.host(), [&] { memory = stream.device().allocate(bytes); });
   const Index free = stream.device().free_bytes();
   try {
     Groups groups(stream, std::move(memory));
-    run_all(s, groups);
+    run_all(context, plan, ties, groups);
     stream.synchronize();
   } catch (const Error& error) {  // on a full GPU NCCL's own words say nothing of memory
     throw Error(str("ranks cannot be connected, with ", show_bytes(free), " free on GPU ",
                     stream.device().index(), ": ", error.what()));
   }
-  s.context.host().world().barrier();  // ranks of one GPU: all have freed what they had
+  context.host().world().barrier();  // ranks of one GPU: all have freed what they had
   const std::chrono::duration<double> took = Clock::now() - start;
   if (took.count() > seconds_worth_a_line)
-    s.context.log().info(
+    context.log().info(
         fmt::format("collectives: connected the ranks of all groups in {:.0f} s", took.count()));
 }
 

@@ -59,7 +59,8 @@ void measure(Mesh& mesh, When when, Update update, Index bucket_bytes) {
   const Buffer gradients = mesh.allocate(flat.gradient_bytes());
   flat.bind(parameters.data(), gradients.data());
   flat.initialise(1, *stream, stream->pool());
-  GradientReducer reducer(flat, mesh, *stream);
+  const TieGroups ties = split_ties(flat, mesh);
+  GradientReducer reducer(flat, mesh, *stream, ties);
   const Buffer state = device->allocate(Optimizer::state_bytes(flat, {}));
   Optimizer optimizer(flat, mesh, *stream, {}, state.data());
   const Buffer slot = device->allocate(plan.bytes().slot);

@@ -27,12 +27,13 @@ const std::map<std::string, std::set<std::string>> may_import = {
     {"pipeline", {"core", "comm", "graph"}},
     {"optim", {"core", "kernels", "comm", "graph"}},
     {"models", {"core", "graph", "nn"}},
-    {"options", {"core", "kernels", "data", "pipeline", "optim", "models"}},
+    {"plan", {"core", "kernels", "graph", "pipeline", "optim"}},
+    {"options", {"core", "kernels", "data", "pipeline", "optim", "models", "plan"}},
     {"job", {"core", "kernels", "comm", "store", "options"}},
     {"checkpoint", {"core", "comm", "store", "data", "optim", "options", "job"}},
     {"train",
      {"core", "kernels", "comm", "store", "data", "graph", "nn", "pipeline", "optim", "models",
-      "options", "job", "checkpoint"}},
+      "plan", "options", "job", "checkpoint"}},
 };
 
 // A header of runtime/ that other modules need although it is not installed has this line.

@@ -26,7 +26,8 @@ struct StepRank {
         model(shape, mesh.rank(), tiny) {
     model.bind(mesh);
     model.flat->initialise(7, *stream, stream->pool());
-    reducer = std::make_unique<GradientReducer>(*model.flat, mesh, *stream);
+    ties = split_ties(*model.flat, mesh);
+    reducer = std::make_unique<GradientReducer>(*model.flat, mesh, *stream, ties);
     state = device->allocate(Optimizer::state_bytes(*model.flat, options));
     optimizer = std::make_unique<Optimizer>(*model.flat, mesh, *stream, options, state.data());
   }
@@ -58,6 +59,7 @@ struct StepRank {
   std::unique_ptr<Stream> stream;
   TinyRank model;
   Buffer state;
+  TieGroups ties;
   std::unique_ptr<GradientReducer> reducer;
   std::unique_ptr<Optimizer> optimizer;
 };

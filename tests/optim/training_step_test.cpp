@@ -92,7 +92,8 @@ class DataRank {
     gradients_ = mesh.allocate(flat_.gradient_bytes());
     flat_.bind(parameters_.data(), gradients_.data());
     flat_.initialise(1, *stream_, stream_->pool());
-    reducer_ = std::make_unique<GradientReducer>(flat_, mesh, *stream_);
+    ties_ = split_ties(flat_, mesh);
+    reducer_ = std::make_unique<GradientReducer>(flat_, mesh, *stream_, ties_);
     hooks_ = std::make_unique<GradientReducer::Hooks>(reducer_.get(), 0);
     const OptimizerOptions options;
     state_ = device_->allocate(Optimizer::state_bytes(flat_, options));
@@ -141,6 +142,7 @@ class DataRank {
   Plan plan_;
   FlatParameters flat_;
   Buffer parameters_, gradients_, state_, slot_, scratch_;
+  TieGroups ties_;
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<GradientReducer::Hooks> hooks_;
   std::unique_ptr<Optimizer> optimizer_;

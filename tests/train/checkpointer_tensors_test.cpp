@@ -1,6 +1,5 @@
 // What ranks write of models that people train: every byte once, and alike much on each rank.
 #include <map>
-#include <mutex>
 
 #include <gtest/gtest.h>
 
@@ -8,7 +7,7 @@
 #include "trireme/models/transformer.h"
 
 #include "runtime/checkpoint/tensors.h"
-#include "runtime/train/planned_model.h"
+#include "runtime/plan/planned_model.h"
 
 namespace trireme {
 namespace {
@@ -20,30 +19,21 @@ struct Shape3 {
 /// Bytes that each rank writes, by rank.
 std::vector<Index> written_bytes(const TransformerConfig& config, const Shape3& shape,
                                  bool sharded) {
-  Options options;
-  options.tensor_size = shape.tensor;
-  options.pipeline_size = shape.pipeline;
-  options.chunks = shape.chunks;
-  std::mutex mutex;
-  std::vector<Index> bytes(static_cast<std::size_t>(shape.data * shape.pipeline * shape.tensor));
-  run_on_threads(MeshShape(shape.data, shape.pipeline, shape.tensor), [&](Mesh& mesh) {
-    const std::unique_ptr<Device> device = open_cpu();
-    const std::unique_ptr<Stream> stream = device->make_stream();
-    const Log log(mesh.rank(), LogLevel::quiet);
-    const Context context(options, mesh, *stream, log);
-    const PlannedModel planned =
-        plan_training([&](Graph& g) { return build_transformer_loss(g, config, 1); }, context);
-    FlatOptions flat_options;
-    flat_options.data_rank = mesh.coordinate(Axis::data);
-    flat_options.data_size = shape.data;
-    flat_options.update = sharded ? Update::sharded : Update::replicated;
-    const FlatParameters flat(*planned.graph, planned.cut, planned.pointers(), flat_options);
-    Index mine = 0;
-    for (const Piece& piece : planned_pieces(flat, options.optimizer, mesh.rank() == 0))
-      mine += piece.bytes();
-    const std::lock_guard lock(mutex);
-    bytes[static_cast<std::size_t>(mesh.rank())] = mine;
-  });
+  TrainingSpec spec;
+  spec.mesh = MeshShape(shape.data, shape.pipeline, shape.tensor);
+  spec.chunks = shape.chunks;
+  spec.update = sharded ? Update::sharded : Update::replicated;
+  const std::unique_ptr<Device> device = open_cpu();
+  const auto trace = [&](Graph& g) { return build_transformer_loss(g, config, 1); };
+  std::vector<Index> bytes;
+  for (int rank = 0; rank < spec.mesh.size(); ++rank) {
+    const PlannedModel planned = plan_training(trace, {spec, rank, *device});
+    const FlatParameters flat(*planned.graph, planned.cut, planned.pointers(),
+                              flat_options(spec, rank));
+    bytes.push_back(0);
+    for (const Piece& piece : planned_pieces(flat, spec.optimizer, rank == 0))
+      bytes.back() += piece.bytes();
+  }
   return bytes;
 }
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/train/memory_need.h"
+#include "runtime/train/memory_check.h"
 
 namespace trireme {
 namespace {

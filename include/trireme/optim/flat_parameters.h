@@ -121,6 +121,8 @@ class FlatParameters {
   }
   Index gradient_bytes() const { return count_ * size_bytes(DType::f32); }
 
+  /// A copy that is bound.
+  FlatParameters bound(std::byte* parameters, std::byte* gradients) const;
   /// Memory of parameter_bytes() and gradient_bytes(), aligned to 64; borrowed. `gradients` may be
   /// null (forward only).
   void bind(std::byte* parameters, std::byte* gradients);

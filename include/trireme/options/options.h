@@ -15,6 +15,8 @@
 
 namespace trireme {
 
+struct TrainingSpec;  // plan/training_spec.h
+
 /// auto: GPUs where all ranks have one, else the CPU.
 enum class DeviceOption { automatic, cpu, cuda };
 const char* name(DeviceOption device);
@@ -70,6 +72,9 @@ struct Options {
     return global_batch_size / (data_size * micro_batch_size);
   }
 };
+
+/// What planning needs of the options, for ranks in this mesh.
+TrainingSpec training_spec(const Options& options, const MeshShape& mesh);
 
 void declare_options(CommandLine& command, Options& options);
 void declare_evaluation(CommandLine& command, Options& options);

@@ -53,9 +53,8 @@ class Trainer {
   /// Throws: Stopped, as evaluate() does.
   std::vector<std::int32_t> generate(const GenerateOptions& options);
 
-  struct State;
-
  private:
+  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -9,7 +9,7 @@
 #include "trireme/optim/flat_parameters.h"
 
 #include "runtime/pipeline/program.h"
-#include "runtime/train/planned_model.h"
+#include "runtime/plan/planned_model.h"
 
 namespace trireme {
 

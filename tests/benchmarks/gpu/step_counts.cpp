@@ -15,16 +15,16 @@ using namespace trireme;
 namespace {
 
 void print_counts(const GptOptions& gpt, Context& context) {
-  const Options& o = context.options();
+  const TrainingSpec spec = training_spec(context.options(), context.mesh().shape());
+  const PlanTarget target{spec, context.mesh().rank(), context.device()};
   const auto trace = [&](Graph& g) {
-    return build_transformer_loss(g, gpt.model, o.micro_batch_size);
+    return build_transformer_loss(g, gpt.model, spec.micro_batch_size);
   };
-  const PlannedModel model = plan_training(trace, context);
-  const PipelineShape shape{static_cast<int>(o.pipeline_size), static_cast<int>(o.chunks),
-                            context.micro_batches()};
+  const PlannedModel model = plan_training(trace, target);
   const StageProgram program =
-      make_program(o.schedule, shape, context.mesh().coordinate(Axis::pipeline));
-  const FlatParameters flat(*model.graph, model.cut, model.pointers(), flat_options(context));
+      make_program(spec.schedule, spec.pipeline(), target.coordinate(Axis::pipeline));
+  const FlatParameters flat(*model.graph, model.cut, model.pointers(),
+                            flat_options(spec, target.rank));
   const Json counts = profile_json(StepTable(model, program, flat, context), context);
   require(std::puts(to_text(counts).c_str()) >= 0, "the counts cannot be written");
 }

@@ -1,4 +1,4 @@
-#include "runtime/train/planned_model.h"
+#include "runtime/plan/planned_model.h"
 
 #include <algorithm>
 
@@ -28,12 +28,11 @@ double PlannedModel::flops() const {
 
 namespace {
 
-PlannedModel trace_model(const std::function<Value(Graph&)>& trace, const Context& context) {
-  const Mesh& mesh = context.mesh();
+PlannedModel trace_model(const Forward& trace, const PlanTarget& target) {
   PlannedModel model;
-  model.graph = std::make_unique<Graph>(
-      mesh.coordinate(Axis::tensor), mesh.shape().size(Axis::tensor), context.options().compute());
-  model.graph->plan_for(context.device());
+  model.graph = std::make_unique<Graph>(target.coordinate(Axis::tensor),
+                                        target.spec.mesh.size(Axis::tensor), target.spec.compute);
+  model.graph->plan_for(target.device);
   model.results = {trace(*model.graph)};
   require(
       model.results.front(),
@@ -42,14 +41,14 @@ PlannedModel trace_model(const std::function<Value(Graph&)>& trace, const Contex
   return model;
 }
 
-void plan_chunks(PlannedModel& model, const Context& context, PlanOptions::Mode mode) {
-  const int stages = context.mesh().shape().size(Axis::pipeline);
+void plan_chunks(PlannedModel& model, const PlanTarget& target, PlanOptions::Mode mode) {
+  const int stages = target.spec.mesh.size(Axis::pipeline);
   PlanOptions options;
   options.mode = mode;
-  options.guard = context.options().check_finite;
+  options.guard = target.spec.guard;
   for (int chunk = 0; chunk < model.cut.stages / stages; ++chunk)
     model.chunks.emplace_back(*model.graph, model.results, model.cut,
-                              chunk * stages + context.mesh().coordinate(Axis::pipeline), options);
+                              chunk * stages + target.coordinate(Axis::pipeline), options);
 }
 
 /// Nodes outside of blocks belong to the block before them, those before the first block to the first.
@@ -62,18 +61,16 @@ std::vector<int> blocks_of_nodes(const Graph& graph) {
 
 }  // namespace
 
-PlannedModel plan_training(const std::function<Value(Graph&)>& trace, const Context& context) {
-  PlannedModel model = trace_model(trace, context);
-  model.cut =
-      cut_stages(*model.graph, model.results,
-                 static_cast<int>(context.options().pipeline_size * context.options().chunks));
-  plan_chunks(model, context, PlanOptions::Mode::training);
+PlannedModel plan_training(const Forward& trace, const PlanTarget& target) {
+  PlannedModel model = trace_model(trace, target);
+  model.cut = cut_stages(*model.graph, model.results, target.spec.pipeline().virtual_stages());
+  plan_chunks(model, target, PlanOptions::Mode::training);
   return model;
 }
 
-PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const Context& context,
+PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
                           const PlannedModel& training) {
-  PlannedModel model = trace_model(trace, context);
+  PlannedModel model = trace_model(trace, target);
   require(model.graph->blocks() == training.graph->blocks(), "a forward-only model has ",
           model.graph->blocks().size(), " blocks where training has ",
           training.graph->blocks().size());
@@ -85,27 +82,27 @@ PlannedModel plan_forward(const std::function<Value(Graph&)>& trace, const Conte
   model.cut.holders = training.cut.holders;
   for (const int block : blocks_of_nodes(*model.graph))
     model.cut.stage_of_node.push_back(stage_of_block[static_cast<std::size_t>(block)]);
-  plan_chunks(model, context, PlanOptions::Mode::forward_only);
+  plan_chunks(model, target, PlanOptions::Mode::forward_only);
   return model;
 }
 
-FlatOptions flat_options(const Context& context) {
+FlatOptions flat_options(const TrainingSpec& spec, int rank) {
   FlatOptions flat;
-  flat.bucket_bytes = context.options().bucket_size * size_bytes(DType::f32);
-  flat.data_rank = context.mesh().coordinate(Axis::data);
-  flat.data_size = context.data_size();
-  flat.update = context.options().use_distributed_optimizer ? Update::sharded : Update::replicated;
-  flat.compute = context.options().compute();
+  flat.bucket_bytes = spec.bucket_size * size_bytes(DType::f32);
+  flat.data_rank = spec.mesh.coordinate(rank, Axis::data);
+  flat.data_size = spec.mesh.size(Axis::data);
+  flat.update = spec.update;
+  flat.compute = spec.compute;
   return flat;
 }
 
-std::string largest_tensors(const std::vector<const Plan*>& plans, const Graph& graph, int count) {
+std::string largest_tensors(const PlannedModel& model, int count) {
   std::vector<std::pair<Index, std::string>> all;
-  for (const Plan* plan : plans) {
-    for (const Instance& instance : plan->instances())
+  for (const Plan& plan : model.chunks) {
+    for (const Instance& instance : plan.instances())
       all.emplace_back(instance.bytes, instance.name);
-    for (const int id : plan->parameters()) {
-      const Parameter& parameter = graph.parameters()[static_cast<std::size_t>(id)];
+    for (const int id : plan.parameters()) {
+      const Parameter& parameter = model.graph->parameters()[static_cast<std::size_t>(id)];
       all.emplace_back(parameter.spec.bytes(), "parameter " + parameter.name());
     }
   }

@@ -1,6 +1,5 @@
-// Continues Trainer::State (train/trainer_state.h).
-// Before the first step ops do what their first call would have to do besides its work, such as choosing algorithms by timing: all
-// ranks at the same time, in the order of their plans, with no collective under way.
+#include "runtime/train/prepare.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -8,9 +7,6 @@
 
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/device.h"
-
-#include "runtime/train/memory_need.h"
-#include "runtime/train/trainer_state.h"
 
 namespace trireme {
 namespace {
@@ -60,18 +56,14 @@ void log_choices(const Context& context, const Preparation& mine, double seconds
 
 }  // namespace
 
-void Trainer::State::prepare() {
-  std::vector<Pass*> passes = {train.get(), evaluate.get()};
-  if (generate) passes.push_back(generate.get());
+void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
+                    std::byte* activations, Index activation_bytes) {
   Index calls = 0, done = 0;
   for (const Pass* pass : passes) calls += pass->preparations();
 
   Preparation preparation;
-  if (times_products(context)) {  // on the memory as it is
-    const MemoryNeed need = memory_need(*this);
-    const Index bytes = MemoryNeed::aligned(need.activations);
-    fill_for_timing(context.stream(), arena.data() + need.arena() - bytes, bytes);
-  }
+  if (times_products(context))  // on the memory as it is
+    fill_for_timing(context.stream(), activations, activation_bytes);
   context.stream().synchronize();
   context.host().world().barrier();  // nobody's collective is under way while others time
   const Clock::time_point start = Clock::now();

@@ -1,5 +1,5 @@
 // Ranks of a node share its memory, those of a GPU the GPU's: each rank says what it needs of which place.
-#include "runtime/train/memory_need.h"
+#include "runtime/train/memory_check.h"
 
 #include <algorithm>
 #include <sstream>
@@ -8,10 +8,8 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
-#include "trireme/kernels/gemm.h"
-#include "trireme/kernels/kernels.h"
 
-#include "runtime/core/round_up.h"
+#include "runtime/checkpoint/checkpointer.h"
 #include "runtime/core/show_bytes.h"
 
 namespace trireme {
@@ -61,11 +59,10 @@ Demand demand_of(const std::string& place, const std::vector<std::string>& ranks
   return demand;
 }
 
-std::string advice(const Trainer::State& s, const MemoryNeed& need) {
+std::string advice(const Context& context, const PlannedTraining& plan, const MemoryNeed& need) {
   return str("on this rank ", need.describe(), "; its largest tensors:\n",
-             largest_tensors(s.train->model().pointers(), *s.train->model().graph, 8),
-             "\n    what helps: ",
-             memory_remedies(s.context.options(), s.context.configuration(), s.context.data_size(),
+             largest_tensors(plan.train.model(), 8), "\n    what helps: ",
+             memory_remedies(context.options(), context.configuration(), context.data_size(),
                              need.checkpoint > 0));
 }
 
@@ -94,49 +91,20 @@ std::string memory_remedies(const Options& options, const KeyValues& configurati
   return all;
 }
 
-Index MemoryNeed::aligned(Index bytes) {
-  constexpr Index alignment = 4096;
-  return round_up(bytes, alignment);
-}
-
-Index MemoryNeed::arena() const {
-  return aligned(parameters) + aligned(gradients) + aligned(optimizer) + aligned(activations);
-}
-
-std::string MemoryNeed::describe() const {
-  std::string text = fmt::format(
-      "parameters {}, gradients {}, optimizer {}, activations {}, data {}", show_bytes(parameters),
-      show_bytes(gradients), show_bytes(optimizer), show_bytes(activations), show_bytes(inputs));
-  if (products > 0) text += ", products " + show_bytes(products);
-  if (constants > 0) text += ", constants " + show_bytes(constants) + " already there";
-  if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
-  if (loading > 0) text += ", loading " + show_bytes(loading);
-  return text + ", libraries about " + show_bytes(libraries);
-}
-
-MemoryNeed memory_need(const Trainer::State& s) {
-  MemoryNeed need{};
-  need.parameters = s.flat->parameter_bytes();
-  need.gradients = s.flat->gradient_bytes();
-  need.optimizer = Optimizer::state_bytes(*s.flat, s.context.options().optimizer);
-  need.activations = std::max(s.train->bytes(), s.evaluate->bytes());
-  if (s.generate) need.activations = std::max(need.activations, s.generate->bytes());
-  for (const Pass* pass : {s.train.get(), s.evaluate.get(), s.generate.get()})
-    if (pass != nullptr) need.constants += pass->model().graph->constant_bytes();
-  need.inputs = s.train->model().pointers().empty()
-                    ? 0
-                    : s.train_inputs->bytes() + s.evaluate_inputs->bytes();
-  need.checkpoint = s.checkpoint_bytes;
-  need.loading = s.loading_bytes;
-  Device& device = s.context.device();
-  need.products = device.kernels().gemm.stream_bytes(device);
+MemoryNeed memory_need(const Context& context, const PlannedTraining& plan) {
+  MemoryNeed need = plan.memory_need();
+  need.checkpoint = Checkpointer::bytes(context, plan.flat, plan.spec.optimizer);
+  need.loading = Checkpointer::loading_bytes(context, plan.flat);
   return need;
 }
 
-void check_memory(Trainer::State& s) {
-  const Host& host = s.context.host();
-  Device& device = s.context.device();
-  const MemoryNeed need = memory_need(s);
+int check_memory(const Context& context, const PlannedTraining& plan) {
+  const Host& host = context.host();
+  Device& device = context.device();
+  Problems problems;
+  MemoryNeed need;
+  problems.collect([&] { need = memory_need(context, plan); });
+  agree_on(host, problems);
   const std::string node = node_name();
   const bool on_gpu = device.kind() == DeviceKind::cuda;
   std::vector<Claim> mine{{node, on_gpu ? need.host() : need.total()}};
@@ -146,24 +114,25 @@ void check_memory(Trainer::State& s) {
     free.push_back(device.free_bytes());
   }
   const auto all = gather_strings(host, pack(mine));
-  Problems problems;
+  int node_ranks = 1;
   std::string places;
   for (std::size_t i = 0; i < mine.size(); ++i) {
     const Demand demand = demand_of(mine[i].place, all);
-    if (i == 0) s.node_ranks = demand.ranks;
+    if (i == 0) node_ranks = demand.ranks;
     if (demand.bytes > free[i] && host.rank() == demand.speaker)
       problems.add("the plan needs ", show_bytes(demand.bytes), " for ", demand.ranks,
                    demand.ranks == 1 ? " rank" : " ranks", " on ", mine[i].place, ", where ",
-                   show_bytes(free[i]), " are free; ", advice(s, need));
+                   show_bytes(free[i]), " are free; ", advice(context, plan, need));
     places += fmt::format("; {} {} of {} free", i == 0 ? "this node" : "its GPU",
                           show_bytes(demand.bytes), show_bytes(free[i]));
   }
   agree_on(host, problems);
   Index most = need.total();
   host.all_reduce({&most, 1, DType::i64}, Reduction::max);
-  s.context.log().info(fmt::format("memory planned: rank 0 {} ({}); largest rank {}{}",
-                                   show_bytes(need.total()), need.describe(), show_bytes(most),
-                                   places));
+  context.log().info(fmt::format("memory planned: rank 0 {} ({}); largest rank {}{}",
+                                 show_bytes(need.total()), need.describe(), show_bytes(most),
+                                 places));
+  return node_ranks;
 }
 
 }  // namespace trireme

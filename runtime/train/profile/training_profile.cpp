@@ -1,10 +1,8 @@
-// Continues Trainer::State (train/trainer_state.h).
-// --profile-ops: one rank of each pipeline stage profiles one step, and rank 0 writes them all.
+#include "runtime/train/profile/training_profile.h"
+
 #include <fstream>
 
 #include "trireme/comm/agree.h"
-
-#include "runtime/train/trainer_state.h"
 
 namespace trireme {
 namespace {
@@ -33,27 +31,25 @@ void write_profile(const std::string& path, const Json& profile) {
 
 }  // namespace
 
-void Trainer::State::plan_profile() {
-  if (context.options().profile_ops.empty()) return;
-  limits = measure_limits(context);
-  if (context.mesh().coordinate(Axis::data) != 0 || context.mesh().coordinate(Axis::tensor) != 0)
-    return;
-  profile = std::make_unique<StepProfile>(
-      StepTable(train->model(), train->program(), *flat, context), context.stream());
+std::unique_ptr<TrainingProfile> plan_profile(const Context& context, const PlannedTraining& plan) {
+  if (context.options().profile_ops.empty()) return nullptr;
+  const DeviceLimits limits = measure_limits(context);
+  if (plan.coordinate(Axis::data) != 0 || plan.coordinate(Axis::tensor) != 0) return nullptr;
+  return std::make_unique<TrainingProfile>(TrainingProfile{
+      StepProfile(StepTable(plan.train.model(), plan.train.program(), plan.flat, context),
+                  context.stream()),
+      limits});
 }
 
-void Trainer::State::start_micro_batches(bool profiled) {
-  if (!profiled || !profile) return train->start(*train_inputs);
-  ProfiledBatch batch(*train_inputs, *profile);
-  train->start(batch);
-}
-
-void Trainer::State::report_profile(Index step, double step_ms) {
+void report_profile(const Context& context, TrainingProfile* profile, const StepMetrics& metrics,
+                    std::optional<double> ms_of_step_before) {
   std::string mine;
-  if (profile) {
-    profile->end();
-    const ProfiledStep profiled{step, profile->times(), limits, step_ms, last_step_ms};
-    mine = to_text(profile_json(profile->table(), context, &profiled));
+  if (profile != nullptr) {
+    StepProfile& steps = profile->steps;
+    steps.end();
+    const ProfiledStep profiled{metrics.step, steps.times(), profile->limits, metrics.step_ms,
+                                ms_of_step_before};
+    mine = to_text(profile_json(steps.table(), context, &profiled));
   }
   const std::vector<std::string> stages = gather_strings(context.host(), mine);
   agree_or_stop(context.host(), [&] {

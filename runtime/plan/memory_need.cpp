@@ -1,0 +1,30 @@
+#include "runtime/plan/memory_need.h"
+
+#include <fmt/format.h>
+
+#include "runtime/core/round_up.h"
+#include "runtime/core/show_bytes.h"
+
+namespace trireme {
+
+Index MemoryNeed::aligned(Index bytes) {
+  constexpr Index alignment = 4096;
+  return round_up(bytes, alignment);
+}
+
+Index MemoryNeed::arena() const {
+  return aligned(parameters) + aligned(gradients) + aligned(optimizer) + aligned(activations);
+}
+
+std::string MemoryNeed::describe() const {
+  std::string text = fmt::format(
+      "parameters {}, gradients {}, optimizer {}, activations {}, data {}", show_bytes(parameters),
+      show_bytes(gradients), show_bytes(optimizer), show_bytes(activations), show_bytes(inputs));
+  if (products > 0) text += ", products " + show_bytes(products);
+  if (constants > 0) text += ", constants " + show_bytes(constants) + " already there";
+  if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
+  if (loading > 0) text += ", loading " + show_bytes(loading);
+  return text + ", libraries about " + show_bytes(libraries);
+}
+
+}  // namespace trireme

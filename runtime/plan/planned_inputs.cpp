@@ -1,0 +1,65 @@
+#include "runtime/plan/planned_inputs.h"
+
+#include <set>
+
+#include "runtime/core/round_up.h"
+
+namespace trireme {
+namespace {
+
+constexpr Index alignment = 64;
+
+const ValueInfo& input_info(const Graph& graph, std::size_t position) {
+  return graph.values()[static_cast<std::size_t>(graph.inputs()[position])];
+}
+
+Shape without_first(const Shape& shape) {
+  Shape rest;
+  for (int d = 1; d < shape.dims(); ++d) rest.push_back(shape[d]);
+  return rest;
+}
+
+}  // namespace
+
+Index PlannedInputs::Input::bytes() const { return round_up(batch.bytes(), alignment); }
+
+PlannedInputs::PlannedInputs(const PlannedModel& model, const PlanTarget& target)
+    : micro_batch_size(target.spec.micro_batch_size),
+      micro_batches(target.spec.micro_batches()),
+      first_row(target.coordinate(Axis::data) *
+                (target.spec.global_batch_size / target.spec.mesh.size(Axis::data))) {
+  std::set<int> used;
+  for (const Plan& plan : model.chunks) used.insert(plan.inputs().begin(), plan.inputs().end());
+  for (std::size_t i = 0; i < model.graph->inputs().size(); ++i) {
+    const ValueInfo& info = input_info(*model.graph, i);
+    const Spec& spec = info.spec;
+    inputs.push_back({info.name, used.count(static_cast<int>(i)) > 0,
+                      Tensor(nullptr, spec.shape, spec.dtype),
+                      Tensor(nullptr, without_first(spec.shape),
+                             spec.dtype == DType::bf16 ? DType::f32 : spec.dtype)});
+  }
+}
+
+Index PlannedInputs::bytes() const {
+  Index sum = 0;
+  for (const Input& input : inputs)
+    if (input.used) sum += input.bytes() * micro_batches;
+  return sum;
+}
+
+void check_inputs(const Graph& graph, Index micro_batch_size) {
+  std::set<int> used;
+  for (const Node& node : graph.nodes()) used.insert(node.inputs.begin(), node.inputs.end());
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueInfo& input = input_info(graph, i);
+    require(input.spec.shape.dims() >= 1 && input.spec.shape[0] == micro_batch_size, "input '",
+            input.name, "' has shape ", input.spec.shape,
+            ", but its dim 0 is the sample and has to be TrainingSpec::micro_batch_size ",
+            micro_batch_size);
+  }
+  for (const int input : graph.inputs())
+    require(used.count(input) > 0, "input '", graph.values()[static_cast<std::size_t>(input)].name,
+            "' is used by no op: use it, or leave it out");
+}
+
+}  // namespace trireme

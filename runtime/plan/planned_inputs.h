@@ -1,0 +1,42 @@
+// PlannedInputs: the data of one global batch that a rank keeps on its host. Sample i of a step is
+// row i of the global batch; data rank d of n takes rows [d, d + 1) * rows / n, micro-batch after
+// micro-batch, whatever the layout.
+// Not installed; modules above may include it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/core/tensor.h"
+
+#include "runtime/plan/planned_model.h"
+
+namespace trireme {
+
+struct PlannedInputs {
+  /// For the inputs that any chunk of `model` loads.
+  PlannedInputs(const PlannedModel& model, const PlanTarget& target);
+
+  struct Input {
+    std::string name;
+    bool used;      // on this rank
+    Tensor batch;   // one micro-batch, without memory
+    Tensor sample;  // one sample as a source sees it, without memory
+    /// The source gives f32, and the model takes bf16.
+    bool rounded() const { return sample.dtype != batch.dtype; }
+    /// Of one micro-batch, aligned.
+    Index bytes() const;
+  };
+  std::vector<Input> inputs;  // by position in Graph::inputs()
+  Index micro_batch_size, micro_batches;
+  Index first_row;  // of the global batch
+
+  Index bytes() const;
+};
+
+/// Throws: Error when dim 0 of an input, which is the sample, is not the micro-batch, or no op takes
+/// an input. For the graph that is trained on: others may declare an input only to keep the order of
+/// those behind it.
+void check_inputs(const Graph& graph, Index micro_batch_size);
+
+}  // namespace trireme

@@ -1,0 +1,53 @@
+// PlannedModel: a model traced, cut and planned for one rank: everything known before memory
+// exists.
+// Not installed; modules above may include it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/graph/model.h"
+#include "trireme/graph/plan.h"
+#include "trireme/plan/training_spec.h"
+
+namespace trireme {
+
+/// The rank that is planned, and the device that it will have: kernels of the device say how much
+/// workspace they want. Nothing is allocated, but constants of a graph on a GPU.
+struct PlanTarget {
+  const TrainingSpec& spec;
+  int rank;
+  Device& device;
+
+  int coordinate(Axis axis) const { return spec.mesh.coordinate(rank, axis); }
+};
+
+struct PlannedModel {
+  std::unique_ptr<Graph> graph;
+  Values results;
+  StageCut cut;
+  /// Chunk c of this rank is virtual stage c * pipeline size + pipeline rank.
+  std::vector<Plan> chunks;
+
+  std::vector<const Plan*> pointers() const;
+  Index scratch_bytes() const;  // chunks run one after the other: they share it
+  /// FLOPs of one micro-batch on this rank.
+  double flops() const;
+};
+
+/// The training model. Throws: Error of the trace (which names op and shapes), or when there are too
+/// few blocks to cut.
+PlannedModel plan_training(const Forward& trace, const PlanTarget& target);
+/// Another model over the same blocks and parameters, forward only, cut where `training` is, so that
+/// every parameter is held where it is needed.
+PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
+                          const PlannedModel& training);
+
+/// How the parameters of such plans lie in memory.
+FlatOptions flat_options(const TrainingSpec& spec, int rank);
+
+/// The largest instances of the plans of a rank, one a line, for messages about memory.
+std::string largest_tensors(const PlannedModel& model, int count);
+
+}  // namespace trireme

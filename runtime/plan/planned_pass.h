@@ -1,0 +1,30 @@
+// PlannedPass: a planned model with its pipeline program: a training step, an evaluation, or one
+// token of generation. Passes never run at the same time, so they share memory.
+// Not installed; modules above may include it.
+#pragma once
+
+#include "runtime/pipeline/program.h"
+#include "runtime/plan/planned_model.h"
+
+namespace trireme {
+
+class PlannedPass {
+ public:
+  /// Throws: Error when the micro-batches in flight need more than any memory.
+  PlannedPass(PlannedModel model, StageProgram program);
+
+  const PlannedModel& model() const { return model_; }
+  const StageProgram& program() const { return program_; }
+  /// Bytes from one slot of a chunk to the next.
+  Index slot_stride(std::size_t chunk) const;
+  /// All slots of all chunks, and the scratch that they share.
+  Index slot_bytes() const;
+  Index scratch_bytes() const { return model_.scratch_bytes(); }
+  Index bytes() const { return slot_bytes() + scratch_bytes(); }
+
+ private:
+  PlannedModel model_;
+  StageProgram program_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,80 @@
+#include "runtime/plan/planned_training.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "trireme/kernels/gemm.h"
+#include "trireme/kernels/kernels.h"
+#include "trireme/optim/optimizer.h"
+
+namespace trireme {
+namespace {
+
+PlannedPass plan_train(const Model& model, const PlanTarget& target) {
+  PlannedModel planned = plan_training(model.loss, target);
+  check_inputs(*planned.graph, target.spec.micro_batch_size);
+  return {std::move(planned), make_program(target.spec.schedule, target.spec.pipeline(),
+                                           target.coordinate(Axis::pipeline))};
+}
+
+/// A pass of `micro_batches` without backward.
+PlannedPass plan_forward_pass(const Forward& trace, const PlanTarget& target,
+                              const PlannedPass& train, Index micro_batches) {
+  PipelineShape shape = target.spec.pipeline();
+  shape.micro_batches = micro_batches;
+  return {plan_forward(trace, target, train.model()),
+          make_forward_program(shape, target.coordinate(Axis::pipeline))};
+}
+
+std::optional<PlannedPass> plan_generation(const Model& model, const PlanTarget& target,
+                                           const PlannedPass& train) {
+  if (!model.logits) return std::nullopt;
+  return plan_forward_pass(model.logits, target, train, 1);
+}
+
+}  // namespace
+
+PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, int rank_,
+                                 Device& device)
+    : spec(spec_),
+      rank(rank_),
+      train(plan_train(model, {spec_, rank_, device})),
+      evaluate(plan_forward_pass(model.evaluation ? model.evaluation : model.loss,
+                                 {spec_, rank_, device}, train, spec_.micro_batches())),
+      generate(plan_generation(model, {spec_, rank_, device}, train)),
+      flat(*train.model().graph, train.model().cut, train.model().pointers(),
+           flat_options(spec_, rank_)),
+      train_inputs(train.model(), {spec_, rank_, device}),
+      evaluate_inputs(evaluate.model(), {spec_, rank_, device}),
+      product_bytes(device.kernels().gemm.stream_bytes(device)) {}
+
+std::vector<const PlannedPass*> PlannedTraining::passes() const {
+  std::vector<const PlannedPass*> all = {&train, &evaluate};
+  if (generate) all.push_back(&*generate);
+  return all;
+}
+
+MemoryNeed PlannedTraining::memory_need() const {
+  MemoryNeed need;
+  need.parameters = flat.parameter_bytes();
+  need.gradients = flat.gradient_bytes();
+  need.optimizer = Optimizer::state_bytes(flat, spec.optimizer);
+  for (const PlannedPass* pass : passes()) {
+    need.activations = std::max(need.activations, pass->bytes());
+    need.constants += pass->model().graph->constant_bytes();
+  }
+  need.inputs = train_inputs.bytes() + evaluate_inputs.bytes();
+  need.products = product_bytes;
+  return need;
+}
+
+std::string PlannedTraining::describe() const {
+  std::string text;
+  for (const Plan& plan : train.model().chunks) text += plan.describe();
+  text += fmt::format("slots of rank {}:", rank);
+  for (const int slots : train.program().slots) text += fmt::format(" {}", slots);
+  return text + '\n' + flat.describe();
+}
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+// PlannedTraining: all that one rank of a layout will do and need, from the model, the numbers of
+// the training and the device's kernels alone: no communication, no memory. Any process can plan
+// any rank. Complete when constructed, and never changed.
+// Not installed; modules above may include it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/memory_need.h"
+#include "runtime/plan/planned_inputs.h"
+#include "runtime/plan/planned_pass.h"
+
+namespace trireme {
+
+struct PlannedTraining {
+  /// `device`: one like that of the rank. Throws: Error when the model cannot be traced or cut, a
+  /// data input's dim 0 is not the micro-batch, or no op takes it.
+  PlannedTraining(const Model& model, const TrainingSpec& spec, int rank, Device& device);
+
+  TrainingSpec spec;
+  int rank;
+  PlannedPass train, evaluate;
+  std::optional<PlannedPass> generate;  // where there is Model::logits
+  FlatParameters flat;                  // without memory
+  PlannedInputs train_inputs, evaluate_inputs;
+  Index product_bytes;  // of the device's stream that computes
+
+  int coordinate(Axis axis) const { return spec.mesh.coordinate(rank, axis); }
+  /// All that there are.
+  std::vector<const PlannedPass*> passes() const;
+  /// Without what checkpoints need.
+  MemoryNeed memory_need() const;
+  /// The tables of --dump-plan.
+  std::string describe() const;
+};
+
+}  // namespace trireme

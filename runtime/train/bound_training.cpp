@@ -1,0 +1,62 @@
+#include "runtime/train/bound_training.h"
+
+#include "runtime/job/affinity.h"
+#include "runtime/train/prepare.h"
+
+namespace trireme {
+namespace {
+
+Arena allocate(const Context& context, const MemoryNeed& need) {
+  const std::string planned = context.mesh().memory_description();
+  Arena arena(need, context.mesh());
+  if (context.mesh().memory_description() != planned)
+    context.log().info("collectives: " + context.mesh().memory_description());
+  return arena;
+}
+
+/// Drawing takes 40 ns a value: a host that has a GPU to compute takes all of its cores for this.
+FlatParameters initial_parameters(const FlatParameters& layout, const Arena& arena,
+                                  const Context& context) {
+  FlatParameters flat = layout.bound(arena.parameters, arena.gradients);
+  const auto seed = static_cast<std::uint64_t>(context.options().seed);
+  if (context.device().kind() == DeviceKind::cpu) {
+    flat.initialise(seed, context.stream(), context.stream().pool());
+  } else {
+    ThreadPool cores(cores_of_this_process());
+    flat.initialise(seed, context.stream(), cores);
+  }
+  return flat;
+}
+
+}  // namespace
+
+Arena::Arena(const MemoryNeed& need, Mesh& mesh)
+    : memory(mesh.allocate(need.arena())),
+      parameters(memory.data()),
+      gradients(parameters + MemoryNeed::aligned(need.parameters)),
+      optimizer(gradients + MemoryNeed::aligned(need.gradients)),
+      activations(optimizer + MemoryNeed::aligned(need.optimizer)) {}
+
+BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan,
+                             const TieGroups& ties, StepProfile* profile,
+                             std::function<void()> between_ops)
+    : between_ops_(std::move(between_ops)),
+      arena_(allocate(context, plan.memory_need())),
+      flat(initial_parameters(plan.flat, arena_, context)),
+      reducer(flat, context.mesh(), context.stream(), ties),
+      optimizer(flat, context.mesh(), context.stream(), plan.spec.optimizer, arena_.optimizer),
+      train_inputs(plan.train_inputs, context.device(), context.options().check_finite),
+      evaluate_inputs(plan.evaluate_inputs, context.device(), context.options().check_finite),
+      train(plan.train, arena_.activations, flat, context,
+            {.reducer = &reducer, .between_ops = between_ops_, .profile = profile}),
+      evaluate(plan.evaluate, arena_.activations, flat, context, {.between_ops = between_ops_}) {
+  if (plan.generate)
+    generate.emplace(*plan.generate, arena_.activations, flat, context,
+                     Pass::Settings{.between_ops = between_ops_});
+  std::vector<Pass*> passes = {&train, &evaluate};
+  if (generate) passes.push_back(&*generate);
+  prepare_passes(context, passes, arena_.activations,
+                 MemoryNeed::aligned(plan.memory_need().activations));
+}
+
+}  // namespace trireme

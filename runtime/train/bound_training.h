@@ -1,0 +1,47 @@
+// BoundTraining: a PlannedTraining bound to memory and to the ranks of a job, ready to run steps.
+// Complete when constructed.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "trireme/optim/optimizer.h"
+
+#include "runtime/plan/planned_training.h"
+#include "runtime/train/input_batch.h"
+#include "runtime/train/pass.h"
+
+namespace trireme {
+
+/// One allocation, and what lies in it.
+struct Arena {
+  /// Collective over the world.
+  Arena(const MemoryNeed& need, Mesh& mesh);
+
+  Buffer memory;
+  std::byte *parameters, *gradients, *optimizer, *activations;
+};
+
+struct BoundTraining {
+  /// Collective over the world. Allocates all memory, draws the initial values, and lets ops do what
+  /// their first calls would have to do besides their work. `plan`, `ties` and `profile` (may be
+  /// null) are borrowed. `between_ops` is called between any two ops, and must not wait.
+  BoundTraining(const Context& context, const PlannedTraining& plan, const TieGroups& ties,
+                StepProfile* profile, std::function<void()> between_ops);
+  BoundTraining(const BoundTraining&) = delete;
+  BoundTraining& operator=(const BoundTraining&) = delete;
+
+ private:
+  std::function<void()> between_ops_;
+  Arena arena_;
+
+ public:
+  FlatParameters flat;
+  GradientReducer reducer;
+  Optimizer optimizer;
+  InputBatch train_inputs, evaluate_inputs;
+  Pass train, evaluate;
+  std::optional<Pass> generate;  // where there is Model::logits
+};
+
+}  // namespace trireme

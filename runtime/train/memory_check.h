@@ -1,0 +1,24 @@
+// Whether all ranks together can allocate what they need.
+#pragma once
+
+#include <string>
+
+#include "trireme/job/run.h"
+
+#include "runtime/plan/planned_training.h"
+
+namespace trireme {
+
+/// Options that would make a rank need less and are not in force yet. `data_size`: of the mesh;
+/// `checkpoint`: memory is planned for saves.
+std::string memory_remedies(const Options& options, const KeyValues& configuration, int data_size,
+                            bool checkpoint);
+
+/// With what checkpoints need. Throws: Error when what a rank saves fits into no file.
+MemoryNeed memory_need(const Context& context, const PlannedTraining& plan);
+
+/// Collective. Returns how many ranks of this job are on this rank's node. Throws: ConfigurationError
+/// on all ranks when a node or a GPU has less memory free than its ranks need.
+int check_memory(const Context& context, const PlannedTraining& plan);
+
+}  // namespace trireme

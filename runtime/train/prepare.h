@@ -1,0 +1,16 @@
+// Before the first step ops do what their first call would have to do besides its work, such as
+// choosing algorithms by timing.
+#pragma once
+
+#include <vector>
+
+#include "runtime/train/pass.h"
+
+namespace trireme {
+
+/// Collective: all ranks at the same time, in the order of their plans, with no collective in
+/// flight. `activations`: memory of the passes, which timing may fill.
+void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
+                    std::byte* activations, Index activation_bytes);
+
+}  // namespace trireme

@@ -1,4 +1,5 @@
-// The smallest model: residual MLP blocks, split over the tensor axis, that learn to continue sine waves.
+// The smallest model: residual MLP blocks, split over the tensor axis, that learn to continue sine
+// waves.
 // mpirun -np 4 mlp --tp 2 --pp 2
 #include <cmath>
 

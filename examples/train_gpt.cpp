@@ -1,5 +1,7 @@
-// Trains a GPT-2 or Llama-style transformer on token files, over data x tensor x pipeline parallel ranks.
-// mpirun -np 8 train_gpt --data-path PREFIX --tp 2 --pp 2; train_gpt --help lists the options.
+// Trains a GPT-2 or Llama-style transformer on token files, over data x tensor x pipeline parallel
+// ranks.
+// mpirun -np 8 train_gpt --data-path PREFIX --tp 2 --pp 2; train_gpt --help lists the
+// options.
 #include <trireme/trireme.h>
 
 using namespace trireme;

@@ -13,13 +13,13 @@ namespace trireme {
 struct CudaOptions {
   int index = 0;            // of the GPU, among those that this process sees
   std::string module = {};  // path of the module; empty: libtrireme_cuda.so beside this library
-  /// Directory where choices of algorithms for matrix products are kept, shared by all ranks and jobs; empty: none, and nothing is
-  /// timed (GemmKernels::prepare).
+  /// Directory where choices of algorithms for matrix products are kept, shared by all ranks and
+  /// jobs; empty: none, and nothing is timed (GemmKernels::prepare).
   std::string gemm_cache = {};
 };
 
-/// Device::identity of the GPUs that this process sees, by CudaOptions::index. When there are none, `reason` says why: no
-/// module, no driver, no device.
+/// Device::identity of the GPUs that this process sees, by CudaOptions::index. When there are none,
+/// `reason` says why: no module, no driver, no device.
 std::vector<std::string> find_gpus(const CudaOptions& options, std::string& reason);
 /// Throws: Error with the reason.
 std::unique_ptr<Device> open_cuda(const CudaOptions& options = {});

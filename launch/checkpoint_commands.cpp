@@ -1,5 +1,6 @@
-// trireme checkpoint: what lies in a directory of checkpoints, does it hold, how do two differ, and which may go. Exit code
-// 0: all is well (diff: equal), 1: something is not, 64: the command was wrong.
+// trireme checkpoint: what lies in a directory of checkpoints, does it hold, how do two differ, and
+// which may go. Exit code 0: all is well (diff: equal), 1: something is not, 64: the command was
+// wrong.
 #include <algorithm>
 #include <chrono>
 #include <iostream>

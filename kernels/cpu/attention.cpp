@@ -1,5 +1,6 @@
 // Launchers of attention: every (batch, kv head) is one piece of work, each thread has a workspace
-// of its own. The loops are fp32; a piece of bf16 is widened into the workspace as an attention of its own.
+// of its own. The loops are fp32; a piece of bf16 is widened into the workspace as an attention of
+// its own.
 #include "kernels/attention.h"
 
 #include "kernels/cpu/cpu_device.h"
@@ -27,7 +28,8 @@ struct Group {
     return (batch * whole.query_heads + kv_head * heads()) * whole.sequence;
   }
 
-  /// f(element in the whole array, element in the group's own, how many) for all of its parts of qkv.
+  /// f(element in the whole array, element in the group's own, how many) for all of its parts of
+  /// qkv.
   template <class F>
   void each_of_qkv(F f) const {
     const Index d = whole.head_dim, width = (whole.query_heads + 2 * whole.kv_heads) * d;

@@ -63,8 +63,8 @@ class CpuStream final : public Stream {
   InstructionSet set_;
 };
 
-/// The table, such as RotaryLoops, for a stream that was made by a CPU device. Kernels of the CPU are
-/// only ever called with one.
+/// The table, such as RotaryLoops, for a stream that was made by a CPU device. Kernels of the CPU
+/// are only ever called with one.
 template <class Loops>
 const Loops& loops_of(Stream& stream) {
   return loops_for<Loops>(static_cast<CpuStream&>(stream).instruction_set());

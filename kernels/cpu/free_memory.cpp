@@ -1,5 +1,6 @@
-// A limit at any level holds for all below it, so all levels are looked at. What cannot be read limits nothing: a container sees its own
-// group at the mount point under another path than /proc names, and nothing of those above.
+// A limit at any level holds for all below it, so all levels are looked at. What cannot be read
+// limits nothing: a container sees its own group at the mount point under another path than /proc
+// names, and nothing of those above.
 #include "kernels/cpu/free_memory.h"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr Index unlimited = std::numeric_limits<Index>::max();
 
-/// A place where groups are seen, with the names of a group's files there, and of the lines of memory.stat that sum up to page cache.
+/// A place where groups are seen, with the names of a group's files there, and of the lines of
+/// memory.stat that sum up to page cache.
 struct Hierarchy {
   enum class Version { one, two } version;
   const char* mount;

@@ -1,5 +1,6 @@
-// Matrix products: oneDNN's, shared out to the device's threads by panels of the result. bf16 runs on AVX-512 bf16 where that
-// exists; elsewhere the operands are widened in the workspace, and the fp32 result is rounded once.
+// Matrix products: oneDNN's, shared out to the device's threads by panels of the result. bf16 runs
+// on AVX-512 bf16 where that exists; elsewhere the operands are widened in the workspace, and the
+// fp32 result is rounded once.
 #include "kernels/gemm.h"
 
 #include <cstring>
@@ -161,9 +162,10 @@ void add_up_bias_gradient(Stream& stream, const Gemm& p) {
 // In fp32 the primitive is no faster than dnnl_sgemm over a whole step (docs/performance.md).
 bool uses_primitive(const Gemm& p) { return p.dtype == DType::bf16; }
 
-// oneDNN's order of summation depends on the sizes it is given (its blocks, and a path without packing for small ones).
-// So several threads share out panels that depend on the shape only, and any number of them gives the same bits; one
-// thread does it in one call, which is 5 to 25 % faster than panels, and may differ from them in the last bits.
+// oneDNN's order of summation depends on the sizes it is given (its blocks, and a path without
+// packing for small ones). So several threads share out panels that depend on the shape only, and
+// any number of them gives the same bits; one thread does it in one call, which is 5 to 25 % faster
+// than panels, and may differ from them in the last bits.
 class Panels {
  public:
   Panels(int threads, const Gemm& p)

@@ -1,5 +1,5 @@
-// The only file that knows oneDNN (2.x and 3.x). oneDNN is usually built with OpenMP, whose idle threads spin; we call it
-// single-threaded from our own pool instead.
+// The only file that knows oneDNN (2.x and 3.x). oneDNN is usually built with OpenMP, whose idle
+// threads spin; we call it single-threaded from our own pool instead.
 #include "kernels/cpu/onednn.h"
 
 #include <algorithm>

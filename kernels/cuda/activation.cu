@@ -16,7 +16,8 @@ __device__ __forceinline__ Logistic logistic(float x) {
   return {below, x > 0 ? e * below : 1.0f - below};
 }
 
-/// x sigmoid(u(x)). With u(x) = 2 sqrt(2 / pi) (x + 0.044715 x^3) it equals x (1 + tanh(u / 2)) / 2.
+/// x sigmoid(u(x)). With u(x) = 2 sqrt(2 / pi) (x + 0.044715 x^3) it equals x (1 + tanh(u / 2))
+/// / 2.
 struct GeluTanh {
   static constexpr float c1 = 1.5957691216057308f, c3 = c1 * 0.044715f;
   static __device__ float value(float x) { return x * logistic(x * (x * x * c3 + c1)).below; }

@@ -26,7 +26,8 @@ Index forward_workspace_bytes(Device& device, const AttentionShape& s, DType dty
   return 0;
 }
 
-/// dy . y of every (batch, query head, token). Asked before anything runs: the place to say that this GPU is too small.
+/// dy . y of every (batch, query head, token). Asked before anything runs: the place to say that
+/// this GPU is too small.
 Index backward_workspace_bytes(Device& device, const AttentionShape& s, DType dtype,
                                AttentionChoice asked) {
   check(s, dtype);

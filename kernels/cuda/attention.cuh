@@ -1,5 +1,6 @@
-// What attention's kernels share around their arithmetic (attention_tiles.cuh): where heads lie, which rows a block takes, and
-// how a width is chosen. A block of 16 x 16 threads works on 64 rows. The kernels for tensor cores have files of their own.
+// What attention's kernels share around their arithmetic (attention_tiles.cuh): where heads lie,
+// which rows a block takes, and how a width is chosen. A block of 16 x 16 threads works on 64 rows.
+// The kernels for tensor cores have files of their own.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,8 @@ inline constexpr int attention_rows = attention_side * attention_own;  // rows o
 inline constexpr int attention_threads = attention_side * attention_side;
 inline constexpr float log2_e = 1.44269504088896340736f;
 
-/// Rows of one head in a packed array. Counts are int in these kernels, which are short of registers (attention_grid checks).
+/// Rows of one head in a packed array. Counts are int in these kernels, which are short of
+/// registers (attention_grid checks).
 template <class T>
 struct HeadRows {
   T* data;
@@ -76,9 +78,10 @@ struct AttentionBackwardArguments {
   int queries_together, keys_together;
 };
 
-/// Which rows a block works on. Causal: the later the queries, the more work, so the longest come first (`latest_first`), but
-/// only among so many (batch, head) pairs that what passes by their blocks stays in the L2 cache: blocks of all pairs in turn
-/// would fetch it from memory for each block again.
+/// Which rows a block works on. Causal: the later the queries, the more work, so the longest come
+/// first (`latest_first`), but only among so many (batch, head) pairs that what passes by their
+/// blocks stays in the L2 cache: blocks of all pairs in turn would fetch it from memory for each
+/// block again.
 struct AttentionBlock {
   int first, head, batch;
 };
@@ -86,7 +89,8 @@ enum class BlockOrder { latest_first, earliest_first };
 inline constexpr Index attention_cached_bytes =
     Index{16} << 20;  // less than half of the L2 cache of sm_80, a third on sm_90
 
-/// The place of block `index` of `blocks` for each of `pairs`; `together`: pairs whose blocks run in turn.
+/// The place of block `index` of `blocks` for each of `pairs`; `together`: pairs whose blocks run
+/// in turn.
 struct BlockPlace {
   int block, pair;
 };
@@ -125,7 +129,8 @@ inline dim3 attention_grid(const AttentionShape& s, Index heads, int rows = atte
   return dim3(static_cast<unsigned>(blocks));
 }
 
-/// launch(std::integral_constant<int, width>) with the least width of 32, 64, 96, 128 that holds the heads.
+/// launch(std::integral_constant<int, width>) with the least width of 32, 64, 96, 128 that holds
+/// the heads.
 template <class F>
 void for_head_width(const AttentionShape& s, F launch) {
   if (s.head_dim <= 32) return launch(std::integral_constant<int, 32>());

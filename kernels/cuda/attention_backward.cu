@@ -1,6 +1,7 @@
-// Flash attention backward in fp32 arithmetic, in two kernels after attention_delta.cu and without atomics: the gradient of the
-// queries, a block each; the gradients of keys and values, a block each, with the query heads of their group in turn. Weights come
-// again from the saved logsumexp. Formulas: Dao 2023 (arXiv:2307.08691), algorithm 2.
+// Flash attention backward in fp32 arithmetic, in two kernels after attention_delta.cu and without
+// atomics: the gradient of the queries, a block each; the gradients of keys and values, a block
+// each, with the query heads of their group in turn. Weights come again from the saved logsumexp.
+// Formulas: Dao 2023 (arXiv:2307.08691), algorithm 2.
 #include "kernels/cuda/attention_tiles.cuh"
 
 namespace trireme {
@@ -8,20 +9,23 @@ namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
 
-/// Streamed rows, by 16: 4 for narrow heads; 2 for wide ones, so that two blocks fit a multiprocessor.
+/// Streamed rows, by 16: 4 for narrow heads; 2 for wide ones, so that two blocks fit a
+/// multiprocessor.
 template <int width>
 inline constexpr int backward_columns = width <= 64 ? 4 : 2;
 template <int width>
 inline constexpr int backward_streamed = backward_columns<width>* attention_side;
 
-/// In shared memory: two matrices of 64 rows, two of streamed rows, 64 rows of weights, and two numbers for each streamed row.
+/// In shared memory: two matrices of 64 rows, two of streamed rows, 64 rows of weights, and two
+/// numbers for each streamed row.
 template <int width>
 constexpr int backward_shared_floats() {
   return 2 * (attention_rows + backward_streamed<width>)*attention_stride(width) +
          attention_rows * attention_stride(backward_streamed<width>) + 2 * backward_streamed<width>;
 }
 
-/// The weight that a score stands for; none where the key comes after the query, or there is no such query.
+/// The weight that a score stands for; none where the key comes after the query, or there is no
+/// such query.
 __device__ __forceinline__ float weight_of(float score, int query, int key, int sequence,
                                            float logsumexp, float scale) {
   return key > query || query >= sequence ? 0.0f : exp2f((score * scale - logsumexp) * log2_e);

@@ -1,5 +1,6 @@
-// dy . y of every query: what attention's gradient subtracts from the slopes of its weights (Dao 2023, arXiv:2307.08691,
-// algorithm 2, line 4). Read by the kernels for ordinary and for tensor cores.
+// dy . y of every query: what attention's gradient subtracts from the slopes of its weights (Dao
+// 2023, arXiv:2307.08691, algorithm 2, line 4). Read by the kernels for ordinary and for tensor
+// cores.
 #include "kernels/cuda/attention.cuh"
 
 namespace trireme {

@@ -1,6 +1,6 @@
-// Flash attention forward in fp32 arithmetic (Dao 2023, arXiv:2307.08691, algorithm 1): a block takes 64 queries of one head and passes over
-// the keys and values before them, with running maxima and sums. Exponentials are powers of two, so that scale and
-// conversion are one multiplication.
+// Flash attention forward in fp32 arithmetic (Dao 2023, arXiv:2307.08691, algorithm 1): a block
+// takes 64 queries of one head and passes over the keys and values before them, with running maxima
+// and sums. Exponentials are powers of two, so that scale and conversion are one multiplication.
 #include "kernels/cuda/attention_tiles.cuh"
 
 namespace trireme {
@@ -26,7 +26,8 @@ __device__ __forceinline__ float reduce_row(float value, Op op) {
   return value;
 }
 
-/// Turns scores into weights relative to the largest score so far, and scales what was gathered before to it.
+/// Turns scores into weights relative to the largest score so far, and scales what was gathered
+/// before to it.
 template <int width>
 __device__ __forceinline__ void update_softmax(float (&scores)[attention_own][forward_columns],
                                                float (&largest)[attention_own],

@@ -1,19 +1,21 @@
-// Matrix products of attention's kernels in fp32 arithmetic. A block holds 64 rows of one matrix in shared memory and streams blocks of rows of
-// another past them. A thread owns 4 of the 64 rows: their scores against every 16th streamed row, and every 16th pair of
-// columns of their results.
+// Matrix products of attention's kernels in fp32 arithmetic. A block holds 64 rows of one matrix in
+// shared memory and streams blocks of rows of another past them. A thread owns 4 of the 64 rows:
+// their scores against every 16th streamed row, and every 16th pair of columns of their results.
 #pragma once
 
 #include "kernels/cuda/attention.cuh"
 
 namespace trireme::gpu {
 
-/// Floats from one row to the next: rows that 8 neighbours read at once, 16 bytes each, lie in different banks.
+/// Floats from one row to the next: rows that 8 neighbours read at once, 16 bytes each, lie in
+/// different banks.
 constexpr int attention_stride(int columns) { return columns + 4; }
 
 /// The first of this thread's rows.
 __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.y) * attention_own; }
 
-/// `count` rows from row `first` on, as floats in shared memory; zeros beyond the sequence and the head's width.
+/// `count` rows from row `first` on, as floats in shared memory; zeros beyond the sequence and the
+/// head's width.
 template <int count, int width, class T>
 __device__ __forceinline__ void load_rows(float* to, HeadRows<T> from, int first,
                                           const AttentionShape& s, bool aligned) {

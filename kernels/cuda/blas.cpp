@@ -1,4 +1,5 @@
-// Plans of products, and how they run: in one call of cuBLASLt, or in one for the product and kernels of our own for the rest.
+// Plans of products, and how they run: in one call of cuBLASLt, or in one for the product and
+// kernels of our own for the rest.
 #include "kernels/cuda/blas.h"
 
 #include "trireme/kernels/activation.h"
@@ -20,7 +21,8 @@ bool Blas::is_plain(const Gemm& p) {
   return p.epilogue == Epilogue::none && p.bias_gradient == nullptr;
 }
 
-/// GELU of f32 stays a kernel of our own: how exact cuBLASLt's tanh is is not documented, and f32 is there to agree with CPUs.
+/// GELU of f32 stays a kernel of our own: how exact cuBLASLt's tanh is is not documented, and f32
+/// is there to agree with CPUs.
 bool Blas::may_fuse(const Gemm& p) {
   return p.epilogue == Epilogue::none || p.result == DType::bf16;
 }
@@ -69,7 +71,8 @@ Blas::Plan& Blas::plan_of(const Gemm& p) {
   return found->second;
 }
 
-/// Without timing, a bias gradient is a pass of its own: inside the product it is free or very slow, depending on the shape.
+/// Without timing, a bias gradient is a pass of its own: inside the product it is free or very
+/// slow, depending on the shape.
 Blas::Choice Blas::first_choice(const BlasProduct& product, const Gemm& p) const {
   if (p.bias_gradient != nullptr || !may_fuse(p)) return {Fusion::separate, {}};
   const auto recommended = product.recommended(1);

@@ -1,5 +1,6 @@
-// Blas: cuBLASLt on one GPU: a plan for each product that was asked for, made once. A product with an epilogue runs in one call, or
-// as a plain product and kernels of our own, whichever the plan says.
+// Blas: cuBLASLt on one GPU: a plan for each product that was asked for, made once. A product with
+// an epilogue runs in one call, or as a plain product and kernels of our own, whichever the plan
+// says.
 #pragma once
 
 #include <map>
@@ -15,10 +16,12 @@ class CudaStream;
 
 class Blas {
  public:
-  /// For the current device, whose model is `gpu`. `cache`: of choices, a directory; empty: none, and nothing is timed.
+  /// For the current device, whose model is `gpu`. `cache`: of choices, a directory; empty: none,
+  /// and nothing is timed.
   Blas(const std::string& gpu, const std::string& cache);
 
-  /// Queues the product. `p` is checked and not empty. A plan that `prepare` did not make is cuBLASLt's first recommendation.
+  /// Queues the product. `p` is checked and not empty. A plan that `prepare` did not make is
+  /// cuBLASLt's first recommendation.
   void run(CudaStream& stream, const Gemm& p);
   /// As GemmKernels::prepare.
   GemmPreparation prepare(CudaStream& stream, const Gemm& p);

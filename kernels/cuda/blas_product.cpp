@@ -26,7 +26,8 @@ int alignment(const void* data) {
   return zeros >= std::countr_zero(unsigned{widest}) ? widest : 1 << zeros;
 }
 
-/// The bias that is read, or the gradient of one that is written: cuBLASLt has one pointer for both.
+/// The bias that is read, or the gradient of one that is written: cuBLASLt has one pointer for
+/// both.
 const void* vector_of(const Gemm& p) {
   return p.bias_gradient != nullptr ? p.bias_gradient : p.bias;
 }
@@ -82,7 +83,8 @@ Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference_fo
   check(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
   Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference(created);
   const auto bytes = [](int alignment) { return static_cast<std::uint32_t>(alignment); };
-  // What an epilogue reads and writes beside the result has no preference of its own, and may be accessed as the result is.
+  // What an epilogue reads and writes beside the result has no preference of its own, and may be
+  // accessed as the result is.
   const int align_d = std::min({key.align_c, key.align_vector, key.align_gelu});
   set(created, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
       static_cast<std::uint64_t>(blas_workspace_bytes));
@@ -165,7 +167,8 @@ std::vector<BlasProduct::Algorithm> BlasProduct::recommended(int most) const {
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(blas_, product_.get(), a_.get(), b_.get(), c_.get(), c_.get(),
                                      preference.get(), most, results.data(), &found);
-  // An epilogue's own rules (a leading dimension, a type, an alignment) are answered by the one or the other.
+  // An epilogue's own rules (a leading dimension, a type, an alignment) are answered by the one or
+  // the other.
   const bool more = key_.epilogue != Epilogue::none || key_.has_bias || key_.has_bias_gradient;
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (more && status == CUBLAS_STATUS_INVALID_VALUE))
     return {};

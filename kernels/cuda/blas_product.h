@@ -1,5 +1,6 @@
-// One matrix product in cuBLASLt's terms: what its algorithm depends on, its descriptors, the algorithms that cuBLASLt offers.
-// cuBLASLt is column-major: its A is our b, its B our a, its D our c, all seen as transposed.
+// One matrix product in cuBLASLt's terms: what its algorithm depends on, its descriptors, the
+// algorithms that cuBLASLt offers. cuBLASLt is column-major: its A is our b, its B our a, its D our
+// c, all seen as transposed.
 #pragma once
 
 #include <compare>
@@ -27,7 +28,8 @@ struct DestroyBy {
 template <class Handle, auto destroy>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, DestroyBy<destroy>>;
 
-/// What cuBLAS recommends for Hopper. Every stream has its own: products on two streams may run at once.
+/// What cuBLAS recommends for Hopper. Every stream has its own: products on two streams may run at
+/// once.
 inline constexpr Index blas_workspace_bytes = Index{32} << 20;
 
 /// All that the choice of an algorithm may depend on. Alignments in bytes, up to 16.
@@ -53,7 +55,8 @@ class BlasProduct {
   /// For products with the key of `p`. `blas` is borrowed.
   BlasProduct(cublasLtHandle_t blas, const Gemm& p);
 
-  /// What cuBLASLt's heuristics recommend, best first; nothing where it cannot do all of this in one call.
+  /// What cuBLASLt's heuristics recommend, best first; nothing where it cannot do all of this in
+  /// one call.
   std::vector<Algorithm> recommended(int most) const;
   /// Can it run this product with no more than blas_workspace_bytes?
   bool accepts(const Algorithm& algorithm) const;

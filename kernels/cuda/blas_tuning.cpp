@@ -119,7 +119,8 @@ class Blas::Rehearsal {
   std::vector<Buffer> memory_;
 };
 
-/// "separate", or the algorithm's eight words in hexadecimal: it may be stored for the same version of cuBLASLt.
+/// "separate", or the algorithm's eight words in hexadecimal: it may be stored for the same version
+/// of cuBLASLt.
 std::string Blas::to_text(const Choice& choice) {
   if (choice.fusion == Fusion::separate) return separate_text;
   std::string text = "algorithm";

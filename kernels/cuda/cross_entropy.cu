@@ -1,5 +1,6 @@
-// The two passes of softmax cross-entropy over logits, a block a row, and the step between them. Rows of an odd vocabulary
-// begin anywhere: elements before the first multiple of 16 bytes and after the last are taken one by one.
+// The two passes of softmax cross-entropy over logits, a block a row, and the step between them.
+// Rows of an odd vocabulary begin anywhere: elements before the first multiple of 16 bytes and
+// after the last are taken one by one.
 #include "kernels/cross_entropy.h"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/sums.cuh"

@@ -1,4 +1,5 @@
-// The CUDA device: memory, streams and events of one GPU. Every call is checked; nothing waits unless its name says so.
+// The CUDA device: memory, streams and events of one GPU. Every call is checked; nothing waits
+// unless its name says so.
 #include "kernels/cuda/cuda_device.h"
 
 #include <cstring>

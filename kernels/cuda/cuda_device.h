@@ -1,5 +1,5 @@
-// CudaDevice, CudaStream and CudaEvent: the core interfaces on the CUDA runtime. Part of the CUDA module; nothing here is seen
-// by the rest of trireme.
+// CudaDevice, CudaStream and CudaEvent: the core interfaces on the CUDA runtime. Part of the CUDA
+// module; nothing here is seen by the rest of trireme.
 #pragma once
 
 #include <memory>
@@ -38,8 +38,8 @@ const Family& cuda_kernels();
 
 class CudaDevice final : public Device {
  public:
-  /// `index`: of the GPU, among those that this process sees. `gemm_cache`: directory of choices for products, may be empty.
-  /// Throws: Error when it cannot be used.
+  /// `index`: of the GPU, among those that this process sees. `gemm_cache`: directory of choices
+  /// for products, may be empty. Throws: Error when it cannot be used.
   explicit CudaDevice(int index, const std::string& gemm_cache = {});
   ~CudaDevice() override;
 
@@ -108,11 +108,13 @@ class CudaStream final : public Stream {
     return stream_;
   }
 
-  /// For the partial results of a reduction, between two kernels of one call: kernels of a stream run in turn.
+  /// For the partial results of a reduction, between two kernels of one call: kernels of a stream
+  /// run in turn.
   static constexpr Index most_partial_sums = 1024;
   double* partial_sums() const { return reinterpret_cast<double*>(partial_sums_.data()); }
 
-  /// Of this stream alone: blas_workspace_bytes. Only streams that multiply have one, from the first product they prepare or run.
+  /// Of this stream alone: blas_workspace_bytes. Only streams that multiply have one, from the
+  /// first product they prepare or run.
   void* gemm_workspace();
   CudaDevice& cuda() const { return static_cast<CudaDevice&>(device()); }
 
@@ -123,8 +125,8 @@ class CudaStream final : public Stream {
   Buffer partial_sums_;
 };
 
-/// CudaStream::cuda_stream of a stream that a CUDA device made. Kernels of the CUDA table are only ever
-/// called with one.
+/// CudaStream::cuda_stream of a stream that a CUDA device made. Kernels of the CUDA table are only
+/// ever called with one.
 inline cudaStream_t cuda_stream_of(Stream& stream) {
   return static_cast<CudaStream&>(stream).cuda_stream();
 }

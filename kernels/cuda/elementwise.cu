@@ -1,4 +1,5 @@
-// Elementwise kernels. Memory-bound: each byte is read and written once, 16 bytes a thread where all operands are aligned.
+// Elementwise kernels. Memory-bound: each byte is read and written once, 16 bytes a thread where
+// all operands are aligned.
 #include "trireme/core/random.h"
 
 #include "kernels/cuda/map.cuh"
@@ -107,8 +108,9 @@ __global__ void __launch_bounds__(sum_threads)
   store_part(sum, scratch, parts);
 }
 
-// A block of the bias gradient has 32 bytes of each row, what memory gives at least; enough rows are under way at once. In bf16
-// there are half as many blocks, and a load is half as large: each has twice the threads, and they twice the loads.
+// A block of the bias gradient has 32 bytes of each row, what memory gives at least; enough rows
+// are under way at once. In bf16 there are half as many blocks, and a load is half as large: each
+// has twice the threads, and they twice the loads.
 inline constexpr int column_bytes = 32;
 template <class T>
 inline constexpr int bias_threads = sizeof(T) == 2 ? 1024 : 512;
@@ -119,7 +121,8 @@ inline constexpr int column_tile = column_bytes / static_cast<int>(sizeof(T));
 template <class T>
 inline constexpr int row_lanes = bias_threads<T> / column_tile<T>;
 
-/// Thread (c, r) sums every row_lanes-th row from r on, then the block the partial sums of a column in the order of r.
+/// Thread (c, r) sums every row_lanes-th row from r on, then the block the partial sums of a column
+/// in the order of r.
 template <class T>
 __global__ void __launch_bounds__(bias_threads<T>)
     bias_backward_kernel(const T* dy, Index rows, Index channels, float* dbias) {

@@ -1,5 +1,5 @@
-// Token and position embedding. Gradients are added in the order of rows: rows are sorted by token, and one block has all rows
-// of a token, so no atomics.
+// Token and position embedding. Gradients are added in the order of rows: rows are sorted by token,
+// and one block has all rows of a token, so no atomics.
 #include <utility>
 
 #include "kernels/cuda/gpu.cuh"
@@ -29,15 +29,16 @@ __global__ void __launch_bounds__(channel_threads)
   store_global(y + row * channels + c, vec);
 }
 
-// What is sorted: the row of the table in the upper half, the row of dy in the lower one; so no two keys are equal, and the
-// rows of a token stand in their order. Tokens of other ranks come last.
+// What is sorted: the row of the table in the upper half, the row of dy in the lower one; so no two
+// keys are equal, and the rows of a token stand in their order. Tokens of other ranks come last.
 inline constexpr int row_bits = 32;
 inline constexpr Index no_row = (Index{1} << 31) - 1;
 
 __device__ __forceinline__ Index table_row(Index key) { return key >> row_bits; }
 __device__ __forceinline__ Index own_row(Index key) { return key & ((Index{1} << row_bits) - 1); }
 
-/// Where keys[i] comes to stand when the sorted runs of `run` keys are merged by twos. keys: (count).
+/// Where keys[i] comes to stand when the sorted runs of `run` keys are merged by twos. keys:
+/// (count).
 __device__ __forceinline__ Index merged_position(const Index* keys, Index count, Index run,
                                                  Index i) {
   const Index key = keys[i], own = i / run, other = own ^ 1;
@@ -85,8 +86,8 @@ __global__ void __launch_bounds__(elementwise_threads)
   if (i < count) merged[merged_position(keys, count, run, i)] = keys[i];
 }
 
-/// A block for every key: that of a token's first row adds all its rows, in order; the others leave. Several loads are under
-/// way at once.
+/// A block for every key: that of a token's first row adds all its rows, in order; the others
+/// leave. Several loads are under way at once.
 template <class T, int width>
 __global__ void __launch_bounds__(channel_threads)
     embedding_backward_kernel(const Index* keys, const T* dy, float* dtable, Index rows,
@@ -151,7 +152,8 @@ namespace {
 
 // ---------------------------------------- launchers ----------------------------------------------
 
-/// `count` blocks (rows, or positions) for as many channels as the threads of a block take, and again for the rest.
+/// `count` blocks (rows, or positions) for as many channels as the threads of a block take, and
+/// again for the rest.
 dim3 grid_of(Index count, Index channels, int width) {
   const Index tile = Index{gpu::channel_threads} * width;
   return {static_cast<unsigned>(count), static_cast<unsigned>((channels + tile - 1) / tile), 1};

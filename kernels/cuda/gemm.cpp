@@ -1,4 +1,5 @@
-// Matrix products by cuBLASLt. fp32 operands stay fp32: TF32 would round them to 10 bits, and parity with CPUs would be gone.
+// Matrix products by cuBLASLt. fp32 operands stay fp32: TF32 would round them to 10 bits, and
+// parity with CPUs would be gone.
 #include "kernels/gemm.h"
 
 #include "kernels/cuda/blas.h"
@@ -48,7 +49,8 @@ Index workspace_bytes(Device& /*device*/, const Gemm& p) {
 
 Bf16Products bf16_products(Device& /*device*/) { return Bf16Products::native; }
 
-/// The workspace, and a block of those that CUDA gives memory in: partial sums and the like share one.
+/// The workspace, and a block of those that CUDA gives memory in: partial sums and the like share
+/// one.
 Index stream_bytes(Device& /*device*/) {
   constexpr Index block = Index{2} << 20;
   return blas_workspace_bytes + block;

@@ -1,8 +1,10 @@
-// GemmCache: which algorithm was chosen for a product, on disk, so that every rank and every later job takes the same one.
+// GemmCache: which algorithm was chosen for a product, on disk, so that every rank and every later
+// job takes the same one.
 //
-// Rule: the first that publishes a choice decides for all, and nobody uses a choice that was not published. One small text file a
-// product, in one folder for each GPU model and version of cuBLASLt; it appears whole, under its name, by link(2), which fails
-// where another rank was faster. A file that is damaged, or that belongs elsewhere, is left as it is and not used.
+// Rule: the first that publishes a choice decides for all, and nobody uses a choice that was not
+// published. One small text file a product, in one folder for each GPU model and version of
+// cuBLASLt; it appears whole, under its name, by link(2), which fails where another rank was
+// faster. A file that is damaged, or that belongs elsewhere, is left as it is and not used.
 #pragma once
 
 #include <string>
@@ -19,7 +21,8 @@ class GemmCache {
     std::string why;     // unusable: for people
   };
 
-  /// `directory` is made when something is stored; empty: no cache. `gpu` and `library` are whatever a choice is only good for.
+  /// `directory` is made when something is stored; empty: no cache. `gpu` and `library` are
+  /// whatever a choice is only good for.
   GemmCache(const std::string& directory, std::string gpu, std::string library);
 
   bool on() const { return !folder_.empty(); }

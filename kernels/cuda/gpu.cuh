@@ -1,4 +1,5 @@
-// What the kernels share: 16-byte packs of elements, sums over warps and blocks in a fixed order, and how wide to launch.
+// What the kernels share: 16-byte packs of elements, sums over warps and blocks in a fixed order,
+// and how wide to launch.
 #pragma once
 
 #include "trireme/kernels/write.h"
@@ -32,7 +33,8 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-/// Elements that lie together and are loaded and stored at once, at an address that is a multiple of their bytes, or of 16.
+/// Elements that lie together and are loaded and stored at once, at an address that is a multiple
+/// of their bytes, or of 16.
 template <class T, int width>
 struct alignas(width * sizeof(T) < 16 ? width * sizeof(T) : 16) Vec {
   static constexpr int size = width;
@@ -57,7 +59,8 @@ __device__ __forceinline__ void store(T* to, const Vec<T, width>& vec) {
   *reinterpret_cast<Vec<T, width>*>(to) = vec;
 }
 
-/// The same in global memory, 16 bytes by one instruction: the compiler makes smaller stores of some unrolled loops.
+/// The same in global memory, 16 bytes by one instruction: the compiler makes smaller stores of
+/// some unrolled loops.
 template <class T, int width>
 __device__ __forceinline__ void store_global(T* to, const Vec<T, width>& vec) {
   if constexpr (sizeof(vec) % sizeof(uint4) == 0) {
@@ -99,7 +102,8 @@ __device__ __forceinline__ void write_floats(T* to, Vec<float, width> vec, Write
   }
   store_floats(to, vec);
 }
-/// run(T{}) with T, the type that holds `dtype` on the device: float or __nv_bfloat16 (the checks admit no other).
+/// run(T{}) with T, the type that holds `dtype` on the device: float or __nv_bfloat16 (the checks
+/// admit no other).
 template <class Run>
 void with_storage(DType dtype, const Run& run) {
   if (dtype == DType::bf16)
@@ -132,8 +136,8 @@ __device__ __forceinline__ T warp_reduce(T value, Op op) {
   return value;
 }
 
-/// Over the block (of whole warps), in a fixed order; every thread gets the result. `scratch`: one T a warp, in shared
-/// memory; it may be used again after the call.
+/// Over the block (of whole warps), in a fixed order; every thread gets the result. `scratch`: one
+/// T a warp, in shared memory; it may be used again after the call.
 template <class T, class Op>
 __device__ __forceinline__ T block_reduce(T value, Op op, T* scratch) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -153,7 +157,8 @@ inline constexpr Index shared_bytes_always = 47 * 1024;
 
 inline constexpr int elementwise_threads = 256;
 
-/// Blocks for a loop over `items` that each thread strides through: enough to fill the device, never more than needed.
+/// Blocks for a loop over `items` that each thread strides through: enough to fill the device,
+/// never more than needed.
 inline unsigned blocks_for(Stream& stream, Index items, int threads = elementwise_threads) {
   constexpr Index blocks_a_multiprocessor = 8;
   const Index wanted = (items + threads - 1) / threads;

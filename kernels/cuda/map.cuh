@@ -1,13 +1,14 @@
-// Loops over flat arrays, 16 bytes at a time where every operand is aligned: by all threads of a launch, f.at<width>(i) does
-// `width` elements from i on; or by a block of its own.
+// Loops over flat arrays, 16 bytes at a time where every operand is aligned: by all threads of a
+// launch, f.at<width>(i) does `width` elements from i on; or by a block of its own.
 #pragma once
 
 #include "kernels/cuda/gpu.cuh"
 
 namespace trireme::gpu {
 
-/// A thread does one pack, or one of the elements that are left behind the last. `F::pack`: elements of 16 bytes. There are
-/// as many blocks as that takes: with a fixed number, those that do not fit on the device at once would run alone at the end.
+/// A thread does one pack, or one of the elements that are left behind the last. `F::pack`:
+/// elements of 16 bytes. There are as many blocks as that takes: with a fixed number, those that do
+/// not fit on the device at once would run alone at the end.
 template <class F>
 __global__ void __launch_bounds__(elementwise_threads) map_kernel(F f, Index count, bool aligned) {
   constexpr int pack = F::pack;
@@ -30,8 +31,9 @@ void map(Stream& stream, const F& f, Index count, bool aligned, const char* what
         what);
 }
 
-/// f<width>(i) for all i < count, shared out to the `threads` of the block. `packed`: where x + i is aligned, all operands
-/// are; elements before the first multiple of 16 bytes and after the last are taken one by one.
+/// f<width>(i) for all i < count, shared out to the `threads` of the block. `packed`: where x + i
+/// is aligned, all operands are; elements before the first multiple of 16 bytes and after the last
+/// are taken one by one.
 template <int threads, class T, class F>
 __device__ __forceinline__ void for_span(const T* x, Index count, bool packed, const F& f) {
   constexpr int pack = Pack<T>::size;

@@ -1,5 +1,6 @@
-// LayerNorm and RMSNorm. A thread keeps its elements of a row in registers, as they are stored, so that memory is read and
-// written once; what a wide row has beyond them is read again. Here: forward, and the launchers of both passes.
+// LayerNorm and RMSNorm. A thread keeps its elements of a row in registers, as they are stored, so
+// that memory is read and written once; what a wide row has beyond them is read again. Here:
+// forward, and the launchers of both passes.
 #include <algorithm>
 
 #include "kernels/cuda/norm_backward.cuh"
@@ -95,7 +96,8 @@ __global__ void __launch_bounds__(most_norm_threads) norm_forward_kernel(NormRow
 
 inline constexpr int column_tile = 32, slab_lanes = 16;
 
-/// dparameter += the slabs' sums, in a fixed order. A block takes 32 columns, of dweight (blockIdx.y = 0) or dbias (1).
+/// dparameter += the slabs' sums, in a fixed order. A block takes 32 columns, of dweight
+/// (blockIdx.y = 0) or dbias (1).
 __global__ void __launch_bounds__(column_tile* slab_lanes)
     add_slabs_kernel(const float* dweights, const float* dbiases, Index slabs, Index channels,
                      float* dweight, float* dbias) {
@@ -173,7 +175,8 @@ Groups groups_of(Index channels, Index kept) {
   return {threads, std::max<Index>(1, threads_of_block / threads)};
 }
 
-/// As many as the device runs at once, four rows for each group at least. The same for all types and alignments.
+/// As many as the device runs at once, four rows for each group at least. The same for all types
+/// and alignments.
 Index slabs_of(int multiprocessors, Index rows, Index channels) {
   constexpr Index resident_threads = 512, least_rows = 4;
   const Groups groups = groups_of(channels, gpu::backward_elements<4>);

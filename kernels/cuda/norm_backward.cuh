@@ -1,5 +1,6 @@
-// The gradient of norms. A thread keeps its elements of a row, and the sums of its columns for dweight and dbias, in
-// registers; a block sums a slab of rows. A second kernel (norm.cu) adds up the slabs.
+// The gradient of norms. A thread keeps its elements of a row, and the sums of its columns for
+// dweight and dbias, in registers; a block sums a slab of rows. A second kernel (norm.cu) adds up
+// the slabs.
 #pragma once
 
 #include "trireme/kernels/norm.h"
@@ -14,8 +15,8 @@ struct Pair {
   float a, b;
 };
 
-/// The sums over the threads of a row (threadIdx.x), in a fixed order. One barrier of the whole block: who calls in a loop
-/// passes two `scratch` in turn.
+/// The sums over the threads of a row (threadIdx.x), in a fixed order. One barrier of the whole
+/// block: who calls in a loop passes two `scratch` in turn.
 __device__ __forceinline__ Pair row_sum(Pair pair, Pair* scratch) {
   const int thread = static_cast<int>(threadIdx.x);
   const int warps = static_cast<int>(blockDim.x) / warp_size;
@@ -50,8 +51,9 @@ inline constexpr int backward_elements = width == 1 ? 4 : 16;
 /// Shared memory: sums of dweight and dbias, (channels) floats each.
 inline constexpr int sums_of_block = 2;
 
-/// The row of `to`, (blocks, channels), that belongs to this block: what its groups of threads kept, added up in their order
-/// in `shared`, where the columns beyond are already. `to`: null when it is not wanted.
+/// The row of `to`, (blocks, channels), that belongs to this block: what its groups of threads
+/// kept, added up in their order in `shared`, where the columns beyond are already. `to`: null when
+/// it is not wanted.
 template <int width, int vecs>
 __device__ __forceinline__ void store_sums(const Vec<float, width> (&kept)[vecs], float* shared,
                                            Index channels, float* to) {
@@ -126,8 +128,8 @@ __device__ __forceinline__ void write_gradient(const NormGradients<T>& p, const 
   store_global(p.dx + at, from_floats<T>(g));
 }
 
-/// dx = rstd (g - mean(g) - h mean(g h)), without mean(g) for RMSNorm. A block takes a slab of rows, blockDim.y at a time: one
-/// when a row is wider than what its threads keep.
+/// dx = rstd (g - mean(g) - h mean(g h)), without mean(g) for RMSNorm. A block takes a slab of
+/// rows, blockDim.y at a time: one when a row is wider than what its threads keep.
 template <class T, int width>
 __global__ void __launch_bounds__(most_norm_threads) norm_backward_kernel(NormGradients<T> p) {
   constexpr int vecs = backward_elements<width> / width;

@@ -1,5 +1,6 @@
-// AdamW and SGD in one pass over all their arrays and one launch over all ranges, the sum of squares, and the decision that
-// the updates read where it was made: the host never waits for it. A block takes a tile of a range.
+// AdamW and SGD in one pass over all their arrays and one launch over all ranges, the sum of
+// squares, and the decision that the updates read where it was made: the host never waits for it. A
+// block takes a tile of a range.
 #include <type_traits>
 
 #include "kernels/cuda/map.cuh"
@@ -48,7 +49,8 @@ struct AdamWStep {
            elements_past(p.first_moment + r.state_begin) == past &&
            elements_past(p.second_moment + r.state_begin) == past;
   }
-  /// The new values of `width` parameters, which lie i behind the start of r; gradients are multiplied with `scale`.
+  /// The new values of `width` parameters, which lie i behind the start of r; gradients are
+  /// multiplied with `scale`.
   template <int width>
   __device__ Vec<float, width> at(const UpdateRange& r, Index i, float scale) const {
     const float decay = 1 - p.learning_rate * static_cast<float>(r.weight_decay);
@@ -98,8 +100,8 @@ struct SgdStep {
 
 inline constexpr int update_threads = 256;
 
-/// A block for every tile. Four of them on a multiprocessor have 64 KiB under way, which is enough; asking for no more lets
-/// nothing spill.
+/// A block for every tile. Four of them on a multiprocessor have 64 KiB under way, which is enough;
+/// asking for no more lets nothing spill.
 template <class Step>
 __global__ void __launch_bounds__(update_threads, 4) update_kernel(Step step) {
   if (step.p.decision->skip != 0) return;

@@ -1,5 +1,6 @@
-// Pace: how far the host runs ahead of a stream. A stream takes about a thousand operations, and the launch behind them waits
-// inside the driver, where nobody looks after communication. The host stops long before that, in a wait that looks.
+// Pace: how far the host runs ahead of a stream. A stream takes about a thousand operations, and
+// the launch behind them waits inside the driver, where nobody looks after communication. The host
+// stops long before that, in a wait that looks.
 #pragma once
 
 #include <array>
@@ -12,8 +13,9 @@ namespace trireme {
 
 class CudaDevice;
 
-/// Counts calls, of which each puts something on one stream: a kernel, or the two or three of a product or a collective. At most
-/// `marks + 1` times `calls_a_mark` are outstanding: some 700 operations at worst; at least `marks - 1` times as many are while the host waits.
+/// Counts calls, of which each puts something on one stream: a kernel, or the two or three of a
+/// product or a collective. At most `marks + 1` times `calls_a_mark` are outstanding: some 700
+/// operations at worst; at least `marks - 1` times as many are while the host waits.
 class Pace {
  public:
   static constexpr Index calls_a_mark = 64, marks = 4;
@@ -22,7 +24,8 @@ class Pace {
   ~Pace();
   Pace(const Pace&) = delete;
   Pace& operator=(const Pace&) = delete;
-  /// Before a call that puts something on `stream`, always the same one. Throws: Error, from the wait.
+  /// Before a call that puts something on `stream`, always the same one. Throws: Error, from the
+  /// wait.
   void one_more(cudaStream_t stream);
   Index calls() const { return calls_; }
 

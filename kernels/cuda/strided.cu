@@ -1,5 +1,6 @@
-// Tensors with strides: copy, convert, add, and the search for what is not finite. A block takes a row (or a part of a long one);
-// where rows are packed and aligned, a thread takes up to 16 bytes at once.
+// Tensors with strides: copy, convert, add, and the search for what is not finite. A block takes a
+// row (or a part of a long one); where rows are packed and aligned, a thread takes up to 16 bytes
+// at once.
 #include <algorithm>
 
 #include "kernels/cuda/gpu.cuh"
@@ -70,7 +71,8 @@ dim3 grid_of(Stream& stream, const StridedRows& rows, int width = 1) {
           static_cast<unsigned>(row_count < most_rows ? row_count : most_rows), 1};
 }
 
-/// Whether all rows fall into vecs of `width` elements that lie together, at multiples of their bytes.
+/// Whether all rows fall into vecs of `width` elements that lie together, at multiples of their
+/// bytes.
 template <int width, class To, class From>
 bool in_chunks(const StridedRows& rows, const To* to, const From* from) {
   const auto aligned = [](const auto* x) {

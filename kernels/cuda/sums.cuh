@@ -1,5 +1,6 @@
-// Sums of long arrays in fp64: a number of parts that depends on the count alone is summed by a block each into the stream's
-// partial sums, and one block adds the parts, in a fixed order. So the result does not depend on the size of the device.
+// Sums of long arrays in fp64: a number of parts that depends on the count alone is summed by a
+// block each into the stream's partial sums, and one block adds the parts, in a fixed order. So the
+// result does not depend on the size of the device.
 #pragma once
 
 #include "kernels/cuda/gpu.cuh"
@@ -15,7 +16,8 @@ inline unsigned parts_for(Index count, Index each) {
   return static_cast<unsigned>(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
-/// parts[blockIdx.x] = the sum over the block: the end of a kernel whose blocks are the parts. `scratch`: shared memory.
+/// parts[blockIdx.x] = the sum over the block: the end of a kernel whose blocks are the parts.
+/// `scratch`: shared memory.
 __device__ __forceinline__ void store_part(double sum, double* scratch, double* parts) {
   sum = block_reduce(sum, Sum(), scratch);
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;

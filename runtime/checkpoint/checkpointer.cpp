@@ -93,8 +93,8 @@ void Checkpointer::State::prepare_saving(std::vector<Piece> pieces) {
                                                host.mesh.split(0, "checkpoint")});
 }
 
-/// Collective. Afterwards --save is a directory that every rank can write to and that no other job uses. The lease is rank
-/// 0's.
+/// Collective. Afterwards --save is a directory that every rank can write to and that no other job
+/// uses. The lease is rank 0's.
 std::unique_ptr<Lease> Checkpointer::State::take_directory() {
   run = broadcast_text(host, host.rank() == 0 ? new_run_id() : "");
   Problems problems;
@@ -150,8 +150,9 @@ Manifest Checkpointer::State::head(const TrainingProgress& progress,
   return manifest;
 }
 
-/// Collective. This run goes on from `step`: what is newer in its directory is no part of its past, would be taken for its
-/// future by a later --load, and be kept by --keep-last in place of what it saves.
+/// Collective. This run goes on from `step`: what is newer in its directory is no part of its past,
+/// would be taken for its future by a later --load, and be kept by --keep-last in place of what it
+/// saves.
 void Checkpointer::State::set_aside(Index step) {
   std::vector<std::string> names;
   const std::string failure =

@@ -1,6 +1,7 @@
 // Continues Saver (checkpoint/save.h).
-// Saver on rank 0, once it knows what became of all files: the commit, or taking a failed save away; the report; and
-// deleting steps that are no longer wanted. The file work is the committer's, so that training never waits for it.
+// Saver on rank 0, once it knows what became of all files: the commit, or taking a failed save
+// away; the report; and deleting steps that are no longer wanted. The file work is the committer's,
+// so that training never waits for it.
 #include <algorithm>
 #include <cstring>
 

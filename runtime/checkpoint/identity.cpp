@@ -78,8 +78,8 @@ std::map<std::string, const Manifest::Tensor*> tensors_under(const Manifest& man
   return all;
 }
 
-/// Adds a sentence per difference to `out`, and the names below `prefix` to `differing`; leaves out what is in there
-/// already.
+/// Adds a sentence per difference to `out`, and the names below `prefix` to `differing`; leaves out
+/// what is in there already.
 void compare_tensors(const Manifest& checkpoint, const Manifest& job, const std::string& prefix,
                      std::set<std::string>& differing, std::vector<std::string>& out) {
   const auto here = tensors_under(job, prefix), there = tensors_under(checkpoint, prefix);

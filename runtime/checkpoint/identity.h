@@ -1,5 +1,5 @@
-// What a checkpoint and the job that loads it must have in common, and every way in which they differ. Pure: no files, no
-// communication.
+// What a checkpoint and the job that loads it must have in common, and every way in which they
+// differ. Pure: no files, no communication.
 #pragma once
 
 #include <map>
@@ -13,7 +13,8 @@
 
 namespace trireme {
 
-/// How much of a checkpoint a job takes: all; without optimizer state (--no-load-optim); parameters alone (--finetune).
+/// How much of a checkpoint a job takes: all; without optimizer state (--no-load-optim); parameters
+/// alone (--finetune).
 enum class LoadScope { everything, without_optimizer, parameters };
 LoadScope load_scope(const CheckpointOptions& options);
 
@@ -25,13 +26,14 @@ KeyValues job_identity(const KeyValues& model, const Options& options, const Dat
 /// The files that facts of the data speak of, by the name of the fact in job_identity().
 std::map<std::string, std::string> files_of(const DataSource& train);
 
-/// Every difference that makes loading impossible, a sentence each. `job`: the tensors of the job, pieces not looked at.
+/// Every difference that makes loading impossible, a sentence each. `job`: the tensors of the job,
+/// pieces not looked at.
 std::vector<std::string> differences(const Manifest& checkpoint, const Manifest& job,
                                      const KeyValues& identity, LoadScope scope,
                                      const std::map<std::string, std::string>& files = {});
 
-/// "--lr 0.001 (was 0.003), --tp 2 (was 1)": options with another value than in the run that saved; not those that say only
-/// where files are or what is printed.
+/// "--lr 0.001 (was 0.003), --tp 2 (was 1)": options with another value than in the run that saved;
+/// not those that say only where files are or what is printed.
 std::string option_differences(const KeyValues& now, const KeyValues& then);
 
 /// For manifests: what made the file.

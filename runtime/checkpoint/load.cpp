@@ -45,7 +45,8 @@ void stop_for(const LoadTarget& t, const std::string& of_root) {
   agree_on(host_of(t), problems);
 }
 
-/// On rank 0: the steps to try, newest first. Throws: Error that says why there is none where there has to be one.
+/// On rank 0: the steps to try, newest first. Throws: Error that says why there is none where there
+/// has to be one.
 std::vector<Index> find_candidates(const LoadTarget& t) {
   const CheckpointOptions& o = options_of(t);
   const bool there = std::filesystem::is_directory(o.load);
@@ -83,8 +84,8 @@ std::vector<Index> agree_on_candidates(const LoadTarget& t) {
   return steps;
 }
 
-/// Collective. Rank 0 reads the manifest of `step` and compares it with the job. Throws: BadStep when it cannot be read,
-/// ConfigurationError when it is another job's.
+/// Collective. Rank 0 reads the manifest of `step` and compares it with the job. Throws: BadStep
+/// when it cannot be read, ConfigurationError when it is another job's.
 Manifest agree_on_manifest(const LoadTarget& t, Index step) {
   std::string text, different;
   const std::string failure = on_root(host_of(t), [&] {
@@ -111,7 +112,8 @@ ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedS
                    reading_threads(t.context.options()));
 }
 
-/// Collective. The first of what ranks say, and how many more there are; "" when none says anything.
+/// Collective. The first of what ranks say, and how many more there are; "" when none says
+/// anything.
 std::string first_failure(const LoadTarget& t, const std::string& mine) {
   Index failed = mine.empty() ? 0 : 1;
   host_of(t).all_reduce({&failed, 1, DType::i64}, Reduction::sum);

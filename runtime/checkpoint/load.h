@@ -1,5 +1,6 @@
-// Loading: rank 0 chooses a step and reads its manifest, all agree that it fits the job, every rank reads the boxes that it
-// holds; when anything is damaged, on any rank, all go back to the step before.
+// Loading: rank 0 chooses a step and reads its manifest, all agree that it fits the job, every rank
+// reads the boxes that it holds; when anything is damaged, on any rank, all go back to the step
+// before.
 #pragma once
 
 #include <map>
@@ -26,12 +27,14 @@ struct LoadTarget {
   LoadScope scope;
 };
 
-/// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load. `flat` need not be bound.
+/// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load.
+/// `flat` need not be bound.
 Index loading_bytes(const Context& context, const FlatParameters& flat);
 
-/// Collective. Parameters and, by the scope, moments come from the newest step of --load that holds, or from
-/// --ckpt-step. Returns what the checkpoint says about progress, or nothing when there is no checkpoint to go on from.
-/// Throws: ConfigurationError (nothing was changed), JobError.
+/// Collective. Parameters and, by the scope, moments come from the newest step of --load that
+/// holds, or from
+/// --ckpt-step. Returns what the checkpoint says about progress, or nothing when there is no
+/// checkpoint to go on from. Throws: ConfigurationError (nothing was changed), JobError.
 std::optional<TrainingProgress> load_checkpoint(const LoadTarget& target);
 
 /// --save and --load name one directory, however they are written.

@@ -1,5 +1,6 @@
-// Text between rank 0 and all others, for what is done once: catalogues, manifests, verdicts. Unlike gather_strings, only
-// rank 0 holds what all ranks say, so that a thousand ranks do not hold it a thousand times.
+// Text between rank 0 and all others, for what is done once: catalogues, manifests, verdicts.
+// Unlike gather_strings, only rank 0 holds what all ranks say, so that a thousand ranks do not hold
+// it a thousand times.
 #pragma once
 
 #include <string>

@@ -9,8 +9,9 @@ namespace {
 
 Index bytes_of(const Wanted& w) { return w.box.count() * size_bytes(w.dtype); }
 
-/// Adds `w` in boxes of at most `most` bytes, each of which lies in one run in the memory of the whole. That is a cut of the first dim
-/// that can be cut, and where one row of it is too large of the next one.
+/// Adds `w` in boxes of at most `most` bytes, each of which lies in one run in the memory of the
+/// whole. That is a cut of the first dim that can be cut, and where one row of it is too large of
+/// the next one.
 void add_parts(const Wanted& w, Index most, std::vector<Wanted>& parts) {
   const Index bytes = bytes_of(w);
   if (bytes <= most || w.box.count() == 1) return parts.push_back(w);

@@ -9,15 +9,16 @@
 
 namespace trireme {
 
-/// The most of host memory that data passes through on its way to a device that is no CPU. Large enough that the disk and the
-/// copies, which take turns, are each busy for long.
+/// The most of host memory that data passes through on its way to a device that is no CPU. Large
+/// enough that the disk and the copies, which take turns, are each busy for long.
 inline constexpr Index passing_bytes = Index{256} << 20;
 
 /// Host memory that read_into needs for boxes of `wanted_bytes`.
 Index reading_bytes(DeviceKind kind, Index wanted_bytes, int threads);
 
-/// As read_boxes, with Wanted::data on the device of `stream`: straight into memory of a CPU, through the host in batches for
-/// others. On return all is in place; where it throws, any part of it may be.
+/// As read_boxes, with Wanted::data on the device of `stream`: straight into memory of a CPU,
+/// through the host in batches for others. On return all is in place; where it throws, any part of
+/// it may be.
 ReadReport read_into(Stream& stream, const std::string& directory, const Manifest& manifest,
                      const std::vector<Wanted>& wanted, int threads);
 

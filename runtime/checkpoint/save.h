@@ -1,7 +1,9 @@
-// Saver: the saves of one rank, one at a time, and on rank 0 their commit. A save moves on in poll() only:
+// Saver: the saves of one rank, one at a time, and on rank 0 their commit. A save moves on in
+// poll() only:
 //   writing     this rank's files are copied and written by their workers
 //   gathering   rank 0: what became of them on the other ranks is on its way here
-//   committing  rank 0: a worker writes the manifest and renames the directory, or takes a failed save away
+//   committing  rank 0: a worker writes the manifest and renames the directory, or takes a failed
+//               save away
 //   waiting     for rank 0's word; non-blocking, as everything
 // Nothing is allocated between these transitions.
 #pragma once
@@ -31,12 +33,13 @@ class Saver {
   /// Collective. Takes all memory of a save.
   Saver(const Context& context, Parts parts);
 
-  /// Collective. `head` is looked at on rank 0: a manifest with everything but files and tensors. Waits for the save before;
-  /// does nothing when it was of this step.
+  /// Collective. `head` is looked at on rank 0: a manifest with everything but files and tensors.
+  /// Waits for the save before; does nothing when it was of this step.
   void start(Index step, Manifest head);
   bool idle() const { return phase_ == Phase::idle; }
   void poll();
-  /// Before parameters or optimizer state change: what is being saved of them is copied, or the device's stream waits for it.
+  /// Before parameters or optimizer state change: what is being saved of them is copied, or the
+  /// device's stream waits for it.
   void before_update();
   /// Collective. Returns when idle, and nothing is being deleted.
   void finish();
@@ -45,8 +48,8 @@ class Saver {
   /// Rank 0, when idle: of the last save.
   const std::string& last_error() const { return commit_error_; }
   Index last_committed() const { return last_committed_; }
-  /// The state that training starts with is this step. What a job that was killed after its commit did not get to delete
-  /// is for delete_older().
+  /// The state that training starts with is this step. What a job that was killed after its commit
+  /// did not get to delete is for delete_older().
   void resumed_from(Index step);
   /// Starts to delete, as --keep-last says, what is older than the last committed step. Does
   /// nothing when that is done.

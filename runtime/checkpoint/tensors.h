@@ -1,5 +1,5 @@
-// What a rank gives to a checkpoint and takes from it, as boxes of logical tensors with their memory. The names that a
-// checkpoint uses are made here and nowhere else.
+// What a rank gives to a checkpoint and takes from it, as boxes of logical tensors with their
+// memory. The names that a checkpoint uses are made here and nowhere else.
 #pragma once
 
 #include <string>
@@ -27,7 +27,8 @@ std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& opt
 std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOptions& optimizer,
                                   bool scalars);
 
-/// What one rank reads: its slices of parameters and moments, so that data replicas read nothing twice.
+/// What one rank reads: its slices of parameters and moments, so that data replicas read nothing
+/// twice.
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat);
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer);
 /// Collective. Afterwards each data rank has what all of them have read: the parameters that it

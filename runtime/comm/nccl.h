@@ -1,6 +1,6 @@
-// The NCCL transport: collectives of GPUs, on streams of their own beside the kernels. NCCL itself is in the CUDA module
-// (runtime/core/cuda_module.h) and appears in no header. How streams are ordered: docs/gpu/nccl.md.
-// Not installed; modules above may include it.
+// The NCCL transport: collectives of GPUs, on streams of their own beside the kernels. NCCL itself
+// is in the CUDA module (runtime/core/cuda_module.h) and appears in no header. How streams are
+// ordered: docs/gpu/nccl.md. Not installed; modules above may include it.
 #pragma once
 
 #include <memory>
@@ -10,25 +10,27 @@
 
 namespace trireme {
 
-/// Whether ranks tell each other over the host what they start, so that collectives in different orders are an error that
-/// names both, and no hang. A message of the host for each collective.
+/// Whether ranks tell each other over the host what they start, so that collectives in different
+/// orders are an error that names both, and no hang. A message of the host for each collective.
 enum class OrderCheck { off, on };
 
 struct NcclOptions {
   /// How long an operation may take, and how long ranks wait for each other at the start.
   double timeout_s = 600;
-  /// For several ranks on one GPU: a collective starts when the device is idle, and the host waits for its end. Kernels of one
-  /// rank that fill the GPU could keep another rank's part of a collective from ever starting. An exchange ends at its wait().
+  /// For several ranks on one GPU: a collective starts when the device is idle, and the host waits
+  /// for its end. Kernels of one rank that fill the GPU could keep another rank's part of a
+  /// collective from ever starting. An exchange ends at its wait().
   bool serialize = false;
   OrderCheck order_check = OrderCheck::off;
   /// Path of the module; empty: libtrireme_cuda.so beside this library.
   std::string module = {};
 };
 
-/// Collective over `host`, whose shape it takes: a mesh over the memory of `gpu`, a device of the same module. Its operations take
-/// streams of that device. Both must outlive it. The host's waits on the device, and on
-/// other ranks, look after NCCL, too: an error or a time-out there ends every group with an Error that names the operation.
-/// Throws: Error when the module has no NCCL, or ranks do not meet in time.
+/// Collective over `host`, whose shape it takes: a mesh over the memory of `gpu`, a device of the
+/// same module. Its operations take streams of that device. Both must outlive it. The host's waits
+/// on the device, and on other ranks, look after NCCL, too: an error or a time-out there ends every
+/// group with an Error that names the operation. Throws: Error when the module has no NCCL, or
+/// ranks do not meet in time.
 std::unique_ptr<Mesh> open_nccl_mesh(Mesh& host, Device& gpu, const NcclOptions& options = {});
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// JSON by nlohmann-json, which only this file includes. Text is read through its event interface, so that limits are checked
-// before memory is taken and members keep their order.
+// JSON by nlohmann-json, which only this file includes. Text is read through its event interface,
+// so that limits are checked before memory is taken and members keep their order.
 #include "runtime/core/json.h"
 
 #include <algorithm>
@@ -15,8 +15,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Takes the parser's events; `open_` are the arrays and objects around the next value. A container is in its parent from its
-/// first byte on, and the parent does not grow until it is closed: the pointers hold.
+/// Takes the parser's events; `open_` are the arrays and objects around the next value. A container
+/// is in its parent from its first byte on, and the parent does not grow until it is closed: the
+/// pointers hold.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Builder(const JsonLimits& limits) : limits_(limits) {}

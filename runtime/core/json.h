@@ -1,6 +1,5 @@
-// Json: a small JSON value whose objects keep the order of their members. Reading is bounded, so a hostile file costs no more
-// than its size allows.
-// Not installed; modules above may include it.
+// Json: a small JSON value whose objects keep the order of their members. Reading is bounded, so a
+// hostile file costs no more than its size allows. Not installed; modules above may include it.
 #pragma once
 
 #include <string>
@@ -41,8 +40,8 @@ struct JsonLimits {
   Index values = Index{16} << 20;
   int depth = 16;
 };
-/// Throws: Error that says at which byte, when it is not JSON, exceeds a limit, holds an integer that is no Index, or an
-/// object with two members of one name.
+/// Throws: Error that says at which byte, when it is not JSON, exceeds a limit, holds an integer
+/// that is no Index, or an object with two members of one name.
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
 
 }  // namespace trireme

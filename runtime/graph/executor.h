@@ -52,8 +52,9 @@ struct MicroBatch {
       inputs;  // host memory, by position in Graph::inputs(); unused ones may be empty
 };
 
-/// Which gradients a backward call computes. `input` then `parameter` equals `both`, bit for bit; asking for them apart
-/// needs a plan with PlanOptions::Backward::split. Other slots may run in between.
+/// Which gradients a backward call computes. `input` then `parameter` equals `both`, bit for bit;
+/// asking for them apart needs a plan with PlanOptions::Backward::split. Other slots may run in
+/// between.
 enum class BackwardPart { both, input, parameter };
 
 class Executor {
@@ -63,8 +64,9 @@ class Executor {
   ~Executor();
   Executor(Executor&&) noexcept;
 
-  /// Lets every op do what its first call would have to do besides its work (Op::prepare_forward, prepare_backward), in the order
-  /// of the plan. `after_each` is told of every call. Writes to no memory of the plan.
+  /// Lets every op do what its first call would have to do besides its work (Op::prepare_forward,
+  /// prepare_backward), in the order of the plan. `after_each` is told of every call. Writes to no
+  /// memory of the plan.
   void prepare(Preparation& preparation, const std::function<void()>& after_each);
   /// Calls of prepare() to come.
   Index preparations() const;

@@ -1,4 +1,5 @@
-// Which device a job trains on: decided by all ranks together, before anything is allocated. Either all have a GPU or none.
+// Which device a job trains on: decided by all ranks together, before anything is allocated. Either
+// all have a GPU or none.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,8 @@ struct DeviceChoice {
   std::string reason;  // why no GPU is used although one would have been; empty: nothing to say
 };
 
-/// Collective. `module`: of CUDA; empty: the installed one. A choice that cannot be had is added to `problems`.
+/// Collective. `module`: of CUDA; empty: the installed one. A choice that cannot be had is added to
+/// `problems`.
 DeviceChoice choose_device(const Options& options, const Host& host, const std::string& module,
                            Problems& problems);
 

@@ -46,8 +46,8 @@ constexpr std::chrono::seconds time_to_tell(10);
 
 int exit_code(ExitCode code) { return static_cast<int>(code); }
 
-/// To clean up after an error may take for ever: a GPU may wait for what never comes. The system's clock ends the process then, with
-/// SIGALRM, whatever it is stuck in, and mpirun the others.
+/// To clean up after an error may take for ever: a GPU may wait for what never comes. The system's
+/// clock ends the process then, with SIGALRM, whatever it is stuck in, and mpirun the others.
 void limit_clean_up() {
   constexpr unsigned seconds = 60;
   std::signal(SIGALRM, SIG_DFL);
@@ -174,7 +174,8 @@ void open_gpu(const DeviceChoice& choice, const Host& host, const Options& optio
   gpu.mesh = open_nccl_mesh(host.mesh, *gpu.device, nccl);
 }
 
-/// Another build of the CUDA module than the installed one: against another CUDA, or the host emulation of the tests.
+/// Another build of the CUDA module than the installed one: against another CUDA, or the host
+/// emulation of the tests.
 std::string cuda_module() {
   const char* path = std::getenv("TRIREME_CUDA_MODULE");
   return path == nullptr ? "" : path;

@@ -13,9 +13,9 @@ struct SavedOptions {
   std::string origin;  // "step 10 of run"
 };
 
-/// Of the step that --load and --ckpt-step choose, as loading does: the newest one that can be read.
-/// Every rank reads it; that all have read the same is seen when they compare their options. Nothing
-/// where there is none, which goes to `problems`, or where --load itself is wrong.
+/// Of the step that --load and --ckpt-step choose, as loading does: the newest one that can be
+/// read. Every rank reads it; that all have read the same is seen when they compare their options.
+/// Nothing where there is none, which goes to `problems`, or where --load itself is wrong.
 std::optional<SavedOptions> read_saved_options(const CheckpointOptions& options,
                                                Problems& problems);
 

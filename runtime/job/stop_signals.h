@@ -12,11 +12,11 @@ namespace trireme {
 
 class StopSignals {
  public:
-  /// Blocks the signals in this thread and in those it starts from now on: to be made before MPI starts its own. They
-  /// wait until another method is called.
+  /// Blocks the signals in this thread and in those it starts from now on: to be made before MPI
+  /// starts its own. They wait until another method is called.
   StopSignals();
-  /// By the thread that made it: the signals are again as they were. One that came after the first but was not yet seen
-  /// takes effect then.
+  /// By the thread that made it: the signals are again as they were. One that came after the first
+  /// but was not yet seen takes effect then.
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-/// True where stdout is a terminal, and the parent's too: mpirun gives its ranks a terminal even when its own output goes
-/// into a file.
+/// True where stdout is a terminal, and the parent's too: mpirun gives its ranks a terminal even
+/// when its own output goes into a file.
 bool stdout_is_terminal();
 
 }  // namespace trireme

@@ -13,8 +13,8 @@ namespace {
 
 using namespace nn_detail;
 
-/// What every collective checks: the one place it accepts. Activations and their gradients travel in
-/// their own type; a sum of bf16 is made in f32 and rounded once.
+/// What every collective checks: the one place it accepts. Activations and their gradients travel
+/// in their own type; a sum of bf16 is made in f32 and rounded once.
 class TensorCollective : public KernelOp {
  public:
   TensorCollective(const char* name, Place from, Place to, Index ranks)

@@ -1,6 +1,6 @@
 // Linear layers. The bias, GELU beside a layer and all gradients ride on GEMMs: those of parameters
-// accumulate through beta = 1, and what follows a product is part of its kernel where the device has
-// a fast one.
+// accumulate through beta = 1, and what follows a product is part of its kernel where the device
+// has a fast one.
 #include "trireme/nn/linear.h"
 
 #include "trireme/kernels/elementwise.h"
@@ -27,7 +27,8 @@ enum class WeightSplit { none, out, in };
 /// GELU beside a layer, made by its products (tanh form).
 enum class Gelu {
   none,
-  after,  // a second output is gelu of the first; it is detached: a layer with `before` sends its gradient to the first
+  after,  // a second output is gelu of the first; it is detached: a layer with `before` sends its
+          // gradient to the first
   before  // the input is gelu of one more input, the last, which gets the gradient in its place
 };
 

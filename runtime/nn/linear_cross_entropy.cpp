@@ -1,6 +1,6 @@
 // Implements linear_cross_entropy (trireme/nn/loss.h).
-// The last layer of a language model and its loss as one op, which works through the rows in pieces:
-// what exists of the logits, the largest tensor of small models, is one piece.
+// The last layer of a language model and its loss as one op, which works through the rows in
+// pieces: what exists of the logits, the largest tensor of small models, is one piece.
 #include <algorithm>
 
 #include "trireme/kernels/cross_entropy.h"

@@ -14,8 +14,8 @@ namespace trireme::nn_detail {
 inline Index tensor_rank(Value x) { return x.graph().tensor_rank(); }
 inline Index tensor_size(Value x) { return x.graph().tensor_size(); }
 
-/// An op on trireme's kernels, which store activations and weights as f32 or bf16. `infer` checks what
-/// it is given.
+/// An op on trireme's kernels, which store activations and weights as f32 or bf16. `infer` checks
+/// what it is given.
 class KernelOp : public Op {
  public:
   bool works_in(DType) const override { return true; }

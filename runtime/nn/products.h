@@ -1,5 +1,5 @@
-// The three products of a layer y = x weight^T, for all ops that have such a layer in them. How much
-// workspace they want is asked while tracing, with tensors that have no memory yet.
+// The three products of a layer y = x weight^T, for all ops that have such a layer in them. How
+// much workspace they want is asked while tracing, with tensors that have no memory yet.
 #pragma once
 
 #include "trireme/graph/graph.h"

@@ -29,8 +29,8 @@ struct LogitRows {
 
 Index partials_bytes(const VocabularyPart& part, Index rows);
 
-/// Makes the logsumexp of each row, and their loss: one f64, assigned. `partials`: partials_bytes of
-/// scratch.
+/// Makes the logsumexp of each row, and their loss: one f64, assigned. `partials`: partials_bytes
+/// of scratch.
 void sum_loss(Stream& stream, Communicator& tensor_axis, const VocabularyPart& part,
               const LogitRows& rows, RowPartial* partials, double* loss);
 

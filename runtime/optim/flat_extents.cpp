@@ -209,7 +209,8 @@ std::vector<FlatExtent> FlatParameters::written_extents(FlatBuffer buffer) const
   return extents(buffer, [&](const FlatParameter& p) { return written(p); });
 }
 
-/// The slice of this data rank, cut into equal parts for its copies where that makes pieces worth writing.
+/// The slice of this data rank, cut into equal parts for its copies where that makes pieces worth
+/// writing.
 FlatRange FlatParameters::written(const FlatParameter& parameter) const {
   constexpr Index worth_cutting = (Index{64} << 10) / 4;  // elements
   const FlatRange slice = bucket_with(parameter).slice;

@@ -14,8 +14,8 @@ Elements elements(float* data, FlatRange range) {
 
 }  // namespace
 
-// When sharded, copies of one slice meet: the same place on the data and tensor axes. Else copies on
-// all data ranks meet, so that one sum gives all of them the same bits.
+// When sharded, copies of one slice meet: the same place on the data and tensor axes. Else copies
+// on all data ranks meet, so that one sum gives all of them the same bits.
 TieGroups split_ties(const FlatParameters& flat, Mesh& mesh) {
   const int data = mesh.coordinate(Axis::data), tensor = mesh.coordinate(Axis::tensor);
   const int color = flat.options().update == Update::sharded
@@ -139,8 +139,8 @@ void GradientReducer::finish() {
   for (int b = 0; b < buckets; ++b)  // parameters that got no gradient on this step
     if (!progress_[at(b)].started) start(b);
   start_pending();
-  // All members have started their sums over data before any waits, and all wait for the ties in one
-  // order: no cycle of waits.
+  // All members have started their sums over data before any waits, and all wait for the ties in
+  // one order: no cycle of waits.
   const auto wait = [&](Communicator& group, Ticket ticket, int bucket) {
     group.wait(ticket, stream_);
     record_.entries[at(progress_[at(bucket)].entry)].done_ms = now_ms();

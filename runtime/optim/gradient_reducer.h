@@ -32,7 +32,8 @@ struct ReductionRecord {
 /// By FlatParameters::ties(); null: not a holder.
 using TieGroups = std::vector<std::unique_ptr<Communicator>>;
 
-/// Collective over the world: tied parameters get communicators of their own. `flat` need not be bound.
+/// Collective over the world: tied parameters get communicators of their own. `flat` need not be
+/// bound.
 TieGroups split_ties(const FlatParameters& flat, Mesh& mesh);
 
 class GradientReducer {

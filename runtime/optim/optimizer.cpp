@@ -34,7 +34,8 @@ void check(const OptimizerOptions& o) {
   not_negative("OptimizerOptions::clip_norm", o.clip_norm);
 }
 
-/// What this rank updates: neighbours of one parameter group are one range. `first_of_bucket`: in `ranges`, and their end.
+/// What this rank updates: neighbours of one parameter group are one range. `first_of_bucket`: in
+/// `ranges`, and their end.
 struct Updates {
   std::vector<UpdateRange> ranges;
   std::vector<Index> first_of_bucket;

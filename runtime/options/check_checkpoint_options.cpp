@@ -1,6 +1,6 @@
 // Continues options/check_options.h.
-// What can be wrong with --save, --load and the options that refine them. An option that does nothing without another one
-// is a mistake.
+// What can be wrong with --save, --load and the options that refine them. An option that does
+// nothing without another one is a mistake.
 #include <filesystem>
 
 #include <unistd.h>

@@ -74,7 +74,8 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
                 "share of activations dropped");
 }
 
-/// --use-checkpoint-args takes all options from the `first` on, and the type that was computed with.
+/// --use-checkpoint-args takes all options from the `first` on, and the type that was computed
+/// with.
 void take_from_checkpoints(CommandLine& c, std::size_t first) {
   using Rule = CommandLine::FromCheckpoint;
   const std::vector<std::string> names = c.names();

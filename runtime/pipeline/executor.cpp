@@ -15,7 +15,8 @@ struct LocalCopy {
   Index bytes;
 };
 
-// An exchange with addresses instead of names. Transfers of no bytes are left out, on both sides alike.
+// An exchange with addresses instead of names. Transfers of no bytes are left out, on both sides
+// alike.
 struct LaidOutExchange {
   std::vector<Message> sends, receives;
   std::vector<LocalCopy> copies;

@@ -1,9 +1,9 @@
-// PipelineExecutor: carries out the program of one stage: forwards and backwards of all micro-batches of a step, and
-// the transfers between stages. Everything is laid out when it is made; a step allocates nothing.
+// PipelineExecutor: carries out the program of one stage: forwards and backwards of all
+// micro-batches of a step, and the transfers between stages. Everything is laid out when it is
+// made; a step allocates nothing.
 //
-// Transfers move on beside the work where the transport is asked to: call progress() of the pipeline communicator in
-// ExecutorHooks::op_boundary.
-// Not installed; modules above may include it.
+// Transfers move on beside the work where the transport is asked to: call progress() of the
+// pipeline communicator in ExecutorHooks::op_boundary. Not installed; modules above may include it.
 #pragma once
 
 #include <memory>
@@ -20,11 +20,13 @@ namespace trireme {
 class MicroBatchSource {
  public:
   virtual ~MicroBatchSource() = default;
-  /// Asked once for each chunk of this rank and each micro-batch, right before its forward: step, number, first
-  /// sample, loss scale and inputs. The inputs stay as they are until the next call; `last` is set by the pipeline.
+  /// Asked once for each chunk of this rank and each micro-batch, right before its forward: step,
+  /// number, first sample, loss scale and inputs. The inputs stay as they are until the next call;
+  /// `last` is set by the pipeline.
   virtual MicroBatch micro_batch(int chunk, Index number) = 0;
-  /// After each forward of the last virtual stage, or after its backward where that makes the result: result 0 of the plan,
-  /// in the slot, until the slot is used again. Device memory, ready in stream order.
+  /// After each forward of the last virtual stage, or after its backward where that makes the
+  /// result: result 0 of the plan, in the slot, until the slot is used again. Device memory, ready
+  /// in stream order.
   virtual void on_result(Index /*number*/, const Tensor& /*result*/) {}
   /// Behind what the pipeline itself has put on the stream: the start of an exchange between stages
   /// and the wait for it, and a copy of a result.
@@ -40,18 +42,20 @@ struct PipelineChunk {
 
 class PipelineExecutor {
  public:
-  /// `chunks`: plans of virtual stages c * stages + stage, with executors that have at least program.slots[c] slots.
-  /// `pipeline_axis`: rank = stage. Throws: Error when these do not fit together.
+  /// `chunks`: plans of virtual stages c * stages + stage, with executors that have at least
+  /// program.slots[c] slots. `pipeline_axis`: rank = stage. Throws: Error when these do not fit
+  /// together.
   PipelineExecutor(StageProgram program, std::vector<PipelineChunk> chunks,
                    Communicator& pipeline_axis, Stream& stream);
   ~PipelineExecutor();
   PipelineExecutor(PipelineExecutor&&) noexcept;
 
-  /// Collective over the pipeline axis: queues all micro-batches of a step; forwards only, if that is the program.
+  /// Collective over the pipeline axis: queues all micro-batches of a step; forwards only, if that
+  /// is the program.
   void start(MicroBatchSource& source);
-  /// Of what was started last: on the last stage the sum of the results in f64, in order of micro-batches, where the result
-  /// is a floating-point scalar (the loss); otherwise 0. Waits for the last of them there, not for what
-  /// follows it.
+  /// Of what was started last: on the last stage the sum of the results in f64, in order of
+  /// micro-batches, where the result is a floating-point scalar (the loss); otherwise 0. Waits for
+  /// the last of them there, not for what follows it.
   double loss();
   /// Both.
   double run(MicroBatchSource& source) {

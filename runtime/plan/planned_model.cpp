@@ -51,7 +51,8 @@ void plan_chunks(PlannedModel& model, const PlanTarget& target, PlanOptions::Mod
                               chunk * stages + target.coordinate(Axis::pipeline), options);
 }
 
-/// Nodes outside of blocks belong to the block before them, those before the first block to the first.
+/// Nodes outside of blocks belong to the block before them, those before the first block to the
+/// first.
 std::vector<int> blocks_of_nodes(const Graph& graph) {
   std::vector<int> blocks;
   for (const Node& node : graph.nodes())

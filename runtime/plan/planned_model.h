@@ -36,11 +36,11 @@ struct PlannedModel {
   double flops() const;
 };
 
-/// The training model. Throws: Error of the trace (which names op and shapes), or when there are too
-/// few blocks to cut.
+/// The training model. Throws: Error of the trace (which names op and shapes), or when there are
+/// too few blocks to cut.
 PlannedModel plan_training(const Forward& trace, const PlanTarget& target);
-/// Another model over the same blocks and parameters, forward only, cut where `training` is, so that
-/// every parameter is held where it is needed.
+/// Another model over the same blocks and parameters, forward only, cut where `training` is, so
+/// that every parameter is held where it is needed.
 PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
                           const PlannedModel& training);
 

@@ -1,4 +1,5 @@
-// An open file: transfers that are interrupted, cut short or refused with O_DIRECT are continued here, and nowhere else.
+// An open file: transfers that are interrupted, cut short or refused with O_DIRECT are continued
+// here, and nowhere else.
 #include "runtime/store/file.h"
 
 #include <algorithm>
@@ -71,7 +72,8 @@ File File::open_with(const std::string& path, int flags, Caching caching) {
   return File(path, descriptor, caching);
 }
 
-// Some file systems take O_DIRECT at open and refuse the first transfer. Threads may come here together.
+// Some file systems take O_DIRECT at open and refuse the first transfer. Threads may come here
+// together.
 bool File::fall_back(Caching used) const {
   if (errno != EINVAL || used != Caching::direct) return false;
   const int flags = check_call(::fcntl(descriptor_, F_GETFL), path_, "fcntl");

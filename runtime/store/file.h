@@ -1,5 +1,5 @@
-// Files of the operating system, with every return code checked. Errors name the path, the call and the reason.
-// Not installed; modules above may include it.
+// Files of the operating system, with every return code checked. Errors name the path, the call and
+// the reason. Not installed; modules above may include it.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ enum class Caching { direct, buffered };  // direct: O_DIRECT, where the file sy
 /// An open file; closes itself. Short transfers and EINTR are continued.
 class File {
  public:
-  /// Creates (it must not exist), or opens one for reading, or for writing. `direct` falls back to buffered where it is
-  /// refused, be it here or at a transfer: see caching().
+  /// Creates (it must not exist), or opens one for reading, or for writing. `direct` falls back to
+  /// buffered where it is refused, be it here or at a transfer: see caching().
   static File create(const std::string& path, Caching caching);
   static File open(const std::string& path, Caching caching);
   static File open_to_write(const std::string& path, Caching caching);
@@ -27,7 +27,8 @@ class File {
   const std::string& path() const { return path_; }
   Caching caching() const { return caching_.load(std::memory_order_relaxed); }
   Index size() const;
-  /// Reserves space. Returns false where the file system cannot (EOPNOTSUPP). Throws: Error when there is no space.
+  /// Reserves space. Returns false where the file system cannot (EOPNOTSUPP). Throws: Error when
+  /// there is no space.
   bool reserve(Index bytes) const;
   /// With direct caching data, offset and bytes are multiples of direct_alignment.
   void write_at(Index offset, const void* data, Index bytes) const;

@@ -1,7 +1,7 @@
-// FileLayout: a whole checkpoint file before anything is written: HDF5 has laid it out in memory-backed storage, so HDF5
-// never meets a disk (on a full one it can crash, or report success after losing data), and every byte that is not tensor
-// data is known. A file is written, checksummed and read as blocks of `block_bytes`.
-// Not installed; modules above may include it.
+// FileLayout: a whole checkpoint file before anything is written: HDF5 has laid it out in
+// memory-backed storage, so HDF5 never meets a disk (on a full one it can crash, or report success
+// after losing data), and every byte that is not tensor data is known. A file is written,
+// checksummed and read as blocks of `block_bytes`. Not installed; modules above may include it.
 #pragma once
 
 #include <string>
@@ -40,11 +40,11 @@ struct FileLayout {
   std::vector<Piece> pieces = {};  // with their offsets; where a piece lies, its bytes win
 };
 
-/// shard-RRRRR.h5: each piece is a contiguous dataset "<tensor>/<begin of the box, joined by '_'>" ("<tensor>/0" for a
-/// scalar) of the box's shape, with attributes "begin" and "global". Pieces are not empty; of one tensor they do not overlap.
-/// The same pieces give the same bytes; their memory is not read. Throws: Error that names the
-/// tensor, when HDF5 refuses, when a piece is not part of its tensor, or when neither memory nor
-/// disk has space for the structure (the pieces take none).
+/// shard-RRRRR.h5: each piece is a contiguous dataset "<tensor>/<begin of the box, joined by '_'>"
+/// ("<tensor>/0" for a scalar) of the box's shape, with attributes "begin" and "global". Pieces are
+/// not empty; of one tensor they do not overlap. The same pieces give the same bytes; their memory
+/// is not read. Throws: Error that names the tensor, when HDF5 refuses, when a piece is not part of
+/// its tensor, or when neither memory nor disk has space for the structure (the pieces take none).
 FileLayout lay_out_shard(std::vector<Piece> pieces);
 
 /// Where a box of a global tensor comes from, for checkpoint.h5.
@@ -58,9 +58,10 @@ struct GlobalTensor {
   Shape global;
   std::vector<Part> parts;
 };
-/// checkpoint.h5: each tensor a virtual dataset "<name>" over the datasets of the shards beside it. Where a shard is missing it
-/// shows a signalling NaN with a payload of a5 (f32 0x7fa5a5a5, bf16 0x7fa5, f64 0x7ff5a5a5a5a5a5a5), the most negative
-/// integer, or 255 (u8). Never read by trireme. Has no pieces. Throws: Error, as above, and for a tensor without parts.
+/// checkpoint.h5: each tensor a virtual dataset "<name>" over the datasets of the shards beside it.
+/// Where a shard is missing it shows a signalling NaN with a payload of a5 (f32 0x7fa5a5a5, bf16
+/// 0x7fa5, f64 0x7ff5a5a5a5a5a5a5), the most negative integer, or 255 (u8). Never read by trireme.
+/// Has no pieces. Throws: Error, as above, and for a tensor without parts.
 FileLayout lay_out_global(const std::vector<GlobalTensor>& tensors);
 
 /// "shard-00003.h5"
@@ -68,7 +69,8 @@ std::string shard_name(int rank);
 inline constexpr const char* global_name = "checkpoint.h5";
 
 /// Opens `path` with HDF5 and compares dataset by dataset with `pieces`; virtual datasets, which
-/// hold no bytes, are ignored. Only for files whose checksums held. Returns what differs first, "" when nothing does.
+/// hold no bytes, are ignored. Only for files whose checksums held. Returns what differs first, ""
+/// when nothing does.
 std::string structure_problem(const std::string& path, const std::vector<Piece>& pieces);
 
 }  // namespace trireme

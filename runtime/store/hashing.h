@@ -1,4 +1,5 @@
-// Hashing: what checksum.h does, as compiled for one instruction set; chosen at run time. Every set gives the same values.
+// Hashing: what checksum.h does, as compiled for one instruction set; chosen at run time. Every set
+// gives the same values.
 #pragma once
 
 #include "runtime/store/checksum.h"

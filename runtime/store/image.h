@@ -1,4 +1,5 @@
-// Image: the bytes of a whole file as they lie in memory here and there (structure, pieces, zeros), block by block.
+// Image: the bytes of a whole file as they lie in memory here and there (structure, pieces, zeros),
+// block by block.
 #pragma once
 
 #include <vector>

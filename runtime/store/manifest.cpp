@@ -1,5 +1,5 @@
-// The manifest as text and back. What is read is checked twice: here that it has the right form, with the place in the text;
-// then by check(), as what is written is too, that it makes sense.
+// The manifest as text and back. What is read is checked twice: here that it has the right form,
+// with the place in the text; then by check(), as what is written is too, that it makes sense.
 #include "runtime/store/manifest.h"
 
 #include <algorithm>

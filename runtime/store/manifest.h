@@ -1,6 +1,6 @@
-// Manifest: what a committed step consists of, and the only thing that is needed to read it. manifest.json is two lines:
-// one JSON object, then {"xxh3_128":"<checksum of the first line with its newline>"}.
-// Not installed; modules above may include it.
+// Manifest: what a committed step consists of, and the only thing that is needed to read it.
+// manifest.json is two lines: one JSON object, then {"xxh3_128":"<checksum of the first line with
+// its newline>"}. Not installed; modules above may include it.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +56,9 @@ inline constexpr const char* manifest_name = "manifest.json";
 
 /// The file as text, both lines.
 std::string to_text(const Manifest& manifest);
-/// Checks everything that can be checked without the other files: the checksum, the types, that pieces lie inside their
-/// files and cover their tensors exactly once, that file names have no '/'. Bounded memory for any input. Throws: Error.
+/// Checks everything that can be checked without the other files: the checksum, the types, that
+/// pieces lie inside their files and cover their tensors exactly once, that file names have no '/'.
+/// Bounded memory for any input. Throws: Error.
 Manifest parse_manifest(const std::string& text);
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
-// Whether a manifest makes sense. The numbers may be anybody's: each is checked before it is used, and the work is bounded.
+// Whether a manifest makes sense. The numbers may be anybody's: each is checked before it is used,
+// and the work is bounded.
 #include "runtime/store/manifest_check.h"
 
 #include <algorithm>
@@ -92,7 +93,8 @@ bool overlap(const Box& a, const Box& b) {
   return true;
 }
 
-/// A sweep along the dim in which pieces differ most; compared are only those that the sweep meets at the same time.
+/// A sweep along the dim in which pieces differ most; compared are only those that the sweep meets
+/// at the same time.
 void check_disjoint(const Tensor& tensor, Index& effort) {
   const int dim = dim_with_most_begins(tensor);
   std::vector<const Box*> boxes, met;

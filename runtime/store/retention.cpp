@@ -1,6 +1,6 @@
 // Implements Retention (steps.h).
-// Which steps go and how: a step loses its name first, durably, and its files then, so no half step ever bears a name. And
-// what saves and deletions leave behind that were cut off.
+// Which steps go and how: a step loses its name first, durably, and its files then, so no half step
+// ever bears a name. And what saves and deletions leave behind that were cut off.
 #include <algorithm>
 
 #include "trireme/core/error.h"
@@ -33,7 +33,8 @@ bool restored(const std::string& root, const std::string& path, Index step) {
   return true;
 }
 
-/// A late rank of a killed job may still put files there: what is not empty now goes at the next start.
+/// A late rank of a killed job may still put files there: what is not empty now goes at the next
+/// start.
 bool removed(const std::string& root, const std::string& path) {
   try {
     remove_tree(root, path);

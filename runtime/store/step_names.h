@@ -1,4 +1,5 @@
-// Names in the directory of a run: "step-000120" is a committed step; with a dot and more behind, it is not.
+// Names in the directory of a run: "step-000120" is a committed step; with a dot and more behind,
+// it is not.
 #pragma once
 
 #include <optional>
@@ -23,8 +24,9 @@ std::string step_path(const std::string& root, Index step, const char* state,
 
 /// False only when there certainly is nothing of that name.
 bool is_there(const std::string& path);
-/// Removes a directory of `root` that has lost the name of a step, or never had it, and all that is in it; gone already is
-/// fine. Syncs `root` first: after a power cut the old name could be back, without the files.
+/// Removes a directory of `root` that has lost the name of a step, or never had it, and all that is
+/// in it; gone already is fine. Syncs `root` first: after a power cut the old name could be back,
+/// without the files.
 void remove_tree(const std::string& root, const std::string& path);
 
 }  // namespace trireme

@@ -28,9 +28,10 @@ void check_sizes(const std::string& directory, const Manifest& manifest) {
   }
 }
 
-/// Gives the finished directory its name. Where a step of that number was before: it is exchanged in one instant; or moved
-/// out of the way first where the file system cannot, and clean_leftovers() moves it back after a crash in between.
-/// Returns where the step before is now, "" when there was none.
+/// Gives the finished directory its name. Where a step of that number was before: it is exchanged
+/// in one instant; or moved out of the way first where the file system cannot, and
+/// clean_leftovers() moves it back after a crash in between. Returns where the step before is now,
+/// "" when there was none.
 std::string give_name(const std::string& root, const Manifest& manifest) {
   std::string unfinished = unfinished_path(root, manifest.step, manifest.run);
   const std::string committed = step_path(root, manifest.step);
@@ -62,7 +63,8 @@ void take_name_back(const std::string& root, const Manifest& manifest, const std
   if (!before.empty()) rename_path(before, committed);
 }
 
-/// The new step is committed already: what is left of the one before then waits for clean_leftovers().
+/// The new step is committed already: what is left of the one before then waits for
+/// clean_leftovers().
 void delete_replaced(const std::string& root, const Manifest& manifest, const std::string& before) {
   try {
     const std::string deleted = step_path(root, manifest.step, "deleted", manifest.run);

@@ -1,7 +1,7 @@
-// Steps: the directory of a run, and how a step comes to be in it (commit) and goes (retention). A step exists from the
-// rename of its directory to "step-NNNNNN" on; names with a dot in them are unfinished, set aside or being deleted.
-// docs/concepts/checkpoints.md argues why this is safe. One process (rank 0) calls what changes names.
-// Not installed; modules above may include it.
+// Steps: the directory of a run, and how a step comes to be in it (commit) and goes (retention). A
+// step exists from the rename of its directory to "step-NNNNNN" on; names with a dot in them are
+// unfinished, set aside or being deleted. docs/concepts/checkpoints.md argues why this is safe. One
+// process (rank 0) calls what changes names. Not installed; modules above may include it.
 #pragma once
 
 #include <string>
@@ -20,14 +20,14 @@ struct CommittedStep {
 /// Newest first. By name only: nothing is read. A directory that does not exist has none.
 std::vector<CommittedStep> list_steps(const std::string& root);
 
-/// Where a save is written until it is committed: "ROOT/step-000120.tmp-RUN". The run id in it keeps late ranks of a killed
-/// job away from what a new job writes.
+/// Where a save is written until it is committed: "ROOT/step-000120.tmp-RUN". The run id in it
+/// keeps late ranks of a killed job away from what a new job writes.
 std::string unfinished_path(const std::string& root, Index step, const std::string& run);
 /// Checks the manifest and the sizes of all files. Throws: Error that names the file.
 Manifest read_manifest(const std::string& step_directory);
-/// Syncs the directory, writes the manifest, syncs, reads it back, renames to step_name, syncs `root`. A step of the same
-/// number gives way to it (it is exchanged, then deleted). Throws: Error; the step then is not committed, and what was there
-/// before still is.
+/// Syncs the directory, writes the manifest, syncs, reads it back, renames to step_name, syncs
+/// `root`. A step of the same number gives way to it (it is exchanged, then deleted). Throws:
+/// Error; the step then is not committed, and what was there before still is.
 void commit_step(const std::string& root, const Manifest& manifest);
 /// Removes what an unfinished save left; does not throw for what is gone.
 void discard_step(const std::string& root, Index step, const std::string& run);
@@ -43,10 +43,11 @@ void delete_step(const std::string& root, Index step);
 /// Deletes what `retention` does not keep; returns the steps.
 std::vector<Index> prune_steps(const std::string& root, const Retention& retention);
 
-/// Removes unfinished and half deleted steps of jobs that are gone. Only under the lease. Returns their names.
+/// Removes unfinished and half deleted steps of jobs that are gone. Only under the lease. Returns
+/// their names.
 std::vector<std::string> clean_leftovers(const std::string& root);
-/// Renames newer steps than `step` to "step-NNNNNN.aside-RUN", so that a run which went back to `step` is not mistaken for
-/// their continuation. Returns their new names.
+/// Renames newer steps than `step` to "step-NNNNNN.aside-RUN", so that a run which went back to
+/// `step` is not mistaken for their continuation. Returns their new names.
 std::vector<std::string> set_aside_newer(const std::string& root, Index step,
                                          const std::string& run);
 

@@ -1,4 +1,5 @@
-// Strips ascend in the file (both boxes are row-major), so the ones that a block holds are found by binary search.
+// Strips ascend in the file (both boxes are row-major), so the ones that a block holds are found by
+// binary search.
 #include "runtime/store/strips.h"
 
 #include <algorithm>

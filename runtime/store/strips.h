@@ -1,5 +1,5 @@
-// Strips: the elements that two boxes of a tensor share, as the contiguous stretches in which they lie in both: in the file,
-// where the stored box is packed, and in memory, where the wanted one is.
+// Strips: the elements that two boxes of a tensor share, as the contiguous stretches in which they
+// lie in both: in the file, where the stored box is packed, and in memory, where the wanted one is.
 #pragma once
 
 #include <array>
@@ -28,7 +28,8 @@ class Strips {
   Index end() const { return in_file(count_ - 1) + bytes_; }
   /// Does any element lie in bytes [from, to) of the file?
   bool touch(Index from, Index to) const;
-  /// Copies what lies in bytes [from, to) of the file, which are at `source`, to the box at `memory`.
+  /// Copies what lies in bytes [from, to) of the file, which are at `source`, to the box at
+  /// `memory`.
   void copy(Index from, Index to, const std::byte* source, std::byte* memory) const;
 
  private:

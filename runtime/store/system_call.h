@@ -1,4 +1,5 @@
-// How every system call of this module is checked: EINTR repeats it, an error names the path, the call and the reason.
+// How every system call of this module is checked: EINTR repeats it, an error names the path, the
+// call and the reason.
 #pragma once
 
 #include <cerrno>

@@ -23,9 +23,9 @@ struct Arena {
 };
 
 struct BoundTraining {
-  /// Collective over the world. Allocates all memory, draws the initial values, and lets ops do what
-  /// their first calls would have to do besides their work. `plan`, `ties` and `profile` (may be
-  /// null) are borrowed. `between_ops` is called between any two ops, and must not wait.
+  /// Collective over the world. Allocates all memory, draws the initial values, and lets ops do
+  /// what their first calls would have to do besides their work. `plan`, `ties` and `profile` (may
+  /// be null) are borrowed. `between_ops` is called between any two ops, and must not wait.
   BoundTraining(const Context& context, const PlannedTraining& plan, const TieGroups& ties,
                 StepProfile* profile, std::function<void()> between_ops);
   BoundTraining(const BoundTraining&) = delete;

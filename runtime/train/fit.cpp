@@ -1,6 +1,6 @@
 // Continues Trainer (trireme/train/trainer.h).
-// The loop around steps. At a step boundary everything is decided alike by all ranks, from the step's number and from what
-// they agreed on with its loss: whether to save, and whether to stop.
+// The loop around steps. At a step boundary everything is decided alike by all ranks, from the
+// step's number and from what they agreed on with its loss: whether to save, and whether to stop.
 #include <algorithm>
 #include <cmath>
 
@@ -16,8 +16,9 @@
 namespace trireme {
 namespace {
 
-/// GEMM rate, in the type that is computed with, that this rank can have while all ranks of its node compute: on a CPU its
-/// part of the cores, where they are fewer than threads; of a GPU its part.
+/// GEMM rate, in the type that is computed with, that this rank can have while all ranks of its
+/// node compute: on a CPU its part of the cores, where they are fewer than threads; of a GPU its
+/// part.
 double gemm_flops(const Context& context, int node_ranks) {
   const double best = measure_gemm_flops(context.stream(), context.options().compute());
   if (context.device().kind() == DeviceKind::cuda)
@@ -50,7 +51,8 @@ ReporterOptions reporter_options(const Context& context, const PlannedTraining& 
   return reports;
 }
 
-/// Collective. Only rank 0 has a file. A job that goes on takes back the lines of steps that it does again.
+/// Collective. Only rank 0 has a file. A job that goes on takes back the lines of steps that it
+/// does again.
 std::unique_ptr<MetricsFile> open_metrics(const Context& context, Index step) {
   const Options& o = context.options();
   const bool goes_on = !o.checkpoint.load.empty() && !o.checkpoint.finetune;

@@ -1,6 +1,6 @@
 // Continues Trainer (trireme/train/trainer.h).
-// Text generation: the whole sequence is computed again for every token, which works for every layout. The last stage
-// draws a token from (seed, how many were drawn), and sends it to all ranks.
+// Text generation: the whole sequence is computed again for every token, which works for every
+// layout. The last stage draws a token from (seed, how many were drawn), and sends it to all ranks.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,7 +12,8 @@
 namespace trireme {
 namespace {
 
-/// One sequence of tokens, filled up with zeros; what stands after a position never changes its logits.
+/// One sequence of tokens, filled up with zeros; what stands after a position never changes its
+/// logits.
 class Sequence final : public MicroBatchSource {
  public:
   Sequence(const Graph& graph, Index vocabulary, Stream& stream)

@@ -1,4 +1,5 @@
-// Ranks of a node share its memory, those of a GPU the GPU's: each rank says what it needs of which place.
+// Ranks of a node share its memory, those of a GPU the GPU's: each rank says what it needs of which
+// place.
 #include "runtime/train/memory_check.h"
 
 #include <algorithm>

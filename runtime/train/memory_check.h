@@ -17,8 +17,8 @@ std::string memory_remedies(const Options& options, const KeyValues& configurati
 /// With what checkpoints need. Throws: Error when what a rank saves fits into no file.
 MemoryNeed memory_need(const Context& context, const PlannedTraining& plan);
 
-/// Collective. Returns how many ranks of this job are on this rank's node. Throws: ConfigurationError
-/// on all ranks when a node or a GPU has less memory free than its ranks need.
+/// Collective. Returns how many ranks of this job are on this rank's node. Throws:
+/// ConfigurationError on all ranks when a node or a GPU has less memory free than its ranks need.
 int check_memory(const Context& context, const PlannedTraining& plan);
 
 }  // namespace trireme

@@ -19,7 +19,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// The ranks that stand for all: one of each stage, since tensor and data ranks have the same products.
+/// The ranks that stand for all: one of each stage, since tensor and data ranks have the same
+/// products.
 bool counts(const Mesh& mesh) {
   return mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::data) == 0;
 }

@@ -31,7 +31,8 @@ void dump_parameters(const FlatParameters& flat, const Context& context) {
   dump_tensors(prefix + ".parameters", mine, context);
 }
 
-/// Reduced gradients are complete only in what this rank updates, which extents of the state describe.
+/// Reduced gradients are complete only in what this rank updates, which extents of the state
+/// describe.
 void dump_gradients(const FlatParameters& flat, const Context& context) {
   const std::string& prefix = context.options().dump_tensors;
   if (prefix.empty()) return;

@@ -56,7 +56,8 @@ struct Trainer::State {
   } agreed;
 
  private:
-  /// Sums `value` over the world in a fixed order; only tensor rank 0 of the last stage contributes.
+  /// Sums `value` over the world in a fixed order; only tensor rank 0 of the last stage
+  /// contributes.
   double sum_of_losses(double value);
   /// The same at the end of a step; the votes to stop and to save travel with it, into `agreed`.
   double end_step(double loss);

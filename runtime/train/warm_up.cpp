@@ -1,8 +1,9 @@
-// NCCL (from 2.22 on) connects the ranks of a group when they first need it, not when the group is made, and takes buffers from the
-// GPU for that: tens to hundreds of MiB a group. Without this that would be in step 1, when the arena has what was
-// free. What it connects depends on the algorithm, which NCCL chooses by operation and size: hence all that a group runs, from a few
-// bytes to the largest message of training. The order is the same on all ranks and each waits for one operation before the
-// next one, so that groups that share ranks cannot wait for each other.
+// NCCL (from 2.22 on) connects the ranks of a group when they first need it, not when the group is
+// made, and takes buffers from the GPU for that: tens to hundreds of MiB a group. Without this that
+// would be in step 1, when the arena has what was free. What it connects depends on the algorithm,
+// which NCCL chooses by operation and size: hence all that a group runs, from a few bytes to the
+// largest message of training. The order is the same on all ranks and each waits for one operation
+// before the next one, so that groups that share ranks cannot wait for each other.
 #include "runtime/train/warm_up.h"
 
 #include <algorithm>

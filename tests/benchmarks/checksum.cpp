@@ -1,6 +1,6 @@
-// Copy with checksum against memcpy, block by block as a snapshot does it, over more memory than any cache holds. The
-// measure is the ratio, so the three loops alternate within each iteration, and CPU time counts, which a busy machine disturbs
-// less.
+// Copy with checksum against memcpy, block by block as a snapshot does it, over more memory than
+// any cache holds. The measure is the ratio, so the three loops alternate within each iteration,
+// and CPU time counts, which a busy machine disturbs less.
 #include "runtime/store/checksum.h"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-/// What a snapshot copies from: memory of this process in huge pages, or that shared with other ranks, in small ones.
+/// What a snapshot copies from: memory of this process in huge pages, or that shared with other
+/// ranks, in small ones.
 enum class From { own, shared };
 
 Buffer allocate(From from, Index bytes) {

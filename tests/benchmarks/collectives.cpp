@@ -1,7 +1,9 @@
-// The cost of each collective, in shared memory (Mesh::allocate) and in ordinary memory, against MPI's of the same size.
+// The cost of each collective, in shared memory (Mesh::allocate) and in ordinary memory, against
+// MPI's of the same size.
 //   mpirun -np 4 build/release/bin/collectives [largest MiB, default 16]
-// Inputs are small integers, so every sum is exact: #wrong is 0, or there is a bug. Times are medians over repetitions of
-// the slowest rank; "bus" is what the links carry (2(n-1)/n bytes for all_reduce, (n-1)/n otherwise), as in nccl-tests.
+// Inputs are small integers, so every sum is exact: #wrong is 0, or there is a bug. Times are
+// medians over repetitions of the slowest rank; "bus" is what the links carry (2(n-1)/n bytes for
+// all_reduce, (n-1)/n otherwise), as in nccl-tests.
 #define OMPI_SKIP_MPICXX 1
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,9 @@
-// pipeline_bubble: the share of a step in which stages idle, in theory, in the simulation and measured.
+// pipeline_bubble: the share of a step in which stages idle, in theory, in the simulation and
+// measured.
 //   mpirun -np 4 build/release/bin/pipeline_bubble     stages = ranks; one JSON object per case
 //   build/release/bin/pipeline_bubble --draw    draws docs/concepts/schedules.md, no measurement
-// Ops sleep instead of working (a stage takes 8 ms forward, 16 ms backward, in 8 ops): what is measured is the
-// schedule and the transport, not the load of the machine or how equal stages are.
+// Ops sleep instead of working (a stage takes 8 ms forward, 16 ms backward, in 8 ops): what is
+// measured is the schedule and the transport, not the load of the machine or how equal stages are.
 #include <algorithm>
 #include <chrono>
 #include <string_view>

@@ -1,9 +1,13 @@
-// What a save costs: the stall next to a plain memcpy of the state by as many threads, the rate until the file is durable,
-// and the rate of reading it back with every block verified. Medians over rounds that alternate.
-//   build/release/bin/snapshot [directory, default /tmp] [MiB of state, 1536] [threads, 4] [rounds, 5] [MiB of ring, 0: all]
+// What a save costs: the stall next to a plain memcpy of the state by as many threads, the rate
+// until the file is durable, and the rate of reading it back with every block verified. Medians
+// over rounds that alternate.
+//   build/release/bin/snapshot [directory, default /tmp] [MiB of state, 1536] [threads, 4]
+//       [rounds, 5] [MiB of ring, 0: all]
 // To compare, in the same minute and directory (twice, so that its blocks are warm too):
-//   fio --name=x --filename=DIR/x --size=1536m --rw=write --bs=8m --direct=1 --ioengine=libaio --iodepth=8 --end_fsync=1
-//   fio --name=x --filename=DIR/x --size=1536m --rw=read --bs=8m --direct=1 --ioengine=libaio --iodepth=8
+//   fio --name=x --filename=DIR/x --size=1536m --rw=write --bs=8m --direct=1 --ioengine=libaio
+//       --iodepth=8 --end_fsync=1
+//   fio --name=x --filename=DIR/x --size=1536m --rw=read --bs=8m --direct=1 --ioengine=libaio
+//       --iodepth=8
 #include "runtime/store/write/snapshot.h"
 
 #include <algorithm>

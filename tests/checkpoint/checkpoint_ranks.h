@@ -1,5 +1,5 @@
-// Ranks of the tiny model (every kind of parameter: whole, split, padded, packed, tied) with a Checkpointer, and their state
-// as logical tensors.
+// Ranks of the tiny model (every kind of parameter: whole, split, padded, packed, tied) with a
+// Checkpointer, and their state as logical tensors.
 #pragma once
 
 #include <gtest/gtest.h>

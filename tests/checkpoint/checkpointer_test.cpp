@@ -1,4 +1,5 @@
-// The Checkpointer on ranks as threads: every layout loads what any other saved, while training goes on.
+// The Checkpointer on ranks as threads: every layout loads what any other saved, while training
+// goes on.
 #include <filesystem>
 #include <fstream>
 #include <thread>

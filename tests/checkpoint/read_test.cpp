@@ -66,7 +66,8 @@ TEST_F(ReadInBatches, IsTheSameWhateverTheirSize) {
   }
 }
 
-/// As where a job goes back to the step before: nothing is left of what the first batches had put in place.
+/// As where a job goes back to the step before: nothing is left of what the first batches had put
+/// in place.
 TEST_F(ReadInBatches, LeaveNothingOfADamagedStepBehindTheNextOne) {
   const ScratchDirectory before_folder;
   const ToyStep before(before_folder.path(), 2);

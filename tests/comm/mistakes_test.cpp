@@ -1,5 +1,5 @@
-// What goes wrong must end in an Error that says where, on every rank: other operations than the others, ranks that never
-// come or have failed, sizes that do not fit.
+// What goes wrong must end in an Error that says where, on every rank: other operations than the
+// others, ranks that never come or have failed, sizes that do not fit.
 #include <atomic>
 #include <functional>
 #include <thread>

@@ -1,8 +1,10 @@
-// checkpoint_tool: one process saves or prunes a directory of small checkpoints, to be run under tests/io_shim.
+// checkpoint_tool: one process saves or prunes a directory of small checkpoints, to be run under
+// tests/io_shim.
 //   checkpoint_tool save ROOT STEP VALUE    commits a step; a save that fails is discarded
 //   checkpoint_tool saves ROOT STEP VALUE   the same, and then step STEP + 1, failed or not
 //   checkpoint_tool prune ROOT KEEP
-//   checkpoint_tool job ROOT STEP           takes the lease, cleans up, saves STEP with value 4, and gives the lease back
+//   checkpoint_tool job ROOT STEP           takes the lease, cleans up, saves STEP with value 4,
+//                                           and gives the lease back
 // A word more, no-exchange, makes it see a file system that cannot exchange two names.
 // Exit code 0; 3 when the last save, or pruning, failed.
 #include <cerrno>

@@ -19,7 +19,8 @@ inline ToyState state_of(float value) {
   return state;
 }
 
-/// What recovery finds: the value of each committed step. Throws: Error when one of them is not whole.
+/// What recovery finds: the value of each committed step. Throws: Error when one of them is not
+/// whole.
 inline std::map<Index, float> values_of(const std::string& root) {
   std::map<Index, float> values;
   for (const CommittedStep& step : list_steps(root)) {

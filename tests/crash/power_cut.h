@@ -1,7 +1,8 @@
-// What a disk may hold after the power went, given what a process did to it (tests/io_shim/record.h). The rule is what POSIX
-// promises, and nothing of what file systems do besides: the data of a file are durable by fsync of that file, names by fsync
-// of their directory. Of all that was done since, any part may be there: a write, half of it, a name without its file's data,
-// a later change without an earlier one. A rename is one change.
+// What a disk may hold after the power went, given what a process did to it
+// (tests/io_shim/record.h). The rule is what POSIX promises, and nothing of what file systems do
+// besides: the data of a file are durable by fsync of that file, names by fsync of their directory.
+// Of all that was done since, any part may be there: a write, half of it, a name without its file's
+// data, a later change without an earlier one. A rename is one change.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +34,16 @@ class Disk {
   explicit Disk(const Tree& tree);
   /// Throws: Error when the call could not have succeeded.
   void apply(const RecordedCall& call);
-  /// What may be found now: without everything that is not durable; with all of it; with all but one change or half of it;
-  /// with one change alone; and `random` parts of it.
+  /// What may be found now: without everything that is not durable; with all of it; with all but
+  /// one change or half of it; with one change alone; and `random` parts of it.
   std::set<Tree> after_cut(int random) const;
 
  private:
   enum class Kept { nothing, front, back, all };  // of a change; halves of a write only
   using Kepts = std::map<std::size_t, Kept>;      // by number; else what `others` says
 
-  /// To a file: `data` at `offset`, or the new size. To a directory: the names with their new files, -1 for none.
+  /// To a file: `data` at `offset`, or the new size. To a directory: the names with their new
+  /// files, -1 for none.
   struct Change {
     std::size_t number;
     std::int64_t offset = 0;

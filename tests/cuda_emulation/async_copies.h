@@ -1,6 +1,6 @@
-// AsyncCopies: the copies to shared memory (cp.async) that a thread has started and not yet waited for. Hostile on purpose: what
-// is written is NaN from the start of the copy until the thread waits for it, so both a copy over what others still read and a
-// read before the wait show.
+// AsyncCopies: the copies to shared memory (cp.async) that a thread has started and not yet waited
+// for. Hostile on purpose: what is written is NaN from the start of the copy until the thread waits
+// for it, so both a copy over what others still read and a read before the wait show.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,8 @@ class AsyncCopies {
     groups_.push_back(std::move(open_));
     open_.clear();
   }
-  /// Until no more than `groups` of the latest groups are under way. Waits for no copy that is in no group.
+  /// Until no more than `groups` of the latest groups are under way. Waits for no copy that is in
+  /// no group.
   void wait(std::size_t groups) {
     for (; groups_.size() > groups; groups_.pop_front())
       for (const Copy& copy : groups_.front()) {

@@ -1,4 +1,5 @@
-// In which order attention's blocks run: more pairs than stay in the cache are beyond what the emulation can run.
+// In which order attention's blocks run: more pairs than stay in the cache are beyond what the
+// emulation can run.
 #include <array>
 #include <set>
 #include <vector>

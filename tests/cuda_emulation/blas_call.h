@@ -1,4 +1,5 @@
-// One call of the emulated cuBLASLt: its descriptors, and the product computed the slow way, in fp64 and column-major.
+// One call of the emulated cuBLASLt: its descriptors, and the product computed the slow way, in
+// fp64 and column-major.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// The entry points of cuBLASLt that trireme's module calls: products computed the slow way when their stream gets there. As
-// cuBLAS does, it refuses what an algorithm was not chosen for (another shape, less alignment, a smaller workspace), and rounds parts
-// of a sum where it may.
+// The entry points of cuBLASLt that trireme's module calls: products computed the slow way when
+// their stream gets there. As cuBLAS does, it refuses what an algorithm was not chosen for (another
+// shape, less alignment, a smaller workspace), and rounds parts of a sum where it may.
 #include "tests/cuda_emulation/cublaslt.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What the emulated cuBLASLt offers and how long that seems to take: tests change it, and see what was called.
+// What the emulated cuBLASLt offers and how long that seems to take: tests change it, and see what
+// was called.
 #pragma once
 
 #include <cstdint>

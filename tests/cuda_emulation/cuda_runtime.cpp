@@ -1,5 +1,6 @@
-// The entry points of the CUDA runtime that trireme's module calls, on the host: memory that is checked, streams that are queues
-// (streams.h), kernels that run on fibers (grid.h). Devices report themselves as sm_90, unless told otherwise; a process uses one of them.
+// The entry points of the CUDA runtime that trireme's module calls, on the host: memory that is
+// checked, streams that are queues (streams.h), kernels that run on fibers (grid.h). Devices report
+// themselves as sm_90, unless told otherwise; a process uses one of them.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <malloc.h>
 
 #include "tests/cuda_emulation/device_code.h"
+#include "tests/cuda_emulation/host_waits.h"
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/settings.h"
 #include "tests/cuda_emulation/streams.h"
@@ -42,7 +44,8 @@ struct Memory {
   cudaError_t last = cudaSuccess;
 
   Memory() {
-    // Large blocks come from the heap, too, which keeps its pages: every stream has a workspace, every test a stream.
+    // Large blocks come from the heap, too, which keeps its pages: every stream has a workspace,
+    // every test a stream.
     constexpr int never = 1 << 30;
     mallopt(M_MMAP_THRESHOLD, never);
     mallopt(M_TRIM_THRESHOLD, never);
@@ -99,36 +102,6 @@ void check_current_device(const char* call) {
   std::abort();
 }
 
-/// How often the host has waited for a stream or an event, and for which it does; said at the end of a program with EMULATION_REPORT=1.
-class HostWaits {
- public:
-  enum class Of { stream, event };
-  HostWaits() { Streams::instance(); }  // which so outlive it
-  ~HostWaits() {
-    if (setting("EMULATION_REPORT", "0") == "1")
-      std::fprintf(stderr,
-                   "cuda emulation: the host has waited %d times for streams, %d for events, and "
-                   "queued %llu operations\n",
-                   counts_[0], counts_[1],
-                   static_cast<unsigned long long>(Streams::instance().queued()));
-  }
-  void count(Of kind) { ++counts_[static_cast<std::size_t>(kind)]; }
-  /// The host asks whether operation `sequence` of `stream` is done. Whoever asks for the same `object` again waits for it.
-  cudaError_t ask(Of kind, const void* object, Stream& stream, std::uint64_t sequence) {
-    Streams& streams = Streams::instance();
-    if (!stream.done(sequence)) {
-      if (asked_ != object) count(kind);
-      asked_ == object ? streams.nudge(stream) : streams.poke();
-    }
-    const bool done = stream.done(sequence);
-    asked_ = done ? nullptr : object;
-    return done ? cudaSuccess : cudaErrorNotReady;
-  }
-
- private:
-  int counts_[2] = {0, 0};
-  const void* asked_ = nullptr;
-};
 HostWaits host_waits;
 
 /// A wait that does not go through a query, so nobody looks after others meanwhile.
@@ -153,8 +126,9 @@ std::size_t staged_bytes() {
   return bytes;
 }
 
-/// A fault that tests plant: streams that do not wait. EMULATION_WITHOUT_WAITS=before_urgent (an urgent stream for what comes
-/// before it), after_urgent (anybody for an urgent one), others (ordinary streams for each other).
+/// A fault that tests plant: streams that do not wait. EMULATION_WITHOUT_WAITS=before_urgent (an
+/// urgent stream for what comes before it), after_urgent (anybody for an urgent one), others
+/// (ordinary streams for each other).
 bool left_out(const Stream& waiting, const Stream& other) {
   static const std::string which = setting("EMULATION_WITHOUT_WAITS", "none");
   if (which == "none") return false;
@@ -298,10 +272,12 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return cudaSuccess;
 }
 
-/// A wrong kind, the wrong side, or a range that is no allocation is refused, as a GPU would fault. Who waits is as CUDA documents it
-/// ("API synchronization behavior"), at its worst: what goes from the device to pageable memory, and from host to host, holds its
-/// caller until it is there; much of what comes from pageable memory holds it until all before it is done, since the driver may
-/// have to stage it. What comes from pageable memory is read when the stream gets there, which is as late as CUDA may.
+/// A wrong kind, the wrong side, or a range that is no allocation is refused, as a GPU would fault.
+/// Who waits is as CUDA documents it
+/// ("API synchronization behavior"), at its worst: what goes from the device to pageable memory,
+/// and from host to host, holds its caller until it is there; much of what comes from pageable
+/// memory holds it until all before it is done, since the driver may have to stage it. What comes
+/// from pageable memory is read when the stream gets there, which is as late as CUDA may.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;

@@ -1,6 +1,7 @@
-// What a kernel source (.cu) sees instead of the toolkit's device language when it is compiled for the host: the keywords, the
-// built-in functions that trireme's kernels use, and gpu_launch. A kernel that uses another built-in does not compile here,
-// which says what is missing. The toolkit's twin is kernels/cuda/toolkit/device_code.h.
+// What a kernel source (.cu) sees instead of the toolkit's device language when it is compiled for
+// the host: the keywords, the built-in functions that trireme's kernels use, and gpu_launch. A
+// kernel that uses another built-in does not compile here, which says what is missing. The
+// toolkit's twin is kernels/cuda/toolkit/device_code.h.
 #pragma once
 
 #include <algorithm>
@@ -87,7 +88,8 @@ inline int __all_sync(unsigned mask, int predicate) {
   return __ballot_sync(mask, predicate) == mask;
 }
 
-// One operating system thread drives all fibers, so plain operations are atomic. Blocks run in turn, so fences only order.
+// One operating system thread drives all fibers, so plain operations are atomic. Blocks run in
+// turn, so fences only order.
 inline void __threadfence() {}
 #define TRIREME_EMULATED_ATOMIC(name, result)                \
   template <class T, class U>                                \
@@ -129,7 +131,8 @@ inline void gpu_store16(void* to, uint4 bits) {
   *static_cast<uint4*>(to) = bits;
 }
 
-// Tensor cores and asynchronous copies: the twins of the PTX in kernels/cuda/toolkit/device_code.h, which has the comments.
+// Tensor cores and asynchronous copies: the twins of the PTX in kernels/cuda/toolkit/device_code.h,
+// which has the comments.
 namespace trireme::emulation {
 inline void load_matrices(std::uint32_t (&registers)[4], const void* row, bool transposed) {
   require_aligned(row, 16, "ldmatrix");

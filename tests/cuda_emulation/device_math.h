@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <cstring>
 
-// The device's functions are not the host's: each result is off by up to as many units in the last place as the CUDA C++
-// Programming Guide admits (Mathematical Functions, single precision), by chance but always alike, so that tolerances of tests
-// hold on hardware, too. In trireme::gpu, where kernels are, so that they hide the host's functions.
+// The device's functions are not the host's: each result is off by up to as many units in the last
+// place as the CUDA C++ Programming Guide admits (Mathematical Functions, single precision), by
+// chance but always alike, so that tolerances of tests hold on hardware, too. In trireme::gpu,
+// where kernels are, so that they hide the host's functions.
 namespace trireme::emulation {
 inline float off_by_units(float value, int most) {
   if (!std::isnormal(value)) return value;

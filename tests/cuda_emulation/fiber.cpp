@@ -1,5 +1,6 @@
-// The switch saves what the x86-64 calling convention wants saved, on the stack, and exchanges stack pointers: no system call
-// (ucontext makes one, ten times slower). Elsewhere the emulation is not built.
+// The switch saves what the x86-64 calling convention wants saved, on the stack, and exchanges
+// stack pointers: no system call (ucontext makes one, ten times slower). Elsewhere the emulation is
+// not built.
 #include "tests/cuda_emulation/fiber.h"
 
 #include <cstdint>

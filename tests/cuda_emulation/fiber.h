@@ -1,5 +1,6 @@
-// Fiber: a stack of its own that one OS thread switches to and from: one CUDA thread of the emulation. The sanitizers are told
-// of every switch; ThreadSanitizer takes fibers for threads, which is how races between CUDA threads are found.
+// Fiber: a stack of its own that one OS thread switches to and from: one CUDA thread of the
+// emulation. The sanitizers are told of every switch; ThreadSanitizer takes fibers for threads,
+// which is how races between CUDA threads are found.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +48,8 @@ class Fiber {
   void* tsan_ = nullptr;        // ThreadSanitizer's
 };
 
-/// What happened before release(p) on one fiber happens before what follows acquire(p) on another. Nothing without
-/// ThreadSanitizer.
+/// What happened before release(p) on one fiber happens before what follows acquire(p) on another.
+/// Nothing without ThreadSanitizer.
 void release(void* point);
 void acquire(void* point);
 

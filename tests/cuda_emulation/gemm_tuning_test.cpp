@@ -1,4 +1,5 @@
-// How products choose their algorithm: what is timed, what is stored, and that nothing else changes by it.
+// How products choose their algorithm: what is timed, what is stored, and that nothing else changes
+// by it.
 #include <deque>
 
 #include "trireme/kernels/gemm.h"
@@ -379,7 +380,8 @@ TEST_F(CudaGemmTuning, AChoiceThatCannotBeStoredIsAnErrorWithTheReason) {
   EXPECT_NE(message.find(file), std::string::npos) << message;
 }
 
-// Not for a GPU: what cuBLASLt makes of floats that are not aligned as floats is its own affair, and a fault there ends all tests.
+// Not for a GPU: what cuBLASLt makes of floats that are not aligned as floats is its own affair,
+// and a fault there ends all tests.
 TEST_F(CudaGemmTuning, AProductThatCuBlasCannotDoIsNamed) {
   Bench b(std::make_unique<CudaDevice>(0));
   float* x = b.put(Floats(100));

@@ -128,7 +128,8 @@ void Grid::run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes
   in_kernel_ = false;
 }
 
-/// Which block comes in this turn: every block once. By chance: steps that have no divisor in common with their number.
+/// Which block comes in this turn: every block once. By chance: steps that have no divisor in
+/// common with their number.
 std::uint64_t Grid::block_at(std::uint64_t turn, std::uint64_t blocks) const {
   if (options.order == Order::forward) return turn;
   if (options.order == Order::reverse) return blocks - 1 - turn;
@@ -285,8 +286,9 @@ void Grid::together(void* mine, WarpWork work, const char* where) {
 
 std::uint32_t Grid::live_lanes() const { return warps_[at(current_->warp)].live; }
 
-// A lane leaves its value, the lane it wants to read and its mask, then waits; the last lane of the mask to come serves all at
-// once, so disjoint masks can be under way in one warp and no slot is used again too early.
+// A lane leaves its value, the lane it wants to read and its mask, then waits; the last lane of the
+// mask to come serves all at once, so disjoint masks can be under way in one warp and no slot is
+// used again too early.
 void Grid::exchange(std::uint32_t mask, const char* where, WarpWork work) {
   Thread& me = *current_;
   Warp& warp = warps_[at(me.warp)];

@@ -1,6 +1,7 @@
-// Grid: runs a kernel on the host. Blocks run one after the other on the calling thread; the CUDA threads of a block are
-// fibers that change at every warp or block synchronisation, both in an order that tests choose. Wrong masks, divergent
-// barriers and blocks that cannot go on end the program with the threads and lines concerned.
+// Grid: runs a kernel on the host. Blocks run one after the other on the calling thread; the CUDA
+// threads of a block are fibers that change at every warp or block synchronisation, both in an
+// order that tests choose. Wrong masks, divergent barriers and blocks that cannot go on end the
+// program with the threads and lines concerned.
 #pragma once
 
 #include <array>
@@ -41,7 +42,8 @@ class Grid {
   static Grid& instance();
 
   GridOptions options = GridOptions::from_environment();
-  /// "kernels/cuda/norm.cu:22": a barrier that nobody waits at, to see that tests notice (tests/cuda_emulation/barriers); empty: none.
+  /// "kernels/cuda/norm.cu:22": a barrier that nobody waits at, to see that tests notice
+  /// (tests/cuda_emulation/barriers); empty: none.
   std::string without_barrier = setting("EMULATION_WITHOUT_BARRIER", "");
 
   /// Runs `body` for every thread. `name` appears in messages.
@@ -56,7 +58,8 @@ class Grid {
   T shuffle(std::uint32_t mask, T value, int source, const char* where);
   /// Bit i: what lane i passed.
   std::uint32_t ballot(std::uint32_t mask, bool predicate, const char* where);
-  /// What a whole warp does at once: the last of its 32 lanes to come runs `work` for all, on what each lane passed.
+  /// What a whole warp does at once: the last of its 32 lanes to come runs `work` for all, on what
+  /// each lane passed.
   using Lanes = std::array<void*, warp_lanes>;
   using WarpWork = void (*)(const Lanes&);
   void together(void* mine, WarpWork work, const char* where);

@@ -1,4 +1,5 @@
-// The emulation finds what it promises to find, whatever the order of threads, and is right for kernels that are.
+// The emulation finds what it promises to find, whatever the order of threads, and is right for
+// kernels that are.
 #include <array>
 #include <numeric>
 #include <set>

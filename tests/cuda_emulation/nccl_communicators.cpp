@@ -1,5 +1,6 @@
-// How emulated communicators are made, split, and ended. All of it takes several calls of ncclCommGetAsyncError, and a call that
-// comes before is refused, as by a non-blocking communicator of NCCL.
+// How emulated communicators are made, split, and ended. All of it takes several calls of
+// ncclCommGetAsyncError, and a call that comes before is refused, as by a non-blocking communicator
+// of NCCL.
 #include <algorithm>
 #include <cstring>
 
@@ -94,7 +95,8 @@ class Meeting {
   const std::byte* list_ = nullptr;
 };
 
-/// Everyone tells everyone its color and key, and the number that the new communicator has if it comes first in it.
+/// Everyone tells everyone its color and key, and the number that the new communicator has if it
+/// comes first in it.
 class Split {
  public:
   Split(ncclComm_t parent, int color, int key, ncclComm_t* result, const ncclConfig_t& config)
@@ -230,7 +232,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   return go_on_later(*comm, [meeting] { return meeting->step(); });
 }
 
-/// As in NCCL (2.28.9), *result is null until the parent has come to its end with it, and the call says nothing of that.
+/// As in NCCL (2.28.9), *result is null until the parent has come to its end with it, and the call
+/// says nothing of that.
 ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* result,
                            ncclConfig_t* config) {
   *result = nullptr;
@@ -265,7 +268,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   });
 }
 
-/// Memory of the device is freed, which waits for all that the device has been given, by other communicators too.
+/// Memory of the device is freed, which waits for all that the device has been given, by other
+/// communicators too.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (busy(comm)) return ncclInvalidArgument;
   Streams::instance().run_all();
@@ -273,7 +277,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-/// Inside a group all are told to stop before any is freed; alone, freeing waits for what others have under way.
+/// Inside a group all are told to stop before any is freed; alone, freeing waits for what others
+/// have under way.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   while (setting("EMULATION_ABORT", "returns") == "hangs") ::pause();
   comm->members->resources->aborted = true;

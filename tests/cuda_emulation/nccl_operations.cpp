@@ -12,7 +12,8 @@ namespace {
 
 constexpr int poison = 0xff;  // NaN
 
-/// One entry of a stream. Runs when those before it with the same resources have ended; hangs when it makes no sense.
+/// One entry of a stream. Runs when those before it with the same resources have ended; hangs when
+/// it makes no sense.
 class Operation {
  public:
   explicit Operation(std::shared_ptr<Members> members)
@@ -99,7 +100,8 @@ class Collective final : public Operation {
     return part_bytes() * (what_.kind == Kind::all_gather ? ranks() : 1);
   }
 
-  /// The input is taken, everything that the operation may write to is garbage until its end, and all are told what this is.
+  /// The input is taken, everything that the operation may write to is garbage until its end, and
+  /// all are told what this is.
   void begin() {
     const bool gives = what_.kind != Kind::broadcast || members_->rank == what_.root;
     if (gives) input_.assign(in_, in_ + in_bytes());
@@ -127,7 +129,8 @@ class Collective final : public Operation {
         arrived_.push_back(data_->receive(part_bytes(), world(r), tag));
     }
   }
-  /// Sums go around a ring and end at the rank that owns the part, so the first summand is that of the next rank.
+  /// Sums go around a ring and end at the rank that owns the part, so the first summand is that of
+  /// the next rank.
   void finish() {
     if (part_bytes() == 0) return;
     switch (what_.kind) {
@@ -203,7 +206,8 @@ class Messages final : public Operation {
   std::vector<const std::byte*> arrived_;
 };
 
-/// What was called between ncclGroupStart and ncclGroupEnd: messages of one communicator on one stream.
+/// What was called between ncclGroupStart and ncclGroupEnd: messages of one communicator on one
+/// stream.
 struct Group {
   int depth = 0;
   ncclComm_t comm = nullptr;
@@ -222,8 +226,9 @@ void push(cudaStream_t stream, const char* name, std::shared_ptr<Operation> oper
                            [operation = std::move(operation)] { return operation->step(); });
 }
 
-/// The first calls of a communicator, and later ones now and then, reach the stream only some polls later, as when NCCL still
-/// connects ranks: whoever records an event before has recorded too early.
+/// The first calls of a communicator, and later ones now and then, reach the stream only some polls
+/// later, as when NCCL still connects ranks: whoever records an event before has recorded too
+/// early.
 ncclResult_t launch(ncclComm_t comm, cudaStream_t stream, const char* name,
                     std::shared_ptr<Operation> operation) {
   constexpr int every = 7;

@@ -1,7 +1,8 @@
-// The emulated NCCL: communicators among processes, whose operations run as entries of the emulated streams (streams.h) and talk
-// over non-blocking MPI calls of the calling thread. What one rank does wrong hurts as it would on GPUs: sends wait for their
-// receives, output is garbage until the end, and ranks that disagree hang, with a line that says why. Stricter than NCCL:
-// no collective ends anywhere before all ranks have come to it.
+// The emulated NCCL: communicators among processes, whose operations run as entries of the emulated
+// streams (streams.h) and talk over non-blocking MPI calls of the calling thread. What one rank
+// does wrong hurts as it would on GPUs: sends wait for their receives, output is garbage until the
+// end, and ranks that disagree hang, with a line that says why. Stricter than NCCL: no collective
+// ends anywhere before all ranks have come to it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@
 
 namespace trireme::emulation {
 
-/// Messages of one communicator, between world ranks. No two communicators that share two ranks have the same tags.
+/// Messages of one communicator, between world ranks. No two communicators that share two ranks
+/// have the same tags.
 enum class Purpose { set_up, roll, operations, data, messages, count };
 class Tags {
  public:
@@ -30,7 +32,8 @@ class Tags {
   int first_ = 0;
 };
 
-/// Requests of one step, with the memory that they work on. Memory of requests that never end is never freed.
+/// Requests of one step, with the memory that they work on. Memory of requests that never end is
+/// never freed.
 class Requests {
  public:
   Requests() = default;
@@ -53,12 +56,13 @@ class Requests {
   bool failed_ = false;
 };
 
-/// What ranks connect for, when they first need it, each with buffers of its own: as NCCL, which has connections for each algorithm,
-/// and chooses that by size.
+/// What ranks connect for, when they first need it, each with buffers of its own: as NCCL, which
+/// has connections for each algorithm, and chooses that by size.
 enum class Connection { small_collectives, large_collectives, messages, count };
 
-/// What a communicator has for itself or, with splitShare, together with those that it was split from: NCCL's own stream on the device,
-/// so that operations run one after the other in the order of their issue, whatever their streams; and the flag that ends them.
+/// What a communicator has for itself or, with splitShare, together with those that it was split
+/// from: NCCL's own stream on the device, so that operations run one after the other in the order
+/// of their issue, whatever their streams; and the flag that ends them.
 struct Resources {
   std::uint64_t issued = 0, ended = 0;  // operations
   bool aborted = false;
@@ -98,9 +102,11 @@ struct ncclComm {
 
 namespace trireme::emulation {
 
-/// The next call on `comm` is refused until ncclCommGetAsyncError has been called often enough and `pending` is done.
+/// The next call on `comm` is refused until ncclCommGetAsyncError has been called often enough and
+/// `pending` is done.
 ncclResult_t go_on_later(ncclComm_t comm, Pending pending);
-/// ncclGroupStart calls that are open. What a communicator leaves behind is freed when there is none.
+/// ncclGroupStart calls that are open. What a communicator leaves behind is freed when there is
+/// none.
 int group_depth();
 void free_aborted();
 /// Says on stderr what is wrong. `text` names the ranks.

@@ -1,16 +1,28 @@
 // What the environment tells the emulation, for programs that know nothing of it:
-//   EMULATION_SCHEDULE=eager | lazy | ahead:STREAM | random:SEED   streams (streams.h)
-//   EMULATION_ORDER=forward | reverse | random:SEED                threads of a kernel (grid.h)
-//   EMULATION_WITHOUT_BARRIER=kernels/cuda/norm.cu:22              a barrier that is left out (grid.h)
-//   EMULATION_WITHOUT_WAITS=before_urgent | after_urgent | others  waits between streams that are left out (cuda_runtime.cpp)
-//   EMULATION_ABORT=hangs                                          ncclCommAbort never returns
-//   EMULATION_WRONG_SUMS=1                                         NCCL's sums are wrong
-//   EMULATION_REFUSED_LAUNCH=1000                                  the kernel launch that fails, counted from the first
-//   EMULATION_REPORT=1                                             how often the host has waited, and for how much, at the end
-//   EMULATION_STAGED_KB=64                                         copies from pageable memory of more hold the host (cuda_runtime.cpp)
-//   EMULATION_CAPABILITY=90, EMULATION_DRIVER=13000                what the GPUs are, and the newest CUDA of the driver
-//   EMULATION_DEVICES=8 | own, EMULATION_DEVICE_MB=4096            how many GPUs a rank sees (own: one, that no other one sees), and their memory
-//   EMULATION_SHARED_KB=227                                        the most shared memory of a block
+//   EMULATION_SCHEDULE=eager | lazy | ahead:STREAM | random:SEED
+//     streams (streams.h)
+//   EMULATION_ORDER=forward | reverse | random:SEED
+//     threads of a kernel (grid.h)
+//   EMULATION_WITHOUT_BARRIER=kernels/cuda/norm.cu:22
+//     a barrier that is left out (grid.h)
+//   EMULATION_WITHOUT_WAITS=before_urgent | after_urgent | others
+//     waits between streams that are left out (cuda_runtime.cpp)
+//   EMULATION_ABORT=hangs
+//     ncclCommAbort never returns
+//   EMULATION_WRONG_SUMS=1
+//     NCCL's sums are wrong
+//   EMULATION_REFUSED_LAUNCH=1000
+//     the kernel launch that fails, counted from the first
+//   EMULATION_REPORT=1
+//     how often the host has waited, and for how much, at the end
+//   EMULATION_STAGED_KB=64
+//     copies from pageable memory of more hold the host (cuda_runtime.cpp)
+//   EMULATION_CAPABILITY=90, EMULATION_DRIVER=13000
+//     what the GPUs are, and the newest CUDA of the driver
+//   EMULATION_DEVICES=8 | own, EMULATION_DEVICE_MB=4096
+//     how many GPUs a rank sees (own: one, that no other one sees), and their memory
+//   EMULATION_SHARED_KB=227
+//     the most shared memory of a block
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,16 @@
-// Streams of the emulated CUDA runtime: real queues of operations, run in an order that is legal but hostile. Each order finds
-// another kind of mistake:
-//   eager    everything runs as soon as it can: finds what is overwritten before it was read ("ran too early")
-//   lazy     nothing runs before the host waits, and then only what that wait implies ("ran too late")
-//   ahead:N  as lazy, but stream N runs as far ahead as its waits allow (a missing wait at its head)
+// Streams of the emulated CUDA runtime: real queues of operations, run in an order that is legal
+// but hostile. Each order finds another kind of mistake:
+//   eager    everything runs as soon as it can: finds what is overwritten before it was read ("ran
+//            too early")
+//   lazy     nothing runs before the host waits, and then only what that wait implies ("ran too
+//            late")
+//   ahead:N  as lazy, but stream N runs as far ahead as its waits allow (a missing wait at its
+//            head)
 //   random:S a random stream moves on by one operation at a time; S: seed
-// A stream takes 1024 operations. The next one holds its caller until one has ended, inside the "driver": nobody looks after anything.
-// An operation may wait for other processes (nccl_state.h). As on a GPU, the other streams are not held up by that for ever, whatever
-// the order: a host that sees nothing move for a while lets any of them move on.
+// A stream takes 1024 operations. The next one holds its caller until one has ended, inside the
+// "driver": nobody looks after anything. An operation may wait for other processes (nccl_state.h).
+// As on a GPU, the other streams are not held up by that for ever, whatever the order: a host that
+// sees nothing move for a while lets any of them move on.
 #pragma once
 
 #include <chrono>
@@ -56,7 +60,8 @@ class Streams {
   void set_schedule(const std::string& text);
 
   Stream& default_stream() { return *streams_.front(); }
-  /// Lives as long as the process: events may still point at it, and what is left in it runs when it can.
+  /// Lives as long as the process: events may still point at it, and what is left in it runs when
+  /// it can.
   Stream& make(Urgency urgency);
   /// Streams made so far, which is the id of the next one.
   int count() const { return static_cast<int>(streams_.size()); }
@@ -72,8 +77,8 @@ class Streams {
   void run_all();
   /// What a query does that does not wait: something may happen.
   void poke();
-  /// One round of waiting for `stream`, as when the host asks again and again whether it is ready. Ends the program, with what
-  /// every stream is at, when nothing has moved for very long.
+  /// One round of waiting for `stream`, as when the host asks again and again whether it is ready.
+  /// Ends the program, with what every stream is at, when nothing has moved for very long.
   void nudge(Stream& stream);
 
   /// What happens to `stream` from here on, in turn: the names of operations that are queued, and
@@ -83,7 +88,8 @@ class Streams {
     record_ = to;
   }
 
-  /// The time that operations seem to have taken so far: one microsecond each, and what they spend themselves.
+  /// The time that operations seem to have taken so far: one microsecond each, and what they spend
+  /// themselves.
   double clock_us() const { return clock_us_; }
   void spend(double us) { clock_us_ += us; }
 

@@ -1,5 +1,6 @@
-// What ldmatrix and mma do, for a whole warp at once. The layouts are those of the tables of the PTX ISA ("Matrix fragments for
-// mma.m16n8k16 with floating point type", "ldmatrix"), element by element, and were not taken from the kernels.
+// What ldmatrix and mma do, for a whole warp at once. The layouts are those of the tables of the
+// PTX ISA ("Matrix fragments for mma.m16n8k16 with floating point type", "ldmatrix"), element by
+// element, and were not taken from the kernels.
 #pragma once
 
 #include <array>
@@ -56,7 +57,8 @@ inline void mma_of_warp(const Grid::Lanes& lanes) {
   }
 }
 
-/// One lane's part of loading four 8 x 8 matrices of 16-bit elements: lane 8 m + r names row r of matrix m.
+/// One lane's part of loading four 8 x 8 matrices of 16-bit elements: lane 8 m + r names row r of
+/// matrix m.
 struct LoadMatrices {
   std::uint32_t* registers;  // 4, one a matrix
   const void* row;           // 16 bytes

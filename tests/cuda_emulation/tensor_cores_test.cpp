@@ -1,4 +1,5 @@
-// The twins of tensor cores and of asynchronous copies, alone: who holds what is written here from the tables of the PTX ISA.
+// The twins of tensor cores and of asynchronous copies, alone: who holds what is written here from
+// the tables of the PTX ISA.
 #include <cstring>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct Place {
   int row, column;
 };
 
-/// Which element of a (16 x 16) lane and index name: rows a0 a1 | a2 a3 | a4 a5 | a6 a7 of the figure.
+/// Which element of a (16 x 16) lane and index name: rows a0 a1 | a2 a3 | a4 a5 | a6 a7 of the
+/// figure.
 constexpr Place a_place(int lane, int i) {
   constexpr int down[] = {0, 0, 8, 8, 0, 0, 8, 8}, right[] = {0, 1, 0, 1, 8, 9, 8, 9};
   return {lane / 4 + down[i], lane % 4 * 2 + right[i]};

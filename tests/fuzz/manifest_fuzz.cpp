@@ -1,5 +1,6 @@
-// libFuzzer target: bytes that anybody may have written, as a manifest. They may be refused with Error, and nothing else; what
-// is taken must come back from its own text, and be fit for the reader of boxes, whatever it says of files.
+// libFuzzer target: bytes that anybody may have written, as a manifest. They may be refused with
+// Error, and nothing else; what is taken must come back from its own text, and be fit for the
+// reader of boxes, whatever it says of files.
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>

@@ -1,6 +1,8 @@
-// The GPU of the kernel tests, as the programs open it: through the CUDA module, which lies beside libtrireme.so or where
-// TRIREME_CUDA_MODULE says. Without a GPU the program fails with the reason; it never passes by skipping.
-// usage: gpu_kernels_tests | gpu_large_tests [--sizes whole|small] [GoogleTest's options]
+// The GPU of the kernel tests, as the programs open it: through the CUDA module, which lies beside
+// libtrireme.so or where TRIREME_CUDA_MODULE says. Without a GPU the program fails with the reason;
+// it never passes by skipping.
+// usage: gpu_kernels_tests | gpu_large_tests [--sizes whole|small]
+// [GoogleTest's options]
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,5 @@
-// Graphs that compute in bf16: which type every value and gradient has, and where the runtime converts.
+// Graphs that compute in bf16: which type every value and gradient has, and where the runtime
+// converts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// One stage of a traced graph on the test device, with parameters and inputs of deterministic contents and memory full of NaN.
+// One stage of a traced graph on the test device, with parameters and inputs of deterministic
+// contents and memory full of NaN.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// All configurations of a plan do the same arithmetic: gradients and losses are equal bit for bit, with every buffer NaN
-// before its life and after its death.
+// All configurations of a plan do the same arithmetic: gradients and losses are equal bit for bit,
+// with every buffer NaN before its life and after its death.
 #include <gtest/gtest.h>
 
 #include "tests/graph/random_graph.h"

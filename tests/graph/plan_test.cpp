@@ -1,4 +1,5 @@
-// What the plan promises about memory: packing, sharing, recomputation, and that the arenas are what they are called.
+// What the plan promises about memory: packing, sharing, recomputation, and that the arenas are
+// what they are called.
 #include "trireme/graph/plan.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +13,8 @@ namespace {
 
 enum class Recomputed { nothing, blocks, nested };
 
-/// A transformer in outline: norms, packed projections, a mixing of three parts, a wide layer, residuals.
+/// A transformer in outline: norms, packed projections, a mixing of three parts, a wide layer,
+/// residuals.
 Value transformer(Graph& g, int blocks, Recomputed recomputed = Recomputed::nothing) {
   const Index rows = 64, width = 32;
   const Value x = g.input("x", {rows, width}), y = g.input("y", {rows, width});

@@ -1,5 +1,5 @@
-// Random graphs of toy ops: views, several uses, side outputs, partly used results, tied parameters, skips over cuts,
-// recompute scopes inside and around blocks.
+// Random graphs of toy ops: views, several uses, side outputs, partly used results, tied
+// parameters, skips over cuts, recompute scopes inside and around blocks.
 #pragma once
 
 #include <random>

@@ -1,4 +1,5 @@
-// Runs a traced graph on the test device: all stages in one process, transfers by hand, several micro-batches in flight.
+// Runs a traced graph on the test device: all stages in one process, transfers by hand, several
+// micro-batches in flight.
 #pragma once
 
 #include "tests/graph/one_stage.h"
@@ -22,7 +23,8 @@ struct RunResult {
   }
 };
 
-/// Forward and backward of all micro-batches over all stages: forwards until the slots are full, then backward and forward in turn.
+/// Forward and backward of all micro-batches over all stages: forwards until the slots are full,
+/// then backward and forward in turn.
 inline RunResult run(const Graph& graph, const Value& loss, const RunOptions& options,
                      const ParameterValues& values) {
   const auto mesh = make_self_mesh();
@@ -101,8 +103,8 @@ inline RunResult run(const Graph& graph, const Value& loss, const RunOptions& op
   return run(graph, loss, options, initial_parameters(graph));
 }
 
-/// |g.d - numeric| / max(|g|, 0.05) along a random direction d of all parameters: the least over several steps, since these
-/// functions are rough for large steps and f32 is for small ones.
+/// |g.d - numeric| / max(|g|, 0.05) along a random direction d of all parameters: the least over
+/// several steps, since these functions are rough for large steps and f32 is for small ones.
 inline double directional_error(const Graph& graph, const Value& loss, const RunResult& result) {
   const ParameterValues at = initial_parameters(graph);
   const auto total = [&](double t) {

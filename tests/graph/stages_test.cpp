@@ -1,4 +1,5 @@
-// Stages: the cut, what crosses it, and the transfer regions, by hand and under a transport that delays and reorders.
+// Stages: the cut, what crosses it, and the transfer regions, by hand and under a transport that
+// delays and reorders.
 #include <algorithm>
 #include <numeric>
 #include <tuple>
@@ -25,7 +26,8 @@ Value four_blocks(Graph& g, Body body) {
   return apply<SquaredError>({h, y});
 }
 
-// The first value is used by every block, so it is relayed, and its gradient gathers on the way back.
+// The first value is used by every block, so it is relayed, and its gradient gathers on the way
+// back.
 Value skip(Graph& g) {
   Value first;
   return four_blocks(g, [&](int i, Value h) {
@@ -198,7 +200,8 @@ TEST(StageCut, WhatIsOutsideOfBlocksCountsForItsNeighbour) {
   EXPECT_DOUBLE_EQ(cut.cost[1] / cut.cost[0], 4.0 / 3);
 }
 
-// Rule 8. What is sent stays as it is until the slot is used again, and what arrives early is not touched.
+// Rule 8. What is sent stays as it is until the slot is used again, and what arrives early is not
+// touched.
 TEST(Transfers, RegionsBelongToTheTransportForTheWholeProgram) {
   for (unsigned seed = 0; seed < 12; ++seed) {
     const RandomGraph random(seed);

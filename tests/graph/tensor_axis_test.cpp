@@ -1,4 +1,5 @@
-// The tensor axis: shards, entries and exits, and gradients that are one term of a sum. Each fault is planted once.
+// The tensor axis: shards, entries and exits, and gradients that are one term of a sum. Each fault
+// is planted once.
 #include <gtest/gtest.h>
 
 #include "tests/graph/runner.h"
@@ -36,12 +37,13 @@ class RowLinear final : public Op {
   Linear op_;
 };
 
-// Norms before and inside of a split pair of matrices; the inner norm's scale is whole on split values (QK-norm).
+// Norms before and inside of a split pair of matrices; the inner norm's scale is whole on split
+// values (QK-norm).
 Value model(Graph& g, Fault fault = Fault::none) {
   const Value x = g.input("x", {4, 6}), y = g.input("y", {4, 6});
   Value h = apply<Linear>({x, g.parameter("in", {6, 6}, replicated(), normal(1))});
-  Value
-      first;  // entered in one block and used in both: what crosses the cut is its value, and its own gradient
+  Value first;  // entered in one block and used in both: what crosses the cut is its value, and its
+                // own gradient
   for (int i = 0; i < 2; ++i)
     h = g.block("block", i, [&] {
       Value a = apply<RmsNorm>({h, g.parameter("norm", {6}, replicated(), ones())});
@@ -76,7 +78,8 @@ ParameterValues local(const Graph& g, const Graph& whole) {
   return out;
 }
 
-/// The logical gradients of `size` tensor ranks over `stages` stages, gathered; sums of terms as the plan says.
+/// The logical gradients of `size` tensor ranks over `stages` stages, gathered; sums of terms as
+/// the plan says.
 ParameterValues gradients(int size, int stages, Fault fault = Fault::none) {
   Graph whole;
   model(whole);

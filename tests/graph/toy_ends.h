@@ -86,8 +86,8 @@ class SquaredError final : public Op {
 
 enum class LossMade { in_forward, in_backward };
 
-/// Loss: sum of w (x - target)^2 / 2. Inputs: x, target, w, of one shape. Backward works with the differences, a side
-/// output, and can make them and the loss itself.
+/// Loss: sum of w (x - target)^2 / 2. Inputs: x, target, w, of one shape. Backward works with the
+/// differences, a side output, and can make them and the loss itself.
 class WeightedError final : public Op {
  public:
   explicit WeightedError(LossMade made) : made_(made) {}
@@ -127,7 +127,8 @@ class WeightedError final : public Op {
   LossMade made_;
 };
 
-/// Into the tensor axis: nothing to do forward, all-reduce backward. Out of it: the other way round.
+/// Into the tensor axis: nothing to do forward, all-reduce backward. Out of it: the other way
+/// round.
 class Enter final : public Op {
  public:
   std::string name() const override { return "enter"; }

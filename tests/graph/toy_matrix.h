@@ -67,7 +67,8 @@ class Linear final : public Op {
   }
 };
 
-/// y = x / rms(x) * w with the inverse rms as a side output and the row product in a workspace; x: (rows, n), w: (n).
+/// y = x / rms(x) * w with the inverse rms as a side output and the row product in a workspace; x:
+/// (rows, n), w: (n).
 class RmsNorm final : public Op {
  public:
   std::string name() const override { return "rms_norm"; }

@@ -85,8 +85,8 @@ class Mix final : public Op {
   }
 };
 
-/// y = a b^2 / 2, strided, which can add to both gradients, but not where they are the same memory: it reads both before
-/// it writes either.
+/// y = a b^2 / 2, strided, which can add to both gradients, but not where they are the same memory:
+/// it reads both before it writes either.
 class Weighted final : public Op {
  public:
   std::string name() const override { return "weighted"; }

@@ -1,5 +1,6 @@
-// A process that dies, or whose disk fails, at any one call of a save or of a deletion: what is found then are whole steps,
-// the older ones untouched, and the next save works. Every call of the commit is tried (tests/io_shim counts them).
+// A process that dies, or whose disk fails, at any one call of a save or of a deletion: what is
+// found then are whole steps, the older ones untouched, and the next save works. Every call of the
+// commit is tried (tests/io_shim counts them).
 #include <filesystem>
 #include <string>
 

@@ -1,6 +1,6 @@
-// Disks that fail under a running job, and checkpoints that were damaged since: training goes on, nothing partial becomes
-// visible, and what is loaded is a whole step or nothing. Faults come from tests/io_shim; a really full disk is in
-// checkpoint_full_disk_test.cpp.
+// Disks that fail under a running job, and checkpoints that were damaged since: training goes on,
+// nothing partial becomes visible, and what is loaded is a whole step or nothing. Faults come from
+// tests/io_shim; a really full disk is in checkpoint_full_disk_test.cpp.
 
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
-// checkpoint.h5 as h5py sees it: the global logical tensors, with names, shapes and bits that do not depend on the layout;
-// and a missing shard is visible there.
+// checkpoint.h5 as h5py sees it: the global logical tensors, with names, shapes and bits that do
+// not depend on the layout; and a missing shard is visible there.
 
 #include <algorithm>
 #include <cmath>

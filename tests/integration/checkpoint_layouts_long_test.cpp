@@ -1,5 +1,5 @@
-// Any layout loads what any other layout saved, and trains on like one rank: all ordered pairs of the 12 layouts, and each
-// with itself.
+// Any layout loads what any other layout saved, and trains on like one rank: all ordered pairs of
+// the 12 layouts, and each with itself.
 
 #include "tests/support/layout_pairs.h"
 

@@ -7,7 +7,8 @@
 namespace trireme::test {
 namespace {
 
-// The target lies 1, 4, 7 or 10 places after the source in the circle of 12 layouts; the models share these distances.
+// The target lies 1, 4, 7 or 10 places after the source in the circle of 12 layouts; the models
+// share these distances.
 void expect_pairs(const std::string& model, std::initializer_list<std::size_t> distances) {
   LayoutPairs pairs(model);
   for (const std::size_t distance : distances)

@@ -1,5 +1,6 @@
-// A process that dies, or whose disk fails, at any one call of taking the lease, saving and giving the lease back: the next
-// job has the directory at once, and nothing but whole steps is in it then.
+// A process that dies, or whose disk fails, at any one call of taking the lease, saving and giving
+// the lease back: the next job has the directory at once, and nothing but whole steps is in it
+// then.
 #include <filesystem>
 
 #include <gmock/gmock.h>

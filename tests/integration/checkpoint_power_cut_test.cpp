@@ -1,5 +1,6 @@
-// The power goes at any moment of a save, of a deletion, of taking the lease: on every disk that may be found then
-// (tests/crash/power_cut.h) recovery finds whole steps, the older ones among them, and what was reported durable.
+// The power goes at any moment of a save, of a deletion, of taking the lease: on every disk that
+// may be found then (tests/crash/power_cut.h) recovery finds whole steps, the older ones among
+// them, and what was reported durable.
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -35,7 +36,8 @@ class PowerCut : public ::testing::Test {
     for (const Index step : steps) commit_toy(root_, step, state_of(1));
     before_ = read_tree(root_);
   }
-  /// Runs checkpoint_tool with `arguments` on what is there; what it and those before did is in `calls_`.
+  /// Runs checkpoint_tool with `arguments` on what is there; what it and those before did is in
+  /// `calls_`.
   ShimRun record(const std::string& arguments, long call = 0, const std::string& fault = "") {
     const auto space = arguments.find(' ');
     const std::string command =
@@ -54,7 +56,8 @@ class PowerCut : public ::testing::Test {
   }
 
   using Check = std::function<void(std::size_t done, const Tree& disk)>;
-  /// `check` for each disk after each call from the one numbered `from` on. Syncs of the path `ignored` do nothing.
+  /// `check` for each disk after each call from the one numbered `from` on. Syncs of the path
+  /// `ignored` do nothing.
   void cut_everywhere(const Check& check, std::size_t from = 0,
                       const std::string& ignored = "nothing") const {
     Disk disk(before_);
@@ -77,8 +80,8 @@ class PowerCut : public ::testing::Test {
     }
   }
 
-  /// What is found on a disk: as it lies there, and after the next start has cleaned up. Throws: Error when a step is not
-  /// whole.
+  /// What is found on a disk: as it lies there, and after the next start has cleaned up. Throws:
+  /// Error when a step is not whole.
   struct Found {
     Values at_once, cleaned;
   };

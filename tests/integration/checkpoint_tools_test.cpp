@@ -1,4 +1,5 @@
-// trireme checkpoint: what a person or a script sees of good and damaged checkpoints, and the exit codes.
+// trireme checkpoint: what a person or a script sees of good and damaged checkpoints, and the exit
+// codes.
 #include <filesystem>
 #include <fstream>
 

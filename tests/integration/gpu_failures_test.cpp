@@ -1,4 +1,5 @@
-// What a user sees when a job on GPUs fails: the first error, once, though the clean-up behind it never ends.
+// What a user sees when a job on GPUs fails: the first error, once, though the clean-up behind it
+// never ends.
 #include "tests/support/gpu_failures.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +10,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// In the second step, with gradients of all ranks on their way; and with tied embeddings, whose group ends with the trainer.
+// In the second step, with gradients of all ranks on their way; and with tied embeddings, whose
+// group ends with the trainer.
 TEST_F(GpuFailures, OfALaunchOnOneRankAreTheOneMessage) {
   for (const Layout& layout : {Layout{"data", 2, "--micro-batch-size 2 --bucket-size 5000"},
                                Layout{"stages", 2, "--pp 2 --micro-batch-size 2"}}) {

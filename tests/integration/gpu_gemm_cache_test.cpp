@@ -1,5 +1,5 @@
-// --gemm-cache on emulated GPUs: choices are made once, before step 1, by timing; every later job takes them; and what a user is
-// told when that cannot be.
+// --gemm-cache on emulated GPUs: choices are made once, before step 1, by timing; every later job
+// takes them; and what a user is told when that cannot be.
 #include <filesystem>
 #include <fstream>
 

@@ -1,5 +1,5 @@
-// Every layout once on emulated GPUs, with another order of streams and threads each; the whole product of models, layouts
-// and orders is in gpu_layouts_long_test.cpp.
+// Every layout once on emulated GPUs, with another order of streams and threads each; the whole
+// product of models, layouts and orders is in gpu_layouts_long_test.cpp.
 #include "tests/support/gpu_layouts.h"
 
 namespace trireme::test {

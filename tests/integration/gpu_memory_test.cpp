@@ -1,5 +1,6 @@
-// The memory of a GPU is planned to the last MiB: with as much as the plan says a job trains, with less it is refused before step 1;
-// NCCL's own memory, which it takes when ranks first connect, among it.
+// The memory of a GPU is planned to the last MiB: with as much as the plan says a job trains, with
+// less it is refused before step 1; NCCL's own memory, which it takes when ranks first connect,
+// among it.
 #include <regex>
 
 #include <gmock/gmock.h>

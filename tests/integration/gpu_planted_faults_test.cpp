@@ -1,5 +1,5 @@
-// The comparison of layouts on emulated GPUs can fail: streams that do not wait for each other, the fault of GPUs that a plain run
-// hides, are seen in one of the orders in which CI runs them.
+// The comparison of layouts on emulated GPUs can fail: streams that do not wait for each other, the
+// fault of GPUs that a plain run hides, are seen in one of the orders in which CI runs them.
 #include <algorithm>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// Training on a GPU: the same mathematics as on the CPU, the same bits in any legal order of streams, checkpoints that either
-// device loads, and what a user is told who asks for GPUs that are not there.
+// Training on a GPU: the same mathematics as on the CPU, the same bits in any legal order of
+// streams, checkpoints that either device loads, and what a user is told who asks for GPUs that are
+// not there.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -67,7 +68,8 @@ struct HostWork {
 };
 HostWork host_work(int steps, const std::string& options) {
   Laboratory laboratory(str("--hidden-size 32 --ffn-hidden-size 64 --train-iters ", steps, ' '));
-  // As if tensors were large: of pageable memory, copies of single numbers alone go by without a wait.
+  // As if tensors were large: of pageable memory, copies of single numbers alone go by without a
+  // wait.
   laboratory.losses(
       "env EMULATION_REPORT=1 EMULATION_STAGED_KB=1 " + on_emulated_gpus({"lazy", "forward"}),
       options + "--device cuda ");
@@ -86,7 +88,8 @@ HostWork work_of_more_steps(const std::string& options) {
           many.waits_for_events - few.waits_for_events, many.operations - few.operations};
 }
 
-// For the losses, with all of the step queued behind them, and for what the norm has decided, with the update queued behind it.
+// For the losses, with all of the step queued behind them, and for what the norm has decided, with
+// the update queued behind it.
 void expect_two_waits_a_step(const std::string& model) {
   constexpr int measured = 15;  // at the start products are timed, some more or less
   const HostWork work = work_of_more_steps(model + "--micro-batch-size 8 ");
@@ -99,7 +102,8 @@ TEST(GpuTraining, WaitsTwiceInAShortStepForTheGpu) { expect_two_waits_a_step(gpu
 // Its table of rotations is there already.
 TEST(GpuTraining, OfALlamaWaitsTwiceInAShortStepForTheGpu) { expect_two_waits_a_step(gpu_llama); }
 
-// After 64 calls each, for those that are 256 calls behind, unless the step's own waits have been there.
+// After 64 calls each, for those that are 256 calls behind, unless the step's own waits have been
+// there.
 TEST(GpuTraining, WaitsInALongStepForWhatIsFarBehindToo) {
   const HostWork work = work_of_more_steps(gpu_gpt + "--micro-batch-size 1 ");
   const double calls = work.operations * 64.0 / 65 / more;  // of a step; and a mark after each 64

@@ -1,6 +1,7 @@
-// A job that is killed with -9 again and again, at any moment and whoever of it is met, and started again each time, ends
-// as if nothing had happened: the same bits in every loss, every parameter and the last checkpoint. `tests/kills` repeats
-// this for long. The seed (--gtest_random_seed) decides who is killed when; the machine's timing does the rest.
+// A job that is killed with -9 again and again, at any moment and whoever of it is met, and started
+// again each time, ends as if nothing had happened: the same bits in every loss, every parameter
+// and the last checkpoint. `tests/kills` repeats this for long. The seed (--gtest_random_seed)
+// decides who is killed when; the machine's timing does the rest.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -66,7 +67,8 @@ Index newest_step(const std::string& directory) {
   return newest;
 }
 
-/// Step by step what a metrics file says, but for the times. Throws: Error unless each step is there once, in order.
+/// Step by step what a metrics file says, but for the times. Throws: Error unless each step is
+/// there once, in order.
 std::vector<nlohmann::json> read_metrics(const std::string& path) {
   std::ifstream in(path);
   std::vector<nlohmann::json> rows;
@@ -178,7 +180,8 @@ std::string Kills::phase(const Paths& paths) const {
   return read(paths.metrics).find(last_line) == std::string::npos ? "training" : "ending";
 }
 
-/// Half of the kills come at any moment of a run, the others soon after a save has begun. False when the job had ended.
+/// Half of the kills come at any moment of a run, the others soon after a save has begun. False
+/// when the job had ended.
 bool Kills::kill_at_random(KillableJob& job, const Paths& paths) {
   const Clock::time_point begin = Clock::now();
   const bool aimed = random() % 2 == 0;
@@ -204,8 +207,8 @@ bool Kills::kill_at_random(KillableJob& job, const Paths& paths) {
   return true;
 }
 
-/// A job goes on after the newest step that was committed when it started: never before it, though perhaps after it, if
-/// ranks of the job before had a second more.
+/// A job goes on after the newest step that was committed when it started: never before it, though
+/// perhaps after it, if ranks of the job before had a second more.
 void Kills::check_where_it_went_on(const Paths& paths, Index committed_before) const {
   const std::string log = read(paths.log);
   // The first row of the table; below it mpirun may complain.
@@ -249,7 +252,8 @@ void Kills::compare(const Paths& paths) {
   command("trireme checkpoint diff " + paths.checkpoints + last + " " + reference_.checkpoints +
           last);
   command("trireme checkpoint verify " + paths.checkpoints);
-  // A kill between a commit and the deletions after it leaves older steps there until the next save; nothing else stays.
+  // A kill between a commit and the deletions after it leaves older steps there until the next
+  // save; nothing else stays.
   std::set<std::string> names = names_in(paths.checkpoints);
   for (const char* newest : {"step-000060", "step-000055", "step-000050"})
     EXPECT_EQ(names.erase(newest), 1U) << newest;

@@ -1,7 +1,7 @@
-// Invariant 1 (docs/concepts/architecture.md): every mesh, schedule, micro-batch split and recompute
-// setting agrees with one rank. Each layout trains the same small model on the same text under
-// mpirun, and is compared with a run of one rank: losses, gradient norms, every gradient of step 1,
-// every parameter at the end.
+// Invariant 1 (docs/concepts/architecture.md): every mesh, schedule, micro-batch split and
+// recompute setting agrees with one rank. Each layout trains the same small model on the same text
+// under mpirun, and is compared with a run of one rank: losses, gradient norms, every gradient of
+// step 1, every parameter at the end.
 
 #include <string>
 #include <vector>
@@ -53,7 +53,8 @@ const std::vector<Layout> layouts = {
     {8, "--pp 4 --schedule 1f1b --micro-batch-size 1 --recompute-granularity selective"},
 };
 
-// `first`, `stride`: which layouts; together the tests below cover every layout with each model and optimizer once.
+// `first`, `stride`: which layouts; together the tests below cover every layout with each model and
+// optimizer once.
 void expect_equivalent(const std::string& model, std::size_t first, std::size_t stride) {
   Laboratory laboratory;
   const TrainingRun reference = laboratory.train(mpirun(1), model + "--micro-batch-size 8");

@@ -1,5 +1,5 @@
-// --bf16: how near it stays to fp32, how near layouts stay to each other, and what has to be the same bits. Bands are derived
-// in docs/concepts/mixed_precision.md.
+// --bf16: how near it stays to fp32, how near layouts stay to each other, and what has to be the
+// same bits. Bands are derived in docs/concepts/mixed_precision.md.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -57,7 +57,8 @@ struct Layout {
   std::string options;
 };
 
-// The same micro-batches in the same order see the same numbers: nothing but fp32 sums of gradients differs.
+// The same micro-batches in the same order see the same numbers: nothing but fp32 sums of gradients
+// differs.
 TEST(MixedPrecision, DataAndPipelineLayoutsAgreeAsInF32) {
   Laboratory laboratory;
   for (const std::string& model : {gpt, llama}) {
@@ -80,8 +81,8 @@ TEST(MixedPrecision, DataAndPipelineLayoutsAgreeAsInF32) {
   }
 }
 
-// Terms of sums over the tensor axis are rounded, and another split has other terms: as far apart as two roundings of one
-// training, no farther than bf16 is from f32.
+// Terms of sums over the tensor axis are rounded, and another split has other terms: as far apart
+// as two roundings of one training, no farther than bf16 is from f32.
 TEST(MixedPrecision, TensorLayoutsAgreeWithinTheRoundingOfBf16) {
   Laboratory laboratory;
   for (const std::string& model : {gpt, llama}) {
@@ -112,7 +113,8 @@ TEST(MixedPrecision, TheSameLayoutGivesTheSameBits) {
   expect_same_bits(laboratory.train(mpirun(8), options), laboratory.train(mpirun(8), options));
 }
 
-// Each rank has the masters of its slices only; copies, losses and what is dumped are the same all the same.
+// Each rank has the masters of its slices only; copies, losses and what is dumped are the same all
+// the same.
 TEST(MixedPrecision, TheDistributedOptimizerChangesNoBit) {
   Laboratory laboratory;
   for (const std::string& rule : {adamw, sgd}) {

@@ -1,5 +1,6 @@
-// A job over several nodes, and nodes with little shared memory: the same results as one rank. Each "node" is a namespace of this
-// machine with its own host name, processes and /dev/shm (tests/support/fake_node).
+// A job over several nodes, and nodes with little shared memory: the same results as one rank. Each
+// "node" is a namespace of this machine with its own host name, processes and /dev/shm
+// (tests/support/fake_node).
 
 #include <string>
 

@@ -1,4 +1,5 @@
-// What scripts rely on: exit codes, one message for one failure, and programs that say what they can.
+// What scripts rely on: exit codes, one message for one failure, and programs that say what they
+// can.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>

@@ -1,4 +1,5 @@
-// A job that is told to stop, or killed, and goes on: exit codes, the last checkpoint, and metrics that have each step once.
+// A job that is told to stop, or killed, and goes on: exit codes, the last checkpoint, and metrics
+// that have each step once.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>

@@ -1,19 +1,20 @@
-// io_shim: a library for LD_PRELOAD that makes one call of a process to the file system fail, or the process die at it.
-// It counts calls (from 1, over all threads) of open, openat, pwrite, write, writev, fallocate, ftruncate, fsync, fdatasync,
-// rename, renameat, renameat2, link, linkat, unlink, unlinkat, rmdir and mkdir (and their names with 64) that touch a path
-// under ROOT, opening for reading as well. What it does is set by the environment, read once at start:
+// io_shim: a library for LD_PRELOAD that makes one call of a process to the file system fail, or
+// the process die at it. It counts calls (from 1, over all threads) of open, openat, pwrite, write,
+// writev, fallocate, ftruncate, fsync, fdatasync, rename, renameat, renameat2, link, linkat,
+// unlink, unlinkat, rmdir and mkdir (and their names with 64) that touch a path under ROOT, opening
+// for reading as well. What it does is set by the environment, read once at start:
 //   TRIREME_SHIM_ROOT    a directory. Calls elsewhere are neither counted nor touched. Needed.
 //   TRIREME_SHIM_CALL=k  the call at which a fault happens; without it, no call does.
 //   TRIREME_SHIM_FAULT   what happens, separated by commas:
 //     die_before die_after  _exit(137) before, or after, call k is done
 //     die_half              half of a write is done, then _exit(137); any other call: die_before
-//     ENOSPC EDQUOT EIO EROFS EINTR   call k does nothing and fails so. ENOSPC+ and so on: call k and all after it (only
-//                           those that can need space: not unlink, rmdir, fsync, opening what is there); EINTR+: every
-//                           other call from k on, as a program may repeat it for ever
-//     short short+          a write does half and says so. With O_DIRECT it claims bytes beyond the last 4096 that it has
-//                           written, as a file system may; a write of 4096 or less is whole then
+//     ENOSPC EDQUOT EIO EROFS EINTR: call k does nothing and fails so. ENOSPC+ and so on: call k
+//                           and all after it that can need space; EINTR+: every other call from k
+//                           on, as a program may repeat it without end
+//     short short+          a write does half and says so. With O_DIRECT it claims bytes beyond the
+//                           last 4096 that it has written; a write of 4096 or less is whole then
 //     kill                  as die_before, but by SIGKILL (what mpirun sees as a killed rank)
-//     direct=EINVAL         open with O_DIRECT is refused; a new file is there nevertheless, as on Linux' tmpfs
+//     direct=EINVAL         open with O_DIRECT is refused, but makes a new file, as on tmpfs
 //     direct=transfer       O_DIRECT can be opened, but every transfer with it fails with EINVAL
 //     reserve=EOPNOTSUPP    fallocate is refused
 //     link=EPERM            link is refused
@@ -21,10 +22,9 @@
 //                           file in a directory below ROOT waits: of a step, and not ROOT/lock
 //     (the last five need no TRIREME_SHIM_CALL)
 //   TRIREME_SHIM_RANK=r  only this rank of mpirun has faults at call k, and is held; all count
-//   TRIREME_SHIM_LOG     a file, outside of ROOT, to which each process appends "rank calls" at its end (-1: no rank)
-//   TRIREME_SHIM_TRACE   a file, outside of ROOT, to which each counted call is appended: "rank k name path"
-//   TRIREME_SHIM_RECORD  a file, outside of ROOT, to which each call that changed something is appended, as record.h says, for
-//                        programs that write by pwrite alone
+//   TRIREME_SHIM_LOG     to this file, outside of ROOT: at the end "rank calls" (-1: no rank)
+//   TRIREME_SHIM_TRACE   the same: "rank k name path" at each counted call
+//   TRIREME_SHIM_RECORD  the same: what changes something (record.h), if pwrite alone writes
 // Not seen: what libc does inside (stdio, opendir), and mmap.
 #include <atomic>
 #include <cerrno>
@@ -109,7 +109,8 @@ bool held(const std::string& path) {
 /// What may be done with a call: a permanent lack of space leaves alone what frees space, or reads.
 enum class Kind { takes_space, other };
 
-/// A counted call: says in its constructor whether it fails, dies or is cut short, and dies after it in its destructor.
+/// A counted call: says in its constructor whether it fails, dies or is cut short, and dies after
+/// it in its destructor.
 class Call {
  public:
   Call(const char* name, const std::string& path, Kind kind) {

@@ -1,5 +1,5 @@
-// What a process did to its files, call by call, with the data it wrote: enough to say what a disk may hold after the power
-// went at any of them. Calls that failed changed nothing and are left out.
+// What a process did to its files, call by call, with the data it wrote: enough to say what a disk
+// may hold after the power went at any of them. Calls that failed changed nothing and are left out.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace io_shim {
 
-/// `name`: create, pwrite, truncate, reserve, fsync, rename, exchange, link, unlink, rmdir or mkdir.
+/// `name`: create, pwrite, truncate, reserve, fsync, rename, exchange, link, unlink, rmdir or
+/// mkdir.
 struct Record {
   const char* name;
   std::string path,
@@ -18,7 +19,8 @@ struct Record {
   std::int64_t bytes = 0;
 };
 
-/// One call at a time while it is held, so that the order of records is that of the calls. Free where nothing is recorded.
+/// One call at a time while it is held, so that the order of records is that of the calls. Free
+/// where nothing is recorded.
 std::unique_lock<std::recursive_mutex> recording_order();
 
 /// Adds `text` to the end of `file`, unseen by the shim; nothing where `file` is "". Keeps errno.

@@ -1,4 +1,5 @@
-// Runs a program under io_shim, with the path of the library in TRIREME_IO_SHIM (trireme_use_io_shim in CMake).
+// Runs a program under io_shim, with the path of the library in TRIREME_IO_SHIM
+// (trireme_use_io_shim in CMake).
 #pragma once
 
 #include <cstdio>

@@ -1,6 +1,8 @@
 // store_tool: the store module in a process of its own, to be run under io_shim.
-//   store_tool save PATH SAVES BYTES PIECES SEED BUFFER THREADS   saves a ToyImage to PATH.0, PATH.1, ...; a line for each
-//   store_tool read PATH                                         reads it with O_DIRECT, says how, and its checksum
+//   store_tool save PATH SAVES BYTES PIECES SEED BUFFER THREADS
+//       saves a ToyImage to PATH.0, PATH.1, ...; a line for each
+//   store_tool read PATH
+//       reads it with O_DIRECT, says how, and its checksum
 // Exit code 0; 3 when the last save failed; 1 for an error.
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Cores of ranks that their launcher has bound: here the test is the launcher, and its child the rank.
+// Cores of ranks that their launcher has bound: here the test is the launcher, and its child the
+// rank.
 #include "runtime/job/affinity.h"
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Runs a kernel on every instruction set of this machine with one, two and three threads: results must match an fp64
-// reference, and be equal bit for bit whatever the number of threads.
+// Runs a kernel on every instruction set of this machine with one, two and three threads: results
+// must match an fp64 reference, and be equal bit for bit whatever the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -84,7 +84,8 @@ class Arrays {
   explicit Arrays(DType dtype_) : dtype(dtype_) {}
   const DType dtype;
 
-  /// Activations or weights, rounded to bf16 in either case, so that both types begin with the same numbers.
+  /// Activations or weights, rounded to bf16 in either case, so that both types begin with the same
+  /// numbers.
   void* put(const Floats& values) {
     Array& array = arrays_.emplace_back(Array{true, floats_of(bf16_of(values)), {}});
     if (dtype == DType::f32) return array.floats.data();
@@ -114,7 +115,8 @@ class Arrays {
   std::vector<Array> arrays_;
 };
 
-/// `run` puts its arrays and calls one kernel: in bf16 it must write what it writes in f32, rounded once.
+/// `run` puts its arrays and calls one kernel: in bf16 it must write what it writes in f32, rounded
+/// once.
 inline void expect_rounded_once(const std::function<void(Stream&, Arrays&)>& run) {
   for (InstructionSet set : instruction_sets()) {
     const auto device = open_cpu({2, set});

@@ -81,7 +81,8 @@ TEST(Math, SpecialValuesComeOutRight) {
   }
 }
 
-// All bf16 numbers, and between each and the next: just above, below and above the middle, the middle, just below the next.
+// All bf16 numbers, and between each and the next: just above, below and above the middle, the
+// middle, just below the next.
 TEST(Math, Bf16IsLoadedExactlyAndStoredToNearestEven) {
   Floats x;
   std::vector<Bf16> all;

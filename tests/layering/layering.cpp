@@ -219,8 +219,8 @@ class Checker {
       }
   }
 
-  /// What users do not call is not installed: every header of include/ is one that trireme.h brings,
-  /// or of those that a program includes for itself.
+  /// What users do not call is not installed: every header of include/ is one that trireme.h
+  /// brings, or of those that a program includes for itself.
   void check_reached() {
     const std::string all = "include/trireme/trireme.h";
     if (!public_includes_.contains(all)) return;

@@ -1,4 +1,5 @@
-// Transformers that compute in bf16: near f32 in every gradient, the same bits recomputed, and half the memory.
+// Transformers that compute in bf16: near f32 in every gradient, the same bits recomputed, and half
+// the memory.
 #include <gtest/gtest.h>
 
 #include "trireme/models/transformer.h"
@@ -37,8 +38,8 @@ GraphRun run(const TransformerConfig& config, DType compute) {
 class MixedTransformer : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Presets, MixedTransformer, testing::Values("gpt2-124m", "llama-1b"));
 
-// A gradient is the end of a chain of some 20 roundings a block there and back, each off by at most 2^-8 (on average by less than
-// half of that) and of either sign: sqrt(80) * 2^-9 = 1.7 %.
+// A gradient is the end of a chain of some 20 roundings a block there and back, each off by at most
+// 2^-8 (on average by less than half of that) and of either sign: sqrt(80) * 2^-9 = 1.7 %.
 TEST_P(MixedTransformer, GradientsAreNearThoseOfF32) {
   GraphRun wide = run(small(GetParam()), DType::f32), half = run(small(GetParam()), DType::bf16);
   for (GraphRun* r : {&wide, &half})  // without influence: rounding is all that there is of them

@@ -1,5 +1,5 @@
-// The transformer's loss in plain fp64 loops, from named parameters: what the traced model is checked
-// against.
+// The transformer's loss in plain fp64 loops, from named parameters: what the traced model is
+// checked against.
 #pragma once
 
 #include <cmath>

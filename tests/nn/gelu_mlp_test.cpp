@@ -1,4 +1,5 @@
-// GELU as a part of the products beside it: on CPUs the same bits as the three ops one after the other, in less memory.
+// GELU as a part of the products beside it: on CPUs the same bits as the three ops one after the
+// other, in less memory.
 #include <gtest/gtest.h>
 
 #include "trireme/nn/nn.h"
@@ -72,7 +73,8 @@ TEST(GeluMlp, HasTheBitsOfItsUnfusedForm) {
             }
 }
 
-/// h is read besides: its gradient is a sum of two, one of which a product with an epilogue can only assign.
+/// h is read besides: its gradient is a sum of two, one of which a product with an epilogue can
+/// only assign.
 TEST(GeluMlp, GradientsThatMeetAreAdded) {
   const auto trace = [](Form form) {
     return [form](Graph& g) {
@@ -95,7 +97,8 @@ PlanBytes bytes_of(Form form, Again again) {
   return Plan(g, {result}, cut_stages(g, {result}, 1), 0).bytes();
 }
 
-/// What is kept is the same; backward has one array of rows * wide less, since the gradient of h lies over gelu(h).
+/// What is kept is the same; backward has one array of rows * wide less, since the gradient of h
+/// lies over gelu(h).
 TEST(GeluMlp, TakesOneArrayLessThanItsUnfusedForm) {
   constexpr Index alignment = 256, array = rows * wide * static_cast<Index>(sizeof(float));
   for (const Again again : {Again::nothing, Again::activation, Again::all}) {

@@ -1,5 +1,5 @@
-// The last layer and its loss in pieces: against the layer and the loss one after the other, finite differences, itself
-// on one rank, and what the plan says of its memory.
+// The last layer and its loss in pieces: against the layer and the loss one after the other, finite
+// differences, itself on one rank, and what the plan says of its memory.
 #include <gtest/gtest.h>
 
 #include "trireme/graph/gradient_check.h"
@@ -56,7 +56,8 @@ GraphRun run(const Model& model, RunOptions options = {}) {
   return run_graph(model, options);
 }
 
-// 1: the same products; 23 rows in pieces of 12 + 11, 8 + 7, 6 + 5, 3 + 2, and single rows; 7 is met by 6 pieces of 4.
+// 1: the same products; 23 rows in pieces of 12 + 11, 8 + 7, 6 + 5, 3 + 2, and single rows; 7 is
+// met by 6 pieces of 4.
 const std::vector<Index> chunk_counts = {1, 2, 3, 4, 7, 8, 23};
 
 TEST(LinearCrossEntropy, OnePieceGivesTheBitsOfTheTwoOps) {
@@ -85,8 +86,8 @@ TEST(LinearCrossEntropy, PiecesAgreeWithTheTwoOps) {
     }
 }
 
-// Gradients of weights are added in fp32 piece by piece and rounded nowhere in between; dlogits and dx are rounded to bf16 as
-// without pieces.
+// Gradients of weights are added in fp32 piece by piece and rounded nowhere in between; dlogits and
+// dx are rounded to bf16 as without pieces.
 TEST(LinearCrossEntropy, PiecesAgreeInBf16) {
   for (const int ranks : {1, 2, 4}) {
     const RunOptions options = on(ranks, DType::bf16);

@@ -1,6 +1,7 @@
-// Every op of the module in bf16 against the same op in f32 on the same (rounded) inputs. One rounding to bf16 is off by at
-// most u = 2^-8 of the number, so a result or a gradient that is rounded n times on its way is off by at most n u of its
-// norm; what is added up in f32 (gradients of weights) by f32's own rounding alone, where nothing before it was rounded.
+// Every op of the module in bf16 against the same op in f32 on the same (rounded) inputs. One
+// rounding to bf16 is off by at most u = 2^-8 of the number, so a result or a gradient that is
+// rounded n times on its way is off by at most n u of its norm; what is added up in f32 (gradients
+// of weights) by f32's own rounding alone, where nothing before it was rounded.
 #include <gtest/gtest.h>
 
 #include "trireme/nn/nn.h"
@@ -97,7 +98,8 @@ TEST(MixedPrecision, Additions) {
 TEST(MixedPrecision, Norms) {
   check({[](Graph& g) { return rms_norm(activation(g, "x", {9, 65}), "norm"); }});
   check({[](Graph& g) { return layer_norm(activation(g, "x", {9, 65}), "norm"); }});
-  // Fused with the addition: the sum is rounded, the norm is that of the rounded sum or of the exact one.
+  // Fused with the addition: the sum is rounded, the norm is that of the rounded sum or of the
+  // exact one.
   for (const bool layer : {false, true})
     check({[&](Graph& g) {
              const Value x = activation(g, "x", {9, 64}), delta = activation(g, "delta", {9, 64});
@@ -138,7 +140,8 @@ TEST(MixedPrecision, RotaryAndDropout) {
   check({[](Graph& g) { return dropout(activation(g, "x", {24, 40}), 0.3f, 12); }});
 }
 
-// Backward reads the rounded result (in the sum of dy y of a row); products may take rounded probabilities.
+// Backward reads the rounded result (in the sum of dy y of a row); products may take rounded
+// probabilities.
 TEST(MixedPrecision, Attention) {
   check({[](Graph& g) {
            return causal_attention(activation(g, "qkv", {24, 4 * 32 + 2 * 2 * 32}), 12,

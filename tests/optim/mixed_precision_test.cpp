@@ -1,4 +1,5 @@
-// Flat parameters of models that compute in bf16: an f32 master, and its rounded copy at the same offsets.
+// Flat parameters of models that compute in bf16: an f32 master, and its rounded copy at the same
+// offsets.
 #include <gtest/gtest.h>
 
 #include "tests/optim/mesh_steps.h"
@@ -112,7 +113,8 @@ TEST(MixedPrecision, ARankThatUpdatesSlicesDrawsTheirMastersAndTheWholeCopy) {
   }
 }
 
-// After each step: copies are the same on all ranks, sharded or not, and those of what a rank updates are its masters rounded.
+// After each step: copies are the same on all ranks, sharded or not, and those of what a rank
+// updates are its masters rounded.
 TEST(MixedPrecision, UpdatesWriteTheCopyAndShardedOnesGatherIt) {
   using Kind = OptimizerOptions::Kind;
   for (const Kind kind : {Kind::adamw, Kind::sgd})

@@ -1,4 +1,5 @@
-// The optimizer's whole step over processes: the same bits as on one rank, on every layout of this number of ranks.
+// The optimizer's whole step over processes: the same bits as on one rank, on every layout of this
+// number of ranks.
 #include <algorithm>
 
 #include <gtest/gtest.h>

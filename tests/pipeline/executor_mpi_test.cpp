@@ -11,7 +11,8 @@ namespace {
 constexpr int steps = 2;
 constexpr Index micro_batches = 7;
 
-// What this rank holds, bit for bit. The table is a sum over two ranks: executor_test looks at that.
+// What this rank holds, bit for bit. The table is a sum over two ranks: executor_test looks at
+// that.
 void expect_part_of(const test::RankResult& mine, const test::RankResult& whole, bool last) {
   EXPECT_EQ(mine.loss, last ? whole.loss : 0);
   EXPECT_EQ(mine.results, last ? whole.results : std::vector<double>{});

@@ -51,7 +51,8 @@ RankResult run(const Case& c) {
       c.hostile_seed);
 }
 
-// The loss and all gradients, bit for bit; the order of the sum over the holders of the table differs.
+// The loss and all gradients, bit for bit; the order of the sum over the holders of the table
+// differs.
 void expect_same(const RankResult& got, const RankResult& expected) {
   EXPECT_EQ(got.loss, expected.loss);
   EXPECT_EQ(got.results, expected.results);

@@ -15,7 +15,8 @@ inline Value apply(OpPtr op, const Values& inputs) {
   return inputs.front().graph().apply(op, inputs)[0];
 }
 
-// Eight blocks, a table that the first and the last stage share, a skip over all cuts and one strided view of it.
+// Eight blocks, a table that the first and the last stage share, a skip over all cuts and one
+// strided view of it.
 inline Value model(Graph& g, LossMade made = LossMade::in_forward) {
   const Value tokens = g.input("tokens", Spec({3}, DType::i32)), target = g.input("target", {3, 5});
   const Value table = g.parameter("table", {5, 6}, replicated(), normal(1));

@@ -1,4 +1,5 @@
-// Checksums: published values, and the fused copy against copy and one-shot hash, for each instruction set.
+// Checksums: published values, and the fused copy against copy and one-shot hash, for each
+// instruction set.
 #include "runtime/store/checksum.h"
 
 #include <algorithm>
@@ -31,7 +32,8 @@ std::vector<const Hashing*> runnable() {
   return found;
 }
 
-// Copies `parts` to a buffer that begins `misalignment` bytes behind a line, and checks bytes, neighbours and checksum.
+// Copies `parts` to a buffer that begins `misalignment` bytes behind a line, and checks bytes,
+// neighbours and checksum.
 void expect_copied(const Hashing& hashing, const std::vector<Bytes>& parts, Index misalignment) {
   Buffer expected;
   for (const Bytes& part : parts) {

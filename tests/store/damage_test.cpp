@@ -1,5 +1,6 @@
-// Damage: whatever happens to the bytes of a checkpoint is found before they are used: files cut at every byte, flipped bits
-// over all files, files of another step, files that are missing or too many.
+// Damage: whatever happens to the bytes of a checkpoint is found before they are used: files cut at
+// every byte, flipped bits over all files, files of another step, files that are missing or too
+// many.
 #include <algorithm>
 #include <filesystem>
 
@@ -54,7 +55,8 @@ class Descriptor {
   int fd_;
 };
 
-/// A committed step of two shards, in memory where that is possible: thousands of changes are not for a disk.
+/// A committed step of two shards, in memory where that is possible: thousands of changes are not
+/// for a disk.
 struct Step {
   Step() : directory(commit_toy(folder / "run", 120, ToyState(), {ToyLayout::Cut::rows, 2})) {
     names = list_directory(directory);

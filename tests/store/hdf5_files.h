@@ -81,7 +81,8 @@ inline std::string compose_shard(const std::vector<Piece>& pieces) {
 
 enum class Access { read, write };
 
-/// Moves the bytes of a dataset as they are, in its own type, with HDF5: from the file to `values`, or back.
+/// Moves the bytes of a dataset as they are, in its own type, with HDF5: from the file to `values`,
+/// or back.
 inline void transfer(const std::string& file, const std::string& dataset, DType dtype,
                      Access access, Values& values) {
   using hdf5::check;
@@ -142,7 +143,8 @@ struct Expected {
               global = "";  // attributes, "1 2"; looked at when `global` or `begin` is given
 };
 
-/// Reads `file` with h5py; returns one line for each dataset that is not as expected, and for each that is unknown.
+/// Reads `file` with h5py; returns one line for each dataset that is not as expected, and for each
+/// that is unknown.
 inline std::string h5py_problems(const std::string& python, const std::string& file,
                                  const std::vector<Expected>& datasets) {
   static constexpr const char* script = R"(

@@ -1,4 +1,5 @@
-// The lease: one holder at a time, whatever the others are: alive, gone, stopped, elsewhere, or a copy of the directory.
+// The lease: one holder at a time, whatever the others are: alive, gone, stopped, elsewhere, or a
+// copy of the directory.
 #include "runtime/store/lease/lease.h"
 
 #include <atomic>

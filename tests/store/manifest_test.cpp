@@ -1,4 +1,5 @@
-// Manifests: what is written comes back exactly; each way of being wrong is refused, and the message says where.
+// Manifests: what is written comes back exactly; each way of being wrong is refused, and the
+// message says where.
 #include "runtime/store/manifest.h"
 
 #include <functional>

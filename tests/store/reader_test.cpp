@@ -217,7 +217,8 @@ TEST(Verify, FindsNothingInAGoodStepAndReportsProgress) {
 TEST(Verify, NamesEveryDamagedBlockMissingAndExtraFile) {
   const ScratchDirectory folder;
   ToyStep step(folder.path(), 10);
-  // The gap before the first piece of a file belongs to no tensor; what is in the last block of file-1 has a name.
+  // The gap before the first piece of a file belongs to no tensor; what is in the last block of
+  // file-1 has a name.
   step.manifest.tensors.resize(1);
   step.manifest.tensors[0].name = "only";
   step.manifest.tensors[0].pieces = {{1, 100, step.manifest.tensors[0].pieces[0].box}};

@@ -1,4 +1,5 @@
-// Retention: which steps go, that a step which cannot be read protects the others, and what is cleaned after a crash.
+// Retention: which steps go, that a step which cannot be read protects the others, and what is
+// cleaned after a crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

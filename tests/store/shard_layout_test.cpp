@@ -1,4 +1,5 @@
-// A shard composed from its layout is the file that HDF5 would have written, and HDF5 and h5py read every value in it.
+// A shard composed from its layout is the file that HDF5 would have written, and HDF5 and h5py read
+// every value in it.
 #include <chrono>
 #include <set>
 #include <thread>

@@ -128,7 +128,8 @@ TEST(Snapshot, AFileThatExistsIsLeftAlone) {
   EXPECT_EQ(snapshot.report().error, "");
 }
 
-// Saves two files in another process, with a fault in the first one; `buffer_mib` 2 is far smaller than the image.
+// Saves two files in another process, with a fault in the first one; `buffer_mib` 2 is far smaller
+// than the image.
 class Faulty {
  public:
   static constexpr Index bytes = 4 * mib + 5000;

@@ -1,4 +1,5 @@
-// Steps: what a commit makes of a directory, in each state it may find, and what is refused when it is read.
+// Steps: what a commit makes of a directory, in each state it may find, and what is refused when it
+// is read.
 #include "runtime/store/steps.h"
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// ToyImage: a file's layout made by hand from a seed: random pieces, structure that partly lies under them, gaps, and what
-// the file must be.
+// ToyImage: a file's layout made by hand from a seed: random pieces, structure that partly lies
+// under them, gaps, and what the file must be.
 #pragma once
 
 #include <algorithm>

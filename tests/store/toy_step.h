@@ -1,5 +1,5 @@
-// ToyStep: a committed step made by hand: random tensors, cut into random boxes that lie in random files at random
-// places, between random bytes; and the plain arrays that reading must give back.
+// ToyStep: a committed step made by hand: random tensors, cut into random boxes that lie in random
+// files at random places, between random bytes; and the plain arrays that reading must give back.
 #pragma once
 
 #include <algorithm>

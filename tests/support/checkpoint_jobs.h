@@ -1,5 +1,6 @@
-// CheckpointJobs: train_gpt and trireme on one small model, in a folder of their own, so that a test says only which ranks
-// and options, and what is wrong with the disk. For integration tests, which know where the programs are.
+// CheckpointJobs: train_gpt and trireme on one small model, in a folder of their own, so that a
+// test says only which ranks and options, and what is wrong with the disk. For integration tests,
+// which know where the programs are.
 #pragma once
 
 #include <string>
@@ -22,11 +23,13 @@ class CheckpointJobs {
   ScratchDirectory folder_;
 
  public:
-  /// What jobs train: options of the model, its sizes among them, and of the optimizer; and on what.
+  /// What jobs train: options of the model, its sizes among them, and of the optimizer; and on
+  /// what.
   std::string model, data = folder_ / "data";
 
   explicit CheckpointJobs(std::string model_options) : model(std::move(model_options)) {
-    // Real text, on every Debian: on pseudo-random letters training is so ill-conditioned that rounding errors grow.
+    // Real text, on every Debian: on pseudo-random letters training is so ill-conditioned that
+    // rounding errors grow.
     succeed(
         trireme("data prepare --input /usr/share/common-licenses/GPL-3 "
                 "/usr/share/common-licenses/Apache-2.0 --output " +
@@ -43,7 +46,8 @@ class CheckpointJobs {
     return str(TRIREME_BIN_DIR "/train_gpt --data-path ", data, " --global-batch-size 8 ",
                "--log-interval 1000 ", model, " ", options);
   }
-  /// A command: `before` (variables of the environment, a wrapper) stands before each rank's program.
+  /// A command: `before` (variables of the environment, a wrapper) stands before each rank's
+  /// program.
   std::string training(const Layout& layout, const std::string& options,
                        const std::string& before = "") const {
     const std::string start = layout.ranks == 1
@@ -63,7 +67,8 @@ class CheckpointJobs {
   }
 
  private:
-  /// What CMake starts with "cmake -E env" begins with env here, which mpirun replaces: signals reach it.
+  /// What CMake starts with "cmake -E env" begins with env here, which mpirun replaces: signals
+  /// reach it.
   static std::string mpirun() {
     const std::string line = TRIREME_MPIRUN;
     return line.substr(line.find("env "));

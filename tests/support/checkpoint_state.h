@@ -1,5 +1,5 @@
-// What a checkpoint holds, read without the program under test: every logical tensor, byte by byte; and the lines of a
-// metrics file by step.
+// What a checkpoint holds, read without the program under test: every logical tensor, byte by byte;
+// and the lines of a metrics file by step.
 #pragma once
 
 #include <map>
@@ -21,7 +21,8 @@ using StoredTensors = std::map<std::string, StoredTensor>;
 
 /// All tensors of a committed step. Throws: Error when anything of it does not hold.
 StoredTensors read_checkpoint(const std::string& step_directory);
-/// The first tensor and element whose bits differ, or a tensor that only one side has; "" when nothing differs.
+/// The first tensor and element whose bits differ, or a tensor that only one side has; "" when
+/// nothing differs.
 std::string first_difference(const StoredTensors& a, const StoredTensors& b);
 /// The parameters, by the names that --dump-tensors gives them.
 LogicalTensors parameters_of(const StoredTensors& tensors);

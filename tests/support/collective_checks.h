@@ -148,7 +148,8 @@ inline void check_everything(Mesh& mesh, Communicator& group, TestMemory memory,
     check_all_gather<std::uint8_t>(mesh, group, memory, count, Overlap::apart);
     check_broadcast<float>(mesh, group, memory, count, group.size() - 1);
     check_broadcast<std::uint8_t>(mesh, group, memory, count, 0);
-    // Messages lie in ordinary memory on a CPU: Mesh::allocate is collective over the world, and groups differ in size.
+    // Messages lie in ordinary memory on a CPU: Mesh::allocate is collective over the world, and
+    // groups differ in size.
     check_exchange(mesh, group, memory.gpu != nullptr ? memory : TestMemory(Memory::ordinary),
                    count);
   }

@@ -1,5 +1,6 @@
-// How a test starts an ordinary program on GPUs of the host emulation (tests/cuda_emulation): the unchanged CUDA module,
-// loaded as on a machine that has GPUs. For integration tests whose names begin with gpu_.
+// How a test starts an ordinary program on GPUs of the host emulation (tests/cuda_emulation): the
+// unchanged CUDA module, loaded as on a machine that has GPUs. For integration tests whose names
+// begin with gpu_.
 #pragma once
 
 #include <string>

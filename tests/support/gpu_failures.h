@@ -19,7 +19,8 @@ inline int count(const std::string& text, const std::string& part) {
 
 class GpuFailures : public testing::Test {
  protected:
-  /// Each rank begins with `each`, a line of shell. NCCL's abort never returns, as when a kernel or a peer is stuck.
+  /// Each rank begins with `each`, a line of shell. NCCL's abort never returns, as when a kernel or
+  /// a peer is stuck.
   Outcome train(const Layout& layout, const std::string& options, const std::string& each) {
     const std::string program = jobs_.training(layout, options);
     const std::size_t at = program.find(TRIREME_BIN_DIR);

@@ -1,6 +1,6 @@
-// LayoutPairs: what one layout saved, every other one loads. For each pair of layouts: the state that the second one has
-// loaded, and at once saves, has the bits of what the first one saved; and the second one trains on from there like one
-// rank that was never interrupted.
+// LayoutPairs: what one layout saved, every other one loads. For each pair of layouts: the state
+// that the second one has loaded, and at once saves, has the bits of what the first one saved; and
+// the second one trains on from there like one rank that was never interrupted.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@
 
 namespace trireme::test {
 
-// Each axis alone and together, 1 to 8 ranks. 3 does not divide the vocabulary, which is padded there. Small buckets put
-// the pieces of a sharded optimizer into many boxes.
+// Each axis alone and together, 1 to 8 ranks. 3 does not divide the vocabulary, which is padded
+// there. Small buckets put the pieces of a sharded optimizer into many boxes.
 inline const std::vector<Layout> all_layouts = {
     {"one rank", 1, "--micro-batch-size 8"},
     {"data 2", 2, "--micro-batch-size 4"},

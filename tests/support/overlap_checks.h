@@ -1,5 +1,5 @@
-// Checks of started work, on any transport: much in flight, uneven progress, waits in any order, groups that wait across
-// each other. To be called by all ranks of a mesh.
+// Checks of started work, on any transport: much in flight, uneven progress, waits in any order,
+// groups that wait across each other. To be called by all ranks of a mesh.
 #pragma once
 
 #include <numeric>
@@ -26,8 +26,8 @@ class TestDice {
   Index draws_ = 0;
 };
 
-/// `operations` of all kinds in flight at once, of random sizes; each rank does something else for a while between them and
-/// waits in an order of its own.
+/// `operations` of all kinds in flight at once, of random sizes; each rank does something else for
+/// a while between them and waits in an order of its own.
 inline void check_many_in_flight(Mesh& mesh, Communicator& group, TestMemory memory, int operations,
                                  std::uint64_t seed) {
   TestStream stream(memory);
@@ -106,7 +106,8 @@ inline void check_many_in_flight(Mesh& mesh, Communicator& group, TestMemory mem
   group.barrier();
 }
 
-/// Rank by rank, the two axes are waited for in a different order: whoever waits for one must serve the other.
+/// Rank by rank, the two axes are waited for in a different order: whoever waits for one must serve
+/// the other.
 inline void check_crossed_waits(Mesh& mesh, int rounds, TestMemory memory = Memory::allocated) {
   TestStream stream(memory);
   Communicator& data = mesh.axis(Axis::data);
@@ -129,7 +130,8 @@ inline void check_crossed_waits(Mesh& mesh, int rounds, TestMemory memory = Memo
   mesh.world().barrier();
 }
 
-/// Sums of numbers that round: the same bits on all ranks, and those of adding in the order of the ranks.
+/// Sums of numbers that round: the same bits on all ranks, and those of adding in the order of the
+/// ranks.
 template <class T>
 void check_order_of_sums(Mesh& mesh, Communicator& group, TestMemory memory) {
   HostStream stream;

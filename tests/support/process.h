@@ -1,5 +1,5 @@
-// Programs as a test starts them: to the end, or in the background, where they are watched, sent signals, and gone when
-// the test ends.
+// Programs as a test starts them: to the end, or in the background, where they are watched, sent
+// signals, and gone when the test ends.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// SavingJobs: the fixture of tests whose jobs save every few steps into a directory that something happens to.
+// SavingJobs: the fixture of tests whose jobs save every few steps into a directory that something
+// happens to.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Arrays for checks of collectives, on the host or on a GPU: the host writes and reads elements, upload() and download() bring
-// them to the device and back. On a CPU both are the same memory.
+// Arrays for checks of collectives, on the host or on a GPU: the host writes and reads elements,
+// upload() and download() bring them to the device and back. On a CPU both are the same memory.
 #pragma once
 
 #include <optional>

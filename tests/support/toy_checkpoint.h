@@ -50,7 +50,8 @@ struct ToyState {
   }
 };
 
-/// How a tensor is cut: along its first dim or its last one, into a part for each rank (rank 0 has all that is too small).
+/// How a tensor is cut: along its first dim or its last one, into a part for each rank (rank 0 has
+/// all that is too small).
 struct ToyLayout {
   enum class Cut { rows, columns };
   Cut cut = Cut::rows;

@@ -15,7 +15,8 @@
 namespace trireme::test {
 namespace {
 
-// PREFIX.index: name, dims separated by x ("-" for a scalar), offset in bytes; PREFIX.f32: the tensors.
+// PREFIX.index: name, dims separated by x ("-" for a scalar), offset in bytes; PREFIX.f32: the
+// tensors.
 LogicalTensors read_tensors(const std::string& prefix) {
   std::ifstream index(prefix + ".index"), data(prefix + ".f32", std::ios::binary);
   require(index.good() && data.good(), prefix, ".index or .f32 cannot be read");

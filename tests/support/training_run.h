@@ -1,4 +1,5 @@
-// A training run as a test sees it: the losses and norms of its metrics file and the logical tensors that
+// A training run as a test sees it: the losses and norms of its metrics file and the logical
+// tensors that
 // --dump-tensors wrote, whatever layout made them; and how two runs differ.
 #pragma once
 
@@ -27,7 +28,8 @@ struct TrainingRun {
 /// Losses and norms of a metrics file. Throws: Error when it cannot be read.
 std::vector<StepLine> read_steps(const std::string& path);
 
-/// Reads PREFIX.jsonl, PREFIX.gradients.* and PREFIX.parameters.*. Throws: Error when one is missing or short.
+/// Reads PREFIX.jsonl, PREFIX.gradients.* and PREFIX.parameters.*. Throws: Error when one is
+/// missing or short.
 TrainingRun read_training_run(const std::string& prefix);
 
 /// What two runs differ by, in the terms of invariant 1 (docs/concepts/architecture.md).

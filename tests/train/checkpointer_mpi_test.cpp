@@ -1,5 +1,5 @@
-// Checkpoints over processes: every layout of this number of ranks, and one rank, load each other's; a resumed run is the
-// uninterrupted one bit by bit.
+// Checkpoints over processes: every layout of this number of ranks, and one rank, load each
+// other's; a resumed run is the uninterrupted one bit by bit.
 #include <filesystem>
 #include <fstream>
 
@@ -53,7 +53,8 @@ std::vector<CheckpointJob> fitting_jobs() {
   return jobs;
 }
 
-/// What every layout reaches at step 3: gradients of the tiny model are small integers, so sums are exact.
+/// What every layout reaches at step 3: gradients of the tiny model are small integers, so sums are
+/// exact.
 const Gathered& state_at_step_3() {
   static Gathered state;
   if (state.tensors().empty()) {

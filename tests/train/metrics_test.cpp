@@ -245,8 +245,8 @@ TEST(Reporter, PrintsOneLineAnIntervalWithMeansOverIt) {
     m.step_ms = 10.0 * static_cast<double>(i);
     reporter.step(m);
   }
-  // Step 2 ends an interval of 10 and 20 ms: 4096 tokens in 30 ms; 0.2 GFLOP in 30 ms = 6.67 GFLOP/s of 20.
-  // 136.5 GFLOP/s of 20.
+  // Step 2 ends an interval of 10 and 20 ms: 4096 tokens in 30 ms; 0.2 GFLOP in 30 ms = 6.67
+  // GFLOP/s of 20. 136.5 GFLOP/s of 20.
   EXPECT_EQ(
       testing::internal::GetCapturedStdout(),
       "       2    5.123457  1.0000e-01  3.0000e-04     15.0    136533       33.3   0:00:00\n");

@@ -133,8 +133,8 @@ INSTANTIATE_TEST_SUITE_P(All, TrainerLayouts,
                                          Layout{2, 2, 2, 2, 1, true}));
 
 TEST(Trainer, LossAndGradientAreMeansOverTheTargetsOfTheGlobalBatch) {
-  // The model is x + offset with offset 0: the first loss is the mean of (x - sin x)^2 over the first 8 samples, and the
-  // gradient of offset[i] the mean of 2 (x - sin x) at i, over `width`.
+  // The model is x + offset with offset 0: the first loss is the mean of (x - sin x)^2 over the
+  // first 8 samples, and the gradient of offset[i] the mean of 2 (x - sin x) at i, over `width`.
   double loss = 0, gradient[width] = {};
   for (Index sample = 0; sample < 8; ++sample) {
     float x[width], y[width];

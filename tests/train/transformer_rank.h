@@ -1,5 +1,5 @@
-// A rank of a small transformer with all that training has: dropout, tied and padded embeddings, sequence parallelism and
-// ZeRO-1, over as many axes of the mesh as the ranks of mpirun allow.
+// A rank of a small transformer with all that training has: dropout, tied and padded embeddings,
+// sequence parallelism and ZeRO-1, over as many axes of the mesh as the ranks of mpirun allow.
 #pragma once
 
 #include <memory>

@@ -20,12 +20,12 @@ class Mesh {
   /// The group along one axis that this rank belongs to; rank in it = coordinate(axis).
   virtual Communicator& axis(Axis axis) = 0;
   virtual Communicator& world() = 0;
-  /// Collective over the world: ranks that pass the same color >= 0 form a group, in the order of world rank;
-  /// color < 0: in none, returns null.
+  /// Collective over the world: ranks that pass the same color >= 0 form a group, in the order of
+  /// world rank; color < 0: in none, returns null.
   virtual std::unique_ptr<Communicator> split(int color, const std::string& name) = 0;
-  /// Collective over the world, each rank its own size: zero-filled memory aligned to 4096 in which collectives need no
-  /// copies (a shared window on the node). Falls back to private memory, and says so once, where the memory file
-  /// system is too small. Must not outlive the Mesh.
+  /// Collective over the world, each rank its own size: zero-filled memory aligned to 4096 in which
+  /// collectives need no copies (a shared window on the node). Falls back to private memory, and
+  /// says so once, where the memory file system is too small. Must not outlive the Mesh.
   virtual Buffer allocate(Index bytes) = 0;
   /// What allocate() gives here, for the log: "shared window of 8 ranks on node a" or why not.
   virtual std::string memory_description() const = 0;
@@ -33,15 +33,17 @@ class Mesh {
   [[noreturn]] virtual void abort(int code) = 0;
 };
 
-/// Ranks as threads of this process, for tests: calls f(mesh) on each and rethrows the first error after all ended
-/// (others blocked in a collective are woken with an Error). Sends wait for their receives.
+/// Ranks as threads of this process, for tests: calls f(mesh) on each and rethrows the first error
+/// after all ended (others blocked in a collective are woken with an Error). Sends wait for their
+/// receives.
 enum class ThreadReachable { everything, allocated };
 struct ThreadTransport {
   /// Hostile: every operation is delayed and completions are reordered, by this seed; 0: off.
   std::uint64_t hostile_seed = 0;
   /// Simulated nodes of so many ranks each (the last one may have fewer); 0: one node.
   int ranks_per_node = 0;
-  /// Whether collectives work in any memory of the ranks, or only in what Mesh::allocate gave (as processes do).
+  /// Whether collectives work in any memory of the ranks, or only in what Mesh::allocate gave (as
+  /// processes do).
   ThreadReachable reach = ThreadReachable::everything;
   double timeout_s = 600;
 };

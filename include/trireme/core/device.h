@@ -42,14 +42,16 @@ class Device {
   virtual DeviceKind kind() const = 0;
   /// Which one of its kind, of those that this process sees.
   virtual int index() const { return 0; }
-  /// A name that is the same for all processes, and whatever each of them sees of the node; without spaces.
+  /// A name that is the same for all processes, and whatever each of them sees of the node; without
+  /// spaces.
   virtual std::string identity() const { return name(kind()); }
   /// One line for people: model, instruction set or compute capability, threads, memory.
   virtual std::string describe() const = 0;
   virtual const Kernels& kernels() const = 0;
   /// Zero-filled, aligned to 4096 bytes. Throws: Error that names the bytes asked for and free.
   virtual Buffer allocate(Index bytes) = 0;
-  /// Memory of the host that copies to and from this device can use while both go on. Zero-filled, aligned to 4096 bytes.
+  /// Memory of the host that copies to and from this device can use while both go on. Zero-filled,
+  /// aligned to 4096 bytes.
   virtual Buffer allocate_pinned(Index bytes) { return allocate_host(bytes); }
   virtual Index free_bytes() const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
@@ -57,9 +59,10 @@ class Device {
   /// An event that keeps the time at which it is reached. The default is for devices that run each
   /// call at once: the clock of the host when it is recorded.
   virtual std::unique_ptr<Event> make_timer();
-  /// `f` is called now and then while the host waits for this device, and may throw: what is waited for may never come. To free memory
-  /// is to wait, too: `f` is called before, and memory that it throws for is kept, and freed later. One for a device; empty: none. A
-  /// host does not wait for a CPU.
+  /// `f` is called now and then while the host waits for this device, and may throw: what is waited
+  /// for may never come. To free memory is to wait, too: `f` is called before, and memory that it
+  /// throws for is kept, and freed later. One for a device; empty: none. A host does not wait for a
+  /// CPU.
   virtual void while_waiting(const std::function<void()>& /*f*/) {}
 };
 
@@ -75,8 +78,8 @@ class Stream {
   /// Copies in any direction (host, device); in stream order.
   virtual void copy(void* to, const void* from, Index bytes) = 0;
   virtual void zero(void* data, Index bytes) = 0;
-  /// to = from, to += from: one shape, any strides; one dtype, or f32 and bf16, which are converted (a sum is made in f32
-  /// and rounded once). Implemented by the device's kernels.
+  /// to = from, to += from: one shape, any strides; one dtype, or f32 and bf16, which are converted
+  /// (a sum is made in f32 and rounded once). Implemented by the device's kernels.
   virtual void copy(const Tensor& to, const Tensor& from) = 0;
   virtual void add(const Tensor& to, const Tensor& from) = 0;
   /// For debugging (`--check-finite`): waits for the stream.

@@ -24,12 +24,11 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   /// Writes one sample: out[i] is the row (dim 0 taken off) of graph input i, in order of
-  /// declaration; entries with null data are not needed on this stage and must be skipped. A floating
-  /// input is f32 here also where the model takes it in bf16. Returns
-  /// how many targets count: 0 where all of a sample's are masked, but not in all samples of a
-  /// global batch. Host memory. Throws: Error that names what does not fit (shape, dtype, or the
-  /// data itself). What is thrown here, of whatever type, is a failure at run time: it ends the job
-  /// with exit code 1.
+  /// declaration; entries with null data are not needed on this stage and must be skipped. A
+  /// floating input is f32 here also where the model takes it in bf16. Returns how many targets
+  /// count: 0 where all of a sample's are masked, but not in all samples of a global batch. Host
+  /// memory. Throws: Error that names what does not fit (shape, dtype, or the data itself). What is
+  /// thrown here, of whatever type, is a failure at run time: it ends the job with exit code 1.
   virtual Index fill(Index sample, std::span<const Tensor> out) = 0;
   /// Where the stream stands per source after `samples` samples, for logs and checkpoints.
   virtual std::vector<SourcePosition> positions(Index samples) const {

@@ -41,8 +41,8 @@ using Values = std::vector<Value>;
 
 class Graph {
  public:
-  /// `compute`: f32 or bf16, the type of parameters and of floating inputs as ops see them, and so of
-  /// activations. Gradients of parameters are f32 always.
+  /// `compute`: f32 or bf16, the type of parameters and of floating inputs as ops see them, and so
+  /// of activations. Gradients of parameters are f32 always.
   explicit Graph(int tensor_rank = 0, int tensor_size = 1, DType compute = DType::f32);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -51,20 +51,20 @@ class Graph {
   int tensor_size() const { return tensor_size_; }
   DType compute() const { return compute_; }
 
-  /// Names the device that the graph will run on, before tracing: ops have to work on it, and some want
-  /// workspace for each of its threads. Default: one thread of a CPU. Borrowed while tracing.
+  /// Names the device that the graph will run on, before tracing: ops have to work on it, and some
+  /// want workspace for each of its threads. Default: one thread of a CPU. Borrowed while tracing.
   void plan_for(Device& device) { device_ = &device; }
   Device* device() const { return device_; }
 
-  /// What ops read in every step and nobody writes (tables), where the kernels of that device can read it: on a
-  /// CPU `data` itself, borrowed; elsewhere a copy that is made and waited for here, once for each `data`, and
-  /// lives as long as the graph.
+  /// What ops read in every step and nobody writes (tables), where the kernels of that device can
+  /// read it: on a CPU `data` itself, borrowed; elsewhere a copy that is made and waited for here,
+  /// once for each `data`, and lives as long as the graph.
   const void* constant(const void* data, Index bytes);
   /// Memory of the device that constants have taken.
   Index constant_bytes() const;
 
-  /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it. What is declared
-  /// f32 arrives in the compute type.
+  /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it. What is
+  /// declared f32 arrives in the compute type.
   Value input(const std::string& name, Spec spec);
   /// A parameter of the current scope. Sizes are global; local ones follow from the mesh. Throws:
   /// Error when the sharded dim does not divide by the tensor size and is not padded, or the name

@@ -81,7 +81,8 @@ int run(int argc, char** argv, const Application& application,
 /// Problems that all ranks share are named once, others with their rank.
 void agree_on(const Host& host, const Problems& mine);
 
-/// Collective. Runs `work` on every rank. Throws: JobError with the message of the lowest rank on which it threw.
+/// Collective. Runs `work` on every rank. Throws: JobError with the message of the lowest rank on
+/// which it threw.
 void agree_or_stop(const Host& host, const std::function<void()>& work);
 
 }  // namespace trireme

@@ -29,7 +29,8 @@ struct ActivationBackward {
   DType dtype = DType::f32;
 };
 
-/// gate_up: (rows, 2 * channels), the gate in the first half of each row, up in the second; y = silu(gate) * up.
+/// gate_up: (rows, 2 * channels), the gate in the first half of each row, up in the second; y =
+/// silu(gate) * up.
 struct SwigluForward {
   Index rows, channels;
   const void* gate_up;

@@ -1,5 +1,6 @@
 // Causal attention with grouped queries, blocked: no sequence x sequence matrix is ever stored.
-// Dao et al. 2022 (arXiv:2205.14135), Dao 2023 (arXiv:2307.08691); grouped queries: Ainslie et al. 2023 (arXiv:2305.13245).
+// Dao et al. 2022 (arXiv:2205.14135), Dao 2023 (arXiv:2307.08691); grouped queries: Ainslie et al.
+// 2023 (arXiv:2305.13245).
 #pragma once
 
 #include "trireme/core/device.h"
@@ -9,8 +10,9 @@
 
 namespace trireme {
 
-/// Packed layout: a row of `qkv` is one token: query heads, then key heads, then value heads, head_dim each:
-/// (batch * sequence, (query_heads + 2 * kv_heads) * head_dim). Scale is 1 / sqrt(head_dim).
+/// Packed layout: a row of `qkv` is one token: query heads, then key heads, then value heads,
+/// head_dim each: (batch * sequence, (query_heads + 2 * kv_heads) * head_dim). Scale is 1 /
+/// sqrt(head_dim).
 struct AttentionShape {
   Index batch, sequence, query_heads, kv_heads, head_dim;
 };

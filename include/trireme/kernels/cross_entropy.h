@@ -1,5 +1,5 @@
-// Softmax cross-entropy over a vocabulary that may be split over tensor ranks, in two local passes with one small
-// exchange between them (Shoeybi et al. 2019, arXiv:1909.08053, section 3).
+// Softmax cross-entropy over a vocabulary that may be split over tensor ranks, in two local passes
+// with one small exchange between them (Shoeybi et al. 2019, arXiv:1909.08053, section 3).
 #pragma once
 
 #include "trireme/core/device.h"
@@ -9,8 +9,8 @@ namespace trireme {
 /// Targets below zero are ignored: loss 0, gradient 0.
 inline constexpr std::int32_t ignored_target = -100;
 
-/// Per row, over this rank's columns: the largest logit, the sum of exp(logit - largest), and the target's logit
-/// (0 when another rank has it). These three are exchanged between tensor ranks.
+/// Per row, over this rank's columns: the largest logit, the sum of exp(logit - largest), and the
+/// target's logit (0 when another rank has it). These three are exchanged between tensor ranks.
 struct RowPartial {
   float max, sum_exp, target;
 };
@@ -32,7 +32,8 @@ struct CrossEntropyCombine {
   float* logsumexp;  // (rows)
   double* loss;  // (1), assigned: the sum in fp64 over rows that are not ignored, in a fixed order
 };
-/// dlogits = (exp(logit - logsumexp) - [column is target]) * *scale; zero for ignored rows and padding columns.
+/// dlogits = (exp(logit - logsumexp) - [column is target]) * *scale; zero for ignored rows and
+/// padding columns.
 struct CrossEntropyBackward {
   Index rows, columns, padded_columns, row_stride, first;
   const void* logits;

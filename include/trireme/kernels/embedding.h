@@ -5,7 +5,8 @@
 
 namespace trireme {
 
-/// y[r] = table[token - first] when first <= token < first + rows_of_table, else zeros (another tensor rank has it).
+/// y[r] = table[token - first] when first <= token < first + rows_of_table, else zeros (another
+/// tensor rank has it).
 struct EmbeddingForward {
   Index rows, channels;
   const std::int32_t* tokens;  // (rows)
@@ -24,7 +25,8 @@ struct EmbeddingBackward {
   void* workspace;           // backward_workspace_bytes(), aligned to 16
   DType dtype = DType::f32;  // of dy
 };
-/// y[r] = x[r] + table[(first_row + r) % sequence]. `first_row` is not zero where rows are split (sequence parallel).
+/// y[r] = x[r] + table[(first_row + r) % sequence]. `first_row` is not zero where rows are split
+/// (sequence parallel).
 struct PositionForward {
   Index rows, channels, sequence, first_row;
   const void* x;

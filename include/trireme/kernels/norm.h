@@ -1,5 +1,6 @@
-// LayerNorm (Ba, Kiros, Hinton 2016, arXiv:1607.06450) and RMSNorm (Zhang, Sennrich 2019, arXiv:1910.07467) over the
-// last dim, each optionally fused with the residual addition in front of it.
+// LayerNorm (Ba, Kiros, Hinton 2016, arXiv:1607.06450) and RMSNorm (Zhang, Sennrich 2019,
+// arXiv:1910.07467) over the last dim, each optionally fused with the residual addition in front of
+// it.
 #pragma once
 
 #include "trireme/core/device.h"
@@ -10,8 +11,9 @@ namespace trireme {
 
 enum class NormKind { layer, rms };
 
-/// s = x + delta (or x when delta is null); y = norm(s) * weight + bias. s is rounded to `dtype` before it is normalised,
-/// so the fused form equals the two steps. `void*`: arrays of `dtype`, f32 or bf16; statistics are fp32.
+/// s = x + delta (or x when delta is null); y = norm(s) * weight + bias. s is rounded to `dtype`
+/// before it is normalised, so the fused form equals the two steps. `void*`: arrays of `dtype`, f32
+/// or bf16; statistics are fp32.
 struct NormForward {
   NormKind kind;
   Index rows, channels;
@@ -27,7 +29,8 @@ struct NormForward {
   DType dtype = DType::f32;
 };
 
-/// dx = gradient through the norm, plus dsum when it is not null. Parameter gradients are fp32 and added to.
+/// dx = gradient through the norm, plus dsum when it is not null. Parameter gradients are fp32 and
+/// added to.
 struct NormBackward {
   NormKind kind;
   Index rows, channels;

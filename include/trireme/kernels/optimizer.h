@@ -1,6 +1,6 @@
-// Updates of flat buffers, and what decides on them: the norm of all gradients, clipping, skipping. One call works through
-// a list of ranges, and nothing here comes back to the host: a GPU's queue holds a whole step.
-// AdamW: Loshchilov, Hutter 2017, arXiv:1711.05101.
+// Updates of flat buffers, and what decides on them: the norm of all gradients, clipping, skipping.
+// One call works through a list of ranges, and nothing here comes back to the host: a GPU's queue
+// holds a whole step. AdamW: Loshchilov, Hutter 2017, arXiv:1711.05101.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,8 @@ struct StepDecision {
   Index skip;               // not 0: the norm is not finite, and nothing is to be changed
 };
 
-/// So that their norm is at most `max_norm` gradients are multiplied with this; with 1 when it is, or max_norm is 0 (off).
+/// So that their norm is at most `max_norm` gradients are multiplied with this; with 1 when it is,
+/// or max_norm is 0 (off).
 TRIREME_HD inline double clip_coefficient(double norm, double max_norm) {
   // The small term is PyTorch's and Megatron's: it keeps the clipped norm below the limit.
   const double coefficient = max_norm / (norm + 1e-6);

@@ -1,7 +1,8 @@
 // Linear layers: y = x weight^T + bias with weight (out, in); plain, or split over the tensor axis
 // by columns (of y) and by rows (of the input), so that column, then row costs one all-reduce each
 // way (Shoeybi et al. 2019, arXiv:1909.08053). column_linear enters the tensor-parallel region by
-// itself and row_linear leaves it by itself. GELU between two of them can be a part of their products.
+// itself and row_linear leaves it by itself. GELU between two of them can be a part of their
+// products.
 #pragma once
 
 #include <string>
@@ -46,11 +47,13 @@ Value column_linear(Value x, const std::vector<LinearPart>& parts,
 /// parallelism.
 Value row_linear(Value x, const std::string& name, Index out, const LinearOptions& options = {});
 
-/// row_linear(gelu_tanh(h), name, out, options). The product that makes the gradient of its input goes on to that of h.
+/// row_linear(gelu_tanh(h), name, out, options). The product that makes the gradient of its input
+/// goes on to that of h.
 Value gelu_row_linear(Value h, const std::string& name, Index out,
                       const LinearOptions& options = {});
-/// gelu_row_linear(column_linear(x, up.name, up.out, up_options), down.name, down.out, down_options), as an MLP with GELU has it:
-/// the product that makes h makes gelu_tanh(h) too. Both are kept for backward, as in the unfused form.
+/// gelu_row_linear(column_linear(x, up.name, up.out, up_options), down.name, down.out,
+/// down_options), as an MLP with GELU has it: the product that makes h makes gelu_tanh(h) too. Both
+/// are kept for backward, as in the unfused form.
 Value gelu_mlp(Value x, const LinearPart& up, const LinearOptions& up_options,
                const LinearPart& down, const LinearOptions& down_options);
 

@@ -24,8 +24,8 @@ Value rms_norm(Value x, const std::string& name, float epsilon = default_norm_ep
 struct SumAndNorm {
   Value sum, normed;
 };
-/// sum = x + delta, normed = norm(sum) in one pass over memory; in backward both x and delta take the
-/// gradient of the sum as it is, without a copy.
+/// sum = x + delta, normed = norm(sum) in one pass over memory; in backward both x and delta take
+/// the gradient of the sum as it is, without a copy.
 SumAndNorm add_layer_norm(Value x, Value delta, Value weight, Value bias,
                           float epsilon = default_norm_epsilon);
 SumAndNorm add_rms_norm(Value x, Value delta, Value weight, float epsilon = default_norm_epsilon);

@@ -13,9 +13,9 @@ namespace trireme {
 /// The frequencies of the paper: theta^(-2 j / head_dim) for j < head_dim / 2. head_dim is even.
 std::vector<double> rotary_frequencies(Index head_dim, float theta);
 
-/// Cosines and sines of all positions, computed once while tracing and shared by the layers, on a GPU
-/// as a constant of the graph: a table costs neither time nor slot memory in the loop, and never
-/// crosses a stage cut.
+/// Cosines and sines of all positions, computed once while tracing and shared by the layers, on a
+/// GPU as a constant of the graph: a table costs neither time nor slot memory in the loop, and
+/// never crosses a stage cut.
 class RotaryTable {
  public:
   /// One frequency for each pair of a head, head_dim / 2 of them: pair j turns by position *

@@ -1,9 +1,9 @@
 // FlatParameters: where every parameter of this rank lies. Parameters and their gradients are two
 // flat buffers of one layout, cut into buckets: contiguous ranges that are reduced, updated and
 // gathered as one. The order is the order in which gradients become ready over the rank's whole
-// backward. Both are f32. Where a model computes in bf16 a third buffer of the same offsets holds the
-// parameters rounded to it, the compute copy: ops read that, everything else the f32 masters. Of
-// these a rank then keeps what it updates alone: with a sharded update its slices, packed as the
+// backward. Both are f32. Where a model computes in bf16 a third buffer of the same offsets holds
+// the parameters rounded to it, the compute copy: ops read that, everything else the f32 masters.
+// Of these a rank then keeps what it updates alone: with a sharded update its slices, packed as the
 // optimizer's state is.
 // No communication here.
 #pragma once
@@ -57,8 +57,8 @@ struct FlatParameter {
   /// This rank's copy is the one that counts, on its data rank, in norms and exports: tensor rank 0
   /// for whole parameters, the lowest holder for tied ones.
   bool owned;
-  /// Ranks of one data rank that hold the same values (tensor ranks of a whole parameter, holders of a tied one), and
-  /// this one's place among them: 0 where it is `owned`.
+  /// Ranks of one data rank that hold the same values (tensor ranks of a whole parameter, holders
+  /// of a tied one), and this one's place among them: 0 where it is `owned`.
   int copies, copy;
 };
 
@@ -134,11 +134,12 @@ class FlatParameters {
   /// Makes the compute copy from the masters that this rank has, for when these were written by
   /// something else than an update, which does it itself. Nothing without a copy.
   void refresh_compute_copy(Stream& stream) const;
-  /// What is gathered after a sharded update, and what ops read: elements `range` of the compute copy, or of the masters.
+  /// What is gathered after a sharded update, and what ops read: elements `range` of the compute
+  /// copy, or of the masters.
   Elements computed(FlatRange range) const;
   /// Tensors in the order of plan.parameters(), for ExecutorMemory: any plan over this rank's
-  /// stages, forward-only ones too. Parameters are in the compute type. Throws: Error for a parameter
-  /// that this rank does not hold, or a plan that computes in another type.
+  /// stages, forward-only ones too. Parameters are in the compute type. Throws: Error for a
+  /// parameter that this rank does not hold, or a plan that computes in another type.
   std::vector<Tensor> parameters(const Plan& plan) const;
   std::vector<Tensor> gradients(const Plan& plan) const;
 
@@ -156,8 +157,8 @@ class FlatParameters {
   /// What lies in this data rank's slices, whichever rank updates it: over the ranks of the data
   /// axis each element once.
   std::vector<FlatExtent> slice_extents(FlatBuffer buffer) const;
-  /// What this rank writes of each logical tensor to a checkpoint: over all ranks each element once, the load spread over
-  /// data replicas and copies. The same elements for all buffers.
+  /// What this rank writes of each logical tensor to a checkpoint: over all ranks each element
+  /// once, the load spread over data replicas and copies. The same elements for all buffers.
   std::vector<FlatExtent> written_extents(FlatBuffer buffer) const;
   /// Ranges of the gradient buffer whose elements count in global norms: over all ranks each
   /// logical element once.

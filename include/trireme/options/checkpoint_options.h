@@ -1,5 +1,5 @@
-// Options of checkpoints: where and when to save, what to load, when to stop. Declared and checked with the other options
-// of every program (options/options.h).
+// Options of checkpoints: where and when to save, what to load, when to stop. Declared and checked
+// with the other options of every program (options/options.h).
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // Options that every training program has, with their defaults. A program adds its own
-// (options/gpt_options.h); what parses does something. docs/reference/options.md is the table for people.
+// (options/gpt_options.h); what parses does something. docs/reference/options.md is the table for
+// people.
 #pragma once
 
 #include <string>

@@ -66,9 +66,10 @@ class JobError : public Error {
   ExitCode code_;
 };
 
-/// All ranks have agreed to stop, and the last checkpoint is durable. Trainer::fit throws it; programs let it pass, so
-/// that what they do after training is left to the job that goes on. run() returns ExitCode::stopped for it. Not an
-/// std::exception: it is no failure that a handler should take it for.
+/// All ranks have agreed to stop, and the last checkpoint is durable. Trainer::fit throws it;
+/// programs let it pass, so that what they do after training is left to the job that goes on. run()
+/// returns ExitCode::stopped for it. Not an std::exception: it is no failure that a handler should
+/// take it for.
 struct Stopped {};
 
 }  // namespace trireme

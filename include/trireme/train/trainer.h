@@ -29,12 +29,13 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Collective, before the first step. Goes on where the checkpoint of --load stands, if there is one; fit() does this
-  /// first. `train`: the source that will be trained on. Throws: ConfigurationError when the checkpoint is of another
-  /// model or other data, JobError when none of them is whole.
+  /// Collective, before the first step. Goes on where the checkpoint of --load stands, if there is
+  /// one; fit() does this first. `train`: the source that will be trained on. Throws:
+  /// ConfigurationError when the checkpoint is of another model or other data, JobError when none
+  /// of them is whole.
   void resume(DataSource& train);
-  /// Collective. Steps until --train-iters are done, with log lines, metrics and evaluations on `validation` (may
-  /// be null).
+  /// Collective. Steps until --train-iters are done, with log lines, metrics and evaluations on
+  /// `validation` (may be null).
   void fit(DataSource& train, DataSource* validation = nullptr);
   void fit(DataSource&& train) { fit(train); }
   /// Collective. In place of fit() where nothing is trained: parameters come from the checkpoint of

@@ -1,5 +1,5 @@
-// Loops over arrays of float or Bf16, sixteen elements at a time, computed in fp32; the last step handles what is left
-// with the same arithmetic. A Bf16 that is stored is rounded once, to nearest.
+// Loops over arrays of float or Bf16, sixteen elements at a time, computed in fp32; the last step
+// handles what is left with the same arithmetic. A Bf16 that is stored is rounded once, to nearest.
 #pragma once
 
 #include "kernels/cpu/simd/vec.h"

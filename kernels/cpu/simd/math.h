@@ -7,8 +7,8 @@
 namespace trireme::TRIREME_SIMD {
 namespace {
 
-/// exp(x + tail) for -87.3 <= x <= 88.7, |tail| small. Polynomial of Cephes' expf (Moshier); scaled by adding to the exponent
-/// field.
+/// exp(x + tail) for -87.3 <= x <= 88.7, |tail| small. Polynomial of Cephes' expf (Moshier); scaled
+/// by adding to the exponent field.
 TRIREME_INLINE Floats exp_sum(Floats x, Floats tail) {
   const Floats rounder = all(0x1.8p23f);
   const Floats shifted =
@@ -56,9 +56,10 @@ struct Normal {
   Floats density, below;
 };
 
-/// below: within 8 ulp for all x (6 with FMA), 0 for x < -13.2. Where |x| < 1.2 it is 1 / 2 + x q(x^2); beyond, the upper half of erfc is
-/// exp(-x^2 / 2) t p(t), t = 1 / (1 + 0.3 |x| / sqrt 2). p and q are fitted (relative errors 2e-8 and 8e-9); the square is
-/// split so that its rounding does not count.
+/// below: within 8 ulp for all x (6 with FMA), 0 for x < -13.2. Where |x| < 1.2 it is 1 / 2 + x
+/// q(x^2); beyond, the upper half of erfc is exp(-x^2 / 2) t p(t), t = 1 / (1 + 0.3 |x| / sqrt 2).
+/// p and q are fitted (relative errors 2e-8 and 8e-9); the square is split so that its rounding
+/// does not count.
 TRIREME_INLINE Normal normal(Floats x) {
   const Floats high = from_bits(bits(x) & all_bits(0xfffff000u));
   const Floats half = all(-0.5f);

@@ -1,6 +1,6 @@
-// One hardware register and what can be done with it on this file's instruction set. Only for cpu/simd/*.cpp, which are
-// compiled once per instruction set: everything here is internal to the file that includes it, and no function of the
-// standard library is called.
+// One hardware register and what can be done with it on this file's instruction set. Only for
+// cpu/simd/*.cpp, which are compiled once per instruction set: everything here is internal to the
+// file that includes it, and no function of the standard library is called.
 #pragma once
 
 #include <cstdint>

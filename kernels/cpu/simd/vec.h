@@ -1,5 +1,5 @@
-// Floats: sixteen fp32 lanes on every instruction set (one AVX-512 register, two of AVX2, four of SSE), so that sums over
-// lanes have one order everywhere.
+// Floats: sixteen fp32 lanes on every instruction set (one AVX-512 register, two of AVX2, four of
+// SSE), so that sums over lanes have one order everywhere.
 #pragma once
 
 #include "kernels/cpu/simd/register.h"

@@ -1,5 +1,6 @@
-// What a kernel source (.cu) includes for the device language: the toolkit, and two spellings that the host emulation
-// (tests/cuda_emulation/device_code.h) can share. Which of the two files is found decides what is built.
+// What a kernel source (.cu) includes for the device language: the toolkit, and two spellings that
+// the host emulation (tests/cuda_emulation/device_code.h) can share. Which of the two files is
+// found decides what is built.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
   extern __shared__ __align__(16) unsigned char trireme_dynamic_shared[]; \
   Type* const name = reinterpret_cast<Type*>(trireme_dynamic_shared)
 
-/// Says that what is loaded or stored at `address` lies at a multiple of `bytes`: a GPU faults where it does not. The emulation looks.
+/// Says that what is loaded or stored at `address` lies at a multiple of `bytes`: a GPU faults
+/// where it does not. The emulation looks.
 template <int bytes>
 __device__ __forceinline__ void gpu_expect_aligned(const void*) {}
 
@@ -43,12 +45,14 @@ cudaError_t gpu_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
                             static_cast<Parameters>(std::forward<Arguments>(given))...);
 }
 
-// Tensor cores and asynchronous copies (sm_80). Every PTX instruction has its function here and its twin in the emulation's file.
-// Those for matrices are for whole warps: all 32 lanes call them together.
+// Tensor cores and asynchronous copies (sm_80). Every PTX instruction has its function here and its
+// twin in the emulation's file. Those for matrices are for whole warps: all 32 lanes call them
+// together.
 
-/// d += a b on tensor cores: a (16, 16) and b (16, 8) of bf16 pairs, d (16, 8) of floats. With group = lane / 4 and
-/// t = lane % 4, a lane holds of a the columns 2t and 2t + 1 of rows group and group + 8, then columns 2t + 8 and 2t + 9 of both; of b
-/// rows 2t and 2t + 1, then 2t + 8 and 2t + 9, of column group; of d columns 2t and 2t + 1 of row group, then of row group + 8.
+/// d += a b on tensor cores: a (16, 16) and b (16, 8) of bf16 pairs, d (16, 8) of floats. With
+/// group = lane / 4 and t = lane % 4, a lane holds of a the columns 2t and 2t + 1 of rows group and
+/// group + 8, then columns 2t + 8 and 2t + 9 of both; of b rows 2t and 2t + 1, then 2t + 8 and 2t +
+/// 9, of column group; of d columns 2t and 2t + 1 of row group, then of row group + 8.
 __device__ __forceinline__ void gpu_mma(float (&d)[4], const std::uint32_t (&a)[4],
                                         std::uint32_t b0, std::uint32_t b1) {
   asm volatile(
@@ -58,8 +62,9 @@ __device__ __forceinline__ void gpu_mma(float (&d)[4], const std::uint32_t (&a)[
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Four 8 x 8 matrices of 16-bit elements from shared memory. Lane 8 m + r names row r of matrix m (16 bytes, aligned); of
-/// each matrix a lane gets elements 2t and 2t + 1 of row group, or, transposed, of column group.
+/// Four 8 x 8 matrices of 16-bit elements from shared memory. Lane 8 m + r names row r of matrix m
+/// (16 bytes, aligned); of each matrix a lane gets elements 2t and 2t + 1 of row group, or,
+/// transposed, of column group.
 __device__ __forceinline__ void gpu_load_matrices(std::uint32_t (&registers)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
@@ -74,7 +79,8 @@ __device__ __forceinline__ void gpu_load_matrices_transposed(std::uint32_t (&reg
                : "memory");
 }
 
-/// Starts a copy of 4 or 16 aligned bytes from global to shared memory; of zeros where nothing is `present`.
+/// Starts a copy of 4 or 16 aligned bytes from global to shared memory; of zeros where nothing is
+/// `present`.
 template <int bytes>
 __device__ __forceinline__ void gpu_copy_async(void* to, const void* from, bool present) {
   static_assert(bytes == 4 || bytes == 16);
@@ -93,7 +99,8 @@ __device__ __forceinline__ void gpu_copy_async(void* to, const void* from, bool 
 __device__ __forceinline__ void gpu_copy_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/// Until no more than `groups` of this thread's latest groups are under way. Others see the copies after a barrier.
+/// Until no more than `groups` of this thread's latest groups are under way. Others see the copies
+/// after a barrier.
 template <int groups>
 __device__ __forceinline__ void gpu_copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");

@@ -13,8 +13,8 @@ struct MpiOptions {
   double timeout_s = 600;
 };
 
-/// MPI_Init (funneled, yielding when idle) to MPI_Finalize. One per process. A process started without mpirun is one
-/// rank, and MPI is not touched.
+/// MPI_Init (funneled, yielding when idle) to MPI_Finalize. One per process. A process started
+/// without mpirun is one rank, and MPI is not touched.
 class MpiSession {
  public:
   MpiSession(int& argc, char**& argv);

@@ -1,5 +1,5 @@
-// NCCL and the few calls of CUDA that this folder makes: checked, and with owners for what they make. All of the folder is part
-// of the CUDA module; nothing of it is seen by the rest of trireme.
+// NCCL and the few calls of CUDA that this folder makes: checked, and with owners for what they
+// make. All of the folder is part of the CUDA module; nothing of it is seen by the rest of trireme.
 #pragma once
 
 #include <memory>
@@ -47,8 +47,8 @@ inline OwnedEvent make_event() {
   return OwnedEvent(event);
 }
 
-/// A stream that no other one waits for, of the highest priority: a collective delays other ranks, a
-/// kernel only this one.
+/// A stream that no other one waits for, of the highest priority: a collective delays other ranks,
+/// a kernel only this one.
 inline OwnedStream make_cuda_stream() {
   int lowest = 0, highest = 0;
   check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
@@ -64,7 +64,8 @@ inline bool reached(const OwnedEvent& event) {
   return true;
 }
 
-/// What operations of the host mesh are given for a stream: they work at once, and ask nothing of it.
+/// What operations of the host mesh are given for a stream: they work at once, and ask nothing of
+/// it.
 class NoStream final : public Stream {
  public:
   explicit NoStream(Device& device) : Stream(device) {}

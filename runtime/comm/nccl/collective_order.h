@@ -1,6 +1,6 @@
-// CollectiveOrder: do all ranks of a group start the same collectives in the same order? NCCL cannot tell: ranks that do not would hang,
-// or sum what they should gather. Each rank tells the others over the host what it starts, waits for nobody, and compares
-// when their words have come.
+// CollectiveOrder: do all ranks of a group start the same collectives in the same order? NCCL
+// cannot tell: ranks that do not would hang, or sum what they should gather. Each rank tells the
+// others over the host what it starts, waits for nobody, and compares when their words have come.
 #pragma once
 
 #include <array>

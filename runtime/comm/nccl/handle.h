@@ -1,5 +1,6 @@
-// NcclHandle: the owner of one NCCL communicator. Communicators here are non-blocking: a call may return while it is in progress,
-// and none may follow before it is done (settle). So a rank that never comes is an error after a time, and no hang.
+// NcclHandle: the owner of one NCCL communicator. Communicators here are non-blocking: a call may
+// return while it is in progress, and none may follow before it is done (settle). So a rank that
+// never comes is an error after a time, and no hang.
 #pragma once
 
 #include <utility>
@@ -16,8 +17,8 @@ struct Patience {
   FunctionRef<void()> meanwhile;
 };
 
-/// Waits until what a call that returned `result` began on `comm` is done, whether or not `result` says that it goes on. Throws:
-/// Error that begins with describe() when it failed or took too long.
+/// Waits until what a call that returned `result` began on `comm` is done, whether or not `result`
+/// says that it goes on. Throws: Error that begins with describe() when it failed or took too long.
 void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
             const Patience& patience);
 
@@ -35,7 +36,8 @@ class NcclHandle {
   ncclComm_t get() const { return comm_; }
   /// Ends what is under way, here only; whoever waits for this rank does so in vain.
   void abort() noexcept;
-  /// Collective: waits until all ranks have ended their operations. Throws: Error when that fails, or not in time.
+  /// Collective: waits until all ranks have ended their operations. Throws: Error when that fails,
+  /// or not in time.
   void finish(const Patience& patience);
 
  private:

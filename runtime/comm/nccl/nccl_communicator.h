@@ -1,6 +1,7 @@
 // NcclCommunicator: the collectives of one group of GPUs, on a CUDA stream of its own. Starting one
-// makes that stream wait for what the caller's stream holds so far, and marks its end with an event;
-// wait() makes a stream wait for that event. The host waits for nothing, and nothing is allocated.
+// makes that stream wait for what the caller's stream holds so far, and marks its end with an
+// event; wait() makes a stream wait for that event. The host waits for nothing, and nothing is
+// allocated.
 #pragma once
 
 #include <array>
@@ -45,7 +46,8 @@ class NcclCommunicator final : public Communicator {
   void barrier() override;
 
   // For Watchdog and NcclMesh.
-  /// Throws: Error when NCCL reports one, an operation takes too long, or ranks started different ones.
+  /// Throws: Error when NCCL reports one, an operation takes too long, or ranks started different
+  /// ones.
   void poll(Watchdog::Clock::time_point now);
   /// Something that was started has not ended.
   bool in_flight();
@@ -55,9 +57,9 @@ class NcclCommunicator final : public Communicator {
 
  private:
   static constexpr Index ring = 256;
-  /// Operations of a group that its stream holds before the host waits and polls; each is several of
-  /// CUDA's, and a stream holds about a thousand. Groups of hosts hold 64 collectives and 64 exchanges:
-  /// with fewer here, ranks could wait for each other.
+  /// Operations of a group that its stream holds before the host waits and polls; each is several
+  /// of CUDA's, and a stream holds about a thousand. Groups of hosts hold 64 collectives and 64
+  /// exchanges: with fewer here, ranks could wait for each other.
   static constexpr Index most_under_way = 128;
   enum class Kind { collective, exchange };
   /// What was started last in this place of the ring.
@@ -72,7 +74,8 @@ class NcclCommunicator final : public Communicator {
   void check_sums(const comm::Post& post) const;
   Ticket start(const Operation& what, Stream& stream, FunctionRef<ncclResult_t()> issue);
   Ticket start(const comm::Post& post, Stream& stream, FunctionRef<ncclResult_t()> issue);
-  /// The operation of `sequence`, or the oldest later one whose event is still kept: it ends after it.
+  /// The operation of `sequence`, or the oldest later one whose event is still kept: it ends after
+  /// it.
   Operation& at(Index sequence);
   bool has_ended(Index sequence);
   void wait_on_host(Index sequence);

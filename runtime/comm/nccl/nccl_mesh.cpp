@@ -18,8 +18,8 @@ std::string version() {
   return str(code / 10000, ".", code / 100 % 100, ".", code % 100);
 }
 
-/// Groups share nothing: with splitShare NCCL runs the operations of all groups that were split off one another in the order of their
-/// start, one at a time, on one stream of its own.
+/// Groups share nothing: with splitShare NCCL runs the operations of all groups that were split off
+/// one another in the order of their start, one at a time, on one stream of its own.
 ncclConfig_t make_config(int most_blocks) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;

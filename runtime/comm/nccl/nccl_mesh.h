@@ -1,5 +1,5 @@
-// NcclMesh: a mesh of GPUs over a mesh of their hosts. One NCCL communicator of all ranks is made; every smaller group is split
-// off it.
+// NcclMesh: a mesh of GPUs over a mesh of their hosts. One NCCL communicator of all ranks is made;
+// every smaller group is split off it.
 #pragma once
 
 #include <memory>

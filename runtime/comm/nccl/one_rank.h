@@ -1,5 +1,5 @@
-// OneRank: a group of one GPU. Operations are copies on the caller's stream, or nothing; an event orders the stream that waits
-// behind the one that started, as it would with more ranks.
+// OneRank: a group of one GPU. Operations are copies on the caller's stream, or nothing; an event
+// orders the stream that waits behind the one that started, as it would with more ranks.
 #pragma once
 
 #include <array>
@@ -34,7 +34,8 @@ class OneRank final : public Communicator {
     const Stream* stream = nullptr;
   };
   Ticket end_on(Stream& stream);
-  /// What was started as `ticket`, or what has taken its place since. Later work on the same stream ends later.
+  /// What was started as `ticket`, or what has taken its place since. Later work on the same stream
+  /// ends later.
   const Operation& operation(Ticket ticket) const { return operations_[ticket.sequence % ring]; }
 
   comm::SelfCommunicator self_;

@@ -70,7 +70,8 @@ void Group::reduce_over_nodes(const Operation& op, const std::byte* partial,
   reduce(op.post.dtype, op.post.reduction, sources_, targets_, count);
 }
 
-/// Between the members of one lane, one on each node: of `count` elements at `partial` everyone gets its own part from all.
+/// Between the members of one lane, one on each node: of `count` elements at `partial` everyone
+/// gets its own part from all.
 void Group::scatter_over_nodes(Index count, Index element, std::byte* partial,
                                std::byte* incoming) {
   const Topology& topology = parts_.topology;
@@ -96,8 +97,9 @@ void Group::gather_over_nodes(Index count, Index element, std::byte* sums) {
   }
 }
 
-/// Each of `lanes` members of a node owns a slice of the chunk: sums it over the node, then, together with the members of
-/// the same lane on other nodes, over the nodes (each of them a part of it), and stores the sum to all on its node.
+/// Each of `lanes` members of a node owns a slice of the chunk: sums it over the node, then,
+/// together with the members of the same lane on other nodes, over the nodes (each of them a part
+/// of it), and stores the sum to all on its node.
 Task Group::all_reduce(const Operation& op) {
   co_await until([&] { return all_posted(); });
   open(op);

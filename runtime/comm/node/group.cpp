@@ -129,8 +129,8 @@ bool Group::poll() {
 }
 
 bool Group::poll_collectives() {
-  // Announced before the look at who has failed, as fail() does it the other way round: so either this rank sees
-  // that another has given up, or that one sees this rank at work and waits.
+  // Announced before the look at who has failed, as fail() does it the other way round: so either
+  // this rank sees that another has given up, or that one sees this rank at work and waits.
   mine_.working.store(1);
   check_members();
   bool moved = false;

@@ -1,6 +1,6 @@
 // One loop serves every type and reduction: 64 bytes of each source at a time, held in vector
-// registers. What limits it is memory, so the portable vector types of the compiler are enough. bf16 is
-// widened as it is read, and what is kept between two loops stays wide: it is rounded once.
+// registers. What limits it is memory, so the portable vector types of the compiler are enough.
+// bf16 is widened as it is read, and what is kept between two loops stays wide: it is rounded once.
 #include "runtime/comm/node/reduce.h"
 
 #include <algorithm>
@@ -57,8 +57,8 @@ To stored(T x) {
     return x;
 }
 
-/// to[i] = start[i] op from[0][i] op ... op from[sources - 1][i], without `start` where it is null; `to` may be one of
-/// them. The fixed number of sources keeps the sum in a register.
+/// to[i] = start[i] op from[0][i] op ... op from[sources - 1][i], without `start` where it is null;
+/// `to` may be one of them. The fixed number of sources keeps the sum in a register.
 template <class Op, int sources, class To, class T>
 void fold(To* to, const typename Wide<T>::type* start, const T* const* from, Index count) {
   const T* source[sources];

@@ -36,7 +36,8 @@ class SharedMemory {
   Index bytes_ = 0;
 };
 
-/// Throws: Error when the memory file system has not `bytes` free for the `ranks` ranks of this node.
+/// Throws: Error when the memory file system has not `bytes` free for the `ranks` ranks of this
+/// node.
 void require_shared_memory(Index bytes, int ranks);
 
 /// The segments that the ranks of this node share: one a call of Mesh::allocate, in which each rank

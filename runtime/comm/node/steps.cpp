@@ -152,7 +152,8 @@ bool Group::all_passed() {
   try {
     if (!batch_->poll()) return false;
   } catch (const Error&) {
-    // A message of another size than expected. Its header, which is there by now, gives a better reason.
+    // A message of another size than expected. Its header, which is there by now, gives a better
+    // reason.
     try {
       batch_->poll();
     } catch (const Error&) {

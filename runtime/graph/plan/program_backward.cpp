@@ -1,7 +1,7 @@
 // Continues ProgramBuilder (graph/plan/builder.h).
 // Backward: receive, seed, then the nodes in reverse with re-runs at the entry of recompute scopes.
-// Every gradient is gathered in its root by the rules of region.h; parameter gradients always add, in
-// f32.
+// Every gradient is gathered in its root by the rules of region.h; parameter gradients always add,
+// in f32.
 #include <algorithm>
 
 #include "runtime/core/at.h"

@@ -36,7 +36,8 @@ Handle& Handle::operator=(Handle&& other) noexcept {
   return *this;
 }
 
-// A failure here leaves the identifier open, and then closing its file fails, which is checked (H5F_CLOSE_SEMI).
+// A failure here leaves the identifier open, and then closing its file fails, which is checked
+// (H5F_CLOSE_SEMI).
 Handle::~Handle() {
   if (id_ >= 0) close_(id_);
 }

@@ -1,5 +1,5 @@
-// HDF5's C library, wrapped once: every identifier has an owner, every return code is checked, and HDF5's own error stack
-// becomes the message of an Error. Include it in runtime/store only.
+// HDF5's C library, wrapped once: every identifier has an owner, every return code is checked, and
+// HDF5's own error stack becomes the message of an Error. Include it in runtime/store only.
 #pragma once
 
 #include <string>
@@ -38,7 +38,8 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// HDF5 prints errors of this thread by itself, unless told not to; this holds while one of these lives.
+/// HDF5 prints errors of this thread by itself, unless told not to; this holds while one of these
+/// lives.
 class QuietErrors {
  public:
   QuietErrors();

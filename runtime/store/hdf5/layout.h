@@ -1,4 +1,5 @@
-// LayoutFile: an HDF5 file that is written only to learn what HDF5 writes: same datasets, same bytes (no times, no ids).
+// LayoutFile: an HDF5 file that is written only to learn what HDF5 writes: same datasets, same
+// bytes (no times, no ids).
 #pragma once
 
 #include <set>
@@ -11,7 +12,8 @@ namespace trireme::hdf5 {
 
 class LayoutFile {
  public:
-  /// `metadata_bytes`: more than HDF5 will write. Room for it is demanded first, since HDF5 1.10 can crash on a full disk.
+  /// `metadata_bytes`: more than HDF5 will write. Room for it is demanded first, since HDF5 1.10
+  /// can crash on a full disk.
   explicit LayoutFile(Index metadata_bytes);
 
   /// A dataset at `path`, "a/b/dataset", with the groups it lies in. `properties`: of its creation.

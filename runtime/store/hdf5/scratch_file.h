@@ -1,5 +1,5 @@
-// ScratchFile: a temporary file, in memory where possible, in which HDF5 lays out files. Sparse: it may be far larger than
-// the memory it takes.
+// ScratchFile: a temporary file, in memory where possible, in which HDF5 lays out files. Sparse: it
+// may be far larger than the memory it takes.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ std::vector<std::string> scratch_directories();
 
 class ScratchFile {
  public:
-  /// Made in the first of `directories` that takes a file and has `bytes` to spare, for what will be written to it.
-  /// Throws: Error that says of each directory why not.
+  /// Made in the first of `directories` that takes a file and has `bytes` to spare, for what will
+  /// be written to it. Throws: Error that says of each directory why not.
   explicit ScratchFile(Index bytes,
                        const std::vector<std::string>& directories = scratch_directories());
   ~ScratchFile();

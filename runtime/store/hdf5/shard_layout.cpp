@@ -1,5 +1,6 @@
 // Implements lay_out_shard (file_layout.h).
-// Shards: each piece a contiguous dataset whose place is known as soon as it is created, and whose bytes HDF5 never sees.
+// Shards: each piece a contiguous dataset whose place is known as soon as it is created, and whose
+// bytes HDF5 never sees.
 #include <fmt/format.h>
 
 #include "runtime/store/hdf5/dataset.h"
@@ -12,7 +13,8 @@ namespace {
 using hdf5::check;
 using hdf5::Handle;
 
-// Far more than HDF5 needs (measured: 640 bytes a piece, 840 with the pages it shares with small pieces).
+// Far more than HDF5 needs (measured: 640 bytes a piece, 840 with the pages it shares with small
+// pieces).
 Index metadata_bytes(const std::vector<Piece>& pieces) {
   Index bytes = Index{1} << 20;
   for (const Piece& piece : pieces) bytes += 8192 + 4 * static_cast<Index>(piece.tensor.size());

@@ -1,5 +1,6 @@
 // Implements structure_problem (file_layout.h).
-// Whether a shard is, for HDF5, what the manifest says: a comparison that finds files of another layout under good checksums.
+// Whether a shard is, for HDF5, what the manifest says: a comparison that finds files of another
+// layout under good checksums.
 #include <array>
 #include <set>
 #include <span>

@@ -1,6 +1,7 @@
 // Implements diff_steps (inspect.h).
-// diff_steps: forms first, then contents. Contents are read in windows: flat ranges of tensors, as many as memory holds, so
-// that small tensors share a read and large ones never lie in memory whole.
+// diff_steps: forms first, then contents. Contents are read in windows: flat ranges of tensors, as
+// many as memory holds, so that small tensors share a read and large ones never lie in memory
+// whole.
 #include <algorithm>
 #include <bit>
 #include <cmath>

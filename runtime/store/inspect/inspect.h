@@ -1,6 +1,6 @@
-// What lies in a directory of checkpoints, whether it holds, and how two checkpoints differ: what the commands
-// `trireme checkpoint …` show, as data, as text for people and as JSON. Nothing here writes to a directory.
-// Not installed; modules above may include it.
+// What lies in a directory of checkpoints, whether it holds, and how two checkpoints differ: what
+// the commands `trireme checkpoint …` show, as data, as text for people and as JSON. Nothing here
+// writes to a directory. Not installed; modules above may include it.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,23 @@
 
 namespace trireme {
 
-/// Seconds from `created` (as in Manifest) to `now` (seconds since 1970, UTC); nothing when it is no time.
+/// Seconds from `created` (as in Manifest) to `now` (seconds since 1970, UTC); nothing when it is
+/// no time.
 std::optional<Index> age_s(const std::string& created, Index now);
 /// 11520 -> "3 h 12 min"
 std::string readable_age(Index seconds);
 
-/// The steps that a path on a command line names, newest first: it is the directory of a run, or of one step (committed or
-/// not). `step`: that one only; -1: all. Throws: Error that names what is there when none is meant.
+/// The steps that a path on a command line names, newest first: it is the directory of a run, or of
+/// one step (committed or not). `step`: that one only; -1: all. Throws: Error that names what is
+/// there when none is meant.
 std::vector<CommittedStep> find_steps(const std::string& path, Index step);
 
 struct OpenedStep {
   std::string directory;
   Manifest manifest;
 };
-/// Reads the manifest of a step and checks it alone, whatever became of the other files. Throws: Error that names it.
+/// Reads the manifest of a step and checks it alone, whatever became of the other files. Throws:
+/// Error that names it.
 OpenedStep open_step(const std::string& directory);
 
 /// A committed step as it lies on the disk.
@@ -76,8 +79,9 @@ std::vector<TensorTotal> totals_of(const Manifest& manifest);
 std::string to_text(const OpenedStep& step, Index now);
 Json to_json(const OpenedStep& step, Index now);
 
-/// Everything about a step that does not hold, a line each: manifest, sizes, every block of every file, extra files; then,
-/// only when all that holds, what HDF5 says of each shard. Empty: all holds. `progress(done, total)` in bytes.
+/// Everything about a step that does not hold, a line each: manifest, sizes, every block of every
+/// file, extra files; then, only when all that holds, what HDF5 says of each shard. Empty: all
+/// holds. `progress(done, total)` in bytes.
 std::vector<std::string> step_problems(const std::string& step_directory, int threads,
                                        const std::function<void(Index, Index)>& progress = {});
 /// A step that was verified, and what step_problems() found.

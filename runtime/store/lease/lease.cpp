@@ -1,5 +1,6 @@
-// The lock file ROOT/lock: created by one process only, renewed by its time of change, taken from holders that are gone. It
-// guards a directory against a second job, not against malice; what a job writes has its run id in the name all the same.
+// The lock file ROOT/lock: created by one process only, renewed by its time of change, taken from
+// holders that are gone. It guards a directory against a second job, not against malice; what a job
+// writes has its run id in the name all the same.
 #include "runtime/store/lease/lease.h"
 
 #include <chrono>
@@ -58,8 +59,8 @@ struct Lease::State {
                   lock));
 }
 
-/// Whether a holder elsewhere lives is seen only from its lock changing, by this process's own clock: clocks of two machines
-/// are never compared.
+/// Whether a holder elsewhere lives is seen only from its lock changing, by this process's own
+/// clock: clocks of two machines are never compared.
 void Lease::State::take(const GiveUp& give_up) {
   const auto begin = Clock::now();
   auto seen_at = begin;
@@ -123,7 +124,8 @@ Lease::Lease(const std::string& root, const std::string& run, const LeaseOptions
 
 Lease::~Lease() {
   if (::getpid() != state_->self.pid) {
-    // A forked child has neither the lease nor the thread, without which nothing of this can be destroyed.
+    // A forked child has neither the lease nor the thread, without which nothing of this can be
+    // destroyed.
     (void)state_.release();
     return;
   }

@@ -1,6 +1,6 @@
-// Lease: who writes to a directory of checkpoints. A file ROOT/lock says host, pid and run, and is renewed while the
-// process lives. Works on shared file systems without locks of their own.
-// Not installed; modules above may include it.
+// Lease: who writes to a directory of checkpoints. A file ROOT/lock says host, pid and run, and is
+// renewed while the process lives. Works on shared file systems without locks of their own. Not
+// installed; modules above may include it.
 #pragma once
 
 #include <functional>
@@ -27,15 +27,16 @@ class LeaseGivenUp : public Error {
 
 class Lease {
  public:
-  /// Takes the lease; at once when its holder was a process of this host that is gone. Throws: Error that names host, pid
-  /// and run of the holder, and what to do; or LeaseGivenUp.
+  /// Takes the lease; at once when its holder was a process of this host that is gone. Throws:
+  /// Error that names host, pid and run of the holder, and what to do; or LeaseGivenUp.
   Lease(const std::string& root, const std::string& run, const LeaseOptions& options = {},
         const GiveUp& give_up = {});
   /// Gives it back, if it is still this one's.
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
-  /// False once another job has taken it over (this process was stopped too long): nothing may be committed any more.
+  /// False once another job has taken it over (this process was stopped too long): nothing may be
+  /// committed any more.
   bool held() const;
 
  private:

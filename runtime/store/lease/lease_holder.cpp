@@ -47,7 +47,8 @@ struct Process {
   Index started = -1;
 };
 
-/// Nothing when there is no such process (or no /proc). The name, in brackets, may hold anything: proc(5).
+/// Nothing when there is no such process (or no /proc). The name, in brackets, may hold anything:
+/// proc(5).
 std::optional<Process> find_process(Index pid) {
   const std::string line = first_line(fmt::format("/proc/{}/stat", pid));
   const std::size_t name_end = line.rfind(") ");

@@ -1,4 +1,5 @@
-// Who holds a lease: what the lock file says of a process, and whether that process is certainly gone.
+// Who holds a lease: what the lock file says of a process, and whether that process is certainly
+// gone.
 #pragma once
 
 #include <optional>

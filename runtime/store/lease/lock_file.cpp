@@ -44,7 +44,8 @@ File written(const std::string& path, const std::string& text) {
   return file;
 }
 
-/// Where there are no hard links: the name comes before the text. Who dies in between leaves a torn lock.
+/// Where there are no hard links: the name comes before the text. Who dies in between leaves a torn
+/// lock.
 void write_in_place(const std::string& lock, const std::string& text, File& file) {
   try {
     file = written(lock, text);
@@ -60,8 +61,9 @@ bool is_file(int fd, const std::string& path) {
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
-/// Renames the lock away, and removes it if it is the one with this `id`. Another one, which came in between, is put back;
-/// where that fails, its owner finds the lease not held, and commits nothing.
+/// Renames the lock away, and removes it if it is the one with this `id`. Another one, which came
+/// in between, is put back; where that fails, its owner finds the lease not held, and commits
+/// nothing.
 void rename_away(const std::string& lock, const std::string& id, const std::string& own_id) {
   const std::string away = lock + on_its_way_out + own_id;
   if (::rename(lock.c_str(), away.c_str()) != 0) {
@@ -100,8 +102,8 @@ std::optional<LockSight> look_at_lock(const std::string& lock) {
   return sight;
 }
 
-/// Written under a name of its own, and linked to the lock's in one instant. What is left of the first name after a crash is
-/// removed by clean_leftovers().
+/// Written under a name of its own, and linked to the lock's in one instant. What is left of the
+/// first name after a crash is removed by clean_leftovers().
 File create_lock(const std::string& lock, const std::string& text, const std::string& id) {
   const std::string fresh = lock + in_making + id;
   File file = written(fresh, text);
@@ -117,8 +119,8 @@ File create_lock(const std::string& lock, const std::string& text, const std::st
   return file;
 }
 
-/// Of several processes that would, one has it locked by flock(2), and the others look again; where the file system has no
-/// flock, what came in between is put back.
+/// Of several processes that would, one has it locked by flock(2), and the others look again; where
+/// the file system has no flock, what came in between is put back.
 void remove_lock(const std::string& lock, const std::string& id, const std::string& own_id) {
   const int fd = repeat_interrupted([&] { return ::open(lock.c_str(), O_RDWR | O_CLOEXEC); });
   if (fd < 0 && errno == ENOENT) return;

@@ -1,4 +1,5 @@
-// Files are opened one at a time in each thread, so thousands of shards need no more descriptors than threads.
+// Files are opened one at a time in each thread, so thousands of shards need no more descriptors
+// than threads.
 #include "runtime/store/read/block_reader.h"
 
 #include <algorithm>

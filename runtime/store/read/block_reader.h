@@ -1,4 +1,5 @@
-// BlockReader: blocks of a step's files, read in long runs and checked. Every reader of this module comes through here.
+// BlockReader: blocks of a step's files, read in long runs and checked. Every reader of this module
+// comes through here.
 #pragma once
 
 #include <optional>
@@ -22,9 +23,11 @@ struct BlockRun {
 
 /// Bytes of block `block` of a file.
 Index bytes_of_block(const Manifest::File& file, Index block);
-/// What is wrong with a file without reading it: "is missing", "has 5 bytes instead of 7"; "" when nothing is.
+/// What is wrong with a file without reading it: "is missing", "has 5 bytes instead of 7"; "" when
+/// nothing is.
 std::string size_problem(const std::string& directory, const Manifest::File& file);
-/// " (tensor a)", " (tensors a, b, c and 9 more)" for what lies in bytes [from, to) of a file; " (structure)" for none.
+/// " (tensor a)", " (tensors a, b, c and 9 more)" for what lies in bytes [from, to) of a file; "
+/// (structure)" for none.
 std::string tensors_at(const Manifest& manifest, int file, Index from, Index to);
 /// "block 17 (tensor a) is damaged"
 std::string damage(const Manifest& manifest, int file, Index block);

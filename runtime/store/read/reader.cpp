@@ -1,4 +1,5 @@
-// First the plan: which blocks hold something wanted, and what of it; then threads that read runs of them.
+// First the plan: which blocks hold something wanted, and what of it; then threads that read runs
+// of them.
 #include "runtime/store/read/reader.h"
 
 #include <algorithm>

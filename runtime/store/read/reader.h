@@ -1,6 +1,6 @@
-// Reading boxes of logical tensors from a committed step, whatever layout wrote it: only blocks that are needed, each
-// verified before any byte of it is used.
-// Not installed; modules above may include it.
+// Reading boxes of logical tensors from a committed step, whatever layout wrote it: only blocks
+// that are needed, each verified before any byte of it is used. Not installed; modules above may
+// include it.
 #pragma once
 
 #include <functional>
@@ -25,16 +25,18 @@ struct ReadReport {
   double ms = 0;
 };
 
-/// Throws: Error that names the file, and the tensor, when a file is missing, has another size, or a block is damaged; and
-/// when a tensor is not there or has another shape or dtype. `threads`: the number of readers.
+/// Throws: Error that names the file, and the tensor, when a file is missing, has another size, or
+/// a block is damaged; and when a tensor is not there or has another shape or dtype. `threads`: the
+/// number of readers.
 ReadReport read_boxes(const std::string& directory, const Manifest& manifest,
                       const std::vector<Wanted>& wanted, int threads);
 
 /// Host memory that read_boxes takes for itself.
 Index reader_bytes(int threads);
 
-/// Checks every block of every file. Returns one line per problem ("shard-00003.h5: block 17 (tensor parameters/wte) is
-/// damaged"), extra files too; empty: all holds. `progress(done, total)` in bytes.
+/// Checks every block of every file. Returns one line per problem ("shard-00003.h5: block 17
+/// (tensor parameters/wte) is damaged"), extra files too; empty: all holds. `progress(done, total)`
+/// in bytes.
 std::vector<std::string> verify_step(const std::string& directory, const Manifest& manifest,
                                      int threads,
                                      const std::function<void(Index, Index)>& progress = {});

@@ -1,5 +1,6 @@
 // Implements verify_step (reader.h).
-// Checking a whole step: sizes and names first, then every block of the files that have the right size.
+// Checking a whole step: sizes and names first, then every block of the files that have the right
+// size.
 #include <algorithm>
 #include <atomic>
 #include <mutex>

@@ -1,12 +1,14 @@
-// XXH3-128 (https://github.com/Cyan4973/xxHash) alone and fused with a copy. Compiled once per instruction set, so all but
-// the table at the end is internal to this file: an inline function shared with others could carry AVX2 into their code.
+// XXH3-128 (https://github.com/Cyan4973/xxHash) alone and fused with a copy. Compiled once per
+// instruction set, so all but the table at the end is internal to this file: an inline function
+// shared with others could carry AVX2 into their code.
 #include <cstring>
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
-// How far ahead of its reads the hash prefetches, so that memory is busy while a step is hashed and stored (measured best
-// with steps of one block of XXH3, 1 KiB). It prefetches past its own small buffer, too, which is harmless.
+// How far ahead of its reads the hash prefetches, so that memory is busy while a step is hashed and
+// stored (measured best with steps of one block of XXH3, 1 KiB). It prefetches past its own small
+// buffer, too, which is harmless.
 #define XXH_PREFETCH_DIST 6144
 #pragma GCC diagnostic ignored "-Warray-bounds"
 #define XXH_INLINE_ALL
@@ -22,8 +24,8 @@ alignas(64) constexpr unsigned char zeros[step_bytes] = {};
 
 Checksum value(XXH128_hash_t hash) { return {hash.high64, hash.low64}; }
 
-// Stores 64 bytes to an aligned address past the caches: a line that nobody reads soon is not fetched to be overwritten,
-// which makes a large copy a third cheaper, as in memcpy.
+// Stores 64 bytes to an aligned address past the caches: a line that nobody reads soon is not
+// fetched to be overwritten, which makes a large copy a third cheaper, as in memcpy.
 void stream_line(const unsigned char* from, unsigned char* to) {
 #if defined(__AVX2__)
   const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
@@ -58,8 +60,9 @@ Checksum checksum(const void* data, Index bytes) {
 }
 
 Checksum copy_and_checksum(const Bytes* from, Index count, void* to) {
-  // On a page of its own, so that the stack below lies the same in every call: at some places (3 % of them, measured) its
-  // stores share the lowest 12 bits with those to a new page of `to`, wait for it, and all takes twice as long.
+  // On a page of its own, so that the stack below lies the same in every call: at some places (3 %
+  // of them, measured) its stores share the lowest 12 bits with those to a new page of `to`, wait
+  // for it, and all takes twice as long.
   alignas(4096) XXH3_state_t state;
   XXH3_INITSTATE(&state);
   XXH3_128bits_reset(&state);
@@ -78,7 +81,8 @@ Checksum copy_and_checksum(const Bytes* from, Index count, void* to) {
     }
   }
 #if defined(__SSE2__)
-  _mm_sfence();  // streaming stores are not ordered with what tells another thread that they are done
+  _mm_sfence();  // streaming stores are not ordered with what tells another thread that they are
+                 // done
 #endif
   return value(XXH3_128bits_digest(&state));
 }

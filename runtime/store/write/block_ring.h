@@ -1,5 +1,6 @@
-// BlockRing: blocks on their way from the threads that fill them, in any order, to the one that takes them, in runs in
-// ascending order. Block b lies in slot b % slots. Either side can stop the other.
+// BlockRing: blocks on their way from the threads that fill them, in any order, to the one that
+// takes them, in runs in ascending order. Block b lies in slot b % slots. Either side can stop the
+// other.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +21,8 @@ class BlockRing {
   /// Begins again, with `blocks` blocks to come. Nobody may be using the ring.
   void begin(Index blocks);
 
-  /// The memory of the next block to fill, once it is free; data is null when there is none left, or the ring was stopped.
+  /// The memory of the next block to fill, once it is free; data is null when there is none left,
+  /// or the ring was stopped.
   struct Slot {
     Index block;
     std::byte* data;
@@ -30,8 +32,8 @@ class BlockRing {
   Slot try_claim();
   void fill(Index block);
 
-  /// Consecutive full blocks, at most `most`; waits until so many are there (fewer at the end of ring or file). Count 0:
-  /// none left, or stopped.
+  /// Consecutive full blocks, at most `most`; waits until so many are there (fewer at the end of
+  /// ring or file). Count 0: none left, or stopped.
   struct Run {
     Index block, count;
     const std::byte* data;

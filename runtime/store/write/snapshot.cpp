@@ -1,5 +1,5 @@
-// The caller's threads compose blocks into the ring while the worker writes runs of them. A failure on either side stops
-// the other through the ring.
+// The caller's threads compose blocks into the ring while the worker writes runs of them. A failure
+// on either side stops the other through the ring.
 #include "runtime/store/write/snapshot.h"
 
 #include <algorithm>
@@ -50,8 +50,8 @@ struct Snapshot::State {
   Image image;
   BlockRing ring;
   Copies copies;
-  Index
-      most_written;  // blocks of one write: at most half of the ring, so that copying goes on beside it
+  Index most_written;  // blocks of one write: at most half of the ring, so that copying goes on
+                       // beside it
   std::string path;
   Clock::time_point began;
   SnapshotReport report;
@@ -118,9 +118,10 @@ struct Snapshot::State {
     std::memset(slot.data + bytes, 0, static_cast<std::size_t>(aligned(bytes) - bytes));
   }
 
-  /// Queues the copies of blocks that have a slot, some at a time: a stream that is given more than it takes
-  /// holds its host. What the host can read it copies itself: the slot is its own until the block is handed
-  /// over, and a stream would copy from host to host behind all that was queued before, while the host waits.
+  /// Queues the copies of blocks that have a slot, some at a time: a stream that is given more than
+  /// it takes holds its host. What the host can read it copies itself: the slot is its own until
+  /// the block is handed over, and a stream would copy from host to host behind all that was queued
+  /// before, while the host waits.
   void queue(Stream& stream) {
     while (copies.end - copies.next < most_queued) {
       const BlockRing::Slot slot = ring.try_claim();
@@ -241,7 +242,8 @@ void Snapshot::finish_copying(Stream& copies) {
   const auto begin = Clock::now();
   State& s = *state_;
   while (s.of_device() && s.copies.end < s.image.blocks() && !s.ring.stopped()) {
-    // While it waits for the device it looks after others; the ring is never full for longer than the disk takes.
+    // While it waits for the device it looks after others; the ring is never full for longer than
+    // the disk takes.
     if (s.copies.next < s.copies.end) s.queued(s.copies.next).synchronize();
     move_on(copies);
     std::this_thread::yield();

@@ -1,8 +1,8 @@
-// Snapshot: one rank's file, copied out of memory that training goes on to change, and written by a Worker. Training waits
-// for the copy only. The file's image is composed block by block (HDF5's structure and the pieces, each byte once) into a
-// ring of bounded, preallocated memory. Pieces in host memory are checksummed in the same pass; pieces on a device are
-// copied by a stream beside training, and checksummed by the writer.
-// Not installed; modules above may include it.
+// Snapshot: one rank's file, copied out of memory that training goes on to change, and written by a
+// Worker. Training waits for the copy only. The file's image is composed block by block (HDF5's
+// structure and the pieces, each byte once) into a ring of bounded, preallocated memory. Pieces in
+// host memory are checksummed in the same pass; pieces on a device are copied by a stream beside
+// training, and checksummed by the writer. Not installed; modules above may include it.
 #pragma once
 
 #include <memory>
@@ -45,17 +45,20 @@ class Snapshot {
   /// Bytes that a Snapshot of this image takes.
   static Index buffer_bytes(Index image_bytes, Index wanted);
 
-  /// Creates `path` (which must not exist) and copies. Returns when the pieces may change again: at once after the copy if
-  /// the ring holds the image, else when the rest fits. Never throws for the disk's sake: a failed write ends in the report,
-  /// and the copy is cut short; what there is of the file then stays. The job before of `worker` must be finished.
+  /// Creates `path` (which must not exist) and copies. Returns when the pieces may change again: at
+  /// once after the copy if the ring holds the image, else when the rest fits. Never throws for the
+  /// disk's sake: a failed write ends in the report, and the copy is cut short; what there is of
+  /// the file then stays. The job before of `worker` must be finished.
   void save(const std::string& path, ThreadPool& pool, Worker& worker);
-  /// Pieces on a device: queues their copies on `copies`, as many as the ring has room for, and returns without waiting for
-  /// any. They may change when `copies` has done what finish_copying() has queued; pieces of the host when that has returned.
+  /// Pieces on a device: queues their copies on `copies`, as many as the ring has room for, and
+  /// returns without waiting for any. They may change when `copies` has done what finish_copying()
+  /// has queued; pieces of the host when that has returned.
   void start_saving(const std::string& path, Stream& copies, Worker& worker);
-  /// After start_saving(): hands blocks that have arrived to the worker and queues further copies. Never blocks. Returns
-  /// whether all blocks have arrived.
+  /// After start_saving(): hands blocks that have arrived to the worker and queues further copies.
+  /// Never blocks. Returns whether all blocks have arrived.
   bool move_on(Stream& copies);
-  /// After start_saving(): returns when all copies are queued, which takes the disk's time where the ring is too small.
+  /// After start_saving(): returns when all copies are queued, which takes the disk's time where
+  /// the ring is too small.
   void finish_copying(Stream& copies);
   /// What the last save() did; call when the worker has finished.
   const SnapshotReport& report() const;

@@ -1,4 +1,5 @@
-// What benchmarks on a GPU share: device arrays, and the time of a launch while many of them are queued.
+// What benchmarks on a GPU share: device arrays, and the time of a launch while many of them are
+// queued.
 #pragma once
 
 #include <algorithm>
@@ -44,8 +45,8 @@ inline std::string spread_json(const Timing& timing) {
 
 class GpuBench {
  public:
-  /// `gemm_cache`: as CudaOptions. Throws: Error that says why no GPU can be used. TRIREME_CUDA_MODULE: another module than the
-  /// installed one.
+  /// `gemm_cache`: as CudaOptions. Throws: Error that says why no GPU can be used.
+  /// TRIREME_CUDA_MODULE: another module than the installed one.
   explicit GpuBench(const std::string& gemm_cache = {}, TimingOptions timing = {})
       : timing_(timing),
         device_(open_cuda(first_gpu(gemm_cache))),
@@ -55,7 +56,8 @@ class GpuBench {
   Stream& stream() { return *stream_; }
   const Kernels& kernels() { return device_->kernels(); }
 
-  /// `count` random elements in [low, high), at an address that is a multiple of 256. Lives as long as the bench.
+  /// `count` random elements in [low, high), at an address that is a multiple of 256. Lives as long
+  /// as the bench.
   void* make(DType dtype, Index count, float low = -1, float high = 1) {
     constexpr Index most = Index{1} << 20;  // the same values again after these
     const Random random = random_for(1, "benchmark");

@@ -1,6 +1,8 @@
-// Bandwidth of each memory-bound kernel beside a copy of the device: JSON lines {kernel, dtype, bytes, ms, gb_per_s, of_copy}. Bytes are
-// the least that any kernel with this interface must move (docs/gpu/kernels.md), so a needless pass shows as a low share.
-// usage: gpu_kernels_benchmark [WORKING_SET_MB]     default 512; below 256 the L2 cache helps, and the figures mean little
+// Bandwidth of each memory-bound kernel beside a copy of the device: JSON lines {kernel, dtype,
+// bytes, ms, gb_per_s, of_copy}. Bytes are the least that any kernel with this interface must move
+// (docs/gpu/kernels.md), so a needless pass shows as a low share.
+// usage: gpu_kernels_benchmark
+// [WORKING_SET_MB]     default 512; below 256 the L2 cache helps, and the figures mean little
 #include <cstdio>
 #include <exception>
 

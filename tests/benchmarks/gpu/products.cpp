@@ -1,13 +1,14 @@
-// Matrix products, attention and a copy, each alone, as the floor of a training step is added up from them. Reads one job a line, writes one
-// JSON line for each:
-//   gemm forward|input|weight ROWS OUT IN    y = x w^T, dx = dy w, dw += dy^T x (fp32); x (ROWS, IN), w (OUT, IN), bf16
+// Matrix products, attention and a copy, each alone, as the floor of a training step is added up
+// from them. Reads one job a line, writes one JSON line for each:
+//   gemm forward|input|weight ROWS OUT IN    y = x w^T, dx = dy w, dw += dy^T x (fp32); x (ROWS,
+//                                            IN), w (OUT, IN), bf16
 //   attention forward|backward BATCH SEQUENCE QUERY_HEADS KV_HEADS HEAD_DIM    causal, bf16
 //   copy BYTES    of which each is read and written
 // {job, ms, ms_min, ms_max, batches, tflops or gb_per_s}: ms is the median batch. A product whose
 // operands would stay in the L2 cache takes turns on several copies of them, as the products of a
 // step take turns on layers.
-// usage: gpu_products_benchmark [GEMM_CACHE] < JOBS    GEMM_CACHE: a directory, as train_gpt's --gemm-cache; without it cuBLASLt's first
-// recommendations are timed
+// usage: gpu_products_benchmark [GEMM_CACHE] < JOBS    GEMM_CACHE: a directory, as train_gpt's
+// --gemm-cache; without it cuBLASLt's first recommendations are timed
 #include <algorithm>
 #include <cstdio>
 #include <exception>

@@ -40,9 +40,11 @@ class Report {
 
 /// What works row by row: norms, activations, rotary embeddings; in the type of activations.
 void benchmark_rows(GpuBench& bench, Report& report, DType dtype);
-/// What works on flat arrays and tables: elementwise kernels, embeddings, cross-entropy; in the type of activations.
+/// What works on flat arrays and tables: elementwise kernels, embeddings, cross-entropy; in the
+/// type of activations.
 void benchmark_flat(GpuBench& bench, Report& report, DType dtype);
-/// What buckets and the update are made of: conversions, sums, the optimizer; fp32, and bf16 where compute copies are.
+/// What buckets and the update are made of: conversions, sums, the optimizer; fp32, and bf16 where
+/// compute copies are.
 void benchmark_update(GpuBench& bench, Report& report);
 
 }  // namespace trireme::test

@@ -1,4 +1,5 @@
-// A save of what lies on a GPU of the host emulation, beside structure and scalars that lie in the host's memory.
+// A save of what lies on a GPU of the host emulation, beside structure and scalars that lie in the
+// host's memory.
 #include <memory>
 #include <thread>
 

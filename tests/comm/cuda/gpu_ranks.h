@@ -1,4 +1,5 @@
-// Ranks with a GPU each (the emulated one): what tests of NCCL groups start from. Tests are collective.
+// Ranks with a GPU each (the emulated one): what tests of NCCL groups start from. Tests are
+// collective.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,8 @@ GpuRanks open_gpu_ranks(const MeshShape& shape, const NcclOptions& options = {})
 /// All ranks along the data axis.
 GpuRanks open_gpu_ranks(const NcclOptions& options = {});
 
-/// Calls f under every order of streams that the emulation knows, the same on all ranks and mixed among them; once on real GPUs.
+/// Calls f under every order of streams that the emulation knows, the same on all ranks and mixed
+/// among them; once on real GPUs.
 void in_every_schedule(const std::function<void()>& f);
 
 }  // namespace trireme

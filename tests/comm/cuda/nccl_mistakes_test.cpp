@@ -1,4 +1,5 @@
-// What goes wrong among GPUs ends in an Error that names group and operation, on every rank that can know.
+// What goes wrong among GPUs ends in an Error that names group and operation, on every rank that
+// can know.
 #include <gmock/gmock.h>
 
 #include "tests/comm/cuda/gpu_ranks.h"
@@ -69,7 +70,8 @@ TEST(NcclMistakes, ARankThatNeverComesIsATimeOutThatNamesTheOperation) {
   patient->world().barrier();
 }
 
-/// More than a stream takes: who goes on launching would be held inside the driver, where nobody looks.
+/// More than a stream takes: who goes on launching would be held inside the driver, where nobody
+/// looks.
 TEST(NcclMistakes, ARankThatNeverComesIsSeenByAHostThatGoesOnLaunching) {
   if (mpi_session().size() == 1) return;
   const auto patient = mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1));

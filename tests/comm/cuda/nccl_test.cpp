@@ -1,4 +1,5 @@
-// Every collective of GPUs under every order of streams: the checks of the other transports, and what only streams have.
+// Every collective of GPUs under every order of streams: the checks of the other transports, and
+// what only streams have.
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -78,7 +79,8 @@ TEST(Nccl, AnOperationThatWaitsForARankHoldsUpNoOtherGroup) {
     const auto start = [&](Communicator& in, TestArray<float>& of) {
       return in.start_all_reduce(of.elements(), Reduction::sum, *ranks.stream);
     };
-    // Rank 0 starts both; the others come to the first when the second is done, which needs rank 0's GPU.
+    // Rank 0 starts both; the others come to the first when the second is done, which needs rank
+    // 0's GPU.
     Ticket first, second;
     if (ranks.mesh->rank() == 0) first = start(ranks.mesh->world(), x);
     second = start(*group, y);

@@ -11,7 +11,8 @@ const std::vector<Index> shifts = {0, 1};
 const std::vector<Activation> kinds = {Activation::gelu_tanh, Activation::gelu_erf,
                                        Activation::silu};
 
-/// CUDA's erfcf is within 4 units of the last place (CUDA C++ Programming Guide), what the others are made of within 2.
+/// CUDA's erfcf is within 4 units of the last place (CUDA C++ Programming Guide), what the others
+/// are made of within 2.
 double tolerance_of(Activation kind) { return kind == Activation::gelu_erf ? 6e-7 : 3e-7; }
 
 TEST(CudaActivation, ValuesAgree) {

@@ -19,7 +19,8 @@ struct Case {
   double tolerance = 4e-6;  // of fp32 sums
 };
 
-/// Inputs of both passes. Backward reads the same result and sums on both devices, so that each pass is compared alone.
+/// Inputs of both passes. Backward reads the same result and sums on both devices, so that each
+/// pass is compared alone.
 struct Inputs {
   Floats qkv, dy, before, y, logsumexp;
 };
@@ -79,8 +80,9 @@ void backward(Bench& b, const Case& c, const Inputs& x) {
   b.stream().synchronize();
 }
 
-/// How far tensor cores may be from fp32: they round weights, and slopes of scores, to bf16 (a relative error of at most 2^-8) before
-/// they multiply, so a result may be off by 2^-8 of the sum of the magnitudes of its terms; adding rounds once more.
+/// How far tensor cores may be from fp32: they round weights, and slopes of scores, to bf16 (a
+/// relative error of at most 2^-8) before they multiply, so a result may be off by 2^-8 of the sum
+/// of the magnitudes of its terms; adding rounds once more.
 struct Bounds {
   double y = 0, dqkv = 0;
 };

@@ -16,7 +16,8 @@ std::vector<std::int32_t> tokens_of(Index rows) {
   return tokens;
 }
 
-// Less than a pack, odd, several blocks of channels, several runs of rows to merge, an odd number of them.
+// Less than a pack, odd, several blocks of channels, several runs of rows to merge, an odd number
+// of them.
 const std::vector<std::pair<Index, Index>> shapes = {{0, 4},   {1, 1},    {33, 5},  {70, 36},
                                                      {9, 516}, {40, 131}, {5000, 8}};
 

@@ -88,8 +88,8 @@ TEST(CudaGemm, WithoutAnInnerDimensionAssignsZerosOrTheBias) {
   }
 }
 
-// What follows a product. m is not a multiple of anything; n is, where cuBLASLt asks for it. Fused, GELU is taken of the sum before
-// it is rounded to bf16, or after: that shows in the last places.
+// What follows a product. m is not a multiple of anything; n is, where cuBLASLt asks for it. Fused,
+// GELU is taken of the sum before it is rounded to bf16, or after: that shows in the last places.
 void epilogues_agree(const Case& c, Epilogue epilogue, bool with_bias, Types types, Index shift) {
   SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " epilogue ", static_cast<int>(epilogue),
                    " bias ", with_bias, ' ', types.operands, " to ", types.result, " shift ",
@@ -159,7 +159,8 @@ TEST(CudaGemm, TheBiasGradientComesWithThatOfTheWeight) {
           bias_gradients_agree(c, operands, write, gradient);
 }
 
-// An algorithm that was chosen for aligned operands must not be used for others of the same shape, nor a shape's for another.
+// An algorithm that was chosen for aligned operands must not be used for others of the same shape,
+// nor a shape's for another.
 TEST(CudaGemm, PlansAreNotMixedUp) {
   expect_twins(
       [](Bench& b) {

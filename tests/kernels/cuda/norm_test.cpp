@@ -7,7 +7,8 @@
 namespace trireme::test {
 namespace {
 
-// One element, less than a warp, odd, several packs a thread, several slabs; too wide for shared memory.
+// One element, less than a warp, odd, several packs a thread, several slabs; too wide for shared
+// memory.
 const std::vector<std::pair<Index, Index>> shapes = {{1, 1},   {3, 5},    {5, 4},     {70, 33},
                                                      {67, 40}, {19, 264}, {41, 1024}, {2, 2056}};
 const std::vector<Index> shifts = {0, 1};

@@ -1,4 +1,5 @@
-// The same call on the CPU and on a GPU (the host emulation, or a real one): what both wrote must agree.
+// The same call on the CPU and on a GPU (the host emulation, or a real one): what both wrote must
+// agree.
 #pragma once
 
 #include <cmath>
@@ -34,7 +35,8 @@ struct Element {
   bool operator==(const Element&) const = default;
 };
 
-/// One device with what a call reads and writes. Arrays are compared in the order in which they were put.
+/// One device with what a call reads and writes. Arrays are compared in the order in which they
+/// were put.
 class Bench {
  public:
   explicit Bench(std::unique_ptr<Device> device)
@@ -105,8 +107,9 @@ inline Floats random_floats(Index count, const char* name, float low = -1, float
   return values;
 }
 
-/// How far apart elements may be that are stored in bf16, beyond the tolerance of fp32: results that differ by a rounding
-/// of fp32 are the same bf16 number, but for the few that lie next to the middle between two.
+/// How far apart elements may be that are stored in bf16, beyond the tolerance of fp32: results
+/// that differ by a rounding of fp32 are the same bf16 number, but for the few that lie next to the
+/// middle between two.
 struct Bf16Tolerance {
   double units = 1;     // of the last place, by which one element may differ
   double share = 0.02;  // of all bf16 elements, which may differ at all; two always may
@@ -115,7 +118,8 @@ struct Bf16Tolerance {
 /// The distance of bf16 numbers around x.
 inline double bf16_unit(double x) { return std::ldexp(1.0, std::max(std::ilogb(x), -126) - 7); }
 
-/// Every element may differ by `tolerance` times the largest one (or 1), those in bf16 also as `bf16` says.
+/// Every element may differ by `tolerance` times the largest one (or 1), those in bf16 also as
+/// `bf16` says.
 inline void expect_close(const std::vector<Element>& got, const std::vector<Element>& expected,
                          double tolerance, const Bf16Tolerance& bf16) {
   ASSERT_EQ(got.size(), expected.size());
@@ -135,8 +139,8 @@ inline void expect_close(const std::vector<Element>& got, const std::vector<Elem
   EXPECT_LE(differ, std::max(2.0, bf16.share * in_bf16)) << "of " << in_bf16 << " bf16 elements";
 }
 
-/// `run` puts its arrays and calls one kernel. The devices agree as `expect_close` says; the GPU's results have the same
-/// bits in every order of threads.
+/// `run` puts its arrays and calls one kernel. The devices agree as `expect_close` says; the GPU's
+/// results have the same bits in every order of threads.
 inline void expect_twins(const std::function<void(Bench&)>& run, double tolerance,
                          const Bf16Tolerance& bf16 = {}) {
   Bench cpu(open_cpu());

@@ -1,5 +1,5 @@
-// The products of layers on a GPU of the host emulation: which kernels they are, that they are prepared before the first step, and
-// that they agree with the CPU's.
+// The products of layers on a GPU of the host emulation: which kernels they are, that they are
+// prepared before the first step, and that they agree with the CPU's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

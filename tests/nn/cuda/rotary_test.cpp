@@ -1,4 +1,5 @@
-// The table of rotations on a GPU of the host emulation: there before the first step, and once for all layers.
+// The table of rotations on a GPU of the host emulation: there before the first step, and once for
+// all layers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

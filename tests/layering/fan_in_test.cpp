@@ -30,7 +30,10 @@ class FanInOfATree : public testing::Test {
   void write_sources(int count, const std::string& text) {
     for (int i = 0; i < count; ++i) write("runtime/nn/source" + std::to_string(i) + ".cpp", text);
   }
-  const std::filesystem::path root_ = std::filesystem::path(testing::TempDir()) / "layering_fan_in";
+  // One for each test: they run at the same time.
+  const std::filesystem::path root_ =
+      std::filesystem::path(testing::TempDir()) /
+      (std::string("layering_") + testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(FanInOfATree, CountsSourcesThroughHeadersOfEveryFolder) {

@@ -23,12 +23,12 @@ if(TRIREME_SANITIZE)
     "UBSAN_OPTIONS=print_stacktrace=1")
 endif()
 
-# Can this machine make namespaces, and so stand in for several nodes (tests/support/fake_node)?
+# Can this machine make namespaces, and so stand in for several nodes (tests/support/simulated_node)?
 execute_process(COMMAND unshare --uts --ipc --pid --mount --fork --mount-proc mount -t tmpfs tmpfs /dev/shm
   RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
-set(TRIREME_FAKE_NODES FALSE)
+set(TRIREME_SIMULATED_NODES FALSE)
 if(status EQUAL 0 AND NOT TRIREME_SANITIZE)
-  set(TRIREME_FAKE_NODES TRUE)
+  set(TRIREME_SIMULATED_NODES TRUE)
 endif()
 
 file(WRITE ${PROJECT_BINARY_DIR}/tests_left_out.txt "")

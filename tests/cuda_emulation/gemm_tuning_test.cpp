@@ -8,7 +8,7 @@
 #include "tests/cuda_emulation/cublaslt.h"
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/streams.h"
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::test {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "kernels/cuda.h"
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {

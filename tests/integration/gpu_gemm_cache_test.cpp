@@ -20,11 +20,11 @@ class GpuGemmCache : public testing::Test {
  protected:
   /// Trains three steps on `ranks` GPUs with the cache; the log is in output().
   TrainingRun train(int ranks, const std::string& cache, const std::string& options = "") {
-    return laboratory_.train(
+    return harness_.train(
         on_emulated_gpus() + mpirun(ranks),
         gpu_gpt + "--device cuda --micro-batch-size 2 --gemm-cache " + cache + " " + options);
   }
-  const std::string& output() const { return laboratory_.output(); }
+  const std::string& output() const { return harness_.output(); }
 
   std::vector<std::string> files() const {
     std::vector<std::string> all;
@@ -33,7 +33,7 @@ class GpuGemmCache : public testing::Test {
     return all;
   }
 
-  Laboratory laboratory_{gpu_width};
+  TrainingHarness harness_{gpu_width};
   ScratchDirectory folder_;
   const std::string cache_ = folder_ / "cache";
 };
@@ -87,14 +87,14 @@ TEST_F(GpuGemmCache, ThatCannotBeWrittenIsRefusedBeforeWork) {
 }
 
 TEST_F(GpuGemmCache, IsNotUsedWithoutAGpuAndTheLogSaysSo) {
-  laboratory_.train("env TRIREME_CUDA_MODULE=" + cache_ + "/missing.so ",
-                    gpu_gpt + "--device auto --micro-batch-size 2 --gemm-cache " + cache_);
+  harness_.train("env TRIREME_CUDA_MODULE=" + cache_ + "/missing.so ",
+                 gpu_gpt + "--device auto --micro-batch-size 2 --gemm-cache " + cache_);
   EXPECT_THAT(output(), HasSubstr("--gemm-cache is not used either"));
   EXPECT_FALSE(std::filesystem::exists(cache_));
 }
 
 TEST_F(GpuGemmCache, IsOfferedWhereItIsNotAskedFor) {
-  laboratory_.train(on_emulated_gpus(), gpu_gpt + "--device cuda --micro-batch-size 2");
+  harness_.train(on_emulated_gpus(), gpu_gpt + "--device cuda --micro-batch-size 2");
   EXPECT_THAT(output(), HasSubstr("matrix products: cuBLASLt's first recommendations"));
   EXPECT_THAT(output(), HasSubstr("--gemm-cache DIR"));
 }

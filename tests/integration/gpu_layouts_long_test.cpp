@@ -7,14 +7,14 @@ namespace {
 class AllGpuLayouts : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(AllGpuLayouts, OfAGptAgreeWithOneCpuInEveryOrder) {
-  GpuLaboratory laboratory(gpu_gpt);
+  GpuTrainingHarness harness(gpu_gpt);
   for (const EmulatedOrder& order : emulated_orders)
-    laboratory.expect_equivalent(gpu_layouts[GetParam()], order);
+    harness.expect_equivalent(gpu_layouts[GetParam()], order);
 }
 TEST_P(AllGpuLayouts, OfALlamaAgreeWithOneCpuInEveryOrder) {
-  GpuLaboratory laboratory(gpu_llama);
+  GpuTrainingHarness harness(gpu_llama);
   for (const EmulatedOrder& order : emulated_orders)
-    laboratory.expect_equivalent(gpu_layouts[GetParam()], order);
+    harness.expect_equivalent(gpu_layouts[GetParam()], order);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, AllGpuLayouts,

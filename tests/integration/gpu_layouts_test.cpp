@@ -7,9 +7,9 @@ namespace {
 
 /// Layouts `first`, `first` + 2, ...
 void expect_equivalent(const std::string& model, std::size_t first) {
-  GpuLaboratory laboratory(model);
+  GpuTrainingHarness harness(model);
   for (std::size_t i = first; i < gpu_layouts.size(); i += 2)
-    laboratory.expect_equivalent(gpu_layouts[i], emulated_orders[i % emulated_orders.size()]);
+    harness.expect_equivalent(gpu_layouts[i], emulated_orders[i % emulated_orders.size()]);
 }
 
 TEST(GpuLayouts, OfAGptAgreeWithOneCpu) { expect_equivalent(gpu_gpt, 0); }

@@ -20,8 +20,7 @@ class MissingWaits : public ::testing::Test {
   /// Garbage that goes into the loss ends in a run that cannot be read.
   bool agrees(const std::string& fault, const EmulatedOrder& order) {
     try {
-      const TrainingRun run =
-          laboratory_.train(fault + on_emulated_gpus(order) + mpirun(2), options_);
+      const TrainingRun run = harness_.train(fault + on_emulated_gpus(order) + mpirun(2), options_);
       return within_limits(compare(reference_, run));
     } catch (const std::exception&) {
       return false;
@@ -32,9 +31,9 @@ class MissingWaits : public ::testing::Test {
                        [&](const EmulatedOrder& order) { return agrees(fault, order); });
   }
 
-  Laboratory laboratory_{gpu_width};
+  TrainingHarness harness_{gpu_width};
   const std::string options_ = gpu_gpt + "--device cuda --micro-batch-size 2 --bucket-size 5000 ";
-  TrainingRun reference_ = laboratory_.train("", gpu_gpt + "--device cpu --micro-batch-size 8");
+  TrainingRun reference_ = harness_.train("", gpu_gpt + "--device cpu --micro-batch-size 8");
 };
 
 TEST_F(MissingWaits, NothingIsSeenWhereAllWait) {

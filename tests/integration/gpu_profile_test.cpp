@@ -17,16 +17,16 @@ std::vector<double> losses(const std::vector<StepLine>& steps) {
 }
 
 TEST(GpuProfile, CountsWhatIsQueuedAndChangesNoLoss) {
-  Laboratory laboratory("--hidden-size 32 --ffn-hidden-size 64 --train-iters 3 ");
+  TrainingHarness harness("--hidden-size 32 --ffn-hidden-size 64 --train-iters 3 ");
   const ScratchDirectory folder;
   const std::string file = folder / "profile.json";
   const std::string options = gpu_gpt + "--micro-batch-size 4 --lm-head-chunks 2 --device cuda ";
   for (const std::string streams : {"eager", "lazy"}) {
     SCOPED_TRACE(streams);
     const std::string start = on_emulated_gpus({streams, "forward"});
-    const auto plain = losses(laboratory.losses(start, options));
+    const auto plain = losses(harness.losses(start, options));
     const auto profiled =
-        losses(laboratory.losses(start, options + "--profile-step 2 --profile-ops " + file));
+        losses(harness.losses(start, options + "--profile-step 2 --profile-ops " + file));
     EXPECT_EQ(profiled, plain);
     const json found = json::parse(read_text(file));
     double ms = 0;

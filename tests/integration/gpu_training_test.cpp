@@ -16,18 +16,18 @@ namespace {
 using testing::HasSubstr;
 
 void expect_like_the_cpu(const std::string& model) {
-  Laboratory laboratory(gpu_width);
+  TrainingHarness harness(gpu_width);
   const std::string options = model + "--micro-batch-size 2 ";
-  const TrainingRun cpu = laboratory.train("", options + "--device cpu");
-  const TrainingRun gpu = laboratory.train(on_emulated_gpus(), options + "--device cuda");
-  EXPECT_THAT(laboratory.output(), HasSubstr("device: GPU 0 "));
+  const TrainingRun cpu = harness.train("", options + "--device cpu");
+  const TrainingRun gpu = harness.train(on_emulated_gpus(), options + "--device cuda");
+  EXPECT_THAT(harness.output(), HasSubstr("device: GPU 0 "));
   const Difference difference = compare(cpu, gpu);
   EXPECT_TRUE(within_limits(difference)) << describe(difference);
 
   for (const EmulatedOrder& order :
        {EmulatedOrder{"lazy", "reverse"}, {"ahead:1", "random:1"}, {"random:7", "random:2"}}) {
     SCOPED_TRACE(order.streams + ", " + order.threads);
-    const TrainingRun again = laboratory.train(on_emulated_gpus(order), options + "--device cuda");
+    const TrainingRun again = harness.train(on_emulated_gpus(order), options + "--device cuda");
     const Difference none = compare(gpu, again);
     EXPECT_EQ(none.loss, 0);
     EXPECT_EQ(none.grad_norm, 0);
@@ -44,17 +44,17 @@ TEST(GpuTraining, OfALlamaIsThatOfTheCpuInEveryOrder) { expect_like_the_cpu(gpu_
 /// In bf16 the devices round at the same places, but not the same sums: the band of
 /// docs/concepts/mixed_precision.md.
 TEST(GpuTraining, InBf16IsNearThatOfTheCpuWithEitherAttention) {
-  Laboratory laboratory("--hidden-size 64 --ffn-hidden-size 64 --train-iters 3 ");
+  TrainingHarness harness("--hidden-size 64 --ffn-hidden-size 64 --train-iters 3 ");
   const std::string model =
       "--model llama-1b --num-attention-heads 2 --num-query-groups 1 --optimizer adamw --lr 3e-3 "
       "--bf16 --micro-batch-size 4 ";
-  const TrainingRun cpu = laboratory.train("", model + "--device cpu");
+  const TrainingRun cpu = harness.train("", model + "--device cpu");
   for (const std::string attention : {"mma", "simt"}) {
     SCOPED_TRACE(attention);
     const TrainingRun gpu =
-        laboratory.train(on_emulated_gpus({"random:1", "reverse"}),
-                         model + "--device cuda --lm-head-chunks 3 --attention " + attention);
-    EXPECT_THAT(laboratory.output(), HasSubstr("GEMM peak of all ranks together, bf16: "));
+        harness.train(on_emulated_gpus({"random:1", "reverse"}),
+                      model + "--device cuda --lm-head-chunks 3 --attention " + attention);
+    EXPECT_THAT(harness.output(), HasSubstr("GEMM peak of all ranks together, bf16: "));
     const Difference difference = compare(cpu, gpu);
     EXPECT_LE(difference.loss, 0.01) << describe(difference);
     EXPECT_LE(difference.gradient, 0.03) << describe(difference);
@@ -67,16 +67,16 @@ struct HostWork {
   int waits_for_streams, waits_for_events, operations;
 };
 HostWork host_work(int steps, const std::string& options) {
-  Laboratory laboratory(str("--hidden-size 32 --ffn-hidden-size 64 --train-iters ", steps, ' '));
+  TrainingHarness harness(str("--hidden-size 32 --ffn-hidden-size 64 --train-iters ", steps, ' '));
   // As if tensors were large: of pageable memory, copies of single numbers alone go by without a
   // wait.
-  laboratory.losses(
+  harness.losses(
       "env EMULATION_REPORT=1 EMULATION_STAGED_KB=1 " + on_emulated_gpus({"lazy", "forward"}),
       options + "--device cuda ");
   const auto number_after = [&](const std::string& words) {
-    const std::size_t at = laboratory.output().find(words);
-    require(at != std::string::npos, "no report in:\n", laboratory.output());
-    return std::stoi(laboratory.output().substr(at + words.size()));
+    const std::size_t at = harness.output().find(words);
+    require(at != std::string::npos, "no report in:\n", harness.output());
+    return std::stoi(harness.output().substr(at + words.size()));
   };
   return {number_after("the host has waited "), number_after("times for streams, "),
           number_after("for events, and queued ")};

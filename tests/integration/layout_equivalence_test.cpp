@@ -11,7 +11,7 @@
 
 #include "trireme/core/error.h"
 
-#include "tests/support/laboratory.h"
+#include "tests/support/training_harness.h"
 
 namespace trireme::test {
 namespace {
@@ -56,13 +56,13 @@ const std::vector<Layout> layouts = {
 // `first`, `stride`: which layouts; together the tests below cover every layout with each model and
 // optimizer once.
 void expect_equivalent(const std::string& model, std::size_t first, std::size_t stride) {
-  Laboratory laboratory;
-  const TrainingRun reference = laboratory.train(mpirun(1), model + "--micro-batch-size 8");
+  TrainingHarness harness;
+  const TrainingRun reference = harness.train(mpirun(1), model + "--micro-batch-size 8");
   for (std::size_t i = first; i < layouts.size(); i += stride) {
     const Layout& layout = layouts[i];
     SCOPED_TRACE(str(layout.ranks, " ranks, ", layout.options));
     const Difference difference =
-        compare(reference, laboratory.train(mpirun(layout.ranks), model + layout.options));
+        compare(reference, harness.train(mpirun(layout.ranks), model + layout.options));
     fmt::print("# {} ranks, {}: {}\n", layout.ranks, layout.options, describe(difference));
     EXPECT_TRUE(within_limits(difference)) << describe(difference);
   }
@@ -77,12 +77,12 @@ TEST(LayoutEquivalence, GptWithDropout) {
 }
 
 TEST(Repetition, TheSameLayoutGivesTheSameBits) {
-  Laboratory laboratory;
+  TrainingHarness harness;
   for (const Layout& layout : {layouts[0], layouts[20], layouts[21]}) {
     SCOPED_TRACE(layout.options);
     const std::string options = gpt + adamw + "--hidden-dropout 0.1 " + layout.options;
-    const TrainingRun first = laboratory.train(mpirun(layout.ranks), options);
-    const TrainingRun second = laboratory.train(mpirun(layout.ranks), options);
+    const TrainingRun first = harness.train(mpirun(layout.ranks), options);
+    const TrainingRun second = harness.train(mpirun(layout.ranks), options);
     ASSERT_EQ(first.steps.size(), second.steps.size());
     for (std::size_t i = 0; i < first.steps.size(); ++i) {
       EXPECT_EQ(first.steps[i].loss, second.steps[i].loss);

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/laboratory.h"
+#include "tests/support/training_harness.h"
 
 namespace trireme::test {
 namespace {
@@ -36,12 +36,12 @@ void expect_same_bits(const TrainingRun& a, const TrainingRun& b) {
 }
 
 TEST(MixedPrecision, TheLossCurveFollowsThatOfF32) {
-  Laboratory laboratory(twenty);
+  TrainingHarness harness(twenty);
   for (const std::string& model : {gpt, llama}) {
     SCOPED_TRACE(model);
-    const TrainingRun wide = laboratory.train("", model + adamw + "--micro-batch-size 8");
-    const TrainingRun half = laboratory.train("", model + adamw + "--micro-batch-size 8 --bf16");
-    EXPECT_THAT(laboratory.output(), HasSubstr("bf16: "));
+    const TrainingRun wide = harness.train("", model + adamw + "--micro-batch-size 8");
+    const TrainingRun half = harness.train("", model + adamw + "--micro-batch-size 8 --bf16");
+    EXPECT_THAT(harness.output(), HasSubstr("bf16: "));
     const Difference d = compare(wide, half);
     fmt::print("# {}: bf16 from f32: {}\n", model, describe(d));
     EXPECT_LT(largest_loss_difference(half, wide), 1e-2);
@@ -60,10 +60,10 @@ struct Layout {
 // The same micro-batches in the same order see the same numbers: nothing but fp32 sums of gradients
 // differs.
 TEST(MixedPrecision, DataAndPipelineLayoutsAgreeAsInF32) {
-  Laboratory laboratory;
+  TrainingHarness harness;
   for (const std::string& model : {gpt, llama}) {
     const std::string options = model + adamw + "--micro-batch-size 2 --bf16 ";
-    const TrainingRun one = laboratory.train("", options);
+    const TrainingRun one = harness.train("", options);
     for (const Layout& layout : std::vector<Layout>{
              {2, ""},
              {4, "--use-distributed-optimizer"},
@@ -71,7 +71,7 @@ TEST(MixedPrecision, DataAndPipelineLayoutsAgreeAsInF32) {
              {4, "--pp 2 --schedule gpipe --use-distributed-optimizer"},
              {2, "--pp 2 --num-virtual-stages-per-pipeline-rank 2 --recompute-granularity full"}}) {
       SCOPED_TRACE(model + layout.options);
-      const TrainingRun other = laboratory.train(mpirun(layout.ranks), options + layout.options);
+      const TrainingRun other = harness.train(mpirun(layout.ranks), options + layout.options);
       const Difference d = compare(one, other);
       fmt::print("# {} {} {}: {}\n", model, layout.ranks, layout.options, describe(d));
       EXPECT_LT(std::abs(other.steps[0].loss / one.steps[0].loss - 1), 2e-7);
@@ -84,18 +84,18 @@ TEST(MixedPrecision, DataAndPipelineLayoutsAgreeAsInF32) {
 // Terms of sums over the tensor axis are rounded, and another split has other terms: as far apart
 // as two roundings of one training, no farther than bf16 is from f32.
 TEST(MixedPrecision, TensorLayoutsAgreeWithinTheRoundingOfBf16) {
-  Laboratory laboratory;
+  TrainingHarness harness;
   for (const std::string& model : {gpt, llama}) {
-    const TrainingRun wide = laboratory.train("", model + adamw + "--micro-batch-size 2 ");
+    const TrainingRun wide = harness.train("", model + adamw + "--micro-batch-size 2 ");
     const std::string options = model + adamw + "--micro-batch-size 2 --bf16 ";
-    const TrainingRun one = laboratory.train("", options);
+    const TrainingRun one = harness.train("", options);
     for (const Layout& layout :
          std::vector<Layout>{{2, "--tp 2"},
                              {4, "--tp 4 --sequence-parallel"},
                              {3, "--tp 3 --sequence-parallel --recompute-granularity selective"},
                              {8, "--tp 2 --pp 2 --use-distributed-optimizer"}}) {
       SCOPED_TRACE(model + layout.options);
-      const TrainingRun other = laboratory.train(mpirun(layout.ranks), options + layout.options);
+      const TrainingRun other = harness.train(mpirun(layout.ranks), options + layout.options);
       const Difference d = compare(one, other), from_wide = compare(wide, other);
       fmt::print("# {} {} {}: {}; from f32: {}\n", model, layout.ranks, layout.options, describe(d),
                  describe(from_wide));
@@ -107,37 +107,37 @@ TEST(MixedPrecision, TensorLayoutsAgreeWithinTheRoundingOfBf16) {
 }
 
 TEST(MixedPrecision, TheSameLayoutGivesTheSameBits) {
-  Laboratory laboratory;
+  TrainingHarness harness;
   const std::string options =
       gpt + adamw + "--bf16 --hidden-dropout 0.1 --tp 2 --pp 2 --micro-batch-size 2 ";
-  expect_same_bits(laboratory.train(mpirun(8), options), laboratory.train(mpirun(8), options));
+  expect_same_bits(harness.train(mpirun(8), options), harness.train(mpirun(8), options));
 }
 
 // Each rank has the masters of its slices only; copies, losses and what is dumped are the same all
 // the same.
 TEST(MixedPrecision, TheDistributedOptimizerChangesNoBit) {
-  Laboratory laboratory;
+  TrainingHarness harness;
   for (const std::string& rule : {adamw, sgd}) {
     const std::string options = gpt + rule + "--bf16 --micro-batch-size 2 --bucket-size 5000 ";
-    expect_same_bits(laboratory.train(mpirun(4), options),
-                     laboratory.train(mpirun(4), options + "--use-distributed-optimizer"));
+    expect_same_bits(harness.train(mpirun(4), options),
+                     harness.train(mpirun(4), options + "--use-distributed-optimizer"));
   }
 }
 
 TEST(MixedPrecision, RunsGoOnInTheOtherTypeAndSaySo) {
-  Laboratory laboratory("--hidden-size 96 --ffn-hidden-size 384 --lr-decay-iters 10 ");
+  TrainingHarness harness("--hidden-size 96 --ffn-hidden-size 384 --lr-decay-iters 10 ");
   const ScratchDirectory folder;
   const std::string options = llama + adamw + "--micro-batch-size 2 ";
   for (const bool from_bf16 : {false, true}) {
     const std::string saved = "--save " + (folder / (from_bf16 ? "half" : "wide")) + " ";
     const std::string load = "--load " + (folder / (from_bf16 ? "half" : "wide")) + " ";
-    laboratory.losses(mpirun(2),
-                      options + (from_bf16 ? bf16 : "") + "--pp 2 --train-iters 5 " + saved);
+    harness.losses(mpirun(2),
+                   options + (from_bf16 ? bf16 : "") + "--pp 2 --train-iters 5 " + saved);
     const std::vector<StepLine> whole =
-        laboratory.losses("", options + (from_bf16 ? "" : bf16) + "--train-iters 10 ");
-    const std::vector<StepLine> resumed = laboratory.losses(
+        harness.losses("", options + (from_bf16 ? "" : bf16) + "--train-iters 10 ");
+    const std::vector<StepLine> resumed = harness.losses(
         mpirun(2), options + (from_bf16 ? "" : bf16) + "--train-iters 10 --tp 2 " + load);
-    EXPECT_THAT(laboratory.output(),
+    EXPECT_THAT(harness.output(),
                 HasSubstr(from_bf16 ? "--bf16 false (was true)" : "--bf16 true (was false)"));
     ASSERT_EQ(resumed.size(), 5u);
     for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(resumed[i].loss / whole[i + 5].loss, 1, 4e-3);
@@ -146,15 +146,15 @@ TEST(MixedPrecision, RunsGoOnInTheOtherTypeAndSaySo) {
 
 TEST(MixedPrecision, SharesOfTheDistributedOptimizerGoOnWithoutItAndOnOtherRanks) {
   const ScratchDirectory folder;
-  Laboratory laboratory("--hidden-size 96 --ffn-hidden-size 384 --lr-decay-iters 10 ");
+  TrainingHarness harness("--hidden-size 96 --ffn-hidden-size 384 --lr-decay-iters 10 ");
   const std::string options = gpt + adamw + "--bf16 --micro-batch-size 2 --hidden-dropout 0.1 ";
   const std::string zero = "--use-distributed-optimizer ";
   const std::string save = "--train-iters 5 --save ", load = "--train-iters 10 --load ";
-  laboratory.losses(mpirun(4), options + zero + save + (folder / "shares"));
-  laboratory.losses(mpirun(4), options + save + (folder / "whole"));
+  harness.losses(mpirun(4), options + zero + save + (folder / "shares"));
+  harness.losses(mpirun(4), options + save + (folder / "whole"));
   const auto resumed = [&](int ranks, const std::string& more) {
     std::vector<double> losses;
-    for (const StepLine& line : laboratory.losses(mpirun(ranks), options + more))
+    for (const StepLine& line : harness.losses(mpirun(ranks), options + more))
       losses.push_back(line.loss);
     return losses;
   };
@@ -168,13 +168,13 @@ TEST(MixedPrecision, SharesOfTheDistributedOptimizerGoOnWithoutItAndOnOtherRanks
 }
 
 TEST(MixedPrecision, EvaluatesAndGenerates) {
-  Laboratory laboratory;
-  laboratory.train(mpirun(4), gpt + adamw +
-                                  "--bf16 --tp 2 --pp 2 --micro-batch-size 2 --eval-interval 5 "
-                                  "--eval-iters 1 --split 90,10,0 --generate 8 --dump-plan "
-                                  "--check-finite");
-  EXPECT_THAT(laboratory.output(), HasSubstr("generated text:"));
-  EXPECT_THAT(laboratory.output(), HasSubstr("computed in bf16"));
+  TrainingHarness harness;
+  harness.train(mpirun(4), gpt + adamw +
+                               "--bf16 --tp 2 --pp 2 --micro-batch-size 2 --eval-interval 5 "
+                               "--eval-iters 1 --split 90,10,0 --generate 8 --dump-plan "
+                               "--check-finite");
+  EXPECT_THAT(harness.output(), HasSubstr("generated text:"));
+  EXPECT_THAT(harness.output(), HasSubstr("computed in bf16"));
 }
 
 }  // namespace

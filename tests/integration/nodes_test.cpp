@@ -1,6 +1,6 @@
 // A job over several nodes, and nodes with little shared memory: the same results as one rank. Each
 // "node" is a namespace of this machine with its own host name, processes and /dev/shm
-// (tests/support/fake_node).
+// (tests/support/simulated_node).
 
 #include <string>
 
@@ -8,28 +8,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/laboratory.h"
+#include "tests/support/training_harness.h"
 
 namespace trireme::test {
 namespace {
 
 // 2 x 2 ranks; `shared_memory`: the size of each node's /dev/shm.
 std::string two_nodes(const std::string& shared_memory) {
-  return "FAKE_NODE_SHM=" + shared_memory +
+  return "SIMULATED_NODE_SHM=" + shared_memory +
          " " TRIREME_MPIRUN " --timeout 120 --mca plm_rsh_agent " TRIREME_SOURCE_DIR
-         "/tests/support/fake_node -H node0:2,node1:2 --mca btl tcp,self,vader "
+         "/tests/support/simulated_node -H node0:2,node1:2 --mca btl tcp,self,vader "
          "--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo -np 4 ";
 }
 
 void expect_like_one_rank(const std::string& start, const std::string& options,
                           const std::string& said, const std::string& size = small) {
-  Laboratory laboratory(size);
+  TrainingHarness harness(size);
   const std::string model = gpt + adamw;
-  const TrainingRun reference = laboratory.train("", model + "--micro-batch-size 8");
-  const Difference difference = compare(reference, laboratory.train(start, model + options));
+  const TrainingRun reference = harness.train("", model + "--micro-batch-size 8");
+  const Difference difference = compare(reference, harness.train(start, model + options));
   fmt::print("# {}: {}\n", options, describe(difference));
   EXPECT_TRUE(within_limits(difference)) << describe(difference);
-  EXPECT_THAT(laboratory.output(), ::testing::HasSubstr(said));
+  EXPECT_THAT(harness.output(), ::testing::HasSubstr(said));
 }
 
 TEST(Nodes, DataAxisAcrossTwoNodesWithTensorInside) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/core/at.h"
-#include "tests/kernels/everywhere.h"
+#include "tests/kernels/all_instruction_sets.h"
 
 namespace trireme {
 namespace {

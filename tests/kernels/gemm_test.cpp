@@ -12,7 +12,7 @@
 
 #include "kernels/cpu/onednn.h"
 #include "runtime/core/at.h"
-#include "tests/kernels/everywhere.h"
+#include "tests/kernels/all_instruction_sets.h"
 
 namespace trireme {
 namespace {

@@ -10,7 +10,7 @@
 #include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
 
-#include "tests/kernels/everywhere.h"
+#include "tests/kernels/all_instruction_sets.h"
 #include "tests/support/message_of.h"
 
 namespace trireme {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/cpu/loops.h"
-#include "tests/kernels/everywhere.h"
+#include "tests/kernels/all_instruction_sets.h"
 
 namespace trireme {
 namespace {

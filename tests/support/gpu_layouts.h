@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/emulated_gpu.h"
-#include "tests/support/laboratory.h"
+#include "tests/support/training_harness.h"
 
 namespace trireme::test {
 
@@ -39,17 +39,17 @@ inline const std::vector<EmulatedOrder> emulated_orders = {
 
 inline const std::string gpu_width = "--hidden-size 32 --ffn-hidden-size 64 --train-iters 3 ";
 
-class GpuLaboratory {
+class GpuTrainingHarness {
  public:
-  explicit GpuLaboratory(std::string model)
+  explicit GpuTrainingHarness(std::string model)
       : model_(std::move(model)),
-        reference_(laboratory_.train("", model_ + "--device cpu --micro-batch-size 8")) {}
+        reference_(harness_.train("", model_ + "--device cpu --micro-batch-size 8")) {}
 
   void expect_equivalent(const GpuLayout& layout, const EmulatedOrder& order) {
     SCOPED_TRACE(
         str(layout.ranks, " ranks, ", layout.options, ", ", order.streams, ", ", order.threads));
-    const TrainingRun run = laboratory_.train(on_emulated_gpus(order) + mpirun(layout.ranks),
-                                              model_ + "--device cuda " + layout.options);
+    const TrainingRun run = harness_.train(on_emulated_gpus(order) + mpirun(layout.ranks),
+                                           model_ + "--device cuda " + layout.options);
     const Difference difference = compare(reference_, run);
     fmt::print("# {} ranks, {}, {}: {}\n", layout.ranks, layout.options, order.streams,
                describe(difference));
@@ -57,7 +57,7 @@ class GpuLaboratory {
   }
 
  private:
-  Laboratory laboratory_{gpu_width};
+  TrainingHarness harness_{gpu_width};
   std::string model_;
   TrainingRun reference_;
 };

@@ -1,6 +1,6 @@
 // SmallDisk: a real file system of a few megabytes, to be filled. It is mounted where this process
 // and its children see it only. Needs the right to mount (what CMake finds out:
-// TRIREME_FAKE_NODES).
+// TRIREME_SIMULATED_NODES).
 #pragma once
 
 #include <string>

@@ -4,7 +4,7 @@
 // bits in all.
 #pragma once
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 

@@ -1,6 +1,6 @@
 #include "trireme/kernels/activation.h"
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -18,7 +18,7 @@ double tolerance_of(Activation kind) { return kind == Activation::gelu_erf ? 6e-
 TEST(CudaActivation, ValuesAgree) {
   for (const DType dtype : storage_types)
     for (const Activation kind : kinds)
-      expect_twins(
+      expect_agree(
           [&](Bench& b) {
             for (const Index count : counts)
               for (const Index shift : shifts) {
@@ -35,7 +35,7 @@ TEST(CudaActivation, SlopesAgree) {
   for (const DType dtype : storage_types)
     for (const Activation kind : kinds)
       for (const Write write : {Write::assign, Write::add})
-        expect_twins(
+        expect_agree(
             [&](Bench& b) {
               const auto run = b.kernels().activation.backward;
               for (const Index count : counts)
@@ -54,7 +54,7 @@ TEST(CudaActivation, FarFromZeroIsZeroOrTheArgument) {
   const Floats far = {-1e12f, -1e10f, -200, -89, -88, -20, 20, 88, 89, 200, 1e10f};
   const auto count = static_cast<Index>(far.size());
   for (const Activation kind : kinds)
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           const float* x = b.put(far);
           const float* dy = b.put(Floats(far.size(), 1));
@@ -69,7 +69,7 @@ TEST(CudaActivation, FarFromZeroIsZeroOrTheArgument) {
 TEST(CudaActivation, SwigluAndItsGradientAgree) {
   for (const DType dtype : storage_types)
     for (const Write write : {Write::assign, Write::add})
-      expect_twins(
+      expect_agree(
           [&](Bench& b) {
             for (const auto& [n, c] :
                  {std::pair<Index, Index>{0, 8}, {1, 1}, {5, 3}, {7, 4}, {33, 40}, {3, 1027}})

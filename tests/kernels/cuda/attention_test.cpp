@@ -1,7 +1,7 @@
 #include "trireme/kernels/attention.h"
 
 #include "runtime/core/at.h"
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -133,8 +133,8 @@ void attention_agrees(const Case& c) {
   const bool mma = c.choice == AttentionChoice::mma;
   const Bounds bounds = mma ? mma_bounds(c, x) : Bounds{};
   const Bf16Tolerance bf16{.units = 1, .share = mma ? 1 : 0.02};
-  expect_twins([&](Bench& b) { forward(b, c, x); }, c.tolerance + bounds.y, bf16);
-  expect_twins([&](Bench& b) { backward(b, c, x); }, c.tolerance + bounds.dqkv, bf16);
+  expect_agree([&](Bench& b) { forward(b, c, x); }, c.tolerance + bounds.y, bf16);
+  expect_agree([&](Bench& b) { backward(b, c, x); }, c.tolerance + bounds.dqkv, bf16);
 }
 
 TEST(CudaAttention, AgreesForUsualHeads) {

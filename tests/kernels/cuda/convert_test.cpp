@@ -1,7 +1,7 @@
 // Copies and sums between f32 and bf16 on a GPU, against the CPU: the same bits.
 #include "trireme/kernels/elementwise.h"
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -16,7 +16,7 @@ void conversions_agree(Shape shape, Shape to_strides, Shape from_strides, Index 
   for (const DType to_type : {DType::f32, DType::bf16})
     for (const DType from_type : {DType::f32, DType::bf16})
       for (const Write write : {Write::assign, Write::add})
-        expect_twins(
+        expect_agree(
             [&](Bench& b) {
               const auto put = [&](DType dtype, const char* name) -> void* {
                 if (dtype == DType::bf16) return b.put(random_bf16(span, name), shift);

@@ -1,6 +1,6 @@
 #include "trireme/kernels/cross_entropy.h"
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -23,7 +23,7 @@ std::vector<std::int32_t> targets_of(Index rows, Index columns, Index first) {
 TEST(CudaCrossEntropy, PartialsAndGradientsAgree) {
   for (const DType dtype : storage_types)
     for (const Index shift : {0, 1, 3})
-      expect_twins(
+      expect_agree(
           [&](Bench& b) {
             for (const Shape& s : shapes)
               for (const bool in_place : {false, true}) {
@@ -49,7 +49,7 @@ TEST(CudaCrossEntropy, PartialsAndGradientsAgree) {
 TEST(CudaCrossEntropy, MaskedLogitsCountAsNothing) {
   Floats x = random_floats(1100, "x");
   for (std::size_t i = 0; i < x.size(); i += 2) x[i] = -HUGE_VALF;
-  expect_twins(
+  expect_agree(
       [&](Bench& b) {
         const float* logits = b.put(x);
         const std::int32_t* targets = b.put(std::vector<std::int32_t>{3});
@@ -86,7 +86,7 @@ TEST(CudaCrossEntropy, ANaNShowsInTheLoss) {
 }
 
 TEST(CudaCrossEntropy, RanksAreCombinedInFp64) {
-  expect_twins(
+  expect_agree(
       [](Bench& b) {
         for (const Index rows : {1, 33, 1000})
           for (const int ranks : {1, 3}) {

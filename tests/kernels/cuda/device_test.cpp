@@ -1,4 +1,4 @@
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -14,7 +14,7 @@ const Bf16Tolerance exactly = {0, 0};
 
 TEST(CudaElementwise, SumsAreExact) {
   for (const DType dtype : storage_types)
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           for (const Index count : counts)
             for (const Index shift : shifts) {
@@ -31,7 +31,7 @@ TEST(CudaElementwise, SumsAreExact) {
 
 TEST(CudaElementwise, BiasAndItsGradientAgree) {
   for (const DType dtype : storage_types)
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           for (const auto& [rows, channels] :
                {std::pair<Index, Index>{1, 1}, {31, 33}, {33, 32}, {70, 64}, {165, 36}})
@@ -50,7 +50,7 @@ TEST(CudaElementwise, BiasAndItsGradientAgree) {
 
 TEST(CudaElementwise, DropoutDropsTheSameElements) {
   for (const DType dtype : storage_types)
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           for (const Write write : {Write::assign, Write::add})
             for (const Index first : {0, 4, 5})
@@ -66,7 +66,7 @@ TEST(CudaElementwise, DropoutDropsTheSameElements) {
 
 TEST(CudaElementwise, SquaredErrorAndItsGradientAgree) {
   for (const DType dtype : storage_types)
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           for (const Index count : {0, 1, 1000, 5001, 20003})
             for (const Index shift : shifts)
@@ -86,7 +86,7 @@ TEST(CudaElementwise, SquaredErrorAndItsGradientAgree) {
 
 void copies_agree(Shape shape, Shape to_strides, Shape from_strides, Index span) {
   for (const Write write : {Write::assign, Write::add})
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           Tensor from(b.put(random_floats(span, "from")), shape);
           Tensor to(b.put(random_floats(span, "to")), shape);
@@ -123,7 +123,7 @@ void chunks_agree(Bench& b) {
 }
 
 TEST(CudaElementwise, RowsInWholeChunksAreCopiedAndAddedExactly) {
-  expect_twins(
+  expect_agree(
       [](Bench& b) {
         chunks_agree<float>(b);
         chunks_agree<double>(b);

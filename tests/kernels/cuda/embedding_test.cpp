@@ -1,6 +1,6 @@
 #include "trireme/kernels/embedding.h"
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -23,7 +23,7 @@ const std::vector<std::pair<Index, Index>> shapes = {{0, 4},   {1, 1},    {33, 5
 
 TEST(CudaEmbedding, RowsArePickedExactly) {
   for (const DType dtype : storage_types)
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           for (const auto& [rows, channels] : shapes)
             for (const Index shift : shifts) {
@@ -50,7 +50,7 @@ struct Workspace {
 TEST(CudaEmbedding, GradientsAreAddedInTheOrderOfRows) {
   for (const DType dtype : storage_types) {
     Workspace workspace;
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           for (const auto& [rows, channels] : shapes)
             for (const Index shift : shifts) {
@@ -68,7 +68,7 @@ TEST(CudaEmbedding, GradientsAreAddedInTheOrderOfRows) {
 // All rows one token; none of this rank; whole tiles; a last run without another to merge with.
 TEST(CudaEmbedding, GradientsOfOneTokenOrOfNoneAreAddedInTheOrderOfRows) {
   Workspace workspace;
-  expect_twins(
+  expect_agree(
       [&](Bench& b) {
         for (const Index rows : {1, 33, 1024, 2049})
           for (const std::int32_t token : {3, 99, -1}) {
@@ -85,7 +85,7 @@ TEST(CudaEmbedding, GradientsOfOneTokenOrOfNoneAreAddedInTheOrderOfRows) {
 
 TEST(CudaEmbedding, PositionsAndTheirGradientsAreExact) {
   for (const DType dtype : storage_types)
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           for (const Index first_row : {0, 3, 40})
             for (const Index channels : {1, 5, 36, 516, 1032})

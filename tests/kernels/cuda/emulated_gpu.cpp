@@ -1,7 +1,7 @@
 // The GPU of the kernel tests: the emulated one.
 #include "kernels/cuda/cuda_device.h"
 #include "tests/cuda_emulation/grid.h"
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 

@@ -1,6 +1,6 @@
 #include "trireme/kernels/gemm.h"
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -40,7 +40,7 @@ void products_agree(const Case& c, const Variant& v) {
   const Index lda = (a_turned ? c.m : c.k) + v.pad, ldb = (b_turned ? c.k : c.n) + v.pad,
               ldc = c.n + v.pad;
   const auto [operands, result] = v.types;
-  expect_twins(
+  expect_agree(
       [&](Bench& b) {
         const void* x =
             b.put(random_floats((a_turned ? c.k : c.m) * lda + 1, "a"), operands, v.shift);
@@ -94,7 +94,7 @@ void epilogues_agree(const Case& c, Epilogue epilogue, bool with_bias, Types typ
   SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " epilogue ", static_cast<int>(epilogue),
                    " bias ", with_bias, ' ', types.operands, " to ", types.result, " shift ",
                    shift));
-  expect_twins(
+  expect_agree(
       [&](Bench& b) {
         Gemm p{c.m,
                c.n,
@@ -129,7 +129,7 @@ TEST(CudaGemm, GeluAndItsGradientAgreeWhereTheyAreFusedAndWhereNot) {
 
 void bias_gradients_agree(const Case& c, DType operands, Write write, Write write_gradient) {
   SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " of ", operands));
-  expect_twins(
+  expect_agree(
       [&](Bench& b) {
         Gemm p{c.m,
                c.n,
@@ -162,7 +162,7 @@ TEST(CudaGemm, TheBiasGradientComesWithThatOfTheWeight) {
 // An algorithm that was chosen for aligned operands must not be used for others of the same shape,
 // nor a shape's for another.
 TEST(CudaGemm, PlansAreNotMixedUp) {
-  expect_twins(
+  expect_agree(
       [](Bench& b) {
         float* x = b.put(random_floats(200, "x"));
         const auto run = [&](Index n, Index shift, const float* bias) {

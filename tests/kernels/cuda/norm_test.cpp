@@ -2,7 +2,7 @@
 
 #include <tuple>
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -47,7 +47,7 @@ void run_forward(Bench& b, const Forward& problem) {
 TEST(CudaNorm, ForwardAgreesWithAndWithoutTheResidual) {
   for (const DType dtype : storage_types)
     for (const NormKind kind : {NormKind::layer, NormKind::rms})
-      expect_twins(
+      expect_agree(
           [&](Bench& b) {
             for (const auto& [rows, channels] : shapes)
               for (const Index shift : shifts)
@@ -60,7 +60,7 @@ TEST(CudaNorm, ForwardAgreesWithAndWithoutTheResidual) {
 TEST(CudaNorm, RowsThatDoNotFitInSharedMemoryAgree) {
   for (const auto& [dtype, channels] :
        {std::pair<DType, Index>{DType::f32, 12100}, {DType::bf16, 24080}})
-    expect_twins(
+    expect_agree(
         [&, dtype = dtype, channels = channels](Bench& b) {
           run_forward(b, {NormKind::layer, 2, channels, 0, true, dtype});
           run_forward(b, {NormKind::rms, 2, channels + 1, 0, false, dtype});
@@ -111,7 +111,7 @@ void run_backward(Bench& b, const Backward& problem) {
 TEST(CudaNorm, AllGradientsAgree) {
   for (const DType dtype : storage_types)
     for (const NormKind kind : {NormKind::layer, NormKind::rms})
-      expect_twins(
+      expect_agree(
           [&](Bench& b) {
             for (const auto& [rows, channels] : shapes)
               for (const Index shift : shifts)
@@ -123,7 +123,7 @@ TEST(CudaNorm, AllGradientsAgree) {
 
 TEST(CudaNorm, GradientsThatAreNotWantedAreLeftOut) {
   for (const DType dtype : storage_types)
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           for (const Write write : {Write::assign, Write::add})
             for (const bool direct : {false, true})
@@ -137,7 +137,7 @@ TEST(CudaNorm, GradientsThatAreNotWantedAreLeftOut) {
 
 TEST(CudaNorm, GradientsOfWideRowsAgree) {
   for (const DType dtype : storage_types)
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           run_backward(b,
                        {NormKind::layer, 3, 16384, 0, Wanted::everything, Write::add, true, dtype});

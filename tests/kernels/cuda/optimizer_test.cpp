@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -59,7 +59,7 @@ void in_every_case(Bench& b, F f) {
 }
 
 TEST(CudaOptimizer, AdamWAgreesWithAndWithoutACopyInBf16) {
-  expect_twins(
+  expect_agree(
       [](Bench& b) {
         in_every_case(b, [&](const DeviceList<UpdateRange>& list, Index shift, bool copies) {
           AdamW p{};
@@ -85,7 +85,7 @@ TEST(CudaOptimizer, AdamWAgreesWithAndWithoutACopyInBf16) {
 }
 
 TEST(CudaOptimizer, SgdAgreesWithAndWithoutMomentum) {
-  expect_twins(
+  expect_agree(
       [](Bench& b) {
         for (const bool momentum : {false, true})
           in_every_case(b, [&](const DeviceList<UpdateRange>& list, Index shift, bool copies) {
@@ -106,7 +106,7 @@ TEST(CudaOptimizer, SgdAgreesWithAndWithoutMomentum) {
 }
 
 TEST(CudaOptimizer, ASkippedStepChangesNothing) {
-  expect_twins(
+  expect_agree(
       [](Bench& b) {
         const DeviceList<UpdateRange> list = put_list(b, ranges_of(16, 0, 0));
         AdamW p{};
@@ -123,7 +123,7 @@ TEST(CudaOptimizer, ASkippedStepChangesNothing) {
 }
 
 TEST(CudaOptimizer, SumsOfSquaresAgreeInFp64) {
-  expect_twins(
+  expect_agree(
       [](Bench& b) {
         for (const Case& c : cases) {
           std::vector<ListedRange> ranges;
@@ -139,7 +139,7 @@ TEST(CudaOptimizer, SumsOfSquaresAgreeInFp64) {
 }
 
 TEST(CudaOptimizer, MoreTilesThanPartsAreAllAdded) {
-  expect_twins(
+  expect_agree(
       [](Bench& b) {
         std::vector<ListedRange> ranges;
         for (Index i = 0; i < 2500; ++i) ranges.push_back({i % 7, 1 + i % 3});
@@ -151,7 +151,7 @@ TEST(CudaOptimizer, MoreTilesThanPartsAreAllAdded) {
 }
 
 TEST(CudaOptimizer, DecisionsAgree) {
-  expect_twins(
+  expect_agree(
       [](Bench& b) {
         for (const double sum : {0.0, 0.25, 16.0, HUGE_VAL})
           for (const double max_norm : {0.0, 1.0}) {

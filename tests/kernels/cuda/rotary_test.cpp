@@ -1,6 +1,6 @@
 #include "trireme/kernels/rotary.h"
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -34,7 +34,7 @@ void run_rotary(Bench& b, const Heads& s, Rotary::Direction direction, DType dty
 TEST(CudaRotary, TurnsBothWaysInPlaceAndNot) {
   for (const DType dtype : storage_types)
     for (const Index shift : {0, 1})
-      expect_twins(
+      expect_agree(
           [&](Bench& b) {
             for (const Heads& s : shapes)
               for (const auto direction : {Rotary::Direction::forward, Rotary::Direction::backward})

@@ -141,7 +141,7 @@ inline void expect_close(const std::vector<Element>& got, const std::vector<Elem
 
 /// `run` puts its arrays and calls one kernel. The devices agree as `expect_close` says; the GPU's
 /// results have the same bits in every order of threads.
-inline void expect_twins(const std::function<void(Bench&)>& run, double tolerance,
+inline void expect_agree(const std::function<void(Bench&)>& run, double tolerance,
                          const Bf16Tolerance& bf16 = {}) {
   Bench cpu(open_cpu());
   run(cpu);

@@ -1,5 +1,5 @@
-// Laboratory: trains one small model on real text with train_gpt, however it is started, so that
-// runs can be compared. For integration tests, which know where the programs are.
+// TrainingHarness: trains one small model on real text with train_gpt, however it is started, so
+// that runs can be compared. For integration tests, which know where the programs are.
 #pragma once
 
 #include <cstdlib>
@@ -25,9 +25,9 @@ inline std::string mpirun(int ranks) {
   return ranks == 1 ? "" : str(TRIREME_MPIRUN " --timeout 120 -np ", ranks, " ");
 }
 
-class Laboratory {
+class TrainingHarness {
  public:
-  explicit Laboratory(std::string size = small) : size_(std::move(size)) {
+  explicit TrainingHarness(std::string size = small) : size_(std::move(size)) {
     // Real text, on every Debian: on pseudo-random letters training is so ill-conditioned that
     // rounding errors grow.
     run(str(TRIREME_BIN_DIR "/trireme data prepare --input /usr/share/common-licenses/GPL-3 "

@@ -1,5 +1,6 @@
-# Is there a CUDA toolkit? TRIREME_CUDA=AUTO builds the CUDA module where nvcc is found, ON insists, OFF leaves it out.
-# TRIREME_CUDA_INCLUDE and TRIREME_NCCL_INCLUDE are set wherever the headers are: the host emulation needs only those.
+# Is there a CUDA toolkit? TRIREME_CUDA=AUTO builds the CUDA module where nvcc is found, ON insists,
+# OFF leaves it out. TRIREME_CUDA_INCLUDE and TRIREME_NCCL_INCLUDE are set wherever the headers are:
+# the host emulation needs only those.
 set(TRIREME_CUDA AUTO CACHE STRING "Build the CUDA module: AUTO, ON or OFF")
 set(TRIREME_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING "GPU architectures")
 set(TRIREME_CUDA_MISSING "")
@@ -11,8 +12,9 @@ elseif(TRIREME_SANITIZE)
 elseif(NOT NVCC)
   set(TRIREME_CUDA_MISSING "nvcc is not found")
   if(TRIREME_CUDA STREQUAL ON)
-    message(FATAL_ERROR 
-      "nvcc is not found, but TRIREME_CUDA=ON expects it, as continuous integration does: install the CUDA toolkit, or set TRIREME_CUDA=OFF")
+    message(FATAL_ERROR
+      "nvcc is not found, but TRIREME_CUDA=ON expects it, as continuous integration does: "
+      "install the CUDA toolkit, or set TRIREME_CUDA=OFF")
   endif()
 else()
   set(CMAKE_CUDA_COMPILER ${NVCC})
@@ -27,7 +29,8 @@ if(NVCC)
   get_filename_component(root ${NVCC} REALPATH)
   get_filename_component(root ${root} DIRECTORY)
 endif()
-find_path(TRIREME_CUDA_INCLUDE cuda_runtime_api.h HINTS ${root}/../include ${root}/../targets/x86_64-linux/include
+find_path(TRIREME_CUDA_INCLUDE cuda_runtime_api.h
+  HINTS ${root}/../include ${root}/../targets/x86_64-linux/include
   /usr/local/cuda/include)
 find_path(TRIREME_NCCL_INCLUDE nccl.h HINTS ${TRIREME_CUDA_INCLUDE})
 

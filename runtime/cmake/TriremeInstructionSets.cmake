@@ -1,11 +1,11 @@
 # trireme_instruction_sets(module name SETS sets... SOURCES files... [OPTIONS flags...])
 # Adds loops to a module that are compiled once per instruction set, each in its namespace
-# TRIREME_SIMD, and chosen at run time: portable, and those of SETS where the compiler makes code for
-# x86-64 (the module then sees TRIREME_SIMD_X86). The objects may hold code that this machine cannot
-# run. A weak symbol among them (an inline function, a template) could replace the portable one in the
-# whole program; the test <module>.<name>_objects_have_no_weak_symbols guards that. Optimised in every
-# build, since tests run them too; under sanitizers by -O1, which compiles in three fifths of the time
-# of -O3.
+# TRIREME_SIMD, and chosen at run time: portable, and those of SETS where the compiler makes code
+# for x86-64 (the module then sees TRIREME_SIMD_X86). The objects may hold code that this machine
+# cannot run. A weak symbol among them (an inline function, a template) could replace the portable
+# one in the whole program; the test <module>.<name>_objects_have_no_weak_symbols guards that.
+# Optimised in every build, since tests run them too; under sanitizers by -O1, which compiles in
+# three fifths of the time of -O3.
 function(trireme_instruction_sets module name)
   cmake_parse_arguments(LOOPS "" "" "SETS;SOURCES;OPTIONS" ${ARGN})
   set(optimised -O3)
@@ -16,8 +16,9 @@ function(trireme_instruction_sets module name)
   set(flags_avx2 -mavx2 -mfma)
   set(flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512)
   if(TRIREME_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    # AddressSanitizer finds uses after return by frames of its own, which are aligned to 32 bytes, but gcc's code stores
-    # whole registers of 64 bytes into them as if aligned. The other sets are compiled from the same sources with that check.
+    # AddressSanitizer finds uses after return by frames of its own, which are aligned to 32 bytes,
+    # but gcc's code stores whole registers of 64 bytes into them as if aligned. The other sets are
+    # compiled from the same sources with that check.
     list(APPEND flags_avx512 --param=asan-use-after-return=0)
   endif()
   set(sets portable)
@@ -28,7 +29,8 @@ function(trireme_instruction_sets module name)
   foreach(set IN LISTS sets)
     set(target trireme_${name}_${set})
     add_library(${target} OBJECT ${LOOPS_SOURCES})
-    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include
+      ${PROJECT_SOURCE_DIR})
     target_link_libraries(${target} PRIVATE trireme_warnings)
     target_compile_definitions(${target} PRIVATE TRIREME_SIMD=${set})
     target_compile_options(${target} PRIVATE ${optimised} ${LOOPS_OPTIONS} ${flags_${set}})
@@ -38,7 +40,9 @@ function(trireme_instruction_sets module name)
   set_property(TARGET trireme_${module} APPEND PROPERTY TRIREME_EXTRA_OBJECTS ${targets})
   if(TRIREME_TESTS AND NOT TRIREME_SANITIZE)
     add_test(NAME ${module}.${name}_objects_have_no_weak_symbols COMMAND ${CMAKE_COMMAND}
-      -DNM=${CMAKE_NM} "-DOBJECTS=${objects}" -P ${PROJECT_SOURCE_DIR}/tests/kernels/no_weak_symbols.cmake)
-    set_tests_properties(${module}.${name}_objects_have_no_weak_symbols PROPERTIES LABELS unit TIMEOUT 60)
+      -DNM=${CMAKE_NM} "-DOBJECTS=${objects}"
+      -P ${PROJECT_SOURCE_DIR}/tests/kernels/no_weak_symbols.cmake)
+    set_tests_properties(${module}.${name}_objects_have_no_weak_symbols PROPERTIES LABELS unit
+      TIMEOUT 60)
   endif()
 endfunction()

@@ -1,7 +1,7 @@
 # trireme_module(name SOURCES dir... [IMPORTS modules...] [LIBRARIES targets...])
-# A module is an object library trireme_<name>. IMPORTS are the modules it may use (their headers come
-# along, transitively recorded in the property TRIREME_MODULES so that a test program can link exactly
-# this module and those below it); TRIREME_LIBRARIES are what its own sources need.
+# A module is an object library trireme_<name>. IMPORTS are the modules it may use (their headers
+# come along, transitively recorded in the property TRIREME_MODULES so that a test program can link
+# exactly this module and those below it); TRIREME_LIBRARIES are what its own sources need.
 function(trireme_module name)
   cmake_parse_arguments(MODULE "" "" "SOURCES;IMPORTS;LIBRARIES" ${ARGN})
   set(sources)

@@ -1,13 +1,14 @@
-# How tests are made and registered. A test that cannot run here is not registered; trireme_left_out says which and why, and
-# tests/run prints it. Every test has a timeout and the label of its kind: unit, mpi, gpu, emulated,
-# integration or consumer. Tests with the label long as well are in tests/run --all only, all others
-# in --full too, and those with the label default and all of unit and mpi in tests/run too. The
-# target default_tests builds what tests/run needs, and nothing else.
+# How tests are made and registered. A test that cannot run here is not registered; trireme_left_out
+# says which and why, and tests/run prints it. Every test has a timeout and the label of its kind:
+# unit, mpi, gpu, emulated, integration or consumer. Tests with the label long as well are in
+# tests/run --all only, all others in --full too, and those with the label default and all of unit
+# and mpi in tests/run too. The target default_tests builds what tests/run needs, and nothing else.
 add_custom_target(default_tests)
 
 # One place for what mpirun needs: launch/mpirun.env.
 file(STRINGS ${PROJECT_SOURCE_DIR}/launch/mpirun.env TRIREME_MPI_ENVIRONMENT REGEX "^[A-Z]")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/launch/mpirun.env)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/launch/mpirun.env)
 find_program(TRIREME_MPIRUN mpirun REQUIRED)
 set(TRIREME_MPIRUN_COMMAND ${CMAKE_COMMAND} -E env ${TRIREME_MPI_ENVIRONMENT} ${TRIREME_MPIRUN})
 list(JOIN TRIREME_MPIRUN_COMMAND " " TRIREME_MPIRUN_LINE)
@@ -23,8 +24,10 @@ if(TRIREME_SANITIZE)
     "UBSAN_OPTIONS=print_stacktrace=1")
 endif()
 
-# Can this machine make namespaces, and so stand in for several nodes (tests/support/simulated_node)?
-execute_process(COMMAND unshare --uts --ipc --pid --mount --fork --mount-proc mount -t tmpfs tmpfs /dev/shm
+# Can this machine make namespaces, and so stand in for several nodes
+# (tests/support/simulated_node)?
+execute_process(COMMAND unshare --uts --ipc --pid --mount --fork --mount-proc mount -t tmpfs tmpfs
+  /dev/shm
   RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
 set(TRIREME_SIMULATED_NODES FALSE)
 if(status EQUAL 0 AND NOT TRIREME_SANITIZE)
@@ -42,8 +45,10 @@ add_executable(gtest_precompiled EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/runtime/
 target_link_libraries(gtest_precompiled PRIVATE trireme_warnings GTest::gtest_main GTest::gmock)
 target_precompile_headers(gtest_precompiled PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 function(trireme_test_options name)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # two thirds of the compile time of -O3
-  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # ccache must see that header
+  # two thirds of the compile time of -O3
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  # ccache must see that header
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endfunction()
 trireme_test_options(gtest_precompiled)
 
@@ -75,8 +80,8 @@ endfunction()
 
 # trireme_mpi_test(name SOURCES files... [MODULE module] RANKS counts... [TIMEOUT seconds]
 #   [LABELS labels...] [ARGS args...])
-# A GoogleTest program whose main makes an MpiSession (tests/support/mpi_main.cpp), run by mpirun once for each number of
-# ranks, as test <name>.np<ranks>.
+# A GoogleTest program whose main makes an MpiSession (tests/support/mpi_main.cpp), run by mpirun
+# once for each number of ranks, as test <name>.np<ranks>.
 function(trireme_mpi_test name)
   cmake_parse_arguments(T "" "MODULE;TIMEOUT" "SOURCES;RANKS;ARGS;LABELS" ${ARGN})
   if(NOT T_TIMEOUT)
@@ -85,20 +90,27 @@ function(trireme_mpi_test name)
   if(NOT T_LABELS)
     set(T_LABELS mpi)
   endif()
-  trireme_test_program(${name} SOURCES ${T_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp MODULE ${T_MODULE})
+  trireme_test_program(${name} SOURCES ${T_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp
+    MODULE ${T_MODULE})
   if(T_MODULE)
     trireme_link_module(${name} comm_mpi)
   endif()
-  # What Open MPI's plugins leak has no name once they are unloaded, so lsan.supp cannot tell it from ours.
+  # What Open MPI's plugins leak has no name once they are unloaded, so lsan.supp cannot tell it
+  # from ours.
   list(TRANSFORM TRIREME_TEST_ENVIRONMENT REPLACE "^ASAN_OPTIONS=" "ASAN_OPTIONS=detect_leaks=0:")
-  # Open MPI's plugins synchronise where ThreadSanitizer cannot see it, and cannot be suppressed one by one, since they are unloaded.
-  list(TRANSFORM TRIREME_TEST_ENVIRONMENT REPLACE "^TSAN_OPTIONS=suppressions=[^:]*" "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+  # Open MPI's plugins synchronise where ThreadSanitizer cannot see it, and cannot be suppressed one
+  # by one, since they are unloaded.
+  list(TRANSFORM TRIREME_TEST_ENVIRONMENT REPLACE "^TSAN_OPTIONS=suppressions=[^:]*"
+    "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
   trireme_sanitized_timeout(T_TIMEOUT)
-  math(EXPR before_timeout "${T_TIMEOUT} - 5")  # mpirun ends its ranks itself; ctest would leave them running
+  # mpirun ends its ranks itself; ctest would leave them running
+  math(EXPR before_timeout "${T_TIMEOUT} - 5")
   foreach(ranks IN LISTS T_RANKS)
     add_test(NAME ${name}.np${ranks}
-      COMMAND ${TRIREME_MPIRUN_COMMAND} --timeout ${before_timeout} -np ${ranks} $<TARGET_FILE:${name}> ${T_ARGS})
-    set_tests_properties(${name}.np${ranks} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS ${ranks}
+      COMMAND ${TRIREME_MPIRUN_COMMAND} --timeout ${before_timeout} -np ${ranks}
+      $<TARGET_FILE:${name}> ${T_ARGS})
+    set_tests_properties(${name}.np${ranks} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
+      PROCESSORS ${ranks}
       ENVIRONMENT "${TRIREME_TEST_ENVIRONMENT}")
   endforeach()
   if("default" IN_LIST T_LABELS)

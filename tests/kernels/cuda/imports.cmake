@@ -1,6 +1,7 @@
-# Fails unless the host emulation defines exactly the functions of the CUDA libraries that the module calls: what is missing was
-# never tested, what nobody calls is dead. Looks at objects: in the linked module cudart is inside already.
-# Called with -DNM=nm "-DMODULE=a.o;b.o" "-DEMULATION=c.o;d.o".
+# Fails unless the host emulation defines exactly the functions of the CUDA libraries that the
+# module calls: what is missing was never tested, what nobody calls is dead. Looks at objects: in
+# the linked module cudart is inside already. Called with -DNM=nm "-DMODULE=a.o;b.o"
+# "-DEMULATION=c.o;d.o".
 #
 # How kernels are launched is the one thing that the emulation does in its own way (gpu_launch).
 set(launching cudaLaunchKernel cudaLaunchKernelExC)

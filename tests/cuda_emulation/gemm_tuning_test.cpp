@@ -1,5 +1,4 @@
-// How products choose their algorithm: what is timed, what is stored, and that nothing else changes
-// by it.
+// How products choose their algorithm: what is timed, what is stored, and that no result changes.
 #include <deque>
 
 #include "trireme/kernels/gemm.h"

@@ -1,12 +1,13 @@
-// Communicator: the collectives of one group of ranks. Algorithms and executors know only this;
-// transports are self (one rank), threads (tests), MPI with shared windows (CPUs) and, in the CUDA
-// module, NCCL.
+// Communicator: the collectives of one group of ranks. Algorithms and executors use only this
+// interface. Its transports are self (one rank), threads (tests), MPI with shared windows (CPUs)
+// and, in the CUDA module, NCCL.
 //
 // Rules. Every member starts the same operations in the same order, from one thread. Sums have a
-// fixed order, so all members get the same bits, run after run. Point-to-point messages may wait
-// for their receive (as NCCL's do): group what must pass together in one `exchange`. Started work
-// moves on by itself on GPUs; on CPUs it moves in progress() and wait(), so call progress() at op
-// boundaries. Buffers of started work are not touched until wait().
+// fixed order: all members get the same bits in every run. A send may block until its receive
+// starts (as with NCCL), so put messages that depend on each other into one `exchange`. On GPUs
+// started operations progress asynchronously. On CPUs they progress only inside progress() and
+// wait(), so call progress() at op boundaries. Do not touch the buffers of a started operation
+// before wait().
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,7 @@ struct Message {
   Index bytes;
 };
 
-/// Names started work. Default: nothing, already done.
+/// Identifies a started operation. A default Ticket identifies none and is always done.
 struct Ticket {
   std::uint64_t sequence = 0;
 };
@@ -57,31 +58,30 @@ class Communicator {
   /// "tensor", "data", ...: appears in reports and errors.
   virtual std::string_view name() const = 0;
 
-  // Start. The stream is where the data is produced: on CUDA the collective waits for what was
-  // queued on it so far. f32, f64, i64 and i32 sum, max, min; bf16 sum. On CPUs bf16 is summed in
-  // f32 and rounded once (on several nodes twice: what goes from node to node is bf16).
+  // Start an operation. `stream` is the one that produces the data: on CUDA the collective waits
+  // for the work queued on it so far. f32, f64, i64 and i32 support sum, max and min; bf16 supports
+  // sum. On CPUs bf16 is summed in f32 and rounded once (twice on several nodes, which exchange
+  // bf16).
   /// In place.
   virtual Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) = 0;
-  /// `in` holds size() parts of out.count elements; part rank() of the sum lands in `out`, which
-  /// may be that part of `in` itself (what is left in the other parts of `in` is then unspecified).
+  /// `in` holds size() parts of out.count elements; part rank() of the sum is written to `out`,
+  /// which may be that part of `in` itself (the other parts of `in` are then unspecified).
   virtual Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction,
                                       Stream& stream) = 0;
-  /// The parts `in` of all ranks land in `out` in rank order; `in` may be part rank() of `out`
-  /// itself.
+  /// Writes `in` of all ranks to `out` in rank order; `in` may be part rank() of `out` itself.
   virtual Ticket start_all_gather(Elements in, Elements out, Stream& stream) = 0;
   virtual Ticket start_broadcast(Elements x, int root, Stream& stream) = 0;
-  /// Sends and receives that complete together. Between two ranks messages match in the order in
-  /// which they appear.
+  /// Sends and receives that complete together. Messages between two ranks match in the order in
+  /// which they are listed.
   virtual Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
                                 Stream& stream) = 0;
 
-  /// Moves started work on; never blocks. Cheap when nothing is pending.
+  /// Advances started operations. Never blocks; cheap when nothing is pending.
   virtual void progress() = 0;
-  /// True when the result may be used by the host (CPU) or work queued on the stream afterwards
-  /// (CUDA).
+  /// True when the host (CPU), or work queued on the stream from now on (CUDA), may use the result.
   virtual bool done(Ticket ticket) = 0;
   /// Blocks until done (CPU), or makes `stream` wait for it (CUDA). Throws: Error that names group,
-  /// operation and peer when the operation failed or its time ran out.
+  /// operation and peer when the operation failed or timed out.
   virtual void wait(Ticket ticket, Stream& stream) = 0;
   virtual void barrier() = 0;
 

@@ -1,11 +1,11 @@
-// Host: where ranks decide things among themselves, whatever device trains.
+// Host: communication between the hosts of all ranks, for decisions, whichever device trains.
 #pragma once
 
 #include "trireme/comm/mesh.h"
 
 namespace trireme {
 
-/// The communicators between hosts, and the stream of the CPU that they work on.
+/// The communicators between hosts, and the CPU stream that they use.
 struct Host {
   Mesh& mesh;
   Stream& stream;

@@ -1,4 +1,4 @@
-// Mesh: the communicators of this rank for a MeshShape, and the memory that they reach fastest.
+// Mesh: the communicators of this rank for a MeshShape, and the memory in which they are fastest.
 #pragma once
 
 #include <functional>
@@ -21,13 +21,14 @@ class Mesh {
   virtual Communicator& axis(Axis axis) = 0;
   virtual Communicator& world() = 0;
   /// Collective over the world: ranks that pass the same color >= 0 form a group, in the order of
-  /// world rank; color < 0: in none, returns null.
+  /// world rank; with color < 0 a rank joins none and gets null.
   virtual std::unique_ptr<Communicator> split(int color, const std::string& name) = 0;
   /// Collective over the world, each rank its own size: zero-filled memory aligned to 4096 in which
   /// collectives need no copies (a shared window on the node). Falls back to private memory, and
   /// says so once, where the memory file system is too small. Must not outlive the Mesh.
   virtual Buffer allocate(Index bytes) = 0;
-  /// What allocate() gives here, for the log: "shared window of 8 ranks on node a" or why not.
+  /// What allocate() returns on this node, for the log: "shared window of 8 ranks on node a" or why
+  /// not.
   virtual std::string memory_description() const = 0;
   /// Ends every rank of the job at once, with `code`; used after one rank failed. Prints nothing.
   [[noreturn]] virtual void abort(int code) = 0;
@@ -40,10 +41,10 @@ enum class ThreadReachable { everything, allocated };
 struct ThreadTransport {
   /// Hostile: every operation is delayed and completions are reordered, by this seed; 0: off.
   std::uint64_t hostile_seed = 0;
-  /// Simulated nodes of so many ranks each (the last one may have fewer); 0: one node.
+  /// Simulates nodes of this many ranks each (the last one may have fewer); 0: one node.
   int ranks_per_node = 0;
-  /// Whether collectives work in any memory of the ranks, or only in what Mesh::allocate gave (as
-  /// processes do).
+  /// Whether collectives work in any memory of the ranks, or only in memory from Mesh::allocate (as
+  /// between processes).
   ThreadReachable reach = ThreadReachable::everything;
   double timeout_s = 600;
 };

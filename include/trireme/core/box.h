@@ -1,5 +1,5 @@
 // Box and Extent: which part of a logical (global) tensor something holds. Layout-free: no rank
-// appears here. Gathering, checkpoints and tests speak of tensors only through these.
+// appears here. Gathering, checkpoints and tests describe tensors only by these types.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
-// Buffer: the one owner of a stretch of memory, wherever it lies (host, pinned, device, shared
-// window).
+// Buffer: the single owner of a block of memory of any kind (host, pinned, device, shared window).
 #pragma once
 
 #include <memory>
@@ -12,7 +11,7 @@ namespace trireme {
 class Buffer {
  public:
   Buffer() = default;
-  /// Takes `data`; `owner` frees it (or leaves the window) when the last reference goes.
+  /// Takes ownership of `data`. `owner` frees it (or leaves the window) with its last reference.
   Buffer(void* data, Index bytes, std::shared_ptr<void> owner)
       : data_(data), bytes_(bytes), owner_(std::move(owner)) {}
   Buffer(Buffer&& other) noexcept { *this = std::move(other); }
@@ -33,8 +32,7 @@ class Buffer {
   std::shared_ptr<void> owner_;
 };
 
-/// Zero-filled host memory, aligned to 4096 bytes. Throws: Error when the machine has not that
-/// much.
+/// Zero-filled host memory, aligned to 4096 bytes. Throws: Error when there is not enough memory.
 Buffer allocate_host(Index bytes);
 
 }  // namespace trireme

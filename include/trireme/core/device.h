@@ -1,7 +1,7 @@
-// Device, Stream and Event: where work runs and in which order. Concept before signatures:
-// a Stream is an ordered queue. On a CPU each call runs at once on the caller and its pool; on CUDA
-// it is queued and the host goes on. Code that is right for CUDA is right for CPUs, so write for
-// CUDA. Nothing synchronises unless its name says `wait` or `synchronize`.
+// Device, Stream and Event: where work runs and in which order. A Stream is an ordered queue. On a
+// CPU each call runs immediately, on the caller and its thread pool. On CUDA it is queued and the
+// host continues. Code that is correct for CUDA is correct for CPUs, so write for CUDA. Nothing
+// synchronises unless its name says `wait` or `synchronize`.
 #pragma once
 
 #include <functional>
@@ -25,44 +25,43 @@ class Event {
  public:
   virtual ~Event() = default;
   virtual void record(Stream& stream) = 0;
-  /// Work put on `stream` from now on starts after the recorded point.
+  /// Work queued on `stream` from now on starts after the recorded point.
   virtual void make_wait(Stream& stream) = 0;
   virtual bool reached() const = 0;
   /// Blocks the host until the recorded point is reached.
   virtual void synchronize() = 0;
-  /// Time from the point of `earlier` to this one. Both are timers, recorded on one stream, and
-  /// reached. Throws: Error when they are not.
+  /// Seconds from the point of `earlier` to this one. Both must be timers, recorded on the same
+  /// stream, and reached. Throws: Error when they are not.
   virtual double seconds_since(const Event& earlier) const;
 };
 
-/// A device in use by this rank: makes memory, streams and events, and has the kernels.
+/// A device in use by this rank: creates memory, streams and events, and provides the kernels.
 class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  /// Which one of its kind, of those that this process sees.
+  /// Its index among the devices of its kind that this process sees.
   virtual int index() const { return 0; }
-  /// A name that is the same for all processes, and whatever each of them sees of the node; without
-  /// spaces.
+  /// A name without spaces that is the same in all processes, whichever devices each of them sees.
   virtual std::string identity() const { return name(kind()); }
   /// One line for people: model, instruction set or compute capability, threads, memory.
   virtual std::string describe() const = 0;
   virtual const Kernels& kernels() const = 0;
-  /// Zero-filled, aligned to 4096 bytes. Throws: Error that names the bytes asked for and free.
+  /// Zero-filled, aligned to 4096 bytes. Throws: Error that names the requested and the free bytes.
   virtual Buffer allocate(Index bytes) = 0;
-  /// Memory of the host that copies to and from this device can use while both go on. Zero-filled,
-  /// aligned to 4096 bytes.
+  /// Host memory for asynchronous copies to and from this device. Zero-filled, aligned to 4096
+  /// bytes.
   virtual Buffer allocate_pinned(Index bytes) { return allocate_host(bytes); }
   virtual Index free_bytes() const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
-  /// An event that keeps the time at which it is reached. The default is for devices that run each
-  /// call at once: the clock of the host when it is recorded.
+  /// An event that stores the time at which it is reached. The default suits devices that run each
+  /// call immediately: it stores the time of the host clock when it is recorded.
   virtual std::unique_ptr<Event> make_timer();
-  /// `f` is called now and then while the host waits for this device, and may throw: what is waited
-  /// for may never come. To free memory is to wait, too: `f` is called before, and memory that it
-  /// throws for is kept, and freed later. One for a device; empty: none. A host does not wait for a
-  /// CPU.
+  /// Calls `f` repeatedly while the host waits for this device. `f` may throw, because the work may
+  /// never complete. Freeing memory waits too: `f` is called first, and if it throws the memory is
+  /// kept and freed later. One function per device; an empty one means none. No effect on a CPU,
+  /// for which the host never waits.
   virtual void while_waiting(const std::function<void()>& /*f*/) {}
 };
 
@@ -78,8 +77,8 @@ class Stream {
   /// Copies in any direction (host, device); in stream order.
   virtual void copy(void* to, const void* from, Index bytes) = 0;
   virtual void zero(void* data, Index bytes) = 0;
-  /// to = from, to += from: one shape, any strides; one dtype, or f32 and bf16, which are converted
-  /// (a sum is made in f32 and rounded once). Implemented by the device's kernels.
+  /// to = from, and to += from. Same shape, any strides; same dtype, or f32 and bf16, which are
+  /// converted (a sum is computed in f32 and rounded once). Implemented by the device's kernels.
   virtual void copy(const Tensor& to, const Tensor& from) = 0;
   virtual void add(const Tensor& to, const Tensor& from) = 0;
   /// For debugging (`--check-finite`): waits for the stream.
@@ -88,9 +87,9 @@ class Stream {
   virtual void synchronize() = 0;
   /// The threads that host kernels run on. Throws: Error on a CUDA stream.
   virtual ThreadPool& pool() = 0;
-  /// Calls that have put something on this stream since it was made; 0 where calls run at once.
+  /// Number of calls that have queued work on this stream; 0 on devices that run calls immediately.
   virtual Index operations() const { return 0; }
-  /// The raw queue (cudaStream_t) for user kernels; null on a CPU.
+  /// The native stream (cudaStream_t) for user kernels; null on a CPU.
   virtual void* native() const { return nullptr; }
 
  private:

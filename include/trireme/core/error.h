@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// Something went wrong: a sentence for a person, and the place in trireme that noticed.
+/// A failure: a sentence for people, and the source location that detected it.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message,
@@ -23,7 +23,7 @@ class Error : public std::runtime_error {
   std::source_location where_;
 };
 
-/// The arguments written one after the other, as `<<` would write them.
+/// Concatenates the arguments as `<<` writes them.
 template <class... Parts>
 std::string str(const Parts&... parts) {
   std::ostringstream out;
@@ -32,7 +32,8 @@ std::string str(const Parts&... parts) {
   return out.str();
 }
 
-/// A condition and the place that stated it. Only `require` takes one; it is made implicitly.
+/// A condition and the source location that checks it. Only `require` takes one; the conversion is
+/// implicit.
 struct Condition {
   template <class T>
   Condition(const T& value, std::source_location at = std::source_location::current())  // NOLINT
@@ -41,8 +42,8 @@ struct Condition {
   std::source_location where;
 };
 
-/// Throws: Error made of `parts` when the condition does not hold. Print both values and what to
-/// change.
+/// Throws: Error with the concatenated `parts` when the condition is false. State both values and
+/// what to change.
 template <class... Parts>
 void require(Condition condition, const Parts&... parts) {
   if (!condition.holds) [[unlikely]]

@@ -1,5 +1,5 @@
 // FunctionRef: a borrowed callable. Unlike std::function it never allocates, so it may be used in
-// the loop.
+// the training loop.
 #pragma once
 
 #include <type_traits>
@@ -13,7 +13,7 @@ class FunctionRef;
 template <class Result, class... Args>
 class FunctionRef<Result(Args...)> {
  public:
-  /// Made implicitly, at the call that borrows `f`.
+  /// Implicit: created at the call that borrows `f`.
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>) FunctionRef(F&& f)
       : object_(const_cast<void*>(static_cast<const void*>(&f))),

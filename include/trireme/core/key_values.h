@@ -1,4 +1,4 @@
-// KeyValues: names and values in the order in which they are shown: options, facts of a model.
+// KeyValues: names and values in display order, such as options or properties of a model.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Log: prose for people. Rank 0 writes to stdout, warnings of any rank go to stderr with the rank
-// in front. It is an object that is passed along, never a global.
+// Log: messages for people. Rank 0 writes to stdout. Warnings of any rank go to stderr, prefixed
+// with the rank. It is passed as an object, never a global.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,7 @@ class Log {
   /// "# text" on rank 0.
   void info(std::string_view text) const;
   void debug(std::string_view text) const;
-  /// A line as it is (tables, progress) on rank 0.
+  /// Writes a line unchanged (tables, progress) on rank 0.
   void line(std::string_view text) const;
   /// "trireme[rank 3] warning: text" on stderr.
   void warning(std::string_view text) const;

@@ -42,17 +42,17 @@ class MeshShape {
     int coordinate;
   };
 
-  /// The axes in this order, the last one fastest. Throws: Error when there is none, one is named
-  /// twice, one has no rank, or there are more ranks than an int can count.
+  /// The axes in this order, the last one fastest. Throws: Error when there are none, a name occurs
+  /// twice, an axis has no ranks, or there are more ranks than an int can count.
   explicit MeshShape(std::vector<Extent> axes);
-  /// The axes of training: pipeline slowest, tensor fastest, so that tensor groups sit inside a
+  /// The axes of training: pipeline slowest, tensor fastest, so that tensor groups are within a
   /// node.
   MeshShape(int data, int pipeline, int tensor);
 
   const std::vector<Extent>& axes() const { return axes_; }
   int size() const { return size_; }
   int size(Axis axis) const { return axes_[index(axis)].size; }
-  /// Which of axes() this is. Throws: Error when the mesh has no such axis.
+  /// Position of `axis` in axes(). Throws: Error when the mesh has no such axis.
   std::size_t index(Axis axis) const;
   /// Position of `rank` along `axis`.
   int coordinate(int rank, Axis axis) const;
@@ -64,7 +64,7 @@ class MeshShape {
   std::string describe() const;
 
  private:
-  /// The distance of neighbours along an axis.
+  /// Distance in ranks between neighbours along an axis.
   int stride(std::size_t index) const;
 
   std::vector<Extent> axes_;

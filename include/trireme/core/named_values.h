@@ -8,7 +8,7 @@
 namespace trireme {
 
 /// The enumerators of E, which count up from 0, each with its name(). name() is a switch over all
-/// of them without a default, so that the compiler finds one that is missing; behind the last it
+/// of them without a default, so that the compiler finds a missing one; past the last value it
 /// returns "".
 template <class E>
 std::vector<std::pair<std::string, E>> named_values() {

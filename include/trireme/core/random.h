@@ -54,7 +54,7 @@ struct Random {
   }
 };
 
-/// The random numbers of (seed, logical name, step): what layout-free mathematics is keyed by.
+/// The random numbers of (seed, logical name, step). They do not depend on the layout.
 Random random_for(std::uint64_t seed, std::string_view name, std::uint64_t step = 0);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Tensor: a borrowed view of memory. It owns nothing; whoever planned the memory does.
+// Tensor: a non-owning view of memory. The code that planned the memory owns it.
 #pragma once
 
 #include "trireme/core/error.h"

@@ -1,4 +1,4 @@
-// What `trireme data prepare` and `trireme data inspect` do.
+// The implementation of `trireme data prepare` and `trireme data inspect`.
 #pragma once
 
 #include <optional>
@@ -13,25 +13,25 @@ namespace trireme {
 struct Prepared {
   Index documents = 0, tokens = 0;
 };
-/// Text to byte tokens: vocabulary 256, stored as u8, one document a file, nothing added or left
-/// out. Writes PREFIX.bin and PREFIX.idx, whole or not at all. `progress` is told bytes done and
-/// bytes in all. Throws: Error that names a file that is missing, empty or no regular file, or says
-/// that the disk is full.
+/// Converts text to byte tokens: vocabulary 256, stored as u8, one document per file, nothing added
+/// or left out. Writes PREFIX.bin and PREFIX.idx completely or not at all. Calls `progress` with
+/// the bytes done and the total bytes. Throws: Error that names a missing, empty or non-regular
+/// file, or reports that the disk is full.
 Prepared prepare_bytes(const std::vector<std::string>& inputs, const std::string& prefix,
                        FunctionRef<void(Index done, Index total)> progress);
 Prepared prepare_bytes(const std::vector<std::string>& inputs, const std::string& prefix);
 
 enum class Scan { index, every_token };
 
-/// What all tokens of a file say; only after Scan::every_token.
+/// Statistics of all tokens of a file; only with Scan::every_token.
 struct TokenStatistics {
   struct Frequent {
     Index token, count;
   };
   Index smallest = 0, largest = 0;
-  Index smallest_position = 0, largest_position = 0;  // where they first stand
+  Index smallest_position = 0, largest_position = 0;  // first occurrence
   Index distinct = 0;
-  double entropy_bits = 0;         // per token, of the frequencies alone
+  double entropy_bits = 0;         // per token, from the frequencies alone
   std::vector<Frequent> frequent;  // the ten most frequent, most frequent first
 };
 
@@ -44,8 +44,8 @@ struct Inspection {
 };
 /// Throws: Error when the files are damaged.
 Inspection inspect(const std::string& prefix, Scan scan);
-/// What no vocabulary can hold: tokens are the numbers of its entries, from 0 to 2^31 - 1. Empty
-/// when all could be.
+/// Describes tokens that no vocabulary can contain, those outside [0, 2^31 - 1]. Empty when there
+/// are none.
 std::string impossible_tokens(const Inspection& inspection);
 /// Lines for people.
 std::string describe(const Inspection& inspection);

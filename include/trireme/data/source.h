@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// How far the stream has read one of the sources it draws from, in samples of that source.
+/// How many samples of one of its sources the stream has read.
 struct SourcePosition {
   std::string name;
   Index samples = 0;
@@ -23,22 +23,23 @@ struct SourcePosition {
 class DataSource {
  public:
   virtual ~DataSource() = default;
-  /// Writes one sample: out[i] is the row (dim 0 taken off) of graph input i, in order of
-  /// declaration; entries with null data are not needed on this stage and must be skipped. A
-  /// floating input is f32 here also where the model takes it in bf16. Returns how many targets
-  /// count: 0 where all of a sample's are masked, but not in all samples of a global batch. Host
-  /// memory. Throws: Error that names what does not fit (shape, dtype, or the data itself). What is
-  /// thrown here, of whatever type, is a failure at run time: it ends the job with exit code 1.
+  /// Writes one sample to host memory. out[i] is one row (without dim 0) of graph input i, in order
+  /// of declaration. Skip entries with null data: this stage does not need them. A floating-point
+  /// input is f32 here even if the model takes it in bf16. Returns the number of targets that
+  /// count. It may be 0 for a sample whose targets are all masked, but not for every sample of a
+  /// global batch. Throws: Error that names what does not fit (shape, dtype, or the data itself).
+  /// Any exception thrown here, whatever its type, is a run-time failure and ends the job with exit
+  /// code 1.
   virtual Index fill(Index sample, std::span<const Tensor> out) = 0;
-  /// Where the stream stands per source after `samples` samples, for logs and checkpoints.
+  /// The position in each source after `samples` samples of the stream, for logs and checkpoints.
   virtual std::vector<SourcePosition> positions(Index samples) const {
     return {{"samples", samples}};
   }
-  /// What has to be the same for sample n to be the same, as names and values: ranks that train
-  /// together are refused when they differ, and so is a run that is resumed from a checkpoint. File
-  /// names are no part of it: data may move.
+  /// Names and values of everything that determines sample n. Ranks that train together must agree
+  /// on them, and so must a run and the checkpoint it resumes from. File names are not part of it,
+  /// because data may move.
   virtual std::vector<std::pair<std::string, std::string>> identity() const { return {}; }
-  /// For messages: the file that a fact of identity() speaks of; empty: none, or no such fact.
+  /// For messages: the file that the entry `fact` of identity() describes; empty if there is none.
   virtual std::string file_of(const std::string& /*fact*/) const { return {}; }
 };
 

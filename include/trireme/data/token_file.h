@@ -35,9 +35,9 @@ class TokenFile {
   /// Where document d begins, in tokens; d = documents() gives tokens().
   Index document_begin(Index d) const;
   /// Tokens [first, first + out.size()). Throws: Error that names file, position, token and
-  /// vocabulary when a token is not in [0, vocabulary), or the file when it has become shorter.
+  /// vocabulary when a token is not in [0, vocabulary), or the file when it has been truncated.
   void read(Index first, std::span<std::int32_t> out, Index vocabulary) const;
-  /// The same without a check, for looking at files.
+  /// The same without the vocabulary check, for inspection.
   void read(Index first, std::span<std::int64_t> out) const;
 
  private:
@@ -45,20 +45,20 @@ class TokenFile {
   std::unique_ptr<State> state_;
 };
 
-/// Writes PREFIX.bin and PREFIX.idx, one sequence a document. Both appear under their names only in
-/// finish(), when they are complete and on disk; until then they are PREFIX.bin.tmp and
+/// Writes PREFIX.bin and PREFIX.idx, one sequence per document. Both appear under their names only
+/// in finish(), when they are complete and on disk; until then they are PREFIX.bin.tmp and
 /// PREFIX.idx.tmp.
 class TokenFileWriter {
  public:
   /// Throws: Error when the file cannot be made.
   TokenFileWriter(const std::string& prefix, TokenType type);
-  /// Removes what is unfinished.
+  /// Removes unfinished files.
   ~TokenFileWriter();
   TokenFileWriter(const TokenFileWriter&) = delete;
   TokenFileWriter& operator=(const TokenFileWriter&) = delete;
 
-  /// Adds to the document that is open. Throws: Error when a token does not fit the type, or the
-  /// disk is full.
+  /// Appends to the open document. Throws: Error when a token does not fit the type, or the disk is
+  /// full.
   void add(std::span<const std::int64_t> tokens);
   void end_document();
   /// Throws: Error when the disk is full or a document is still open.

@@ -19,12 +19,12 @@ struct TokenOptions {
   std::uint64_t seed = 0;
 };
 
-/// One part of one file. Graph inputs: tokens and targets, rows of sequence_length i32 each; a
-/// target is the token after. The part is cut, across documents, into samples of sequence_length +
-/// 1 tokens that overlap by one; every epoch goes once through all of them, in an order of its own.
+/// One part of one file. Graph inputs: tokens and targets, rows of sequence_length i32 each; each
+/// target is the next token. The part is cut, across documents, into samples of sequence_length + 1
+/// tokens that overlap by one; every epoch visits each of them once, in its own order.
 class TokenSource final : public DataSource {
  public:
-  /// `name`: which stream this is ("train"): streams of different names are shuffled differently.
+  /// `name`: of the stream ("train"); streams with different names are shuffled differently.
   /// Throws: Error when the range has fewer than sequence_length + 1 tokens.
   TokenSource(std::shared_ptr<const TokenFile> file, TokenRange range, const TokenOptions& options,
               std::string name);
@@ -47,10 +47,10 @@ class TokenSource final : public DataSource {
 /// Several sources mixed by weight. Among the first n samples, source i has its share n * weight_i
 /// of them rounded down or up, for every n. (Quota method: Balinski and Young, Amer. Math. Monthly
 /// 82, 1975.) Weights are used as exact fractions of a block, found up to 1/65536 of the sum, so
-/// which source a sample comes from takes one look-up.
+/// finding the source of a sample takes one look-up.
 class BlendedSource final : public DataSource {
  public:
-  /// Throws: Error when a weight is not > 0, or too small beside the others.
+  /// Throws: Error when a weight is not > 0, or too small relative to the others.
   BlendedSource(std::vector<std::unique_ptr<DataSource>> sources,
                 const std::vector<double>& weights);
   Index fill(Index sample, std::span<const Tensor> out) override;
@@ -85,7 +85,7 @@ std::vector<WeightedPath> parse_data_path(const std::vector<std::string>& values
 /// One part of a data set; `source` is null where the part is empty or too short, and `absent` says
 /// why.
 struct TokenPart {
-  /// What it has of one file. Documents are counted from 1.
+  /// What it contains of one file. Documents are counted from 1.
   struct Content {
     std::string prefix;
     TokenType type = TokenType::u8;
@@ -96,7 +96,8 @@ struct TokenPart {
   std::string absent;
   std::vector<Content> contents = {};  // in order of the files
 };
-/// Opens all files and makes the parts train, valid, test. Throws: Error when a file is damaged.
+/// Opens all files and creates the parts train, valid and test. Throws: Error when a file is
+/// damaged.
 std::array<TokenPart, 3> open_token_parts(const std::vector<WeightedPath>& paths,
                                           const Split& split, const TokenOptions& options);
 

@@ -1,4 +1,4 @@
-// gradient_check: is an op what it says? Its gradients against finite differences, in one call.
+// gradient_check: compares the gradients of an op with finite differences, in one call.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-/// An input of a check: its shape, and the range of values to try it with (uniform). Integer dtypes
-/// draw integers in [low, high). Keep the range away from kinks (of relu at 0, of a clamp at its
-/// ends): differences over a kink are wrong by about its width over the range, some 1e-3.
+/// An input of a check: its shape, and the range of its random values (uniform). Integer dtypes
+/// draw integers in [low, high). Keep the range away from kinks (relu at 0, a clamp at its ends):
+/// finite differences across a kink are wrong by about its width divided by the range, some 1e-3.
 struct CheckInput {
   Spec spec;
   double low = -1, high = 1;
@@ -26,26 +26,26 @@ struct CheckInput {
 };
 
 struct GradientCheckOptions {
-  /// Runs the op on so many tensor ranks as well, as threads, with their parts of split inputs, and
-  /// compares with one rank.
+  /// Also runs the op on this many tensor ranks (threads), each with its part of split inputs, and
+  /// compares the results with those of one rank.
   int tensor_ranks = 1;
-  /// Makes the device of each of them, which runs beside the others: [] { return open_cpu(); }.
+  /// Creates the device of each tensor rank: [] { return open_cpu(); }. They run concurrently.
   std::function<std::unique_ptr<Device>()> device = {};
-  /// Compares with the same in bf16. An op that works in bf16 is compared always.
+  /// Also compares with bf16. Always done for an op that works in bf16.
   bool bf16 = false;
 };
 
-/// Largest difference, relative in the 2-norm, that a check admits between outputs or gradients in
-/// bf16 and in f32 of the same, bf16-rounded inputs: bf16 rounds each stored element by up to 2^-9
-/// of its value, and this is eight such roundings, all in one direction.
+/// Largest relative difference (2-norm) that a check allows between outputs or gradients computed
+/// in bf16 and in f32 from the same bf16-rounded inputs. bf16 rounds each stored element by up to
+/// 2^-9 of its value; this allows eight such roundings in the same direction.
 inline constexpr double bf16_tolerance = 8 * 0x1p-9;
-/// The same between several tensor ranks and one, which sum in another order.
+/// The same between several tensor ranks and one, which sum in different orders.
 inline constexpr double tensor_axis_tolerance = 1e-5;
 
-/// The worst input of a check, and in it the element that is off most. Converts to `error`.
+/// The input with the largest error, and its element with the largest error. Converts to `error`.
 struct GradientError {
   double error = 0;  // |analytic - numeric| / |numeric| in the 2-norm of that input
-  int input = -1;    // -1: nothing is off at all
+  int input = -1;    // -1: no error at all
   Index element = -1;
   double analytic = 0, numeric = 0;          // of that element
   operator double() const { return error; }  // NOLINT(google-explicit-constructor)
@@ -53,13 +53,13 @@ struct GradientError {
 /// 0.01 (input 0, element 7: 0.35 in backward, 0.36 by finite differences)
 std::ostream& operator<<(std::ostream& out, const GradientError& error);
 
-/// The error of the gradients of all differentiable inputs, against fourth-order central
-/// differences of a random linear function of the outputs, accumulated in fp64:
-/// EXPECT_LT(gradient_check(...), 1e-4). Throws: Error, which names input, element and both values,
-/// when a gradient depends on what it must not depend on (the op runs alone, used twice,
-/// recomputed, without sharing and packing, and with each input's gradient asked for alone: same
-/// bits); when bf16, or several tensor ranks, differ by more than the tolerance; and when infer
-/// accepts a shape that is off by one and changes nothing.
+/// Returns the largest gradient error of all differentiable inputs, relative to fourth-order
+/// central differences of a random linear function of the outputs, accumulated in fp64:
+/// EXPECT_LT(gradient_check(...), 1e-4). Throws: Error that names input, element and both values,
+/// in three cases. A gradient depends on how the op is run: its bits must be the same when the op
+/// runs alone, is used twice, is recomputed, runs without sharing and packing, and when each
+/// gradient is requested alone. Results in bf16, or on several tensor ranks, differ by more than
+/// the tolerance. `infer` accepts an input that is off by one, and nothing changes.
 GradientError gradient_check(OpPtr op, const std::vector<CheckInput>& inputs, Device& device,
                              const GradientCheckOptions& options = {});
 template <class O>

@@ -29,7 +29,8 @@ class Value {
   const Spec& spec() const;
   const Shape& shape() const { return spec().shape; }
   Place place() const;
-  /// The first output of `O(args...)` applied to this value. Of several: apply<O>({a, b}, args...).
+  /// Applies the op `O(args...)` to this value and returns its first output. For several inputs use
+  /// apply<O>({a, b}, args...).
   template <class O, class... Args>
   Value apply(Args&&... args) const;
 
@@ -51,24 +52,24 @@ class Graph {
   int tensor_size() const { return tensor_size_; }
   DType compute() const { return compute_; }
 
-  /// Names the device that the graph will run on, before tracing: ops have to work on it, and some
-  /// want workspace for each of its threads. Default: one thread of a CPU. Borrowed while tracing.
+  /// Sets the device that the graph will run on; call before tracing. Ops must work on it, and some
+  /// need workspace for each of its threads. Default: one thread of a CPU. Borrowed while tracing.
   void plan_for(Device& device) { device_ = &device; }
   Device* device() const { return device_; }
 
-  /// What ops read in every step and nobody writes (tables), where the kernels of that device can
-  /// read it: on a CPU `data` itself, borrowed; elsewhere a copy that is made and waited for here,
-  /// once for each `data`, and lives as long as the graph.
+  /// Read-only data for ops (tables), in memory that the device's kernels can read. On a CPU this
+  /// is `data` itself, borrowed. On other devices it is a copy that lives as long as the graph. The
+  /// copy is made once for each `data`, and this call waits for it.
   const void* constant(const void* data, Index bytes);
-  /// Memory of the device that constants have taken.
+  /// Device memory used by constants.
   Index constant_bytes() const;
 
-  /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it. What is
+  /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it. An input
   /// declared f32 arrives in the compute type.
   Value input(const std::string& name, Spec spec);
   /// A parameter of the current scope. Sizes are global; local ones follow from the mesh. Throws:
   /// Error when the sharded dim does not divide by the tensor size and is not padded, or the name
-  /// exists with another shape. The same full name again is the same parameter (tied).
+  /// exists with another shape. The same full name again returns the same parameter (tied).
   Value parameter(const std::string& name, Shape global, Shard shard, Init init);
   /// Several logical tensors side by side along dim 0, sharded alike, as one Value.
   Value parameters(const std::vector<ParameterSpec>& parts);
@@ -79,12 +80,13 @@ class Graph {
   /// A scope named "name.i" that is a unit of the stage cut.
   template <class F>
   auto block(const std::string& name, int i, F&& f);
-  /// Values inside are not kept: their forward is run again before their backward. May nest, and
-  /// hold or cross blocks.
+  /// Values inside are not kept: their forward runs again before their backward. Scopes may nest,
+  /// and contain or cross blocks.
   template <class F>
   auto recompute(F&& f);
 
-  /// Visible outputs. Throws: Error that names the op, the scope and all shapes.
+  /// Applies an op and returns its visible outputs. Throws: Error that names the op, the scope and
+  /// all shapes.
   Values apply(OpPtr op, const Values& inputs);
 
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -129,11 +131,11 @@ class Graph {
   };
   std::map<std::string, NamedPart> part_of_name_;  // of logical tensors
   int block_ = -1, recompute_ = -1;
-  std::map<const void*, Buffer> constants_;  // copies on the device, by what they are copies of
+  std::map<const void*, Buffer> constants_;  // copies on the device, by their source
 };
 
 namespace detail {
-/// Of the first value that has one. Throws: Error that names the op when none has.
+/// The graph of the first value that has one. Throws: Error that names the op when none has.
 Graph& graph_of(const Values& inputs, const Op& op);
 }  // namespace detail
 

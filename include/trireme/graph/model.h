@@ -1,4 +1,4 @@
-// Model: what a user writes: the forward pass as ordinary code on symbolic Values.
+// Model: what a user writes, the forward pass as ordinary code on symbolic Values.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// Run on each rank, once for each kind of pass, before anything is allocated.
+/// Runs on each rank, once for each kind of pass, before anything is allocated.
 using Forward = std::function<Value(Graph&)>;
 
 struct Model {
@@ -19,8 +19,8 @@ struct Model {
   /// For generation: the logits (sequence, columns of this tensor rank) of one sequence of i32
   /// tokens; empty: none.
   Forward logits;
-  /// Facts about the function that shapes do not show: a checkpoint is loaded only where they are
-  /// the same.
+  /// Properties of the function that shapes do not show. A checkpoint is loaded only if they are
+  /// equal.
   KeyValues identity;
 
   template <class F>

@@ -1,7 +1,7 @@
-// Op: a result, its gradient, and what the gradient needs, side by side. Ops are const and
-// stateless: the runtime plans all memory and hands it over in Exec. Four methods are mandatory;
-// what else an op may say of itself has defaults (graph/op_traits.h). docs/concepts/graph.md shows
-// how to write one; gradient_check (graph/gradient_check.h) checks one.
+// Op: a function, its gradient, and what the gradient needs, in one class. Ops are const and
+// stateless: the runtime plans all memory and passes it in Exec. Four methods are mandatory; all
+// other properties of an op have defaults (graph/op_traits.h). docs/concepts/graph.md shows how to
+// write one; gradient_check (graph/gradient_check.h) checks one.
 #pragma once
 
 #include <memory>
@@ -27,12 +27,13 @@ class Output {
   /// Input `in` seen through `spec`, which starts `first` elements into it. Its gradient is the
   /// same view of the input's gradient, so forward and backward are never called for it.
   static Output view(int in, Spec spec, Index first = 0) { return {spec, Kind::view, in, first}; }
-  /// The value of input `in`, no copy, but its gradient is the op's own (entering the tensor axis).
+  /// The value of input `in` without a copy. The op computes its gradient (entering the tensor
+  /// axis).
   static Output identity(int in, Spec spec) { return {spec, Kind::identity, in, 0}; }
 
-  /// New memory that no gradient comes back through: its readers account for what depends on it in
-  /// another way, and say that they are not differentiable in it (Op::differentiable). Others are
-  /// refused while tracing.
+  /// New memory that receives no gradient. Its consumers send the gradient to an earlier value, and
+  /// declare that they are not differentiable in this one (Op::differentiable). Other consumers are
+  /// rejected while tracing.
   static Output detached(Spec spec) { return {spec, Kind::detached, 0, 0}; }
 
   const Spec& spec() const { return spec_; }
@@ -50,7 +51,7 @@ class Output {
 };
 using Outputs = std::vector<Output>;
 
-/// What an op is given when it runs. Tensors are borrowed and valid during the call.
+/// The arguments of a running op. Tensors are borrowed and valid during the call.
 class Exec {
  public:
   virtual ~Exec() = default;
@@ -59,20 +60,21 @@ class Exec {
   virtual const Tensor& output(int i) const = 0;
   virtual const Tensor& grad_output(int i) const = 0;
   virtual const Tensor& grad_input(int i) const = 0;
-  /// Backward: is the gradient of input i asked for in this call? (Input and parameter gradients
-  /// may be asked apart.)
+  /// Backward: whether this call computes the gradient of input i. (Input and parameter gradients
+  /// may be requested in separate calls.)
   virtual bool wants(int i) const = 0;
-  /// Backward: add to grad_input(i) instead of assigning. Only ever true for inputs that declare
+  /// Backward: add to grad_input(i) instead of assigning. True only for inputs that declare
   /// accumulates(i).
   virtual bool accumulate(int i) const = 0;
-  /// Backward: the outputs are still to be made, and are there to be written, the side ones too.
-  /// Only ever true for ops that declare forward_in_backward().
+  /// Backward: this call must also write the outputs, side outputs included, because forward was
+  /// left out. True only for ops that declare forward_in_backward().
   virtual bool makes_outputs() const = 0;
-  /// workspace_bytes of scratch, aligned to 256; undefined content.
+  /// The scratch memory declared for this call, aligned to 256 bytes; its content is undefined.
   virtual void* workspace() const = 0;
   virtual Communicator& tensor_axis() const = 0;
   virtual Stream& stream() const = 0;
-  /// The numbers of (seed, this op's logical name, step): equal for every layout and in a re-run.
+  /// The random numbers of (seed, this op's logical name, step): the same for every layout and when
+  /// recomputed.
   virtual Random random() const = 0;
   /// Index, in the global batch, of the first sample (row of dim 0 of inputs) of this micro-batch.
   virtual Index first_sample() const = 0;
@@ -83,8 +85,8 @@ class Op : public OpTraits {
   virtual ~Op() = default;
   /// For names, reports and errors: "rms_norm".
   virtual std::string name() const = 0;
-  /// Visible outputs, then side outputs. Throws: Error that says what is wrong with the shapes: no
-  /// other place checks them.
+  /// Declares visible outputs, then side outputs. Throws: Error that says what is wrong with the
+  /// shapes; nothing else checks them.
   virtual Outputs infer(const Specs& inputs) const = 0;
   virtual void forward(Exec& e) const = 0;
   virtual void backward(Exec& e) const = 0;

@@ -1,4 +1,4 @@
-// OpTraits: what an op says of itself besides its four methods (graph/op.h): what backward reads,
+// OpTraits: the properties of an op besides its four methods (graph/op.h): what backward reads,
 // which memory may be shared, which inputs, types and devices it takes, where its result lies on
 // the tensor axis, and how much work it is. Everything has a default; an op overrides what differs.
 #pragma once
@@ -34,8 +34,8 @@ class Saved {
   std::uint32_t inputs_ = 0, outputs_ = 0;
 };
 
-/// Memory that an op allows two of its tensors to share. A permission: the planner uses it where it
-/// is legal.
+/// Pairs of tensors that an op allows to share memory. These are permissions: the planner uses one
+/// where it is legal.
 class Sharing {
  public:
   enum class Kind { output_over_input, gradient_passes, gradient_over_input, gradient_over_output };
@@ -45,8 +45,8 @@ class Sharing {
   };
   /// Output o may be written over input i.
   Sharing& output_over_input(int o, int i) { return add(Kind::output_over_input, o, i); }
-  /// The gradient of input i is exactly the gradient of output o: never computed (wants(i) is
-  /// false), it costs nothing.
+  /// The gradient of input i is exactly the gradient of output o: it is never computed (wants(i) is
+  /// false) and costs nothing.
   Sharing& gradient_passes(int i, int o) { return add(Kind::gradient_passes, i, o); }
   /// The gradient of input i may be written over (saved) input j.
   Sharing& gradient_over_input(int i, int j) { return add(Kind::gradient_over_input, i, j); }
@@ -73,56 +73,60 @@ class OpTraits {
   }
 
   // Inputs and their gradients.
-  /// Tokens, targets, masks: no gradient flows to input i.
+  /// False for tokens, targets and masks: no gradient flows to input i.
   virtual bool differentiable(int /*input*/) const { return true; }
   /// backward can add to the gradient of input i. If not, it assigns to a temporary and the runtime
   /// adds.
   virtual bool accumulates(int /*input*/) const { return false; }
-  /// Input i is a weight: backward makes its gradient in f32 whatever the type of the value, for
-  /// sums over many micro-batches. The gradients of other inputs have the type of the input.
+  /// Input i is a weight: backward computes its gradient in f32 whatever the type of the value,
+  /// because it is summed over many micro-batches. The gradients of other inputs have the type of
+  /// the input.
   virtual bool is_weight(int /*input*/) const { return false; }
   /// Input i may be strided. If not, a strided value is a trace error that names contiguous().
   virtual bool strided(int /*input*/) const { return false; }
-  /// backward can make the outputs as well (Exec::makes_outputs). In training forward is then left
-  /// out where nothing else reads them: for a loss whose gradients need what its value needs.
+  /// backward can compute the outputs as well (Exec::makes_outputs). Training then leaves forward
+  /// out if nothing else reads them. Meant for a loss whose gradients need the same work as its
+  /// value.
   virtual bool forward_in_backward() const { return false; }
 
-  // Types and devices. What is not declared here is refused while tracing.
-  /// Floating inputs may be of this type. An op works in bf16, under --bf16, only if it says so.
-  /// Statistics and losses beside bf16 values are f32 and f64.
+  // Types and devices. What is not declared here is rejected while tracing.
+  /// Whether floating-point inputs may have this type. An op must declare bf16 to work under
+  /// --bf16. Beside bf16 values, statistics and losses are f32 and f64.
   virtual bool works_in(DType dtype) const { return dtype != DType::bf16; }
-  /// forward and backward run on this kind of device. Tensors lie in the memory of the device, so
-  /// an op whose loops run on the host works on a CPU only.
+  /// Whether forward and backward run on this kind of device. Tensors are in device memory, so an
+  /// op whose loops run on the host works on a CPU only.
   virtual bool works_on(DeviceKind kind) const { return kind == DeviceKind::cpu; }
 
   // The tensor axis.
   /// Place of the outputs, from the places of the inputs (parameters: whole or split). The default
-  /// suits ops that treat every element or row alike: split if any input is, else entered, else
-  /// whole; terms are rejected, and so is a whole activation beside entered or split ones.
+  /// suits ops that treat every element or row alike: split if any input is, else entered if any
+  /// is, else whole. Terms are rejected, and so is a whole activation together with entered or
+  /// split ones.
   virtual Place place(const Places& inputs, const std::vector<bool>& is_parameter) const;
-  /// Is the gradient that backward gives to the whole parameter at `input` complete on every tensor
-  /// rank, when the outputs are placed so? If not it is one term, and the runtime sums it over the
+  /// Whether backward gives the whole parameter at `input` its complete gradient on every tensor
+  /// rank, for outputs with this place. If not, it is one term, and the runtime sums it over the
   /// tensor axis.
   virtual bool completes_gradient(int /*input*/, Place output) const {
     return output == Place::whole;
   }
 
   // Before the first step.
-  /// What the first forward, or backward, with such tensors would have to do besides its work:
-  /// descriptors, choices by timing. Called with the tensors, the workspace and the stream of that
-  /// call; may read them, waits for the stream as it likes, and writes to none of them. Never
-  /// communicates: other ranks may have other ops.
+  /// Does the one-time work of the first forward, or backward, with such tensors: descriptors,
+  /// choices by timing. Called with the tensors, the workspace and the stream of that call. May
+  /// read them and wait for the stream, but must not write to any of them. Must not communicate,
+  /// because other ranks may have other ops.
   virtual void prepare_forward(Exec&, Preparation&) const {}
   virtual void prepare_backward(Exec&, Preparation&) const {}
 
   // Work, for the cut of stages, plans and profiles.
-  /// Floating-point operations of forward. In costs of stages backward counts twice that.
+  /// Floating-point operations of forward. The stage cut counts backward as twice that.
   virtual double flops(const Specs& inputs) const;
   /// The least bytes that forward reads and writes. Default: inputs and new outputs, once each.
   virtual double bytes(const Specs& inputs) const = 0;
-  /// The same of a call of backward. Defaults: as many operations as forward for the gradients of
-  /// weights, as many for the others (twice that without weights); what is saved and the gradients
-  /// of outputs, read once, the gradients of inputs, and the outputs that it makes.
+  /// The same for one call of backward. Default operations: as many as forward for the gradients of
+  /// weights, and as many for the other gradients (twice as many if there are no weights). Default
+  /// bytes: saved tensors and gradients of outputs, read once, the gradients of inputs, and the
+  /// outputs that it computes.
   virtual double backward_flops(const Specs& inputs, const BackwardWork& work) const;
   virtual double backward_bytes(const Specs& inputs, const BackwardWork& work) const = 0;
 

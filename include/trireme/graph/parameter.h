@@ -13,8 +13,8 @@ namespace trireme {
 /// Which dim of a parameter is split over the tensor axis, if any.
 struct Shard {
   int dim = -1;
-  /// The dim is padded (never part of the logical tensor), so that every rank has a multiple of
-  /// `padded_to`: cuBLAS wants sizes of 16 bytes in bf16 for its fastest products.
+  /// The dim is padded so that every rank has a multiple of `padded_to`; padding is not part of the
+  /// logical tensor. cuBLAS needs multiples of 16 bytes for its fastest bf16 products.
   bool padded = false;
   static constexpr Index padded_to = 8;
 };
@@ -61,7 +61,8 @@ struct Parameter {
   Place place;  // whole or split
   bool decay;   // weight decay applies (false for norms and biases: anything with one dim)
   std::vector<ParameterPart> parts;
-  /// What the ops that use it make of its gradient: whole on every tensor rank, or one term of it.
+  /// How the ops that use it compute its gradient: whole on every tensor rank, or one term per
+  /// rank.
   enum class Gradient { unused, whole, term };
   Gradient gradient = Gradient::unused;
   std::string first_use;  // the node that decided it

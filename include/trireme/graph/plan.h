@@ -1,12 +1,10 @@
-// Plan: what one stage of a graph does, in one linear list of steps, and where every byte of it
-// lies.
-//   cut       which node runs on which stage
-//   program   load, forward ..., send, receive, backward with re-runs ..., finish
-//   lifetimes instances of values, from definition to last use, over the steps
-//   placement offsets in two arenas: slot (kept from forward to backward, one per micro-batch in
-//   flight; transfer
-//             regions too) and scratch (dead at the end of forward or backward, shared by all slots
-//             and chunks)
+// Plan: the work of one stage of a graph as a linear list of steps, and the place of every byte.
+//   cut        which node runs on which stage
+//   program    load, forward ..., send, receive, backward with recomputation ..., finish
+//   lifetimes  instances of values, from definition to last use, over the steps
+//   placement  offsets in two arenas: slot (kept from forward to backward, one per micro-batch in
+//              flight; transfer regions too) and scratch (dead at the end of forward or backward,
+//              shared by all slots and chunks)
 // docs/concepts/graph.md explains the rules.
 #pragma once
 
@@ -32,15 +30,15 @@ StageCut cut_stages(const Graph& graph, const Values& results, int stages,
 
 struct PlanOptions {
   enum class Mode { training, forward_only };
-  /// split: Executor::backward can be called for input and parameter gradients apart (zero-bubble
-  /// schedules); what both need lives in the slot until both ran.
+  /// split: Executor::backward can compute input and parameter gradients in separate calls
+  /// (zero-bubble schedules); values that both need stay in the slot until both have run.
   enum class Backward { whole, split };
   Mode mode = Mode::training;
   Backward backward = Backward::whole;
   bool share = true;    // use the ops' permissions
   bool pack = true;     // let instances with disjoint lifetimes overlap
-  bool poison = false;  // fill every instance with NaN at its death (tests)
-  bool guard = false;  // leave bytes behind every instance, to see who writes them (--check-finite)
+  bool poison = false;  // fill every instance with NaN at the end of its life (tests)
+  bool guard = false;   // guard bytes after every instance detect overruns (--check-finite)
 };
 
 struct Instance {
@@ -53,9 +51,8 @@ struct Instance {
   Index offset;
 };
 
-/// A stretch of the slot that is sent to or received from a neighbour stage as one message: the
-/// roots in `names`, packed one after the other. Both sides agree on order and bytes by
-/// construction.
+/// A range of the slot that is sent to or received from a neighbour stage as one message: the roots
+/// in `names`, packed one after the other. Both sides agree on order and bytes by construction.
 struct Transfer {
   Index offset = 0, bytes = 0;
   std::vector<std::string> names;
@@ -83,24 +80,25 @@ class Plan {
   /// Type of parameters and activations (Graph::compute).
   DType compute() const;
   const std::vector<Instance>& instances() const;
-  /// From the stage before, to the stage after, and their gradients.
+  /// The messages from the previous stage and to the next one, and those of their gradients.
   const Transfer& receive_values() const;
   const Transfer& send_values() const;
-  const Transfer& receive_gradients() const;  // from the stage after
-  const Transfer& send_gradients() const;     // to the stage before
+  const Transfer& receive_gradients() const;  // from the next stage
+  const Transfer& send_gradients() const;     // to the previous stage
   /// Parameters of this stage (graph ids) in the order in which their gradients become ready: the
   /// flat order.
   const std::vector<int>& parameters() const;
-  /// Per entry of parameters(): its gradient on each tensor rank is one term, to be summed over the
-  /// tensor axis.
+  /// Per entry of parameters(): whether its gradient is one term per tensor rank, to be summed over
+  /// the tensor axis.
   const std::vector<bool>& sums_over_tensor() const;
   /// Graph inputs (positions in Graph::inputs()) that this stage loads.
   const std::vector<int>& inputs() const;
-  /// FLOPs of one micro-batch, forward and backward without re-runs.
+  /// FLOPs of one micro-batch, forward and backward without recomputation.
   double flops() const;
   /// What each step of one micro-batch does, in their order (ExecutorHooks::step_queued).
   const std::vector<StepWork>& work() const;
-  /// The result, a loss, is made by backward (Op::forward_in_backward). False where it is not made.
+  /// Whether backward computes the result, a loss (Op::forward_in_backward). False on stages that
+  /// do not compute it.
   bool result_in_backward() const;
   /// The table of --dump-plan.
   std::string describe() const;

@@ -1,4 +1,4 @@
-// Preparation: what ops have done ahead of their first call, for one line in the log.
+// Preparation: the work that ops did before their first call, for one line of the log.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace trireme {
 struct Preparation {
   Index timed = 0;                 // choices that were made here, by timing
   Index stored = 0;                // choices that another rank or another run has stored
-  std::vector<std::string> notes;  // for people: what stood in the way of a choice
+  std::vector<std::string> notes;  // for people: why a choice could not be used
 };
 
 }  // namespace trireme

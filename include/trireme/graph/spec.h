@@ -1,4 +1,4 @@
-// Spec: what is known of a value while tracing: shape, element type, strides. No memory.
+// Spec: what is known about a value while tracing: shape, element type, strides. No memory.
 #pragma once
 
 #include <ostream>

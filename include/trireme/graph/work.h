@@ -1,5 +1,5 @@
-// Counts of work: what ops are asked for (Op::bytes, Op::flops and their likes for backward), and
-// what a plan adds up (Plan::work). Floating-point operations, and bytes of device memory.
+// Counts of work, in floating-point operations and bytes of device memory: what ops report
+// (Op::bytes, Op::flops and their backward counterparts), and what a plan sums (Plan::work).
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// What one call of backward makes.
+/// What one call of backward computes.
 struct BackwardWork {
   enum class Gradient { none, assigned, added };
   std::vector<Gradient> gradients;  // of the inputs
@@ -21,9 +21,9 @@ struct BackwardWork {
 
 /// What one step of a plan does for one micro-batch.
 struct StepWork {
-  /// `step`: what no op does, such as loading an input or adding up gradients.
+  /// `step`: work of no op, such as loading an input or adding up gradients.
   enum class Phase { forward, recompute, backward, step };
-  std::string op;    // "linear"; of what no op does "load", "seed", "zero", "copy" or "add"
+  std::string op;    // "linear"; without an op "load", "seed", "zero", "copy" or "add"
   std::string name;  // of the node, or of the input; may be empty
   Phase phase = Phase::step;
   double bytes = 0, flops = 0;

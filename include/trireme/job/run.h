@@ -1,8 +1,8 @@
-// run: from main() to a Context. It starts the transport, reads the options, lets all ranks agree
-// that they can run before anything is allocated, prints the effective configuration, and turns
+// run: from main() to a Context. It starts the transport, reads the options, makes all ranks agree
+// that the job can run before anything is allocated, prints the effective configuration, and turns
 // every failure into one message and an exit code: 0, 64 for a configuration that cannot run, 65
 // for training that has diverged, 1 for another failure at run time, 75 for a job that has saved
-// and stopped at a signal or a limit of time (ExitCode).
+// and stopped because of a signal or a time limit (ExitCode).
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@
 
 namespace trireme {
 
-/// What a running program has. Passed along; there are no globals.
+/// The environment of a running program. Passed explicitly; there are no globals.
 class Context {
  public:
-  /// On a CPU, where the host trains itself.
+  /// On a CPU, where host and device are the same.
   Context(const Options& options, Mesh& mesh, Stream& stream, const Log& log,
           KeyValues configuration = {}, std::function<std::string_view()> stop_reason = {})
       : Context(options, mesh, stream, Host{mesh, stream}, log, std::move(configuration),
@@ -34,11 +34,11 @@ class Context {
         configuration_(std::move(configuration)),
         stop_reason_(std::move(stop_reason)) {}
   const Options& options() const { return options_; }
-  /// Every option of the command line, the program's own among them, with the value in force.
+  /// Every option of the command line, the program's own included, with its effective value.
   const KeyValues& configuration() const { return configuration_; }
-  /// Why this rank votes to stop at the end of the step, or of the batch of an evaluation:
-  /// "SIGUSR1", "SIGTERM", "--exit-duration-seconds". Empty: it does not. Ranks must agree before
-  /// they act on it, as Trainer::fit does.
+  /// Why this rank votes to stop at the end of the step, or of an evaluation batch: "SIGUSR1",
+  /// "SIGTERM", "--exit-duration-seconds". Empty: it does not. Ranks must agree before they act on
+  /// it, as Trainer::fit does.
   std::string_view stop_reason() const { return stop_reason_ ? stop_reason_() : ""; }
   Mesh& mesh() const { return mesh_; }
   Device& device() const { return stream_.device(); }
@@ -66,9 +66,9 @@ struct Application {
   Options defaults = {};
   /// Declares further options.
   std::function<void(CommandLine&, Options&)> declare = {};
-  /// Checks them; runs on every rank after parsing, with data files opened here rather than later.
+  /// Checks them; runs on every rank after parsing. Open data files here rather than later.
   std::function<void(const CommandLine&, const Options&, Index ranks, Problems&)> check = {};
-  /// Settles defaults that follow from other options, after parsing and before any check.
+  /// Sets defaults that depend on other options, after parsing and before any check.
   std::function<void(const CommandLine&, Options&)> settle = {};
 };
 
@@ -77,8 +77,8 @@ int run(int argc, char** argv, const std::function<void(Context&)>& f);
 int run(int argc, char** argv, const Application& application,
         const std::function<void(Context&)>& f);
 
-/// Collective. Throws: ConfigurationError on every rank alike when any of them has a problem.
-/// Problems that all ranks share are named once, others with their rank.
+/// Collective. Throws: ConfigurationError on every rank if any rank has a problem. Problems that
+/// all ranks share are reported once, others with their rank.
 void agree_on(const Host& host, const Problems& mine);
 
 /// Collective. Runs `work` on every rank. Throws: JobError with the message of the lowest rank on

@@ -10,7 +10,7 @@ namespace trireme {
 
 enum class Activation { gelu_tanh, gelu_erf, silu };
 
-// `void*`: arrays of `dtype`, f32 or bf16, computed with in fp32 and rounded once.
+// `void*`: arrays of `dtype`, f32 or bf16, computed in fp32 and rounded once.
 
 struct ActivationForward {
   Activation kind;

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Which kernels a GPU runs: `mma` on tensor cores (bf16), `simt` on the ordinary ones (any dtype);
+/// Which kernels a GPU runs: `mma` on tensor cores (bf16), `simt` on ordinary cores (any dtype);
 /// `automatic`: mma where it can. A CPU has one kind and takes `automatic` only.
 enum class AttentionChoice : std::uint8_t { automatic, simt, mma };
 const char* name(AttentionChoice choice);
@@ -18,8 +18,8 @@ struct AttentionProblem {
   Index head_dim, sequence;
   int capability;
 };
-/// `asked`, or for `automatic` the kernels that run: never `automatic`. The same on every rank with
-/// the same problem. Throws: Error that says why `mma` cannot run.
+/// Returns `asked`, or for `automatic` the kernels that run: never `automatic`. Ranks with the same
+/// problem get the same result. Throws: Error that says why `mma` cannot run.
 AttentionChoice attention_choice(const AttentionProblem& problem, AttentionChoice asked);
 inline constexpr int first_mma_capability = 80;
 

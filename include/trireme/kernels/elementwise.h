@@ -9,7 +9,7 @@
 namespace trireme {
 
 /// y = a + b; y may be a or b (y += b is a sum with a = y). `dtype` here and below: of activations
-/// and weights, f32 or bf16; sums are made in fp32.
+/// and weights, f32 or bf16; sums are computed in fp32.
 struct Addition {
   Index count;
   const void* a;
@@ -32,9 +32,9 @@ struct BiasBackward {
   float* dbias;
   DType dtype = DType::f32;
 };
-/// y = keep ? x / (1 - rate) : 0, where keep depends on random.uniform(first_element + i) >= rate
-/// only. Its gradient is the same call on dy. `first_element`: global index of element 0, so that
-/// every layout drops alike.
+/// y = keep ? x / (1 - rate) : 0, where keep is random.uniform(first_element + i) >= rate. Its
+/// gradient is the same call on dy. `first_element`: global index of element 0, so that every
+/// layout drops the same elements.
 struct Dropout {
   Index count;
   Index first_element;
@@ -71,8 +71,9 @@ struct ElementwiseKernels {
   void (*dropout)(Stream&, const Dropout&);
   void (*squared_error_forward)(Stream&, const SquaredErrorForward&);
   void (*squared_error_backward)(Stream&, const SquaredErrorBackward&);
-  /// Copies (or adds, floating types only) between two tensors of one shape with any strides. One
-  /// dtype, or f32 and bf16, which are converted; a sum is made in f32 and rounded once.
+  /// Copies (or adds, floating-point types only) between two tensors of the same shape with any
+  /// strides. Same dtype, or f32 and bf16, which are converted; a sum is computed in f32 and
+  /// rounded once.
   void (*copy_strided)(Stream&, const Tensor& to, const Tensor& from, Write write);
 };
 

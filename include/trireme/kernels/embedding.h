@@ -44,7 +44,7 @@ struct PositionBackward {
 struct EmbeddingKernels {
   void (*forward)(Stream&, const EmbeddingForward&);
   void (*backward)(Stream&, const EmbeddingBackward&);
-  /// Needed to put `rows` rows in the order of their tokens.
+  /// Workspace to sort `rows` rows by token.
   Index (*backward_workspace_bytes)(Device&, Index rows);
   void (*position_forward)(Stream&, const PositionForward&);
   void (*position_backward)(Stream&, const PositionBackward&);

@@ -10,24 +10,27 @@ namespace trireme {
 
 enum class Transpose { no, yes };
 
-/// What becomes of product + bias before it is stored. GELU is its tanh form.
+/// What is applied to product + bias before it is stored. GELU is the tanh form.
 enum class Epilogue {
   none,
   gelu,          // gelu_input = product + bias, c = gelu(gelu_input)
   gelu_gradient  // c = product * gelu'(gelu_input); no bias
 };
 
-/// c(m, n) = op(a)(m, k) op(b)(k, n), assigned or added. Leading dimensions in elements. Sums are
-/// fp32. `dtype`: of a and b; `result`: of c, bias and gelu_input. They go together as (f32, f32),
-/// (bf16, bf16) and (bf16, f32). `bias` (n), may be null, is added to every row after the product
-/// (assign only). An epilogue goes with an assigned c that is packed, as is `gelu_input` (m, n).
-/// `bias_gradient` (m) in fp32, may be null, gets the sums of the rows of op(a): the gradient of a
-/// layer's bias, with that of its weight. Then a is packed and transposed, the result fp32, and
-/// there is no bias and no epilogue. One GPU kernel does all of it where that is the fastest; other
-/// devices take passes of their own for what follows the product. The same call on the same device
-/// gives the same bits. On CPUs the order of summation is oneDNN's, which depends on the shape: a
-/// row may differ in its last bits when the number of rows does, and one thread from several (two
-/// or more agree).
+/// c(m, n) = op(a)(m, k) op(b)(k, n), assigned or added. Leading dimensions are in elements. Sums
+/// are fp32. `dtype` is the type of a and b, `result` that of c, bias and gelu_input; legal pairs
+/// are (f32, f32), (bf16, bf16) and (bf16, f32).
+///
+/// `bias` (n), may be null, is added to every row after the product (assign only). An epilogue
+/// requires an assigned, packed c and a packed `gelu_input` (m, n). `bias_gradient` (m) in fp32,
+/// may be null, receives the sums of the rows of op(a): the gradient of a layer's bias, computed
+/// with that of its weight. It requires a packed and transposed a, an fp32 result, no bias and no
+/// epilogue. One GPU kernel does all of this where that is fastest; otherwise separate passes
+/// follow the product.
+///
+/// The same call on the same device gives the same bits. On CPUs oneDNN chooses the order of
+/// summation by shape: the last bits of a row may depend on the number of rows, and on whether one
+/// thread or several compute it (two or more agree).
 struct Gemm {
   Index m, n, k;
   const void* a;
@@ -49,7 +52,7 @@ struct Gemm {
   DType result = DType::f32;
 };
 
-/// How `prepare` came to its choice.
+/// How `prepare` made its choice.
 struct GemmPreparation {
   enum class Source {
     first,  // what the library recommends
@@ -57,28 +60,27 @@ struct GemmPreparation {
     stored  // chosen by another rank, or in another run
   };
   Source source = Source::first;
-  std::string
-      note;  // for people, when something stood in the way: why a stored choice is not taken
+  std::string note;  // for people: why a stored choice was not used
 };
 
-/// How a device multiplies bf16: with instructions of its own, or widened to fp32 in the workspace
-/// and rounded once at the end.
+/// How a device multiplies bf16: with native instructions, or widened to fp32 in the workspace and
+/// rounded once at the end.
 enum class Bf16Products { native, widened };
 
 struct GemmKernels {
   void (*run)(Stream&, const Gemm&);
-  /// Does all that the first of such products would have to do (descriptors, memory), and chooses
-  /// how to compute them: by timing, where the device was opened with a cache. Waits for the
-  /// stream; reads a, b and, for gelu_gradient, gelu_input, with any content; writes nothing of the
-  /// caller's. Products with other pointers, equally aligned, are prepared by the same call. A GPU
-  /// also runs it once, with a result of its own. Throws: Error if that, or storing, fails.
+  /// Does the one-time work of such products (descriptors, memory) and chooses how to compute them:
+  /// by timing, if the device was opened with a cache. Waits for the stream. Reads a, b and, for
+  /// gelu_gradient, gelu_input, whatever they contain; writes to none of the caller's memory. One
+  /// call also prepares products with other pointers of the same alignment. A GPU also runs the
+  /// product once, into memory of its own. Throws: Error if that run, or storing the choice, fails.
   GemmPreparation (*prepare)(Stream&, const Gemm&);
-  /// Depends on shape, types and what is asked for (a null bias_gradient or not); memory is not
-  /// looked at.
+  /// Depends on shape, types and the requested results (bias_gradient null or not). Reads no
+  /// memory.
   Index (*workspace_bytes)(Device&, const Gemm&);
   Bf16Products (*bf16_products)(Device&);
-  /// Device memory that a stream takes for itself, at its first product at the latest, and keeps;
-  /// for plans of memory.
+  /// Bytes of device memory that a stream allocates for itself, at the latest for its first
+  /// product, and keeps. For memory plans.
   Index (*stream_bytes)(Device&);
 };
 

@@ -33,7 +33,7 @@ struct Kernels {
   const RotaryKernels& rotary;
 };
 
-/// For devices: Kernels of which each family is the table that table_of<Family>() returns.
+/// For devices: Kernels in which each family is the table returned by table_of<Family>().
 template <class TableOf>
 Kernels make_kernels(TableOf table_of) {
   return {.activation = table_of.template operator()<ActivationKernels>(),

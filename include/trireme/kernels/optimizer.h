@@ -1,6 +1,6 @@
-// Updates of flat buffers, and what decides on them: the norm of all gradients, clipping, skipping.
-// One call works through a list of ranges, and nothing here comes back to the host: a GPU's queue
-// holds a whole step. AdamW: Loshchilov, Hutter 2017, arXiv:1711.05101.
+// Updates of flat buffers, and the decision that controls them: gradient norm, clipping, skipping.
+// One call processes a list of ranges. No result returns to the host, so a whole step can be queued
+// on a GPU stream. AdamW: Loshchilov, Hutter 2017, arXiv:1711.05101.
 #pragma once
 
 #include <cmath>
@@ -15,11 +15,11 @@ namespace trireme {
 /// What the norm of all gradients decided, on the device.
 struct StepDecision {
   double norm;              // before clipping
-  double clip_coefficient;  // what gradients are multiplied with
-  Index skip;               // not 0: the norm is not finite, and nothing is to be changed
+  double clip_coefficient;  // factor applied to gradients
+  Index skip;               // not 0: the norm is not finite, and nothing is updated
 };
 
-/// So that their norm is at most `max_norm` gradients are multiplied with this; with 1 when it is,
+/// The factor that limits the norm of the gradients to `max_norm`; 1 when it is within the limit,
 /// or max_norm is 0 (off).
 TRIREME_HD inline double clip_coefficient(double norm, double max_norm) {
   // The small term is PyTorch's and Megatron's: it keeps the clipped norm below the limit.
@@ -41,7 +41,7 @@ struct AdamW {
   float learning_rate, beta1, beta2, epsilon;
   float bias_correction1, bias_correction2;  // 1 - beta^step
   const StepDecision* decision;              // (1), on the device
-  Bf16* compute_copy = nullptr;              // or as `gradient`: gets what was assigned, rounded
+  Bf16* compute_copy = nullptr;  // null, or like `gradient`: gets the new values, rounded
 };
 struct Sgd {
   DeviceList<UpdateRange> list;

@@ -1,5 +1,5 @@
-// Lists of ranges of a flat buffer, on the device: one call of an optimizer kernel works through
-// all of them (kernels/optimizer.h).
+// Lists of ranges of a flat buffer, on the device: one call of an optimizer kernel processes all of
+// them (kernels/optimizer.h).
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-/// Elements [begin, begin + count) of a flat buffer, in a list of such ranges. A GPU works through
-/// a range in tiles.
+/// Elements [begin, begin + count) of a flat buffer, in a list of such ranges. A GPU processes a
+/// range in tiles.
 struct ListedRange {
   Index begin = 0, count = 0;
   Index tiles_before = 0;  // in the list: upload() sets it
@@ -18,14 +18,14 @@ struct ListedRange {
   static constexpr Index tile = 4096;  // elements
   TRIREME_HD Index tiles() const { return (count + tile - 1) / tile; }
 };
-/// A stretch that is updated alike; it begins at `begin` in the gradients and in the compute copy.
+/// A range with uniform update rules. It begins at `begin` in the gradients and the compute copy.
 struct UpdateRange : ListedRange {
   Index parameter_begin = 0;  // in the parameters
   Index state_begin = 0;      // in the state buffers
   double weight_decay = 0;
 };
 
-/// A list that lies on the device, or some neighbours of one. `tiles`: of these ranges.
+/// A list on the device, or consecutive entries of one. `tiles`: of these ranges together.
 template <class Range>
 struct DeviceList {
   const Range* ranges = nullptr;
@@ -37,8 +37,8 @@ template <class Range>
 Index list_bytes(const std::vector<Range>& ranges) {
   return (static_cast<Index>(ranges.size() * sizeof(Range)) + 63) / 64 * 64;
 }
-/// Numbers the tiles of a list and copies it to `memory`, list_bytes() of the device. Waits for the
-/// stream.
+/// Numbers the tiles of a list and copies it to `memory`, list_bytes() of device memory. Waits for
+/// the stream.
 template <class Range>
 DeviceList<Range> upload(std::vector<Range>& ranges, Stream& stream, std::byte* memory) {
   DeviceList<Range> list{reinterpret_cast<const Range*>(memory), static_cast<Index>(ranges.size())};

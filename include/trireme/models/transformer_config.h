@@ -16,9 +16,9 @@ namespace trireme {
 enum class Normalization { layer_norm, rms_norm };
 enum class MlpKind { gelu_tanh, gelu_erf, swiglu };
 enum class PositionKind { learned, rotary };
-/// What is computed again in backward instead of kept. selective: norms and activations, which are
-/// large and cheap (attention keeps no score matrix in any case). full: everything in a block but
-/// its input.
+/// What backward recomputes instead of keeping. selective: norms and activations, which are large
+/// and cheap (attention keeps no score matrix in any case). full: everything in a block but its
+/// input.
 enum class RecomputeGranularity { none, selective, full };
 
 const char* name(Normalization kind);
@@ -50,7 +50,7 @@ struct TransformerConfig {
   RecomputeGranularity recompute = RecomputeGranularity::none;
   SequenceParallel sequence_parallel = SequenceParallel::off;
   AttentionChoice attention_kernels = AttentionChoice::automatic;
-  Index lm_head_chunks = 1;  // pieces of a micro-batch's rows, of whose logits one exists at a time
+  Index lm_head_chunks = 1;  // slices of a micro-batch's rows; one slice's logits exist at a time
 
   // With the zeros above filled in.
   Index ffn() const { return ffn_hidden_size > 0 ? ffn_hidden_size : 4 * hidden_size; }
@@ -60,7 +60,7 @@ struct TransformerConfig {
   }
   Index head_dim() const { return hidden_size / num_attention_heads; }
 
-  /// Numbers in all parameters, vocabulary padding not counted.
+  /// Number of elements in all parameters, without vocabulary padding.
   Index parameter_count() const;
   /// Forward and backward of one token, by convention: 6 * parameters + 12 * layers * hidden_size *
   /// seq_length, with the attention counted as if it were not causal (Chowdhery et al. 2022,
@@ -68,16 +68,16 @@ struct TransformerConfig {
   double flops_per_token() const;
   /// One line for people.
   std::string describe() const;
-  /// What makes this model another function of the same parameters, or gives it other parameters:
-  /// fields, with the values of the options that set them ("true" where a bias is disabled). A
-  /// checkpoint has these options, and is loaded only where they are the same.
+  /// The fields that determine the parameters and the function computed from them, with the values
+  /// of the options that set them ("true" where a bias is disabled). A checkpoint stores these
+  /// options and is loaded only if they are equal.
   std::vector<std::pair<std::string, std::string>> identity() const;
 };
 
 /// "tiny", "tiny-llama", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m", "llama-1b",
 /// "llama-8b".
 std::vector<std::string> preset_names();
-/// Throws: Error that lists the names when there is none like it.
+/// Throws: Error that lists the names when `name` is not one of them.
 TransformerConfig preset(std::string_view name);
 
 /// Everything that is wrong with `config` for this tensor parallel size and micro-batch (samples):

@@ -14,9 +14,8 @@ struct AttentionHeads {
 };
 
 /// softmax(q k^T / sqrt(head_dim)) v, each token over itself and those before it in its sample.
-/// qkv: (batch * sequence, (query + 2 kv) * head_dim), a row is all query heads, then keys, then
-/// values
-/// -> (batch * sequence, query * head_dim). `choice`: of kernels, on a GPU.
+/// qkv: (batch * sequence, (query + 2 kv) * head_dim); a row holds all query heads, then keys, then
+/// values. Returns (batch * sequence, query * head_dim). `choice`: of kernels, on a GPU.
 Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads,
                        AttentionChoice choice = AttentionChoice::automatic);
 

@@ -35,8 +35,8 @@ Value split_columns(Value x);
 /// columns).
 Value gather_columns(Value x, Index columns);
 
-/// Into a region from wherever x stands between regions: enter if whole, gather_rows if split, x
-/// itself if entered.
+/// Into a region, whatever the place of x: enter if whole, gather_rows if split, x itself if
+/// entered.
 Value enter_region(Value x);
 /// Out of a region: scatter_rows under sequence parallelism, else leave.
 Value leave_region(Value x, SequenceParallel sequence);

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-/// Which dim of a split activation the tensor ranks share out. Of no meaning for whole values.
+/// The dim of a split activation that is divided among the tensor ranks. Ignored for whole values.
 enum class SplitDim { rows, columns };
 
 /// x / (1 - rate) where kept, else 0. rate 0 traces to nothing. x: (batch * sequence, channels) or

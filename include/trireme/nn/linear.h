@@ -1,8 +1,7 @@
 // Linear layers: y = x weight^T + bias with weight (out, in); plain, or split over the tensor axis
 // by columns (of y) and by rows (of the input), so that column, then row costs one all-reduce each
-// way (Shoeybi et al. 2019, arXiv:1909.08053). column_linear enters the tensor-parallel region by
-// itself and row_linear leaves it by itself. GELU between two of them can be a part of their
-// products.
+// way (Shoeybi et al. 2019, arXiv:1909.08053). column_linear enters the tensor-parallel region and
+// row_linear leaves it automatically. GELU between the two can be fused into their products.
 #pragma once
 
 #include <string>
@@ -18,7 +17,7 @@ enum class Bias { none, zeros };
 struct LinearOptions {
   Bias bias = Bias::zeros;
   Init init = normal(0.02f);
-  /// Where row_linear leaves to. column_linear sees from its input where it comes from.
+  /// How row_linear leaves the region. column_linear derives how to enter it from its input.
   SequenceParallel sequence = SequenceParallel::off;
 };
 
@@ -29,8 +28,8 @@ struct LinearPart {
 };
 
 /// y = x weight^T (+ bias). x: (rows, in), its rows may be strided; weight: (out, in); bias: (out)
-/// or an empty Value. Places: a whole weight works on each row alone; a split weight on an entered
-/// x gives this rank's columns.
+/// or an empty Value. Places: a whole weight is applied to each row independently; a split weight
+/// on an entered x gives this rank's columns.
 Value linear(Value x, Value weight, Value bias = {});
 /// With parameters "name.weight" (out, in) and "name.bias" (out), the same on every tensor rank.
 Value linear(Value x, const std::string& name, Index out, const LinearOptions& options = {});
@@ -47,12 +46,12 @@ Value column_linear(Value x, const std::vector<LinearPart>& parts,
 /// parallelism.
 Value row_linear(Value x, const std::string& name, Index out, const LinearOptions& options = {});
 
-/// row_linear(gelu_tanh(h), name, out, options). The product that makes the gradient of its input
-/// goes on to that of h.
+/// row_linear(gelu_tanh(h), name, out, options). In backward the product that computes the gradient
+/// of the layer's input also computes that of h.
 Value gelu_row_linear(Value h, const std::string& name, Index out,
                       const LinearOptions& options = {});
 /// gelu_row_linear(column_linear(x, up.name, up.out, up_options), down.name, down.out,
-/// down_options), as an MLP with GELU has it: the product that makes h makes gelu_tanh(h) too. Both
+/// down_options), an MLP with GELU: the product that computes h also computes gelu_tanh(h). Both
 /// are kept for backward, as in the unfused form.
 Value gelu_mlp(Value x, const LinearPart& up, const LinearOptions& up_options,
                const LinearPart& down, const LinearOptions& down_options);

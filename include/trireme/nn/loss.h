@@ -13,14 +13,14 @@ namespace trireme {
 /// et al. 2019, arXiv:1909.08053, section 3).
 Value cross_entropy(Value logits, Value targets, Index vocabulary);
 
-/// cross_entropy(linear(x, weight), targets, vocabulary) without the whole logits: at most `chunks`
-/// pieces of the rows, one after the other, each of ceil(rows / chunks), and only one piece's
-/// logits exist at a time, as scratch. Nothing runs in forward when it is the loss that is trained
-/// on: backward makes a piece's logits, its part of the loss, its gradients from them, and so does
-/// no more products than the two ops do. x: (rows, channels), packed; weight: (columns, channels),
-/// whole, or split over the tensor axis with x entered; vocabulary and targets as above. Results
-/// differ from those of the two ops by the order in which pieces are added; one piece gives their
-/// bits. The idea of making the gradients with the logits: Hsu et al. 2024, arXiv:2410.10989.
+/// cross_entropy(linear(x, weight), targets, vocabulary) without storing all logits. It processes
+/// the rows in at most `chunks` slices of ceil(rows / chunks), one after the other; only one
+/// slice's logits exist at a time, as scratch. As the training loss it does nothing in forward:
+/// backward computes each slice's logits, its part of the loss and its gradients, with no more
+/// products than the two ops. x: (rows, channels), packed; weight: (columns, channels), whole, or
+/// split over the tensor axis with x entered; vocabulary and targets as above. Results differ from
+/// those of the two ops by the order in which slices are added; one slice gives the same bits.
+/// Computing the gradients together with the logits: Hsu et al. 2024, arXiv:2410.10989.
 Value linear_cross_entropy(Value x, Value weight, Value targets, Index vocabulary,
                            Index chunks = 1);
 

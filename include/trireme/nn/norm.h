@@ -1,7 +1,7 @@
 // LayerNorm (Ba, Kiros, Hinton 2016, arXiv:1607.06450) and RMSNorm (Zhang, Sennrich 2019,
 // arXiv:1910.07467) over the last dim, alone or fused with the residual addition in front of them.
-// They work on each row alone, so rows may be split (sequence parallelism): the weights' gradients
-// are then terms, summed over the tensor axis by the runtime.
+// They normalise each row independently, so rows may be split (sequence parallelism): the weights'
+// gradients are then terms, summed over the tensor axis by the runtime.
 #pragma once
 
 #include <string>
@@ -24,8 +24,8 @@ Value rms_norm(Value x, const std::string& name, float epsilon = default_norm_ep
 struct SumAndNorm {
   Value sum, normed;
 };
-/// sum = x + delta, normed = norm(sum) in one pass over memory; in backward both x and delta take
-/// the gradient of the sum as it is, without a copy.
+/// sum = x + delta, normed = norm(sum) in one pass over memory; in backward both x and delta
+/// receive the gradient of the sum unchanged, without a copy.
 SumAndNorm add_layer_norm(Value x, Value delta, Value weight, Value bias,
                           float epsilon = default_norm_epsilon);
 SumAndNorm add_rms_norm(Value x, Value delta, Value weight, float epsilon = default_norm_epsilon);

@@ -1,5 +1,5 @@
-// An op from two scalar functions: its value and its slopes. It has no memory of its own, checks
-// the shapes, asks what is wanted, and works in f32 and bf16 on all threads of the rank:
+// An op from two scalar functions: its value and its slopes. It owns no memory, checks the shapes,
+// computes only the requested gradients, and works in f32 and bf16 on all threads of the rank:
 //
 //   Value gated(Value x, Value y) {
 //     return pointwise("gated", [](float a, float b) { return a * logistic(b); },
@@ -153,7 +153,7 @@ class Sum final : public PointwiseOp {
   Slope slope_;
 };
 
-/// How many inputs `Slope` has the derivatives by.
+/// The number of inputs that `Slope` has derivatives for.
 template <class T>
 struct SlopeCount : std::integral_constant<int, 1> {
   static_assert(std::is_convertible_v<T, float>,

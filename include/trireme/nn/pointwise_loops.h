@@ -12,7 +12,7 @@
 #include "trireme/core/macros.h"
 #include "trireme/graph/op.h"
 
-// The two compilers make different code of one template: they must not have one name.
+// nvcc and the host compiler generate different code from a template, so names must differ.
 #if defined(__CUDACC__)
 #define TRIREME_POINTWISE_BUILD for_cpus_and_gpus
 #else
@@ -27,7 +27,7 @@ TRIREME_HD inline float load(const Bf16* x) {
   return __builtin_bit_cast(float, static_cast<std::uint32_t>(x->bits) << 16);
 }
 TRIREME_HD inline void store(float* y, float x) { *y = x; }
-/// As to_bf16 (core/bf16.h), which nvcc takes for host code.
+/// Like to_bf16 (core/bf16.h), which nvcc treats as host code.
 TRIREME_HD inline void store(Bf16* y, float x) {
   const auto bits = __builtin_bit_cast(std::uint32_t, x);
   const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
@@ -176,8 +176,9 @@ void run(Stream& stream, Index count, const F& f, Index grain = 4096) {
 inline constexpr Index most_parts = 16384, last_parts = 128;
 
 /// *total = sum of value(x) over `count` elements, in an order that depends on `count` only: parts,
-/// then sums of parts. A part is a stretch of elements on a CPU, and every so many on a GPU, where
-/// neighbouring threads read together. `workspace`: most_parts + last_parts numbers.
+/// then sums of parts. A part is a contiguous range on a CPU and a strided one on a GPU, where
+/// neighbouring threads then read neighbouring elements. `workspace`: most_parts + last_parts
+/// numbers.
 template <class T, int n, class F>
 void sum(Stream& stream, Index count, const Pointers<T, n>& x, const F& value, double* workspace,
          double* total) {

@@ -18,7 +18,7 @@ std::vector<double> rotary_frequencies(Index head_dim, float theta);
 /// never crosses a stage cut.
 class RotaryTable {
  public:
-  /// One frequency for each pair of a head, head_dim / 2 of them: pair j turns by position *
+  /// One frequency for each pair of a head, head_dim / 2 of them: pair j rotates by position *
   /// frequencies[j].
   RotaryTable(Index sequence, std::span<const double> frequencies);
   /// With rotary_frequencies(head_dim, theta).

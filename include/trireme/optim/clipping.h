@@ -1,6 +1,6 @@
-// The norm of all gradients, and what is decided by it: clipping, and skipping a step that is not
-// finite. Every logical element counts once, whatever is replicated, tied or sharded. The decision
-// is made on the device, for the update that is queued behind it.
+// The norm of all gradients, and the decisions based on it: clipping, and skipping a step that is
+// not finite. Every logical element counts once, whatever is replicated, tied or sharded. The
+// decision is made on the device, for the update that is queued behind it.
 #pragma once
 
 #include <memory>
@@ -15,17 +15,17 @@ struct StepDecision;  // in kernels/optimizer.h
 
 class GradientNorm {
  public:
-  /// Of device memory that it needs.
+  /// Bytes of device memory that it needs.
   static Index bytes(const FlatParameters& flat);
   /// `memory`: bytes() of device memory, aligned to 64; borrowed. Waits for the stream.
   GradientNorm(const FlatParameters& flat, Communicator& world, Stream& stream, std::byte* memory);
 
   /// Collective over the world, after GradientReducer::finish(). Queues the 2-norm of the reduced
-  /// gradients, in fp64 and with the same bits on every rank, and what it decides.
+  /// gradients, in fp64 and with the same bits on every rank, and the decision.
   void start(double max_norm);
-  /// What start() decides, on the device.
+  /// The decision of start(), on the device.
   const StepDecision* decision() const { return decision_; }
-  /// The same on the host: waits until it is decided, not for what is queued behind.
+  /// The same on the host: waits for the decision, not for the work queued after it.
   StepDecision wait();
 
  private:

@@ -1,11 +1,10 @@
 // FlatParameters: where every parameter of this rank lies. Parameters and their gradients are two
 // flat buffers of one layout, cut into buckets: contiguous ranges that are reduced, updated and
 // gathered as one. The order is the order in which gradients become ready over the rank's whole
-// backward. Both are f32. Where a model computes in bf16 a third buffer of the same offsets holds
-// the parameters rounded to it, the compute copy: ops read that, everything else the f32 masters.
-// Of these a rank then keeps what it updates alone: with a sharded update its slices, packed as the
-// optimizer's state is.
-// No communication here.
+// backward. Both are f32. When a model computes in bf16, a third buffer with the same offsets holds
+// the rounded parameters: the compute copy, which ops read. Everything else uses the f32 masters. A
+// rank then keeps only the masters that it updates: with a sharded update its slices, packed like
+// the optimizer's state. No communication here.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +25,7 @@ namespace trireme {
 enum class Update { replicated, sharded };
 
 struct FlatOptions {
-  Index bucket_bytes = Index{4} << 20;  // a bucket is closed when it has reached this
+  Index bucket_bytes = Index{4} << 20;  // a bucket is closed once it reaches this size
   int data_rank = 0, data_size = 1;
   Update update = Update::replicated;
   DType compute = DType::f32;  // of the plans: f32, or bf16 with a compute copy
@@ -43,8 +42,8 @@ struct Bucket {
   FlatRange range;  // starts at 64 bytes; its size divides into data_size slices of whole 64 bytes
   FlatRange slice;  // the part of `range` of this data rank: data_rank-th of data_size equal ones
   FlatRange over_tensor;  // gradients in here are first summed over the tensor axis; may be empty
-  int tie =
-      -1;  // in FlatParameters::ties(): one tied parameter, the same bucket on all its holders
+  /// Index in FlatParameters::ties(): one tied parameter, the same bucket on all its holders.
+  int tie = -1;
   Index state_begin = 0;  // where the optimizer state of `updated()` starts in each state buffer
 };
 
@@ -54,16 +53,16 @@ struct FlatParameter {
   FlatRange range;  // starts at 64 bytes; no gaps inside
   int bucket;
   bool decay;
-  /// This rank's copy is the one that counts, on its data rank, in norms and exports: tensor rank 0
+  /// Of its data rank, this rank's copy is the one that counts in norms and exports: tensor rank 0
   /// for whole parameters, the lowest holder for tied ones.
   bool owned;
   /// Ranks of one data rank that hold the same values (tensor ranks of a whole parameter, holders
-  /// of a tied one), and this one's place among them: 0 where it is `owned`.
+  /// of a tied one), and this rank's index among them: 0 if `owned`.
   int copies, copy;
 };
 
-/// Which flat buffer offsets count in: the gradients and what ops read of the parameters, the f32
-/// masters, or a state buffer of the optimizer.
+/// The flat buffer that offsets refer to: the gradients and the parameters as ops read them, the
+/// f32 masters, or a state buffer of the optimizer.
 enum class FlatBuffer { computed, masters, state };
 
 /// The part of a logical tensor that lies in a flat buffer: box i is packed at element offsets[i].
@@ -77,8 +76,8 @@ struct FlatExtent {
 class FlatParameters {
  public:
   /// `chunks`: the training plans of this rank, chunk c on stage c * pipeline size + pipeline rank.
-  /// The graph is read here only. Throws: Error when stages and chunks do not fit, or two chunks
-  /// disagree on how a gradient is summed.
+  /// Reads the graph only in this constructor. Throws: Error when stages and chunks do not fit, or
+  /// two chunks disagree on how a gradient is summed.
   FlatParameters(const Graph& graph, const StageCut& cut, const std::vector<const Plan*>& chunks,
                  const FlatOptions& options);
 
@@ -102,13 +101,13 @@ class FlatParameters {
   /// Elements of each flat buffer, and of each state buffer of the optimizer (moments).
   Index count() const { return count_; }
   Index state_count() const { return state_count_; }
-  /// Masters, and behind them their compute copy where there is one.
+  /// Masters, followed by their compute copy if there is one.
   Index parameter_bytes() const { return master_bytes() + compute_bytes(); }
   Index master_bytes() const { return master_count() * size_bytes(DType::f32); }
   /// Elements of the masters: state_count() of them where masters_are_slices(), else count().
   Index master_count() const { return masters_are_slices() ? state_count_ : count_; }
-  /// This rank has masters only of `updated()`: what other data ranks update it has in the compute
-  /// copy alone. They lie as the state of the optimizer does.
+  /// Whether this rank has masters only of `updated()`. It then has what other data ranks update in
+  /// the compute copy only. The masters are laid out like the optimizer's state.
   bool masters_are_slices() const {
     return options_.compute != DType::f32 && options_.update == Update::sharded;
   }
@@ -121,21 +120,21 @@ class FlatParameters {
   }
   Index gradient_bytes() const { return count_ * size_bytes(DType::f32); }
 
-  /// A copy that is bound.
+  /// Returns a bound copy.
   FlatParameters bound(std::byte* parameters, std::byte* gradients) const;
-  /// Memory of parameter_bytes() and gradient_bytes(), aligned to 64; borrowed. `gradients` may be
-  /// null (forward only).
+  /// Binds memory of parameter_bytes() and gradient_bytes(), aligned to 64; borrowed. `gradients`
+  /// may be null (forward only).
   void bind(std::byte* parameters, std::byte* gradients);
   /// The f32 masters: master_count() elements, whose offsets are those of FlatBuffer::masters.
   float* master_data() const { return master_data_; }
   float* gradient_data() const { return gradient_data_; }
-  /// The compute copy; null where the masters themselves are computed with.
+  /// The compute copy; null if ops read the masters themselves.
   Bf16* compute_data() const { return compute_data_; }
-  /// Makes the compute copy from the masters that this rank has, for when these were written by
-  /// something else than an update, which does it itself. Nothing without a copy.
+  /// Recomputes the compute copy from this rank's masters. Call it after something other than an
+  /// update has written them; an update does this itself. No effect without a copy.
   void refresh_compute_copy(Stream& stream) const;
-  /// What is gathered after a sharded update, and what ops read: elements `range` of the compute
-  /// copy, or of the masters.
+  /// Elements `range` of the compute copy, or of the masters if there is none: what ops read, and
+  /// what is gathered after a sharded update.
   Elements computed(FlatRange range) const;
   /// Tensors in the order of plan.parameters(), for ExecutorMemory: any plan over this rank's
   /// stages, forward-only ones too. Parameters are in the compute type. Throws: Error for a
@@ -144,24 +143,25 @@ class FlatParameters {
   std::vector<Tensor> gradients(const Plan& plan) const;
 
   /// Writes the initial values: element i of a logical tensor depends on (seed, name, i) only;
-  /// padding is zero. The compute copy has the same, rounded. `host` draws them, whatever the
-  /// device.
+  /// padding is zero. The compute copy gets the same values, rounded. The threads of `host`
+  /// generate them, whatever the device.
   void initialise(std::uint64_t seed, Stream& stream, ThreadPool& host);
 
-  /// What this rank computes with of each logical tensor; offsets of FlatBuffer::computed.
+  /// The part of each logical tensor that this rank computes with; offsets of FlatBuffer::computed.
   std::vector<FlatExtent> parameter_extents() const;
-  /// What this rank has of the masters of each logical tensor; offsets into them.
+  /// The part of each logical tensor whose masters this rank has; offsets into them.
   std::vector<FlatExtent> master_extents() const;
-  /// What this rank updates of each logical tensor; offsets into a state buffer.
+  /// The part of each logical tensor that this rank updates; offsets into a state buffer.
   std::vector<FlatExtent> state_extents() const;
-  /// What lies in this data rank's slices, whichever rank updates it: over the ranks of the data
-  /// axis each element once.
+  /// The part of each logical tensor in this data rank's slices, whichever rank updates it: each
+  /// element once over the data axis.
   std::vector<FlatExtent> slice_extents(FlatBuffer buffer) const;
-  /// What this rank writes of each logical tensor to a checkpoint: over all ranks each element
-  /// once, the load spread over data replicas and copies. The same elements for all buffers.
+  /// The part of each logical tensor that this rank writes to a checkpoint: each element once over
+  /// all ranks, with the work spread over data replicas and copies. The same elements for all
+  /// buffers.
   std::vector<FlatExtent> written_extents(FlatBuffer buffer) const;
-  /// Ranges of the gradient buffer whose elements count in global norms: over all ranks each
-  /// logical element once.
+  /// Ranges of the gradient buffer whose elements count in global norms: each logical element once
+  /// over all ranks.
   std::vector<FlatRange> norm_ranges() const;
 
   /// The table of buckets for --dump-plan.

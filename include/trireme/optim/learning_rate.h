@@ -1,4 +1,4 @@
-// LearningRate: the learning rate as a pure function of the step, with the words and the meaning of
+// LearningRate: the learning rate as a pure function of the step, with the terms and semantics of
 // Megatron-LM: linear warm-up from 0, then constant, or a decay to a smallest rate, reached at
 // `decay_iters`: linear, cosine, or only in the last `wsd_decay_iters` steps (WSD: warm-up, stable,
 // decay; Hu et al. 2024, MiniCPM, arXiv:2404.06395).

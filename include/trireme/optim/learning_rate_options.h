@@ -7,7 +7,7 @@ namespace trireme {
 
 struct LearningRateOptions {
   enum class Decay { constant, linear, cosine, wsd };
-  /// How the rate falls at the end of WSD. With r, the share of those steps that is done, it is
+  /// How the rate falls at the end of WSD. With r, the completed fraction of those steps, it is
   /// min_lr + left(r) * (lr - min_lr), where left(r) is 1 - r, (1 + cos(pi r)) / 2, 2 * 0.5^r - 1
   /// or 1 - sqrt(r).
   enum class WsdDecay { linear, cosine, exponential, minus_sqrt };
@@ -24,7 +24,7 @@ struct LearningRateOptions {
 const char* name(LearningRateOptions::Decay decay);
 const char* name(LearningRateOptions::WsdDecay decay);
 
-/// A tenth of decay_iters, as MiniCPM found sufficient; less where the warm-up leaves less.
+/// A tenth of decay_iters, as MiniCPM found sufficient; fewer if the warm-up leaves fewer.
 Index default_wsd_decay_iters(const LearningRateOptions& options);
 
 }  // namespace trireme

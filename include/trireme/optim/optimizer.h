@@ -1,6 +1,6 @@
 // Optimizer: one update of the parameters from the reduced gradients: AdamW or SGD with momentum,
-// with clipping, with skipped steps, replicated or sharded over the data axis. All memory comes
-// from outside; a step allocates nothing, and the host waits for its decision only.
+// with clipping, with skipped steps, replicated or sharded over the data axis. The caller provides
+// all memory; a step allocates nothing, and the host waits only for its decision.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace trireme {
 /// What a step did; the same on every rank.
 struct StepReport {
   double grad_norm = 0;         // before clipping
-  double clip_coefficient = 1;  // gradients were multiplied with it
+  double clip_coefficient = 1;  // factor applied to gradients
   bool skipped = false;         // the norm was not finite: nothing was changed
 };
 
@@ -34,13 +34,13 @@ class Optimizer {
 
   enum class Part { norm, update, gather };
   using PartQueued = FunctionRef<void(Part)>;
-  /// Collective over the world, after GradientReducer::finish(). Queues the whole step: what the
-  /// norm decides is read where it was made. finish_step() follows before the next one. `queued` is
-  /// called behind each part; a sharded update gathers buckets beside the update of others, and
-  /// `gather` is the wait for what is left.
+  /// Collective over the world, after GradientReducer::finish(). Queues the whole step: the update
+  /// reads the decision on the device. Call finish_step() before the next one. `queued` is called
+  /// after each part is queued. A sharded update gathers buckets while it updates others, and
+  /// `gather` is the wait for the rest.
   void start_step(
       double learning_rate, PartQueued queued = [](Part) {});
-  /// Waits until the norm has decided; the update itself may still be going on.
+  /// Waits for the decision; the update itself may still be running.
   StepReport finish_step();
   /// Both.
   StepReport step(double learning_rate) {
@@ -55,7 +55,7 @@ class Optimizer {
   /// Steps skipped since this object was made.
   Index skipped() const { return skipped_; }
 
-  /// The state as tensors, laid out as FlatParameters::state_extents() says.
+  /// The state as tensors, laid out as FlatParameters::state_extents() describes.
   struct StateTensor {
     std::string name;  // "first_moment", "second_moment", "momentum"
     float* data;

@@ -1,7 +1,7 @@
 // CommandLine: options with their names, legal values and help in one place. Parsing never stops at
 // the first mistake: every unknown option, bad type and illegal value goes to Problems. Values are
-// set in order of declaration, whatever the order on the command line, so a preset declared first
-// is refined by what is declared after it.
+// set in order of declaration, whatever the order on the command line, so options declared after a
+// preset refine it.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct Whole {
   Index least = std::numeric_limits<Index>::min();
   Index most = std::numeric_limits<Index>::max();
 };
-/// Nothing that is counted comes to more, and sums and small multiples of it fit an Index.
+/// Upper limit of all counts; sums and small multiples of it fit an Index.
 constexpr Index most_count = Index{1} << 40;
 inline Whole at_least(Index least) { return {least, most_count}; }
 
@@ -36,7 +36,7 @@ struct Real {
   bool fp32 = false;
 };
 
-/// One option, in full generality. The methods of CommandLine make the usual ones.
+/// One option of any kind. The methods of CommandLine make the usual ones.
 struct OptionDefinition {
   std::string names;  // "--tensor-model-parallel-size,--tp", the canonical name first
   std::string value;  // what help shows for the value: "N"; empty: a flag
@@ -44,9 +44,9 @@ struct OptionDefinition {
   bool list = false;  // takes one or more values
   /// Sets the value. Throws: Error with the reason only ("expected a whole number >= 1").
   std::function<void(const std::vector<std::string>&)> set;
-  /// The value in force, as one would write it.
+  /// The effective value, as it would be written.
   std::function<std::string()> show;
-  bool text = false;  // any text: stands in quotes in a file
+  bool text = false;  // any text: quoted in a file
 };
 
 class CommandLine {
@@ -56,10 +56,10 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  /// Options declared from now on stand under this title in help.
+  /// Help lists the options declared from now on under this title.
   void group(const std::string& title);
-  // The variable holds the default when declared, the value in force after parse(), and outlives
-  // this object. A default that is not legal means "not set" and is shown as nothing.
+  // The variable holds the default when declared and the effective value after parse(). It must
+  // outlive this object. An illegal default means "not set" and is not shown.
   void whole(const std::string& names, Index& value, Whole legal, const std::string& help);
   void real(const std::string& names, double& value, Real legal, const std::string& help);
   /// Bytes: "512M", "2G"; K, M, G and T are powers of 1024.
@@ -74,41 +74,41 @@ class CommandLine {
   template <class E>
   void choice(const std::string& names, E& value,
               const std::vector<std::pair<std::string, E>>& legal, const std::string& help);
-  /// Legal are all values of E, by name(E).
+  /// All values of E are legal, by name(E).
   template <class E>
   void choice(const std::string& names, E& value, const std::string& help) {
     choice(names, value, named_values<E>(), help);
   }
-  /// A word without dashes that must be given: "PREFIX".
+  /// A mandatory positional argument: "PREFIX".
   void positional(const std::string& name, std::string& value, const std::string& help);
   void add(OptionDefinition definition);
   /// A table below the options in help and in reference(); the first row has the titles of columns.
   void table(const std::string& title, const std::vector<std::vector<std::string>>& rows);
   /// Declares --config FILE: a TOML file that holds any of the options declared here.
   void config_file();
-  /// Ranks may be given different values of this option (canonical name), which stands for
-  /// something of their node.
+  /// Allows ranks different values of this option (canonical name), because it describes their
+  /// node.
   void may_differ(const std::string& name);
 
-  /// What --use-checkpoint-args does with an option of the model. `always`: another value is
-  /// another model, and refused; `unless_given`: another value is as good.
+  /// What --use-checkpoint-args does with an option of the model. `always`: another value means
+  /// another model and is rejected; `unless_given`: another value is legal.
   enum class FromCheckpoint { always, unless_given };
   /// Declares that the option (canonical name) describes the model.
   void from_checkpoint(const std::string& name, FromCheckpoint rule);
 
   enum class Outcome { run, help, version, reference };
   /// The command line wins over --config. With --help, --version or --help-markdown nothing else is
-  /// looked at.
+  /// checked.
   Outcome parse(int argc, const char* const* argv, Problems& problems);
 
-  /// After parse(): options that describe the model get the values with which a checkpoint's job
-  /// ran. `origin`: "step 10 of run". Returns those that changed their value.
+  /// After parse(): sets the options that describe the model to the values of the job that wrote
+  /// the checkpoint. `origin`: "step 10 of run". Returns those that changed their value.
   KeyValues take(const KeyValues& saved, const std::string& origin, Problems& problems);
 
   /// Was this option (canonical name) given, on the command line or in the file?
   bool given(const std::string& name) const;
   std::string help() const;
-  /// What the program prints in place of running: its help, "trireme 0.2.0", or reference().
+  /// What the program prints instead of running: its help, "trireme 0.2.0", or reference().
   std::string text_of(Outcome outcome) const;
   /// Every option with its values, default and meaning, as a page of Markdown: --help-markdown.
   std::string reference() const;
@@ -117,7 +117,7 @@ class CommandLine {
   std::string effective() const;
   /// The same for programs: every option, in order of declaration.
   KeyValues configuration() const;
-  /// Those that have to be the same on all ranks: run() compares them.
+  /// Those that must be the same on all ranks: run() compares them.
   KeyValues common() const;
   /// Canonical names in order of declaration.
   std::vector<std::string> names() const;

@@ -27,17 +27,17 @@ struct GptOptions {
 /// Model, data, evaluation and generation.
 void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt);
 
-/// Settles --train-iters of a job that only generates: 0 where --load and --generate are given, and
-/// neither --train-iters nor --data-path. Before settle_options.
+/// Sets --train-iters to 0 for a job that only generates: one with --load and --generate, but
+/// neither --train-iters nor --data-path. Call before settle_options.
 void settle_gpt_options(const CommandLine& command, Options& options, const GptOptions& gpt);
 
-/// What is wrong with the model on this mesh, and with generation. The zeros of the model are
-/// filled in first, so that the effective configuration shows them.
+/// Reports what is wrong with the model on this mesh, and with generation. First replaces zeros in
+/// the model by the defaults they mean, so that the effective configuration shows these.
 void check_gpt_options(const CommandLine& command, const Options& options, GptOptions& gpt,
                        Problems& problems);
 
-/// Of the options of a job those that make its model: "--model tiny --num-layers 2"; "" where they
-/// have no --model.
+/// Those options of a job that define its model: "--model tiny --num-layers 2"; "" if there is no
+/// --model.
 std::string model_options(const KeyValues& options);
 
 struct GptData {
@@ -45,11 +45,11 @@ struct GptData {
   std::unique_ptr<DataSource> valid;               // null unless there are evaluations
   std::vector<std::string> description, warnings;  // lines for the log
 };
-/// Opens the files of --data-path; what is wrong with them goes to `problems`. Opens none for a job
-/// that neither trains nor saves.
+/// Opens the files of --data-path and adds what is wrong with them to `problems`. Opens none for a
+/// job that neither trains nor saves.
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems);
 
-/// On rank 0: the model, the data, and what is legal but probably not meant.
+/// Logs, on rank 0, the model, the data, and what is legal but probably not intended.
 void describe_gpt(const Log& log, const GptOptions& gpt, const GptData& data);
 
 /// The tokens of a text, and the text of tokens: one byte a token.

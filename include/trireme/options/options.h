@@ -1,6 +1,6 @@
 // Options that every training program has, with their defaults. A program adds its own
-// (options/gpt_options.h); what parses does something. docs/reference/options.md is the table for
-// people.
+// (options/gpt_options.h); no option is silently ignored. docs/reference/options.md is the table
+// for people.
 #pragma once
 
 #include <string>
@@ -26,10 +26,10 @@ struct Options {
   // Parallelism. The data parallel size is what is left: ranks / tensor / pipeline.
   Index tensor_size = 1;
   Index pipeline_size = 1;
-  Index chunks = 1;  // virtual stages a pipeline rank
+  Index chunks = 1;  // virtual stages per pipeline rank
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   bool use_distributed_optimizer = false;
-  Index bucket_size = Index{1} << 20;  // parameters a gradient bucket
+  Index bucket_size = Index{1} << 20;  // parameters per gradient bucket
   Index threads_per_rank = 1;
 
   // Device.
@@ -37,7 +37,7 @@ struct Options {
   InstructionSet instruction_set = InstructionSet::best;  // of the CPU
   Index ranks_per_gpu = 1;
   bool serialize_communication = false;
-  bool check_collectives = false;  // of GPUs; on by itself in a Debug build of trireme
+  bool check_collectives = false;  // of GPUs; on by default in a Debug build of trireme
   std::string gemm_cache;  // directory of choices for matrix products; empty: nothing is timed
 
   // Batch and length of training.
@@ -68,23 +68,23 @@ struct Options {
 
   DType compute() const { return bf16 ? DType::bf16 : DType::f32; }
   Index data_size(Index ranks) const { return ranks / (tensor_size * pipeline_size); }
-  /// Micro-batches that a data rank runs a step.
+  /// Micro-batches that a data rank runs per step.
   Index micro_batches(Index data_size) const {
     return global_batch_size / (data_size * micro_batch_size);
   }
 };
 
-/// What planning needs of the options, for ranks in this mesh.
+/// The options that planning needs, for ranks in this mesh.
 TrainingSpec training_spec(const Options& options, const MeshShape& mesh);
 
 void declare_options(CommandLine& command, Options& options);
 void declare_evaluation(CommandLine& command, Options& options);
 
-/// Settles defaults that follow from other options, after parsing: the schedule of several virtual
+/// Sets defaults that depend on other options, after parsing: the schedule of several virtual
 /// stages, the length of the decay, and where metrics go.
 void settle_options(const CommandLine& command, Options& options);
 
-/// What is wrong with the options together, for a job of `ranks` ranks; each with the nearest legal
+/// Reports combinations of options that cannot run on `ranks` ranks, each with the nearest legal
 /// values.
 void check_options(const CommandLine& command, const Options& options, Index ranks,
                    Problems& problems);

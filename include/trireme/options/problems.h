@@ -15,18 +15,19 @@ enum class ExitCode {
   failure = 1,         // at run time; or training is finished, but the last saves failed
   configuration = 64,  // cannot run: a restart would not help
   diverged = 65,       // --max-skipped steps in a row made no update: a restart would not help
-  stopped = 75         // saved, start me again
+  stopped = 75         // saved; start the job again
 };
 
-/// Each entry names the option or file, its value, and what would be right. What modules below say
-/// of fields, such as TransformerConfig::hidden_size, becomes the options that set them.
+/// Each entry names the option or file, its value, and what would be right. Names of fields in
+/// messages of lower modules, such as TransformerConfig::hidden_size, are replaced by the options
+/// that set them.
 class Problems {
  public:
   template <class... Parts>
   void add(const Parts&... parts) {
     add_text(str(parts...));
   }
-  /// Adds what `f` throws.
+  /// Adds the message of what `f` throws.
   template <class F>
   void collect(F&& f) {
     try {
@@ -44,7 +45,7 @@ class Problems {
   std::vector<std::string> all_;
 };
 
-/// A configuration that cannot run; known to all ranks alike. run() prints it once and returns
+/// A configuration that cannot run. All ranks know of it. run() prints it once and returns
 /// ExitCode::configuration.
 class ConfigurationError : public Error {
  public:
@@ -67,9 +68,9 @@ class JobError : public Error {
 };
 
 /// All ranks have agreed to stop, and the last checkpoint is durable. Trainer::fit throws it;
-/// programs let it pass, so that what they do after training is left to the job that goes on. run()
-/// returns ExitCode::stopped for it. Not an std::exception: it is no failure that a handler should
-/// take it for.
+/// programs do not catch it, so that their work after training is left to the job that resumes.
+/// run() returns ExitCode::stopped for it. Not a std::exception, so that no handler mistakes it for
+/// a failure.
 struct Stopped {};
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 // Schedules are data: which work a stage does, in which order. Pure functions of (stage, stages,
-// chunks, micro-batches); nothing here knows of a network. program.h adds the communication,
+// chunks, micro-batches); nothing here depends on a network. program.h adds the communication,
 // simulate.h runs and draws it.
 //
 // A model is cut into stages * chunks virtual stages; virtual stage v is chunk v / stages of stage
@@ -19,7 +19,7 @@ namespace trireme {
 
 struct PipelineShape {
   int stages = 1;
-  int chunks = 1;  // virtual stages a stage
+  int chunks = 1;  // virtual stages per stage
   Index micro_batches = 1;
 
   int virtual_stages() const { return stages * chunks; }

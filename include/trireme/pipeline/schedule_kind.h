@@ -10,7 +10,7 @@ enum class ScheduleKind {
   gpipe,        // all forwards, then all backwards (Huang et al. 2019, arXiv:1811.06965)
   one_f_one_b,  // "1f1b": a backward as soon as there is one (Narayanan et al. 2021,
                 // arXiv:2006.09503)
-  interleaved,  // 1f1b over several chunks a stage (Narayanan et al. 2021, arXiv:2104.04473)
+  interleaved,  // 1f1b over several chunks per stage (Narayanan et al. 2021, arXiv:2104.04473)
 };
 /// The name on the command line: "gpipe", "1f1b", "interleaved".
 const char* name(ScheduleKind kind);

@@ -11,7 +11,7 @@ namespace trireme {
 
 struct TrainingSpec {
   MeshShape mesh{1, 1, 1};
-  int chunks = 1;  // virtual stages a pipeline rank
+  int chunks = 1;  // virtual stages per pipeline rank
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
 
   Index micro_batch_size = 1;   // samples
@@ -20,11 +20,11 @@ struct TrainingSpec {
   DType compute = DType::f32;  // or bf16
   OptimizerOptions optimizer;
   Update update = Update::replicated;  // sharded: the distributed optimizer
-  Index bucket_size = Index{1} << 20;  // parameters a gradient bucket
-  /// Leaves bytes behind every activation, to see who writes them (Options::check_finite).
+  Index bucket_size = Index{1} << 20;  // parameters per gradient bucket
+  /// Leaves guard bytes after every activation, to detect overruns (Options::check_finite).
   bool guard = false;
 
-  /// Micro-batches that a data rank runs a step.
+  /// Micro-batches that a data rank runs per step.
   Index micro_batches() const {
     return global_batch_size / (mesh.size(Axis::data) * micro_batch_size);
   }

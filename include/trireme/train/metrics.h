@@ -27,14 +27,15 @@ struct StepMetrics {
 class MetricsFile {
  public:
   /// Empty path: writes nothing. A last line that a killed job left unfinished is removed. Throws:
-  /// Error when the file cannot be opened, or ends in something that is no metrics line.
+  /// Error when the file cannot be opened, or its last line is not a metrics line.
   explicit MetricsFile(const std::string& path);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
-  /// For a job that goes on after `step`; before its first line. Removes the lines of later steps,
-  /// which will be done again, as far back as steps ascend: before that are other jobs. Returns how
-  /// many. Throws: Error when one of them is no metrics line; nothing is removed then.
+  /// For a job that resumes after `step`; call before its first line. Removes the lines of later
+  /// steps, which will be repeated, and returns their number. Looks back only as far as steps
+  /// ascend: earlier lines belong to other jobs. Throws: Error when one of them is not a metrics
+  /// line; nothing is then removed.
   Index go_back_to(Index step);
   /// Throws: Error when the file system takes less than the whole line.
   void append(const StepMetrics& metrics);
@@ -47,7 +48,7 @@ class MetricsFile {
 struct ReporterOptions {
   Index train_iters = 0;
   Index log_interval = 1;
-  double flops_per_step = 0;  // of all ranks, without re-runs
+  double flops_per_step = 0;  // of all ranks, without recomputation
   double peak_flops = 0;      // GEMM rate of all ranks together
   bool progress_bar = false;  // true only where rank 0 writes to a terminal
 };

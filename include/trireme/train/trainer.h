@@ -22,24 +22,24 @@ struct GenerateOptions {
 class Trainer {
  public:
   /// Collective. Throws: ConfigurationError, on all ranks alike, when the model cannot be traced,
-  /// cut or placed in memory (with the largest tensors), or a data input's dim 0 is not the
-  /// micro-batch, or no op takes it.
+  /// cut or placed in memory (the message lists the largest tensors), or a data input's dim 0 is
+  /// not the micro-batch, or no op uses it.
   Trainer(Context& context, const Model& model);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Collective, before the first step. Goes on where the checkpoint of --load stands, if there is
-  /// one; fit() does this first. `train`: the source that will be trained on. Throws:
-  /// ConfigurationError when the checkpoint is of another model or other data, JobError when none
-  /// of them is whole.
+  /// Collective, before the first step. Resumes from the checkpoint given by --load, if there is
+  /// one; fit() does this first. `train`: the source of the training. Throws: ConfigurationError
+  /// when the checkpoint is of another model or other data, JobError when no checkpoint is
+  /// complete.
   void resume(DataSource& train);
   /// Collective. Steps until --train-iters are done, with log lines, metrics and evaluations on
   /// `validation` (may be null).
   void fit(DataSource& train, DataSource* validation = nullptr);
   void fit(DataSource&& train) { fit(train); }
-  /// Collective. In place of fit() where nothing is trained: parameters come from the checkpoint of
-  /// --load, where that is given, whatever its data and optimizer were. Throws: as resume(), and
+  /// Collective. Replaces fit() when nothing is trained: loads the parameters from the checkpoint
+  /// given by --load, if any, whatever its data and optimizer were. Throws: as resume(), and
   /// ConfigurationError when there is no checkpoint.
   void load_parameters();
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Training speed of the benchmark model (GPT: 6 layers, 6 heads, width 384, sequence 256, global batch 8, bytes, AdamW) in fp32
-and bf16, on one rank and on one a core, as a share of the FMA peak measured in the same run, beside PyTorch where
-tests/benchmarks/peers/install was run. The peak is that of fp32, also for bf16.
+"""Training speed of the benchmark model (GPT: 6 layers, 6 heads, width 384, sequence 256, global
+batch 8, bytes, AdamW) in fp32 and bf16, on one rank and on one a core, as a share of the FMA peak
+measured in the same run, beside PyTorch where tests/benchmarks/peers/install was run. The peak is
+that of fp32, also for bf16.
 
-Each round runs every contestant once, one after the other, so that a noisy machine hits all alike; figures are medians over
-rounds, ratios are medians of per-round ratios.
+Each round runs every contestant once, one after the other, so that a noisy machine hits all alike;
+figures are medians over rounds, ratios are medians of per-round ratios.
 
-usage: tests/benchmarks/training.py [--build build/release] [--peers build/peers] [--ranks N] [--rounds 3] [--steps 15]
-       [--json FILE]
+usage: tests/benchmarks/training.py [--build build/release] [--peers build/peers] [--ranks N]
+       [--rounds 3] [--steps 15] [--json FILE]
 """
 import argparse
 import dataclasses
@@ -41,17 +42,20 @@ class Contestant:
 
     def tokens_per_s(self, a, data):
         if self.ours:
-            return tokens_per_s(a.build, data, self.cores, a.steps, micro_batch=min(a.micro_batch, BATCH // self.cores),
+            return tokens_per_s(a.build, data, self.cores, a.steps,
+                                micro_batch=min(a.micro_batch, BATCH // self.cores),
                                 extra=["--bf16"] if self.bf16 else [])
         threads = self.cores // self.processes
         start = [a.peers / "bin/python"]
         if self.processes > 1:
             start = [a.peers / "bin/torchrun", "--nproc-per-node", self.processes]
-        script = [ROOT / "tests/benchmarks/peers/train_gpt.py", "--threads", threads, "--steps", a.steps]
+        script = [ROOT / "tests/benchmarks/peers/train_gpt.py", "--threads", threads,
+                  "--steps", a.steps]
         script += ["--bf16"] if self.bf16 else []
         script += ["--compile"] if self.compiled else []
         out = run(list(map(str, start + script)), {"OMP_NUM_THREADS": str(threads)})
-        return json.loads([line for line in out.splitlines() if line.startswith("{")][-1])["tokens_per_s"]
+        records = [line for line in out.splitlines() if line.startswith("{")]
+        return json.loads(records[-1])["tokens_per_s"]
 
 
 def contestants(cores, with_peers):
@@ -67,24 +71,32 @@ def contestants(cores, with_peers):
 
 def report(rounds, entrants):
     cores = sorted({c.cores for c in entrants})
-    peaks = ", ".join(f"{n} core{'s' if n > 1 else ''}: {statistics.median(r[f'peak {n}'] for r in rounds) / 1e9:.0f}" for n in cores)
-    print(f"# {parameters(LAYERS)} parameters, {flops_per_token(LAYERS) / 1e6:.2f} MFLOP per token; FMA peak in GFLOP/s, {peaks}")
+    peaks = ", ".join(f"{n} core{'s' if n > 1 else ''}: "
+                      f"{statistics.median(r[f'peak {n}'] for r in rounds) / 1e9:.0f}"
+                      for n in cores)
+    print(f"# {parameters(LAYERS)} parameters, {flops_per_token(LAYERS) / 1e6:.2f} MFLOP per "
+          f"token; FMA peak in GFLOP/s, {peaks}")
     print(f"{'contestant':44} {'tokens/s':>10} {'of peak':>8}")
     for c in entrants:
-        share = statistics.median(r[c.name] * flops_per_token(LAYERS) / r[f"peak {c.cores}"] for r in rounds)
+        share = statistics.median(r[c.name] * flops_per_token(LAYERS) / r[f"peak {c.cores}"]
+                                  for r in rounds)
         print(f"{c.name:44} {statistics.median(r[c.name] for r in rounds):10.0f} {share:8.1%}")
     for ours in (c for c in entrants if c.ours):
-        theirs = [c.name for c in entrants if not c.ours and (c.cores, c.bf16) == (ours.cores, ours.bf16)]
+        theirs = [c.name for c in entrants
+                  if not c.ours and (c.cores, c.bf16) == (ours.cores, ours.bf16)]
         if theirs:
-            ratio = statistics.median(r[ours.name] / max(r[name] for name in theirs) for r in rounds)
+            ratio = statistics.median(r[ours.name] / max(r[name] for name in theirs)
+                                      for r in rounds)
             print(f"# {ours.name}: {ratio:.2f} x the best PyTorch of the same type and cores")
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     p.add_argument("--peers", type=pathlib.Path, default=ROOT / "build/peers")
-    p.add_argument("--ranks", type=int, default=min(len(os.sched_getaffinity(0)), BATCH), help="besides one rank; at most 8")
+    p.add_argument("--ranks", type=int, default=min(len(os.sched_getaffinity(0)), BATCH),
+                   help="besides one rank; at most 8")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=15)
     p.add_argument("--micro-batch", type=int, default=BATCH)

@@ -1,4 +1,5 @@
-"""Where trireme's programs are: unpacked from the archive of launch/bundle, or in a build of this tree."""
+"""Where trireme's programs are: unpacked from the archive of launch/bundle, or in a build of this
+tree."""
 import hashlib
 import os
 import pathlib
@@ -8,7 +9,8 @@ import tarfile
 
 from work import Failed
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]  # of this tree, or of the archive that this file came in
+# Of this tree, or of the archive that this file came in.
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Installation:
@@ -23,7 +25,8 @@ class Installation:
         return (self.build or self.folder) / "bin"
 
     def environment(self, extra=None):
-        """For runs of its programs. TRIREME_CUDA_MODULE takes another CUDA module than the one beside libtrireme.so."""
+        """For runs of its programs. TRIREME_CUDA_MODULE takes another CUDA module than the one
+        beside libtrireme.so."""
         settings = {"TRIREME_CUDA_MODULE": str(self.module)} if self.module else {}
         if self.packages:
             settings["TRIREME_PYTHON_PACKAGES"] = self.packages
@@ -34,7 +37,8 @@ class Installation:
         return settings | (extra or {})
 
     def command(self, program, *arguments, ranks=1, before=()):
-        """Argument list that runs a program; on several ranks by mpirun, each started by the command `before`."""
+        """Argument list that runs a program; on several ranks by mpirun, each started by the
+        command `before`."""
         start = [] if self.build else [self.folder / "start"]
         path = self.build / "bin" / program if self.build else program
         launch = ["mpirun", "-np", ranks, *before] if ranks > 1 else list(before)
@@ -80,11 +84,13 @@ def from_archive(archive, output, module):
 def from_tree(work):
     """Builds this tree; a build that was cut off goes on."""
     build = ROOT / "build/release"
-    for command in (["cmake", "--preset", "release", "-DTRIREME_CUDA=ON", "-S", ROOT], ["cmake", "--build", build, "--parallel"]):
+    configure = ["cmake", "--preset", "release", "-DTRIREME_CUDA=ON", "-S", ROOT]
+    for command in (configure, ["cmake", "--build", build, "--parallel"]):
         try:
             work.run(command)
         except FileNotFoundError:
-            raise Failed("there is no archive (--archive) and no cmake to build this tree with") from None
+            raise Failed("there is no archive (--archive) and no cmake to build this tree "
+                         "with") from None
     return build
 
 

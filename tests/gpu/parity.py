@@ -1,4 +1,5 @@
-"""Short trainings and what must agree between them: losses, gradients of step 1, parameters at the end."""
+"""Short trainings and what must agree between them: losses, gradients of step 1, parameters at the
+end."""
 import array
 import dataclasses
 import json
@@ -25,7 +26,8 @@ class Size:
     micro_batch: int = 1
 
     def options(self):
-        return ["--num-layers", self.layers, "--hidden-size", self.width, "--ffn-hidden-size", 4 * self.width, "--num-attention-heads", self.heads,
+        return ["--num-layers", self.layers, "--hidden-size", self.width,
+                "--ffn-hidden-size", 4 * self.width, "--num-attention-heads", self.heads,
                 "--seq-length", self.sequence, "--global-batch-size", self.batch,
                 "--micro-batch-size", self.micro_batch, "--train-iters", self.steps,
                 "--lr", "1e-3", "--lr-warmup-iters", 2, "--log-interval", 1]
@@ -58,12 +60,17 @@ def prepare_corpus(installation, work, output):
     corpus = output / "corpus"
     if not corpus.with_suffix(".idx").exists():
         text = output / "corpus.txt"
-        words, state = "the oars pull together and ship moves against wind with every stroke of three banks".split(), 1
+        words = ("the oars pull together and ship moves against wind "
+                 "with every stroke of three banks").split()
+        state = 1
         with open(text, "w") as file:
             for _ in range(60000):
                 state = (state * 1103515245 + 12345) % 2**31
-                file.write(words[state >> 16 & 15 if state >> 16 & 15 < len(words) else 0] + (".\n" if state >> 20 & 15 == 0 else " "))
-        work.run(installation.command("trireme", "data", "prepare", "--input", text, "--output", corpus), installation.environment())
+                word = words[state >> 16 & 15 if state >> 16 & 15 < len(words) else 0]
+                file.write(word + (".\n" if state >> 20 & 15 == 0 else " "))
+        command = installation.command("trireme", "data", "prepare", "--input", text,
+                                       "--output", corpus)
+        work.run(command, installation.environment())
     return corpus
 
 
@@ -75,13 +82,15 @@ def train(installation, work, output, name, options, ranks=1, environment=None,
     for file in folder.iterdir():
         file.unlink()
     corpus = prepare_corpus(installation, work, output)
-    command = installation.command("train_gpt", "--data-path", corpus, *options, "--metrics", folder / "metrics.jsonl", "--dump-tensors",
-                                   folder / "tensors", ranks=ranks)
+    command = installation.command("train_gpt", "--data-path", corpus, *options,
+                                   "--metrics", folder / "metrics.jsonl",
+                                   "--dump-tensors", folder / "tensors", ranks=ranks)
     work.run(command, installation.environment(environment), limit_s)
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     if any(row["loss"] is None or row["skipped"] for row in rows):
         raise Failed(f"{name}: a loss is not finite")
-    return Training(*([row[key] for row in rows] for key in ("loss", "grad_norm", "loss_bits")), folder)
+    return Training(*([row[key] for row in rows] for key in ("loss", "grad_norm", "loss_bits")),
+                    folder)
 
 
 FIRST_STEPS = 5  # of a training on two devices: AdamW has not made steps out of noise yet
@@ -162,12 +171,14 @@ def worst_tensor(a, b, which, measure):
     ours, theirs = a.tensors(which), b.tensors(which)
     if ours.keys() != theirs.keys():
         raise Failed(f"not the same {which}: {sorted(ours.keys() ^ theirs.keys())[:5]}")
-    return max((measure([x - y for x, y in zip(ours[name], values)], values), name) for name, values in theirs.items() if not name.endswith("key.bias"))
+    return max((measure([x - y for x, y in zip(ours[name], values)], values), name)
+               for name, values in theirs.items() if not name.endswith("key.bias"))
 
 
 def difference(a, b):
     return Difference(relative(a.losses, b.losses), largest(relative(a.norms, b.norms)),
-                      worst_tensor(a, b, "gradients", lambda apart, values: norm(apart) / (norm(values) or 1.0)),
+                      worst_tensor(a, b, "gradients",
+                                   lambda apart, values: norm(apart) / (norm(values) or 1.0)),
                       worst_tensor(a, b, "parameters", lambda apart, _: max(map(abs, apart))))
 
 
@@ -176,7 +187,8 @@ def require_same_bits(a, b):
         if x != y:
             raise Failed(f"two runs differ from step {step} on: loss {x} and {y}")
     for which in ("gradients", "parameters"):
-        if (a.folder / f"tensors.{which}.f32").read_bytes() != (b.folder / f"tensors.{which}.f32").read_bytes():
+        file = f"tensors.{which}.f32"
+        if (a.folder / file).read_bytes() != (b.folder / file).read_bytes():
             raise Failed(f"two runs have other {which}: {difference(a, b)}")
 
 

@@ -11,7 +11,8 @@ class Model:
     kv_heads: int
     ffn: int
     vocab: int
-    llama: bool           # RMSNorm, SwiGLU, rotary positions, no bias; else LayerNorm, GELU, learned positions, bias
+    # RMSNorm, SwiGLU, rotary positions, no bias; else LayerNorm, GELU, learned positions, bias.
+    llama: bool
     sequence: int = 1024
 
     @property
@@ -31,16 +32,19 @@ class Model:
     def linears(self):
         """(out, in) of the products of one layer."""
         q, kv = self.width, self.kv_heads * self.head_dim
-        return [(q + 2 * kv, self.width), (self.width, q), (self.ffn * (2 if self.llama else 1), self.width), (self.width, self.ffn)]
+        up = self.ffn * (2 if self.llama else 1)
+        return [(q + 2 * kv, self.width), (self.width, q), (up, self.width), (self.width, self.ffn)]
 
     def product_parameters(self):
         """Weights that every token is multiplied with; the output layer is the token table."""
-        return self.layers * sum(out * inner for out, inner in self.linears()) + self.vocab * self.width
+        of_a_layer = sum(out * inner for out, inner in self.linears())
+        return self.layers * of_a_layer + self.vocab * self.width
 
     def parameters(self):
         biases = 0 if self.llama else self.layers * sum(out for out, _ in self.linears())
         norms = (2 * self.layers + 1) * self.width * (1 if self.llama else 2)
-        return self.product_parameters() + biases + norms + (0 if self.llama else self.sequence * self.width)
+        positions = 0 if self.llama else self.sequence * self.width
+        return self.product_parameters() + biases + norms + positions
 
     def flops_per_token(self):
         """Forward and backward, in the two conventions that people print. `palm` (Chowdhery et al.
@@ -48,15 +52,19 @@ class Model:
         causal. `causal`: what the products must compute: 6 for each weight of a product, and half
         of the scores."""
         scores = self.layers * self.width * self.sequence
-        return {"palm": 6 * self.parameters() + 12 * scores, "causal": 6 * self.product_parameters() + 6 * scores}
+        return {"palm": 6 * self.parameters() + 12 * scores,
+                "causal": 6 * self.product_parameters() + 6 * scores}
 
     def product_jobs(self, batch):
         """[(line for gpu_products_benchmark, times a micro-batch)]"""
         rows = batch * self.sequence
-        linears = [(out, inner, self.layers) for out, inner in self.linears()] + [(self.table_rows, self.width, 1)]
-        jobs = [(f"gemm {kind} {rows} {out} {inner}", times) for out, inner, times in linears for kind in ("forward", "input", "weight")]
+        linears = [(out, inner, self.layers) for out, inner in self.linears()]
+        linears.append((self.table_rows, self.width, 1))
+        jobs = [(f"gemm {kind} {rows} {out} {inner}", times)
+                for out, inner, times in linears for kind in ("forward", "input", "weight")]
         shape = f"{batch} {self.sequence} {self.heads} {self.kv_heads} {self.head_dim}"
-        return jobs + [(f"attention {kind} {shape}", self.layers) for kind in ("forward", "backward")]
+        return jobs + [(f"attention {kind} {shape}", self.layers)
+                       for kind in ("forward", "backward")]
 
     def attention_flops(self, batch):
         """Of one layer: two products over half of the scores forward, five backward."""
@@ -66,12 +74,16 @@ class Model:
         """The least that the memory-bound kernels read and write of bf16 activations in one
         micro-batch."""
         rows, bf16 = batch * self.sequence, 2
-        norm = 8 * self.width                                         # forward with residual, backward with what arrives directly: 4 each
-        activation = (3 + 5 if self.llama else 1 + 1) * self.ffn      # forward, gradient; GELU's ride on products, which write and read one array more
+        # Forward with residual, backward with what arrives directly: 4 each.
+        norm = 8 * self.width
+        # Forward, gradient; GELU's ride on products, which write and read one array more.
+        activation = (3 + 5 if self.llama else 1 + 1) * self.ffn
         rotary = 4 * (self.heads + self.kv_heads) * self.head_dim if self.llama else 0
-        bias = 0 if self.llama else sum(out for out, _ in self.linears())  # its gradient reads; forward is the product's epilogue
+        # Its gradient reads; forward is the product's epilogue.
+        bias = 0 if self.llama else sum(out for out, _ in self.linears())
         layer = 2 * norm + activation + rotary + bias
-        ends = norm + 3 * self.vocab + 2 * self.width * (1 if self.llama else 3)  # last norm, cross-entropy, embedding and its gradient
+        # Last norm, cross-entropy, embedding and its gradient.
+        ends = norm + 3 * self.vocab + 2 * self.width * (1 if self.llama else 3)
         return rows * bf16 * (self.layers * layer + ends)
 
     def update_bytes(self):
@@ -86,7 +98,8 @@ MODELS = {
     "llama-1b": Model(16, 2048, 32, 8, 8192, 128256, True),
 }
 MICRO_BATCH = {"gpt2-124m": 32, "gpt2-1558m": 8, "llama-1b": 8}  # of 1024; they fit in 80 GB
-PEAK_TFLOPS = {"H100 PCIe": 756, "H100": 989, "H200": 989, "A100": 312}  # bf16, dense, NVIDIA's data sheets
+# bf16, dense, NVIDIA's data sheets
+PEAK_TFLOPS = {"H100 PCIe": 756, "H100": 989, "H200": 989, "A100": 312}
 
 
 def peak_tflops(device):

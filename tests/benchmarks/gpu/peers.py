@@ -69,8 +69,8 @@ def attention(python, shapes, device, limit_s, partial):
 
 
 def write_tokens(prefix, vocab, count):
-    """A token file (docs/reference/data_formats.md) of one document; every token is as likely as any
-    other."""
+    """A token file (docs/reference/data_formats.md) of one document; every token is as likely as
+    any other."""
     generator = random.Random(1)
     with open(f"{prefix}.bin", "wb") as out:
         array.array("i", (generator.randrange(vocab) for _ in range(count))).tofile(out)

@@ -32,7 +32,8 @@ class Block(nn.Module):
         super().__init__()
         self.m = m
         norm = nn.RMSNorm if m.llama else nn.LayerNorm
-        qkv, out, up, down = (nn.Linear(inner, outer, bias=not m.llama) for outer, inner in m.linears())
+        qkv, out, up, down = (nn.Linear(inner, outer, bias=not m.llama)
+                              for outer, inner in m.linears())
         self.qkv, self.out, self.up, self.down = qkv, out, up, down
         self.norm1, self.norm2 = norm(m.width, eps=1e-5), norm(m.width, eps=1e-5)
 
@@ -42,7 +43,8 @@ class Block(nn.Module):
         q, k, v = (y.view(b, t, -1, m.head_dim).transpose(1, 2) for y in (q, k, v))
         if rotary is not None:
             q, k = rotate(q, *rotary), rotate(k, *rotary)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=m.kv_heads != m.heads)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                           enable_gqa=m.kv_heads != m.heads)
         return self.out(y.transpose(1, 2).reshape(b, t, m.width))
 
     def forward(self, x, rotary):
@@ -77,7 +79,8 @@ class Transformer(nn.Module):
         for p in self.parameters():
             if p.dim() > 1:
                 nn.init.normal_(p, std=0.02)
-        angle = torch.outer(torch.arange(m.sequence), 500000.0 ** (-torch.arange(0, m.head_dim, 2) / m.head_dim))
+        frequencies = 500000.0 ** (-torch.arange(0, m.head_dim, 2) / m.head_dim)
+        angle = torch.outer(torch.arange(m.sequence), frequencies)
         self.register_buffer("cos", angle.cos(), persistent=False)
         self.register_buffer("sin", angle.sin(), persistent=False)
 
@@ -85,7 +88,9 @@ class Transformer(nn.Module):
         x = self.tokens(tokens)
         if self.positions is not None:
             x = x + self.positions.weight[: tokens.shape[1]]
-        rotary = (self.cos.to(torch.bfloat16), self.sin.to(torch.bfloat16)) if self.m.llama else None
+        rotary = None
+        if self.m.llama:
+            rotary = (self.cos.to(torch.bfloat16), self.sin.to(torch.bfloat16))
         for block in self.blocks:
             x = block(x, rotary)
         return self.head(x, self.tokens.weight, targets)

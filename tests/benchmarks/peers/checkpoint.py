@@ -1,7 +1,9 @@
-"""PyTorch saves the same number of bytes from the same number of ranks: torch.distributed.checkpoint.async_save, and torch.save
-of each rank's share with fsync. Prints one JSON object: medians over the saves after the first, the slowest rank's.
+"""PyTorch saves the same number of bytes from the same number of ranks:
+torch.distributed.checkpoint.async_save, and torch.save of each rank's share with fsync. Prints one
+JSON object: medians over the saves after the first, the slowest rank's.
 
-usage: python -m torch.distributed.run --nproc-per-node RANKS checkpoint.py --bytes N --directory DIR [--saves 4]
+usage: python -m torch.distributed.run --nproc-per-node RANKS checkpoint.py --bytes N
+       --directory DIR [--saves 4]
 """
 import argparse
 import json
@@ -64,7 +66,8 @@ def main():
             if rank == 0:
                 shutil.rmtree(path)
         rows = rows[1:] or rows
-        record[name] = {"stall_s": statistics.median(r[0] for r in rows), "durable_s": statistics.median(r[1] for r in rows)}
+        record[name] = {"stall_s": statistics.median(r[0] for r in rows),
+                        "durable_s": statistics.median(r[1] for r in rows)}
     if rank == 0:
         print(json.dumps(record))
     dist.destroy_process_group()

@@ -1,8 +1,9 @@
-"""The model of tests/benchmarks/training in PyTorch: the same shapes, fp32 or bf16 autocast, AdamW, synthetic bytes; 1 process or
-DDP over gloo.
+"""The model of tests/benchmarks/training.py in PyTorch: the same shapes, fp32 or bf16 autocast,
+AdamW, synthetic bytes; 1 process or DDP over gloo.
 
 Prints one JSON line: tokens_per_s (median over steps, whole job), loss of the last step. Started by
-tests/benchmarks/training; by hand: python train_gpt.py --threads 4 [--compile], or torchrun --nproc-per-node 4 train_gpt.py --threads 1.
+tests/benchmarks/training.py; by hand: python train_gpt.py --threads 4 [--compile], or
+torchrun --nproc-per-node 4 train_gpt.py --threads 1.
 """
 import argparse
 import json
@@ -29,7 +30,8 @@ class Block(nn.Module):
 
     def forward(self, x):
         b, t, c = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        qkv = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, c // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
         a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(a.transpose(1, 2).reshape(b, t, c))
         return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
@@ -95,7 +97,8 @@ def main():
         times.append(time.perf_counter() - start)
     if world == 1 or dist.get_rank() == 0:
         seconds = statistics.median(times[3:])
-        print(json.dumps({"tokens_per_s": a.global_batch * a.sequence / seconds, "loss": float(loss), "torch": torch.__version__}))
+        print(json.dumps({"tokens_per_s": a.global_batch * a.sequence / seconds,
+                          "loss": float(loss), "torch": torch.__version__}))
     if world > 1:
         dist.destroy_process_group()
 

@@ -157,7 +157,8 @@ with h5py.File(file, 'r') as opened:
         known.add(path)
         shape = tuple(map(int, shape.split()))
         raw = open(f'{folder}/{i}', 'rb').read()
-        plain = {'f32': '<f4', 'f64': '<f8', 'i32': '<i4', 'i64': '<i8', 'u8': '|u1', 'bf16': '<u2'}[dtype]
+        plain = {'f32': '<f4', 'f64': '<f8', 'i32': '<i4', 'i64': '<i8', 'u8': '|u1',
+                 'bf16': '<u2'}[dtype]
         wanted = np.frombuffer(raw, plain).reshape(shape)
         if dtype == 'bf16':  # the upper half of a float
             wanted = (wanted.astype('<u4') << 16).view('<f4')

@@ -105,6 +105,13 @@ std::vector<double> numeric_gradient(Runner& runner, Contents& contents, std::si
   return out;
 }
 
+/// An input that no op uses has no gradient to compare.
+void require_used(const Subject& subject, const Rows& gradients) {
+  for (std::size_t i = 0; i < subject.inputs.size(); ++i)
+    require(!subject.wanted[i] || gradients[i].size() == at(subject.inputs[i].spec.shape.count()),
+            "gradient_check: input ", i, " is used by no op: use it, or leave it out");
+}
+
 /// Plans of all kinds have to give the same bits, with NaN in dead memory.
 void require_equal(const Subject& subject, Uses uses, Device& device, const Contents& contents,
                    const Rows& expected) {
@@ -248,6 +255,7 @@ GradientError check(const Subject& subject, Device& device, const GradientCheckO
     const Rows analytic =
         Runner(traced, {traced.loss}, plain(PlanOptions::Mode::training), device, axis)
             .gradients(contents);
+    require_used(subject, analytic);
     require_equal(subject, uses, device, contents, analytic);
     if (uses == Uses::once) require_equal_alone(subject, device, contents, analytic);
     Runner forward(traced, {traced.loss}, plain(PlanOptions::Mode::forward_only), device, axis);

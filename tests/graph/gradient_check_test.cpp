@@ -123,6 +123,14 @@ TEST(GradientCheck, RefusesASubgraphWithParametersOfItsOwn) {
     EXPECT_THAT(error.what(), testing::HasSubstr("'bias'"));
   }
 }
+TEST(GradientCheck, RefusesASubgraphThatLeavesAnInputUnused) {
+  TestDevice device;
+  const auto build = [](Graph&, const Values& in) { return in[0].apply<Tanh>(); };
+  EXPECT_THAT(message_of([&] {
+                gradient_check(build, {CheckInput({3, 5}), CheckInput({3, 5})}, device);
+              }),
+              testing::HasSubstr("input 1 is used by no op"));
+}
 /// Products, of an op that is wrong in one way.
 enum class ProductFault { none, writes_all, shapes, bf16_forward, bf16_backward };
 class Product final : public Op {

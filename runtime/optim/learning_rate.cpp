@@ -30,8 +30,17 @@ double left_of(WsdDecay style, double done) {
 
 /// A decay is that of WSD over a part of the steps; over all but the warm-up in the other styles.
 WsdDecay shape_of(const LearningRateOptions& options) {
-  if (options.decay == Decay::wsd) return options.wsd_decay;
-  return options.decay == Decay::linear ? WsdDecay::linear : WsdDecay::cosine;
+  switch (options.decay) {
+    case Decay::linear:
+      return WsdDecay::linear;
+    case Decay::cosine:
+      return WsdDecay::cosine;
+    case Decay::wsd:
+      return options.wsd_decay;
+    case Decay::constant:
+      break;
+  }
+  throw Error("a constant learning rate has no decay");
 }
 
 }  // namespace

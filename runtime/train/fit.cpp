@@ -102,7 +102,7 @@ std::string describe_saved(Index step, Index last_update) {
 
 std::string why_stopped(const Context& context) {
   const std::string_view reason = context.stop_reason();
-  return std::string(reason.empty() ? "another rank was told to stop" : reason);
+  return std::string(reason.empty() ? "another rank was asked to stop" : reason);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ if(TRIREME_SANITIZE)
     "UBSAN_OPTIONS=print_stacktrace=1")
 endif()
 
-# Can this machine make namespaces, and so stand in for several nodes
+# Can this machine make namespaces, and so simulate several nodes
 # (tests/support/simulated_node)?
 execute_process(COMMAND unshare --uts --ipc --pid --mount --fork --mount-proc mount -t tmpfs tmpfs
   /dev/shm
@@ -95,8 +95,8 @@ function(trireme_mpi_test name)
   if(T_MODULE)
     trireme_link_module(${name} comm_mpi)
   endif()
-  # What Open MPI's plugins leak has no name once they are unloaded, so lsan.supp cannot tell it
-  # from ours.
+  # What Open MPI's plugins leak has no name once they are unloaded, so lsan.supp cannot
+  # distinguish it from ours.
   list(TRANSFORM TRIREME_TEST_ENVIRONMENT REPLACE "^ASAN_OPTIONS=" "ASAN_OPTIONS=detect_leaks=0:")
   # Open MPI's plugins synchronise where ThreadSanitizer cannot see it, and cannot be suppressed one
   # by one, since they are unloaded.

@@ -1,5 +1,5 @@
 // The Checkpointer on ranks as threads: every layout loads what any other saved, while training
-// goes on.
+// continues.
 #include <filesystem>
 #include <fstream>
 #include <thread>

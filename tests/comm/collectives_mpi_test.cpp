@@ -129,7 +129,7 @@ TEST(Mpi, ARankThatNeverComesIsNamedWhenTimeIsOver) {
   }
 }
 
-TEST(Mpi, RanksWithDifferentOperationsAreToldSo) {
+TEST(Mpi, RanksWithDifferentOperationsFail) {
   if (mpi_session().size() == 1) return;
   const bool one_node = mpi_session().node_size() == mpi_session().size();
   const auto patient = make_mesh();

@@ -21,9 +21,9 @@ Elements floats(std::vector<float>& x) {
   return {x.data(), static_cast<Index>(x.size()), DType::f32};
 }
 
-TEST(Mistakes, RanksWithDifferentOperationsAreToldSoOnAll) {
+TEST(Mistakes, RanksWithDifferentOperationsFailOnAll) {
   for (int ranks_per_node : {0, 2}) {
-    std::atomic<int> told{0};
+    std::atomic<int> errors{0};
     const std::string message = message_of([&] {
       run_on_threads(MeshShape(4, 1, 1),
                      [&](Mesh& mesh) {
@@ -32,7 +32,7 @@ TEST(Mistakes, RanksWithDifferentOperationsAreToldSoOnAll) {
                        try {
                          mesh.world().all_reduce(floats(x), Reduction::sum, stream);
                        } catch (const Error&) {
-                         ++told;
+                         ++errors;
                          throw;
                        }
                      },
@@ -41,11 +41,11 @@ TEST(Mistakes, RanksWithDifferentOperationsAreToldSoOnAll) {
     EXPECT_THAT(message,
                 AllOf(HasSubstr("world group: operation 1"), HasSubstr("all_reduce sum of 10 f32"),
                       HasSubstr("all_reduce sum of 11 f32"), HasSubstr("of 11 f32 on rank ")));
-    EXPECT_EQ(told, 4);
+    EXPECT_EQ(errors, 4);
   }
 }
 
-TEST(Mistakes, NodesWithDifferentOperationsAreTold) {
+TEST(Mistakes, NodesWithDifferentOperationsFail) {
   const std::string message = message_of([&] {
     run_on_threads(MeshShape(4, 1, 1),
                    [&](Mesh& mesh) {
@@ -60,12 +60,12 @@ TEST(Mistakes, NodesWithDifferentOperationsAreTold) {
 }
 
 TEST(Mistakes, ARankThatNeverComesIsNamedWhenTimeIsOver) {
-  std::atomic<int> there{0};  // a rank that is late would be named, too
-  std::atomic<int> heard{0};  // and one that has ended is something else
+  std::atomic<int> there{0};     // a rank that is late would be named, too
+  std::atomic<int> failures{0};  // and one that has ended is something else
   run_on_threads(MeshShape(3, 1, 1),
                  [&](Mesh& mesh) {
                    if (mesh.rank() == 1) {
-                     while (heard < 2) std::this_thread::yield();
+                     while (failures < 2) std::this_thread::yield();
                      return;
                    }
                    for (++there; there < 2;) std::this_thread::yield();
@@ -74,7 +74,7 @@ TEST(Mistakes, ARankThatNeverComesIsNamedWhenTimeIsOver) {
                    Communicator& group = mesh.axis(Axis::data);
                    const std::string message =
                        message_of([&] { group.all_reduce(floats(x), Reduction::max, stream); });
-                   ++heard;
+                   ++failures;
                    EXPECT_THAT(message,
                                AllOf(HasSubstr("data group: all_reduce max of 10 f32"),
                                      HasSubstr("for rank 1 (world rank 1); it has waited 2 s")));
@@ -84,12 +84,12 @@ TEST(Mistakes, ARankThatNeverComesIsNamedWhenTimeIsOver) {
 }
 
 TEST(Mistakes, AMessageThatNeverComesIsNamedWhenTimeIsOver) {
-  std::atomic<bool> heard{false};
+  std::atomic<bool> failed{false};
   run_on_threads(
       MeshShape(1, 2, 1),
       [&](Mesh& mesh) {
         if (mesh.rank() == 1) {
-          while (!heard) std::this_thread::yield();
+          while (!failed) std::this_thread::yield();
           return;
         }
         HostStream stream;
@@ -98,7 +98,7 @@ TEST(Mistakes, AMessageThatNeverComesIsNamedWhenTimeIsOver) {
         const std::string message = message_of([&] {
           mesh.axis(Axis::pipeline).exchange({}, {&receive, 1}, stream);
         });
-        heard = true;
+        failed = true;
         EXPECT_THAT(message, AllOf(HasSubstr("pipeline group: exchange 1"),
                                    HasSubstr("message with rank 1 (world rank 1); it has waited")));
       },
@@ -115,31 +115,32 @@ TEST(Mistakes, ARankThatEndsAfterTheLastOperationHasBeenThere) {
                    {.ranks_per_node = ranks_per_node, .timeout_s = 60});
 }
 
-/// What rank 0 hears when rank 1 has ended and f waits for it; over the time-out, were it not found
-/// earlier.
-std::string heard_after_the_end(const std::function<void(Mesh&, Stream&)>& f, int ranks_per_node) {
-  std::string heard;
+/// The error of rank 0 when rank 1 has ended and f waits for it; over the time-out, were it not
+/// found earlier.
+std::string message_after_the_end(const std::function<void(Mesh&, Stream&)>& f,
+                                  int ranks_per_node) {
+  std::string message;
   run_on_threads(MeshShape(1, 2, 1),
                  [&](Mesh& mesh) {
                    if (mesh.rank() == 1) return;
                    HostStream stream;
-                   heard = message_of([&] { f(mesh, stream); });
+                   message = message_of([&] { f(mesh, stream); });
                  },
                  {.ranks_per_node = ranks_per_node, .timeout_s = 60});
-  return heard;
+  return message;
 }
 
 TEST(Mistakes, ARankThatHasEndedIsNotWaitedFor) {
   const std::string ended = "world rank 1 has ended its part of the program";
   for (int ranks_per_node : {0, 1}) {
-    EXPECT_THAT(heard_after_the_end(
+    EXPECT_THAT(message_after_the_end(
                     [](Mesh& mesh, Stream& stream) {
                       std::vector<float> x(10);
                       mesh.axis(Axis::pipeline).all_reduce(floats(x), Reduction::max, stream);
                     },
                     ranks_per_node),
                 AllOf(HasSubstr("pipeline group: all_reduce max of 10 f32"), HasSubstr(ended)));
-    EXPECT_THAT(heard_after_the_end(
+    EXPECT_THAT(message_after_the_end(
                     [](Mesh& mesh, Stream& stream) {
                       int x = 0;
                       const Message receive{1, &x, 4};
@@ -148,12 +149,12 @@ TEST(Mistakes, ARankThatHasEndedIsNotWaitedFor) {
                     ranks_per_node),
                 AllOf(HasSubstr("world group: exchange 1"), HasSubstr(ended)));
     EXPECT_THAT(
-        heard_after_the_end([](Mesh& mesh, Stream&) { mesh.split(0, "other"); }, ranks_per_node),
+        message_after_the_end([](Mesh& mesh, Stream&) { mesh.split(0, "other"); }, ranks_per_node),
         AllOf(HasSubstr("world group: barrier"), HasSubstr(ended)));
   }
 }
 
-TEST(Mistakes, RanksThatAreLeftMayGoOnAmongThemselves) {
+TEST(Mistakes, RanksThatAreLeftMayContinueAmongThemselves) {
   run_on_threads(MeshShape(2, 1, 2), [](Mesh& mesh) {
     if (mesh.coordinate(Axis::data) == 1) return;
     HostStream stream;
@@ -171,9 +172,9 @@ TEST(Mistakes, ARankThatFailsWakesTheOthers) {
       HostStream stream;
       std::vector<float> x(10);
       if (mesh.rank() == 2) throw Error("the disk is full");
-      const std::string heard =
+      const std::string here =
           message_of([&] { mesh.world().all_reduce(floats(x), Reduction::sum, stream); });
-      EXPECT_THAT(heard, testing::EndsWith("rank 2 has failed: the disk is full"));
+      EXPECT_THAT(here, testing::EndsWith("rank 2 has failed: the disk is full"));
       ++woken;
     });
   });
@@ -194,8 +195,8 @@ TEST(Mistakes, AMessageOfAnotherSizeThanItsReceiveIsAnError) {
   EXPECT_THAT(message, HasSubstr("a message of 8 bytes meets a receive of 4"));
 }
 
-TEST(Mistakes, ARankThatGivesUpTellsItsGroup) {
-  std::atomic<bool> heard{false};
+TEST(Mistakes, ARankThatGivesUpNotifiesItsGroup) {
+  std::atomic<bool> failed{false};
   run_on_threads(MeshShape(3, 1, 1),
                  [&](Mesh& mesh) {
                    HostStream stream;
@@ -210,9 +211,9 @@ TEST(Mistakes, ARankThatGivesUpTellsItsGroup) {
                    if (mesh.rank() == 1) {
                      EXPECT_THAT(message, AllOf(HasSubstr("has given up: "),
                                                 HasSubstr("meets a receive of 4")));
-                     heard = true;
+                     failed = true;
                    }
-                   while (!heard) std::this_thread::yield();
+                   while (!failed) std::this_thread::yield();
                  },
                  {.timeout_s = 60});
 }
@@ -227,8 +228,8 @@ TEST(Mistakes, SizesThatDoNotFitAreErrorsAtTheCall) {
       EXPECT_THROW(group.all_gather(floats(b), floats(a), stream), Error);
       EXPECT_THROW(group.broadcast(floats(a), ranks, stream), Error);
       EXPECT_THROW(group.broadcast(floats(a), -1, stream), Error);
-      const Message nobody{ranks, a.data(), 4};
-      EXPECT_THROW(group.exchange({&nobody, 1}, {&nobody, 1}, stream), Error);
+      const Message absent{ranks, a.data(), 4};
+      EXPECT_THROW(group.exchange({&absent, 1}, {&absent, 1}, stream), Error);
       if (ranks == 2) {
         const Elements crooked{c.data() + 1, 2, DType::f32};
         EXPECT_THAT(

@@ -77,7 +77,7 @@ TEST(ThreadPool, WakesHelpersThatWentToSleep) {
   }
 }
 
-TEST(ThreadPool, RethrowsTheExceptionOfAnyPartAndGoesOn) {
+TEST(ThreadPool, RethrowsTheExceptionOfAnyPartAndContinues) {
   ThreadPool pool(4);
   for (Index bad = 0; bad < 4; ++bad) {
     const auto fails = [&](Index begin, Index) {

@@ -1,4 +1,4 @@
-// The steps of the crash tests: their state holds one value that tells them apart.
+// The steps of the crash tests: their state holds one value that distinguishes them.
 #pragma once
 
 #include <map>

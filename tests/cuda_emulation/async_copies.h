@@ -31,7 +31,7 @@ class AsyncCopies {
         if (copy.present > 0) std::memcpy(copy.to, copy.from, copy.present);
       }
   }
-  /// Copies that nobody waited for.
+  /// Copies that were never waited for.
   bool pending() const {
     for (const Group& group : groups_)
       if (!group.empty()) return true;

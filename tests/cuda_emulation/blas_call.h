@@ -91,7 +91,7 @@ struct Call {
     return (ta ? a.columns : a.rows) == c.rows && (tb ? b.rows : b.columns) == c.columns &&
            inner() == (tb ? b.columns : b.rows);
   }
-  /// Sums in fp64: the order, which cuBLAS does not tell, must not matter to a test.
+  /// Sums in fp64: the order, which cuBLAS does not state, must not matter to a test.
   void run() const {
     std::memset(workspace, scribble, least_workspace);
     const std::vector<float> x = gathered(a, a_data, product.transpose_a == CUBLAS_OP_N);

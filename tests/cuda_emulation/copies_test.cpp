@@ -52,7 +52,7 @@ class Copies : public testing::Test {
   Mark mark_;
 };
 
-TEST_F(Copies, BetweenTheDeviceAndPinnedMemoryHoldNobody) {
+TEST_F(Copies, BetweenTheDeviceAndPinnedMemoryDoNotBlockTheHost) {
   EXPECT_FALSE(waits(device_, pinned_, much));
   EXPECT_FALSE(waits(pinned_, device_, much));
   EXPECT_FALSE(waits(other_, device_, much));

@@ -15,7 +15,7 @@ namespace trireme::emulation {
 struct BlasBehaviour {
   /// Of the algorithms that the heuristics recommend for any product, in their order.
   std::vector<double> times_us = {3, 1, 2};
-  /// In place of that, of an algorithm's first launches, in turn.
+  /// In place of that, of an algorithm's first launches, one after the other.
   std::map<int, std::vector<double>> times_of_launches_us;
   /// In addition, of a product with this epilogue.
   double epilogue_us = 0;

@@ -1,6 +1,6 @@
 // The entry points of the CUDA runtime that trireme's module calls, on the host: memory that is
 // checked, streams that are queues (streams.h), kernels that run on fibers (grid.h). Devices report
-// themselves as sm_90, unless told otherwise; a process uses one of them.
+// themselves as sm_90, unless set otherwise; a process uses one of them.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -104,7 +104,7 @@ void check_current_device(const char* call) {
 
 HostWaits host_waits;
 
-/// A wait that does not go through a query, so nobody looks after others meanwhile.
+/// A wait that does not go through a query, so no other stream advances meanwhile.
 void wait_until(Stream& stream, std::uint64_t sequence) {
   if (stream.done(sequence)) return;
   host_waits.count(HostWaits::Of::stream);

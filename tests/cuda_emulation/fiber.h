@@ -1,5 +1,5 @@
 // Fiber: a stack of its own that one OS thread switches to and from: one CUDA thread of the
-// emulation. The sanitizers are told of every switch; ThreadSanitizer takes fibers for threads,
+// emulation. The sanitizers are notified of every switch; ThreadSanitizer takes fibers for threads,
 // which is how races between CUDA threads are found.
 #pragma once
 

@@ -63,7 +63,7 @@ TEST(GemmCache, AFileThatBelongsToAnotherGpuIsNotUsed) {
   const GemmCache cache(folder.path(), "GPU 2", "1");
   EXPECT_EQ(cache.find("p").state, State::unusable);
   EXPECT_NE(cache.find("p").why.find("belongs to another GPU"), std::string::npos);
-  EXPECT_EQ(cache.publish("p", "y").state, State::unusable) << "nobody uses one of his own";
+  EXPECT_EQ(cache.publish("p", "y").state, State::unusable) << "no process uses one of its own";
 }
 
 TEST(GemmCache, AFileThatIsDamagedIsNotUsed) {

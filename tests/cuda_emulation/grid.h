@@ -1,6 +1,6 @@
 // Grid: runs a kernel on the host. Blocks run one after the other on the calling thread; the CUDA
 // threads of a block are fibers that change at every warp or block synchronisation, both in an
-// order that tests choose. Wrong masks, divergent barriers and blocks that cannot go on end the
+// order that tests choose. Wrong masks, divergent barriers and blocks that cannot continue end the
 // program with the threads and lines concerned.
 #pragma once
 
@@ -27,7 +27,7 @@ struct Index3 {
   unsigned x = 0, y = 0, z = 0;
 };
 
-/// Which block comes next, and which runnable fiber of it goes on; results must not depend on it.
+/// Which block comes next, and which runnable fiber of it runs; results must not depend on it.
 enum class Order { forward, reverse, random };
 struct GridOptions {
   Order order = Order::forward;
@@ -42,7 +42,7 @@ class Grid {
   static Grid& instance();
 
   GridOptions options = GridOptions::from_environment();
-  /// "kernels/cuda/norm.cu:22": a barrier that nobody waits at, to see that tests notice
+  /// "kernels/cuda/norm.cu:22": a barrier that no thread waits at, to see that tests notice
   /// (tests/cuda_emulation/barriers); empty: none.
   std::string without_barrier = setting("EMULATION_WITHOUT_BARRIER", "");
 

@@ -26,7 +26,7 @@ class HostWaits {
                    static_cast<unsigned long long>(Streams::instance().queued()));
   }
   void count(Of kind) { ++counts_[static_cast<std::size_t>(kind)]; }
-  /// The host asks whether operation `sequence` of `stream` is done. Whoever asks for the same
+  /// The host asks whether operation `sequence` of `stream` is done. A host that asks for the same
   /// `object` again waits for it.
   cudaError_t ask(Of kind, const void* object, Stream& stream, std::uint64_t sequence) {
     Streams& streams = Streams::instance();

@@ -1,4 +1,4 @@
-// What the parts of the emulated CUDA runtime tell each other about memory.
+// What the parts of the emulated CUDA runtime share about memory.
 #pragma once
 
 #include <cstddef>

@@ -49,7 +49,7 @@ struct Id {
 };
 static_assert(sizeof(Id) <= sizeof(ncclUniqueId));
 
-/// The maker of the id hears from every member, and tells all of them who they are.
+/// The maker of the id gets a message of every member, and sends all of them the list of members.
 class Meeting {
  public:
   Meeting(std::shared_ptr<Members> members, int size, Id id)
@@ -95,8 +95,8 @@ class Meeting {
   const std::byte* list_ = nullptr;
 };
 
-/// Everyone tells everyone its color and key, and the number that the new communicator has if it
-/// comes first in it.
+/// Every rank sends every other its color and key, and the number that the new communicator has if
+/// it comes first in it.
 class Split {
  public:
   Split(ncclComm_t parent, int color, int key, ncclComm_t* result, const ncclConfig_t& config)
@@ -277,7 +277,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-/// Inside a group all are told to stop before any is freed; alone, freeing waits for what others
+/// Inside a group all are asked to stop before any is freed; alone, freeing waits for what others
 /// have under way.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   while (setting("EMULATION_ABORT", "returns") == "hangs") ::pause();

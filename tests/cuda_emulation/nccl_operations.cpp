@@ -101,7 +101,7 @@ class Collective final : public Operation {
   }
 
   /// The input is taken, everything that the operation may write to is garbage until its end, and
-  /// all are told what this is.
+  /// all get a message with the cause.
   void begin() {
     const bool gives = what_.kind != Kind::broadcast || members_->rank == what_.root;
     if (gives) input_.assign(in_, in_ + in_bytes());
@@ -227,7 +227,7 @@ void push(cudaStream_t stream, const char* name, std::shared_ptr<Operation> oper
 }
 
 /// The first calls of a communicator, and later ones now and then, reach the stream only some polls
-/// later, as when NCCL still connects ranks: whoever records an event before has recorded too
+/// later, as when NCCL still connects ranks: a host that records an event before has recorded too
 /// early.
 ncclResult_t launch(ncclComm_t comm, cudaStream_t stream, const char* name,
                     std::shared_ptr<Operation> operation) {

@@ -1,4 +1,4 @@
-// What the environment tells the emulation, for programs that know nothing of it:
+// Settings of the emulation in the environment, for programs that know nothing of it:
 //   EMULATION_SCHEDULE=eager | lazy | ahead:STREAM | random:SEED
 //     streams (streams.h)
 //   EMULATION_ORDER=forward | reverse | random:SEED

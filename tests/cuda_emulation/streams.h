@@ -8,9 +8,9 @@
 //            head)
 //   random:S a random stream moves on by one operation at a time; S: seed
 // A stream takes 1024 operations. The next one holds its caller until one has ended, inside the
-// "driver": nobody looks after anything. An operation may wait for other processes (nccl_state.h).
-// As on a GPU, the other streams are not held up by that for ever, whatever the order: a host that
-// sees nothing move for a while lets any of them move on.
+// "driver": no stream advances. An operation may wait for other processes (nccl_state.h).
+// As on a GPU, the other streams are not blocked by that without end, whatever the order: a host
+// that sees nothing move for a while lets any of them move on.
 #pragma once
 
 #include <chrono>
@@ -81,7 +81,7 @@ class Streams {
   /// Ends the program, with what every stream is at, when nothing has moved for very long.
   void nudge(Stream& stream);
 
-  /// What happens to `stream` from here on, in turn: the names of operations that are queued, and
+  /// What happens to `stream` from here on, in order: the names of operations that are queued, and
   /// "host waits". Null: of none any more.
   void record(const Stream* stream, std::vector<std::string>* to) {
     recorded_ = stream;

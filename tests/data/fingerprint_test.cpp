@@ -1,4 +1,4 @@
-// Corpora of the same size are told apart by a hash of some of their tokens.
+// Corpora of the same size are distinguished by a hash of some of their tokens.
 #include "runtime/data/fingerprint.h"
 
 #include <gmock/gmock.h>

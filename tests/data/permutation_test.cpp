@@ -34,7 +34,7 @@ TEST(Permutation, DependsOnTheKeyOnly) {
   EXPECT_NE(all(100, 7), all(100, 8));
 }
 
-TEST(Permutation, IsComputedForSizesThatNobodyCouldStore) {
+TEST(Permutation, IsComputedForSizesThatCannotBeStored) {
   const Permutation permutation((Index{1} << 61) + 3, 5);
   std::set<Index> items;
   for (Index i = 0; i < 1000; ++i) items.insert(permutation((Index{1} << 60) + i));

@@ -77,8 +77,8 @@ TEST(TokenSource, AnEpochHasEverySampleOnceAndEpochsDiffer) {
   EXPECT_NE(orders[1], orders[2]);
 }
 
-// Whoever asks, in whatever order, gets the same sample; this is what makes layouts and restarts
-// agree.
+// Every rank gets the same sample, in whatever order it asks; this is what makes layouts and
+// restarts agree.
 TEST(TokenSource, ASampleDependsOnSeedNameAndNumberOnly) {
   const ScratchDirectory folder;
   const auto file = counting_file(folder, 10, 51);

@@ -1,5 +1,5 @@
 """In what order stages run, and what each of three commands runs where a GPU is there for half an
-hour: by what they tell for their time."""
+hour: by what they show for their time."""
 import fnmatch
 from dataclasses import dataclass
 

@@ -82,7 +82,7 @@ def from_archive(archive, output, module):
 
 
 def from_tree(work):
-    """Builds this tree; a build that was cut off goes on."""
+    """Builds this tree; a build that was cut off is continued."""
     build = ROOT / "build/release"
     configure = ["cmake", "--preset", "release", "-DTRIREME_CUDA=ON", "-S", ROOT]
     for command in (configure, ["cmake", "--build", build, "--parallel"]):

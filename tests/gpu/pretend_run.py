@@ -11,7 +11,7 @@ import pretend
 HERE = pathlib.Path(__file__).resolve().parent
 
 PROGRAM = r"""#!/bin/bash
-# Stands in for every program of the installation.
+# Replaces every program of the installation.
 all="$(basename "$0") $*"
 after() { local rest=${all##*$1 }; echo "${rest%% *}"; }  # OPTION: its value
 case "$all" in

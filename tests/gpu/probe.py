@@ -96,7 +96,7 @@ def facts(work, installation, python):
 
 def gpu_state(work, smi):
     """{what: value} of the first GPU. A driver refuses a query with a name that it does not know:
-    then each is asked for by itself."""
+    then each is asked for alone."""
     state = {}
     for query in (",".join(GPU_QUERY), *GPU_QUERY):
         names = query.split(",")

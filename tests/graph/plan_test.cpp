@@ -205,7 +205,7 @@ TEST(Plan, OnlyNeededNodesRunAgain) {
     Value a = counted(h);  // its output is read by the next: again
     a = g.recompute([&] {
       return counted(counted(a));
-    });                 // the first inside of two scopes, the second for nobody
+    });                 // the first inside of two scopes, the second for no op
     return counted(a);  // its output leaves the scope, its input is read
   });
   run(g, apply<SquaredError>({h, x}), {.micro_batches = 1});

@@ -37,7 +37,7 @@ TEST(Region, PartsAreDisjointOrNot) {
   EXPECT_FALSE(disjoint(part(1, 0, 3), part(1, 2, 6)));
   EXPECT_TRUE(disjoint(part(0, 0, 1), part(0, 1, 2)));
   EXPECT_FALSE(disjoint(part(0, 0, 2), part(1, 0, 2)));
-  EXPECT_FALSE(disjoint(part(1, 0, 2), columns_of_four())) << "cannot be told, so no";
+  EXPECT_FALSE(disjoint(part(1, 0, 2), columns_of_four())) << "cannot be known, so no";
 }
 
 TEST(Gather, TheFirstWriteAssignsAndLaterOnesAdd) {

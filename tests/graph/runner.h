@@ -24,7 +24,7 @@ struct RunResult {
 };
 
 /// Forward and backward of all micro-batches over all stages: forwards until the slots are full,
-/// then backward and forward in turn.
+/// then backward and forward alternately.
 inline RunResult run(const Graph& graph, const Value& loss, const RunOptions& options,
                      const ParameterValues& values) {
   const auto mesh = make_self_mesh();

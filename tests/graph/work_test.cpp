@@ -77,7 +77,7 @@ TEST(Work, CountsTheBytesOfEachStep) {
               ElementsAre(2 * bytes + weight_bytes + 2 * weight_bytes));
 }
 
-TEST(Work, StepsAreToldInTheirOrderBeforeTheBoundary) {
+TEST(Work, StepsAreReportedInTheirOrderBeforeTheBoundary) {
   Graph g;
   const Value loss = loss_of(g);
   const StageCut cut = cut_stages(g, {loss}, 1);

@@ -1,5 +1,5 @@
-// Saves are really asynchronous: while the disk does not take one byte of a save, training goes on;
-// and a job that is killed in that time goes on from the step before.
+// Saves are really asynchronous: while the disk does not take one byte of a save, training
+// continues; and a job that is killed in that time resumes from the step before.
 
 #include <csignal>
 #include <filesystem>
@@ -31,7 +31,8 @@ bool save_is_under_way(const std::string& root) {
   return false;
 }
 
-/// A job whose saves wait, at the first call to a file of theirs, until the test lets them go on.
+/// A job whose saves wait, at the first call to a file of theirs, until the test lets them
+/// continue.
 class HeldSaves {
  public:
   explicit HeldSaves(const CheckpointJobs& jobs) : hold_(jobs / "hold"), root_(jobs / "held") {
@@ -116,7 +117,7 @@ TEST(AsynchronousSave, StepsBesideItMeetNoPageFaults) {
   EXPECT_LT(beside, 100);  // in 100 steps and the copy of 1700 pages
 }
 
-TEST(AsynchronousSave, KilledInItTheJobGoesOnFromTheStepBefore) {
+TEST(AsynchronousSave, KilledInItTheJobResumesFromTheStepBefore) {
   const CheckpointJobs jobs(small_gpt);
   const HeldSaves saves(jobs);
   const std::string straight = jobs / "straight", &root = saves.root();

@@ -1,4 +1,4 @@
-// Disks that fail under a running job, and checkpoints that were damaged since: training goes on,
+// Disks that fail under a running job, and checkpoints that were damaged since: training continues,
 // nothing partial becomes visible, and what is loaded is a whole step or nothing. Faults come from
 // tests/io_shim; a really full disk is in checkpoint_full_disk_test.cpp.
 
@@ -198,7 +198,7 @@ class DamagedStep : public Faults {
 };
 
 std::vector<Damage> DamagedStep::damages() const {
-  // In the middle of a tensor that lies in the shard of the last rank, whoever reads it.
+  // In the middle of a tensor that lies in the shard of the last rank, whichever rank reads it.
   const std::string flipped = "shard-00003.h5";
   const Manifest manifest = read_manifest(directory(good(), 20));
   Index offset = -1;

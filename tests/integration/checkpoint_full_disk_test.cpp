@@ -1,5 +1,6 @@
 // A file system that is really full, or read-only: one clear error for each failed save, training
-// goes on to its end, the steps that are there stay good, and once there is space saves work again.
+// continues to its end, the steps that are there stay good, and once there is space saves work
+// again.
 
 #include <filesystem>
 

@@ -1,5 +1,5 @@
-// Jobs that must not go on: a second one in the same directory, and one that is of another model,
-// seed, optimizer or data than the checkpoint that it is to load.
+// Jobs that must not continue: a second one in the same directory, and one that is of another
+// model, seed, optimizer or data than the checkpoint that it is to load.
 
 #include <cctype>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // --gemm-cache on emulated GPUs: choices are made once, before step 1, by timing; every later job
-// takes them; and what a user is told when that cannot be.
+// takes them; and the message to the user when that cannot be.
 #include <filesystem>
 #include <fstream>
 
@@ -70,7 +70,7 @@ TEST_F(GpuGemmCache, IsOneForAllRanks) {
   }
 }
 
-TEST_F(GpuGemmCache, ThatIsDamagedIsNamedAndTheJobGoesOn) {
+TEST_F(GpuGemmCache, ThatIsDamagedIsNamedAndTheJobContinues) {
   train(1, cache_);
   const std::string damaged = files().front();
   std::ofstream(damaged, std::ios::app) << "x";

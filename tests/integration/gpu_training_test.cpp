@@ -1,6 +1,6 @@
 // Training on a GPU: the same mathematics as on the CPU, the same bits in any legal order of
-// streams, checkpoints that either device loads, and what a user is told who asks for GPUs that are
-// not there.
+// streams, checkpoints that either device loads, and the message to a user who asks for GPUs that
+// are not there.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -135,7 +135,7 @@ class GpuCheckpoints : public testing::Test {
   CheckpointJobs jobs_{job_model};
 };
 
-TEST_F(GpuCheckpoints, GoOnBitForBitWhateverTheStreamsDo) {
+TEST_F(GpuCheckpoints, ResumeBitForBitWhateverTheStreamsDo) {
   const Outcome straight =
       on_gpu(jobs_, "eager", "--train-iters 6 --save-interval 2 --save " + (jobs_ / "straight"));
   ASSERT_EQ(straight.exit_code, 0) << straight.output;

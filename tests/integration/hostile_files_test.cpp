@@ -16,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Words in capitals stand for paths: DATA, ODD (a token below 0), RUN (one step), BAD (it, and
-/// newer ones that cannot be read), FOREIGN (a directory with a file), EMPTY; TRIREME and TRAIN for
-/// the programs.
+/// Words in capitals are replaced by paths: DATA, ODD (a token below 0), RUN (one step), BAD (it,
+/// and newer ones that cannot be read), FOREIGN (a directory with a file), EMPTY; TRIREME and TRAIN
+/// for the programs.
 struct Hostile {
   std::string line;
   int exit_code;

@@ -26,7 +26,8 @@ class HostileRanks : public testing::Test {
                 folder_ / "log");
   }
 
-  /// Two ranks of train_gpt, each with options of its own; {} stands for the folder of the test.
+  /// Two ranks of train_gpt, each with options of its own; {} is replaced by the folder of the
+  /// test.
   Outcome train(const std::string& options_0, const std::string& options_1) const {
     const std::string program =
         TRIREME_BIN_DIR "/train_gpt --num-layers 2 --num-attention-heads 2 --seq-length 16 ";
@@ -102,7 +103,7 @@ TEST_F(HostileRanks, DifferentOptionsAreRefusedWithBothValues) {
   }
 }
 
-TEST_F(HostileRanks, WhatStandsForTheNodeMayDiffer) {
+TEST_F(HostileRanks, WhatNamesTheNodeMayDiffer) {
   folder_.write("a.toml", "lr = 1e-3\n");
   const std::string more = " --hidden-size 32 --train-iters 2 --data-path {}/";
   for (const char* extension : {".bin", ".idx"})

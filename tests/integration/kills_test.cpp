@@ -1,7 +1,7 @@
-// A job that is killed with -9 again and again, at any moment and whoever of it is met, and started
-// again each time, ends as if nothing had happened: the same bits in every loss, every parameter
-// and the last checkpoint. `tests/kills` repeats this for long. The seed (--gtest_random_seed)
-// decides who is killed when; the machine's timing does the rest.
+// A job that is killed with -9 again and again, at any moment and in any of its processes, and
+// started again each time, ends as if nothing had happened: the same bits in every loss, every
+// parameter and the last checkpoint. `tests/kills` repeats this for long. The seed
+// (--gtest_random_seed) decides who is killed when; the machine's timing does the rest.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -134,7 +134,7 @@ class Kills : public testing::TestWithParam<Layout> {
 
   ScratchDirectory folder_;
   const Paths reference_{folder_, "reference"};
-  Seconds duration_{0};  // of the run that nobody kills
+  Seconds duration_{0};  // of the run without kills
   int kills_ = 0;
 
  private:
@@ -159,7 +159,7 @@ void Kills::run_reference() {
   const std::unique_ptr<KillableJob> job = start(reference_, "");
   const int code = job->wait();
   duration_ = Clock::now() - begin;
-  require(code == 0, "the run that nobody kills ended with ", code, ":\n", read(reference_.log));
+  require(code == 0, "the run without kills ended with ", code, ":\n", read(reference_.log));
 }
 
 /// The unfinished directory of this job, "" when there is none.
@@ -207,7 +207,7 @@ bool Kills::kill_at_random(KillableJob& job, const Paths& paths) {
   return true;
 }
 
-/// A job goes on after the newest step that was committed when it started: never before it, though
+/// A job resumes after the newest step that was committed when it started: never before it, though
 /// perhaps after it, if ranks of the job before had a second more.
 void Kills::check_where_it_went_on(const Paths& paths, Index committed_before) const {
   const std::string log = read(paths.log);
@@ -233,7 +233,7 @@ void Kills::run_with_kills(const Paths& paths) {
       for (const std::unique_ptr<KillableJob>& job : jobs) job->wait_until_gone();
       return;
     }
-    require(killed, "nobody killed it, and it ended with ", code, ":\n", read(paths.log));
+    require(killed, "it was not killed, and it ended with ", code, ":\n", read(paths.log));
     if (random() % 2 == 0) jobs.back()->wait_until_gone();  // else the next one meets its orphans
   }
   throw Error("100 jobs did not come to the end:\n" + read(paths.log));
@@ -261,7 +261,7 @@ void Kills::compare(const Paths& paths) {
     EXPECT_TRUE(name.starts_with("step-") && name.find('.') == name.npos) << name;
 }
 
-TEST_P(Kills, EveryBitIsThatOfTheRunThatNobodyKilled) {
+TEST_P(Kills, EveryBitIsThatOfTheRunWithoutKills) {
   run_reference();
   for (int round = 0; kills_ < kills_of_a_layout; ++round) {
     const Paths paths(folder_, str("round", round));

@@ -124,7 +124,7 @@ TEST(MixedPrecision, TheDistributedOptimizerChangesNoBit) {
   }
 }
 
-TEST(MixedPrecision, RunsGoOnInTheOtherTypeAndSaySo) {
+TEST(MixedPrecision, RunsResumeInTheOtherTypeAndSaySo) {
   TrainingHarness harness("--hidden-size 96 --ffn-hidden-size 384 --lr-decay-iters 10 ");
   const ScratchDirectory folder;
   const std::string options = llama + adamw + "--micro-batch-size 2 ";
@@ -144,7 +144,7 @@ TEST(MixedPrecision, RunsGoOnInTheOtherTypeAndSaySo) {
   }
 }
 
-TEST(MixedPrecision, SharesOfTheDistributedOptimizerGoOnWithoutItAndOnOtherRanks) {
+TEST(MixedPrecision, SharesOfTheDistributedOptimizerResumeWithoutItAndOnOtherRanks) {
   const ScratchDirectory folder;
   TrainingHarness harness("--hidden-size 96 --ffn-hidden-size 384 --lr-decay-iters 10 ");
   const std::string options = gpt + adamw + "--bf16 --micro-batch-size 2 --hidden-dropout 0.1 ";

@@ -1,6 +1,6 @@
 // The layout comparison can fail: four faults are planted between the trainer and its
 // communicators, and each is seen. The ranks are threads of this process, so that a decorated Mesh
-// can stand in for the real one.
+// can replace the real one.
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A job that is told to stop, or killed, and goes on: exit codes, the last checkpoint, and metrics
-// that have each step once.
+// A job that is stopped by a signal, or killed, and resumed: exit codes, the last checkpoint, and
+// metrics that have each step once.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -62,7 +62,7 @@ class Stopping : public testing::Test {
            "--use-distributed-optimizer --log-interval 1 --lr-decay-iters 1000 --data-path " +
            (folder_ / "corpus ");
   }
-  /// train_gpt that saves into `folder_ / "steps"` and goes on from there.
+  /// train_gpt that saves into `folder_ / "steps"` and resumes from there.
   std::unique_ptr<KillableJob> start(const std::string& options) {
     const std::string steps = folder_ / "steps";
     return start_as_it_is(str(model(), " --save ", steps, " --load ", steps, " ", options));
@@ -115,14 +115,14 @@ class Stopping : public testing::Test {
 
 constexpr const char* endless = "--train-iters 100000 ";
 
-TEST_F(Stopping, ASignalSavesAndTheNextJobGoesOn) {
+TEST_F(Stopping, ASignalSavesAndTheNextJobResumes) {
   const auto first = start(endless);
   wait_for_steps(5);
   kill(mpirun(*first), SIGUSR1);
   EXPECT_EQ(first->wait(), 75) << output();
   const Index stopped = steps_in_metrics().back();
   EXPECT_THAT(committed(), testing::ElementsAre(stopped));
-  // Rank 0 prints, and may hear of the signal from another rank first.
+  // Rank 0 prints, and may learn of the signal from another rank first.
   EXPECT_THAT(output(), HasSubstr(str(": stopped after step ", stopped, ", which is saved")));
 
   // To one rank only, and not rank 0: all agree.

@@ -27,7 +27,7 @@ struct Fault {
 
 struct ShimRun {
   int code = 0;        // exit code; 128 + signal
-  long calls = 0;      // that were counted, over all processes; -1: nobody said
+  long calls = 0;      // that were counted, over all processes; -1: not reported
   std::string output;  // stdout and stderr
 };
 

@@ -1,4 +1,4 @@
-// What ranks are told when they do not have the same.
+// The errors of ranks when they do not have the same.
 #include "runtime/job/rank_agreement.h"
 
 #include <map>
@@ -20,16 +20,16 @@ using FactsOfRank = std::function<std::vector<RankFact>(int rank)>;
 /// The sentences, which have to be the same on all ranks.
 std::vector<std::string> compare(int ranks, std::size_t most, const FactsOfRank& facts) {
   std::mutex mutex;
-  std::map<std::vector<std::string>, int> heard;
+  std::map<std::vector<std::string>, int> errors;
   run_on_threads(MeshShape(ranks, 1, 1), [&](Mesh& mesh) {
     HostStream stream;
     const auto sentences = differences_between_ranks({mesh, stream}, facts(mesh.rank()), most);
     mesh.world().barrier();  // all have done the same collectives
     const std::lock_guard lock(mutex);
-    ++heard[sentences];
+    ++errors[sentences];
   });
-  EXPECT_EQ(heard.size(), 1u);
-  return heard.begin()->first;
+  EXPECT_EQ(errors.size(), 1u);
+  return errors.begin()->first;
 }
 
 TEST(RankAgreement, EqualFactsHaveNoDifferences) {

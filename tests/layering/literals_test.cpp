@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(Literals, AreWhatStandsInQuotes) {
+TEST(Literals, AreWhatIsInQuotes) {
   EXPECT_THAT(literals_of(R"x(#include "a.h"
 // "no"
 /* "no" */ f("one", '"', 1'000);

@@ -84,7 +84,7 @@ class Lexer {
   Tokens tokens_;
 };
 
-/// What stands before a `{`, from the end of the statement before.
+/// What precedes a `{`, from the end of the statement before.
 class Head {
  public:
   explicit Head(const Tokens& tokens) : tokens_(tokens) {

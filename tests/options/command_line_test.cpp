@@ -169,7 +169,7 @@ TEST(CommandLine, NamesTheFileInWhichAMistakeStands) {
 
 struct WrongFile {
   std::string text;
-  std::vector<std::string> problems;  // FILE stands for the path
+  std::vector<std::string> problems;  // FILE is replaced by the path
 };
 void PrintTo(const WrongFile& wrong, std::ostream* out) { *out << test::in_test_name(wrong.text); }
 

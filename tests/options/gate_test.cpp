@@ -23,7 +23,7 @@ std::vector<std::string> problems_of_line(const std::string& text, Index ranks) 
   return line.problems.all();
 }
 
-/// MISSING in a text stands for a path where nothing is.
+/// MISSING in a text is replaced by a path where nothing is.
 std::string with_missing(std::string text, const ScratchDirectory& folder) {
   const std::string name = "MISSING", path = folder / "missing";
   for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += path.size())
@@ -352,7 +352,7 @@ TEST(GateAsAWhole, ReportsAllMistakesAtOnce) {
   EXPECT_EQ(problems.size(), 6u) << testing::PrintToString(problems);
 }
 
-TEST(GateAsAWhole, APresetIsRefinedByWhatStandsBeforeAndAfterIt) {
+TEST(GateAsAWhole, APresetIsRefinedByOptionsBeforeAndAfterIt) {
   Options options;
   GptOptions gpt;
   CommandLine command("train_gpt", "");

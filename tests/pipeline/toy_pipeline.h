@@ -51,16 +51,16 @@ class Data final : public MicroBatchSource {
             .inputs = data_[static_cast<std::size_t>(number)].tensors()};
   }
   void on_result(Index number, const Tensor& result) override {
-    require(number == told_++ % static_cast<Index>(data_.size()), "result ", number,
+    require(number == reported_++ % static_cast<Index>(data_.size()), "result ", number,
             " out of turn");
     if (results.size() < data_.size()) results.push_back(*result.as<double>());
   }
   std::vector<double> results;  // of the first step
   /// Results, over all steps.
-  Index told() const { return told_; }
+  Index reported() const { return reported_; }
 
  private:
-  Index told_ = 0;
+  Index reported_ = 0;
   std::vector<InputData> data_;
 };
 
@@ -79,7 +79,7 @@ class Hooks final : public ExecutorHooks {
 /// What one rank found. Gradients by graph parameter.
 struct RankResult {
   double loss = 0;              // of the last step
-  std::vector<double> results;  // told by on_result in the first step
+  std::vector<double> results;  // given to on_result in the first step
   std::map<int, std::vector<float>> gradients;
   std::map<int, int> ready;  // how often a gradient was said to be complete, summed over chunks
 };
@@ -108,8 +108,8 @@ inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions 
   Data data(g, static_cast<int>(shape.micro_batches));
   RankResult result;
   for (int step = 0; step < steps; ++step) result.loss = run_step(pipeline, data);
-  require(data.told() == 0 || data.told() == steps * shape.micro_batches, data.told(),
-          " results were told of ", shape.micro_batches, " in each of ", steps, " steps");
+  require(data.reported() == 0 || data.reported() == steps * shape.micro_batches, data.reported(),
+          " results were given of ", shape.micro_batches, " in each of ", steps, " steps");
   result.results = data.results;
   for (std::size_t s = 0; s < stages.size(); ++s)
     for (std::size_t i = 0; i < stages[s]->gradients.size(); ++i) {

@@ -44,9 +44,9 @@ void expect_copied(const Hashing& hashing, const std::vector<Bytes>& parts, Inde
       expected.insert(expected.end(), static_cast<std::size_t>(part.count), 0);
   }
   constexpr std::size_t guard = 64;
-  Buffer room(expected.size() + 3 * guard, 0xee);
-  const auto begin = reinterpret_cast<std::uintptr_t>(room.data());
-  unsigned char* to = room.data() + (guard - begin % guard) + misalignment;
+  Buffer memory(expected.size() + 3 * guard, 0xee);
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
+  unsigned char* to = memory.data() + (guard - begin % guard) + misalignment;
   const Checksum sum =
       hashing.copy_and_checksum(parts.data(), static_cast<Index>(parts.size()), to);
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), to));

@@ -145,7 +145,7 @@ TEST_F(Inspect, AStepUnderTheNameOfAnotherIsAProblem) {
               ElementsAre("manifest.json: is of step 120"));
 }
 
-// Both lie under a checksum that holds, so only HDF5's own view of the shard tells.
+// Both lie under a checksum that holds, so only HDF5's own view of the shard shows it.
 TEST_F(Inspect, AManifestThatExchangesTensorsIsFoundByTheStructure) {
   Manifest manifest = write_toy(root(), 120, {}, {});
   std::swap(manifest.tensors[0].pieces[0].offset, manifest.tensors[2].pieces[0].offset);

@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 
 /// No lease goes stale here before the test's time-out: what is taken is taken for another reason.
 constexpr LeaseOptions quick{.wait_s = 0.2, .stale_s = 1e6, .renew_s = 0.01};
-/// For a lease that nobody renews.
+/// For a lease that is not renewed.
 constexpr LeaseOptions impatient{.wait_s = 0.1, .stale_s = 0.2, .renew_s = 0.02};
 
 std::string refusal(const std::string& root, const LeaseOptions& options = quick) {

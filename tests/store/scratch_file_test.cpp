@@ -38,7 +38,7 @@ TEST(ScratchFile, LeavesNothing) {
   EXPECT_EQ(file.size(), 0);
 }
 
-TEST(ScratchFile, TellsPagesThatAreNotZero) {
+TEST(ScratchFile, FindsPagesThatAreNotZero) {
   for (const auto& directories : {scratch_directories(), {"/tmp"}}) {  // memory, and disk
     const ScratchFile file(1 << 20, directories);
     std::ofstream out(file.path(), std::ios::binary);

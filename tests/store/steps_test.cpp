@@ -29,7 +29,7 @@ std::vector<Index> numbers(const std::string& root) {
   return out;
 }
 
-/// A state that tells steps apart.
+/// A state that distinguishes steps.
 ToyState state_of(float value) {
   ToyState state;
   state["parameters/h.0.bias"].at<float>(0) = value;

@@ -46,7 +46,7 @@ class CheckpointJobs {
     return str(TRIREME_BIN_DIR "/train_gpt --data-path ", data, " --global-batch-size 8 ",
                "--log-interval 1000 ", model, " ", options);
   }
-  /// A command: `before` (variables of the environment, a wrapper) stands before each rank's
+  /// A command: `before` (variables of the environment, a wrapper) precedes each rank's
   /// program.
   std::string training(const Layout& layout, const std::string& options,
                        const std::string& before = "") const {

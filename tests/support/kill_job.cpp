@@ -83,7 +83,8 @@ std::vector<KillableJob::Process> KillableJob::processes() const {
     const std::string name = entry.path().filename().string();
     if (name.find_first_not_of("0123456789") != name.npos) continue;
     const Stat stat = read_stat(entry.path());
-    const bool dead = stat.state == 'Z' || stat.state == 'X';  // perhaps nobody asks for its status
+    const bool dead =
+        stat.state == 'Z' || stat.state == 'X';  // perhaps no process asks for its status
     if (stat.session == session_ && !dead)
       found.push_back({static_cast<pid_t>(std::stol(name)), stat.name});
   }

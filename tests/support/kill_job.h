@@ -27,7 +27,7 @@ class KillableJob {
   KillableJob& operator=(const KillableJob&) = delete;
 
   /// Sends SIGKILL; `choice` says which rank: number choice % ranks. Where there are no ranks yet
-  /// the launcher is met instead. Returns whom it met: nobody when the job is over.
+  /// the launcher is met instead. Returns whom it met; none when the job is over.
   std::optional<Victim> kill(Victim victim, unsigned choice);
   /// Its living processes of a program: "mpirun", or the ranks.
   std::vector<pid_t> named(const std::string& program) const;

@@ -1,4 +1,4 @@
-// What tests that run under mpirun have in hand. A test goes on only as long as all ranks do: no
+// What tests that run under mpirun have in hand. A test continues only as long as all ranks do: no
 // ASSERT on one rank before a collective, or the others wait.
 #pragma once
 

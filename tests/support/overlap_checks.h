@@ -106,8 +106,8 @@ inline void check_many_in_flight(Mesh& mesh, Communicator& group, TestMemory mem
   group.barrier();
 }
 
-/// Rank by rank, the two axes are waited for in a different order: whoever waits for one must serve
-/// the other.
+/// Rank by rank, the two axes are waited for in a different order: a rank that waits for one must
+/// serve the other.
 inline void check_crossed_waits(Mesh& mesh, int rounds, TestMemory memory = Memory::allocated) {
   TestStream stream(memory);
   Communicator& data = mesh.axis(Axis::data);

@@ -69,7 +69,7 @@ BackgroundProcess::BackgroundProcess(const std::string& command, std::string log
   leader_ = fork();
   require(leader_ >= 0, "fork failed");
   if (leader_ == 0) become(command.c_str(), log_.c_str(), test);
-  setpgid(leader_, leader_);  // whoever comes first: a signal may be sent at once
+  setpgid(leader_, leader_);  // parent or child, whichever is first: a signal may be sent at once
 }
 
 BackgroundProcess::~BackgroundProcess() {

@@ -19,7 +19,7 @@ Outcome run_shell(const std::string& command, const std::string& log);
 
 /// "" when the file does not exist.
 std::string read_text(const std::string& path);
-/// How often `part` stands in `text`.
+/// How often `part` is in `text`.
 int count(const std::string& text, const std::string& part);
 /// Polls every 5 ms; returns false when `seconds` are over first.
 bool wait_until(const std::function<bool()>& condition, double seconds = 100);

@@ -1,7 +1,7 @@
 // ScratchDirectory: a directory of one test alone, removed with what is inside; and whole files in
 // it, as text or bytes.
 //
-// Rule: whatever a test writes stands in one of these. ctest runs tests of one program side by
+// Rule: whatever a test writes lies in one of these. ctest runs tests of one program side by
 // side, so a name that two of them share is a race.
 #pragma once
 

@@ -7,7 +7,7 @@
 
 namespace trireme::test {
 
-/// In quotes and escaped. Round brackets stand for square ones: lists of CMake, which registers
+/// In quotes and escaped. Round brackets replace square ones: lists of CMake, which registers
 /// tests by their names, cannot hold one without the other.
 inline std::string in_test_name(const std::string& text) {
   std::string name = testing::PrintToString(text);

@@ -35,7 +35,7 @@ class TrainingHarness {
             folder_ / "corpus"));
   }
 
-  /// `start`: what stands before the program. Throws: Error with the output when the run fails.
+  /// `start`: what precedes the program. Throws: Error with the output when the run fails.
   TrainingRun train(const std::string& start, const std::string& options) {
     const std::string prefix = next_prefix();
     run_program(start, prefix, str("--dump-tensors ", prefix, " ", options));

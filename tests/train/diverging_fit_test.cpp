@@ -121,7 +121,7 @@ TEST_F(DivergingFit, StepMetricsCountSkippedStepsInARow) {
     Trainer trainer(context, Model(two_blocks));
     Data data({2, 3, 4, 5, 7});
     for (const Index in_row :
-         {0, 1, 2, 3, 4, 0, 1, 0})  // whoever calls step() decides when it is too many
+         {0, 1, 2, 3, 4, 0, 1, 0})  // the caller of step() decides when it is too many
       EXPECT_EQ(trainer.step(data).skipped_in_row, in_row);
   });
 }
@@ -154,13 +154,13 @@ TEST_F(DivergingFit, KeepsWhatIsOlderUntilTheNextUpdate) {
   EXPECT_THAT(outcome.message, HasSubstr("the last update was that of step 4; the newest "
                                          "checkpoint is that of the same step and leads here"));
 
-  options_.checkpoint.load = root();  // without --max-skipped in a row it goes on
+  options_.checkpoint.load = root();  // without --max-skipped in a row it continues
   fit(MeshShape(2, 1, 1), {5, 6}, outcome);
   EXPECT_EQ(outcome.finished, 2);
   EXPECT_THAT(committed_steps(root()), ElementsAre(20));
 }
 
-TEST_F(DivergingFit, StoppedAmongSkippedStepsItGoesOnBitByBit) {
+TEST_F(DivergingFit, StoppedAmongSkippedStepsItResumesBitByBit) {
   const std::set<Index> bad = {4, 5, 6, 12};
   options_.max_skipped = 4;
   Outcome outcome;

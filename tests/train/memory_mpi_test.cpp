@@ -59,7 +59,7 @@ int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
 }
 }
 
-/// oneDNN's function of that name, which this program's stands in front of.
+/// oneDNN's function of that name, which this program's replaces.
 template <class F>
 F of_onednn(F, const char* name) {
   if (counting) ++onednn_objects;

@@ -1,4 +1,4 @@
-// Trainer::fit on ranks as threads, of which one is told to stop: all stop after the same step.
+// Trainer::fit on ranks as threads, of which one is asked to stop: all stop after the same step.
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -31,7 +31,7 @@ struct Outcome {
   std::atomic<Index> steps = 0;                // of all ranks together
 };
 
-/// fit() of 5 steps on 2 x 2 x 2 ranks; `voter` is told to stop in step `at`.
+/// fit() of 5 steps on 2 x 2 x 2 ranks; `voter` is asked to stop in step `at`.
 void fit(int voter, Index at, const std::string& metrics, Outcome& outcome) {
   Options options;
   options.tensor_size = options.pipeline_size = 2;
@@ -148,7 +148,7 @@ TEST(StoppingFit, AVoteAfterTrainingEndsAnEvaluationOfAStateThatIsSaved) {
   }
 }
 
-TEST(StoppingFit, NobodyIsToldToStop) {
+TEST(StoppingFit, NoRankIsAskedToStop) {
   Outcome outcome;
   fit(-1, 0, "", outcome);
   EXPECT_EQ(outcome.finished, 8);
@@ -156,7 +156,7 @@ TEST(StoppingFit, NobodyIsToldToStop) {
 }
 
 TEST(StoppingFit, AllRanksHearThatMetricsCannotBeWritten) {
-  std::atomic<int> told = 0;
+  std::atomic<int> failures = 0;
   Options options;
   options.learning_rate.decay_iters = options.train_iters;
   const ScratchDirectory folder;
@@ -171,10 +171,10 @@ TEST(StoppingFit, AllRanksHearThatMetricsCannotBeWritten) {
       trainer.fit(Ones());
     } catch (const ConfigurationError& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("rank 0: --metrics " + options.metrics));
-      ++told;
+      ++failures;
     }
   });
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(failures, 2);
 }
 
 /// Takes the directory of checkpoints away once training has begun.
@@ -191,7 +191,7 @@ class Vandal : public Ones {
   std::string directory_;
 };
 
-/// What every rank of 2 is told by a fit() of 5 steps whose saves fail after step 2.
+/// The error of every rank of 2 in a fit() of 5 steps whose saves fail after step 2.
 std::string told_when_saves_fail(std::string_view reason_to_stop) {
   const ScratchDirectory folder;
   const std::string directory = folder / "saves";
@@ -200,7 +200,7 @@ std::string told_when_saves_fail(std::string_view reason_to_stop) {
   options.checkpoint.save = directory;
   options.checkpoint.save_interval = 2;
   options.checkpoint.async_save = false;
-  std::string told[2];
+  std::string messages[2];
   run_on_threads(MeshShape(2, 1, 1), [&](Mesh& mesh) {
     const std::unique_ptr<Device> device = open_cpu();
     const std::unique_ptr<Stream> stream = device->make_stream();
@@ -213,12 +213,12 @@ std::string told_when_saves_fail(std::string_view reason_to_stop) {
     try {
       trainer.fit(Vandal(directory));
     } catch (const JobError& error) {
-      told[mesh.rank()] = error.what();
+      messages[mesh.rank()] = error.what();
       EXPECT_EQ(trainer.steps_done(), 5);
     }
   });
-  EXPECT_NE(told[1], "");
-  return told[0];
+  EXPECT_NE(messages[1], "");
+  return messages[0];
 }
 
 TEST(StoppingFit, TheEndSaysThatTheLastSavesFailed) {

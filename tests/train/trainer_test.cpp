@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 constexpr Index width = 8;
 
-/// x: `width` numbers of the sample; y: their sines. `bad_sample`: what stands there instead.
+/// x: `width` numbers of the sample; y: their sines. `bad_sample`: what is there instead.
 class Sines : public DataSource {
  public:
   Index fill(Index sample, std::span<const Tensor> out) override {
@@ -234,7 +234,7 @@ class Claims final : public Sines {
   float y_;
 };
 
-/// What every rank hears of a step on such data.
+/// The error of every rank in a step on such data.
 std::string step_error(const Options& options, Claims data) {
   const Layout layout{2, 2, 1, 1, 1, false};
   std::mutex mutex;

@@ -59,7 +59,7 @@ def ask(fields):
 
 
 def value(text):
-    """A number where it is one, null where the GPU does not tell."""
+    """A number where it is one, null where the GPU does not report it."""
     if text is None or re.fullmatch(r"\[?(N/A|Not Supported|Unknown Error|GPU is lost)\]?|", text):
         return None
     for kind in (int, float):

@@ -14,7 +14,7 @@ namespace trireme::test {
 /// Of one operation, in µs.
 struct Times {
   double median, least, most;
-  double host;  // until the host could go on, median
+  double host;  // until the host could continue, median
   Index repeats;
 };
 

@@ -2,7 +2,7 @@
 """What a step should take on an H200 or H100, op by op: counts of the plan (gpu_step_counts) at the
 rates of rates.py. An estimate, for hardware to be held against; beside it what is estimated of
 torch.compile and llm.c, and what was counted by hand. With --measured, the profile of training.py
-stands beside it, op by op, and the largest gap is named: the next gain.
+is printed beside it, op by op, and the largest gap is named: the next gain.
 
 usage: tests/benchmarks/gpu/predict.py [--build DIR | --installation DIR] [--card H200|H100]
        [--counts FILE]... [--launches FILE]... [--measured FILE] [--json FILE] [--limit-s S]

@@ -97,7 +97,7 @@ class Transformer(nn.Module):
 
 
 def compiled_parts(model):
-    """What is compiled, each by itself: all but the embedding."""
+    """What is compiled, each alone: all but the embedding."""
     return [*model.blocks, model.head]
 
 

@@ -21,7 +21,7 @@ def backend_only(name):
 
 def order():
     """Names in the order in which PyTorch would take them, those that are switched off left out;
-    None where this version does not tell."""
+    None where this version does not report it."""
     try:
         ranks = torch._C._get_sdp_priority_order()
     except AttributeError:

@@ -3,7 +3,7 @@ from models import peak_tflops
 from peers import form_of
 
 OTHERS = ("trireme", "trireme-no-cache", "llmc")  # rows that are not PyTorch's
-SHORT = {"trireme": "trireme-short", "pytorch": "pytorch-short"}  # whose host time they tell
+SHORT = {"trireme": "trireme-short", "pytorch": "pytorch-short"}  # whose host time they give
 
 
 def first_line(text):

@@ -36,7 +36,7 @@ TEST(NcclMistakes, ASwappedOrderOfCollectivesNamesBoth) {
   });
 }
 
-/// What this rank hears that starts a collective which rank 1 never joins, and then does `more`.
+/// The error of this rank, which starts a collective that rank 1 never joins and then does `more`.
 template <class F>
 std::string message_without_rank_1(const GpuRanks& ranks, const Buffer& memory, F more) {
   return message_of([&] {
@@ -62,7 +62,7 @@ TEST(NcclMistakes, ARankThatNeverComesIsATimeOutThatNamesTheOperation) {
                   HasSubstr("all_reduce max of 100 f32"));
     }
     patient->world().barrier();
-    if (ranks.mesh->rank() == 1) {  // it hears of it when its host looks
+    if (ranks.mesh->rank() == 1) {  // it learns of it when its host polls
       EXPECT_THAT(message_of([&] { ranks.host->world().barrier(); }),
                   HasSubstr("all_reduce max of 100 f32"));
     }
@@ -70,9 +70,9 @@ TEST(NcclMistakes, ARankThatNeverComesIsATimeOutThatNamesTheOperation) {
   patient->world().barrier();
 }
 
-/// More than a stream takes: who goes on launching would be held inside the driver, where nobody
-/// looks.
-TEST(NcclMistakes, ARankThatNeverComesIsSeenByAHostThatGoesOnLaunching) {
+/// More than a stream takes: a host that launches more would block inside the driver, which does
+/// not looks.
+TEST(NcclMistakes, ARankThatNeverComesIsSeenByAHostThatKeepsLaunching) {
   if (mpi_session().size() == 1) return;
   const auto patient = mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1));
   {
@@ -137,8 +137,8 @@ TEST(NcclMistakes, SizesThatDoNotFitAreErrorsAtTheCall) {
   EXPECT_THROW(world.reduce_scatter(floats(0, 10), floats(10, 7), Reduction::sum, stream), Error);
   EXPECT_THROW(world.all_gather(floats(0, 7), floats(10, 10), stream), Error);
   EXPECT_THROW(world.broadcast(floats(0, 10), ranks.size(), stream), Error);
-  const Message nobody{ranks.size(), memory.data(), 4};
-  EXPECT_THROW(world.exchange({&nobody, 1}, {&nobody, 1}, stream), Error);
+  const Message absent{ranks.size(), memory.data(), 4};
+  EXPECT_THROW(world.exchange({&absent, 1}, {&absent, 1}, stream), Error);
   if (ranks.size() > 1) {
     HostStream host;
     EXPECT_THAT(message_of([&] { world.all_reduce(floats(0, 1), Reduction::sum, host); }),

@@ -202,7 +202,7 @@ TEST(Nccl, AMissingWaitIsSeenUnderSomeOrderOfStreams) {
   EXPECT_GT(wrong, 0);
 }
 
-TEST(Nccl, AHostThatWaitsForHostsLetsItsGpuGoOn) {
+TEST(Nccl, AHostThatWaitsForHostsLetsItsGpuContinue) {
   in_every_schedule([] {
     const GpuRanks ranks = open_gpu_ranks();
     TestArray<float> x(*ranks.mesh, TestMemory(*ranks.stream), 10);

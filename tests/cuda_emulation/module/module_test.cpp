@@ -29,7 +29,7 @@ TEST(EmulatedModule, RunsAKernel) {
   EXPECT_THAT(host, testing::ElementsAre(2, 4, 6));
 }
 
-TEST(EmulatedModule, TellsGpusApartAsNvidiaSmiDoes) {
+TEST(EmulatedModule, DistinguishesGpusAsNvidiaSmiDoes) {
   std::string reason;
   const std::vector<std::string> gpus = find_gpus(emulated(), reason);
   EXPECT_EQ(reason, "");

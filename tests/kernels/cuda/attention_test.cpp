@@ -246,7 +246,7 @@ TEST(CudaAttention, ANaNShowsInEveryRowThatSeesIt) {
   }
 }
 
-TEST(CudaAttention, ChoosesTensorCoresByItself) {
+TEST(CudaAttention, ChoosesTensorCoresByDefault) {
   Case c = by_mma({1, 33, 1, 1, 64});
   const Inputs x = inputs(c);
   const auto results = [&](AttentionChoice choice, Index shift) {

@@ -1,5 +1,5 @@
 # Fails unless the host emulation defines exactly the functions of the CUDA libraries that the
-# module calls: what is missing was never tested, what nobody calls is dead. Looks at objects: in
+# module calls: what is missing was never tested, what is never called is dead. Looks at objects: in
 # the linked module cudart is inside already. Called with -DNM=nm "-DMODULE=a.o;b.o"
 # "-DEMULATION=c.o;d.o".
 #

@@ -177,7 +177,7 @@ inline constexpr Index most_parts = 16384, last_parts = 128;
 
 /// *total = sum of value(x) over `count` elements, in an order that depends on `count` only: parts,
 /// then sums of parts. A part is a contiguous range on a CPU and a strided one on a GPU, where
-/// neighbouring threads then read neighbours. `workspace`: most_parts + last_parts numbers.
+/// neighbouring threads read neighbouring elements. `workspace`: most_parts + last_parts numbers.
 template <class T, int n, class F>
 void sum(Stream& stream, Index count, const Pointers<T, n>& x, const F& value, double* workspace,
          double* total) {

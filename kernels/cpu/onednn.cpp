@@ -73,7 +73,7 @@ using Memory = Owned<dnnl_memory_t, dnnl_memory_destroy>;
 
 dnnl_data_type_t type_of(DType dtype) { return dtype == DType::bf16 ? dnnl_bf16 : dnnl_f32; }
 
-/// A matrix as oneDNN is told of it: versions 2 and 3 differ in who owns the description.
+/// A matrix as described to oneDNN. Versions 2 and 3 differ in who owns the description.
 class Matrix {
  public:
   /// (rows, columns), element (i, j) at i * row_stride + j * column_stride.

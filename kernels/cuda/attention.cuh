@@ -79,9 +79,9 @@ struct AttentionBackwardArguments {
 };
 
 /// Which rows a block works on. Causal: the later the queries, the more work, so the longest come
-/// first (`latest_first`), but only among so many (batch, head) pairs that what passes by their
-/// blocks stays in the L2 cache: blocks of all pairs in turn would fetch it from memory for each
-/// block again.
+/// first (`latest_first`), but only among as many (batch, head) pairs as have their streamed data
+/// in the L2 cache at once: with the blocks of all pairs interleaved, each block would fetch it
+/// from memory again.
 struct AttentionBlock {
   int first, head, batch;
 };
@@ -89,8 +89,8 @@ enum class BlockOrder { latest_first, earliest_first };
 inline constexpr Index attention_cached_bytes =
     Index{16} << 20;  // less than half of the L2 cache of sm_80, a third on sm_90
 
-/// The place of block `index` of `blocks` for each of `pairs`; `together`: pairs whose blocks run
-/// in turn.
+/// The place of block `index` of `blocks` for each of `pairs`; `together`: pairs whose blocks are
+/// interleaved.
 struct BlockPlace {
   int block, pair;
 };

@@ -1,7 +1,7 @@
 // Flash attention backward in fp32 arithmetic, in two kernels after attention_delta.cu and without
-// atomics: the gradient of the queries, a block each; the gradients of keys and values, a block
-// each, with the query heads of their group in turn. Weights come again from the saved logsumexp.
-// Formulas: Dao 2023 (arXiv:2307.08691), algorithm 2.
+// atomics: the gradient of the queries, one block each; the gradients of keys and values, one block
+// each, which loops over the query heads of their group. Weights are recomputed from the saved
+// logsumexp. Formulas: Dao 2023 (arXiv:2307.08691), algorithm 2.
 #include "kernels/cuda/attention_tiles.cuh"
 
 namespace trireme {
@@ -24,8 +24,7 @@ constexpr int backward_shared_floats() {
          attention_rows * attention_stride(backward_streamed<width>) + 2 * backward_streamed<width>;
 }
 
-/// The weight that a score stands for; none where the key comes after the query, or there is no
-/// such query.
+/// The weight of a score; zero where the key comes after the query, or there is no such query.
 __device__ __forceinline__ float weight_of(float score, int query, int key, int sequence,
                                            float logsumexp, float scale) {
   return key > query || query >= sequence ? 0.0f : exp2f((score * scale - logsumexp) * log2_e);

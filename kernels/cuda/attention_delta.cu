@@ -10,7 +10,7 @@ namespace gpu {
 
 inline constexpr int delta_lanes = 8, delta_threads = 256;
 
-/// 8 threads a (token, query head), packs in turn.
+/// 8 threads per (token, query head), which take packs alternately.
 template <class T>
 __global__ void __launch_bounds__(delta_threads)
     attention_delta_kernel(AttentionBackwardArguments<T> p) {

@@ -1,7 +1,6 @@
-// Attention on tensor cores: tiles of bf16 in shared memory, and the products
-// of a warp with them. A block is 4 warps; a warp owns 16 rows of results, or
-// twice 16, and nobody else needs them: warps meet only where tiles come and go
-// (Dao 2023, arXiv:2307.08691, 3.3).
+// Attention on tensor cores: tiles of bf16 in shared memory, and the products of a warp with them.
+// A block is 4 warps; a warp owns 16 or 32 rows of results, which no other warp needs: warps
+// synchronise only when tiles are loaded or replaced (Dao 2023, arXiv:2307.08691, 3.3).
 #pragma once
 
 #include <cstring>

@@ -21,7 +21,7 @@ constexpr int backward_mma_shared_bytes() {
   return (2 * Tiles::block_rows + 4 * Tiles::streamed) * width * 2;
 }
 
-/// A value that is the same in all lanes: the compiler, once told, needs fewer registers here.
+/// A value that is the same in all lanes. With this hint the compiler needs fewer registers here.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(all_lanes, value, 0); }
 
 /// The first or second array's tile of step i: after the block's own rows, in

@@ -173,8 +173,8 @@ Blas::Choice Blas::fastest(CudaStream& stream, const Gemm& rehearsed, const Plan
   return best;
 }
 
-/// Makes `plan.choice` the one that stands in the cache. Without memory to rehearse in the first
-/// choice stands, and is published all the same: ranks must agree.
+/// Sets `plan.choice` to the choice in the cache. Without memory for timing it keeps the first
+/// choice and still publishes it, because ranks must agree.
 GemmPreparation Blas::choose(CudaStream& stream, const Gemm& p, const Rehearsal* rehearsal,
                              Plan& plan) {
   const std::string product = ProductKey::of(p).text();

@@ -132,7 +132,7 @@ void CudaDevice::Waiting::let_go(Memory memory) {
   try {
     if (meanwhile) meanwhile();
   } catch (const std::exception&) {
-    kept.push_back(memory);  // whoever waits next is told, too
+    kept.push_back(memory);  // the next wait reports the error, too
     return;
   }
   free_kept();
@@ -167,7 +167,8 @@ void CudaDevice::wait_until_ready(FunctionRef<cudaError_t()> query, const char* 
   });
   if (state != cudaSuccess)  // the rest of the device's life
     check(state,
-          str(what, " (of something queued before; CUDA_LAUNCH_BLOCKING=1 tells what)").c_str());
+          str(what, " (from an operation queued earlier; set CUDA_LAUNCH_BLOCKING=1 to find it)")
+              .c_str());
 }
 
 CudaStream::CudaStream(CudaDevice& device)

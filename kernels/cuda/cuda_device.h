@@ -55,8 +55,8 @@ class CudaDevice final : public Device {
   std::unique_ptr<Event> make_event() override;
   std::unique_ptr<Event> make_timer() override;
   void while_waiting(const std::function<void()>& f) override { waiting_->meanwhile = f; }
-  /// Blocks the host until `query()`, a call of CUDA's, no longer says that work is going on.
-  /// Asks as often as poll (runtime/core/poll.h) does.
+  /// Blocks the host until `query()`, a CUDA call, no longer reports pending work. Polls like poll
+  /// (runtime/core/poll.h).
   void wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const;
 
   int multiprocessors() const { return multiprocessors_; }
@@ -108,8 +108,8 @@ class CudaStream final : public Stream {
     return stream_;
   }
 
-  /// For the partial results of a reduction, between two kernels of one call: kernels of a stream
-  /// run in turn.
+  /// For the partial results of a reduction, between two kernels of one call. Calls can share it
+  /// because the kernels of a stream run one after the other.
   static constexpr Index most_partial_sums = 1024;
   double* partial_sums() const { return reinterpret_cast<double*>(partial_sums_.data()); }
 

@@ -29,16 +29,15 @@ __global__ void __launch_bounds__(channel_threads)
   store_global(y + row * channels + c, vec);
 }
 
-// What is sorted: the row of the table in the upper half, the row of dy in the lower one; so no two
-// keys are equal, and the rows of a token stand in their order. Tokens of other ranks come last.
+// The sort key: the row of the table in the upper half, the row of dy in the lower one. So no two
+// keys are equal, and the rows of a token stay in order. Tokens of other ranks come last.
 inline constexpr int row_bits = 32;
 inline constexpr Index no_row = (Index{1} << 31) - 1;
 
 __device__ __forceinline__ Index table_row(Index key) { return key >> row_bits; }
 __device__ __forceinline__ Index own_row(Index key) { return key & ((Index{1} << row_bits) - 1); }
 
-/// Where keys[i] comes to stand when the sorted runs of `run` keys are merged by twos. keys:
-/// (count).
+/// The position of keys[i] after the sorted runs of `run` keys are merged in pairs. keys: (count).
 __device__ __forceinline__ Index merged_position(const Index* keys, Index count, Index run,
                                                  Index i) {
   const Index key = keys[i], own = i / run, other = own ^ 1;

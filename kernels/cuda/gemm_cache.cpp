@@ -25,7 +25,7 @@ namespace {
 constexpr const char* format_line = "trireme gemm 1\n";
 constexpr mode_t readable_by_all = 0644;
 
-/// Tells damage and names files.
+/// Detects damage and names files.
 std::uint64_t hash(const std::string& text) { return XXH3_64bits(text.data(), text.size()); }
 
 std::string checksum_line(const std::string& text) {

@@ -1,10 +1,10 @@
-// GemmCache: which algorithm was chosen for a product, on disk, so that every rank and every later
-// job takes the same one.
+// GemmCache: the algorithms chosen for products, on disk, so that every rank and every later job
+// uses the same ones.
 //
-// Rule: the first that publishes a choice decides for all, and nobody uses a choice that was not
-// published. One small text file a product, in one folder for each GPU model and version of
-// cuBLASLt; it appears whole, under its name, by link(2), which fails where another rank was
-// faster. A file that is damaged, or that belongs elsewhere, is left as it is and not used.
+// Rule: the first rank that publishes a choice decides for all, and no rank uses a choice that was
+// not published. There is one small text file per product, in one folder per GPU model and version
+// of cuBLASLt. It appears complete under its name by link(2), which fails if another rank was
+// faster. A file that is damaged, or belongs to another product, is left unchanged and not used.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace trireme {
 
 class GemmCache {
  public:
-  /// What stands on disk for a product.
+  /// What the disk has for a product.
   struct Entry {
     enum class State { missing, good, unusable };
     State state = State::missing;
@@ -27,7 +27,7 @@ class GemmCache {
 
   bool on() const { return !folder_.empty(); }
   Entry find(const std::string& product) const;
-  /// Stores `choice` (one line) unless another was faster. Returns: what then stands there.
+  /// Stores `choice` (one line) unless another rank was faster. Returns what is then on disk.
   /// Throws: Error when it cannot be written: ranks could then not agree.
   Entry publish(const std::string& product, const std::string& choice) const;
 

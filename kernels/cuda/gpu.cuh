@@ -152,7 +152,7 @@ __device__ __forceinline__ T block_reduce(T value, Op op, T* scratch) {
   return total;
 }
 
-/// Shared memory that every kernel may have without asking; with room for a few static arrays.
+/// Shared memory that every kernel may use without a request; leaves space for a few static arrays.
 inline constexpr Index shared_bytes_always = 47 * 1024;
 
 inline constexpr int elementwise_threads = 256;

@@ -49,7 +49,7 @@ std::vector<std::string> gpus_here() {
   return gpus;
 }
 
-void tell(const std::string& what, char* text, int text_bytes) {
+void write_text(const std::string& what, char* text, int text_bytes) {
   std::snprintf(text, static_cast<std::size_t>(text_bytes), "%s", what.c_str());
 }
 
@@ -61,10 +61,10 @@ extern "C" int trireme_cuda_find(char* text, int text_bytes) {
     std::string lines;
     const std::vector<std::string> gpus = trireme::gpus_here();
     for (const std::string& gpu : gpus) lines += gpu + '\n';
-    trireme::tell(lines, text, text_bytes);
+    trireme::write_text(lines, text, text_bytes);
     return static_cast<int>(gpus.size());
   } catch (const std::exception& error) {
-    trireme::tell(error.what(), text, text_bytes);
+    trireme::write_text(error.what(), text, text_bytes);
     return 0;
   }
 }
@@ -74,7 +74,7 @@ extern "C" trireme::Device* trireme_cuda_open(const trireme::CudaOptions& option
   try {
     return new trireme::CudaDevice(options.index, options.gemm_cache);
   } catch (const std::exception& error) {
-    trireme::tell(error.what(), text, text_bytes);
+    trireme::write_text(error.what(), text, text_bytes);
     return nullptr;
   }
 }

@@ -196,7 +196,7 @@ void launch_backward(Stream& stream, const gpu::NormGradients<T>& p, Index slabs
   const Index limit =
       shared_bytes_of(stream) - static_cast<Index>(2 * gpu::most_warps * sizeof(gpu::Pair));
   require(p.channels * sum_bytes <= limit, "norm gradient of ", p.channels,
-          " channels: this GPU has room for ", limit / sum_bytes);
+          " channels: the shared memory of this GPU holds ", limit / sum_bytes);
   const Groups groups = groups_of(p.channels, gpu::backward_elements<width>);
   check(gpu_launch(gpu::norm_backward_kernel<T, width>, dim3(static_cast<unsigned>(slabs)),
                    dim3(static_cast<unsigned>(groups.threads), static_cast<unsigned>(groups.rows)),

@@ -16,7 +16,7 @@ struct Pair {
 };
 
 /// The sums over the threads of a row (threadIdx.x), in a fixed order. One barrier of the whole
-/// block: who calls in a loop passes two `scratch` in turn.
+/// block, so a caller in a loop must alternate between two `scratch`.
 __device__ __forceinline__ Pair row_sum(Pair pair, Pair* scratch) {
   const int thread = static_cast<int>(threadIdx.x);
   const int warps = static_cast<int>(blockDim.x) / warp_size;

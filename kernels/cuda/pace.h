@@ -1,6 +1,6 @@
-// Pace: how far the host runs ahead of a stream. A stream takes about a thousand operations, and
-// the launch behind them waits inside the driver, where nobody looks after communication. The host
-// stops long before that, in a wait that looks.
+// Pace: limits how far the host runs ahead of a stream. A stream holds about a thousand operations.
+// The next launch blocks inside the driver, where communication cannot be polled. The host
+// therefore waits long before that, in a wait that polls.
 #pragma once
 
 #include <array>

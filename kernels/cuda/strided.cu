@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(elementwise_threads)
       bad = bad || !(to_double(value) - to_double(value) == 0);  // infinite or NaN
     }
   }
-  if (bad) *found = 1;  // whoever writes, writes the same
+  if (bad) *found = 1;  // all threads write the same value
 }
 
 /// Columns of blocks along a row, rows along y: rows are short more often than not.

@@ -150,9 +150,9 @@ Manifest Checkpointer::State::head(const TrainingProgress& progress,
   return manifest;
 }
 
-/// Collective. This run goes on from `step`: what is newer in its directory is no part of its past,
-/// would be taken for its future by a later --load, and be kept by --keep-last in place of what it
-/// saves.
+/// Collective. This run resumes from `step`. Newer checkpoints in its directory are not part of its
+/// history: a later --load would take them for its newest state, and --keep-last would keep them
+/// instead of what this run saves.
 void Checkpointer::State::set_aside(Index step) {
   std::vector<std::string> names;
   const std::string failure =
@@ -160,7 +160,7 @@ void Checkpointer::State::set_aside(Index step) {
   if (!failure.empty()) throw JobError("--save " + options.save + ": " + failure);
   for (const std::string& name : names)
     context.log().info(
-        fmt::format("set aside {}/{}: this run goes on from step {}", options.save, name, step));
+        fmt::format("set aside {}/{}: this run resumes from step {}", options.save, name, step));
   if (!names.empty() && options.load.empty())
     context.log().info(fmt::format(
         "to resume from one of them instead: stop, rename it to {}/step-NNNNNN, and start with "

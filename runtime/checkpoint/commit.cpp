@@ -112,7 +112,7 @@ void Saver::report_success() {
 
 void Saver::report_failure() const {
   context_.log().warning(fmt::format(
-      "step {} is not saved: {}; training goes on, {}{}", step_, commit_error_,
+      "step {} is not saved: {}; training continues, {}{}", step_, commit_error_,
       last_committed_ < 0 ? "without any checkpoint of this job"
                           : fmt::format("the newest checkpoint is step {}", last_committed_),
       failures_ > 1 ? fmt::format("; the last {} saves have failed", failures_) : ""));

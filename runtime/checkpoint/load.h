@@ -31,10 +31,10 @@ struct LoadTarget {
 /// `flat` need not be bound.
 Index loading_bytes(const Context& context, const FlatParameters& flat);
 
-/// Collective. Parameters and, by the scope, moments come from the newest step of --load that
-/// holds, or from
-/// --ckpt-step. Returns what the checkpoint says about progress, or nothing when there is no
-/// checkpoint to go on from. Throws: ConfigurationError (nothing was changed), JobError.
+/// Collective. Loads the parameters and, depending on the scope, the moments from the newest valid
+/// step of --load, or from --ckpt-step. Returns the progress stored in the checkpoint, or nothing
+/// when there is no checkpoint to resume from. Throws: ConfigurationError (nothing was changed),
+/// JobError.
 std::optional<TrainingProgress> load_checkpoint(const LoadTarget& target);
 
 /// --save and --load name one directory, however they are written.

@@ -65,7 +65,7 @@ class Saver {
     std::unique_ptr<Snapshot> snapshot;
     std::unique_ptr<Worker> worker;
   };
-  /// What a rank tells rank 0; its file's checksums follow in the same message.
+  /// What a rank reports to rank 0; its file's checksums follow in the same message.
   struct Record {
     std::int32_t failed = 0, direct = 1, reserved = 1;
     double stall_ms = 0, copy_ms = 0, write_ms = 0;

@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-/// Whether ranks tell each other over the host what they start, so that collectives in different
-/// orders are an error that names both, and no hang. A message of the host for each collective.
+/// Whether ranks send each other what they start, over the host, so that collectives in different
+/// orders give an error that names both instead of a hang. Costs one host message per collective.
 enum class OrderCheck { off, on };
 
 struct NcclOptions {
@@ -27,10 +27,10 @@ struct NcclOptions {
 };
 
 /// Collective over `host`, whose shape it takes: a mesh over the memory of `gpu`, a device of the
-/// same module. Its operations take streams of that device. Both must outlive it. The host's waits
-/// on the device, and on other ranks, look after NCCL, too: an error or a time-out there ends every
-/// group with an Error that names the operation. Throws: Error when the module has no NCCL, or
-/// ranks do not meet in time.
+/// same module. Its operations take streams of that device. Both must outlive it. While the host
+/// waits for the device or for other ranks it also polls NCCL: an error or a time-out there ends
+/// every group with an Error that names the operation. Throws: Error when the module has no NCCL,
+/// or ranks do not connect in time.
 std::unique_ptr<Mesh> open_nccl_mesh(Mesh& host, Device& gpu, const NcclOptions& options = {});
 
 }  // namespace trireme

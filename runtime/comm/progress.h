@@ -1,6 +1,5 @@
-// Progress: moves on all that one rank has started, whatever communicator it belongs to. A rank
-// that waits for one group goes on serving the others, so two groups never wait for each other in a
-// circle.
+// Progress: advances all operations that one rank has started, on all its communicators. A rank
+// that waits for one group keeps serving the others, so groups cannot deadlock on each other.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,4 @@
-// A number that two corpora of the same size share only if they are the same, as far as samples of
-// them tell.
+// A hash of samples of a corpus: two corpora of the same size with the same samples share it.
 #pragma once
 
 #include <cstdint>

@@ -113,7 +113,7 @@ struct TokenFile::State {
   // Sequences lie one after the other, so the .bin is one row of tokens.
   void check_sequences() {
     const Index token_bytes = size_bytes(type);
-    constexpr Index piece = 1024;  // sequences, whose lengths and offsets stand apart
+    constexpr Index piece = 1024;  // sequences; their lengths and offsets are stored apart
     std::array<std::int32_t, piece> lengths;
     for (Index first = 0; first < sequences; first += piece) {
       const Index count = std::min(piece, sequences - first);

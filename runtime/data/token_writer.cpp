@@ -125,7 +125,7 @@ void TokenFileWriter::finish() {
   for (std::size_t d = 0; d <= s.documents.size(); ++d) s.index.write(static_cast<std::int64_t>(d));
   s.bin.close();
   s.index.close();
-  s.index.remove_old();  // so that at no time an index stands beside another run's .bin
+  s.index.remove_old();  // so that an index never accompanies another run's .bin
   s.bin.rename();
   s.index.rename();
 }

@@ -167,7 +167,7 @@ void Executor::State::run_node(const Step& step, StepExec& exec, int slot,
   check_finite(step, exec, batch);
 }
 
-/// In slot 0, which stands for all: they are aligned alike.
+/// Uses slot 0 for all slots: they have the same alignment.
 void Executor::State::prepare(int s, Preparation& preparation) {
   const Step& step = plan.program.steps[at(s)];
   const Node& node = plan.nodes[at(step.node)];

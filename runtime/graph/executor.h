@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// What the executor tells its owner while it runs.
+/// Calls of the executor to its owner while it runs.
 class ExecutorHooks {
  public:
   virtual ~ExecutorHooks() = default;
@@ -64,9 +64,8 @@ class Executor {
   ~Executor();
   Executor(Executor&&) noexcept;
 
-  /// Lets every op do what its first call would have to do besides its work (Op::prepare_forward,
-  /// prepare_backward), in the order of the plan. `after_each` is told of every call. Writes to no
-  /// memory of the plan.
+  /// Lets every op do its one-time work (Op::prepare_forward, prepare_backward), in the order of
+  /// the plan. Calls `after_each` after every op. Writes to no memory of the plan.
   void prepare(Preparation& preparation, const std::function<void()>& after_each);
   /// Calls of prepare() to come.
   Index preparations() const;

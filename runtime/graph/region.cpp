@@ -44,7 +44,7 @@ std::optional<Coordinates> box_in(const std::vector<Index>& strides, const Regio
         break;
       }
       if (box[k].begin != 0 || extent % radix != 0) return std::nullopt;
-      box[k].size = radix;  // this coordinate is full: go on in the next coarser one
+      box[k].size = radix;  // this coordinate is full: continue in the next coarser one
       extent /= radix;
     }
   }

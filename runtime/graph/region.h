@@ -24,7 +24,7 @@ Index span(const Spec& spec);
 /// Throws: Error when two elements of the view are the same memory (a broadcast).
 Region region_of(const Spec& spec, Index first);
 
-/// False also when it cannot be told.
+/// False also when it cannot be determined.
 bool disjoint(const Region& a, const Region& b);
 
 enum class WriteMode { assign, add };

@@ -12,9 +12,9 @@ namespace {
 
 using Gpus = std::vector<std::string>;  // what a rank sees, by Device::identity
 
-/// The GPU of each rank among those that it sees, or -1: ranks choose in turn, and take the first
-/// one that has room. A node may show all its GPUs to all its ranks, or each rank its own, as
-/// launchers do with CUDA_VISIBLE_DEVICES.
+/// The GPU of each rank among those that it sees, or -1: ranks choose one after the other, and take
+/// the first one that has a free place. A node may show all its GPUs to all its ranks, or each rank
+/// its own, as launchers do with CUDA_VISIBLE_DEVICES.
 std::vector<int> deal(const std::vector<Gpus>& seen, Index ranks_per_gpu) {
   std::map<std::string, Index> users;
   std::vector<int> chosen;

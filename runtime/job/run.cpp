@@ -46,8 +46,9 @@ constexpr std::chrono::seconds time_to_tell(10);
 
 int exit_code(ExitCode code) { return static_cast<int>(code); }
 
-/// To clean up after an error may take for ever: a GPU may wait for what never comes. The system's
-/// clock ends the process then, with SIGALRM, whatever it is stuck in, and mpirun the others.
+/// Clean-up after an error may block forever, for example when a GPU waits for a message that never
+/// arrives. SIGALRM then ends the process, whatever call it is blocked in, and mpirun ends the
+/// others.
 void limit_clean_up() {
   constexpr unsigned seconds = 60;
   std::signal(SIGALRM, SIG_DFL);

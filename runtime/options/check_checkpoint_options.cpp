@@ -64,7 +64,7 @@ void check_load(const CommandLine& command, const CheckpointOptions& o, Problems
   if (o.finetune && !o.save.empty() && same_place(o.save, o.load))
     problems.add("--finetune with --save and --load ", o.load,
                  ": it begins at step 0, among the steps that are there; give another --save, or "
-                 "leave --finetune out to go on");
+                 "leave --finetune out to resume");
 }
 
 }  // namespace

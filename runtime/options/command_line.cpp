@@ -38,15 +38,15 @@ void check_form(const OptionDefinition& definition, const Written& given) {
   require(definition.list || in_file || given.values.size() == 1, "given ", given.values.size(),
           " times, keep one");
   require(definition.list || !given.list, "takes one value, not a list");
-  require(!definition.text || !in_file || given.text, "is a text, which stands in quotes: \"",
+  require(!definition.text || !in_file || given.text, "is a text, which must be quoted: \"",
           shortened(given.values.front()), "\"");
 }
 
 /// " [1]": the default, where the help text does not speak of it.
 std::string shown_default(const OptionDefinition& definition) {
-  const bool told =
+  const bool in_help =
       definition.value.empty() || definition.help.find("default") != std::string::npos;
-  const std::string value = told ? "" : definition.show();
+  const std::string value = in_help ? "" : definition.show();
   return value.empty() ? "" : " [" + value + "]";
 }
 

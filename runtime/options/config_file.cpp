@@ -155,7 +155,7 @@ class Reader {
     const auto control =
         std::find_if(text.begin(), text.end(), [](char c) { return is_control(c) && c != '\t'; });
     require(control == text.end(), "a control character (number ",
-            control == text.end() ? 0 : static_cast<int>(*control), ") stands in the text");
+            control == text.end() ? 0 : static_cast<int>(*control), ") is in the text");
   }
 
   void header() {
@@ -238,7 +238,7 @@ class Reader {
     const auto plain = word == "true" || word == "false" ? std::optional(word) : number(word);
     const std::string shown = shortened(word, 40);
     require(plain.has_value(), key, " = ", shown, ": expected a number, true or false; a text ",
-            "stands in quotes: \"", shown, "\"");
+            "must be quoted: \"", shown, "\"");
     text_.remove_prefix(word.size());
     line.values.push_back(*plain);
   }

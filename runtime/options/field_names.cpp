@@ -57,7 +57,7 @@ bool in_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':';
 }
 
-/// What may stand before a name in a sentence; a path has '/' or '.' there.
+/// Characters that may precede a name in a sentence; a path has '/' or '.' there.
 bool may_precede(char c) { return c == ' ' || c == '(' || c == '\n' || c == '\'' || c == '"'; }
 
 }  // namespace

@@ -49,7 +49,7 @@ std::vector<std::string> describe(const std::vector<WeightedPath>& paths, const 
   return lines;
 }
 
-/// How many tokens a type can tell apart; 0: more than a vocabulary has.
+/// The number of distinct tokens of a type; 0: more than a vocabulary has.
 Index distinct_tokens(TokenType type) {
   const Index bits = 8 * size_bytes(type);
   if (bits > 16) return 0;

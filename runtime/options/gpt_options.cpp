@@ -104,7 +104,7 @@ void declare_execution(CommandLine& c, TransformerConfig& m) {
          }});
 }
 
-/// Puts numbers where 0 stands for a default.
+/// Replaces each 0 that means a default by its value.
 void settle_model(TransformerConfig& model) {
   model.ffn_hidden_size = model.ffn();
   model.num_query_groups = model.kv_heads();

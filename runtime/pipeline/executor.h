@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-/// What the owner provides for the micro-batches of a step, and is told about them.
+/// Provides the micro-batches of a step, and receives reports about them.
 class MicroBatchSource {
  public:
   virtual ~MicroBatchSource() = default;

@@ -43,7 +43,7 @@ std::vector<Index> ring_groups(const PipelineShape& shape) {
   return groups;
 }
 
-// `warm_up` forwards, then one forward and one backward in turn, then the backwards that are left.
+// `warm_up` forwards, then one forward and one backward alternately, then the remaining backwards.
 WorkOrder merge(const Passes& passes, Index warm_up) {
   const auto count = static_cast<Index>(passes.forward.size());
   warm_up = std::min(warm_up, count);

@@ -26,7 +26,7 @@ struct TimedSpan {
 
 struct Simulation {
   bool completed = false;
-  /// Where each stage stands for ever, or which messages do not match; empty when completed.
+  /// Where each stage is blocked, or which messages do not match; empty when completed.
   std::string problem;
   double makespan = 0;
   std::vector<std::vector<TimedSpan>> stages;  // what has run

@@ -26,7 +26,7 @@ std::optional<Checksum> parse_checksum(std::string_view text);
 /// Of the host: every thread reads it. Of the device that computes: its streams read it, and
 /// threads where that is a CPU.
 enum class MemoryOf { host, device };
-/// A stretch of bytes to copy; null data stands for zeros.
+/// A range of bytes to copy; null data means zeros.
 struct Bytes {
   const void* data = nullptr;
   Index count = 0;

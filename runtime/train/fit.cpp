@@ -51,8 +51,8 @@ ReporterOptions reporter_options(const Context& context, const PlannedTraining& 
   return reports;
 }
 
-/// Collective. Only rank 0 has a file. A job that goes on takes back the lines of steps that it
-/// does again.
+/// Collective. Only rank 0 has a file. A job that resumes removes the lines of steps that it
+/// repeats.
 std::unique_ptr<MetricsFile> open_metrics(const Context& context, Index step) {
   const Options& o = context.options();
   const bool goes_on = !o.checkpoint.load.empty() && !o.checkpoint.finetune;
@@ -70,7 +70,7 @@ std::unique_ptr<MetricsFile> open_metrics(const Context& context, Index step) {
   return file;
 }
 
-/// What all ranks are told when the last saves failed; empty when the last one succeeded.
+/// The message for all ranks when the last saves failed; empty when the last one succeeded.
 std::string failed_saves(const Checkpointer& checkpointer) {
   const Index failures = checkpointer.failures(), committed = checkpointer.last_committed();
   if (failures == 0) return "";
@@ -194,7 +194,7 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
         str(why_stopped(s.context), ": stopped after step ", s.progress.step);
     if (!failed.empty()) throw JobError(stopped + ", but " + failed);
     log.info(stopped + ", " + describe_saved(s.progress.step, s.last_update.step) +
-             "; start again with --load " + o.checkpoint.save + " to go on");
+             "; start again with --load " + o.checkpoint.save + " to resume");
     throw Stopped();
   }
   dump_parameters(s.bound.flat, s.context);

@@ -12,8 +12,7 @@
 namespace trireme {
 namespace {
 
-/// One sequence of tokens, filled up with zeros; what stands after a position never changes its
-/// logits.
+/// One sequence of tokens, padded with zeros; tokens after a position never change its logits.
 class Sequence final : public MicroBatchSource {
  public:
   Sequence(const Graph& graph, Index vocabulary, Stream& stream)

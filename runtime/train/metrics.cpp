@@ -25,10 +25,10 @@ class Line {
  public:
   template <class... Args>
   void add(fmt::format_string<Args...> format, Args&&... args) {
-    const auto room = text_.size() - length_;
+    const auto space = text_.size() - length_;
     const auto result =
-        fmt::format_to_n(text_.data() + length_, room, format, std::forward<Args>(args)...);
-    require(result.size <= room, "a metrics line is longer than ", text_.size(), " bytes");
+        fmt::format_to_n(text_.data() + length_, space, format, std::forward<Args>(args)...);
+    require(result.size <= space, "a metrics line is longer than ", text_.size(), " bytes");
     length_ += result.size;
   }
   void add_number(const char* name, double value) {

@@ -19,7 +19,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// The ranks that stand for all: one of each stage, since tensor and data ranks have the same
+/// Whether this rank is counted: one rank per stage, because tensor and data ranks have the same
 /// products.
 bool counts(const Mesh& mesh) {
   return mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::data) == 0;
@@ -40,8 +40,8 @@ void log_notes(const Context& context, const Preparation& mine) {
 
 /// Collective. `seconds`: that it took here.
 void log_choices(const Context& context, const Preparation& mine, double seconds) {
-  const bool tells = counts(context.mesh());
-  Index sums[2] = {tells ? mine.timed : 0, tells ? mine.stored : 0};
+  const bool counted = counts(context.mesh());
+  Index sums[2] = {counted ? mine.timed : 0, counted ? mine.stored : 0};
   context.host().all_reduce({sums, 2, DType::i64}, Reduction::sum);
   const std::string& cache = context.options().gemm_cache;
   if (context.device().kind() != DeviceKind::cuda) return;
@@ -66,7 +66,7 @@ void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
   if (times_products(context))  // on the memory as it is
     fill_for_timing(context.stream(), activations, activation_bytes);
   context.stream().synchronize();
-  context.host().world().barrier();  // nobody's collective is under way while others time
+  context.host().world().barrier();  // no collective is in flight while others time
   const Clock::time_point start = Clock::now();
   double next_line = seconds_between_lines;
   const auto after_each = [&] {

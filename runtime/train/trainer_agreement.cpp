@@ -53,7 +53,7 @@ std::vector<RankFact> facts_of(const std::string& title, const PlannedModel& mod
   const auto add = [&](const std::string& name, const auto& value) {
     facts.push_back({title + ": " + name, str(value)});
   };
-  // How many come first: the most telling difference is the first one.
+  // Counts come first: the first difference should be the most informative one.
   add("number of blocks", graph.blocks().size());
   add("number of inputs", graph.inputs().size());
   add("number of parameters", graph.parameters().size());

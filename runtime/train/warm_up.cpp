@@ -21,7 +21,7 @@ constexpr Index smallest = 8, factor = 64;
 constexpr Index largest = Index{128} << 20;  // above, NCCL's choice stays the same
 constexpr double seconds_worth_a_line = 5;
 
-/// Operations on bytes that nobody needs.
+/// Operations on bytes whose content does not matter.
 class Groups {
  public:
   Groups(Stream& stream, Buffer memory) : stream_(stream), memory_(std::move(memory)) {}
@@ -83,18 +83,18 @@ class Groups {
   Buffer memory_;
 };
 
-/// Collective. Bytes of the largest message of any rank, or what there is room for.
+/// Collective. Bytes of the largest message of any rank, or what fits into memory.
 Index message_bytes(const Context& context, const PlannedTraining& plan) {
   const Host& host = context.host();
   Index most = plan.memory_need().activations;  // no activation is larger
   for (const Bucket& bucket : plan.flat.buckets())
     most = std::max(most, bucket.range.count * size_bytes(DType::f32));
   constexpr Index share = 8;  // of what is free: NCCL needs the rest
-  Index room = context.device().free_bytes() / (share * context.options().ranks_per_gpu);
+  Index available = context.device().free_bytes() / (share * context.options().ranks_per_gpu);
   host.all_reduce({&most, 1, DType::i64}, Reduction::max);
-  host.all_reduce({&room, 1, DType::i64}, Reduction::min);
+  host.all_reduce({&available, 1, DType::i64}, Reduction::min);
   const Index least = smallest * context.mesh().shape().size();  // a part for each rank
-  return std::max(std::min({most, largest, room}) / least, Index{1}) * least;
+  return std::max(std::min({most, largest, available}) / least, Index{1}) * least;
 }
 
 /// Stages that this one exchanges messages with in training, and so in any other pass.

@@ -195,7 +195,7 @@ TEST_F(HostileProcess, ALimitOfFileSizesThatComesLaterCostsSavesOnly) {
   ASSERT_TRUE(wait_until([&] { return saved() > before; })) << job.output();
   job.send(SIGUSR1);
   EXPECT_EQ(job.wait().exit_code, 75) << job.output();
-  EXPECT_THAT(job.output(), HasSubstr("File too large; training goes on"));
+  EXPECT_THAT(job.output(), HasSubstr("File too large; training continues"));
   EXPECT_EQ(committed_steps(root()).size(), 2U);
   jobs_.succeed(CheckpointJobs::trireme("checkpoint verify " + root()));
 }

@@ -207,15 +207,15 @@ const WrongFile wrong_files[] = {
     {"ts = 3.0", {"--tensor-size 3.0 (in FILE:1): expected a whole number >= 1"}},
     {"ts = \"many\"", {"--tensor-size many (in FILE:1): expected a whole number >= 1"}},
     {"ts = -0x10",
-     {"FILE:1: ts = -0x10: expected a number, true or false; a text stands in quotes: "
+     {"FILE:1: ts = -0x10: expected a number, true or false; a text must be quoted: "
       "\"-0x10\""}},
-    {"name = true", {"--name true (in FILE:1): is a text, which stands in quotes: \"true\""}},
-    {"name = 5", {"--name 5 (in FILE:1): is a text, which stands in quotes: \"5\""}},
+    {"name = true", {"--name true (in FILE:1): is a text, which must be quoted: \"true\""}},
+    {"name = 5", {"--name 5 (in FILE:1): is a text, which must be quoted: \"5\""}},
     {"name = \"\"", {"--name (in FILE:1) needs a value: NAME"}},
     {"files = []", {"--files (in FILE:1) needs a value: FILE..."}},
     {"fast = \"maybe\"", {"--fast maybe (in FILE:1): a flag is true or false"}},
     {"colour = red",
-     {"FILE:1: colour = red: expected a number, true or false; a text stands in quotes: \"red\""}},
+     {"FILE:1: colour = red: expected a number, true or false; a text must be quoted: \"red\""}},
     {"config = \"b\"", {"FILE:1: config: one file cannot name another"}},
 };
 INSTANTIATE_TEST_SUITE_P(Table, HostileFile, testing::ValuesIn(wrong_files));

@@ -90,7 +90,7 @@ const Case mistakes[] = {
     {"lr = 1e-3 garbage", "'garbage' follows lr; a line holds one key = value"},
     {"lr = \"a\" \"b\"", "'\"b\"' follows lr"},
     {"schedule = gpipe",
-     "schedule = gpipe: expected a number, true or false; a text stands in quotes: \"gpipe\""},
+     "schedule = gpipe: expected a number, true or false; a text must be quoted: \"gpipe\""},
     {"lr = 1__0", "lr = 1__0: expected a number"},
     {"lr = _1", "expected a number"},
     {"lr = 1_", "expected a number"},

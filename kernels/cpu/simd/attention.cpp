@@ -17,7 +17,7 @@ static_assert(row_block % tile_rows == 0 && key_block % tile_columns == 0);
 static_assert(key_block % row_block ==
               0);  // so every row of a block sees at least one key of a block it meets
 constexpr Index score_stride =
-    key_block + lanes;  // an odd number of cache lines, room for zeros after the diagonal
+    key_block + lanes;  // an odd number of cache lines, with space for zeros after the diagonal
 constexpr Index score_size = row_block * score_stride;
 constexpr float log2_e = 1.44269504088896341f, ln_2 = 0.69314718055994531f;
 

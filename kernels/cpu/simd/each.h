@@ -7,8 +7,8 @@
 namespace trireme::TRIREME_SIMD {
 namespace {
 
-/// Sixteen elements from i on, or the `n` that are left of them. A row's last lanes are computed as
-/// all others are, so a result never depends on where in a call its element stands.
+/// Sixteen elements from i on, or the `n` that are left of them. The last lanes of a row are
+/// computed like all others, so a result never depends on the position of its element in a call.
 struct Whole {
   Index i;
   template <class Stored>

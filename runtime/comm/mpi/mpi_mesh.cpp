@@ -80,7 +80,7 @@ NodeControl own_control() {
   auto member = std::make_shared<MemberControl>();
   NodeControl control;
   control.members.push_back(member.get());
-  control.bounces.push_back(nullptr);  // nobody to reach it
+  control.bounces.push_back(nullptr);  // no other member to read it
   control.owner = member;
   return control;
 }
@@ -181,8 +181,7 @@ std::optional<std::vector<SharedReach::Part>> MpiMesh::share(Index bytes) {
 
 Buffer MpiMesh::allocate(Index bytes) {
   require(bytes >= 0, "cannot allocate ", bytes, " bytes");
-  world()
-      .barrier();  // MPI's own collectives would wait for ever for a rank that does something else
+  world().barrier();  // MPI's own collectives would hang if another rank does something else
   auto parts = share(bytes);
   if (!parts) return allocate_host(bytes);
   const auto mine = std::find(job_.node_ranks.begin(), job_.node_ranks.end(), job_.rank);

@@ -1,6 +1,7 @@
-// CollectiveOrder: do all ranks of a group start the same collectives in the same order? NCCL
-// cannot tell: ranks that do not would hang, or sum what they should gather. Each rank tells the
-// others over the host what it starts, waits for nobody, and compares when their words have come.
+// CollectiveOrder: checks that all ranks of a group start the same collectives in the same order.
+// NCCL does not detect it: such ranks would hang, or sum what they should gather. Each rank sends
+// what it starts to the others over the host, does not wait for them, and compares when their
+// messages have arrived.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@ namespace trireme::nccl {
 
 class CollectiveOrder {
  public:
-  /// `host`: the same ranks on the host, used by nobody else. Both must outlive it.
+  /// `host`: the same ranks on the host, used for nothing else. Both must outlive it.
   CollectiveOrder(Communicator& host, std::vector<int> world_ranks, Device& gpu);
 
   /// Waits only when others are `in_flight` collectives behind.

@@ -10,7 +10,8 @@ void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> des
             const Patience& patience) {
   using Clock = std::chrono::steady_clock;
   const auto begun = Clock::now();
-  // ncclCommSplit of NCCL 2.28 returns ncclSuccess while it goes on: only the communicator knows.
+  // ncclCommSplit of NCCL 2.28 returns ncclSuccess while it is in progress: only the communicator
+  // knows.
   while (result == ncclSuccess || result == ncclInProgress) {
     check(ncclCommGetAsyncError(comm, &result), "ncclCommGetAsyncError");
     if (result == ncclSuccess) return;

@@ -17,8 +17,9 @@ struct Patience {
   FunctionRef<void()> meanwhile;
 };
 
-/// Waits until what a call that returned `result` began on `comm` is done, whether or not `result`
-/// says that it goes on. Throws: Error that begins with describe() when it failed or took too long.
+/// Waits until the work that a call started on `comm` is done. `result` is what the call returned,
+/// whether or not it says "in progress". Throws: Error that begins with describe() when the work
+/// failed or took too long.
 void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
             const Patience& patience);
 
@@ -34,7 +35,7 @@ class NcclHandle {
   ~NcclHandle() { abort(); }
 
   ncclComm_t get() const { return comm_; }
-  /// Ends what is under way, here only; whoever waits for this rank does so in vain.
+  /// Aborts pending operations on this rank only; ranks that wait for this one never complete.
   void abort() noexcept;
   /// Collective: waits until all ranks have ended their operations. Throws: Error when that fails,
   /// or not in time.

@@ -42,7 +42,7 @@ class NcclCommunicator final : public Communicator {
   void progress() override { watchdog_.poll_groups(); }
   bool done(Ticket ticket) override;
   void wait(Ticket ticket, Stream& stream) override;
-  /// Of the hosts: what their devices have been given may still be going on.
+  /// A barrier of the hosts: work queued on their devices may still be running.
   void barrier() override;
 
   // For Watchdog and NcclMesh.

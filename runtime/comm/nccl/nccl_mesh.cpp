@@ -148,7 +148,7 @@ std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name
       watchdog_, gpu_, options_);
 }
 
-// What the GPU is still doing ends with the process; to end it politely could take for ever.
+// Pending GPU work ends with the process; an orderly shutdown could block forever.
 void NcclMesh::abort(int code) {
   host_.abort(code);
   std::_Exit(code);

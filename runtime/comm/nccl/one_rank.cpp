@@ -8,8 +8,8 @@ OneRank::OneRank(std::string name, Device& gpu) : self_(std::move(name)) {
 
 Ticket OneRank::end_on(Stream& stream) {
   Operation& operation = operations_[++started_ % ring];
-  // Whoever waits for what was here before will wait for the new end, so that must come after the
-  // old one.
+  // A wait for the earlier operation in this slot will wait for the new end, so the new end must
+  // come after the old one.
   if (operation.stream != nullptr && operation.stream != &stream) operation.end->make_wait(stream);
   operation.stream = &stream;
   operation.end->record(stream);

@@ -276,7 +276,7 @@ Task Group::broadcast(const Operation& op) {
   }
 }
 
-/// All of a node have come; then the first members of the nodes tell each other.
+/// Waits for all members of the node; then the first members of the nodes notify each other.
 Task Group::barrier(const Operation& op) {
   co_await until([&] { return all_posted(); });
   open(op);

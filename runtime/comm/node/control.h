@@ -1,6 +1,5 @@
-// The control block of a group on one node: how its members there tell each other what they have
-// started and how far they have come. It lies in memory that all of them map, so it holds no
-// pointers and no locks.
+// The control block of a group on one node: how its members there share what they have started and
+// their progress. It is in memory that all of them map, so it holds no pointers and no locks.
 #pragma once
 
 #include <atomic>

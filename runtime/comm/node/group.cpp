@@ -97,7 +97,7 @@ Ticket Group::start_exchange(std::span<const Message> sends, std::span<const Mes
   Exchange& exchange = exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
   for (auto messages : {receives, sends}) arguments::check_messages(*this, messages);
   for (const Message& message : receives) {
-    // Whoever looks at the buffer before wait() shall see that it was too early.
+    // Makes it visible when the buffer is read before wait().
     if (parts_.progress->hostile() && message.bytes > 0)
       std::memset(message.data, 0xff, static_cast<std::size_t>(message.bytes));
     exchange.batch->receive(message.peer, message.data, message.bytes);

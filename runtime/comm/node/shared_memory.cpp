@@ -58,7 +58,7 @@ SharedMemory SharedMemory::create(Index bytes) {
     throw Error(str("no shared memory can be made in /dev/shm: ", std::strerror(errno)));
   }
   const int failed = ::posix_fallocate(file.get(), 0, bytes);  // on a tmpfs this reserves the pages
-  require(failed == 0, "/dev/shm has no room for ", mib(bytes), " MiB more (",
+  require(failed == 0, "/dev/shm has no space for ", mib(bytes), " MiB more (",
           std::strerror(failed), ")");
   memory.map(file.get(), bytes);
   return memory;

@@ -1,6 +1,5 @@
-// Continues Group (comm/node/group.h).
-// What the collectives of a group are made of: telling and seeing how far members are, finding
-// their buffers, messages.
+// Continues Group (comm/node/group.h). The building blocks of a group's collectives: publishing and
+// reading the progress of members, finding their buffers, messages.
 #include <algorithm>
 
 #include "runtime/comm/node/group.h"
@@ -71,8 +70,8 @@ bool Group::all_arrived(Index step) {
   return least >= step;
 }
 
-/// Tells the members of the node that this one has done its next step. Steps are counted over all
-/// operations, and every member takes the same ones.
+/// Notifies the members of the node that this one has completed its next step. Steps are counted
+/// over all operations, and every member takes the same ones.
 void Group::arrive() { mine_.arrived.store(++arrived_, std::memory_order_release); }
 
 /// All have posted: checks that they mean the same operation, and decides how it is done.

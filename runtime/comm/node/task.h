@@ -43,7 +43,7 @@ class Task {
   }
   explicit operator bool() const { return static_cast<bool>(handle_); }
 
-  /// Goes on as far as possible without waiting; true once it has ended. Rethrows what ended it.
+  /// Runs as far as possible without waiting; true once it has ended. Rethrows its exception.
   bool run() {
     promise_type& promise = handle_.promise();
     if (promise.ready && !promise.ready(promise.condition)) return false;
@@ -57,7 +57,7 @@ class Task {
   std::coroutine_handle<promise_type> handle_;
 };
 
-/// co_await until(f): goes on once f() is true.
+/// co_await until(f): continues once f() is true.
 template <class F>
 struct Until {
   F ready;

@@ -60,8 +60,8 @@ bool ProgramBuilder::read_by_nodes(const Node& node) const {
   });
 }
 
-// Nodes whose first backward makes their outputs: forward may be left out, since nobody reads them
-// before.
+// Nodes whose first backward computes their outputs: forward may be left out, because nothing reads
+// them before.
 std::set<int> ProgramBuilder::find_deferred() const {
   const bool split = options_.backward == PlanOptions::Backward::split;
   std::set<int> deferred;

@@ -27,7 +27,7 @@ Index metadata_bytes(const std::vector<GlobalTensor>& tensors) {
   return bytes;
 }
 
-// The bits that stand for "not there", lowest byte first: see lay_out_global.
+// The bits that mean "missing", lowest byte first: see lay_out_global.
 std::array<unsigned char, 8> missing_value(DType dtype) {
   const std::uint64_t bits = [dtype]() -> std::uint64_t {
     switch (dtype) {

@@ -38,8 +38,7 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// HDF5 prints errors of this thread by itself, unless told not to; this holds while one of these
-/// lives.
+/// Stops HDF5 from printing the errors of this thread, for the lifetime of the object.
 class QuietErrors {
  public:
   QuietErrors();

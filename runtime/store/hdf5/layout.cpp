@@ -49,7 +49,7 @@ LayoutFile::LayoutFile(Index metadata_bytes)
   scratch_.unlink();
 }
 
-// HDF5 would create them by itself, but with the time of creation in them.
+// HDF5 would create them automatically, but with the time of creation in them.
 void LayoutFile::create_groups(const std::string& path) {
   for (auto end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
     const std::string group = path.substr(0, end);

@@ -12,7 +12,7 @@ namespace trireme::hdf5 {
 
 class LayoutFile {
  public:
-  /// `metadata_bytes`: more than HDF5 will write. Room for it is demanded first, since HDF5 1.10
+  /// `metadata_bytes`: more than HDF5 will write. This space is reserved first, because HDF5 1.10
   /// can crash on a full disk.
   explicit LayoutFile(Index metadata_bytes);
 

@@ -1,4 +1,4 @@
-// Scratch files: where there is room for them, and which of their pages were written.
+// Scratch files: where there is space for them, and which of their pages were written.
 #include "runtime/store/hdf5/scratch_file.h"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ std::vector<FileLayout::Run> ScratchFile::contents() const {
   }
 }
 
-// File systems may count pages as data that nobody wrote, so zero pages are left out here.
+// File systems may report pages as data that were never written, so zero pages are left out here.
 void ScratchFile::collect(Index begin, Index end, std::vector<FileLayout::Run>& runs) const {
   std::byte page[page_bytes];
   for (Index at = begin; at < end;) {

@@ -158,8 +158,8 @@ class ContentsComparison {
   void add(const Manifest::Tensor& tensor, std::size_t outcome) {
     const Index size = size_bytes(tensor.dtype), count = tensor.global.count();
     for (Index begin = 0; begin < count;) {
-      if (room() < size) flush();
-      const Index end = std::min(count, begin + room() / size);
+      if (space_left() < size) flush();
+      const Index end = std::min(count, begin + space_left() / size);
       window_.push_back({&tensor, outcome, begin, end});
       used_ += window_.back().bytes();
       begin = end;
@@ -183,7 +183,7 @@ class ContentsComparison {
   }
 
  private:
-  Index room() const { return buffers_[0].bytes() - used_; }
+  Index space_left() const { return buffers_[0].bytes() - used_; }
 
   /// The window of one side, packed.
   void read(int side) {

@@ -72,7 +72,7 @@ void Lease::State::take(const GiveUp& give_up) {
       file = create_lock(lock, to_text(self), self.id);
       continue;
     }
-    if (sight->id() == self.id) return;  // whatever a server has told its client
+    if (sight->id() == self.id) return;  // whatever a server has reported to its client
     const auto now = Clock::now();
     if (sight != seen) {
       renewed = seen && seen->id() == sight->id();

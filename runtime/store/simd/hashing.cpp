@@ -24,7 +24,7 @@ alignas(64) constexpr unsigned char zeros[step_bytes] = {};
 
 Checksum value(XXH128_hash_t hash) { return {hash.high64, hash.low64}; }
 
-// Stores 64 bytes to an aligned address past the caches: a line that nobody reads soon is not
+// Stores 64 bytes to an aligned address past the caches: a line that is not read soon is not
 // fetched to be overwritten, which makes a large copy a third cheaper, as in memcpy.
 void stream_line(const unsigned char* from, unsigned char* to) {
 #if defined(__AVX2__)
@@ -81,8 +81,8 @@ Checksum copy_and_checksum(const Bytes* from, Index count, void* to) {
     }
   }
 #if defined(__SSE2__)
-  _mm_sfence();  // streaming stores are not ordered with what tells another thread that they are
-                 // done
+  _mm_sfence();  // streaming stores are not ordered with the store that signals their completion to
+                 // another thread
 #endif
   return value(XXH3_128bits_digest(&state));
 }

@@ -18,7 +18,7 @@ class BlockRing {
   Index bytes() const { return memory_.bytes(); }
   Index slots() const { return slots_; }
 
-  /// Begins again, with `blocks` blocks to come. Nobody may be using the ring.
+  /// Restarts with `blocks` blocks to come. No thread may be using the ring.
   void begin(Index blocks);
 
   /// The memory of the next block to fill, once it is free; data is null when there is none left,

@@ -50,7 +50,7 @@ struct Snapshot::State {
   Image image;
   BlockRing ring;
   Copies copies;
-  Index most_written;  // blocks of one write: at most half of the ring, so that copying goes on
+  Index most_written;  // blocks of one write: at most half of the ring, so that copying continues
                        // beside it
   std::string path;
   Clock::time_point began;
@@ -193,7 +193,7 @@ Snapshot::Snapshot(FileLayout layout, Index buffer_bytes, Device& device)
     : state_(std::make_unique<State>(std::move(layout), buffer_bytes, &device)) {}
 
 Snapshot::~Snapshot() {
-  // Copies of a device that nobody will hand over any more: the writer must not wait for them.
+  // Copies of a device that will never be handed over: the writer must not wait for them.
   if (state_->of_device() && state_->copies.next < state_->image.blocks()) state_->ring.stop();
   std::unique_lock lock(state_->mutex);
   state_->done.wait(lock, [&] { return !state_->writing; });
@@ -242,8 +242,8 @@ void Snapshot::finish_copying(Stream& copies) {
   const auto begin = Clock::now();
   State& s = *state_;
   while (s.of_device() && s.copies.end < s.image.blocks() && !s.ring.stopped()) {
-    // While it waits for the device it looks after others; the ring is never full for longer than
-    // the disk takes.
+    // While waiting for the device it serves others; the ring is never full for longer than the
+    // disk takes.
     if (s.copies.next < s.copies.end) s.queued(s.copies.next).synchronize();
     move_on(copies);
     std::this_thread::yield();

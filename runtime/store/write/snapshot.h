@@ -1,4 +1,4 @@
-// Snapshot: one rank's file, copied out of memory that training goes on to change, and written by a
+// Snapshot: one rank's file, copied out of memory that training then changes, and written by a
 // Worker. Training waits for the copy only. The file's image is composed block by block (HDF5's
 // structure and the pieces, each byte once) into a ring of bounded, preallocated memory. Pieces in
 // host memory are checksummed in the same pass; pieces on a device are copied by a stream beside
@@ -50,9 +50,9 @@ class Snapshot {
   /// disk's sake: a failed write ends in the report, and the copy is cut short; what there is of
   /// the file then stays. The job before of `worker` must be finished.
   void save(const std::string& path, ThreadPool& pool, Worker& worker);
-  /// Pieces on a device: queues their copies on `copies`, as many as the ring has room for, and
-  /// returns without waiting for any. They may change when `copies` has done what finish_copying()
-  /// has queued; pieces of the host when that has returned.
+  /// Pieces on a device: queues their copies on `copies`, as many as fit into the ring, and returns
+  /// without waiting for any. They may change when `copies` has done what finish_copying() has
+  /// queued; pieces of the host when that has returned.
   void start_saving(const std::string& path, Stream& copies, Worker& worker);
   /// After start_saving(): hands blocks that have arrived to the worker and queues further copies.
   /// Never blocks. Returns whether all blocks have arrived.

@@ -9,7 +9,7 @@ namespace trireme {
 class Worker {
  public:
   Worker();
-  /// Waits for the job. An exception of it that nobody waited for is lost.
+  /// Waits for the job. An exception of a job that was not waited for is lost.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

@@ -1,5 +1,5 @@
-// How a program gets a GPU, through the CUDA module (runtime/core/cuda_module.h).
-// Not installed; modules above may include it.
+// Opens GPUs through the CUDA module (runtime/core/cuda_module.h). Not installed; modules above may
+// include it.
 #pragma once
 
 #include <memory>

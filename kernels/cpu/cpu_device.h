@@ -77,8 +77,8 @@ inline Index grain_rows(Index channels) {
   return channels < grain_elements ? grain_elements / (channels < 1 ? 1 : channels) : 1;
 }
 
-/// Sum of part(begin, end) over a fixed number of parts of [0, count), in their order: the threads
-/// do not show.
+/// Sum of part(begin, end) over a fixed number of parts of [0, count), in order: the result does
+/// not depend on the number of threads.
 template <class Part>
 double sum_in_parts(Stream& stream, Index count, Part part) {
   constexpr Index parts = 64;

@@ -1,8 +1,8 @@
 // The inner loops of the CPU kernels: pure functions over a range. A table of them is compiled once
 // for each instruction set (cpu/simd/*.cpp): the static members `portable`, `avx2` and `avx512` of
 // its type. Those of a family of kernels are in kernels/<family>.h, the others here. Loops check
-// nothing and allocate nothing; the launchers beside this file check shapes and share the ranges
-// out to threads. Every result depends on the arguments only, never on how a range was cut.
+// nothing and allocate nothing; the launchers beside this file check shapes and distribute the
+// ranges over threads. Every result depends on the arguments only, never on how a range was cut.
 #pragma once
 
 #include "trireme/core/bf16.h"

@@ -1,4 +1,4 @@
-// Products by oneDNN, on the calling thread alone. Nothing else of trireme knows oneDNN.
+// Products by oneDNN, on the calling thread only. Nothing else in trireme uses oneDNN.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@ namespace trireme {
 /// All f32; without bias. k >= 1.
 void onednn_sgemm(const Gemm& p);
 
-/// Keeps oneDNN from instructions wider than those of `set`, in the whole process; `best` leaves it
-/// alone. Throws: Error when oneDNN is in use already, with wider ones.
+/// Keeps oneDNN from using instructions wider than those of `set`, in the whole process; `best`
+/// changes nothing. Throws: Error when oneDNN already uses wider ones.
 void limit_onednn(InstructionSet set);
 
-/// Has oneDNN bf16 products in hardware here (AVX-512 bf16)?
+/// Whether oneDNN has bf16 products in hardware on this machine (AVX-512 bf16).
 bool onednn_has_bf16();
 
 /// Products by the matmul primitive, with bias, in the types of the product. Descriptors and code
@@ -31,7 +31,7 @@ class OnednnProducts {
   ~OnednnProducts();
 
   void prepare(const Gemm& p);
-  /// What `run` wants beside the operands, whatever `write` and `bias` are.
+  /// What `run` needs besides the operands, whatever `write` and `bias` are.
   Index scratchpad_bytes(const Gemm& p);
   /// `scratchpad`: scratchpad_bytes(p), aligned to 64; null where that is 0.
   void run(const Gemm& p, void* scratchpad);

@@ -112,7 +112,7 @@ __device__ __forceinline__ AttentionBlock attention_block(const AttentionShape& 
   return {(order == BlockOrder::latest_first ? blocks - 1 - place.block : place.block) * rows,
           place.pair % static_cast<int>(heads), place.pair / static_cast<int>(heads)};
 }
-/// `heads` own the rows; two arrays of `passing` heads pass by.
+/// `heads` own the rows; two arrays of `passing` heads are streamed.
 inline int pairs_together(const AttentionShape& s, Index heads, Index passing,
                           Index element_bytes) {
   const Index cached =
@@ -139,7 +139,7 @@ void for_head_width(const AttentionShape& s, F launch) {
   launch(std::integral_constant<int, 128>());
 }
 
-/// May heads be moved 16 bytes at once?
+/// Whether heads can be loaded and stored 16 bytes at a time.
 inline bool attention_aligned(const AttentionShape& s, std::initializer_list<const void*> arrays) {
   bool aligned = s.head_dim % 8 == 0;
   for (const void* array : arrays) aligned = aligned && aligned16(array);

@@ -13,18 +13,17 @@ inline constexpr int mma_warps = 4, mma_threads = mma_warps * warp_size;
 inline constexpr int mma_rows = 16,
                      mma_columns = 8;  // of what one instruction adds to
 
-/// How a kernel cuts its work: each warp owns `own` times 16 rows, and
-/// `streamed` rows at a time pass by.
+/// How a kernel divides its work: each warp owns `own` times 16 rows, and `streamed` rows at a time
+/// are streamed past them.
 template <int own_tiles, int streamed_rows>
 struct MmaTiles {
   static constexpr int own = own_tiles, streamed = streamed_rows;
   static constexpr int warp_rows = own * mma_rows, block_rows = mma_warps * warp_rows;
 };
 
-/// Rows of `width` bf16 in shared memory, in pieces of 16 bytes. The pieces of
-/// a row change places, so that the same piece of 8 rows (ldmatrix) and
-/// neighbouring pieces of a row (copies) all lie in different banks. Places are
-/// int: registers are short.
+/// Rows of `width` bf16 in shared memory, in pieces of 16 bytes. The pieces of a row are permuted,
+/// so that the same piece of 8 rows (ldmatrix) and neighbouring pieces of a row (copies) are all in
+/// different banks. Positions are int to save registers.
 template <int width>
 struct MmaTile {
   static constexpr int pieces = width / 8;

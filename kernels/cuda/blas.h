@@ -1,6 +1,5 @@
-// Blas: cuBLASLt on one GPU: a plan for each product that was asked for, made once. A product with
-// an epilogue runs in one call, or as a plain product and kernels of our own, whichever the plan
-// says.
+// Blas: cuBLASLt on one GPU, with one plan per product, made once. A product with an epilogue runs
+// in one call, or as a plain product and kernels of our own, whichever the plan says.
 #pragma once
 
 #include <map>
@@ -26,7 +25,7 @@ class Blas {
   /// As GemmKernels::prepare.
   GemmPreparation prepare(CudaStream& stream, const Gemm& p);
 
-  /// The product that comes first where the rest is left to kernels of our own, and that rest.
+  /// The product that runs first when our own kernels do the rest, and that rest.
   static Gemm plain_part(const Gemm& p);
   static void finish(Stream& stream, const Gemm& p);
 

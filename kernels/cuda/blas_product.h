@@ -32,7 +32,7 @@ using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, DestroyBy<destroy>>
 /// once.
 inline constexpr Index blas_workspace_bytes = Index{32} << 20;
 
-/// All that the choice of an algorithm may depend on. Alignments in bytes, up to 16.
+/// Everything that the choice of an algorithm may depend on. Alignments in bytes, up to 16.
 struct ProductKey {
   Index m, n, k, lda, ldb, ldc;
   Transpose transpose_a, transpose_b;
@@ -55,10 +55,10 @@ class BlasProduct {
   /// For products with the key of `p`. `blas` is borrowed.
   BlasProduct(cublasLtHandle_t blas, const Gemm& p);
 
-  /// What cuBLASLt's heuristics recommend, best first; nothing where it cannot do all of this in
-  /// one call.
+  /// What cuBLASLt's heuristics recommend, best first; empty if it cannot do all of this in one
+  /// call.
   std::vector<Algorithm> recommended(int most) const;
-  /// Can it run this product with no more than blas_workspace_bytes?
+  /// Whether it can run this product with at most blas_workspace_bytes.
   bool accepts(const Algorithm& algorithm) const;
   /// Queues it. A bias gradient is assigned, whatever `p` says. Not for two threads at once.
   void run(cudaStream_t stream, void* workspace, const Gemm& p, const Algorithm& algorithm) const;

@@ -1,5 +1,5 @@
 // CudaDevice, CudaStream and CudaEvent: the core interfaces on the CUDA runtime. Part of the CUDA
-// module; nothing here is seen by the rest of trireme.
+// module; the rest of trireme does not see it.
 #pragma once
 
 #include <memory>
@@ -102,7 +102,7 @@ class CudaStream final : public Stream {
   ThreadPool& pool() override;
   Index operations() const override { return pace_.calls(); }
   void* native() const override { return stream_; }
-  /// For one call that puts something on it: may wait for earlier work (Pace).
+  /// For one call that queues work on it: may wait for earlier work (Pace).
   cudaStream_t cuda_stream() {
     pace_.one_more(stream_);
     return stream_;

@@ -1,5 +1,5 @@
-// Catalog: which rank writes which boxes at which place of its file, gathered once; a manifest
-// without checksums.
+// Catalog: which rank writes which boxes at which offset of its file, gathered once. It is a
+// manifest without checksums.
 #pragma once
 
 #include "trireme/comm/host.h"
@@ -10,8 +10,7 @@
 namespace trireme {
 
 /// Collective. On rank 0: the tensors of all ranks, by name, with their pieces, and the shards by
-/// rank with their sizes. Elsewhere empty. `file`: this rank's shard; its structure is not looked
-/// at.
+/// rank with their sizes. Elsewhere empty. `file`: this rank's shard; its structure is not read.
 Manifest gather_catalog(const Host& host, const FileLayout& file);
 
 /// The tensors of a catalog for lay_out_global().

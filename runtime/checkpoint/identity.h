@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// How much of a checkpoint a job takes: all; without optimizer state (--no-load-optim); parameters
+/// How much of a checkpoint a job loads: all; without optimizer state (--no-load-optim); parameters
 /// alone (--finetune).
 enum class LoadScope { everything, without_optimizer, parameters };
 LoadScope load_scope(const CheckpointOptions& options);
@@ -23,17 +23,17 @@ KeyValues model_identity(const KeyValues& model);
 /// Names begin with "model/", "training/" or "data/".
 KeyValues job_identity(const KeyValues& model, const Options& options, const DataSource& train);
 
-/// The files that facts of the data speak of, by the name of the fact in job_identity().
+/// The files that entries about the data describe, by the name of the entry in job_identity().
 std::map<std::string, std::string> files_of(const DataSource& train);
 
-/// Every difference that makes loading impossible, a sentence each. `job`: the tensors of the job,
-/// pieces not looked at.
+/// Every difference that makes loading impossible, one sentence each. `job`: the tensors of the
+/// job; their pieces are not used.
 std::vector<std::string> differences(const Manifest& checkpoint, const Manifest& job,
                                      const KeyValues& identity, LoadScope scope,
                                      const std::map<std::string, std::string>& files = {});
 
-/// "--lr 0.001 (was 0.003), --tp 2 (was 1)": options with another value than in the run that saved;
-/// not those that say only where files are or what is printed.
+/// "--lr 0.001 (was 0.003), --tp 2 (was 1)": options whose value differs from that of the run that
+/// saved, except those that only say where files are or what is printed.
 std::string option_differences(const KeyValues& now, const KeyValues& then);
 
 /// For manifests: what made the file.

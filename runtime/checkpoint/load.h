@@ -1,6 +1,6 @@
-// Loading: rank 0 chooses a step and reads its manifest, all agree that it fits the job, every rank
-// reads the boxes that it holds; when anything is damaged, on any rank, all go back to the step
-// before.
+// Loading: rank 0 chooses a step and reads its manifest, all ranks agree that it fits the job, and
+// every rank reads the boxes that it holds. If anything is damaged on any rank, all fall back to
+// the previous step.
 #pragma once
 
 #include <map>
@@ -16,14 +16,14 @@
 
 namespace trireme {
 
-/// What is to be filled, and what it has to match.
+/// What to fill, and what it must match.
 struct LoadTarget {
   const Context& context;
   FlatParameters& flat;
   Optimizer& optimizer;
   const Manifest& catalog;  // tensors of the whole job; used on rank 0
   KeyValues identity;
-  std::map<std::string, std::string> files;  // that facts of the identity speak of
+  std::map<std::string, std::string> files;  // that entries of the identity describe
   LoadScope scope;
 };
 
@@ -37,7 +37,7 @@ Index loading_bytes(const Context& context, const FlatParameters& flat);
 /// JobError.
 std::optional<TrainingProgress> load_checkpoint(const LoadTarget& target);
 
-/// --save and --load name one directory, however they are written.
+/// Whether --save and --load name the same directory, however they are written.
 bool saves_where_it_loads(const CheckpointOptions& options);
 
 }  // namespace trireme

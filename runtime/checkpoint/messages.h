@@ -1,6 +1,6 @@
-// Text between rank 0 and all others, for what is done once: catalogues, manifests, verdicts.
-// Unlike gather_strings, only rank 0 holds what all ranks say, so that a thousand ranks do not hold
-// it a thousand times.
+// Text between rank 0 and all others, for one-time messages: catalogues, manifests, verdicts.
+// Unlike with gather_strings only rank 0 holds the texts of all ranks, so that a thousand ranks do
+// not hold them a thousand times.
 #pragma once
 
 #include <string>
@@ -16,7 +16,8 @@ std::vector<std::string> gather_on_root(const Host& host, const std::string& min
 /// Collective. The text of rank 0, on every rank.
 std::string broadcast_text(const Host& host, const std::string& of_root);
 
-/// Collective. Runs `work` on rank 0. Returns, on every rank, what it threw; "" when nothing.
+/// Collective. Runs `work` on rank 0. Returns the message of its exception on every rank; "" when
+/// there was none.
 template <class F>
 std::string on_root(const Host& host, F&& work);
 

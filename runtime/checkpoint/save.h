@@ -1,10 +1,10 @@
-// Saver: the saves of one rank, one at a time, and on rank 0 their commit. A save moves on in
-// poll() only:
+// Saver: the saves of one rank, one at a time, and on rank 0 their commit. A save advances only in
+// poll():
 //   writing     this rank's files are copied and written by their workers
-//   gathering   rank 0: what became of them on the other ranks is on its way here
-//   committing  rank 0: a worker writes the manifest and renames the directory, or takes a failed
-//               save away
-//   waiting     for rank 0's word; non-blocking, as everything
+//   gathering   rank 0: receives the reports of the other ranks
+//   committing  rank 0: a worker writes the manifest and renames the directory, or removes a failed
+//               save
+//   waiting     for the outcome from rank 0; non-blocking, like every state
 // Nothing is allocated between these transitions.
 #pragma once
 
@@ -33,25 +33,25 @@ class Saver {
   /// Collective. Takes all memory of a save.
   Saver(const Context& context, Parts parts);
 
-  /// Collective. `head` is looked at on rank 0: a manifest with everything but files and tensors.
-  /// Waits for the save before; does nothing when it was of this step.
+  /// Collective. `head` is used on rank 0: a manifest with everything but files and tensors. Waits
+  /// for the previous save; does nothing when that was of this step.
   void start(Index step, Manifest head);
   bool idle() const { return phase_ == Phase::idle; }
   void poll();
-  /// Before parameters or optimizer state change: what is being saved of them is copied, or the
-  /// device's stream waits for it.
+  /// Call before parameters or optimizer state change. Afterwards what is being saved is copied, or
+  /// the device's stream waits for the copy.
   void before_update();
-  /// Collective. Returns when idle, and nothing is being deleted.
+  /// Collective. Returns when no save is in progress and nothing is being deleted.
   void finish();
 
   Index failures() const { return failures_; }
-  /// Rank 0, when idle: of the last save.
+  /// On rank 0, when idle: the failure of the last save.
   const std::string& last_error() const { return commit_error_; }
   Index last_committed() const { return last_committed_; }
-  /// The state that training starts with is this step. What a job that was killed after its commit
-  /// did not get to delete is for delete_older().
+  /// Sets the step that training starts with. delete_older() then deletes what a job that was
+  /// killed after its commit did not.
   void resumed_from(Index step);
-  /// Starts to delete, as --keep-last says, what is older than the last committed step. Does
+  /// Starts to delete what is older than the last committed step, according to --keep-last. Does
   /// nothing when that is done.
   void delete_older();
 

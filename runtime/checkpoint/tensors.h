@@ -1,5 +1,5 @@
-// What a rank gives to a checkpoint and takes from it, as boxes of logical tensors with their
-// memory. The names that a checkpoint uses are made here and nowhere else.
+// What a rank writes to a checkpoint and reads from it, as boxes of logical tensors with their
+// memory. Only this module makes the names that a checkpoint uses.
 #pragma once
 
 #include <string>
@@ -19,11 +19,11 @@ struct SavedScalars {
   Index seed = 0;
 };
 
-/// What one rank writes: pieces of its shard, over all ranks each logical element once. `scalars`:
-/// null on ranks that do not write them.
+/// What one rank writes: the pieces of its shard. Over all ranks each logical element occurs once.
+/// `scalars`: null on ranks that do not write them.
 std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& optimizer,
                                 const SavedScalars* scalars);
-/// The same pieces before there is memory, to plan it.
+/// The same pieces before their memory exists, to plan it.
 std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOptions& optimizer,
                                   bool scalars);
 
@@ -31,8 +31,8 @@ std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOpt
 /// twice.
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat);
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer);
-/// Collective. Afterwards each data rank has what all of them have read: the parameters that it
-/// computes with, and of masters and state what it keeps.
+/// Collective. Distributes what the data ranks have read: each then has the parameters that it
+/// computes with, and the masters and state that it keeps.
 void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& stream);
 void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Communicator& data,
                   Stream& stream);

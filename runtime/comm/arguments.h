@@ -1,5 +1,5 @@
 // What every transport requires of the arguments of an operation. Throws: Error that names the
-// group, what came and what would be right.
+// group, the argument and what would be right.
 #pragma once
 
 #include <span>

@@ -10,17 +10,17 @@ namespace trireme::comm {
 /// Messages of different channels never match each other.
 enum class Channel { exchange, collective };
 
-/// Messages that complete together; used again and again, so that it allocates only while it grows.
-/// Between two ranks the n-th send on a channel matches the n-th receive.
+/// Messages that complete together. Reused, so that it allocates only while it grows. Between two
+/// ranks the n-th send on a channel matches the n-th receive.
 class MessageBatch {
  public:
   virtual ~MessageBatch() = default;
   virtual void receive(int peer, void* data, Index bytes) = 0;
   virtual void send(int peer, const void* data, Index bytes) = 0;
-  /// Moves the messages on. True when all have passed; the batch is empty then.
-  /// Throws: Error when one failed or had another size than its receive.
+  /// Advances the messages. True when all have completed; the batch is then empty. Throws: Error
+  /// when one failed or had another size than its receive.
   virtual bool poll() = 0;
-  /// A peer whose message has not passed yet, for reports; -1 when there is none.
+  /// A peer whose message has not completed, for reports; -1 when there is none.
   virtual int waits_for() const = 0;
 };
 

@@ -12,11 +12,11 @@
 
 namespace trireme::comm {
 
-/// Something with work under way; the groups of a mesh.
+/// Something with work in progress, such as the groups of a mesh.
 class Pending {
  public:
   virtual ~Pending() = default;
-  /// Moves on without blocking. True when anything has moved.
+  /// Advances without blocking. True when anything has advanced.
   virtual bool poll() = 0;
   /// This rank has failed, or timed out: no other rank may touch its buffers after this call. Other
   /// ranks are notified with the reason.
@@ -29,11 +29,10 @@ class Progress {
     double timeout_s = 600;
     bool cores_are_shared = false;  // more ranks than cores: yield at once
     std::uint64_t hostile_seed = 0;
-    /// Called now and then while waiting: lets a transport move on, or throws when others have
-    /// failed.
+    /// Called repeatedly while waiting: advances a transport, or throws when others have failed.
     std::function<void()> while_waiting = [] {};
-    /// Whether a rank of the world has ended its part of the job, so that to wait for it has no
-    /// end. Asked by waits that last.
+    /// Whether a rank of the world has ended its part of the job, so that a wait for it would never
+    /// end. Long waits ask.
     std::function<bool(int)> has_ended = [](int) { return false; };
   };
   explicit Progress(Options options);
@@ -42,7 +41,7 @@ class Progress {
 
   void add(Pending* pending) { pending_.push_back(pending); }
   void remove(Pending* pending) { std::erase(pending_, pending); }
-  /// Throws: what a group throws; all groups have given up then.
+  /// Throws: what a group throws; all groups have then failed.
   bool poll();
   /// Polls until `done()`: spins briefly, then yields the core, then sleeps in between. `missing`:
   /// a rank of the world that has yet to come, or -1. Throws: Error with describe() when it takes

@@ -1,4 +1,5 @@
-// SelfCommunicator: a group of one rank. Everything is a copy or nothing, done when it is started.
+// SelfCommunicator: a group of one rank. Every operation is a copy or nothing, and done when
+// started.
 #pragma once
 
 #include <string>

@@ -20,11 +20,11 @@ class TransportMesh : public Mesh {
   Communicator& axis(Axis axis) override { return *axes_[shape().index(axis)]; }
   Communicator& world() override { return *world_; }
   std::unique_ptr<Communicator> split(int color, const std::string& name) override;
-  /// What this rank moves on while it waits for others.
+  /// What this rank advances while it waits for others.
   Progress& progress() { return progress_; }
 
  protected:
-  /// Makes world and axes; the last thing that a constructor calls.
+  /// Creates world and axes. Call it at the end of a constructor.
   void connect_all();
   /// Collective over `world_ranks`, which are at least two. `id` is the same on all of them, and
   /// another for every group that one of them is in.
@@ -32,8 +32,8 @@ class TransportMesh : public Mesh {
                                                 const std::vector<int>& world_ranks, int id) = 0;
   /// Collective over the world: the values of all ranks.
   virtual std::vector<int> gather(int value) = 0;
-  /// Drops world and axes while what they use is still there; the first thing that a destructor
-  /// calls.
+  /// Destroys world and axes while what they use still exists. Call it at the start of a
+  /// destructor.
   void disconnect();
 
  private:

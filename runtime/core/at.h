@@ -1,5 +1,5 @@
-// at: an index of ours as the standard library wants it.
-// Not installed; modules above may include it.
+// at: converts an Index to the index type of the standard library. Not installed; modules above may
+// include it.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The CUDA module is a library that is loaded when it is asked for, so the same installation starts
-// on machines without a driver or CUDA's libraries and can say why it runs on the CPU. Everything
-// that needs it finds its entry points here. Not installed; modules above may include it.
+// The CUDA module is a library that is loaded on demand. So the same installation starts on
+// machines without a driver or CUDA's libraries, and can report why it runs on the CPU. Its users
+// find its entry points here. Not installed; modules above may include it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ std::string cuda_module_path(const std::string& given);
 
 /// The entry point `name` of the module at `path` (as cuda_module_path takes it); null, with
 /// `reason`, when there is none. The module stays loaded until the process ends: CUDA's libraries
-/// do not like to be unloaded.
+/// do not support unloading.
 void* find_in_cuda_module(const std::string& path, const char* name, std::string& reason);
 
 /// The same with the type of the function, which its declaration gives:

@@ -1,13 +1,13 @@
-// What an exception of any type says, for those who report failures of code that is not trireme's
-// own.
-// Not installed; modules above may include it.
+// The text of an exception of any type, to report failures of code outside trireme. Not installed;
+// modules above may include it.
 #pragma once
 
 #include <string>
 
 namespace trireme {
 
-/// To be called in a handler. An exception that is no std::exception has the name of its type.
+/// Call it in a handler. For an exception that is not a std::exception it returns the name of the
+/// type.
 std::string current_exception_text();
 
 }  // namespace trireme

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// 1023 -> "1023 B", 1536 -> "1.5 KiB", 1610612736 -> "1.50 GiB": one digit behind the point up to
-/// MiB, two from GiB on.
+/// 1023 -> "1023 B", 1536 -> "1.5 KiB", 1610612736 -> "1.50 GiB": one decimal up to MiB, two from
+/// GiB on.
 std::string show_bytes(Index bytes);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// DataFile: a file that is read at given places. It is not mapped into memory: where a mapped file
-// became shorter, or its file system went away, an access ends the process with SIGBUS; read(2)
+// DataFile: a file that is read at given offsets. It is not mapped into memory: if a mapped file is
+// truncated, or its file system disappears, an access ends the process with SIGBUS, whereas read(2)
 // returns an error.
 #pragma once
 
@@ -20,8 +20,7 @@ class DataFile {
   const std::string& path() const { return path_; }
   /// When it was opened.
   Index bytes() const { return bytes_; }
-  /// Bytes [offset, offset + count) of those bytes(). Throws: Error when they are not there any
-  /// more.
+  /// Reads bytes [offset, offset + count), within bytes(). Throws: Error when they no longer exist.
   void read(Index offset, void* out, Index count) const;
   /// The T at byte `offset`, aligned or not.
   template <class T>

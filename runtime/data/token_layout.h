@@ -1,7 +1,12 @@
 // The bytes of PREFIX.idx (little-endian), one place for reader and writer:
-//   0 magic[9]   9 u64 version   17 u8 token type   18 u64 sequences S   26 u64 length D of the
-//   document index 34 i32[S] tokens per sequence   i64[S] byte offset of each in .bin   i64[D]
-//   documents: 0, end of each, as sequences
+//    0  magic[9]
+//    9  u64 version
+//   17  u8 token type
+//   18  u64 number of sequences S
+//   26  u64 length D of the document index
+//   34  i32[S] tokens per sequence
+//       i64[S] byte offset of each sequence in .bin
+//       i64[D] documents: 0, then the end of each, counted in sequences
 #pragma once
 
 #include <bit>

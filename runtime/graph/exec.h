@@ -1,4 +1,4 @@
-// StepExec: what an op sees of one step. Made once; a call only moves what lies in the slot.
+// StepExec: the Exec of one step. Created once; a call only moves the tensors in the slot.
 #pragma once
 
 #include "runtime/graph/executor.h"

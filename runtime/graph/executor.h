@@ -1,7 +1,6 @@
-// Executor: runs one stage's plan, micro-batch by micro-batch. It allocates only when made.
-// The pipeline decides when; gradients leave through hooks; transfers are done by the caller
-// between calls.
-// Not installed; modules above may include it.
+// Executor: runs one stage's plan, micro-batch by micro-batch. It allocates only on construction.
+// The pipeline decides when it runs; gradients leave through hooks; the caller does transfers
+// between calls. Not installed; modules above may include it.
 #pragma once
 
 #include <functional>
@@ -22,7 +21,7 @@ class ExecutorHooks {
   virtual void gradient_ready(int /*position*/) {}
   /// Step `step` of the plan (Plan::work) is on the stream, and nothing behind it yet.
   virtual void step_queued(int /*step*/) {}
-  /// Between two ops: a place to move communication on.
+  /// Between two ops: a place to advance communication.
   virtual void op_boundary() {}
 };
 
@@ -37,7 +36,7 @@ struct ExecutorMemory {
 
 struct ExecutorOptions {
   std::uint64_t seed = 0;
-  /// Name the first op whose output is not finite, not written, or written beyond its end.
+  /// Reports the first op whose output is not finite, not written, or written beyond its end.
   bool check_finite = false;
 };
 

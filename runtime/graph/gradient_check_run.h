@@ -15,20 +15,20 @@
 namespace trireme::gradient_check_detail {
 
 using Build = std::function<Values(Graph&, const Values&)>;
-/// Of each input, whole, whatever part of it a tensor rank has.
+/// One tensor per input, whole, whichever part of it a tensor rank has.
 using Contents = std::vector<std::vector<double>>;
 
 enum class Uses { once, twice };
 enum class Rerun { no, yes };
 
-/// The subject, its inputs, and which gradients are asked for.
+/// The subject, its inputs, and the requested gradients.
 struct Subject {
   Build build;
   std::vector<CheckInput> inputs;
   std::vector<bool> wanted;
 };
 
-/// In which way it is traced.
+/// How it is traced.
 struct Way {
   Uses uses = Uses::once;
   Rerun rerun = Rerun::no;

@@ -1,4 +1,5 @@
-// WriteCheck, for --check-finite: does an op write all that it has to, and nothing behind it?
+// WriteCheck, for --check-finite: checks that an op writes all of its outputs, and nothing past
+// them.
 #pragma once
 
 #include <array>
@@ -9,7 +10,7 @@
 
 namespace trireme {
 
-/// All of `to` becomes `pattern`, again and again.
+/// Fills `to` with repeated copies of `pattern`.
 void fill(Stream& stream, std::byte* to, Index bytes, const std::vector<std::byte>& pattern);
 
 class WriteCheck {
@@ -21,7 +22,7 @@ class WriteCheck {
   /// What the op of `step` has to write becomes NaN, unless the op reads what lies there; what lies
   /// behind, a pattern.
   void before(const Step& step, const StepExec& exec, std::byte* slot);
-  /// Waits for the stream. Returns what the op has written behind: "output 0". Empty: nothing.
+  /// Waits for the stream. Returns which output the op has overrun: "output 0". Empty: none.
   std::string written_behind(const Step& step, std::byte* slot);
 
  private:

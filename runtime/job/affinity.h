@@ -8,12 +8,12 @@
 
 namespace trireme {
 
-/// Where this process may use fewer cores than `threads`, it takes those of the process that
-/// started it (mpirun). Before threads are made. `why`: it needs them. Returns a sentence about it,
-/// or "".
+/// If this process may use fewer cores than `threads`, gives it those of the process that started
+/// it (mpirun). Call before threads are created. `why`: the reason for the threads. Returns a
+/// sentence for the log, or "".
 std::string widen_affinity(Index threads, const std::string& why);
 
-/// How many this process may use.
+/// The number of cores that this process may use.
 int cores_of_this_process();
 
 }  // namespace trireme

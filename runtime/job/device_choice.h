@@ -14,11 +14,11 @@ struct DeviceChoice {
   bool cuda = false;
   int gpu = 0;         // of those that this rank sees
   std::string module;  // of CUDA, empty: the installed one
-  std::string reason;  // why no GPU is used although one would have been; empty: nothing to say
+  std::string reason;  // why no GPU is used although one was wanted; may be empty
 };
 
-/// Collective. `module`: of CUDA; empty: the installed one. A choice that cannot be had is added to
-/// `problems`.
+/// Collective. `module`: of CUDA; empty: the installed one. A choice that is not possible is added
+/// to `problems`.
 DeviceChoice choose_device(const Options& options, const Host& host, const std::string& module,
                            Problems& problems);
 

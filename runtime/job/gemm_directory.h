@@ -1,4 +1,4 @@
-// The directory of --gemm-cache, before anything is made on a GPU.
+// The directory of --gemm-cache, checked before anything is created on a GPU.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-/// Collective. Makes the directory where it is missing. What keeps this rank from writing there, or
-/// from seeing what rank 0 writes there, is added to `problems`: ranks with directories of their
-/// own would choose different algorithms.
+/// Collective. Creates the directory if it is missing. Adds to `problems` what keeps this rank from
+/// writing there, or from seeing what rank 0 writes there: ranks with separate directories would
+/// choose different algorithms.
 void open_gemm_directory(const std::string& directory, const Host& host, Problems& problems);
 
 }  // namespace trireme

@@ -13,9 +13,10 @@ struct SavedOptions {
   std::string origin;  // "step 10 of run"
 };
 
-/// Of the step that --load and --ckpt-step choose, as loading does: the newest one that can be
-/// read. Every rank reads it; that all have read the same is seen when they compare their options.
-/// Nothing where there is none, which goes to `problems`, or where --load itself is wrong.
+/// The options of the step that --load and --ckpt-step select, as loading does: the newest one that
+/// can be read. Every rank reads it; ranks later compare their options, which shows whether all
+/// have read the same. Returns nothing if there is no such step, which is added to `problems`, or
+/// if --load itself is wrong.
 std::optional<SavedOptions> read_saved_options(const CheckpointOptions& options,
                                                Problems& problems);
 

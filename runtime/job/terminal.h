@@ -1,5 +1,4 @@
-// Whether somebody watches stdout.
-// Not installed; modules above may include it.
+// Whether stdout is shown to a person. Not installed; modules above may include it.
 #pragma once
 
 namespace trireme {

@@ -15,21 +15,21 @@ inline Index tensor_rank(Value x) { return x.graph().tensor_rank(); }
 inline Index tensor_size(Value x) { return x.graph().tensor_size(); }
 
 /// An op on trireme's kernels, which store activations and weights as f32 or bf16. `infer` checks
-/// what it is given.
+/// its inputs.
 class KernelOp : public Op {
  public:
   bool works_in(DType) const override { return true; }
   bool works_on(DeviceKind) const override { return true; }
 };
 
-/// What activations and weights may be.
+/// The types that activations and weights may have.
 inline bool is_stored(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
 
 inline void require_rows(const Spec& x, const char* what) {
   require(x.shape.dims() == 2 && is_stored(x.dtype), what,
           " is a matrix of token rows, f32 or bf16 (rows, channels), not ", x);
 }
-/// `like`: the activation that it meets, whose type it has to have.
+/// `like`: the activation it is combined with, whose type it must have.
 inline void require_rows_like(const Spec& like, const Spec& x, const char* what) {
   require(x.shape.dims() == 2 && x.dtype == like.dtype, what, " is a ", like.dtype, " matrix, not ",
           x);
@@ -52,7 +52,7 @@ inline float* gradient_to_add_to(Exec& e, int i) {
 }
 
 inline double bytes_of(const Spec& spec) { return static_cast<double>(spec.bytes()); }
-/// Of the gradient of a weight like `spec`, once.
+/// Bytes of the gradient of a weight like `spec`, once.
 inline double gradient_bytes_of(const Spec& spec) {
   return static_cast<double>(spec.shape.count() * size_bytes(DType::f32));
 }

@@ -1,5 +1,5 @@
-// The three products of a layer y = x weight^T, for all ops that have such a layer in them. How
-// much workspace they want is asked while tracing, with tensors that have no memory yet.
+// The three products of a layer y = x weight^T, for all ops that have such a layer in them. Their
+// workspace is queried while tracing, with tensors that have no memory yet.
 #pragma once
 
 #include "trireme/graph/graph.h"
@@ -16,7 +16,7 @@ Gemm weight_gradient(const Tensor& dy, const Tensor& x, const Tensor& dweight, W
 
 /// Runs with `workspace`, product_bytes of it.
 void multiply(Stream& stream, Gemm product, void* workspace);
-/// Does what the first of such products would have to do besides (GemmKernels::prepare).
+/// Does the one-time work of such products (GemmKernels::prepare).
 void prepare(Stream& stream, Gemm product, void* workspace, Preparation& preparation);
 Index product_bytes(const Graph& graph, const Gemm& product);
 Tensor without_memory(const Spec& spec);

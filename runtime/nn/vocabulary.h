@@ -1,5 +1,5 @@
-// Cross-entropy over columns that the tensor ranks share out: the kernels and the exchange between
-// them, for all ops that have logits.
+// Cross-entropy over columns that are divided among the tensor ranks: the kernels and the exchange
+// between them, for all ops that have logits.
 #pragma once
 
 #include "trireme/graph/graph.h"
@@ -7,8 +7,8 @@
 
 namespace trireme::nn_detail {
 
-/// What one of `ranks` has of a vocabulary that is padded to ranks * width: of logits with `width`
-/// columns, those of [rank * width, (rank + 1) * width).
+/// The part of one of `ranks` in a vocabulary padded to ranks * width: the logits of columns [rank
+/// * width, (rank + 1) * width).
 struct VocabularyPart {
   Index vocabulary, rank = 0, ranks = 1;
   /// Columns that are vocabulary, not padding.
@@ -29,8 +29,8 @@ struct LogitRows {
 
 Index partials_bytes(const VocabularyPart& part, Index rows);
 
-/// Makes the logsumexp of each row, and their loss: one f64, assigned. `partials`: partials_bytes
-/// of scratch.
+/// Computes the logsumexp of each row, and their loss: one f64, assigned. `partials`:
+/// partials_bytes of scratch.
 void sum_loss(Stream& stream, Communicator& tensor_axis, const VocabularyPart& part,
               const LogitRows& rows, RowPartial* partials, double* loss);
 

@@ -1,5 +1,5 @@
-// How much workspace a kernel will want, asked while tracing: of the device that the graph is
-// planned for, or of one thread of a CPU where none is open yet (plans of other machines).
+// How much workspace a kernel will need, queried while tracing: from the device that the graph is
+// planned for, or from one thread of a CPU if none is open yet (plans of other machines).
 #pragma once
 
 #include "trireme/graph/graph.h"

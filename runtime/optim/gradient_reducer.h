@@ -1,8 +1,8 @@
-// GradientReducer: sums gradients over the mesh, bucket by bucket, beside the backward pass that
-// makes them. Sums go over the tensor axis first (where each rank has one term), then over data,
-// tied holders last. Everything starts at points of the program that are the same on all members of
-// a group, never when something happens to be seen done: communicators require one order.
-// Not installed; modules above may include it.
+// GradientReducer: sums gradients over the mesh, bucket by bucket, while the backward pass computes
+// them. Sums go over the tensor axis first (where each rank has one term), then over data, tied
+// holders last. Everything starts at points of the program that are the same on all members of a
+// group, never when an operation happens to be seen complete, because communicators require one
+// order. Not installed; modules above may include it.
 #pragma once
 
 #include <chrono>
@@ -55,13 +55,13 @@ class GradientReducer {
     GradientReducer* reducer_;
     const std::vector<int>* bucket_of_ = nullptr;
   };
-  /// Before the first micro-batch of a step: gradients become zero.
+  /// Zeros the gradients; call before the first micro-batch of a step.
   void begin_step();
-  /// Moves started reductions on; never blocks. Hooks call it at op boundaries.
+  /// Advances started reductions; never blocks. Hooks call it at op boundaries.
   void progress();
-  /// After the last backward of the step: starts what is left and waits for all. Afterwards the
-  /// gradients of FlatParameters::updated() are summed over the whole mesh, with the same bits on
-  /// all ranks that hold them.
+  /// Call after the last backward of the step: starts the remaining reductions and waits for all.
+  /// Afterwards the gradients of FlatParameters::updated() are summed over the whole mesh, with the
+  /// same bits on all ranks that hold them.
   void finish();
 
   const ReductionRecord& record() const { return record_; }

@@ -1,4 +1,4 @@
-// What a CommandLine holds. CLI11 is known to command_line.cpp alone.
+// What a CommandLine holds. Only command_line.cpp uses CLI11.
 #pragma once
 
 #include <map>
@@ -46,7 +46,7 @@ struct CommandLine::State {
   ~State();
 
   std::vector<std::string> all_names() const;
-  /// Of a name that another program has; "" where it names options that this program lacks.
+  /// The answer to a name of another program; "" when it names options that this program lacks.
   std::string foreign_answer(const std::string& unknown) const;
   std::string suggestion(const std::string& unknown) const;
   void read_command_line(Problems& problems, std::map<std::string, Written>& written) const;

@@ -1,8 +1,9 @@
 // Configuration files: the part of TOML that options need. Lines of `key = value`, where a value is
-// a number, true, false, a text in quotes or a list of these; [sections] and comments. What TOML
-// has besides (dates, tables in braces, lists of sections, dotted keys, texts over several lines)
-// is refused, and so is everything that is not TOML. A reader of our own, since no TOML library is
-// packaged for all systems that trireme runs on, and since it finds all mistakes of a file at once.
+// a number, true, false, a text in quotes or a list of these; [sections] and comments. All other
+// TOML (dates, tables in braces, lists of sections, dotted keys, texts over several lines) is
+// rejected, and so is everything that is not TOML. We have our own reader because no TOML library
+// is packaged for all systems that trireme runs on, and because it finds all mistakes of a file at
+// once.
 #pragma once
 
 #include <string>
@@ -21,7 +22,7 @@ struct ConfigLine {
   bool quoted = false;              // all values are texts in quotes
 };
 
-/// All lines that say something. After a mistake inside brackets nothing more is read.
+/// All lines with content. After a mistake inside brackets nothing more is read.
 std::vector<ConfigLine> read_config(std::string_view text);
 
 /// At most `most` bytes of a text for a message, control characters as '?'.

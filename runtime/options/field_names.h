@@ -1,6 +1,5 @@
-// Messages of the modules below name fields and functions of C++; users of a command line read the
-// options that set these.
-// Not installed; modules above may include it.
+// Messages of lower modules name C++ fields and functions; users of a command line see the options
+// that set them. Not installed; modules above may include it.
 #pragma once
 
 #include <span>
@@ -15,8 +14,8 @@ struct FieldName {
 };
 std::span<const FieldName> field_names();
 
-/// The text with options for the fields in it: "TransformerConfig::hidden_size 100 is ..." becomes
-/// "--hidden-size 100 is ...". Only whole names are replaced.
+/// The text with its fields replaced by options: "TransformerConfig::hidden_size 100 is ..."
+/// becomes "--hidden-size 100 is ...". Only whole names are replaced.
 std::string with_options(std::string_view text);
 
 }  // namespace trireme

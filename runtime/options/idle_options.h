@@ -1,5 +1,5 @@
-// Options that are legal, and that only the layout of this job leaves without effect.
-// Not installed; modules above may include it.
+// Options that are legal but have no effect in the layout of this job. Not installed; modules above
+// may include it.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// "--sequence-parallel (tensor parallel size 1), ...": what was given and is idle on `ranks`
-/// ranks; "" when nothing is.
+/// "--sequence-parallel (tensor parallel size 1), ...": the given options without effect on `ranks`
+/// ranks; "" when there are none.
 std::string idle_options(const CommandLine& command, const Options& options, Index ranks);
 
 }  // namespace trireme

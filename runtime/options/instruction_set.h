@@ -6,9 +6,9 @@
 
 namespace trireme {
 
-/// Makes --instruction-set, where it is given, what TRIREME_INSTRUCTION_SET names in this process:
-/// every CPU device that is opened from now on, and oneDNN, keep to it. A set that cannot be had is
-/// a problem; until the ranks stop for it, they use portable code.
+/// Sets TRIREME_INSTRUCTION_SET of this process to --instruction-set, if given: every CPU device
+/// that is opened from now on, and oneDNN, use it. A set that is not available is a problem; until
+/// the ranks stop because of it, they use portable code.
 void set_instruction_set(const CommandLine& command, const Options& options, Problems& problems);
 
 }  // namespace trireme

@@ -1,9 +1,9 @@
-// PipelineExecutor: carries out the program of one stage: forwards and backwards of all
-// micro-batches of a step, and the transfers between stages. Everything is laid out when it is
-// made; a step allocates nothing.
+// PipelineExecutor: runs the program of one stage: forwards and backwards of all micro-batches of a
+// step, and the transfers between stages. Everything is prepared on construction; a step allocates
+// nothing.
 //
-// Transfers move on beside the work where the transport is asked to: call progress() of the
-// pipeline communicator in ExecutorHooks::op_boundary. Not installed; modules above may include it.
+// Transfers overlap with the work if the transport is polled: call progress() of the pipeline
+// communicator in ExecutorHooks::op_boundary. Not installed; modules above may include it.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace trireme {
 class MicroBatchSource {
  public:
   virtual ~MicroBatchSource() = default;
-  /// Asked once for each chunk of this rank and each micro-batch, right before its forward: step,
+  /// Called once for each chunk of this rank and each micro-batch, right before its forward: step,
   /// number, first sample, loss scale and inputs. The inputs stay as they are until the next call;
   /// `last` is set by the pipeline.
   virtual MicroBatch micro_batch(int chunk, Index number) = 0;
@@ -28,8 +28,8 @@ class MicroBatchSource {
   /// result: result 0 of the plan, in the slot, until the slot is used again. Device memory, ready
   /// in stream order.
   virtual void on_result(Index /*number*/, const Tensor& /*result*/) {}
-  /// Behind what the pipeline itself has put on the stream: the start of an exchange between stages
-  /// and the wait for it, and a copy of a result.
+  /// Called after the pipeline itself has queued work: the start of an exchange between stages and
+  /// the wait for it, and a copy of a result.
   enum class Queued { exchange, result };
   virtual void on_queued(Queued /*what*/) {}
 };
@@ -53,7 +53,7 @@ class PipelineExecutor {
   /// Collective over the pipeline axis: queues all micro-batches of a step; forwards only, if that
   /// is the program.
   void start(MicroBatchSource& source);
-  /// Of what was started last: on the last stage the sum of the results in f64, in order of
+  /// The outcome of the last start: on the last stage the sum of the results in f64, in order of
   /// micro-batches, where the result is a floating-point scalar (the loss); otherwise 0. Waits for
   /// the last of them there, not for what follows it.
   double loss();

@@ -1,6 +1,6 @@
 // Simulation of programs with waiting sends: proves that they complete, and measures and draws
-// their time. The transport is the strictest one that a program may meet (NCCL's): the exchanges of
-// a stage complete one after the other, and each only when every partner has started the matching
+// their time. It models the strictest transport that a program may use (NCCL's): the exchanges of a
+// stage complete one after the other, and each only when every partner has started the matching
 // one.
 #pragma once
 

@@ -1,5 +1,5 @@
-// MemoryNeed: what a rank is going to allocate, known before it does.
-// Not installed; modules above may include it.
+// MemoryNeed: what a rank will allocate, known in advance. Not installed; modules above may include
+// it.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct MemoryNeed {
   /// What libraries (oneDNN, MPI) take while training, beyond what they have when memory is looked
   /// at: an estimate. On one rank of a CPU 20 to 22 MiB were measured, whatever the model.
   static constexpr Index libraries = Index{32} << 20;
-  /// Besides, on the host.
+  /// Additional memory on the host.
   Index host() const { return inputs + checkpoint + loading + libraries; }
   Index total() const { return device() + host(); }
   std::string describe() const;

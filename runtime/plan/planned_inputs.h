@@ -35,8 +35,8 @@ struct PlannedInputs {
 };
 
 /// Throws: Error when dim 0 of an input, which is the sample, is not the micro-batch, or no op
-/// takes an input. For the graph that is trained on: others may declare an input only to keep the
-/// order of those behind it.
+/// takes an input. For the training graph: others may declare an input only to keep the order of
+/// later ones.
 void check_inputs(const Graph& graph, Index micro_batch_size);
 
 }  // namespace trireme

@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-/// The rank that is planned, and the device that it will have: kernels of the device say how much
-/// workspace they want. Nothing is allocated, but constants of a graph on a GPU.
+/// The rank that is planned, and the device that it will have: kernels of the device report how
+/// much workspace they need. Nothing is allocated except constants of a graph on a GPU.
 struct PlanTarget {
   const TrainingSpec& spec;
   int rank;
@@ -47,7 +47,7 @@ PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
 /// How the parameters of such plans lie in memory.
 FlatOptions flat_options(const TrainingSpec& spec, int rank);
 
-/// The largest instances of the plans of a rank, one a line, for messages about memory.
+/// The largest instances of the plans of a rank, one per line, for messages about memory.
 std::string largest_tensors(const PlannedModel& model, int count);
 
 }  // namespace trireme

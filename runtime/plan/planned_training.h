@@ -1,7 +1,7 @@
-// PlannedTraining: all that one rank of a layout will do and need, from the model, the numbers of
-// the training and the device's kernels alone: no communication, no memory. Any process can plan
-// any rank. Complete when constructed, and never changed.
-// Not installed; modules above may include it.
+// PlannedTraining: everything that one rank of a layout will do and need, derived only from the
+// model, the TrainingSpec and the device's kernels: no communication, no memory. Any process can
+// plan any rank. Complete when constructed, and never changed. Not installed; modules above may
+// include it.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@
 namespace trireme {
 
 struct PlannedTraining {
-  /// `device`: one like that of the rank. Throws: Error when the model cannot be traced or cut, a
-  /// data input's dim 0 is not the micro-batch, or no op takes it.
+  /// `device`: of the same kind as that of the rank. Throws: Error when the model cannot be traced
+  /// or cut, a data input's dim 0 is not the micro-batch, or no op takes it.
   PlannedTraining(const Model& model, const TrainingSpec& spec, int rank, Device& device);
 
   TrainingSpec spec;

@@ -1,5 +1,5 @@
-// Checksum: XXH3-128 (https://xxhash.com), made while bytes are copied. It finds corruption; it is
-// no protection against somebody who wants to deceive. Not installed; modules above may include it.
+// Checksum: XXH3-128 (https://xxhash.com), made while bytes are copied. It detects corruption; it
+// does not protect against deliberate changes. Not installed; modules above may include it.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ std::string to_text(const Checksum& sum);
 /// Nothing when it is not 32 hexadecimal digits.
 std::optional<Checksum> parse_checksum(std::string_view text);
 
-/// Of the host: every thread reads it. Of the device that computes: its streams read it, and
-/// threads where that is a CPU.
+/// host: every thread can read it. device: the streams of the computing device can read it, and
+/// threads if that is a CPU.
 enum class MemoryOf { host, device };
 /// A range of bytes to copy; null data means zeros.
 struct Bytes {
@@ -32,10 +32,10 @@ struct Bytes {
   Index count = 0;
   MemoryOf memory = MemoryOf::host;
 };
-/// Writes `from`, one after the other, to `to`, and returns the checksum of what is there then: one
-/// pass over memory, in steps that stay in the cache; `from` must not change meanwhile. Costs
-/// about 1.1 to 1.2 x memcpy of memory far larger than the caches, which `to` does not enter.
-/// Threads read all of `from`.
+/// Writes the ranges of `from`, one after the other, to `to`, and returns the checksum of the
+/// result: one pass over memory, in steps that stay in the cache. `from` must not change during the
+/// call. Costs about 1.1 to 1.2 x memcpy of memory far larger than the caches, which `to` does not
+/// enter. Threads read all of `from`.
 Checksum copy_and_checksum(std::span<const Bytes> from, void* to);
 
 }  // namespace trireme

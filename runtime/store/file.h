@@ -36,7 +36,7 @@ class File {
   Index read_at(Index offset, void* data, Index bytes) const;
   void truncate(Index bytes) const;
   void sync() const;
-  /// Sets its time of change to now; returns whether that worked.
+  /// Sets its modification time to now; returns whether that worked.
   bool touch() const;
   /// Checks the return code of close(2), which the destructor cannot.
   void close();
@@ -61,7 +61,7 @@ void write_whole(const std::string& path, const std::string& text);
 void make_directory(const std::string& path);
 void sync_directory(const std::string& path);
 void rename_path(const std::string& from, const std::string& to);
-/// Exchanges two directories in one step where the file system can; returns false where it cannot.
+/// Exchanges two directories atomically; returns false if the file system cannot.
 bool exchange_paths(const std::string& a, const std::string& b);
 /// Also when it is gone already.
 void remove_file(const std::string& path);

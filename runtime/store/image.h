@@ -1,5 +1,4 @@
-// Image: the bytes of a whole file as they lie in memory here and there (structure, pieces, zeros),
-// block by block.
+// Image: the bytes of a whole file, scattered in memory (structure, pieces, zeros), block by block.
 #pragma once
 
 #include <vector>
@@ -19,7 +18,7 @@ class Image {
   Index blocks() const { return blocks_of(layout_.bytes); }
   /// Size of block `block`, as it lies in the file.
   Index bytes_of(Index block) const;
-  /// No block consists of more parts.
+  /// The largest number of parts of a block.
   Index most_parts() const { return most_parts_; }
   /// What block `block` consists of, front to back, in `parts`.
   void collect(Index block, std::vector<Bytes>& parts) const;

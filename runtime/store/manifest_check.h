@@ -1,4 +1,4 @@
-// What every manifest must hold, before it is written and after it is read.
+// What every manifest must satisfy, before it is written and after it is read.
 #pragma once
 
 #include "runtime/store/manifest.h"

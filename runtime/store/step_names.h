@@ -1,5 +1,5 @@
-// Names in the directory of a run: "step-000120" is a committed step; with a dot and more behind,
-// it is not.
+// Names in the directory of a run: "step-000120" is a committed step; with a suffix after a dot it
+// is not.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ std::string step_path(const std::string& root, Index step);
 std::string step_path(const std::string& root, Index step, const char* state,
                       const std::string& run);
 
-/// False only when there certainly is nothing of that name.
+/// False only when nothing of that name certainly exists.
 bool is_there(const std::string& path);
 /// Removes a directory of `root` that has lost the name of a step, or never had it, and all that is
 /// in it; gone already is fine. Syncs `root` first: after a power cut the old name could be back,

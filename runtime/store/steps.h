@@ -1,7 +1,7 @@
-// Steps: the directory of a run, and how a step comes to be in it (commit) and goes (retention). A
-// step exists from the rename of its directory to "step-NNNNNN" on; names with a dot in them are
-// unfinished, set aside or being deleted. docs/concepts/checkpoints.md argues why this is safe. One
-// process (rank 0) calls what changes names. Not installed; modules above may include it.
+// Steps: the directory of a run, how a step is added to it (commit) and removed (retention). A step
+// exists once its directory is renamed to "step-NNNNNN"; names with a dot are unfinished, set aside
+// or being deleted. docs/concepts/checkpoints.md explains why this is safe. Only one process (rank
+// 0) calls functions that change names. Not installed; modules above may include it.
 #pragma once
 
 #include <string>
@@ -26,17 +26,17 @@ std::string unfinished_path(const std::string& root, Index step, const std::stri
 /// Checks the manifest and the sizes of all files. Throws: Error that names the file.
 Manifest read_manifest(const std::string& step_directory);
 /// Syncs the directory, writes the manifest, syncs, reads it back, renames to step_name, syncs
-/// `root`. A step of the same number gives way to it (it is exchanged, then deleted). Throws:
-/// Error; the step then is not committed, and what was there before still is.
+/// `root`. It replaces a step of the same number (which is exchanged, then deleted). Throws: Error;
+/// the step then is not committed, and what was there before still is.
 void commit_step(const std::string& root, const Manifest& manifest);
-/// Removes what an unfinished save left; does not throw for what is gone.
+/// Removes what an unfinished save left; does not throw for what no longer exists.
 void discard_step(const std::string& root, Index step, const std::string& run);
 
 struct Retention {
   Index keep_last = 0;        // newest steps that stay; 0: all
   Index retain_interval = 0;  // multiples of it stay too; 0: none
 };
-/// Which of `steps` (newest first) go. Never the newest.
+/// Which of `steps` (newest first) to delete. Never the newest.
 std::vector<Index> steps_to_delete(const std::vector<Index>& steps, const Retention& retention);
 /// Renamed first, then removed: a crash in between leaves no half step under its name.
 void delete_step(const std::string& root, Index step);

@@ -1,5 +1,5 @@
-// Strips: the elements that two boxes of a tensor share, as the contiguous stretches in which they
-// lie in both: in the file, where the stored box is packed, and in memory, where the wanted one is.
+// Strips: the elements that two boxes of a tensor share, as the ranges that are contiguous in both:
+// in the file, where the stored box is packed, and in memory, where the wanted one is.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class Strips {
   /// Bytes of the file from the first to the last element.
   Index begin() const { return first_file_; }
   Index end() const { return in_file(count_ - 1) + bytes_; }
-  /// Does any element lie in bytes [from, to) of the file?
+  /// Whether any element is in bytes [from, to) of the file.
   bool touch(Index from, Index to) const;
   /// Copies what lies in bytes [from, to) of the file, which are at `source`, to the box at
   /// `memory`.

@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// One allocation, and what lies in it.
+/// One allocation and its parts.
 struct Arena {
   /// Collective over the world.
   Arena(const MemoryNeed& need, Mesh& mesh);
@@ -24,8 +24,8 @@ struct Arena {
 
 struct BoundTraining {
   /// Collective over the world. Allocates all memory, draws the initial values, and lets ops do
-  /// what their first calls would have to do besides their work. `plan`, `ties` and `profile` (may
-  /// be null) are borrowed. `between_ops` is called between any two ops, and must not wait.
+  /// their one-time work. `plan`, `ties` and `profile` (may be null) are borrowed. `between_ops` is
+  /// called between any two ops, and must not wait.
   BoundTraining(const Context& context, const PlannedTraining& plan, const TieGroups& ties,
                 StepProfile* profile, std::function<void()> between_ops);
   BoundTraining(const BoundTraining&) = delete;

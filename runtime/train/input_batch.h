@@ -17,12 +17,13 @@ class InputBatch final : public MicroBatchSource {
   /// `plan` is borrowed. `check_finite`: what a source gives has to be finite.
   InputBatch(const PlannedInputs& plan, Device& device, bool check_finite);
 
-  /// Before load(): until the device has read what was loaded before.
+  /// Call before load(): waits until the device has read the previous batch.
   void wait() { read_->synchronize(); }
   /// The global batch that begins at sample `first` of the stream. Returns the targets of this data
-  /// rank. Throws: Error when the source says nonsense, or gives numbers that are not finite.
+  /// rank. Throws: Error when the source returns an impossible count, or values that are not
+  /// finite.
   Index load(DataSource& source, Index first);
-  /// All that reads this batch is queued on `stream`.
+  /// Call when all work that reads this batch is queued on `stream`.
   void queued(Stream& stream) { read_->record(stream); }
   /// What the micro-batches handed out from now on carry.
   void begin(Index step, double loss_scale);

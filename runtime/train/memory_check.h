@@ -9,12 +9,12 @@
 
 namespace trireme {
 
-/// Options that would make a rank need less and are not in force yet. `data_size`: of the mesh;
+/// Options that would reduce the memory of a rank and are not set yet. `data_size`: of the mesh;
 /// `checkpoint`: memory is planned for saves.
 std::string memory_remedies(const Options& options, const KeyValues& configuration, int data_size,
                             bool checkpoint);
 
-/// With what checkpoints need. Throws: Error when what a rank saves fits into no file.
+/// With what checkpoints need. Throws: Error when what a rank saves is too large for a file.
 MemoryNeed memory_need(const Context& context, const PlannedTraining& plan);
 
 /// Collective. Returns how many ranks of this job are on this rank's node. Throws:

@@ -1,5 +1,4 @@
-// Before the first step ops do what their first call would have to do besides its work, such as
-// choosing algorithms by timing.
+// Before the first step ops do their one-time work, such as choosing algorithms by timing.
 #pragma once
 
 #include <vector>

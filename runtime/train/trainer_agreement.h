@@ -12,17 +12,17 @@
 
 namespace trireme {
 
-/// A whole model as every rank has to trace it: blocks, inputs, parameters in their logical shapes,
+/// A whole model as every rank must trace it: blocks, inputs, parameters in their logical shapes,
 /// ops with their places, results and stages. Shapes of values that are split over the tensor axis
 /// are left out, since shares may be unequal.
 std::vector<RankFact> facts_of(const std::string& title, const PlannedModel& model);
 
-/// Collective. Throws: ConfigurationError on all ranks alike when they have traced different
-/// models. `identity`: Model::identity.
+/// Collective. Throws: ConfigurationError on all ranks when they have traced different models.
+/// `identity`: Model::identity.
 void agree_on_model(const Host& host, const PlannedTraining& plan, const KeyValues& identity);
 
-/// Collective. Throws: ConfigurationError on all ranks alike when identity() differs, or only some
-/// have a source. `use`: "data".
+/// Collective. Throws: ConfigurationError on all ranks when identity() differs, or only some have a
+/// source. `use`: "data".
 void agree_on_data(const Host& host, const DataSource* source, const std::string& use);
 
 }  // namespace trireme

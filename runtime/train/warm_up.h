@@ -1,4 +1,4 @@
-// Before memory is compared with what is free, NCCL has to have taken its own.
+// Makes NCCL allocate its memory before the plan is compared with what is free.
 #pragma once
 
 #include "trireme/job/run.h"
@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-/// Collective. Runs once, on memory of its own that it frees, what training will run in each group
-/// of GPUs: the axes, the world and `ties`. Does nothing on CPUs and for one rank. Throws: JobError
-/// when a GPU has no memory for that; Error of a group.
+/// Collective. Runs each operation of training once in each group of GPUs, on temporary memory: the
+/// axes, the world and `ties`. Does nothing on CPUs and for one rank. Throws: JobError when a GPU
+/// has no memory for that; Error of a group.
 void warm_up_groups(const Context& context, const PlannedTraining& plan, const TieGroups& ties);
 
 }  // namespace trireme

@@ -50,8 +50,8 @@ template <Write write, Left left>
 }
 
 enum class Use { read, write };
-/// Asks for a row that will be needed soon: the strides of packed heads defeat the processor's own
-/// prefetching.
+/// Prefetches a row that will be needed soon: the strides of packed heads defeat the hardware
+/// prefetcher.
 template <Use use = Use::read>
 TRIREME_INLINE void prefetch(const float* x, Index columns) {
   for (Index i = 0; i < columns; i += 16) __builtin_prefetch(x + i, use == Use::write, 3);
@@ -80,8 +80,9 @@ typedef float Four __attribute__((vector_size(16)));
 typedef float UnalignedFour __attribute__((vector_size(16), aligned(4), may_alias));
 
 /// The transpose of from(count, columns) in panels of tile_columns rows: element (r, j) goes to
-/// to[(r / tile_columns) * columns * tile_columns + j * tile_columns + r % tile_columns]. What a
-/// panel holds for rows past `count` is no one's concern: products with it lie beyond the diagonal.
+/// to[(r / tile_columns) * columns * tile_columns + j * tile_columns + r % tile_columns]. The
+/// content of a panel for rows past `count` does not matter: products with it are beyond the
+/// diagonal.
 TRIREME_INLINE void pack_transposed(const float* from, Index from_stride, Index count,
                                     Index columns, float* to) {
   for (Index first = 0; first < count; first += 4) {

@@ -1,6 +1,6 @@
-// JobEnd: how ranks learn that another one has ended its part of the job and will communicate no
-// more. Only a wait that lasts asks, and each rank asks each other one at most once; a rank answers
-// from the moment at which it has ended.
+// JobEnd: how ranks learn that another one has ended its part of the job and will not communicate
+// any more. Only long waits ask, and each rank asks each other one at most once. A rank answers
+// once it has ended.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@ namespace trireme::comm {
 
 class JobEnd {
  public:
-  /// `world`: of its own, since MPI takes the tags of a communicator's messages for making others
-  /// of it.
+  /// `world`: a communicator of its own, because MPI uses message tags of a communicator when it
+  /// derives others from it.
   explicit JobEnd(MpiComm world);
   JobEnd(const JobEnd&) = delete;
   JobEnd& operator=(const JobEnd&) = delete;
 
-  /// Asks the rank, unless that is done. True once its answer has come. Never blocks.
+  /// Asks the rank, unless already done. True once its answer has arrived. Never blocks.
   bool has_ended(int rank);
   /// Collective. Answers the others until all ranks are here.
   void wait_for_all();
@@ -26,7 +26,7 @@ class JobEnd {
   enum class State : char { unknown, asked, ended };
   void answer();
   void collect();
-  /// Who has sent a message that has arrived; -1 when there is none.
+  /// The sender of a message that has arrived; -1 when there is none.
   int receive(int tag) const;
   void send(int rank, int tag) const;
 

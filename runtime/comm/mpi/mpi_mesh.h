@@ -1,5 +1,5 @@
-// MpiMesh: ranks are processes. Collectives of a node work in shared memory; MPI carries messages
-// and set-up only.
+// MpiMesh: ranks are processes. Collectives inside a node work in shared memory; MPI carries only
+// messages and set-up.
 #pragma once
 
 #include <memory>

@@ -14,7 +14,7 @@ struct MpiOptions {
 };
 
 /// MPI_Init (funneled, yielding when idle) to MPI_Finalize. One per process. A process started
-/// without mpirun is one rank, and MPI is not touched.
+/// without mpirun is one rank and does not use MPI.
 class MpiSession {
  public:
   MpiSession(int& argc, char**& argv);
@@ -24,7 +24,7 @@ class MpiSession {
 
   int rank() const;
   int size() const;
-  /// Ranks on this node, and this rank's place among them.
+  /// Ranks on this node, and this rank's index among them.
   int node_size() const;
   int node_rank() const;
   /// Collective. Throws: Error when the mesh's size is not size().

@@ -1,5 +1,5 @@
-// NCCL and the few calls of CUDA that this folder makes: checked, and with owners for what they
-// make. All of the folder is part of the CUDA module; nothing of it is seen by the rest of trireme.
+// NCCL and the few CUDA calls of this folder: checked, with owners for what they create. The folder
+// is part of the CUDA module; the rest of trireme sees nothing of it.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "ncclCommSplit came w
 
 namespace trireme::nccl {
 
-/// Throws: Error with the text of `result`, and NCCL's own last words.
+/// Throws: Error with the text of `result` and NCCL's last error message.
 inline void check(ncclResult_t result, const char* call,
                   std::source_location where = std::source_location::current()) {
   if (result != ncclSuccess) [[unlikely]]
@@ -64,8 +64,7 @@ inline bool reached(const OwnedEvent& event) {
   return true;
 }
 
-/// What operations of the host mesh are given for a stream: they work at once, and ask nothing of
-/// it.
+/// The stream passed to operations of the host mesh. They run immediately and do not use it.
 class NoStream final : public Stream {
  public:
   explicit NoStream(Device& device) : Stream(device) {}

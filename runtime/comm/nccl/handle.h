@@ -1,6 +1,6 @@
 // NcclHandle: the owner of one NCCL communicator. Communicators here are non-blocking: a call may
-// return while it is in progress, and none may follow before it is done (settle). So a rank that
-// never comes is an error after a time, and no hang.
+// return while it is in progress, and the next may follow only when it is done (settle). So a
+// missing rank causes an error after a time-out instead of a hang.
 #pragma once
 
 #include <utility>

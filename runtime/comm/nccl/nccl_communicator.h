@@ -1,6 +1,6 @@
 // NcclCommunicator: the collectives of one group of GPUs, on a CUDA stream of its own. Starting one
 // makes that stream wait for what the caller's stream holds so far, and marks its end with an
-// event; wait() makes a stream wait for that event. The host waits for nothing, and nothing is
+// event; wait() makes a stream wait for that event. The host does not wait, and nothing is
 // allocated.
 #pragma once
 
@@ -49,10 +49,10 @@ class NcclCommunicator final : public Communicator {
   /// Throws: Error when NCCL reports one, an operation takes too long, or ranks started different
   /// ones.
   void poll(Watchdog::Clock::time_point now);
-  /// Something that was started has not ended.
+  /// Whether a started operation has not ended.
   bool in_flight();
   ncclComm_t handle() const { return parts_.comm.get(); }
-  /// Blocks the host until all that was started has ended.
+  /// Blocks the host until all started operations have ended.
   void wait_for_all();
 
  private:
@@ -62,7 +62,7 @@ class NcclCommunicator final : public Communicator {
   /// exchanges: with fewer here, ranks could wait for each other.
   static constexpr Index most_under_way = 128;
   enum class Kind { collective, exchange };
-  /// What was started last in this place of the ring.
+  /// The latest operation in this slot of the ring.
   struct Operation {
     OwnedEvent end;
     Kind kind = Kind::collective;

@@ -34,8 +34,8 @@ class OneRank final : public Communicator {
     const Stream* stream = nullptr;
   };
   Ticket end_on(Stream& stream);
-  /// What was started as `ticket`, or what has taken its place since. Later work on the same stream
-  /// ends later.
+  /// The operation of `ticket`, or the one that has replaced it in the ring. Later work on the same
+  /// stream ends later.
   const Operation& operation(Ticket ticket) const { return operations_[ticket.sequence % ring]; }
 
   comm::SelfCommunicator self_;

@@ -54,23 +54,23 @@ class Watchdog final : public comm::Pending {
       throw;
     }
   }
-  /// poll_groups(), for the list of what the host mesh polls.
+  /// poll_groups(), as an entry in the host mesh's list of what to poll.
   bool poll() override;
-  /// No group can be used any more; the hosts of the other ranks are notified with the reason.
+  /// Makes all groups unusable and notifies the hosts of the other ranks with the reason.
   void fail(const std::string& why) override;
   double timeout_s() const { return timeout_s_; }
   bool failed() const { return !failure_.empty(); }
 
-  /// What is left of a group that has failed, or that an error unwinds; in the order in which it is
-  /// made.
+  /// The resources of a group that has failed, or that stack unwinding abandons, in order of
+  /// creation.
   struct AbandonedGroup {
     std::unique_ptr<Communicator> host;
     OwnedStream stream;
     NcclHandle comm;
     std::unique_ptr<CollectiveOrder> order;
   };
-  /// No group can be used any more. Other ranks are notified when this Watchdog ends, since until
-  /// then they may get a more exact reason.
+  /// Makes all groups unusable. Other ranks are notified when this Watchdog is destroyed, because
+  /// until then they may receive a more exact reason.
   void abandon(AbandonedGroup group);
 
  private:

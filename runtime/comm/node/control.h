@@ -16,7 +16,7 @@ namespace trireme::comm {
 enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, barrier };
 const char* name(Collective collective);
 
-/// What a member says about an operation that it has started.
+/// What a member publishes about an operation that it has started.
 struct Post {
   Collective collective = Collective::barrier;
   DType dtype = DType::u8;
@@ -28,7 +28,7 @@ struct Post {
 
 /// "all_reduce sum of 12 f32"
 std::string describe(const Post& post);
-/// Both are the same operation; where their buffers lie does not matter.
+/// Whether both are the same operation; the addresses of their buffers do not matter.
 bool same_operation(const Post& a, const Post& b);
 
 /// Written by its member, read by all.

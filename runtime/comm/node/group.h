@@ -2,9 +2,9 @@
 // between nodes, and for `exchange`, they send messages. The same code runs for threads and for
 // processes under MPI.
 //
-// A collective is posted by start_*; once all members of the node have posted it, each does its
-// share in poll(), then says so (arrive); it is done when all have arrived. Collectives run in the
-// order of their start, exchanges apart.
+// start_* posts a collective. Once all members of the node have posted it, each does its share in
+// poll() and then reports it (arrive); the collective is done when all have arrived. Collectives
+// run in the order of their start, exchanges independently.
 #pragma once
 
 #include <array>
@@ -70,8 +70,8 @@ class Group final : public Communicator, public Pending {
     bool pending = false;
     std::unique_ptr<MessageBatch> batch;
   };
-  /// Goes ahead of the first message between two ranks in a collective: do both mean the same
-  /// operation?
+  /// Sent before the first message between two ranks in a collective, to check that both run the
+  /// same operation.
   struct Header {
     int peer = 0;
     Index sequence = 0;
@@ -79,7 +79,7 @@ class Group final : public Communicator, public Pending {
   };
   static constexpr Index exchanges_in_flight = 64;
 
-  // group.cpp: bookkeeping
+  // group.cpp: state of operations
   Ticket start(Collective collective, Reduction reduction, int root, Elements in, Elements out);
   bool poll_collectives();
   void check_members() const;

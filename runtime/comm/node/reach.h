@@ -8,7 +8,7 @@
 
 namespace trireme::comm {
 
-/// Where a buffer lies, in words that every rank of the node understands.
+/// The location of a buffer, in a form that every rank of the node can resolve.
 struct Place {
   static constexpr Index address = -1;  // offset is an address: ranks share one process
   static constexpr Index nowhere = -2;  // out of reach for others

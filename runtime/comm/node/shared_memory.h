@@ -21,8 +21,8 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
-  /// Removes the name: from now on the memory goes with the processes that map it, however they
-  /// end.
+  /// Removes the name: the memory is then freed with the last process that maps it, however that
+  /// ends.
   void hide();
   const std::string& name() const { return name_; }
   std::byte* data() const { return data_; }
@@ -36,12 +36,12 @@ class SharedMemory {
   Index bytes_ = 0;
 };
 
-/// Throws: Error when the memory file system has not `bytes` free for the `ranks` ranks of this
-/// node.
+/// Throws: Error when the memory file system has fewer than `bytes` free for the `ranks` ranks of
+/// this node.
 void require_shared_memory(Index bytes, int ranks);
 
-/// The segments that the ranks of this node share: one a call of Mesh::allocate, in which each rank
-/// has its part.
+/// The segments that the ranks of this node share: one per call of Mesh::allocate, in which each
+/// rank has its part.
 class SharedReach final : public Reach {
  public:
   struct Part {

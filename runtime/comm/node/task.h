@@ -1,5 +1,5 @@
-// Task: a collective under way, written as a coroutine that stops where it must wait for other
-// ranks. Nothing is allocated: the frame lies in a fixed place of the group that runs it.
+// Task: a collective in progress, a coroutine that suspends where it must wait for other ranks.
+// Nothing is allocated: the frame is in a fixed buffer of the group that runs it.
 #pragma once
 
 #include <coroutine>

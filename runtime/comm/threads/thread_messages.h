@@ -29,8 +29,8 @@ class ThreadPost {
 
   std::shared_ptr<Slip> send(const Path& path, const std::byte* data, Index bytes);
   std::shared_ptr<Slip> receive(const Path& path, std::byte* data, Index bytes);
-  /// Copies the message when both sides are there. True when it has passed. Throws: Error on the
-  /// side of the receiver, as MPI does, when the sizes differ.
+  /// Copies the message when both sides are there. True when it is done. Throws: Error on the side
+  /// of the receiver, as MPI does, when the sizes differ.
   bool deliver(Slip& slip, Side side);
   /// Never touches the buffers again.
   void withdraw(Slip& slip);

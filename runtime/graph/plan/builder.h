@@ -1,5 +1,5 @@
-// ProgramBuilder: walks a stage forward and backward and writes the steps down. Forward in
-// program.cpp, backward in program_backward.cpp.
+// ProgramBuilder: walks a stage forward and backward and records the steps. Forward in program.cpp,
+// backward in program_backward.cpp.
 #pragma once
 
 #include <map>

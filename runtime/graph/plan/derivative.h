@@ -17,15 +17,15 @@ struct Derivative {
 };
 Derivative derive(const Graph& graph, const Values& results, PlanOptions::Mode mode);
 
-/// Does the op run in forward? Not when all of its outputs are views or identities.
+/// Whether the op runs in forward. It does not if all of its outputs are views or identities.
 bool runs_forward(const Graph& graph, const Node& node);
-/// Does backward hand gradients of new roots on? Not when all outputs are views.
+/// Whether backward passes on gradients of new roots. It does not if all outputs are views.
 bool runs_backward(const Graph& graph, const Node& node);
 /// Never runs: its outputs are other names for memory, in forward and in backward.
 inline bool is_view(const Graph& graph, const Node& node) {
   return !runs_forward(graph, node) && !runs_backward(graph, node);
 }
-/// Made from nothing (a table of rotations): each stage that reads it makes its own.
+/// Has no inputs (a table of rotations): each stage that reads it makes its own.
 inline bool is_constant(const Node& node) { return node.inputs.empty(); }
 
 inline const ValueInfo& info(const Graph& graph, int value) {
@@ -34,7 +34,7 @@ inline const ValueInfo& info(const Graph& graph, int value) {
 inline const ValueInfo& root_of(const Graph& graph, int value) {
   return info(graph, info(graph, value).root);
 }
-/// Does the gradient of `node`'s input i flow to a parameter?
+/// Whether the gradient of `node`'s input i flows to a parameter.
 bool hands_on(const Graph& graph, const Derivative& derivative, const Node& node, int i);
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// One stretch of memory in an arena, for one instance or several that share.
+/// One range of memory in an arena, for one instance or several that share it.
 struct Stretch {
   std::vector<int> members;  // of Program::memory, by begin
   std::vector<int> reach;    // per member: the latest end of it and those before it
@@ -17,8 +17,8 @@ struct Stretch {
   Index offset = 0;
 };
 
-/// Joins what may share (rule 6) when `share`, and notes in each step which buffers are dead after
-/// it. What lives across two calls goes to the slot.
+/// With `share`, joins what may share memory (rule 6). Records in each step which buffers are dead
+/// after it. What lives across two calls goes to the slot.
 std::vector<Stretch> make_buffers(Program& program, bool share);
 
 }  // namespace trireme

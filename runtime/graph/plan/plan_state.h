@@ -1,4 +1,5 @@
-// What a Plan holds, for the Executor. Copies what it needs of the graph, so that the graph may go.
+// What a Plan holds, for the Executor. Copies what it needs of the graph, which may then be
+// destroyed.
 #pragma once
 
 #include "trireme/graph/plan.h"
@@ -8,7 +9,7 @@
 
 namespace trireme {
 
-/// Behind every buffer where PlanOptions::guard.
+/// Guard bytes after every buffer with PlanOptions::guard.
 constexpr Index guard_bytes = 64;
 
 struct Plan::State {

@@ -1,6 +1,6 @@
-// What lies in a directory of checkpoints, whether it holds, and how two checkpoints differ: what
-// the commands `trireme checkpoint …` show, as data, as text for people and as JSON. Nothing here
-// writes to a directory. Not installed; modules above may include it.
+// The content of a directory of checkpoints, whether it is intact, and how two checkpoints differ:
+// what the commands `trireme checkpoint …` show, as data, as text for people and as JSON. Nothing
+// here writes to a directory. Not installed; modules above may include it.
 #pragma once
 
 #include <functional>
@@ -44,7 +44,7 @@ struct StepSummary {
   Index shards = 0;
 };
 
-/// Who holds the lease of a directory.
+/// The holder of the lease of a directory.
 struct Writer {
   std::string host, run, since;
   Index pid = 0;

@@ -1,6 +1,6 @@
-// Lease: who writes to a directory of checkpoints. A file ROOT/lock says host, pid and run, and is
-// renewed while the process lives. Works on shared file systems without locks of their own. Not
-// installed; modules above may include it.
+// Lease: the exclusive right to write to a directory of checkpoints. A file ROOT/lock names host,
+// pid and run, and is renewed while the process lives. Works on shared file systems without locks.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct LeaseOptions {
   double torn_s = 2;  // so is one without its whole text: its holder died while it took it
 };
 
-/// Asked while another job's lease is waited for: true ends the wait.
+/// Called while waiting for another job's lease: true ends the wait.
 using GiveUp = std::function<bool()>;
 class LeaseGivenUp : public Error {
  public:
@@ -31,7 +31,7 @@ class Lease {
   /// Error that names host, pid and run of the holder, and what to do; or LeaseGivenUp.
   Lease(const std::string& root, const std::string& run, const LeaseOptions& options = {},
         const GiveUp& give_up = {});
-  /// Gives it back, if it is still this one's.
+  /// Releases the lease if this process still holds it.
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;

@@ -1,5 +1,5 @@
-// Who holds a lease: what the lock file says of a process, and whether that process is certainly
-// gone.
+// The holder of a lease: what the lock file says about a process, and whether that process has
+// certainly ended.
 #pragma once
 
 #include <optional>
@@ -22,14 +22,14 @@ struct LeaseHolder {
 
   /// This process, with a fresh id.
   static LeaseHolder self(const std::string& run);
-  /// Only where this process can know: the same running kernel, and the same pid namespace.
+  /// True only if this process can know: same running kernel, and same pid namespace.
   bool certainly_gone() const;
   /// "pid 71 on node3 (run 20261121-1, since 2026-11-21T04:12:28Z)"
   std::string described() const;
 };
 
 std::string to_text(const LeaseHolder& holder);
-/// Nothing when it is no lock of ours, or half written.
+/// Nothing when it is not a lock of trireme, or half written.
 std::optional<LeaseHolder> parse_lease_holder(std::string_view text);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 // BlockReader: blocks of a step's files, read in long runs and checked. Every reader of this module
-// comes through here.
+// uses it.
 #pragma once
 
 #include <optional>

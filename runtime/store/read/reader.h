@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// A box to be filled. `data`: host memory for the packed box.
+/// A box to fill. `data`: host memory for the packed box.
 struct Wanted {
   std::string tensor;
   DType dtype = DType::f32;

@@ -13,7 +13,7 @@ namespace trireme {
 
 class BlockRing {
  public:
-  /// `memory`: of at least one block, a whole number of them. It is touched here.
+  /// `memory`: a whole number of blocks, at least one. Its pages are touched here.
   explicit BlockRing(Buffer memory);
   Index bytes() const { return memory_.bytes(); }
   Index slots() const { return slots_; }
@@ -41,7 +41,7 @@ class BlockRing {
   Run take(Index most);
   void release(const Run& run);
 
-  /// Wakes everybody: no slot and no run is handed out any more.
+  /// Wakes all threads; no further slot or run is handed out.
   void stop();
   bool stopped();
 

@@ -46,9 +46,9 @@ class Snapshot {
   static Index buffer_bytes(Index image_bytes, Index wanted);
 
   /// Creates `path` (which must not exist) and copies. Returns when the pieces may change again: at
-  /// once after the copy if the ring holds the image, else when the rest fits. Never throws for the
-  /// disk's sake: a failed write ends in the report, and the copy is cut short; what there is of
-  /// the file then stays. The job before of `worker` must be finished.
+  /// once after the copy if the ring holds the image, else when the rest fits. Never throws because
+  /// of the disk: a failed write is in the report, the copy is cut short, and the partial file
+  /// stays. The previous job of `worker` must be finished.
   void save(const std::string& path, ThreadPool& pool, Worker& worker);
   /// Pieces on a device: queues their copies on `copies`, as many as fit into the ring, and returns
   /// without waiting for any. They may change when `copies` has done what finish_copying() has

@@ -14,8 +14,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// The job before must be finished. Throws: what the job before threw, if wait() has not; then
-  /// `job` is not started.
+  /// The previous job must be finished. Throws: what the previous job threw, if wait() has not;
+  /// then `job` is not started.
   void start(std::function<void()> job);
   bool finished() const;
   /// Returns when the job is finished. Throws: what the job threw, once.

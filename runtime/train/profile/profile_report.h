@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// What this device can do, measured: nothing is faster than the slower of the two allows.
+/// The measured limits of this device: no op is faster than the slower of the two allows.
 struct DeviceLimits {
   double copy_bytes_per_s = 0;     // read and written
   double product_flops_per_s = 0;  // in the type that is computed with; 0: no memory to measure in

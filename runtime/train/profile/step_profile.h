@@ -1,5 +1,5 @@
-// StepProfile: a timer behind every piece of work of one step. All timers are made before the first
-// step, and other steps record none.
+// StepProfile: a timer after every piece of work of one step. All timers are created before the
+// first step; other steps record none.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class StepProfile {
   StepProfile(StepTable table, Stream& stream);
 
   const StepTable& table() const { return table_; }
-  /// From here on, until end(), work that is marked is timed.
+  /// Starts timing marked work, until end().
   void begin();
   /// Work of this kind is on the stream, from the last mark or begin() to here. Nothing outside of
   /// begin() and end(), and where the table has no such row.

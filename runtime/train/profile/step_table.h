@@ -1,5 +1,5 @@
-// StepTable: what one step of this rank does, added up by op and phase: how often, how many bytes
-// and operations. It follows from the plan, before there is memory.
+// StepTable: what one step of this rank does, summed by op and phase: calls, bytes and operations.
+// It follows from the plan, before memory exists.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// What a step does that is no step of a plan.
+/// Work of a step that is not in a plan.
 enum class StepPart {
   data,               // the global batch is read, and what all ranks agree on with it
   zero_gradients,     // of the whole rank

@@ -20,7 +20,7 @@ struct TrainingProfile {
 /// Null without --profile-ops, and on ranks that profile nothing.
 std::unique_ptr<TrainingProfile> plan_profile(const Context& context, const PlannedTraining& plan);
 
-/// Collective, behind a step that was profiled: rank 0 writes what all stages have. `profile`: of
+/// Collective, after the profiled step: rank 0 writes the profiles of all stages. `profile`: of
 /// this rank, may be null.
 void report_profile(const Context& context, TrainingProfile* profile, const StepMetrics& metrics,
                     std::optional<double> ms_of_step_before);

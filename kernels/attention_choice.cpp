@@ -1,5 +1,5 @@
 // Which kernels attention runs on a GPU: a function of the problem and the device, so that all
-// ranks come to the same answer.
+// ranks make the same choice.
 #include "trireme/kernels/attention_choice.h"
 
 #include "trireme/core/error.h"

@@ -1,6 +1,5 @@
-// trireme checkpoint: what lies in a directory of checkpoints, does it hold, how do two differ, and
-// which may go. Exit code 0: all is well (diff: equal), 1: something is not, 64: the command was
-// wrong.
+// trireme checkpoint: lists, shows, verifies, compares and prunes checkpoints. Exit code 0: all is
+// well (diff: equal), 1: something is not, 64: the command was wrong.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -30,7 +29,7 @@ Index default_threads() {
   return std::clamp<Index>(static_cast<Index>(std::thread::hardware_concurrency()), 1, 16);
 }
 
-/// How results are printed: what is found, as text or as a line of JSON.
+/// How results are printed: as text or as one line of JSON.
 class Output {
  public:
   void declare(CommandLine& command) {
@@ -56,7 +55,7 @@ void declare_threads(CommandLine& command, Index& threads) {
 
 ExitCode success_if(bool well) { return well ? ExitCode::success : ExitCode::failure; }
 
-/// The line of a terminal that says how far a long read is; nothing where there is no terminal.
+/// The progress line of a long read on a terminal; nothing without a terminal.
 class Progress {
  public:
   explicit Progress(std::string what) : what_(std::move(what)), shown_(::isatty(STDERR_FILENO)) {}

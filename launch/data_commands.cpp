@@ -1,4 +1,4 @@
-// trireme data: token files made and checked.
+// trireme data: makes and checks token files.
 #include <iostream>
 
 #include "trireme/data/prepare.h"

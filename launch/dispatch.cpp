@@ -24,7 +24,7 @@ std::string usage(const std::vector<Subcommand>& commands) {
   return text;
 }
 
-/// The command whose words come first; of `plan` and `plan show` the longer one.
+/// The command that the words begin with; of `plan` and `plan show` the longer one.
 const Subcommand* find(const std::vector<Subcommand>& commands, const Words& words) {
   const Subcommand* found = nullptr;
   for (const Subcommand& command : commands) {
@@ -60,7 +60,7 @@ std::string mistake(const std::vector<Subcommand>& commands, const Words& words)
   }
   const std::string both = has_second ? words[0] + ' ' + words[1] : words[0];
   std::string unknown = words[0];
-  // What follows a command of one word is its own business.
+  // A command of one word parses the rest itself.
   std::string near = seconds.empty() ? nearest(words[0], single) : "";
   if (near.empty()) {
     unknown = both;

@@ -20,7 +20,7 @@ class AbsoluteValues final : public DataSource {
   }
 };
 
-/// A residual block over the tensor axis, with our activation between column and row.
+/// A residual block over the tensor axis, with our activation between column_linear and row_linear.
 Value block(Value x) {
   const Value h = swish(column_linear(rms_norm(x, "norm"), "up", 4 * width), 1.3f);
   return x + row_linear(h, "down", width);

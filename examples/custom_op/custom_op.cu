@@ -1,4 +1,4 @@
-// An op of one's own, x * sigmoid(1.3 x), in a model of |x|: mpirun -np 2 custom_op --tp 2 --bf16
+// A custom op, x * sigmoid(1.3 x), in a model of |x|: mpirun -np 2 custom_op --tp 2 --bf16
 #include <trireme/trireme.h>
 
 using namespace trireme;

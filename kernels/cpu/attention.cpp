@@ -64,7 +64,7 @@ auto copy_out(Stream& stream, float* own, void* whole, Write write) {
   };
 }
 
-/// What a thread needs to hold a bf16 piece in fp32.
+/// Bytes that a thread needs to hold a bf16 piece in fp32.
 Index widened_bytes(const Group& g, DType dtype, Index times) {
   if (dtype == DType::f32) return 0;
   return times * (g.qkv_count() + g.y_count()) * static_cast<Index>(sizeof(float));

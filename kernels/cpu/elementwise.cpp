@@ -1,4 +1,4 @@
-// Launchers of the elementwise kernels: they check, and share the range out to threads.
+// Launchers of the elementwise kernels: they check arguments and divide the range among threads.
 #include "kernels/elementwise.h"
 
 #include <array>

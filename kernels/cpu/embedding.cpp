@@ -1,4 +1,4 @@
-// Token and position embedding. Gradients are shared out to threads by channels or by table rows,
+// Token and position embedding. Gradients are divided among threads by channels or by table rows,
 // never by rows of dy, so every element of the table is added to by one thread, in the order of
 // rows.
 #include "kernels/embedding.h"

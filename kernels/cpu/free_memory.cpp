@@ -1,5 +1,5 @@
-// A limit at any level holds for all below it, so all levels are looked at. What cannot be read
-// limits nothing: a container sees its own group at the mount point under another path than /proc
+// A limit at any level holds for all levels below it, so all levels are read. What cannot be read
+// is not a limit: a container sees its own group at the mount point under another path than /proc
 // names, and nothing of those above.
 #include "kernels/cpu/free_memory.h"
 

@@ -1,4 +1,4 @@
-// Matrix products: oneDNN's, shared out to the device's threads by panels of the result. bf16 runs
+// Matrix products: oneDNN's, divided among the device's threads by panels of the result. bf16 runs
 // on AVX-512 bf16 where that exists; elsewhere the operands are widened in the workspace, and the
 // fp32 result is rounded once.
 #include "kernels/gemm.h"
@@ -30,7 +30,7 @@ bool is_widened(Device& device, const Gemm& p) {
   return p.dtype == DType::bf16 && !has_native_bf16(device);
 }
 
-// Null where `x` is: shapes are asked about before there is memory.
+// Null where `x` is: shapes are queried before memory exists.
 const void* element(const void* x, DType dtype, Index at) {
   return x == nullptr ? nullptr : static_cast<const std::byte*>(x) + at * size_bytes(dtype);
 }
@@ -163,8 +163,8 @@ void add_up_bias_gradient(Stream& stream, const Gemm& p) {
 bool uses_primitive(const Gemm& p) { return p.dtype == DType::bf16; }
 
 // oneDNN's order of summation depends on the sizes it is given (its blocks, and a path without
-// packing for small ones). So several threads share out panels that depend on the shape only, and
-// any number of them gives the same bits; one thread does it in one call, which is 5 to 25 % faster
+// packing for small ones). So several threads divide panels that depend on the shape only, and any
+// number of them gives the same bits; one thread does it in one call, which is 5 to 25 % faster
 // than panels, and may differ from them in the last bits.
 class Panels {
  public:

@@ -1,4 +1,4 @@
-// Which vector code this machine can run, and which of it the environment names.
+// Which vector code this machine can run, and which set the environment names.
 #include <cstdlib>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// The only file that knows oneDNN (2.x and 3.x). oneDNN is usually built with OpenMP, whose idle
+// The only file that uses oneDNN (2.x and 3.x). oneDNN is usually built with OpenMP, whose idle
 // threads spin; we call it single-threaded from our own pool instead.
 #include "kernels/cpu/onednn.h"
 
@@ -20,9 +20,9 @@
 namespace trireme {
 namespace {
 
-// While one lives, OpenMP regions that this thread starts have one thread, so no team is made. The
-// setting belongs to the calling thread alone and is put back. Does nothing when no OpenMP library
-// is loaded (oneDNN on TBB or sequential).
+// During its lifetime, OpenMP regions that this thread starts have one thread, so no team is
+// created. The setting belongs to the calling thread only and is restored. Does nothing when no
+// OpenMP library is loaded (oneDNN on TBB or sequential).
 class OneOpenMpThread {
  public:
   OneOpenMpThread() : before_(get() == nullptr ? 1 : get()()) {

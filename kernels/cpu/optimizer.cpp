@@ -1,4 +1,4 @@
-// Launchers of the optimizer kernels: range by range, each shared out to the threads.
+// Launchers of the optimizer kernels: range by range, each divided among the threads.
 #include "kernels/optimizer.h"
 
 #include "kernels/cpu/cpu_device.h"

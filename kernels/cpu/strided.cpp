@@ -14,7 +14,7 @@ namespace trireme {
 
 namespace {
 
-// f(offset in a, offset in b, elements) for stretches of rows, shared out to the threads.
+// f(offset in a, offset in b, elements) for parts of rows, divided among the threads.
 template <class F>
 void for_rows(Stream& stream, const StridedRows& rows, F f) {
   if (rows.count() == 1)

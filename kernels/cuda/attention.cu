@@ -26,8 +26,8 @@ Index forward_workspace_bytes(Device& device, const AttentionShape& s, DType dty
   return 0;
 }
 
-/// dy . y of every (batch, query head, token). Asked before anything runs: the place to say that
-/// this GPU is too small.
+/// dy . y of every (batch, query head, token). Called before anything runs, so it is here that a
+/// GPU that is too small is reported.
 Index backward_workspace_bytes(Device& device, const AttentionShape& s, DType dtype,
                                AttentionChoice asked) {
   check(s, dtype);
@@ -41,7 +41,7 @@ Index backward_workspace_bytes(Device& device, const AttentionShape& s, DType dt
   return s.batch * s.query_heads * s.sequence * static_cast<Index>(sizeof(float));
 }
 
-/// Tensor cores take 16 bytes at once: arrays that lie otherwise are for `simt`, which takes any.
+/// Tensor cores take 16 bytes at once: arrays with other alignments use `simt`, which accepts any.
 bool use_mma(Stream& stream, const AttentionShape& s, DType dtype, AttentionChoice asked,
              std::initializer_list<const void*> arrays) {
   const CudaDevice& gpu = static_cast<CudaStream&>(stream).cuda();

@@ -1,10 +1,9 @@
-// Flash attention backward on tensor cores (Dao 2023, arXiv:2307.08691,
-// algorithm 2), after attention_delta.cu, without atomics: one kernel for the
-// gradient of the queries, which passes over keys and values, and one for those
-// of keys and values, which passes over the queries of each head of their
-// group. Both make the weights again from the saved logsumexp. Two tiles of
-// what passes: one is used, one is on its way. Weights and slopes are rounded
-// to bf16 for their products.
+// Flash attention backward on tensor cores (Dao 2023, arXiv:2307.08691, algorithm 2), after
+// attention_delta.cu, without atomics: one kernel for the gradient of the queries, which passes
+// over keys and values, and one for those of keys and values, which passes over the queries of each
+// head of their group. Both recompute the weights from the saved logsumexp. The streamed data is
+// double-buffered: one tile is used while the next one loads. Weights and slopes are rounded to
+// bf16 for their products.
 #include "kernels/cuda/attention_mma.cuh"
 
 namespace trireme {
@@ -24,8 +23,8 @@ constexpr int backward_mma_shared_bytes() {
 /// A value that is the same in all lanes. With this hint the compiler needs fewer registers here.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(all_lanes, value, 0); }
 
-/// The first or second array's tile of step i: after the block's own rows, in
-/// turn in two places.
+/// The first or second array's tile of step i: after the block's own rows, alternating between two
+/// buffers.
 template <int width, class Tiles>
 __device__ __forceinline__ MmaTile<width> streamed_tile(__nv_bfloat16* shared, int i, int array) {
   return {shared + (2 * Tiles::block_rows + (i % 2 * 2 + array) * Tiles::streamed) * width};

@@ -1,7 +1,6 @@
-// Flash attention forward on tensor cores (Dao 2023, arXiv:2307.08691,
-// algorithm 1): a block takes 128 queries of one head, 32 a warp, and passes
-// over the keys and values before them. While one of a block's two tiles, keys
-// and values, is used, the other one is on its way. Scores and running sums are
+// Flash attention forward on tensor cores (Dao 2023, arXiv:2307.08691, algorithm 1): a block takes
+// 128 queries of one head, 32 a warp, and passes over the keys and values before them. Of a block's
+// two tiles, keys and values, one is used while the other one loads. Scores and running sums are
 // fp32; weights are rounded to bf16 for their product with the values.
 #include "kernels/cuda/attention_mma.cuh"
 

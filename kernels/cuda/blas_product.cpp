@@ -1,4 +1,4 @@
-// Descriptors, heuristics and launches of cuBLASLt: the only file that speaks its language.
+// Descriptors, heuristics and launches of cuBLASLt: the only file that uses its types.
 #include "kernels/cuda/blas_product.h"
 
 #include <algorithm>
@@ -145,7 +145,7 @@ BlasProduct::BlasProduct(cublasLtHandle_t blas, const Gemm& p)
   set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(key_));
   if (p.epilogue != Epilogue::none)
     set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(p.ldc));
-  // Asked for, not assumed: the gradient of a bias must not be rounded to the type of a and b.
+  // Queried, not assumed: the gradient of a bias must not be rounded to the type of a and b.
   if (vector_of(p) != nullptr)
     set(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(p.result)));
   point_at(p);  // the heuristics look at the alignment of these pointers

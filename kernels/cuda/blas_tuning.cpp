@@ -1,5 +1,5 @@
 // Blas::prepare: every product runs once before the first step, with a result of its own; with a
-// cache, the ways to compute it are timed first, and the fastest is remembered.
+// cache, the ways to compute it are timed first, and the fastest is stored.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -32,7 +32,7 @@ class Sweep {
         memory_(as_much_as_fits(stream.device(), wanted_)) {}
 
   void queue() const { stream_.zero(memory_.data(), memory_.bytes()); }
-  /// For people: what is wrong with times that are taken with it. Empty: nothing.
+  /// For people: why times measured with it may be wrong. Empty: they are right.
   std::string note() const {
     if (memory_.bytes() == wanted_) return "";
     return str("timed with caches that may be warm: less than ", wanted_,
@@ -95,7 +95,7 @@ class Stopwatch {
 
 }  // namespace
 
-/// The same product with memory of its own for all that it writes.
+/// The same product with separate memory for all that it writes.
 class Blas::Rehearsal {
  public:
   Rehearsal(Device& device, const Gemm& p) : gemm_(p) {
@@ -146,8 +146,8 @@ bool Blas::from_text(const std::string& text, const BlasProduct& product, Choice
   return true;
 }
 
-/// Times cuBLASLt's recommendations in their order, then separate passes; the first of equals wins.
-/// One that fails to run is no candidate.
+/// Times cuBLASLt's recommendations in their order, then separate passes; of equal times the first
+/// one wins. One that fails to run is not a candidate.
 Blas::Choice Blas::fastest(CudaStream& stream, const Gemm& rehearsed, const Plan& plan,
                            std::string& note) {
   std::vector<Choice> candidates;

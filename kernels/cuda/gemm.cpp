@@ -1,5 +1,5 @@
 // Matrix products by cuBLASLt. fp32 operands stay fp32: TF32 would round them to 10 bits, and
-// parity with CPUs would be gone.
+// results would no longer agree with CPUs.
 #include "kernels/gemm.h"
 
 #include "kernels/cuda/blas.h"
@@ -41,7 +41,7 @@ GemmPreparation prepare(Stream& stream, const Gemm& p) {
   return blas_of(stream).prepare(static_cast<CudaStream&>(stream), p);
 }
 
-/// cuBLASLt assigns bias gradients: what is to be added lies here in between.
+/// cuBLASLt assigns bias gradients: a gradient to be added is first stored here.
 Index workspace_bytes(Device& /*device*/, const Gemm& p) {
   const bool adds = p.bias_gradient != nullptr && p.write_bias_gradient == Write::add;
   return adds ? p.m * static_cast<Index>(sizeof(float)) : 0;

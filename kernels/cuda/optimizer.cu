@@ -1,5 +1,5 @@
 // AdamW and SGD in one pass over all their arrays and one launch over all ranges, the sum of
-// squares, and the decision that the updates read where it was made: the host never waits for it. A
+// squares, and the decision, which the updates read on the device: the host never waits for it. A
 // block takes a tile of a range.
 #include <type_traits>
 
@@ -12,7 +12,7 @@ namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
 
-/// Tile `tile` of the list, as a range. All threads of a block search alike, in the cache.
+/// Tile `tile` of the list, as a range. All threads of a block do the same search, in the cache.
 template <class Range>
 __device__ __forceinline__ Range tile_of(const DeviceList<Range>& list, Index tile) {
   tile += list.ranges[0].tiles_before;

@@ -1,4 +1,4 @@
-// Rotary position embedding. A block turns a row; the table is small and stays in the caches.
+// Rotary position embedding. A block rotates a row; the table is small and stays in the caches.
 #include <algorithm>
 
 #include "kernels/cuda/gpu.cuh"

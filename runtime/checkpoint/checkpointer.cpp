@@ -1,4 +1,4 @@
-// The Checkpointer: what it is made of, and when it saves. Saving is in save.cpp, loading in
+// The Checkpointer: its construction, and when it saves. Saving is in save.cpp, loading in
 // load.cpp.
 #include "runtime/checkpoint/checkpointer.h"
 
@@ -26,7 +26,7 @@ std::string utc_now(const char* format) {
   return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr)));
 }
 
-/// Two jobs never have the same, be it on one host or on several.
+/// Unique among all jobs, on one host or several.
 std::string new_run_id() {
   return fmt::format("{}-{}-{:04x}", utc_now("{:%Y%m%d%H%M%S}"), getpid(),
                      std::random_device()() & 0xffffu);

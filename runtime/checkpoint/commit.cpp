@@ -1,7 +1,6 @@
-// Continues Saver (checkpoint/save.h).
-// Saver on rank 0, once it knows what became of all files: the commit, or taking a failed save
-// away; the report; and deleting steps that are no longer wanted. The file work is the committer's,
-// so that training never waits for it.
+// Continues Saver (checkpoint/save.h). Saver on rank 0, once it knows the outcome of all files:
+// commits the save or removes a failed one, reports it, and deletes steps that are no longer
+// wanted. The committer thread does the file work, so that training never waits for it.
 #include <algorithm>
 #include <cstring>
 
@@ -43,7 +42,7 @@ void Saver::start_commit() {
   committer_->start([this, failure = failure_of_ranks()] { commit(failure); });
 }
 
-/// On the worker.
+/// Runs on the worker.
 void Saver::commit(const std::string& failure) {
   commit_error_ = failure;
   try {
@@ -131,7 +130,7 @@ void Saver::delete_older() {
   });
 }
 
-/// While the committer does not work.
+/// Call while the committer is idle.
 void Saver::report_prune() {
   if (!prune_error_.empty())
     context_.log().warning("old checkpoints cannot be deleted: " + prune_error_);

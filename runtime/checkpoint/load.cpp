@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-/// A step that does not hold: known to all ranks alike.
+/// A damaged step. All ranks know of it.
 class BadStep : public Error {
  public:
   using Error::Error;
@@ -45,8 +45,8 @@ void stop_for(const LoadTarget& t, const std::string& of_root) {
   agree_on(host_of(t), problems);
 }
 
-/// On rank 0: the steps to try, newest first. Throws: Error that says why there is none where there
-/// has to be one.
+/// On rank 0: the steps to try, newest first. Throws: Error with the reason if there is none and
+/// one is required.
 std::vector<Index> find_candidates(const LoadTarget& t) {
   const CheckpointOptions& o = options_of(t);
   const bool there = std::filesystem::is_directory(o.load);
@@ -112,8 +112,7 @@ ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedS
                    reading_threads(t.context.options()));
 }
 
-/// Collective. The first of what ranks say, and how many more there are; "" when none says
-/// anything.
+/// Collective. The first message of any rank, and how many more there are; "" when there is none.
 std::string first_failure(const LoadTarget& t, const std::string& mine) {
   Index failed = mine.empty() ? 0 : 1;
   host_of(t).all_reduce({&failed, 1, DType::i64}, Reduction::sum);
@@ -144,7 +143,7 @@ void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& min
   if (!changed.empty()) log.info("differs from the checkpoint's run: " + changed);
 }
 
-/// Collective. Throws: BadStep; the flat buffers then hold anything.
+/// Collective. Throws: BadStep; the content of the flat buffers is then undefined.
 TrainingProgress load_step(const LoadTarget& t, Index step) {
   const Manifest manifest = agree_on_manifest(t, step);
   SavedScalars scalars;

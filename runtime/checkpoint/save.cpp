@@ -1,4 +1,4 @@
-// The way of a save through its phases. What rank 0 does at its end is in commit.cpp.
+// The phases of a save. Its end on rank 0 is in commit.cpp.
 #include "runtime/checkpoint/save.h"
 
 #include <algorithm>
@@ -141,7 +141,7 @@ void Saver::poll() {
     conclude();
 }
 
-/// What became of this rank's files.
+/// The outcome of this rank's files.
 void Saver::write_letter() {
   Record record;
   record.stall_ms = stall_ms_;
@@ -205,7 +205,7 @@ void Saver::resumed_from(Index step) {
   delete_due_ = group_->rank() == 0;
 }
 
-/// Without a time limit, and serving the other groups of this rank meanwhile.
+/// Waits without a time limit and serves the other groups of this rank in the meantime.
 void Saver::wait_until_idle() {
   while (!idle()) {
     poll();

@@ -59,7 +59,7 @@ bool Progress::poll_all() {
   return moved;
 }
 
-/// Throws: Error when nothing is to be waited for any more.
+/// Throws: Error when waiting is pointless.
 void Progress::check(Waited& waited, FunctionRef<std::string()> describe,
                      FunctionRef<int()> missing) {
   constexpr std::chrono::milliseconds ask_after(500);

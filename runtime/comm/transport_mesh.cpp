@@ -30,7 +30,7 @@ std::unique_ptr<Communicator> TransportMesh::make(const std::string& name,
 }
 
 std::unique_ptr<Communicator> TransportMesh::split(int color, const std::string& name) {
-  // Where ranks do different things, this one says so; gather() would wait without end.
+  // Reports ranks that call different functions; gather() would block forever.
   world().barrier();
   const std::vector<int> colors = gather(color);
   std::vector<int> members;

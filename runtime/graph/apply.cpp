@@ -34,8 +34,8 @@ std::string op_in_scope(const Op& op, const std::string& path) {
   return str("op '", op.name(), "' ", in_scope(path));
 }
 
-// Views are never run, so they take strided inputs and all types as they are, on any device; other
-// ops have to say that they do.
+// Views are never run, so they accept strided inputs and all types on any device; other ops must
+// declare that they do.
 void check_inputs(const Op& op, const Specs& inputs, const Outputs& outputs, DeviceKind device) {
   if (std::all_of(outputs.begin(), outputs.end(),
                   [](const Output& o) { return o.kind() == Output::Kind::view; }))

@@ -213,7 +213,7 @@ void Executor::State::check_finite(const Step& step, const StepExec& exec,
   check(step.grad_inputs, exec.grad_inputs, "the gradient of input ");
 }
 
-// Dead memory becomes NaN, so that a read after death cannot pass unnoticed.
+// Fills dead memory with NaN, so that a later read of it is noticed.
 void Executor::State::fill_dead(const Step& step, int slot) {
   for (const int b : step.deaths) {
     const Stretch& buffer = plan.buffers[at(b)];

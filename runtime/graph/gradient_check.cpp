@@ -112,7 +112,7 @@ void require_used(const Subject& subject, const Rows& gradients) {
             "gradient_check: input ", i, " is used by no op: use it, or leave it out");
 }
 
-/// Plans of all kinds have to give the same bits, with NaN in dead memory.
+/// Plans of all kinds must give the same bits, with NaN in dead memory.
 void require_equal(const Subject& subject, Uses uses, Device& device, const Contents& contents,
                    const Rows& expected) {
   const auto mesh = make_self_mesh();
@@ -143,7 +143,7 @@ void require_equal(const Subject& subject, Uses uses, Device& device, const Cont
       }
 }
 
-/// Each gradient asked for alone, as where the other inputs are data: the same bits.
+/// Each gradient requested alone, as if the other inputs were data, must have the same bits.
 void require_equal_alone(const Subject& subject, Device& device, const Contents& contents,
                          const Rows& expected) {
   if (std::count(subject.wanted.begin(), subject.wanted.end(), true) < 2) return;
@@ -169,7 +169,7 @@ void require_equal_alone(const Subject& subject, Device& device, const Contents&
   }
 }
 
-/// In bf16 nearly what f32 gives for the same, rounded inputs.
+/// bf16 must give nearly the same as f32 for the same, rounded inputs.
 void require_bf16(const Subject& subject, Device& device, Contents contents) {
   for (std::size_t i = 0; i < contents.size(); ++i)
     if (subject.inputs[i].spec.dtype == DType::f32)
@@ -202,7 +202,7 @@ class Gathered {
   std::vector<double> values_;
 };
 
-/// On several tensor ranks what one rank gives.
+/// Several tensor ranks must give what one rank gives.
 void require_same_on_ranks(const Subject& subject, const GradientCheckOptions& options,
                            const Contents& contents, const Outcome& expected) {
   require(options.device != nullptr,

@@ -1,4 +1,4 @@
-// What an op gets when it does not say otherwise.
+// The defaults of an op.
 #include "trireme/graph/op.h"
 
 #include <algorithm>
@@ -19,13 +19,13 @@ double new_bytes(const Outputs& outputs) {
   return sum;
 }
 
-/// A gradient comes back through it, and it is the op's own.
+/// A gradient flows through it, and the op computes it.
 bool has_gradient(const Output& output) {
   return (output.kind() == Output::Kind::fresh || output.kind() == Output::Kind::identity) &&
          is_floating(output.spec().dtype);
 }
 
-/// Of weights gradients are f32.
+/// Gradients of weights are f32.
 double gradient_bytes(const Op& op, const Spec& spec, int input) {
   const DType dtype = op.is_weight(input) ? DType::f32 : spec.dtype;
   return static_cast<double>(spec.shape.count() * size_bytes(dtype));

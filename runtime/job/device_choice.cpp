@@ -48,7 +48,7 @@ DeviceChoice choose_device(const Options& options, const Host& host, const std::
   if (options.device == DeviceOption::cpu) return choice;
   std::string none;
   const Gpus mine = find_gpus({0, module}, none);
-  // A rank without a GPU keeps all others from theirs: say which, and why.
+  // One rank without a GPU keeps all ranks from using theirs: report which, and why.
   const std::vector<std::string> reasons = gather_strings(host, mine.empty() ? none : "");
   for (std::size_t rank = 0; rank < reasons.size(); ++rank)
     if (!reasons[rank].empty()) {

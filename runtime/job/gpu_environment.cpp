@@ -18,9 +18,9 @@ void set_gpu_environment(const Options& options, int rank, int ranks) {
   // NVLink's switches add in an order that is not the same in every call (NVIDIA/nccl#1497).
   set("NCCL_NVLS_ENABLE", "0");
   if (options.ranks_per_gpu == 1) return;
-  // NCCL takes two ranks with one GPU for a mistake. Before 2.30 each therefore calls itself
-  // another host, so data goes through sockets; from then on there is a switch. Few thread blocks
-  // and the simple protocol keep ranks from starving each other.
+  // NCCL rejects two ranks on one GPU. Before 2.30 each rank therefore pretends to be another host,
+  // so data goes through sockets; from 2.30 on there is an option. Few thread blocks and the simple
+  // protocol keep ranks from starving each other.
   set("NCCL_HOSTID", "rank" + std::to_string(rank));
   for (const char* name :
        {"NCCL_MULTI_RANK_GPU_ENABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"})

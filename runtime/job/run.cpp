@@ -1,5 +1,5 @@
-// The order of things in run(): transport, options, agreement, device and mesh, the program; and
-// what each failure becomes.
+// The sequence of run(): transport, options, agreement, device and mesh, the program; and how each
+// failure is reported.
 #include "trireme/job/run.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ int fail(Mesh* mesh, int rank, const std::string& message) {
   return exit_code(ExitCode::failure);
 }
 
-/// In a handler.
+/// Call it in a handler.
 bool is_peer_error() {
   try {
     throw;
@@ -78,8 +78,8 @@ bool is_peer_error() {
 
 std::string basename(const char* path) { return std::filesystem::path(path).filename().string(); }
 
-/// What ranks compare of their options, one after the other: the first difference explains those
-/// that follow from it.
+/// The options that ranks compare, in order: the first difference explains those that follow from
+/// it.
 struct StartFacts {
   std::vector<RankFact> program, given, effective;
   std::string from_checkpoint = {};  // what --use-checkpoint-args has taken, for the log
@@ -154,7 +154,7 @@ void describe(const Context& context, const CommandLine& command) {
   }
 }
 
-/// Null where the CPU trains. In the order in which they are made.
+/// Null if the CPU trains. In order of creation.
 struct Gpu {
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
@@ -182,7 +182,7 @@ std::string cuda_module() {
   return path == nullptr ? "" : path;
 }
 
-/// What run() was called with.
+/// The arguments of run().
 struct Program {
   int argc;
   char** argv;
@@ -201,8 +201,8 @@ std::function<std::string_view()> stop_reason(const StopSignals& signals, int ra
   };
 }
 
-/// From the options to the end of the program. `mesh` and `gpu` outlive what fails here, so that a
-/// failure is reported before they are cleaned up.
+/// From the options to the end of the program. `mesh` and `gpu` outlive it, so that a failure is
+/// reported before they are cleaned up.
 int run_program(MpiSession& session, StopSignals& signals, const Program& program,
                 std::unique_ptr<Mesh>& mesh, Gpu& gpu) {
   const Application& application = program.application;

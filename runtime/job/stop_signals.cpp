@@ -1,4 +1,4 @@
-// The signals are blocked in every thread, so that the system keeps them for the one that waits.
+// The signals are blocked in every thread, so that only the waiting thread receives them.
 #include "runtime/job/stop_signals.h"
 
 #include <unistd.h>

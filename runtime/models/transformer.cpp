@@ -101,7 +101,7 @@ Value Build::mlp_out(Value h) const {
   });
 }
 
-/// Where the activation is kept, its product can make it.
+/// If the activation is kept, its product can compute it.
 Value Build::mlp(Value normed) const {
   if (config.mlp != MlpKind::gelu_tanh) return mlp_out(mlp_in(normed));
   return g.scope("mlp", [&] {

@@ -76,7 +76,8 @@ class Check {
     return problems_.empty();
   }
 
-  /// What is far beyond any machine is refused before bytes are counted, whose sums would not fit.
+  /// Sizes far beyond any machine are rejected before bytes are counted, because their sums would
+  /// overflow.
   bool model_is_possible() {
     const Index rows = micro_batch_size_ * c_.seq_length;
     if (c_.parameter_count() > Limits::parameters)

@@ -1,4 +1,4 @@
-// Dropout by global element. The mask is never stored: backward computes it again from the same
+// Dropout by global element. The mask is never stored: backward recomputes it from the same random
 // numbers.
 #include "trireme/nn/dropout.h"
 

@@ -1,6 +1,6 @@
-// Linear layers. The bias, GELU beside a layer and all gradients ride on GEMMs: those of parameters
-// accumulate through beta = 1, and what follows a product is part of its kernel where the device
-// has a fast one.
+// Linear layers. The bias, GELU beside a layer and all gradients are part of GEMMs: those of
+// parameters accumulate through beta = 1, and what follows a product is fused into its kernel if
+// the device has a fast one.
 #include "trireme/nn/linear.h"
 
 #include "trireme/kernels/elementwise.h"
@@ -21,7 +21,7 @@ struct WorkspaceBytes {
   Index forward, backward;
 };
 
-/// Which dim of the weight (out, in) the tensor ranks share out.
+/// Which dim of the weight (out, in) is divided among the tensor ranks.
 enum class WeightSplit { none, out, in };
 
 /// GELU beside a layer, made by its products (tanh form).
@@ -233,7 +233,7 @@ Values columns(Value x, const std::vector<LinearPart>& parts, const LinearOption
   return apply_layer({x, weight, bias, gelu, {}});
 }
 
-/// `gelu_input`: x is gelu of it; empty: x is what it is.
+/// `gelu_input`: x is gelu of it; empty: x is an ordinary value.
 Value rows(Value x, Value gelu_input, const std::string& name, Index out,
            const LinearOptions& options) {
   Graph& g = x.graph();

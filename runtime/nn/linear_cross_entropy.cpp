@@ -1,6 +1,6 @@
-// Implements linear_cross_entropy (trireme/nn/loss.h).
-// The last layer of a language model and its loss as one op, which works through the rows in
-// pieces: what exists of the logits, the largest tensor of small models, is one piece.
+// Implements linear_cross_entropy (trireme/nn/loss.h). The last layer of a language model and its
+// loss as one op, which processes the rows in pieces: of the logits, the largest tensor of small
+// models, only one piece exists at a time.
 #include <algorithm>
 
 #include "trireme/kernels/cross_entropy.h"
@@ -28,7 +28,8 @@ struct Pieces {
   Index forward_bytes = 0, backward_bytes = 0;
 };
 
-/// Rows of logits begin at lines of memory, whatever the vocabulary: products on a GPU want that.
+/// Rows of logits begin at cache lines, whatever the vocabulary: products on a GPU need this to be
+/// fast.
 constexpr Index line_bytes = 128;
 
 Tensor logits_of(void* memory, const Tensor& x, const Tensor& weight, Index stride) {

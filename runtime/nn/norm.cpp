@@ -1,7 +1,6 @@
 // Norms, and their fused form with the residual addition: there the addition's node computes the
 // norm in the same pass, and a second node, which costs nothing in forward, owns the norm's
-// gradient. So the residual's gradient still passes through untouched, as it does for a plain
-// addition.
+// gradient. So the residual's gradient still passes through unchanged, as for a plain addition.
 #include "trireme/kernels/norm.h"
 
 #include "trireme/nn/norm.h"

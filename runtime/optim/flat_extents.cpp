@@ -1,7 +1,6 @@
-// Continues FlatParameters (trireme/optim/flat_parameters.h).
-// FlatParameters as logical tensors: initial values, extents, and what counts in norms. Nothing
-// here depends on the layout but which part of a logical tensor is visited; padding is visited by
-// none.
+// Continues FlatParameters (trireme/optim/flat_parameters.h). FlatParameters as logical tensors:
+// initial values, extents, and what counts in norms. Only which part of a logical tensor is visited
+// depends on the layout; padding is never visited.
 #include <algorithm>
 
 #include "trireme/core/random.h"

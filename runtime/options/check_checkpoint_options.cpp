@@ -1,6 +1,5 @@
-// Continues options/check_options.h.
-// What can be wrong with --save, --load and the options that refine them. An option that does
-// nothing without another one is a mistake.
+// Continues options/check_options.h. What can be wrong with --save, --load and the options that
+// refine them. An option that has no effect without another one is an error.
 #include <filesystem>
 
 #include <unistd.h>

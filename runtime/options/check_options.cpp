@@ -112,7 +112,7 @@ void check_learning_rate(const CommandLine& command, const Options& o, Problems&
   check_wsd(command, o, problems);
 }
 
-/// An option of another optimizer would do nothing.
+/// An option of another optimizer would have no effect.
 void check_optimizer(const CommandLine& command, const Options& o, Problems& problems) {
   const auto only_for = [&](const char* option, OptimizerOptions::Kind kind) {
     if (command.given(option) && o.optimizer.kind != kind)
@@ -124,7 +124,7 @@ void check_optimizer(const CommandLine& command, const Options& o, Problems& pro
   only_for("--momentum", OptimizerOptions::Kind::sgd);
 }
 
-/// Options of GPUs would do nothing on a CPU.
+/// Options of GPUs would have no effect on a CPU.
 void check_device(const CommandLine& command, const Options& o, Problems& problems) {
   for (const char* option :
        {"--ranks-per-gpu", "--serialize-communication", "--check-collectives", "--gemm-cache"})

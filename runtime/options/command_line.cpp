@@ -1,4 +1,4 @@
-// The only file that knows CLI11: it splits the command line and lays out help. Types, ranges and
+// The only file that uses CLI11: it splits the command line and lays out help. Types, ranges and
 // suggestions are ours, because CLI11 stops at the first mistake.
 #include "trireme/options/command_line.h"
 
@@ -42,7 +42,7 @@ void check_form(const OptionDefinition& definition, const Written& given) {
           shortened(given.values.front()), "\"");
 }
 
-/// " [1]": the default, where the help text does not speak of it.
+/// " [1]": the default, if the help text does not mention it.
 std::string shown_default(const OptionDefinition& definition) {
   const bool in_help =
       definition.value.empty() || definition.help.find("default") != std::string::npos;

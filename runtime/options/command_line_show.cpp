@@ -1,5 +1,5 @@
-// Implements CommandLine (trireme/options/command_line.h).
-// What it says: the configuration in force, for people and for programs.
+// Implements CommandLine (trireme/options/command_line.h). The effective configuration, for people
+// and for programs.
 #include "runtime/options/command_line_state.h"
 
 namespace trireme {

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// How this library is built, whatever the program is built like that uses it.
+/// How this library was built, however the program that uses it was built.
 constexpr bool debug_build = TRIREME_DEBUG_BUILD != 0;
 
 constexpr Index most_ranks = Index{1} << 20;

@@ -97,7 +97,7 @@ class ProgramBuilder {
 
   Hop end(const GlobalHop& hop, int virtual_stage, int peer) const {
     const int chunk = virtual_stage / program_.shape.stages;
-    // The slot of the other stage's end is not ours to know; it is only used where the end is here.
+    // This stage does not know the slot on the other stage; a slot is only used for the local end.
     const int slot = virtual_stage % program_.shape.stages == program_.stage
                          ? program_.slot(chunk, hop.micro_batch)
                          : 0;

@@ -32,9 +32,9 @@ Passes grouped_passes(const PipelineShape& shape, const std::vector<Index>& grou
   return passes;
 }
 
-// Groups of as many micro-batches as there are stages: a group's first micro-batch has then come
-// around the ring just when the next chunk wants it. What is left over joins the first group; at
-// the end it would wait for itself.
+// Groups of as many micro-batches as there are stages: a group's first micro-batch has then passed
+// around the ring just when the next chunk needs it. The remainder joins the first group; at the
+// end it would wait for itself.
 std::vector<Index> ring_groups(const PipelineShape& shape) {
   if (shape.micro_batches <= shape.stages) return {shape.micro_batches};
   std::vector<Index> groups(static_cast<std::size_t>(shape.micro_batches / shape.stages),

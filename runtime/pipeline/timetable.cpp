@@ -28,7 +28,7 @@ Timetable::Timetable(const std::vector<WorkOrder>& orders, const PipelineShape& 
   if (!has_backward_) count_arrivals();
 }
 
-// Counts what each chunk has done so far; in_flight_ falls out of it.
+// Counts what each chunk has done so far, and derives in_flight_.
 void Timetable::check_order(const WorkOrder& order, int stage) {
   struct Done {
     Index forward = 0, input = 0, parameter = 0;

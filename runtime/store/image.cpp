@@ -44,7 +44,7 @@ void Image::add_pieces() {
   }
 }
 
-// Where a piece lies, its bytes win: of the structure stays what is between the pieces.
+// The bytes of a piece take precedence: only the structure between the pieces is kept.
 void Image::add_structure() {
   std::vector<Segment> between;
   auto piece = segments_.cbegin();

@@ -1,4 +1,4 @@
-// Whether a manifest makes sense. The numbers may be anybody's: each is checked before it is used,
+// Whether a manifest makes sense. The numbers may be hostile: each is checked before it is used,
 // and the work is bounded.
 #include "runtime/store/manifest_check.h"
 

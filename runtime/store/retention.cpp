@@ -1,6 +1,6 @@
-// Implements Retention (steps.h).
-// Which steps go and how: a step loses its name first, durably, and its files then, so no half step
-// ever bears a name. And what saves and deletions leave behind that were cut off.
+// Implements Retention (steps.h). Which steps are deleted, and how: a step first loses its name,
+// durably, and then its files, so that no partial step ever has a name. Also removes what
+// interrupted saves and deletions leave.
 #include <algorithm>
 
 #include "trireme/core/error.h"

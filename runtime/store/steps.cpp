@@ -51,7 +51,7 @@ std::string give_name(const std::string& root, const Manifest& manifest) {
   return replaced;
 }
 
-/// After a commit whose durability is not known: as it was before.
+/// After a commit whose durability is unknown: restores the previous state.
 void take_name_back(const std::string& root, const Manifest& manifest, const std::string& before) {
   const std::string unfinished = unfinished_path(root, manifest.step, manifest.run);
   const std::string committed = step_path(root, manifest.step);

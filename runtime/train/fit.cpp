@@ -1,6 +1,6 @@
-// Continues Trainer (trireme/train/trainer.h).
-// The loop around steps. At a step boundary everything is decided alike by all ranks, from the
-// step's number and from what they agreed on with its loss: whether to save, and whether to stop.
+// Continues Trainer (trireme/train/trainer.h). The loop around steps. At a step boundary all ranks
+// make the same decisions, from the step's number and from what they agreed on with its loss:
+// whether to save, and whether to stop.
 #include <algorithm>
 #include <cmath>
 

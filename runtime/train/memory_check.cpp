@@ -1,5 +1,5 @@
-// Ranks of a node share its memory, those of a GPU the GPU's: each rank says what it needs of which
-// place.
+// Ranks of a node share its memory, those of a GPU the GPU's: each rank reports what it needs of
+// each memory.
 #include "runtime/train/memory_check.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::vector<Claim> unpack(const std::string& text) {
   return claims;
 }
 
-/// What all ranks together need of a place. The rank that needs most speaks for them.
+/// What all ranks together need of a place. The message names the rank that needs most.
 struct Demand {
   Index bytes = 0, most = 0;
   int ranks = 0, speaker = 0;

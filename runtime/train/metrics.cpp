@@ -115,7 +115,7 @@ void Reporter::step(const StepMetrics& metrics) {
   ++interval_steps_;
   interval_ms_ += metrics.step_ms;
   interval_targets_ += metrics.targets;
-  // The first step warms caches up: the estimate of the time left forgets it.
+  // The first step warms up caches: the estimate of the remaining time leaves it out.
   if (all_steps_ == 1) all_ms_ = 0;
   ++all_steps_;
   all_ms_ += metrics.step_ms;

@@ -29,7 +29,7 @@ bool times_products(const Context& context) {
   return context.device().kind() == DeviceKind::cuda && !context.options().gemm_cache.empty();
 }
 
-/// Collective. What any rank has to say, once.
+/// Collective. The notes of all ranks, without duplicates.
 void log_notes(const Context& context, const Preparation& mine) {
   std::vector<std::string> said;
   for (const std::vector<std::string>& notes : gather_lists(context.host(), mine.notes))
@@ -38,7 +38,7 @@ void log_notes(const Context& context, const Preparation& mine) {
   for (const std::string& note : said) context.log().info("matrix products: " + note);
 }
 
-/// Collective. `seconds`: that it took here.
+/// Collective. `seconds`: duration on this rank.
 void log_choices(const Context& context, const Preparation& mine, double seconds) {
   const bool counted = counts(context.mesh());
   Index sums[2] = {counted ? mine.timed : 0, counted ? mine.stored : 0};

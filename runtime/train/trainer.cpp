@@ -1,4 +1,4 @@
-// Trainer: how it is made, and where the rest of it is.
+// Trainer: its construction, and an index of its other files.
 //   trainer.cpp           construction, in the order of the members of State; resume
 //   bound_training.cpp    the memory of a plan (runtime/plan/), and what works on it
 //   fit.cpp               the loop around steps: when to log, evaluate, save and stop
@@ -24,7 +24,7 @@
 namespace trireme {
 namespace {
 
-/// How fast and how exact --bf16 is here.
+/// How fast and how exact --bf16 is on this device.
 std::string describe_bf16(Device& device) {
   const bool native = device.kernels().gemm.bf16_products(device) == Bf16Products::native;
   return native

@@ -105,7 +105,7 @@ StepMetrics Trainer::State::step(DataSource& source) {
   if (progress.step == 0) dump_gradients(bound.flat, context);
   if (checkpointer) checkpointer->before_update();
   bound.optimizer.start_step(metrics.lr, [&](Optimizer::Part part) { mark(part_of(part)); });
-  // All is queued: from here on the host waits for a GPU, but never the GPU for its host.
+  // All work is queued: from here on the host waits for a GPU, but the GPU never for its host.
   metrics.loss = end_step(bound.train.loss()) / targets;
   const StepReport report = bound.optimizer.finish_step();
 

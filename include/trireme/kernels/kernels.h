@@ -1,6 +1,6 @@
 // Kernels: the functions of a device, one table for each family of kernels. Every op of trireme is
 // built on these; kernels/cpu and kernels/cuda fill the tables, and the two agree within a stated
-// tolerance. Include kernels/<family>.h to call a family.
+// tolerance. Include kernels/FAMILY.h to call a family.
 //
 // One rule governs every function: forward assigns its results. Backward assigns activation
 // gradients, or adds to them where its arguments say `Write::add`, and always adds to parameter

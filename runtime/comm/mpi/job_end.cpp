@@ -1,5 +1,5 @@
 // Questions and answers are messages without content. A rank enters the last barrier when all of
-// its questions have been answered: when the barrier is complete, no message is under way.
+// its questions have been answered: when the barrier is complete, no message is in flight.
 #include "runtime/comm/mpi/job_end.h"
 
 #include <algorithm>

@@ -75,7 +75,7 @@ std::optional<NodeControl> share_control(const MpiComm& local, Index bounce) {
   return lay_out(memory->data(), members, bounce, memory);
 }
 
-/// The control block of a rank that is alone on its node, or acts as if it were.
+/// The control block of a rank that is alone on its node, or treated as such.
 NodeControl own_control() {
   auto member = std::make_shared<MemberControl>();
   NodeControl control;
@@ -96,7 +96,7 @@ MpiMesh::MpiMesh(const MpiJob& job, const MeshShape& shape, double timeout_s)
 }
 
 Progress::Options MpiMesh::options(const MpiJob& job, double timeout_s) {
-  // What a send has left behind in MPI's queues moves only in MPI calls.
+  // A send that MPI has queued progresses only inside MPI calls.
   const auto poke = [comm = job.world.get()] {
     int found = 0;
     constexpr int unused_tag = 2;

@@ -1,5 +1,4 @@
-// Implements mpi_session.h.
-// The one place that starts MPI, and that asks the environment whether to.
+// Implements mpi_session.h. The only code that starts MPI; the environment decides whether it does.
 #include "runtime/comm/mpi/mpi_session.h"
 
 #include <cstdlib>
@@ -82,8 +81,8 @@ MpiSession::MpiSession(int& argc, char**& argv) : state_(std::make_unique<State>
 
 MpiSession::~MpiSession() {
   if (!state_->initialized) return;
-  // MPI_Finalize waits for all ranks, which never come when this one has failed, or when they wait
-  // for it.
+  // MPI_Finalize waits for all ranks. They never arrive if this one has failed, or if they wait for
+  // it.
   if (std::uncaught_exceptions() > state_->exceptions_at_start) MPI_Abort(MPI_COMM_WORLD, 1);
   try {
     state_->job.end->wait_for_all();

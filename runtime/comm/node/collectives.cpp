@@ -85,7 +85,7 @@ void Group::scatter_over_nodes(Index count, Index element, std::byte* partial,
   }
 }
 
-/// The other way round: everyone gets the parts of all.
+/// The inverse: every member gets the parts of all.
 void Group::gather_over_nodes(Index count, Index element, std::byte* sums) {
   const Topology& topology = parts_.topology;
   const Range mine = cut(count, topology.nodes(), topology.node, element);

@@ -1,4 +1,4 @@
-// The bookkeeping of a group: starting, polling and waiting.
+// The operations of a group: starting, polling and waiting.
 #include "runtime/comm/node/group.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Group::Group(GroupParts parts)
 
 Group::~Group() {
   parts_.progress->remove(this);
-  // What is still under way, after a failure, may not arrive in memory that is gone.
+  // After a failure, operations in flight must not write to freed memory.
   if (running_ <= started_) fail("it has ended with operations under way");
   batch_.reset();
   for (Exchange& exchange : exchanges_) exchange.batch.reset();
@@ -129,8 +129,8 @@ bool Group::poll() {
 }
 
 bool Group::poll_collectives() {
-  // Announced before the look at who has failed, as fail() does it the other way round: so either
-  // this rank sees that another has given up, or that one sees this rank at work and waits.
+  // Published before checking for failed ranks; fail() does the opposite. So either this rank sees
+  // that another one has failed, or that one sees this rank at work and waits.
   mine_.working.store(1);
   check_members();
   bool moved = false;
@@ -219,7 +219,7 @@ void Group::wait_exchange(Index sequence) {
       });
 }
 
-/// Calls f with each rank that operation `sequence` lacks, as far as it shows here.
+/// Calls f with each rank that operation `sequence` still needs, as far as this rank can see.
 template <class F>
 void Group::for_each_missing(Index sequence, F f) const {
   const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];

@@ -1,5 +1,5 @@
-// The stage cut: blocks are dealt to stages in order, so that the slowest stage is as fast as it
-// can be.
+// The stage cut: assigns blocks to stages in order, so that the slowest stage is as fast as
+// possible.
 #include "runtime/graph/plan/cut.h"
 
 #include <algorithm>

@@ -19,7 +19,7 @@ Transfer transfer_of(const Plan::State& state, int region) {
   for (const Memory& memory : state.program.memory) {
     if (memory.region != region) continue;
     transfer.names.push_back(memory.name);
-    // Not rounded up at the end, so that transports see stages that do not mean the same value.
+    // Not rounded up at the end, so that transports detect stages that disagree about a value.
     transfer.bytes = std::max(transfer.bytes, memory.region_offset + memory.bytes);
   }
   return transfer;

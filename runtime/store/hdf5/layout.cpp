@@ -14,7 +14,7 @@ namespace trireme::hdf5 {
 
 namespace {
 
-// Datasets of a page or more begin on a page, as O_DIRECT and readers like it.
+// Datasets of a page or more begin on a page, which is best for O_DIRECT and readers.
 constexpr hsize_t page_bytes = 4096;
 
 Handle create_file(const std::string& path) {

@@ -1,6 +1,6 @@
 // The lock file ROOT/lock: created by one process only, renewed by its time of change, taken from
-// holders that are gone. It guards a directory against a second job, not against malice; what a job
-// writes has its run id in the name all the same.
+// holders that are gone. It protects a directory against a second job, not against malice. Files of
+// a job have its run id in their names as well.
 #include "runtime/store/lease/lease.h"
 
 #include <chrono>

@@ -44,7 +44,7 @@ File written(const std::string& path, const std::string& text) {
   return file;
 }
 
-/// Where there are no hard links: the name comes before the text. Who dies in between leaves a torn
+/// Without hard links the name exists before the text. A process that dies in between leaves a torn
 /// lock.
 void write_in_place(const std::string& lock, const std::string& text, File& file) {
   try {
@@ -119,8 +119,8 @@ File create_lock(const std::string& lock, const std::string& text, const std::st
   return file;
 }
 
-/// Of several processes that would, one has it locked by flock(2), and the others look again; where
-/// the file system has no flock, what came in between is put back.
+/// Of several processes that try, one locks it by flock(2), and the others look again. If the file
+/// system has no flock, a lock that appeared in between is restored.
 void remove_lock(const std::string& lock, const std::string& id, const std::string& own_id) {
   const int fd = repeat_interrupted([&] { return ::open(lock.c_str(), O_RDWR | O_CLOEXEC); });
   if (fd < 0 && errno == ENOENT) return;

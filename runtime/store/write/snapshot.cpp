@@ -143,7 +143,7 @@ struct Snapshot::State {
       copies.end = slot.block + 1;
     }
   }
-  /// Hands over what has arrived.
+  /// Hands over the blocks that have arrived.
   void hand_over() {
     for (; copies.next < copies.end && queued(copies.next).reached(); ++copies.next)
       ring.fill(copies.next);

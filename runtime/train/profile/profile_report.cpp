@@ -12,7 +12,7 @@ namespace {
 
 Json whole_number(double x) { return Json(static_cast<Index>(std::llround(x))); }
 
-/// The value in force of an option that not every program has; null without it.
+/// The effective value of an option that not every program has; null without it.
 Json option(const Context& context, const char* name) {
   for (const auto& [option, value] : context.configuration())
     if (option == name && !value.empty()) return Json(value);
@@ -66,7 +66,7 @@ std::string text(const Json& object, const char* key) {
   return std::get<std::string>(object.find(key)->value);
 }
 
-/// Nothing where the share says nothing.
+/// Nothing if the share has no meaning.
 std::string percent(double part, double whole) {
   return part > 0 && whole > 0 ? fmt::format("{:.1f}", 100 * part / whole) : "";
 }

@@ -41,7 +41,7 @@ std::vector<Claim> unpack(const std::string& text) {
   return claims;
 }
 
-/// What all ranks together need of a place. The message names the rank that needs most.
+/// What all ranks together need of a place. `speaker`: the rank that needs most, which reports.
 struct Demand {
   Index bytes = 0, most = 0;
   int ranks = 0, speaker = 0;

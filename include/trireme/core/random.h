@@ -3,8 +3,8 @@
 // Philox4x32-10: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 #pragma once
 
-#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -13,7 +13,11 @@
 
 namespace trireme {
 
-using Philox = std::array<std::uint32_t, 4>;
+/// Four random words. (The functions of std::array are not for GPUs.)
+struct Philox {
+  std::uint32_t words[4];
+  TRIREME_HD std::uint32_t operator[](std::size_t i) const { return words[i]; }
+};
 
 /// Four random words for one counter under one key.
 TRIREME_HD inline Philox philox(std::uint64_t counter, std::uint64_t key) {
@@ -34,7 +38,7 @@ TRIREME_HD inline Philox philox(std::uint64_t counter, std::uint64_t key) {
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  return {c0, c1, c2, c3};
+  return {{c0, c1, c2, c3}};
 }
 
 /// A stream of random numbers addressed by index. Trivially copyable; usable in kernels.

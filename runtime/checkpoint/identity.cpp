@@ -149,7 +149,7 @@ LoadScope load_scope(const CheckpointOptions& options) {
 
 KeyValues model_identity(const KeyValues& model) {
   KeyValues all;
-  for (const auto& [name, value] : model) all.emplace_back(model_facts + with_options(name), value);
+  for (const auto& [name, value] : as_options(model)) all.emplace_back(model_facts + name, value);
   return all;
 }
 

@@ -273,8 +273,8 @@ std::vector<std::pair<std::string, std::string>> TransformerConfig::identity() c
       {"TransformerConfig::norm_epsilon", fmt::format("{}", norm_epsilon)},
       {"TransformerConfig::mlp", name(mlp)},
       {"TransformerConfig::position", identity_of(position)},
-      {"TransformerConfig::add_bias_linear", yes(!add_bias_linear)},
-      {"TransformerConfig::tie_embeddings", yes(!tie_embeddings)}};
+      {"TransformerConfig::add_bias_linear", yes(add_bias_linear)},
+      {"TransformerConfig::tie_embeddings", yes(tie_embeddings)}};
   if (position == PositionKind::learned)
     all.emplace_back("TransformerConfig::max_position_embeddings", whole(positions()));
   else

@@ -20,8 +20,8 @@ constexpr FieldName all_names[] = {
     {"TransformerConfig::mlp", "--activation"},
     {"TransformerConfig::position", "--position-embedding-type"},
     {"TransformerConfig::rotary_base", "--rotary-base"},
-    {"TransformerConfig::add_bias_linear", "--disable-bias-linear"},
-    {"TransformerConfig::tie_embeddings", "--untie-embeddings-and-output-weights"},
+    {"TransformerConfig::add_bias_linear", "--disable-bias-linear", true},
+    {"TransformerConfig::tie_embeddings", "--untie-embeddings-and-output-weights", true},
     {"TransformerConfig::hidden_dropout", "--hidden-dropout"},
     {"TransformerConfig::init_std", "--init-method-std"},
     {"TransformerConfig::recompute", "--recompute-granularity"},
@@ -82,6 +82,20 @@ std::string with_options(std::string_view text) {
     i = std::max(end, i + 1);
   }
   return result;
+}
+
+KeyValues as_options(const KeyValues& fields) {
+  KeyValues options;
+  for (const auto& [field, value] : fields) {
+    const bool opposite =
+        std::any_of(std::begin(all_names), std::end(all_names),
+                    [&](const FieldName& name) { return name.field == field && name.opposite; });
+    const bool negates = opposite && (value == "true" || value == "false");
+    options.emplace_back(with_options(field), !negates          ? value
+                                              : value == "true" ? "false"
+                                                                : "true");
+  }
+  return options;
 }
 
 }  // namespace trireme

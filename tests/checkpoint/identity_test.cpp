@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trireme/models/transformer_config.h"
+
 namespace trireme {
 namespace {
 
@@ -26,6 +28,38 @@ Manifest job(const Shape& shape = {4, 8}, DType dtype = DType::f32) {
 std::vector<std::string> compare(const Manifest& checkpoint, const Manifest& here,
                                  LoadScope scope = LoadScope::everything) {
   return differences(checkpoint, here, here.identity, scope);
+}
+
+// Formats once released are read for ever: these are the facts in checkpoints of version 0.1.
+TEST(CheckpointerIdentity, OfAModelIsThatOfEarlierVersions) {
+  EXPECT_EQ(model_identity(preset("gpt2-124m").identity()),
+            (KeyValues{{"model/--num-layers", "12"},
+                       {"model/--hidden-size", "768"},
+                       {"model/--ffn-hidden-size", "3072"},
+                       {"model/--num-attention-heads", "12"},
+                       {"model/--num-query-groups", "12"},
+                       {"model/--vocab-size", "50257"},
+                       {"model/--normalization", "LayerNorm"},
+                       {"model/--norm-epsilon", "1e-05"},
+                       {"model/--activation", "gelu-tanh"},
+                       {"model/--position-embedding-type", "learned"},
+                       {"model/--disable-bias-linear", "false"},
+                       {"model/--untie-embeddings-and-output-weights", "false"},
+                       {"model/--max-position-embeddings", "1024"}}));
+  EXPECT_EQ(model_identity(preset("llama-8b").identity()),
+            (KeyValues{{"model/--num-layers", "32"},
+                       {"model/--hidden-size", "4096"},
+                       {"model/--ffn-hidden-size", "14336"},
+                       {"model/--num-attention-heads", "32"},
+                       {"model/--num-query-groups", "8"},
+                       {"model/--vocab-size", "128256"},
+                       {"model/--normalization", "RMSNorm"},
+                       {"model/--norm-epsilon", "1e-05"},
+                       {"model/--activation", "swiglu"},
+                       {"model/--position-embedding-type", "rotary"},
+                       {"model/--disable-bias-linear", "true"},
+                       {"model/--untie-embeddings-and-output-weights", "true"},
+                       {"model/--rotary-base", "500000"}}));
 }
 
 TEST(CheckpointerIdentity, TheSameJobHasNoDifferences) {

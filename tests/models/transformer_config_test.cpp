@@ -104,6 +104,15 @@ TEST(TransformerConfig, IdentityIsWhatChangesTheFunctionAndNotHowItIsExecuted) {
   EXPECT_TRUE(changed([](auto& m) { m.tie_embeddings = !m.tie_embeddings; }));
 }
 
+TEST(TransformerConfig, IdentityHasTheValuesOfTheFields) {
+  TransformerConfig c;
+  c.add_bias_linear = false;
+  c.tie_embeddings = true;
+  EXPECT_THAT(c.identity(),
+              testing::IsSupersetOf({testing::Pair("TransformerConfig::add_bias_linear", "false"),
+                                     testing::Pair("TransformerConfig::tie_embeddings", "true")}));
+}
+
 TEST(TransformerConfig, SizesBelowOneAreReportedAlone) {
   TransformerConfig c;
   c.num_layers = 0;

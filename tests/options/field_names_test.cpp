@@ -35,6 +35,18 @@ TEST(FieldNames, BecomeOptionsWhereTheyStandAsWholeWords) {
     EXPECT_EQ(with_options(text), text);
 }
 
+TEST(FieldNames, BecomeOptionsWithTheValuesThatTheseHave) {
+  const KeyValues fields{{"TransformerConfig::tie_embeddings", "true"},
+                         {"TransformerConfig::add_bias_linear", "false"},
+                         {"TransformerConfig::num_layers", "4"},
+                         {"kind", "false"}};
+  EXPECT_THAT(
+      as_options(fields),
+      testing::ElementsAre(testing::Pair("--untie-embeddings-and-output-weights", "false"),
+                           testing::Pair("--disable-bias-linear", "true"),
+                           testing::Pair("--num-layers", "4"), testing::Pair("kind", "false")));
+}
+
 // Every checkpoint has these names.
 TEST(FieldNames, OfTheIdentityOfModelsBecomeThoseOfCheckpoints) {
   const auto names = [](const TransformerConfig& config) {

@@ -68,9 +68,8 @@ struct TransformerConfig {
   double flops_per_token() const;
   /// One line for people.
   std::string describe() const;
-  /// The fields that determine the parameters and the function computed from them, with the values
-  /// of the options that set them ("true" where a bias is disabled). A checkpoint stores these
-  /// options and is loaded only if they are equal.
+  /// The fields that determine the parameters and the function computed from them. A checkpoint
+  /// stores the options that set them and is loaded only if they are equal.
   std::vector<std::pair<std::string, std::string>> identity() const;
 };
 

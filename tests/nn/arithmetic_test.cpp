@@ -79,6 +79,40 @@ TEST(Arithmetic, MeanIsTheSumOfTheMeansOfRows) {
   EXPECT_EQ(of_mean.gradients.at("x"), std::vector<float>(12, 0.25f));
 }
 
+/// "a b -> y": the inputs and the output that backward of the op of `y` reads.
+std::string saved_by(Value y) {
+  const Saved saved = y.graph().nodes().back().op->saved();
+  return str(saved.has_input(0) ? "a" : "", saved.has_input(1) ? "b" : "",
+             saved.has_output(0) ? "y" : "");
+}
+
+TEST(Arithmetic, SavesWhatBackwardReadsAndWorksOnGpus) {
+  Graph g;
+  const Value a = g.parameter("a", {3, 4}, replicated(), normal(1)),
+              b = g.parameter("b", {3, 4}, replicated(), normal(1));
+  EXPECT_EQ(saved_by(a * b), "ab");
+  EXPECT_EQ(saved_by(a - b), "");
+  EXPECT_EQ(saved_by(2.0f * a), "");
+  EXPECT_EQ(saved_by(-a), "");
+  EXPECT_EQ(saved_by(sigmoid(a)), "a");
+  EXPECT_EQ(saved_by(tanh(a)), "a");
+  EXPECT_EQ(saved_by(relu(a)), "y");
+  EXPECT_EQ(saved_by(exp(a)), "y");
+  EXPECT_EQ(saved_by(sum(a)), "");
+  EXPECT_EQ(saved_by(mean(a)), "");
+  for (const Node& node : g.nodes()) EXPECT_TRUE(node.op->works_on(DeviceKind::cuda)) << node.name;
+}
+
+TEST(Arithmetic, OfAValueWithItselfHasBothGradients) {
+  const auto of = [](Value (*op)(Value)) {
+    return [op](Graph&, const Values& in) { return op(in[0]); };
+  };
+  const CheckInput x({6, 10}, 0.2, 1);
+  EXPECT_LT(gradient_check(of([](Value a) { return a * a; }), {x}, *open_cpu()), 1e-4);
+  EXPECT_LT(gradient_check(of([](Value a) { return a * a - a; }), {x}, *open_cpu()), 1e-4);
+  EXPECT_LT(gradient_check(of([](Value a) { return (a - a * a) * a; }), {x}, *open_cpu()), 1e-4);
+}
+
 TEST(Arithmetic, RefusesWhatDoesNotFit) {
   Graph g;
   const Value a = g.input("a", {3, 4}), b = g.input("b", {2, 4});

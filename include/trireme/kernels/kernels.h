@@ -11,6 +11,7 @@
 namespace trireme {
 
 struct ActivationKernels;
+struct ArithmeticKernels;
 struct AttentionKernels;
 struct CrossEntropyKernels;
 struct ElementwiseKernels;
@@ -23,6 +24,7 @@ struct RotaryKernels;
 /// The families. This file is the only list of them.
 struct Kernels {
   const ActivationKernels& activation;
+  const ArithmeticKernels& arithmetic;
   const AttentionKernels& attention;
   const CrossEntropyKernels& cross_entropy;
   const ElementwiseKernels& elementwise;
@@ -37,6 +39,7 @@ struct Kernels {
 template <class TableOf>
 Kernels make_kernels(TableOf table_of) {
   return {.activation = table_of.template operator()<ActivationKernels>(),
+          .arithmetic = table_of.template operator()<ArithmeticKernels>(),
           .attention = table_of.template operator()<AttentionKernels>(),
           .cross_entropy = table_of.template operator()<CrossEntropyKernels>(),
           .elementwise = table_of.template operator()<ElementwiseKernels>(),

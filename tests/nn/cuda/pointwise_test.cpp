@@ -58,27 +58,5 @@ TEST(PointwiseOnAGpu, AgreesWithTheCpu) {
   }
 }
 
-GraphRun arithmetic_on(DeviceKind kind, DType compute) {
-  RunOptions options{.inputs = {}, .compute = compute};
-  if (kind == DeviceKind::cuda) options.device = [] { return std::make_unique<CudaDevice>(0, ""); };
-  return run_graph(
-      [](Graph& g) {
-        const Value a = g.parameter("a", {7, 33}, replicated(), normal(1));
-        const Value b = g.parameter("b", {7, 33}, replicated(), normal(1));
-        const Value c = concat_columns({sigmoid(a) * b - 2.0f * a, exp(tanh(b)), relu(a)});
-        return mean(c * c);
-      },
-      options);
-}
-
-TEST(ArithmeticOnAGpu, AgreesWithTheCpu) {
-  for (const DType compute : {DType::f32, DType::bf16}) {
-    const Difference d = difference(arithmetic_on(DeviceKind::cuda, compute),
-                                    arithmetic_on(DeviceKind::cpu, compute));
-    EXPECT_LT(d.loss, compute == DType::f32 ? 1e-6 : 1e-3) << compute;
-    EXPECT_LT(d.gradients, compute == DType::f32 ? 1e-6 : 5e-3) << compute << ' ' << d.worst;
-  }
-}
-
 }  // namespace
 }  // namespace trireme

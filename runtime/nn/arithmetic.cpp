@@ -1,0 +1,199 @@
+// Arithmetic on values. Backward saves what a slope is computed from and no more: nothing for
+// differences, scales and sums.
+#include "trireme/nn/arithmetic.h"
+
+#include "trireme/kernels/arithmetic.h"
+
+#include "runtime/nn/op_helpers.h"
+
+namespace trireme {
+namespace {
+
+using namespace nn_detail;
+
+class FormulaOp final : public KernelOp {
+ public:
+  explicit FormulaOp(Formula formula, float factor = 1) : formula_(formula), factor_(factor) {}
+  std::string name() const override {
+    switch (formula_) {
+      case Formula::scale:
+        return "scale";
+      case Formula::sigmoid:
+        return "sigmoid";
+      case Formula::tanh:
+        return "tanh";
+      case Formula::relu:
+        return "relu";
+      case Formula::exp:
+        return "exp";
+    }
+    return "formula";
+  }
+  Outputs infer(const Specs& in) const override {
+    require(is_stored(in[0].dtype), "works on f32 or bf16, not ", in[0]);
+    return {Spec(in[0].shape, in[0].dtype)};
+  }
+  Saved saved() const override {
+    switch (slope_of(formula_)) {
+      case SlopeOf::nothing:
+        break;
+      case SlopeOf::input:
+        return Saved::input(0);
+      case SlopeOf::output:
+        return Saved::output(0);
+    }
+    return Saved::nothing();
+  }
+  Sharing sharing() const override {
+    return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);
+  }
+  bool accumulates(int) const override { return true; }
+  double flops(const Specs& in) const override {
+    const bool cheap = formula_ == Formula::scale || formula_ == Formula::relu;
+    return (cheap ? 1.0 : 10.0) * static_cast<double>(in[0].shape.count());
+  }
+  void forward(Exec& e) const override {
+    const Tensor& y = e.output(0);
+    e.stream().kernels().arithmetic.formula_forward(
+        e.stream(), {formula_, y.count(), e.input(0).data, y.data, factor_, y.dtype});
+  }
+  void backward(Exec& e) const override {
+    const Tensor& dy = e.grad_output(0);
+    const SlopeOf from = slope_of(formula_);
+    const void* saved = from == SlopeOf::input    ? e.input(0).data
+                        : from == SlopeOf::output ? e.output(0).data
+                                                  : nullptr;
+    e.stream().kernels().arithmetic.formula_backward(
+        e.stream(), {formula_, dy.count(), saved, dy.data, e.grad_input(0).data, factor_,
+                     write_of(e, 0), dy.dtype});
+  }
+
+ private:
+  Formula formula_;
+  float factor_;
+};
+
+void require_alike(const Specs& in) {
+  require(in[0].shape == in[1].shape && is_stored(in[0].dtype) && in[1].dtype == in[0].dtype,
+          "takes f32 or bf16 values of one shape and type, not ", in[0], " and ", in[1]);
+}
+PairForward pair_of(Exec& e) {
+  const Tensor& y = e.output(0);
+  return {y.count(), e.input(0).data, e.input(1).data, y.data, y.dtype};
+}
+
+class Multiply final : public KernelOp {
+ public:
+  std::string name() const override { return "multiply"; }
+  Outputs infer(const Specs& in) const override {
+    require_alike(in);
+    return {Spec(in[0].shape, in[0].dtype)};
+  }
+  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Sharing sharing() const override {
+    return Sharing()
+        .output_over_input(0, 0)
+        .output_over_input(0, 1)
+        .gradient_over_output(0, 0)
+        .gradient_over_output(1, 0);
+  }
+  bool accumulates(int) const override { return true; }
+  void forward(Exec& e) const override {
+    e.stream().kernels().arithmetic.product_forward(e.stream(), pair_of(e));
+  }
+  void backward(Exec& e) const override {
+    const Tensor& dy = e.grad_output(0);
+    const auto gradient = [&](int i) { return e.wants(i) ? e.grad_input(i).data : nullptr; };
+    e.stream().kernels().arithmetic.product_backward(
+        e.stream(), {dy.count(), e.input(0).data, e.input(1).data, dy.data, gradient(0),
+                     gradient(1), write_of(e, 0), write_of(e, 1), dy.dtype});
+  }
+};
+
+/// The gradient of a is that of the result; the gradient of b is its negative.
+class Subtract final : public KernelOp {
+ public:
+  std::string name() const override { return "subtract"; }
+  Outputs infer(const Specs& in) const override {
+    require_alike(in);
+    return {Spec(in[0].shape, in[0].dtype)};
+  }
+  Sharing sharing() const override {
+    return Sharing()
+        .gradient_passes(0, 0)
+        .gradient_over_output(1, 0)
+        .output_over_input(0, 0)
+        .output_over_input(0, 1);
+  }
+  bool accumulates(int input) const override { return input == 1; }
+  void forward(Exec& e) const override {
+    e.stream().kernels().arithmetic.difference_forward(e.stream(), pair_of(e));
+  }
+  void backward(Exec& e) const override {
+    if (!e.wants(1)) return;
+    const Tensor& dy = e.grad_output(0);
+    e.stream().kernels().arithmetic.formula_backward(
+        e.stream(), {Formula::scale, dy.count(), nullptr, dy.data, e.grad_input(1).data, -1,
+                     write_of(e, 1), dy.dtype});
+  }
+};
+
+/// factor * the sum of all elements, over all tensor ranks where `split`.
+class Sum final : public KernelOp {
+ public:
+  Sum(std::string name, bool split, double factor)
+      : name_(std::move(name)), split_(split), factor_(factor) {}
+  std::string name() const override { return name_; }
+  Outputs infer(const Specs& in) const override {
+    require(is_stored(in[0].dtype), "works on f32 or bf16, not ", in[0]);
+    return {Spec(Shape{}, DType::f64)};
+  }
+  bool accumulates(int) const override { return true; }
+  Place place(const Places& in, const std::vector<bool>&) const override {
+    require(in[0] == (split_ ? Place::split : Place::whole),
+            "sums a value that is whole or split on the tensor axis, not ", in[0],
+            ": leave the tensor-parallel region first");
+    return Place::whole;
+  }
+  void forward(Exec& e) const override {
+    const Tensor& x = e.input(0);
+    auto* sum = e.output(0).as<double>();
+    e.stream().kernels().arithmetic.sum_forward(e.stream(),
+                                                {x.count(), x.data, sum, factor_, x.dtype});
+    if (split_) e.tensor_axis().all_reduce({sum, 1, DType::f64}, Reduction::sum, e.stream());
+  }
+  void backward(Exec& e) const override {
+    const Tensor& dx = e.grad_input(0);
+    e.stream().kernels().arithmetic.sum_backward(
+        e.stream(),
+        {dx.count(), e.grad_output(0).as<double>(), dx.data, factor_, write_of(e, 0), dx.dtype});
+  }
+
+ private:
+  std::string name_;
+  bool split_;
+  double factor_;
+};
+
+}  // namespace
+
+Value operator*(Value a, Value b) { return apply<Multiply>({a, b}); }
+Value operator-(Value a, Value b) { return apply<Subtract>({a, b}); }
+Value operator*(float factor, Value x) { return apply<FormulaOp>({x}, Formula::scale, factor); }
+Value operator*(Value x, float factor) { return factor * x; }
+Value operator-(Value x) { return -1.0f * x; }
+
+Value sigmoid(Value x) { return apply<FormulaOp>({x}, Formula::sigmoid); }
+Value tanh(Value x) { return apply<FormulaOp>({x}, Formula::tanh); }
+Value relu(Value x) { return apply<FormulaOp>({x}, Formula::relu); }
+Value exp(Value x) { return apply<FormulaOp>({x}, Formula::exp); }
+
+Value sum(Value x) { return apply<Sum>({x}, "sum", x && x.place() == Place::split, 1.0); }
+Value mean(Value x) {
+  require(x && x.place() == Place::whole && x.shape().dims() > 0,
+          "mean takes a whole value of rows");
+  const double each = static_cast<double>(x.shape()[0]) / static_cast<double>(x.shape().count());
+  return apply<Sum>({x}, "mean", false, each);
+}
+
+}  // namespace trireme

@@ -1,7 +1,7 @@
 #include "trireme/kernels/arithmetic.h"
 
 #include "runtime/core/at.h"
-#include "tests/kernels/everywhere.h"
+#include "tests/kernels/all_instruction_sets.h"
 
 namespace trireme {
 namespace {

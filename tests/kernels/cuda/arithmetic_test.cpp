@@ -1,6 +1,6 @@
 #include "trireme/kernels/arithmetic.h"
 
-#include "tests/kernels/cuda/twins.h"
+#include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {
 namespace {
@@ -13,9 +13,9 @@ const std::vector<Formula> formulas = {Formula::scale, Formula::sigmoid, Formula
 constexpr float factor = -1.5f;
 
 /// For all counts, in both types, aligned and not.
-void expect_twins_everywhere(const std::function<void(Bench&, Index, Index, DType)>& run) {
+void expect_agreement(const std::function<void(Bench&, Index, Index, DType)>& run) {
   for (const DType dtype : storage_types)
-    expect_twins(
+    expect_agree(
         [&](Bench& b) {
           for (const Index count : counts)
             for (const Index shift : shifts) run(b, count, shift, dtype);
@@ -25,7 +25,7 @@ void expect_twins_everywhere(const std::function<void(Bench&, Index, Index, DTyp
 
 TEST(CudaArithmetic, FormulasAgree) {
   for (const Formula formula : formulas)
-    expect_twins_everywhere([&](Bench& b, Index count, Index shift, DType dtype) {
+    expect_agreement([&](Bench& b, Index count, Index shift, DType dtype) {
       const auto forward = b.kernels().arithmetic.formula_forward;
       void* x = b.put(random_floats(count, "x", -6, 6), dtype, shift);
       void* y = b.put(random_floats(count, "y"), dtype);
@@ -37,7 +37,7 @@ TEST(CudaArithmetic, FormulasAgree) {
 TEST(CudaArithmetic, SlopesAgree) {
   for (const Formula formula : formulas)
     for (const Write write : {Write::assign, Write::add})
-      expect_twins_everywhere([&](Bench& b, Index count, Index shift, DType dtype) {
+      expect_agreement([&](Bench& b, Index count, Index shift, DType dtype) {
         const auto backward = b.kernels().arithmetic.formula_backward;
         const void* saved = b.put(random_floats(count, "x", -6, 6), dtype, shift);
         if (slope_of(formula) == SlopeOf::nothing) saved = nullptr;
@@ -49,7 +49,7 @@ TEST(CudaArithmetic, SlopesAgree) {
 }
 
 TEST(CudaArithmetic, ProductsAndDifferencesAgree) {
-  expect_twins_everywhere([](Bench& b, Index count, Index shift, DType dtype) {
+  expect_agreement([](Bench& b, Index count, Index shift, DType dtype) {
     const ArithmeticKernels& k = b.kernels().arithmetic;
     void* x = b.put(random_floats(count, "a"), dtype, shift);
     void* y = b.put(random_floats(count, "b"), dtype);
@@ -62,7 +62,7 @@ TEST(CudaArithmetic, ProductsAndDifferencesAgree) {
 
 TEST(CudaArithmetic, GradientsOfProductsAgree) {
   for (const Write write : {Write::assign, Write::add})
-    expect_twins_everywhere([&](Bench& b, Index count, Index shift, DType dtype) {
+    expect_agreement([&](Bench& b, Index count, Index shift, DType dtype) {
       const auto backward = b.kernels().arithmetic.product_backward;
       const void* x = b.put(random_floats(count, "a"), dtype, shift);
       const void* y = b.put(random_floats(count, "b"), dtype);
@@ -78,7 +78,7 @@ TEST(CudaArithmetic, GradientsOfProductsAgree) {
 
 TEST(CudaArithmetic, SumsAgree) {
   for (const Write write : {Write::assign, Write::add})
-    expect_twins_everywhere([&](Bench& b, Index count, Index shift, DType dtype) {
+    expect_agreement([&](Bench& b, Index count, Index shift, DType dtype) {
       const ArithmeticKernels& k = b.kernels().arithmetic;
       const void* x = b.put(random_floats(count, "x"), dtype, shift);
       void* dx = b.put(random_floats(count, "dx"), dtype, shift);

@@ -165,12 +165,13 @@ std::string CommandLine::State::foreign_answer(const std::string& unknown) const
 
 /// What CLI11 split, and what it could not place.
 void CommandLine::State::read_command_line(Problems& problems,
-                                           std::map<std::string, Written>& written) const {
+                                           std::map<std::string, Written>& written) {
   for (const Option& option : options)
     if (option.parsed->count() > 0) written[option.name].values = option.parsed->results();
   int values = 0;  // so many words after an unknown option are taken for its values
   for (const std::string& word : app->remaining()) {
     const bool is_option = word.size() > 1 && word[0] == '-';
+    has_unknown = has_unknown || is_option;
     if (is_option)
       problems.add("unknown option ", shortened(word), suggestion(word.substr(0, word.find('='))));
     else if (--values < 0)
@@ -184,15 +185,17 @@ void CommandLine::State::read_command_line(Problems& problems,
 /// One line of a file. Returns what is wrong with it, or ""; in full when it is `listed`.
 std::string CommandLine::State::read_line(const ConfigLine& line, bool listed,
                                           std::map<std::string, Written>& written,
-                                          std::map<std::string, const ConfigLine*>& seen) const {
+                                          std::map<std::string, const ConfigLine*>& seen) {
   if (!line.mistake.empty()) return line.mistake;
   const std::string key = shortened(line.key);
   const auto option = std::find_if(options.begin(), options.end(), [&](const Option& o) {
     return o.parsed->check_lname(line.key);
   });
-  if (option == options.end())
+  if (option == options.end()) {
+    has_unknown = true;
     return str("unknown option ", key, listed ? suggestion("--" + lower_case(line.key)) : "",
                lower_case(line.key) == line.key ? "" : " Keys are lower case");
+  }
   if (option->name == "--config") return "config: one file cannot name another";
   const auto [first, is_new] = seen.emplace(option->name, &line);
   if (!is_new && first->second->key == line.key)
@@ -206,8 +209,7 @@ std::string CommandLine::State::read_line(const ConfigLine& line, bool listed,
   return "";
 }
 
-void CommandLine::State::read_file(Problems& problems,
-                                   std::map<std::string, Written>& written) const {
+void CommandLine::State::read_file(Problems& problems, std::map<std::string, Written>& written) {
   const std::optional<std::string> text = read_text(config, problems);
   if (!text) return;
   std::map<std::string, const ConfigLine*> seen;
@@ -279,6 +281,8 @@ CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Probl
 }
 
 bool CommandLine::given(const std::string& name) const { return state_->find(name).given; }
+
+bool CommandLine::has_unknown() const { return state_->has_unknown; }
 
 std::string CommandLine::help() const { return state_->app->help() + state_->tables_as_text(); }
 

@@ -49,11 +49,11 @@ struct CommandLine::State {
   /// The answer to a name of another program; "" when it names options that this program lacks.
   std::string foreign_answer(const std::string& unknown) const;
   std::string suggestion(const std::string& unknown) const;
-  void read_command_line(Problems& problems, std::map<std::string, Written>& written) const;
-  void read_file(Problems& problems, std::map<std::string, Written>& written) const;
+  void read_command_line(Problems& problems, std::map<std::string, Written>& written);
+  void read_file(Problems& problems, std::map<std::string, Written>& written);
   std::string read_line(const ConfigLine& line, bool listed,
                         std::map<std::string, Written>& written,
-                        std::map<std::string, const ConfigLine*>& seen) const;
+                        std::map<std::string, const ConfigLine*>& seen);
   void apply(Problems& problems, const std::map<std::string, Written>& written);
   std::string why_not_taken(const std::map<std::string, std::string>& saved,
                             const std::string& origin) const;
@@ -66,6 +66,7 @@ struct CommandLine::State {
   std::string group = "General";
   std::unique_ptr<CLI::App> app;
   std::string config;
+  bool has_unknown = false;  // an option is not declared
   std::vector<Option> options;
   std::vector<Table> tables;
 };

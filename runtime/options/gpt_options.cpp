@@ -126,16 +126,23 @@ void check_evaluation(const CommandLine& command, const Options& options, Proble
     problems.add("--eval-iters has no meaning without --eval-interval; add it or leave it out");
 }
 
-/// An option that another one makes meaningless.
-void check_meaning(const CommandLine& command, const GptOptions& gpt, Problems& problems) {
-  if (gpt.model.position == PositionKind::rotary && command.given("--max-position-embeddings"))
+/// Options that the kind of positions makes meaningless.
+void check_positions(const CommandLine& command, const TransformerConfig& model,
+                     Problems& problems) {
+  if (model.position == PositionKind::rotary && command.given("--max-position-embeddings"))
     problems.add(
         "--max-position-embeddings has no meaning with --position-embedding-type rope; leave it "
         "out");
-  if (gpt.model.position == PositionKind::learned && command.given("--rotary-base"))
+  if (model.position == PositionKind::learned && command.given("--rotary-base"))
     problems.add(
         "--rotary-base has no meaning with --position-embedding-type learned_absolute; leave it "
         "out");
+}
+
+/// An option that another one makes meaningless.
+void check_meaning(const CommandLine& command, const GptOptions& gpt, Problems& problems) {
+  // An unknown option may be what another program calls the kind of positions.
+  if (!command.has_unknown()) check_positions(command, gpt.model, problems);
   for (const char* option : {"--prompt", "--temperature"})
     if (command.given(option) && gpt.generate == 0)
       problems.add(option, " has no meaning without --generate; add it or leave ", option, " out");
@@ -250,8 +257,10 @@ std::string model_options(const KeyValues& options) {
 
 void check_gpt_options(const CommandLine& command, const Options& options, GptOptions& gpt,
                        Problems& problems) {
+  TransformerConfig model = gpt.model;
+  if (command.has_unknown()) model.max_position_embeddings = 0;  // the positions may be rotary
   for (const std::string& problem :
-       problems_of(gpt.model, options.tensor_size, options.micro_batch_size))
+       problems_of(model, options.tensor_size, options.micro_batch_size))
     problems.add(problem);
   check_stages(options, gpt.model, problems);
   warn_of_wide_mlp(command, gpt);

@@ -352,6 +352,23 @@ TEST(GateAsAWhole, ReportsAllMistakesAtOnce) {
   EXPECT_EQ(problems.size(), 6u) << testing::PrintToString(problems);
 }
 
+TEST(GateAsAWhole, AnUnknownOptionMayHaveMeantAnotherKindOfPositions) {
+  const std::string problem = "unknown option --use-rotary-position-embeddings";
+  EXPECT_THAT(problems_of_line("--use-rotary-position-embeddings --rotary-base 10000", 1),
+              ElementsAre(HasSubstr(problem)));
+  EXPECT_THAT(
+      problems_of_line("--use-rotary-position-embeddings --model gpt2-124m --seq-length 2048", 1),
+      ElementsAre(HasSubstr(problem)));
+}
+
+TEST(GateAsAWhole, AnUnknownOptionOfAFileMayHaveMeantAnotherKindOfPositions) {
+  const ScratchDirectory folder;
+  const std::string file =
+      folder.write("c.toml", "use-rotary-position-embeddings = true\nrotary-base = 10000\n");
+  EXPECT_THAT(problems_of_line("--config " + file, 1),
+              ElementsAre(HasSubstr("unknown option use-rotary-position-embeddings")));
+}
+
 TEST(GateAsAWhole, APresetIsRefinedByOptionsBeforeAndAfterIt) {
   Options options;
   GptOptions gpt;

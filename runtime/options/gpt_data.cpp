@@ -1,6 +1,7 @@
 // Implements GptData (trireme/options/gpt_options.h).
 // The data of --data-path and --split as sources of samples.
 #include <algorithm>
+#include <filesystem>
 
 #include "trireme/data/token_source.h"
 #include "trireme/options/gpt_options.h"
@@ -72,6 +73,20 @@ void warn_of_vocabulary(Index vocabulary, const TokenPart& train,
                            most, " is enough"));
 }
 
+/// Continues a `problem` of a path without any file: how to make these. Otherwise "".
+std::string how_to_make(const std::string& problem, const std::vector<WeightedPath>& paths) {
+  for (const WeightedPath& path : paths) {
+    if (!problem.starts_with(path.prefix + ".")) continue;
+    const auto exists = [&](const char* extension) {
+      std::error_code ignored;  // what cannot be looked at is not known to be missing
+      return std::filesystem::exists(path.prefix + extension, ignored) || ignored;
+    };
+    if (!exists("") && !exists(".bin") && !exists(".idx"))
+      return "; make it from text: trireme data prepare --input FILE... --output " + path.prefix;
+  }
+  return "";
+}
+
 }  // namespace
 
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems) {
@@ -115,7 +130,7 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
     data.train = std::move(train.source);
     if (options.eval_interval > 0) data.valid = std::move(valid.source);
   } catch (const Error& error) {
-    problems.add("--data-path: ", error.what());
+    problems.add("--data-path: ", error.what(), how_to_make(error.what(), paths));
   }
   return data;
 }

@@ -16,7 +16,9 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 
 /// Data of 5000 bytes under a fresh prefix.
 class GateFiles : public testing::Test {
@@ -53,7 +55,19 @@ TEST_F(GateFiles, NoDataPath) {
 }
 TEST_F(GateFiles, NoSuchPrefix) {
   gpt_.data_path = {directory_ / "missing/corpus"};
-  EXPECT_THAT(problems(), ElementsAre(HasSubstr(directory_ / "missing/corpus.idx")));
+  EXPECT_THAT(problems(),
+              ElementsAre(AllOf(HasSubstr(directory_ / "missing/corpus.idx"),
+                                EndsWith("; make it from text: trireme data prepare --input "
+                                         "FILE... --output " +
+                                         (directory_ / "missing/corpus")))));
+}
+TEST_F(GateFiles, AFileThatExistsNeedNotBeMade) {
+  gpt_.data_path = {directory_ / "text"};
+  EXPECT_THAT(problems(),
+              ElementsAre(EndsWith("text.idx: cannot be opened: No such file or directory")));
+  damage_index(0, 'X');
+  gpt_.data_path = {"1", prefix_, "1", directory_ / "missing"};
+  EXPECT_THAT(problems(), ElementsAre(Not(HasSubstr("make it"))));
 }
 TEST_F(GateFiles, TokensMissing) {
   std::filesystem::remove(prefix_ + ".bin");

@@ -249,7 +249,7 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   describe(context, command);
   if (!facts.from_checkpoint.empty()) log.info(facts.from_checkpoint);
   if (const std::string idle = idle_options(command, options, session.size()); !idle.empty())
-    log.info("idle on this layout: " + idle);
+    log.info("idle in this job: " + idle);
   if (!choice.reason.empty())
     log.info("device: no GPU is used: " + choice.reason +
              (options.gemm_cache.empty() ? "" : "; --gemm-cache is not used either"));

@@ -16,6 +16,7 @@ std::string given(const CommandLine& command, const std::string& name) {
 
 std::string idle_options(const CommandLine& command, const Options& o, Index ranks) {
   const bool one_stage = o.pipeline_size == 1;
+  const bool evaluates = o.eval_interval > 0, trains = o.train_iters > 0;
   const struct {
     const char* option;
     bool idle;
@@ -26,6 +27,8 @@ std::string idle_options(const CommandLine& command, const Options& o, Index ran
       {"--num-virtual-stages-per-pipeline-rank", one_stage && o.chunks > 1,
        "pipeline parallel size 1: no bubble to fill"},
       {"--use-distributed-optimizer", o.data_size(ranks) == 1, "data parallel size 1"},
+      {"--eval-interval", evaluates && !trains, "nothing is trained"},
+      {"--eval-iters", evaluates && !trains, "nothing is trained"},
   };
   std::string all;
   for (const auto& [option, idle, why] : table)

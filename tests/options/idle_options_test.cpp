@@ -25,6 +25,8 @@ TEST(IdleOptions, AreNamedWithWhatMakesThemIdle) {
   EXPECT_EQ(idle("--tp 2 --use-distributed-optimizer --schedule gpipe", 2),
             "--schedule gpipe (pipeline parallel size 1: no bubble to fill), "
             "--use-distributed-optimizer (data parallel size 1)");
+  EXPECT_EQ(idle("--train-iters 0 --eval-interval 5 --eval-iters 2", 1),
+            "--eval-interval 5 (nothing is trained), --eval-iters 2 (nothing is trained)");
 }
 
 TEST(IdleOptions, AreNoneWhereTheyDoSomethingOrAreSwitchedOff) {
@@ -33,6 +35,8 @@ TEST(IdleOptions, AreNoneWhereTheyDoSomethingOrAreSwitchedOff) {
   EXPECT_EQ(idle("--pp 2 --schedule gpipe", 2), "");
   EXPECT_EQ(idle("--pp 2 --num-virtual-stages-per-pipeline-rank 2", 2), "");
   EXPECT_EQ(idle("--use-distributed-optimizer", 2), "");
+  EXPECT_EQ(idle("--train-iters 1 --eval-interval 5", 1), "");
+  EXPECT_EQ(idle("--train-iters 0 --eval-interval 0", 1), "");
   EXPECT_EQ(idle("--sequence-parallel=false --use-distributed-optimizer=false", 1), "");
 }
 

@@ -37,6 +37,13 @@ std::string readable(const std::string& fact) {
   return fact.substr(fact.find('/') + 1);
 }
 
+/// The value in the words of the option; checkpoints have other words for the kinds of positions.
+std::string readable(const std::string& fact, const std::string& value) {
+  if (fact != model_facts + "--position-embedding-type") return value;
+  if (value == "learned") return name(PositionKind::learned);
+  return value == "rotary" ? name(PositionKind::rotary) : value;
+}
+
 /// Facts that checkpoints of the first versions do not have.
 bool may_be_missing(const std::string& fact) {
   return fact.starts_with(data_facts) && fact.ends_with(" content");
@@ -57,16 +64,16 @@ void compare_facts(const Manifest& checkpoint, const KeyValues& identity, LoadSc
     const std::string* saved = checkpoint.identity_of(name);
     if (saved == nullptr && may_be_missing(name)) continue;
     if (saved == nullptr)
-      out.push_back(
-          fmt::format("{} is {} here; the checkpoint says nothing of it", readable(name), value));
+      out.push_back(fmt::format("{} is {} here; the checkpoint says nothing of it", readable(name),
+                                readable(name, value)));
     else if (*saved != value)
-      out.push_back(fmt::format("{} is {} here and {} in the checkpoint{}", readable(name), value,
-                                *saved, file_of(name)));
+      out.push_back(fmt::format("{} is {} here and {} in the checkpoint{}", readable(name),
+                                readable(name, value), readable(name, *saved), file_of(name)));
   }
   for (const auto& [name, value] : checkpoint.identity)
     if (here.count(name) == 0 && in_scope(name, scope))
-      out.push_back(
-          fmt::format("{} is {} in the checkpoint; this job has none", readable(name), value));
+      out.push_back(fmt::format("{} is {} in the checkpoint; this job has none", readable(name),
+                                readable(name, value)));
 }
 
 /// Names that start with `prefix`, without it.

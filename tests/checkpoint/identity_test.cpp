@@ -121,6 +121,15 @@ TEST(CheckpointerIdentity, AnotherFactOfTheModelAloneShowsTheModelAndOtherFactsD
                           testing::HasSubstr("--num-attention-heads is 4 here and 8")));
 }
 
+TEST(CheckpointerIdentity, KindsOfPositionsHaveTheWordsOfTheirOption) {
+  Manifest checkpoint = job(), here = job();
+  checkpoint.identity = {{"model/--position-embedding-type", "rotary"}};
+  here.identity = {{"model/--position-embedding-type", "learned"}};
+  EXPECT_THAT(
+      compare(checkpoint, here),
+      ElementsAre("--position-embedding-type is learned_absolute here and rope in the checkpoint"));
+}
+
 TEST(CheckpointerIdentity, EachScopeComparesTheFactsItNeeds) {
   Manifest checkpoint = job();
   for (auto& [name, value] : checkpoint.identity) value += "0";

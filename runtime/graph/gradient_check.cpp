@@ -278,13 +278,25 @@ GradientError check(const Subject& subject, Device& device, const GradientCheckO
   return worst;
 }
 
+/// As where the op is traced, the error names the op and what it was given.
+Outputs infer(const Op& op, const Specs& specs) {
+  try {
+    return op.infer(specs);
+  } catch (...) {
+    std::string given;
+    for (const Spec& spec : specs) given += str(given.empty() ? "" : ", ", spec);
+    throw Error(str("gradient_check: op '", op.name(), "': ", current_exception_text(),
+                    " (inputs: ", given, ")"));
+  }
+}
+
 /// An input whose extents may all be off by one, and nothing changes, is not checked by infer:
 /// forward would read beyond its end.
 void check_shapes(const Op& op, const std::vector<CheckInput>& inputs) {
   Specs specs;
   for (const CheckInput& input : inputs) specs.push_back(input.spec);
   if (specs.size() < 2) return;
-  const Outputs usual = op.infer(specs);
+  const Outputs usual = infer(op, specs);
   const auto unchanged = [&](const Specs& other) {
     try {
       const Outputs outputs = op.infer(other);

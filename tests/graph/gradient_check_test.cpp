@@ -210,6 +210,12 @@ TEST(GradientCheck, TriesShapesThatAreOffByOne) {
               }),
               testing::HasSubstr("the only place where shapes are checked"));
 }
+TEST(GradientCheck, NamesAnOpThatRefusesItsInputs) {
+  EXPECT_EQ(message_of([] {
+              check(ProductFault::none, {Spec{3, 5}, Spec{3, 6}});
+            }),
+            "gradient_check: op 'product': one shape (inputs: f32 (3, 5), f32 (3, 6))");
+}
 
 /// Half the sum of squares of all ranks' elements; `sums`: it adds them up over the tensor axis.
 class SumOfSquares final : public Op {

@@ -56,6 +56,7 @@ void launch(Stream&, Index, const F&) {
 template <class F>
 void for_each(Exec& e, const F& f) {
   const Index count = e.input(0).count();
+  if (count == 0) return;  // CUDA refuses a launch of no blocks
   if (e.stream().device().kind() == DeviceKind::cuda) return launch(e.stream(), count, f);
   parallel_for(e.stream(), count, 4096, [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) f(i);

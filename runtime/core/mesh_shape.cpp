@@ -60,8 +60,11 @@ std::vector<int> MeshShape::group(int rank, Axis axis) const {
 
 int MeshShape::rank_at(const std::vector<Position>& positions) const {
   int rank = 0;
+  std::vector<bool> named(axes_.size());
   for (const auto& [axis, coordinate] : positions) {
     const std::size_t i = index(axis);
+    require(!named[i], "the axis ", axis.name(), " of a position is named twice in ", describe());
+    named[i] = true;
     require(0 <= coordinate && coordinate < axes_[i].size, "no rank at ", axis.name(), " ",
             coordinate, " of ", describe());
     rank += coordinate * stride(i);

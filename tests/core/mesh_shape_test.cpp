@@ -63,6 +63,12 @@ TEST(MeshShape, KeepsTensorGroupsTogether) {
   EXPECT_EQ(mesh.group(5, Axis::pipeline), (std::vector<int>{1, 5}));
 }
 
+TEST(MeshShape, RefusesAPositionThatNamesAnAxisTwice) {
+  const MeshShape mesh(4, 1, 1);
+  EXPECT_EQ(mesh.rank_at({{Axis::data, 1}, {Axis::tensor, 0}}), 1);
+  EXPECT_THROW(mesh.rank_at({{Axis::data, 1}, {Axis::data, 2}}), Error);
+}
+
 // What a new kind of parallelism adds: one more entry of the list, between two others.
 TEST(MeshShape, TakesAnyOrderedListOfAxes) {
   const Axis context("context");

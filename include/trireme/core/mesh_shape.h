@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// One direction of the mesh, known by its name.
+/// One direction of the mesh, known by its name: a literal, or a text that outlives the mesh.
 class Axis {
  public:
   static const Axis pipeline, data, tensor;
@@ -58,7 +58,7 @@ class MeshShape {
   int coordinate(int rank, Axis axis) const;
   /// The ranks of the group along `axis` that `rank` belongs to, in order of their coordinate.
   std::vector<int> group(int rank, Axis axis) const;
-  /// The rank at these coordinates; 0 along every axis that is not named.
+  /// The rank at these coordinates; 0 along axes not named. Throws: Error for an axis named twice.
   int rank_at(const std::vector<Position>& positions) const;
   /// "pipeline 2 x data 2 x tensor 2 = 8 ranks"
   std::string describe() const;

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "trireme/core/named_values.h"
 #include "trireme/pipeline/schedule.h"
 
 namespace trireme {
@@ -99,6 +100,17 @@ void check_wsd(const CommandLine& command, const Options& o, Problems& problems)
                ", which includes both; at most --lr-wsd-decay-iters ", most);
 }
 
+/// "linear, cosine or WSD"
+std::string decays_but_constant() {
+  auto values = named_values<LearningRateOptions::Decay>();
+  std::erase_if(
+      values, [](const auto& each) { return each.second == LearningRateOptions::Decay::constant; });
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += str(i == 0 ? "" : i + 1 == values.size() ? " or " : ", ", values[i].first);
+  return text;
+}
+
 void check_learning_rate(const CommandLine& command, const Options& o, Problems& problems) {
   const LearningRateOptions& rate = o.learning_rate;
   if (rate.min_lr > rate.lr)
@@ -107,7 +119,7 @@ void check_learning_rate(const CommandLine& command, const Options& o, Problems&
     for (const char* option : {"--min-lr", "--lr-decay-iters"})
       if (command.given(option))
         problems.add(option, " has no meaning with --lr-decay-style constant; leave it out or use ",
-                     "--lr-decay-style linear, cosine or WSD");
+                     "--lr-decay-style ", decays_but_constant());
   check_warm_up(command, o, problems);
   check_wsd(command, o, problems);
 }

@@ -22,8 +22,7 @@ constexpr ForeignName table[] = {
      "use --seq-length N"},
     {"batch-size",
      "use --micro-batch-size N, the samples of one forward pass, or --global-batch-size N, those "
-     "of "
-     "a step over all ranks"},
+     "of a step over all ranks"},
     {"per-device-train-batch-size train-micro-batch-size-per-gpu local-batch-size",
      "use --micro-batch-size N"},
     {"train-batch-size", "use --global-batch-size N"},

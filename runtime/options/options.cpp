@@ -52,8 +52,7 @@ void declare_device(CommandLine& c, Options& o) {
          "error rather than a hang");
   c.text("--gemm-cache", o.gemm_cache, "DIR",
          "directory for the fastest way to compute each matrix product on the GPU, which is timed "
-         "once "
-         "and used by all later jobs");
+         "once and used by all later jobs");
 }
 
 void declare_training(CommandLine& c, Options& o) {
@@ -115,8 +114,7 @@ void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
              "wait until a checkpoint is durable before training continues");
   c.size("--save-buffer", o.save_buffer, Index{2} << 20,
          "host memory that a rank takes to save; default its whole share of the checkpoint; with "
-         "less, "
-         "training waits longer");
+         "less, training waits longer");
   c.whole("--keep-last", o.keep_last, at_least(1),
           "how many of the newest checkpoints stay; default all");
   c.whole(
@@ -152,8 +150,7 @@ void declare_reports(CommandLine& c, Options& o) {
          "stop at the first op whose output is not finite, and name it (slow)");
   c.text("--dump-tensors", o.dump_tensors, "PREFIX",
          "write the gradients of step 1 and the final parameters to files with this prefix, to "
-         "compare "
-         "layouts");
+         "compare layouts");
 }
 
 }  // namespace

@@ -67,8 +67,7 @@ std::string Plan::describe() const {
   const State& s = *state_;
   std::string out = fmt::format(
       "memory plan of stage {} of {}: {} steps, {} instances, {:.3f} GFLOP a micro-batch, computed "
-      "in "
-      "{}\n",
+      "in {}\n",
       s.stage, s.stages, s.program.steps.size(), s.instances.size(), s.flops / 1e9,
       name(s.compute));
   out += line("one slot", s.bytes.slot,

@@ -80,10 +80,12 @@ Trainer::State::State(Context& context_, const Model& model)
       profile(plan_profile(context, plan)),
       bound(context, plan, ties, profile ? &profile->steps : nullptr,
             [this] {
-              if (checkpointer) checkpointer->poll();
+              if (polled) polled->poll();
             }),
       checkpointer(make_checkpointer(context, bound, model.identity)),
-      learning_rate(context.options().learning_rate) {}
+      learning_rate(context.options().learning_rate) {
+  polled = checkpointer.get();
+}
 
 Trainer::Trainer(Context& context, const Model& model)
     : state_(std::make_unique<State>(context, model)) {}

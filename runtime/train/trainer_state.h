@@ -43,6 +43,9 @@ struct Trainer::State {
   const TieGroups ties;                            // connected
   const int node_ranks;                            // ranks of this job on this rank's node
   const std::unique_ptr<TrainingProfile> profile;  // null without --profile-ops, or on other ranks
+  // What `bound` polls between two ops: null until all members are made, because `bound` runs ops
+  // while it is made, before `checkpointer` exists.
+  Checkpointer* polled = nullptr;
   BoundTraining bound;
   const std::unique_ptr<Checkpointer> checkpointer;  // null without --save and --load
   const LearningRate learning_rate;

@@ -1,5 +1,6 @@
-// Opens GPUs through the CUDA module (runtime/core/cuda_module.h). Not installed; modules above may
-// include it.
+// Opens GPUs through the CUDA module (runtime/core/cuda_module.h).
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>

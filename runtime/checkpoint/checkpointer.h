@@ -3,7 +3,9 @@
 // snapshot (blocks) -> written by the worker -> checksums of all ranks on rank 0 (non-blocking) ->
 // committed by rank 0's worker -> outcome known to all (non-blocking). poll() tests each arrow,
 // between ops and at step boundaries (a step may take long). Only finish() waits, and save() while
-// the previous save is unfinished. Not installed; modules above may include it.
+// the previous save is unfinished.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>

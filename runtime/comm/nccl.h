@@ -1,6 +1,8 @@
 // The NCCL transport: collectives of GPUs, on streams of their own beside the kernels. NCCL itself
 // is in the CUDA module (runtime/core/cuda_module.h) and appears in no header. How streams are
-// ordered: docs/gpu/nccl.md. Not installed; modules above may include it.
+// ordered: docs/gpu/nccl.md.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>

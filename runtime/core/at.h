@@ -1,5 +1,6 @@
-// at: converts an Index to the index type of the standard library. Not installed; modules above may
-// include it.
+// at: converts an Index to the index type of the standard library.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,8 @@
 // The CUDA module is a library that is loaded on demand. So the same installation starts on
 // machines without a driver or CUDA's libraries, and can report why it runs on the CPU. Its users
-// find its entry points here. Not installed; modules above may include it.
+// find its entry points here.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

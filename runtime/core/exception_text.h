@@ -1,5 +1,6 @@
-// The text of an exception of any type, to report failures of code outside trireme. Not installed;
-// modules above may include it.
+// The text of an exception of any type, to report failures of code outside trireme.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

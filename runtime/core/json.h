@@ -1,5 +1,7 @@
 // Json: a small JSON value whose objects keep the order of their members. Reading is bounded, so a
-// hostile file costs no more than its size allows. Not installed; modules above may include it.
+// hostile file costs no more than its size allows.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

@@ -1,6 +1,8 @@
 // poll: how a host waits for a GPU by repeated queries. Every query takes the lock of the CUDA
 // context, which launching threads (NCCL has one per group) need. So the longer the wait, the rarer
-// the queries. Not installed; modules above may include it.
+// the queries.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // What a program does before it opens its first file.
+//
 // Not installed; modules above may include it.
 #pragma once
 

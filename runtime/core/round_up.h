@@ -1,4 +1,5 @@
 // Sizes that are multiples of something: of an alignment, a tile, a block.
+//
 // Not installed; modules above may include it.
 #pragma once
 

@@ -1,4 +1,5 @@
 // Sizes of memory and files for people.
+//
 // Not installed; modules above may include it.
 #pragma once
 

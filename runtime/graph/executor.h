@@ -1,6 +1,8 @@
 // Executor: runs one stage's plan, micro-batch by micro-batch. It allocates only on construction.
 // The pipeline decides when it runs; gradients leave through hooks; the caller does transfers
-// between calls. Not installed; modules above may include it.
+// between calls.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <functional>

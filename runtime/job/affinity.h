@@ -1,5 +1,7 @@
 // The cores that a rank may use. With two ranks or fewer Open MPI binds each to one core, which
-// helper threads would share. Not installed; modules above may include it.
+// helper threads would share.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

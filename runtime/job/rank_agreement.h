@@ -1,6 +1,7 @@
 // What must be the same on all ranks, compared by hashes: ranks that were started with different
-// options, traced different models or read different data would hang, or silently train wrong. Not
-// installed; modules above may include it.
+// options, traced different models or read different data would hang, or silently train wrong.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,6 @@
-// Whether stdout is shown to a person. Not installed; modules above may include it.
+// Whether stdout is shown to a person.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 namespace trireme {

@@ -1,5 +1,6 @@
 // The largest sizes of a transformer: two of them multiplied fit an Index, and a graph of all
 // layers is made in half a minute.
+//
 // Not installed; modules above may include it.
 #pragma once
 

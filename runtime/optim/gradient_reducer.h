@@ -2,7 +2,9 @@
 // them. Sums go over the tensor axis first (where each rank has one term), then over data, tied
 // holders last. Everything starts at points of the program that are the same on all members of a
 // group, never when an operation happens to be seen complete, because communicators require one
-// order. Not installed; modules above may include it.
+// order.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <chrono>

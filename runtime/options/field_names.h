@@ -1,5 +1,7 @@
 // Messages of lower modules name C++ fields and functions; users of a command line see the options
-// that set them. Not installed; modules above may include it.
+// that set them.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <span>

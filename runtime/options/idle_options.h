@@ -1,5 +1,6 @@
-// Options that are legal but have no effect in the layout of this job. Not installed; modules above
-// may include it.
+// Options that are legal but have no effect in the layout of this job.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

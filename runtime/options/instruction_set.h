@@ -1,4 +1,5 @@
 // --instruction-set.
+//
 // Not installed; modules above may include it.
 #pragma once
 

@@ -3,7 +3,9 @@
 // nothing.
 //
 // Transfers overlap with the work if the transport is polled: call progress() of the pipeline
-// communicator in ExecutorHooks::op_boundary. Not installed; modules above may include it.
+// communicator in ExecutorHooks::op_boundary.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>

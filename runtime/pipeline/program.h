@@ -13,6 +13,7 @@
 // rounds. Work that begins at t needs rounds up to t and the works before it. Each needs only what
 // is smaller, so by induction all complete. All members of a round agree on it, and messages
 // between two stages appear in the same order on both.
+//
 // Not installed; modules above may include it.
 #pragma once
 

@@ -1,5 +1,6 @@
-// MemoryNeed: what a rank will allocate, known in advance. Not installed; modules above may include
-// it.
+// MemoryNeed: what a rank will allocate, known in advance.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // PlannedModel: a model traced, cut and planned for one rank: everything known before memory
 // exists.
+//
 // Not installed; modules above may include it.
 #pragma once
 

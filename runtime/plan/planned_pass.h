@@ -1,5 +1,6 @@
 // PlannedPass: a planned model with its pipeline program: a training step, an evaluation, or one
 // token of generation. Passes never run at the same time, so they share memory.
+//
 // Not installed; modules above may include it.
 #pragma once
 

@@ -1,7 +1,8 @@
 // PlannedTraining: everything that one rank of a layout will do and need, derived only from the
 // model, the TrainingSpec and the device's kernels: no communication, no memory. Any process can
-// plan any rank. Complete when constructed, and never changed. Not installed; modules above may
-// include it.
+// plan any rank. Complete when constructed, and never changed.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,7 @@
 // Checksum: XXH3-128 (https://xxhash.com), made while bytes are copied. It detects corruption; it
-// does not protect against deliberate changes. Not installed; modules above may include it.
+// does not protect against deliberate changes.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <cstdint>

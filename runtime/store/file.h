@@ -1,5 +1,7 @@
 // Files of the operating system, with every return code checked. Errors name the path, the call and
-// the reason. Not installed; modules above may include it.
+// the reason.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <atomic>

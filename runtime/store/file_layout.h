@@ -1,7 +1,9 @@
 // FileLayout: a whole checkpoint file before anything is written: HDF5 has laid it out in
 // memory-backed storage, so HDF5 never meets a disk (on a full one it can crash, or report success
 // after losing data), and every byte that is not tensor data is known. A file is written,
-// checksummed and read as blocks of `block_bytes`. Not installed; modules above may include it.
+// checksummed and read as blocks of `block_bytes`.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

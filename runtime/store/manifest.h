@@ -1,5 +1,6 @@
 // Manifest: the content of a committed step, and all that is needed to read it. manifest.json is
 // two lines: one JSON object, then {"xxh3_128":"<checksum of the first line with its newline>"}.
+//
 // Not installed; modules above may include it.
 #pragma once
 

@@ -1,7 +1,9 @@
 // Steps: the directory of a run, how a step is added to it (commit) and removed (retention). A step
 // exists once its directory is renamed to "step-NNNNNN"; names with a dot are unfinished, set aside
 // or being deleted. docs/concepts/checkpoints.md explains why this is safe. Only one process (rank
-// 0) calls functions that change names. Not installed; modules above may include it.
+// 0) calls functions that change names.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

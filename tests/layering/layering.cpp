@@ -36,9 +36,9 @@ const std::map<std::string, std::set<std::string>> may_import = {
       "plan", "options", "job", "checkpoint"}},
 };
 
-// A header of runtime/ that other modules need although it is not installed says so in the comment
-// at its head, where the formatter may break lines.
-const std::string for_modules_above = "Not installed; modules above may include it.";
+// A header of runtime/ that other modules need although it is not installed has this line. An empty
+// comment line before it keeps the formatter from joining it with a paragraph.
+const std::string for_modules_above = "// Not installed; modules above may include it.";
 
 // A third-party package: how its headers begin, the folder that may include them, and in how many
 // files.
@@ -290,10 +290,9 @@ class Checker {
 
   bool is_for_modules_above(const std::string& header) const {
     std::ifstream in(root_ / header);
-    std::string comment;
-    for (std::string line; std::getline(in, line) && starts_with(line, "//");)
-      comment += line.substr(2);
-    return comment.find(for_modules_above) != std::string::npos;
+    for (std::string line; std::getline(in, line);)
+      if (line == for_modules_above) return true;
+    return false;
   }
 
   const fs::path root_;

@@ -1,4 +1,5 @@
 // The MPI transport. MPI itself appears in no header.
+//
 // Not installed; modules above may include it.
 #pragma once
 

@@ -1,6 +1,8 @@
 // The content of a directory of checkpoints, whether it is intact, and how two checkpoints differ:
 // what the commands `trireme checkpoint …` show, as data, as text for people and as JSON. Nothing
-// here writes to a directory. Not installed; modules above may include it.
+// here writes to a directory.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
 // Lease: the exclusive right to write to a directory of checkpoints. A file ROOT/lock names host,
 // pid and run, and is renewed while the process lives. Works on shared file systems without locks.
+//
 // Not installed; modules above may include it.
 #pragma once
 

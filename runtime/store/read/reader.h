@@ -1,6 +1,7 @@
 // Reading boxes of logical tensors from a committed step, whatever layout wrote it: only blocks
-// that are needed, each verified before any byte of it is used. Not installed; modules above may
-// include it.
+// that are needed, each verified before any byte of it is used.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <functional>

@@ -2,7 +2,9 @@
 // Worker. Training waits for the copy only. The file's image is composed block by block (HDF5's
 // structure and the pieces, each byte once) into a ring of bounded, preallocated memory. Pieces in
 // host memory are checksummed in the same pass; pieces on a device are copied by a stream beside
-// training, and checksummed by the writer. Not installed; modules above may include it.
+// training, and checksummed by the writer.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>

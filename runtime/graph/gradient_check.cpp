@@ -245,7 +245,25 @@ void require_same_on_ranks(const Subject& subject, const GradientCheckOptions& o
                    str("the gradient of input ", i), here.c_str(), "on one");
 }
 
+/// Refuses ranges and parts that the check cannot work with.
+void check_inputs(const Subject& subject, int tensor_ranks) {
+  for (std::size_t i = 0; i < subject.inputs.size(); ++i) {
+    const CheckInput& input = subject.inputs[i];
+    require(!subject.wanted[i] || input.low < input.high, "gradient_check: the range of input ", i,
+            " is [", input.low, ", ", input.high,
+            "]: finite differences need a low that is below high");
+    if (input.place != Place::split) continue;
+    const Shape& shape = input.spec.shape;
+    require(0 <= input.split_dim && input.split_dim < shape.dims(), "gradient_check: split_dim ",
+            input.split_dim, " of input ", i, " is no dim of ", shape);
+    require(shape[input.split_dim] % std::max(tensor_ranks, 1) == 0, "gradient_check: dim ",
+            input.split_dim, " of input ", i, ", ", shape, ", does not divide by ", tensor_ranks,
+            " tensor ranks");
+  }
+}
+
 GradientError check(const Subject& subject, Device& device, const GradientCheckOptions& options) {
+  check_inputs(subject, options.tensor_ranks);
   GradientError worst;
   const auto mesh = make_self_mesh();
   Contents contents = fill(subject);

@@ -266,6 +266,31 @@ TEST(GradientCheck, ComparesTensorRanksWithOne) {
   EXPECT_LT(gradient_check(RmsNorm(), {rows, whole_weight}, device, ranks), 1e-4);
 }
 
+TEST(GradientCheck, RefusesARangeWithoutWidthAndADimThatCannotBeSplit) {
+  TestDevice device;
+  EXPECT_THAT(message_of([&] {
+                gradient_check(Tanh(), {CheckInput({4, 6}, 1, 1)}, device);
+              }),
+              testing::HasSubstr("the range of input 0 is [1, 1]"));
+  CheckInput constant({4, 6}, 1, 1);
+  constant.differentiable = false;
+  EXPECT_LT(gradient_check(Mul(), {CheckInput({4, 6}), constant}, device), 1e-5);
+  const auto split = [&](int dim, bool differentiable) {
+    CheckInput x({4, 6});
+    x.place = Place::split;
+    x.split_dim = dim;
+    x.differentiable = differentiable;
+    GradientCheckOptions ranks{.tensor_ranks = 4,
+                               .device = [] { return std::make_unique<TestDevice>(); }};
+    return message_of([&] { gradient_check(Mul(), {x, x}, device, ranks); });
+  };
+  for (const bool differentiable : {true, false}) {
+    EXPECT_THAT(split(-1, differentiable), testing::HasSubstr("split_dim -1 of input 0 is no dim"));
+    EXPECT_THAT(split(2, differentiable), testing::HasSubstr("split_dim 2 of input 0 is no dim"));
+    EXPECT_THAT(split(1, differentiable), testing::HasSubstr("does not divide by 4 tensor ranks"));
+  }
+}
+
 TEST(GradientCheck, PassesTheFaultlessTwin) { EXPECT_LT(check(Fault::none), 1e-5); }
 
 }  // namespace

@@ -28,15 +28,6 @@ std::vector<std::string> gather_on_root(const Host& host, const std::string& min
   return all;
 }
 
-std::string broadcast_text(const Host& host, const std::string& of_root) {
-  Index length = static_cast<Index>(of_root.size());
-  host.broadcast({&length, 1, DType::i64}, 0);
-  std::string text = of_root;
-  text.resize(static_cast<std::size_t>(length));
-  host.broadcast({text.data(), length, DType::u8}, 0);
-  return text;
-}
-
 void Packer::put(Index value) {
   char raw[sizeof value];
   std::memcpy(raw, &value, sizeof value);

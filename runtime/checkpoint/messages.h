@@ -6,15 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "trireme/comm/host.h"
+#include "trireme/comm/agree.h"
 
 namespace trireme {
 
 /// Collective. On rank 0 the texts of all ranks, in rank order; on others nothing.
 std::vector<std::string> gather_on_root(const Host& host, const std::string& mine);
-
-/// Collective. The text of rank 0, on every rank.
-std::string broadcast_text(const Host& host, const std::string& of_root);
 
 /// Collective. Runs `work` on rank 0. Returns the message of its exception on every rank; "" when
 /// there was none.

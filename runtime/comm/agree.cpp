@@ -6,6 +6,15 @@
 
 namespace trireme {
 
+std::string broadcast_text(const Host& host, const std::string& of_root) {
+  Index length = static_cast<Index>(of_root.size());
+  host.broadcast({&length, 1, DType::i64}, 0);
+  std::string text = of_root;
+  text.resize(static_cast<std::size_t>(length));
+  host.broadcast({text.data(), length, DType::u8}, 0);
+  return text;
+}
+
 std::vector<std::string> gather_strings(const Host& host, const std::string& mine) {
   Communicator& group = host.world();
   const Index ranks = group.size();

@@ -91,10 +91,13 @@ std::vector<RankFact> facts_of(const KeyValues& options) {
   return facts;
 }
 
-/// --use-checkpoint-args. Returns what was taken from where, for the log.
-std::string take_saved_options(CommandLine& command, const Options& options, Problems& problems) {
-  if (!options.checkpoint.use_checkpoint_args) return "";
-  const auto saved = read_saved_options(options.checkpoint, problems);
+/// Collective. --use-checkpoint-args. Returns what was taken from where, for the log. `mesh`: of
+/// all ranks. Called before the threads of the rank's device are made, which depend on options.
+std::string take_saved_options(Mesh& mesh, CommandLine& command, const Options& options,
+                               Problems& problems) {
+  const std::unique_ptr<Device> one_thread = open_cpu();
+  const std::unique_ptr<Stream> stream = one_thread->make_stream();
+  const auto saved = agree_on_saved_options({mesh, *stream}, options.checkpoint, problems);
   if (!saved) return "";
   std::string all;
   for (const auto& [name, value] : command.take(saved->options, saved->origin, problems))
@@ -103,9 +106,10 @@ std::string take_saved_options(CommandLine& command, const Options& options, Pro
              all.empty() ? "the model is that of the options here" : all);
 }
 
-/// Reads the options, and checks them where the program is to run.
+/// Collective. Reads the options, and checks them where the program is to run. `mesh`: of all
+/// ranks.
 CommandLine::Outcome read_options(int argc, char** argv, const Application& application,
-                                  CommandLine& command, Options& options, int ranks,
+                                  CommandLine& command, Options& options, Mesh& mesh,
                                   StartFacts& facts, Problems& problems) {
   declare_options(command, options);
   if (application.declare) application.declare(command, options);
@@ -116,11 +120,13 @@ CommandLine::Outcome read_options(int argc, char** argv, const Application& appl
                    {"--help", outcome == Outcome::help ? "true" : "false"},
                    {"--version", outcome == Outcome::version ? "true" : "false"},
                    {"--help-markdown", outcome == Outcome::reference ? "true" : "false"}};
+  set_instruction_set(command, options, problems);
+  facts.from_checkpoint = take_saved_options(mesh, command, options, problems);
   if (outcome != Outcome::run) return outcome;
-  facts.from_checkpoint = take_saved_options(command, options, problems);
   facts.given = facts_of(command.common());
   if (application.settle) application.settle(command, options);
   settle_options(command, options);
+  const int ranks = mesh.shape().size();
   check_options(command, options, ranks, problems);
   if (application.check) application.check(command, options, ranks, problems);
   facts.effective = facts_of(command.common());
@@ -211,18 +217,17 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   Problems problems;
   signals.let_through();  // files of options and data may be where reading never ends
   StartFacts facts;
-  const CommandLine::Outcome outcome = read_options(
-      program.argc, program.argv, application, command, options, session.size(), facts, problems);
+  mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
+  const CommandLine::Outcome outcome = read_options(program.argc, program.argv, application,
+                                                    command, options, *mesh, facts, problems);
   if (options.checkpoint.save.empty())
     signals.leave();
   else
     signals.watch();
-  set_instruction_set(command, options, problems);
   std::string cores = widen_affinity(options.threads_per_rank,
                                      str("--threads-per-rank ", options.threads_per_rank));
   const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
   const std::unique_ptr<Stream> cpu_stream = cpu->make_stream();
-  mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
   agree_on_options({*mesh, *cpu_stream}, facts, problems);
   if (outcome != CommandLine::Outcome::run) {
     if (session.rank() == 0) fmt::print("{}", command.text_of(outcome));

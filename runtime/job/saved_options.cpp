@@ -2,9 +2,36 @@
 
 #include <filesystem>
 
+#include "trireme/comm/agree.h"
+
+#include "runtime/core/json.h"
 #include "runtime/store/steps.h"
 
 namespace trireme {
+namespace {
+
+/// Of rank 0: its problems, and the options with their origin, or null.
+std::string pack(const std::optional<SavedOptions>& saved, const Problems& problems) {
+  const Json::Array texts(problems.all().begin(), problems.all().end());
+  if (!saved) return to_text(Json::Array{texts, Json(), Json()});
+  return to_text(Json::Array{texts, saved->origin,
+                             Json::Object(saved->options.begin(), saved->options.end())});
+}
+
+const std::string& text_of(const Json& json) { return std::get<std::string>(json.value); }
+
+std::optional<SavedOptions> unpack(const std::string& packed, Problems& problems) {
+  const Json json = parse_json(packed);
+  const auto& parts = std::get<Json::Array>(json.value);
+  for (const Json& problem : std::get<Json::Array>(parts[0].value)) problems.add(text_of(problem));
+  const auto* options = std::get_if<Json::Object>(&parts[2].value);
+  if (options == nullptr) return std::nullopt;
+  SavedOptions saved{{}, text_of(parts[1])};
+  for (const auto& [name, value] : *options) saved.options.emplace_back(name, text_of(value));
+  return saved;
+}
+
+}  // namespace
 
 std::optional<SavedOptions> read_saved_options(const CheckpointOptions& options,
                                                Problems& problems) {
@@ -32,6 +59,21 @@ std::optional<SavedOptions> read_saved_options(const CheckpointOptions& options,
   else
     problems.add(title, " has no checkpoint to take the model from; give the model's options");
   return std::nullopt;
+}
+
+std::optional<SavedOptions> agree_on_saved_options(const Host& host,
+                                                   const CheckpointOptions& options,
+                                                   Problems& problems) {
+  std::string packed;
+  if (host.rank() == 0 && options.use_checkpoint_args) {
+    std::optional<SavedOptions> saved;
+    Problems found;
+    found.collect([&] { saved = read_saved_options(options, found); });
+    packed = pack(saved, found);
+  }
+  packed = broadcast_text(host, packed);
+  if (packed.empty() || !options.use_checkpoint_args) return std::nullopt;
+  return unpack(packed, problems);
 }
 
 }  // namespace trireme

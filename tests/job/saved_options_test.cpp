@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/host_stream.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 
@@ -73,6 +74,51 @@ TEST_F(SavedOptionsOf, AStepThatIsNotThereIsAProblem) {
 TEST_F(SavedOptionsOf, AMissingDirectoryIsLeftToTheCheckOfLoad) {
   EXPECT_FALSE(read(folder_ / "missing"));
   EXPECT_THAT(problems_.all(), IsEmpty());
+}
+
+/// What each rank has got, and its problems.
+struct OfRank {
+  std::string origin;
+  std::vector<std::string> problems;
+  friend bool operator==(const OfRank&, const OfRank&) = default;
+};
+std::vector<OfRank> agree(const std::vector<CheckpointOptions>& options) {
+  std::vector<OfRank> all(options.size());
+  run_on_threads(MeshShape(static_cast<int>(options.size()), 1, 1), [&](Mesh& mesh) {
+    HostStream stream;
+    const auto rank = static_cast<std::size_t>(mesh.rank());
+    Problems problems;
+    const auto saved = agree_on_saved_options({mesh, stream}, options[rank], problems);
+    mesh.world().barrier();  // all have done the same collectives
+    all[rank] = {saved ? saved->origin + str(" ", saved->options.size()) : "", problems.all()};
+  });
+  return all;
+}
+
+TEST_F(SavedOptionsOf, AreThoseThatRank0ReadsOnAllRanks) {
+  const std::string other = folder_ / "other";  // what the others would see
+  test::commit_toy(other, 6, {}, {{}, 6});
+  CheckpointOptions mine, theirs;
+  mine.use_checkpoint_args = theirs.use_checkpoint_args = true;
+  mine.load = run();
+  theirs.load = other;
+  const OfRank expected{str("step 4 of ", run(), " ", read(run())->options.size()), {}};
+  EXPECT_THAT(agree({mine, theirs, theirs}), ElementsAre(expected, expected, expected));
+  for (const Index step : {2, 4}) test::flip_bit(manifest(step), 100);
+  const auto failed = agree({mine, theirs, theirs});
+  EXPECT_THAT(failed[0].problems,
+              ElementsAre(AllOf(HasSubstr("no step can be read"), HasSubstr(manifest(4)))));
+  EXPECT_THAT(failed, ElementsAre(failed[0], failed[0], failed[0]));
+}
+
+TEST_F(SavedOptionsOf, AreTakenByRanksWithTheOptionOnly) {
+  CheckpointOptions with, without;
+  with.use_checkpoint_args = true;
+  with.load = without.load = run();
+  const std::vector<OfRank> first = agree({with, without});
+  EXPECT_THAT(first[0].origin, HasSubstr("step 4"));
+  EXPECT_EQ(first[1], OfRank());
+  EXPECT_THAT(agree({without, with}), ElementsAre(OfRank(), OfRank()));
 }
 
 }  // namespace

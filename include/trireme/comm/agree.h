@@ -14,6 +14,9 @@ namespace trireme {
 /// the message of the lowest failing rank ("rank 3: ...").
 void agree(const Host& host, const std::function<void()>& work);
 
+/// Collective. Returns the text of rank 0, on every rank.
+std::string broadcast_text(const Host& host, const std::string& of_root);
+
 /// Collective. Returns the strings of all ranks in rank order, on every rank.
 std::vector<std::string> gather_strings(const Host& host, const std::string& mine);
 

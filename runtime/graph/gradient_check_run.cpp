@@ -4,9 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "trireme/core/bf16.h"
-
 #include "runtime/core/at.h"
+#include "runtime/core/dtype/visit.h"
 
 namespace trireme::gradient_check_detail {
 
@@ -29,24 +28,6 @@ class Activation final : public Op {
   Place place_;
 };
 
-/// f(T{}) with T, the type of the host that holds elements of `dtype`.
-template <class F>
-void with_type(DType dtype, const F& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(float{});
-    case DType::bf16:
-      return f(Bf16{});
-    case DType::f64:
-      return f(double{});
-    case DType::i32:
-      return f(std::int32_t{});
-    case DType::i64:
-      return f(std::int64_t{});
-    case DType::u8:
-      return f(std::uint8_t{});
-  }
-}
 template <class T>
 T from_double(double x) {
   return static_cast<T>(x);
@@ -55,28 +36,21 @@ template <>
 Bf16 from_double<Bf16>(double x) {
   return to_bf16(static_cast<float>(x));
 }
-template <class T>
-double to_double(T x) {
-  return static_cast<double>(x);
-}
-template <>
-double to_double<Bf16>(Bf16 x) {
-  return static_cast<double>(to_float(x));
-}
 
 std::vector<double> download(Stream& stream, const Tensor& x) {
   std::vector<double> out(at(x.count()));
-  with_type(x.dtype, [&](auto zero) {
+  visit(x.dtype, [&](auto zero) {
     std::vector<decltype(zero)> values(out.size());
     stream.copy(values.data(), x.data, x.bytes());
     stream.synchronize();
-    std::transform(values.begin(), values.end(), out.begin(), to_double<decltype(zero)>);
+    std::transform(values.begin(), values.end(), out.begin(),
+                   [](auto each) { return to_double(each); });
   });
   return out;
 }
 std::vector<std::byte> bytes_of(DType dtype, const std::vector<double>& values) {
   std::vector<std::byte> out(values.size() * at(size_bytes(dtype)));
-  with_type(dtype, [&](auto zero) {
+  visit(dtype, [&](auto zero) {
     using T = decltype(zero);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const T value = from_double<T>(values[i]);

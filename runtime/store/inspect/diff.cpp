@@ -12,36 +12,12 @@
 #include "trireme/core/buffer.h"
 #include "trireme/core/error.h"
 
+#include "runtime/core/dtype/visit.h"
 #include "runtime/store/inspect/inspect.h"
 #include "runtime/store/read/reader.h"
 
 namespace trireme {
 namespace {
-
-struct Bf16 {
-  std::uint16_t bits;
-  operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-};
-
-/// Calls f with a value of the type that holds an element.
-template <class F>
-void visit(DType dtype, F f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(float{});
-    case DType::bf16:
-      return f(Bf16{});
-    case DType::f64:
-      return f(double{});
-    case DType::i32:
-      return f(std::int32_t{});
-    case DType::i64:
-      return f(std::int64_t{});
-    case DType::u8:
-      return f(std::uint8_t{});
-  }
-  throw Error(str("no element type ", static_cast<int>(dtype)));
-}
 
 template <class T>
 T element(const std::byte* from, Index i) {
@@ -62,7 +38,7 @@ template <class T>
 TensorDifference::Element described(T value) {
   std::string hex = fmt::format("0x{:0{}x}", bits_of(value), 2 * sizeof(T));
   if constexpr (std::is_same_v<T, Bf16>)
-    return {fmt::format("{}", static_cast<float>(value)), std::move(hex)};
+    return {fmt::format("{}", to_float(value)), std::move(hex)};
   else
     return {fmt::format("{}", value), std::move(hex)};
 }
@@ -73,12 +49,12 @@ double distance(T a, T b) {
     return static_cast<double>(static_cast<std::uint64_t>(std::max(a, b)) -
                                static_cast<std::uint64_t>(std::min(a, b)));
   else
-    return std::abs(static_cast<double>(a) - static_cast<double>(b));
+    return std::abs(to_double(a) - to_double(b));
 }
 
 template <class T>
 bool is_finite(T value) {
-  return std::isfinite(static_cast<double>(value));
+  return std::isfinite(to_double(value));
 }
 
 Shape index_of(Index flat, const Shape& shape) {
@@ -107,7 +83,7 @@ struct Stretch {
 /// |a - b| where the sides are about 1 or less, else its share of the larger one.
 template <class T>
 double difference(T a, T b) {
-  const auto x = static_cast<double>(a), y = static_cast<double>(b);
+  const double x = to_double(a), y = to_double(b);
   return distance(a, b) / std::max({1.0, std::abs(x), std::abs(y)});
 }
 

@@ -20,16 +20,9 @@
 
 #include "trireme/graph/graph.h"
 #include "trireme/nn/pointwise_loops.h"
+#include "trireme/nn/pointwise_slopes.h"
 
 namespace trireme {
-
-/// The derivatives by the first inputs of a pointwise function, in their order.
-template <int n>
-struct Slopes {
-  float of[n];
-};
-template <class... Slope>
-Slopes(Slope...) -> Slopes<static_cast<int>(sizeof...(Slope))>;
 
 namespace pointwise_detail {
 inline namespace TRIREME_POINTWISE_BUILD {
@@ -153,15 +146,6 @@ class Sum final : public PointwiseOp {
   Slope slope_;
 };
 
-/// The number of inputs that `Slope` has derivatives for.
-template <class T>
-struct SlopeCount : std::integral_constant<int, 1> {
-  static_assert(std::is_convertible_v<T, float>,
-                "the slope of a pointwise op returns a float, or Slopes{...} of several inputs");
-};
-template <int n>
-struct SlopeCount<Slopes<n>> : std::integral_constant<int, n> {};
-
 }  // namespace TRIREME_POINTWISE_BUILD
 }  // namespace pointwise_detail
 
@@ -173,9 +157,8 @@ inline namespace TRIREME_POINTWISE_BUILD {
 template <class F, class D, std::same_as<Value>... More>
 Value pointwise(const std::string& name, F value, D slope, Value x, More... more) {
   constexpr int inputs = 1 + static_cast<int>(sizeof...(More));
-  using Result = pointwise_detail::ResultOf<D, inputs>;
-  constexpr int slopes = pointwise_detail::SlopeCount<Result>::value;
-  static_assert(slopes <= inputs, "a pointwise op has at most one slope for each input");
+  constexpr int slopes =
+      pointwise_detail::OpSlopes<F, D, std::make_integer_sequence<int, inputs>>::value;
   return apply<pointwise_detail::Elementwise<inputs, slopes, F, D>>({x, more...}, name, value,
                                                                     slope);
 }
@@ -186,9 +169,8 @@ Value pointwise(const std::string& name, F value, D slope, Value x, More... more
 template <class F, class D, std::same_as<Value>... More>
 Value pointwise_sum(const std::string& name, F value, D slope, Value x, More... more) {
   constexpr int inputs = 1 + static_cast<int>(sizeof...(More));
-  using Result = pointwise_detail::ResultOf<D, inputs>;
-  constexpr int slopes = pointwise_detail::SlopeCount<Result>::value;
-  static_assert(slopes <= inputs, "a pointwise op has at most one slope for each input");
+  constexpr int slopes =
+      pointwise_detail::OpSlopes<F, D, std::make_integer_sequence<int, inputs>>::value;
   const bool split = x && x.place() == Place::split;
   return apply<pointwise_detail::Sum<inputs, slopes, F, D>>({x, more...}, name, split, value,
                                                             slope);

@@ -79,8 +79,6 @@ template <class F, class T, int n>
 TRIREME_HD auto call(const F& f, const Pointers<T, n>& x, Index i) {
   return call(f, x, i, std::make_integer_sequence<int, n>());
 }
-template <class F, int n>
-using ResultOf = decltype(call(std::declval<const F&>(), Pointers<float, n>(), Index{0}));
 
 template <class T, int n, class F>
 struct EachValue {

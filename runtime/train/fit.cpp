@@ -115,8 +115,15 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
   Reporter reporter(context.log(), reporter_options(context, plan, node_ranks));
   const std::unique_ptr<MetricsFile> file = open_metrics(context, progress.step);
   reporter.header();
-  bool save_due = false;
+  bool save_due = false, announced = false;
+  const auto announce_stop = [&](Index last_step) {  // before a step and a save that may take long
+    if (!announced)
+      context.log().info(str(why_stopped(context), ": stopping after step ", last_step,
+                             "; the newest state will be saved"));
+    announced = true;
+  };
   for (;;) {
+    if (!context.stop_reason().empty()) announce_stop(progress.step + 1);
     StepMetrics metrics = step(train);
     const bool last = metrics.step == o.train_iters;
     const bool diverged = metrics.skipped_in_row >= o.max_skipped;
@@ -126,7 +133,10 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
     reporter.step(metrics);
     file->append(metrics);
     if (diverged) return End::diverged;
-    if (agreed.stop) return End::stopped;
+    if (agreed.stop) {
+      announce_stop(metrics.step);
+      return End::stopped;
+    }
     if (last) return End::finished;
     if (!checkpointer) continue;
     save_due = save_due || agreed.save || checkpointer->due(metrics.step);

@@ -32,7 +32,8 @@ struct Outcome {
 };
 
 /// fit() of 5 steps on 2 x 2 x 2 ranks; `voter` is asked to stop in step `at`.
-void fit(int voter, Index at, const std::string& metrics, Outcome& outcome) {
+void fit(int voter, Index at, const std::string& metrics, Outcome& outcome,
+         LogLevel level = LogLevel::quiet) {
   Options options;
   options.tensor_size = options.pipeline_size = 2;
   options.train_iters = 5;
@@ -41,7 +42,7 @@ void fit(int voter, Index at, const std::string& metrics, Outcome& outcome) {
   run_on_threads(MeshShape(2, 2, 2), [&](Mesh& mesh) {
     const std::unique_ptr<Device> device = open_cpu();
     const std::unique_ptr<Stream> stream = device->make_stream();
-    const Log log(mesh.rank(), LogLevel::quiet);
+    const Log log(mesh.rank(), level);
     const Trainer* trained = nullptr;
     const auto reason = [&]() -> std::string_view {
       return mesh.rank() == voter && trained->steps_done() + 1 >= at ? "SIGTERM" : "";
@@ -75,6 +76,23 @@ TEST(StoppingFit, OneVoteStopsAllRanksAfterTheSameStep) {
     EXPECT_EQ(outcome.stopped, 8);
     EXPECT_EQ(outcome.steps, 8 * 3);
     EXPECT_EQ(lines_of(metrics), 3);
+  }
+}
+
+TEST(StoppingFit, SaysOnceBeforeItStopsThatItWill) {
+  const ScratchDirectory folder;
+  for (const int voter : {0, 3}) {
+    Outcome outcome;
+    testing::internal::CaptureStdout();
+    fit(voter, 3, folder / "metrics.jsonl", outcome, LogLevel::info);
+    const std::string output = testing::internal::GetCapturedStdout();
+    const std::string stopping =
+        (voter == 0 ? "# SIGTERM" : "# another rank was asked to stop") +
+        std::string(": stopping after step 3; the newest state will be saved\n");
+    const std::size_t first = output.find(stopping);
+    ASSERT_NE(first, std::string::npos) << output;
+    EXPECT_EQ(output.find("stopping after", first + stopping.size()), std::string::npos) << output;
+    EXPECT_LT(first, output.find(": stopped after step 3")) << output;
   }
 }
 

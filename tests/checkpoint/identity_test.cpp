@@ -30,7 +30,7 @@ std::vector<std::string> compare(const Manifest& checkpoint, const Manifest& her
   return differences(checkpoint, here, here.identity, scope);
 }
 
-// Formats once released are read for ever: these are the facts in checkpoints of version 0.1.
+// All later releases read a released format: these are the facts in checkpoints of version 0.1.
 TEST(CheckpointerIdentity, OfAModelIsThatOfEarlierVersions) {
   EXPECT_EQ(model_identity(preset("gpt2-124m").identity()),
             (KeyValues{{"model/--num-layers", "12"},

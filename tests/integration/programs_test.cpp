@@ -101,8 +101,8 @@ TEST_F(Programs, AWrongConfigurationIsOneMessageAndExitCode64OnAnyNumberOfRanks)
         run("train_gpt --tp 3 --lr none --data-path " + folder_ / "missing --bogus", ranks);
     EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
     EXPECT_EQ(count(outcome.output, "this configuration cannot run"), 1) << outcome.output;
-    for (const char* part :
-         {"--bogus", "--lr none", "--tensor-model-parallel-size 3 x", "/missing"})
+    for (const char* part : {"--bogus", "--lr none", "--tensor-model-parallel-size 3 x",
+                             "/missing.idx: cannot be opened", "--output /"})
       EXPECT_EQ(count(outcome.output, part), 1) << part << outcome.output;
   }
 }

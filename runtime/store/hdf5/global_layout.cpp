@@ -51,7 +51,7 @@ std::array<unsigned char, 8> missing_value(DType dtype) {
   return bytes;
 }
 
-// HDF5 interprets '%' in the name of a source as a placeholder.
+// HDF5 expands '%' in the name of a source; '%%' is the character.
 std::string escape_percent(const std::string& name) {
   std::string escaped;
   for (const char c : name) escaped.append(c == '%' ? 2 : 1, c);

@@ -78,6 +78,19 @@ function(trireme_sanitized_timeout variable)
   endif()
 endfunction()
 
+# trireme_mpi_environment(variable): TRIREME_TEST_ENVIRONMENT for tests that mpirun starts.
+function(trireme_mpi_environment variable)
+  set(environment ${TRIREME_TEST_ENVIRONMENT})
+  # What Open MPI's plugins leak has no name once they are unloaded, so lsan.supp cannot
+  # distinguish it from ours.
+  list(TRANSFORM environment REPLACE "^ASAN_OPTIONS=" "ASAN_OPTIONS=detect_leaks=0:")
+  # Open MPI's plugins synchronise where ThreadSanitizer cannot see it, and cannot be suppressed one
+  # by one, since they are unloaded.
+  list(TRANSFORM environment REPLACE "^TSAN_OPTIONS=suppressions=[^:]*"
+    "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+  set(${variable} ${environment} PARENT_SCOPE)
+endfunction()
+
 # trireme_mpi_test(name SOURCES files... [MODULE module] RANKS counts... [TIMEOUT seconds]
 #   [LABELS labels...] [ARGS args...])
 # A GoogleTest program whose main makes an MpiSession (tests/support/mpi_main.cpp), run by mpirun
@@ -95,13 +108,7 @@ function(trireme_mpi_test name)
   if(T_MODULE)
     trireme_link_module(${name} comm_mpi)
   endif()
-  # What Open MPI's plugins leak has no name once they are unloaded, so lsan.supp cannot
-  # distinguish it from ours.
-  list(TRANSFORM TRIREME_TEST_ENVIRONMENT REPLACE "^ASAN_OPTIONS=" "ASAN_OPTIONS=detect_leaks=0:")
-  # Open MPI's plugins synchronise where ThreadSanitizer cannot see it, and cannot be suppressed one
-  # by one, since they are unloaded.
-  list(TRANSFORM TRIREME_TEST_ENVIRONMENT REPLACE "^TSAN_OPTIONS=suppressions=[^:]*"
-    "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+  trireme_mpi_environment(environment)
   trireme_sanitized_timeout(T_TIMEOUT)
   # mpirun ends its ranks itself; ctest would leave them running
   math(EXPR before_timeout "${T_TIMEOUT} - 5")
@@ -111,7 +118,7 @@ function(trireme_mpi_test name)
       $<TARGET_FILE:${name}> ${T_ARGS})
     set_tests_properties(${name}.np${ranks} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
       PROCESSORS ${ranks}
-      ENVIRONMENT "${TRIREME_TEST_ENVIRONMENT}")
+      ENVIRONMENT "${environment}")
   endforeach()
   if("default" IN_LIST T_LABELS)
     add_dependencies(default_tests ${name})

@@ -12,8 +12,8 @@
 
 #include "trireme/data/source.h"
 #include "trireme/job/run.h"
-#include "trireme/optim/optimizer.h"
 
+#include "runtime/optim/optimizer.h"
 #include "runtime/store/manifest.h"
 
 namespace trireme {

@@ -9,10 +9,10 @@
 
 #include "trireme/data/source.h"
 #include "trireme/job/run.h"
-#include "trireme/optim/optimizer.h"
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/identity.h"
+#include "runtime/optim/optimizer.h"
 
 namespace trireme {
 

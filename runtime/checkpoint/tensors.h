@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/optim/optimizer.h"
-
 #include "runtime/checkpoint/checkpointer.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/store/file_layout.h"
 #include "runtime/store/read/reader.h"
 

@@ -10,7 +10,8 @@
 #include <span>
 
 #include "trireme/comm/communicator.h"
-#include "trireme/graph/plan.h"
+
+#include "runtime/graph/plan/plan.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "trireme/optim/clipping.h"
+#include "runtime/optim/clipping.h"
 
 #include <cstring>
 

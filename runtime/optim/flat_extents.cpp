@@ -1,10 +1,11 @@
-// Continues FlatParameters (trireme/optim/flat_parameters.h). FlatParameters as logical tensors:
+// Continues FlatParameters (runtime/optim/flat_parameters.h). FlatParameters as logical tensors:
 // initial values, extents, and what counts in norms. Only which part of a logical tensor is visited
 // depends on the layout; padding is never visited.
 #include <algorithm>
 
 #include "trireme/core/random.h"
-#include "trireme/optim/flat_parameters.h"
+
+#include "runtime/optim/flat_parameters.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "trireme/optim/flat_parameters.h"
+#include "runtime/optim/flat_parameters.h"
 
 #include <algorithm>
 #include <set>

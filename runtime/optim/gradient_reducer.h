@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "trireme/comm/mesh.h"
-#include "trireme/optim/flat_parameters.h"
 
 #include "runtime/graph/executor.h"
+#include "runtime/optim/flat_parameters.h"
 
 namespace trireme {
 

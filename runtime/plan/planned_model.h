@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "trireme/graph/model.h"
-#include "trireme/graph/plan.h"
 #include "trireme/plan/training_spec.h"
+
+#include "runtime/graph/plan/plan.h"
+#include "runtime/optim/flat_parameters.h"
 
 namespace trireme {
 

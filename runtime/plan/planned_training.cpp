@@ -6,7 +6,8 @@
 
 #include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
-#include "trireme/optim/optimizer.h"
+
+#include "runtime/optim/optimizer.h"
 
 namespace trireme {
 namespace {

@@ -5,8 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "trireme/optim/optimizer.h"
-
+#include "runtime/optim/optimizer.h"
 #include "runtime/plan/planned_training.h"
 #include "runtime/train/input_batch.h"
 #include "runtime/train/pass.h"

@@ -9,7 +9,8 @@
 
 #include "trireme/core/box.h"
 #include "trireme/job/run.h"
-#include "trireme/optim/flat_parameters.h"
+
+#include "runtime/optim/flat_parameters.h"
 
 namespace trireme {
 

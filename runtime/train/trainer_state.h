@@ -4,10 +4,10 @@
 #include <memory>
 #include <optional>
 
-#include "trireme/optim/learning_rate.h"
 #include "trireme/train/trainer.h"
 
 #include "runtime/checkpoint/checkpointer.h"
+#include "runtime/optim/learning_rate.h"
 #include "runtime/train/bound_training.h"
 #include "runtime/train/profile/training_profile.h"
 

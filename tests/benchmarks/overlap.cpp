@@ -11,10 +11,10 @@
 
 #include "trireme/kernels/device.h"
 #include "trireme/nn/nn.h"
-#include "trireme/optim/optimizer.h"
 
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/optim/gradient_reducer.h"
+#include "runtime/optim/optimizer.h"
 
 using namespace trireme;
 

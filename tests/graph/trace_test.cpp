@@ -2,8 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/graph/plan.h"
-
+#include "runtime/graph/plan/plan.h"
 #include "tests/graph/toy_ops.h"
 #include "tests/support/message_of.h"
 

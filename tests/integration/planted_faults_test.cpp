@@ -14,9 +14,9 @@
 #include "trireme/comm/mesh.h"
 #include "trireme/kernels/device.h"
 #include "trireme/models/transformer.h"
-#include "trireme/optim/flat_parameters.h"
 #include "trireme/train/trainer.h"
 
+#include "runtime/optim/flat_parameters.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 // Fewer sources than this may include the header.
 constexpr std::size_t family_limit = 25, learning_rate_limit = 10;
-const std::string learning_rate = "include/trireme/optim/learning_rate.h";
+const std::string learning_rate = "runtime/optim/learning_rate.h";
 
 // Where the build looks for what is included, besides the folder of the file that includes it.
 const std::vector<std::string> include_folders = {"include", "", "kernels/cuda/toolkit",

@@ -15,7 +15,7 @@ std::map<std::string, std::vector<std::string>> sources_by_header(
     const std::filesystem::path& root);
 
 /// One sentence for each header that too many sources include: that of a family of kernels
-/// (include/trireme/kernels/<family>.h), or optim/learning_rate.h. Sorted.
+/// (include/trireme/kernels/<family>.h), or runtime/optim/learning_rate.h. Sorted.
 std::vector<std::string> crowded_headers(const std::filesystem::path& root);
 
 }  // namespace trireme::layering

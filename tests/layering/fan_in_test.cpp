@@ -58,10 +58,10 @@ TEST_F(FanInOfATree, OfAKernelFamilyIsBelow25) {
 }
 
 TEST_F(FanInOfATree, OfTheLearningRateIsBelow10) {
-  write("include/trireme/optim/learning_rate.h", "class LearningRate;\n");
-  write_sources(9, "#include \"trireme/optim/learning_rate.h\"\n");
+  write("runtime/optim/learning_rate.h", "class LearningRate;\n");
+  write_sources(9, "#include \"runtime/optim/learning_rate.h\"\n");
   EXPECT_THAT(crowded_headers(root_), IsEmpty());
-  write_sources(10, "#include \"trireme/optim/learning_rate.h\"\n");
+  write_sources(10, "#include \"runtime/optim/learning_rate.h\"\n");
   EXPECT_THAT(crowded_headers(root_), SizeIs(1));
 }
 

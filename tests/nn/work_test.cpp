@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/graph/plan.h"
 #include "trireme/nn/nn.h"
+
+#include "runtime/graph/plan/plan.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "trireme/optim/learning_rate.h"
+#include "runtime/optim/learning_rate.h"
 
 #include <gtest/gtest.h>
 

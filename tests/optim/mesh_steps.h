@@ -8,9 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "trireme/optim/optimizer.h"
-
 #include "runtime/optim/gradient_reducer.h"
+#include "runtime/optim/optimizer.h"
 #include "tests/optim/tiny_model.h"
 
 namespace trireme::testing {

@@ -1,4 +1,4 @@
-#include "trireme/optim/optimizer.h"
+#include "runtime/optim/optimizer.h"
 
 #include <atomic>
 #include <cmath>

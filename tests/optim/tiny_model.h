@@ -9,7 +9,8 @@
 
 #include "trireme/comm/mesh.h"
 #include "trireme/kernels/device.h"
-#include "trireme/optim/flat_parameters.h"
+
+#include "runtime/optim/flat_parameters.h"
 
 namespace trireme::testing {
 

@@ -1,4 +1,4 @@
-// What a learning rate depends on besides the step (optim/learning_rate.h).
+// What a learning rate depends on besides the step (runtime/optim/learning_rate.h).
 #pragma once
 
 #include "trireme/core/dtype.h"

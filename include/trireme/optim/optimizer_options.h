@@ -1,7 +1,11 @@
-// Which optimizer, and with which constants (optim/optimizer.h).
+// Which optimizer, with which constants, and who updates what.
 #pragma once
 
 namespace trireme {
+
+/// Whether every data rank updates all parameters, or each one its slice of every bucket
+/// (ZeRO-1: Rajbhandari et al. 2019, arXiv:1910.02054).
+enum class Update { replicated, sharded };
 
 struct OptimizerOptions {
   enum class Kind { adamw, sgd };

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "trireme/core/mesh_shape.h"
-#include "trireme/optim/flat_parameters.h"
 #include "trireme/optim/optimizer_options.h"
 #include "trireme/pipeline/schedule.h"
 

@@ -3,9 +3,8 @@
 
 #include <vector>
 
-#include "trireme/graph/plan.h"
-
 #include "runtime/graph/plan/derivative.h"
+#include "runtime/graph/plan/plan.h"
 
 namespace trireme {
 

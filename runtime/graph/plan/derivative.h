@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "trireme/graph/graph.h"
-#include "trireme/graph/plan.h"
+
+#include "runtime/graph/plan/plan.h"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-// Continues Plan (trireme/graph/plan.h).
+// Continues Plan (runtime/graph/plan/plan.h).
 // The tables of --dump-plan.
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Plan: cut, program, lifetimes and placement put together.
-#include "trireme/graph/plan.h"
+#include "runtime/graph/plan/plan.h"
 
 #include <algorithm>
 

@@ -2,9 +2,8 @@
 // destroyed.
 #pragma once
 
-#include "trireme/graph/plan.h"
-
 #include "runtime/graph/plan/lifetimes.h"
+#include "runtime/graph/plan/plan.h"
 #include "runtime/graph/plan/program.h"
 
 namespace trireme {

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "trireme/graph/plan.h"
-
 #include "runtime/graph/plan/cut.h"
+#include "runtime/graph/plan/plan.h"
 
 namespace trireme {
 

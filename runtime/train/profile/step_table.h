@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "trireme/job/run.h"
-#include "trireme/optim/flat_parameters.h"
 
+#include "runtime/optim/flat_parameters.h"
 #include "runtime/pipeline/program.h"
 #include "runtime/plan/planned_model.h"
 

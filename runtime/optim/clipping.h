@@ -7,7 +7,8 @@
 
 #include "trireme/comm/communicator.h"
 #include "trireme/kernels/range_list.h"
-#include "trireme/optim/flat_parameters.h"
+
+#include "runtime/optim/flat_parameters.h"
 
 namespace trireme {
 

@@ -1,6 +1,8 @@
 // Optimizer: one update of the parameters from the reduced gradients: AdamW or SGD with momentum,
 // with clipping, with skipped steps, replicated or sharded over the data axis. The caller provides
 // all memory; a step allocates nothing, and the host waits only for its decision.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>
@@ -8,9 +10,10 @@
 
 #include "trireme/comm/mesh.h"
 #include "trireme/core/function_ref.h"
-#include "trireme/optim/clipping.h"
-#include "trireme/optim/flat_parameters.h"
 #include "trireme/optim/optimizer_options.h"
+
+#include "runtime/optim/clipping.h"
+#include "runtime/optim/flat_parameters.h"
 
 namespace trireme {
 

@@ -2,6 +2,8 @@
 // Megatron-LM: linear warm-up from 0, then constant, or a decay to a smallest rate, reached at
 // `decay_iters`: linear, cosine, or only in the last `wsd_decay_iters` steps (WSD: warm-up, stable,
 // decay; Hu et al. 2024, MiniCPM, arXiv:2404.06395).
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include "trireme/optim/learning_rate_options.h"

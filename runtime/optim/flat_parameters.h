@@ -5,6 +5,8 @@
 // the rounded parameters: the compute copy, which ops read. Everything else uses the f32 masters. A
 // rank then keeps only the masters that it updates: with a sharded update its slices, packed like
 // the optimizer's state. No communication here.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +18,11 @@
 #include "trireme/core/box.h"
 #include "trireme/core/device.h"
 #include "trireme/core/function_ref.h"
-#include "trireme/graph/plan.h"
+#include "trireme/optim/optimizer_options.h"
+
+#include "runtime/graph/plan/plan.h"
 
 namespace trireme {
-
-/// Whether every data rank updates all parameters, or each one its slice of every bucket
-/// (ZeRO-1: Rajbhandari et al. 2019, arXiv:1910.02054).
-enum class Update { replicated, sharded };
 
 struct FlatOptions {
   Index bucket_bytes = Index{4} << 20;  // a bucket is closed once it reaches this size

@@ -6,6 +6,8 @@
 //              flight; transfer regions too) and scratch (dead at the end of forward or backward,
 //              shared by all slots and chunks)
 // docs/concepts/graph.md explains the rules.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <set>

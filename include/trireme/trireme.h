@@ -15,5 +15,6 @@
 #include "trireme/models/transformer.h"
 #include "trireme/nn/nn.h"
 #include "trireme/options/gpt_options.h"
+#include "trireme/pipeline/schedule.h"
 #include "trireme/plan/training_spec.h"
 #include "trireme/train/trainer.h"

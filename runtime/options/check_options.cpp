@@ -31,6 +31,13 @@ void check_mesh(const Options& o, Index ranks, Problems& problems) {
                " of this job; ", mend, ", or start a multiple of ", tp * pp, " ranks");
 }
 
+void check_schedule(const CommandLine& command, const Options& o, Problems& problems) {
+  if (o.own_schedule && command.given("--schedule"))
+    problems.add("--schedule ", name(o.schedule),
+                 " has no meaning in a program with a schedule of its own "
+                 "(Options::own_schedule); leave it out");
+}
+
 /// Batch and pipeline, which mean something only on a mesh that exists.
 void check_batch(const Options& o, Index ranks, Problems& problems) {
   const Index data = o.data_size(ranks);
@@ -46,7 +53,7 @@ void check_batch(const Options& o, Index ranks, Problems& problems) {
   const std::string wrong = schedule_problem(
       o.schedule,
       {static_cast<int>(o.pipeline_size), static_cast<int>(o.chunks), o.micro_batches(data)});
-  if (!wrong.empty())
+  if (!wrong.empty() && !o.own_schedule)
     problems.add("--schedule ", name(o.schedule), ", --num-virtual-stages-per-pipeline-rank ",
                  o.chunks, ": ", wrong);
   const Index stages = o.pipeline_size * o.chunks, most = most_scheduled / stages;
@@ -201,6 +208,7 @@ std::string divisors(Index value) {
 void check_options(const CommandLine& command, const Options& options, Index ranks,
                    Problems& problems) {
   check_mesh(options, ranks, problems);
+  check_schedule(command, options, problems);
   check_batch(options, ranks, problems);
   check_samples(options, problems);
   check_device(command, options, problems);

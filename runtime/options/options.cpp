@@ -160,6 +160,7 @@ TrainingSpec training_spec(const Options& options, const MeshShape& mesh) {
   spec.mesh = mesh;
   spec.chunks = static_cast<int>(options.chunks);
   spec.schedule = options.schedule;
+  spec.own_schedule = options.own_schedule;
   spec.micro_batch_size = options.micro_batch_size;
   spec.global_batch_size = options.global_batch_size;
   spec.compute = options.compute();

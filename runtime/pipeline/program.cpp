@@ -5,6 +5,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/pipeline/simulate.h"
 #include "runtime/pipeline/timetable.h"
 
 namespace trireme {
@@ -190,6 +191,23 @@ StageProgram make_program(ScheduleKind kind, const PipelineShape& shape, int sta
   return Derivation(work_orders(kind, shape), shape, options).program(stage);
 }
 
+StageProgram make_program(const ScheduleFunction& schedule, const PipelineShape& shape, int stage,
+                          ProgramOptions options) {
+  std::vector<WorkOrder> orders;
+  for (int s = 0; s < shape.stages; ++s) orders.push_back(schedule(shape, s));
+  const auto is_backward = [](const Work& work) { return work.kind != WorkKind::forward; };
+  require(std::any_of(orders.front().begin(), orders.front().end(), is_backward), "stage 0 lacks ",
+          describe(Work{WorkKind::backward, 0, 0}, shape.chunks),
+          ": a schedule has a backward after each forward");
+  const Derivation derivation(orders, shape, options);
+  std::vector<StageProgram> programs;
+  for (int s = 0; s < shape.stages; ++s) programs.push_back(derivation.program(s));
+  const std::string problem = simulate(programs).problem;
+  require(problem.empty(),
+          "with sends that wait for their receives this schedule hangs: ", problem);
+  return std::move(programs.at(static_cast<std::size_t>(stage)));
+}
+
 StageProgram make_forward_program(const PipelineShape& shape, int stage, ProgramOptions options) {
   return Derivation(forward_orders(shape), shape, options).program(stage);
 }
@@ -200,6 +218,13 @@ std::string describe_hop(const Hop& hop, const char* arrow) {
              " of chunk ", hop.chunk, arrow, "stage ", hop.peer, " (slot ", hop.slot, ")");
 }
 }  // namespace
+
+bool StageProgram::splits_backward() const {
+  return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+    return action.kind == Action::Kind::work && (action.work.kind == WorkKind::backward_input ||
+                                                 action.work.kind == WorkKind::backward_weight);
+  });
+}
 
 std::string describe(const StageProgram& program) {
   std::string text;

@@ -65,6 +65,9 @@ struct StageProgram {
   std::vector<Exchange> exchanges;
   std::vector<int> slots;  // per chunk: micro-batches in flight, received ones included
 
+  /// Some backward runs in two halves: the plans of this stage need PlanOptions::Backward::split.
+  bool splits_backward() const;
+
   /// The memory slot of a micro-batch: a ring, since each chunk takes micro-batches in order.
   int slot(int chunk, Index micro_batch) const {
     return static_cast<int>(micro_batch % slots[static_cast<std::size_t>(chunk)]);
@@ -83,6 +86,10 @@ std::vector<StageProgram> make_programs(const std::vector<WorkOrder>& orders,
                                         const PipelineShape& shape, ProgramOptions options = {});
 /// The program of one stage of a training step.
 StageProgram make_program(ScheduleKind kind, const PipelineShape& shape, int stage,
+                          ProgramOptions options = {});
+/// The same for a schedule of a program's own, once it is checked. Throws: Error of one sentence
+/// that names the stage, the work and what would be right.
+StageProgram make_program(const ScheduleFunction& schedule, const PipelineShape& shape, int stage,
                           ProgramOptions options = {});
 /// The program of one stage of a forward-only pass.
 StageProgram make_forward_program(const PipelineShape& shape, int stage,

@@ -113,11 +113,11 @@ class Simulator {
       case WorkKind::forward:
         return costs_.forward;
       case WorkKind::backward:
-        return costs_.backward_input + costs_.backward_parameter;
+        return costs_.backward_input + costs_.backward_weight;
       case WorkKind::backward_input:
         return costs_.backward_input;
-      case WorkKind::backward_parameter:
-        return costs_.backward_parameter;
+      case WorkKind::backward_weight:
+        return costs_.backward_weight;
     }
     return 0;
   }

@@ -15,7 +15,7 @@ namespace trireme {
 struct Costs {
   double forward = 1;
   double backward_input = 1;
-  double backward_parameter = 1;  // a whole backward costs both
+  double backward_weight = 1;  // a whole backward costs both
   double transfer = 0;
 };
 

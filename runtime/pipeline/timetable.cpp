@@ -28,39 +28,68 @@ Timetable::Timetable(const std::vector<WorkOrder>& orders, const PipelineShape& 
   if (!has_backward_) count_arrivals();
 }
 
+// The first micro-batch that a chunk has not run yet, by kind of work.
+struct Timetable::Done {
+  Index forward = 0, input = 0, weight = 0;
+};
+
+// Work of a chunk runs in order of micro-batches: `next` is the one whose turn it is, `limit` what
+// has run of the work that comes before it.
+std::string Timetable::turn_problem(const Work& work, Index next, Index limit) const {
+  const auto called = [&](WorkKind kind, Index micro_batch) {
+    return describe(Work{kind, work.chunk, micro_batch}, shape_.chunks);
+  };
+  if (work.micro_batch == next && next < limit) return "";
+  if (next == shape_.micro_batches)
+    return str("chunk ", work.chunk, " has run ", called(work.kind, next - 1),
+               ", its last, already: each runs once");
+  if (work.micro_batch != next)
+    return str("it has to be ", called(work.kind, next),
+               ": a chunk takes its micro-batches from 0 to ", shape_.micro_batches - 1,
+               ", each once");
+  return str(
+      called(work.kind == WorkKind::backward_weight ? WorkKind::backward_input : WorkKind::forward,
+             next),
+      " has to come before it");
+}
+
 // Counts what each chunk has done so far, and derives in_flight_.
 void Timetable::check_order(const WorkOrder& order, int stage) {
-  struct Done {
-    Index forward = 0, input = 0, parameter = 0;
-  };
   std::vector<Done> done(static_cast<std::size_t>(shape_.chunks));
-  for (const Work& work : order) {
-    const std::string what = describe(work, shape_.chunks);
-    require(work.chunk >= 0 && work.chunk < shape_.chunks, "stage ", stage, ": ", what,
-            " is on chunk ", work.chunk, " of ", shape_.chunks);
+  for (std::size_t position = 0; position < order.size(); ++position) {
+    const Work& work = order[position];
+    require(work.chunk >= 0 && work.chunk < shape_.chunks, "stage ", stage, ", work ", position,
+            ": chunk ", work.chunk, " of ", shape_.chunks, "; chunks are numbered from 0 to ",
+            shape_.chunks - 1);
     Done& d = done[static_cast<std::size_t>(work.chunk)];
-    const bool forward = work.kind == WorkKind::forward;
-    const bool input = work.kind == WorkKind::backward || work.kind == WorkKind::backward_input;
-    const bool parameter =
-        work.kind == WorkKind::backward || work.kind == WorkKind::backward_parameter;
-    const auto in_turn = [&](Index& count, Index limit) {
-      require(work.micro_batch == count && count < limit, "stage ", stage, ": ", what,
-              " is out of turn; the work before it allows ", std::min(count, limit));
-      ++count;
+    const auto take_turn = [&](Index& next, Index limit) {
+      const std::string problem = turn_problem(work, next, limit);
+      require(problem.empty(), "stage ", stage, ", work ", position, ": ",
+              describe(work, shape_.chunks), " is out of turn: ", problem);
+      ++next;
     };
-    if (forward) in_turn(d.forward, shape_.micro_batches);
-    if (input) in_turn(d.input, d.forward);
-    if (parameter) in_turn(d.parameter, d.input);
+    const bool whole = work.kind == WorkKind::backward;
+    if (work.kind == WorkKind::forward) take_turn(d.forward, shape_.micro_batches);
+    if (whole || work.kind == WorkKind::backward_input) take_turn(d.input, d.forward);
+    if (whole || work.kind == WorkKind::backward_weight) take_turn(d.weight, d.input);
     Index& most = in_flight_[static_cast<std::size_t>(shape_.virtual_stage(stage, work.chunk))];
-    if (has_backward_) most = std::max(most, d.forward - d.parameter);
+    if (has_backward_) most = std::max(most, d.forward - d.weight);
   }
-  for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
-    const Done& d = done[static_cast<std::size_t>(chunk)];
-    require(d.forward == shape_.micro_batches &&
-                (!has_backward_ || d.parameter == shape_.micro_batches),
-            "stage ", stage, ", chunk ", chunk, ": ", d.forward, " forwards and ", d.parameter,
-            " backwards of ", shape_.micro_batches, " micro-batches");
-  }
+  for (int chunk = 0; chunk < shape_.chunks; ++chunk)
+    check_complete(done[static_cast<std::size_t>(chunk)], stage, chunk);
+}
+
+void Timetable::check_complete(const Done& done, int stage, int chunk) const {
+  const auto check = [&](WorkKind kind, Index count) {
+    require(count == shape_.micro_batches, "stage ", stage, " lacks ",
+            describe(Work{kind, chunk, count}, shape_.chunks),
+            ": each chunk runs forward and backward of all ", shape_.micro_batches,
+            " micro-batches");
+  };
+  check(WorkKind::forward, done.forward);
+  if (!has_backward_) return;
+  check(WorkKind::backward, done.input);
+  check(WorkKind::backward_weight, done.weight);
 }
 
 // When what `work` receives has been produced; not_yet if it has not.
@@ -84,7 +113,7 @@ bool Timetable::run_next(const WorkOrder& order, int stage) {
   const WorkKind kind = work.kind;
   if (kind == WorkKind::forward) times.forward = end;
   if (kind == WorkKind::backward || kind == WorkKind::backward_input) times.backward = end;
-  if (kind == WorkKind::backward || kind == WorkKind::backward_parameter || !has_backward_)
+  if (kind == WorkKind::backward || kind == WorkKind::backward_weight || !has_backward_)
     times.released = end;
   return true;
 }
@@ -102,9 +131,15 @@ void Timetable::count_arrivals() {
 void Timetable::fail(const std::vector<WorkOrder>& orders) const {
   std::string text = str("the work orders of ", shape_, " wait for each other:");
   for (std::size_t stage = 0; stage < orders.size(); ++stage)
-    if (work_[stage].size() < orders[stage].size())
-      text += str(" stage ", stage, " at ",
-                  describe(orders[stage][work_[stage].size()], shape_.chunks), ";");
+    if (work_[stage].size() < orders[stage].size()) {
+      const Work& work = orders[stage][work_[stage].size()];
+      const bool forward = work.kind == WorkKind::forward;
+      const int v = shape_.virtual_stage(static_cast<int>(stage), work.chunk) + (forward ? -1 : 1);
+      const Work needed{forward ? WorkKind::forward : WorkKind::backward, v / shape_.stages,
+                        work.micro_batch};
+      text += str(" stage ", stage, " at ", describe(work, shape_.chunks), ", which needs ",
+                  describe(needed, shape_.chunks), " of stage ", v % shape_.stages, ";");
+    }
   text.pop_back();
   throw Error(text);
 }

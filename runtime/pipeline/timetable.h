@@ -3,6 +3,7 @@
 // without circular waiting.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "trireme/pipeline/schedule.h"
@@ -45,7 +46,10 @@ class Timetable {
     return times_[static_cast<std::size_t>(v * shape_.micro_batches + i)];
   }
 
+  struct Done;
+  std::string turn_problem(const Work& work, Index next, Index limit) const;
   void check_order(const WorkOrder& order, int stage);
+  void check_complete(const Done& done, int stage, int chunk) const;
   Index input_ready(const Work& work, int stage) const;
   bool run_next(const WorkOrder& order, int stage);
   void count_arrivals();

@@ -41,10 +41,8 @@ PlannedModel trace_model(const Forward& trace, const PlanTarget& target) {
   return model;
 }
 
-void plan_chunks(PlannedModel& model, const PlanTarget& target, PlanOptions::Mode mode) {
+void plan_chunks(PlannedModel& model, const PlanTarget& target, PlanOptions options) {
   const int stages = target.spec.mesh.size(Axis::pipeline);
-  PlanOptions options;
-  options.mode = mode;
   options.guard = target.spec.guard;
   for (int chunk = 0; chunk < model.cut.stages / stages; ++chunk)
     model.chunks.emplace_back(*model.graph, model.results, model.cut,
@@ -62,10 +60,11 @@ std::vector<int> blocks_of_nodes(const Graph& graph) {
 
 }  // namespace
 
-PlannedModel plan_training(const Forward& trace, const PlanTarget& target) {
+PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
+                           PlanOptions::Backward backward) {
   PlannedModel model = trace_model(trace, target);
   model.cut = cut_stages(*model.graph, model.results, target.spec.pipeline().virtual_stages());
-  plan_chunks(model, target, PlanOptions::Mode::training);
+  plan_chunks(model, target, {.mode = PlanOptions::Mode::training, .backward = backward});
   return model;
 }
 
@@ -83,7 +82,7 @@ PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
   model.cut.holders = training.cut.holders;
   for (const int block : blocks_of_nodes(*model.graph))
     model.cut.stage_of_node.push_back(stage_of_block[static_cast<std::size_t>(block)]);
-  plan_chunks(model, target, PlanOptions::Mode::forward_only);
+  plan_chunks(model, target, {.mode = PlanOptions::Mode::forward_only});
   return model;
 }
 

@@ -39,9 +39,10 @@ struct PlannedModel {
   double flops() const;
 };
 
-/// The training model. Throws: Error of the trace (which names op and shapes), or when there are
-/// too few blocks to cut.
-PlannedModel plan_training(const Forward& trace, const PlanTarget& target);
+/// The training model. `backward`: split, where the schedule runs it in two halves. Throws: Error
+/// of the trace (which names op and shapes), or when there are too few blocks to cut.
+PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
+                           PlanOptions::Backward backward = PlanOptions::Backward::whole);
 /// Another model over the same blocks and parameters, forward only, cut where `training` is, so
 /// that every parameter is held where it is needed.
 PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,

@@ -12,11 +12,22 @@
 namespace trireme {
 namespace {
 
+StageProgram train_program(const TrainingSpec& spec, int stage) {
+  if (!spec.own_schedule) return make_program(spec.schedule, spec.pipeline(), stage);
+  try {
+    return make_program(spec.own_schedule, spec.pipeline(), stage);
+  } catch (const std::exception& error) {
+    throw Error(str("own_schedule, for ", spec.pipeline(), ": ", error.what()));
+  }
+}
+
 PlannedPass plan_train(const Model& model, const PlanTarget& target) {
-  PlannedModel planned = plan_training(model.loss, target);
+  StageProgram program = train_program(target.spec, target.coordinate(Axis::pipeline));
+  PlannedModel planned = plan_training(
+      model.loss, target,
+      program.splits_backward() ? PlanOptions::Backward::split : PlanOptions::Backward::whole);
   check_inputs(*planned.graph, target.spec.micro_batch_size);
-  return {std::move(planned), make_program(target.spec.schedule, target.spec.pipeline(),
-                                           target.coordinate(Axis::pipeline))};
+  return {std::move(planned), std::move(program)};
 }
 
 /// A pass of `micro_batches` without backward.

@@ -50,6 +50,8 @@ PlannedTraining make_plan(const Context& context, const Model& model) {
   });
   agree_on(context.host(), problems);
   agree_on_model(context.host(), *plan, model.identity);
+  if (context.options().own_schedule)
+    context.log().info("pipeline schedule: the program's own, in place of --schedule");
   if (context.options().bf16) context.log().info(describe_bf16(context.device()));
   if (context.options().dump_plan) dump_plans(context, *plan);
   return std::move(*plan);

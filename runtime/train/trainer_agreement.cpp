@@ -1,5 +1,7 @@
 #include "runtime/train/trainer_agreement.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
@@ -45,6 +47,21 @@ std::string describe(const Graph& graph, const Node& node, int stage) {
   return text;
 }
 
+/// A schedule of the program's own, which could differ between ranks: a few works a fact.
+void add_schedule(const TrainingSpec& spec, std::vector<RankFact>& facts) {
+  constexpr std::size_t works = 8;
+  const PipelineShape shape = spec.pipeline();
+  for (int stage = 0; spec.own_schedule && stage < shape.stages; ++stage) {
+    const WorkOrder order = spec.own_schedule(shape, stage);
+    for (std::size_t i = 0; i < order.size(); i += works) {
+      std::string text;
+      for (std::size_t k = i; k < std::min(i + works, order.size()); ++k)
+        text += str(text.empty() ? "" : " ", describe(order[k], shape.chunks));
+      facts.push_back({str("schedule: stage ", stage, " from work ", i), text});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<RankFact> facts_of(const std::string& title, const PlannedModel& model) {
@@ -79,6 +96,7 @@ void agree_on_model(const Host& host, const PlannedTraining& plan, const KeyValu
   add("model", plan.train);
   add("model of evaluation", plan.evaluate);
   if (plan.generate) add("model of generation", *plan.generate);
+  add_schedule(plan.spec, all);
   require_same(host, all, 1);
 }
 

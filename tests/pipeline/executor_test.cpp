@@ -113,7 +113,7 @@ TEST(PipelineExecutor, AHostileTransportChangesNothing) {
 TEST(PipelineExecutor, SplitBackwardsAgreeWithWholeOnes) {
   const auto F = [](Index i) { return Work{WorkKind::forward, 0, i}; };
   const auto I = [](Index i) { return Work{WorkKind::backward_input, 0, i}; };
-  const auto W = [](Index i) { return Work{WorkKind::backward_parameter, 0, i}; };
+  const auto W = [](Index i) { return Work{WorkKind::backward_weight, 0, i}; };
   const std::vector<StageProgram> programs =
       make_programs({{F(0), F(1), I(0), F(2), I(1), W(0), I(2), W(1), W(2)},
                      {F(0), I(0), F(1), I(1), F(2), I(2), W(0), W(1), W(2)}},

@@ -74,7 +74,7 @@ class MemoryChecker {
     }
     read(chunk, action.slot, kept, i);
     if (!last) read(chunk, action.slot, gradients_in, i);
-    if (!first && kind != WorkKind::backward_parameter)
+    if (!first && kind != WorkKind::backward_weight)
       write(chunk, action.slot, gradients_out, i, false);
   }
 

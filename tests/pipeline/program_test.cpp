@@ -100,7 +100,7 @@ TEST(Program, SplitBackwardsKeepTheirSlotUntilTheParameterPart) {
   const PipelineShape shape{2, 1, 2};
   const auto F = [](Index i) { return Work{WorkKind::forward, 0, i}; };
   const auto I = [](Index i) { return Work{WorkKind::backward_input, 0, i}; };
-  const auto W = [](Index i) { return Work{WorkKind::backward_parameter, 0, i}; };
+  const auto W = [](Index i) { return Work{WorkKind::backward_weight, 0, i}; };
   const std::vector<StageProgram> programs = make_programs(
       {{F(0), F(1), I(0), I(1), W(0), W(1)}, {F(0), I(0), F(1), I(1), W(0), W(1)}}, shape);
   EXPECT_EQ(programs[1].slots.at(0), 2);

@@ -64,7 +64,8 @@ TEST(Simulation, AnOrderThatWaitsForItselfIsRejected) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
                  "the work orders of 2 stages x 2 chunks x 2 micro-batches wait for each other: "
-                 "stage 0 at F0b; stage 1 at F0a");
+                 "stage 0 at F0b, which needs F0a of stage 1; stage 1 at F0a, which needs F0a of "
+                 "stage 0");
   }
 }
 

@@ -13,6 +13,7 @@
 #include "trireme/options/checkpoint_options.h"
 #include "trireme/options/command_line.h"
 #include "trireme/pipeline/schedule_kind.h"
+#include "trireme/pipeline/work.h"
 
 namespace trireme {
 
@@ -28,6 +29,7 @@ struct Options {
   Index pipeline_size = 1;
   Index chunks = 1;  // virtual stages per pipeline rank
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  ScheduleFunction own_schedule;  // no option: a program sets it, and it replaces `schedule`
   bool use_distributed_optimizer = false;
   Index bucket_size = Index{1} << 20;  // parameters per gradient bucket
   Index threads_per_rank = 1;

@@ -8,43 +8,13 @@
 // are summed in one order, whatever the schedule.
 #pragma once
 
-#include <ostream>
 #include <string>
 #include <vector>
 
-#include "trireme/core/dtype.h"
 #include "trireme/pipeline/schedule_kind.h"
+#include "trireme/pipeline/work.h"
 
 namespace trireme {
-
-struct PipelineShape {
-  int stages = 1;
-  int chunks = 1;  // virtual stages per stage
-  Index micro_batches = 1;
-
-  int virtual_stages() const { return stages * chunks; }
-  int virtual_stage(int stage, int chunk) const { return chunk * stages + stage; }
-};
-std::ostream& operator<<(std::ostream& out, const PipelineShape& shape);
-
-enum class WorkKind {
-  forward,
-  backward,            // gradients of inputs and parameters
-  backward_input,      // the two halves of a backward, as zero-bubble schedules run them
-  backward_parameter,  // (Qi et al. 2023, arXiv:2401.10241)
-};
-
-struct Work {
-  WorkKind kind = WorkKind::forward;
-  int chunk = 0;
-  Index micro_batch = 0;
-  friend bool operator==(const Work&, const Work&) = default;
-};
-/// "F3", "B3", with more than one chunk "F3b" (chunks are lettered).
-std::string describe(const Work& work, int chunks);
-
-/// The work of one stage, in order.
-using WorkOrder = std::vector<Work>;
 
 /// Empty when `kind` can run this shape; otherwise one sentence with the nearest legal values.
 std::string schedule_problem(ScheduleKind kind, const PipelineShape& shape);

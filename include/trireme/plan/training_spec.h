@@ -12,6 +12,7 @@ struct TrainingSpec {
   MeshShape mesh{1, 1, 1};
   int chunks = 1;  // virtual stages per pipeline rank
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  ScheduleFunction own_schedule;  // where set, it replaces `schedule`
 
   Index micro_batch_size = 1;   // samples
   Index global_batch_size = 1;  // samples; divides by micro_batch_size and the data axis

@@ -20,6 +20,7 @@ std::string MemoryNeed::describe() const {
   std::string text = fmt::format(
       "parameters {}, gradients {}, optimizer {}, activations {}, data {}", show_bytes(parameters),
       show_bytes(gradients), show_bytes(optimizer), show_bytes(activations), show_bytes(inputs));
+  if (outputs > 0) text += ", outputs " + show_bytes(outputs);
   if (products > 0) text += ", products " + show_bytes(products);
   if (constants > 0) text += ", constants " + show_bytes(constants) + " already there";
   if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);

@@ -13,6 +13,7 @@ namespace trireme {
 struct MemoryNeed {
   Index parameters = 0, gradients = 0, optimizer = 0, activations = 0;
   Index inputs = 0;                   // data of a global batch
+  Index outputs = 0;                  // Model::result of a global batch
   Index checkpoint = 0, loading = 0;  // for saves, and while a checkpoint is read
   Index products = 0;                 // what the stream that computes takes for itself
   Index constants = 0;  // on the device since tracing, so no part of what it is asked for
@@ -26,7 +27,7 @@ struct MemoryNeed {
   /// at: an estimate. On one rank of a CPU 20 to 22 MiB were measured, whatever the model.
   static constexpr Index libraries = Index{32} << 20;
   /// Additional memory on the host.
-  Index host() const { return inputs + checkpoint + loading + libraries; }
+  Index host() const { return inputs + outputs + checkpoint + loading + libraries; }
   Index total() const { return device() + host(); }
   std::string describe() const;
 };

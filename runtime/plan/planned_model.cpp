@@ -58,6 +58,29 @@ std::vector<int> blocks_of_nodes(const Graph& graph) {
   return blocks;
 }
 
+/// Parameters are found by their id, on stages that hold them for training.
+void check_parameters(const PlannedModel& model, const PlannedModel& training, int stages) {
+  const std::vector<Parameter>& known = training.graph->parameters();
+  for (const Parameter& parameter : model.graph->parameters()) {
+    const auto id = static_cast<std::size_t>(parameter.id);
+    require(id < known.size() && known[id].name() == parameter.name() &&
+                known[id].spec.shape == parameter.spec.shape,
+            "parameter ", id, " of a forward-only model is '", parameter.name(), "' ",
+            parameter.spec.shape, ", but training has ",
+            id < known.size() ? str("'", known[id].name(), "' ", known[id].spec.shape)
+                              : std::string("fewer"),
+            ": declare those that both have first, and in the same order");
+  }
+  for (const Plan& plan : model.chunks)
+    for (const int id : plan.parameters()) {
+      const std::set<int>& holders = training.cut.holders[static_cast<std::size_t>(id)];
+      require(std::any_of(holders.begin(), holders.end(),
+                          [&](int stage) { return stage % stages == plan.stage() % stages; }),
+              "a forward-only model uses parameter '", known[static_cast<std::size_t>(id)].name(),
+              "' in stage ", plan.stage(), ", where training does not: use it in the same block");
+    }
+}
+
 }  // namespace
 
 PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
@@ -83,6 +106,7 @@ PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
   for (const int block : blocks_of_nodes(*model.graph))
     model.cut.stage_of_node.push_back(stage_of_block[static_cast<std::size_t>(block)]);
   plan_chunks(model, target, {.mode = PlanOptions::Mode::forward_only});
+  check_parameters(model, training, target.spec.mesh.size(Axis::pipeline));
   return model;
 }
 

@@ -45,6 +45,12 @@ std::optional<PlannedPass> plan_generation(const Model& model, const PlanTarget&
   return plan_forward_pass(model.logits, target, train, 1);
 }
 
+std::optional<PlannedOutputs> plan_outputs(const Model& model, const PlanTarget& target,
+                                           const PlannedPass& train) {
+  if (!model.result) return std::nullopt;
+  return PlannedOutputs(model.result, target, train);
+}
+
 }  // namespace
 
 PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, int rank_,
@@ -55,6 +61,7 @@ PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, 
       evaluate(plan_forward_pass(model.evaluation ? model.evaluation : model.loss,
                                  {spec_, rank_, device}, train, spec_.micro_batches())),
       generate(plan_generation(model, {spec_, rank_, device}, train)),
+      outputs(plan_outputs(model, {spec_, rank_, device}, train)),
       flat(*train.model().graph, train.model().cut, train.model().pointers(),
            flat_options(spec_, rank_)),
       train_inputs(train.model(), {spec_, rank_, device}),
@@ -64,6 +71,7 @@ PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, 
 std::vector<const PlannedPass*> PlannedTraining::passes() const {
   std::vector<const PlannedPass*> all = {&train, &evaluate};
   if (generate) all.push_back(&*generate);
+  if (outputs) all.push_back(&outputs->pass);
   return all;
 }
 
@@ -77,6 +85,10 @@ MemoryNeed PlannedTraining::memory_need() const {
     need.constants += pass->model().graph->constant_bytes();
   }
   need.inputs = train_inputs.bytes() + evaluate_inputs.bytes();
+  if (outputs) {
+    need.inputs += outputs->inputs.bytes();
+    need.outputs = outputs->bytes();
+  }
   need.products = product_bytes;
   return need;
 }

@@ -11,6 +11,7 @@
 
 #include "runtime/plan/memory_need.h"
 #include "runtime/plan/planned_inputs.h"
+#include "runtime/plan/planned_outputs.h"
 #include "runtime/plan/planned_pass.h"
 
 namespace trireme {
@@ -23,8 +24,9 @@ struct PlannedTraining {
   TrainingSpec spec;
   int rank;
   PlannedPass train, evaluate;
-  std::optional<PlannedPass> generate;  // where there is Model::logits
-  FlatParameters flat;                  // without memory
+  std::optional<PlannedPass> generate;    // where there is Model::logits
+  std::optional<PlannedOutputs> outputs;  // where there is Model::result
+  FlatParameters flat;                    // without memory
   PlannedInputs train_inputs, evaluate_inputs;
   Index product_bytes;  // of the device's stream that computes
 

@@ -50,11 +50,16 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
       train(plan.train, arena_.activations, flat, context,
             {.reducer = &reducer, .between_ops = between_ops_, .profile = profile}),
       evaluate(plan.evaluate, arena_.activations, flat, context, {.between_ops = between_ops_}) {
+  const Pass::Settings forward_only{.between_ops = between_ops_};
   if (plan.generate)
-    generate.emplace(*plan.generate, arena_.activations, flat, context,
-                     Pass::Settings{.between_ops = between_ops_});
+    generate.emplace(*plan.generate, arena_.activations, flat, context, forward_only);
+  if (plan.outputs) {
+    outputs.emplace(plan.outputs->pass, arena_.activations, flat, context, forward_only);
+    outputs_batch.emplace(*plan.outputs, context);
+  }
   std::vector<Pass*> passes = {&train, &evaluate};
   if (generate) passes.push_back(&*generate);
+  if (outputs) passes.push_back(&*outputs);
   prepare_passes(context, passes, arena_.activations,
                  MemoryNeed::aligned(plan.memory_need().activations));
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/optim/optimizer.h"
 #include "runtime/plan/planned_training.h"
+#include "runtime/train/inference/output_batch.h"
 #include "runtime/train/input_batch.h"
 #include "runtime/train/pass.h"
 
@@ -41,6 +42,9 @@ struct BoundTraining {
   InputBatch train_inputs, evaluate_inputs;
   Pass train, evaluate;
   std::optional<Pass> generate;  // where there is Model::logits
+  // Where there is Model::result.
+  std::optional<Pass> outputs;
+  std::optional<OutputBatch> outputs_batch;
 };
 
 }  // namespace trireme

@@ -38,10 +38,10 @@ InputBatch::InputBatch(const PlannedInputs& plan, Device& device, bool check_fin
       next += plan.inputs[i].bytes();
     }
   }
+  for (const PlannedInputs::Row& row : plan.rows) row_.push_back(row.sample);
   for (const PlannedInputs::Input& input : plan.inputs) {
-    row_.push_back(input.sample);
-    const bool rounded = input.used && input.rounded();
-    unrounded_.emplace_back(rounded ? static_cast<std::size_t>(input.sample.count()) : 0);
+    const bool rounded = input.used && plan.rounded(input);
+    unrounded_.emplace_back(rounded ? static_cast<std::size_t>(row_[input.row].count()) : 0);
   }
 }
 
@@ -51,24 +51,24 @@ void InputBatch::check_finite(Index sample) const {
     if (row_[k].data == nullptr || row_[k].dtype != DType::f32) continue;
     const float* row = row_[k].as<float>();
     for (Index i = 0; i < row_[k].count(); ++i)
-      require(std::isfinite(row[i]), "input '", plan_.inputs[k].name, "' of sample ", sample,
+      require(std::isfinite(row[i]), "input '", plan_.rows[k].name, "' of sample ", sample,
               ": element ", i, " is ", row[i], ", not a finite number (DataSource::fill)");
   }
 }
 
-Index InputBatch::load(DataSource& source, Index first) {
+Index InputBatch::load(DataSource& source, Index first, Index end) {
   Index targets = 0;
   for (Index m = 0; m < plan_.micro_batches; ++m)
     for (Index i = 0; i < plan_.micro_batch_size; ++i) {
       const std::vector<Tensor>& inputs = inputs_[static_cast<std::size_t>(m)];
-      for (std::size_t k = 0; k < row_.size(); ++k)
-        row_[k].data = inputs[k].data == nullptr ? nullptr
-                       : !unrounded_[k].empty()  ? unrounded_[k].data()
-                                                 : row_of(inputs[k], i);
-      const Index sample = first + first_sample(m) + i;
+      for (std::size_t k = 0; k < inputs.size(); ++k)
+        row_[plan_.inputs[k].row].data = inputs[k].data == nullptr ? nullptr
+                                         : !unrounded_[k].empty()  ? unrounded_[k].data()
+                                                                   : row_of(inputs[k], i);
+      const Index sample = std::min(first + first_sample(m) + i, end - 1);
       targets += checked_targets(source.fill(sample, row_), sample);
       if (check_finite_) check_finite(sample);
-      for (std::size_t k = 0; k < row_.size(); ++k)
+      for (std::size_t k = 0; k < inputs.size(); ++k)
         if (!unrounded_[k].empty())
           std::transform(unrounded_[k].begin(), unrounded_[k].end(),
                          static_cast<Bf16*>(row_of(inputs[k], i)), to_bf16);

@@ -1,6 +1,7 @@
 // InputBatch: the memory of PlannedInputs: a global batch of this data rank, on the host.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -22,7 +23,9 @@ class InputBatch final : public MicroBatchSource {
   /// The global batch that begins at sample `first` of the stream. Returns the targets of this data
   /// rank. Throws: Error when the source returns an impossible count, or values that are not
   /// finite.
-  Index load(DataSource& source, Index first);
+  Index load(DataSource& source, Index first) { return load(source, first, no_end); }
+  /// The same of a stream that ends before sample `end`: its last sample fills the rest.
+  Index load(DataSource& source, Index first, Index end);
   /// Call when all work that reads this batch is queued on `stream`.
   void queued(Stream& stream) { read_->record(stream); }
   /// What the micro-batches handed out from now on carry.
@@ -30,6 +33,7 @@ class InputBatch final : public MicroBatchSource {
   MicroBatch micro_batch(int chunk, Index number) override;
 
  private:
+  static constexpr Index no_end = std::numeric_limits<Index>::max();
   Index first_sample(Index micro_batch) const {
     return plan_.first_row + micro_batch * plan_.micro_batch_size;
   }
@@ -41,8 +45,8 @@ class InputBatch final : public MicroBatchSource {
   std::unique_ptr<Event> read_;
   /// Per micro-batch, by position in Graph::inputs(); unused ones are empty.
   std::vector<std::vector<Tensor>> inputs_;
-  std::vector<Tensor> row_;  // by position: one sample of each, as a source sees it
-  /// By position: one sample of each input that the model takes in bf16.
+  std::vector<Tensor> row_;  // as a source fills it, by position in its graph's inputs
+  /// By position in Graph::inputs(): one sample of each input that the model takes in bf16.
   std::vector<std::vector<float>> unrounded_;
   Index step_ = 0;
   double loss_scale_ = 1;

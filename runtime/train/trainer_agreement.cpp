@@ -96,6 +96,7 @@ void agree_on_model(const Host& host, const PlannedTraining& plan, const KeyValu
   add("model", plan.train);
   add("model of evaluation", plan.evaluate);
   if (plan.generate) add("model of generation", *plan.generate);
+  if (plan.outputs) add("model of outputs", plan.outputs->pass);
   add_schedule(plan.spec, all);
   require_same(host, all, 1);
 }

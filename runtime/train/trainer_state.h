@@ -29,6 +29,8 @@ struct Trainer::State {
   /// Collective. As Trainer::evaluate; nothing where it ends early, since all agree to stop and
   /// `may_stop`.
   std::optional<double> run_evaluation(DataSource& validation, Index batches, bool may_stop);
+  /// Collective. As Trainer::outputs; false where it ends early, since all agree to stop.
+  bool run_outputs(DataSource& source, Index samples, const OutputSink& sink);
   /// The newest state is in a checkpoint, so that a job can stop at a signal.
   bool is_saved() const {
     return checkpointer && checkpointer->last_committed() == last_update.step;
@@ -66,8 +68,9 @@ struct Trainer::State {
   double end_step(double loss);
   /// Collective. The global batch that begins at sample `first` of the stream into `inputs`;
   /// returns the targets of all data ranks. The votes to stop travel with them, into `agreed`.
-  /// Throws: JobError when any rank's data is bad.
-  Index load(InputBatch& inputs, DataSource& source, Index first);
+  /// `end`: of a stream that is asked for outputs, which needs no targets; its last sample fills
+  /// the batch. Throws: JobError when any rank's data is bad.
+  Index load(InputBatch& inputs, DataSource& source, Index first, std::optional<Index> end = {});
   /// The step that is --profile-step, whether or not this rank has a profile.
   bool is_profiled(Index step) const {
     return !context.options().profile_ops.empty() && step == context.options().profile_step;

@@ -51,14 +51,15 @@ double Trainer::State::end_step(double loss) {
   return sums[0];
 }
 
-Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) {
+Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first,
+                           std::optional<Index> end) {
   const Mesh& mesh = context.mesh();
   const bool counts = mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::pipeline) == 0;
   Index totals[3] = {0, 0, context.stop_reason().empty() ? 0 : 1};  // targets, failures, votes
   std::exception_ptr failure;
   inputs.wait();
   try {
-    const Index targets = inputs.load(source, first);
+    const Index targets = end ? inputs.load(source, first, *end) : inputs.load(source, first);
     totals[0] = counts ? targets : 0;
   } catch (...) {
     failure = std::current_exception();
@@ -69,7 +70,7 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first) 
     agree_or_stop(context.host(), [&] {
       if (failure) std::rethrow_exception(failure);
     });
-  if (totals[0] == 0)
+  if (totals[0] == 0 && !end)
     throw JobError(str("no sample from ", first, " to ",
                        first + context.options().global_batch_size - 1,
                        " has a target (DataSource::fill returned 0 for each): the loss is a mean "

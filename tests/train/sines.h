@@ -26,13 +26,17 @@ class Sines : public DataSource {
   }
 };
 
-inline Value mlp(Graph& g, Index batch) {
+inline Value mlp_block(Value x) {
+  const Value h = gelu_tanh(column_linear(rms_norm(x, "norm"), "up", 4 * width));
+  return x + row_linear(h, "down", width);
+}
+inline Value mlp_blocks(Graph& g, Index batch) {
   Value x = g.input("x", {batch, width});
-  for (int i = 0; i < 4; ++i)
-    x = g.block("block", i, [&] {
-      const Value h = gelu_tanh(column_linear(rms_norm(x, "norm"), "up", 4 * width));
-      return x + row_linear(h, "down", width);
-    });
+  for (int i = 0; i < 4; ++i) x = g.block("block", i, [&] { return mlp_block(x); });
+  return x;
+}
+inline Value mlp(Graph& g, Index batch) {
+  const Value x = mlp_blocks(g, batch);
   return squared_error(x, g.input("y", {batch, width}));
 }
 

@@ -19,6 +19,11 @@ struct Model {
   /// For generation: the logits (sequence, columns of this tensor rank) of one sequence of i32
   /// tokens; empty: none.
   Forward logits;
+  /// What a trained model is asked for (Trainer::outputs): a floating-point value whose dim 0 is
+  /// the samples of one micro-batch, whole on the tensor axis. Its inputs are some of those of
+  /// `loss`, by name, and its parameters the first ones of `loss`, declared in the same order;
+  /// empty: none.
+  Forward result;
   /// Properties of the function that shapes do not show. A checkpoint is loaded only if they are
   /// equal.
   KeyValues identity;

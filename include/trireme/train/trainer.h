@@ -1,6 +1,7 @@
 // Trainer: traces a model, plans it for this rank, allocates everything once, and trains it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,9 @@ struct GenerateOptions {
   Index count = 0;
   double temperature = 1;  // 0: always the most probable token
 };
+
+/// Gets the result of one sample: f32 on the host, packed, without dim 0; valid during the call.
+using OutputSink = std::function<void(Index sample, const Tensor& result)>;
 
 class Trainer {
  public:
@@ -53,6 +57,11 @@ class Trainer {
   /// Collective. Tokens that follow the prompt, the same for every layout. Needs Model::logits.
   /// Throws: Stopped, as evaluate() does.
   std::vector<std::int32_t> generate(const GenerateOptions& options);
+  /// Collective. Runs Model::result on samples 0 to samples - 1 of `source` and hands each result
+  /// to `sink`, in this order, on rank 0; the sinks of other ranks are not called. The targets of
+  /// the source need not count. Throws: Stopped, as evaluate() does; JobError on all ranks when
+  /// `sink` throws.
+  void outputs(DataSource& source, Index samples, const OutputSink& sink);
 
  private:
   struct State;

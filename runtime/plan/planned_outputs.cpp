@@ -1,0 +1,67 @@
+#include "runtime/plan/planned_outputs.h"
+
+namespace trireme {
+namespace {
+
+/// The result as the last op of the graph, so that it is packed and on the last stage, wherever the
+/// model computes it.
+class Result final : public Op {
+ public:
+  std::string name() const override { return "result"; }
+  Outputs infer(const Specs& in) const override { return {Spec(in[0].shape, in[0].dtype)}; }
+  bool works_in(DType) const override { return true; }
+  bool works_on(DeviceKind) const override { return true; }
+  bool strided(int) const override { return true; }
+  double flops(const Specs&) const override { return 0; }
+  void forward(Exec& e) const override { e.stream().copy(e.output(0), e.input(0)); }
+  void backward(Exec&) const override {}
+};
+
+void check_result(const Value& result, Index micro_batch_size) {
+  const Spec& spec = result.spec();
+  require(is_floating(spec.dtype), "Model::result is ", spec, ": it has to be floating-point");
+  require(spec.shape.dims() >= 1 && spec.shape[0] == micro_batch_size, "Model::result is ", spec,
+          ", but its dim 0 is the sample and has to be TrainingSpec::micro_batch_size ",
+          micro_batch_size, ": reshape() it");
+  require(result.graph().tensor_size() == 1 || result.place() == Place::whole ||
+              result.place() == Place::entered,
+          "Model::result is ", result.place(),
+          " on the tensor axis: gather_columns(), gather_rows() or leave() makes it whole");
+}
+
+PlannedPass plan_pass(const Forward& result, const PlanTarget& target, const PlannedPass& train) {
+  const auto trace = [&](Graph& g) {
+    const Value value = result(g);
+    if (!value) return value;  // refused as that of any model
+    check_result(value, target.spec.micro_batch_size);
+    return value.apply<Result>();
+  };
+  const PipelineShape shape = target.spec.pipeline();
+  return {plan_forward(trace, target, train.model()),
+          make_forward_program(shape, target.coordinate(Axis::pipeline))};
+}
+
+bool makes_results(const PlanTarget& target) {
+  return target.coordinate(Axis::tensor) == 0 &&
+         target.coordinate(Axis::pipeline) == target.spec.mesh.size(Axis::pipeline) - 1;
+}
+
+Tensor without_memory(const Spec& spec) { return {nullptr, spec.shape, spec.dtype}; }
+
+}  // namespace
+
+PlannedOutputs::PlannedOutputs(const Forward& function, const PlanTarget& target,
+                               const PlannedPass& train)
+    : pass(plan_pass(function, target, train)),
+      inputs(pass.model(), target, *train.model().graph),
+      result(without_memory(pass.model().results.front().spec())),
+      sample(nullptr, without_first(result.shape), DType::f32),
+      samples(inputs.micro_batches * inputs.micro_batch_size),
+      makes(makes_results(target)),
+      keeps(makes || target.rank == 0) {}
+
+Index PlannedOutputs::result_bytes() const {
+  return makes ? inputs.micro_batches * result.bytes() : 0;
+}
+
+}  // namespace trireme

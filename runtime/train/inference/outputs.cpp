@@ -1,0 +1,60 @@
+// Continues Trainer (trireme/train/trainer.h).
+// What a trained model of one's own gives: Model::result of one sample after another.
+#include <algorithm>
+#include <exception>
+
+#include "runtime/train/trainer_agreement.h"
+#include "runtime/train/trainer_state.h"
+
+namespace trireme {
+namespace {
+
+/// Collective. Hands out the rows of the global batch that begins at sample `first`, of a stream of
+/// `samples`, on rank 0. Throws: JobError on all ranks when the sink throws.
+void hand_out(const Context& context, const PlannedOutputs& plan, OutputBatch& batch, Index first,
+              Index samples, const OutputSink& sink) {
+  std::exception_ptr failure;
+  Tensor row = plan.sample;
+  for (int data = 0; data < context.data_size(); ++data) {
+    const Index begin = first + data * plan.samples, end = std::min(begin + plan.samples, samples);
+    if (begin >= end) break;  // on all ranks alike
+    const float* rows = batch.collect(data, context);
+    if (context.mesh().rank() != 0 || failure) continue;
+    try {
+      for (Index sample = begin; sample < end; ++sample) {
+        row.data = const_cast<float*>(rows) + (sample - begin) * row.count();
+        sink(sample, row);
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  agree_or_stop(context.host(), [&] {
+    if (failure) std::rethrow_exception(failure);
+  });
+}
+
+}  // namespace
+
+bool Trainer::State::run_outputs(DataSource& source, Index samples, const OutputSink& sink) {
+  OutputBatch& batch = *bound.outputs_batch;
+  for (Index first = 0; first < samples; first += context.options().global_batch_size) {
+    load(batch.inputs(), source, first, samples);
+    if (agreed.stop && is_saved()) return false;
+    batch.inputs().begin(progress.step, 1);
+    bound.outputs->start(batch);
+    batch.queued();
+    hand_out(context, *plan.outputs, batch, first, samples, sink);
+  }
+  return true;
+}
+
+void Trainer::outputs(DataSource& source, Index samples, const OutputSink& sink) {
+  State& s = *state_;
+  require(s.bound.outputs.has_value(), "outputs needs Model::result");
+  require(samples >= 1, "Trainer::outputs needs at least one sample, not ", samples);
+  agree_on_data(s.context.host(), &source, "data of outputs");
+  if (!s.run_outputs(source, samples, sink)) s.stop_after_training();
+}
+
+}  // namespace trireme

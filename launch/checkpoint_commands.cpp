@@ -87,8 +87,9 @@ int list(int argc, char** argv) {
   std::string directory;
   Output output;
   CommandLine command("trireme checkpoint list",
-                      "The committed steps of a run, whether the manifest and the file sizes of "
-                      "each hold, what unfinished saves left, and who writes there.");
+                      "Lists the steps that a run has saved, whether each is intact (its manifest, "
+                      "and the sizes of its files), what unfinished saves left behind, and the "
+                      "job that writes there now.");
   command.positional("DIR", directory, "directory of a run (--save)");
   output.declare(command);
   return parse_and_run(
@@ -105,10 +106,10 @@ int show(int argc, char** argv) {
   Index step = -1;
   Output output;
   CommandLine command("trireme checkpoint show",
-                      "What the manifest of a step says: tensors, totals, layout, identity, "
+                      "Prints what the manifest of a step says: tensors, totals, layout, identity, "
                       "positions, versions, options, files.");
   command.positional("DIR", directory, directory_help);
-  command.whole("--step", step, at_least(0), "which step; default: the newest");
+  command.whole("--step", step, at_least(0), "step to show; default: the newest");
   output.declare(command);
   return parse_and_run(
       command, argc, argv, [](Problems&) {},
@@ -130,9 +131,9 @@ int verify(int argc, char** argv) {
   Output output;
   CommandLine command("trireme checkpoint verify",
                       "Reads every byte of every file and compares it with the manifest, then the "
-                      "HDF5 structure of each shard. Exit code 0 only if everything holds.");
+                      "HDF5 structure of each shard. Exit code 0 only if everything is intact.");
   command.positional("DIR", directory, directory_help);
-  command.whole("--step", step, at_least(0), "this step only; default: all");
+  command.whole("--step", step, at_least(0), "verify this step only; default: all");
   declare_threads(command, threads);
   output.declare(command);
   return parse_and_run(
@@ -180,10 +181,11 @@ int diff(int argc, char** argv) {
                       "0 if the tensors are equal, 1 if not; identity, options, versions and "
                       "positions that differ are shown, but do not count.");
   command.positional("A", a, "directory of a step, of a run (its newest step), or DIR:STEP");
-  command.positional("B", b, "the other one");
+  command.positional("B", b, "the other step, named in one of the same ways");
   command.whole("--step-a", step_a, at_least(0), "step of A; default: the newest");
   command.whole("--step-b", step_b, at_least(0), "step of B; default: the newest");
-  command.flag("--parameters-only", parameters_only, "leave out optimizer and counters");
+  command.flag("--parameters-only", parameters_only,
+               "compare parameters only, not the state of the optimizer and counters");
   command.real(
       "--tolerance", options.tolerance, {0, std::numeric_limits<double>::infinity(), true, false},
       "elements a and b count as equal when |a - b| <= X * max(1, |a|, |b|), such as 1e-6; "
@@ -209,19 +211,19 @@ int prune(int argc, char** argv) {
   bool dry_run = false;
   CommandLine command(
       "trireme checkpoint prune",
-      "Deletes old steps of a run, and cleans up what unfinished saves left. Refused "
-      "while a job writes there. Steps that do not hold stay, and do not count.");
+      "Deletes old steps of a run, and what unfinished saves left behind. Refused while a job "
+      "writes there. Damaged steps are kept, and are not counted.");
   command.positional("DIR", directory, "directory of a run (--save)");
-  command.whole("--keep-last", retention.keep_last, at_least(1), "newest steps that stay");
+  command.whole("--keep-last", retention.keep_last, at_least(1), "number of newest steps to keep");
   command.whole("--save-retain-interval", retention.retain_interval, at_least(1),
-                "multiples of it stay too; default: none");
-  command.flag("--dry-run", dry_run, "say what would go, and change nothing");
+                "also keep steps that are multiples of N; default: none");
+  command.flag("--dry-run", dry_run, "print what would be deleted, and delete nothing");
   output.declare(command);
   return parse_and_run(
       command, argc, argv,
       [&](Problems& problems) {
         if (!command.given("--keep-last"))
-          problems.add("--keep-last is missing: how many of the newest steps stay");
+          problems.add("--keep-last is missing: the number of newest steps to keep");
       },
       [&] {
         PrunePlan plan = plan_prune(directory, retention);
@@ -243,11 +245,17 @@ int prune(int argc, char** argv) {
 
 std::vector<Subcommand> checkpoint_commands() {
   return {
-      {{"checkpoint", "list"}, "DIR", "steps of a run, and whether they hold", list},
-      {{"checkpoint", "show"}, "DIR [--step N]", "tensors, layout and options of a step", show},
+      {{"checkpoint", "list"}, "DIR", "list the saved steps, and whether each is intact", list},
+      {{"checkpoint", "show"},
+       "DIR [--step N]",
+       "show tensors, layout and options of a step",
+       show},
       {{"checkpoint", "verify"}, "DIR [--step N]", "read and check every byte", verify},
       {{"checkpoint", "diff"}, "A B [--tolerance X]", "compare two steps, tensor by tensor", diff},
-      {{"checkpoint", "prune"}, "DIR --keep-last N", "delete old steps and leftovers", prune},
+      {{"checkpoint", "prune"},
+       "DIR --keep-last N",
+       "delete old steps and what unfinished saves left",
+       prune},
   };
 }
 

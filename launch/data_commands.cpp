@@ -13,16 +13,18 @@ int data_prepare(int argc, char** argv) {
   std::vector<std::string> inputs;
   std::string output;
   CommandLine command("trireme data prepare",
-                      "Text to byte tokens (vocabulary 256), one document a file: writes "
-                      "PREFIX.bin and PREFIX.idx.");
-  command.list("--input", inputs, "FILE...", "text files");
-  command.text("--output", output, "PREFIX", "of the files to write");
+                      "Converts text files to byte tokens (vocabulary 256). Each file becomes one "
+                      "document. Writes PREFIX.bin and PREFIX.idx.");
+  command.list("--input", inputs, "FILE...", "text files to convert");
+  command.text("--output", output, "PREFIX", "path of the files to write, without .bin and .idx");
   return parse_and_run(
       command, argc, argv,
       [&](Problems& problems) {
-        if (!command.given("--input")) problems.add("--input is missing: the text files");
+        if (!command.given("--input"))
+          problems.add("--input is missing: the text files to convert");
         if (!command.given("--output"))
-          problems.add("--output is missing: PREFIX of the files to write");
+          problems.add(
+              "--output is missing: the path of the files to write, without .bin and .idx");
       },
       [&] {
         const Prepared made = prepare_bytes(inputs, output);
@@ -62,9 +64,9 @@ int data_inspect(int argc, char** argv) {
   std::string prefix;
   bool json = false;
   CommandLine command("trireme data inspect",
-                      "Checks PREFIX.bin and PREFIX.idx, reads every token, and says what is in "
-                      "them. Exit code 1 when they "
-                      "are damaged, or hold tokens that no vocabulary can.");
+                      "Checks PREFIX.bin and PREFIX.idx, reads every token, and prints statistics. "
+                      "Exit code 1 if the files are damaged, or have tokens that no vocabulary "
+                      "can have (negative ones, or 2^31 and more).");
   command.positional("PREFIX", prefix, "the path without .bin and .idx");
   command.flag("--json", json, "print one line of JSON instead of text");
   return parse_and_run(
@@ -83,7 +85,10 @@ int data_inspect(int argc, char** argv) {
 
 std::vector<Subcommand> data_commands() {
   return {
-      {{"data", "prepare"}, "--input FILE... --output PREFIX", "text to byte tokens", data_prepare},
+      {{"data", "prepare"},
+       "--input FILE... --output PREFIX",
+       "convert text files to byte tokens",
+       data_prepare},
       {{"data", "inspect"}, "PREFIX", "check token files and describe them", data_inspect},
   };
 }

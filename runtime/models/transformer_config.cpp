@@ -252,8 +252,7 @@ double TransformerConfig::flops_per_token() const {
 std::string TransformerConfig::describe() const {
   return fmt::format(
       "{} layers, width {}, {} heads in {} groups, {} {}, {}, {} positions, sequence {}, "
-      "vocabulary "
-      "{}, {} embeddings: {} parameters",
+      "vocabulary {}, {} embeddings: {} parameters",
       num_layers, hidden_size, num_attention_heads, kv_heads(), name(mlp), ffn(),
       name(normalization), identity_of(position), seq_length, vocab_size,
       tie_embeddings ? "tied" : "separate", parameter_count());

@@ -227,10 +227,11 @@ Values columns(Value x, const std::vector<LinearPart>& parts, const LinearOption
                Gelu gelu) {
   require(!parts.empty(), "column_linear needs at least one part");
   Graph& g = x.graph();
-  x = enter_region(x);
   const Value weight = packed(g, parts, ".weight", x.shape().back(), options.init);
   const Value bias = options.bias == Bias::none ? Value() : packed(g, parts, ".bias", 0, zeros());
-  return apply_layer({x, weight, bias, gelu, {}});
+  std::string names;
+  for (const LinearPart& part : parts) names += (names.empty() ? "" : "+") + part.name;
+  return g.scope(names, [&] { return apply_layer({enter_region(x), weight, bias, gelu, {}}); });
 }
 
 /// `gelu_input`: x is gelu of it; empty: x is an ordinary value.

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 
 #include <CLI/CLI.hpp>
@@ -76,6 +77,15 @@ std::optional<std::string> read_text(const std::string& path, Problems& problems
   return text;
 }
 
+/// Positionals are mandatory. CLI11 would show them in brackets, because it is not asked to check
+/// it.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_usage(const CLI::Option* option) const override {
+    return make_option_name(option, true);
+  }
+};
+
 std::string canonical(const std::string& names) { return names.substr(0, names.find(',')); }
 
 }  // namespace
@@ -86,7 +96,9 @@ CommandLine::State::State(const std::string& program_, const std::string& descri
   app->add_flag("-h,--help")->description("print this and stop")->group(group);
   app->add_flag("--version")->description("print the version of trireme and stop")->group(group);
   app->allow_extras();
-  app->get_formatter()->column_width(help_name_width);
+  const auto formatter = std::make_shared<HelpFormatter>();
+  formatter->column_width(help_name_width);
+  app->formatter(formatter);
 }
 CommandLine::State::~State() = default;
 
@@ -118,7 +130,7 @@ void CommandLine::add(OptionDefinition definition) {
   else
     parsed = app.add_option(definition.names)
                  ->expected(definition.names[0] == '-' ? 0 : 1, definition.list ? most_values : 1)
-                 ->type_name(definition.value);
+                 ->type_name(definition.names[0] == '-' ? definition.value : "");
   parsed->description(definition.help + shown_default(definition))
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(state_->group);
@@ -137,7 +149,7 @@ void CommandLine::positional(const std::string& name, std::string& value, const 
 
 void CommandLine::config_file() {
   text("--config", state_->config, "FILE",
-       "TOML file with any of these options; the command line wins");
+       "TOML file with any of these options; the command line takes precedence");
   may_differ("--config");  // what is in it may not
 }
 
@@ -282,7 +294,10 @@ CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Probl
 
 bool CommandLine::given(const std::string& name) const { return state_->find(name).given; }
 
-bool CommandLine::has_unknown() const { return state_->has_unknown; }
+bool CommandLine::is_uncertain(const std::string& name) const {
+  const State::Option& option = state_->find(name);
+  return state_->has_unknown || (option.given && option.values.empty());
+}
 
 std::string CommandLine::help() const { return state_->app->help() + state_->tables_as_text(); }
 

@@ -97,8 +97,8 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
   if (gpt.data_path.empty()) {
     problems.add(
         "--data-path is missing: PREFIX of PREFIX.bin and PREFIX.idx, which 'trireme data prepare "
-        "--input FILE... "
-        "--output PREFIX' makes from text; for example: trireme data prepare --input book.txt "
+        "--input FILE... --output PREFIX' makes from text; for example: trireme data prepare "
+        "--input book.txt "
         "--output book && train_gpt --data-path book --train-iters 200 --generate 200");
     return data;
   }

@@ -27,7 +27,8 @@ void declare_float(CommandLine& c, const std::string& names, float& value, Real 
 void declare_preset(CommandLine& c, GptOptions& gpt) {
   std::string names;
   for (const std::string& name : preset_names()) names += (names.empty() ? "{" : ",") + name;
-  c.add({"--model", "PRESET", "start from " + names + "}; the options below refine it", false,
+  c.add({"--model", "PRESET", "preset of the model, which the options below refine: " + names + "}",
+         false,
          [&gpt, names](const std::vector<std::string>& words) {
            const std::string near = nearest(words.front(), preset_names());
            for (const std::string& name : preset_names())
@@ -46,32 +47,33 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
   using Limits = TransformerLimits;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   c.whole("--num-layers", m.num_layers, {1, Limits::layers}, "blocks of attention and MLP");
-  c.whole("--hidden-size", m.hidden_size, {1, Limits::channels}, "channels of the residual stream");
+  c.whole("--hidden-size", m.hidden_size, {1, Limits::channels},
+          "channels of the residual stream; a multiple of the heads");
   c.whole("--ffn-hidden-size", m.ffn_hidden_size, {1, Limits::mlp_channels},
-          "channels inside the MLP; default 4 x --hidden-size");
+          "channels inside the MLP; default: 4 x --hidden-size");
   c.whole("--num-attention-heads", m.num_attention_heads, {1, Limits::heads}, "query heads");
   c.whole("--num-query-groups", m.num_query_groups, {1, Limits::heads},
-          "key and value heads; default one per query head");
+          "key and value heads; default: one for each query head");
   c.whole("--seq-length", m.seq_length, {1, Limits::sequence}, "tokens of a sample");
   c.whole("--max-position-embeddings", m.max_position_embeddings, {1, Limits::positions},
-          "rows of the table of learned positions; default --seq-length");
+          "rows of the table of learned positions; default: --seq-length");
   c.whole("--vocab-size", m.vocab_size, {2, Limits::vocabulary},
-          "tokens of the vocabulary; need not divide by anything");
+          "tokens in the vocabulary; need not be a multiple of anything");
   c.choice("--normalization", m.normalization, "kind of the norms");
   declare_float(c, "--norm-epsilon", m.norm_epsilon, {0, 1, true, false},
                 "number added to the variance in norms");
   c.choice("--activation", m.mlp, "activation of the MLP");
   c.choice("--position-embedding-type", m.position,
-           "how the model knows positions: a table that is learned, or rotary positions");
+           "how positions enter the model: by a learned table, or by rotary embeddings (rope)");
   declare_float(c, "--rotary-base", m.rotary_base, {0, infinity, true, false},
-                "base of the periods of rotary positions");
-  c.flag_off("--disable-bias-linear", m.add_bias_linear, "give linear layers no bias");
+                "base of the periods of rotary embeddings; with --position-embedding-type rope");
+  c.flag_off("--disable-bias-linear", m.add_bias_linear, "linear layers have no bias");
   c.flag_off("--untie-embeddings-and-output-weights", m.tie_embeddings,
-             "give the output layer weights of its own, not those of the embedding");
+             "the output layer has weights of its own, not those of the embedding");
   declare_float(c, "--init-method-std", m.init_std, {0, infinity, true, false},
                 "standard deviation of initial weights");
   declare_float(c, "--hidden-dropout", m.hidden_dropout, {0, 1, false, true},
-                "share of activations dropped");
+                "share of activations that is set to 0 after the embedding, attention and MLP");
 }
 
 /// --use-checkpoint-args takes all options from the `first` on, and the type that was computed
@@ -87,12 +89,16 @@ void take_from_checkpoints(CommandLine& c, std::size_t first) {
 void declare_execution(CommandLine& c, TransformerConfig& m) {
   c.group("Execution of the model");
   c.choice("--recompute-granularity", m.recompute,
-           "what is computed again in backward rather than kept in memory");
-  c.choice("--attention", m.attention_kernels,
-           "kernels of attention on a GPU; auto: on tensor cores (mma) where they can be used");
-  c.whole("--lm-head-chunks", m.lm_head_chunks, at_least(1),
-          "pieces in which logits and their loss are made: of the logits of a micro-batch only one "
-          "piece exists at a time");
+           "what backward computes again instead of keeping it in memory; selective: norms and "
+           "activations; full: all of a block");
+  c.choice(
+      "--attention", m.attention_kernels,
+      "attention kernels on a GPU; mma: on tensor cores; simt: for all heads up to 128; auto: mma "
+      "where possible");
+  c.whole(
+      "--lm-head-chunks", m.lm_head_chunks, at_least(1),
+      "number of pieces in which the logits of a micro-batch and their loss are computed; only one "
+      "piece of the logits exists at a time");
   c.add({"--sequence-parallel", "",
          "split norms and dropout over the tensor ranks along the sequence", false,
          [&m](const std::vector<std::string>& words) {
@@ -126,6 +132,11 @@ void check_evaluation(const CommandLine& command, const Options& options, Proble
     problems.add("--eval-iters has no meaning without --eval-interval; add it or leave it out");
 }
 
+/// An unknown option may be what another program calls the kind of positions.
+bool has_uncertain_positions(const CommandLine& command) {
+  return command.is_uncertain("--model") || command.is_uncertain("--position-embedding-type");
+}
+
 /// Options that the kind of positions makes meaningless.
 void check_positions(const CommandLine& command, const TransformerConfig& model,
                      Problems& problems) {
@@ -141,8 +152,7 @@ void check_positions(const CommandLine& command, const TransformerConfig& model,
 
 /// An option that another one makes meaningless.
 void check_meaning(const CommandLine& command, const GptOptions& gpt, Problems& problems) {
-  // An unknown option may be what another program calls the kind of positions.
-  if (!command.has_unknown()) check_positions(command, gpt.model, problems);
+  if (!has_uncertain_positions(command)) check_positions(command, gpt.model, problems);
   for (const char* option : {"--prompt", "--temperature"})
     if (command.given(option) && gpt.generate == 0)
       problems.add(option, " has no meaning without --generate; add it or leave ", option, " out");
@@ -208,22 +218,22 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
   declare_execution(command, gpt.model);
   command.group("Data");
   command.list("--data-path", gpt.data_path, "[W] PREFIX...",
-               "PREFIX of PREFIX.bin and PREFIX.idx (trireme data prepare), or W1 PREFIX1 W2 "
-               "PREFIX2 ... with weights");
+               "PREFIX of PREFIX.bin and PREFIX.idx (see trireme data prepare); several with "
+               "weights: W1 PREFIX1 W2 PREFIX2 ...");
   command.may_differ("--data-path");  // copies on the nodes: the data itself is compared
   command.text("--split", gpt.split, "A,B,C",
-               "parts of the data for training, validation and test");
+               "shares of the data for training, validation and test");
   declare_evaluation(command, options);
   command.group("Generation");
   command.table("Presets of --model", table_of_presets());
   command.whole(
       "--generate", gpt.generate, at_least(0),
-      "bytes of text to print after training; with --load and without --data-path nothing is "
-      "trained before");
-  command.text("--prompt", gpt.prompt, "TEXT", "text that the generated text continues");
+      "bytes of text to generate after training; needs --vocab-size 256; with --load and without "
+      "--data-path nothing is trained first");
+  command.text("--prompt", gpt.prompt, "TEXT", "beginning of the text, which the model continues");
   command.real("--temperature", gpt.temperature,
                {0, std::numeric_limits<double>::infinity(), false, false},
-               "temperature of sampling; 0: always the most probable byte");
+               "temperature of sampling; 0: always take the most probable byte");
 }
 
 void settle_gpt_options(const CommandLine& command, Options& options, const GptOptions& gpt) {
@@ -258,7 +268,7 @@ std::string model_options(const KeyValues& options) {
 void check_gpt_options(const CommandLine& command, const Options& options, GptOptions& gpt,
                        Problems& problems) {
   TransformerConfig model = gpt.model;
-  if (command.has_unknown()) model.max_position_embeddings = 0;  // the positions may be rotary
+  if (has_uncertain_positions(command)) model.max_position_embeddings = 0;  // may be rotary
   for (const std::string& problem :
        problems_of(model, options.tensor_size, options.micro_batch_size))
     problems.add(problem);

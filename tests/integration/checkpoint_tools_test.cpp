@@ -83,14 +83,14 @@ TEST_F(CheckpointTools, VerifyNamesTheFileAndTheTensorOfAnyDamage) {
   commit_toy(root(), 120, {}, {Cut::columns, 2});
   const Outcome good = run("verify " + root());
   EXPECT_EQ(good.exit_code, 0);
-  EXPECT_EQ(good.output, "step 120: holds\nstep 40: holds\n");
+  EXPECT_EQ(good.output, "step 120: intact\nstep 40: intact\n");
 
   const Manifest manifest = open_step(step(120)).manifest;
   flip_bit(step(120) + "/shard-00001.h5", manifest.find("parameters/wte")->pieces[1].offset);
   const Outcome damaged = run("verify " + root() + " --threads 1");
   EXPECT_EQ(damaged.exit_code, 1);
   EXPECT_THAT(damaged.output, AllOf(HasSubstr("step 120: shard-00001.h5: "),
-                                    HasSubstr("parameters/wte"), HasSubstr("step 40: holds\n")));
+                                    HasSubstr("parameters/wte"), HasSubstr("step 40: intact\n")));
   EXPECT_EQ(run("verify " + root() + " --step 40").exit_code, 0);
   const json verified = run_json("verify " + root(), 1);
   EXPECT_EQ(verified["holds"], false);

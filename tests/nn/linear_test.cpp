@@ -1,6 +1,7 @@
 // Linear layers against plain products, finite differences, and themselves on one rank.
 #include "trireme/nn/linear.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trireme/graph/gradient_check.h"
@@ -113,6 +114,29 @@ TEST(Linear, ColumnThenRowEqualsOneRank) {
         EXPECT_LT(d.gradients, 2e-6) << ranks << " " << d.worst;
       }
     }
+}
+
+TEST(Linear, MessagesNameTheLayerAsItsAuthorDid) {
+  Graph g(0, 1);
+  const Value cube = g.input("x", {4, 8, 2});
+  const auto message_of = [&](const auto& layer) -> std::string {
+    try {
+      g.scope("mlp", layer);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message_of([&] { return linear(cube, "head", 3); }),
+              testing::HasSubstr("op 'linear' in scope 'mlp/head'"));
+  EXPECT_THAT(message_of([&] { return column_linear(cube, "up", 3); }),
+              testing::HasSubstr("op 'linear' in scope 'mlp/up'"));
+  EXPECT_THAT(message_of([&] {
+                return column_linear(cube, {{"q", 3}, {"k", 3}});
+              }),
+              testing::HasSubstr("op 'linear' in scope 'mlp/q+k'"));
+  EXPECT_THAT(message_of([&] { return row_linear(cube, "down", 3); }),
+              testing::HasSubstr("op 'linear' in scope 'mlp/down'"));
 }
 
 TEST(Linear, MisplacedInputsAreRejectedWhileTracing) {

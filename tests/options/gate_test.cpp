@@ -361,6 +361,15 @@ TEST(GateAsAWhole, AnUnknownOptionMayHaveMeantAnotherKindOfPositions) {
       ElementsAre(HasSubstr(problem)));
 }
 
+TEST(GateAsAWhole, ARefusedKindOfPositionsIsTheOnlyMistakeAboutPositions) {
+  for (const char* kind : {"--position-embedding-type NONSENSE", "--model NONSENSE"}) {
+    const std::string line = kind;
+    EXPECT_THAT(problems_of_line(line + " --rotary-base 500000", 1), ElementsAre(HasSubstr(line)));
+    EXPECT_THAT(problems_of_line(line + " --seq-length 256 --max-position-embeddings 128", 1),
+                ElementsAre(HasSubstr(line)));
+  }
+}
+
 TEST(GateAsAWhole, AnUnknownOptionOfAFileMayHaveMeantAnotherKindOfPositions) {
   const ScratchDirectory folder;
   const std::string file =

@@ -55,11 +55,15 @@ std::ostream& operator<<(std::ostream& out, const GradientError& error);
 
 /// Returns the largest gradient error of all differentiable inputs, relative to fourth-order
 /// central differences of a random linear function of the outputs, accumulated in fp64:
-/// EXPECT_LT(gradient_check(...), 1e-4). Throws: Error that names input, element and both values,
-/// in three cases. A gradient depends on how the op is run: its bits must be the same when the op
-/// runs alone, is used twice, is recomputed, runs without sharing and packing, and when each
-/// gradient is requested alone. Results in bf16, or on several tensor ranks, differ by more than
-/// the tolerance. `infer` accepts an input that is off by one, and nothing changes.
+/// EXPECT_LT(gradient_check(...), 1e-4). Throws an Error with input, element and both values when
+/// - a gradient depends on how the op is run: its bits must be the same when the op runs alone, is
+///   used twice, is recomputed, runs without sharing and packing, and when each gradient is
+///   requested alone;
+/// - results in bf16, or on several tensor ranks, differ by more than the tolerance.
+/// Throws an Error with the op or the input when
+/// - `infer` refuses the inputs, or accepts one that is off by one, and nothing changes;
+/// - no op uses an input, or the range of its values is empty;
+/// - a split dim does not exist, or does not divide by the number of tensor ranks.
 GradientError gradient_check(OpPtr op, const std::vector<CheckInput>& inputs, Device& device,
                              const GradientCheckOptions& options = {});
 template <class O>

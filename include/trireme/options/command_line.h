@@ -107,8 +107,9 @@ class CommandLine {
 
   /// Was this option (canonical name) given, on the command line or in the file?
   bool given(const std::string& name) const;
-  /// Did parse() report an option that is not declared? What it was meant to set is then unknown.
-  bool has_unknown() const;
+  /// May this option (canonical name) be meant to have another value? True when its value was
+  /// refused, or an option that is not declared was given: checks of it would only confuse.
+  bool is_uncertain(const std::string& name) const;
   std::string help() const;
   /// What the program prints instead of running: its help, "trireme 0.2.0", or reference().
   std::string text_of(Outcome outcome) const;

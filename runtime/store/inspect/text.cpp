@@ -142,7 +142,7 @@ std::string to_text(const RunSummary& run, Index now) {
                {"manifest and sizes", Align::left}});
   for (const StepSummary& s : run.steps)
     table.add({std::to_string(s.step), s.created, age_of(s.created, now), show_bytes(s.bytes),
-               std::to_string(s.shards), s.layout, s.run, s.problem.empty() ? "hold" : "BAD"});
+               std::to_string(s.shards), s.layout, s.run, s.problem.empty() ? "intact" : "BAD"});
   if (!run.steps.empty()) text += table.text();
   for (const StepSummary& s : run.steps)
     if (!s.problem.empty()) text += fmt::format("bad: {}\n", s.problem);
@@ -182,7 +182,7 @@ std::string to_text(const StepDiff& diff, const OpenedStep& a, const OpenedStep&
 }
 
 std::string to_text(const VerifiedStep& verified) {
-  if (verified.problems.empty()) return fmt::format("step {}: holds\n", verified.step.step);
+  if (verified.problems.empty()) return fmt::format("step {}: intact\n", verified.step.step);
   std::string text;
   for (const std::string& problem : verified.problems)
     text += fmt::format("step {}: {}\n", verified.step.step, problem);

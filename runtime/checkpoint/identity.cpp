@@ -44,7 +44,7 @@ std::string readable(const std::string& fact, const std::string& value) {
   return value == "rotary" ? name(PositionKind::rotary) : value;
 }
 
-/// Facts that checkpoints of the first versions do not have.
+/// Facts that checkpoints of the first releases do not have.
 bool may_be_missing(const std::string& fact) {
   return fact.starts_with(data_facts) && fact.ends_with(" content");
 }
@@ -130,7 +130,7 @@ void compare_state(const Manifest& checkpoint, const Manifest& job,
       out.push_back("the optimizer's " + kind + " of the checkpoint has no use in this job");
 }
 
-/// A fact about the model is another one.
+/// A fact about the model has another value, or is missing.
 bool differs_in_model(const Manifest& checkpoint, const KeyValues& identity) {
   return std::any_of(identity.begin(), identity.end(), [&](const auto& fact) {
     const std::string* saved = checkpoint.identity_of(fact.first);
@@ -138,7 +138,7 @@ bool differs_in_model(const Manifest& checkpoint, const KeyValues& identity) {
   });
 }
 
-/// Of many sentences about tensors the first few.
+/// Keeps the first few of many sentences.
 void shorten(std::vector<std::string>& sentences) {
   constexpr std::size_t most = 5;
   if (sentences.size() <= most + 1) return;

@@ -59,7 +59,7 @@ bool Progress::poll_all() {
   return moved;
 }
 
-/// Throws: Error when waiting is pointless.
+/// Throws: Error after the time-out, or when the missing rank has ended.
 void Progress::check(Waited& waited, FunctionRef<std::string()> describe,
                      FunctionRef<int()> missing) {
   constexpr std::chrono::milliseconds ask_after(500);
@@ -72,14 +72,14 @@ void Progress::check(Waited& waited, FunctionRef<std::string()> describe,
   if (has_ended && rank == waited.ended)
     throw Error(str(describe(), "; world rank ", rank,
                     " has ended its part of the program and comes no more"));
-  if (has_ended) waited.unmoved = now;  // what it has sent last may be under way still
+  if (has_ended) waited.unmoved = now;  // its last messages may still be in flight
   waited.ended = has_ended ? rank : -1;
 }
 
 void Progress::wait(FunctionRef<bool()> done, FunctionRef<std::string()> describe,
                     FunctionRef<int()> missing) {
-  // Spinning wins microseconds while every rank has a core; where ranks share cores it costs time
-  // slices.
+  // Spinning saves microseconds while every rank has a core. Where ranks share cores it takes time
+  // from the rank that is waited for.
   const int spins = options_.cores_are_shared ? 1 : 100;
   constexpr std::chrono::milliseconds sleep_after(4);
   Waited waited;

@@ -15,9 +15,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Takes the parser's events; `open_` are the arrays and objects around the next value. A container
-/// is in its parent from its first byte on, and the parent does not grow until it is closed: the
-/// pointers hold.
+/// Receives the parser's events. `open_` are the arrays and objects around the next value. A
+/// container is added to its parent when it opens, and the parent does not grow until it closes, so
+/// the pointers stay valid.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Builder(const JsonLimits& limits) : limits_(limits) {}

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-/// Defined for all extents, so that a shape exists before it is checked, and can be named.
+/// Defined for all extents: a wrong shape can be made, and the message that refuses it shows it.
 Index wrapping_product(Index a, Index b) {
   return static_cast<Index>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }

@@ -16,7 +16,7 @@ Prepared prepare_bytes(const std::vector<std::string>& inputs, const std::string
                        FunctionRef<void(Index done, Index total)> progress) {
   require(!inputs.empty(), "no input files");
   Index total = 0, done = 0;
-  for (const std::string& input : inputs) {  // all are looked at before anything is written
+  for (const std::string& input : inputs) {  // check all before writing anything
     const DataFile file(input);
     require(file.bytes() > 0, input, ": is empty; leave it out");
     total += file.bytes();

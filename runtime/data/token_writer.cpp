@@ -44,13 +44,13 @@ class NewFile {
   void write(const T& value) {
     write(&value, sizeof value);
   }
-  /// On disk, but not yet under its name.
+  /// Makes the content durable, still under the temporary name.
   void close() {
     check(std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0);
     FILE* file = std::exchange(file_, nullptr);
     check(std::fclose(file) == 0);
   }
-  /// Takes away what an earlier run left under the name.
+  /// Removes the file that an earlier run left under this name.
   void remove_old() const { std::remove(path_.c_str()); }
   void rename() {
     check(std::rename(temporary().c_str(), path_.c_str()) == 0);

@@ -40,9 +40,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Wait this long for the failing rank to report and abort us; report what we know only if it does
-/// not.
-constexpr std::chrono::seconds time_to_tell(10);
+/// Wait this long for the failing rank to report its error and to end the job. Only if it does not,
+/// report what this rank knows.
+constexpr std::chrono::seconds time_to_report(10);
 
 int exit_code(ExitCode code) { return static_cast<int>(code); }
 
@@ -65,7 +65,7 @@ int fail(Mesh* mesh, int rank, const std::string& message) {
   return exit_code(ExitCode::failure);
 }
 
-/// Call it in a handler.
+/// Call it in a catch block.
 bool is_peer_error() {
   try {
     throw;
@@ -197,7 +197,7 @@ struct Program {
   Clock::time_point started = Clock::now();
 };
 
-/// Every rank sees its signals; one clock is enough for all.
+/// Signals are checked on every rank, the time limit on rank 0 only.
 std::function<std::string_view()> stop_reason(const StopSignals& signals, int rank, double seconds,
                                               Clock::time_point started) {
   return [&signals, limited = rank == 0 && seconds > 0, seconds, started]() -> std::string_view {
@@ -215,7 +215,7 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   Options options = application.defaults;
   CommandLine command(application.name, application.description);
   Problems problems;
-  signals.let_through();  // files of options and data may be where reading never ends
+  signals.let_through();  // reading the files of options and data may block forever
   StartFacts facts;
   mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
   const CommandLine::Outcome outcome = read_options(program.argc, program.argv, application,
@@ -278,7 +278,7 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     limit_clean_up();
     return exit_code(error.code());
   } catch (...) {
-    if (is_peer_error()) std::this_thread::sleep_for(time_to_tell);
+    if (is_peer_error()) std::this_thread::sleep_for(time_to_report);
     const int code = fail(mesh.get(), session.rank(), current_exception_text());
     if (session.size() > 1) throw;  // there is no mesh yet: the session ends the job as it unwinds
     return code;

@@ -89,8 +89,8 @@ Value Build::mlp_in(Value normed) const {
 
 Value Build::mlp_out(Value h) const {
   return g.scope("mlp", [&] {
-    // What the activation makes is as large as what it reads, and cheap: its consumer belongs to
-    // the scope that is run again, or it would have to be kept after all.
+    // The result of the activation is as large as its input and cheap to make. The layer that reads
+    // it is in the same recompute scope; otherwise the result would have to be kept.
     const Value y = maybe_again([&] {
       if (config.mlp == MlpKind::gelu_tanh)
         return gelu_row_linear(h, "down", config.hidden_size, residual_options());
@@ -113,7 +113,7 @@ Value Build::mlp(Value normed) const {
 Value Build::block(Value x) const {
   const Value qkv = maybe_again([&] { return projections(norm(x, "attention_norm")); });
   const Value delta = attention(qkv);
-  if (selective()) {  // the plain addition: a fused one would have to keep `delta` to be run again
+  if (selective()) {  // not fused: running a fused addition again would need `delta` to be kept
     const Value sum = x + delta;
     const Value h = maybe_again([&] { return mlp_in(norm(sum, "mlp_norm")); });
     return sum + mlp_out(h);

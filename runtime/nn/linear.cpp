@@ -179,7 +179,7 @@ WorkspaceBytes workspace_of(const Graph& graph, const Spec& x_spec, const Spec& 
   const Tensor y(nullptr, {x.shape[0], w.shape[0]}, x.dtype), dw(nullptr, w.shape);
   const auto bytes = [&](const Gemm& product) { return product_bytes(graph, product); };
   Gemm of_weight = weight_gradient(y, x, dw, Write::add);
-  float bias_gradient = 0;  // that there is one counts, not where
+  float bias_gradient = 0;  // its presence counts, not its address
   if (bias != Bias::none) {
     of_weight.bias_gradient = &bias_gradient;
     of_weight.write_bias_gradient = Write::add;

@@ -25,7 +25,7 @@ bool readable(const CommittedStep& step) {
   }
 }
 
-/// A step that was moved out of the way for one that never came gets its name back.
+/// Restores the name of a step that was moved away for a new one, which was never committed.
 bool restored(const std::string& root, const std::string& path, Index step) {
   const std::string committed = step_path(root, step);
   if (is_there(committed)) return false;
@@ -33,8 +33,8 @@ bool restored(const std::string& root, const std::string& path, Index step) {
   return true;
 }
 
-/// A late rank of a killed job may still put files there: what is not empty now goes at the next
-/// start.
+/// A late rank of a killed job may still write files there. Then the directory is removed at the
+/// next start.
 bool removed(const std::string& root, const std::string& path) {
   try {
     remove_tree(root, path);

@@ -15,7 +15,7 @@ namespace trireme {
 
 namespace {
 
-/// More than a manifest of 7 TB takes.
+/// Enough for the manifest of a checkpoint of 7 TB.
 constexpr Index manifest_limit_bytes = Index{256} << 20;
 
 void check_sizes(const std::string& directory, const Manifest& manifest) {

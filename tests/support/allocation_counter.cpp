@@ -10,7 +10,7 @@
 namespace {
 
 thread_local long allocations = 0;
-thread_local volatile bool serves_onednn = false;  // compilers take it that malloc does not read it
+thread_local volatile bool serves_onednn = false;  // compilers assume that malloc reads none
 
 /// Where oneDNN's code lies; empty where the program has none.
 struct Range {

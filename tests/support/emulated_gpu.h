@@ -12,7 +12,7 @@ struct EmulatedOrder {
   std::string streams = "eager", threads = "forward";
 };
 
-/// To precede a command line.
+/// Put this before a command line.
 inline std::string on_emulated_gpus(const EmulatedOrder& order = {},
                                     const std::string& devices = "8") {
   return "env TRIREME_CUDA_MODULE=" TRIREME_EMULATED_MODULE " EMULATION_SCHEDULE=" + order.streams +

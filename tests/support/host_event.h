@@ -1,11 +1,11 @@
-// HostEvent: of devices of tests that run everything at once.
+// HostEvent: an event for test devices whose calls finish their work before they return.
 #pragma once
 
 #include "trireme/core/device.h"
 
 namespace trireme {
 
-/// Everything is done when a call returns.
+/// Nothing is ever pending, so there is nothing to record or to wait for.
 class HostEvent final : public Event {
  public:
   void record(Stream&) override {}

@@ -1,6 +1,6 @@
-// KillableJob: a job of mpirun in a session of its own, so that its processes are found, and ended,
-// whatever became of mpirun; what Open MPI leaves behind after kill -9 lies in a folder that goes
-// with the job.
+// KillableJob: a job of mpirun in a session of its own, so that its processes can be found and
+// ended even after mpirun has died. What Open MPI leaves behind after kill -9 lies in a folder that
+// is removed with the job.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace trireme::test {
 
-/// Whom kill -9 meets: one rank, mpirun (its ranks live on for a second), or all at once.
+/// The target of kill -9: one rank, mpirun (its ranks run for another second), or all at once.
 enum class Victim { rank, launcher, all };
 
 class KillableJob {
@@ -26,8 +26,8 @@ class KillableJob {
   KillableJob(const KillableJob&) = delete;
   KillableJob& operator=(const KillableJob&) = delete;
 
-  /// Sends SIGKILL; `choice` says which rank: number choice % ranks. Where there are no ranks yet
-  /// the launcher is met instead. Returns whom it met; none when the job is over.
+  /// Sends SIGKILL; `choice` says which rank: number choice % ranks. Kills the launcher if there is
+  /// no rank yet. Returns what was killed; none when the job is over.
   std::optional<Victim> kill(Victim victim, unsigned choice);
   /// Its living processes of a program: "mpirun", or the ranks.
   std::vector<pid_t> named(const std::string& program) const;
@@ -35,7 +35,7 @@ class KillableJob {
   bool ended();
   /// Waits for mpirun. Returns its exit code; 128 + signal when a signal ended it.
   int wait();
-  /// Waits until no process of the job is left, as orphans of a killed mpirun are for a second.
+  /// Waits until no process of the job is left: ranks outlive a killed mpirun by a second.
   /// Throws: Error with their numbers when they are there after 60 s.
   void wait_until_gone() const;
 

@@ -1,6 +1,6 @@
-// LayoutPairs: what one layout saved, every other one loads. For each pair of layouts: the state
-// that the second one has loaded, and at once saves, has the bits of what the first one saved; and
-// the second one trains on from there like one rank that was never interrupted.
+// LayoutPairs: every layout loads what any other one has saved. For each pair of layouts the second
+// one loads a checkpoint of the first and saves it again, with the same bits. Then it continues
+// training like one rank that was never interrupted.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Programs as a test starts them: to the end, or in the background, where they are watched, sent
-// signals, and gone when the test ends.
+// Programs that a test starts: it waits for their end, or runs them in the background, sends them
+// signals, and kills them when the test ends.
 #pragma once
 
 #include <functional>
@@ -34,10 +34,10 @@ class BackgroundProcess {
   BackgroundProcess& operator=(const BackgroundProcess&) = delete;
 
   std::string output() const { return read_text(log_); }
-  /// Of what the line became.
+  /// The process id of the shell, or of the program that it has replaced itself by (exec).
   pid_t id() const { return leader_; }
   bool running();
-  /// To what the line became: with "exec mpirun ..." to mpirun, whose ranks follow it.
+  /// To the process id(): with "exec mpirun ..." to mpirun, which passes it to its ranks.
   void send(int signal) const;
   Outcome wait();
 

@@ -21,7 +21,7 @@ namespace trireme {
 class ScratchDirectory {
  public:
   static std::string on_disk() { return std::filesystem::temp_directory_path().string(); }
-  /// Where fsync is quick but O_DIRECT is not to be had; on disk when there is no such place.
+  /// A directory in memory, where fsync is quick and O_DIRECT is refused; on disk if there is none.
   static std::string in_memory() {
     return std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : on_disk();
   }

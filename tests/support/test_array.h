@@ -71,7 +71,7 @@ class TestArray {
   Index count_;
   Stream* gpu_;
   std::vector<T> vector_;
-  Buffer buffer_;  // goes first: with it ends what was queued, which may read vector_
+  Buffer buffer_;  // destroyed first, after all queued work, which may read vector_
 };
 
 }  // namespace trireme

@@ -1,6 +1,5 @@
-// A training run as a test sees it: the losses and norms of its metrics file and the logical
-// tensors that
-// --dump-tensors wrote, whatever layout made them; and how two runs differ.
+// A training run as a test reads it: the losses and norms of its metrics file, and the logical
+// tensors that --dump-tensors wrote, in any layout. Also how two runs differ.
 #pragma once
 
 #include <map>

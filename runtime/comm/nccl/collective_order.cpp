@@ -15,7 +15,7 @@ void CollectiveOrder::start(const comm::Post& post, Index sequence) {
   constexpr Index bytes = sizeof(Word);
   round.ticket = host_.start_all_gather({&round.mine, bytes, DType::u8},
                                         {round.all.data(), bytes * host_.size(), DType::u8}, none_);
-  ++told_;  // not before: starting moves everything on, and may come to look()
+  ++told_;  // after starting, which may call poll() of this object
 }
 
 void CollectiveOrder::poll() {
@@ -23,7 +23,7 @@ void CollectiveOrder::poll() {
     const Index next = compared_;
     const Round& round = rounds_[static_cast<std::size_t>(next % in_flight)];
     if (!host_.done(round.ticket)) return;
-    if (compared_ != next) continue;  // done() moves everything on, and that has come here, too
+    if (compared_ != next) continue;  // done() has called poll(), which compared it
     ++compared_;
     compare(round);
   }

@@ -122,15 +122,15 @@ Ticket NcclCommunicator::start_exchange(std::span<const Message> sends,
                                         std::span<const Message> receives, Stream& stream) {
   comm::arguments::check_messages(*this, sends);
   comm::arguments::check_messages(*this, receives);
-  // Messages of no bytes are none, on both sides; a group of no messages would be no operation.
+  // Empty messages are left out on both sides. A group without messages would be no operation.
   Operation what{nullptr, Kind::exchange, {}, 0, {}};
   for (auto messages : {sends, receives})
     for (const Message& message : messages) what.messages += message.bytes > 0 ? 1 : 0;
   if (what.messages == 0) return {};
   return start(what, stream, [&] {
     check(ncclGroupStart(), "ncclGroupStart");
-    ncclResult_t result =
-        ncclSuccess;  // a group that was started is ended, or no later call would have an effect
+    // The NCCL group is ended after an error, too: otherwise no later call has an effect.
+    ncclResult_t result = ncclSuccess;
     const auto note = [&](ncclResult_t one) {
       if (result == ncclSuccess && one != ncclInProgress) result = one;
     };

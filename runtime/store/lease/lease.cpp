@@ -59,8 +59,8 @@ struct Lease::State {
                   lock));
 }
 
-/// Whether a holder elsewhere lives is seen only from its lock changing, by this process's own
-/// clock: clocks of two machines are never compared.
+/// A holder on another machine counts as alive while its lock changes. Only this process's clock is
+/// read: clocks of two machines are never compared.
 void Lease::State::take(const GiveUp& give_up) {
   const auto begin = Clock::now();
   auto seen_at = begin;
@@ -72,7 +72,7 @@ void Lease::State::take(const GiveUp& give_up) {
       file = create_lock(lock, to_text(self), self.id);
       continue;
     }
-    if (sight->id() == self.id) return;  // whatever a server has reported to its client
+    if (sight->id() == self.id) return;  // even if the file server reported an error
     const auto now = Clock::now();
     if (sight != seen) {
       renewed = seen && seen->id() == sight->id();
@@ -106,7 +106,7 @@ bool Lease::State::held() const {
 void Lease::State::renew() {
   std::unique_lock guard(mutex);
   while (!ending.wait_for(guard, Seconds(options.renew_s), [this] { return ended; }))
-    (void)file->touch();  // what fails now is done again, long before it is stale
+    (void)file->touch();  // a failure is repeated long before the lock counts as stale
 }
 
 Lease::Lease(const std::string& root, const std::string& run, const LeaseOptions& options,
@@ -114,7 +114,7 @@ Lease::Lease(const std::string& root, const std::string& run, const LeaseOptions
     : state_(std::make_unique<State>(root, run, options)) {
   make_directory(root);
   state_->take(give_up);
-  // Signals are for the threads that wait for them.
+  // The renewing thread must not receive signals: other threads wait for them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -124,8 +124,8 @@ Lease::Lease(const std::string& root, const std::string& run, const LeaseOptions
 
 Lease::~Lease() {
   if (::getpid() != state_->self.pid) {
-    // A forked child has neither the lease nor the thread, without which nothing of this can be
-    // destroyed.
+    // A forked child has neither the lease nor the thread. A std::thread that was not joined cannot
+    // be destroyed, so the state is leaked.
     (void)state_.release();
     return;
   }
@@ -137,7 +137,7 @@ Lease::~Lease() {
   state_->renewal.join();
   try {
     if (state_->held()) remove_lock(state_->lock, state_->self.id, state_->self.id);
-  } catch (const Error&) {  // the lock stays, and will be found stale
+  } catch (const Error&) {  // the lock stays, and becomes stale
   }
 }
 

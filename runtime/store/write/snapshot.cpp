@@ -118,10 +118,10 @@ struct Snapshot::State {
     std::memset(slot.data + bytes, 0, static_cast<std::size_t>(aligned(bytes) - bytes));
   }
 
-  /// Queues the copies of blocks that have a slot, some at a time: a stream that is given more than
-  /// it takes holds its host. What the host can read it copies itself: the slot is its own until
-  /// the block is handed over, and a stream would copy from host to host behind all that was queued
-  /// before, while the host waits.
+  /// Queues the copies of blocks that have a slot. Their number is limited, because a full stream
+  /// blocks the host. Memory of the host is copied at once, by the host: the slot belongs to this
+  /// thread until the block is handed over, and on the stream the copy would wait for all earlier
+  /// ones.
   void queue(Stream& stream) {
     while (copies.end - copies.next < most_queued) {
       const BlockRing::Slot slot = ring.try_claim();
@@ -242,8 +242,8 @@ void Snapshot::finish_copying(Stream& copies) {
   const auto begin = Clock::now();
   State& s = *state_;
   while (s.of_device() && s.copies.end < s.image.blocks() && !s.ring.stopped()) {
-    // While waiting for the device it serves others; the ring is never full for longer than the
-    // disk takes.
+    // synchronize() polls communication while it waits. The ring is full only until the disk has
+    // written a block.
     if (s.copies.next < s.copies.end) s.queued(s.copies.next).synchronize();
     move_on(copies);
     std::this_thread::yield();

@@ -107,6 +107,13 @@ std::string why_stopped(const Context& context) {
 
 }  // namespace
 
+void Trainer::State::announce_stop(Index last_step) {
+  if (!stop_announced)
+    context.log().info(str(why_stopped(context), ": stopping after step ", last_step,
+                           "; the newest state will be saved"));
+  stop_announced = true;
+}
+
 Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* validation) {
   const Options& o = context.options();
   if (!o.profile_ops.empty() && progress.step >= o.profile_step)
@@ -115,16 +122,12 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
   Reporter reporter(context.log(), reporter_options(context, plan, node_ranks));
   const std::unique_ptr<MetricsFile> file = open_metrics(context, progress.step);
   reporter.header();
-  bool save_due = false, announced = false;
-  const auto announce_stop = [&](Index last_step) {  // before a step and a save that may take long
-    if (!announced)
-      context.log().info(str(why_stopped(context), ": stopping after step ", last_step,
-                             "; the newest state will be saved"));
-    announced = true;
-  };
+  bool save_due = false;
   for (;;) {
-    if (!context.stop_reason().empty()) announce_stop(progress.step + 1);
+    running_step = progress.step + 1;
+    announce_stop_if_asked();
     StepMetrics metrics = step(train);
+    running_step = 0;
     const bool last = metrics.step == o.train_iters;
     const bool diverged = metrics.skipped_in_row >= o.max_skipped;
     const bool evaluates = !diverged && !agreed.stop && validation != nullptr &&

@@ -60,17 +60,18 @@ Demand demand_of(const std::string& place, const std::vector<std::string>& ranks
   return demand;
 }
 
-std::string advice(const Context& context, const PlannedTraining& plan, const MemoryNeed& need) {
+std::string advice(const Context& context, const PlannedTraining& plan, const MemoryNeed& need,
+                   ShortMemory where) {
   return str("on this rank ", need.describe(), "; its largest tensors:\n",
              largest_tensors(plan.train.model(), 8), "\n    what helps: ",
              memory_remedies(context.options(), context.configuration(), context.data_size(),
-                             need.checkpoint > 0));
+                             need.checkpoint > 0, where));
 }
 
 }  // namespace
 
 std::string memory_remedies(const Options& options, const KeyValues& configuration, int data_size,
-                            bool checkpoint) {
+                            bool checkpoint, ShortMemory where) {
   const auto value_of = [&](std::string_view option) {
     for (const auto& [name, value] : configuration)
       if (name == option) return value;
@@ -88,7 +89,14 @@ std::string memory_remedies(const Options& options, const KeyValues& configurati
   add(data_size > 1 && !options.use_distributed_optimizer, "--use-distributed-optimizer");
   add(checkpoint, options.checkpoint.save_buffer == 0 ? "a --save-buffer such as 64M"
                                                       : "a smaller --save-buffer");
-  add(true, "more ranks for --tp or --pp");
+  if (where.of_gpu) {
+    add(true, "more GPUs: more ranks for --tp or --pp");
+    return all;
+  }
+  // Ranks of a node share its memory, so more of them on the same node would not help.
+  add(data_size > 1, "a larger --tp or --pp for the same ranks");
+  add(where.ranks > 1, "the same ranks on more machines");
+  add(where.ranks == 1, "more machines, with a rank each for --tp or --pp");
   return all;
 }
 
@@ -123,7 +131,8 @@ int check_memory(const Context& context, const PlannedTraining& plan) {
     if (demand.bytes > free[i] && host.rank() == demand.speaker)
       problems.add("the plan needs ", show_bytes(demand.bytes), " for ", demand.ranks,
                    demand.ranks == 1 ? " rank" : " ranks", " on ", mine[i].place, ", where ",
-                   show_bytes(free[i]), " are free; ", advice(context, plan, need));
+                   show_bytes(free[i]), " are free; ",
+                   advice(context, plan, need, {i > 0, demand.ranks}));
     places += fmt::format("; {} {} of {} free", i == 0 ? "this node" : "its GPU",
                           show_bytes(demand.bytes), show_bytes(free[i]));
   }

@@ -9,10 +9,16 @@
 
 namespace trireme {
 
-/// Options that would reduce the memory of a rank and are not set yet. `data_size`: of the mesh;
-/// `checkpoint`: memory is planned for saves.
+/// Where memory is short: on a GPU, or on a node, for so many ranks.
+struct ShortMemory {
+  bool of_gpu;
+  int ranks;
+};
+
+/// What would help and is not in force yet: options, other layouts, more machines. `data_size`: of
+/// the mesh; `checkpoint`: memory is planned for saves.
 std::string memory_remedies(const Options& options, const KeyValues& configuration, int data_size,
-                            bool checkpoint);
+                            bool checkpoint, ShortMemory where);
 
 /// With what checkpoints need. Throws: Error when what a rank saves is too large for a file.
 MemoryNeed memory_need(const Context& context, const PlannedTraining& plan);

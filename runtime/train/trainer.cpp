@@ -83,6 +83,7 @@ Trainer::State::State(Context& context_, const Model& model)
       bound(context, plan, ties, profile ? &profile->steps : nullptr,
             [this] {
               if (polled) polled->poll();
+              announce_stop_if_asked();
             }),
       checkpointer(make_checkpointer(context, bound, model.identity)),
       learning_rate(context.options().learning_rate) {

@@ -38,6 +38,12 @@ struct Trainer::State {
   /// For what follows training, when all have agreed to stop and the state is saved. Throws:
   /// Stopped.
   [[noreturn]] void stop_after_training() const;
+  /// Logs once that training will stop, for the users who wait for it.
+  void announce_stop(Index last_step);
+  /// Called between ops as well, because a step may take minutes.
+  void announce_stop_if_asked() {
+    if (running_step > 0 && !context.stop_reason().empty()) announce_stop(running_step);
+  }
   std::string describe_divergence(const std::string& failed_saves) const;
 
   Context& context;
@@ -55,6 +61,8 @@ struct Trainer::State {
   TrainingProgress last_update;  // when the last update was made: what is saved
   bool resumed = false;          // resume() was called
   std::optional<double> last_step_ms;
+  Index running_step = 0;       // of fit(); 0: none
+  bool stop_announced = false;  // in the log
   /// What all ranks agreed on at the end of the last step, or with the batch loaded since.
   struct Agreement {
     bool stop = false, save = false;

@@ -14,6 +14,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/version.h"
 #include "trireme/data/prepare.h"
+#include "trireme/data/token_file.h"
 
 #include "runtime/core/json.h"
 #include "tests/support/scratch_directory.h"
@@ -214,17 +215,30 @@ TEST_F(Programs, TriremeSaysWhatItCanDo) {
   EXPECT_THAT(inspected.output, HasSubstr("10000 tokens"));
 }
 
+/// Writes a token file of these documents. Returns its prefix.
+std::string write_documents(const std::string& prefix, TokenType type,
+                            const std::vector<std::vector<std::int64_t>>& documents) {
+  TokenFileWriter writer(prefix, type);
+  for (const std::vector<std::int64_t>& document : documents) {
+    writer.add(document);
+    writer.end_document();
+  }
+  writer.finish();
+  return prefix;
+}
+
 TEST_F(Programs, InspectedDataIsOneJsonObjectToo) {
-  const Outcome outcome = run("trireme data inspect --json " + corpus());
+  const std::string prefix = write_documents(folder_ / "two", TokenType::u16, {{9, 7, 7, 8}, {6}});
+  const Outcome outcome = run("trireme data inspect --json " + prefix);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   const Json found = parse_json(outcome.output);
-  const Inspection facts = inspect(corpus(), Scan::every_token);
+  const Inspection facts = inspect(prefix, Scan::every_token);
   const auto whole = [&](const char* key) {
     const Json* value = found.find(key);
     return value == nullptr ? Index{-1} : std::get<Index>(value->value);
   };
-  EXPECT_EQ(std::get<std::string>(found.find("prefix")->value), corpus());
-  EXPECT_EQ(std::get<std::string>(found.find("type")->value), "u8");
+  EXPECT_EQ(std::get<std::string>(found.find("prefix")->value), prefix);
+  EXPECT_EQ(std::get<std::string>(found.find("type")->value), "u16");
   EXPECT_EQ(whole("tokens"), facts.tokens);
   EXPECT_EQ(whole("documents"), facts.documents);
   EXPECT_EQ(whole("sequences"), facts.sequences);
@@ -239,8 +253,20 @@ TEST_F(Programs, InspectedDataIsOneJsonObjectToo) {
               1e-12);
   const auto& frequent = std::get<Json::Array>(found.find("frequent")->value);
   ASSERT_EQ(frequent.size(), facts.statistics->frequent.size());
-  EXPECT_EQ(std::get<Index>(frequent[0].find("count")->value), facts.statistics->frequent[0].count);
+  EXPECT_EQ(std::get<Index>(frequent[0].find("token")->value), 7);
+  EXPECT_EQ(std::get<Index>(frequent[0].find("count")->value), 2);
   EXPECT_TRUE(std::holds_alternative<std::nullptr_t>(found.find("problem")->value));
+}
+
+TEST_F(Programs, InspectedDataOfNoVocabularyHasAProblemInItsJson) {
+  const std::string prefix = write_documents(folder_ / "wrong", TokenType::i16, {{3, -5}});
+  const Outcome outcome = run("trireme data inspect --json " + prefix);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  // Beside the message on stderr.
+  const std::size_t begin = outcome.output.find('{'), end = outcome.output.find("}\n");
+  ASSERT_LT(begin, end) << outcome.output;
+  const Json found = parse_json(outcome.output.substr(begin, end + 1 - begin));
+  EXPECT_THAT(std::get<std::string>(found.find("problem")->value), HasSubstr("-5"));
 }
 
 TEST_F(Programs, TriremeNamesWhatIsWrong) {

@@ -96,6 +96,34 @@ TEST(StoppingFit, SaysOnceBeforeItStopsThatItWill) {
   }
 }
 
+// The step in which a signal arrives may take minutes: the log must not wait for its end.
+TEST(StoppingFit, SaysSoInTheStepInWhichItIsAsked) {
+  const ScratchDirectory folder;
+  Options options;
+  options.train_iters = options.learning_rate.decay_iters = 5;
+  options.log_interval = 1;
+  options.metrics = folder / "metrics.jsonl";
+  testing::internal::CaptureStdout();
+  run_on_threads(MeshShape(1, 1, 1), [&](Mesh& mesh) {
+    const std::unique_ptr<Device> device = open_cpu();
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    const Log log(mesh.rank(), LogLevel::info);
+    int polls = 0;  // before step 1, with its data, then between its ops
+    const auto reason = [&] { return ++polls > 2 ? "SIGUSR1" : ""; };
+    Context context(options, mesh, *stream, log, {}, reason);
+    Trainer trainer(context, Model(two_blocks));
+    Ones data;
+    EXPECT_THROW(trainer.fit(data), Stopped);
+    EXPECT_EQ(trainer.steps_done(), 1);
+  });
+  const std::string output = testing::internal::GetCapturedStdout();
+  const std::size_t said = output.find("# SIGUSR1: stopping after step 1;"),
+                    row = output.find("\n       1 ");  // of the step that has ended
+  ASSERT_NE(said, std::string::npos) << output;
+  ASSERT_NE(row, std::string::npos) << output;
+  EXPECT_LT(said, row) << output;
+}
+
 /// Counts what is read of it.
 class Counted : public Ones {
  public:

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 const std::map<std::string, std::set<std::string>> may_import = {
     {"core", {}},
     {"kernels", {"core"}},
+    {"observe", {"core"}},
     {"comm", {"core"}},
     {"store", {"core"}},
     {"data", {"core"}},
@@ -32,8 +33,8 @@ const std::map<std::string, std::set<std::string>> may_import = {
     {"job", {"core", "kernels", "comm", "store", "options"}},
     {"checkpoint", {"core", "comm", "store", "data", "optim", "options", "job"}},
     {"train",
-     {"core", "kernels", "comm", "store", "data", "graph", "nn", "pipeline", "optim", "models",
-      "plan", "options", "job", "checkpoint"}},
+     {"core", "kernels", "observe", "comm", "store", "data", "graph", "nn", "pipeline", "optim",
+      "models", "plan", "options", "job", "checkpoint"}},
 };
 
 // A header of runtime/ that other modules need although it is not installed has this line. An empty
@@ -65,8 +66,8 @@ const std::vector<Package> packages = {
 
 // Modules whose messages name fields and functions; those above them translate to options, by this
 // file.
-const std::set<std::string> without_options = {"core", "kernels",  "comm",  "data",  "graph",
-                                               "nn",   "pipeline", "optim", "models"};
+const std::set<std::string> without_options = {"core",  "kernels", "observe",  "comm",  "data",
+                                               "graph", "nn",      "pipeline", "optim", "models"};
 const char* const field_names = "runtime/options/field_names.cpp";
 
 struct Include {

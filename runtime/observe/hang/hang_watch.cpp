@@ -1,0 +1,78 @@
+#include "runtime/observe/hang/hang_watch.h"
+
+#include <algorithm>
+
+namespace trireme::observe {
+
+double hang_limit_s(const RankProgress& rank, const JobFacts& job, const HangLimits& limits) {
+  switch (rank.phase) {
+    case Phase::start:
+    case Phase::sweep:
+    case Phase::mpi_init:
+    case Phase::mesh:
+    case Phase::plan:
+      return limits.start_s + limits.start_s_per_rank * job.ranks;
+    case Phase::load:
+      return limits.load_s + static_cast<double>(job.load_bytes_per_rank) / limits.load_bytes_per_s;
+    case Phase::warm_up:
+      return limits.first_step_s;
+    case Phase::step:
+      return rank.longest_gap_s > 0 ? std::max(limits.step_s, limits.gaps * rank.longest_gap_s)
+                                    : std::max(limits.step_s, limits.first_step_s);
+    case Phase::evaluate:
+      return std::max({limits.step_s, limits.evaluate_s, limits.gaps * rank.longest_gap_s});
+    case Phase::save_wait:
+    case Phase::finish:
+      return limits.save_s;
+    case Phase::finished:
+    case Phase::failed:
+      break;  // the other ranks decide
+  }
+  return 0;
+}
+
+bool HangWatch::has_moved(const std::vector<RankProgress>& ranks) const {
+  return !std::equal(ranks.begin(), ranks.end(), before_.begin(), before_.end(),
+                     [](const RankProgress& now, const RankProgress& before) {
+                       return now.ops == before.ops && now.phase == before.phase;
+                     });
+}
+
+void HangWatch::restart(double now_s) {
+  quiet_since_s_ = now_s;
+  logged_ = false;
+}
+
+HangWatch::Decision HangWatch::poll(double now_s, const std::vector<RankProgress>& ranks,
+                                    const std::function<Verdict()>& ask) {
+  double limit_s = ranks.empty() ? hang_limit_s({}, job_, limits_) : limits_.step_s;
+  for (const RankProgress& rank : ranks)
+    limit_s = std::max(limit_s, hang_limit_s(rank, job_, limits_));
+  // This process was stopped, or the machine was: the ranks probably were too.
+  const bool late = polled_s_ && now_s - *polled_s_ > limit_s / 2;
+  if (!polled_s_ || late || has_moved(ranks)) restart(now_s);
+  polled_s_ = now_s;
+  before_ = ranks;
+
+  Decision decision{Action::none, now_s - quiet_since_s_, limit_s, {}};
+  if (decision.quiet_s < limit_s && !paused_) return decision;
+  decision.verdict = ask();
+  const Verdict& verdict = decision.verdict;
+  const bool was_paused = paused_;
+  paused_ = verdict.kind == Verdict::Kind::debugger || verdict.kind == Verdict::Kind::stopped;
+  if (paused_ || was_paused) {
+    restart(now_s);  // this time is none of the job's
+    if (paused_ && !was_paused) decision.action = Action::log;
+    return decision;
+  }
+  const bool storage = verdict.kind == Verdict::Kind::storage;
+  const double end_s = limit_s * (storage ? limits_.storage : verdict.certain ? 1 : 2);
+  if (decision.quiet_s >= end_s)
+    decision.action = Action::end;
+  else if (!logged_)
+    decision.action = Action::log;
+  logged_ = true;
+  return decision;
+}
+
+}  // namespace trireme::observe

@@ -1,0 +1,81 @@
+// HangWatch: when a job counts as hung, and what follows. It is given what the pages say at each
+// poll and decides from this series alone, so that false alarms can be tested without waiting.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "trireme/core/dtype.h"
+
+#include "runtime/observe/hang/verdict.h"
+#include "runtime/observe/page_layout.h"
+
+namespace trireme::observe {
+
+/// How long a job may stay without any progress.
+struct HangLimits {
+  double step_s = 10;   // the least for a step: --hang-timeout
+  double gaps = 5;      // and the longest gap between two ops so far, so many times
+  double start_s = 60;  // from the start of the processes to the plan
+  double start_s_per_rank = 0.05;
+  double first_step_s = 120;  // kernels are loaded, connections made
+  double load_s = 60;
+  double load_bytes_per_s = 20e6;  // of a rank, on slow storage
+  double evaluate_s = 60;
+  double save_s = 600;
+  double storage = 10;  // all limits, so many times, while all ranks read
+};
+
+/// What the limit of one rank depends on.
+struct RankProgress {
+  std::uint64_t ops = 0;
+  Phase phase = Phase::start;
+  double longest_gap_s = 0;  // between two ops, since the second step
+};
+struct JobFacts {
+  int ranks = 1;
+  Index load_bytes_per_rank = 0;
+};
+
+/// The limit of a rank in this phase. Without a gap measured, a step is the first one.
+double hang_limit_s(const RankProgress& rank, const JobFacts& job, const HangLimits& limits);
+
+class HangWatch {
+ public:
+  enum class Action {
+    none,
+    log,  // the verdict, once
+    end   // the job: stuck for certain, or for twice the limit
+  };
+  struct Decision {
+    Action action = Action::none;
+    double quiet_s = 0;  // without any progress
+    double limit_s = 0;
+    Verdict verdict;  // where there is an action
+  };
+
+  HangWatch(const JobFacts& job, const HangLimits& limits = {}) : job_(job), limits_(limits) {}
+
+  /// Call it often. `ranks`: all of them, in one order. `ask` is called only when the limit is
+  /// exceeded, and while the job is debugged or stopped.
+  Decision poll(double now_s, const std::vector<RankProgress>& ranks,
+                const std::function<Verdict()>& ask);
+
+ private:
+  bool has_moved(const std::vector<RankProgress>& ranks) const;
+  void restart(double now_s);
+
+  const JobFacts job_;
+  const HangLimits limits_;
+  std::vector<RankProgress> before_;
+  std::optional<double> polled_s_;
+  double quiet_since_s_ = 0;
+  bool logged_ = false;
+  bool paused_ = false;  // debugged or stopped, when last asked
+};
+
+}  // namespace trireme::observe

@@ -1,0 +1,282 @@
+// The rules, the certain ones first. Each returns a verdict of kind none when it does not apply.
+#include "runtime/observe/hang/verdict.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "runtime/observe/hang/verdict_text.h"
+#include "runtime/observe/hang/wait_graph.h"
+
+namespace trireme::observe {
+namespace {
+
+using Kind = Verdict::Kind;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+std::vector<PageState> pages_of(const std::vector<RankReport>& reports) {
+  std::vector<PageState> pages;
+  for (const RankReport& report : reports)
+    if (report.page) pages.push_back(*report.page);
+  return pages;
+}
+
+/// It is in no wait that polls, and has reached no op boundary.
+bool is_frozen(const RankReport& report, double frozen_s) {
+  if (!report.page || report.page->has_ended()) return false;
+  const PageState& page = *report.page;
+  return page.age_s(page.moved_ns) > frozen_s && page.age_s(page.heartbeat_ns) > frozen_s;
+}
+
+bool reads(const RankReport& report) {
+  if (!report.page) return false;
+  const PageState& page = *report.page;
+  return page.phase == Phase::load || page.waits_for == WaitsFor::data ||
+         page.waits_for == WaitsFor::storage;
+}
+
+bool is_stopped(const RankReport& report) {
+  return report.process == RankReport::Process::running && report.state.state == 'T';
+}
+
+class Judge {
+ public:
+  Judge(const std::vector<RankReport>& reports, const JudgeOptions& options)
+      : reports_(reports),
+        options_(options),
+        pages_(pages_of(reports)),
+        graph_(pages_, static_cast<int>(reports.size())) {}
+
+  Verdict run() const {
+    for (const auto rule : {&Judge::silent_nodes, &Judge::debugged, &Judge::all_stopped,
+                            &Judge::processes, &Judge::mismatches, &Judge::all_read, &Judge::frozen,
+                            &Judge::left_alone, &Judge::suspected})
+      if (Verdict verdict = (this->*rule)(); verdict.kind != Kind::none) return verdict;
+    return {};
+  }
+
+ private:
+  template <class Predicate>
+  std::vector<int> ranks_where(Predicate predicate) const {
+    std::vector<int> ranks;
+    for (const RankReport& report : reports_)
+      if (predicate(report)) ranks.push_back(report.rank);
+    return ranks;
+  }
+
+  Verdict verdict(Kind kind, bool certain, std::vector<int> ranks, std::string sentence) const {
+    std::set<std::string> hosts;
+    for (const int rank : ranks) hosts.insert(reports_[at(rank)].host);
+    return {kind, certain, std::move(ranks), {hosts.begin(), hosts.end()}, "", std::move(sentence)};
+  }
+
+  Verdict silent_nodes() const {
+    const auto ranks = ranks_where([](const RankReport& report) { return report.node_silent; });
+    if (ranks.empty()) return {};
+    Verdict found = verdict(Kind::node_silent, true, ranks, "");
+    found.sentence = fmt::format("hang: {} ({}) {} not answer", describe_hosts(found.hosts),
+                                 describe_ranks(ranks), found.hosts.size() == 1 ? "does" : "do");
+    return found;
+  }
+
+  Verdict debugged() const {
+    const auto ranks = ranks_where([](const RankReport& report) {
+      return report.process == RankReport::Process::running && report.state.tracer_pid != 0;
+    });
+    if (ranks.empty()) return {};
+    const RankReport& first = reports_[at(ranks[0])];
+    return verdict(Kind::debugger, true, ranks,
+                   fmt::format("no hang: {} is traced by process {}, a debugger",
+                               describe_rank(first), first.state.tracer_pid));
+  }
+
+  Verdict all_stopped() const {
+    const auto ranks = ranks_where(is_stopped);
+    if (ranks.size() != reports_.size() || ranks.empty()) return {};
+    return verdict(Kind::stopped, true, ranks, "no hang: all ranks are stopped (SIGSTOP)");
+  }
+
+  Verdict processes() const {
+    const auto describe = [](const RankReport& report) -> std::string {
+      if (report.page && report.page->phase == Phase::finished) return "";
+      if (report.page && report.page->phase == Phase::failed)
+        return fmt::format("has failed: {}", report.page->error);
+      if (report.process == RankReport::Process::ended) return "has ended";
+      if (report.process == RankReport::Process::unknown) return "";
+      const std::string in =
+          report.state.wait_channel.empty() ? "" : fmt::format(" in {}", report.state.wait_channel);
+      switch (report.state.state) {
+        case 'Z':
+        case 'X':
+          return "has ended";
+        case 'T':
+          return "is stopped (SIGSTOP)";
+        case 'D':
+          return "sleeps in the kernel" + in;
+        default:
+          return "";
+      }
+    };
+    const auto ranks = ranks_where([&](const RankReport& report) {
+      // A process that writes much is in D for moments.
+      const bool moments = report.state.state == 'D' && !is_frozen(report, options_.frozen_s);
+      return !moments && !describe(report).empty();
+    });
+    if (ranks.empty()) return {};
+    if (std::all_of(reports_.begin(), reports_.end(), reads) &&
+        std::all_of(ranks.begin(), ranks.end(),
+                    [&](int rank) { return reports_[at(rank)].state.state == 'D'; }))
+      return {};  // all_read says more
+    const RankReport& first = reports_[at(ranks[0])];
+    const std::string others =
+        ranks.size() == 1 ? "" : fmt::format(", as {} of {}", ranks.size(), reports_.size());
+    return verdict(
+        Kind::rank, true, ranks,
+        fmt::format("hang: {} {}{}{}{}", describe_rank(first), describe(first), others,
+                    describe_phase(first), describe_waiting(reports_, graph_, first.rank)));
+  }
+
+  Verdict mismatches() const {
+    const auto found = find_mismatches(pages_, graph_);
+    if (found.empty()) return {};
+    const Mismatch& first = found[0];
+    const JobGroup& group = graph_.groups()[at(first.group)];
+    const auto describe = [](const OperationState& operation) {
+      const std::string of =
+          operation.kind == OperationKind::barrier
+              ? ""
+              : fmt::format(" of {} {}", operation.count, trireme::name(operation.dtype));
+      const std::string root = operation.peer < 0 ? "" : fmt::format(" of rank {}", operation.peer);
+      return fmt::format("{}{}{}", observe::name(operation.kind), of, root);
+    };
+    Verdict verdict_of_program = verdict(
+        Kind::program_error, true,
+        {std::min(first.first_rank, first.second_rank),
+         std::max(first.first_rank, first.second_rank)},
+        fmt::format("program error: as operation #{} of {} rank {} began {}, and rank {} {}",
+                    first.sequence, describe_group(group), first.first_rank, describe(first.first),
+                    first.second_rank, describe(first.second)));
+    verdict_of_program.group = describe_group(group);
+    return verdict_of_program;
+  }
+
+  Verdict all_read() const {
+    if (reports_.empty() || !std::all_of(reports_.begin(), reports_.end(), reads)) return {};
+    return verdict(Kind::storage, false, ranks_where(reads),
+                   fmt::format("hang: all {} ranks read, and none moves: the storage does not "
+                               "answer{}",
+                               reports_.size(), describe_phase(reports_[0])));
+  }
+
+  Verdict frozen() const {
+    const auto frozen_ranks =
+        ranks_where([&](const RankReport& report) { return is_frozen(report, options_.frozen_s); });
+    if (frozen_ranks.empty()) return {};
+    if (frozen_ranks.size() == 1) return culprits(frozen_ranks, true);
+    std::vector<int> both;  // those of them that wait for no other
+    const std::vector<int> suspects = graph_.suspects();
+    std::set_intersection(frozen_ranks.begin(), frozen_ranks.end(), suspects.begin(),
+                          suspects.end(), std::back_inserter(both));
+    return culprits(both.empty() ? frozen_ranks : both, false);
+  }
+
+  Verdict culprits(const std::vector<int>& ranks, bool certain) const {
+    const RankReport& first = reports_[at(ranks[0])];
+    const bool awaits = first.page && first.page->waits_for == WaitsFor::operations;
+    Verdict found = verdict(Kind::rank, certain, ranks, "");
+    if (ranks.size() > 1 && found.hosts.size() == 1) found.kind = Kind::node;
+    const std::string others =
+        ranks.size() == 1 ? ""
+                          : fmt::format(", and so {} {} of {}", ranks.size() == 2 ? "is" : "are",
+                                        describe_ranks({ranks.begin() + 1, ranks.end()}),
+                                        found.hosts.size() == 1 ? "the same node" : "other nodes");
+    found.sentence = fmt::format("hang: {} {}{}{}{}", describe_rank(first),
+                                 describe_activity(reports_, graph_, ranks[0]),
+                                 awaits ? ", without a heartbeat" : "", others,
+                                 describe_waiting(reports_, graph_, ranks[0]));
+    if (!graph_.awaited(ranks[0]).empty())
+      found.group = describe_group(graph_.groups()[at(graph_.awaited(ranks[0])[0].group)]);
+    return found;
+  }
+
+  /// Ranks wait for some that have finished, or for each other in a circle.
+  Verdict left_alone() const {
+    const std::vector<int> waiting =
+        ranks_where([&](const RankReport& report) { return !graph_.missing(report.rank).empty(); });
+    if (waiting.empty()) return {};
+    const int first = waiting[0];
+    const std::string operation =
+        describe_operation(reports_, graph_, graph_.awaited(first).front());
+    for (const int rank : waiting)
+      for (const int absent : graph_.missing(rank))
+        if (at(absent) < reports_.size() && reports_[at(absent)].page &&
+            reports_[at(absent)].page->phase == Phase::finished)
+          return verdict(
+              Kind::program_error, true, {absent},
+              fmt::format("program error: {} has finished{}", describe_rank(reports_[at(absent)]),
+                          describe_waiting(reports_, graph_, absent)));
+    if (!graph_.suspects().empty()) return {};
+    return verdict(
+        Kind::program_error, true, waiting,
+        fmt::format("program error: {} wait for each other in a circle, {} in {}: "
+                    "groups are used in different orders",
+                    describe_ranks(waiting), describe_rank(reports_[at(first)]), operation));
+  }
+
+  /// All wait and poll: the suspects are in an operation whose members have all come.
+  Verdict suspected() const {
+    const std::vector<int> suspects = graph_.suspects();
+    std::vector<int> computing, in_operation;
+    for (const int rank : suspects)
+      (graph_.awaited(rank).empty() ? computing : in_operation).push_back(rank);
+    if (in_operation.empty()) return computing.empty() ? Verdict{} : culprits(computing, false);
+    const int first = in_operation[0];
+    const Awaited awaited = graph_.awaited(first).front();
+    const JobGroup& group = graph_.groups()[at(awaited.group)];
+    const double since_s =
+        reports_[at(first)].page->age_s(reports_[at(first)].page->waits_since_ns);
+    Verdict found = verdict(Kind::group, false, group.members, "");
+    found.group = describe_group(group);
+    found.sentence =
+        group.channel
+            ? fmt::format(
+                  "hang: {} has waited for {} for {:.1f} s, and rank {} has begun it{}",
+                  describe_rank(reports_[at(first)]), describe_operation(reports_, graph_, awaited),
+                  since_s,
+                  first == group.members.front() ? group.members.back() : group.members.front(),
+                  describe_phase(reports_[at(first)]))
+            : fmt::format(
+                  "hang: all {} ranks of {} have been in {} for {:.1f} s, and it does not "
+                  "end{}: its transport, on {}",
+                  group.members.size(), found.group, describe_operation(reports_, graph_, awaited),
+                  since_s, describe_phase(reports_[at(first)]), describe_hosts(found.hosts));
+    return found;
+  }
+
+  const std::vector<RankReport>& reports_;
+  const JudgeOptions options_;
+  const std::vector<PageState> pages_;
+  const WaitGraph graph_;
+};
+
+}  // namespace
+
+RankReport report_of(const PageReader& page) {
+  RankReport report;
+  report.page = page.read();
+  report.rank = report.page->rank;
+  report.host = report.page->host;
+  const auto state = read_process_state(report.page->pid);
+  const bool same = state && state->started_ticks == report.page->started_ticks;
+  report.process = same ? RankReport::Process::running : RankReport::Process::ended;
+  if (same) report.state = *state;
+  return report;
+}
+
+Verdict judge(const std::vector<RankReport>& reports, const JudgeOptions& options) {
+  return Judge(reports, options).run();
+}
+
+}  // namespace trireme::observe

@@ -1,0 +1,64 @@
+// Verdict: why a job that no longer moves does not, as a pure function of the status pages and of
+// what the kernel says about the processes.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/observe/page_reader.h"
+#include "runtime/observe/process_state.h"
+
+namespace trireme::observe {
+
+/// All that is known about one rank.
+struct RankReport {
+  int rank = 0;
+  std::string host;  // as the launcher names it; needed where there is no page
+  std::optional<PageState> page;
+  enum class Process { unknown, running, ended };
+  Process process = Process::unknown;  // ended: also when another one has its pid
+  ProcessState state;                  // of a running one
+  bool node_silent = false;            // its node was asked, and did not answer
+};
+/// Of a page of this machine.
+RankReport report_of(const PageReader& page);
+
+struct JudgeOptions {
+  /// A rank that has neither moved nor polled for so long is frozen. Shorter than the time after
+  /// which a job counts as hung, and longer than the time that a full machine keeps a rank from its
+  /// core.
+  double frozen_s = 2;
+};
+
+struct Verdict {
+  enum class Kind {
+    none,           // no rank is suspect
+    rank,           // `ranks` hold all others up
+    node,           // `ranks` do, and they are all on one node
+    group,          // all have come, and yet the operation of `group` does not end
+    program_error,  // ranks disagree about their operations: no node is to blame
+    node_silent,    // nodes do not answer
+    debugger,       // a rank is being debugged: never end this job
+    stopped,        // all ranks are: somebody has stopped the job, and may continue it
+    storage         // all ranks read
+  };
+  Kind kind = Kind::none;
+  /// More than a suspicion: what the kernel says, or the only rank that shows no sign of life.
+  bool certain = false;
+  std::vector<int> ranks;          // ascending
+  std::vector<std::string> hosts;  // of these ranks, each once; sorted
+  std::string group;               // "data group 0"
+  std::string sentence;            // "hang: rank 37 (n05, pp0 dp2 tp1) has computed ..."
+
+  bool blames_nodes() const {
+    return kind == Kind::rank || kind == Kind::node || kind == Kind::node_silent;
+  }
+};
+
+/// `reports`: one for each rank, in their order.
+Verdict judge(const std::vector<RankReport>& reports, const JudgeOptions& options = {});
+
+}  // namespace trireme::observe

@@ -1,0 +1,152 @@
+// The bytes of a status page. Writers and readers of one version agree on them; a change of any
+// struct here needs another page_version. Names are offsets into a table of texts in the page, and
+// times are CLOCK_MONOTONIC of the machine, in ns; 0: never.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/observe/sequence_lock.h"
+
+namespace trireme::observe {
+
+inline constexpr std::array<char, 8> page_magic = {'t', 'r', 'i', 'r', 'p', 'a', 'g', 'e'};
+inline constexpr std::uint32_t page_version = 1;
+inline constexpr std::size_t page_bytes = 16384;
+
+/// What a rank does at present, in the order in which a job passes them.
+enum class Phase : std::uint32_t {
+  start,
+  sweep,
+  mpi_init,
+  mesh,
+  plan,
+  load,
+  warm_up,
+  step,
+  evaluate,
+  save_wait,
+  finish,
+  finished,
+  failed
+};
+inline constexpr std::uint32_t phase_count = static_cast<std::uint32_t>(Phase::failed) + 1;
+const char* name(Phase phase);
+
+enum class OperationKind : std::uint32_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  barrier,
+  send,
+  receive
+};
+inline constexpr std::uint32_t operation_kind_count =
+    static_cast<std::uint32_t>(OperationKind::receive) + 1;
+const char* name(OperationKind kind);
+
+/// What a rank that does not compute waits for.
+enum class WaitsFor : std::uint32_t { nothing, operations, data, storage };
+
+/// Written before the page has its name, and never again.
+struct PageHeader {
+  std::array<char, 8> magic;
+  std::uint32_t version, bytes;
+  std::int32_t rank, ranks;
+  std::int64_t pid;
+  std::int64_t started_ticks;  // of the process, since the machine started: pids are used again
+  std::array<char, 64> host;
+};
+
+/// Where in the program the rank is.
+struct PlaceWords {
+  std::int64_t step;
+  std::int32_t micro_batch;
+  std::uint32_t action;  // name: "forward"
+  std::int32_t op_index;
+  std::uint32_t op;  // name: "attention"
+};
+
+struct AwaitedWords {
+  std::uint64_t group;     // index in the table of groups
+  std::uint64_t sequence;  // 1: the first operation of that group
+};
+struct WaitWords {
+  static constexpr std::size_t most = 6;
+  std::int64_t since_ns;
+  std::uint32_t reason;  // WaitsFor
+  std::uint32_t count;   // of what is awaited, which may be more than `most`
+  std::array<AwaitedWords, most> awaited;
+};
+
+struct OperationWords {
+  std::uint64_t sequence;
+  std::uint32_t group;
+  std::uint16_t kind, dtype;
+  std::int64_t count;  // elements
+  std::int64_t peer;   // world rank of the other end of a message, or root; -1: none
+  std::int64_t begun_ns, done_ns;
+};
+
+struct StepWords {
+  std::int64_t step, compute_ns;
+};
+
+struct StackWords {
+  static constexpr std::size_t most = 48;
+  std::int64_t captured_ns;
+  std::int64_t thread;
+  std::uint64_t count;
+  std::array<std::uint64_t, most> frames;
+};
+
+struct TextWords {
+  std::array<char, 256> text;
+};
+
+/// Ranks first, first + stride, ...
+struct RankRun {
+  std::int32_t first, count, stride;
+};
+
+struct GroupWords {
+  std::uint32_t name;
+  std::uint32_t channel;               // 1: messages from its first member to its second
+  std::uint32_t runs_begin, runs_end;  // of its members; none where the table was full
+  std::atomic<std::uint64_t> begun, done;
+};
+
+/// The page. What is no record of its own is one word, stored at once.
+struct PageLayout {
+  static constexpr std::size_t operations = 64, steps = 64, most_groups = 48, most_runs = 96;
+  static constexpr std::size_t name_bytes = 4096;
+
+  PageHeader header;
+  alignas(64) std::atomic<std::uint64_t> ops;  // op boundaries, and other signs of progress
+  std::atomic<std::int64_t> moved_ns;          // when `ops` changed; coarse clock
+  std::atomic<std::int64_t> heartbeat_ns;      // when a waiting rank last polled; coarse clock
+  std::atomic<std::int64_t> longest_gap_ns;    // between two ops, since the second step
+  std::atomic<std::uint64_t> phase;
+  std::atomic<std::int64_t> phase_ns;
+  std::atomic<std::int64_t> durable_step, memory_step;  // newest checkpoints; -1: none
+  std::atomic<std::uint64_t> loss_bits;                 // of a double
+  std::atomic<std::uint64_t> operations_begun, steps_done;
+  std::atomic<std::uint64_t> group_count, run_count, names_used;
+
+  alignas(64) SequenceLocked<PlaceWords> place;
+  SequenceLocked<WaitWords> wait;
+  SequenceLocked<TextWords> error, coordinates;
+  SequenceLocked<StackWords> stack;
+  std::array<SequenceLocked<StepWords>, steps> step_ring;
+  std::array<SequenceLocked<OperationWords>, operations> operation_ring;
+  std::array<GroupWords, most_groups> groups;
+  std::array<RankRun, most_runs> runs;
+  std::array<char, name_bytes> names;  // length, bytes, length, bytes, ...; offset 0: the empty one
+};
+static_assert(sizeof(PageLayout) <= page_bytes);
+static_assert(offsetof(PageLayout, ops) == 128);
+
+}  // namespace trireme::observe

@@ -1,0 +1,135 @@
+#include "runtime/observe/stragglers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace trireme::observe {
+namespace {
+
+/// The last `count` steps of which all have a time, ascending.
+std::vector<Index> common_steps(const std::vector<const TimeSeries*>& series, int count) {
+  std::map<Index, std::size_t> having;
+  for (const TimeSeries* one : series)
+    for (const auto& sample : one->samples) ++having[sample.step];
+  std::vector<Index> steps;
+  for (const auto& [step, times] : having)
+    if (times == series.size()) steps.push_back(step);
+  const auto excess = static_cast<std::ptrdiff_t>(steps.size()) - count;
+  if (excess > 0) steps.erase(steps.begin(), steps.begin() + excess);
+  return steps;
+}
+
+double seconds_of(const TimeSeries& series, Index step) {
+  const auto found =
+      std::find_if(series.samples.begin(), series.samples.end(),
+                   [&](const TimeSeries::Sample& sample) { return sample.step == step; });
+  return found->seconds;
+}
+
+/// Series of one kind.
+std::vector<Slow> slow_of(const std::vector<const TimeSeries*>& series,
+                          const std::vector<std::size_t>& indices, const SlowRule& rule) {
+  const std::vector<Index> steps = common_steps(series, rule.steps);
+  if (static_cast<int>(series.size()) < rule.series || static_cast<int>(steps.size()) < rule.steps)
+    return {};
+  std::vector<int> slow_steps(series.size());
+  std::vector<std::vector<double>> ratios(series.size());
+  for (const Index step : steps) {
+    std::vector<double> times;
+    for (const TimeSeries* one : series) times.push_back(seconds_of(*one, step));
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const RobustScore score = robust_score(times[i], times);
+      ratios[i].push_back(score.ratio);
+      if (score.ratio >= rule.ratio && score.z > rule.z) ++slow_steps[i];
+    }
+  }
+  std::vector<Slow> slow;
+  for (std::size_t i = 0; i < series.size(); ++i)
+    if (slow_steps[i] >= rule.slow_steps) slow.push_back({indices[i], median(ratios[i])});
+  return slow;
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*std::max_element(values.begin(), middle) + *middle) / 2;
+}
+
+RobustScore robust_score(double value, std::span<const double> values) {
+  const double middle = median({values.begin(), values.end()});
+  std::vector<double> deviations;
+  for (const double other : values) deviations.push_back(std::abs(other - middle));
+  constexpr double mad_to_deviation = 1.4826, least = 0.01;
+  const double deviation =
+      std::max(mad_to_deviation * median(deviations), least * std::abs(middle));
+  if (middle == 0 || deviation == 0) return {.median = middle};
+  return {middle, value / middle, (value - middle) / deviation};
+}
+
+std::vector<Slow> find_slow(std::span<const TimeSeries> series, const SlowRule& rule) {
+  std::map<std::string, std::vector<std::size_t>> by_kind;
+  for (std::size_t i = 0; i < series.size(); ++i) by_kind[series[i].kind].push_back(i);
+  std::vector<Slow> slow;
+  for (const auto& [kind, indices] : by_kind) {
+    std::vector<const TimeSeries*> same;
+    for (const std::size_t i : indices) same.push_back(&series[i]);
+    const std::vector<Slow> found = slow_of(same, indices, rule);
+    slow.insert(slow.end(), found.begin(), found.end());
+  }
+  std::sort(slow.begin(), slow.end(),
+            [](const Slow& a, const Slow& b) { return a.index < b.index; });
+  return slow;
+}
+
+Stragglers find_stragglers(std::span<const RankSeries> ranks, const SlowRule& rule) {
+  std::vector<TimeSeries> series;
+  std::map<std::string, SlowNode> nodes;
+  for (const RankSeries& rank : ranks) {
+    series.push_back(rank.compute);
+    ++nodes.try_emplace(rank.host, SlowNode{rank.host, 0, 0}).first->second.ranks;
+  }
+  Stragglers found;
+  for (const auto& [index, ratio] : find_slow(series, rule)) {
+    found.ranks.push_back({ranks[index].rank, ranks[index].host, ratio});
+    ++nodes.at(ranks[index].host).slow_ranks;
+  }
+  for (const auto& [host, node] : nodes)
+    if (node.ranks >= 2 && 2 * node.slow_ranks > node.ranks) found.nodes.push_back(node);
+  return found;
+}
+
+SlowLinks find_slow_links(std::span<const LinkSeries> links, const SlowRule& rule) {
+  struct Count {
+    int slow = 0, all = 0;
+  };
+  std::vector<TimeSeries> series;
+  std::map<std::string, Count> nodes;
+  for (const LinkSeries& link : links) {
+    series.push_back(link.exchange);
+    ++nodes[link.from].all;
+    ++nodes[link.to].all;
+  }
+  const std::vector<Slow> slow = find_slow(series, rule);
+  for (const auto& [index, ratio] : slow) {
+    ++nodes[links[index].from].slow;
+    ++nodes[links[index].to].slow;
+  }
+  SlowLinks found;
+  constexpr int links_of_a_node = 3;
+  std::set<std::string> slow_nodes;
+  for (const auto& [host, count] : nodes)
+    if (count.all >= links_of_a_node && 2 * count.slow > count.all) slow_nodes.insert(host);
+  found.nodes.assign(slow_nodes.begin(), slow_nodes.end());
+  for (const auto& [index, ratio] : slow)
+    if (!slow_nodes.contains(links[index].from) && !slow_nodes.contains(links[index].to))
+      found.links.push_back({links[index].from, links[index].to, ratio});
+  return found;
+}
+
+}  // namespace trireme::observe

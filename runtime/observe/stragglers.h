@@ -1,0 +1,88 @@
+// Stragglers: ranks, nodes and links that are slower than others that do the same work, by
+// statistics that few outliers do not shift.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/core/dtype.h"
+
+namespace trireme::observe {
+
+double median(std::vector<double> values);
+
+/// How far one value lies from others of its kind.
+struct RobustScore {
+  double median = 0;
+  double ratio = 1;  // value / median
+  /// (value - median) / max(1.4826 MAD, 1 % of the median): in standard deviations, where the
+  /// others are normally distributed.
+  double z = 0;
+};
+/// `values` includes `value`.
+RobustScore robust_score(double value, std::span<const double> values);
+
+/// Times of one rank or link, by step.
+struct TimeSeries {
+  std::string kind;  // only series of one kind are compared: "stage 0, H100"
+  struct Sample {
+    Index step;
+    double seconds;
+  };
+  std::vector<Sample> samples;  // steps ascending
+};
+
+struct SlowRule {
+  double ratio = 1.33;
+  double z = 6;
+  int steps = 20, slow_steps = 16;  // slow in so many of the last steps that all have
+  int series = 3;                   // of one kind at least: of two, either may be the slow one
+};
+
+struct Slow {
+  std::size_t index;  // of the series
+  double ratio;       // median over the last steps
+};
+/// Series that are slow by this rule, ascending.
+std::vector<Slow> find_slow(std::span<const TimeSeries> series, const SlowRule& rule = {});
+
+struct RankSeries {
+  int rank;
+  std::string host;
+  TimeSeries compute;  // the own compute time of each step, without waits
+};
+struct SlowRank {
+  int rank;
+  std::string host;
+  double ratio;
+};
+struct SlowNode {
+  std::string host;
+  int slow_ranks, ranks;
+};
+struct Stragglers {
+  std::vector<SlowRank> ranks;
+  std::vector<SlowNode> nodes;  // most of whose ranks are slow; of two ranks or more
+};
+Stragglers find_stragglers(std::span<const RankSeries> ranks, const SlowRule& rule = {});
+
+struct LinkSeries {
+  std::string from, to;  // hosts
+  TimeSeries exchange;
+};
+struct SlowLink {
+  std::string from, to;
+  double ratio;
+};
+struct SlowLinks {
+  std::vector<SlowLink> links;
+  /// Most of whose links are slow, of three or more: the node is, rather than its links, which are
+  /// then not in `links`.
+  std::vector<std::string> nodes;
+};
+SlowLinks find_slow_links(std::span<const LinkSeries> links, const SlowRule& rule = {});
+
+}  // namespace trireme::observe

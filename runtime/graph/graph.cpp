@@ -43,6 +43,27 @@ Index Graph::constant_bytes() const {
   return sum;
 }
 
+void Graph::metric(const std::string& name, Value sum) {
+  constexpr std::size_t longest = 24, most = 16;
+  const auto fits = [](char c) {
+    return c == '_' || ('a' <= c && c <= 'z') || ('0' <= c && c <= '9');
+  };
+  require(!name.empty() && name.size() <= longest && std::all_of(name.begin(), name.end(), fits),
+          "metric '", name, "': a name is 1 to ", longest, " small letters, digits or underscores");
+  require(std::none_of(metrics_.begin(), metrics_.end(),
+                       [&](const auto& known) { return known.first == name; }),
+          "metric '", name, "' is registered twice");
+  require(metrics_.size() < most, "metric '", name, "': a model has at most ", most);
+  require(sum && &sum.graph() == this, "metric '", name, "' is a value of another graph");
+  const bool scalar =
+      sum.shape().dims() == 0 && (sum.spec().dtype == DType::f32 || sum.spec().dtype == DType::f64);
+  require(scalar && sum.place() == Place::whole, "metric '", name, "' is ", sum.spec(), ", ",
+          sum.place(),
+          " on the tensor axis: it has to be one f64 or f32 number without dims, whole, for "
+          "example from sum() or pointwise_sum()");
+  metrics_.emplace_back(name, sum);
+}
+
 Graph::ScopeExit::~ScopeExit() {
   g.scopes_.resize(scope_depth);
   g.block_ = block;

@@ -24,6 +24,28 @@ struct LaidOutExchange {
   bool communicates() const { return !sends.empty() || !receives.empty(); }
 };
 
+// A result that a chunk of this rank computes; a sum of it is kept where it is one number.
+struct KeptResult {
+  int chunk, result;
+  bool in_backward;
+  Tensor first;   // in slot 0
+  Buffer copies;  // host: one number a micro-batch
+  bool is_number() const {
+    return first.count() == 1 && (first.dtype == DType::f32 || first.dtype == DType::f64);
+  }
+};
+
+double number_at(const std::byte* data, DType dtype) {
+  float narrow = 0;
+  double wide = 0;
+  if (dtype == DType::f64) {
+    std::memcpy(&wide, data, sizeof wide);
+    return wide;
+  }
+  std::memcpy(&narrow, data, sizeof narrow);
+  return static_cast<double>(narrow);
+}
+
 }  // namespace
 
 struct PipelineExecutor::State {
@@ -33,8 +55,8 @@ struct PipelineExecutor::State {
   Stream& stream;
   std::vector<LaidOutExchange> exchanges;
   std::vector<std::vector<MicroBatch>> in_flight;  // chunk, slot
-  Buffer losses;                                   // host: one f64 or f32 a micro-batch
-  std::unique_ptr<Event> losses_copied;
+  std::vector<KeptResult> kept;
+  std::unique_ptr<Event> copied;  // those that are numbers
 
   State(StageProgram program_, std::vector<PipelineChunk> chunks_, Communicator& axis_,
         Stream& stream_)
@@ -42,9 +64,20 @@ struct PipelineExecutor::State {
     check();
     for (const Exchange& exchange : program.exchanges) exchanges.push_back(lay_out(exchange));
     for (const int slots : program.slots) in_flight.emplace_back(at(slots));
-    if (program.stage < program.shape.stages - 1) return;
-    losses = stream.device().allocate_pinned(program.shape.micro_batches * size_bytes(DType::f64));
-    losses_copied = stream.device().make_event();
+    for (int c = 0; c < program.shape.chunks; ++c) keep_results(c);
+    if (!kept.empty()) copied = stream.device().make_event();
+  }
+
+  void keep_results(int c) {
+    const PipelineChunk& chunk = chunks[at(c)];
+    for (int i = 0; i < chunk.plan->results(); ++i) {
+      if (!chunk.plan->computes(i)) continue;
+      KeptResult result{c, i, chunk.plan->result_in_backward(i), chunk.executor->result(0, i), {}};
+      if (result.is_number())
+        result.copies =
+            stream.device().allocate_pinned(program.shape.micro_batches * result.first.bytes());
+      kept.push_back(std::move(result));
+    }
   }
 
   void check() const {
@@ -128,48 +161,32 @@ struct PipelineExecutor::State {
                         : kind == WorkKind::backward_input ? BackwardPart::input
                                                            : BackwardPart::parameter);
     }
-    if (makes_result(kind, c)) keep_result(executor.result(action.slot), number, source);
+    const bool forward = kind == WorkKind::forward;
+    if (kind == WorkKind::backward_weight) return;
+    for (const KeptResult& result : kept)
+      if (result.chunk == c && result.in_backward != forward)
+        keep(result, executor.result(action.slot, result.result), number, source);
   }
 
-  bool makes_result(WorkKind kind, int c) const {
-    if (program.shape.virtual_stage(program.stage, c) != program.shape.virtual_stages() - 1)
-      return false;
-    return chunks[at(c)].plan->result_in_backward()
-               ? kind == WorkKind::backward || kind == WorkKind::backward_input
-               : kind == WorkKind::forward;
-  }
-
-  static bool is_loss(const Tensor& result) {
-    return result.count() == 1 && (result.dtype == DType::f32 || result.dtype == DType::f64);
-  }
-
-  void keep_result(const Tensor& result, Index number, MicroBatchSource& source) {
-    source.on_result(number, result);
-    if (!is_loss(result)) return;
-    stream.copy(losses.data() + number * size_bytes(result.dtype), result.data, result.bytes());
-    losses_copied->record(stream);
+  void keep(const KeptResult& kept_result, const Tensor& result, Index number,
+            MicroBatchSource& source) {
+    if (kept_result.result == 0) source.on_result(number, result);
+    if (!kept_result.is_number()) return;
+    stream.copy(kept_result.copies.data() + number * result.bytes(), result.data, result.bytes());
+    copied->record(stream);
     source.on_queued(MicroBatchSource::Queued::result);
   }
 
-  double sum_of_losses() {
-    if (!losses) return 0;
-    const Tensor result = chunks.back().executor->result(0);
-    if (!is_loss(result)) return 0;
-    losses_copied->synchronize();
-    double sum = 0;
-    for (Index i = 0; i < program.shape.micro_batches; ++i) {
-      const std::byte* data = losses.data() + i * size_bytes(result.dtype);
-      float narrow = 0;
-      double wide = 0;
-      if (result.dtype == DType::f32) {
-        std::memcpy(&narrow, data, sizeof narrow);
-        wide = static_cast<double>(narrow);
-      } else {
-        std::memcpy(&wide, data, sizeof wide);
-      }
-      sum += wide;
+  double sum(int i) {
+    for (const KeptResult& result : kept) {
+      if (result.result != i || !result.is_number()) continue;
+      copied->synchronize();
+      double sum = 0;
+      for (Index m = 0; m < program.shape.micro_batches; ++m)
+        sum += number_at(result.copies.data() + m * result.first.bytes(), result.first.dtype);
+      return sum;
     }
-    return sum;
+    return 0;
   }
 };
 
@@ -197,7 +214,7 @@ void PipelineExecutor::start(MicroBatchSource& source) {
     }
 }
 
-double PipelineExecutor::loss() { return state_->sum_of_losses(); }
+double PipelineExecutor::sum(int result) { return state_->sum(result); }
 
 const StageProgram& PipelineExecutor::program() const { return state_->program; }
 

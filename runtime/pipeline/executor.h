@@ -26,9 +26,9 @@ class MicroBatchSource {
   /// number, first sample, loss scale and inputs. The inputs stay as they are until the next call;
   /// `last` is set by the pipeline.
   virtual MicroBatch micro_batch(int chunk, Index number) = 0;
-  /// After each forward of the last virtual stage, or after its backward where that makes the
-  /// result: result 0 of the plan, in the slot, until the slot is used again. Device memory, ready
-  /// in stream order.
+  /// After each forward of the virtual stage that computes it, or after its backward where that
+  /// makes it: result 0 of the plan, in the slot, until the slot is used again. Device memory,
+  /// ready in stream order.
   virtual void on_result(Index /*number*/, const Tensor& /*result*/) {}
   /// Called after the pipeline itself has queued work: the start of an exchange between stages and
   /// the wait for it, and a copy of a result.
@@ -55,10 +55,11 @@ class PipelineExecutor {
   /// Collective over the pipeline axis: queues all micro-batches of a step; forwards only, if that
   /// is the program.
   void start(MicroBatchSource& source);
-  /// The outcome of the last start: on the last stage the sum of the results in f64, in order of
-  /// micro-batches, where the result is a floating-point scalar (the loss); otherwise 0. Waits for
-  /// the last of them there, not for what follows it.
-  double loss();
+  /// Of the last start: the sum of result `result` in f64, in order of micro-batches, on the stage
+  /// that computes it, where it is a floating-point scalar (the loss, a metric); otherwise 0. Waits
+  /// for the last of them there, not for what follows it.
+  double sum(int result);
+  double loss() { return sum(0); }
   /// Both.
   double run(MicroBatchSource& source) {
     start(source);

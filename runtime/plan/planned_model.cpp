@@ -41,6 +41,13 @@ PlannedModel trace_model(const Forward& trace, const PlanTarget& target) {
   return model;
 }
 
+void take_metrics(PlannedModel& model) {
+  for (const auto& [name, value] : model.graph->metrics()) {
+    model.metrics.push_back(name);
+    model.results.push_back(value);
+  }
+}
+
 void plan_chunks(PlannedModel& model, const PlanTarget& target, PlanOptions options) {
   const int stages = target.spec.mesh.size(Axis::pipeline);
   options.guard = target.spec.guard;
@@ -81,19 +88,9 @@ void check_parameters(const PlannedModel& model, const PlannedModel& training, i
     }
 }
 
-}  // namespace
-
-PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
-                           PlanOptions::Backward backward) {
-  PlannedModel model = trace_model(trace, target);
-  model.cut = cut_stages(*model.graph, model.results, target.spec.pipeline().virtual_stages());
-  plan_chunks(model, target, {.mode = PlanOptions::Mode::training, .backward = backward});
-  return model;
-}
-
-PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
-                          const PlannedModel& training) {
-  PlannedModel model = trace_model(trace, target);
+/// `model` is traced.
+PlannedModel plan_traced(PlannedModel model, const PlanTarget& target,
+                         const PlannedModel& training) {
   require(model.graph->blocks() == training.graph->blocks(), "a forward-only model has ",
           model.graph->blocks().size(), " blocks where training has ",
           training.graph->blocks().size());
@@ -108,6 +105,29 @@ PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
   plan_chunks(model, target, {.mode = PlanOptions::Mode::forward_only});
   check_parameters(model, training, target.spec.mesh.size(Axis::pipeline));
   return model;
+}
+
+}  // namespace
+
+PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
+                           PlanOptions::Backward backward) {
+  PlannedModel model = trace_model(trace, target);
+  take_metrics(model);
+  model.cut = cut_stages(*model.graph, model.results, target.spec.pipeline().virtual_stages());
+  plan_chunks(model, target, {.mode = PlanOptions::Mode::training, .backward = backward});
+  return model;
+}
+
+PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
+                          const PlannedModel& training) {
+  return plan_traced(trace_model(trace, target), target, training);
+}
+
+PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
+                             const PlannedModel& training) {
+  PlannedModel model = trace_model(trace, target);
+  take_metrics(model);
+  return plan_traced(std::move(model), target, training);
 }
 
 FlatOptions flat_options(const TrainingSpec& spec, int rank) {

@@ -28,7 +28,8 @@ struct PlanTarget {
 
 struct PlannedModel {
   std::unique_ptr<Graph> graph;
-  Values results;
+  Values results;                    // the result, and behind it the metrics
+  std::vector<std::string> metrics;  // their names
   StageCut cut;
   /// Chunk c of this rank is virtual stage c * pipeline size + pipeline rank.
   std::vector<Plan> chunks;
@@ -47,6 +48,9 @@ PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
 /// that every parameter is held where it is needed.
 PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
                           const PlannedModel& training);
+/// The same with the metrics that it registers.
+PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
+                             const PlannedModel& training);
 
 /// How the parameters of such plans lie in memory.
 FlatOptions flat_options(const TrainingSpec& spec, int rank);

@@ -30,19 +30,18 @@ PlannedPass plan_train(const Model& model, const PlanTarget& target) {
   return {std::move(planned), std::move(program)};
 }
 
-/// A pass of `micro_batches` without backward.
-PlannedPass plan_forward_pass(const Forward& trace, const PlanTarget& target,
-                              const PlannedPass& train, Index micro_batches) {
-  PipelineShape shape = target.spec.pipeline();
-  shape.micro_batches = micro_batches;
-  return {plan_forward(trace, target, train.model()),
-          make_forward_program(shape, target.coordinate(Axis::pipeline))};
+PlannedPass plan_evaluate(const Model& model, const PlanTarget& target, const PlannedPass& train) {
+  return {plan_evaluation(model.evaluation ? model.evaluation : model.loss, target, train.model()),
+          make_forward_program(target.spec.pipeline(), target.coordinate(Axis::pipeline))};
 }
 
 std::optional<PlannedPass> plan_generation(const Model& model, const PlanTarget& target,
                                            const PlannedPass& train) {
   if (!model.logits) return std::nullopt;
-  return plan_forward_pass(model.logits, target, train, 1);
+  PipelineShape shape = target.spec.pipeline();
+  shape.micro_batches = 1;
+  return PlannedPass(plan_forward(model.logits, target, train.model()),
+                     make_forward_program(shape, target.coordinate(Axis::pipeline)));
 }
 
 std::optional<PlannedOutputs> plan_outputs(const Model& model, const PlanTarget& target,
@@ -58,8 +57,7 @@ PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, 
     : spec(spec_),
       rank(rank_),
       train(plan_train(model, {spec_, rank_, device})),
-      evaluate(plan_forward_pass(model.evaluation ? model.evaluation : model.loss,
-                                 {spec_, rank_, device}, train, spec_.micro_batches())),
+      evaluate(plan_evaluate(model, {spec_, rank_, device}, train)),
       generate(plan_generation(model, {spec_, rank_, device}, train)),
       outputs(plan_outputs(model, {spec_, rank_, device}, train)),
       flat(*train.model().graph, train.model().cut, train.model().pointers(),

@@ -133,6 +133,7 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
     const bool evaluates = !diverged && !agreed.stop && validation != nullptr &&
                            o.eval_interval > 0 && (metrics.step % o.eval_interval == 0 || last);
     if (evaluates) metrics.valid_loss = run_evaluation(*validation, o.eval_iters, true);
+    if (metrics.valid_loss) metrics.valid_metrics = evaluation_metrics;
     reporter.step(metrics);
     file->append(metrics);
     if (diverged) return End::diverged;

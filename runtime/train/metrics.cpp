@@ -31,11 +31,12 @@ class Line {
     require(result.size <= space, "a metrics line is longer than ", text_.size(), " bytes");
     length_ += result.size;
   }
-  void add_number(const char* name, double value) {
+  void add_number(std::string_view name, double value) { add_number("", name, value); }
+  void add_number(std::string_view prefix, std::string_view name, double value) {
     if (std::isfinite(value))
-      add(",\"{}\":{}", name, value);
+      add(",\"{}{}\":{}", prefix, name, value);
     else
-      add(",\"{}\":null", name);
+      add(",\"{}{}\":null", prefix, name);
   }
   std::string_view text() const { return {text_.data(), length_}; }
 
@@ -62,6 +63,16 @@ struct Clock {
 };
 
 }  // namespace
+
+void check_metric_name(const std::string& name) {
+  constexpr const char* taken[] = {"step", "loss",    "loss_bits",    "grad_norm",
+                                   "lr",   "step_ms", "tokens_per_s", "skipped"};
+  for (const char* other : taken)
+    require(name != other, "metric '", name,
+            "' is called as a field of every line of --metrics: ", "use another name");
+  require(!name.starts_with("valid_"), "metric '", name,
+          "': the metrics of evaluations begin with 'valid_', so a name cannot");
+}
 
 MetricsFile::MetricsFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
@@ -94,7 +105,9 @@ void MetricsFile::append(const StepMetrics& m) {
   line.add_number("step_ms", m.step_ms);
   line.add_number("tokens_per_s", static_cast<double>(m.targets) * 1e3 / m.step_ms);
   line.add(",\"skipped\":{}", m.skipped);
+  for (const Metric& metric : m.metrics) line.add_number(metric.name, metric.value);
   if (m.valid_loss) line.add_number("valid_loss", *m.valid_loss);
+  for (const Metric& metric : m.valid_metrics) line.add_number("valid_", metric.name, metric.value);
   line.add("}}\n");
   const std::string_view text = line.text();
   ssize_t written = -1;
@@ -145,8 +158,14 @@ void Reporter::print_line(const StepMetrics& m) {
            without_sign_of_nan(m.loss), without_sign_of_nan(m.grad_norm), m.lr,
            interval_ms_ / static_cast<double>(interval_steps_), rate, 100 * share, left.hours,
            left.minutes, left.seconds);
+  const auto add_metrics = [&line](std::string_view before, std::span<const Metric> metrics) {
+    for (const Metric& metric : metrics)
+      line.add("{}{} {:.6g}", before, metric.name, without_sign_of_nan(metric.value));
+  };
+  add_metrics("  ", m.metrics);
   if (m.skipped) line.add("  skipped: {}", why_skipped(m));
   if (m.valid_loss) line.add("  validation loss {:.6f}", without_sign_of_nan(*m.valid_loss));
+  add_metrics(", ", m.valid_metrics);
   log_.line(line.text());
   interval_steps_ = interval_targets_ = 0;
   interval_ms_ = 0;

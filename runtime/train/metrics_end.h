@@ -10,7 +10,7 @@
 namespace trireme {
 
 /// Bytes, the newline among them.
-constexpr Index longest_metrics_line = 1024;
+constexpr Index longest_metrics_line = 4096;
 
 /// Adds the newline to a last line that lacks only that, and removes any other incomplete last
 /// line. Throws: Error when the file does not end with a metrics line.

@@ -35,6 +35,8 @@ class Pass {
   /// Collective over pipeline and tensor axis; see PipelineExecutor.
   void start(MicroBatchSource& source) { pipeline_.start(source); }
   double loss() { return pipeline_.loss(); }
+  /// The sum of metric i over the micro-batches, where this rank computes it; otherwise 0.
+  double metric(std::size_t i) { return pipeline_.sum(static_cast<int>(i) + 1); }
 
  private:
   /// Makes hooks_ and executors_.

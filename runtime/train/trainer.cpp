@@ -10,6 +10,8 @@
 //   profile/              --profile-ops
 #include "trireme/train/trainer.h"
 
+#include <algorithm>
+
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
@@ -47,6 +49,8 @@ PlannedTraining make_plan(const Context& context, const Model& model) {
   problems.collect([&] {
     plan.emplace(model, training_spec(context.options(), context.mesh().shape()),
                  context.mesh().rank(), context.device());
+    for (const PlannedPass* pass : {&plan->train, &plan->evaluate})
+      for (const std::string& name : pass->model().metrics) check_metric_name(name);
   });
   agree_on(context.host(), problems);
   agree_on_model(context.host(), *plan, model.identity);
@@ -88,6 +92,10 @@ Trainer::State::State(Context& context_, const Model& model)
       checkpointer(make_checkpointer(context, bound, model.identity)),
       learning_rate(context.options().learning_rate) {
   polled = checkpointer.get();
+  for (const std::string& name : plan.train.model().metrics) step_metrics.push_back({name});
+  for (const std::string& name : plan.evaluate.model().metrics)
+    evaluation_metrics.push_back({name});
+  sums_.resize(first_metric + std::max(step_metrics.size(), evaluation_metrics.size()));
 }
 
 Trainer::Trainer(Context& context, const Model& model)

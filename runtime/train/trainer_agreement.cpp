@@ -84,6 +84,7 @@ std::vector<RankFact> facts_of(const std::string& title, const PlannedModel& mod
   for (std::size_t i = 0; i < graph.nodes().size(); ++i)
     add(str("op ", i), describe(graph, graph.nodes()[i], model.cut.stage_of_node[i]));
   for (const Value& result : model.results) add("result", str("value ", result.id()));
+  for (const std::string& metric : model.metrics) add("metric", metric);
   return facts;
 }
 

@@ -61,19 +61,25 @@ struct Trainer::State {
   TrainingProgress last_update;  // when the last update was made: what is saved
   bool resumed = false;          // resume() was called
   std::optional<double> last_step_ms;
-  Index running_step = 0;       // of fit(); 0: none
-  bool stop_announced = false;  // in the log
+  Index running_step = 0;                                // of fit(); 0: none
+  bool stop_announced = false;                           // in the log
+  std::vector<Metric> step_metrics, evaluation_metrics;  // of the last one
   /// What all ranks agreed on at the end of the last step, or with the batch loaded since.
   struct Agreement {
     bool stop = false, save = false;
   } agreed;
 
  private:
-  /// Sums `value` over the world in a fixed order; only tensor rank 0 of the last stage
-  /// contributes.
-  double sum_of_losses(double value);
+  static constexpr std::size_t first_metric = 3;  // in sums_
+  std::vector<double> sums_;                      // a loss, votes to stop and to save, metrics
+  /// Adds what `pass` has computed to `sums_`: the loss, and behind it the metrics. Of all ranks
+  /// with the same sums, one counts.
+  void add_sums(Pass& pass);
+  /// Collective. The total of `sums_` over the world, in a fixed order, divided by `targets`: the
+  /// loss, and into `metrics` the metrics.
+  double finish_sums(double targets, std::vector<Metric>& metrics);
   /// The same at the end of a step; the votes to stop and to save travel with it, into `agreed`.
-  double end_step(double loss);
+  double end_step(double targets);
   /// Collective. The global batch that begins at sample `first` of the stream into `inputs`;
   /// returns the targets of all data ranks. The votes to stop travel with them, into `agreed`.
   /// `end`: of a stream that is asked for outputs, which needs no targets; its last sample fills

@@ -16,12 +16,6 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// Of all ranks with the same loss, one counts.
-bool counts_losses(const Mesh& mesh) {
-  return mesh.coordinate(Axis::tensor) == 0 &&
-         mesh.coordinate(Axis::pipeline) == mesh.shape().size(Axis::pipeline) - 1;
-}
-
 StepPart part_of(Optimizer::Part part) {
   switch (part) {
     case Optimizer::Part::norm:
@@ -36,19 +30,30 @@ StepPart part_of(Optimizer::Part part) {
 
 }  // namespace
 
-double Trainer::State::sum_of_losses(double value) {
-  double sum = counts_losses(context.mesh()) ? value : 0;
-  context.host().all_reduce({&sum, 1, DType::f64}, Reduction::sum);
-  return sum;
+void Trainer::State::add_sums(Pass& pass) {
+  if (context.mesh().coordinate(Axis::tensor) != 0) return;  // of those with the same, one counts
+  sums_[0] += pass.loss();
+  for (std::size_t i = 0; i < pass.model().metrics.size(); ++i)
+    sums_[first_metric + i] += pass.metric(i);
 }
 
-double Trainer::State::end_step(double loss) {
+double Trainer::State::finish_sums(double targets, std::vector<Metric>& metrics) {
+  const auto count = static_cast<Index>(first_metric + metrics.size());
+  context.host().all_reduce({sums_.data(), count, DType::f64}, Reduction::sum);
+  for (std::size_t i = 0; i < metrics.size(); ++i)
+    metrics[i].value = sums_[first_metric + i] / targets;
+  return sums_[0] / targets;
+}
+
+double Trainer::State::end_step(double targets) {
   const auto vote = [](bool yes) { return yes ? 1.0 : 0.0; };
-  double sums[3] = {counts_losses(context.mesh()) ? loss : 0, vote(!context.stop_reason().empty()),
-                    vote(checkpointer && checkpointer->votes_to_save())};
-  context.host().all_reduce({sums, 3, DType::f64}, Reduction::sum);
-  agreed = {sums[1] > 0, sums[2] > 0};
-  return sums[0];
+  std::fill(sums_.begin(), sums_.end(), 0.0);
+  add_sums(bound.train);
+  sums_[1] = vote(!context.stop_reason().empty());
+  sums_[2] = vote(checkpointer && checkpointer->votes_to_save());
+  const double loss = finish_sums(targets, step_metrics);
+  agreed = {sums_[1] > 0, sums_[2] > 0};
+  return loss;
 }
 
 Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first,
@@ -107,7 +112,8 @@ StepMetrics Trainer::State::step(DataSource& source) {
   if (checkpointer) checkpointer->before_update();
   bound.optimizer.start_step(metrics.lr, [&](Optimizer::Part part) { mark(part_of(part)); });
   // All work is queued: from here on the host waits for a GPU, but the GPU never for its host.
-  metrics.loss = end_step(bound.train.loss()) / targets;
+  metrics.loss = end_step(targets);
+  metrics.metrics = step_metrics;
   const StepReport report = bound.optimizer.finish_step();
 
   metrics.grad_norm = report.grad_norm;
@@ -130,20 +136,22 @@ StepMetrics Trainer::State::step(DataSource& source) {
 std::optional<double> Trainer::State::run_evaluation(DataSource& validation, Index batches,
                                                      bool may_stop) {
   require(batches >= 1, "Trainer::evaluate needs at least one global batch, not ", batches);
-  double loss = 0;
   Index targets = 0;
+  std::fill(sums_.begin(), sums_.end(), 0.0);
   for (Index i = 0; i < batches; ++i) {
     targets += load(bound.evaluate_inputs, validation, i * context.options().global_batch_size);
     if (agreed.stop && may_stop) return {};
     bound.evaluate_inputs.begin(progress.step, 1);
     bound.evaluate.start(bound.evaluate_inputs);
     bound.evaluate_inputs.queued(context.stream());
-    loss += bound.evaluate.loss();
+    add_sums(bound.evaluate);
   }
-  return sum_of_losses(loss) / static_cast<double>(targets);
+  return finish_sums(static_cast<double>(targets), evaluation_metrics);
 }
 
 StepMetrics Trainer::step(DataSource& source) { return state_->step(source); }
+
+std::span<const Metric> Trainer::evaluation_metrics() const { return state_->evaluation_metrics; }
 
 double Trainer::evaluate(DataSource& validation, Index batches) {
   const std::optional<double> loss =

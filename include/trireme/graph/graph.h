@@ -89,11 +89,18 @@ class Graph {
   /// all shapes.
   Values apply(OpPtr op, const Values& inputs);
 
+  /// Reports `sum` beside the loss: a scalar, f32 or f64, over the targets of one micro-batch.
+  /// Steps and evaluations give its mean per target, as for the loss (Metric, train/metrics.h). No
+  /// gradient comes from it. Throws: Error that says what a metric or its name may not be.
+  void metric(const std::string& name, Value sum);
+
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<ValueInfo>& values() const { return values_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   /// Ids of input values, in order of declaration.
   const std::vector<int>& inputs() const { return inputs_; }
+  /// In the order in which they were registered.
+  const std::vector<std::pair<std::string, Value>>& metrics() const { return metrics_; }
   const std::vector<std::string>& blocks() const { return blocks_; }
   /// Parent of each recompute scope, or -1.
   const std::vector<int>& recompute_parents() const { return recompute_parents_; }
@@ -121,6 +128,7 @@ class Graph {
   std::vector<ValueInfo> values_;
   std::vector<Parameter> parameters_;
   std::vector<int> inputs_;
+  std::vector<std::pair<std::string, Value>> metrics_;
   std::vector<std::string> blocks_;
   std::vector<int> recompute_parents_;
   std::vector<std::string> scopes_;

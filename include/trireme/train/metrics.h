@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "trireme/core/dtype.h"
@@ -10,16 +11,27 @@
 
 namespace trireme {
 
+/// A metric of the model (Graph::metric): its mean over the targets.
+struct Metric {
+  std::string name;
+  double value = 0;
+};
+/// Throws: Error when a metric would be called as what every line of metrics has, or as one of an
+/// evaluation.
+void check_metric_name(const std::string& name);
+
 struct StepMetrics {
   Index step = 0;        // 1 for the first
   double loss = 0;       // mean over the targets of the global batch
   double grad_norm = 0;  // before clipping
   double lr = 0;
   double step_ms = 0;
-  Index targets = 0;         // tokens of the global batch that count
-  bool skipped = false;      // the gradients were not finite: nothing was updated
-  Index skipped_in_row = 0;  // this step and those right before it
+  Index targets = 0;                // tokens of the global batch that count
+  bool skipped = false;             // the gradients were not finite: nothing was updated
+  Index skipped_in_row = 0;         // this step and those right before it
+  std::span<const Metric> metrics;  // of the Trainer: valid until its next step
   std::optional<double> valid_loss;
+  std::span<const Metric> valid_metrics;  // until its next evaluation
 };
 
 /// JSON lines, appended: one write(2) per line, so that a reader never sees half of one and several

@@ -54,6 +54,8 @@ class Trainer {
   /// Stopped when ranks agree to stop (Context::stop_reason) and the state is saved, as after
   /// fit().
   double evaluate(DataSource& validation, Index batches);
+  /// The metrics of the last evaluation, in the order of Graph::metric; valid until the next one.
+  std::span<const Metric> evaluation_metrics() const;
   /// Collective. Tokens that follow the prompt, the same for every layout. Needs Model::logits.
   /// Throws: Stopped, as evaluate() does.
   std::vector<std::int32_t> generate(const GenerateOptions& options);

@@ -83,9 +83,9 @@ void check(const Graph& graph, int stages, const std::vector<double>& speeds) {
 StageCut cut_stages(const Graph& graph, const Values& results, int stages,
                     const std::vector<double>& speeds) {
   check(graph, stages, speeds);
-  const bool loss =
-      results.size() == 1 && results.front() && results.front().shape().count() == 1 &&
-      results.front().place() == Place::whole && is_floating(results.front().spec().dtype);
+  const bool loss = !results.empty() && results.front() && results.front().shape().count() == 1 &&
+                    results.front().place() == Place::whole &&
+                    is_floating(results.front().spec().dtype);
   const Derivative derivative =
       derive(graph, results, loss ? PlanOptions::Mode::training : PlanOptions::Mode::forward_only);
   const std::vector<int> block_of = block_of_nodes(graph);
@@ -141,8 +141,9 @@ StageView view_stage(const Graph& graph, const Values& results, const Derivative
     view.computes.push_back(static_cast<char>(use == stage));
     last_use[at(value.root)] = std::max(last_use[at(value.root)], use);
     if (use == stage) read_here[at(value.root)] = 1;
-    last_contribution[at(value.gradient_root)] =
-        std::max(last_contribution[at(value.gradient_root)], use);
+    if (result.id() == results.front().id())  // metrics get no gradient
+      last_contribution[at(value.gradient_root)] =
+          std::max(last_contribution[at(value.gradient_root)], use);
   }
   for (const Node& node : graph.nodes()) {
     const bool here = cut.stage_of_node[at(node.id)] == stage;

@@ -23,8 +23,7 @@ void check_results(const Graph& graph, const Values& results, PlanOptions::Mode 
             "' is not computed by any op");
     require(value.place != Place::term, "result '", value.name,
             "' is one term of a sum over the tensor axis: it has to leave it first");
-    if (mode == PlanOptions::Mode::forward_only) continue;
-    require(results.size() == 1, "training takes one result, the loss, not ", results.size());
+    if (mode == PlanOptions::Mode::forward_only || result.id() != results.front().id()) continue;
     require(value.spec.shape.dims() == 0 &&
                 (value.spec.dtype == DType::f32 || value.spec.dtype == DType::f64),
             "the loss has to be one f64 or f32 number without dims, whatever the size of a "

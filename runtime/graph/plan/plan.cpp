@@ -93,7 +93,8 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int s
   }
   s.flops = flops_of(graph, derivative, view);
   s.work = work_of(graph, s);
-  s.result_in_backward = made_in_backward(s.program, s.program.results.front());
+  for (const Operand& result : s.program.results)
+    s.result_in_backward.push_back(made_in_backward(s.program, result));
 }
 
 Plan::Plan(Plan&&) noexcept = default;
@@ -113,6 +114,10 @@ const std::vector<bool>& Plan::sums_over_tensor() const { return state_->sums_ov
 const std::vector<int>& Plan::inputs() const { return state_->program.inputs; }
 double Plan::flops() const { return state_->flops; }
 const std::vector<StepWork>& Plan::work() const { return state_->work; }
-bool Plan::result_in_backward() const { return state_->result_in_backward; }
+int Plan::results() const { return static_cast<int>(state_->program.results.size()); }
+bool Plan::computes(int i) const {
+  return state_->program.results.at(at(i)).source != Operand::Source::none;
+}
+bool Plan::result_in_backward(int i) const { return state_->result_in_backward.at(at(i)); }
 
 }  // namespace trireme

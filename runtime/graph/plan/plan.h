@@ -69,8 +69,8 @@ struct PlanBytes {
 
 class Plan {
  public:
-  /// The plan of `stage`. `results`: the loss (training: exactly one, a scalar), or what
-  /// forward-only runs compute.
+  /// The plan of `stage`. `results`: the loss (training: a scalar, and behind it any metrics), or
+  /// what forward-only runs compute.
   Plan(const Graph& graph, const Values& results, const StageCut& cut, int stage,
        PlanOptions options = {});
   Plan(Plan&&) noexcept;
@@ -99,9 +99,12 @@ class Plan {
   double flops() const;
   /// What each step of one micro-batch does, in their order (ExecutorHooks::step_queued).
   const std::vector<StepWork>& work() const;
-  /// Whether backward computes the result, a loss (Op::forward_in_backward). False on stages that
-  /// do not compute it.
-  bool result_in_backward() const;
+  int results() const;
+  /// Whether this stage computes result i.
+  bool computes(int i) const;
+  /// Whether backward computes result i (Op::forward_in_backward). False on stages that do not
+  /// compute it.
+  bool result_in_backward(int i = 0) const;
   /// The table of --dump-plan.
   std::string describe() const;
   /// Every step with its operands, for debugging.

@@ -27,7 +27,7 @@ struct Plan::State {
   std::vector<bool> sums_over_tensor;
   double flops = 0;
   std::vector<StepWork> work;  // of the steps
-  bool result_in_backward = false;
+  std::vector<bool> result_in_backward;
 
   const Stretch& buffer_of(int memory) const {
     return buffers[static_cast<std::size_t>(

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   application.declare = [&](CommandLine& command, Options& options) {
     declare_gpt_options(command, options, gpt);
   };
-  application.settle = [&](const CommandLine& command, Options& options) {
+  application.derive_defaults = [&](const CommandLine& command, Options& options) {
     settle_gpt_options(command, options, gpt);
   };
   application.check = [&](const CommandLine& command, const Options& options, Index /*ranks*/,

@@ -11,16 +11,16 @@
 
 namespace trireme {
 
-Saver::Record Saver::record_in(const Letter& letter) {
-  Record record;
-  std::memcpy(&record, letter.data(), sizeof record);
-  record.error[sizeof record.error - 1] = '\0';
-  return record;
+Saver::ShardReport Saver::report_in(const ReportMessage& message) {
+  ShardReport report;
+  std::memcpy(&report, message.data(), sizeof report);
+  report.error[sizeof report.error - 1] = '\0';
+  return report;
 }
 
-std::vector<Checksum> Saver::checksums_in(const Letter& letter) {
-  std::vector<Checksum> sums((letter.size() - record_bytes) / sizeof(Checksum));
-  std::memcpy(sums.data(), letter.data() + record_bytes, sums.size() * sizeof(Checksum));
+std::vector<Checksum> Saver::checksums_in(const ReportMessage& message) {
+  std::vector<Checksum> sums((message.size() - header_bytes) / sizeof(Checksum));
+  std::memcpy(sums.data(), message.data() + header_bytes, sums.size() * sizeof(Checksum));
   return sums;
 }
 
@@ -28,10 +28,10 @@ std::vector<Checksum> Saver::checksums_in(const Letter& letter) {
 std::string Saver::failure_of_ranks() const {
   std::string first;
   int failed = 0;
-  for (std::size_t r = 0; r < letters_.size(); ++r) {
-    const Record record = record_in(letters_[r]);
-    if (record.failed == 0) continue;
-    if (failed++ == 0) first = fmt::format("rank {}: {}", r, record.error);
+  for (std::size_t r = 0; r < reports_.size(); ++r) {
+    const ShardReport report = report_in(reports_[r]);
+    if (report.failed == 0) continue;
+    if (failed++ == 0) first = fmt::format("rank {}: {}", r, report.error);
   }
   return failed > 1 ? fmt::format("{} (and {} more ranks)", first, failed - 1) : first;
 }
@@ -66,22 +66,22 @@ Manifest Saver::complete_manifest() const {
   Manifest manifest = head_;
   manifest.files = catalog_.files;
   manifest.tensors = catalog_.tensors;
-  for (std::size_t r = 0; r < letters_.size(); ++r)
-    manifest.files[r].blocks = checksums_in(letters_[r]);
+  for (std::size_t r = 0; r < reports_.size(); ++r)
+    manifest.files[r].blocks = checksums_in(reports_[r]);
   manifest.files.back().blocks = outputs_.back().snapshot->report().blocks;
   return manifest;
 }
 
 void Saver::report_success() {
-  Record worst;
-  for (const Letter& letter : letters_) {
-    const Record record = record_in(letter);
-    worst.stall_ms = std::max(worst.stall_ms, record.stall_ms);
-    worst.copy_ms = std::max(worst.copy_ms, record.copy_ms);
-    worst.write_ms = std::max(worst.write_ms, record.write_ms);
-    worst.bytes += record.bytes;
-    worst.direct &= record.direct;
-    worst.reserved &= record.reserved;
+  ShardReport worst;
+  for (const ReportMessage& message : reports_) {
+    const ShardReport report = report_in(message);
+    worst.stall_ms = std::max(worst.stall_ms, report.stall_ms);
+    worst.copy_ms = std::max(worst.copy_ms, report.copy_ms);
+    worst.write_ms = std::max(worst.write_ms, report.write_ms);
+    worst.bytes += report.bytes;
+    worst.direct &= report.direct;
+    worst.reserved &= report.reserved;
   }
   const auto rate = [&](double ms) {
     return static_cast<double>(worst.bytes) / std::max(ms, 1e-3) / 1e6;
@@ -97,7 +97,7 @@ void Saver::report_success() {
       "saved step {}: stall {:.1f} ms (copy {:.2f} GB/s), write {:.2f} GB/s, {} over {} rank{}, "
       "durable after {:.2f} s; {}",
       step_, worst.stall_ms, rate(worst.copy_ms), rate(worst.write_ms), show_bytes(worst.bytes),
-      letters_.size(), letters_.size() == 1 ? "" : "s", seconds(durable_ - began_), before));
+      reports_.size(), reports_.size() == 1 ? "" : "s", seconds(durable_ - began_), before));
   durable_before_ = durable_;
   if (said_how_written_) return;
   said_how_written_ = true;

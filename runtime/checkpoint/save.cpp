@@ -20,8 +20,8 @@ double milliseconds(std::chrono::steady_clock::duration time) {
 
 }  // namespace
 
-std::size_t Saver::letter_bytes(Index file_bytes) {
-  return static_cast<std::size_t>(record_bytes +
+std::size_t Saver::report_bytes(Index file_bytes) {
+  return static_cast<std::size_t>(header_bytes +
                                   blocks_of(file_bytes) * static_cast<Index>(sizeof(Checksum)));
 }
 
@@ -33,17 +33,17 @@ Saver::Saver(const Context& context, Parts parts)
       lease_(std::move(parts.lease)),
       group_(std::move(parts.group)) {
   const Index image = parts.layout.bytes;
-  letter_.resize(letter_bytes(image));
+  report_.resize(report_bytes(image));
   add_output(shard_name(group_->rank()), shard_snapshot(std::move(parts.layout)));
-  say_how_it_saves(image);
+  log_how_it_saves(image);
   if (group_->rank() != 0) return;
   FileLayout global = lay_out_global(global_tensors(catalog_));
   const Index global_bytes = global.bytes;
   add_output(global_name, std::make_unique<Snapshot>(std::move(global), 0));
-  for (const Manifest::File& file : catalog_.files) letters_.emplace_back(letter_bytes(file.bytes));
-  for (std::size_t r = 1; r < letters_.size(); ++r)
+  for (const Manifest::File& file : catalog_.files) reports_.emplace_back(report_bytes(file.bytes));
+  for (std::size_t r = 1; r < reports_.size(); ++r)
     receives_.push_back(
-        {static_cast<int>(r), letters_[r].data(), static_cast<Index>(letters_[r].size())});
+        {static_cast<int>(r), reports_[r].data(), static_cast<Index>(reports_[r].size())});
   catalog_.files.push_back({global_name, global_bytes, {}});
   committer_ = std::make_unique<Worker>();
 }
@@ -64,7 +64,7 @@ void Saver::add_output(const std::string& name, std::unique_ptr<Snapshot> snapsh
   output.worker = std::make_unique<Worker>();
 }
 
-void Saver::say_how_it_saves(Index image_bytes) const {
+void Saver::log_how_it_saves(Index image_bytes) const {
   Index numbers[] = {image_bytes, outputs_.front().snapshot->buffer_bytes()};
   group_->all_reduce({numbers, 2, DType::i64}, Reduction::max, context_.host().stream);
   const Log& log = context_.log();
@@ -94,7 +94,7 @@ void Saver::start(Index step, Manifest head) {
   }
   stall_ms_ = milliseconds(Clock::now() - called);
   if (group_->rank() == 0)
-    letters_ticket_ = group_->start_exchange({}, receives_, context_.host().stream);
+    reports_ticket_ = group_->start_exchange({}, receives_, context_.host().stream);
   phase_ = Phase::writing;
 }
 
@@ -133,18 +133,18 @@ void Saver::poll() {
   if (idle()) return;
   group_->progress();
   if (phase_ == Phase::writing && copies_) outputs_.front().snapshot->move_on(*copies_);
-  if (phase_ == Phase::writing && written()) send_letter();
-  if (phase_ == Phase::gathering && group_->done(letters_ticket_) && committer_->finished())
+  if (phase_ == Phase::writing && written()) send_report();
+  if (phase_ == Phase::gathering && group_->done(reports_ticket_) && committer_->finished())
     start_commit();
-  if (phase_ == Phase::committing && committer_->finished()) announce();
-  if (phase_ == Phase::waiting && group_->done(letters_ticket_) && group_->done(outcome_ticket_))
-    conclude();
+  if (phase_ == Phase::committing && committer_->finished()) send_outcome();
+  if (phase_ == Phase::waiting && group_->done(reports_ticket_) && group_->done(outcome_ticket_))
+    end_save();
 }
 
 /// The outcome of this rank's files.
-void Saver::write_letter() {
-  Record record;
-  record.stall_ms = stall_ms_;
+void Saver::write_report() {
+  ShardReport report;
+  report.stall_ms = stall_ms_;
   for (Output& output : outputs_) {
     try {
       output.worker->wait();
@@ -152,45 +152,45 @@ void Saver::write_letter() {
       failure_ = error.what();
     }
     if (!failure_.empty()) break;  // the reports are those of the save before
-    const SnapshotReport& report = output.snapshot->report();
-    failure_ = report.error;
-    record.direct &= report.direct ? 1 : 0;
-    record.reserved &= report.reserved ? 1 : 0;
-    record.copy_ms += report.copy_ms;
-    record.write_ms = std::max(record.write_ms, report.write_ms);
-    record.bytes += report.bytes;
+    const SnapshotReport& file = output.snapshot->report();
+    failure_ = file.error;
+    report.direct &= file.direct ? 1 : 0;
+    report.reserved &= file.reserved ? 1 : 0;
+    report.copy_ms += file.copy_ms;
+    report.write_ms = std::max(report.write_ms, file.write_ms);
+    report.bytes += file.bytes;
   }
-  record.failed = failure_.empty() ? 0 : 1;
-  failure_.copy(record.error, sizeof record.error - 1);
-  std::memcpy(letter_.data(), &record, sizeof record);
+  report.failed = failure_.empty() ? 0 : 1;
+  failure_.copy(report.error, sizeof report.error - 1);
+  std::memcpy(report_.data(), &report, sizeof report);
   const std::vector<Checksum>& sums = outputs_.front().snapshot->report().blocks;
   const std::size_t sum_bytes = sums.size() * sizeof(Checksum);
-  if (record.failed != 0) return;
-  require(record_bytes + sum_bytes == letter_.size(), "a file of ", letter_.size(),
+  if (report.failed != 0) return;
+  require(header_bytes + sum_bytes == report_.size(), "a file of ", report_.size(),
           " bytes of checksums has ", sum_bytes);
-  std::memcpy(letter_.data() + record_bytes, sums.data(), sum_bytes);
+  std::memcpy(report_.data() + header_bytes, sums.data(), sum_bytes);
 }
 
-void Saver::send_letter() {
-  write_letter();
+void Saver::send_report() {
+  write_report();
   if (group_->rank() == 0) {
-    letters_[0] = letter_;
+    reports_[0] = report_;
     phase_ = Phase::gathering;
     return;
   }
-  const Message send{0, letter_.data(), static_cast<Index>(letter_.size())};
-  letters_ticket_ = group_->start_exchange({&send, 1}, {}, context_.host().stream);
+  const Message send{0, report_.data(), static_cast<Index>(report_.size())};
+  reports_ticket_ = group_->start_exchange({&send, 1}, {}, context_.host().stream);
   outcome_ticket_ = group_->start_broadcast({&outcome_, 1, DType::i64}, 0, context_.host().stream);
   phase_ = Phase::waiting;
 }
 
-void Saver::announce() {
+void Saver::send_outcome() {
   outcome_ = commit_error_.empty() ? 1 : 0;
   outcome_ticket_ = group_->start_broadcast({&outcome_, 1, DType::i64}, 0, context_.host().stream);
   phase_ = Phase::waiting;
 }
 
-void Saver::conclude() {
+void Saver::end_save() {
   phase_ = Phase::idle;
   const bool committed = outcome_ == 1;
   failures_ = committed ? 0 : failures_ + 1;

@@ -66,33 +66,34 @@ class Saver {
     std::unique_ptr<Worker> worker;
   };
   /// What a rank reports to rank 0; its file's checksums follow in the same message.
-  struct Record {
+  struct ShardReport {
     std::int32_t failed = 0, direct = 1, reserved = 1;
     double stall_ms = 0, copy_ms = 0, write_ms = 0;
     Index bytes = 0;
     char error[400] = "";
   };
-  using Letter = std::vector<std::byte>;  // a Record, then checksums from `record_bytes` on
-  static constexpr Index record_bytes = 512;
-  static_assert(sizeof(Record) <= record_bytes);
+  using ReportMessage =
+      std::vector<std::byte>;  // a ShardReport, then checksums from `header_bytes` on
+  static constexpr Index header_bytes = 512;
+  static_assert(sizeof(ShardReport) <= header_bytes);
 
   void add_output(const std::string& name, std::unique_ptr<Snapshot> snapshot);
   std::unique_ptr<Snapshot> shard_snapshot(FileLayout layout);
   void start_outputs(const std::string& directory);
-  void say_how_it_saves(Index image_bytes) const;
+  void log_how_it_saves(Index image_bytes) const;
   void wait_until_idle();
   bool written() const;
-  void write_letter();
-  void send_letter();
-  static std::size_t letter_bytes(Index file_bytes);
-  static Record record_in(const Letter& letter);
-  static std::vector<Checksum> checksums_in(const Letter& letter);
+  void write_report();
+  void send_report();
+  static std::size_t report_bytes(Index file_bytes);
+  static ShardReport report_in(const ReportMessage& message);
+  static std::vector<Checksum> checksums_in(const ReportMessage& message);
   std::string failure_of_ranks() const;
   void start_commit();
   void commit(const std::string& failure);
   Manifest complete_manifest() const;
-  void announce();
-  void conclude();
+  void send_outcome();
+  void end_save();
   void report_success();
   void report_failure() const;
   void report_prune();
@@ -106,9 +107,9 @@ class Saver {
   std::unique_ptr<Stream> copies_;
   std::unique_ptr<Event> ready_;  // to be copied, and then copied
   bool copying_ = false;
-  std::vector<Output> outputs_;  // the shard; on rank 0 checkpoint.h5 too
-  Letter letter_;                // of this rank
-  std::vector<Letter> letters_;  // rank 0: of all, by rank
+  std::vector<Output> outputs_;         // the shard; on rank 0 checkpoint.h5 too
+  ReportMessage report_;                // of this rank
+  std::vector<ReportMessage> reports_;  // rank 0: of all, by rank
   std::vector<Message> receives_;
 
   Phase phase_ = Phase::idle;
@@ -116,7 +117,7 @@ class Saver {
   Clock::time_point began_, durable_before_, durable_;
   double stall_ms_ = 0;
   std::string failure_;  // of this rank, before its worker had anything to do
-  Ticket letters_ticket_, outcome_ticket_;
+  Ticket reports_ticket_, outcome_ticket_;
   Index outcome_ = 0;  // 1: committed
 
   Index failures_ = 0, last_committed_ = -1;

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "runtime/comm/node/control.h"
+#include "runtime/comm/node/node_state.h"
 
 namespace trireme::comm::arguments {
 

@@ -1,5 +1,5 @@
 // Continues Graph (trireme/graph/graph.h).
-// Tracing, part two: an op is applied. Shapes, strides and places are checked here, so that a
+// Tracing, part two: an op is applied. Shapes, strides and placements are checked here, so that a
 // mistake is reported with the op, the scope and all shapes, at the line of the user's forward pass
 // that made it.
 #include <algorithm>
@@ -21,9 +21,9 @@ std::string list(const std::vector<std::string>& names, const Specs& specs) {
   return out.empty() ? "none" : out;
 }
 
-std::string list(const Places& places) {
+std::string list(const Placements& placements) {
   std::string out;
-  for (const Place place : places) out += (out.empty() ? "" : ", ") + str(place);
+  for (const Placement placement : placements) out += (out.empty() ? "" : ", ") + str(placement);
   return out.empty() ? "none" : out;
 }
 
@@ -94,12 +94,12 @@ std::string Graph::unique_name(const std::string& op_name) {
   return use == 1 ? base : str(base, '#', use);
 }
 
-void Graph::add_output(Node& node, const Output& output, Place place) {
+void Graph::add_output(Node& node, const Output& output, Placement placement) {
   const bool side = output.kind() == Output::Kind::side;
   ValueInfo info{.kind = side ? ValueInfo::Kind::side : ValueInfo::Kind::result,
                  .name = node.name,
                  .spec = output.spec(),
-                 .place = place,
+                 .placement = placement,
                  .node = node.id,
                  .parameter = -1,
                  .output = output.kind()};
@@ -115,16 +115,16 @@ void Graph::add_output(Node& node, const Output& output, Place place) {
   (side ? node.sides : node.outputs).push_back(add_value(std::move(info)));
 }
 
-// A whole parameter gets whole gradients from all its uses, or a term from all of them.
-void Graph::note_gradients(const Node& node, Place place) {
+// A replicated parameter gets complete gradients from all its uses, or a term from all of them.
+void Graph::note_gradients(const Node& node, Placement placement) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueInfo& input = values_[static_cast<std::size_t>(node.inputs[i])];
     const int id = values_[static_cast<std::size_t>(input.gradient_root)].parameter;
     if (id < 0 || !node.op->differentiable(static_cast<int>(i))) continue;
     Parameter& parameter = parameters_[static_cast<std::size_t>(id)];
-    if (parameter.place != Place::whole) continue;
+    if (parameter.placement != Placement::replicated) continue;
     bool passes_on =
-        false;  // a view: its users decide. An identity: its backward makes the gradient whole.
+        false;  // a view: its users decide. An identity: its backward completes the gradient.
     bool identity = false;
     for (const int o : node.outputs) {
       const ValueInfo& output = values_[static_cast<std::size_t>(o)];
@@ -132,15 +132,16 @@ void Graph::note_gradients(const Node& node, Place place) {
       identity |= output.output == Output::Kind::identity && output.root == input.root;
     }
     if (passes_on) continue;
-    const auto gradient = identity || node.op->completes_gradient(static_cast<int>(i), place)
-                              ? Parameter::Gradient::whole
-                              : Parameter::Gradient::term;
+    const auto gradient = identity || node.op->completes_gradient(static_cast<int>(i), placement)
+                              ? Parameter::Gradient::complete
+                              : Parameter::Gradient::partial;
     if (parameter.gradient == Parameter::Gradient::unused) parameter.first_use = node.name;
-    require(parameter.gradient == Parameter::Gradient::unused || parameter.gradient == gradient,
-            "parameter '", parameter.name(), "' is used on whole values in one place and on ",
-            "entered or split ones in another ('", parameter.first_use, "', '", node.name,
-            "'): its gradient would be part whole, part one term; let one of the uses enter or "
-            "leave the tensor axis");
+    require(
+        parameter.gradient == Parameter::Gradient::unused || parameter.gradient == gradient,
+        "parameter '", parameter.name(), "' is used on replicated values in one place and ",
+        "on partial_gradient or sharded ones in another ('", parameter.first_use, "', '", node.name,
+        "'): its gradient would be complete in part, partial in part; let one of the uses enter or "
+        "leave the tensor axis");
     parameter.gradient = gradient;
   }
 }
@@ -159,7 +160,7 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
   require(!op->name().empty(), "an op ", in_scope(scope_path('/')),
           " has an empty name: Op::name() appears in messages and in the keys of random numbers");
   Specs specs;
-  Places places;
+  Placements placements;
   std::vector<std::string> names;
   std::vector<bool> is_parameter;
   Node node{static_cast<int>(nodes_.size()), {}, std::move(op), {}, {}, {}, block_, recompute_};
@@ -174,7 +175,7 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
             where, ": input ", node.inputs.size(), ", '", info.name,
             "', is detached: no gradient comes back through it, and this op would send one");
     specs.push_back(info.spec);
-    places.push_back(info.place);
+    placements.push_back(info.placement);
     names.push_back(info.name);
     is_parameter.push_back(values_[static_cast<std::size_t>(info.gradient_root)].parameter >= 0);
     node.inputs.push_back(value.id());
@@ -184,13 +185,13 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
     const Outputs outputs = node.op->infer(specs);
     check_inputs(*node.op, specs, outputs, device_ == nullptr ? DeviceKind::cpu : device_->kind());
     check_outputs(outputs, specs);
-    const Place place = node.op->place(places, is_parameter);
+    const Placement placement = node.op->placement(placements, is_parameter);
     node.name = unique_name(node.op->name());
-    for (const Output& output : outputs) add_output(node, output, place);
-    note_gradients(node, place);
+    for (const Output& output : outputs) add_output(node, output, placement);
+    note_gradients(node, placement);
   } catch (...) {
     throw Error(str(where, ": ", current_exception_text(), " (inputs: ", list(names, specs),
-                    "; on the tensor axis: ", list(places), ")"));
+                    "; on the tensor axis: ", list(placements), ")"));
   }
   nodes_.push_back(node);
   Values out;

@@ -229,7 +229,7 @@ void require_same_on_ranks(const Subject& subject, const GradientCheckOptions& o
     for (std::size_t i = 0; i < mine.size(); ++i) {
       if (mine[i].empty()) continue;
       const int p = traced.parameter_of_input[i];
-      if (training.is_term(i) || subject.inputs[i].place == Place::entered)
+      if (training.is_term(i) || subject.inputs[i].placement == Placement::partial_gradient)
         gradients[i].add(mine[i]);
       else
         gradients[i].put(traced.parts[i], traced.graph.parameters()[at(p)].spec.shape, mine[i]);
@@ -252,7 +252,7 @@ void check_inputs(const Subject& subject, int tensor_ranks) {
     require(!subject.wanted[i] || input.low < input.high, "gradient_check: the range of input ", i,
             " is [", input.low, ", ", input.high,
             "]: finite differences need a low that is below high");
-    if (input.place != Place::split) continue;
+    if (input.placement != Placement::sharded) continue;
     const Shape& shape = input.spec.shape;
     require(0 <= input.split_dim && input.split_dim < shape.dims(), "gradient_check: split_dim ",
             input.split_dim, " of input ", i, " is no dim of ", shape);

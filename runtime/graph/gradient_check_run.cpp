@@ -14,18 +14,20 @@ namespace {
 /// A value placed as asked on the tensor axis.
 class Activation final : public Op {
  public:
-  explicit Activation(Place place) : place_(place) {}
+  explicit Activation(Placement placement) : placement_(placement) {}
   std::string name() const override { return "activation"; }
   bool works_in(DType) const override { return true; }
   bool works_on(DeviceKind) const override { return true; }
   Outputs infer(const Specs& in) const override { return {in[0]}; }
-  Place place(const Places&, const std::vector<bool>&) const override { return place_; }
-  bool completes_gradient(int, Place) const override { return true; }
+  Placement placement(const Placements&, const std::vector<bool>&) const override {
+    return placement_;
+  }
+  bool completes_gradient(int, Placement) const override { return true; }
   void forward(Exec& e) const override { e.stream().copy(e.output(0), e.input(0)); }
   void backward(Exec& e) const override { e.stream().copy(e.grad_input(0), e.grad_output(0)); }
 
  private:
-  Place place_;
+  Placement placement_;
 };
 
 template <class T>
@@ -61,7 +63,8 @@ std::vector<std::byte> bytes_of(DType dtype, const std::vector<double>& values) 
 }
 
 /// A random linear function of all inputs, in fp64: the sum over inputs k and elements i of
-/// w(k, i) x(k, i). A rank has its part of the weights, and of an entered value its share of them.
+/// w(k, i) x(k, i). A rank has its part of the weights, and of a partial_gradient value its share
+/// of them.
 class RandomSum final : public Op {
  public:
   RandomSum(std::vector<Part> parts, std::vector<double> shares)
@@ -70,7 +73,9 @@ class RandomSum final : public Op {
   bool works_in(DType) const override { return true; }
   bool works_on(DeviceKind) const override { return true; }
   Outputs infer(const Specs&) const override { return {Spec(Shape{}, DType::f64)}; }
-  Place place(const Places&, const std::vector<bool>&) const override { return Place::whole; }
+  Placement placement(const Placements&, const std::vector<bool>&) const override {
+    return Placement::replicated;
+  }
 
   void forward(Exec& e) const override {
     double sum = 0;
@@ -108,14 +113,15 @@ class RandomSum final : public Op {
   std::vector<double> shares_;
 };
 
-/// Rank r of n has so much of the gradient of an entered value; powers of two, exact in bf16.
+/// Rank r of n has so much of the gradient of a partial_gradient value; powers of two, exact in
+/// bf16.
 double share_of(int rank, int size) {
   return rank + 1 == size ? 1 / std::exp2(rank) : 1 / std::exp2(rank + 1);
 }
 
 Shape local_shape(const CheckInput& input, int size) {
   Shape shape = input.spec.shape;
-  if (input.place == Place::split) shape[input.split_dim] /= size;
+  if (input.placement == Placement::sharded) shape[input.split_dim] /= size;
   return shape;
 }
 
@@ -146,32 +152,33 @@ Index Part::global_index(const Shape& local, Index i) const {
 Traced::Traced(const Subject& subject, const Way& way, Device& device)
     : graph(way.tensor_rank, way.tensor_size, way.compute) {
   graph.plan_for(device);
-  const bool on_axis = std::any_of(
-      subject.inputs.begin(), subject.inputs.end(),
-      [](const CheckInput& input) { return !input.parameter && input.place != Place::whole; });
+  const bool on_axis =
+      std::any_of(subject.inputs.begin(), subject.inputs.end(), [](const CheckInput& input) {
+        return !input.parameter && input.placement != Placement::replicated;
+      });
   Values values;
   for (std::size_t i = 0; i < subject.inputs.size(); ++i) {
     const CheckInput& input = subject.inputs[i];
     require(input.spec.packed(), "gradient_check: input ", i, " has to be packed, not ",
             input.spec);
-    const bool split = input.place == Place::split;
+    const bool sharded = input.placement == Placement::sharded;
     const Shape local = local_shape(input, way.tensor_size);
-    parts.push_back({input.spec.shape, split ? input.split_dim : -1,
-                     split ? way.tensor_rank * local[input.split_dim] : 0});
+    parts.push_back({input.spec.shape, sharded ? input.split_dim : -1,
+                     sharded ? way.tensor_rank * local[input.split_dim] : 0});
     if (subject.wanted[i]) {
       require(input.spec.dtype == DType::f32, "gradient_check: input ", i, " has to be f32, not ",
               input.spec.dtype, "; an op that works in bf16 is checked in it as well");
       parameter_of_input.push_back(static_cast<int>(graph.parameters().size()));
       const Value p = graph.parameter(str("input", i), input.spec.shape,
-                                      split ? shard(input.split_dim) : replicated(), zeros());
-      values.push_back(input.parameter ? p : p.apply<Activation>(input.place));
+                                      sharded ? shard(input.split_dim) : replicated(), zeros());
+      values.push_back(input.parameter ? p : p.apply<Activation>(input.placement));
       continue;
     }
     parameter_of_input.push_back(-1);
     const Value x = graph.input(str("input", i), Spec(local, input.spec.dtype));
-    const bool enters = input.parameter && input.place == Place::whole && on_axis;
-    const Place place = enters ? Place::entered : input.place;
-    values.push_back(place == Place::whole ? x : x.apply<Activation>(place));
+    const bool enters = input.parameter && input.placement == Placement::replicated && on_axis;
+    const Placement placement = enters ? Placement::partial_gradient : input.placement;
+    values.push_back(placement == Placement::replicated ? x : x.apply<Activation>(placement));
   }
   const auto trace = [&] { return subject.build(graph, values); };
   outputs = way.rerun == Rerun::yes ? graph.recompute(trace) : trace();
@@ -190,8 +197,9 @@ Traced::Traced(const Subject& subject, const Way& way, Device& device)
     const std::size_t o = k % outputs.size();
     const Shape& global = way.outputs.empty() ? all[k].shape() : way.outputs[o];
     output_parts.push_back(part_of_output(all[k], global, way.tensor_rank));
-    shares.push_back(all[k].place() == Place::entered ? share_of(way.tensor_rank, way.tensor_size)
-                                                      : 1);
+    shares.push_back(all[k].placement() == Placement::partial_gradient
+                         ? share_of(way.tensor_rank, way.tensor_size)
+                         : 1);
   }
   loss = apply<RandomSum>(all, output_parts, shares);
 }

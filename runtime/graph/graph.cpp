@@ -12,9 +12,9 @@ const Spec& Value::spec() const {
   return graph_->values()[static_cast<std::size_t>(id_)].spec;
 }
 
-Place Value::place() const {
-  require(graph_ != nullptr, "an empty Value has no place");
-  return graph_->values()[static_cast<std::size_t>(id_)].place;
+Placement Value::placement() const {
+  require(graph_ != nullptr, "an empty Value has no placement");
+  return graph_->values()[static_cast<std::size_t>(id_)].placement;
 }
 
 Graph::Graph(int tensor_rank, int tensor_size, DType compute)
@@ -57,10 +57,10 @@ void Graph::metric(const std::string& name, Value sum) {
   require(sum && &sum.graph() == this, "metric '", name, "' is a value of another graph");
   const bool scalar =
       sum.shape().dims() == 0 && (sum.spec().dtype == DType::f32 || sum.spec().dtype == DType::f64);
-  require(scalar && sum.place() == Place::whole, "metric '", name, "' is ", sum.spec(), ", ",
-          sum.place(),
-          " on the tensor axis: it has to be one f64 or f32 number without dims, whole, for "
-          "example from sum() or pointwise_sum()");
+  require(scalar && sum.placement() == Placement::replicated, "metric '", name, "' is ", sum.spec(),
+          ", ", sum.placement(),
+          " on the tensor axis: it has to be one f64 or f32 number without dims, replicated, "
+          "for example from sum() or pointwise_sum()");
   metrics_.emplace_back(name, sum);
 }
 
@@ -123,7 +123,7 @@ Value Graph::input(const std::string& name, Spec spec) {
   inputs_.push_back(add_value({.kind = ValueInfo::Kind::input,
                                .name = name,
                                .spec = spec,
-                               .place = Place::whole,
+                               .placement = Placement::replicated,
                                .node = -1,
                                .parameter = -1}));
   return {this, inputs_.back()};
@@ -212,12 +212,13 @@ Value Graph::parameters(const std::vector<ParameterSpec>& specs) {
             ": tied parameters have to be declared alike (shape, shard, initial values, and "
             "what lies beside them)"));
   }
-  const Place place = parts.front().shard.dim < 0 ? Place::whole : Place::split;
+  const Placement placement =
+      parts.front().shard.dim < 0 ? Placement::replicated : Placement::sharded;
   const int id = static_cast<int>(parameters_.size());
   const int value = add_value({.kind = ValueInfo::Kind::parameter,
                                .name = parts.front().name,
                                .spec = Spec(shape, compute_),
-                               .place = place,
+                               .placement = placement,
                                .node = -1,
                                .parameter = id});
   const bool decay = parts.front().global.dims() > 1;
@@ -225,7 +226,7 @@ Value Graph::parameters(const std::vector<ParameterSpec>& specs) {
   parameters_.push_back({.id = id,
                          .value = value,
                          .spec = Spec(shape, compute_),
-                         .place = place,
+                         .placement = placement,
                          .decay = decay,
                          .parts = std::move(parts),
                          .first_use = {}});

@@ -72,21 +72,23 @@ double Op::backward_bytes(const Specs& inputs, const BackwardWork& work) const {
   return sum;
 }
 
-Place OpTraits::place(const Places& inputs, const std::vector<bool>& is_parameter) const {
-  const auto any = [&](Place place) {
-    return std::find(inputs.begin(), inputs.end(), place) != inputs.end();
+Placement OpTraits::placement(const Placements& inputs,
+                              const std::vector<bool>& is_parameter) const {
+  const auto any = [&](Placement placement) {
+    return std::find(inputs.begin(), inputs.end(), placement) != inputs.end();
   };
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    require(inputs[i] != Place::term, "input ", i,
-            " is one term of a sum over the tensor axis: it has to leave (all-reduce or "
+    require(inputs[i] != Placement::partial, "input ", i,
+            " is partial, one term of a sum over the tensor axis: it has to leave (all-reduce or "
             "reduce-scatter) before it is used");
-  const Place out = any(Place::split)     ? Place::split
-                    : any(Place::entered) ? Place::entered
-                                          : Place::whole;
-  if (out == Place::whole) return out;
+  const Placement out = any(Placement::sharded)            ? Placement::sharded
+                        : any(Placement::partial_gradient) ? Placement::partial_gradient
+                                                           : Placement::replicated;
+  if (out == Placement::replicated) return out;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    require(inputs[i] != Place::whole || is_parameter[i] || !differentiable(static_cast<int>(i)),
-            "input ", i, " is whole beside ", out,
+    require(inputs[i] != Placement::replicated || is_parameter[i] ||
+                !differentiable(static_cast<int>(i)),
+            "input ", i, " is replicated beside ", out,
             " ones, so its gradient would be counted once per tensor rank: it has to enter the "
             "tensor axis first");
   return out;

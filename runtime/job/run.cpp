@@ -124,8 +124,8 @@ CommandLine::Outcome read_options(int argc, char** argv, const Application& appl
   facts.from_checkpoint = take_saved_options(mesh, command, options, problems);
   if (outcome != Outcome::run) return outcome;
   facts.given = facts_of(command.common());
-  if (application.settle) application.settle(command, options);
-  settle_options(command, options);
+  if (application.derive_defaults) application.derive_defaults(command, options);
+  derive_defaults(command, options);
   const int ranks = mesh.shape().size();
   check_options(command, options, ranks, problems);
   if (application.check) application.check(command, options, ranks, problems);
@@ -215,13 +215,13 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   Options options = application.defaults;
   CommandLine command(application.name, application.description);
   Problems problems;
-  signals.let_through();  // reading the files of options and data may block forever
+  signals.unblock();  // reading the files of options and data may block forever
   StartFacts facts;
   mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
   const CommandLine::Outcome outcome = read_options(program.argc, program.argv, application,
                                                     command, options, *mesh, facts, problems);
   if (options.checkpoint.save.empty())
-    signals.leave();
+    signals.restore();
   else
     signals.watch();
   std::string cores = widen_affinity(options.threads_per_rank,

@@ -19,12 +19,12 @@ void StopSignals::block() {
   require(pthread_sigmask(SIG_BLOCK, &watched_, nullptr) == 0, "signals cannot be blocked");
 }
 
-void StopSignals::let_through() {
+void StopSignals::unblock() {
   sigset_t waiting;
   require(sigpending(&waiting) == 0, "sigpending failed");
   for (const int signal : {SIGUSR1, SIGTERM})
     if (sigismember(&waiting, signal) == 1) return;
-  leave();
+  restore();
 }
 
 StopSignals::~StopSignals() {
@@ -33,7 +33,7 @@ StopSignals::~StopSignals() {
     pthread_kill(thread_.native_handle(), SIGUSR1);  // wakes it
     thread_.join();
   }
-  leave();
+  restore();
 }
 
 void StopSignals::watch() {
@@ -41,7 +41,7 @@ void StopSignals::watch() {
   thread_ = std::thread([this] { wait(); });
 }
 
-void StopSignals::leave() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+void StopSignals::restore() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 void StopSignals::wait() {
   for (;;) {

@@ -23,10 +23,10 @@ class StopSignals {
 
   /// Restores the signals until watch() is called: for work that may never end, such as reading a
   /// file. If one is already pending, nothing changes: it is kept for watch().
-  void let_through();
+  void unblock();
   void watch();
   /// Stops watching and restores the signals.
-  void leave();
+  void restore();
   /// The first signal that came; 0: none.
   int first() const { return first_.load(std::memory_order_relaxed); }
 

@@ -138,29 +138,29 @@ class Subtract final : public KernelOp {
   }
 };
 
-/// factor * the sum of all elements, over all tensor ranks where `split`.
+/// factor * the sum of all elements, over all tensor ranks where `sharded`.
 class Sum final : public KernelOp {
  public:
-  Sum(std::string name, bool split, double factor)
-      : name_(std::move(name)), split_(split), factor_(factor) {}
+  Sum(std::string name, bool sharded, double factor)
+      : name_(std::move(name)), sharded_(sharded), factor_(factor) {}
   std::string name() const override { return name_; }
   Outputs infer(const Specs& in) const override {
     require(is_stored(in[0].dtype), "works on f32 or bf16, not ", in[0]);
     return {Spec(Shape{}, DType::f64)};
   }
   bool accumulates(int) const override { return true; }
-  Place place(const Places& in, const std::vector<bool>&) const override {
-    require(in[0] == (split_ ? Place::split : Place::whole),
-            "sums a value that is whole or split on the tensor axis, not ", in[0],
+  Placement placement(const Placements& in, const std::vector<bool>&) const override {
+    require(in[0] == (sharded_ ? Placement::sharded : Placement::replicated),
+            "sums a value that is replicated or sharded on the tensor axis, not ", in[0],
             ": leave the tensor-parallel region first");
-    return Place::whole;
+    return Placement::replicated;
   }
   void forward(Exec& e) const override {
     const Tensor& x = e.input(0);
     auto* sum = e.output(0).as<double>();
     e.stream().kernels().arithmetic.sum_forward(e.stream(),
                                                 {x.count(), x.data, sum, factor_, x.dtype});
-    if (split_) e.tensor_axis().all_reduce({sum, 1, DType::f64}, Reduction::sum, e.stream());
+    if (sharded_) e.tensor_axis().all_reduce({sum, 1, DType::f64}, Reduction::sum, e.stream());
   }
   void backward(Exec& e) const override {
     const Tensor& dx = e.grad_input(0);
@@ -171,7 +171,7 @@ class Sum final : public KernelOp {
 
  private:
   std::string name_;
-  bool split_;
+  bool sharded_;
   double factor_;
 };
 
@@ -188,10 +188,10 @@ Value tanh(Value x) { return apply<FormulaOp>({x}, Formula::tanh); }
 Value relu(Value x) { return apply<FormulaOp>({x}, Formula::relu); }
 Value exp(Value x) { return apply<FormulaOp>({x}, Formula::exp); }
 
-Value sum(Value x) { return apply<Sum>({x}, "sum", x && x.place() == Place::split, 1.0); }
+Value sum(Value x) { return apply<Sum>({x}, "sum", x && x.placement() == Placement::sharded, 1.0); }
 Value mean(Value x) {
-  require(x && x.place() == Place::whole && x.shape().dims() > 0,
-          "mean takes a whole value of rows");
+  require(x && x.placement() == Placement::replicated && x.shape().dims() > 0,
+          "mean takes a replicated value of rows");
   const double each = static_cast<double>(x.shape()[0]) / static_cast<double>(x.shape().count());
   return apply<Sum>({x}, "mean", false, each);
 }

@@ -17,11 +17,11 @@ using namespace nn_detail;
 /// in their own type; a sum of bf16 is made in f32 and rounded once.
 class TensorCollective : public KernelOp {
  public:
-  TensorCollective(const char* name, Place from, Place to, Index ranks)
+  TensorCollective(const char* name, Placement from, Placement to, Index ranks)
       : name_(name), from_(from), to_(to), ranks_(ranks) {}
   std::string name() const override { return name_; }
   double flops(const Specs&) const override { return 0; }
-  Place place(const Places& inputs, const std::vector<bool>&) const override {
+  Placement placement(const Placements& inputs, const std::vector<bool>&) const override {
     require(inputs[0] == from_, name_, " takes a value that is ", trireme::name(from_),
             " on the tensor axis, not one that is ", trireme::name(inputs[0]));
     return to_;
@@ -34,7 +34,7 @@ class TensorCollective : public KernelOp {
 
  private:
   const char* name_;
-  Place from_, to_;
+  Placement from_, to_;
   Index ranks_;
 };
 
@@ -51,7 +51,8 @@ void reduce_scatter(Exec& e, const Tensor& terms, const Tensor& part) {
 
 class Enter final : public TensorCollective {
  public:
-  explicit Enter(Index ranks) : TensorCollective("enter", Place::whole, Place::entered, ranks) {}
+  explicit Enter(Index ranks)
+      : TensorCollective("enter", Placement::replicated, Placement::partial_gradient, ranks) {}
   Outputs infer(const Specs& in) const override { return {Output::identity(0, in[0])}; }
   Sharing sharing() const override { return Sharing().gradient_over_output(0, 0); }
   double backward_bytes(const Specs& in, const BackwardWork&) const override {
@@ -63,7 +64,8 @@ class Enter final : public TensorCollective {
 
 class Leave final : public TensorCollective {
  public:
-  explicit Leave(Index ranks) : TensorCollective("leave", Place::term, Place::whole, ranks) {}
+  explicit Leave(Index ranks)
+      : TensorCollective("leave", Placement::partial, Placement::replicated, ranks) {}
   Outputs infer(const Specs& in) const override { return {Spec(in[0].shape, in[0].dtype)}; }
   Sharing sharing() const override {
     return Sharing().output_over_input(0, 0).gradient_passes(0, 0);
@@ -78,7 +80,7 @@ class Leave final : public TensorCollective {
 class GatherRows final : public TensorCollective {
  public:
   explicit GatherRows(Index ranks)
-      : TensorCollective("gather_rows", Place::split, Place::entered, ranks) {}
+      : TensorCollective("gather_rows", Placement::sharded, Placement::partial_gradient, ranks) {}
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "gather_rows' input");
     return {Spec({in[0].shape[0] * ranks(), in[0].shape[1]}, in[0].dtype)};
@@ -92,7 +94,7 @@ class GatherRows final : public TensorCollective {
 class ScatterRows final : public TensorCollective {
  public:
   explicit ScatterRows(Index ranks)
-      : TensorCollective("scatter_rows", Place::term, Place::split, ranks) {}
+      : TensorCollective("scatter_rows", Placement::partial, Placement::sharded, ranks) {}
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "scatter_rows' input");
     require(in[0].shape[0] % ranks() == 0, "sequence parallelism splits the ", in[0].shape[0],
@@ -131,7 +133,7 @@ void take_own_columns(Exec& e, const Tensor& whole, const Tensor& part) {
 class SplitColumns final : public TensorCollective {
  public:
   explicit SplitColumns(Index ranks)
-      : TensorCollective("split_columns", Place::whole, Place::split, ranks) {}
+      : TensorCollective("split_columns", Placement::replicated, Placement::sharded, ranks) {}
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "split_columns' input");
     require(in[0].shape[1] % ranks() == 0, in[0].shape[1], " columns do not divide by ", ranks(),
@@ -143,7 +145,7 @@ class SplitColumns final : public TensorCollective {
     return ring_bytes(part_bytes(in));
   }
   Index backward_workspace_bytes(const Specs& in) const override { return in[0].bytes(); }
-  bool completes_gradient(int, Place) const override { return true; }
+  bool completes_gradient(int, Placement) const override { return true; }
   void forward(Exec& e) const override { take_own_columns(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override {
     gather_all_columns(e, e.grad_output(0), e.grad_input(0));
@@ -158,7 +160,8 @@ class SplitColumns final : public TensorCollective {
 class GatherColumns final : public TensorCollective {
  public:
   GatherColumns(Index ranks, Index columns)
-      : TensorCollective("gather_columns", Place::split, Place::whole, ranks), columns_(columns) {}
+      : TensorCollective("gather_columns", Placement::sharded, Placement::replicated, ranks),
+        columns_(columns) {}
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "gather_columns' input");
     require(columns_ > 0 && columns_ <= in[0].shape[1] * ranks(), ranks(), " ranks with ", in[0],
@@ -197,8 +200,8 @@ Value gather_columns(Value x, Index columns) {
 }
 
 Value enter_region(Value x) {
-  if (tensor_size(x) == 1 || x.place() == Place::entered) return x;
-  return x.place() == Place::split ? gather_rows(x) : enter(x);
+  if (tensor_size(x) == 1 || x.placement() == Placement::partial_gradient) return x;
+  return x.placement() == Placement::sharded ? gather_rows(x) : enter(x);
 }
 Value leave_region(Value x, SequenceParallel sequence) {
   return sequence == SequenceParallel::on ? scatter_rows(x) : leave(x);

@@ -72,7 +72,7 @@ Value dropout(Value x, float rate, Index sequence, SplitDim split) {
   require(x.shape().dims() == 2, "dropout works on token rows (rows, channels), not ", x.spec());
   if (rate == 0) return x;
   Part part{0, 0, x.shape()[1]};
-  if (tensor_size(x) > 1 && x.place() == Place::split) {
+  if (tensor_size(x) > 1 && x.placement() == Placement::sharded) {
     if (split == SplitDim::rows) {
       part.first_row = tensor_rank(x) * x.shape()[0];
     } else {

@@ -14,12 +14,12 @@ namespace {
 
 using namespace nn_detail;
 
-/// Inputs: tokens, table. A split table gives one term: zeros where another rank has the token.
+/// Inputs: tokens, table. A sharded table gives one term: zeros where another rank has the token.
 class Embedding final : public KernelOp {
  public:
-  /// `first`: vocabulary index of row 0 of this rank's table. `result`: term where other ranks have
-  /// other rows. `workspace_bytes`: of backward.
-  Embedding(Index first, Place result, Index workspace_bytes)
+  /// `first`: vocabulary index of row 0 of this rank's table. `result`: partial where other ranks
+  /// have other rows. `workspace_bytes`: of backward.
+  Embedding(Index first, Placement result, Index workspace_bytes)
       : first_(first), result_(result), workspace_bytes_(workspace_bytes) {}
   std::string name() const override { return "embedding"; }
   Outputs infer(const Specs& in) const override {
@@ -74,14 +74,15 @@ class Embedding final : public KernelOp {
                                                          .workspace = e.workspace(),
                                                          .dtype = dy.dtype});
   }
-  Place place(const Places& in, const std::vector<bool>&) const override {
-    require(in[0] == Place::whole, "tokens are whole on the tensor axis, not ", in[0]);
+  Placement placement(const Placements& in, const std::vector<bool>&) const override {
+    require(in[0] == Placement::replicated, "tokens are replicated on the tensor axis, not ",
+            in[0]);
     return result_;
   }
 
  private:
   Index first_;
-  Place result_;
+  Placement result_;
   Index workspace_bytes_;
 };
 
@@ -149,22 +150,23 @@ class AddPositions final : public KernelOp {
 }  // namespace
 
 Value embedding(Value tokens, Value table, SequenceParallel sequence) {
-  const bool split = tensor_size(table) > 1 && table.place() == Place::split;
+  const bool split = tensor_size(table) > 1 && table.placement() == Placement::sharded;
   const Index bytes = workspace_bytes(table.graph(), [&](const Kernels& kernels, Device& device) {
     return kernels.embedding.backward_workspace_bytes(device, tokens.shape().count());
   });
   if (split) {
     const Index first = tensor_rank(table) * table.shape()[0];
-    return leave_region(apply<Embedding>({tokens, table}, first, Place::term, bytes), sequence);
+    return leave_region(apply<Embedding>({tokens, table}, first, Placement::partial, bytes),
+                        sequence);
   }
   require(tensor_size(table) == 1 || sequence == SequenceParallel::off,
           "under sequence parallelism the embedding table is split over the tensor axis: declare "
           "it with shard_padded(0)");
-  return apply<Embedding>({tokens, table}, 0, Place::whole, bytes);
+  return apply<Embedding>({tokens, table}, 0, Placement::replicated, bytes);
 }
 
 Value add_positions(Value x, Value table, Index sequence) {
-  const bool split = tensor_size(x) > 1 && x.place() == Place::split;
+  const bool split = tensor_size(x) > 1 && x.placement() == Placement::sharded;
   return apply<AddPositions>({x, table}, sequence, split ? tensor_rank(x) : 0);
 }
 

@@ -103,24 +103,25 @@ class Linear final : public KernelOp {
         e, [&](const Gemm& product) { prepare(e.stream(), product, e.workspace(), preparation); });
   }
 
-  Place place(const Places& in, const std::vector<bool>& is_parameter) const override {
+  Placement placement(const Placements& in, const std::vector<bool>& is_parameter) const override {
     if (split_ == WeightSplit::out) {
-      require(in[0] == Place::entered,
-              "a weight that is split by outputs works on an entered value, not on one that is ",
+      require(in[0] == Placement::partial_gradient,
+              "a weight that is split by outputs works on a partial_gradient value, not on one "
+              "that is ",
               in[0], ": use column_linear, or enter()");
-      return Place::split;
+      return Placement::sharded;
     }
     if (split_ == WeightSplit::in) {
-      require(in[0] == Place::split && bias_ == Bias::none,
-              "a weight that is split by inputs works on split channels, without a bias; the "
+      require(in[0] == Placement::sharded && bias_ == Bias::none,
+              "a weight that is split by inputs works on sharded channels, without a bias; the "
               "input is ",
               in[0]);
-      return Place::term;
+      return Placement::partial;
     }
-    Places places = in;  // one tensor rank has all of a sharded weight
-    for (std::size_t i = 1; i < places.size(); ++i)
-      if (is_weight(static_cast<int>(i))) places[i] = Place::whole;
-    return Op::place(places, is_parameter);
+    Placements placements = in;  // one tensor rank has all of a sharded weight
+    for (std::size_t i = 1; i < placements.size(); ++i)
+      if (is_weight(static_cast<int>(i))) placements[i] = Placement::replicated;
+    return Op::placement(placements, is_parameter);
   }
 
  private:
@@ -208,7 +209,7 @@ Values apply_layer(const Layer& layer, WeightSplit split) {
 
 /// Split by outputs where the weight is.
 Values apply_layer(const Layer& layer) {
-  const bool split = tensor_size(layer.x) > 1 && layer.weight.place() == Place::split;
+  const bool split = tensor_size(layer.x) > 1 && layer.weight.placement() == Placement::sharded;
   return apply_layer(layer, split ? WeightSplit::out : WeightSplit::none);
 }
 

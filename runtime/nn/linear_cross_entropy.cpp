@@ -122,13 +122,13 @@ class LinearCrossEntropy final : public KernelOp {
     }
   }
 
-  Place place(const Places& in, const std::vector<bool>&) const override {
-    const Place x = part_.ranks > 1 ? Place::entered : Place::whole;
-    require(in[0] == x && in[2] == Place::whole,
-            "linear_cross_entropy takes a whole input with whole weights or an entered one with "
-            "split weights, and whole targets, not ",
+  Placement placement(const Placements& in, const std::vector<bool>&) const override {
+    const Placement x = part_.ranks > 1 ? Placement::partial_gradient : Placement::replicated;
+    require(in[0] == x && in[2] == Placement::replicated,
+            "linear_cross_entropy takes a replicated input with replicated weights or a "
+            "partial_gradient one with sharded weights, and replicated targets, not ",
             in[0], ", ", in[1], " and ", in[2]);
-    return Place::whole;
+    return Placement::replicated;
   }
 
  private:

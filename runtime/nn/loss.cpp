@@ -46,11 +46,12 @@ class CrossEntropy final : public KernelOp {
     differentiate_logits(e.stream(), part_, rows_of(e), e.grad_output(0).as<double>(),
                          e.grad_input(0).data);
   }
-  Place place(const Places& in, const std::vector<bool>&) const override {
-    require(in[0] == (part_.ranks > 1 ? Place::split : Place::whole) && in[1] == Place::whole,
-            "cross_entropy takes whole or split logits and whole targets, not ", in[0], " and ",
-            in[1]);
-    return Place::whole;
+  Placement placement(const Placements& in, const std::vector<bool>&) const override {
+    require(in[0] == (part_.ranks > 1 ? Placement::sharded : Placement::replicated) &&
+                in[1] == Placement::replicated,
+            "cross_entropy takes replicated or sharded logits and replicated targets, not ", in[0],
+            " and ", in[1]);
+    return Placement::replicated;
   }
 
  private:
@@ -85,11 +86,11 @@ class SquaredError final : public KernelOp {
         e.stream(), {x.count(), x.data, e.input(1).data, e.grad_output(0).as<double>(),
                      e.grad_input(0).data, write_of(e, 0), x.dtype});
   }
-  Place place(const Places& in, const std::vector<bool>&) const override {
-    require(in[0] == Place::whole && in[1] == Place::whole,
-            "squared_error takes whole values, not ", in[0], " and ", in[1],
+  Placement placement(const Placements& in, const std::vector<bool>&) const override {
+    require(in[0] == Placement::replicated && in[1] == Placement::replicated,
+            "squared_error takes replicated values, not ", in[0], " and ", in[1],
             ": leave the tensor-parallel region first");
-    return Place::whole;
+    return Placement::replicated;
   }
 };
 

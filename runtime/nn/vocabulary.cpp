@@ -19,7 +19,7 @@ void VocabularyPart::require_columns(Index width) const {
 }
 
 VocabularyPart vocabulary_part(Value columns, Index vocabulary) {
-  if (tensor_size(columns) == 1 || columns.place() != Place::split) return {vocabulary};
+  if (tensor_size(columns) == 1 || columns.placement() != Placement::sharded) return {vocabulary};
   return {vocabulary, tensor_rank(columns), tensor_size(columns)};
 }
 

@@ -42,10 +42,11 @@ std::vector<bool> sums_over_tensor(const Graph& graph, const std::vector<const P
       const int id = plan->parameters()[i];
       const Sum sum = plan->sums_over_tensor()[i] && graph.tensor_size() > 1 ? yes : no;
       Sum& known = sums[at(id)];
-      require(known == unknown || known == sum, "the gradient of parameter ",
-              graph.parameters()[at(id)].name(),
-              " is a term on the tensor axis in one chunk of this rank and whole in another; use "
-              "it alike in both");
+      require(
+          known == unknown || known == sum, "the gradient of parameter ",
+          graph.parameters()[at(id)].name(),
+          " is partial on the tensor axis in one chunk of this rank and complete in another; use "
+          "it alike in both");
       known = sum;
     }
   std::vector<bool> result;
@@ -104,11 +105,11 @@ FlatParameters::FlatParameters(const Graph& graph, const StageCut& cut,
     const Parameter& parameter = graph.parameters()[at(id)];
     const std::vector<int> holders = holder_ranks(cut.holders[at(id)], pipeline);
     const auto tie = std::find(ties_.begin(), ties_.end(), holders);
-    const bool whole = parameter.place == Place::whole;
+    const bool replicated = parameter.placement == Placement::replicated;
     const int holder = static_cast<int>(std::find(holders.begin(), holders.end(), pipeline_rank) -
                                         holders.begin());
-    const int copies_here = whole ? graph.tensor_size() : 1;
-    const int copy = holder * copies_here + (whole ? graph.tensor_rank() : 0);
+    const int copies_here = replicated ? graph.tensor_size() : 1;
+    const int copy = holder * copies_here + (replicated ? graph.tensor_rank() : 0);
     const int copies = static_cast<int>(holders.size()) * copies_here;
     const bool is_tied = tie != ties_.end();
     (is_tied ? tied : own)

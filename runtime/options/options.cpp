@@ -217,7 +217,7 @@ void declare_evaluation(CommandLine& command, Options& options) {
                 "global batches of an evaluation, always the same ones");
 }
 
-void settle_options(const CommandLine& command, Options& options) {
+void derive_defaults(const CommandLine& command, Options& options) {
   LearningRateOptions& rate = options.learning_rate;
   if (!command.given("--schedule") && options.chunks > 1)
     options.schedule = ScheduleKind::interleaved;

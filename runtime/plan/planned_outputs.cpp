@@ -23,10 +23,10 @@ void check_result(const Value& result, Index micro_batch_size) {
   require(spec.shape.dims() >= 1 && spec.shape[0] == micro_batch_size, "Model::result is ", spec,
           ", but its dim 0 is the sample and has to be TrainingSpec::micro_batch_size ",
           micro_batch_size, ": reshape() it");
-  require(result.graph().tensor_size() == 1 || result.place() == Place::whole ||
-              result.place() == Place::entered,
-          "Model::result is ", result.place(),
-          " on the tensor axis: gather_columns(), gather_rows() or leave() makes it whole");
+  require(result.graph().tensor_size() == 1 || result.placement() == Placement::replicated ||
+              result.placement() == Placement::partial_gradient,
+          "Model::result is ", result.placement(),
+          " on the tensor axis: gather_columns(), gather_rows() or leave() makes it replicated");
 }
 
 PlannedPass plan_pass(const Forward& result, const PlanTarget& target, const PlannedPass& train) {

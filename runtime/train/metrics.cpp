@@ -79,7 +79,7 @@ MetricsFile::MetricsFile(const std::string& path) : path_(path) {
   file_ = open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   require(file_ >= 0, "--metrics ", path, ": ", std::strerror(errno));
   try {
-    mend_last_line(file_, path);
+    repair_last_line(file_, path);
   } catch (...) {
     close(file_);
     throw;

@@ -116,7 +116,7 @@ class LinesBackwards {
 
 }  // namespace
 
-void mend_last_line(int file, const std::string& path) {
+void repair_last_line(int file, const std::string& path) {
   const Index size = regular_size(file, path);
   if (size <= 0) return;
   LinesBackwards lines(file, path, size);

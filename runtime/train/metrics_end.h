@@ -14,7 +14,7 @@ constexpr Index longest_metrics_line = 4096;
 
 /// Adds the newline to a last line that lacks only that, and removes any other incomplete last
 /// line. Throws: Error when the file does not end with a metrics line.
-void mend_last_line(int file, const std::string& path);
+void repair_last_line(int file, const std::string& path);
 
 /// Removes the lines after `step` in the last ascending run of steps, which is the job that
 /// resumes. Returns their number. Throws: Error when one of them is not a metrics line.

@@ -14,12 +14,12 @@ std::string ids(const std::vector<int>& all) {
   return text;
 }
 
-/// "f32 (32, 64) whole"
+/// "f32 (32, 64) replicated"
 std::string form(const Graph& graph, int value) {
   const ValueInfo& info = graph.values()[static_cast<std::size_t>(value)];
-  if (info.place == Place::split && graph.tensor_size() > 1)
-    return str(info.spec.dtype, " of ", info.spec.shape.dims(), " dims, split");
-  return str(info.spec, " ", name(info.place));
+  if (info.placement == Placement::sharded && graph.tensor_size() > 1)
+    return str(info.spec.dtype, " of ", info.spec.shape.dims(), " dims, sharded");
+  return str(info.spec, " ", name(info.placement));
 }
 
 std::string forms(const Graph& graph, const std::vector<int>& values) {
@@ -32,7 +32,7 @@ std::string describe(const ParameterPart& part, const Parameter& parameter) {
   static constexpr const char* kinds[] = {"zeros", "ones", "normal", "uniform"};
   std::string text = str(part.global);
   if (part.shard.dim >= 0)
-    text += str(", split along dim ", part.shard.dim, part.shard.padded ? ", padded" : "");
+    text += str(", sharded along dim ", part.shard.dim, part.shard.padded ? ", padded" : "");
   text += str(", ", kinds[static_cast<std::size_t>(part.init.kind)]);
   if (part.init.scale != 0) text += fmt::format(" {}", part.init.scale);
   return text + (parameter.decay ? "" : ", no weight decay");

@@ -224,7 +224,9 @@ class SumOfSquares final : public Op {
   std::string name() const override { return "sum_of_squares"; }
   Outputs infer(const Specs&) const override { return {Spec(Shape{}, DType::f64)}; }
   Saved saved() const override { return Saved::input(0); }
-  Place place(const Places&, const std::vector<bool>&) const override { return Place::whole; }
+  Placement placement(const Placements&, const std::vector<bool>&) const override {
+    return Placement::replicated;
+  }
   void forward(Exec& e) const override {
     double* sum = e.output(0).as<double>();
     *sum = 0;
@@ -248,7 +250,7 @@ TEST(GradientCheck, ComparesTensorRanksWithOne) {
                              .device = [] { return std::make_unique<TestDevice>(); }};
   for (const int dim : {0, 1}) {
     CheckInput x({4, 6});
-    x.place = Place::split;
+    x.placement = Placement::sharded;
     x.split_dim = dim;
     EXPECT_LT(gradient_check(SumOfSquares(true), {x}, device, ranks), 1e-4);
     EXPECT_LT(gradient_check(Tanh(), {x}, device, ranks), 1e-4);
@@ -259,10 +261,10 @@ TEST(GradientCheck, ComparesTensorRanksWithOne) {
                        testing::HasSubstr("on 2 tensor ranks"), testing::HasSubstr("on one")));
   }
   CheckInput entered({4, 6});
-  entered.place = Place::entered;
+  entered.placement = Placement::partial_gradient;
   EXPECT_LT(gradient_check(Tanh(), {entered}, device, ranks), 1e-4);
   CheckInput whole_weight(Spec{6}, -1, 1, true), rows({4, 6});
-  rows.place = Place::split;
+  rows.placement = Placement::sharded;
   EXPECT_LT(gradient_check(RmsNorm(), {rows, whole_weight}, device, ranks), 1e-4);
 }
 
@@ -277,7 +279,7 @@ TEST(GradientCheck, RefusesARangeWithoutWidthAndADimThatCannotBeSplit) {
   EXPECT_LT(gradient_check(Mul(), {CheckInput({4, 6}), constant}, device), 1e-5);
   const auto split = [&](int dim, bool differentiable) {
     CheckInput x({4, 6});
-    x.place = Place::split;
+    x.placement = Placement::sharded;
     x.split_dim = dim;
     x.differentiable = differentiable;
     GradientCheckOptions ranks{.tensor_ranks = 4,

@@ -14,7 +14,9 @@ class LeakyEnter final : public Op {
  public:
   std::string name() const override { return "enter"; }
   Outputs infer(const Specs& in) const override { return {Output::identity(0, in[0])}; }
-  Place place(const Places&, const std::vector<bool>&) const override { return Place::entered; }
+  Placement placement(const Placements&, const std::vector<bool>&) const override {
+    return Placement::partial_gradient;
+  }
   void forward(Exec&) const override {}
   void backward(Exec& e) const override { e.stream().copy(e.grad_input(0), e.grad_output(0)); }
 };
@@ -26,9 +28,10 @@ class RowLinear final : public Op {
   Outputs infer(const Specs& in) const override { return op_.infer(in); }
   Saved saved() const override { return op_.saved(); }
   bool accumulates(int i) const override { return op_.accumulates(i); }
-  Place place(const Places& in, const std::vector<bool>&) const override {
-    require(in[0] == Place::split && in[1] == Place::split, "x and w have to be split");
-    return Place::term;
+  Placement placement(const Placements& in, const std::vector<bool>&) const override {
+    require(in[0] == Placement::sharded && in[1] == Placement::sharded,
+            "x and w have to be sharded");
+    return Placement::partial;
   }
   void forward(Exec& e) const override { op_.forward(e); }
   void backward(Exec& e) const override { op_.backward(e); }

@@ -134,9 +134,9 @@ class Enter final : public Op {
   std::string name() const override { return "enter"; }
   Outputs infer(const Specs& in) const override { return {Output::identity(0, in[0])}; }
   Sharing sharing() const override { return Sharing().gradient_over_output(0, 0); }
-  Place place(const Places& in, const std::vector<bool>&) const override {
-    require(in[0] == Place::whole, "only whole values enter the tensor axis");
-    return Place::entered;
+  Placement placement(const Placements& in, const std::vector<bool>&) const override {
+    require(in[0] == Placement::replicated, "only replicated values enter the tensor axis");
+    return Placement::partial_gradient;
   }
   void forward(Exec&) const override { throw Error("an identity never runs forward"); }
   void backward(Exec& e) const override {
@@ -152,9 +152,9 @@ class Leave final : public Op {
   Sharing sharing() const override {
     return Sharing().output_over_input(0, 0).gradient_passes(0, 0);
   }
-  Place place(const Places& in, const std::vector<bool>&) const override {
-    require(in[0] == Place::term, "only terms are summed over the tensor axis");
-    return Place::whole;
+  Placement placement(const Placements& in, const std::vector<bool>&) const override {
+    require(in[0] == Placement::partial, "only partial values are summed over the tensor axis");
+    return Placement::replicated;
   }
   void forward(Exec& e) const override {
     const Tensor &x = e.input(0), &y = e.output(0);

@@ -21,7 +21,9 @@ class AsTerm final : public Op {
  public:
   std::string name() const override { return "as_term"; }
   Outputs infer(const Specs& in) const override { return {in[0]}; }
-  Place place(const Places&, const std::vector<bool>&) const override { return Place::term; }
+  Placement placement(const Placements&, const std::vector<bool>&) const override {
+    return Placement::partial;
+  }
   void forward(Exec&) const override {}
   void backward(Exec&) const override {}
 };
@@ -82,7 +84,7 @@ TEST(Trace, ShardsOfAPaddedParameterHoldTheirBoxOfTheLogicalTensor) {
     EXPECT_EQ(part.local, (Shape{16, 3})) << "10 of each rank, padded to a multiple of 8";
     EXPECT_EQ(part.box.begin[0], std::min(37, 16 * rank));
     EXPECT_EQ(part.box.size[0], (rank == 2 ? 5 : rank == 3 ? 0 : 16));
-    EXPECT_EQ(g.parameters()[0].place, Place::split);
+    EXPECT_EQ(g.parameters()[0].placement, Placement::sharded);
   }
 }
 
@@ -196,34 +198,34 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
        {"'a' (2, 6)", "'b' (2, 5)", "side by side"}},
       {"missing entry",
        [&](Graph& g) { g.scope("mlp", [&] { use(x(g), sharded(g)); }); },
-       {"op 'linear' in scope 'mlp'", "input 0 is whole beside split", "enter the tensor axis",
-        "whole, split"}},
+       {"op 'linear' in scope 'mlp'", "input 0 is replicated beside sharded",
+        "enter the tensor axis", "replicated, sharded"}},
       {"missing exit",
        [&](Graph& g) { x(g).apply<AsTerm>().apply<Tanh>(); },
        {"one term of a sum", "has to leave"}},
-      {"entered twice", [&](Graph& g) { enter(enter(x(g))); }, {"only whole values enter"}},
-      {"whole activation beside split ones",
+      {"entered twice", [&](Graph& g) { enter(enter(x(g))); }, {"only replicated values enter"}},
+      {"replicated activation beside sharded ones",
        [&](Graph& g) {
          const Value v = x(g);
          g.apply(std::make_shared<Mul>(),
                  {v, use(enter(v), g.parameter("w", {6, 6}, shard(0), zeros()))});
        },
-       {"input 0 is whole beside split"}},
+       {"input 0 is replicated beside sharded"}},
       {"one parameter, two kinds of gradient",
        [&](Graph& g) {
          const Value v = x(g), w = g.parameter("w", {6, 6}, replicated(), normal(1));
          use(v, w);
          use(enter(v), w);
        },
-       {"parameter 'w'", "part whole, part one term", "'linear'"}},
-      {"loss that is split",
+       {"parameter 'w'", "complete in part, partial in part", "'linear'"}},
+      {"loss that is sharded",
        [&](Graph& g) {
          const Value v = enter(x(g));
          const Value y = use(v, sharded(g));
          const Value loss = g.apply(std::make_shared<SquaredError>(), {y, y}).front();
          Plan(g, {loss}, cut_stages(g, {loss}, 1), 0);
        },
-       {"the loss 'squared_error' is split"}},
+       {"the loss 'squared_error' is sharded"}},
       {"loss of many numbers",
        [&](Graph& g) {
          const Value y = x(g).apply<Tanh>();

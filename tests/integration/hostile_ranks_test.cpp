@@ -127,7 +127,7 @@ TEST_F(HostileRanks, DifferentModelsAndSourcesAreRefusedOnEveryAxis) {
   const std::string same = " must be the same on all ranks: rank 0 has ",
                     layers = "model: number of blocks" + same + "3, rank 1 has 2",
                     // Their messages between stages would have 64 and 128 bytes.
-      width = "model: input x" + same + "f32 (1, 16) whole, rank 1 has f32 (1, 32) whole";
+      width = "model: input x" + same + "f32 (1, 16) replicated, rank 1 has f32 (1, 32) replicated";
   const struct {
     std::string what, axis, sentence;
   } table[] = {

@@ -42,7 +42,7 @@ TEST(StopSignals, ASignalThatWaitsAlreadyIsKeptWhenOthersAreLetThrough) {
   for (const int signal : {SIGUSR1, SIGTERM}) {
     StopSignals signals;
     kill(getpid(), signal);
-    signals.let_through();
+    signals.unblock();
     signals.watch();
     wait_for_first(signals);
     EXPECT_EQ(signals.first(), signal);
@@ -51,7 +51,7 @@ TEST(StopSignals, ASignalThatWaitsAlreadyIsKeptWhenOthersAreLetThrough) {
 
 TEST(StopSignals, TheWatchBlocksWhatWasLetThrough) {
   StopSignals signals;
-  signals.let_through();
+  signals.unblock();
   EXPECT_FALSE(is_blocked(SIGTERM));
   signals.watch();
   kill(getpid(), SIGTERM);
@@ -101,14 +101,14 @@ TEST(StopSignalsDeathTest, WhatIsNotWatchedDoesWhatItAlwaysDid) {
       {
         StopSignals signals;
         kill(getpid(), SIGTERM);
-        signals.leave();
+        signals.restore();
         _exit(0);
       },
       testing::KilledBySignal(SIGTERM), "");
   EXPECT_EXIT(
       {
         StopSignals signals;
-        signals.let_through();
+        signals.unblock();
         kill(getpid(), SIGUSR1);
         _exit(0);
       },

@@ -21,10 +21,10 @@ void expect_right(Value (*op)(Value, Value), double low = -1, double high = 1) {
   const auto build = [op](Graph&, const Values& in) { return op(in[0], in[1]); };
   GradientCheckOptions options{
       .tensor_ranks = 2, .device = [] { return open_cpu(); }, .bf16 = true};
-  for (const Place place : {Place::whole, Place::split}) {
+  for (const Placement placement : {Placement::replicated, Placement::sharded}) {
     CheckInput x({6, 10}, low, high);
-    x.place = place;
-    EXPECT_LT(gradient_check(build, {x, x}, *open_cpu(), options), 1e-4) << place;
+    x.placement = placement;
+    EXPECT_LT(gradient_check(build, {x, x}, *open_cpu(), options), 1e-4) << placement;
   }
 }
 

@@ -182,8 +182,8 @@ TEST(LinearCrossEntropy, RefusesWhatDoesNotFit) {
   const Value targets = g.input("t", Spec({4}, DType::i32));
   EXPECT_NO_THROW(linear_cross_entropy(enter(x), weight, targets, 16, 4));
   EXPECT_NO_THROW(linear_cross_entropy(x, whole, targets, 16, 4));
-  EXPECT_THROW(linear_cross_entropy(x, weight, targets, 16), Error) << "not entered";
-  EXPECT_THROW(linear_cross_entropy(enter(x), whole, targets, 16), Error) << "whole weights";
+  EXPECT_THROW(linear_cross_entropy(x, weight, targets, 16), Error) << "not partial_gradient";
+  EXPECT_THROW(linear_cross_entropy(enter(x), whole, targets, 16), Error) << "replicated weights";
   EXPECT_THROW(linear_cross_entropy(enter(x), weight, targets, 17), Error) << "too few columns";
   for (const Index chunks : {-1, 0, 5})
     EXPECT_THROW(linear_cross_entropy(enter(x), weight, targets, 16, chunks), Error) << chunks;

@@ -139,12 +139,13 @@ TEST(PointwiseSum, OfSplitValuesIsThatOfAllRanks) {
 }
 
 TEST(PointwiseSum, RefusesAWholeValueBesideASplitOne) {
-  EXPECT_THAT(message_of([] {
-                Graph g(0, 2);
-                const Value x = g.parameter("x", {4, 2}, shard(0), normal(1));
-                huber(g.input("y", {2, 2}), x);
-              }),
-              AllOf(HasSubstr("all whole or all split"), HasSubstr("leave the tensor-parallel")));
+  EXPECT_THAT(
+      message_of([] {
+        Graph g(0, 2);
+        const Value x = g.parameter("x", {4, 2}, shard(0), normal(1));
+        huber(g.input("y", {2, 2}), x);
+      }),
+      AllOf(HasSubstr("all replicated or all sharded"), HasSubstr("leave the tensor-parallel")));
 }
 
 }  // namespace

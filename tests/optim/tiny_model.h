@@ -14,20 +14,20 @@
 
 namespace trireme::testing {
 
-/// Takes x and any parameters, gives something like x at `place`. Only traced and planned, never
-/// run.
+/// Takes x and any parameters, gives something like x, placed as `out`. Only traced and planned,
+/// never run.
 class Mix final : public Op {
  public:
-  explicit Mix(Place place) : place_(place) {}
+  explicit Mix(Placement out) : out_(out) {}
   std::string name() const override { return "mix"; }
   bool works_in(DType) const override { return true; }
   Outputs infer(const Specs& in) const override { return {in[0]}; }
   void forward(Exec&) const override {}
   void backward(Exec&) const override {}
-  Place place(const Places&, const std::vector<bool>&) const override { return place_; }
+  Placement placement(const Placements&, const std::vector<bool>&) const override { return out_; }
 
  private:
-  Place place_;
+  Placement out_;
 };
 
 /// To a scalar.
@@ -43,30 +43,30 @@ class Total final : public Op {
 constexpr Index tiny_vocabulary = 7, tiny_width = 8;
 
 inline Value tiny_model(Graph& g, int blocks) {
-  const auto mix = [&](Place place, Values in) {
-    return g.apply(std::make_shared<Mix>(place), in).front();
+  const auto mix = [&](Placement placement, Values in) {
+    return g.apply(std::make_shared<Mix>(placement), in).front();
   };
   const auto table = [&] {
     return g.parameter("table", {tiny_vocabulary, tiny_width}, shard_padded(0), normal(0.5f));
   };
   Value x = g.input("x", {2, tiny_width});
-  x = mix(Place::whole, {x, table()});
+  x = mix(Placement::replicated, {x, table()});
   for (int i = 0; i < blocks; ++i)
     x = g.block("block", i, [&] {
       Value norm = g.parameter("norm", {tiny_width}, replicated(), ones());
-      Value h = mix(Place::entered, {mix(Place::whole, {x, norm})});
+      Value h = mix(Placement::partial_gradient, {mix(Placement::replicated, {x, norm})});
       Value qkv = g.parameters({{"query", {8, tiny_width}, shard(0), normal(0.1f)},
                                 {"key", {4, tiny_width}, shard(0), normal(0.1f)},
                                 {"value", {4, tiny_width}, shard(0), uniform(0.1f)}});
       Value head_norm = g.parameter("head_norm", {5}, replicated(), ones());
-      h = mix(Place::split, {h, qkv, head_norm});
+      h = mix(Placement::sharded, {h, qkv, head_norm});
       Value out = g.parameter("out", {tiny_width, 8}, shard(1), normal(0.1f));
       Value padded = g.parameter("padded", {3, 5}, shard_padded(1), uniform(0.3f));
-      h = mix(Place::whole, {h, out, padded});
+      h = mix(Placement::replicated, {h, out, padded});
       Value bias = g.parameter("bias", {tiny_width}, replicated(), zeros());
-      return mix(Place::whole, {h, bias});
+      return mix(Placement::replicated, {h, bias});
     });
-  x = mix(Place::whole, {x, table()});
+  x = mix(Placement::replicated, {x, table()});
   return g.apply(std::make_shared<Total>(), {x}).front();
 }
 

@@ -335,7 +335,7 @@ TEST(GateAsAWhole, MetricsGoWithTheCheckpointsUnlessTheyHaveAPlace) {
     declare_options(command, options);
     Problems problems;
     command.parse(static_cast<int>(words.size()), words.data(), problems);
-    settle_options(command, options);
+    derive_defaults(command, options);
     return options.metrics;
   };
   EXPECT_EQ(metrics({}), "");

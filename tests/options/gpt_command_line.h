@@ -21,7 +21,7 @@ struct GptCommandLine {
     declare_gpt_options(command, options, gpt);
     command.parse(static_cast<int>(argv.size()), argv.data(), problems);
     settle_gpt_options(command, options, gpt);
-    settle_options(command, options);
+    derive_defaults(command, options);
     check_options(command, options, ranks, problems);
     check_gpt_options(command, options, gpt, problems);
   }

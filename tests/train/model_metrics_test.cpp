@@ -202,10 +202,11 @@ TEST(ModelMetrics, ThatCannotBeAreRefused) {
                 g.metric("twice", loss);
               }),
               HasSubstr("metric 'twice' is registered twice"));
-  EXPECT_THAT(refused([](Graph& g, Value) {
-                g.metric("wide", g.input("w", {2, 3}));
-              }),
-              HasSubstr("metric 'wide' is f32 (2, 3), whole on the tensor axis: it has to be one"));
+  EXPECT_THAT(
+      refused([](Graph& g, Value) {
+        g.metric("wide", g.input("w", {2, 3}));
+      }),
+      HasSubstr("metric 'wide' is f32 (2, 3), replicated on the tensor axis: it has to be one"));
   EXPECT_THAT(refused([](Graph& g, Value) { g.metric("empty", Value()); }),
               HasSubstr("metric 'empty' is a value of another graph"));
   EXPECT_THAT(refused([](Graph& g, Value loss) {

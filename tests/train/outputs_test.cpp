@@ -176,7 +176,7 @@ TEST(Outputs, OfWhatIsNoRowASampleAreRefused) {
        },
        "but its dim 0 is the sample"},
       {[&](Graph& g) { return split_columns(blocks(g)); },
-       "Model::result is split on the tensor axis: gather_columns()"},
+       "Model::result is sharded on the tensor axis: gather_columns()"},
       {[&](Graph& g) {
          return blocks(g) + g.input("z", {2, width});
        },

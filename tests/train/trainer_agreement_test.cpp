@@ -104,27 +104,29 @@ TEST(ModelFacts, TensorRanksOfATransformerHaveTheSame) {
 /// Gives each tensor rank another number of rows.
 class Share final : public Op {
  public:
-  explicit Share(Index rows, Place place) : rows_(rows), place_(place) {}
+  explicit Share(Index rows, Placement placement) : rows_(rows), placement_(placement) {}
   std::string name() const override { return "share"; }
   Outputs infer(const Specs& in) const override { return {Output(Spec{rows_, in[0].shape[1]})}; }
-  Place place(const Places&, const std::vector<bool>&) const override { return place_; }
+  Placement placement(const Placements&, const std::vector<bool>&) const override {
+    return placement_;
+  }
   void forward(Exec&) const override {}
   void backward(Exec&) const override {}
 
  private:
   Index rows_;
-  Place place_;
+  Placement placement_;
 };
 
 TEST(ModelFacts, UnequalSharesAreNoDifferenceButUnequalWholesAre) {
-  const auto share = [](Place place) {
-    return [place](Graph& g) {
+  const auto share = [](Placement placement) {
+    return [placement](Graph& g) {
       const Value x = g.input("x", {8, 4});
-      return g.apply(std::make_shared<Share>(3 + 2 * g.tensor_rank(), place), {x}).front();
+      return g.apply(std::make_shared<Share>(3 + 2 * g.tensor_rank(), placement), {x}).front();
     };
   };
-  EXPECT_EQ(facts(share(Place::split), 0, 2), facts(share(Place::split), 1, 2));
-  EXPECT_NE(facts(share(Place::whole), 0, 2), facts(share(Place::whole), 1, 2));
+  EXPECT_EQ(facts(share(Placement::sharded), 0, 2), facts(share(Placement::sharded), 1, 2));
+  EXPECT_NE(facts(share(Placement::replicated), 0, 2), facts(share(Placement::replicated), 1, 2));
 }
 
 TEST(ModelFacts, ParametersStandInTheirLogicalShape) {
@@ -135,7 +137,7 @@ TEST(ModelFacts, ParametersStandInTheirLogicalShape) {
   EXPECT_THAT(
       facts(forward, 1, 2),
       Contains(testing::AllOf(Field(&RankFact::name, "model: parameter up.weight"),
-                              Field(&RankFact::value, HasSubstr("(16, 8), split along dim 0")))));
+                              Field(&RankFact::value, HasSubstr("(16, 8), sharded along dim 0")))));
 }
 
 }  // namespace

@@ -18,16 +18,16 @@ struct CheckInput {
   Spec spec;
   double low = -1, high = 1;
   bool parameter = false;
-  Place place = Place::whole;  // on the tensor axis; parameters: whole or split
-  int split_dim = 0;           // the dim that is split
-  bool differentiable = true;  // false: it is data, and no gradient is checked
+  Placement placement = Placement::replicated;  // parameters: replicated or sharded
+  int split_dim = 0;                            // the dim that is sharded
+  bool differentiable = true;                   // false: it is data, and no gradient is checked
   CheckInput(Spec s, double l = -1, double h = 1, bool p = false)
       : spec(s), low(l), high(h), parameter(p) {}
 };
 
 struct GradientCheckOptions {
-  /// Also runs the op on this many tensor ranks (threads), each with its part of split inputs, and
-  /// compares the results with those of one rank.
+  /// Also runs the op on this many tensor ranks (threads), each with its part of sharded inputs,
+  /// and compares the results with those of one rank.
   int tensor_ranks = 1;
   /// Creates the device of each tensor rank: [] { return open_cpu(); }. They run concurrently.
   std::function<std::unique_ptr<Device>()> device = {};

@@ -28,7 +28,7 @@ class Value {
   explicit operator bool() const { return graph_ != nullptr; }
   const Spec& spec() const;
   const Shape& shape() const { return spec().shape; }
-  Place place() const;
+  Placement placement() const;
   /// Applies the op `O(args...)` to this value and returns its first output. For several inputs use
   /// apply<O>({a, b}, args...).
   template <class O, class... Args>
@@ -118,8 +118,8 @@ class Graph {
   std::string scope_path(char separator) const;
   std::string unique_name(const std::string& op_name);
   int add_value(ValueInfo info);
-  void add_output(Node& node, const Output& output, Place place);
-  void note_gradients(const Node& node, Place place);
+  void add_output(Node& node, const Output& output, Placement placement);
+  void note_gradients(const Node& node, Placement placement);
 
   int tensor_rank_, tensor_size_;
   DType compute_;

@@ -20,7 +20,7 @@ struct Model {
   /// tokens; empty: none.
   Forward logits;
   /// What a trained model is asked for (Trainer::outputs): a floating-point value whose dim 0 is
-  /// the samples of one micro-batch, whole on the tensor axis. Its inputs are some of those of
+  /// the samples of one micro-batch, replicated on the tensor axis. Its inputs are some of those of
   /// `loss`, by name, and its parameters the first ones of `loss`, declared in the same order;
   /// empty: none.
   Forward result;

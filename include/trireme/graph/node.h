@@ -22,7 +22,7 @@ struct ValueInfo {
   Kind kind;
   std::string name;
   Spec spec;
-  Place place;
+  Placement placement;
   int node;       // producer, or -1
   int parameter;  // id, or -1
   Output::Kind output = Output::Kind::fresh;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trireme/core/device.h"
-#include "trireme/graph/place.h"
+#include "trireme/graph/placement.h"
 #include "trireme/graph/preparation.h"
 #include "trireme/graph/spec.h"
 #include "trireme/graph/work.h"
@@ -98,16 +98,17 @@ class OpTraits {
   virtual bool works_on(DeviceKind kind) const { return kind == DeviceKind::cpu; }
 
   // The tensor axis.
-  /// Place of the outputs, from the places of the inputs (parameters: whole or split). The default
-  /// suits ops that treat every element or row alike: split if any input is, else entered if any
-  /// is, else whole. Terms are rejected, and so is a whole activation together with entered or
-  /// split ones.
-  virtual Place place(const Places& inputs, const std::vector<bool>& is_parameter) const;
-  /// Whether backward gives the whole parameter at `input` its complete gradient on every tensor
-  /// rank, for outputs with this place. If not, it is one term, and the runtime sums it over the
-  /// tensor axis.
-  virtual bool completes_gradient(int /*input*/, Place output) const {
-    return output == Place::whole;
+  /// Placement of the outputs, from that of the inputs (parameters: replicated or sharded). The
+  /// default suits ops that treat every element or row alike: sharded if any input is, else
+  /// partial_gradient if any is, else replicated. Partial inputs are rejected, and so is a
+  /// replicated activation together with partial_gradient or sharded ones.
+  virtual Placement placement(const Placements& inputs,
+                              const std::vector<bool>& is_parameter) const;
+  /// Whether backward gives the replicated parameter at `input` its complete gradient on every
+  /// tensor rank, for outputs with this placement. If not, it is partial, and the runtime sums it
+  /// over the tensor axis.
+  virtual bool completes_gradient(int /*input*/, Placement output) const {
+    return output == Placement::replicated;
   }
 
   // Before the first step.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "trireme/core/box.h"
-#include "trireme/graph/place.h"
+#include "trireme/graph/placement.h"
 #include "trireme/graph/spec.h"
 
 namespace trireme {
@@ -55,15 +55,15 @@ struct ParameterPart {
 /// A piece of memory that ops read as one value: one logical tensor, or several side by side along
 /// dim 0 (queries, keys and values under one GEMM).
 struct Parameter {
-  int id;       // index in Graph::parameters
-  int value;    // id of its Value
-  Spec spec;    // local shape, in the compute type
-  Place place;  // whole or split
-  bool decay;   // weight decay applies (false for norms and biases: anything with one dim)
+  int id;               // index in Graph::parameters
+  int value;            // id of its Value
+  Spec spec;            // local shape, in the compute type
+  Placement placement;  // replicated or sharded
+  bool decay;           // weight decay applies (false for norms and biases: anything with one dim)
   std::vector<ParameterPart> parts;
-  /// How the ops that use it compute its gradient: whole on every tensor rank, or one term per
-  /// rank.
-  enum class Gradient { unused, whole, term };
+  /// How the ops that use it compute its gradient: complete on every tensor rank, or one term of it
+  /// per rank.
+  enum class Gradient { unused, complete, partial };
   Gradient gradient = Gradient::unused;
   std::string first_use;  // the node that decided it
   const std::string& name() const { return parts.front().name; }

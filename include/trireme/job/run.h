@@ -69,7 +69,7 @@ struct Application {
   /// Checks them; runs on every rank after parsing. Open data files here rather than later.
   std::function<void(const CommandLine&, const Options&, Index ranks, Problems&)> check = {};
   /// Sets defaults that depend on other options, after parsing and before any check.
-  std::function<void(const CommandLine&, Options&)> settle = {};
+  std::function<void(const CommandLine&, Options&)> derive_defaults = {};
 };
 
 /// Runs f on every rank. Returns the exit code.

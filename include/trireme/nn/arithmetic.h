@@ -20,15 +20,15 @@ Value tanh(Value x);
 Value relu(Value x);
 Value exp(Value x);
 
-/// The sum of all elements, as an fp64 scalar: a loss. Its order is fixed. x is whole, or split
-/// over the tensor axis (without padding): the sum is then that of all ranks.
+/// The sum of all elements, as an fp64 scalar: a loss. Its order is fixed. x is replicated, or
+/// sharded over the tensor axis (without padding): the sum is then that of all ranks.
 Value sum(Value x);
 /// The sum over the rows (dim 0) of each row's mean, as an fp64 scalar: the loss of a data source
-/// that counts one target a row, whatever the size of a micro-batch. x: whole.
+/// that counts one target a row, whatever the size of a micro-batch. x: replicated.
 Value mean(Value x);
 
 /// Matrices of the same rows side by side: (rows, a), (rows, b), ... -> (rows, a + b + ...). Of
-/// split values each rank puts its own columns, or rows, together.
+/// sharded values each rank puts its own columns, or rows, together.
 Value concat_columns(const Values& parts);
 
 }  // namespace trireme

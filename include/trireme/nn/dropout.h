@@ -6,7 +6,8 @@
 
 namespace trireme {
 
-/// The dim of a split activation that is divided among the tensor ranks. Ignored for whole values.
+/// The dim of a sharded activation that is divided among the tensor ranks. Ignored for replicated
+/// values.
 enum class SplitDim { rows, columns };
 
 /// x / (1 - rate) where kept, else 0. rate 0 traces to nothing. x: (batch * sequence, channels) or

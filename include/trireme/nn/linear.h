@@ -28,14 +28,14 @@ struct LinearPart {
 };
 
 /// y = x weight^T (+ bias). x: (rows, in), its rows may be strided; weight: (out, in); bias: (out)
-/// or an empty Value. Places: a whole weight is applied to each row independently; a split weight
-/// on an entered x gives this rank's columns.
+/// or an empty Value. A replicated weight is applied to each row independently; a sharded weight on
+/// a partial_gradient x gives this rank's columns.
 Value linear(Value x, Value weight, Value bias = {});
 /// With parameters "name.weight" (out, in) and "name.bias" (out), the same on every tensor rank.
 Value linear(Value x, const std::string& name, Index out, const LinearOptions& options = {});
 
-/// Splits `out` over the tensor axis. x: (rows, in), whole or with split rows -> (rows, out /
-/// ranks). Throws: Error when `out` does not divide by the tensor size.
+/// Splits `out` over the tensor axis. x: (rows, in), replicated or with sharded rows -> (rows, out
+/// / ranks). Throws: Error when `out` does not divide by the tensor size.
 Value column_linear(Value x, const std::string& name, Index out, const LinearOptions& options = {});
 /// Several layers under one GEMM: the parts lie side by side in memory and in the columns of the
 /// result, (rows, sum of out / ranks); each part is split over the tensor axis on its own.

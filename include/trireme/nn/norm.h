@@ -1,7 +1,7 @@
 // LayerNorm (Ba, Kiros, Hinton 2016, arXiv:1607.06450) and RMSNorm (Zhang, Sennrich 2019,
 // arXiv:1910.07467) over the last dim, alone or fused with the residual addition in front of them.
-// They normalise each row independently, so rows may be split (sequence parallelism): the weights'
-// gradients are then terms, summed over the tensor axis by the runtime.
+// They normalise each row independently, so rows may be sharded (sequence parallelism): the
+// weights' gradients are then partial, summed over the tensor axis by the runtime.
 #pragma once
 
 #include <string>

@@ -96,12 +96,15 @@ class Elementwise final : public PointwiseOp {
   Slope slope_;
 };
 
-/// The sum of the values in fp64, over all tensor ranks where `split`.
+/// The sum of the values in fp64, over all tensor ranks where `sharded`.
 template <int inputs, int slopes, class Value, class Slope>
 class Sum final : public PointwiseOp {
  public:
-  Sum(std::string name, bool split, Value value, Slope slope)
-      : PointwiseOp(std::move(name), inputs, slopes), split_(split), value_(value), slope_(slope) {}
+  Sum(std::string name, bool sharded, Value value, Slope slope)
+      : PointwiseOp(std::move(name), inputs, slopes),
+        sharded_(sharded),
+        value_(value),
+        slope_(slope) {}
   Outputs infer(const Specs& in) const override {
     check(in);
     return {Spec(Shape{}, DType::f64)};
@@ -115,12 +118,12 @@ class Sum final : public PointwiseOp {
     for (int k = 0; k < slopes; ++k) sharing.gradient_over_input(k, k);
     return sharing;
   }
-  Place place(const Places& in, const std::vector<bool>&) const override {
-    for (const Place place : in)
-      require(place == (split_ ? Place::split : Place::whole), "sums values that are all whole or ",
-              "all split on the tensor axis, not ", in[0], " and ", place,
-              ": leave the tensor-parallel region first");
-    return Place::whole;
+  Placement placement(const Placements& in, const std::vector<bool>&) const override {
+    for (const Placement placement : in)
+      require(placement == (sharded_ ? Placement::sharded : Placement::replicated),
+              "sums values that are all replicated or all sharded on the tensor axis, not ", in[0],
+              " and ", placement, ": leave the tensor-parallel region first");
+    return Placement::replicated;
   }
   void forward(Exec& e) const override {
     auto* loss = e.output(0).as<double>();
@@ -129,7 +132,7 @@ class Sum final : public PointwiseOp {
       sum(e.stream(), e.input(0).count(), inputs_of<T, inputs>(e), value_,
           static_cast<double*>(e.workspace()), loss);
     });
-    if (split_) e.tensor_axis().all_reduce({loss, 1, DType::f64}, Reduction::sum, e.stream());
+    if (sharded_) e.tensor_axis().all_reduce({loss, 1, DType::f64}, Reduction::sum, e.stream());
   }
   void backward(Exec& e) const override {
     with_storage(e.input(0).dtype, [&](auto stored) {
@@ -141,7 +144,7 @@ class Sum final : public PointwiseOp {
   }
 
  private:
-  bool split_;
+  bool sharded_;
   Value value_;
   Slope slope_;
 };
@@ -153,7 +156,8 @@ inline namespace TRIREME_POINTWISE_BUILD {
 
 /// value(a, b, ...) of every element of inputs of one shape. `slope` takes the same numbers and
 /// returns the derivative by the first input, or Slopes{...} by the first few; no gradient flows to
-/// the others. Elements of split values are treated alike, so it works anywhere on the tensor axis.
+/// the others. Elements of sharded values are treated alike, so it works anywhere on the tensor
+/// axis.
 template <class F, class D, std::same_as<Value>... More>
 Value pointwise(const std::string& name, F value, D slope, Value x, More... more) {
   constexpr int inputs = 1 + static_cast<int>(sizeof...(More));
@@ -164,15 +168,15 @@ Value pointwise(const std::string& name, F value, D slope, Value x, More... more
 }
 
 /// The sum of value(a, b, ...) over all elements, an fp64 scalar without dims: a loss. Its order is
-/// fixed. The inputs are all whole, or all split over the tensor axis (without padding): the sum is
+/// fixed. The inputs are all replicated, or all sharded (without padding): the sum is
 /// then that of all ranks.
 template <class F, class D, std::same_as<Value>... More>
 Value pointwise_sum(const std::string& name, F value, D slope, Value x, More... more) {
   constexpr int inputs = 1 + static_cast<int>(sizeof...(More));
   constexpr int slopes =
       pointwise_detail::OpSlopes<F, D, std::make_integer_sequence<int, inputs>>::value;
-  const bool split = x && x.place() == Place::split;
-  return apply<pointwise_detail::Sum<inputs, slopes, F, D>>({x, more...}, name, split, value,
+  const bool sharded = x && x.placement() == Placement::sharded;
+  return apply<pointwise_detail::Sum<inputs, slopes, F, D>>({x, more...}, name, sharded, value,
                                                             slope);
 }
 

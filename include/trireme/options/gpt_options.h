@@ -28,7 +28,7 @@ struct GptOptions {
 void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt);
 
 /// Sets --train-iters to 0 for a job that only generates: one with --load and --generate, but
-/// neither --train-iters nor --data-path. Call before settle_options.
+/// neither --train-iters nor --data-path. Call before derive_defaults.
 void settle_gpt_options(const CommandLine& command, Options& options, const GptOptions& gpt);
 
 /// Reports what is wrong with the model on this mesh, and with generation. First replaces zeros in

@@ -84,7 +84,7 @@ void declare_evaluation(CommandLine& command, Options& options);
 
 /// Sets defaults that depend on other options, after parsing: the schedule of several virtual
 /// stages, the length of the decay, and where metrics go.
-void settle_options(const CommandLine& command, Options& options);
+void derive_defaults(const CommandLine& command, Options& options);
 
 /// Reports combinations of options that cannot run on `ranks` ranks, each with the nearest legal
 /// values.

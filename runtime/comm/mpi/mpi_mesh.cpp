@@ -4,7 +4,7 @@
 #include <new>
 
 #include "runtime/comm/mpi/mpi_messages.h"
-#include "runtime/comm/node/group.h"
+#include "runtime/comm/node/host_communicator.h"
 
 namespace trireme::comm {
 namespace {
@@ -40,32 +40,32 @@ MpiComm split_comm(const MpiComm& comm, int color) {
   return MpiComm(part);
 }
 
-Index control_bytes(int members, Index bounce) {
-  return members * (static_cast<Index>(sizeof(MemberControl)) + bounce);
+Index state_bytes(int members, Index bounce) {
+  return members * (static_cast<Index>(sizeof(MemberState)) + bounce);
 }
 
-NodeControl lay_out(std::byte* memory, int members, Index bounce, std::shared_ptr<void> owner) {
-  NodeControl control;
-  control.owner = std::move(owner);
+NodeState lay_out(std::byte* memory, int members, Index bounce, std::shared_ptr<void> owner) {
+  NodeState state;
+  state.owner = std::move(owner);
   for (int m = 0; m < members; ++m)
-    control.members.push_back(reinterpret_cast<MemberControl*>(memory) + m);
-  std::byte* bounces = memory + members * static_cast<Index>(sizeof(MemberControl));
-  for (int m = 0; m < members; ++m) control.bounces.push_back(bounces + m * bounce);
-  return control;
+    state.members.push_back(reinterpret_cast<MemberState*>(memory) + m);
+  std::byte* bounces = memory + members * static_cast<Index>(sizeof(MemberState));
+  for (int m = 0; m < members; ++m) state.bounces.push_back(bounces + m * bounce);
+  return state;
 }
 
-/// The control block that the ranks of `local` share, made by the first of them; none when that is
+/// The state that the ranks of `local` share, made by the first of them; none when that is
 /// impossible for any.
-std::optional<NodeControl> share_control(const MpiComm& local, Index bounce) {
+std::optional<NodeState> share_state(const MpiComm& local, Index bounce) {
   const int members = local.size();
-  const Index bytes = control_bytes(members, bounce);
+  const Index bytes = state_bytes(members, bounce);
   auto memory = std::make_shared<SharedMemory>();
   std::string failure;
   if (local.rank() == 0)
     failure = failure_of([&] {
       *memory = SharedMemory::create(bytes);
       for (int m = 0; m < members; ++m)
-        new (reinterpret_cast<MemberControl*>(memory->data()) + m) MemberControl;
+        new (reinterpret_cast<MemberState*>(memory->data()) + m) MemberState;
     });
   const std::string name = local.broadcast(memory->name(), 0);
   if (local.rank() != 0 && !name.empty())
@@ -75,14 +75,14 @@ std::optional<NodeControl> share_control(const MpiComm& local, Index bounce) {
   return lay_out(memory->data(), members, bounce, memory);
 }
 
-/// The control block of a rank that is alone on its node, or treated as such.
-NodeControl own_control() {
-  auto member = std::make_shared<MemberControl>();
-  NodeControl control;
-  control.members.push_back(member.get());
-  control.bounces.push_back(nullptr);  // no other member to read it
-  control.owner = member;
-  return control;
+/// The state of a rank that is alone on its node, or treated as such.
+NodeState own_state() {
+  auto member = std::make_shared<MemberState>();
+  NodeState state;
+  state.members.push_back(member.get());
+  state.bounces.push_back(nullptr);  // no other member to read it
+  state.owner = member;
+  return state;
 }
 
 }  // namespace
@@ -112,15 +112,15 @@ std::unique_ptr<Communicator> MpiMesh::connect(const std::string& name,
                                                const std::vector<int>& world_ranks, int id) {
   MpiComm comm = make_comm(job_.world, world_ranks, id);
   const MpiComm local = split_comm(comm, job_.node_ranks[0]);
-  std::optional<NodeControl> control;
-  if (local.size() > 1) control = share_control(local, bounce_bytes(comm.size()));
-  // Without a common control block every rank counts as a node of its own.
-  const int color = control ? job_.node_ranks[0] : job_.rank;
-  if (!control) control = own_control();
+  std::optional<NodeState> state;
+  if (local.size() > 1) state = share_state(local, bounce_bytes(comm.size()));
+  // Without a common state every rank counts as a node of its own.
+  const int color = state ? job_.node_ranks[0] : job_.rank;
+  if (!state) state = own_state();
   Topology topology(comm.gather(color), comm.rank());
-  return std::make_unique<Group>(
-      GroupParts{name, world_ranks, std::move(topology), std::move(*control),
-                 std::make_unique<MpiMessages>(std::move(comm)), &reach_, &progress()});
+  return std::make_unique<HostCommunicator>(HostCommunicatorParts{
+      name, world_ranks, std::move(topology), std::move(*state),
+      std::make_unique<MpiMessages>(std::move(comm)), &peer_memory_, &progress()});
 }
 
 /// Collective: true when no rank has a `failure`. Otherwise keeps the first one as the description.
@@ -136,7 +136,7 @@ bool MpiMesh::all_succeed(const std::string& failure) {
 
 /// Each rank's `bytes` in shared memory, mapped by all of its node; nothing when that is impossible
 /// on any node.
-std::optional<std::vector<SharedReach::Part>> MpiMesh::share(Index bytes) {
+std::optional<std::vector<SharedPeerMemory::Part>> MpiMesh::share(Index bytes) {
   Index node_bytes = bytes;
   check(MPI_Allreduce(&bytes, &node_bytes, 1, MPI_INT64_T, MPI_SUM, job_.node.get()),
         "MPI_Allreduce");
@@ -162,7 +162,7 @@ std::optional<std::vector<SharedReach::Part>> MpiMesh::share(Index bytes) {
                       job_.node.get()),
         "MPI_Allgather");
 
-  std::vector<SharedReach::Part> parts;
+  std::vector<SharedPeerMemory::Part> parts;
   if (!all_succeed(failure_of([&] {
         for (std::size_t i = 0; i < cards.size(); ++i) {
           parts.push_back({job_.node_ranks[i], {}});
@@ -172,9 +172,9 @@ std::optional<std::vector<SharedReach::Part>> MpiMesh::share(Index bytes) {
       })))
     return std::nullopt;
   mine.hide();
-  const auto my_part = std::find_if(parts.begin(), parts.end(), [&](const SharedReach::Part& part) {
-    return part.world_rank == job_.rank;
-  });
+  const auto my_part = std::find_if(
+      parts.begin(), parts.end(),
+      [&](const SharedPeerMemory::Part& part) { return part.world_rank == job_.rank; });
   my_part->memory = std::move(mine);
   return parts;
 }
@@ -187,9 +187,10 @@ Buffer MpiMesh::allocate(Index bytes) {
   const auto mine = std::find(job_.node_ranks.begin(), job_.node_ranks.end(), job_.rank);
   const auto index = static_cast<std::size_t>(mine - job_.node_ranks.begin());
   std::byte* data = (*parts)[index].memory.data();
-  const Index segment = reach_.add(std::move(*parts), index);
-  return Buffer(data, bytes,
-                std::shared_ptr<void>(nullptr, [this, segment](void*) { reach_.drop(segment); }));
+  const Index segment = peer_memory_.add(std::move(*parts), index);
+  return Buffer(data, bytes, std::shared_ptr<void>(nullptr, [this, segment](void*) {
+                  peer_memory_.drop(segment);
+                }));
 }
 
 void MpiMesh::abort(int code) {

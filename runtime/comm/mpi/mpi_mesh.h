@@ -39,11 +39,11 @@ class MpiMesh final : public TransportMesh {
   std::vector<int> gather(int value) override { return job_.world.gather(value); }
   std::unique_ptr<Communicator> connect(const std::string& name,
                                         const std::vector<int>& world_ranks, int id) override;
-  std::optional<std::vector<SharedReach::Part>> share(Index bytes);
+  std::optional<std::vector<SharedPeerMemory::Part>> share(Index bytes);
   bool all_succeed(const std::string& failure);
 
   const MpiJob& job_;
-  SharedReach reach_;
+  SharedPeerMemory peer_memory_;
   std::string memory_description_;
 };
 

@@ -7,15 +7,15 @@ CollectiveOrder::CollectiveOrder(Communicator& host, std::vector<int> world_rank
   for (Round& round : rounds_) round.all.resize(static_cast<std::size_t>(host.size()));
 }
 
-void CollectiveOrder::start(const comm::Post& post, Index sequence) {
+void CollectiveOrder::start(const comm::CollectiveCall& call, Index sequence) {
   poll();
-  while (told_ - compared_ == in_flight) wait_for_one();
-  Round& round = rounds_[static_cast<std::size_t>(told_ % in_flight)];
-  round.mine = {sequence, post};
-  constexpr Index bytes = sizeof(Word);
+  while (sent_ - compared_ == in_flight) wait_for_one();
+  Round& round = rounds_[static_cast<std::size_t>(sent_ % in_flight)];
+  round.mine = {sequence, call};
+  constexpr Index bytes = sizeof(StartedCall);
   round.ticket = host_.start_all_gather({&round.mine, bytes, DType::u8},
                                         {round.all.data(), bytes * host_.size(), DType::u8}, none_);
-  ++told_;  // after starting, which may call poll() of this object
+  ++sent_;  // after starting, which may call poll() of this object
 }
 
 void CollectiveOrder::poll() {
@@ -40,10 +40,10 @@ void CollectiveOrder::wait_for_one() {
 
 void CollectiveOrder::compare(const Round& round) const {
   for (int r = 0; r < host_.size(); ++r) {
-    const Word& theirs = round.all[static_cast<std::size_t>(r)];
-    require(same_operation(theirs.post, round.mine.post), host_.name(), " group: operation ",
-            round.mine.sequence, " is ", describe(round.mine.post), " on ", who(host_.rank()),
-            " but ", describe(theirs.post), " (operation ", theirs.sequence, " there) on ", who(r),
+    const StartedCall& theirs = round.all[static_cast<std::size_t>(r)];
+    require(same_operation(theirs.call, round.mine.call), host_.name(), " group: operation ",
+            round.mine.sequence, " is ", describe(round.mine.call), " on ", who(host_.rank()),
+            " but ", describe(theirs.call), " (operation ", theirs.sequence, " there) on ", who(r),
             ": all ranks must start the same collectives in the same order");
   }
 }

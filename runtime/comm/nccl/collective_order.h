@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/comm/nccl/calls.h"
-#include "runtime/comm/node/control.h"
+#include "runtime/comm/node/node_state.h"
 
 namespace trireme::nccl {
 
@@ -19,7 +19,7 @@ class CollectiveOrder {
   CollectiveOrder(Communicator& host, std::vector<int> world_ranks, Device& gpu);
 
   /// Waits only when others are `in_flight` collectives behind.
-  void start(const comm::Post& post, Index sequence);
+  void start(const comm::CollectiveCall& call, Index sequence);
   /// Throws: Error that names both operations and a rank of each.
   void poll();
   /// Waits until everything has been compared.
@@ -27,16 +27,16 @@ class CollectiveOrder {
 
  private:
   static constexpr Index in_flight = 32;
-  struct Word {
+  struct StartedCall {
     Index sequence = 0;
-    comm::Post post;
+    comm::CollectiveCall call;
   };
   struct Round {
     Ticket ticket;
-    Word mine;
-    std::vector<Word> all;
+    StartedCall mine;
+    std::vector<StartedCall> all;
   };
-  bool pending() const { return compared_ < told_; }
+  bool pending() const { return compared_ < sent_; }
   void wait_for_one();
   void compare(const Round& round) const;
   std::string who(int rank) const;
@@ -45,7 +45,7 @@ class CollectiveOrder {
   std::vector<int> world_ranks_;
   NoStream none_;
   std::array<Round, in_flight> rounds_;
-  Index told_ = 0, compared_ = 0;
+  Index sent_ = 0, compared_ = 0;
 };
 
 }  // namespace trireme::nccl

@@ -6,8 +6,8 @@
 
 namespace trireme::nccl {
 
-void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
-            const Patience& patience) {
+void wait_until_done(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
+                     const WaitOptions& options) {
   using Clock = std::chrono::steady_clock;
   const auto begun = Clock::now();
   // ncclCommSplit of NCCL 2.28 returns ncclSuccess while it is in progress: only the communicator
@@ -16,9 +16,9 @@ void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> des
     check(ncclCommGetAsyncError(comm, &result), "ncclCommGetAsyncError");
     if (result == ncclSuccess) return;
     if (result != ncclInProgress) break;
-    patience.meanwhile();
-    if (Clock::now() - begun > std::chrono::duration<double>(patience.timeout_s))
-      throw Error(str(describe(), " has not begun after ", patience.timeout_s,
+    options.meanwhile();
+    if (Clock::now() - begun > std::chrono::duration<double>(options.timeout_s))
+      throw Error(str(describe(), " has not begun after ", options.timeout_s,
                       " s: have all ranks come to it?"));
     ::sched_yield();
   }
@@ -29,9 +29,9 @@ void NcclHandle::abort() noexcept {
   if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
 }
 
-void NcclHandle::finish(const Patience& patience) {
-  settle(
-      comm_, ncclCommFinalize(comm_), [] { return std::string("ncclCommFinalize"); }, patience);
+void NcclHandle::finish(const WaitOptions& options) {
+  wait_until_done(
+      comm_, ncclCommFinalize(comm_), [] { return std::string("ncclCommFinalize"); }, options);
   check(ncclCommDestroy(std::exchange(comm_, nullptr)), "ncclCommDestroy");
 }
 

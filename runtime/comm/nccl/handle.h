@@ -1,6 +1,6 @@
 // NcclHandle: the owner of one NCCL communicator. Communicators here are non-blocking: a call may
-// return while it is in progress, and the next may follow only when it is done (settle). So a
-// missing rank causes an error after a time-out instead of a hang.
+// return while it is in progress, and the next may follow only when it is done (wait_until_done).
+// So a missing rank causes an error after a time-out instead of a hang.
 #pragma once
 
 #include <utility>
@@ -12,7 +12,7 @@
 namespace trireme::nccl {
 
 /// How a host waits for NCCL: `meanwhile` is called in between and may throw.
-struct Patience {
+struct WaitOptions {
   double timeout_s;
   FunctionRef<void()> meanwhile;
 };
@@ -20,8 +20,8 @@ struct Patience {
 /// Waits until the work that a call started on `comm` is done. `result` is what the call returned,
 /// whether or not it says "in progress". Throws: Error that begins with describe() when the work
 /// failed or took too long.
-void settle(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
-            const Patience& patience);
+void wait_until_done(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
+                     const WaitOptions& options);
 
 class NcclHandle {
  public:
@@ -39,7 +39,7 @@ class NcclHandle {
   void abort() noexcept;
   /// Collective: waits until all ranks have ended their operations. Throws: Error when that fails,
   /// or not in time.
-  void finish(const Patience& patience);
+  void finish(const WaitOptions& options);
 
  private:
   ncclComm_t comm_ = nullptr;

@@ -73,14 +73,15 @@ NcclCommunicator::~NcclCommunicator() {
   watchdog_.remove(this);
 }
 
-void NcclCommunicator::check_sums(const comm::Post& post) const {
-  comm::arguments::check_reduction(*this, post.collective, post.dtype, post.reduction);
+void NcclCommunicator::check_sums(const comm::CollectiveCall& call) const {
+  comm::arguments::check_reduction(*this, call.collective, call.dtype, call.reduction);
 }
 
 Ticket NcclCommunicator::start_all_reduce(Elements x, Reduction reduction, Stream& stream) {
-  const comm::Post post{comm::Collective::all_reduce, x.dtype, reduction, 0, x.count, {}, {}};
-  check_sums(post);
-  return start(post, stream, [&] {
+  const comm::CollectiveCall call{
+      comm::Collective::all_reduce, x.dtype, reduction, 0, x.count, {}, {}};
+  check_sums(call);
+  return start(call, stream, [&] {
     return ncclAllReduce(x.data, x.data, unsigned_count(x.count), nccl_type(x.dtype),
                          nccl_reduction(reduction), parts_.comm.get(), cuda_stream_.get());
   });
@@ -89,10 +90,10 @@ Ticket NcclCommunicator::start_all_reduce(Elements x, Reduction reduction, Strea
 Ticket NcclCommunicator::start_reduce_scatter(Elements in, Elements out, Reduction reduction,
                                               Stream& stream) {
   comm::arguments::check_reduce_scatter(*this, in, out);
-  const comm::Post post{
+  const comm::CollectiveCall call{
       comm::Collective::reduce_scatter, in.dtype, reduction, 0, out.count, {}, {}};
-  check_sums(post);
-  return start(post, stream, [&] {
+  check_sums(call);
+  return start(call, stream, [&] {
     return ncclReduceScatter(in.data, out.data, unsigned_count(out.count), nccl_type(in.dtype),
                              nccl_reduction(reduction), parts_.comm.get(), cuda_stream_.get());
   });
@@ -100,9 +101,9 @@ Ticket NcclCommunicator::start_reduce_scatter(Elements in, Elements out, Reducti
 
 Ticket NcclCommunicator::start_all_gather(Elements in, Elements out, Stream& stream) {
   comm::arguments::check_all_gather(*this, in, out);
-  const comm::Post post{
+  const comm::CollectiveCall call{
       comm::Collective::all_gather, in.dtype, Reduction::sum, 0, in.count, {}, {}};
-  return start(post, stream, [&] {
+  return start(call, stream, [&] {
     return ncclAllGather(in.data, out.data, unsigned_count(in.count), nccl_type(in.dtype),
                          parts_.comm.get(), cuda_stream_.get());
   });
@@ -110,9 +111,9 @@ Ticket NcclCommunicator::start_all_gather(Elements in, Elements out, Stream& str
 
 Ticket NcclCommunicator::start_broadcast(Elements x, int root, Stream& stream) {
   comm::arguments::check_root(*this, root);
-  const comm::Post post{
+  const comm::CollectiveCall call{
       comm::Collective::broadcast, x.dtype, Reduction::sum, root, x.count, {}, {}};
-  return start(post, stream, [&] {
+  return start(call, stream, [&] {
     return ncclBroadcast(x.data, x.data, unsigned_count(x.count), nccl_type(x.dtype), root,
                          parts_.comm.get(), cuda_stream_.get());
   });
@@ -147,13 +148,13 @@ Ticket NcclCommunicator::start_exchange(std::span<const Message> sends,
   });
 }
 
-Ticket NcclCommunicator::start(const comm::Post& post, Stream& stream,
+Ticket NcclCommunicator::start(const comm::CollectiveCall& call, Stream& stream,
                                FunctionRef<ncclResult_t()> issue) {
-  require(post.count >= 0, name(), " group: ", comm::name(post.collective), " of ", post.count,
+  require(call.count >= 0, name(), " group: ", comm::name(call.collective), " of ", call.count,
           " elements");
   watchdog_.poll_groups();
-  if (order_) watchdog_.guard([&] { order_->start(post, started_ + 1); });
-  return start(Operation{nullptr, Kind::collective, post, 0, {}}, stream, issue);
+  if (order_) watchdog_.guard([&] { order_->start(call, started_ + 1); });
+  return start(Operation{nullptr, Kind::collective, call, 0, {}}, stream, issue);
 }
 
 Ticket NcclCommunicator::start(const Operation& what, Stream& stream,
@@ -166,12 +167,12 @@ Ticket NcclCommunicator::start(const Operation& what, Stream& stream,
   const Index sequence = started_ + 1;
   Operation& operation = at(sequence);
   operation.kind = what.kind;
-  operation.post = what.post;
+  operation.call = what.call;
   operation.messages = what.messages;
   operation.started = Watchdog::Clock::now();
   watchdog_.guard([&] {
-    settle(parts_.comm.get(), issue(), [&] { return describe(sequence); },
-           {watchdog_.timeout_s(), [&] { watchdog_.poll_groups(); }});
+    wait_until_done(parts_.comm.get(), issue(), [&] { return describe(sequence); },
+                    {watchdog_.timeout_s(), [&] { watchdog_.poll_groups(); }});
     check(cudaEventRecord(operation.end.get(), cuda_stream_.get()), "cudaEventRecord");
   });
   started_ = sequence;
@@ -246,7 +247,7 @@ std::string NcclCommunicator::describe(Index sequence) {
   const Operation& operation = at(sequence);
   const std::string what = operation.kind == Kind::exchange
                                ? str("exchange of ", operation.messages, " messages")
-                               : comm::describe(operation.post);
+                               : comm::describe(operation.call);
   return str(what, " (operation ", sequence, " of rank ", rank(), " (world rank ",
              parts_.world_ranks[static_cast<std::size_t>(rank())], "))");
 }

@@ -66,14 +66,14 @@ class NcclCommunicator final : public Communicator {
   struct Operation {
     OwnedEvent end;
     Kind kind = Kind::collective;
-    comm::Post post;
+    comm::CollectiveCall call;
     Index messages = 0;
     Watchdog::Clock::time_point started;
   };
 
-  void check_sums(const comm::Post& post) const;
+  void check_sums(const comm::CollectiveCall& call) const;
   Ticket start(const Operation& what, Stream& stream, FunctionRef<ncclResult_t()> issue);
-  Ticket start(const comm::Post& post, Stream& stream, FunctionRef<ncclResult_t()> issue);
+  Ticket start(const comm::CollectiveCall& call, Stream& stream, FunctionRef<ncclResult_t()> issue);
   /// The operation of `sequence`, or the oldest later one whose event is still kept: it ends after
   /// it.
   Operation& at(Index sequence);

@@ -98,8 +98,8 @@ NcclHandle NcclMesh::connect() {
   ncclComm_t comm = nullptr;
   const ncclResult_t result = ncclCommInitRankConfig(&comm, shape().size(), id, rank(), &config);
   NcclHandle handle(comm);
-  settle(comm, result, [&] { return str("the NCCL group of ", shape().size(), " ranks"); },
-         {options_.timeout_s, [&] { host_.world().progress(); }});
+  wait_until_done(comm, result, [&] { return str("the NCCL group of ", shape().size(), " ranks"); },
+                  {options_.timeout_s, [&] { host_.world().progress(); }});
   return handle;
 }
 
@@ -118,8 +118,8 @@ NcclHandle NcclMesh::split_off(int color, const std::string& name, int most_bloc
   ncclConfig_t config = make_config(limits_blocks_ ? most_blocks : as_nccl_likes);
   watchdog_.guard([&] {  // NCCL's thread writes to `comm` until the parent is aborted
     const ncclResult_t result = ncclCommSplit(everyone_->handle(), color, rank(), &comm, &config);
-    settle(everyone_->handle(), result, [&] { return str("the NCCL group '", name, "'"); },
-           {options_.timeout_s, [&] { watchdog_.poll_groups(); }});
+    wait_until_done(everyone_->handle(), result, [&] { return str("the NCCL group '", name, "'"); },
+                    {options_.timeout_s, [&] { watchdog_.poll_groups(); }});
   });
   return NcclHandle(comm);
 }

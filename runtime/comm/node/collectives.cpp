@@ -1,4 +1,4 @@
-// Continues Group (comm/node/group.h).
+// Continues HostCommunicator (comm/node/host_communicator.h).
 // The collectives, as every member runs them. On one node: each member does its share in the
 // buffers of all, which a step (arrive, then wait for all) makes visible. Several nodes: partial
 // results go directly to the rank that sums them, in the order of the nodes. Sums therefore have
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/comm/node/group.h"
+#include "runtime/comm/node/host_communicator.h"
 #include "runtime/comm/node/reduce.h"
 #include "runtime/core/round_up.h"
 
@@ -32,8 +32,8 @@ void copy_bytes(std::byte* to, const std::byte* from, Index bytes) {
 
 }  // namespace
 
-Task Group::run(const Operation& op) {
-  switch (op.post.collective) {
+CollectiveTask HostCommunicator::run(const Operation& op) {
+  switch (op.call.collective) {
     case Collective::all_reduce:
       return all_reduce(op);
     case Collective::reduce_scatter:
@@ -50,30 +50,30 @@ Task Group::run(const Operation& op) {
 
 /// targets_ = the reduction over the members of this node of their `count` elements at
 /// `offset_bytes` of the input.
-void Group::reduce_over_node(const Operation& op, Index offset_bytes, Index count) {
+void HostCommunicator::reduce_over_node(const Operation& op, Index offset_bytes, Index count) {
   sources_.clear();
   for (int local = 0; local < parts_.topology.locals(); ++local)
     sources_.push_back((staged_ ? bounce_of(local) : input_of(op, local)) + offset_bytes);
-  reduce(op.post.dtype, op.post.reduction, sources_, targets_, count);
+  reduce(op.call.dtype, op.call.reduction, sources_, targets_, count);
 }
 
 /// to = the reduction over the nodes, in their order, of this node's `partial` and of what came
 /// from the others.
-void Group::reduce_over_nodes(const Operation& op, const std::byte* partial,
-                              const std::byte* incoming, Index count, std::byte* to) {
+void HostCommunicator::reduce_over_nodes(const Operation& op, const std::byte* partial,
+                                         const std::byte* incoming, Index count, std::byte* to) {
   sources_.clear();
   for (int node = 0; node < parts_.topology.nodes(); ++node) {
     sources_.push_back(node == parts_.topology.node ? partial : incoming);
-    if (node != parts_.topology.node) incoming += count * size_bytes(op.post.dtype);
+    if (node != parts_.topology.node) incoming += count * size_bytes(op.call.dtype);
   }
   targets_.assign(1, to);
-  reduce(op.post.dtype, op.post.reduction, sources_, targets_, count);
+  reduce(op.call.dtype, op.call.reduction, sources_, targets_, count);
 }
 
 /// Between the members of one lane, one on each node: of `count` elements at `partial` everyone
 /// gets its own part from all.
-void Group::scatter_over_nodes(Index count, Index element, std::byte* partial,
-                               std::byte* incoming) {
+void HostCommunicator::scatter_over_nodes(Index count, Index element, std::byte* partial,
+                                          std::byte* incoming) {
   const Topology& topology = parts_.topology;
   const Index mine_bytes = cut(count, topology.nodes(), topology.node, element).count * element;
   for (int node = 0; node < topology.nodes(); ++node) {
@@ -86,7 +86,7 @@ void Group::scatter_over_nodes(Index count, Index element, std::byte* partial,
 }
 
 /// The inverse: every member gets the parts of all.
-void Group::gather_over_nodes(Index count, Index element, std::byte* sums) {
+void HostCommunicator::gather_over_nodes(Index count, Index element, std::byte* sums) {
   const Topology& topology = parts_.topology;
   const Range mine = cut(count, topology.nodes(), topology.node, element);
   for (int node = 0; node < topology.nodes(); ++node) {
@@ -100,14 +100,14 @@ void Group::gather_over_nodes(Index count, Index element, std::byte* sums) {
 /// Each of `lanes` members of a node owns a slice of the chunk: sums it over the node, then,
 /// together with the members of the same lane on other nodes, over the nodes (each of them a part
 /// of it), and stores the sum to all on its node.
-Task Group::all_reduce(const Operation& op) {
+CollectiveTask HostCommunicator::all_reduce(const Operation& op) {
   co_await until([&] { return all_posted(); });
   open(op);
   const Topology& topology = parts_.topology;
-  const Index element = size_bytes(op.post.dtype), chunk = chunk_count(op, 1);
+  const Index element = size_bytes(op.call.dtype), chunk = chunk_count(op, 1);
   const int lanes = topology.nodes() == 1 ? topology.locals() : topology.lanes;
-  for (Index begin = 0; begin < op.post.count; begin += chunk) {
-    const Index count = std::min(chunk, op.post.count - begin);
+  for (Index begin = 0; begin < op.call.count; begin += chunk) {
+    const Index count = std::min(chunk, op.call.count - begin);
     if (staged_) {
       copy_bytes(bounce_of(topology.local()), op.in + begin * element, count * element);
       arrive();
@@ -146,21 +146,21 @@ Task Group::all_reduce(const Operation& op) {
 
 /// Each member sums its part over the node, and the parts that it handles for ranks of other nodes,
 /// which get them.
-Task Group::reduce_scatter(const Operation& op) {
+CollectiveTask HostCommunicator::reduce_scatter(const Operation& op) {
   co_await until([&] { return all_posted(); });
   open(op);
   const Topology& topology = parts_.topology;
-  const Index element = size_bytes(op.post.dtype), chunk = chunk_count(op, size());
-  for (Index begin = 0; begin < op.post.count; begin += chunk) {
-    const Index count = std::min(chunk, op.post.count - begin), bytes = count * element;
+  const Index element = size_bytes(op.call.dtype), chunk = chunk_count(op, size());
+  for (Index begin = 0; begin < op.call.count; begin += chunk) {
+    const Index count = std::min(chunk, op.call.count - begin), bytes = count * element;
     // Part `part` of the chunk starts at first + part * stride of the input, or of the bounce
     // buffer.
     const Index first = staged_ ? 0 : begin * element,
-                stride = staged_ ? bytes : op.post.count * element;
+                stride = staged_ ? bytes : op.call.count * element;
     if (staged_) {
       for (int part = 0; part < size(); ++part)
         copy_bytes(bounce_of(topology.local()) + part * bytes,
-                   op.in + (part * op.post.count + begin) * element, bytes);
+                   op.in + (part * op.call.count + begin) * element, bytes);
       arrive();
       co_await until([&] { return all_arrived(arrived_); });
     }
@@ -201,14 +201,14 @@ Task Group::reduce_scatter(const Operation& op) {
 
 /// Every part comes to one member of each node, its helper there; all members of the node then copy
 /// it from the helper.
-Task Group::all_gather(const Operation& op) {
+CollectiveTask HostCommunicator::all_gather(const Operation& op) {
   co_await until([&] { return all_posted(); });
   open(op);
   const Topology& topology = parts_.topology;
-  const Index element = size_bytes(op.post.dtype), chunk = chunk_count(op, size());
-  for (Index begin = 0; begin < op.post.count; begin += chunk) {
-    const Index count = std::min(chunk, op.post.count - begin), bytes = count * element;
-    const auto in_out = [&](int part) { return (part * op.post.count + begin) * element; };
+  const Index element = size_bytes(op.call.dtype), chunk = chunk_count(op, size());
+  for (Index begin = 0; begin < op.call.count; begin += chunk) {
+    const Index count = std::min(chunk, op.call.count - begin), bytes = count * element;
+    const auto in_out = [&](int part) { return (part * op.call.count + begin) * element; };
     // Where the helper of `part` on this node keeps it.
     const auto kept = [&](int part) {
       const int helper = topology.helper(part, topology.node);
@@ -242,16 +242,16 @@ Task Group::all_gather(const Operation& op) {
 
 /// The root, or on other nodes the first member, holds the data; the others of the node copy it
 /// from there.
-Task Group::broadcast(const Operation& op) {
+CollectiveTask HostCommunicator::broadcast(const Operation& op) {
   co_await until([&] { return all_posted(); });
   open(op);
   const Topology& topology = parts_.topology;
-  const Index element = size_bytes(op.post.dtype), chunk = chunk_count(op, 1);
-  const int root = op.post.root, root_node = topology.node_of[static_cast<std::size_t>(root)];
+  const Index element = size_bytes(op.call.dtype), chunk = chunk_count(op, 1);
+  const int root = op.call.root, root_node = topology.node_of[static_cast<std::size_t>(root)];
   const int holder = root_node == topology.node ? root : topology.here()[0];
   const int holder_local = topology.local_of[static_cast<std::size_t>(holder)];
-  for (Index begin = 0; begin < op.post.count; begin += chunk) {
-    const Index bytes = std::min(chunk, op.post.count - begin) * element;
+  for (Index begin = 0; begin < op.call.count; begin += chunk) {
+    const Index bytes = std::min(chunk, op.call.count - begin) * element;
     std::byte* const mine = op.out + begin * element;
     std::byte* const held =
         staged_ ? bounce_of(holder_local) : output_of(op, holder_local) + begin * element;
@@ -277,7 +277,7 @@ Task Group::broadcast(const Operation& op) {
 }
 
 /// Waits for all members of the node; then the first members of the nodes notify each other.
-Task Group::barrier(const Operation& op) {
+CollectiveTask HostCommunicator::barrier(const Operation& op) {
   co_await until([&] { return all_posted(); });
   open(op);
   const Topology& topology = parts_.topology;

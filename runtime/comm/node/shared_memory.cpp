@@ -99,7 +99,7 @@ void SharedMemory::hide() {
   name_.clear();
 }
 
-Index SharedReach::add(std::vector<Part> parts, std::size_t mine) {
+Index SharedPeerMemory::add(std::vector<Part> parts, std::size_t mine) {
   const SharedMemory& own = parts[mine].memory;
   const std::byte* begin = own.data();
   const Index bytes = own.bytes();
@@ -107,10 +107,10 @@ Index SharedReach::add(std::vector<Part> parts, std::size_t mine) {
   return static_cast<Index>(segments_.size()) - 1;
 }
 
-void SharedReach::drop(Index segment) { segments_[static_cast<std::size_t>(segment)] = {}; }
+void SharedPeerMemory::drop(Index segment) { segments_[static_cast<std::size_t>(segment)] = {}; }
 
-Place SharedReach::find(const void* data, Index bytes) const {
-  if (bytes == 0) return {Place::address, 0};  // nothing will be read or written
+PeerAddress SharedPeerMemory::find(const void* data, Index bytes) const {
+  if (bytes == 0) return {PeerAddress::same_process, 0};  // nothing will be read or written
   const auto* begin = static_cast<const std::byte*>(data);
   for (std::size_t s = 0; s < segments_.size(); ++s)
     if (begin >= segments_[s].begin && begin + bytes <= segments_[s].begin + segments_[s].bytes)
@@ -118,11 +118,11 @@ Place SharedReach::find(const void* data, Index bytes) const {
   return {};
 }
 
-std::byte* SharedReach::locate(int peer, Place place) const {
-  if (place.segment == Place::address) return nullptr;
-  for (const Part& part : segments_[static_cast<std::size_t>(place.segment)].parts)
-    if (part.world_rank == peer) return part.memory.data() + place.offset;
-  throw Error(str("rank ", peer, " has no part in shared segment ", place.segment));
+std::byte* SharedPeerMemory::locate(int peer, PeerAddress address) const {
+  if (address.segment == PeerAddress::same_process) return nullptr;
+  for (const Part& part : segments_[static_cast<std::size_t>(address.segment)].parts)
+    if (part.world_rank == peer) return part.memory.data() + address.offset;
+  throw Error(str("rank ", peer, " has no part in shared segment ", address.segment));
 }
 
 }  // namespace trireme::comm

@@ -1,4 +1,4 @@
-// Memory shared by the processes of a node, and Reach over it. POSIX shared memory rather than
+// Memory shared by the processes of a node, and PeerMemory over it. POSIX shared memory rather than
 // MPI_Win_allocate_shared: its pages can be reserved, so a full memory file system is an error here
 // and not a SIGBUS later, and it is given back without a collective call.
 #pragma once
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/node/reach.h"
+#include "runtime/comm/node/peer_memory.h"
 
 namespace trireme::comm {
 
@@ -42,7 +42,7 @@ void require_shared_memory(Index bytes, int ranks);
 
 /// The segments that the ranks of this node share: one per call of Mesh::allocate, in which each
 /// rank has its part.
-class SharedReach final : public Reach {
+class SharedPeerMemory final : public PeerMemory {
  public:
   struct Part {
     int world_rank;
@@ -54,8 +54,8 @@ class SharedReach final : public Reach {
   /// Unmaps the segment.
   void drop(Index segment);
 
-  Place find(const void* data, Index bytes) const override;
-  std::byte* locate(int peer, Place place) const override;
+  PeerAddress find(const void* data, Index bytes) const override;
+  std::byte* locate(int peer, PeerAddress address) const override;
 
  private:
   struct Segment {

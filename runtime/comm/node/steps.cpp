@@ -1,8 +1,8 @@
-// Continues Group (comm/node/group.h). The building blocks of a group's collectives: publishing and
-// reading the progress of members, finding their buffers, messages.
+// Continues HostCommunicator (comm/node/host_communicator.h). The building blocks of its
+// collectives: publishing and reading the progress of members, finding their buffers, messages.
 #include <algorithm>
 
-#include "runtime/comm/node/group.h"
+#include "runtime/comm/node/host_communicator.h"
 #include "runtime/comm/node/reduce.h"
 
 namespace trireme::comm {
@@ -23,24 +23,24 @@ const char* name(Collective collective) {
   return "?";
 }
 
-std::string describe(const Post& post) {
-  std::string what = name(post.collective);
-  const std::string amount = str(" of ", post.count, " ", post.dtype);
-  switch (post.collective) {
+std::string describe(const CollectiveCall& call) {
+  std::string what = name(call.collective);
+  const std::string amount = str(" of ", call.count, " ", call.dtype);
+  switch (call.collective) {
     case Collective::all_reduce:
     case Collective::reduce_scatter:
-      return str(what, " ", name(post.reduction), amount);
+      return str(what, " ", name(call.reduction), amount);
     case Collective::all_gather:
       return what + amount;
     case Collective::broadcast:
-      return str(what, amount, " from rank ", post.root);
+      return str(what, amount, " from rank ", call.root);
     case Collective::barrier:
       return what;
   }
   return what;
 }
 
-bool same_operation(const Post& a, const Post& b) {
+bool same_operation(const CollectiveCall& a, const CollectiveCall& b) {
   return a.collective == b.collective && a.dtype == b.dtype && a.reduction == b.reduction &&
          a.root == b.root && a.count == b.count;
 }
@@ -49,22 +49,22 @@ Index bounce_bytes(int group_size) {
   return std::max<Index>(Index{256} << 10, Index{group_size} * 2048);
 }
 
-void* Group::frame(std::size_t bytes) {
+void* HostCommunicator::frame(std::size_t bytes) {
   require(bytes <= frame_.size(), "a collective needs ", bytes, " bytes of frame, not ",
           frame_.size());
   return frame_.data();
 }
 
-bool Group::all_posted() const {
-  for (const MemberControl* member : parts_.control.members)
+bool HostCommunicator::all_posted() const {
+  for (const MemberState* member : parts_.node.members)
     if (member->posted.load(std::memory_order_acquire) < running_) return false;
   return true;
 }
 
-bool Group::all_arrived(Index step) {
+bool HostCommunicator::all_arrived(Index step) {
   if (all_arrived_ >= step) return true;
   Index least = arrived_;
-  for (const MemberControl* member : parts_.control.members)
+  for (const MemberState* member : parts_.node.members)
     least = std::min(least, member->arrived.load(std::memory_order_acquire));
   all_arrived_ = least;
   return least >= step;
@@ -72,62 +72,63 @@ bool Group::all_arrived(Index step) {
 
 /// Notifies the members of the node that this one has completed its next step. Steps are counted
 /// over all operations, and every member takes the same ones.
-void Group::arrive() { mine_.arrived.store(++arrived_, std::memory_order_release); }
+void HostCommunicator::arrive() { mine_.arrived.store(++arrived_, std::memory_order_release); }
 
 /// All have posted: checks that they mean the same operation, and decides how it is done.
-void Group::open(const Operation& op) {
+void HostCommunicator::open(const Operation& op) {
   staged_ = false;
-  const Post& first = post_of(0);
+  const CollectiveCall& first = call_of(0);
   for (int local = 0; local < parts_.topology.locals(); ++local) {
-    const Post& post = post_of(local);
-    if (!same_operation(post, first)) {
+    const CollectiveCall& call = call_of(local);
+    if (!same_operation(call, first)) {
       const std::vector<int>& here = parts_.topology.here();
       throw Error(str(name(), " group: operation ", running_, " is ", describe(first), " on ",
-                      who(here[0]), " but ", describe(post), " on ",
+                      who(here[0]), " but ", describe(call), " on ",
                       who(here[static_cast<std::size_t>(local)])));
     }
-    staged_ |= post.in.segment == Place::nowhere || post.out.segment == Place::nowhere;
+    staged_ |= call.in.segment == PeerAddress::out_of_reach ||
+               call.out.segment == PeerAddress::out_of_reach;
   }
   staged_ &= parts_.topology.locals() > 1;
   headers_.clear();
   announce_ = parts_.topology.nodes() > 1;
-  header_ = {rank(), running_, op.post};
+  header_ = {rank(), running_, op.call};
 }
 
 /// Elements (of each of `parts`) that go in one round. The same on all nodes.
-Index Group::chunk_count(const Operation& op, int parts) const {
-  if (parts_.topology.nodes() == 1 && !staged_) return op.post.count;
-  return bounce_bytes(size()) / (parts * size_bytes(op.post.dtype));
+Index HostCommunicator::chunk_count(const Operation& op, int parts) const {
+  if (parts_.topology.nodes() == 1 && !staged_) return op.call.count;
+  return bounce_bytes(size()) / (parts * size_bytes(op.call.dtype));
 }
 
-const Post& Group::post_of(int local) const {
-  const MemberControl& member = *parts_.control.members[static_cast<std::size_t>(local)];
-  return member.posts[static_cast<std::size_t>(running_ % MemberControl::ring)];
+const CollectiveCall& HostCommunicator::call_of(int local) const {
+  const MemberState& member = *parts_.node.members[static_cast<std::size_t>(local)];
+  return member.calls[static_cast<std::size_t>(running_ % MemberState::ring)];
 }
 
-std::byte* Group::locate(int local, Place place) const {
+std::byte* HostCommunicator::locate(int local, PeerAddress address) const {
   const int peer = parts_.topology.here()[static_cast<std::size_t>(local)];
-  return parts_.reach->locate(parts_.world_ranks[static_cast<std::size_t>(peer)], place);
+  return parts_.peer_memory->locate(parts_.world_ranks[static_cast<std::size_t>(peer)], address);
 }
 
-std::byte* Group::input_of(const Operation& op, int local) const {
-  return local == parts_.topology.local() ? op.in : locate(local, post_of(local).in);
+std::byte* HostCommunicator::input_of(const Operation& op, int local) const {
+  return local == parts_.topology.local() ? op.in : locate(local, call_of(local).in);
 }
 
-std::byte* Group::output_of(const Operation& op, int local) const {
-  return local == parts_.topology.local() ? op.out : locate(local, post_of(local).out);
+std::byte* HostCommunicator::output_of(const Operation& op, int local) const {
+  return local == parts_.topology.local() ? op.out : locate(local, call_of(local).out);
 }
 
-std::byte* Group::bounce_of(int local) const {
-  return parts_.control.bounces[static_cast<std::size_t>(local)];
+std::byte* HostCommunicator::bounce_of(int local) const {
+  return parts_.node.bounces[static_cast<std::size_t>(local)];
 }
 
-void Group::send(int peer, const std::byte* data, Index bytes) {
+void HostCommunicator::send(int peer, const std::byte* data, Index bytes) {
   if (announce_) batch_->send(peer, &header_, sizeof(Header));
   if (bytes > 0) batch_->send(peer, data, bytes);
 }
 
-void Group::receive(int peer, std::byte* data, Index bytes) {
+void HostCommunicator::receive(int peer, std::byte* data, Index bytes) {
   if (announce_) {
     headers_.push_back({peer, 0, {}});  // within what was reserved: stays where it is
     batch_->receive(peer, &headers_.back(), sizeof(Header));
@@ -136,18 +137,18 @@ void Group::receive(int peer, std::byte* data, Index bytes) {
 }
 
 /// The ranks that have sent messages so far meant this operation.
-void Group::check_headers() const {
+void HostCommunicator::check_headers() const {
   for (const Header& header : headers_) {
     if (header.sequence == 0) continue;  // not there yet
-    if (header.sequence == running_ && same_operation(header.post, header_.post)) continue;
-    throw Error(str(name(), " group: operation ", running_, " is ", describe(header_.post), " on ",
-                    who(rank()), " but operation ", header.sequence, ", ", describe(header.post),
+    if (header.sequence == running_ && same_operation(header.call, header_.call)) continue;
+    throw Error(str(name(), " group: operation ", running_, " is ", describe(header_.call), " on ",
+                    who(rank()), " but operation ", header.sequence, ", ", describe(header.call),
                     ", on ", who(header.peer)));
   }
 }
 
 /// True when all messages have passed, and the ranks that sent them meant this operation.
-bool Group::all_passed() {
+bool HostCommunicator::all_passed() {
   try {
     if (!batch_->poll()) return false;
   } catch (const Error&) {

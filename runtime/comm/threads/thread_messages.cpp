@@ -6,75 +6,78 @@
 
 namespace trireme::comm {
 
-std::shared_ptr<ThreadPost::Slip> ThreadPost::send(const Path& path, const std::byte* data,
-                                                   Index bytes) {
+std::shared_ptr<ThreadMailbox::PendingMessage> ThreadMailbox::send(const Path& path,
+                                                                   const std::byte* data,
+                                                                   Index bytes) {
   const std::lock_guard lock(mutex_);
-  auto& slips = lines_[path].slips;
-  if (slips.empty() || slips.front()->received_bytes < 0) {
-    slips.push_back(std::make_shared<Slip>());
-    slips.back()->from = data;
-    slips.back()->sent_bytes = bytes;
-    return slips.back();
+  auto& messages = lines_[path].messages;
+  if (messages.empty() || messages.front()->received_bytes < 0) {
+    messages.push_back(std::make_shared<PendingMessage>());
+    messages.back()->from = data;
+    messages.back()->sent_bytes = bytes;
+    return messages.back();
   }
-  std::shared_ptr<Slip> slip = slips.front();
-  slips.pop_front();
-  slip->from = data;
-  slip->sent_bytes = bytes;
-  return slip;
+  std::shared_ptr<PendingMessage> message = messages.front();
+  messages.pop_front();
+  message->from = data;
+  message->sent_bytes = bytes;
+  return message;
 }
 
-std::shared_ptr<ThreadPost::Slip> ThreadPost::receive(const Path& path, std::byte* data,
-                                                      Index bytes) {
+std::shared_ptr<ThreadMailbox::PendingMessage> ThreadMailbox::receive(const Path& path,
+                                                                      std::byte* data,
+                                                                      Index bytes) {
   const std::lock_guard lock(mutex_);
-  auto& slips = lines_[path].slips;
-  if (slips.empty() || slips.front()->sent_bytes < 0) {
-    slips.push_back(std::make_shared<Slip>());
-    slips.back()->to = data;
-    slips.back()->received_bytes = bytes;
-    return slips.back();
+  auto& messages = lines_[path].messages;
+  if (messages.empty() || messages.front()->sent_bytes < 0) {
+    messages.push_back(std::make_shared<PendingMessage>());
+    messages.back()->to = data;
+    messages.back()->received_bytes = bytes;
+    return messages.back();
   }
-  std::shared_ptr<Slip> slip = slips.front();
-  slips.pop_front();
-  slip->to = data;
-  slip->received_bytes = bytes;
-  return slip;
+  std::shared_ptr<PendingMessage> message = messages.front();
+  messages.pop_front();
+  message->to = data;
+  message->received_bytes = bytes;
+  return message;
 }
 
-bool ThreadPost::deliver(Slip& slip, Side side) {
+bool ThreadMailbox::deliver(PendingMessage& message, Side side) {
   const std::lock_guard lock(mutex_);
-  if (slip.passed) return true;
-  if (slip.withdrawn || slip.sent_bytes < 0 || slip.received_bytes < 0) return false;
-  if (side == Side::sender && slip.sent_bytes != slip.received_bytes) return false;
-  require(slip.sent_bytes == slip.received_bytes, "a message of ", slip.sent_bytes,
-          " bytes meets a receive of ", slip.received_bytes);
-  if (slip.sent_bytes > 0)
-    std::memcpy(slip.to, slip.from, static_cast<std::size_t>(slip.sent_bytes));
-  return slip.passed = true;
+  if (message.passed) return true;
+  if (message.withdrawn || message.sent_bytes < 0 || message.received_bytes < 0) return false;
+  if (side == Side::sender && message.sent_bytes != message.received_bytes) return false;
+  require(message.sent_bytes == message.received_bytes, "a message of ", message.sent_bytes,
+          " bytes meets a receive of ", message.received_bytes);
+  if (message.sent_bytes > 0)
+    std::memcpy(message.to, message.from, static_cast<std::size_t>(message.sent_bytes));
+  return message.passed = true;
 }
 
-void ThreadPost::withdraw(Slip& slip) {
+void ThreadMailbox::withdraw(PendingMessage& message) {
   const std::lock_guard lock(mutex_);
-  slip.withdrawn = true;
+  message.withdrawn = true;
 }
 
 namespace {
 
 class ThreadBatch final : public MessageBatch {
  public:
-  ThreadBatch(ThreadPost& post, Channel channel, int rank, Progress& progress)
-      : post_(post), channel_(channel), rank_(rank), progress_(progress) {}
+  ThreadBatch(ThreadMailbox& mailbox, Channel channel, int rank, Progress& progress)
+      : mailbox_(mailbox), channel_(channel), rank_(rank), progress_(progress) {}
   ~ThreadBatch() override {
-    for (const Entry& entry : open_) post_.withdraw(*entry.slip);
+    for (const Entry& entry : open_) mailbox_.withdraw(*entry.message);
   }
 
   void receive(int peer, void* data, Index bytes) override {
-    open_.push_back({peer, ThreadPost::Side::receiver,
-                     post_.receive({channel_, peer, rank_}, static_cast<std::byte*>(data), bytes)});
+    open_.push_back(
+        {peer, ThreadMailbox::Side::receiver,
+         mailbox_.receive({channel_, peer, rank_}, static_cast<std::byte*>(data), bytes)});
   }
   void send(int peer, const void* data, Index bytes) override {
     open_.push_back(
-        {peer, ThreadPost::Side::sender,
-         post_.send({channel_, rank_, peer}, static_cast<const std::byte*>(data), bytes)});
+        {peer, ThreadMailbox::Side::sender,
+         mailbox_.send({channel_, rank_, peer}, static_cast<const std::byte*>(data), bytes)});
   }
   bool poll() override {
     for (std::size_t i = 0; i < open_.size();)
@@ -90,20 +93,20 @@ class ThreadBatch final : public MessageBatch {
  private:
   struct Entry {
     int peer;
-    ThreadPost::Side side;
-    std::shared_ptr<ThreadPost::Slip> slip;
+    ThreadMailbox::Side side;
+    std::shared_ptr<ThreadMailbox::PendingMessage> message;
   };
 
   bool passed(const Entry& entry) {
     if (progress_.dice(4) == 1) return false;  // hostile: the messages pass in any order
     try {
-      return post_.deliver(*entry.slip, entry.side);
+      return mailbox_.deliver(*entry.message, entry.side);
     } catch (const Error& error) {
       throw Error(str("with rank ", entry.peer, ": ", error.what()));
     }
   }
 
-  ThreadPost& post_;
+  ThreadMailbox& mailbox_;
   Channel channel_;
   int rank_;
   Progress& progress_;
@@ -113,7 +116,7 @@ class ThreadBatch final : public MessageBatch {
 }  // namespace
 
 std::unique_ptr<MessageBatch> ThreadMessages::make_batch(Channel channel) {
-  return std::make_unique<ThreadBatch>(*post_, channel, rank_, progress_);
+  return std::make_unique<ThreadBatch>(*mailbox_, channel, rank_, progress_);
 }
 
 }  // namespace trireme::comm

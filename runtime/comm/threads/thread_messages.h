@@ -15,9 +15,9 @@
 namespace trireme::comm {
 
 /// The sends and receives of one group that have not met yet. Shared by its members.
-class ThreadPost {
+class ThreadMailbox {
  public:
-  struct Slip {
+  struct PendingMessage {
     const std::byte* from = nullptr;
     std::byte* to = nullptr;
     Index sent_bytes = -1, received_bytes = -1;  // -1: not there yet
@@ -27,17 +27,17 @@ class ThreadPost {
   enum class Side { sender, receiver };
   using Path = std::tuple<Channel, int, int>;  // channel, sender, receiver
 
-  std::shared_ptr<Slip> send(const Path& path, const std::byte* data, Index bytes);
-  std::shared_ptr<Slip> receive(const Path& path, std::byte* data, Index bytes);
+  std::shared_ptr<PendingMessage> send(const Path& path, const std::byte* data, Index bytes);
+  std::shared_ptr<PendingMessage> receive(const Path& path, std::byte* data, Index bytes);
   /// Copies the message when both sides are there. True when it is done. Throws: Error on the side
   /// of the receiver, as MPI does, when the sizes differ.
-  bool deliver(Slip& slip, Side side);
+  bool deliver(PendingMessage& message, Side side);
   /// Never touches the buffers again.
-  void withdraw(Slip& slip);
+  void withdraw(PendingMessage& message);
 
  private:
   struct Line {
-    std::deque<std::shared_ptr<Slip>> slips;  // those that lack one side
+    std::deque<std::shared_ptr<PendingMessage>> messages;  // those that lack one side
   };
   std::mutex mutex_;
   std::map<Path, Line> lines_;
@@ -45,12 +45,12 @@ class ThreadPost {
 
 class ThreadMessages final : public Messages {
  public:
-  ThreadMessages(std::shared_ptr<ThreadPost> post, int rank, Progress& progress)
-      : post_(std::move(post)), rank_(rank), progress_(progress) {}
+  ThreadMessages(std::shared_ptr<ThreadMailbox> mailbox, int rank, Progress& progress)
+      : mailbox_(std::move(mailbox)), rank_(rank), progress_(progress) {}
   std::unique_ptr<MessageBatch> make_batch(Channel channel) override;
 
  private:
-  std::shared_ptr<ThreadPost> post_;
+  std::shared_ptr<ThreadMailbox> mailbox_;
   int rank_;
   Progress& progress_;
 };

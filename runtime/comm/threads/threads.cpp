@@ -1,7 +1,7 @@
 // Implements run_on_threads (trireme/comm/mesh.h).
-// Ranks as threads of one process, for tests. They run the same Group as processes under MPI do:
-// the control blocks lie in a map that all share, and every address is in reach of all (or only
-// what allocate() gave, to test the rest).
+// Ranks as threads of one process, for tests. They run the same HostCommunicator as processes under
+// MPI do: the states of nodes lie in a map that all share, and every address is in reach of all (or
+// only what allocate() gave, to test the rest).
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <tuple>
 
-#include "runtime/comm/node/group.h"
+#include "runtime/comm/node/host_communicator.h"
 #include "runtime/comm/threads/thread_messages.h"
 #include "runtime/comm/transport_mesh.h"
 
@@ -18,12 +18,12 @@ namespace trireme {
 namespace comm {
 namespace {
 
-/// The control block and bounce buffers of the members of a group on one (simulated) node.
-struct ThreadControl {
-  ThreadControl(int members_, Index bounce)
+/// The states and bounce buffers of the members of a group on one (simulated) node.
+struct ThreadNodeState {
+  ThreadNodeState(int members_, Index bounce)
       : members(static_cast<std::size_t>(members_)),
         bounces(static_cast<std::size_t>(members_ * bounce)) {}
-  std::vector<MemberControl> members;
+  std::vector<MemberState> members;
   std::vector<std::byte> bounces;
 };
 
@@ -37,11 +37,11 @@ struct ThreadWorld {
   const MeshShape shape;
   const ThreadTransport transport;
   std::mutex mutex;
-  std::map<std::tuple<int, int, int>, std::shared_ptr<ThreadControl>>
-      controls;                                                       // by id, first rank, node
-  std::map<std::tuple<int, int>, std::shared_ptr<ThreadPost>> posts;  // by id, first rank
-  std::map<int, std::vector<std::pair<int, int>>> gathers;            // by round: (rank, value)
-  std::map<const std::byte*, Index> allocated;                        // what is in reach
+  std::map<std::tuple<int, int, int>, std::shared_ptr<ThreadNodeState>>
+      node_states;  // by id, first rank, node
+  std::map<std::tuple<int, int>, std::shared_ptr<ThreadMailbox>> mailboxes;  // by id, first rank
+  std::map<int, std::vector<std::pair<int, int>>> gathers;  // by round: (rank, value)
+  std::map<const std::byte*, Index> allocated;              // what is in reach
 
   std::unique_ptr<std::atomic<bool>[]> ended;  // by rank
   std::atomic<bool> failed{false};
@@ -67,21 +67,22 @@ struct ThreadWorld {
   }
 };
 
-class ThreadReach final : public Reach {
+class ThreadPeerMemory final : public PeerMemory {
  public:
-  explicit ThreadReach(ThreadWorld& world) : world_(world) {}
-  Place find(const void* data, Index bytes) const override {
+  explicit ThreadPeerMemory(ThreadWorld& world) : world_(world) {}
+  PeerAddress find(const void* data, Index bytes) const override {
     const auto* begin = static_cast<const std::byte*>(data);
-    const Place place{Place::address, static_cast<Index>(reinterpret_cast<std::intptr_t>(data))};
-    if (bytes == 0 || world_.transport.reach == ThreadReachable::everything) return place;
+    const PeerAddress address{PeerAddress::same_process,
+                              static_cast<Index>(reinterpret_cast<std::intptr_t>(data))};
+    if (bytes == 0 || world_.transport.reach == ThreadReachable::everything) return address;
     const std::lock_guard lock(world_.mutex);
     auto after = world_.allocated.upper_bound(begin);
     if (after == world_.allocated.begin()) return {};
     const auto& [start, length] = *std::prev(after);
-    return begin + bytes <= start + length ? place : Place{};
+    return begin + bytes <= start + length ? address : PeerAddress{};
   }
-  std::byte* locate(int, Place place) const override {
-    return reinterpret_cast<std::byte*>(static_cast<std::intptr_t>(place.offset));
+  std::byte* locate(int, PeerAddress address) const override {
+    return reinterpret_cast<std::byte*>(static_cast<std::intptr_t>(address.offset));
   }
 
  private:
@@ -91,7 +92,7 @@ class ThreadReach final : public Reach {
 class ThreadMesh final : public TransportMesh {
  public:
   ThreadMesh(ThreadWorld& world, int rank)
-      : TransportMesh(world.shape, rank, options(world, rank)), world_(world), reach_(world) {
+      : TransportMesh(world.shape, rank, options(world, rank)), world_(world), peer_memory_(world) {
     connect_all();
   }
   ~ThreadMesh() override { disconnect(); }
@@ -154,24 +155,24 @@ class ThreadMesh final : public TransportMesh {
     }
     Topology topology(colors, mine);
     const std::lock_guard lock(world_.mutex);
-    auto& shared = world_.controls[{id, world_ranks[0], topology.node}];
+    auto& shared = world_.node_states[{id, world_ranks[0], topology.node}];
     const Index bounce = bounce_bytes(topology.size());
-    if (!shared) shared = std::make_shared<ThreadControl>(topology.locals(), bounce);
-    auto& post = world_.posts[{id, world_ranks[0]}];
-    if (!post) post = std::make_shared<ThreadPost>();
-    NodeControl control;
-    control.owner = shared;
+    if (!shared) shared = std::make_shared<ThreadNodeState>(topology.locals(), bounce);
+    auto& mailbox = world_.mailboxes[{id, world_ranks[0]}];
+    if (!mailbox) mailbox = std::make_shared<ThreadMailbox>();
+    NodeState state;
+    state.owner = shared;
     for (int local = 0; local < topology.locals(); ++local) {
-      control.members.push_back(&shared->members[static_cast<std::size_t>(local)]);
-      control.bounces.push_back(shared->bounces.data() + local * bounce);
+      state.members.push_back(&shared->members[static_cast<std::size_t>(local)]);
+      state.bounces.push_back(shared->bounces.data() + local * bounce);
     }
-    return std::make_unique<Group>(
-        GroupParts{name, world_ranks, topology, std::move(control),
-                   std::make_unique<ThreadMessages>(post, mine, progress()), &reach_, &progress()});
+    return std::make_unique<HostCommunicator>(HostCommunicatorParts{
+        name, world_ranks, topology, std::move(state),
+        std::make_unique<ThreadMessages>(mailbox, mine, progress()), &peer_memory_, &progress()});
   }
 
   ThreadWorld& world_;
-  ThreadReach reach_;
+  ThreadPeerMemory peer_memory_;
   int rounds_ = 0;
 };
 

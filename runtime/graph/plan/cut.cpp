@@ -84,7 +84,7 @@ StageCut cut_stages(const Graph& graph, const Values& results, int stages,
                     const std::vector<double>& speeds) {
   check(graph, stages, speeds);
   const bool loss = !results.empty() && results.front() && results.front().shape().count() == 1 &&
-                    results.front().place() == Place::whole &&
+                    results.front().placement() == Placement::replicated &&
                     is_floating(results.front().spec().dtype);
   const Derivative derivative =
       derive(graph, results, loss ? PlanOptions::Mode::training : PlanOptions::Mode::forward_only);

@@ -21,16 +21,16 @@ void check_results(const Graph& graph, const Values& results, PlanOptions::Mode 
     const ValueInfo& value = info(graph, result.id());
     require(root_of(graph, result.id()).node >= 0, "result '", value.name,
             "' is not computed by any op");
-    require(value.place != Place::term, "result '", value.name,
-            "' is one term of a sum over the tensor axis: it has to leave it first");
+    require(value.placement != Placement::partial, "result '", value.name,
+            "' is partial, one term of a sum over the tensor axis: it has to leave it first");
     if (mode == PlanOptions::Mode::forward_only || result.id() != results.front().id()) continue;
     require(value.spec.shape.dims() == 0 &&
                 (value.spec.dtype == DType::f32 || value.spec.dtype == DType::f64),
             "the loss has to be one f64 or f32 number without dims, whatever the size of a "
             "micro-batch, but '",
             value.name, "' is ", value.spec, ": sum it, for example by sum() or pointwise_sum()");
-    require(value.place == Place::whole, "the loss '", value.name, "' is ", value.place,
-            " on the tensor axis: it has to leave it first");
+    require(value.placement == Placement::replicated, "the loss '", value.name, "' is ",
+            value.placement, " on the tensor axis: it has to leave it first");
   }
 }
 

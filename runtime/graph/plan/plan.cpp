@@ -1,10 +1,10 @@
-// Plan: cut, program, lifetimes and placement put together.
+// Plan: cut, program, lifetimes and offsets put together.
 #include "runtime/graph/plan/plan.h"
 
 #include <algorithm>
 
 #include "runtime/core/at.h"
-#include "runtime/graph/plan/placement.h"
+#include "runtime/graph/plan/offsets.h"
 #include "runtime/graph/plan/plan_state.h"
 #include "runtime/graph/plan/work.h"
 
@@ -88,7 +88,7 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int s
   s.receive_gradients = transfer_of(s, s.program.receive_gradients);
   s.send_gradients = transfer_of(s, s.program.send_gradients);
   for (const int p : s.program.parameters) {
-    s.sums_over_tensor.push_back(s.parameters[at(p)].gradient == Parameter::Gradient::term);
+    s.sums_over_tensor.push_back(s.parameters[at(p)].gradient == Parameter::Gradient::partial);
     s.bytes.parameters += s.parameters[at(p)].spec.bytes();
   }
   s.flops = flops_of(graph, derivative, view);

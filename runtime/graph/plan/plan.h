@@ -1,10 +1,10 @@
-// Plan: the work of one stage of a graph as a linear list of steps, and the place of every byte.
+// Plan: the work of one stage of a graph as a linear list of steps, and the offset of every byte.
 //   cut        which node runs on which stage
 //   program    load, forward ..., send, receive, backward with recomputation ..., finish
 //   lifetimes  instances of values, from definition to last use, over the steps
-//   placement  offsets in two arenas: slot (kept from forward to backward, one per micro-batch in
-//              flight; transfer regions too) and scratch (dead at the end of forward or backward,
-//              shared by all slots and chunks)
+//   offsets    in two arenas: slot (kept from forward to backward, one per micro-batch in flight;
+//              transfer regions too) and scratch (dead at the end of forward or backward, shared by
+//              all slots and chunks)
 // docs/concepts/graph.md explains the rules.
 //
 // Not installed; modules above may include it.

@@ -1,5 +1,5 @@
-// Task: a collective in progress, a coroutine that suspends where it must wait for other ranks.
-// Nothing is allocated: the frame is in a fixed buffer of the group that runs it.
+// CollectiveTask: a collective in progress, a coroutine that suspends where it must wait for other
+// ranks. Nothing is allocated: the frame is in a fixed buffer of the communicator that runs it.
 #pragma once
 
 #include <coroutine>
@@ -9,15 +9,15 @@
 
 namespace trireme::comm {
 
-class Task {
+class CollectiveTask {
  public:
   struct promise_type {
     bool (*ready)(void*) = nullptr;  // what the coroutine waits for
     void* condition = nullptr;
     std::exception_ptr error;
 
-    Task get_return_object() {
-      return Task(std::coroutine_handle<promise_type>::from_promise(*this));
+    CollectiveTask get_return_object() {
+      return CollectiveTask(std::coroutine_handle<promise_type>::from_promise(*this));
     }
     std::suspend_always initial_suspend() noexcept { return {}; }
     std::suspend_always final_suspend() noexcept { return {}; }
@@ -31,14 +31,15 @@ class Task {
     static void operator delete(void*) noexcept {}
   };
 
-  Task() = default;
-  explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
-  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  Task& operator=(Task&& other) noexcept {
+  CollectiveTask() = default;
+  explicit CollectiveTask(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+  CollectiveTask(CollectiveTask&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)) {}
+  CollectiveTask& operator=(CollectiveTask&& other) noexcept {
     std::swap(handle_, other.handle_);
     return *this;
   }
-  ~Task() {
+  ~CollectiveTask() {
     if (handle_) handle_.destroy();
   }
   explicit operator bool() const { return static_cast<bool>(handle_); }
@@ -62,7 +63,7 @@ template <class F>
 struct Until {
   F ready;
   bool await_ready() { return ready(); }
-  void await_suspend(std::coroutine_handle<Task::promise_type> handle) {
+  void await_suspend(std::coroutine_handle<CollectiveTask::promise_type> handle) {
     handle.promise().condition = this;
     handle.promise().ready = [](void* self) { return static_cast<Until*>(self)->ready(); };
   }

@@ -1,5 +1,5 @@
-// The control block of a group on one node: how its members there share what they have started and
-// their progress. It is in memory that all of them map, so it holds no pointers and no locks.
+// NodeState: how the members of a communicator on one node share what they have started and their
+// progress. It is in memory that all of them map, so it holds no pointers and no locks.
 #pragma once
 
 #include <atomic>
@@ -9,43 +9,44 @@
 
 #include "trireme/comm/communicator.h"
 
-#include "runtime/comm/node/reach.h"
+#include "runtime/comm/node/peer_memory.h"
 
 namespace trireme::comm {
 
 enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, barrier };
 const char* name(Collective collective);
 
-/// What a member publishes about an operation that it has started.
-struct Post {
+/// One collective operation; what a member publishes when it has started it.
+struct CollectiveCall {
   Collective collective = Collective::barrier;
   DType dtype = DType::u8;
   Reduction reduction = Reduction::sum;
   std::int32_t root = 0;
   Index count = 0;  // elements; of one part where there are parts
-  Place in, out;
+  PeerAddress in, out;
 };
 
 /// "all_reduce sum of 12 f32"
-std::string describe(const Post& post);
+std::string describe(const CollectiveCall& call);
 /// Whether both are the same operation; the addresses of their buffers do not matter.
-bool same_operation(const Post& a, const Post& b);
+bool same_operation(const CollectiveCall& a, const CollectiveCall& b);
 
 /// Written by its member, read by all.
-struct alignas(64) MemberControl {
+struct alignas(64) MemberState {
   static constexpr Index ring = 64;           // operations in flight
   std::atomic<Index> posted{0};               // operations started
   std::atomic<bool> failed{false};            // it has given up; `failure` says why
   alignas(64) std::atomic<int> working{0};    // 1 while it may touch the buffers of others
-  alignas(64) std::atomic<Index> arrived{0};  // steps done, see Group::arrive
-  alignas(64) Post posts[ring];               // of operation s at s % ring
+  alignas(64) std::atomic<Index> arrived{0};  // steps done, see HostCommunicator::arrive
+  alignas(64) CollectiveCall calls[ring];     // of operation s at s % ring
   char failure[256] = "";
 };
 static_assert(std::atomic<Index>::is_always_lock_free);
 
-/// The control block as one member sees it. Members of a node are in the order of their rank.
-struct NodeControl {
-  std::vector<MemberControl*> members;
+/// The states of all members, as one member sees them. Members of a node are in the order of their
+/// rank.
+struct NodeState {
+  std::vector<MemberState*> members;
   std::vector<std::byte*>
       bounces;  // per member: memory in reach of all for data that is not; may be null
   std::shared_ptr<void> owner;  // keeps all that mapped

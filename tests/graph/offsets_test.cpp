@@ -1,5 +1,5 @@
-// Placement is first fit, however many buffers there are.
-#include "runtime/graph/plan/placement.h"
+// Offsets are first fit, however many buffers there are.
+#include "runtime/graph/plan/offsets.h"
 
 #include <algorithm>
 #include <random>
@@ -45,7 +45,7 @@ Stretch stretch(Index bytes, int begin, int end) {
   return s;
 }
 
-TEST(Placement, OfManyBuffersOfAllLifetimesIsFirstFit) {
+TEST(Offsets, OfManyBuffersOfAllLifetimesIsFirstFit) {
   std::mt19937 random(7);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   std::vector<Stretch> buffers;
@@ -56,7 +56,7 @@ TEST(Placement, OfManyBuffersOfAllLifetimesIsFirstFit) {
   expect_first_fit(buffers);
 }
 
-TEST(Placement, OfLayersThatEndInReverseIsFirstFit) {
+TEST(Offsets, OfLayersThatEndInReverseIsFirstFit) {
   std::vector<Stretch> buffers;
   constexpr int layers = 60;
   for (int layer = 0; layer < layers; ++layer)
@@ -68,7 +68,7 @@ TEST(Placement, OfLayersThatEndInReverseIsFirstFit) {
   expect_first_fit(buffers);
 }
 
-TEST(Placement, UsesAHoleBetweenBuffersThatAllLiveNow) {
+TEST(Offsets, UsesAHoleBetweenBuffersThatAllLiveNow) {
   std::vector<Stretch> buffers;
   for (int i = 0; i < 256; ++i) buffers.push_back(stretch(8192, i, i));  // a group is full
   buffers.push_back(stretch(4096, 400, 999));

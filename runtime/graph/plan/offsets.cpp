@@ -1,4 +1,4 @@
-#include "runtime/graph/plan/placement.h"
+#include "runtime/graph/plan/offsets.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-// Placement: offsets of buffers in the two arenas, by first fit.
+// Offsets of buffers in the two arenas, by first fit.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
-// Group: a communicator of ranks with memory. On a node its members work in each other's buffers;
-// between nodes, and for `exchange`, they send messages. The same code runs for threads and for
-// processes under MPI.
+// HostCommunicator: a communicator of ranks whose data is in host memory. On a node its members
+// work in each other's buffers; between nodes, and for `exchange`, they send messages. The same
+// code runs for threads and for processes under MPI.
 //
 // start_* posts a collective. Once all members of the node have posted it, each does its share in
 // poll() and then reports it (arrive); the collective is done when all have arrived. Collectives
@@ -15,28 +15,28 @@
 #include "trireme/comm/communicator.h"
 
 #include "runtime/comm/messages.h"
-#include "runtime/comm/node/control.h"
-#include "runtime/comm/node/task.h"
+#include "runtime/comm/node/collective_task.h"
+#include "runtime/comm/node/node_state.h"
 #include "runtime/comm/node/topology.h"
 #include "runtime/comm/progress.h"
 
 namespace trireme::comm {
 
-/// What a transport gives to a group.
-struct GroupParts {
+/// What a transport gives to a communicator.
+struct HostCommunicatorParts {
   std::string name;
   std::vector<int> world_ranks;  // per rank of the group
   Topology topology;
-  NodeControl control;
+  NodeState node;
   std::unique_ptr<Messages> messages;
-  const Reach* reach;
+  const PeerMemory* peer_memory;
   Progress* progress;
 };
 
-class Group final : public Communicator, public Pending {
+class HostCommunicator final : public Communicator, public Pending {
  public:
-  explicit Group(GroupParts parts);
-  ~Group() override;
+  explicit HostCommunicator(HostCommunicatorParts parts);
+  ~HostCommunicator() override;
 
   int rank() const override { return parts_.topology.rank; }
   int size() const override { return parts_.topology.size(); }
@@ -55,12 +55,12 @@ class Group final : public Communicator, public Pending {
 
   bool poll() override;
   void fail(const std::string& why) override;
-  /// Memory for the frame of the one collective that runs; for Task.
+  /// Memory for the frame of the one collective that runs; for CollectiveTask.
   void* frame(std::size_t bytes);
 
  private:
   struct Operation {
-    Post post;
+    CollectiveCall call;
     std::byte* in = nullptr;
     std::byte* out = nullptr;
     Index done_at = 0;  // arrivals of every member after which it is done
@@ -75,7 +75,7 @@ class Group final : public Communicator, public Pending {
   struct Header {
     int peer = 0;
     Index sequence = 0;
-    Post post;
+    CollectiveCall call;
   };
   static constexpr Index exchanges_in_flight = 64;
 
@@ -95,12 +95,12 @@ class Group final : public Communicator, public Pending {
   int world_rank(int rank) const;
 
   // collectives.cpp: what the members do
-  Task run(const Operation& op);
-  Task all_reduce(const Operation& op);
-  Task reduce_scatter(const Operation& op);
-  Task all_gather(const Operation& op);
-  Task broadcast(const Operation& op);
-  Task barrier(const Operation& op);
+  CollectiveTask run(const Operation& op);
+  CollectiveTask all_reduce(const Operation& op);
+  CollectiveTask reduce_scatter(const Operation& op);
+  CollectiveTask all_gather(const Operation& op);
+  CollectiveTask broadcast(const Operation& op);
+  CollectiveTask barrier(const Operation& op);
   void scatter_over_nodes(Index count, Index element, std::byte* partial, std::byte* incoming);
   void gather_over_nodes(Index count, Index element, std::byte* sums);
   void reduce_over_node(const Operation& op, Index offset_bytes, Index count);
@@ -113,8 +113,8 @@ class Group final : public Communicator, public Pending {
   void arrive();
   void open(const Operation& op);
   Index chunk_count(const Operation& op, int parts) const;
-  const Post& post_of(int local) const;
-  std::byte* locate(int local, Place place) const;
+  const CollectiveCall& call_of(int local) const;
+  std::byte* locate(int local, PeerAddress address) const;
   std::byte* input_of(const Operation& op, int local) const;
   std::byte* output_of(const Operation& op, int local) const;
   std::byte* bounce_of(int local) const;
@@ -123,14 +123,14 @@ class Group final : public Communicator, public Pending {
   void check_headers() const;
   bool all_passed();
 
-  GroupParts parts_;
-  MemberControl& mine_;
-  std::array<Operation, MemberControl::ring> operations_;
+  HostCommunicatorParts parts_;
+  MemberState& mine_;
+  std::array<Operation, MemberState::ring> operations_;
   Index started_ = 0;      // collectives started here
   Index running_ = 1;      // the first that has not ended here
   Index arrived_ = 0;      // steps done here
   Index all_arrived_ = 0;  // steps that every local member has done, as far as seen
-  Task task_;
+  CollectiveTask task_;
   alignas(64) std::array<std::byte, 2048> frame_;
 
   // Of the running collective.

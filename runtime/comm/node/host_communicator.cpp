@@ -1,5 +1,5 @@
 // The operations of a group: starting, polling and waiting.
-#include "runtime/comm/node/group.h"
+#include "runtime/comm/node/host_communicator.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,9 +18,9 @@ Index sequence_of(Ticket ticket) { return static_cast<Index>(ticket.sequence / 2
 
 }  // namespace
 
-Group::Group(GroupParts parts)
+HostCommunicator::HostCommunicator(HostCommunicatorParts parts)
     : parts_(std::move(parts)),
-      mine_(*parts_.control.members[static_cast<std::size_t>(parts_.topology.local())]),
+      mine_(*parts_.node.members[static_cast<std::size_t>(parts_.topology.local())]),
       batch_(parts_.messages->make_batch(Channel::collective)) {
   const std::size_t ranks = static_cast<std::size_t>(size());
   headers_.reserve(ranks);
@@ -33,7 +33,7 @@ Group::Group(GroupParts parts)
   parts_.progress->add(this);
 }
 
-Group::~Group() {
+HostCommunicator::~HostCommunicator() {
   parts_.progress->remove(this);
   // After a failure, operations in flight must not write to freed memory.
   if (running_ <= started_) fail("it has ended with operations under way");
@@ -41,57 +41,58 @@ Group::~Group() {
   for (Exchange& exchange : exchanges_) exchange.batch.reset();
 }
 
-Ticket Group::start_all_reduce(Elements x, Reduction reduction, Stream&) {
+Ticket HostCommunicator::start_all_reduce(Elements x, Reduction reduction, Stream&) {
   return start(Collective::all_reduce, reduction, 0, x, x);
 }
 
-Ticket Group::start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream&) {
+Ticket HostCommunicator::start_reduce_scatter(Elements in, Elements out, Reduction reduction,
+                                              Stream&) {
   arguments::check_reduce_scatter(*this, in, out);
   return start(Collective::reduce_scatter, reduction, 0, in, out);
 }
 
-Ticket Group::start_all_gather(Elements in, Elements out, Stream&) {
+Ticket HostCommunicator::start_all_gather(Elements in, Elements out, Stream&) {
   arguments::check_all_gather(*this, in, out);
   return start(Collective::all_gather, Reduction::sum, 0, in, out);
 }
 
-Ticket Group::start_broadcast(Elements x, int root, Stream&) {
+Ticket HostCommunicator::start_broadcast(Elements x, int root, Stream&) {
   arguments::check_root(*this, root);
   return start(Collective::broadcast, Reduction::sum, root, x, x);
 }
 
-void Group::barrier() {
+void HostCommunicator::barrier() {
   const Elements none{nullptr, 0, DType::u8};
   wait_collective(sequence_of(start(Collective::barrier, Reduction::sum, 0, none, none)));
 }
 
-Ticket Group::start(Collective collective, Reduction reduction, int root, Elements in,
-                    Elements out) {
+Ticket HostCommunicator::start(Collective collective, Reduction reduction, int root, Elements in,
+                               Elements out) {
   if (collective == Collective::all_reduce || collective == Collective::reduce_scatter)
     arguments::check_reduction(*this, collective, in.dtype, reduction);
   require(in.count >= 0 && out.count >= 0, name(), " group: ", comm::name(collective), " of ",
           in.count, " elements");
   const Index sequence = started_ + 1;
-  wait_collective(sequence - MemberControl::ring);  // whose place in the ring this one takes
-  Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+  wait_collective(sequence - MemberState::ring);  // whose place in the ring this one takes
+  Operation& op = operations_[static_cast<std::size_t>(sequence % MemberState::ring)];
   op.in = static_cast<std::byte*>(in.data);
   op.out = static_cast<std::byte*>(out.data);
-  op.post = {collective,
+  op.call = {collective,
              in.dtype,
              reduction,
              root,
              std::min(in.count, out.count),
-             parts_.reach->find(in.data, in.count * size_bytes(in.dtype)),
-             parts_.reach->find(out.data, out.count * size_bytes(out.dtype))};
-  mine_.posts[static_cast<std::size_t>(sequence % MemberControl::ring)] = op.post;
+             parts_.peer_memory->find(in.data, in.count * size_bytes(in.dtype)),
+             parts_.peer_memory->find(out.data, out.count * size_bytes(out.dtype))};
+  mine_.calls[static_cast<std::size_t>(sequence % MemberState::ring)] = op.call;
   mine_.posted.store(sequence, std::memory_order_release);
   started_ = sequence;
   progress();
   return collective_ticket(sequence);
 }
 
-Ticket Group::start_exchange(std::span<const Message> sends, std::span<const Message> receives,
-                             Stream&) {
+Ticket HostCommunicator::start_exchange(std::span<const Message> sends,
+                                        std::span<const Message> receives, Stream&) {
   const Index sequence = exchanges_started_ + 1;
   wait_exchange(sequence - exchanges_in_flight);
   Exchange& exchange = exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
@@ -112,7 +113,7 @@ Ticket Group::start_exchange(std::span<const Message> sends, std::span<const Mes
   return exchange_ticket(sequence);
 }
 
-bool Group::poll() {
+bool HostCommunicator::poll() {
   require(failure_.empty(), failure_);
   if (exchanges_pending_ == 0 && running_ > started_ && finished(started_)) return false;
   if (delay_ > 0) return --delay_, false;
@@ -128,17 +129,17 @@ bool Group::poll() {
   return poll_collectives() || moved;
 }
 
-bool Group::poll_collectives() {
+bool HostCommunicator::poll_collectives() {
   // Published before checking for failed ranks; fail() does the opposite. So either this rank sees
   // that another one has failed, or that one sees this rank at work and waits.
   mine_.working.store(1);
   check_members();
   bool moved = false;
   while (running_ <= started_) {
-    Operation& op = operations_[static_cast<std::size_t>(running_ % MemberControl::ring)];
+    Operation& op = operations_[static_cast<std::size_t>(running_ % MemberState::ring)];
     if (!task_) task_ = run(op);
     if (!task_.run()) break;
-    task_ = Task();
+    task_ = CollectiveTask();
     arrive();
     op.done_at = arrived_;
     ++running_;
@@ -148,16 +149,16 @@ bool Group::poll_collectives() {
   return moved;
 }
 
-void Group::check_members() const {
+void HostCommunicator::check_members() const {
   for (int local = 0; local < parts_.topology.locals(); ++local) {
-    const MemberControl& member = *parts_.control.members[static_cast<std::size_t>(local)];
+    const MemberState& member = *parts_.node.members[static_cast<std::size_t>(local)];
     if (member.failed.load())
       throw PeerError(str(who(parts_.topology.here()[static_cast<std::size_t>(local)]),
                           " has given up: ", member.failure));
   }
 }
 
-void Group::fail(const std::string& why) {
+void HostCommunicator::fail(const std::string& why) {
   if (!failure_.empty()) return;
   failure_ = why;
   why.copy(mine_.failure, sizeof(mine_.failure) - 1);
@@ -165,24 +166,24 @@ void Group::fail(const std::string& why) {
   mine_.working.store(0);
   batch_.reset();  // messages on their way find no buffer
   for (Exchange& exchange : exchanges_) exchange.batch.reset();
-  for (const MemberControl* member : parts_.control.members)
+  for (const MemberState* member : parts_.node.members)
     for (int tries = 0; member->working.load() != 0 && tries < 10000; ++tries)
       ::usleep(100);  // it may be dead
 }
 
-bool Group::finished(Index sequence) {
-  if (sequence <= started_ - MemberControl::ring) return true;
-  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+bool HostCommunicator::finished(Index sequence) {
+  if (sequence <= started_ - MemberState::ring) return true;
+  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberState::ring)];
   return sequence < running_ && all_arrived(op.done_at);
 }
 
-bool Group::exchanged(Index sequence) const {
+bool HostCommunicator::exchanged(Index sequence) const {
   if (sequence <= 0) return true;
   const Exchange& exchange = exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
   return exchange.sequence != sequence || !exchange.pending;
 }
 
-bool Group::done(Ticket ticket) {
+bool HostCommunicator::done(Ticket ticket) {
   const Index sequence = sequence_of(ticket);
   const auto is_done = [&] {
     return is_exchange(ticket) ? exchanged(sequence) : finished(sequence);
@@ -192,18 +193,18 @@ bool Group::done(Ticket ticket) {
   return is_done();
 }
 
-void Group::wait(Ticket ticket, Stream&) {
+void HostCommunicator::wait(Ticket ticket, Stream&) {
   is_exchange(ticket) ? wait_exchange(sequence_of(ticket)) : wait_collective(sequence_of(ticket));
 }
 
-void Group::wait_collective(Index sequence) {
+void HostCommunicator::wait_collective(Index sequence) {
   if (sequence <= 0) return;
   parts_.progress->wait_until([&] { return finished(sequence); },
                               [&] { return waiting_for(sequence); },
                               [&] { return first_missing(sequence); });
 }
 
-void Group::wait_exchange(Index sequence) {
+void HostCommunicator::wait_exchange(Index sequence) {
   parts_.progress->wait_until(
       [&] { return exchanged(sequence); },
       [&] {
@@ -221,11 +222,11 @@ void Group::wait_exchange(Index sequence) {
 
 /// Calls f with each rank that operation `sequence` still needs, as far as this rank can see.
 template <class F>
-void Group::for_each_missing(Index sequence, F f) const {
-  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+void HostCommunicator::for_each_missing(Index sequence, F f) const {
+  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberState::ring)];
   bool any = false;
   for (int local = 0; local < parts_.topology.locals(); ++local) {
-    const MemberControl& member = *parts_.control.members[static_cast<std::size_t>(local)];
+    const MemberState& member = *parts_.node.members[static_cast<std::size_t>(local)];
     const bool late = sequence < running_
                           ? member.arrived.load(std::memory_order_relaxed) < op.done_at
                           : member.posted.load(std::memory_order_relaxed) < sequence;
@@ -235,7 +236,7 @@ void Group::for_each_missing(Index sequence, F f) const {
   if (!any && batch_->waits_for() >= 0) f(batch_->waits_for());
 }
 
-int Group::first_missing(Index sequence) const {
+int HostCommunicator::first_missing(Index sequence) const {
   int first = -1;
   for_each_missing(sequence, [&](int rank_) {
     if (first < 0) first = world_rank(rank_);
@@ -243,20 +244,20 @@ int Group::first_missing(Index sequence) const {
   return first;
 }
 
-std::string Group::waiting_for(Index sequence) const {
-  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberControl::ring)];
+std::string HostCommunicator::waiting_for(Index sequence) const {
+  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberState::ring)];
   std::string missing;
   for_each_missing(sequence,
                    [&](int rank_) { missing += (missing.empty() ? "" : ", ") + who(rank_); });
-  return str(name(), " group: ", describe(op.post), " (operation ", sequence, " of ", who(rank()),
+  return str(name(), " group: ", describe(op.call), " (operation ", sequence, " of ", who(rank()),
              ") waits for ", missing.empty() ? "others on this node" : missing);
 }
 
-std::string Group::who(int rank_) const {
+std::string HostCommunicator::who(int rank_) const {
   return str("rank ", rank_, " (world rank ", world_rank(rank_), ")");
 }
 
-int Group::world_rank(int rank_) const {
+int HostCommunicator::world_rank(int rank_) const {
   return rank_ < 0 ? -1 : parts_.world_ranks[static_cast<std::size_t>(rank_)];
 }
 

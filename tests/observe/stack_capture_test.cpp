@@ -77,6 +77,9 @@ class StuckRank {
 };
 
 TEST(StackCapture, NamesTheFunctionInWhichARankIsStuck) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer delays signals until the next system call";
+#endif
   const StuckRank rank([](StatusPage& page) {
     const StackCapture capture(page);
     volatile int turns = 0;

@@ -65,9 +65,10 @@ void check_output(const Output& output, std::size_t o, const Specs& inputs) {
           " is a view of input ", output.source(), ", which does not exist");
   const Spec& source = inputs[static_cast<std::size_t>(output.source())];
   require(spec.dtype == source.dtype, "output ", o, " sees ", source, " as ", spec.dtype);
-  require(output.first() >= 0 && output.first() + span(spec) <= span(source), "output ", o, " (",
-          spec, " from element ", output.first(), ") reaches beyond its source ", source);
-  region_of(spec, output.first());  // throws when the view overlaps itself
+  require(output.first() >= 0 && output.first() + graph::span(spec) <= graph::span(source),
+          "output ", o, " (", spec, " from element ", output.first(),
+          ") reaches beyond its source ", source);
+  graph::region_of(spec, output.first());  // throws when the view overlaps itself
   if (output.kind() == Output::Kind::identity)
     require(spec.shape == source.shape && spec.strides == source.strides, "output ", o, " (", spec,
             ") is an identity of ", source, " and has to look the same");

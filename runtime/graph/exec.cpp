@@ -2,7 +2,7 @@
 
 #include "runtime/graph/region.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 StepExec::StepExec(const Step& step, const Plan::State& plan, const ExecutorMemory& memory,
                    const std::vector<int>& position_of_parameter, const RunContext& context)
@@ -57,4 +57,4 @@ const Tensor& StepExec::get(const std::vector<Tensor>& tensors,
                       : ""));
 }
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -4,7 +4,7 @@
 #include "runtime/graph/executor.h"
 #include "runtime/graph/plan/plan_state.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 /// What changes from call to call, shared by all steps.
 struct RunContext {
@@ -72,4 +72,4 @@ class StepExec final : public Exec {
   Tensor workspace_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::graph

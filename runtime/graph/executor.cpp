@@ -14,6 +14,8 @@
 
 namespace trireme {
 
+using namespace graph;
+
 namespace {
 
 bool runs_an_op(const Step& step) {

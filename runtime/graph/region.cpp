@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-namespace trireme {
+namespace trireme::graph {
 
 namespace {
 
@@ -156,4 +156,4 @@ Gathering gather(const Region& root, const std::vector<Region>& writes) {
   return covered_elements == root.count() ? out : zeroed;
 }
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -7,7 +7,7 @@
 
 #include "trireme/graph/spec.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 struct Region {
   struct Dim {
@@ -37,4 +37,4 @@ struct Gathering {
 };
 Gathering gather(const Region& root, const std::vector<Region>& writes);
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace trireme {
+namespace trireme::graph {
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -88,4 +88,4 @@ std::string WriteCheck::written_behind(const Step& step, std::byte* slot) {
   return found;
 }
 
-}  // namespace trireme
+}  // namespace trireme::graph

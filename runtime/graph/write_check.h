@@ -8,7 +8,7 @@
 #include "runtime/graph/exec.h"
 #include "runtime/graph/plan/plan_state.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 /// Fills `to` with repeated copies of `pattern`.
 void fill(Stream& stream, std::byte* to, Index bytes, const std::vector<std::byte>& pattern);
@@ -36,4 +36,4 @@ class WriteCheck {
   std::vector<std::byte> guard_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -17,6 +17,8 @@
 
 namespace trireme {
 
+using namespace store;
+
 namespace {
 
 Index align_down(Index bytes) { return bytes - bytes % File::direct_alignment; }

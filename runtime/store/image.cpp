@@ -6,7 +6,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::store {
 
 namespace {
 
@@ -88,4 +88,4 @@ void Image::collect(Index block, std::vector<Bytes>& parts) const {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -6,7 +6,7 @@
 #include "runtime/store/checksum.h"
 #include "runtime/store/file_layout.h"
 
-namespace trireme {
+namespace trireme::store {
 
 class Image {
  public:
@@ -37,4 +37,4 @@ class Image {
   Index most_parts_ = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::store

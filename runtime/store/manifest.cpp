@@ -12,6 +12,8 @@
 
 namespace trireme {
 
+using namespace store;
+
 namespace {
 
 constexpr const char* what = "trireme checkpoint";

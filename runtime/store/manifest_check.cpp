@@ -8,7 +8,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::store {
 
 namespace {
 
@@ -179,4 +179,4 @@ void check(const Manifest& manifest) {
   check_offsets(manifest);
 }
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -3,7 +3,7 @@
 
 #include "runtime/store/manifest.h"
 
-namespace trireme {
+namespace trireme::store {
 
 /// No count of a manifest (bytes, elements, a step) is larger, so that sums and products of two do
 /// not overflow unnoticed.
@@ -14,4 +14,4 @@ inline constexpr Index largest_count = Index{1} << 60;
 /// Throws: Error that names file or tensor.
 void check(const Manifest& manifest);
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -15,6 +15,8 @@
 
 namespace trireme {
 
+using namespace store;
+
 std::string read_whole(const std::string& path, Index limit_bytes) {
   const File file = File::open(path, Caching::buffered);
   const Index bytes = file.size();

@@ -12,6 +12,8 @@
 
 namespace trireme {
 
+using namespace store;
+
 namespace {
 
 constexpr const char* by_retention = "retention";  // in the place of a run's id

@@ -11,7 +11,7 @@
 #include "runtime/store/file.h"
 #include "runtime/store/steps.h"
 
-namespace trireme {
+namespace trireme::store {
 
 namespace {
 
@@ -77,4 +77,4 @@ void remove_tree(const std::string& root, const std::string& path) {
   remove_with_content(path);
 }
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -8,7 +8,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::store {
 
 struct StepEntry {
   Index step;
@@ -29,4 +29,4 @@ bool is_there(const std::string& path);
 /// without the files.
 void remove_tree(const std::string& root, const std::string& path);
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -13,6 +13,8 @@
 
 namespace trireme {
 
+using namespace store;
+
 namespace {
 
 /// Enough for the manifest of a checkpoint of 7 TB.

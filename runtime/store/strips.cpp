@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace trireme {
+namespace trireme::store {
 
 namespace {
 
@@ -97,4 +97,4 @@ void Strips::copy(Index from, Index to, const std::byte* source, std::byte* memo
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -7,7 +7,7 @@
 
 #include "trireme/core/box.h"
 
-namespace trireme {
+namespace trireme::store {
 
 /// What both boxes hold; nothing when that is empty.
 std::optional<Box> intersection(const Box& a, const Box& b);
@@ -46,4 +46,4 @@ class Strips {
   Index first_file_ = 0, first_memory_ = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -9,7 +9,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::store {
 
 template <class Call>
 auto repeat_interrupted(Call&& call) {
@@ -32,4 +32,4 @@ Result check_call(Result result, const std::string& path, const char* call,
   return result;
 }
 
-}  // namespace trireme
+}  // namespace trireme::store

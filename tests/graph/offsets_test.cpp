@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trireme {
+namespace trireme::graph {
 namespace {
 
 /// The lowest offset at which a buffer meets none of those that are placed, by trying them all.
@@ -78,4 +78,4 @@ TEST(Offsets, UsesAHoleBetweenBuffersThatAllLiveNow) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trireme {
+namespace trireme::graph {
 namespace {
 
 const Spec root{4, 6};
@@ -79,4 +79,4 @@ TEST(Gather, WhatDoesNotTileIsZeroedFirst) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::graph

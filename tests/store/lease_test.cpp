@@ -25,7 +25,7 @@
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
-namespace trireme {
+namespace trireme::store {
 namespace {
 
 using ::testing::AllOf;
@@ -256,4 +256,4 @@ TEST(Lease, OfADeadHolderHasOneTakerOfMany) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::store

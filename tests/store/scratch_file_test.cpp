@@ -7,7 +7,7 @@
 
 #include "tests/support/scratch_directory.h"
 
-namespace trireme {
+namespace trireme::hdf5 {
 namespace {
 
 TEST(ScratchFile, GoesToTheFirstDirectoryThatTakesIt) {
@@ -60,4 +60,4 @@ TEST(ScratchFile, FindsPagesThatAreNotZero) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::hdf5

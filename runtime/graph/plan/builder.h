@@ -8,7 +8,7 @@
 #include "runtime/graph/plan/recompute.h"
 #include "runtime/graph/region.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 class ProgramBuilder {
  public:
@@ -95,4 +95,4 @@ class ProgramBuilder {
   int write_order_ = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::graph

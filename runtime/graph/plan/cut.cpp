@@ -10,6 +10,8 @@
 
 namespace trireme {
 
+using namespace graph;
+
 namespace {
 
 double cost_of(const Graph& graph, const Derivative& derivative, const Node& node) {
@@ -114,8 +116,8 @@ StageCut cut_stages(const Graph& graph, const Values& results, int stages,
   return cut;
 }
 
-StageView view_stage(const Graph& graph, const Values& results, const Derivative& derivative,
-                     const StageCut& cut, int stage) {
+StageView graph::view_stage(const Graph& graph, const Values& results, const Derivative& derivative,
+                            const StageCut& cut, int stage) {
   StageView view;
   view.stage = stage;
   const auto& values = graph.values();

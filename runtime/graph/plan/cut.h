@@ -6,7 +6,7 @@
 #include "runtime/graph/plan/derivative.h"
 #include "runtime/graph/plan/plan.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 /// Roots cross cuts, views never: values by storage root, gradients by gradient root (rule 3).
 /// Inputs, parameters and constants do not cross. What passes through a stage is both received and
@@ -21,4 +21,4 @@ struct StageView {
 StageView view_stage(const Graph& graph, const Values& results, const Derivative& derivative,
                      const StageCut& cut, int stage);
 
-}  // namespace trireme
+}  // namespace trireme::graph

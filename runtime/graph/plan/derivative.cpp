@@ -4,7 +4,7 @@
 
 #include "runtime/core/at.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 namespace {
 
@@ -89,4 +89,4 @@ Derivative derive(const Graph& graph, const Values& results, PlanOptions::Mode m
   return d;
 }
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -8,7 +8,7 @@
 
 #include "runtime/graph/plan/plan.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 struct Derivative {
   std::vector<char> needed;  // per node: a result depends on it
@@ -38,4 +38,4 @@ inline const ValueInfo& root_of(const Graph& graph, int value) {
 /// Whether the gradient of `node`'s input i flows to a parameter.
 bool hands_on(const Graph& graph, const Derivative& derivative, const Node& node, int i);
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -8,6 +8,8 @@
 
 namespace trireme {
 
+using namespace graph;
+
 namespace {
 
 constexpr double mib = 1024.0 * 1024.0;

@@ -5,7 +5,7 @@
 
 #include "runtime/core/at.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 namespace {
 
@@ -132,4 +132,4 @@ std::vector<Stretch> make_buffers(Program& program, bool share) {
   return used;
 }
 
-}  // namespace trireme
+}  // namespace trireme::graph

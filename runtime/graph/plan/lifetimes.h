@@ -5,7 +5,7 @@
 
 #include "runtime/graph/plan/program.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 /// One range of memory in an arena, for one instance or several that share it.
 struct Stretch {
@@ -21,4 +21,4 @@ struct Stretch {
 /// after it. What lives across two calls goes to the slot.
 std::vector<Stretch> make_buffers(Program& program, bool share);
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace trireme {
+namespace trireme::graph {
 
 namespace {
 
@@ -125,4 +125,4 @@ ArenaBytes place_buffers(std::vector<Stretch>& buffers, bool pack) {
   return {slot_bytes, scratch.bytes()};
 }
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -5,7 +5,7 @@
 
 #include "runtime/graph/plan/lifetimes.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 struct ArenaBytes {
   Index slot = 0, scratch = 0;
@@ -15,4 +15,4 @@ struct ArenaBytes {
 /// overlap, and scratch goes into holes of the slot where it fits.
 ArenaBytes place_buffers(std::vector<Stretch>& buffers, bool pack);
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -10,6 +10,8 @@
 
 namespace trireme {
 
+using namespace graph;
+
 namespace {
 
 Transfer transfer_of(const Plan::State& state, int region) {

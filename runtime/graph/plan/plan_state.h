@@ -19,8 +19,8 @@ struct Plan::State {
   std::vector<std::string> blocks;
   std::vector<Parameter> parameters;  // of the graph, by id
   std::vector<ValueInfo> inputs;      // of the graph, by position
-  Program program;
-  std::vector<Stretch> buffers;
+  graph::Program program;
+  std::vector<graph::Stretch> buffers;
   PlanBytes bytes;
   std::vector<Instance> instances;
   Transfer receive_values, send_values, receive_gradients, send_gradients;
@@ -29,7 +29,7 @@ struct Plan::State {
   std::vector<StepWork> work;  // of the steps
   std::vector<bool> result_in_backward;
 
-  const Stretch& buffer_of(int memory) const {
+  const graph::Stretch& buffer_of(int memory) const {
     return buffers[static_cast<std::size_t>(
         program.memory[static_cast<std::size_t>(memory)].buffer)];
   }

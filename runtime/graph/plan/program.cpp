@@ -6,7 +6,7 @@
 #include "runtime/core/at.h"
 #include "runtime/graph/plan/builder.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 Program make_program(const Graph& graph, const Values& results, const Derivative& derivative,
                      const StageView& view, const PlanOptions& options) {
@@ -265,4 +265,4 @@ void ProgramBuilder::order_parameters() {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::graph

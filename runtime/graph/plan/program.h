@@ -9,7 +9,7 @@
 #include "runtime/graph/plan/cut.h"
 #include "runtime/graph/plan/plan.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 /// The calls that run the steps. Between two calls other slots may run, so what lives across stays
 /// in the slot.
@@ -84,4 +84,4 @@ Program make_program(const Graph& graph, const Values& results, const Derivative
 /// Offset of the memory that follows `bytes` bytes.
 constexpr Index align_up(Index bytes) { return (bytes + 255) / 256 * 256; }
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -7,7 +7,7 @@
 #include "runtime/core/at.h"
 #include "runtime/graph/plan/builder.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 namespace {
 
@@ -313,4 +313,4 @@ void ProgramBuilder::backward_pass(const Value& loss) {
     backward(graph_.nodes()[at(*n)], Part::parameter);
 }
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -2,7 +2,7 @@
 
 #include "runtime/core/at.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 bool ScopeTree::contains(int outer, int inner) const {
   while (inner != outer && inner != top) inner = parents_[at(inner)];
@@ -78,4 +78,4 @@ Recompute plan_recompute(const Graph& graph, const StageView& view,
   return out;
 }
 
-}  // namespace trireme
+}  // namespace trireme::graph

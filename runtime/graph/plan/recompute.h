@@ -8,7 +8,7 @@
 
 #include "runtime/graph/plan/cut.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 constexpr int top = -1;  // outside of all recompute scopes
 
@@ -39,4 +39,4 @@ struct Recompute {
 Recompute plan_recompute(const Graph& graph, const StageView& view,
                          const std::vector<std::vector<int>>& reads, const std::vector<char>& kept);
 
-}  // namespace trireme
+}  // namespace trireme::graph

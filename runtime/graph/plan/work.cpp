@@ -2,7 +2,7 @@
 
 #include "runtime/core/at.h"
 
-namespace trireme {
+namespace trireme::graph {
 namespace {
 
 double bytes_of(const Operand& operand) { return static_cast<double>(operand.spec.bytes()); }
@@ -103,4 +103,4 @@ std::vector<StepWork> work_of(const Graph& graph, const Plan::State& state) {
   return work;
 }
 
-}  // namespace trireme
+}  // namespace trireme::graph

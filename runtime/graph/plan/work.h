@@ -3,9 +3,9 @@
 
 #include "runtime/graph/plan/plan_state.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 /// `state`: with its memory placed.
 std::vector<StepWork> work_of(const Graph& graph, const Plan::State& state);
 
-}  // namespace trireme
+}  // namespace trireme::graph

@@ -14,7 +14,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::hdf5 {
 
 namespace {
 
@@ -104,4 +104,4 @@ void ScratchFile::collect(Index begin, Index end, std::vector<FileLayout::Run>& 
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::hdf5

@@ -7,7 +7,7 @@
 
 #include "runtime/store/file_layout.h"
 
-namespace trireme {
+namespace trireme::hdf5 {
 
 /// Where scratch files go, best first: memory, then disk.
 std::vector<std::string> scratch_directories();
@@ -37,4 +37,4 @@ class ScratchFile {
   int descriptor_ = -1;
 };
 
-}  // namespace trireme
+}  // namespace trireme::hdf5

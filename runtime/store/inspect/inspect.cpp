@@ -14,6 +14,9 @@
 #include "runtime/store/step_names.h"
 
 namespace trireme {
+
+using namespace store;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -21,6 +21,8 @@
 
 namespace trireme {
 
+using namespace store;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

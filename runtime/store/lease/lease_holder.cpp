@@ -18,7 +18,7 @@
 
 #include "runtime/core/json.h"
 
-namespace trireme {
+namespace trireme::store {
 
 namespace {
 
@@ -129,4 +129,4 @@ std::optional<LeaseHolder> parse_lease_holder(std::string_view text) {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -8,7 +8,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::store {
 
 struct LeaseHolder {
   std::string id;    // of this one lease: no other has it
@@ -32,4 +32,4 @@ std::string to_text(const LeaseHolder& holder);
 /// Nothing when it is not a lock of trireme, or half written.
 std::optional<LeaseHolder> parse_lease_holder(std::string_view text);
 
-}  // namespace trireme
+}  // namespace trireme::store

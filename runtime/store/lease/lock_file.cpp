@@ -13,7 +13,7 @@
 #include "runtime/store/step_names.h"
 #include "runtime/store/system_call.h"
 
-namespace trireme {
+namespace trireme::store {
 
 namespace {
 
@@ -141,4 +141,4 @@ bool is_left_of_lock(std::string_view name) {
          name.starts_with(std::string("lock") + on_its_way_out);
 }
 
-}  // namespace trireme
+}  // namespace trireme::store

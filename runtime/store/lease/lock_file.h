@@ -8,7 +8,7 @@
 
 #include "runtime/store/file.h"
 
-namespace trireme {
+namespace trireme::store {
 
 /// The lock as seen once. Opening it makes network file systems ask their server.
 struct LockSight {
@@ -35,4 +35,4 @@ void remove_lock(const std::string& lock, const std::string& id, const std::stri
 /// Files that a process leaves beside the lock when it dies in one of these.
 bool is_left_of_lock(std::string_view name);
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -12,7 +12,7 @@
 
 #include "runtime/core/round_up.h"
 
-namespace trireme {
+namespace trireme::store {
 
 namespace {
 
@@ -101,4 +101,4 @@ void BlockReader::read_and_check(const BlockRun& run, Result& result) {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::store

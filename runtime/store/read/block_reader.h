@@ -11,7 +11,7 @@
 #include "runtime/store/file.h"
 #include "runtime/store/manifest.h"
 
-namespace trireme {
+namespace trireme::store {
 
 inline constexpr Index most_blocks_read = 8;  // in one run
 
@@ -55,4 +55,4 @@ class BlockReader {
   int file_index_ = -1;
 };
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -16,6 +16,8 @@
 
 namespace trireme {
 
+using namespace store;
+
 namespace {
 
 /// What a wanted box and a stored one share.

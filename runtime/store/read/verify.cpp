@@ -14,6 +14,8 @@
 
 namespace trireme {
 
+using namespace store;
+
 namespace {
 
 /// Problems of many threads, sorted by place.

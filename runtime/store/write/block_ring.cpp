@@ -7,7 +7,7 @@
 
 #include "runtime/store/file_layout.h"
 
-namespace trireme {
+namespace trireme::store {
 
 BlockRing::BlockRing(Buffer memory)
     : slots_(memory.bytes() / block_bytes),
@@ -88,4 +88,4 @@ void BlockRing::stop() {
   filled_.notify_all();
 }
 
-}  // namespace trireme
+}  // namespace trireme::store

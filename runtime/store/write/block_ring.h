@@ -9,7 +9,7 @@
 
 #include "trireme/core/buffer.h"
 
-namespace trireme {
+namespace trireme::store {
 
 class BlockRing {
  public:
@@ -60,4 +60,4 @@ class BlockRing {
   bool stopped_ = false;
 };
 
-}  // namespace trireme
+}  // namespace trireme::store

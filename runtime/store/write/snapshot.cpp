@@ -19,6 +19,8 @@
 
 namespace trireme {
 
+using namespace store;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

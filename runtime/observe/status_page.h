@@ -55,6 +55,7 @@ class StatusPage {
   // At start. When a table of the page is full, the default id is returned, and what would be
   // written with it is left out.
   NameId add_name(std::string_view name);
+  /// Groups of the same members need different names: readers know them by both.
   GroupId add_group(std::string_view name, std::span<const int> world_ranks);
   /// Messages of group `name` from one world rank to another.
   GroupId add_channel(std::string_view name, int from, int to);

@@ -196,6 +196,20 @@ TEST(Verdict, OfRanksThatWaitInACircleBlamesTheProgram) {
             "dp0 tp0) in reduce-scatter #9 of the world: groups are used in different orders");
 }
 
+TEST(Verdict, NamesTheRankWithoutAPageForWhichOthersWait) {
+  Job job(4);
+  for (const int rank : {0, 1, 2, 3}) job.wait(rank, 0, 9);
+  job[3].page.reset();
+  job[3].process = Process::unknown;
+  const Verdict verdict = job.judge();
+  EXPECT_EQ(verdict.kind, Kind::rank);
+  EXPECT_FALSE(verdict.certain);
+  EXPECT_THAT(verdict.ranks, ElementsAre(3));
+  EXPECT_EQ(verdict.sentence,
+            "hang: rank 3 (n00) has no status page; 3 ranks wait for it, first in reduce-scatter "
+            "#9 of the world");
+}
+
 TEST(Verdict, OfAWaitForARankThatHasFinishedBlamesTheProgram) {
   Job job(2);
   job.compute(1);

@@ -52,7 +52,7 @@ class Judge {
   Verdict run() const {
     for (const auto rule : {&Judge::silent_nodes, &Judge::debugged, &Judge::all_stopped,
                             &Judge::processes, &Judge::mismatches, &Judge::all_read, &Judge::frozen,
-                            &Judge::left_alone, &Judge::suspected})
+                            &Judge::without_page, &Judge::left_alone, &Judge::suspected})
       if (Verdict verdict = (this->*rule)(); verdict.kind != Kind::none) return verdict;
     return {};
   }
@@ -199,6 +199,14 @@ class Judge {
     if (!graph_.awaited(ranks[0]).empty())
       found.group = describe_group(graph_.groups()[at(graph_.awaited(ranks[0])[0].group)]);
     return found;
+  }
+
+  /// Ranks wait for some of which nothing is known: they ended before they had a page, perhaps.
+  Verdict without_page() const {
+    const auto ranks = ranks_where([&](const RankReport& report) {
+      return !report.page && !graph_.held_by(report.rank).empty();
+    });
+    return ranks.empty() ? Verdict{} : culprits(ranks, false);
   }
 
   /// Ranks wait for some that have finished, or for each other in a circle.

@@ -11,25 +11,10 @@ namespace trireme {
 
 // Each check throws an Error that names the size, the pointer or the type that does not fit.
 
-inline void check_activation(const ActivationForward& p) {
-  require(p.count >= 0, "activation of ", p.count, " elements");
-  check_storage(p.dtype, "activation");
-}
-
-inline void check_activation(const ActivationBackward& p) {
-  require(p.count >= 0, "activation gradient of ", p.count, " elements");
-  check_storage(p.dtype, "activation gradient");
-}
-
-inline void check_activation(const SwigluForward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "swiglu of (", p.rows, ", ", p.channels, ")");
-  check_storage(p.dtype, "swiglu");
-}
-
-inline void check_activation(const SwigluBackward& p) {
-  require(p.rows >= 0 && p.channels >= 1, "swiglu gradient of (", p.rows, ", ", p.channels, ")");
-  check_storage(p.dtype, "swiglu gradient");
-}
+inline void check_activation(const ActivationForward& p) { check_array(p, "activation"); }
+inline void check_activation(const ActivationBackward& p) { check_array(p, "activation gradient"); }
+inline void check_activation(const SwigluForward& p) { check_matrix(p, "swiglu", 1); }
+inline void check_activation(const SwigluBackward& p) { check_matrix(p, "swiglu gradient", 1); }
 
 struct ActivationLoops {
   static const ActivationLoops portable, avx2, avx512;

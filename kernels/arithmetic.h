@@ -14,12 +14,12 @@
 namespace trireme {
 namespace formulas {
 
-// value(x), and slope(s) where s is what slope_of() says.
+// value(x), and slope(s) where s is what slope_of() says; slope() where that is nothing.
 
 struct Scale {
   float factor;
   TRIREME_HD float value(float x) const { return factor * x; }
-  TRIREME_HD float slope(float) const { return factor; }
+  TRIREME_HD float slope() const { return factor; }
 };
 struct Sigmoid {
   TRIREME_HD float value(float x) const { return 1 / (1 + std::exp(-x)); }
@@ -64,12 +64,27 @@ void with_formula(Formula formula, float factor, const Use& use) {
   }
 }
 
-// Each check throws an Error that names the size or the type that does not fit.
-
-template <class Arguments>
-void check_arithmetic(const Arguments& p, const char* what) {
-  require(p.count >= 0, what, " of ", p.count, " elements");
-  check_storage(p.dtype, what);
+template <class Use>
+void with_pair_formula(PairFormula formula, const Use& use) {
+  switch (formula) {
+    case PairFormula::product:
+      return use(formulas::Product{});
+    case PairFormula::difference:
+      return use(formulas::Difference{});
+  }
 }
+
+inline void check_arithmetic(const FormulaForward& p) { check_array(p, "a formula"); }
+inline void check_arithmetic(const FormulaBackward& p) {
+  check_array(p, "the gradient of a formula");
+}
+inline void check_arithmetic(const PairForward& p) {
+  check_array(p, p.formula == PairFormula::product ? "a product" : "a difference");
+}
+inline void check_arithmetic(const ProductBackward& p) {
+  check_array(p, "the gradient of a product");
+}
+inline void check_arithmetic(const SumForward& p) { check_array(p, "a sum"); }
+inline void check_arithmetic(const SumBackward& p) { check_array(p, "the gradient of a sum"); }
 
 }  // namespace trireme

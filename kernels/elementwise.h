@@ -11,31 +11,18 @@ namespace trireme {
 
 // Each check throws an Error that names the size, the pointer or the type that does not fit.
 
-inline void check_elementwise(const Addition& p) {
-  require(p.count >= 0, "add of ", p.count, " elements");
-  check_storage(p.dtype, "add");
-}
-inline void check_elementwise(const BiasAdd& p) {
-  require(p.rows >= 0 && p.channels >= 0, "bias of (", p.rows, ", ", p.channels, ")");
-  check_storage(p.dtype, "bias");
-}
-inline void check_elementwise(const BiasBackward& p) {
-  require(p.rows >= 0 && p.channels >= 0, "bias gradient of (", p.rows, ", ", p.channels, ")");
-  check_storage(p.dtype, "bias gradient");
-}
+inline void check_elementwise(const Addition& p) { check_array(p, "add"); }
+inline void check_elementwise(const BiasAdd& p) { check_matrix(p, "bias"); }
+inline void check_elementwise(const BiasBackward& p) { check_matrix(p, "bias gradient"); }
 inline void check_elementwise(const Dropout& p) {
   require(p.rate >= 0 && p.rate < 1, "dropout rate ", p.rate, " is not in [0, 1)");
   require(p.count >= 0 && p.first_element >= 0, "dropout of ", p.count, " elements from ",
           p.first_element);
   check_storage(p.dtype, "dropout");
 }
-inline void check_elementwise(const SquaredErrorForward& p) {
-  require(p.count >= 0, "squared error of ", p.count, " elements");
-  check_storage(p.dtype, "squared error");
-}
+inline void check_elementwise(const SquaredErrorForward& p) { check_array(p, "squared error"); }
 inline void check_elementwise(const SquaredErrorBackward& p) {
-  require(p.count >= 0, "squared error gradient of ", p.count, " elements");
-  check_storage(p.dtype, "squared error gradient");
+  check_array(p, "squared error gradient");
 }
 
 struct ElementwiseLoops {

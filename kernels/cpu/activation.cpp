@@ -39,8 +39,7 @@ void swiglu_backward(Stream& stream, const SwigluBackward& p) {
 
 }  // namespace
 
-template <>
-const ActivationKernels& cpu_kernels<ActivationKernels>() {
+const ActivationKernels& cpu_table(const ActivationKernels*) {
   static constexpr ActivationKernels kernels = {forward, backward, swiglu_forward, swiglu_backward};
   return kernels;
 }

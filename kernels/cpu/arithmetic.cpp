@@ -37,7 +37,7 @@ void for_all(Stream& stream, Index count, const F& f) {
 }
 
 void formula_forward(Stream& stream, const FormulaForward& p) {
-  check_arithmetic(p, "a formula");
+  check_arithmetic(p);
   with_storage(p.dtype, [&]<class T>(T) {
     with_formula(p.formula, p.factor, [&](auto f) {
       const T* x = static_cast<const T*>(p.x);
@@ -48,39 +48,35 @@ void formula_forward(Stream& stream, const FormulaForward& p) {
 }
 
 void formula_backward(Stream& stream, const FormulaBackward& p) {
-  check_arithmetic(p, "the gradient of a formula");
-  const bool reads = slope_of(p.formula) != SlopeOf::nothing;
+  check_arithmetic(p);
   with_storage(p.dtype, [&]<class T>(T) {
     with_formula(p.formula, p.factor, [&](auto f) {
       const T *dy = static_cast<const T*>(p.dy), *saved = static_cast<const T*>(p.saved);
       T* dx = static_cast<T*>(p.dx);
       const Write write = p.write;
       for_all(stream, p.count, [=](Index i) {
-        write_to(dx + i, load(dy + i) * f.slope(reads ? load(saved + i) : 0), write);
+        if constexpr (requires { f.slope(); })
+          write_to(dx + i, load(dy + i) * f.slope(), write);
+        else
+          write_to(dx + i, load(dy + i) * f.slope(load(saved + i)), write);
       });
     });
   });
 }
 
-template <class F>
-void pair_forward(Stream& stream, const PairForward& p, F f) {
+void pair_forward(Stream& stream, const PairForward& p) {
+  check_arithmetic(p);
   with_storage(p.dtype, [&]<class T>(T) {
-    const T *a = static_cast<const T*>(p.a), *b = static_cast<const T*>(p.b);
-    T* y = static_cast<T*>(p.y);
-    for_all(stream, p.count, [=](Index i) { store(y + i, f.value(load(a + i), load(b + i))); });
+    with_pair_formula(p.formula, [&](auto f) {
+      const T *a = static_cast<const T*>(p.a), *b = static_cast<const T*>(p.b);
+      T* y = static_cast<T*>(p.y);
+      for_all(stream, p.count, [=](Index i) { store(y + i, f.value(load(a + i), load(b + i))); });
+    });
   });
-}
-void product_forward(Stream& stream, const PairForward& p) {
-  check_arithmetic(p, "a product");
-  pair_forward(stream, p, formulas::Product{});
-}
-void difference_forward(Stream& stream, const PairForward& p) {
-  check_arithmetic(p, "a difference");
-  pair_forward(stream, p, formulas::Difference{});
 }
 
 void product_backward(Stream& stream, const ProductBackward& p) {
-  check_arithmetic(p, "the gradient of a product");
+  check_arithmetic(p);
   with_storage(p.dtype, [&]<class T>(T) {
     const T *a = static_cast<const T*>(p.a), *b = static_cast<const T*>(p.b);
     const T* dy = static_cast<const T*>(p.dy);
@@ -95,7 +91,7 @@ void product_backward(Stream& stream, const ProductBackward& p) {
 }
 
 void sum_forward(Stream& stream, const SumForward& p) {
-  check_arithmetic(p, "a sum");
+  check_arithmetic(p);
   with_storage(p.dtype, [&]<class T>(T) {
     const T* x = static_cast<const T*>(p.x);
     *p.sum = sum_in_parts(stream, p.count, [&](Index begin, Index end) {
@@ -114,7 +110,7 @@ void sum_forward(Stream& stream, const SumForward& p) {
 }
 
 void sum_backward(Stream& stream, const SumBackward& p) {
-  check_arithmetic(p, "the gradient of a sum");
+  check_arithmetic(p);
   with_storage(p.dtype, [&]<class T>(T) {
     T* dx = static_cast<T*>(p.dx);
     const auto slope = static_cast<float>(p.factor * *p.dsum);
@@ -125,11 +121,9 @@ void sum_backward(Stream& stream, const SumBackward& p) {
 
 }  // namespace
 
-template <>
-const ArithmeticKernels& cpu_kernels<ArithmeticKernels>() {
-  static constexpr ArithmeticKernels kernels = {
-      formula_forward,    formula_backward, product_forward, product_backward,
-      difference_forward, sum_forward,      sum_backward};
+const ArithmeticKernels& cpu_table(const ArithmeticKernels*) {
+  static constexpr ArithmeticKernels kernels = {formula_forward,  formula_backward, pair_forward,
+                                                product_backward, sum_forward,      sum_backward};
   return kernels;
 }
 

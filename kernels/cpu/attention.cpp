@@ -159,8 +159,7 @@ void backward(Stream& stream, const AttentionBackward& p) {
 
 }  // namespace
 
-template <>
-const AttentionKernels& cpu_kernels<AttentionKernels>() {
+const AttentionKernels& cpu_table(const AttentionKernels*) {
   static constexpr AttentionKernels kernels = {forward, backward, forward_workspace_bytes,
                                                backward_workspace_bytes};
   return kernels;

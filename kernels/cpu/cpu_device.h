@@ -13,9 +13,14 @@
 namespace trireme {
 
 /// The CPU's functions of a family, such as RotaryKernels. The family's .cpp beside this header
-/// specialises it.
+/// defines cpu_table(const RotaryKernels*), whose argument only selects the overload. An ordinary
+/// function, declared here for each family that is asked for: a specialisation of this template
+/// would have to be declared before its use.
 template <class Family>
-const Family& cpu_kernels();
+const Family& cpu_kernels() {
+  const Family& cpu_table(const Family*);
+  return cpu_table(nullptr);
+}
 
 class OnednnProducts;
 

@@ -45,8 +45,7 @@ void backward(Stream& stream, const CrossEntropyBackward& p) {
 
 }  // namespace
 
-template <>
-const CrossEntropyKernels& cpu_kernels<CrossEntropyKernels>() {
+const CrossEntropyKernels& cpu_table(const CrossEntropyKernels*) {
   static constexpr CrossEntropyKernels kernels = {partial, combine, backward};
   return kernels;
 }

@@ -55,8 +55,7 @@ void squared_error_backward(Stream& stream, const SquaredErrorBackward& p) {
 
 }  // namespace
 
-template <>
-const ElementwiseKernels& cpu_kernels<ElementwiseKernels>() {
+const ElementwiseKernels& cpu_table(const ElementwiseKernels*) {
   static constexpr ElementwiseKernels kernels = {
       add,         bias_add, bias_backward, dropout, squared_error_forward, squared_error_backward,
       copy_strided};

@@ -79,8 +79,7 @@ void position_backward(Stream& stream, const PositionBackward& p) {
 
 }  // namespace
 
-template <>
-const EmbeddingKernels& cpu_kernels<EmbeddingKernels>() {
+const EmbeddingKernels& cpu_table(const EmbeddingKernels*) {
   static constexpr EmbeddingKernels kernels = {forward, backward, backward_workspace_bytes,
                                                position_forward, position_backward};
   return kernels;

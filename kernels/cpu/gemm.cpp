@@ -268,8 +268,7 @@ Index stream_bytes(Device& /*device*/) { return 0; }
 
 }  // namespace
 
-template <>
-const GemmKernels& cpu_kernels<GemmKernels>() {
+const GemmKernels& cpu_table(const GemmKernels*) {
   static constexpr GemmKernels kernels = {run, prepare, workspace_bytes, bf16_products,
                                           stream_bytes};
   return kernels;

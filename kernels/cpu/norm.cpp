@@ -42,8 +42,7 @@ void backward(Stream& stream, const NormBackward& p) {
 
 }  // namespace
 
-template <>
-const NormKernels& cpu_kernels<NormKernels>() {
+const NormKernels& cpu_table(const NormKernels*) {
   static constexpr NormKernels kernels = {forward, backward, backward_workspace_bytes};
   return kernels;
 }

@@ -40,8 +40,7 @@ void decide(Stream&, const Decide& p) { *p.decision = decide_step(*p.sum, p.max_
 
 }  // namespace
 
-template <>
-const OptimizerKernels& cpu_kernels<OptimizerKernels>() {
+const OptimizerKernels& cpu_table(const OptimizerKernels*) {
   static constexpr OptimizerKernels kernels = {adamw, sgd, sum_of_squares, decide};
   return kernels;
 }

@@ -15,8 +15,7 @@ void run(Stream& stream, const Rotary& p) {
 
 }  // namespace
 
-template <>
-const RotaryKernels& cpu_kernels<RotaryKernels>() {
+const RotaryKernels& cpu_table(const RotaryKernels*) {
   static constexpr RotaryKernels kernels = {run};
   return kernels;
 }

@@ -1,6 +1,6 @@
 // GELU in both forms, SiLU, and SwiGLU: a value and a slope each, over flat arrays.
 #include "kernels/activation.h"
-#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/formulas.cuh"
 
 namespace trireme {
 namespace gpu {
@@ -20,8 +20,8 @@ __device__ __forceinline__ Logistic logistic(float x) {
 /// / 2.
 struct GeluTanh {
   static constexpr float c1 = 1.5957691216057308f, c3 = c1 * 0.044715f;
-  static __device__ float value(float x) { return x * logistic(x * (x * x * c3 + c1)).below; }
-  static __device__ float slope(float x) {
+  __device__ float value(float x) const { return x * logistic(x * (x * x * c3 + c1)).below; }
+  __device__ float slope(float x) const {
     const float square = x * x;
     const Logistic s = logistic(x * (square * c3 + c1));
     return x * (square * (3 * c3) + c1) * (s.below * s.above) + s.below;
@@ -32,51 +32,21 @@ struct GeluErf {
   static constexpr float sqrt_half = 0.70710678118654752f, density_at_0 = 0.39894228040143268f;
   /// P(X < x) of the normal distribution; accurate where it is small.
   static __device__ float below(float x) { return 0.5f * erfcf(-x * sqrt_half); }
-  static __device__ float value(float x) { return x * below(x); }
-  static __device__ float slope(float x) {
+  __device__ float value(float x) const { return x * below(x); }
+  __device__ float slope(float x) const {
     return x * density_at_0 * expf(-0.5f * x * x) + below(x);
   }
 };
 
 struct Silu {
-  static __device__ float value(float x) { return x * logistic(x).below; }
-  static __device__ float slope(float x) {
+  __device__ float value(float x) const { return x * logistic(x).below; }
+  __device__ float slope(float x) const {
     const Logistic s = logistic(x);
     return x * (s.below * s.above) + s.below;
   }
 };
 
 // ---------------------------------------- kernels ------------------------------------------------
-
-/// x, y: (count).
-template <class T, class F>
-struct Activate {
-  static constexpr int pack = Pack<T>::size;
-  const T* x;
-  T* y;
-  template <int width>
-  __device__ void at(Index i) const {
-    Vec<float, width> v = load_floats<width>(x + i);
-    for (int k = 0; k < width; ++k) v.values[k] = F::value(v.values[k]);
-    store_floats(y + i, v);
-  }
-};
-
-/// x, dy, dx: (count).
-template <class T, class F>
-struct ActivationGradient {
-  static constexpr int pack = Pack<T>::size;
-  const T *x, *dy;
-  T* dx;
-  Write write;
-  template <int width>
-  __device__ void at(Index i) const {
-    const Vec<float, width> v = load_floats<width>(x + i);
-    Vec<float, width> d = load_floats<width>(dy + i);
-    for (int k = 0; k < width; ++k) d.values[k] *= F::slope(v.values[k]);
-    write_floats(dx + i, d, write);
-  }
-};
 
 /// gate_up: (rows, 2 channels), y: (rows, channels). i counts elements of y; its gate is in the
 /// first half of the row, up in the second.
@@ -91,7 +61,7 @@ struct Swiglu {
     const T* gate = gate_up + i + i / channels * channels;
     Vec<float, width> v = load_floats<width>(gate);
     const Vec<float, width> up = load_floats<width>(gate + channels);
-    for (int k = 0; k < width; ++k) v.values[k] = Silu::value(v.values[k]) * up.values[k];
+    for (int k = 0; k < width; ++k) v.values[k] = Silu().value(v.values[k]) * up.values[k];
     store_floats(y + i, v);
   }
 };
@@ -142,23 +112,23 @@ void with_function_of(Activation kind, const Run& run) {
 
 void forward(Stream& stream, const ActivationForward& p) {
   check_activation(p);
-  const bool aligned = gpu::aligned16(p.x) && gpu::aligned16(p.y);
+  const bool aligned = gpu::all_aligned(p.x, p.y);
   gpu::with_storage(p.dtype, [&]<class T>(T) {
-    with_function_of(p.kind, [&]<class F>(F) {
-      const gpu::Activate<T, F> f{static_cast<const T*>(p.x), static_cast<T*>(p.y)};
-      gpu::map(stream, f, p.count, aligned, "activation");
+    with_function_of(p.kind, [&]<class F>(F f) {
+      const gpu::ValuesOf<T, F> values{f, static_cast<const T*>(p.x), static_cast<T*>(p.y)};
+      gpu::map(stream, values, p.count, aligned, "activation");
     });
   });
 }
 
 void backward(Stream& stream, const ActivationBackward& p) {
   check_activation(p);
-  const bool aligned = gpu::aligned16(p.x) && gpu::aligned16(p.dy) && gpu::aligned16(p.dx);
+  const bool aligned = gpu::all_aligned(p.x, p.dy, p.dx);
   gpu::with_storage(p.dtype, [&]<class T>(T) {
-    with_function_of(p.kind, [&]<class F>(F) {
-      const gpu::ActivationGradient<T, F> f{static_cast<const T*>(p.x), static_cast<const T*>(p.dy),
-                                            static_cast<T*>(p.dx), p.write};
-      gpu::map(stream, f, p.count, aligned, "activation gradient");
+    with_function_of(p.kind, [&]<class F>(F f) {
+      const gpu::SlopesOf<T, F> slopes{f, static_cast<const T*>(p.x), static_cast<const T*>(p.dy),
+                                       static_cast<T*>(p.dx), p.write};
+      gpu::map(stream, slopes, p.count, aligned, "activation gradient");
     });
   });
 }
@@ -167,8 +137,7 @@ void swiglu_forward(Stream& stream, const SwigluForward& p) {
   check_activation(p);
   gpu::with_storage(p.dtype, [&]<class T>(T) {
     using F = gpu::Swiglu<T>;
-    const bool aligned =
-        p.channels % F::pack == 0 && gpu::aligned16(p.gate_up) && gpu::aligned16(p.y);
+    const bool aligned = p.channels % F::pack == 0 && gpu::all_aligned(p.gate_up, p.y);
     const F f{p.channels, static_cast<const T*>(p.gate_up), static_cast<T*>(p.y)};
     gpu::map(stream, f, p.rows * p.channels, aligned, "swiglu");
   });
@@ -178,8 +147,7 @@ void swiglu_backward(Stream& stream, const SwigluBackward& p) {
   check_activation(p);
   gpu::with_storage(p.dtype, [&]<class T>(T) {
     using F = gpu::SwigluGradient<T>;
-    const bool aligned = p.channels % F::pack == 0 && gpu::aligned16(p.gate_up) &&
-                         gpu::aligned16(p.dy) && gpu::aligned16(p.dgate_up);
+    const bool aligned = p.channels % F::pack == 0 && gpu::all_aligned(p.gate_up, p.dy, p.dgate_up);
     const F f{p.channels, static_cast<const T*>(p.gate_up), static_cast<const T*>(p.dy),
               static_cast<T*>(p.dgate_up), p.write};
     gpu::map(stream, f, p.rows * p.channels, aligned, "swiglu gradient");
@@ -188,8 +156,7 @@ void swiglu_backward(Stream& stream, const SwigluBackward& p) {
 
 }  // namespace
 
-template <>
-const ActivationKernels& cuda_kernels<ActivationKernels>() {
+const ActivationKernels& cuda_table(const ActivationKernels*) {
   static constexpr ActivationKernels kernels = {forward, backward, swiglu_forward, swiglu_backward};
   return kernels;
 }

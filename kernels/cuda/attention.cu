@@ -70,8 +70,7 @@ void backward(Stream& stream, const AttentionBackward& p) {
 
 }  // namespace
 
-template <>
-const AttentionKernels& cuda_kernels<AttentionKernels>() {
+const AttentionKernels& cuda_table(const AttentionKernels*) {
   static constexpr AttentionKernels kernels = {forward, backward, forward_workspace_bytes,
                                                backward_workspace_bytes};
   return kernels;

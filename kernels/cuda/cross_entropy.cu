@@ -146,8 +146,7 @@ void backward(Stream& stream, const CrossEntropyBackward& p) {
 
 }  // namespace
 
-template <>
-const CrossEntropyKernels& cuda_kernels<CrossEntropyKernels>() {
+const CrossEntropyKernels& cuda_table(const CrossEntropyKernels*) {
   static constexpr CrossEntropyKernels kernels = {partial, combine, backward};
   return kernels;
 }

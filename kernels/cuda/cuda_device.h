@@ -32,9 +32,14 @@ int capability_of(int index);
 class Blas;
 
 /// The GPU's functions of a family, such as RotaryKernels. The family's source beside this header
-/// specialises it.
+/// defines cuda_table(const RotaryKernels*), whose argument only selects the overload. An ordinary
+/// function, declared here for each family that is asked for: a specialisation of this template
+/// would have to be declared before its use.
 template <class Family>
-const Family& cuda_kernels();
+const Family& cuda_kernels() {
+  const Family& cuda_table(const Family*);
+  return cuda_table(nullptr);
+}
 
 class CudaDevice final : public Device {
  public:

@@ -2,7 +2,7 @@
 // all operands are aligned.
 #include "trireme/core/random.h"
 
-#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/formulas.cuh"
 #include "kernels/cuda/strided.h"
 #include "kernels/cuda/sums.cuh"
 #include "kernels/elementwise.h"
@@ -12,18 +12,8 @@ namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
 
-template <class T>
-struct AddValues {
-  static constexpr int pack = Pack<T>::size;
-  const T *a, *b;
-  T* y;
-  template <int width>
-  __device__ void at(Index i) const {
-    Vec<float, width> p = load_floats<width>(a + i);
-    const Vec<float, width> q = load_floats<width>(b + i);
-    for (int k = 0; k < width; ++k) p.values[k] += q.values[k];
-    store_floats(y + i, p);
-  }
+struct Plus {
+  __device__ float value(float a, float b) const { return a + b; }
 };
 
 /// y = x + bias of the column.
@@ -86,27 +76,20 @@ struct SquaredErrorGradient {
   }
 };
 
-/// parts[blockIdx.x] = this block's part of the sum, in fp64 and a fixed order.
+/// Adds (x - target)^2 to a sum in fp64.
 template <class T>
-__global__ void __launch_bounds__(sum_threads)
-    squared_error_kernel(const T* x, const T* target, Index count, bool aligned, double* parts) {
-  __shared__ double scratch[sum_warps];
-  double sum = 0;
-  const auto add = [&]<int width>(Index i) {
+struct SquaredErrors {
+  static constexpr int pack = Pack<T>::size;
+  const T *x, *target;
+  template <int width>
+  __device__ void add(Index i, double& sum) const {
     const Vec<T, width> v = load<width>(x + i), t = load<width>(target + i);
     for (int k = 0; k < width; ++k) {
       const double d = to_double(v.values[k]) - to_double(t.values[k]);
       sum += d * d;
     }
-  };
-  constexpr int pack = Pack<T>::size;
-  const Index packs = aligned ? count / pack : 0;
-  for (Index i = global_thread(); i < packs; i += global_threads())
-    add.template operator()<pack>(i * pack);
-  for (Index i = packs * pack + global_thread(); i < count; i += global_threads())
-    add.template operator()<1>(i);
-  store_part(sum, scratch, parts);
-}
+  }
+};
 
 // A block of the bias gradient has 32 bytes of each row, what memory gives at least; enough rows
 // are under way at once. In bf16 there are half as many blocks, and a load is half as large: each
@@ -149,24 +132,19 @@ namespace {
 
 // ---------------------------------------- launchers ----------------------------------------------
 
-template <class... Pointers>
-bool all_aligned(Pointers... pointers) {
-  return (gpu::aligned16(pointers) && ...);
-}
-
 void add(Stream& stream, const Addition& p) {
   check_elementwise(p);
   gpu::with_storage(p.dtype, [&]<class T>(T) {
-    const gpu::AddValues<T> f{static_cast<const T*>(p.a), static_cast<const T*>(p.b),
-                              static_cast<T*>(p.y)};
-    gpu::map(stream, f, p.count, all_aligned(p.a, p.b, p.y), "add");
+    const gpu::ValuesOfPairs<T, gpu::Plus> f{
+        {}, static_cast<const T*>(p.a), static_cast<const T*>(p.b), static_cast<T*>(p.y)};
+    gpu::map(stream, f, p.count, gpu::all_aligned(p.a, p.b, p.y), "add");
   });
 }
 
 void bias_add(Stream& stream, const BiasAdd& p) {
   check_elementwise(p);
   gpu::with_storage(p.dtype, [&]<class T>(T) {
-    const bool aligned = p.channels % gpu::Pack<T>::size == 0 && all_aligned(p.x, p.bias, p.y);
+    const bool aligned = p.channels % gpu::Pack<T>::size == 0 && gpu::all_aligned(p.x, p.bias, p.y);
     const gpu::AddBias<T> f{static_cast<const T*>(p.x), static_cast<const T*>(p.bias),
                             static_cast<T*>(p.y), p.channels};
     gpu::map(stream, f, p.rows * p.channels, aligned, "bias");
@@ -196,21 +174,15 @@ void dropout(Stream& stream, const Dropout& p) {
                                static_cast<const T*>(p.x),
                                static_cast<T*>(p.y),
                                p.write};
-    gpu::map(stream, f, p.count, p.first_element % 4 == 0 && all_aligned(p.x, p.y), "dropout");
+    gpu::map(stream, f, p.count, p.first_element % 4 == 0 && gpu::all_aligned(p.x, p.y), "dropout");
   });
 }
 
 void squared_error_forward(Stream& stream, const SquaredErrorForward& p) {
   check_elementwise(p);
-  const char* what = "squared error";
   gpu::with_storage(p.dtype, [&]<class T>(T) {
-    const unsigned parts = gpu::parts_for(p.count, 4 * gpu::Pack<T>::size);
-    check(gpu_launch(gpu::squared_error_kernel<T>, dim3(parts), dim3(gpu::sum_threads), 0,
-                     cuda_stream_of(stream), static_cast<const T*>(p.x),
-                     static_cast<const T*>(p.target), p.count, all_aligned(p.x, p.target),
-                     static_cast<CudaStream&>(stream).partial_sums()),
-          what);
-    gpu::add_parts(stream, parts, p.loss, Write::assign, what);
+    const gpu::SquaredErrors<T> f{static_cast<const T*>(p.x), static_cast<const T*>(p.target)};
+    gpu::sum(stream, f, p.count, gpu::all_aligned(p.x, p.target), p.loss, "squared error");
   });
 }
 
@@ -220,14 +192,13 @@ void squared_error_backward(Stream& stream, const SquaredErrorBackward& p) {
     const gpu::SquaredErrorGradient<T> f{static_cast<const T*>(p.x),
                                          static_cast<const T*>(p.target), p.scale,
                                          static_cast<T*>(p.dx), p.write};
-    gpu::map(stream, f, p.count, all_aligned(p.x, p.target, p.dx), "squared error gradient");
+    gpu::map(stream, f, p.count, gpu::all_aligned(p.x, p.target, p.dx), "squared error gradient");
   });
 }
 
 }  // namespace
 
-template <>
-const ElementwiseKernels& cuda_kernels<ElementwiseKernels>() {
+const ElementwiseKernels& cuda_table(const ElementwiseKernels*) {
   static constexpr ElementwiseKernels kernels = {add,
                                                  bias_add,
                                                  bias_backward,

@@ -175,9 +175,9 @@ void forward(Stream& stream, const EmbeddingForward& p) {
   check_embedding(p);
   gpu::with_storage(p.dtype, [&]<class T>(T) {
     constexpr int pack = gpu::Pack<T>::size;
-    launch<T>(stream, p.rows, p.channels, gpu::aligned16(p.table) && gpu::aligned16(p.y),
-              "embedding", std::pair{&gpu::embedding_kernel<T, pack>, &gpu::embedding_kernel<T, 1>},
-              p.tokens, static_cast<const T*>(p.table), p.first, p.rows_of_table, p.channels,
+    launch<T>(stream, p.rows, p.channels, gpu::all_aligned(p.table, p.y), "embedding",
+              std::pair{&gpu::embedding_kernel<T, pack>, &gpu::embedding_kernel<T, 1>}, p.tokens,
+              static_cast<const T*>(p.table), p.first, p.rows_of_table, p.channels,
               static_cast<T*>(p.y));
   });
 }
@@ -214,8 +214,7 @@ void backward(Stream& stream, const EmbeddingBackward& p) {
   gpu::with_storage(p.dtype, [&]<class T>(T) {
     constexpr int pack = gpu::Pack<T>::size;
     launch<T>(
-        stream, p.rows, p.channels, gpu::aligned16(p.dy) && gpu::aligned16(p.dtable),
-        "embedding gradient",
+        stream, p.rows, p.channels, gpu::all_aligned(p.dy, p.dtable), "embedding gradient",
         std::pair{&gpu::embedding_backward_kernel<T, pack>, &gpu::embedding_backward_kernel<T, 1>},
         keys, static_cast<const T*>(p.dy), p.dtable, p.rows, p.channels);
   });
@@ -225,8 +224,7 @@ void position_forward(Stream& stream, const PositionForward& p) {
   check_positions(p);
   gpu::with_storage(p.dtype, [&]<class T>(T) {
     constexpr int pack = gpu::Pack<T>::size;
-    launch<T>(stream, p.rows, p.channels,
-              gpu::aligned16(p.x) && gpu::aligned16(p.table) && gpu::aligned16(p.y), "positions",
+    launch<T>(stream, p.rows, p.channels, gpu::all_aligned(p.x, p.table, p.y), "positions",
               std::pair{&gpu::position_kernel<T, pack>, &gpu::position_kernel<T, 1>},
               static_cast<const T*>(p.x), static_cast<const T*>(p.table), p.sequence, p.first_row,
               p.channels, static_cast<T*>(p.y));
@@ -238,8 +236,7 @@ void position_backward(Stream& stream, const PositionBackward& p) {
   gpu::with_storage(p.dtype, [&]<class T>(T) {
     constexpr int pack = gpu::Pack<T>::size;
     launch<T>(
-        stream, p.sequence, p.channels, gpu::aligned16(p.dy) && gpu::aligned16(p.dtable),
-        "position gradient",
+        stream, p.sequence, p.channels, gpu::all_aligned(p.dy, p.dtable), "position gradient",
         std::pair{&gpu::position_backward_kernel<T, pack>, &gpu::position_backward_kernel<T, 1>},
         static_cast<const T*>(p.dy), p.dtable, p.sequence, p.first_row, p.rows, p.channels);
   });
@@ -247,8 +244,7 @@ void position_backward(Stream& stream, const PositionBackward& p) {
 
 }  // namespace
 
-template <>
-const EmbeddingKernels& cuda_kernels<EmbeddingKernels>() {
+const EmbeddingKernels& cuda_table(const EmbeddingKernels*) {
   static constexpr EmbeddingKernels kernels = {forward, backward, backward_workspace_bytes,
                                                position_forward, position_backward};
   return kernels;

@@ -58,8 +58,7 @@ Index stream_bytes(Device& /*device*/) {
 
 }  // namespace
 
-template <>
-const GemmKernels& cuda_kernels<GemmKernels>() {
+const GemmKernels& cuda_table(const GemmKernels*) {
   static constexpr GemmKernels kernels = {run, prepare, workspace_bytes, bf16_products,
                                           stream_bytes};
   return kernels;

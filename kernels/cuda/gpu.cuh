@@ -112,6 +112,11 @@ void with_storage(DType dtype, const Run& run) {
     run(float{});
 }
 inline bool aligned16(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
+/// Null is aligned.
+template <class... Pointers>
+bool all_aligned(Pointers... pointers) {
+  return (aligned16(pointers) && ...);
+}
 /// Elements of x before the first multiple of 16 bytes. x is aligned to its elements.
 template <class T>
 __host__ __device__ __forceinline__ Index elements_to_alignment(const T* x) {

@@ -240,8 +240,7 @@ void backward(Stream& stream, const NormBackward& p) {
 
 }  // namespace
 
-template <>
-const NormKernels& cuda_kernels<NormKernels>() {
+const NormKernels& cuda_table(const NormKernels*) {
   static constexpr NormKernels kernels = {forward, backward, backward_workspace_bytes};
   return kernels;
 }

@@ -180,8 +180,7 @@ void decide(Stream& stream, const Decide& p) {
 
 }  // namespace
 
-template <>
-const OptimizerKernels& cuda_kernels<OptimizerKernels>() {
+const OptimizerKernels& cuda_table(const OptimizerKernels*) {
   static constexpr OptimizerKernels kernels = {adamw, sgd, sum_of_squares, decide};
   return kernels;
 }

@@ -81,15 +81,14 @@ void run(Stream& stream, const Rotary& p) {
   gpu::with_storage(p.dtype, [&]<class T>(T) {
     constexpr int pack = gpu::Pack<T>::size;
     const bool aligned = p.head_dim / 2 % pack == 0 && p.row_stride % pack == 0 &&
-                         gpu::aligned16(p.x) && gpu::aligned16(p.y) && gpu::aligned16(p.table);
+                         gpu::all_aligned(p.x, p.y, p.table);
     aligned ? launch<T, pack>(stream, p) : launch<T, 1>(stream, p);
   });
 }
 
 }  // namespace
 
-template <>
-const RotaryKernels& cuda_kernels<RotaryKernels>() {
+const RotaryKernels& cuda_table(const RotaryKernels*) {
   static constexpr RotaryKernels kernels = {run};
   return kernels;
 }

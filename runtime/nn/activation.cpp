@@ -30,9 +30,7 @@ class Pointwise final : public KernelOp {
     return {Spec(in[0].shape, in[0].dtype)};
   }
   Saved saved() const override { return Saved::input(0); }
-  Sharing sharing() const override {
-    return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);
-  }
+  Sharing sharing() const override { return elementwise_sharing(1); }
   bool accumulates(int) const override { return true; }
   double flops(const Specs& in) const override {
     return 10.0 * static_cast<double>(in[0].shape.count());

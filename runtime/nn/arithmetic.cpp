@@ -44,9 +44,7 @@ class FormulaOp final : public KernelOp {
     }
     return Saved::nothing();
   }
-  Sharing sharing() const override {
-    return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);
-  }
+  Sharing sharing() const override { return elementwise_sharing(1); }
   bool accumulates(int) const override { return true; }
   double flops(const Specs& in) const override {
     const bool cheap = formula_ == Formula::scale || formula_ == Formula::relu;
@@ -77,9 +75,10 @@ void require_alike(const Specs& in) {
   require(in[0].shape == in[1].shape && is_stored(in[0].dtype) && in[1].dtype == in[0].dtype,
           "takes f32 or bf16 values of one shape and type, not ", in[0], " and ", in[1]);
 }
-PairForward pair_of(Exec& e) {
+void run_pair(Exec& e, PairFormula formula) {
   const Tensor& y = e.output(0);
-  return {y.count(), e.input(0).data, e.input(1).data, y.data, y.dtype};
+  e.stream().kernels().arithmetic.pair_forward(
+      e.stream(), {formula, y.count(), e.input(0).data, e.input(1).data, y.data, y.dtype});
 }
 
 class Multiply final : public KernelOp {
@@ -90,17 +89,9 @@ class Multiply final : public KernelOp {
     return {Spec(in[0].shape, in[0].dtype)};
   }
   Saved saved() const override { return Saved::input(0) | Saved::input(1); }
-  Sharing sharing() const override {
-    return Sharing()
-        .output_over_input(0, 0)
-        .output_over_input(0, 1)
-        .gradient_over_output(0, 0)
-        .gradient_over_output(1, 0);
-  }
+  Sharing sharing() const override { return elementwise_sharing(2); }
   bool accumulates(int) const override { return true; }
-  void forward(Exec& e) const override {
-    e.stream().kernels().arithmetic.product_forward(e.stream(), pair_of(e));
-  }
+  void forward(Exec& e) const override { run_pair(e, PairFormula::product); }
   void backward(Exec& e) const override {
     const Tensor& dy = e.grad_output(0);
     const auto gradient = [&](int i) { return e.wants(i) ? e.grad_input(i).data : nullptr; };
@@ -126,9 +117,7 @@ class Subtract final : public KernelOp {
         .output_over_input(0, 1);
   }
   bool accumulates(int input) const override { return input == 1; }
-  void forward(Exec& e) const override {
-    e.stream().kernels().arithmetic.difference_forward(e.stream(), pair_of(e));
-  }
+  void forward(Exec& e) const override { run_pair(e, PairFormula::difference); }
   void backward(Exec& e) const override {
     if (!e.wants(1)) return;
     const Tensor& dy = e.grad_output(0);

@@ -26,9 +26,7 @@ class DropoutOp final : public KernelOp {
     require_rows(in[0], "dropout's input");
     return {Spec(in[0].shape, in[0].dtype)};
   }
-  Sharing sharing() const override {
-    return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);
-  }
+  Sharing sharing() const override { return elementwise_sharing(1); }
   bool accumulates(int) const override { return true; }
   double flops(const Specs& in) const override {
     return 20.0 * static_cast<double>(in[0].shape.count());

@@ -39,6 +39,15 @@ inline void require_vector_like(const Spec& like, const Spec& x, Index count, co
           "), not ", x);
 }
 
+/// Of an op that reads element i of its inputs and of the gradient before it writes element i of
+/// the output and of the gradients.
+inline Sharing elementwise_sharing(int inputs) {
+  Sharing sharing;
+  for (int i = 0; i < inputs; ++i) sharing.output_over_input(0, i);
+  for (int i = 0; i < inputs; ++i) sharing.gradient_over_output(i, 0);
+  return sharing;
+}
+
 /// How a kernel writes activation gradient i.
 inline Write write_of(const Exec& e, int i) { return e.accumulate(i) ? Write::add : Write::assign; }
 

@@ -29,9 +29,7 @@ class RotaryOp final : public KernelOp {
         " channels in whole sequences of ", table_->sequence(), " rows; the input is ", in[0]);
     return {Spec(in[0].shape, in[0].dtype)};
   }
-  Sharing sharing() const override {
-    return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);
-  }
+  Sharing sharing() const override { return elementwise_sharing(1); }
   double flops(const Specs& in) const override {
     return 3.0 * static_cast<double>(in[0].shape[0] * heads_ * table_->head_dim());
   }

@@ -127,8 +127,8 @@ TEST(Arithmetic, ProductsAndDifferencesAreExact) {
       return [&, product, over_b](Stream& s) {
         const ArithmeticKernels& k = s.kernels().arithmetic;
         Floats x = a, y = b;
-        (product ? k.product_forward : k.difference_forward)(
-            s, {count, x.data(), y.data(), over_b ? y.data() : x.data()});
+        k.pair_forward(s, {product ? PairFormula::product : PairFormula::difference, count,
+                           x.data(), y.data(), over_b ? y.data() : x.data()});
         return over_b ? y : x;
       };
     };
@@ -232,8 +232,8 @@ TEST(Arithmetic, Bf16IsRoundedOnce) {
       void* constant = a.put(random_values(count, "constant"));
       const double seed = 0.3;
       double sum = 0;
-      k.product_forward(s, {count, x, y, product, a.dtype});
-      k.difference_forward(s, {count, x, y, difference, a.dtype});
+      k.pair_forward(s, {PairFormula::product, count, x, y, product, a.dtype});
+      k.pair_forward(s, {PairFormula::difference, count, x, y, difference, a.dtype});
       k.product_backward(s, {count, x, y, x, dx, dy, Write::assign, Write::add, a.dtype});
       k.sum_backward(s, {count, &seed, constant, 1, Write::add, a.dtype});
       k.sum_forward(s, {count, x, &sum, 1, a.dtype});
@@ -254,11 +254,13 @@ TEST(Arithmetic, OtherTypesAreRefused) {
   EXPECT_THROW(k.formula_forward(s, {Formula::exp, 0, nullptr, nullptr, 1, f64}), Error);
   EXPECT_THROW(k.formula_backward(s, {Formula::exp, 0, nullptr, nullptr, nullptr, 1, assign, f64}),
                Error);
-  EXPECT_THROW(k.product_forward(s, {0, nullptr, nullptr, nullptr, f64}), Error);
+  EXPECT_THROW(k.pair_forward(s, {PairFormula::product, 0, nullptr, nullptr, nullptr, f64}), Error);
   EXPECT_THROW(
       k.product_backward(s, {0, nullptr, nullptr, nullptr, nullptr, nullptr, assign, assign, f64}),
       Error);
-  EXPECT_THROW(k.difference_forward(s, {0, nullptr, nullptr, nullptr, DType::i32}), Error);
+  EXPECT_THROW(
+      k.pair_forward(s, {PairFormula::difference, 0, nullptr, nullptr, nullptr, DType::i32}),
+      Error);
   EXPECT_THROW(k.sum_forward(s, {0, nullptr, nullptr, 1, f64}), Error);
   EXPECT_THROW(k.sum_backward(s, {-1, nullptr, nullptr}), Error);
 }

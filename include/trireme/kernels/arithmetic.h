@@ -49,8 +49,12 @@ struct FormulaBackward {
   DType dtype = DType::f32;
 };
 
-/// y = a * b, or a - b.
+/// A function of two numbers: a * b, or a - b.
+enum class PairFormula { product, difference };
+
+/// y = formula(a, b).
 struct PairForward {
+  PairFormula formula;
   Index count;
   const void* a;
   const void* b;
@@ -90,9 +94,8 @@ struct SumBackward {
 struct ArithmeticKernels {
   void (*formula_forward)(Stream&, const FormulaForward&);
   void (*formula_backward)(Stream&, const FormulaBackward&);
-  void (*product_forward)(Stream&, const PairForward&);
+  void (*pair_forward)(Stream&, const PairForward&);
   void (*product_backward)(Stream&, const ProductBackward&);
-  void (*difference_forward)(Stream&, const PairForward&);
   void (*sum_forward)(Stream&, const SumForward&);
   void (*sum_backward)(Stream&, const SumBackward&);
 };

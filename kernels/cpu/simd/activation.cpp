@@ -1,7 +1,7 @@
 // GELU in both forms, SiLU, and SwiGLU: a value and a slope each, then one loop for all.
 #include "kernels/activation.h"
 
-#include "kernels/cpu/simd/each.h"
+#include "kernels/cpu/simd/for_each_vector.h"
 #include "kernels/cpu/simd/math.h"
 
 namespace trireme::TRIREME_SIMD {
@@ -54,7 +54,7 @@ template <class T, class F>
 void forward_of(const ActivationForward& p, Index begin, Index end) {
   const T* x = static_cast<const T*>(p.x);
   T* y = static_cast<T*>(p.y);
-  each(begin, end, [=](auto at) { at.store(y, F::value(at.load(x))); });
+  for_each_vector(begin, end, [=](auto at) { at.store(y, F::value(at.load(x))); });
 }
 template <class T, class F>
 void backward_of(const ActivationBackward& p, Index begin, Index end) {
@@ -62,10 +62,11 @@ void backward_of(const ActivationBackward& p, Index begin, Index end) {
   const T* dy = static_cast<const T*>(p.dy);
   T* dx = static_cast<T*>(p.dx);
   if (p.write == Write::assign)
-    each(begin, end, [=](auto at) { at.store(dx, at.load(dy) * F::slope(at.load(x))); });
+    for_each_vector(begin, end, [=](auto at) { at.store(dx, at.load(dy) * F::slope(at.load(x))); });
   else
-    each(begin, end,
-         [=](auto at) { at.store(dx, fma(at.load(dy), F::slope(at.load(x)), at.load(dx))); });
+    for_each_vector(begin, end, [=](auto at) {
+      at.store(dx, fma(at.load(dy), F::slope(at.load(x)), at.load(dx)));
+    });
 }
 
 void forward(const ActivationForward& p, Index begin, Index end) {
@@ -85,7 +86,8 @@ void swiglu_forward_of(const SwigluForward& p, Index begin_row, Index end_row) {
     const T* gate = static_cast<const T*>(p.gate_up) + row * 2 * p.channels;
     const T* up = gate + p.channels;
     T* y = static_cast<T*>(p.y) + row * p.channels;
-    each(0, p.channels, [=](auto at) { at.store(y, Silu::value(at.load(gate)) * at.load(up)); });
+    for_each_vector(0, p.channels,
+                    [=](auto at) { at.store(y, Silu::value(at.load(gate)) * at.load(up)); });
   }
 }
 
@@ -98,7 +100,7 @@ void swiglu_backward_of(const SwigluBackward& p, Index begin_row, Index end_row)
     const T* dy = static_cast<const T*>(p.dy) + row * p.channels;
     T* dgate = static_cast<T*>(p.dgate_up) + row * 2 * p.channels;
     T* dup = dgate + p.channels;
-    each(0, p.channels, [=](auto at) {
+    for_each_vector(0, p.channels, [=](auto at) {
       const Floats g = at.load(gate), u = at.load(up), d = at.load(dy);
       const Floats to_gate = d * u * Silu::slope(g), to_up = d * Silu::value(g);
       at.store(dgate, adds ? at.load(dgate) + to_gate : to_gate);

@@ -4,7 +4,7 @@
 // what a tile computes beyond it is overwritten with zeros.
 #include "kernels/attention.h"
 
-#include "kernels/cpu/simd/each.h"
+#include "kernels/cpu/simd/for_each_vector.h"
 #include "kernels/cpu/simd/math.h"
 #include "kernels/cpu/simd/tile.h"
 
@@ -197,7 +197,7 @@ TRIREME_INLINE void online_softmax(const Sizes& s, const Block& b, const Forward
       store(&before, exp2_of_negative(all(m.largest[r] - largest)), 1);
       m.total[r] = m.total[r] * before;
       float* out = m.out + r * s.stride;
-      each(0, s.padded_dim, [=](auto at) { at.store(out, at.load(out) * all(before)); });
+      for_each_vector(0, s.padded_dim, [=](auto at) { at.store(out, at.load(out) * all(before)); });
     }
     m.total[r] += sum_lanes(sums);
     m.largest[r] = largest;
@@ -226,7 +226,8 @@ TRIREME_INLINE void forward_rows(const AttentionForward& p, const Sizes& s, cons
   for (Index r = 0; r < rows; ++r) {
     const float* out = m.out + r * s.stride;
     const Floats factor = all(1.0f / m.total[r]);
-    each(0, s.dim, [=](auto at) { at.store(y + r * s.y_stride, at.load(out) * factor); });
+    for_each_vector(0, s.dim,
+                    [=](auto at) { at.store(y + r * s.y_stride, at.load(out) * factor); });
     logsumexp[r] = m.largest[r] * ln_2 + __builtin_logf(m.total[r]);
   }
 }
@@ -269,9 +270,10 @@ TRIREME_INLINE void unpack(const Sizes& s, const float* x, Index rows, float fac
     const float* from = x + r * s.stride;
     float* to = y + r * s.qkv_stride;
     if (write == Write::assign)
-      each(0, s.dim, [=](auto at) { at.store(to, at.load(from) * all(factor)); });
+      for_each_vector(0, s.dim, [=](auto at) { at.store(to, at.load(from) * all(factor)); });
     else
-      each(0, s.dim, [=](auto at) { at.store(to, fma(at.load(from), all(factor), at.load(to))); });
+      for_each_vector(0, s.dim,
+                      [=](auto at) { at.store(to, fma(at.load(from), all(factor), at.load(to))); });
   }
 }
 
@@ -315,7 +317,7 @@ void backward(const AttentionBackward& p, Index batch, Index kv_head, std::byte*
   pack_transposed(qkv + keys_at, s.qkv_stride, s.sequence, s.dim, m.keys_transposed);
   pack_transposed(qkv + values_at, s.qkv_stride, s.sequence, s.dim, m.values_transposed);
   for (float* sums : {m.dkeys, m.dvalues})
-    each(0, s.packed_rows(), [=](auto at) { at.store(sums, all(0)); });
+    for_each_vector(0, s.packed_rows(), [=](auto at) { at.store(sums, all(0)); });
   for (Index head = kv_head * s.group; head < (kv_head + 1) * s.group; ++head)
     for (Index row = 0; row < s.sequence; row += row_block)
       backward_rows(p, s, m, batch, head, row);

@@ -1,7 +1,7 @@
 // The two passes of softmax cross-entropy over logits, row by row.
 #include "kernels/cross_entropy.h"
 
-#include "kernels/cpu/simd/each.h"
+#include "kernels/cpu/simd/for_each_vector.h"
 #include "kernels/cpu/simd/math.h"
 
 namespace trireme::TRIREME_SIMD {
@@ -17,7 +17,7 @@ struct Online {
 template <class T>
 Online add_block(Online so_far, const T* x, Index count) {
   Floats largest = all(so_far.max);
-  each(0, count, [&](auto at) { largest = max(largest, at.load(x, so_far.max)); });
+  for_each_vector(0, count, [&](auto at) { largest = max(largest, at.load(x, so_far.max)); });
   const float m = max_lanes(largest);
   const Floats shift = all(m);
   const float total =
@@ -50,7 +50,7 @@ void backward_of(const CrossEntropyBackward& p, Index begin_row, Index end_row) 
     const T* x = static_cast<const T*>(p.logits) + row * p.row_stride;
     T* dx = static_cast<T*>(p.dlogits) + row * p.row_stride;
     if (p.targets[row] < 0) {
-      each(0, p.padded_columns, [=](auto at) { at.store(dx, all(0)); });
+      for_each_vector(0, p.padded_columns, [=](auto at) { at.store(dx, all(0)); });
       continue;
     }
     const Floats shift = all(p.logsumexp[row]), factor = all(scale);
@@ -60,8 +60,8 @@ void backward_of(const CrossEntropyBackward& p, Index begin_row, Index end_row) 
         all(0);  // made of its logit, before this may be overwritten, and rounded once
     const bool here = target >= 0 && target < p.columns;
     if (here) of_target = slope(Part{target, 1}) - factor;
-    each(0, p.columns, [=](auto at) { at.store(dx, slope(at)); });
-    each(p.columns, p.padded_columns, [=](auto at) { at.store(dx, all(0)); });
+    for_each_vector(0, p.columns, [=](auto at) { at.store(dx, slope(at)); });
+    for_each_vector(p.columns, p.padded_columns, [=](auto at) { at.store(dx, all(0)); });
     if (here) Part{target, 1}.store(dx, of_target);
   }
 }

@@ -2,7 +2,7 @@
 #include "kernels/elementwise.h"
 
 #include "kernels/cpu/loops.h"
-#include "kernels/cpu/simd/each.h"
+#include "kernels/cpu/simd/for_each_vector.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {
@@ -11,14 +11,14 @@ void add(const Addition& p, Index begin, Index end) {
   with_storage(p.dtype, [&]<class T>(T) {
     const T *a = static_cast<const T*>(p.a), *b = static_cast<const T*>(p.b);
     T* y = static_cast<T*>(p.y);
-    each(begin, end, [=](auto at) { at.store(y, at.load(a) + at.load(b)); });
+    for_each_vector(begin, end, [=](auto at) { at.store(y, at.load(a) + at.load(b)); });
   });
 }
 
 void accumulate(float* to, const void* from, DType dtype, Index begin, Index end) {
   with_storage(dtype, [&]<class T>(T) {
     const T* x = static_cast<const T*>(from);
-    each(begin, end, [=](auto at) { at.store(to, at.load(to) + at.load(x)); });
+    for_each_vector(begin, end, [=](auto at) { at.store(to, at.load(to) + at.load(x)); });
   });
 }
 
@@ -28,7 +28,7 @@ void bias_add(const BiasAdd& p, Index begin_row, Index end_row) {
     for (Index row = begin_row; row < end_row; ++row) {
       const T* x = static_cast<const T*>(p.x) + row * p.channels;
       T* y = static_cast<T*>(p.y) + row * p.channels;
-      each(0, p.channels, [=](auto at) { at.store(y, at.load(x) + at.load(bias)); });
+      for_each_vector(0, p.channels, [=](auto at) { at.store(y, at.load(x) + at.load(bias)); });
     }
   });
 }
@@ -41,7 +41,7 @@ void bias_backward_of(const BiasBackward& p, Index begin_channel, Index end_chan
   const T* dy = static_cast<const T*>(p.dy);
   for (Index first = 0; first < p.rows; first += block) {
     const Index last = first + block < p.rows ? first + block : p.rows;
-    each(begin_channel, end_channel, [&](auto at) {
+    for_each_vector(begin_channel, end_channel, [&](auto at) {
       Floats even = all(0), odd = all(0);
       Index row = first;
       for (; row + 2 <= last; row += 2) {
@@ -128,9 +128,9 @@ void dropout_of(const Dropout& p, Index begin, Index end) {
       return select(all(0) < at.load(f), at.load(x) * at.load(f), all(0));
     };
     if (p.write == Write::assign)
-      each(0, stop - element, [=](auto at) { at.store(y, value(at)); });
+      for_each_vector(0, stop - element, [=](auto at) { at.store(y, value(at)); });
     else
-      each(0, stop - element, [=](auto at) { at.store(y, at.load(y) + value(at)); });
+      for_each_vector(0, stop - element, [=](auto at) { at.store(y, at.load(y) + value(at)); });
     element = stop;
   }
 }
@@ -176,9 +176,9 @@ void squared_error_backward(const SquaredErrorBackward& p, Index begin, Index en
     const Floats factor = all(static_cast<float>(2 * *p.scale));
     const auto slope = [&](auto at) { return (at.load(x) - at.load(target)) * factor; };
     if (p.write == Write::assign)
-      each(begin, end, [&](auto at) { at.store(dx, slope(at)); });
+      for_each_vector(begin, end, [&](auto at) { at.store(dx, slope(at)); });
     else
-      each(begin, end, [&](auto at) { at.store(dx, at.load(dx) + slope(at)); });
+      for_each_vector(begin, end, [&](auto at) { at.store(dx, at.load(dx) + slope(at)); });
   });
 }
 

@@ -3,25 +3,25 @@
 #include "kernels/cpu/simd/math.h"
 
 #include "kernels/cpu/loops.h"
-#include "kernels/cpu/simd/each.h"
+#include "kernels/cpu/simd/for_each_vector.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {
 
 void exp_of(const float* x, float* y, Index count) {
-  each(0, count, [=](auto at) { at.store(y, exp(at.load(x))); });
+  for_each_vector(0, count, [=](auto at) { at.store(y, exp(at.load(x))); });
 }
 void sigmoid_of(const float* x, float* y, Index count) {
-  each(0, count, [=](auto at) { at.store(y, sigmoid(at.load(x))); });
+  for_each_vector(0, count, [=](auto at) { at.store(y, sigmoid(at.load(x))); });
 }
 void normal_below_of(const float* x, float* y, Index count) {
-  each(0, count, [=](auto at) { at.store(y, normal(at.load(x)).below); });
+  for_each_vector(0, count, [=](auto at) { at.store(y, normal(at.load(x)).below); });
 }
 void widen(const Bf16* x, float* y, Index count) {
-  each(0, count, [=](auto at) { at.store(y, at.load(x)); });
+  for_each_vector(0, count, [=](auto at) { at.store(y, at.load(x)); });
 }
 void narrow(const float* x, Bf16* y, Index count) {
-  each(0, count, [=](auto at) { at.store(y, at.load(x)); });
+  for_each_vector(0, count, [=](auto at) { at.store(y, at.load(x)); });
 }
 
 // Twelve independent chains, each in a register of its own (an array of them would be spilled): two

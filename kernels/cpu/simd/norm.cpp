@@ -2,7 +2,7 @@
 // depends on the row alone.
 #include "kernels/norm.h"
 
-#include "kernels/cpu/simd/each.h"
+#include "kernels/cpu/simd/for_each_vector.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {
@@ -19,7 +19,7 @@ void forward_of(const NormForward& p, Index begin_row, Index end_row) {
       const T* x = s;
       const T* delta = static_cast<const T*>(p.delta) + row * n;
       T* into = static_cast<T*>(p.sum) + row * n;
-      each(0, n, [=](auto at) { at.store(into, at.load(x) + at.load(delta)); });
+      for_each_vector(0, n, [=](auto at) { at.store(into, at.load(x) + at.load(delta)); });
       s = into;
     }
     const float mean =
@@ -35,11 +35,12 @@ void forward_of(const NormForward& p, Index begin_row, Index end_row) {
     const Floats factor = all(rstd);
     T* y = static_cast<T*>(p.y) + row * n;
     if (bias != nullptr)
-      each(0, n, [=](auto at) {
+      for_each_vector(0, n, [=](auto at) {
         at.store(y, fma((at.load(s) - shift) * factor, at.load(weight), at.load(bias)));
       });
     else
-      each(0, n, [=](auto at) { at.store(y, (at.load(s) - shift) * factor * at.load(weight)); });
+      for_each_vector(
+          0, n, [=](auto at) { at.store(y, (at.load(s) - shift) * factor * at.load(weight)); });
     if (p.mean != nullptr) p.mean[row] = mean;
     p.rstd[row] = rstd;
   }
@@ -70,12 +71,13 @@ void input_gradient(const NormBackward& p, Index row) {
   const T* dsum = p.dsum == nullptr ? nullptr : static_cast<const T*>(p.dsum) + row * n;
   const bool adds = p.write_dx == Write::add;
   if (dsum != nullptr && adds)
-    each(0, n, [=](auto at) { at.store(dx, at.load(dx) + (slope(at) + at.load(dsum))); });
+    for_each_vector(0, n,
+                    [=](auto at) { at.store(dx, at.load(dx) + (slope(at) + at.load(dsum))); });
   else if (dsum != nullptr || adds) {
     const T* more = adds ? dx : dsum;
-    each(0, n, [=](auto at) { at.store(dx, slope(at) + at.load(more)); });
+    for_each_vector(0, n, [=](auto at) { at.store(dx, slope(at) + at.load(more)); });
   } else
-    each(0, n, [=](auto at) { at.store(dx, slope(at)); });
+    for_each_vector(0, n, [=](auto at) { at.store(dx, slope(at)); });
 }
 
 // Four rows at a time, so that the sums are loaded and stored less often.
@@ -90,7 +92,7 @@ void parameter_gradient(const NormBackward& p, float* dweight, float* dbias, Ind
   }
   const T* s = static_cast<const T*>(p.s) + row * n;
   const T* dy = static_cast<const T*>(p.dy) + row * n;
-  each(0, n, [&](auto at) {
+  for_each_vector(0, n, [&](auto at) {
     Floats w = all(0), b = all(0);
     for (int r = 0; r < rows; ++r) {
       const Floats d = at.load(dy + r * n);
@@ -119,7 +121,7 @@ void backward_of(const NormBackward& p, float* dweight, float* dbias, Index begi
 
 void backward(const NormBackward& p, float* dweight, float* dbias, Index begin_row, Index end_row) {
   for (float* sums : {dweight, dbias})
-    if (sums != nullptr) each(0, p.channels, [=](auto at) { at.store(sums, all(0)); });
+    if (sums != nullptr) for_each_vector(0, p.channels, [=](auto at) { at.store(sums, all(0)); });
   with_storage(p.dtype, [&]<class T>(T) { backward_of<T>(p, dweight, dbias, begin_row, end_row); });
 }
 

@@ -1,7 +1,7 @@
 // AdamW and SGD in one pass over all their arrays, and the sum of squares for clipping.
 #include "kernels/optimizer.h"
 
-#include "kernels/cpu/simd/each.h"
+#include "kernels/cpu/simd/for_each_vector.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {
@@ -18,7 +18,7 @@ void adamw(const AdamW& p, const UpdateRange& range, Index begin, Index end) {
                decay = all(1 - p.learning_rate * static_cast<float>(range.weight_decay));
   const Floats rate = all(p.learning_rate / p.bias_correction1);
   const Floats correction2 = all(1 / p.bias_correction2);
-  each(begin, end, [&](auto at) {
+  for_each_vector(begin, end, [&](auto at) {
     const Floats g = at.load(gradient) * scale;
     const Floats m = fma(beta1, at.load(first_moment), rest1 * g);
     const Floats v = fma(beta2, at.load(second_moment), rest2 * (g * g));
@@ -40,7 +40,7 @@ void sgd(const Sgd& p, const UpdateRange& range, Index begin, Index end) {
   const Floats scale = all(static_cast<float>(p.decision->clip_coefficient));
   const Floats rate = all(p.learning_rate);
   const Floats decay = all(static_cast<float>(range.weight_decay)), momentum = all(p.momentum);
-  each(begin, end, [&](auto at) {
+  for_each_vector(begin, end, [&](auto at) {
     Floats x = at.load(parameter);
     Floats step = fma(decay, x, at.load(gradient) * scale);
     if (momentum_buffer != nullptr) {

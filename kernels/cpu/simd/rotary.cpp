@@ -1,7 +1,7 @@
 // Rotary position embedding, row by row.
 #include "kernels/rotary.h"
 
-#include "kernels/cpu/simd/each.h"
+#include "kernels/cpu/simd/for_each_vector.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {
@@ -20,14 +20,14 @@ void run_of(const Rotary& p, Index begin_row, Index end_row) {
       const T* b = a + half;
       T* ya = y + head * p.head_dim;
       T* yb = ya + half;
-      each(0, half, [=](auto at) {
+      for_each_vector(0, half, [=](auto at) {
         const Floats c = at.load(cosine), s = at.load(sine) * sign, first = at.load(a),
                      second = at.load(b);
         at.store(ya, first * c - second * s);
         at.store(yb, fma(second, c, first * s));
       });
     }
-    if (x != y) each(turned, p.row_stride, [=](auto at) { at.store(y, at.load(x)); });
+    if (x != y) for_each_vector(turned, p.row_stride, [=](auto at) { at.store(y, at.load(x)); });
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "trireme/kernels/write.h"
 
-#include "kernels/cpu/simd/each.h"
+#include "kernels/cpu/simd/for_each_vector.h"
 
 namespace trireme::TRIREME_SIMD {
 namespace {
@@ -68,10 +68,10 @@ TRIREME_INLINE void pack_rows(const float* from, Index from_stride, Index count,
     if (r < count) {
       const float* x = from + r * from_stride;
       if (r + rows_ahead < count) prefetch(x + rows_ahead * from_stride, columns);
-      each(0, columns, [=](auto at) { at.store(y, at.load(x) * all(factor)); });
-      each(columns, padded, [=](auto at) { at.store(y, all(0)); });
+      for_each_vector(0, columns, [=](auto at) { at.store(y, at.load(x) * all(factor)); });
+      for_each_vector(columns, padded, [=](auto at) { at.store(y, all(0)); });
     } else {
-      each(0, padded, [=](auto at) { at.store(y, all(0)); });
+      for_each_vector(0, padded, [=](auto at) { at.store(y, all(0)); });
     }
   }
 }

@@ -54,9 +54,9 @@ TEST(CudaArithmetic, ProductsAndDifferencesAgree) {
     void* x = b.put(random_floats(count, "a"), dtype, shift);
     void* y = b.put(random_floats(count, "b"), dtype);
     void* product = b.put(random_floats(count, "product"), dtype, shift);
-    k.product_forward(b.stream(), {count, x, y, product, dtype});
-    k.difference_forward(b.stream(), {count, x, y, x, dtype});
-    k.product_forward(b.stream(), {count, x, y, y, dtype});
+    k.pair_forward(b.stream(), {PairFormula::product, count, x, y, product, dtype});
+    k.pair_forward(b.stream(), {PairFormula::difference, count, x, y, x, dtype});
+    k.pair_forward(b.stream(), {PairFormula::product, count, x, y, y, dtype});
   });
 }
 

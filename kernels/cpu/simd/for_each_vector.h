@@ -50,7 +50,7 @@ TRIREME_INLINE void with_storage(DType dtype, F f) {
 
 /// f(at) for [begin, end), sixteen elements at a time.
 template <class F>
-TRIREME_INLINE void each(Index begin, Index end, F f) {
+TRIREME_INLINE void for_each_vector(Index begin, Index end, F f) {
   Index i = begin;
   for (; i + lanes <= end; i += lanes) f(Whole{i});
   if (i < end) f(Part{i, end - i});
@@ -68,7 +68,7 @@ TRIREME_INLINE float sum(Index count, F f) {
     c = c + f(Whole{i + 2 * lanes});
     d = d + f(Whole{i + 3 * lanes});
   }
-  each(i, count, [&](auto at) { a = a + f(at); });
+  for_each_vector(i, count, [&](auto at) { a = a + f(at); });
   return sum_lanes((a + b) + (c + d));
 }
 

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/finite_or_huge.h"
 #include "tests/support/training_harness.h"
 
 namespace trireme::test {
@@ -22,7 +23,7 @@ double largest_loss_difference(const TrainingRun& a, const TrainingRun& b) {
   double largest = 0;
   require(a.steps.size() == b.steps.size(), "runs of different length");
   for (std::size_t i = 0; i < a.steps.size(); ++i)
-    largest = std::max(largest, std::abs(a.steps[i].loss / b.steps[i].loss - 1));
+    largest = std::max(largest, finite_or_huge(std::abs(a.steps[i].loss / b.steps[i].loss - 1)));
   return largest;
 }
 

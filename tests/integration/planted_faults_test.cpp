@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 
 #include <fmt/core.h>
@@ -242,6 +243,20 @@ TEST_F(PlantedFaults, TiedEmbeddingCountedOnceIsSeen) {
   const Difference d = difference({1, 2, 1}, faults);
   EXPECT_FALSE(within_limits(d));
   EXPECT_EQ(d.worst_gradient, "embedding.weight");
+}
+
+// A comparison with NaN is false, so a search for the largest difference must not pass over it.
+TEST(LayoutComparison, SeesWhatIsNoNumber) {
+  const TrainingRun good{{{4, 2}}, {{{"w", {1, 2}}}}, {{{"w", {3, 4}}}}};
+  EXPECT_TRUE(within_limits(compare(good, good)));
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<TrainingRun> wrong(4, good);
+  wrong[0].steps[0].loss = nan;
+  wrong[1].steps[0].grad_norm = nan;
+  wrong[2].gradients.tensors["w"][1] = nan;
+  wrong[3].parameters.tensors["w"][1] = nan;
+  for (const TrainingRun& run : wrong)
+    EXPECT_FALSE(within_limits(compare(good, run))) << describe(compare(good, run));
 }
 
 }  // namespace

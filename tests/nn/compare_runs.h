@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/nn/run_graph.h"
+#include "tests/support/finite_or_huge.h"
 
 namespace trireme {
 
@@ -17,7 +18,7 @@ inline double relative_error(const std::vector<float>& actual, const std::vector
     difference += std::pow(double(actual[i]) - double(expected[i]), 2);
     size += std::pow(double(expected[i]), 2);
   }
-  return std::sqrt(difference) / std::sqrt(size > 0 ? size : 1);
+  return test::finite_or_huge(std::sqrt(difference) / std::sqrt(size > 0 ? size : 1));
 }
 
 /// How far two runs are apart, relatively.

@@ -12,6 +12,8 @@
 
 #include "trireme/core/error.h"
 
+#include "tests/support/finite_or_huge.h"
+
 namespace trireme::test {
 namespace {
 
@@ -37,7 +39,9 @@ LogicalTensors read_tensors(const std::string& prefix) {
   return all;
 }
 
-double relative(double a, double b) { return std::abs(a - b) / std::max(std::abs(a), 1e-300); }
+double relative(double a, double b) {
+  return finite_or_huge(std::abs(a - b) / std::max(std::abs(a), 1e-300));
+}
 
 template <class F>
 void for_each_tensor(const LogicalTensors& a, const LogicalTensors& b, F f) {
@@ -80,24 +84,25 @@ Difference compare(const TrainingRun& reference, const TrainingRun& other) {
     most.grad_norm =
         std::max(most.grad_norm, relative(reference.steps[i].grad_norm, other.steps[i].grad_norm));
   }
-  for_each_tensor(reference.gradients, other.gradients,
-                  [&](const std::string& name, const auto& x, const auto& y) {
-                    if (is_key_bias(name)) return;  // the true gradient is zero: noise over noise
-                    double norm = 0, distance = 0;
-                    for (std::size_t i = 0; i < x.size(); ++i) {
-                      norm += static_cast<double>(x[i]) * x[i];
-                      distance +=
-                          (static_cast<double>(x[i]) - y[i]) * (static_cast<double>(x[i]) - y[i]);
-                    }
-                    const double error = std::sqrt(distance / std::max(norm, 1e-300));
-                    if (error > most.gradient) most.gradient = error, most.worst_gradient = name;
-                  });
+  for_each_tensor(
+      reference.gradients, other.gradients,
+      [&](const std::string& name, const auto& x, const auto& y) {
+        if (is_key_bias(name)) return;  // the true gradient is zero: noise over noise
+        double norm = 0, distance = 0;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          norm += static_cast<double>(x[i]) * x[i];
+          distance += (static_cast<double>(x[i]) - y[i]) * (static_cast<double>(x[i]) - y[i]);
+        }
+        const double error = finite_or_huge(std::sqrt(distance / std::max(norm, 1e-300)));
+        if (error > most.gradient) most.gradient = error, most.worst_gradient = name;
+      });
   for_each_tensor(reference.parameters, other.parameters,
                   [&](const std::string& name, const auto& x, const auto& y) {
                     if (is_key_bias(name))
                       return;  // AdamW turns the noise of its gradient into steps
                     for (std::size_t i = 0; i < x.size(); ++i) {
-                      const double error = std::abs(static_cast<double>(x[i]) - y[i]);
+                      const double error =
+                          finite_or_huge(std::abs(static_cast<double>(x[i]) - y[i]));
                       if (error > most.parameter)
                         most.parameter = error, most.worst_parameter = name;
                     }

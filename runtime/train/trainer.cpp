@@ -42,6 +42,27 @@ void dump_plans(const Context& context, const PlannedTraining& plan) {
     if (!text.empty()) context.log().line(text);
 }
 
+/// "'embedding.weight' (embedding, head/linear)": the parameters that several ops read, and the
+/// ops. Two layers of one name share their weights, which may be a mistake.
+std::string shared_parameters(const Graph& graph) {
+  std::vector<std::vector<const Node*>> readers(graph.values().size());
+  for (const Node& node : graph.nodes())
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!node.op->differentiable(static_cast<int>(i))) continue;
+      std::vector<const Node*>& of_input = readers[static_cast<std::size_t>(node.inputs[i])];
+      if (of_input.empty() || of_input.back() != &node) of_input.push_back(&node);
+    }
+  std::string all;
+  for (const Parameter& parameter : graph.parameters()) {
+    const std::vector<const Node*>& ops = readers[static_cast<std::size_t>(parameter.value)];
+    if (ops.size() < 2) continue;
+    all += (all.empty() ? "'" : ", '") + parameter.name() + "' (";
+    for (const Node* op : ops) all += (op == ops.front() ? "" : ", ") + op->name;
+    all += ")";
+  }
+  return all;
+}
+
 /// Collective.
 PlannedTraining make_plan(const Context& context, const Model& model) {
   std::optional<PlannedTraining> plan;
@@ -58,6 +79,9 @@ PlannedTraining make_plan(const Context& context, const Model& model) {
     context.log().info("pipeline schedule: the program's own, in place of --schedule");
   if (context.options().bf16) context.log().info(describe_bf16(context.device()));
   if (context.options().dump_plan) dump_plans(context, *plan);
+  if (context.options().log_level == LogLevel::debug)
+    if (const std::string shared = shared_parameters(*plan->train.model().graph); !shared.empty())
+      context.log().debug("parameters that several ops share: " + shared);
   return std::move(*plan);
 }
 

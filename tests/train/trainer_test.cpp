@@ -240,6 +240,35 @@ TEST(Trainer, AModelThatDoesNotFitMemoryIsAConfigurationErrorThatNamesTheLargest
                              HasSubstr("libraries about 32.0 MiB")));
 }
 
+TEST(Trainer, SharedParametersAreInTheDebugLog) {
+  const auto shares = [](Graph& g) {
+    Value x = g.input("x", {1, width});
+    for (int i = 0; i < 2; ++i) x = linear(x, "same", width);
+    return squared_error(linear(x, "own", width), g.input("y", {1, width}));
+  };
+  const auto log_of = [&](LogLevel level) {
+    Options options;
+    options.log_level = level;
+    options.learning_rate.decay_iters = 1;
+    std::string error;
+    testing::internal::CaptureStdout();
+    run_on_threads(MeshShape(1, 1, 1), [&](Mesh& mesh) {
+      const std::unique_ptr<Device> device = open_cpu();
+      const std::unique_ptr<Stream> stream = device->make_stream();
+      const Log log(mesh.rank(), level);
+      Context context(options, mesh, *stream, log);
+      error = message_of([&] { const Trainer trainer(context, Model(shares)); });
+    });
+    const std::string output = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(error, "");
+    return output;
+  };
+  EXPECT_THAT(log_of(LogLevel::debug),
+              HasSubstr("# parameters that several ops share: 'same.weight' (same/linear, "
+                        "same/linear#2), 'same.bias' (same/linear, same/linear#2)\n"));
+  EXPECT_THAT(log_of(LogLevel::info), testing::Not(HasSubstr("several ops share")));
+}
+
 TEST(Trainer, TooFewBlocksForThePipelineIsAConfigurationError) {
   EXPECT_THAT(configuration_error({1, 8, 1, 1, 1, false}, [](Graph& g) { return mlp(g, 1); }),
               HasSubstr("too few for 8 pipeline stages"));

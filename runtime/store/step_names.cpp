@@ -32,11 +32,18 @@ void remove_with_content(const std::string& path) {
 }
 
 }  // namespace
+}  // namespace trireme::store
 
-std::string step_name(Index step) {
+std::string trireme::step_name(Index step) {
   require(step >= 0, "a step is not negative, but ", step);
-  return fmt::format("{}{:06}", prefix, step);
+  return fmt::format("{}{:06}", store::prefix, step);
 }
+
+std::string trireme::unfinished_path(const std::string& root, Index step, const std::string& run) {
+  return store::step_path(root, step, "tmp", run);
+}
+
+namespace trireme::store {
 
 std::optional<StepEntry> parse_step_name(std::string_view name) {
   const std::string_view number = name.substr(0, name.find('.'));
@@ -60,10 +67,6 @@ std::string step_path(const std::string& root, Index step, const char* state,
   require(!run.empty() && run.find('/') == std::string::npos, "\"", run,
           "\" cannot be the id of a run: it becomes part of file names");
   return fmt::format("{}.{}-{}", step_path(root, step), state, run);
-}
-
-std::string unfinished_path(const std::string& root, Index step, const std::string& run) {
-  return step_path(root, step, "tmp", run);
 }
 
 bool is_there(const std::string& path) {

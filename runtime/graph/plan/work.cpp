@@ -83,7 +83,9 @@ StepWork count(const Graph& graph, const Plan::State& state, const Step& step) {
 
 }  // namespace
 
-const char* name(StepWork::Phase phase) {
+}  // namespace trireme::graph
+
+const char* trireme::name(StepWork::Phase phase) {
   switch (phase) {
     case StepWork::Phase::forward:
       return "forward";
@@ -96,6 +98,8 @@ const char* name(StepWork::Phase phase) {
   }
   return "unknown";
 }
+
+namespace trireme::graph {
 
 std::vector<StepWork> work_of(const Graph& graph, const Plan::State& state) {
   std::vector<StepWork> work;

@@ -15,6 +15,13 @@ Value block(Value x) {
   return x + row_linear(h, "down", width);
 }
 
+Value continuation(Graph& g, Index batch) {
+  Value x = g.input("x", {batch, width});
+  for (int i = 0; i < 8; ++i)
+    x = g.block("block", i, [&] { return block(x); });  // a place to cut, and to recompute
+  return x;
+}
+
 // Sample n: a wave of its own phase and frequency, x the first `width` points, y the next.
 class SineWaves final : public DataSource {
  public:
@@ -33,14 +40,18 @@ class SineWaves final : public DataSource {
 int main(int argc, char** argv) {
   return run(argc, argv, [](Context& context) {
     const Index batch = context.options().micro_batch_size;
-    Trainer trainer(context, Model([&](Graph& g) {
-                      Value x = g.input("x", {batch, width});
-                      for (int i = 0; i < 8; ++i)
-                        x = g.block("block", i, [&] {
-                          return block(x);
-                        });  // a place to cut, and the unit of recomputation
-                      return squared_error(x, g.input("y", {batch, width}));
-                    }));
-    trainer.fit(SineWaves{});
+    Model model([&](Graph& g) {
+      const Value y = continuation(g, batch), wave = g.input("y", {batch, width});
+      g.metric("bias", sum(y - wave));
+      return squared_error(y, wave);
+    });
+    model.result = [&](Graph& g) { return continuation(g, batch); };
+    Trainer trainer(context, model);
+    SineWaves waves;
+    trainer.fit(waves);
+    trainer.outputs(waves, 3, [&](Index wave, const Tensor& y) {
+      context.log().info(
+          str("wave ", wave, " goes on with ", y.as<float>()[0], ", ", y.as<float>()[1], " ..."));
+    });
   });
 }

@@ -4,6 +4,7 @@
 
 #include "launch/commands.h"
 #include "launch/dispatch.h"
+#include "launch/supervisor/commands.h"
 #include "runtime/core/process_start.h"
 
 namespace trireme {
@@ -13,7 +14,9 @@ int exit_code(ExitCode code) { return static_cast<int>(code); }
 
 std::vector<Subcommand> subcommands() {
   std::vector<Subcommand> all = data_commands();
-  for (Subcommand& command : checkpoint_commands()) all.push_back(std::move(command));
+  for (const auto& more :
+       {checkpoint_commands(), supervisor::run_commands(), supervisor::watch_commands()})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

@@ -81,10 +81,10 @@ std::optional<Writer> writer_of(const std::string& root) {
   return Writer{holder->host, holder->run, holder->since, holder->pid, holder->certainly_gone()};
 }
 
-/// What jobs make in the directory of a run.
+/// What jobs make in the directory of a run, and `trireme run`.
 bool is_of_a_run(const std::string& name) {
   return parse_step_name(name) || name == "lock" || is_left_of_lock(name) ||
-         name == "metrics.jsonl";
+         name == "metrics.jsonl" || name == "supervisor";
 }
 
 /// `text` with every `part` taken out.

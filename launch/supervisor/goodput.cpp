@@ -1,0 +1,128 @@
+#include "launch/supervisor/goodput.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme::supervisor {
+namespace {
+
+constexpr double hour = 3600;
+
+/// Attempts that did not end as intended.
+bool is_failure(const std::string& cause) { return cause != "finished" && cause != "stopped"; }
+
+std::string line(const char* what, double seconds, double wall_s) {
+  return fmt::format("  {:<36}{:>12.1f} s {:>6.1f} %\n", what, seconds,
+                     wall_s > 0 ? 100 * seconds / wall_s : 0.0);
+}
+
+}  // namespace
+
+void StepTimes::durable(Index number) {
+  const auto kept = std::partition(open_.begin(), open_.end(),
+                                   [&](const Step& step) { return step.number > number; });
+  for (auto step = kept; step != open_.end(); ++step) durable_s_ += step->seconds;
+  open_.erase(kept, open_.end());
+}
+
+double StepTimes::open_s() const {
+  double sum = 0;
+  for (const Step& step : open_) sum += step.seconds;
+  return sum;
+}
+
+Goodput goodput(const History& history) {
+  Goodput sum;
+  bool after_failure = false;
+  for (const Attempt& attempt : history.attempts) {
+    if (!attempt.ended) continue;
+    const AttemptEnded& ended = *attempt.ended;
+    ++sum.attempts;
+    sum.useful_s += ended.useful_s;
+    sum.lost_s += ended.lost_s;
+    sum.start_s += ended.start_s;
+    sum.stall_s += ended.stall_s;
+    sum.detect_s += ended.detect_s;
+    sum.waited_s += attempt.began.waited_s;
+    const double wall_s = ended.wall_s + attempt.began.waited_s;
+    sum.wall_s += wall_s;
+    const double held = static_cast<double>(attempt.began.ranks + attempt.began.spares) / hour;
+    sum.rank_hours += held * wall_s;
+    if (after_failure) sum.lost_hours += held * (ended.start_s + attempt.began.waited_s);
+    after_failure = is_failure(ended.cause);
+    if (!after_failure) continue;
+    ++sum.failures;
+    sum.lost_hours += held * (ended.lost_s + ended.detect_s);
+    Goodput::Cause& cause = sum.causes[ended.cause];
+    ++cause.failures;
+    cause.lost_s += ended.lost_s;
+    cause.lost_steps +=
+        std::max<Index>(0, ended.last_step - std::max(ended.durable, attempt.began.resumed));
+    for (const Blame& blame : ended.blame) ++sum.failures_of_host[blame.host];
+  }
+  return sum;
+}
+
+Price parse_price(const std::string& text) {
+  Price price;
+  const std::size_t equals = text.rfind('=');
+  if (equals != std::string::npos) price.gpu = text.substr(0, equals);
+  const std::string amount = equals == std::string::npos ? text : text.substr(equals + 1);
+  std::size_t used = 0;
+  try {
+    price.amount = std::stod(amount, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  require(used > 0 && used == amount.size() && price.amount > 0 && price.amount < 1e9,
+          "expected an amount for an hour of a GPU, such as 2.5 or H100=2.5");
+  return price;
+}
+
+std::string to_text(const Goodput& g, const Price& price) {
+  std::string text = fmt::format("{} attempts, {} failures, {:.1f} s; goodput {:.1f} %\n",
+                                 g.attempts, g.failures, g.wall_s, 100 * g.ratio());
+  text += line("useful steps", g.useful_s, g.wall_s);
+  text += line("steps done again after a failure", g.lost_s, g.wall_s);
+  text += line("start, until the first step", g.start_s, g.wall_s);
+  text += line("between steps: saves, evaluation, end", g.stall_s, g.wall_s);
+  text += line("waiting before attempts", g.waited_s, g.wall_s);
+  for (const auto& [name, cause] : g.causes)
+    text += fmt::format("  {}: {} failures, {} steps done again, {:.1f} s\n", name, cause.failures,
+                        cause.lost_steps, cause.lost_s);
+  for (const auto& [host, failures] : g.failures_of_host)
+    text += fmt::format("  {}: blamed for {} failures\n", host, failures);
+  text +=
+      fmt::format("GPU-hours (one GPU a rank, spares included): {:.3f}; lost to failures {:.3f}\n",
+                  g.rank_hours, g.lost_hours);
+  if (price.amount > 0)
+    text += fmt::format("cost at {} an hour{}: {:.2f}; lost to failures {:.2f}\n", price.amount,
+                        price.gpu.empty() ? "" : " of a " + price.gpu, g.rank_hours * price.amount,
+                        g.lost_hours * price.amount);
+  return text;
+}
+
+Json to_json(const Goodput& g, const Price& price) {
+  Json::Object causes, hosts;
+  for (const auto& [name, cause] : g.causes)
+    causes.emplace_back(name, Json::Object{{"failures", cause.failures},
+                                           {"lost_steps", cause.lost_steps},
+                                           {"lost_s", cause.lost_s}});
+  for (const auto& [host, failures] : g.failures_of_host) hosts.emplace_back(host, failures);
+  Json::Object all{
+      {"attempts", g.attempts},      {"failures", g.failures},    {"wall_s", g.wall_s},
+      {"goodput", g.ratio()},        {"useful_s", g.useful_s},    {"lost_s", g.lost_s},
+      {"start_s", g.start_s},        {"stall_s", g.stall_s},      {"detect_s", g.detect_s},
+      {"waited_s", g.waited_s},      {"gpu_hours", g.rank_hours}, {"lost_gpu_hours", g.lost_hours},
+      {"causes", std::move(causes)}, {"hosts", std::move(hosts)}};
+  if (price.amount > 0) {
+    all.emplace_back("cost", g.rank_hours * price.amount);
+    all.emplace_back("lost_cost", g.lost_hours * price.amount);
+  }
+  return all;
+}
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,104 @@
+// The ledger of a supervised run: what every attempt did, a JSON object a line, appended and
+// synced. It is the only state that a supervisor needs to continue the work of one that died.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/core/json.h"
+
+namespace trireme::supervisor {
+
+/// Seconds since 1970 (UTC) as "2026-11-22T01:49:05Z", and back; 0 for what is no such time.
+std::string date_text(Index seconds);
+Index date_of(const std::string& text);
+
+/// One process of `trireme run`.
+struct SupervisionBegan {
+  Index at = 0, pid = 0;
+  std::string host, run;  // run: id of the run, made by its first supervisor
+  std::string program;    // name of PROGRAM without its directory
+};
+struct SupervisionEnded {
+  Index at = 0, code = 0;
+  std::string why;
+};
+
+struct Blame {
+  std::string host;
+  Index points = 0;
+  std::string why;
+};
+
+struct AttemptBegan {
+  Index attempt = 0, at = 0, mpirun = 0;
+  std::vector<std::string> nodes;
+  Index ranks = 0, spares = 0;  // spares: slots of the hosts held in reserve
+  Index resumed = 0;            // newest durable step when it began; 0: from scratch
+  double waited_s = 0;          // since the attempt before it: backoff, and waiting for nodes
+};
+struct AttemptEnded {
+  Index attempt = 0, at = 0;
+  Index code = 0;  // of mpirun; 128 + the signal that ended it
+  std::string cause, signature, error;
+  std::vector<Blame> blame;
+  Index last_step = 0, durable = 0;
+  // Together wall_s, but for detect_s, which is a part of stall_s.
+  double wall_s = 0, start_s = 0, useful_s = 0, lost_s = 0, stall_s = 0, detect_s = 0;
+};
+
+struct Attempt {
+  AttemptBegan began;
+  std::optional<AttemptEnded> ended;  // nothing: its supervisor died, or it still runs
+};
+struct Release {
+  std::string host;
+  Index at = 0;
+  std::size_t after = 0;  // so many attempts: what they blamed the host for is forgotten
+};
+
+Json to_json(const SupervisionBegan& line);
+Json to_json(const SupervisionEnded& line);
+Json to_json(const AttemptBegan& line);
+Json to_json(const AttemptEnded& line);
+Json to_json(const Release& line);
+
+/// What a ledger says.
+struct History {
+  std::string run, program;  // empty: no supervisor has begun
+  std::vector<SupervisionBegan> supervisions;
+  std::optional<SupervisionEnded> end;  // of the last supervision; nothing: it died, or still runs
+  std::vector<Attempt> attempts;
+  std::size_t first = 0;  // attempts from here on were made since a supervision ended by itself
+  std::vector<Release> releases;
+  Index ignored = 0;  // lines that are none
+
+  void add(const SupervisionBegan& line);
+  void add(const SupervisionEnded& line);
+  void add(const AttemptBegan& line);
+  void add(const AttemptEnded& line);
+  void add(const Release& line);
+};
+/// Never throws for what the text holds: a line that a crash has torn is no line.
+History replay(std::string_view text);
+
+/// The file, open to be appended to by one process.
+class LedgerFile {
+ public:
+  /// Creates it, or removes what a crash has left of a last line. Throws: Error.
+  explicit LedgerFile(const std::string& path);
+  ~LedgerFile();
+  LedgerFile(const LedgerFile&) = delete;
+  LedgerFile& operator=(const LedgerFile&) = delete;
+
+  /// On disk when it returns. Throws: Error.
+  void append(const Json& line);
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
+
+}  // namespace trireme::supervisor

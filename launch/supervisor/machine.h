@@ -1,0 +1,93 @@
+// Machine: the World of a real run. It starts mpirun in a session of its own, adopts and ends the
+// orphans that mpirun leaves, and keeps what the job prints.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "launch/supervisor/command_words.h"
+#include "launch/supervisor/metrics_tail.h"
+#include "launch/supervisor/output_log.h"
+#include "launch/supervisor/run_directory.h"
+#include "launch/supervisor/world.h"
+
+namespace trireme::supervisor {
+
+struct MachineOptions {
+  Words mpirun = {"mpirun"};
+  std::string hostfile;  // empty: this machine
+  Index slots = 1;       // of a host whose line does not say how many
+  std::string remote_shell, on_event;
+  std::string preflight;  // exit code 0: the host TRIREME_HOST may be used
+  Index log_bytes = Index{64} << 20;
+  bool echo = true;  // what the job prints goes to stdout as well
+};
+
+class Machine : public World {
+ public:
+  /// Takes the signals of this process: create it before other threads. Throws: Error when another
+  /// supervisor has the run.
+  Machine(Job job, MachineOptions options);
+  /// Ends what is left of an attempt.
+  ~Machine() override;
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  /// What the ledger said when this process took the run. Ends what an earlier supervisor left.
+  History take_over(const std::string& new_run_id);
+
+  double now() const override;
+  Index date() const override;
+  bool is_mine() const override;
+  std::vector<Host> hosts() const override;
+  bool passes_preflight(const Host& host) override;
+  std::vector<Index> durable_steps() const override;
+  bool training_is_finished() const override;
+  std::vector<std::string> released_hosts() override;
+  void append(const Json& line) override;
+  void show_nodes(const std::vector<NodeState>& states) override;
+  void say(const std::string& line) override;
+  void notify(const std::string& event, const Json& details) override;
+  Index start(const AttemptPlan& plan) override;
+  Sight look(double seconds) override;
+  void ask_to_stop() override;
+  void end_all() override;
+  std::string log_of(Index attempt) const override;
+  Evidence evidence() const override;
+
+ private:
+  void read_signals(Sight& sight);
+  void read_stop_file(Sight& sight);
+  void read_output();
+  void echo(std::string_view text) const;
+  void reap();
+  Index newest_durable();
+
+  const Job job_;
+  const MachineOptions options_;
+  const Paths paths_;
+  std::unique_ptr<Lease> lease_;
+  std::unique_ptr<LedgerFile> ledger_;
+  std::string key_;
+  int signals_ = -1;  // signalfd
+
+  // Of the attempt.
+  pid_t mpirun_ = -1;
+  std::optional<int> status_;
+  bool reported_ = true;
+  int pipe_ = -1;
+  std::unique_ptr<OutputLog> log_;
+  EvidenceReader reader_;
+  MetricsTail metrics_;
+  bool printed_ = false;
+
+  std::set<pid_t> hooks_;  // sessions of --on-event
+  bool stop_seen_ = false, now_seen_ = false;
+  mutable double mine_checked_ = -1;
+  Index durable_ = 0;
+  Index durable_changed_ns_ = -1;
+  double durable_checked_ = -1;
+};
+
+}  // namespace trireme::supervisor

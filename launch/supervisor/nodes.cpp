@@ -1,0 +1,146 @@
+#include "launch/supervisor/nodes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "trireme/core/error.h"
+
+namespace trireme::supervisor {
+namespace {
+
+/// The whole text as a positive number; 0: it is none.
+Index slots_of(const std::string& text) {
+  constexpr std::size_t most_digits = 6;
+  if (text.empty() || text.size() > most_digits ||
+      text.find_first_not_of("0123456789") != std::string::npos)
+    return 0;
+  return std::stoll(text);
+}
+
+Host parse_host(const std::string& line, Index default_slots) {
+  std::istringstream words(line);
+  Host host{"", default_slots};
+  words >> host.name;
+  if (const std::size_t colon = host.name.rfind(':'); colon != std::string::npos) {
+    host.slots = slots_of(host.name.substr(colon + 1));
+    host.name.resize(colon);
+  }
+  for (std::string word; words >> word;) {
+    const bool slots = word.starts_with("slots=");
+    require(slots || word.starts_with("max_slots=") || word.starts_with("max-slots="), "'", word,
+            "' has no meaning there; right is HOST slots=N");
+    if (slots) host.slots = slots_of(word.substr(std::string("slots=").size()));
+  }
+  require(!host.name.empty() && host.slots > 0, "right is HOST slots=N, N >= 1");
+  return host;
+}
+
+/// Signatures that have blamed three hosts.
+std::set<std::string> signatures_of_the_program(const History& history) {
+  constexpr std::size_t hosts_of_a_program = 3;
+  std::map<std::string, std::set<std::string>> hosts;
+  for (const Attempt& attempt : history.attempts)
+    if (attempt.ended)
+      for (const Blame& blame : attempt.ended->blame)
+        hosts[attempt.ended->signature].insert(blame.host);
+  std::set<std::string> found;
+  for (const auto& [signature, blamed] : hosts)
+    if (blamed.size() >= hosts_of_a_program) found.insert(signature);
+  return found;
+}
+
+const NodeState* state_of(const std::vector<NodeState>& states, const std::string& host) {
+  for (const NodeState& state : states)
+    if (state.host == host) return &state;
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<Host> parse_hosts(const std::string& text, Index default_slots) {
+  std::vector<Host> hosts;
+  std::istringstream lines(text);
+  Index number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    line = line.substr(0, line.find('#'));
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    try {
+      const Host host = parse_host(line, default_slots);
+      const auto same = [&](const Host& each) { return each.name == host.name; };
+      require(std::none_of(hosts.begin(), hosts.end(), same), host.name, " is there twice");
+      hosts.push_back(host);
+    } catch (const Error& error) {
+      throw Error(str("line ", number, ": ", error.what()));
+    }
+  }
+  return hosts;
+}
+
+std::vector<NodeState> node_states(const History& history, Index now) {
+  const std::set<std::string> forgiven = signatures_of_the_program(history);
+  std::map<std::string, std::size_t> released;
+  for (const Release& release : history.releases) released[release.host] = release.after;
+  std::map<std::string, NodeState> states;
+  for (std::size_t i = 0; i < history.attempts.size(); ++i) {
+    const Attempt& attempt = history.attempts[i];
+    if (!attempt.ended || forgiven.contains(attempt.ended->signature)) continue;
+    if (now - attempt.ended->at > quarantine_window_s) continue;
+    for (const Blame& blame : attempt.ended->blame) {
+      const auto release = released.find(blame.host);
+      if (release != released.end() && i < release->second) continue;
+      NodeState& state = states[blame.host];
+      state.host = blame.host;
+      state.points += blame.points;
+      state.lost = state.lost || blame.points > 1;
+      state.reasons.push_back(str("attempt ", attempt.began.attempt, ": ", blame.why));
+    }
+  }
+  std::vector<NodeState> all;
+  for (auto& [host, state] : states) all.push_back(std::move(state));
+  return all;
+}
+
+Json to_json(const std::vector<NodeState>& states) {
+  Json::Array nodes;
+  for (const NodeState& state : states)
+    nodes.emplace_back(
+        Json::Object{{"host", state.host},
+                     {"points", state.points},
+                     {"quarantined", state.quarantined()},
+                     {"reasons", Json::Array(state.reasons.begin(), state.reasons.end())}});
+  return Json::Object{{"nodes", std::move(nodes)}};
+}
+
+std::vector<Host> pick_hosts(const std::vector<Host>& hosts, const std::vector<NodeState>& states,
+                             const std::vector<std::string>& before, Index count) {
+  std::vector<Host> healthy, doubtful;
+  for (const Host& host : hosts) {
+    const NodeState* state = state_of(states, host.name);
+    if (state == nullptr || !state->quarantined())
+      healthy.push_back(host);
+    else if (!state->lost)
+      doubtful.push_back(host);
+  }
+  const auto wanted = static_cast<std::size_t>(count);
+  for (const Host& host : doubtful)
+    if (healthy.size() < wanted) healthy.push_back(host);
+  if (healthy.size() < wanted) return {};
+
+  std::vector<Host> picked(wanted, Host{"", 0});
+  for (std::size_t place = 0; place < std::min(wanted, before.size()); ++place) {
+    const auto same = std::find_if(healthy.begin(), healthy.end(),
+                                   [&](const Host& host) { return host.name == before[place]; });
+    if (same == healthy.end()) continue;
+    picked[place] = *same;
+    healthy.erase(same);
+  }
+  auto next = healthy.begin();
+  for (Host& place : picked)
+    if (place.name.empty()) place = *next++;
+  return picked;
+}
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,174 @@
+#include "launch/supervisor/processes.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds poll_interval(5);
+
+/// What execve() takes, made before fork(): after it nothing may allocate.
+struct ExecWords {
+  explicit ExecWords(const std::vector<std::string>& words) : texts(words) {
+    for (std::string& text : texts) pointers.push_back(text.data());
+    pointers.push_back(nullptr);
+  }
+  std::vector<std::string> texts;
+  std::vector<char*> pointers;
+};
+
+std::vector<std::string> environment_with(const Variables& variables) {
+  std::vector<std::string> all = variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string text = *each;
+    const std::string name = text.substr(0, text.find('=') + 1);
+    const auto same = [&](const std::string& variable) { return variable.starts_with(name); };
+    if (std::none_of(variables.begin(), variables.end(), same)) all.push_back(text);
+  }
+  return all;
+}
+
+/// The file that a word names; empty: none.
+std::string find_program(const std::string& word) {
+  const auto usable = [](const std::string& path) {
+    std::error_code unknown;
+    return !fs::is_directory(path, unknown) && ::access(path.c_str(), X_OK) == 0;
+  };
+  if (word.find('/') != std::string::npos) return usable(word) ? word : "";
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "/usr/bin:/bin" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (usable(folder + "/" + word)) return folder + "/" + word;
+  return "";
+}
+
+/// Only what is allowed between fork and exec.
+[[noreturn]] void become(const char* program, char* const* words, char* const* variables,
+                         int output, pid_t supervisor, bool dies_with_us) {
+  ::setsid();
+  if (dies_with_us && (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != supervisor))
+    ::_exit(125);
+  const int input = ::open("/dev/null", O_RDONLY);
+  if (input < 0 || ::dup2(input, STDIN_FILENO) < 0) ::_exit(126);
+  if (output >= 0 && (::dup2(output, STDOUT_FILENO) < 0 || ::dup2(output, STDERR_FILENO) < 0))
+    ::_exit(126);
+  for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execve(program, words, variables);
+  ::_exit(127);
+}
+
+struct Stat {
+  char state = 0;  // 0: there is no such process
+  pid_t parent = -1, session = -1;
+};
+
+/// /proc/ID/stat: "id (name) state parent group session ...", where a name may hold anything.
+Stat read_stat(const fs::path& process) {
+  std::ifstream in(process / "stat");
+  char buffer[1024];
+  in.read(buffer, sizeof buffer);
+  const std::string text(buffer, static_cast<std::size_t>(in.gcount()));
+  const std::size_t close = text.rfind(')');
+  Stat stat;
+  if (close == std::string::npos) return stat;
+  pid_t group = 0;
+  std::istringstream(text.substr(close + 1)) >> stat.state >> stat.parent >> group >> stat.session;
+  return stat;
+}
+
+bool lives(const Stat& stat) { return stat.state != 0 && stat.state != 'Z' && stat.state != 'X'; }
+
+/// All of this system, by /proc.
+template <class F>
+void for_each_process(F&& f) {
+  std::error_code unreadable;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", unreadable)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") == std::string::npos)
+      f(static_cast<pid_t>(std::stol(name)), entry.path());
+  }
+}
+
+bool environment_has(const fs::path& process, const std::string& variable) {
+  std::ifstream in(process / "environ", std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  const std::string all = '\0' + text.str();
+  return all.find('\0' + variable + '\0') != std::string::npos;
+}
+
+/// Kills the process only if it still has the variable once a descriptor holds its number.
+void end_if_it_has(pid_t id, const std::string& variable) {
+  const int process = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
+  if (process < 0) return;
+  if (environment_has(str("/proc/", id), variable))
+    ::syscall(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0);
+  ::close(process);
+}
+
+}  // namespace
+
+pid_t start_program(const std::vector<std::string>& words, const Variables& variables, int output,
+                    bool dies_with_us) {
+  const std::string program = find_program(words.front());
+  require(!program.empty(), words.front(), " is no program");
+  const ExecWords arguments(words), environment(environment_with(variables));
+  const pid_t supervisor = ::getpid();
+  const pid_t id = ::fork();
+  require(id >= 0, "fork: ", std::strerror(errno));
+  if (id == 0)
+    become(program.c_str(), arguments.pointers.data(), environment.pointers.data(), output,
+           supervisor, dies_with_us);
+  return id;
+}
+
+bool is_executable(const std::string& word) { return !find_program(word).empty(); }
+
+std::vector<pid_t> children_outside(const std::set<pid_t>& sessions) {
+  std::vector<pid_t> found;
+  for_each_process([&, self = ::getpid()](pid_t id, const fs::path& process) {
+    const Stat stat = read_stat(process);
+    if (lives(stat) && stat.parent == self && !sessions.contains(stat.session)) found.push_back(id);
+  });
+  return found;
+}
+
+int end_all_with(const std::string& variable) {
+  std::set<pid_t> met;
+  for (;;) {
+    std::vector<pid_t> left;
+    for_each_process([&, self = ::getpid()](pid_t id, const fs::path& process) {
+      if (id != self && environment_has(process, variable) && lives(read_stat(process)))
+        left.push_back(id);
+    });
+    if (left.empty()) return static_cast<int>(met.size());
+    for (const pid_t id : left) {
+      met.insert(id);
+      end_if_it_has(id, variable);
+    }
+    std::this_thread::sleep_for(poll_interval);
+  }
+}
+
+}  // namespace trireme::supervisor

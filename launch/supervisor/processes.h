@@ -1,0 +1,32 @@
+// Processes of this machine: which ones, whose children, and how they are ended without meeting
+// another one that got the same number.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace trireme::supervisor {
+
+/// What a started program gets besides the environment of this process: "NAME=VALUE".
+using Variables = std::vector<std::string>;
+
+/// Starts a program, found in PATH, in a session of its own, with /dev/null as its input. Its
+/// output goes to `output`; -1: where that of this process goes. `dies_with_us`: SIGKILL when this
+/// process ends. Returns its id. Throws: Error.
+pid_t start_program(const std::vector<std::string>& words, const Variables& variables, int output,
+                    bool dies_with_us);
+/// Whether a word names an executable, in PATH or by its path.
+bool is_executable(const std::string& word);
+
+/// Living children of this process (orphans that it adopted among them) that are in none of these
+/// sessions; zombies are not living.
+std::vector<pid_t> children_outside(const std::set<pid_t>& sessions);
+
+/// Sends SIGKILL to every process of this user whose environment has this "NAME=VALUE", but for
+/// this one, and returns when none is left. Returns how many there were.
+int end_all_with(const std::string& variable);
+
+}  // namespace trireme::supervisor

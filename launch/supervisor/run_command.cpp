@@ -1,0 +1,177 @@
+// trireme run: starts mpirun and keeps a run going until it is finished.
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "launch/commands.h"
+#include "launch/supervisor/commands.h"
+#include "launch/supervisor/machine.h"
+#include "launch/supervisor/processes.h"
+#include "launch/supervisor/state_machine.h"
+#include "runtime/store/file.h"
+
+namespace trireme::supervisor {
+namespace {
+
+/// What the command line says.
+struct Given {
+  Settings settings;
+  MachineOptions machine;
+  std::string run_dir, mpirun = "mpirun";
+  bool quiet = false;
+};
+
+void declare_duration(CommandLine& command, const std::string& name, double& value,
+                      const std::string& help) {
+  command.add(
+      {name, "TIME", help, false,
+       [&value](const std::vector<std::string>& given) { value = parse_duration(given.front()); },
+       [&value] { return value > 0 ? fmt::format("{:g}", value) : ""; }, true});
+}
+
+void declare(CommandLine& command, Given& given) {
+  Settings& settings = given.settings;
+  MachineOptions& machine = given.machine;
+  command.group("Where");
+  command.whole("--ranks-per-node,-n", settings.ranks_per_node, at_least(1), "ranks on each host");
+  command.whole("--nodes", settings.nodes, at_least(1), "hosts that train");
+  command.text("--hostfile", machine.hostfile, "FILE",
+               "hosts, a line each as for mpirun, read anew before each attempt; default: this "
+               "machine");
+  command.whole("--spares", settings.spares, at_least(0),
+                "hosts of --hostfile beyond --nodes that replace lost ones");
+  command.text("--run-dir", given.run_dir, "DIR",
+               "directory of the run; default: --save of PROGRAM");
+  command.text("--mpirun", given.mpirun, "WORDS", "mpirun, and options for it");
+  command.text("--remote-shell", machine.remote_shell, "CMD", "what starts a process on a host");
+  command.text("--preflight", machine.preflight, "CMD",
+               "run by the shell for each new host, TRIREME_HOST; another exit code than 0 leaves "
+               "the host out");
+  command.group("When to stop");
+  command.whole("--max-restarts", settings.max_restarts, at_least(0), "restarts at most");
+  declare_duration(command, "--hang-timeout", settings.hang_s,
+                   "without a step, a checkpoint or output for so long the job is restarted; it "
+                   "must be longer than start, evaluation and the longest step; default: never");
+  declare_duration(command, "--time-limit", settings.time_limit_s,
+                   "then the job saves and ends; default: none");
+  declare_duration(command, "--grace", settings.grace_s,
+                   "time to save and end before the job is ended by force");
+  declare_duration(command, "--wait-nodes", settings.wait_nodes_s,
+                   "time to wait where too few hosts are healthy; default: none");
+  command.group("What to show");
+  command.text("--on-event", machine.on_event, "CMD",
+               "run by the shell at each event; TRIREME_EVENT, TRIREME_DETAILS (JSON) and "
+               "TRIREME_RUN_DIRECTORY say which");
+  command.size("--log-size", machine.log_bytes, 4096, "of an attempt's log before it is rotated");
+  command.flag("--quiet", given.quiet, "do not show what the job prints; it is in the log");
+}
+
+Words words_in(const std::string& text) {
+  Words words;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+void check_hosts(const Given& given, const CommandLine& command, Problems& problems) {
+  const Settings& settings = given.settings;
+  if (given.machine.hostfile.empty()) {
+    if (settings.nodes > 1)
+      problems.add("--nodes ", settings.nodes, " needs --hostfile: which hosts are there");
+    for (const char* name : {"--spares", "--remote-shell", "--wait-nodes", "--preflight"})
+      if (command.given(name)) problems.add(name, " has no meaning without --hostfile");
+    return;
+  }
+  std::vector<Host> hosts;
+  const std::size_t before = problems.all().size();
+  problems.collect([&] {
+    constexpr Index most_bytes = Index{16} << 20;
+    hosts = parse_hosts(read_whole(given.machine.hostfile, most_bytes), settings.ranks_per_node);
+  });
+  if (problems.all().size() > before) return;
+  if (static_cast<Index>(hosts.size()) < settings.nodes + settings.spares)
+    problems.add("--nodes ", settings.nodes, " and --spares ", settings.spares, " need ",
+                 settings.nodes + settings.spares, " hosts, but --hostfile ",
+                 given.machine.hostfile, " has ", hosts.size());
+  for (const Host& host : hosts)
+    if (host.slots < settings.ranks_per_node)
+      problems.add("--ranks-per-node ", settings.ranks_per_node, ": host ", host.name, " of ",
+                   given.machine.hostfile, " has ", host.slots, " slots");
+}
+
+std::unique_ptr<Job> check(Given& given, const CommandLine& command, const Words& program,
+                           Problems& problems) {
+  given.machine.mpirun = words_in(given.mpirun);
+  given.machine.slots = given.settings.ranks_per_node;
+  given.machine.echo = !given.quiet;
+  check_hosts(given, command, problems);
+  if (given.machine.mpirun.empty() || !is_executable(given.machine.mpirun.front()))
+    problems.add("--mpirun '", given.mpirun, "': there is no such program");
+  if (program.empty()) {
+    problems.add("PROGRAM is missing: trireme run [options] -- train_gpt --save DIR ...");
+    return nullptr;
+  }
+  if (!is_executable(program.front())) problems.add(program.front(), ": there is no such program");
+  std::unique_ptr<Job> job;
+  problems.collect([&] {
+    job = std::make_unique<Job>(make_job(program, given.run_dir));
+    check_run(*job, read_history(Paths(job->run)));
+  });
+  return job;
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  ::gethostname(name, HOST_NAME_MAX);
+  return name;
+}
+
+int supervise(Given& given, const Job& job) {
+  Settings& settings = given.settings;
+  settings.watched = job.watched;
+  settings.program = job.name();
+  settings.pid = Index{::getpid()};
+  settings.host = host_name();
+  Machine machine(job, given.machine);
+  if (!job.watched)
+    machine.say(job.name() + " has no --save: it is supervised by its exit code only");
+  settings.run = new_run_id(machine.date(), settings.pid);
+  History history = machine.take_over(settings.run);
+  return Supervisor(machine, settings, std::move(history)).run();
+}
+
+int run(int argc, char** argv) {
+  int own = 0;
+  while (own < argc && std::string(argv[own]) != "--") ++own;
+  const Words program(argv + std::min(own + 1, argc), argv + argc);
+  Given given;
+  CommandLine command("trireme run",
+                      "trireme run [options] -- PROGRAM ...: starts mpirun with PROGRAM, watches "
+                      "it, and starts it again from the newest checkpoint when it fails. Exit "
+                      "code 0: finished; 64: the configuration cannot run; 69: too few healthy "
+                      "hosts; 70: restarting does not help; 75: stopped and saved, start it "
+                      "again; 1: another failure.");
+  declare(command, given);
+  std::unique_ptr<Job> job;
+  int code = 0;
+  const int checked = parse_and_run(
+      command, own, argv,
+      [&](Problems& problems) { job = check(given, command, program, problems); },
+      [&] {
+        code = supervise(given, *job);
+        return ExitCode::success;
+      });
+  return checked != 0 ? checked : code;
+}
+
+}  // namespace
+
+std::vector<Subcommand> run_commands() {
+  return {{{"run"}, "[options] -- PROGRAM ...", "train, and recover from failures", run}};
+}
+
+}  // namespace trireme::supervisor

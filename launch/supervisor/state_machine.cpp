@@ -1,0 +1,385 @@
+#include "launch/supervisor/state_machine.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme::supervisor {
+namespace {
+
+constexpr double look_s = 0.05;
+constexpr double same_request_s = 2;  // a signal again within it is the same request
+
+std::string name_of(int signal) {
+  switch (signal) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGINT:
+      return "SIGINT";
+    case SIGUSR1:
+      return "SIGUSR1";
+    default:
+      return "trireme stop --now";
+  }
+}
+
+std::vector<std::string> names_of(const std::vector<Host>& hosts) {
+  std::vector<std::string> names;
+  for (const Host& host : hosts) names.push_back(host.name);
+  return names;
+}
+
+}  // namespace
+
+struct Supervisor::Watch {
+  double began = 0, first_step = -1, last_sign = 0, ended = 0;
+  Index resumed = 0, last_step = 0, durable = 0, seen_durable = 0;
+  StepTimes times;
+  std::optional<int> code;
+  bool launcher_killed = false, hang = false, asked = false, went_back = false;
+  double asked_at = 0;
+};
+
+Supervisor::Supervisor(World& world, Settings settings, History history)
+    : world_(world),
+      settings_(std::move(settings)),
+      history_(std::move(history)),
+      began_(world.now()) {}
+
+std::string new_run_id(Index date, Index pid) { return fmt::format("{:x}-{:x}", date, pid); }
+
+int Supervisor::run() {
+  begin();
+  for (;;) {
+    enter(State::pick);
+    AttemptPlan plan;
+    if (!pick(plan)) {
+      if (stop_ != 0) return end(code::stopped, "stopped while waiting for hosts");
+      return end(code::no_nodes, too_few_hosts(world_.hosts().size()));
+    }
+    const Facts facts = attempt(plan);
+    const Decision decision = decide(facts, history_, settings_.max_restarts);
+    if (!decision.restart) return end(decision.exit_code, decision.why);
+    if (!decision.why.empty()) world_.say(decision.why);
+    go_back_ = decision.go_back;
+    enter(State::backoff);
+    if (decision.delay_s > 0) world_.say(fmt::format("waits {:.0f} s", decision.delay_s));
+    if (!wait(decision.delay_s)) return end(code::stopped, "stopped between attempts");
+  }
+}
+
+void Supervisor::begin() {
+  enter(State::read_ledger);
+  if (history_.ignored > 0)
+    world_.say(fmt::format("{} damaged lines of the ledger are ignored", history_.ignored));
+  close_torn_attempt();
+  const std::string run = history_.run.empty() ? settings_.run : history_.run;
+  const SupervisionBegan line{world_.date(), settings_.pid, settings_.host, run, settings_.program};
+  world_.append(to_json(line));
+  history_.add(line);
+}
+
+/// Writes the end of an attempt whose supervisor died, as far as it is known.
+void Supervisor::close_torn_attempt() {
+  if (history_.attempts.empty() || history_.attempts.back().ended) return;
+  const AttemptBegan& began = history_.attempts.back().began;
+  const std::vector<Index> durable = world_.durable_steps();
+  AttemptEnded line;
+  line.attempt = began.attempt;
+  line.at = world_.date();
+  line.cause = line.signature = "supervisor_lost";
+  line.durable = line.last_step = durable.empty() ? 0 : durable.front();
+  world_.append(to_json(line));
+  history_.add(line);
+  world_.say(fmt::format("continues run {}, whose supervisor died in attempt {}", history_.run,
+                         began.attempt));
+}
+
+/// Chooses hosts and the step to start from. False: too few hosts.
+bool Supervisor::pick(AttemptPlan& plan) {
+  const double until = world_.now() + settings_.wait_nodes_s;
+  while (!pick_healthy_hosts(plan))
+    if (world_.now() >= until || !wait(std::min(1.0, until - world_.now()))) return false;
+  const std::vector<Index> durable = world_.durable_steps();
+  plan.attempt = history_.attempts.empty() ? 1 : history_.attempts.back().began.attempt + 1;
+  plan.ranks = settings_.nodes * settings_.ranks_per_node;
+  for (std::size_t i = 0; i < history_.attempts.size(); ++i)
+    if (progressed(history_.attempts[i]))
+      (i < history_.first ? plan.has_saved : plan.resumes) = true;
+  if (go_back_ && durable.size() > 1) plan.step = durable[1];
+  go_back_ = false;
+  return true;
+}
+
+/// Those of the last attempt where they can be had. Hosts that are new to this supervisor pass the
+/// preflight first. False: too few.
+bool Supervisor::pick_healthy_hosts(AttemptPlan& plan) {
+  take_releases();
+  std::vector<Host> hosts = world_.hosts();
+  if (hosts.empty()) return true;  // this machine
+  std::vector<std::string> before;
+  if (!history_.attempts.empty()) before = history_.attempts.back().began.nodes;
+  for (;;) {
+    std::erase_if(hosts, [&](const Host& host) { return unfit_.contains(host.name); });
+    const auto states = node_states(history_, world_.date());
+    plan.hosts = pick_hosts(hosts, states, before, settings_.nodes);
+    if (plan.hosts.empty()) return false;
+    if (pass_preflight(plan.hosts)) return true;
+  }
+}
+
+bool Supervisor::pass_preflight(const std::vector<Host>& hosts) {
+  bool all = true;
+  for (const Host& host : hosts) {
+    if (!fit_.insert(host.name).second) continue;
+    enter(State::preflight);
+    if (world_.passes_preflight(host)) continue;
+    fit_.erase(host.name);
+    unfit_.insert(host.name);
+    all = false;
+    world_.say(host.name + " does not pass the preflight");
+    world_.notify("preflight_failed", Json::Object{{"host", host.name}});
+  }
+  return all;
+}
+
+std::string Supervisor::too_few_hosts(std::size_t at_hand) const {
+  Index out = 0;
+  for (const NodeState& state : node_states(history_, world_.date()))
+    out += state.quarantined() ? 1 : 0;
+  return fmt::format(
+      "too few healthy hosts: {} are needed, {} are listed, {} are in quarantine (trireme nodes), "
+      "{} failed the preflight",
+      settings_.nodes, at_hand, out, unfit_.size());
+}
+
+void Supervisor::take_releases() {
+  for (const std::string& host : world_.released_hosts()) {
+    const Release line{host, world_.date(), 0};
+    world_.append(to_json(line));
+    history_.add(line);
+  }
+}
+
+Facts Supervisor::attempt(const AttemptPlan& plan) {
+  Watch watch = begin_attempt(plan);
+  enter(State::loading);
+  while (!watch.code && !must_end(watch)) {
+    const double looked_at = world_.now();
+    take(watch, world_.look(look_s), looked_at);
+  }
+  enter(State::judge);
+  world_.end_all();
+  take(watch, world_.look(0), world_.now());  // what was written until the end
+  last_ended_ = watch.ended = world_.now();
+
+  const Facts facts = facts_of(watch, plan);
+  const auto states_before = node_states(history_, world_.date());
+  const AttemptEnded ended = account(watch, facts, judge(facts));
+  world_.append(to_json(ended));
+  history_.add(ended);
+  world_.say(fmt::format("attempt {} ended: {} (exit code {}), step {}, newest durable step {}{}",
+                         ended.attempt, ended.cause, ended.code, ended.last_step, ended.durable,
+                         ended.error.empty() ? "" : ": " + ended.error));
+  world_.notify("attempt_ended", to_json(ended));
+  show_nodes(states_before);
+  return facts;
+}
+
+Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
+  enter(State::launch);
+  require(world_.is_mine(), "another supervisor has taken over this run: no attempt is started");
+  const std::vector<Index> durable = world_.durable_steps();
+  Watch watch;
+  watch.began = watch.last_sign = world_.now();
+  watch.resumed = plan.step >= 0 ? plan.step : durable.empty() ? 0 : durable.front();
+  watch.last_step = watch.durable = watch.resumed;
+  watch.went_back = plan.step >= 0;
+  AttemptBegan began{plan.attempt,
+                     world_.date(),
+                     0,
+                     names_of(plan.hosts),
+                     plan.ranks,
+                     settings_.spares * settings_.ranks_per_node,
+                     watch.resumed,
+                     last_ended_ < 0 ? 0 : watch.began - last_ended_};
+  began.mpirun = world_.start(plan);
+  world_.append(to_json(began));
+  history_.add(began);
+  world_.say(fmt::format("attempt {}: {} rank{}{}", plan.attempt, plan.ranks,
+                         plan.ranks == 1 ? "" : "s",
+                         watch.resumed > 0 ? fmt::format(", from step {}", watch.resumed) : ""));
+  world_.notify("attempt_began", to_json(began));
+  return watch;
+}
+
+Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
+  const Evidence evidence = world_.evidence();
+  Facts facts;
+  facts.code = watch.code.value_or(128 + SIGKILL);
+  facts.launcher_killed = watch.launcher_killed;
+  facts.hang = watch.hang;
+  if (watch.asked) facts.stop = stop_;
+  if (force_ != 0) facts.stop = force_ == SIGKILL ? SIGTERM : force_;
+  facts.watched = settings_.watched;
+  facts.finished = facts.code == code::done && world_.training_is_finished();
+  facts.resumed = watch.resumed;
+  facts.last_step = watch.last_step;
+  facts.durable = watch.durable;
+  facts.lost_host = evidence.lost_host;
+  // Of the only machine there is no use in blaming it.
+  if (!plan.hosts.empty()) facts.rank_host = evidence.rank_host;
+  facts.first_error = evidence.first_error;
+  return facts;
+}
+
+/// Writes what hosts are blamed for, and says which are in quarantine since `before`.
+void Supervisor::show_nodes(const std::vector<NodeState>& before) {
+  const auto states = node_states(history_, world_.date());
+  world_.show_nodes(states);
+  for (const NodeState& state : states) {
+    const auto same = [&](const NodeState& each) {
+      return each.host == state.host && each.quarantined();
+    };
+    if (!state.quarantined() || std::any_of(before.begin(), before.end(), same)) continue;
+    enter(State::quarantine);
+    world_.say(fmt::format("{} is in quarantine: {}", state.host, state.reasons.back()));
+    world_.notify("quarantine", Json::Object{{"host", state.host}, {"points", state.points}});
+  }
+}
+
+void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
+  const double now = world_.now();
+  // A machine that slept, or was too busy to run this process, says nothing about the job.
+  if (settings_.hang_s > 0 && now - looked_at > std::max(look_s, settings_.hang_s / 2))
+    watch.last_sign = now;
+  if (!sight.steps.empty() && watch.first_step < 0) {
+    double steps_s = 0;
+    for (const Step& step : sight.steps) steps_s += step.seconds;
+    watch.first_step = std::max(watch.began, now - steps_s);
+    if (states_.back() == State::loading) enter(State::training);
+  }
+  for (const Step& step : sight.steps) {
+    watch.times.step(step.number, step.seconds);
+    watch.last_step = step.number;
+  }
+  if (!sight.steps.empty() || sight.output || sight.durable != watch.seen_durable)
+    watch.last_sign = now;
+  watch.seen_durable = sight.durable;
+  // After going back, newer steps are there until the job has loaded the older one.
+  const Index made = watch.went_back ? std::min(sight.durable, watch.last_step) : sight.durable;
+  watch.durable = std::max(watch.durable, made);
+  watch.last_step = std::max(watch.last_step, watch.durable);
+  watch.times.durable(watch.durable);
+  note_signals(sight);
+  if (sight.code) {
+    watch.code = sight.code;
+    watch.launcher_killed = sight.launcher_killed;
+  }
+}
+
+void Supervisor::note_signals(const Sight& sight) {
+  for (const int signal : sight.signals) {
+    if (signal == SIGKILL) {
+      force_ = signal;
+      stop_ = stop_ == 0 ? signal : stop_;
+    } else if (stop_ == 0) {
+      stop_ = signal;
+      stop_since_ = world_.now();
+    } else if (signal != SIGUSR1 && world_.now() - stop_since_ >= same_request_s) {
+      force_ = signal;
+    }
+  }
+}
+
+/// Acts on requests to stop and on hangs. True: the attempt is to be ended by force.
+bool Supervisor::must_end(Watch& watch) {
+  const double now = world_.now();
+  if (!world_.is_mine()) {
+    world_.end_all();
+    throw Error("another supervisor has taken over this run: the job is ended");
+  }
+  if (stop_ == 0 && settings_.time_limit_s > 0 && now - began_ >= settings_.time_limit_s) {
+    world_.say("--time-limit is over");
+    stop_ = SIGUSR1;
+    stop_since_ = now;
+  }
+  if (force_ != 0) {
+    world_.say(name_of(force_) + ": ends the job without saving");
+    return true;
+  }
+  if (stop_ != 0 && !watch.asked) {
+    watch.asked = true;
+    watch.asked_at = now;
+    enter(State::saving);
+    world_.say(name_of(stop_) + ": asks the job to save and end");
+    world_.notify("stopping", Json::Object{{"signal", name_of(stop_)}});
+    world_.ask_to_stop();
+  }
+  if (watch.asked && now - watch.asked_at > settings_.grace_s) {
+    world_.say(fmt::format("the job has not ended {:.0f} s after it was asked to (--grace)",
+                           settings_.grace_s));
+    return true;
+  }
+  if (!watch.asked && settings_.hang_s > 0 && now - watch.last_sign > settings_.hang_s) {
+    watch.hang = true;
+    world_.say(fmt::format("hang: no step, checkpoint or output for {:.1f} s (--hang-timeout)",
+                           now - watch.last_sign));
+    return true;
+  }
+  return false;
+}
+
+AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
+                                 const Verdict& verdict) const {
+  AttemptEnded line;
+  line.attempt = history_.attempts.back().began.attempt;
+  line.at = world_.date();
+  line.code = facts.code;
+  line.cause = verdict.cause;
+  line.signature = verdict.signature;
+  line.error = facts.first_error;
+  line.blame = verdict.blame;
+  line.last_step = watch.last_step;
+  line.durable = watch.durable;
+  line.wall_s = watch.ended - watch.began;
+  line.start_s = watch.first_step < 0 ? line.wall_s : watch.first_step - watch.began;
+  const bool kept = verdict.cause == "finished" || facts.code == code::stopped;
+  line.useful_s = watch.times.durable_s() + (kept ? watch.times.open_s() : 0);
+  line.lost_s = kept ? 0 : watch.times.open_s();
+  line.stall_s = std::max(0.0, line.wall_s - line.start_s - line.useful_s - line.lost_s);
+  line.wall_s = line.start_s + line.useful_s + line.lost_s + line.stall_s;
+  if (facts.hang) line.detect_s = std::min(line.stall_s, watch.ended - watch.last_sign);
+  return line;
+}
+
+/// Between attempts. False: it was asked to stop.
+bool Supervisor::wait(double seconds) {
+  const double until = world_.now() + seconds;
+  for (;;) {
+    note_signals(world_.look(std::clamp(until - world_.now(), 0.0, look_s)));
+    const bool over = settings_.time_limit_s > 0 && world_.now() - began_ >= settings_.time_limit_s;
+    if (stop_ != 0 || over) return false;
+    if (world_.now() >= until) return true;
+  }
+}
+
+int Supervisor::end(int exit_code, const std::string& why) {
+  enter(exit_code == code::done ? State::done : State::give_up);
+  const SupervisionEnded line{world_.date(), exit_code, why};
+  world_.append(to_json(line));
+  history_.add(line);
+  const bool failed = exit_code != code::done && exit_code != code::stopped;
+  world_.say(fmt::format(
+      "{} (exit code {}){}", why, exit_code,
+      failed && !history_.attempts.empty()
+          ? "; the last output is in " + world_.log_of(history_.attempts.back().began.attempt)
+          : ""));
+  world_.notify(exit_code == code::done ? "done" : "ended", to_json(line));
+  return exit_code;
+}
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,221 @@
+// trireme stop, status, report, nodes: of a run that `trireme run` supervises, or has supervised.
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <iostream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "launch/supervisor/commands.h"
+#include "launch/supervisor/goodput.h"
+#include "launch/supervisor/metrics_tail.h"
+#include "launch/supervisor/nodes.h"
+#include "launch/supervisor/run_directory.h"
+#include "runtime/store/file.h"
+#include "runtime/store/inspect/inspect.h"
+#include "runtime/store/lease/lease.h"
+
+namespace trireme::supervisor {
+namespace {
+
+constexpr const char* run_help = "directory of a run (--save)";
+
+Index now() { return Index{std::time(nullptr)}; }
+
+/// Throws: Error when no supervisor ever had the run.
+History history_of(const Paths& paths) {
+  require(::access(paths.ledger.c_str(), F_OK) == 0, paths.run,
+          " is no run of `trireme run`: there is no ", paths.ledger);
+  return read_history(paths);
+}
+
+int stop(int argc, char** argv) {
+  std::string run;
+  bool at_once = false;
+  CommandLine command("trireme stop",
+                      "Asks the job of a run to save and end; its supervisor ends with exit code "
+                      "75. Works from every host that sees the directory, and does not wait.");
+  command.positional("RUN", run, run_help);
+  command.flag("--now", at_once, "end the job without saving");
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        const Paths paths(run);
+        const auto holder = supervisor_of(paths);
+        require(holder.has_value(), paths.run, ": no supervisor runs");
+        replace_file(paths.stop, at_once ? "now\n" : "save\n");
+        std::cout << "asked " << *holder << " to stop\n";
+        return ExitCode::success;
+      });
+}
+
+/// What is known of a run from its files.
+struct Status {
+  std::string supervisor;  // empty: none
+  History history;
+  Index durable = 0, last_step = 0;
+};
+
+Status status_of(const Paths& paths) {
+  Status status;
+  status.history = history_of(paths);
+  status.supervisor = supervisor_of(paths).value_or("");
+  const std::vector<Index> durable = durable_steps(paths.run, 1);
+  status.durable = durable.empty() ? 0 : durable.front();
+  status.last_step = last_step_in(paths.run + "/metrics.jsonl");
+  return status;
+}
+
+/// "training", "waiting", or how the last supervisor ended.
+std::string state_of(const Status& status) {
+  const History& history = status.history;
+  if (history.end) return fmt::format("ended with {}: {}", history.end->code, history.end->why);
+  if (status.supervisor.empty()) return "its supervisor died; start `trireme run` again";
+  const bool at_work = !history.attempts.empty() && !history.attempts.back().ended;
+  return at_work ? "at work" : "between attempts";
+}
+
+std::string to_text(const Status& status) {
+  std::string text = fmt::format("{}: {}\n", status.history.run, state_of(status));
+  if (!status.supervisor.empty()) text += fmt::format("  supervisor: {}\n", status.supervisor);
+  text += fmt::format("  step {}, newest durable step {}\n", status.last_step, status.durable);
+  if (status.history.attempts.empty()) return text;
+  const Attempt& last = status.history.attempts.back();
+  text += fmt::format("  attempt {}: {} ranks, from step {}", last.began.attempt, last.began.ranks,
+                      last.began.resumed);
+  if (const auto age = age_s(date_text(last.began.at), now()))
+    text += fmt::format(", began {} ago", readable_age(*age));
+  if (last.ended)
+    text += fmt::format("; ended: {} (exit code {}){}", last.ended->cause, last.ended->code,
+                        last.ended->error.empty() ? "" : ": " + last.ended->error);
+  return text + "\n";
+}
+
+Json to_json(const Status& status) {
+  const History& history = status.history;
+  Json::Object all{{"run", history.run},
+                   {"state", state_of(status)},
+                   {"supervisor", status.supervisor.empty() ? Json() : Json(status.supervisor)},
+                   {"step", status.last_step},
+                   {"durable", status.durable},
+                   {"attempts", static_cast<Index>(history.attempts.size())}};
+  if (!history.attempts.empty()) {
+    const Attempt& last = history.attempts.back();
+    all.emplace_back("attempt", last.began.attempt);
+    all.emplace_back("ranks", last.began.ranks);
+    all.emplace_back("cause", last.ended ? Json(last.ended->cause) : Json());
+  }
+  all.emplace_back("exit_code", history.end ? Json(history.end->code) : Json());
+  return all;
+}
+
+int status(int argc, char** argv) {
+  std::string run;
+  bool json = false, watch = false;
+  CommandLine command("trireme status",
+                      "Who supervises a run, its attempt, step and newest checkpoint.");
+  command.positional("RUN", run, run_help);
+  command.flag("--json", json, "print one line of JSON instead of text");
+  command.flag("--watch", watch, "print again each second until the supervisor has ended");
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        for (;;) {
+          const Status found = status_of(Paths(run));
+          std::cout << (json ? trireme::to_text(to_json(found)) + "\n" : to_text(found))
+                    << std::flush;
+          if (!watch || found.supervisor.empty() || !std::cout) return ExitCode::success;
+          std::this_thread::sleep_for(std::chrono::seconds(1));
+        }
+      });
+}
+
+int report(int argc, char** argv) {
+  std::string run;
+  bool json = false;
+  Price price;
+  CommandLine command("trireme report",
+                      "Where the time of a run went, by cause, and what it cost.");
+  command.positional("RUN", run, run_help);
+  command.flag("--json", json, "print one line of JSON instead of text");
+  command.add({"--price", "[GPU=]AMOUNT", "of an hour of one GPU, such as 2.5 or H100=2.5", false,
+               [&](const std::vector<std::string>& given) { price = parse_price(given.front()); },
+               [] { return std::string(); }, true});
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        const Goodput found = goodput(history_of(Paths(run)));
+        std::cout << (json ? trireme::to_text(to_json(found, price)) + "\n"
+                           : to_text(found, price));
+        return ExitCode::success;
+      });
+}
+
+int nodes(int argc, char** argv) {
+  std::string run;
+  bool json = false;
+  CommandLine command("trireme nodes",
+                      "Hosts that were blamed for failures in the last 24 hours, with their "
+                      "points; with 3 points a host is in quarantine.");
+  command.positional("RUN", run, run_help);
+  command.flag("--json", json, "print one line of JSON instead of text");
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        const auto states = node_states(history_of(Paths(run)), now());
+        if (json) {
+          std::cout << trireme::to_text(to_json(states)) << '\n';
+          return ExitCode::success;
+        }
+        if (states.empty()) std::cout << "no host was blamed in the last 24 hours\n";
+        for (const NodeState& state : states) {
+          std::cout << fmt::format("{}: {} points{}\n", state.host, state.points,
+                                   state.quarantined() ? ", in quarantine" : "");
+          for (const std::string& reason : state.reasons) std::cout << "  " << reason << '\n';
+        }
+        return ExitCode::success;
+      });
+}
+
+int release(int argc, char** argv) {
+  std::string run, host;
+  CommandLine command("trireme nodes release",
+                      "Forgets what a host was blamed for, so that attempts may use it again.");
+  command.positional("RUN", run, run_help);
+  command.positional("HOST", host, "its name, as `trireme nodes` prints it");
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        const Paths paths(run);
+        const History history = history_of(paths);
+        const auto states = node_states(history, now());
+        const bool known = std::any_of(states.begin(), states.end(),
+                                       [&](const NodeState& each) { return each.host == host; });
+        require(known, host, " was not blamed in the last 24 hours");
+        if (supervisor_of(paths)) {
+          replace_file(paths.folder + "/" + release_prefix + host, "");
+          std::cout << "the supervisor takes it before its next attempt\n";
+        } else {
+          const auto lease = take_run(paths);
+          LedgerFile(paths.ledger).append(to_json(Release{host, now(), 0}));
+          std::cout << host << " is released\n";
+        }
+        return ExitCode::success;
+      });
+}
+
+}  // namespace
+
+std::vector<Subcommand> watch_commands() {
+  return {
+      {{"stop"}, "RUN [--now]", "ask a supervised run to save and end", stop},
+      {{"status"}, "RUN [--watch] [--json]", "attempt, step and supervisor of a run", status},
+      {{"report"}, "RUN [--price [GPU=]AMOUNT] [--json]", "where its time went, and cost", report},
+      {{"nodes"}, "RUN [--json]", "hosts that were blamed for failures", nodes},
+      {{"nodes", "release"}, "RUN HOST", "use a host again", release},
+  };
+}
+
+}  // namespace trireme::supervisor

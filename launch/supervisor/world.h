@@ -1,0 +1,85 @@
+// World: what the state machine of the supervisor sees and does. The real one starts mpirun
+// (machine.h); tests have one of their own, with a clock that they set.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/supervisor/ledger.h"
+#include "launch/supervisor/nodes.h"
+
+namespace trireme::supervisor {
+
+struct Step {
+  Index number = 0;
+  double seconds = 0;
+};
+
+/// What happened since the last look.
+struct Sight {
+  std::vector<Step> steps;       // done by the attempt
+  Index durable = 0;             // the newest step on disk
+  bool output = false;           // the attempt has printed
+  std::vector<int> signals;      // SIGTERM, SIGINT, SIGUSR1: asks to stop; SIGKILL: stop --now
+  std::optional<int> code;       // mpirun has ended: its exit code, or 128 + its signal
+  bool launcher_killed = false;  // by a signal
+};
+
+/// What the output of an attempt says of its end.
+struct Evidence {
+  std::string first_error, lost_host, rank_host;
+};
+
+struct AttemptPlan {
+  Index attempt = 0, ranks = 0;
+  std::vector<Host> hosts = {};  // empty: this machine
+  bool has_saved = false;        // an attempt of an earlier supervision has made a durable step
+  bool resumes = false;  // an attempt of this one has: what PROGRAM was started from is past
+  Index step = -1;       // from this step; -1: the newest
+};
+
+class World {
+ public:
+  virtual ~World() = default;
+
+  virtual double now() const = 0;  // seconds, steady: does not jump
+  virtual Index date() const = 0;  // seconds since 1970, which may jump
+
+  /// Whether this process is still the supervisor of the run.
+  virtual bool is_mine() const = 0;
+  /// Hosts at hand, spares included; empty: this machine only. Throws: Error.
+  virtual std::vector<Host> hosts() const = 0;
+  /// Whether a host may be used; asked once of each that is new to this supervisor.
+  virtual bool passes_preflight(const Host& host) = 0;
+  /// Committed steps whose manifest and file sizes hold, newest first; two at most.
+  virtual std::vector<Index> durable_steps() const = 0;
+  /// Whether the metrics or the newest checkpoint say that all steps are done.
+  virtual bool training_is_finished() const = 0;
+  /// Hosts that users gave back since the last call.
+  virtual std::vector<std::string> released_hosts() = 0;
+
+  /// Appends to the ledger, durable when it returns.
+  virtual void append(const Json& line) = 0;
+  /// Writes nodes.json.
+  virtual void show_nodes(const std::vector<NodeState>& states) = 0;
+  /// A line for people.
+  virtual void say(const std::string& line) = 0;
+  /// Runs the command of --on-event, without waiting for it.
+  virtual void notify(const std::string& event, const Json& details) = 0;
+
+  /// Starts mpirun; returns its process id. Throws: Error.
+  virtual Index start(const AttemptPlan& plan) = 0;
+  /// Waits until something happens, at most so long. Also between attempts.
+  virtual Sight look(double seconds) = 0;
+  /// Sends SIGUSR1 to mpirun, which forwards it to all ranks: they save and end.
+  virtual void ask_to_stop() = 0;
+  /// Returns when no process of the attempt is left, and removes its private directories.
+  virtual void end_all() = 0;
+  /// The file with what an attempt prints.
+  virtual std::string log_of(Index attempt) const = 0;
+  /// Of the attempt that end_all() has ended.
+  virtual Evidence evidence() const = 0;
+};
+
+}  // namespace trireme::supervisor

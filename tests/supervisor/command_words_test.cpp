@@ -1,0 +1,106 @@
+// What the supervisor reads in the words of PROGRAM, and what it changes in them.
+#include "launch/supervisor/command_words.h"
+
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+#include "tests/support/message_of.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+Words words_for(const Words& program, const AttemptPlan& plan) {
+  return words_of(make_job(program, ""), plan);
+}
+
+TEST(Words, GiveTheValueOfTheLastOption) {
+  EXPECT_EQ(option_of({"p", "--save", "a", "--save=b"}, "--save"), "b");
+  EXPECT_EQ(option_of({"p", "--save-interval", "3"}, "--save"), "");
+  EXPECT_EQ(option_of({"p", "--save"}, "--save"), "");
+}
+
+TEST(Words, LoadWhereTheySave) {
+  EXPECT_THAT(words_for({"p", "--save", "r"}, {}), ElementsAre("p", "--save", "r", "--load", "r"));
+}
+
+TEST(Words, KeepWhatTheUserLoadsUntilTheRunHasSaved) {
+  const Words given = {"p", "--save", "r", "--load", "other", "--finetune", "--lr", "1"};
+  EXPECT_EQ(words_for(given, {}), given);
+  const Words expected = {"p", "--save", "r", "--lr", "1", "--load", "r"};
+  EXPECT_EQ(words_for(given, {.resumes = true}), expected);
+  EXPECT_EQ(words_for(given, {.has_saved = true}), expected);
+}
+
+TEST(Words, GoBackToAStepOnceOnly) {
+  const Words given = {"p", "--save=r", "--load=r", "--ckpt-step=7"};
+  EXPECT_EQ(words_for(given, {.has_saved = true}), given);  // asked for by the user, again
+  EXPECT_THAT(words_for(given, {.resumes = true}), ElementsAre("p", "--save=r", "--load", "r"));
+  EXPECT_THAT(words_for(given, {.step = 5}),
+              ElementsAre("p", "--save=r", "--load", "r", "--ckpt-step", "5"));
+}
+
+TEST(Job, LiesWhereTheProgramSaves) {
+  const Job job = make_job({"bin/train_gpt", "--save", "r"}, "");
+  EXPECT_EQ(job.name(), "train_gpt");
+  EXPECT_EQ(job.run, "r");
+  EXPECT_EQ(job.metrics, "r/metrics.jsonl");
+  EXPECT_TRUE(job.watched);
+  EXPECT_EQ(make_job({"p", "--save", "r", "--metrics", "m"}, "").metrics, "m");
+}
+
+TEST(Job, WithoutASaveNeedsADirectory) {
+  EXPECT_FALSE(make_job({"p"}, "r").watched);
+  EXPECT_TRUE(make_job({"p", "--config", "c.toml"}, "r").watched);
+  EXPECT_THAT(words_of(make_job({"p", "--config", "c.toml"}, "r"), {}),
+              ElementsAre("p", "--config", "c.toml", "--save", "r", "--load", "r"));
+  EXPECT_THAT(trireme::message_of([] { make_job({"p"}, ""); }), HasSubstr("--run-dir DIR"));
+  EXPECT_THAT(trireme::message_of([] {
+                make_job({"p", "--save", "a"}, "b");
+              }),
+              HasSubstr("--run-dir b is not the --save of the program, a"));
+}
+
+TEST(Durations, HaveUnits) {
+  EXPECT_EQ(parse_duration("90"), 90);
+  EXPECT_EQ(parse_duration("1.5m"), 90);
+  EXPECT_EQ(parse_duration("2h"), 7200);
+  EXPECT_EQ(parse_duration("1d"), 86400);
+  for (const char* text : {"", "h", "-1", "0", "3w", "1e99", "nan", "5 m"})
+    EXPECT_THROW(parse_duration(text), Error) << text;
+}
+
+TEST(Mpirun, GetsPrivateDirectoriesOnOneMachine) {
+  const Launch launch{{"mpirun", "--mca", "btl", "self,tcp"}, "/tmp/a", "/dev/shm/a", "", {"X"}};
+  const Words words = mpirun_words(launch, {.ranks = 4}, {"p", "-v"});
+  const std::string line = [&] {
+    std::string all;
+    for (const std::string& word : words) all += word + ' ';
+    return all;
+  }();
+  EXPECT_THAT(line, HasSubstr("--mca orte_tmpdir_base /tmp/a "));
+  EXPECT_THAT(line, HasSubstr("--mca btl_vader_backing_directory /dev/shm/a "));
+  EXPECT_THAT(line, HasSubstr("--mca odls_base_sigkill_timeout 0 "));
+  EXPECT_THAT(line, Not(HasSubstr("self,vader,tcp")));  // the user has set it
+  EXPECT_TRUE(line.ends_with("-np 4 p -v ")) << line;
+}
+
+TEST(Mpirun, GetsHostsWithTheirRanks) {
+  const Launch launch{{"mpirun"}, "/tmp/a", "/dev/shm/a", "rsh.sh", {"X"}};
+  const Words words = mpirun_words(launch, {.ranks = 4, .hosts = {{"n0", 8}, {"n1", 8}}}, {"p"});
+  EXPECT_THAT(words, Contains("n0:2,n1:2"));
+  EXPECT_THAT(words, Contains("rsh.sh"));
+  EXPECT_THAT(words, Contains("X"));
+  EXPECT_THAT(words, Not(Contains("btl_vader_backing_directory")));  // of other hosts not made
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

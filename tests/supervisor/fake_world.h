@@ -1,0 +1,139 @@
+// FakeWorld: a World in which attempts go as the test says, and time passes only when the
+// supervisor waits.
+#pragma once
+
+#include <csignal>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launch/supervisor/state_machine.h"
+
+namespace trireme::supervisor::test {
+
+/// One attempt: steps of a tenth of a second, a checkpoint every 10, and an end.
+struct Script {
+  Index steps = 0;  // steps that it does
+  int code = 0;
+  std::string error = {}, lost_host = {}, rank_host = {};
+  bool hangs = false;       // after its steps, instead of ending
+  bool obeys = true;        // ends with 75, all saved, when asked to stop
+  int signal_at_step = 0;   // SIGTERM reaches the supervisor after so many steps of it
+  double clock_jump_s = 0;  // of the date, while it runs
+  double sleep_s = 0;       // the machine sleeps so long after the first step
+  bool launcher_killed = false;
+};
+
+class FakeWorld : public World {
+ public:
+  std::deque<Script> scripts;
+  std::vector<Host> all_hosts;
+  std::vector<std::string> unfit, releases;
+  Index last_step = 1000000;  // --train-iters
+  bool mine = true;
+
+  std::string ledger;
+  std::vector<std::string> said, events;
+  std::vector<AttemptPlan> plans;
+  std::vector<double> started;
+  std::vector<Index> saved;  // ascending
+  double time = 100;
+  Index wall = 1'700'000'000;
+  int ended = 0, asked = 0;
+
+  double now() const override { return time; }
+  Index date() const override { return wall + static_cast<Index>(time); }
+  bool is_mine() const override { return mine; }
+  std::vector<Host> hosts() const override { return all_hosts; }
+  bool passes_preflight(const Host& host) override {
+    for (const std::string& name : unfit)
+      if (name == host.name) return false;
+    return true;
+  }
+  std::vector<Index> durable_steps() const override {
+    std::vector<Index> newest(saved.rbegin(), saved.rend());
+    if (newest.size() > 2) newest.resize(2);
+    return newest;
+  }
+  bool training_is_finished() const override { return step_ >= last_step; }
+  std::vector<std::string> released_hosts() override { return std::exchange(releases, {}); }
+  void append(const Json& line) override { ledger += to_text(line) + "\n"; }
+  void show_nodes(const std::vector<NodeState>&) override {}
+  void say(const std::string& line) override { said.push_back(line); }
+  void notify(const std::string& event, const Json&) override { events.push_back(event); }
+  std::string log_of(Index) const override { return "LOG"; }
+
+  Index start(const AttemptPlan& plan) override {
+    plans.push_back(plan);
+    started.push_back(time);
+    script_ = scripts.empty() ? Script{} : scripts.front();
+    if (!scripts.empty()) scripts.pop_front();
+    running_ = true;
+    reported_ = false;
+    done_ = 0;
+    while (plan.step >= 0 && !saved.empty() && saved.back() > plan.step) saved.pop_back();
+    step_ = saved.empty() ? 0 : saved.back();
+    return 1000 + static_cast<Index>(plans.size());
+  }
+
+  Sight look(double seconds) override {
+    Sight sight;
+    sight.signals = std::exchange(signals, {});
+    if (!running_ && reported_) {
+      time += seconds;
+      return look_at(sight);
+    }
+    if (running_ && done_ == 1 && script_.sleep_s > 0) time += std::exchange(script_.sleep_s, 0.0);
+    if (!running_ || (done_ >= script_.steps && !script_.hangs)) return ended_with(sight);
+    time += seconds > 0 ? 0.1 : 0;
+    if (seconds > 0 && done_ < script_.steps) do_step(sight);
+    return look_at(sight);
+  }
+  void ask_to_stop() override {
+    ++asked;
+    if (!script_.obeys) return;
+    if (saved.empty() || saved.back() < step_) saved.push_back(step_);
+    script_ = Script{.steps = 0, .code = 75};
+  }
+  void end_all() override {
+    ++ended;
+    if (!running_) return;
+    running_ = false;
+    script_.code = 128 + SIGKILL;
+  }
+  Evidence evidence() const override {
+    return {script_.error, script_.lost_host, script_.rank_host};
+  }
+
+  std::vector<int> signals;  // at the next look
+
+ private:
+  Sight look_at(Sight& sight) const {
+    sight.durable = saved.empty() ? 0 : saved.back();
+    return std::move(sight);
+  }
+  Sight ended_with(Sight& sight) {
+    if (!reported_) {
+      sight.code = script_.code;
+      sight.launcher_killed = script_.launcher_killed;
+    }
+    running_ = false;
+    reported_ = true;
+    return look_at(sight);
+  }
+  void do_step(Sight& sight) {
+    ++done_;
+    ++step_;
+    sight.steps.push_back({step_, 0.1});
+    if (step_ % 10 == 0 || step_ == last_step) saved.push_back(step_);
+    if (done_ == script_.signal_at_step) signals.push_back(SIGTERM);
+    if (done_ == 2) wall += static_cast<Index>(script_.clock_jump_s);
+  }
+
+  Script script_;
+  bool running_ = false, reported_ = true;
+  Index done_ = 0, step_ = 0;
+};
+
+}  // namespace trireme::supervisor::test

@@ -1,0 +1,88 @@
+// Where the time of a run went, and what it cost.
+#include "launch/supervisor/goodput.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(StepTimes, CountStepsAsUsefulOnceTheyAreDurable) {
+  StepTimes times;
+  for (Index step = 1; step <= 5; ++step) times.step(step, static_cast<double>(step));
+  EXPECT_EQ(times.open_s(), 15);
+  times.durable(3);
+  EXPECT_EQ(times.durable_s(), 6);
+  EXPECT_EQ(times.open_s(), 9);
+  times.durable(3);
+  EXPECT_EQ(times.durable_s(), 6);
+}
+
+History two_attempts() {
+  History history;
+  AttemptBegan began;
+  began.attempt = 1;
+  began.ranks = 8;
+  began.spares = 2;
+  history.add(began);
+  AttemptEnded ended;
+  ended.attempt = 1;
+  ended.cause = "killed";
+  ended.last_step = 17;
+  ended.durable = 10;
+  ended.blame = {{"n1", 1, ""}};
+  ended.start_s = 100;
+  ended.useful_s = 600;
+  ended.lost_s = 200;
+  ended.stall_s = 100;
+  ended.wall_s = 1000;
+  history.add(ended);
+  began.attempt = 2;
+  began.waited_s = 60;
+  history.add(began);
+  ended = {};
+  ended.attempt = 2;
+  ended.cause = "finished";
+  ended.start_s = 40;
+  ended.useful_s = 2500;
+  ended.wall_s = 2540;
+  history.add(ended);
+  return history;
+}
+
+TEST(Goodput, AddsUpToTheWholeTime) {
+  const Goodput found = goodput(two_attempts());
+  EXPECT_EQ(found.wall_s, 3600);
+  EXPECT_EQ(found.useful_s + found.lost_s + found.start_s + found.stall_s + found.waited_s, 3600);
+  EXPECT_NEAR(found.ratio(), 3100.0 / 3600, 1e-12);
+  EXPECT_EQ(found.failures, 1);
+  EXPECT_EQ(found.causes.at("killed").lost_steps, 7);
+  EXPECT_EQ(found.failures_of_host.at("n1"), 1);
+}
+
+TEST(Goodput, CostsWhatRanksAndSparesHold) {
+  const Goodput found = goodput(two_attempts());
+  EXPECT_NEAR(found.rank_hours, 10, 1e-9);
+  EXPECT_NEAR(found.lost_hours, 10 * 300.0 / 3600, 1e-9);  // steps, the wait, the second start
+  EXPECT_THAT(to_text(found, parse_price("H100=2.5")),
+              HasSubstr("cost at 2.5 an hour of a H100: 25.00; lost to failures 2.08"));
+  EXPECT_EQ(to_text(found, {}).find("cost"), std::string::npos);
+}
+
+TEST(Goodput, OfARunWithoutAttemptsIsNone) {
+  EXPECT_EQ(goodput({}).ratio(), 0);
+  EXPECT_THAT(to_text(goodput({}), {}), HasSubstr("0 attempts"));
+}
+
+TEST(Price, IsRefusedUnlessItIsAnAmount) {
+  for (const char* text : {"", "x", "H100=", "-1", "0", "2.5x", "nan"})
+    EXPECT_THROW(parse_price(text), Error) << text;
+  EXPECT_EQ(parse_price("2").amount, 2);
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

@@ -1,0 +1,69 @@
+// What an attempt's end is called, and which failures look alike.
+#include "launch/supervisor/judge.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::IsEmpty;
+
+TEST(Judge, NamesTheCauseOfEachEnd) {
+  struct Case {
+    Facts facts;
+    const char* cause;
+  };
+  const std::vector<Case> cases = {
+      {{.code = 0, .finished = true}, "finished"},
+      {{.code = 0}, "ended_early"},
+      {{.code = 0, .watched = false}, "finished"},
+      {{.code = 75}, "stopped"},
+      {{.code = 64}, "configuration"},
+      {{.code = 64, .stop = SIGTERM}, "configuration"},
+      {{.code = 65}, "numerics"},
+      {{.code = 1}, "failed"},
+      {{.code = 137}, "killed"},
+      {{.code = 139}, "crashed"},
+      {{.code = 137, .launcher_killed = true}, "launcher_killed"},
+      {{.code = 205}, "node_lost"},
+      {{.code = 9, .lost_host = "n1"}, "node_lost"},
+      {{.code = 1, .hang = true}, "hang"},
+      {{.code = 138, .stop = SIGUSR1}, "stopped"},
+  };
+  for (const Case& each : cases) EXPECT_EQ(judge(each.facts).cause, each.cause) << each.facts.code;
+}
+
+TEST(Judge, GivesLikeFailuresOneSignature) {
+  const auto signature = [](const char* error, Index step) {
+    Facts facts;
+    facts.code = 139;
+    facts.last_step = step;
+    facts.first_error = error;
+    return judge(facts).signature;
+  };
+  EXPECT_EQ(signature("rank 12 failed at 0x7ffd12ab", 7), signature("rank 3 failed at 0x11", 99));
+  EXPECT_NE(signature("rank 12 failed", 7), signature("rank 12 stopped", 7));
+  EXPECT_NE(signature("rank 12 failed", 7), signature("rank 12 failed", 0));
+}
+
+TEST(Judge, BlamesHostsThatTheOutputNames) {
+  Facts facts;
+  facts.code = 205;
+  facts.lost_host = "n1";
+  ASSERT_EQ(judge(facts).blame.size(), 1U);
+  EXPECT_EQ(judge(facts).blame[0].points, 2);
+  facts = {};
+  facts.code = 139;
+  facts.rank_host = "n2";
+  ASSERT_EQ(judge(facts).blame.size(), 1U);
+  EXPECT_EQ(judge(facts).blame[0].host, "n2");
+  EXPECT_EQ(judge(facts).blame[0].points, 1);
+  facts.code = 7;  // the program ended itself
+  EXPECT_THAT(judge(facts).blame, IsEmpty());
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

@@ -1,0 +1,80 @@
+// The ledger: what is written is read again, whatever a crash or another program left in the file.
+#include "launch/supervisor/ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::ElementsAre;
+
+AttemptEnded some_end() {
+  AttemptEnded line;
+  line.attempt = 3;
+  line.at = 1'700'000'123;
+  line.code = 205;
+  line.cause = "node_lost";
+  line.signature = "node_lost 205 step \"lost\"\n";
+  line.error = "lost";
+  line.blame = {{"n2", 2, "the launcher lost contact with it"}};
+  line.last_step = 137;
+  line.durable = 130;
+  line.wall_s = 20;
+  line.start_s = 0.5;
+  line.useful_s = 17.25;
+  line.lost_s = 1;
+  line.stall_s = 1.25;
+  line.detect_s = 0.125;
+  return line;
+}
+
+TEST(Ledger, ReadsWhatItWrote) {
+  const AttemptEnded ended = some_end();
+  const AttemptBegan began{3, 1'700'000'000, 4711, {"n0", "n2"}, 8, 4, 120, 2.5};
+  const std::string text = to_text(to_json(SupervisionBegan{1, 71, "n0", "run-1", "train_gpt"})) +
+                           "\n" + to_text(to_json(began)) + "\n" + to_text(to_json(ended)) + "\n" +
+                           to_text(to_json(Release{"n2", 5, 0})) + "\n" +
+                           to_text(to_json(SupervisionEnded{9, 75, "stopped"})) + "\n";
+  const History history = replay(text);
+  EXPECT_EQ(history.ignored, 0);
+  EXPECT_EQ(history.run, "run-1");
+  EXPECT_EQ(history.program, "train_gpt");
+  ASSERT_EQ(history.attempts.size(), 1U);
+  EXPECT_EQ(to_text(to_json(history.attempts[0].began)), to_text(to_json(began)));
+  EXPECT_EQ(to_text(to_json(*history.attempts[0].ended)), to_text(to_json(ended)));
+  EXPECT_EQ(history.attempts[0].ended->at, 1'700'000'123);
+  ASSERT_EQ(history.releases.size(), 1U);
+  EXPECT_EQ(history.releases[0].after, 1U);
+  ASSERT_TRUE(history.end);
+  EXPECT_EQ(history.end->code, 75);
+  EXPECT_EQ(history.first, 1U);
+}
+
+TEST(Ledger, IgnoresLinesThatAreNone) {
+  const History history = replay(
+      "\xff\xfe\n{}\n[1]\n{\"attempt\":1}\n{\"attempt\":\"x\",\"began\":7,\"nodes\":3}\n"
+      "{\"attempt\":5,\"ended\":\"2026-11-22T01:49:05Z\"}\nnot the end");
+  EXPECT_EQ(history.ignored, 5);
+  EXPECT_EQ(history.attempts.size(), 1U);  // of the line whose members have other types
+}
+
+TEST(LedgerFile, CutsOffWhatACrashLeftOfALine) {
+  const ScratchDirectory folder;
+  const std::string path = folder.write("ledger", "{\"released\":\"a\"}\n{\"rele");
+  LedgerFile(path).append(to_json(Release{"b", 0, 0}));
+  EXPECT_EQ(folder.read("ledger"),
+            "{\"released\":\"a\"}\n{\"released\":\"b\",\"at\":\"1970-01-01T00:00:00Z\"}\n");
+}
+
+TEST(Ledger, ReadsDatesBackAndOthersAs0) {
+  EXPECT_EQ(date_of(date_text(1'763'776'145)), 1'763'776'145);
+  EXPECT_EQ(date_text(1'763'776'145), "2025-11-22T01:49:05Z");
+  for (const char* text : {"", "now", "2025-11-22", "2025-11-22T01:49:05Zx"})
+    EXPECT_EQ(date_of(text), 0) << text;
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

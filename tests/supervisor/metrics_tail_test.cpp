@@ -1,0 +1,66 @@
+// Steps are read while a job writes them, cuts them off and writes them again.
+#include "launch/supervisor/metrics_tail.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::string line(Index step) {
+  return "{\"step\":" + std::to_string(step) + ",\"step_ms\":250.5,\"skipped\":false}\n";
+}
+
+class Tail : public testing::Test {
+ protected:
+  void append(const std::string& text) const {
+    std::ofstream(path_, std::ios::binary | std::ios::app) << text;
+  }
+  static std::vector<Index> numbers(const std::vector<Step>& steps) {
+    std::vector<Index> all;
+    for (const Step& step : steps) all.push_back(step.number);
+    return all;
+  }
+  ScratchDirectory folder_;
+  const std::string path_ = folder_ / "metrics.jsonl";
+};
+
+TEST_F(Tail, ReadsWholeLinesOnceEach) {
+  MetricsTail tail(path_);
+  EXPECT_THAT(tail.read(), IsEmpty());
+  append(line(1) + line(2).substr(0, 9));
+  EXPECT_THAT(numbers(tail.read()), ElementsAre(1));
+  EXPECT_THAT(tail.read(), IsEmpty());
+  append(line(2).substr(9) + "no metrics\n" + line(3));
+  const std::vector<Step> steps = tail.read();
+  EXPECT_THAT(numbers(steps), ElementsAre(2, 3));
+  EXPECT_EQ(steps[0].seconds, 0.2505);
+}
+
+TEST_F(Tail, BeginsAtTheEndAndFollowsAJobThatGoesBack) {
+  append(line(1) + line(2) + line(3));
+  MetricsTail tail(path_);
+  std::filesystem::resize_file(path_, line(1).size());
+  EXPECT_THAT(tail.read(), IsEmpty());
+  append(line(2));
+  EXPECT_THAT(numbers(tail.read()), ElementsAre(2));
+}
+
+TEST_F(Tail, KnowsTheLastStepOfALongFile) {
+  EXPECT_EQ(last_step_in(path_), 0);
+  for (Index step = 1; step <= 500; ++step) append(line(step));
+  EXPECT_EQ(last_step_in(path_), 500);
+  append("{\"step\":501,");
+  EXPECT_EQ(last_step_in(path_), 500);
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

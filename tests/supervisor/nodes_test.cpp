@@ -1,0 +1,120 @@
+// Hosts: the file that lists them, points, quarantine, and which hosts an attempt uses.
+#include "launch/supervisor/nodes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+#include "tests/support/message_of.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr Index noon = 1'700'000'000;
+
+/// One ended attempt for each blame, all with one signature unless it says otherwise.
+History history_of(const std::vector<Blame>& blames, const std::string& signature = "s",
+                   Index at = noon) {
+  History history;
+  Index attempt = 0;
+  for (const Blame& blame : blames) {
+    AttemptBegan began;
+    began.attempt = ++attempt;
+    history.add(began);
+    AttemptEnded ended;
+    ended.attempt = attempt;
+    ended.at = at;
+    ended.signature = signature;
+    ended.blame = {blame};
+    history.add(ended);
+  }
+  return history;
+}
+
+std::vector<std::string> names(const std::vector<Host>& hosts) {
+  std::vector<std::string> all;
+  for (const Host& host : hosts) all.push_back(host.name);
+  return all;
+}
+
+const std::vector<Host> three = {{"a", 4}, {"b", 4}, {"c", 4}};
+
+TEST(Hosts, AreReadAsMpirunDoes) {
+  const auto hosts = parse_hosts("# all\na slots=4\n\nb:2 # two\n c\nd slots=8 max_slots=8\n", 3);
+  EXPECT_THAT(names(hosts), ElementsAre("a", "b", "c", "d"));
+  EXPECT_EQ(hosts[0].slots, 4);
+  EXPECT_EQ(hosts[1].slots, 2);
+  EXPECT_EQ(hosts[2].slots, 3);
+  EXPECT_EQ(hosts[3].slots, 8);
+}
+
+TEST(Hosts, ThatAreWrongAreRefusedWithTheirLine) {
+  const auto message = [](const char* text) {
+    return trireme::message_of([&] { parse_hosts(text, 1); });
+  };
+  EXPECT_EQ(message("a\nb slots=x"), "line 2: right is HOST slots=N, N >= 1");
+  EXPECT_EQ(message("a:0"), "line 1: right is HOST slots=N, N >= 1");
+  EXPECT_EQ(message("a\na"), "line 2: a is there twice");
+  EXPECT_EQ(message("a cores=4"), "line 1: 'cores=4' has no meaning there; right is HOST slots=N");
+}
+
+TEST(Nodes, AreInQuarantineWithThreePoints) {
+  const auto states =
+      node_states(history_of({{"a", 2, "lost"}, {"a", 1, "x"}, {"b", 2, "y"}}), noon);
+  ASSERT_EQ(states.size(), 2U);
+  EXPECT_TRUE(states[0].quarantined());
+  EXPECT_THAT(states[0].reasons, ElementsAre("attempt 1: lost", "attempt 2: x"));
+  EXPECT_FALSE(states[1].quarantined());
+}
+
+TEST(Nodes, AreForgivenAfterADay) {
+  const History history = history_of({{"a", 3, ""}});
+  EXPECT_TRUE(node_states(history, noon + 24 * 3600)[0].quarantined());
+  EXPECT_THAT(node_states(history, noon + 24 * 3600 + 1), IsEmpty());
+}
+
+TEST(Nodes, KeepTheirPointsWhenTheClockIsSetBack) {
+  EXPECT_TRUE(node_states(history_of({{"a", 3, ""}}), noon - 1'000'000)[0].quarantined());
+}
+
+TEST(Nodes, AreNotBlamedForAFaultThatMeetsThreeOfThem) {
+  EXPECT_THAT(node_states(history_of({{"a", 3, ""}, {"b", 1, ""}, {"c", 1, ""}}), noon), IsEmpty());
+  EXPECT_EQ(node_states(history_of({{"a", 3, ""}, {"b", 1, ""}, {"b", 1, ""}}), noon).size(), 2U);
+}
+
+TEST(Nodes, ThatAreReleasedStartAnew) {
+  History history = history_of({{"a", 3, ""}});
+  history.add(Release{"a", noon - 1'000'000, 0});  // the order counts, not the clock
+  EXPECT_THAT(node_states(history, noon), IsEmpty());
+  AttemptBegan began;
+  began.attempt = 2;
+  history.add(began);
+  AttemptEnded ended;
+  ended.attempt = 2;
+  ended.at = noon;
+  ended.blame = {{"a", 1, ""}};
+  history.add(ended);
+  EXPECT_EQ(node_states(history, noon)[0].points, 1);
+}
+
+TEST(Choice, KeepsPlacesAndFillsGapsInOrder) {
+  EXPECT_THAT(names(pick_hosts(three, {}, {}, 2)), ElementsAre("a", "b"));
+  EXPECT_THAT(names(pick_hosts(three, {}, {"c", "a"}, 2)), ElementsAre("c", "a"));
+  const auto states = node_states(history_of({{"a", 3, ""}}), noon);
+  EXPECT_THAT(names(pick_hosts(three, states, {"a", "b"}, 2)), ElementsAre("c", "b"));
+  EXPECT_THAT(names(pick_hosts(three, states, {"gone", "a"}, 2)), ElementsAre("b", "c"));
+}
+
+TEST(Choice, TakesHostsOfDeadRanksAgainBeforeItGivesUp) {
+  const auto ranks = node_states(history_of({{"a", 1, ""}, {"a", 1, ""}, {"a", 1, ""}}), noon);
+  EXPECT_THAT(names(pick_hosts(three, ranks, {}, 3)), ElementsAre("b", "c", "a"));
+  const auto lost = node_states(history_of({{"a", 2, ""}, {"a", 2, ""}}), noon);
+  EXPECT_THAT(pick_hosts(three, lost, {}, 3), IsEmpty());
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

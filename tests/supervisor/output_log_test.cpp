@@ -1,0 +1,38 @@
+// What an attempt prints is kept within bounds, and read for what it says of the end.
+#include "launch/supervisor/output_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+TEST(OutputLog, KeepsTheLastTwoParts) {
+  const ScratchDirectory folder;
+  OutputLog log(folder / "output.log", 10);
+  for (const char* text : {"aaaaaaaa", "bbbbbbbb", "c", "dddddddd"}) log.write(text);
+  EXPECT_EQ(folder.read("output.log"), "dddddddd");
+  EXPECT_EQ(folder.read("output.log.1"), "bbbbbbbbc");
+  EXPECT_EQ(folder.files(), 2U);
+}
+
+TEST(Evidence, IsReadFromLinesHoweverTheyArrive) {
+  const std::string text =
+      "#   step        loss\n"
+      "trireme[rank 2] error: no memory\n"
+      "another error\n"
+      "mpirun noticed that process rank 2 with PID 0 on node n1 exited on signal 9 (Killed).\n"
+      "  Remote daemon: [[15405,0],2] on node n2\n";
+  for (const std::size_t part : {text.size(), std::size_t{1}, std::size_t{7}}) {
+    EvidenceReader reader;
+    for (std::size_t at = 0; at < text.size(); at += part) reader.read(text.substr(at, part));
+    EXPECT_EQ(reader.found().first_error, "trireme[rank 2] error: no memory");
+    EXPECT_EQ(reader.found().rank_host, "n1");
+    EXPECT_EQ(reader.found().lost_host, "n2");
+  }
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

@@ -1,0 +1,343 @@
+// The supervisor with attempts that go as the test says: states, exit codes, backoff, the end when
+// restarting does not help, and the ledger that it leaves.
+#include "launch/supervisor/state_machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+#include "tests/supervisor/fake_world.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Settings settings_of_a_test() {
+  Settings settings;
+  settings.program = "train_gpt";
+  settings.run = "run-1";
+  settings.pid = 7;
+  settings.host = "here";
+  return settings;
+}
+
+class Supervision : public testing::Test {
+ protected:
+  int run() {
+    Supervisor supervisor(world_, settings_, replay(world_.ledger));
+    const int code = supervisor.run();
+    states_ = supervisor.states();
+    return code;
+  }
+  History history() const { return replay(world_.ledger); }
+  std::vector<std::string> causes() const {
+    std::vector<std::string> all;
+    for (const Attempt& attempt : history().attempts)
+      all.push_back(attempt.ended ? attempt.ended->cause : "?");
+    return all;
+  }
+  /// From the end of an attempt to the start of the next.
+  std::vector<double> waits() const {
+    std::vector<double> all;
+    for (const Attempt& attempt : history().attempts) all.push_back(attempt.began.waited_s);
+    return all;
+  }
+
+  FakeWorld world_;
+  Settings settings_ = settings_of_a_test();
+  std::vector<State> states_;
+};
+
+TEST_F(Supervision, OfAJobThatFinishesEndsWith0) {
+  world_.last_step = 25;
+  world_.scripts = {{.steps = 25, .code = 0}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(states_, ElementsAre(State::read_ledger, State::pick, State::launch, State::loading,
+                                   State::training, State::judge, State::done));
+  EXPECT_THAT(causes(), ElementsAre("finished"));
+  EXPECT_THAT(world_.events, ElementsAre("attempt_began", "attempt_ended", "done"));
+}
+
+TEST_F(Supervision, RestartsAKilledJobAtOnceAsLongAsItMakesProgress) {
+  world_.last_step = 100;
+  for (int i = 0; i < 8; ++i) world_.scripts.push_back({.steps = 12, .code = 137});
+  world_.scripts.push_back({.steps = 20, .code = 0});
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(world_.plans.size(), 9U);
+  for (const double wait : waits()) EXPECT_LT(wait, 0.2);
+}
+
+TEST_F(Supervision, TakesExitCode0OfAJobThatIsNotFinishedForAFailure) {
+  world_.last_step = 30;
+  world_.scripts = {{.steps = 12, .code = 0}, {.steps = 20, .code = 0}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(causes(), ElementsAre("ended_early", "finished"));
+}
+
+TEST_F(Supervision, EndsAfterThreeEqualFailuresWithoutProgress) {
+  for (int i = 0; i < 5; ++i)
+    world_.scripts.push_back({.steps = 3, .code = 7, .error = str("rank ", i, " has an error")});
+  EXPECT_EQ(run(), code::no_help);
+  EXPECT_EQ(world_.plans.size(), 3U);
+  EXPECT_THAT(world_.said.back(), HasSubstr("3 equal failures (failed)"));
+  EXPECT_THAT(world_.said.back(), HasSubstr("the last output is in LOG"));
+}
+
+TEST_F(Supervision, EndsAfterSixFailuresOfAnyKindWithoutProgressAndWaitsLongerAndLonger) {
+  for (const int code : {7, 139, 7, 139, 7, 139, 7}) world_.scripts.push_back({3, code});
+  EXPECT_EQ(run(), code::no_help);
+  EXPECT_EQ(world_.plans.size(), 6U);
+  const std::vector<double> found = waits();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_NEAR(found[i], (std::vector<double>{0, 0, 1, 2, 4, 8})[i], 0.2) << i;
+}
+
+TEST_F(Supervision, CountsFailuresAnewAfterProgress) {
+  for (int i = 0; i < 2; ++i) world_.scripts.push_back({.steps = 3, .code = 7});
+  world_.scripts.push_back({.steps = 12, .code = 7});
+  for (int i = 0; i < 3; ++i) world_.scripts.push_back({.steps = 3, .code = 7});
+  EXPECT_EQ(run(), code::no_help);
+  EXPECT_EQ(world_.plans.size(), 6U);
+}
+
+TEST_F(Supervision, EndsAtMaxRestarts) {
+  settings_.max_restarts = 2;
+  for (int i = 0; i < 9; ++i) world_.scripts.push_back({.steps = 12, .code = 137});
+  EXPECT_EQ(run(), code::no_help);
+  EXPECT_EQ(world_.plans.size(), 3U);
+  EXPECT_THAT(world_.said.back(), HasSubstr("--max-restarts 2"));
+}
+
+TEST_F(Supervision, NeverRestartsAConfigurationThatCannotRun) {
+  world_.scripts = {{.steps = 0, .code = 64}};
+  EXPECT_EQ(run(), code::configuration);
+  EXPECT_EQ(world_.plans.size(), 1U);
+}
+
+TEST_F(Supervision, GoesBackOnceWhereGradientsAreNotFinite) {
+  world_.scripts = {{.steps = 35, .code = 65}, {.steps = 15, .code = 65}};
+  EXPECT_EQ(run(), code::no_help);
+  ASSERT_EQ(world_.plans.size(), 2U);
+  EXPECT_EQ(world_.plans[0].step, -1);
+  EXPECT_EQ(world_.plans[1].step, 20);  // not 30, the newest
+  EXPECT_EQ(history().attempts[1].began.resumed, 20);
+  EXPECT_THAT(world_.said.back(), HasSubstr("at step 35 as before"));
+}
+
+TEST_F(Supervision, GoesOnWhereGradientsWereNotFiniteByAccident) {
+  world_.last_step = 60;
+  world_.scripts = {{.steps = 35, .code = 65}, {.steps = 40, .code = 0}};
+  EXPECT_EQ(run(), 0);
+}
+
+TEST_F(Supervision, HandsOnAJobThatStoppedByItself) {
+  world_.scripts = {{.steps = 12, .code = 75}};
+  EXPECT_EQ(run(), code::stopped);
+}
+
+TEST_F(Supervision, AsksTheJobToSaveAtASignal) {
+  world_.scripts = {{.steps = 100, .signal_at_step = 13}};
+  EXPECT_EQ(run(), code::stopped);
+  EXPECT_EQ(world_.asked, 1);
+  EXPECT_THAT(states_, Contains(State::saving));
+  EXPECT_EQ(history().attempts[0].ended->durable, history().attempts[0].ended->last_step);
+}
+
+TEST_F(Supervision, EndsAJobByForceThatDoesNotObeyWithinTheGrace) {
+  settings_.grace_s = 3;
+  world_.scripts = {{.steps = 1, .code = 0, .hangs = true, .obeys = false, .signal_at_step = 1}};
+  EXPECT_EQ(run(), 128 + SIGTERM);  // its step is lost
+  EXPECT_EQ(world_.ended, 1);
+  EXPECT_GT(world_.time - world_.started[0], 3);
+}
+
+TEST_F(Supervision, EndsAtOnceAtASecondSignalThatIsNotTheSame) {
+  world_.scripts = {{.steps = 100, .obeys = false, .signal_at_step = 1}};
+  world_.signals = {SIGTERM};  // with that of step 1 a request that came twice
+  settings_.grace_s = 1e9;
+  settings_.time_limit_s = 0;
+  world_.scripts.front().hangs = true;
+  struct Impatient : FakeWorld {
+    Sight look(double seconds) override {
+      if (time > 105 && signals.empty()) signals.push_back(SIGTERM);
+      return FakeWorld::look(seconds);
+    }
+  } impatient;
+  impatient.scripts = world_.scripts;
+  impatient.signals = world_.signals;
+  Supervisor supervisor(impatient, settings_, {});
+  EXPECT_EQ(supervisor.run(), code::stopped);  // what was durable by then is of this attempt
+  EXPECT_GE(impatient.time, 105);
+}
+
+TEST_F(Supervision, StopsAtTheTimeLimit) {
+  settings_.time_limit_s = 2;
+  world_.scripts = {{.steps = 100}};
+  EXPECT_EQ(run(), code::stopped);
+  EXPECT_EQ(world_.asked, 1);
+}
+
+TEST_F(Supervision, EndsAHangAndRestarts) {
+  settings_.hang_s = 5;
+  world_.last_step = 30;
+  world_.scripts = {{.steps = 12, .hangs = true}, {.steps = 20, .code = 0}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(causes(), ElementsAre("hang", "finished"));
+  EXPECT_NEAR(history().attempts[0].ended->detect_s, 5, 0.3);
+}
+
+TEST_F(Supervision, TakesASleepOfTheMachineForNoHang) {
+  settings_.hang_s = 5;
+  world_.last_step = 30;
+  world_.scripts = {{.steps = 30, .code = 0, .sleep_s = 3600}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(causes(), ElementsAre("finished"));
+}
+
+TEST_F(Supervision, MeasuresTimesWhateverTheDateDoes) {
+  world_.last_step = 30;
+  for (const double jump : {1e7, -2e7}) {
+    world_.scripts.push_back({.steps = 12, .code = 137});
+    world_.scripts.back().clock_jump_s = jump;
+  }
+  world_.scripts.push_back({.steps = 10, .code = 0});
+  EXPECT_EQ(run(), 0);
+  const Goodput found = goodput(history());
+  EXPECT_NEAR(found.useful_s, 3.0, 0.01);
+  EXPECT_LT(found.wall_s, 5);
+  EXPECT_GT(found.wall_s, 3);
+}
+
+TEST_F(Supervision, ContinuesTheLedgerOfASupervisorThatDied) {
+  world_.last_step = 40;
+  for (int i = 0; i < 2; ++i) world_.scripts.push_back({.steps = 3, .code = 7});
+  struct Killed {};
+  struct Dying : FakeWorld {
+    void append(const Json& line) override {
+      FakeWorld::append(line);
+      if (plans.size() == 2) throw Killed();  // after the line that its second attempt began
+    }
+  } dying;
+  dying.scripts = world_.scripts;
+  EXPECT_THROW(Supervisor(dying, settings_, {}).run(), Killed);
+  world_.ledger = dying.ledger;
+  world_.scripts = {{.steps = 3, .code = 7}, {.steps = 3, .code = 7}, {.steps = 3, .code = 7}};
+  EXPECT_EQ(run(), code::no_help);
+  // One failure before, two after: the attempt whose supervisor died counts for neither.
+  EXPECT_THAT(causes(), ElementsAre("failed", "supervisor_lost", "failed", "failed"));
+  EXPECT_THAT(world_.said.front(), HasSubstr("continues run run-1"));
+}
+
+TEST_F(Supervision, BeginsAnewAfterOneThatEndedByItself) {
+  for (int i = 0; i < 3; ++i) world_.scripts.push_back({.steps = 3, .code = 7});
+  EXPECT_EQ(run(), code::no_help);
+  world_.last_step = 30;
+  world_.scripts = {{.steps = 3, .code = 7}, {.steps = 30, .code = 0}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(history().run, "run-1");
+  EXPECT_EQ(history().attempts.size(), 5U);
+}
+
+TEST_F(Supervision, ReplaysALedgerThatIsCutAtAnyByte) {
+  world_.last_step = 40;
+  world_.scripts = {{.steps = 12, .code = 137}, {.steps = 5, .code = 139}, {.steps = 40}};
+  EXPECT_EQ(run(), 0);
+  const std::string whole = world_.ledger;
+  for (std::size_t bytes = 0; bytes <= whole.size(); ++bytes) {
+    FakeWorld world;
+    world.last_step = 40;
+    world.saved = {10, 20, 30, 40};
+    world.scripts = {{.steps = 0, .code = 0}};
+    world.ledger = whole.substr(0, whole.substr(0, bytes).rfind('\n') + 1);  // as LedgerFile cuts
+    Supervisor supervisor(world, settings_, replay(whole.substr(0, bytes)));
+    ASSERT_EQ(supervisor.run(), 0) << bytes;
+    const History found = replay(world.ledger);
+    ASSERT_EQ(found.ignored, 0) << bytes;
+    ASSERT_TRUE(found.end) << bytes;
+    for (const Attempt& attempt : found.attempts) ASSERT_TRUE(attempt.ended) << bytes;
+  }
+}
+
+TEST_F(Supervision, ReplacesALostHostByASpareInItsPlace) {
+  settings_.nodes = 2;
+  settings_.spares = 1;
+  world_.all_hosts = {{"n0", 1}, {"n1", 1}, {"n2", 1}};
+  world_.last_step = 60;
+  for (int i = 0; i < 2; ++i)
+    world_.scripts.push_back({.steps = 12, .code = 205, .error = "lost", .lost_host = "n0"});
+  world_.scripts.push_back({.steps = 40, .code = 0});
+  EXPECT_EQ(run(), 0);
+  const History found = history();
+  EXPECT_THAT(found.attempts[0].began.nodes, ElementsAre("n0", "n1"));
+  EXPECT_THAT(found.attempts[1].began.nodes, ElementsAre("n0", "n1"));  // 2 points only
+  EXPECT_THAT(found.attempts[2].began.nodes, ElementsAre("n2", "n1"));
+  EXPECT_THAT(states_, Contains(State::quarantine));
+  EXPECT_THAT(world_.events, Contains("quarantine"));
+}
+
+TEST_F(Supervision, EndsWith69WhenHostsAreLostAndGoesOnWhenOneIsReleased) {
+  settings_.nodes = 2;
+  world_.all_hosts = {{"n0", 1}, {"n1", 1}};
+  for (int i = 0; i < 2; ++i)
+    world_.scripts.push_back({.steps = 12, .code = 205, .error = "lost", .lost_host = "n0"});
+  EXPECT_EQ(run(), code::no_nodes);
+  EXPECT_THAT(world_.said.back(), HasSubstr("2 are needed, 2 are listed, 1 are in quarantine"));
+  world_.releases = {"n0"};
+  world_.last_step = 30;
+  world_.scripts = {{.steps = 30, .code = 0}};
+  EXPECT_EQ(run(), 0);
+}
+
+TEST_F(Supervision, WaitsForHostsWhereItIsAskedTo) {
+  settings_.nodes = 2;
+  settings_.wait_nodes_s = 50;
+  world_.all_hosts = {{"n0", 1}};
+  EXPECT_EQ(run(), code::no_nodes);
+  EXPECT_NEAR(world_.time, 150, 1);
+  EXPECT_THAT(world_.plans, IsEmpty());
+}
+
+TEST_F(Supervision, UsesNoHostThatFailsThePreflight) {
+  settings_.nodes = 1;
+  settings_.spares = 1;
+  world_.all_hosts = {{"n0", 1}, {"n1", 1}};
+  world_.unfit = {"n0"};
+  world_.last_step = 5;
+  world_.scripts = {{.steps = 5, .code = 0}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(history().attempts[0].began.nodes, ElementsAre("n1"));
+  EXPECT_THAT(world_.events, Contains("preflight_failed"));
+}
+
+TEST_F(Supervision, StartsNothingInARunThatAnotherOneHasTaken) {
+  world_.mine = false;
+  EXPECT_THROW(run(), Error);
+  EXPECT_THAT(world_.plans, IsEmpty());
+}
+
+TEST_F(Supervision, TrustsTheExitCodeOfAProgramThatItCannotWatch) {
+  settings_.watched = false;
+  world_.scripts = {{.code = 7}, {.code = 0}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(causes(), ElementsAre("failed", "finished"));
+}
+
+TEST_F(Supervision, ForgetsWhatTheJobWasStartedFromOnceItHasSaved) {
+  world_.last_step = 60;
+  world_.scripts = {{.steps = 3, .code = 7}, {.steps = 12, .code = 137}, {.steps = 5, .code = 75}};
+  EXPECT_EQ(run(), code::stopped);
+  EXPECT_FALSE(world_.plans[1].resumes);
+  EXPECT_TRUE(world_.plans[2].resumes);
+  world_.scripts = {{.steps = 60, .code = 0}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_FALSE(world_.plans[3].resumes);
+  EXPECT_TRUE(world_.plans[3].has_saved);
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

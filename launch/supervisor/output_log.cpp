@@ -29,7 +29,8 @@ std::string word_behind(const std::string& line, const std::string& mark) {
 bool names_an_error(std::string line) {
   std::transform(line.begin(), line.end(), line.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const char* mark : {"error", "cannot run", "exited on signal", "terminate called"})
+  for (const char* mark :
+       {"error", "cannot run", "] signal: ", "exited on signal", "terminate called"})
     if (line.find(mark) != std::string::npos) return true;
   return false;
 }

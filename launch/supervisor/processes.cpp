@@ -60,22 +60,39 @@ std::string find_program(const std::string& word) {
   return "";
 }
 
-/// Only what is allowed between fork and exec.
-[[noreturn]] void become(const char* program, char* const* words, char* const* variables,
-                         int output, pid_t supervisor, bool dies_with_us) {
+/// What a child needs between fork and exec, where little is allowed.
+struct Child {
+  const char* program;
+  char* const* words;
+  char* const* variables;
+  int output, failure;  // failure: gets errno where exec does not come about
+  pid_t supervisor;
+  bool dies_with_us;
+};
+
+/// Returns where it fails.
+void become(const Child& child) {
   ::setsid();
-  if (dies_with_us && (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != supervisor))
-    ::_exit(125);
+  if (child.dies_with_us &&
+      (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != child.supervisor))
+    return;
   const int input = ::open("/dev/null", O_RDONLY);
-  if (input < 0 || ::dup2(input, STDIN_FILENO) < 0) ::_exit(126);
-  if (output >= 0 && (::dup2(output, STDOUT_FILENO) < 0 || ::dup2(output, STDERR_FILENO) < 0))
-    ::_exit(126);
+  if (input < 0 || ::dup2(input, STDIN_FILENO) < 0) return;
+  if (child.output >= 0 &&
+      (::dup2(child.output, STDOUT_FILENO) < 0 || ::dup2(child.output, STDERR_FILENO) < 0))
+    return;
   for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::execve(program, words, variables);
-  ::_exit(127);
+  ::execve(child.program, child.words, child.variables);
+}
+
+[[noreturn]] void become_or_report(const Child& child) {
+  become(child);
+  const int reason = errno;
+  const ssize_t written = ::write(child.failure, &reason, sizeof reason);
+  ::_exit(written == sizeof reason ? 127 : 126);
 }
 
 struct Stat {
@@ -134,12 +151,27 @@ pid_t start_program(const std::vector<std::string>& words, const Variables& vari
   const std::string program = find_program(words.front());
   require(!program.empty(), words.front(), " is no program");
   const ExecWords arguments(words), environment(environment_with(variables));
-  const pid_t supervisor = ::getpid();
+  int failure[2];  // closed by a successful exec
+  require(::pipe2(failure, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+  const Child child{program.c_str(),
+                    arguments.pointers.data(),
+                    environment.pointers.data(),
+                    output,
+                    failure[1],
+                    ::getpid(),
+                    dies_with_us};
   const pid_t id = ::fork();
-  require(id >= 0, "fork: ", std::strerror(errno));
-  if (id == 0)
-    become(program.c_str(), arguments.pointers.data(), environment.pointers.data(), output,
-           supervisor, dies_with_us);
+  if (id == 0) become_or_report(child);
+  const int fork_failed = errno;
+  ::close(failure[1]);
+  int reason = 0;
+  ssize_t bytes = 0;
+  do {
+    bytes = id < 0 ? 0 : ::read(failure[0], &reason, sizeof reason);
+  } while (bytes < 0 && errno == EINTR);
+  ::close(failure[0]);
+  require(id >= 0, "fork: ", std::strerror(fork_failed));
+  require(bytes == 0, words.front(), " cannot be started: ", std::strerror(reason));
   return id;
 }
 

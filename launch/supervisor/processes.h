@@ -15,14 +15,14 @@ using Variables = std::vector<std::string>;
 
 /// Starts a program, found in PATH, in a session of its own, with /dev/null as its input. Its
 /// output goes to `output`; -1: where that of this process goes. `dies_with_us`: SIGKILL when this
-/// process ends. Returns its id. Throws: Error.
+/// process ends. Returns its id once it runs. Throws: Error.
 pid_t start_program(const std::vector<std::string>& words, const Variables& variables, int output,
                     bool dies_with_us);
 /// Whether a word names an executable, in PATH or by its path.
 bool is_executable(const std::string& word);
 
-/// Living children of this process (orphans that it adopted among them) that are in none of these
-/// sessions; zombies are not living.
+/// Living children of this process (orphans that it adopted among them) that neither lead one of
+/// these sessions, or are about to, nor are in one; zombies are not living.
 std::vector<pid_t> children_outside(const std::set<pid_t>& sessions);
 
 /// Sends SIGKILL to every process of this user whose environment has this "NAME=VALUE", but for

@@ -11,7 +11,8 @@ namespace trireme::supervisor {
 namespace {
 
 constexpr double look_s = 0.05;
-constexpr double same_request_s = 2;  // a signal again within it is the same request
+constexpr double same_request_s = 2;      // a signal again within it is the same request
+constexpr Index steps_of_a_deaf_job = 3;  // one that got the signal stops after one or two
 
 std::string name_of(int signal) {
   switch (signal) {
@@ -39,8 +40,9 @@ struct Supervisor::Watch {
   Index resumed = 0, last_step = 0, durable = 0, seen_durable = 0;
   StepTimes times;
   std::optional<int> code;
-  bool launcher_killed = false, hang = false, asked = false, went_back = false;
-  double asked_at = 0;
+  bool launcher_killed = false, hang = false, asked = false, went_back = false, output = false;
+  double asked_at = 0, last_asked = 0;
+  Index asked_step = 0;
 };
 
 Supervisor::Supervisor(World& world, Settings settings, History history)
@@ -96,72 +98,6 @@ void Supervisor::close_torn_attempt() {
   history_.add(line);
   world_.say(fmt::format("continues run {}, whose supervisor died in attempt {}", history_.run,
                          began.attempt));
-}
-
-/// Chooses hosts and the step to start from. False: too few hosts.
-bool Supervisor::pick(AttemptPlan& plan) {
-  const double until = world_.now() + settings_.wait_nodes_s;
-  while (!pick_healthy_hosts(plan))
-    if (world_.now() >= until || !wait(std::min(1.0, until - world_.now()))) return false;
-  const std::vector<Index> durable = world_.durable_steps();
-  plan.attempt = history_.attempts.empty() ? 1 : history_.attempts.back().began.attempt + 1;
-  plan.ranks = settings_.nodes * settings_.ranks_per_node;
-  for (std::size_t i = 0; i < history_.attempts.size(); ++i)
-    if (progressed(history_.attempts[i]))
-      (i < history_.first ? plan.has_saved : plan.resumes) = true;
-  if (go_back_ && durable.size() > 1) plan.step = durable[1];
-  go_back_ = false;
-  return true;
-}
-
-/// Those of the last attempt where they can be had. Hosts that are new to this supervisor pass the
-/// preflight first. False: too few.
-bool Supervisor::pick_healthy_hosts(AttemptPlan& plan) {
-  take_releases();
-  std::vector<Host> hosts = world_.hosts();
-  if (hosts.empty()) return true;  // this machine
-  std::vector<std::string> before;
-  if (!history_.attempts.empty()) before = history_.attempts.back().began.nodes;
-  for (;;) {
-    std::erase_if(hosts, [&](const Host& host) { return unfit_.contains(host.name); });
-    const auto states = node_states(history_, world_.date());
-    plan.hosts = pick_hosts(hosts, states, before, settings_.nodes);
-    if (plan.hosts.empty()) return false;
-    if (pass_preflight(plan.hosts)) return true;
-  }
-}
-
-bool Supervisor::pass_preflight(const std::vector<Host>& hosts) {
-  bool all = true;
-  for (const Host& host : hosts) {
-    if (!fit_.insert(host.name).second) continue;
-    enter(State::preflight);
-    if (world_.passes_preflight(host)) continue;
-    fit_.erase(host.name);
-    unfit_.insert(host.name);
-    all = false;
-    world_.say(host.name + " does not pass the preflight");
-    world_.notify("preflight_failed", Json::Object{{"host", host.name}});
-  }
-  return all;
-}
-
-std::string Supervisor::too_few_hosts(std::size_t at_hand) const {
-  Index out = 0;
-  for (const NodeState& state : node_states(history_, world_.date()))
-    out += state.quarantined() ? 1 : 0;
-  return fmt::format(
-      "too few healthy hosts: {} are needed, {} are listed, {} are in quarantine (trireme nodes), "
-      "{} failed the preflight",
-      settings_.nodes, at_hand, out, unfit_.size());
-}
-
-void Supervisor::take_releases() {
-  for (const std::string& host : world_.released_hosts()) {
-    const Release line{host, world_.date(), 0};
-    world_.append(to_json(line));
-    history_.add(line);
-  }
 }
 
 Facts Supervisor::attempt(const AttemptPlan& plan) {
@@ -236,21 +172,6 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   return facts;
 }
 
-/// Writes what hosts are blamed for, and says which are in quarantine since `before`.
-void Supervisor::show_nodes(const std::vector<NodeState>& before) {
-  const auto states = node_states(history_, world_.date());
-  world_.show_nodes(states);
-  for (const NodeState& state : states) {
-    const auto same = [&](const NodeState& each) {
-      return each.host == state.host && each.quarantined();
-    };
-    if (!state.quarantined() || std::any_of(before.begin(), before.end(), same)) continue;
-    enter(State::quarantine);
-    world_.say(fmt::format("{} is in quarantine: {}", state.host, state.reasons.back()));
-    world_.notify("quarantine", Json::Object{{"host", state.host}, {"points", state.points}});
-  }
-}
-
 void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
   const double now = world_.now();
   // A machine that slept, or was too busy to run this process, says nothing about the job.
@@ -269,6 +190,7 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
   if (!sight.steps.empty() || sight.output || sight.durable != watch.seen_durable)
     watch.last_sign = now;
   watch.seen_durable = sight.durable;
+  watch.output = watch.output || sight.output;
   // After going back, newer steps are there until the job has loaded the older one.
   const Index made = watch.went_back ? std::min(sight.durable, watch.last_step) : sight.durable;
   watch.durable = std::max(watch.durable, made);
@@ -295,6 +217,12 @@ void Supervisor::note_signals(const Sight& sight) {
   }
 }
 
+void Supervisor::ask(Watch& watch) {
+  watch.last_asked = world_.now();
+  watch.asked_step = watch.last_step;
+  world_.ask_to_stop();
+}
+
 /// Acts on requests to stop and on hangs. True: the attempt is to be ended by force.
 bool Supervisor::must_end(Watch& watch) {
   const double now = world_.now();
@@ -315,9 +243,15 @@ bool Supervisor::must_end(Watch& watch) {
     watch.asked = true;
     watch.asked_at = now;
     enter(State::saving);
-    world_.say(name_of(stop_) + ": asks the job to save and end");
+    const bool idle = settings_.watched && !watch.output && watch.first_step < 0;
+    world_.say(name_of(stop_) + (idle ? ": ends the job, which has done nothing yet"
+                                      : ": asks the job to save and end"));
     world_.notify("stopping", Json::Object{{"signal", name_of(stop_)}});
-    world_.ask_to_stop();
+    if (idle) return true;
+    ask(watch);
+  } else if (watch.asked && watch.last_step >= watch.asked_step + steps_of_a_deaf_job &&
+             now - watch.last_asked >= same_request_s) {
+    ask(watch);  // mpirun forwards nothing to ranks that it has not started yet
   }
   if (watch.asked && now - watch.asked_at > settings_.grace_s) {
     world_.say(fmt::format("the job has not ended {:.0f} s after it was asked to (--grace)",

@@ -68,6 +68,7 @@ class Supervisor {
   void show_nodes(const std::vector<NodeState>& before);
   void take(Watch& watch, const Sight& sight, double looked_at);
   void note_signals(const Sight& sight);
+  void ask(Watch& watch);
   bool must_end(Watch& watch);
   AttemptEnded account(const Watch& watch, const Facts& facts, const Verdict& verdict) const;
   bool wait(double seconds);

@@ -18,6 +18,7 @@ struct Script {
   int code = 0;
   std::string error = {}, lost_host = {}, rank_host = {};
   bool hangs = false;       // after its steps, instead of ending
+  int deaf = 0;             // so many requests to stop do not reach it
   bool obeys = true;        // ends with 75, all saved, when asked to stop
   int signal_at_step = 0;   // SIGTERM reaches the supervisor after so many steps of it
   double clock_jump_s = 0;  // of the date, while it runs
@@ -92,7 +93,7 @@ class FakeWorld : public World {
   }
   void ask_to_stop() override {
     ++asked;
-    if (!script_.obeys) return;
+    if (!script_.obeys || script_.deaf-- > 0) return;
     if (saved.empty() || saved.back() < step_) saved.push_back(step_);
     script_ = Script{.steps = 0, .code = 75};
   }

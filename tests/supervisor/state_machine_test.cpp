@@ -148,6 +148,19 @@ TEST_F(Supervision, AsksTheJobToSaveAtASignal) {
   EXPECT_EQ(history().attempts[0].ended->durable, history().attempts[0].ended->last_step);
 }
 
+TEST_F(Supervision, AsksAgainWhereTheRequestDidNotReachTheRanks) {
+  world_.scripts = {{.steps = 1000, .deaf = 1, .signal_at_step = 1}};
+  EXPECT_EQ(run(), code::stopped);
+  EXPECT_EQ(world_.asked, 2);
+}
+
+TEST_F(Supervision, EndsAJobThatHasDoneNothingWithoutAskingIt) {
+  world_.scripts = {{.hangs = true}};
+  world_.signals = {SIGTERM};
+  EXPECT_EQ(run(), code::stopped);
+  EXPECT_EQ(world_.asked, 0);
+}
+
 TEST_F(Supervision, EndsAJobByForceThatDoesNotObeyWithinTheGrace) {
   settings_.grace_s = 3;
   world_.scripts = {{.steps = 1, .code = 0, .hangs = true, .obeys = false, .signal_at_step = 1}};

@@ -1,0 +1,101 @@
+// trireme run, stop, status, report and nodes: what they refuse, with one line each, and what they
+// print.
+#include <csignal>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/supervised_run.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using SupervisorCommands = SupervisedRun;
+
+TEST_F(SupervisorCommands, NeverRestartsAConfigurationThatCannotRun) {
+  start("", trainer, "--pp 7");
+  EXPECT_EQ(wait(), 64) << output();
+  EXPECT_THAT(causes(), ElementsAre("configuration"));
+  EXPECT_THAT(output(), HasSubstr("this configuration cannot run"));
+  EXPECT_THAT(output(), HasSubstr("the last output is in "));
+  expect_nothing_left();
+}
+
+TEST_F(SupervisorCommands, RefusesASecondSupervisor) {
+  start();
+  wait_for_progress(1, 0);
+  if (HasFatalFailure()) return;
+  const Outcome second = shell(supervision("", trainer, ""));
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.output, HasSubstr(str("pid ", job_->id())));
+  EXPECT_THAT(second.output, HasSubstr("supervises this run already"));
+  EXPECT_EQ(count(second.output, "\n"), 1) << second.output;
+  const Outcome status = shell(command + " status --json " + run_directory());
+  EXPECT_THAT(status.output, HasSubstr("\"state\":\"at work\""));
+  job_->send(SIGTERM);
+  EXPECT_EQ(wait(), 75) << output();
+}
+
+TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
+  const std::string hosts = folder_.write("hosts", "a\nb\n");
+  fs::create_directories(folder_ / "other");
+  folder_.write("other/thesis.tex", "");
+  const auto refused = [&](const std::string& own, const std::string& program) {
+    const Outcome outcome = shell(command + " run " + own + " -- " + program);
+    EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
+    EXPECT_EQ(count(outcome.output, "\n"), 1) << outcome.output;
+    return outcome.output;
+  };
+  EXPECT_THAT(
+      refused("--hostfile " + hosts + " --nodes 2 --spares 1", "true --save r"),
+      HasSubstr("--nodes 2 and --spares 1 need 3 hosts, but --hostfile " + hosts + " has 2"));
+  EXPECT_THAT(refused("", trainer + " --save " + (folder_ / "other")),
+              HasSubstr("is no directory of a run"));
+  EXPECT_THAT(refused("", "no-such-program --save " + run_directory()),
+              HasSubstr("no-such-program: there is no such program"));
+  EXPECT_THAT(refused("", "true"), HasSubstr("has no --save DIR, and --run-dir DIR is not given"));
+  EXPECT_EQ(shell(command + " run --run-dir " + run_directory() + " -- true").exit_code, 0);
+  EXPECT_THAT(refused("", trainer + " --save " + run_directory()),
+              HasSubstr("is a run of true, not of train_gpt"));
+  EXPECT_THAT(shell(command + " stop " + run_directory()).output, HasSubstr("no supervisor runs"));
+  EXPECT_THAT(shell(command + " report " + (folder_ / "other")).output,
+              HasSubstr("is no run of `trireme run`"));
+}
+
+TEST_F(SupervisorCommands, WatchesAnotherProgramByItsExitCode) {
+  const std::string own = " run --run-dir " + run_directory() +
+                          " --on-event 'echo $TRIREME_EVENT >> " + (folder_ / "events") +
+                          "' -- sh -c ";
+  const Outcome good = shell(command + own + "'exit 0'");
+  EXPECT_EQ(good.exit_code, 0) << good.output;
+  EXPECT_THAT(good.output, HasSubstr("sh has no --save: it is supervised by its exit code only"));
+  const Outcome bad = shell(command + own + "'exit 7'");
+  EXPECT_EQ(bad.exit_code, 70) << bad.output;
+  EXPECT_THAT(causes(), ElementsAre("finished", "failed", "failed", "failed"));
+  EXPECT_TRUE(wait_until([&] { return count(read_text(folder_ / "events"), "\n") == 10; }))
+      << read_text(folder_ / "events");
+  expect_nothing_left();
+}
+
+TEST_F(SupervisorCommands, ReportsWhereTheTimeWent) {
+  last_step_ = 20;
+  start();
+  EXPECT_EQ(wait(), 0) << output();
+  const Outcome report = shell(command + " report --json --price H100=2 " + run_directory());
+  const nlohmann::json found = nlohmann::json::parse(report.output);
+  EXPECT_EQ(found.at("attempts"), 1);
+  EXPECT_EQ(found.at("failures"), 0);
+  EXPECT_GT(found.at("useful_s"), 0.0);
+  EXPECT_GT(found.at("cost"), 0.0);
+  EXPECT_THAT(shell(command + " report " + run_directory()).output, HasSubstr("useful steps"));
+  EXPECT_THAT(shell(command + " nodes " + run_directory()).output, HasSubstr("no host was blamed"));
+  EXPECT_THAT(shell(command + " status " + run_directory()).output,
+              HasSubstr("ended with 0: finished"));
+}
+
+}  // namespace
+}  // namespace trireme::test

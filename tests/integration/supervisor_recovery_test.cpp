@@ -1,0 +1,170 @@
+// trireme run with the real trainer: whatever ends a rank, mpirun or the supervisor, the run ends
+// with the bits of one that nothing disturbed, and nothing is left behind.
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/supervised_run.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Supervised = SupervisedRun;
+
+/// Kills of a random rank, each after the attempt has made a durable step, some steps later.
+class Kills : public Supervised, public testing::WithParamInterface<int> {};
+
+TEST_P(Kills, OfRandomRanksChangeNoBit) {
+  start();
+  Index before = 0;
+  for (int kill_number = 1; kill_number <= GetParam(); ++kill_number) {
+    wait_for_progress(static_cast<std::size_t>(kill_number), before);
+    if (HasFatalFailure()) return;
+    const Index until = step() + std::uniform_int_distribution<Index>(0, 3)(random_);
+    wait_until([&] { return step() >= until || !job_->running(); });
+    const std::vector<pid_t> found = rank_processes();
+    ASSERT_EQ(found.size(), std::size_t{ranks}) << output();
+    kill(found[random_() % ranks], SIGKILL);
+    ASSERT_TRUE(wait_until([&] {
+      return history().attempts.size() > static_cast<std::size_t>(kill_number) || !job_->running();
+    }));
+    before = durable();
+  }
+  finish();
+  std::vector<std::string> expected(static_cast<std::size_t>(GetParam()), "killed");
+  expected.insert(expected.end(), {"stopped", "finished"});
+  EXPECT_EQ(causes(), expected);
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+INSTANTIATE_TEST_SUITE_P(Few, Kills, testing::Values(2));
+INSTANTIATE_TEST_SUITE_P(Many, Kills, testing::Values(10));
+
+TEST_F(Supervised, StopsWithTheLastStepSavedAndGoesOn) {
+  for (const char* request : {"TERM", "USR1", "file"}) {
+    start();
+    wait_for_progress(history().attempts.size() + 1, durable());
+    if (HasFatalFailure()) return;
+    if (std::string(request) == "file") {
+      const Outcome asked = shell(command + " stop " + run_directory());
+      EXPECT_EQ(asked.exit_code, 0) << asked.output;
+    } else {
+      job_->send(std::string(request) == "TERM" ? SIGTERM : SIGUSR1);
+    }
+    EXPECT_EQ(wait(), 75) << request << output();
+    EXPECT_EQ(durable(), step()) << request;
+    expect_nothing_left();
+  }
+  EXPECT_THAT(causes(), ElementsAre("stopped", "stopped", "stopped"));
+  last_step_ = step() + 3;
+  start();
+  EXPECT_EQ(wait(), 0) << output();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+TEST_F(Supervised, SurvivesTheDeathOfItsSupervisor) {
+  start();
+  wait_for_progress(1, 0);
+  if (HasFatalFailure()) return;
+  job_->send(SIGKILL);
+  EXPECT_EQ(wait(), 128 + SIGKILL);
+  last_step_ = step() + 20;
+  start();  // at once, while ranks of the first may still be there
+  EXPECT_EQ(wait(), 0) << output();
+  EXPECT_THAT(causes(), ElementsAre("supervisor_lost", "finished"));
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+TEST_F(Supervised, RestartsAfterEveryWayInWhichAJobCanEnd) {
+  struct Way {
+    int signal;
+    bool to_mpirun;
+    const char* cause;
+  };
+  const std::vector<Way> ways = {
+      {SIGSEGV, false, "crashed"}, {SIGABRT, false, "crashed"}, {SIGKILL, true, "launcher_killed"}};
+  start();
+  std::vector<std::string> expected;
+  for (const Way& way : ways) {
+    wait_for_progress(expected.size() + 1, durable());
+    if (HasFatalFailure()) return;
+    expected.emplace_back(way.cause);
+    kill(way.to_mpirun ? mpirun() : rank_processes().front(), way.signal);
+    ASSERT_TRUE(wait_until(
+        [&] { return history().attempts.size() > expected.size() || !job_->running(); }));
+  }
+  finish();
+  expected.insert(expected.end(), {"stopped", "finished"});
+  EXPECT_EQ(causes(), expected);
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+/// A program whose rank 2 ends with a code of its own in the first attempts.
+TEST_F(Supervised, RestartsAfterRanksThatEndByThemselves) {
+  const std::string wrapper =
+      folder_.write("wrapper",
+                    "#!/bin/sh\n"
+                    "[ \"$OMPI_COMM_WORLD_RANK\" = 2 ] && [ \"$TRIREME_ATTEMPT\" -le 2 ] || exec " +
+                        trainer + " \"$@\"\n" + trainer +
+                        " \"$@\" & p=$!\n"
+                        "until [ -e " +
+                        (folder_ / "go") +
+                        "$TRIREME_ATTEMPT ]; do sleep 0.05; done\n"
+                        "kill -9 $p\n"
+                        "[ \"$TRIREME_ATTEMPT\" = 1 ] && exit 7\n"
+                        "exit 0\n");
+  fs::permissions(wrapper, fs::perms::owner_all);
+  start("", wrapper);
+  for (const char* attempt : {"1", "2"}) {
+    const Index before = durable();
+    ASSERT_TRUE(wait_until([&] {
+      return history().attempts.size() >= std::stoul(attempt) && durable() > before;
+    })) << output();
+    folder_.write(str("go", attempt), "");
+    ASSERT_TRUE(wait_until([&] { return history().attempts.size() > std::stoul(attempt); }))
+        << output();
+  }
+  finish(wrapper);
+  const History found = history();
+  ASSERT_EQ(found.attempts.size(), 4U) << output();
+  EXPECT_EQ(found.attempts[0].ended->code, 7);
+  EXPECT_EQ(found.attempts[0].ended->cause, "failed");
+  EXPECT_NE(found.attempts[1].ended->cause, "finished");
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+TEST_F(Supervised, EndsAHangWhereItIsAskedTo) {
+  start("--hang-timeout 8");
+  wait_for_progress(1, 0);
+  if (HasFatalFailure()) return;
+  kill(rank_processes().front(), SIGSTOP);
+  ASSERT_TRUE(wait_until([&] { return history().attempts.size() > 1; })) << output();
+  EXPECT_THAT(output(), HasSubstr("hang: no step, checkpoint or output for"));
+  finish();
+  EXPECT_EQ(causes().front(), "hang");
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+TEST_F(Supervised, EndsAtOnceWhenAskedToStopNow) {
+  start();
+  wait_for_progress(1, 0);
+  if (HasFatalFailure()) return;
+  kill(rank_processes().front(), SIGSTOP);  // it could not save
+  EXPECT_EQ(shell(command + " stop --now " + run_directory()).exit_code, 0);
+  EXPECT_EQ(wait(), 75) << output();
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -18,6 +18,12 @@ inline void check_attention(const AttentionShape& s) {
           s.query_heads, " query heads cannot share ", s.kv_heads, " key and value heads evenly");
 }
 
+/// Throws: Error when no kernel of GPUs takes this attention.
+void check_gpu_attention(const AttentionShape& s, DType dtype);
+/// attention_choice on this GPU.
+AttentionChoice gpu_attention_choice(const DeviceTraits& gpu, const AttentionShape& s, DType dtype,
+                                     AttentionChoice asked);
+
 /// One (batch, kv head) of attention. `workspace` holds the bytes that the functions below ask for.
 struct AttentionLoops {
   static const AttentionLoops portable, avx2, avx512;

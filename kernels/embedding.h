@@ -3,7 +3,6 @@
 
 #include "trireme/core/error.h"
 #include "trireme/kernels/embedding.h"
-#include "trireme/kernels/kernels.h"
 
 #include "kernels/check_storage.h"
 
@@ -18,7 +17,7 @@ inline void check_embedding(const EmbeddingForward& p) {
 inline void check_embedding(Stream& stream, const EmbeddingBackward& p) {
   require(p.rows >= 0 && p.channels >= 1, "embedding gradient of (", p.rows, ", ", p.channels, ")");
   check_storage(p.dtype, "embedding gradient");
-  const Index wanted = stream.kernels().embedding.backward_workspace_bytes(stream.device(), p.rows);
+  const Index wanted = embedding_backward_workspace_bytes(stream.device().traits(), p.rows);
   require(wanted == 0 || p.workspace != nullptr, "the gradient of an embedding of ", p.rows,
           " rows needs ", wanted, " bytes of workspace on this device");
 }

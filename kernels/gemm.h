@@ -3,7 +3,6 @@
 
 #include "trireme/core/error.h"
 #include "trireme/kernels/gemm.h"
-#include "trireme/kernels/kernels.h"
 
 namespace trireme {
 
@@ -35,8 +34,8 @@ inline void check_gemm(const Gemm& p) {
             "epilogue; lda is ",
             p.lda, ", m ", p.m, ", the result ", p.result);
 }
-inline void check_workspace(Stream& stream, const Gemm& p) {
-  const Index wanted = stream.kernels().gemm.workspace_bytes(stream.device(), p);
+/// `wanted`: gemm_workspace_bytes of the device.
+inline void check_workspace(const Gemm& p, Index wanted) {
   require(wanted == 0 || p.workspace != nullptr, "a matrix product of m ", p.m, ", n ", p.n, ", k ",
           p.k, " needs ", wanted, " bytes of workspace on this device");
 }

@@ -4,6 +4,7 @@
 #include "kernels/attention.h"
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/workspace.h"
 
 namespace trireme {
 
@@ -11,8 +12,15 @@ namespace {
 
 Index bytes_per_thread(Index bytes) { return (bytes + 4095) / 4096 * 4096; }
 
-Index threads_used(CpuDevice& device, const AttentionShape& s) {
-  return std::clamp<Index>(s.batch * s.kv_heads, 1, device.pool().threads());
+Index threads_used(const DeviceTraits& cpu, const AttentionShape& s) {
+  return std::clamp<Index>(s.batch * s.kv_heads, 1, cpu.threads);
+}
+
+/// The loops report their workspace, and are vector code.
+const AttentionLoops& loops_on(const DeviceTraits& cpu) {
+  require(available(cpu.instruction_set), "a plan for CPUs with ", name(cpu.instruction_set),
+          " is made on a machine that runs such code, and this one does not");
+  return loops_for<AttentionLoops>(cpu.instruction_set);
 }
 
 /// One kv head with the query heads that share it, of one batch entry.
@@ -104,24 +112,6 @@ void check(const AttentionShape& s, DType dtype, AttentionChoice choice) {
           "attention on CPUs has one kind of kernels, got the choice ", name(choice));
 }
 
-Index forward_workspace_bytes(Device& device, const AttentionShape& shape, DType dtype,
-                              AttentionChoice choice) {
-  check(shape, dtype, choice);
-  CpuDevice& cpu = static_cast<CpuDevice&>(device);
-  return threads_used(cpu, shape) *
-         bytes_per_thread(
-             forward_bytes(loops_for<AttentionLoops>(cpu.instruction_set()), shape, dtype));
-}
-
-Index backward_workspace_bytes(Device& device, const AttentionShape& shape, DType dtype,
-                               AttentionChoice choice) {
-  check(shape, dtype, choice);
-  CpuDevice& cpu = static_cast<CpuDevice&>(device);
-  return threads_used(cpu, shape) *
-         bytes_per_thread(
-             backward_bytes(loops_for<AttentionLoops>(cpu.instruction_set()), shape, dtype));
-}
-
 // run(batch, kv head, workspace of the thread) for every piece of work.
 template <class F>
 void for_heads(Stream& stream, const AttentionShape& s, void* workspace, Index bytes, F run) {
@@ -159,9 +149,20 @@ void backward(Stream& stream, const AttentionBackward& p) {
 
 }  // namespace
 
+Index cpu_attention_forward_bytes(const DeviceTraits& cpu, const AttentionShape& s, DType dtype,
+                                  AttentionChoice choice) {
+  check(s, dtype, choice);
+  return threads_used(cpu, s) * bytes_per_thread(forward_bytes(loops_on(cpu), s, dtype));
+}
+
+Index cpu_attention_backward_bytes(const DeviceTraits& cpu, const AttentionShape& s, DType dtype,
+                                   AttentionChoice choice) {
+  check(s, dtype, choice);
+  return threads_used(cpu, s) * bytes_per_thread(backward_bytes(loops_on(cpu), s, dtype));
+}
+
 const AttentionKernels& cpu_table(const AttentionKernels*) {
-  static constexpr AttentionKernels kernels = {forward, backward, forward_workspace_bytes,
-                                               backward_workspace_bytes};
+  static constexpr AttentionKernels kernels = {forward, backward};
   return kernels;
 }
 

@@ -26,10 +26,9 @@ class OnednnProducts;
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(const CpuOptions& options);
+  explicit CpuDevice(const DeviceTraits& traits);
   ~CpuDevice() override;
 
-  DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string describe() const override;
   const Kernels& kernels() const override { return kernels_; }
   Buffer allocate(Index bytes) override;
@@ -38,11 +37,9 @@ class CpuDevice final : public Device {
   std::unique_ptr<Event> make_event() override;
 
   ThreadPool& pool() { return pool_; }
-  InstructionSet instruction_set() const { return set_; }
   OnednnProducts& products() { return *products_; }
 
  private:
-  InstructionSet set_;
   ThreadPool pool_;
   std::unique_ptr<OnednnProducts> products_;
   const Kernels kernels_;
@@ -51,7 +48,7 @@ class CpuDevice final : public Device {
 class CpuStream final : public Stream {
  public:
   explicit CpuStream(CpuDevice& device)
-      : Stream(device), pool_(device.pool()), set_(device.instruction_set()) {}
+      : Stream(device), pool_(device.pool()), set_(device.traits().instruction_set) {}
 
   InstructionSet instruction_set() const { return set_; }
 

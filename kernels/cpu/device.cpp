@@ -42,10 +42,10 @@ class CpuEvent final : public Event {  // all work is done when a call returns
 
 }  // namespace
 
-CpuDevice::CpuDevice(const CpuOptions& options)
-    : set_(resolve(options.instruction_set)),
-      pool_(options.threads),
-      products_(std::make_unique<OnednnProducts>(options.threads)),
+CpuDevice::CpuDevice(const DeviceTraits& traits)
+    : Device(traits),
+      pool_(traits.threads),
+      products_(std::make_unique<OnednnProducts>(traits.threads)),
       kernels_(
           make_kernels([]<class Family>() -> const Family& { return cpu_kernels<Family>(); })) {}
 
@@ -54,8 +54,9 @@ CpuDevice::~CpuDevice() = default;
 std::string CpuDevice::describe() const {
   const std::string model = proc_value("/proc/cpuinfo", "model name");
   return fmt::format("CPU {}, {}, {} thread{}, {:.1f} GB free",
-                     model.empty() ? "of unknown model" : model, name(set_), pool_.threads(),
-                     pool_.threads() == 1 ? "" : "s", static_cast<double>(free_bytes()) * 1e-9);
+                     model.empty() ? "of unknown model" : model, name(traits().instruction_set),
+                     pool_.threads(), pool_.threads() == 1 ? "" : "s",
+                     static_cast<double>(free_bytes()) * 1e-9);
 }
 
 Buffer CpuDevice::allocate(Index bytes) {
@@ -71,10 +72,19 @@ Index CpuDevice::free_bytes() const { return free_memory(""); }
 std::unique_ptr<Stream> CpuDevice::make_stream() { return std::make_unique<CpuStream>(*this); }
 std::unique_ptr<Event> CpuDevice::make_event() { return std::make_unique<CpuEvent>(); }
 
-std::unique_ptr<Device> open_cpu(const CpuOptions& options) {
+DeviceTraits cpu_traits(const CpuOptions& options) {
   require(options.threads >= 1, "a CPU device has at least one thread, got ", options.threads);
   limit_onednn(instruction_set_of_environment());
-  return std::make_unique<CpuDevice>(options);
+  DeviceTraits traits;
+  traits.kind = DeviceKind::cpu;
+  traits.threads = options.threads;
+  traits.instruction_set = resolve(options.instruction_set);
+  traits.native_bf16 = traits.instruction_set == InstructionSet::avx512 && onednn_has_bf16();
+  return traits;
+}
+
+std::unique_ptr<Device> open_cpu(const CpuOptions& options) {
+  return std::make_unique<CpuDevice>(cpu_traits(options));
 }
 
 void CpuStream::copy(void* to, const void* from, Index bytes) {

@@ -48,8 +48,6 @@ void backward(Stream& stream, const EmbeddingBackward& p) {
                });
 }
 
-Index backward_workspace_bytes(Device&, Index) { return 0; }
-
 void position_forward(Stream& stream, const PositionForward& p) {
   check_positions(p);
   const auto add = loops_of<ElementwiseLoops>(stream).add;
@@ -80,8 +78,8 @@ void position_backward(Stream& stream, const PositionBackward& p) {
 }  // namespace
 
 const EmbeddingKernels& cpu_table(const EmbeddingKernels*) {
-  static constexpr EmbeddingKernels kernels = {forward, backward, backward_workspace_bytes,
-                                               position_forward, position_backward};
+  static constexpr EmbeddingKernels kernels = {forward, backward, position_forward,
+                                               position_backward};
   return kernels;
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/activation.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/workspace.h"
 #include "runtime/core/round_up.h"
 
 namespace trireme {
@@ -22,12 +23,8 @@ constexpr Index least_panel =
 constexpr Index most_panels = 8;
 constexpr Index workspace_alignment = 256;
 
-bool has_native_bf16(Device& device) {
-  return static_cast<CpuDevice&>(device).instruction_set() == InstructionSet::avx512 &&
-         onednn_has_bf16();
-}
-bool is_widened(Device& device, const Gemm& p) {
-  return p.dtype == DType::bf16 && !has_native_bf16(device);
+bool is_widened(const DeviceTraits& cpu, const Gemm& p) {
+  return p.dtype == DType::bf16 && !cpu.native_bf16;
 }
 
 // Null where `x` is: shapes are queried before memory exists.
@@ -62,8 +59,8 @@ const float* widened(Stream& stream, const void* from, Index leading, Extent siz
 }
 
 /// The shape of the product that runs for `p`; pointers are those of `p`.
-Gemm shape_that_runs(Device& device, const Gemm& p) {
-  if (!is_widened(device, p)) return p;
+Gemm shape_that_runs(const DeviceTraits& cpu, const Gemm& p) {
+  if (!is_widened(cpu, p)) return p;
   Gemm q = p;
   q.lda = stored_a(p).columns;
   q.ldb = stored_b(p).columns;
@@ -77,7 +74,7 @@ Gemm shape_that_runs(Device& device, const Gemm& p) {
 
 // The same product in fp32: operands, and the result where it is bf16, lie in the workspace.
 Gemm widened(Stream& stream, const Gemm& p) {
-  Gemm q = shape_that_runs(stream.device(), p);
+  Gemm q = shape_that_runs(stream.device().traits(), p);
   const Extent a = stored_a(p), b = stored_b(p);
   auto* memory = static_cast<std::byte*>(p.workspace);
   const auto take = [&](Extent size) {
@@ -186,11 +183,11 @@ class Panels {
 };
 
 /// Of each thread that runs panels of `p`.
-Index scratchpad_bytes(CpuDevice& device, const Gemm& p, const Panels& panels) {
+Index scratchpad_bytes(OnednnProducts& products, const Gemm& p, const Panels& panels) {
   Index most = 0;
   if (p.m > 0 && p.n > 0 && p.k > 0 && uses_primitive(p))
     for (Index i = 0; i < panels.count(); ++i)
-      most = std::max(most, device.products().scratchpad_bytes(panels.of(p, i)));
+      most = std::max(most, products.scratchpad_bytes(panels.of(p, i)));
   return round_up(most, workspace_alignment);
 }
 
@@ -203,18 +200,17 @@ void without_inner_dimension(Stream& stream, const Gemm& p) {
                 static_cast<std::size_t>(p.n * size_bytes(p.result)));
 }
 
-Index widened_bytes(Device& device, const Gemm& p) {
-  if (!is_widened(device, p)) return 0;
+Index widened_bytes(const DeviceTraits& cpu, const Gemm& p) {
+  if (!is_widened(cpu, p)) return 0;
   return stored_a(p).bytes_as_floats() + stored_b(p).bytes_as_floats() +
          stored_c(p).bytes_as_floats();
 }
 
-Index workspace_bytes(Device& device, const Gemm& p) {
-  auto& cpu = static_cast<CpuDevice&>(device);
-  const Panels panels(cpu.pool().threads(), p);
-  const Index threads = std::min<Index>(cpu.pool().threads(), panels.count());
-  return widened_bytes(device, p) +
-         threads * scratchpad_bytes(cpu, shape_that_runs(device, p), panels);
+Index workspace_bytes(const DeviceTraits& cpu, OnednnProducts& products, const Gemm& p) {
+  const Panels panels(cpu.threads, p);
+  const Index threads = std::min<Index>(cpu.threads, panels.count());
+  return widened_bytes(cpu, p) +
+         threads * scratchpad_bytes(products, shape_that_runs(cpu, p), panels);
 }
 
 /// `extra`: the calling thread's scratchpad.
@@ -227,17 +223,18 @@ void multiply(Stream& stream, const Gemm& p, void* extra) {
 }
 
 void run(Stream& stream, const Gemm& p) {
+  auto& device = static_cast<CpuDevice&>(stream.device());
+  const DeviceTraits& cpu = device.traits();
   check_gemm(p);
-  check_workspace(stream, p);
+  check_workspace(p, workspace_bytes(cpu, device.products(), p));
   if (p.bias_gradient != nullptr) add_up_bias_gradient(stream, p);
   if (p.m == 0 || p.n == 0) return;
-  auto& device = static_cast<CpuDevice&>(stream.device());
   Gemm product = p;
   if (p.epilogue == Epilogue::gelu) product.c = p.gelu_input;
-  const Gemm q = p.k > 0 && is_widened(device, p) ? widened(stream, product) : product;
-  const Panels panels(device.pool().threads(), p);
-  auto* const scratchpads = static_cast<std::byte*>(p.workspace) + widened_bytes(device, p);
-  const Index bytes = scratchpad_bytes(device, q, panels);
+  const Gemm q = p.k > 0 && is_widened(cpu, p) ? widened(stream, product) : product;
+  const Panels panels(cpu.threads, p);
+  auto* const scratchpads = static_cast<std::byte*>(p.workspace) + widened_bytes(cpu, p);
+  const Index bytes = scratchpad_bytes(device.products(), q, panels);
   parallel_for(stream, panels.count(), 1, [&](Index first, Index last) {
     void* extra = bytes == 0 ? nullptr : scratchpads + ThreadPool::current_thread() * bytes;
     for (Index i = first; i < last; ++i) {
@@ -253,24 +250,26 @@ void run(Stream& stream, const Gemm& p) {
 GemmPreparation prepare(Stream& stream, const Gemm& p) {
   check_gemm(p);
   auto& device = static_cast<CpuDevice&>(stream.device());
-  const Gemm q = shape_that_runs(device, p);
+  const Gemm q = shape_that_runs(device.traits(), p);
   if (p.m == 0 || p.n == 0 || p.k == 0 || !uses_primitive(q)) return {};
-  const Panels panels(device.pool().threads(), p);
+  const Panels panels(device.traits().threads, p);
   for (Index i = 0; i < panels.count(); ++i) device.products().prepare(panels.of(q, i));
   return {};
 }
 
-Bf16Products bf16_products(Device& device) {
-  return has_native_bf16(device) ? Bf16Products::native : Bf16Products::widened;
-}
-
-Index stream_bytes(Device& /*device*/) { return 0; }
-
 }  // namespace
 
+Index cpu_gemm_workspace_bytes(const DeviceTraits& cpu, const Gemm& p) {
+  require(
+      !uses_primitive(shape_that_runs(cpu, p)) || onednn_has_bf16(),
+      "a plan in bf16 for CPUs with instructions for it is made on a machine that has them, and "
+      "this one has none");
+  OnednnProducts products(0);  // it runs none
+  return workspace_bytes(cpu, products, p);
+}
+
 const GemmKernels& cpu_table(const GemmKernels*) {
-  static constexpr GemmKernels kernels = {run, prepare, workspace_bytes, bf16_products,
-                                          stream_bytes};
+  static constexpr GemmKernels kernels = {run, prepare};
   return kernels;
 }
 

@@ -18,20 +18,6 @@ InstructionSet widest() {
 
 }  // namespace
 
-const char* name(InstructionSet set) {
-  switch (set) {
-    case InstructionSet::best:
-      return "best";
-    case InstructionSet::portable:
-      return "portable";
-    case InstructionSet::avx2:
-      return "avx2";
-    case InstructionSet::avx512:
-      return "avx512";
-  }
-  return "";
-}
-
 bool available(InstructionSet set) {
   switch (set) {
     case InstructionSet::best:

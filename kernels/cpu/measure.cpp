@@ -33,7 +33,7 @@ Index square_bytes(const Gemm& gemm) { return gemm.m * gemm.n * size_bytes(gemm.
 /// Seconds that the fastest of some such products took.
 double fastest_gemm(Stream& stream, Gemm gemm) {
   const Index bytes = square_bytes(gemm),
-              extra = stream.kernels().gemm.workspace_bytes(stream.device(), gemm);
+              extra = gemm_workspace_bytes(stream.device().traits(), gemm);
   const Buffer a = stream.device().allocate(bytes), b = stream.device().allocate(bytes);
   const Buffer c = stream.device().allocate(bytes), workspace = stream.device().allocate(extra);
   fill_for_timing(stream, a.data(), bytes);
@@ -112,7 +112,7 @@ double measure_gemm_flops(Stream& stream, DType dtype) {
   for (Index size = 256; size <= largest && (size <= always || took < 0.01); size *= 2) {
     const Gemm gemm = square_product(size, dtype);
     const Index needed =
-        3 * square_bytes(gemm) + stream.kernels().gemm.workspace_bytes(stream.device(), gemm);
+        3 * square_bytes(gemm) + gemm_workspace_bytes(stream.device().traits(), gemm);
     if (needed > stream.device().free_bytes() / 2) break;
     took = fastest_gemm(stream, gemm);
     const auto n = static_cast<double>(size);

@@ -3,6 +3,7 @@
 #include "kernels/norm.h"
 
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/workspace.h"
 
 namespace trireme {
 
@@ -15,10 +16,6 @@ void forward(Stream& stream, const NormForward& p) {
   check_norm(p);
   parallel_for(stream, p.rows, grain_rows(p.channels),
                [&](Index begin, Index end) { loops_of<NormLoops>(stream).forward(p, begin, end); });
-}
-
-Index backward_workspace_bytes(Device&, Index rows, Index channels) {
-  return slabs_of(rows) * 2 * channels * static_cast<Index>(sizeof(float));
 }
 
 void backward(Stream& stream, const NormBackward& p) {
@@ -42,8 +39,12 @@ void backward(Stream& stream, const NormBackward& p) {
 
 }  // namespace
 
+Index cpu_norm_backward_bytes(Index rows, Index channels) {
+  return slabs_of(rows) * 2 * channels * static_cast<Index>(sizeof(float));
+}
+
 const NormKernels& cpu_table(const NormKernels*) {
-  static constexpr NormKernels kernels = {forward, backward, backward_workspace_bytes};
+  static constexpr NormKernels kernels = {forward, backward};
   return kernels;
 }
 

@@ -26,7 +26,7 @@ bool onednn_has_bf16();
 /// AVX2).
 class OnednnProducts {
  public:
-  /// `threads`: of the pool.
+  /// `threads`: of the pool; 0 where none of them will run.
   explicit OnednnProducts(int threads);
   ~OnednnProducts();
 

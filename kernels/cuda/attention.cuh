@@ -1,5 +1,5 @@
 // What attention's kernels share around their arithmetic (attention_tiles.cuh): where heads lie,
-// which rows a block takes, and how a width is chosen. A block of 16 x 16 threads works on 64 rows.
+// and which rows a block takes. A block of 16 x 16 threads works on 64 rows.
 // The kernels for tensor cores have files of their own.
 #pragma once
 
@@ -15,9 +15,6 @@
 
 namespace trireme::gpu {
 
-inline constexpr int attention_side = 16;                              // threads
-inline constexpr int attention_own = 4;                                // rows of a thread
-inline constexpr int attention_rows = attention_side * attention_own;  // rows of a block
 inline constexpr int attention_threads = attention_side * attention_side;
 inline constexpr float log2_e = 1.44269504088896340736f;
 
@@ -129,16 +126,6 @@ inline dim3 attention_grid(const AttentionShape& s, Index heads, int rows = atte
   return dim3(static_cast<unsigned>(blocks));
 }
 
-/// launch(std::integral_constant<int, width>) with the least width of 32, 64, 96, 128 that holds
-/// the heads.
-template <class F>
-void for_head_width(const AttentionShape& s, F launch) {
-  if (s.head_dim <= 32) return launch(std::integral_constant<int, 32>());
-  if (s.head_dim <= 64) return launch(std::integral_constant<int, 64>());
-  if (s.head_dim <= 96) return launch(std::integral_constant<int, 96>());
-  launch(std::integral_constant<int, 128>());
-}
-
 /// Whether heads can be loaded and stored 16 bytes at a time.
 inline bool attention_aligned(const AttentionShape& s, std::initializer_list<const void*> arrays) {
   bool aligned = s.head_dim % 8 == 0;
@@ -181,8 +168,6 @@ namespace trireme {
 // Shapes are checked. In fp32 on the ordinary cores, whatever the storage:
 void attention_forward_simt(Stream& stream, const AttentionForward& p);
 void attention_backward_simt(Stream& stream, const AttentionBackward& p);
-/// Shared memory that a block of the latter takes: more than some GPUs give, for wide heads.
-Index attention_backward_simt_shared_bytes(const AttentionShape& s);
 // bf16 on tensor cores, for heads of 32, 64, 96 and 128; arrays are aligned to 16 bytes.
 void attention_forward_mma(Stream& stream, const AttentionForward& p);
 void attention_backward_mma(Stream& stream, const AttentionBackward& p);

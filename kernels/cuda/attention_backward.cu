@@ -9,21 +9,6 @@ namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
 
-/// Streamed rows, by 16: 4 for narrow heads; 2 for wide ones, so that two blocks fit a
-/// multiprocessor.
-template <int width>
-inline constexpr int backward_columns = width <= 64 ? 4 : 2;
-template <int width>
-inline constexpr int backward_streamed = backward_columns<width>* attention_side;
-
-/// In shared memory: two matrices of 64 rows, two of streamed rows, 64 rows of weights, and two
-/// numbers for each streamed row.
-template <int width>
-constexpr int backward_shared_floats() {
-  return 2 * (attention_rows + backward_streamed<width>)*attention_stride(width) +
-         attention_rows * attention_stride(backward_streamed<width>) + 2 * backward_streamed<width>;
-}
-
 /// The weight of a score; zero where the key comes after the query, or there is no such query.
 __device__ __forceinline__ float weight_of(float score, int query, int key, int sequence,
                                            float logsumexp, float scale) {
@@ -173,7 +158,7 @@ void launch(Stream& stream, const AttentionBackward& p) {
                      cuda_stream_of(stream), arguments),
           "attention gradient");
   };
-  gpu::for_head_width(s, [&](auto width) {
+  gpu::for_head_width(s.head_dim, [&](auto width) {
     constexpr int w = decltype(width)::value;
     run(gpu::attention_queries_kernel<T, w>, gpu::backward_shared_floats<w>(), s.query_heads);
     run(gpu::attention_keys_kernel<T, w>, gpu::backward_shared_floats<w>(), s.kv_heads);
@@ -181,14 +166,6 @@ void launch(Stream& stream, const AttentionBackward& p) {
 }
 
 }  // namespace
-
-Index attention_backward_simt_shared_bytes(const AttentionShape& s) {
-  Index bytes = 0;
-  gpu::for_head_width(s, [&](auto width) {
-    bytes = gpu::backward_shared_floats<decltype(width)::value>() * Index{sizeof(float)};
-  });
-  return bytes;
-}
 
 void attention_backward_simt(Stream& stream, const AttentionBackward& p) {
   attention_delta(stream, p);

@@ -113,7 +113,7 @@ namespace {
 template <class T>
 void launch(Stream& stream, const AttentionForward& p) {
   const auto arguments = gpu::attention_arguments<T>(p);
-  gpu::for_head_width(p.shape, [&](auto width) {
+  gpu::for_head_width(p.shape.head_dim, [&](auto width) {
     constexpr int w = decltype(width)::value;
     check(gpu_launch((gpu::attention_forward_kernel<T, w>),
                      gpu::attention_grid(p.shape, p.shape.query_heads),

@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(mma_threads, 2)
 void attention_backward_mma(Stream& stream, const AttentionBackward& p) {
   attention_delta(stream, p);
   const auto arguments = gpu::attention_arguments<__nv_bfloat16>(p);
-  gpu::for_head_width(p.shape, [&](auto width) {
+  gpu::for_head_width(p.shape.head_dim, [&](auto width) {
     constexpr int w = decltype(width)::value;
     using QueryTiles = gpu::QueryGradientTiles<w>;
     using KeyTiles = gpu::KeyGradientTiles<w>;

@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(mma_threads, 2)
 }  // namespace gpu
 
 void attention_forward_mma(Stream& stream, const AttentionForward& p) {
-  gpu::for_head_width(p.shape, [&](auto width) {
+  gpu::for_head_width(p.shape.head_dim, [&](auto width) {
     constexpr int w = decltype(width)::value;
     check(gpu_launch(
               gpu::attention_forward_mma_kernel<w>,

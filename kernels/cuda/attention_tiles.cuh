@@ -7,10 +7,6 @@
 
 namespace trireme::gpu {
 
-/// Floats from one row to the next: rows that 8 neighbours read at once, 16 bytes each, lie in
-/// different banks.
-constexpr int attention_stride(int columns) { return columns + 4; }
-
 /// The first of this thread's rows.
 __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.y) * attention_own; }
 

@@ -13,6 +13,8 @@
 
 #include "trireme/kernels/gemm.h"
 
+#include "kernels/gpu_sizes.h"
+
 namespace trireme {
 
 /// Throws: Error with cuBLAS's name and text of the status, and `what` failed.
@@ -27,10 +29,6 @@ struct DestroyBy {
 };
 template <class Handle, auto destroy>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, DestroyBy<destroy>>;
-
-/// What cuBLAS recommends for Hopper. Every stream has its own: products on two streams may run at
-/// once.
-inline constexpr Index blas_workspace_bytes = Index{32} << 20;
 
 /// Everything that the choice of an algorithm may depend on. Alignments in bytes, up to 16.
 struct ProductKey {

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/strided.h"
+#include "kernels/gpu_sizes.h"
 #include "runtime/core/poll.h"
 
 namespace trireme {
@@ -76,17 +77,26 @@ int capability_of(int index) {
   return 10 * major + minor;
 }
 
+namespace {
+
+DeviceTraits traits_of(int index) {
+  int multiprocessors = 0, shared_bytes = 0;
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, index),
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
+        "cudaDeviceGetAttribute");
+  return gpu_traits(capability_of(index), multiprocessors, shared_bytes);
+}
+
+}  // namespace
+
 CudaDevice::CudaDevice(int index, const std::string& gemm_cache)
-    : index_(index),
+    : Device(traits_of(index)),
+      index_(index),
       kernels_(
           make_kernels([]<class Family>() -> const Family& { return cuda_kernels<Family>(); })) {
   check(cudaSetDevice(index), "cudaSetDevice");
-  check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index),
-        "cudaDeviceGetAttribute");
   blas_ = std::make_unique<Blas>(properties_of(index).name, gemm_cache);
-  check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
-        "cudaDeviceGetAttribute");
-  capability_ = capability_of(index);
 }
 
 CudaDevice::~CudaDevice() = default;

@@ -48,7 +48,6 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int index, const std::string& gemm_cache = {});
   ~CudaDevice() override;
 
-  DeviceKind kind() const override { return DeviceKind::cuda; }
   int index() const override { return index_; }
   std::string identity() const override { return identity_of(index_); }
   std::string describe() const override;
@@ -64,11 +63,7 @@ class CudaDevice final : public Device {
   /// (runtime/core/poll.h).
   void wait_until_ready(FunctionRef<cudaError_t()> query, const char* what) const;
 
-  int multiprocessors() const { return multiprocessors_; }
-  int capability() const { return capability_; }
   Blas& blas() { return *blas_; }
-  /// The most shared memory that a block may ask for.
-  Index shared_bytes() const { return shared_bytes_; }
 
  private:
   struct Memory {
@@ -87,7 +82,6 @@ class CudaDevice final : public Device {
   std::shared_ptr<void> owner(Memory memory) const;
 
   int index_;
-  int multiprocessors_ = 0, shared_bytes_ = 0, capability_ = 0;
   std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
   std::unique_ptr<Blas> blas_;
   const Kernels kernels_;
@@ -135,11 +129,7 @@ class CudaStream final : public Stream {
 inline cudaStream_t cuda_stream_of(Stream& stream) {
   return static_cast<CudaStream&>(stream).cuda_stream();
 }
-inline int multiprocessors_of(Stream& stream) {
-  return static_cast<CudaStream&>(stream).cuda().multiprocessors();
-}
-inline Index shared_bytes_of(Stream& stream) {
-  return static_cast<CudaStream&>(stream).cuda().shared_bytes();
-}
+inline int multiprocessors_of(Stream& stream) { return stream.device().traits().multiprocessors; }
+inline Index shared_bytes_of(Stream& stream) { return stream.device().traits().shared_bytes; }
 
 }  // namespace trireme

@@ -182,10 +182,6 @@ void forward(Stream& stream, const EmbeddingForward& p) {
   });
 }
 
-Index backward_workspace_bytes(Device&, Index rows) {
-  return 2 * rows * static_cast<Index>(sizeof(Index));
-}
-
 /// The keys of all rows, sorted, in the workspace: tiles first, then runs are merged by twos.
 const Index* sort_rows(Stream& stream, const EmbeddingBackward& p) {
   const char* what = "sort of an embedding's rows";
@@ -245,8 +241,8 @@ void position_backward(Stream& stream, const PositionBackward& p) {
 }  // namespace
 
 const EmbeddingKernels& cuda_table(const EmbeddingKernels*) {
-  static constexpr EmbeddingKernels kernels = {forward, backward, backward_workspace_bytes,
-                                               position_forward, position_backward};
+  static constexpr EmbeddingKernels kernels = {forward, backward, position_forward,
+                                               position_backward};
   return kernels;
 }
 

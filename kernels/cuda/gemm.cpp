@@ -28,7 +28,7 @@ Blas& blas_of(Stream& stream) { return static_cast<CudaStream&>(stream).cuda().b
 
 void run(Stream& stream, const Gemm& p) {
   check_gemm(p);
-  check_workspace(stream, p);
+  check_workspace(p, gemm_workspace_bytes(stream.device().traits(), p));
   if (p.m == 0 || p.n == 0) return;
   if (p.k > 0) return blas_of(stream).run(static_cast<CudaStream&>(stream), p);
   if (p.write == Write::assign) assign_bias(stream, Blas::plain_part(p));
@@ -41,26 +41,10 @@ GemmPreparation prepare(Stream& stream, const Gemm& p) {
   return blas_of(stream).prepare(static_cast<CudaStream&>(stream), p);
 }
 
-/// cuBLASLt assigns bias gradients: a gradient to be added is first stored here.
-Index workspace_bytes(Device& /*device*/, const Gemm& p) {
-  const bool adds = p.bias_gradient != nullptr && p.write_bias_gradient == Write::add;
-  return adds ? p.m * static_cast<Index>(sizeof(float)) : 0;
-}
-
-Bf16Products bf16_products(Device& /*device*/) { return Bf16Products::native; }
-
-/// The workspace, and a block of those that CUDA gives memory in: partial sums and the like share
-/// one.
-Index stream_bytes(Device& /*device*/) {
-  constexpr Index block = Index{2} << 20;
-  return blas_workspace_bytes + block;
-}
-
 }  // namespace
 
 const GemmKernels& cuda_table(const GemmKernels*) {
-  static constexpr GemmKernels kernels = {run, prepare, workspace_bytes, bf16_products,
-                                          stream_bytes};
+  static constexpr GemmKernels kernels = {run, prepare};
   return kernels;
 }
 

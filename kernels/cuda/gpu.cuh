@@ -6,10 +6,10 @@
 
 #include "device_code.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/gpu_sizes.h"
 
 namespace trireme::gpu {
 
-inline constexpr int warp_size = 32;
 inline constexpr unsigned all_lanes = 0xffffffffu;
 
 __device__ __forceinline__ float to_float(float x) { return x; }

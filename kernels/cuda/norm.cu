@@ -124,12 +124,6 @@ namespace {
 
 // ---------------------------------------- launchers ----------------------------------------------
 
-/// Threads of a row of `items`, of which each keeps up to `kept`: whole warps.
-Index threads_of_row(Index items, Index kept) {
-  const Index warps = (items + kept * gpu::warp_size - 1) / (kept * gpu::warp_size);
-  return std::min<Index>(warps * gpu::warp_size, gpu::most_norm_threads);
-}
-
 template <class T>
 bool all_aligned(Index channels, std::initializer_list<const void*> operands) {
   return channels % gpu::Pack<T>::size == 0 &&
@@ -149,7 +143,7 @@ void launch_forward(Stream& stream, const NormForward& p) {
                               static_cast<T*>(p.y),
                               p.mean,
                               p.rstd};
-  const Index threads = threads_of_row(p.channels / width, gpu::forward_vecs);
+  const Index threads = gpu::threads_of_row(p.channels / width, gpu::forward_vecs);
   check(gpu_launch(gpu::norm_forward_kernel<T, width>, dim3(static_cast<unsigned>(p.rows)),
                    dim3(static_cast<unsigned>(threads)), 0, cuda_stream_of(stream), rows),
         "norm");
@@ -165,31 +159,6 @@ void forward(Stream& stream, const NormForward& p) {
   });
 }
 
-/// Threads of a row, and rows at once, of a block of the backward kernel.
-struct Groups {
-  Index threads, rows;
-};
-Groups groups_of(Index channels, Index kept) {
-  constexpr Index threads_of_block = 256;
-  const Index threads = threads_of_row(channels, kept);
-  return {threads, std::max<Index>(1, threads_of_block / threads)};
-}
-
-/// As many as the device runs at once, four rows for each group at least. The same for all types
-/// and alignments.
-Index slabs_of(int multiprocessors, Index rows, Index channels) {
-  constexpr Index resident_threads = 512, least_rows = 4;
-  const Groups groups = groups_of(channels, gpu::backward_elements<4>);
-  const Index blocks = std::max<Index>(1, resident_threads / (groups.threads * groups.rows));
-  return std::clamp<Index>(rows / (least_rows * groups.rows), 1, multiprocessors * blocks);
-}
-
-Index backward_workspace_bytes(Device& device, Index rows, Index channels) {
-  const int multiprocessors = static_cast<CudaDevice&>(device).multiprocessors();
-  return slabs_of(multiprocessors, rows, channels) * 2 * channels *
-         static_cast<Index>(sizeof(float));
-}
-
 template <class T, int width>
 void launch_backward(Stream& stream, const gpu::NormGradients<T>& p, Index slabs) {
   constexpr Index sum_bytes = gpu::sums_of_block * static_cast<Index>(sizeof(float));
@@ -197,7 +166,7 @@ void launch_backward(Stream& stream, const gpu::NormGradients<T>& p, Index slabs
       shared_bytes_of(stream) - static_cast<Index>(2 * gpu::most_warps * sizeof(gpu::Pair));
   require(p.channels * sum_bytes <= limit, "norm gradient of ", p.channels,
           " channels: the shared memory of this GPU holds ", limit / sum_bytes);
-  const Groups groups = groups_of(p.channels, gpu::backward_elements<width>);
+  const gpu::NormGroups groups = gpu::norm_groups(p.channels, gpu::backward_elements<width>);
   check(gpu_launch(gpu::norm_backward_kernel<T, width>, dim3(static_cast<unsigned>(slabs)),
                    dim3(static_cast<unsigned>(groups.threads), static_cast<unsigned>(groups.rows)),
                    static_cast<std::size_t>(p.channels * sum_bytes), cuda_stream_of(stream), p),
@@ -208,7 +177,7 @@ void backward(Stream& stream, const NormBackward& p) {
   check_norm(p);
   const bool parameters = p.dweight != nullptr || p.dbias != nullptr;
   if (p.rows == 0 || (p.dx == nullptr && !parameters)) return;
-  const Index slabs = slabs_of(multiprocessors_of(stream), p.rows, p.channels);
+  const Index slabs = gpu::norm_slabs(multiprocessors_of(stream), p.rows, p.channels);
   float* workspace = static_cast<float*>(p.workspace);
   float* dweights = p.dweight == nullptr ? nullptr : workspace;
   float* dbiases = p.dbias == nullptr ? nullptr : workspace + slabs * p.channels;
@@ -241,7 +210,7 @@ void backward(Stream& stream, const NormBackward& p) {
 }  // namespace
 
 const NormKernels& cuda_table(const NormKernels*) {
-  static constexpr NormKernels kernels = {forward, backward, backward_workspace_bytes};
+  static constexpr NormKernels kernels = {forward, backward};
   return kernels;
 }
 

@@ -9,7 +9,7 @@
 
 namespace trireme::gpu {
 
-inline constexpr int most_norm_threads = 512, most_warps = most_norm_threads / warp_size;
+inline constexpr int most_warps = most_norm_threads / warp_size;
 
 struct Pair {
   float a, b;
@@ -45,9 +45,6 @@ struct NormGradients {
   float *dweights, *dbiases;  // (slabs, channels), or null
 };
 
-/// Row elements each thread keeps in registers: 16, or 4 when loads are scalar.
-template <int width>
-inline constexpr int backward_elements = width == 1 ? 4 : 16;
 /// Shared memory: sums of dweight and dbias, (channels) floats each.
 inline constexpr int sums_of_block = 2;
 

@@ -25,8 +25,6 @@ class ClockTimer final : public Event {
 
 }  // namespace
 
-const char* name(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : "cuda"; }
-
 double Event::seconds_since(const Event&) const {
   throw Error("an event that Device::make_timer did not make keeps no time");
 }

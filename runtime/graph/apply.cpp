@@ -184,7 +184,7 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
   try {
     require(inputs.size() <= 32, "an op takes at most 32 inputs, not ", inputs.size());
     const Outputs outputs = node.op->infer(specs);
-    check_inputs(*node.op, specs, outputs, device_ == nullptr ? DeviceKind::cpu : device_->kind());
+    check_inputs(*node.op, specs, outputs, device_.kind);
     check_outputs(outputs, specs);
     const Placement placement = node.op->placement(placements, is_parameter);
     node.name = unique_name(node.op->name());

@@ -8,6 +8,8 @@ StepExec::StepExec(const Step& step, const Plan::State& plan, const ExecutorMemo
                    const std::vector<int>& position_of_parameter, const RunContext& context)
     : step_(&step),
       node_(step.node < 0 ? nullptr : &plan.nodes[static_cast<std::size_t>(step.node)]),
+      constants_(memory.constants),
+      constant_offsets_(plan.constant_offsets),
       context_(&context) {
   const auto bind = [&](const Operand& operand, Tensor& tensor) {
     if (operand.source == Operand::Source::none) return;
@@ -41,6 +43,13 @@ StepExec::StepExec(const Step& step, const Plan::State& plan, const ExecutorMemo
   bind(step.to, to);
   bind(step.from, from);
   to_bytes = span(step.to.spec) * size_bytes(step.to.spec.dtype);
+}
+
+const void* StepExec::constant(int number) const {
+  const auto known = static_cast<int>(constant_offsets_.size()) - 1;
+  require(0 <= number && number < known, "op '", node_->name, "' asks for constant ", number,
+          ", and its graph has ", known, ": Graph::constant returns the number while tracing");
+  return constants_ + constant_offsets_[static_cast<std::size_t>(number)];
 }
 
 const Tensor& StepExec::get(const std::vector<Tensor>& tensors,

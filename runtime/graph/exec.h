@@ -44,6 +44,7 @@ class StepExec final : public Exec {
     return wants(i) && step_->accumulate[static_cast<std::size_t>(i)] != 0;
   }
   bool makes_outputs() const override { return step_->makes_outputs; }
+  const void* constant(int number) const override;
   void* workspace() const override { return workspace_.data; }
   Communicator& tensor_axis() const override { return *context_->tensor_axis; }
   Stream& stream() const override { return *context_->stream; }
@@ -66,6 +67,8 @@ class StepExec final : public Exec {
   };
   const Step* step_;
   const Node* node_;
+  const std::byte* constants_;
+  const std::vector<Index>& constant_offsets_;
   const RunContext* context_;
   std::byte* slot_ = nullptr;
   std::vector<InSlot> in_slot_;

@@ -50,6 +50,7 @@ struct Executor::State {
   void load(const Step& step, const StepExec& exec, const MicroBatch& batch);
   void check_finite(const Step& step, const StepExec& exec, const MicroBatch& batch);
   void fill_dead(const Step& step, int slot);
+  void check_device() const;
   void check_memory() const;
 };
 
@@ -62,6 +63,7 @@ Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream
       options(options_),
       context{&stream_, &tensor_axis_, options_.seed, 0, 0},
       position_of_parameter(plan.parameters.size(), -1) {
+  check_device();
   check_memory();
   const std::vector<int>& order = plan.program.parameters;
   for (std::size_t p = 0; p < order.size(); ++p)
@@ -73,6 +75,12 @@ Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream
   for (std::size_t p = 1; p < phase_begin.size(); ++p) phase_begin[p] += phase_begin[p - 1];
   if (plan.options.poison) poison.assign(1 << 16, std::byte{0xff});
   if (options.check_finite) write_check.emplace(plan, memory.scratch, stream);
+}
+
+void Executor::State::check_device() const {
+  const DeviceTraits& device = stream.device().traits();
+  require(plan.device == device, "a graph that was planned for a ", plan.device.describe(),
+          " cannot run on a ", device.describe(), ": call Graph::plan_for before tracing");
 }
 
 void Executor::State::check_memory() const {
@@ -93,6 +101,8 @@ void Executor::State::check_memory() const {
     check(memory.gradients, "gradients", DType::f32);
   require(plan.bytes.slot == 0 || memory.slots != nullptr, "the executor has no slots");
   require(plan.bytes.scratch == 0 || memory.scratch != nullptr, "the executor has no scratch");
+  require(plan.constant_offsets.back() == 0 || memory.constants != nullptr,
+          "the executor has no constants");
   require(memory.slot_stride >= plan.bytes.slot, "slots are ", memory.slot_stride,
           " bytes apart, but the plan needs ", plan.bytes.slot);
 }

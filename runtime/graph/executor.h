@@ -35,6 +35,8 @@ struct ExecutorMemory {
   std::vector<Tensor> parameters;  // in the order of Plan::parameters(), of type Plan::compute()
   std::vector<Tensor>
       gradients;  // f32; empty in forward-only mode. The executor always adds to them.
+  /// As write_constants (runtime/graph/constants.h) leaves them; null for a graph without any.
+  const std::byte* constants = nullptr;
 };
 
 struct ExecutorOptions {
@@ -61,6 +63,8 @@ enum class BackwardPart { both, input, parameter };
 
 class Executor {
  public:
+  /// Throws: Error when the graph was planned for other devices than that of `stream`, or memory is
+  /// missing.
   Executor(const Plan& plan, ExecutorMemory memory, Stream& stream, Communicator& tensor_axis,
            ExecutorHooks& hooks, ExecutorOptions options = {});
   ~Executor();

@@ -6,6 +6,7 @@
 
 #include "runtime/core/at.h"
 #include "runtime/core/dtype/visit.h"
+#include "runtime/graph/constants.h"
 
 namespace trireme::gradient_check_detail {
 
@@ -151,7 +152,7 @@ Index Part::global_index(const Shape& local, Index i) const {
 
 Traced::Traced(const Subject& subject, const Way& way, Device& device)
     : graph(way.tensor_rank, way.tensor_size, way.compute) {
-  graph.plan_for(device);
+  graph.plan_for(device.traits());
   const bool on_axis =
       std::any_of(subject.inputs.begin(), subject.inputs.end(), [](const CheckInput& input) {
         return !input.parameter && input.placement != Placement::replicated;
@@ -210,8 +211,11 @@ Runner::Runner(const Traced& traced, const Values& results, const PlanOptions& o
       plan_(traced.graph, results, cut_stages(traced.graph, results, 1), 0, options),
       stream_(device.make_stream()),
       slot_(device.allocate(plan_.bytes().slot)),
-      scratch_(device.allocate(plan_.bytes().scratch)) {
-  ExecutorMemory memory{slot_.data(), plan_.bytes().slot, scratch_.data(), {}, {}};
+      scratch_(device.allocate(plan_.bytes().scratch)),
+      constants_(device.allocate(constant_bytes(traced.graph))) {
+  write_constants(traced.graph, constants_.data(), *stream_);
+  ExecutorMemory memory{slot_.data(), plan_.bytes().slot, scratch_.data(), {},
+                        {},           constants_.data()};
   for (const int p : plan_.parameters()) {
     const Spec& spec = traced.graph.parameters()[at(p)].spec;
     buffers_.push_back(device.allocate(spec.bytes()));

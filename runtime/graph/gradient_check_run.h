@@ -79,7 +79,7 @@ class Runner {
   const Traced& traced_;
   Plan plan_;
   std::unique_ptr<Stream> stream_;
-  Buffer slot_, scratch_;
+  Buffer slot_, scratch_, constants_;
   std::vector<Buffer> buffers_;
   std::vector<std::vector<std::byte>> data_;
   ExecutorMemory memory_;

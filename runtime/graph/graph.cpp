@@ -25,22 +25,12 @@ Graph::Graph(int tensor_rank, int tensor_size, DType compute)
           " does not lie in a tensor axis of ", tensor_size, " ranks");
 }
 
-const void* Graph::constant(const void* data, Index bytes) {
-  if (device_ == nullptr || device_->kind() == DeviceKind::cpu) return data;
-  Buffer& copy = constants_[data];
-  if (copy.data() == nullptr) {
-    copy = device_->allocate(bytes);
-    const std::unique_ptr<Stream> stream = device_->make_stream();
-    stream->copy(copy.data(), data, bytes);
-    stream->synchronize();
-  }
-  return copy.data();
-}
-
-Index Graph::constant_bytes() const {
-  Index sum = 0;
-  for (const auto& [data, copy] : constants_) sum += copy.bytes();
-  return sum;
+int Graph::constant(ConstantPtr constant) {
+  require(constant != nullptr, "a constant of a graph is null");
+  const auto known = std::find(constants_.begin(), constants_.end(), constant);
+  const auto number = static_cast<int>(known - constants_.begin());
+  if (known == constants_.end()) constants_.push_back(std::move(constant));
+  return number;
 }
 
 void Graph::metric(const std::string& name, Value sum) {

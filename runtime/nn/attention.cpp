@@ -5,7 +5,6 @@
 #include "trireme/nn/attention.h"
 
 #include "runtime/nn/op_helpers.h"
-#include "runtime/nn/workspace.h"
 
 namespace trireme {
 namespace {
@@ -41,39 +40,28 @@ class CausalAttention final : public KernelOp {
   }
 
   void forward(Exec& e) const override {
-    const AttentionKernels& kernels = e.stream().kernels().attention;
-    check(kernels.forward_workspace_bytes(e.stream().device(), shape_, e.input(0).dtype, choice_),
-          workspace_.forward);
-    kernels.forward(e.stream(), {.shape = shape_,
-                                 .qkv = e.input(0).data,
-                                 .y = e.output(0).data,
-                                 .logsumexp = e.output(1).as<float>(),
-                                 .workspace = e.workspace(),
-                                 .dtype = e.input(0).dtype,
-                                 .choice = choice_});
+    e.stream().kernels().attention.forward(e.stream(), {.shape = shape_,
+                                                        .qkv = e.input(0).data,
+                                                        .y = e.output(0).data,
+                                                        .logsumexp = e.output(1).as<float>(),
+                                                        .workspace = e.workspace(),
+                                                        .dtype = e.input(0).dtype,
+                                                        .choice = choice_});
   }
   void backward(Exec& e) const override {
-    const AttentionKernels& kernels = e.stream().kernels().attention;
-    check(kernels.backward_workspace_bytes(e.stream().device(), shape_, e.input(0).dtype, choice_),
-          workspace_.backward);
-    kernels.backward(e.stream(), {.shape = shape_,
-                                  .qkv = e.input(0).data,
-                                  .y = e.output(0).data,
-                                  .logsumexp = e.output(1).as<float>(),
-                                  .dy = e.grad_output(0).data,
-                                  .dqkv = e.grad_input(0).data,
-                                  .write = write_of(e, 0),
-                                  .workspace = e.workspace(),
-                                  .dtype = e.input(0).dtype,
-                                  .choice = choice_});
+    e.stream().kernels().attention.backward(e.stream(), {.shape = shape_,
+                                                         .qkv = e.input(0).data,
+                                                         .y = e.output(0).data,
+                                                         .logsumexp = e.output(1).as<float>(),
+                                                         .dy = e.grad_output(0).data,
+                                                         .dqkv = e.grad_input(0).data,
+                                                         .write = write_of(e, 0),
+                                                         .workspace = e.workspace(),
+                                                         .dtype = e.input(0).dtype,
+                                                         .choice = choice_});
   }
 
  private:
-  static void check(Index wanted, Index planned) {
-    require(wanted <= planned, "attention wants ", wanted,
-            " bytes of workspace on this device but ", planned,
-            " were planned: call Graph::plan_for(device) before tracing");
-  }
   AttentionShape shape_;
   AttentionChoice choice_;
   WorkspaceBytes workspace_;
@@ -96,15 +84,12 @@ AttentionShape shape_of(const Spec& qkv, Index sequence, const AttentionHeads& h
 Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads,
                        AttentionChoice choice) {
   const AttentionShape shape = shape_of(qkv.spec(), sequence, heads);
-  const auto bytes_of = [&](auto entry) {
-    return workspace_bytes(qkv.graph(), [&](const Kernels& kernels, Device& device) {
-      return (kernels.attention.*entry)(device, shape, qkv.spec().dtype, choice);
-    });
-  };
+  const DeviceTraits& device = qkv.graph().device();
+  const DType dtype = qkv.spec().dtype;
   return apply<CausalAttention>(
       {qkv}, shape, choice,
-      WorkspaceBytes{bytes_of(&AttentionKernels::forward_workspace_bytes),
-                     bytes_of(&AttentionKernels::backward_workspace_bytes)});
+      WorkspaceBytes{attention_forward_workspace_bytes(device, shape, dtype, choice),
+                     attention_backward_workspace_bytes(device, shape, dtype, choice)});
 }
 
 }  // namespace trireme

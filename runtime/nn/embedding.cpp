@@ -7,7 +7,6 @@
 #include "trireme/nn/collectives.h"
 
 #include "runtime/nn/op_helpers.h"
-#include "runtime/nn/workspace.h"
 
 namespace trireme {
 namespace {
@@ -151,9 +150,8 @@ class AddPositions final : public KernelOp {
 
 Value embedding(Value tokens, Value table, SequenceParallel sequence) {
   const bool split = tensor_size(table) > 1 && table.placement() == Placement::sharded;
-  const Index bytes = workspace_bytes(table.graph(), [&](const Kernels& kernels, Device& device) {
-    return kernels.embedding.backward_workspace_bytes(device, tokens.shape().count());
-  });
+  const Index bytes =
+      embedding_backward_workspace_bytes(table.graph().device(), tokens.shape().count());
   if (split) {
     const Index first = tensor_rank(table) * table.shape()[0];
     return leave_region(apply<Embedding>({tokens, table}, first, Placement::partial, bytes),

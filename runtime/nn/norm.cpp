@@ -6,7 +6,6 @@
 #include "trireme/nn/norm.h"
 
 #include "runtime/nn/op_helpers.h"
-#include "runtime/nn/workspace.h"
 
 namespace trireme {
 namespace {
@@ -177,10 +176,8 @@ class NormOfSum final : public KernelOp {
 };
 
 NormConfig config_for(Value x, NormKind kind, float epsilon) {
-  const Index bytes = workspace_bytes(x.graph(), [&](const Kernels& kernels, Device& device) {
-    return kernels.norm.backward_workspace_bytes(device, x.shape().rows(), x.shape().back());
-  });
-  return {kind, epsilon, bytes};
+  return {kind, epsilon,
+          norm_backward_workspace_bytes(x.graph().device(), x.shape().rows(), x.shape().back())};
 }
 
 /// Weight, and bias for LayerNorm, of the current scope.

@@ -3,8 +3,6 @@
 #include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
 
-#include "runtime/nn/workspace.h"
-
 namespace trireme::nn_detail {
 
 Gemm forward_product(const Tensor& x, const Tensor& w, const Tensor& y) {
@@ -67,9 +65,7 @@ void prepare(Stream& stream, Gemm product, void* workspace, Preparation& prepara
 }
 
 Index product_bytes(const Graph& graph, const Gemm& product) {
-  return workspace_bytes(graph, [&](const Kernels& kernels, Device& device) {
-    return kernels.gemm.workspace_bytes(device, product);
-  });
+  return gemm_workspace_bytes(graph.device(), product);
 }
 
 Tensor without_memory(const Spec& spec) {

@@ -16,10 +16,7 @@ using namespace nn_detail;
 class RotaryOp final : public KernelOp {
  public:
   RotaryOp(RotaryTablePtr table, Index heads, Graph& graph)
-      : table_(std::move(table)),
-        heads_(heads),
-        values_(static_cast<const float*>(graph.constant(table_->data(), table_->bytes()))),
-        planned_for_(graph.device() == nullptr ? DeviceKind::cpu : graph.device()->kind()) {}
+      : table_(std::move(table)), heads_(heads), constant_(graph.constant(table_)) {}
   std::string name() const override { return "rotary"; }
   Outputs infer(const Specs& in) const override {
     require_rows(in[0], "rotary's input");
@@ -49,24 +46,22 @@ class RotaryOp final : public KernelOp {
 
  private:
   void run(Exec& e, Rotary::Direction direction, const Tensor& x, const Tensor& y) const {
-    require(e.stream().device().kind() == planned_for_, "rotary's table is on a ",
-            trireme::name(planned_for_), " device: call Graph::plan_for(device) before tracing");
-    e.stream().kernels().rotary.run(e.stream(), {.direction = direction,
-                                                 .rows = x.shape[0],
-                                                 .sequence = table_->sequence(),
-                                                 .heads = heads_,
-                                                 .head_dim = table_->head_dim(),
-                                                 .row_stride = x.shape[1],
-                                                 .x = x.data,
-                                                 .y = y.data,
-                                                 .table = values_,
-                                                 .dtype = x.dtype});
+    e.stream().kernels().rotary.run(e.stream(),
+                                    {.direction = direction,
+                                     .rows = x.shape[0],
+                                     .sequence = table_->sequence(),
+                                     .heads = heads_,
+                                     .head_dim = table_->head_dim(),
+                                     .row_stride = x.shape[1],
+                                     .x = x.data,
+                                     .y = y.data,
+                                     .table = static_cast<const float*>(e.constant(constant_)),
+                                     .dtype = x.dtype});
   }
 
   RotaryTablePtr table_;
   Index heads_;
-  const float* values_;  // of the table, where kernels read them
-  DeviceKind planned_for_;
+  int constant_;  // the table
 };
 
 }  // namespace
@@ -82,17 +77,20 @@ std::vector<double> rotary_frequencies(Index head_dim, float theta) {
   return frequencies;
 }
 
-// In fp64, since positions are large.
 RotaryTable::RotaryTable(Index sequence, std::span<const double> frequencies)
-    : sequence_(sequence), head_dim_(2 * static_cast<Index>(frequencies.size())) {
+    : sequence_(sequence), frequencies_(frequencies.begin(), frequencies.end()) {
   require(sequence > 0 && !frequencies.empty(),
           "a rotary table needs a sequence and frequencies, not ", sequence, " positions and ",
           frequencies.size(), " frequencies");
-  values_.reserve(static_cast<std::size_t>(sequence * head_dim_));
-  for (Index position = 0; position < sequence; ++position) {
+}
+
+// In fp64, since positions are large.
+void RotaryTable::write(std::byte* to) const {
+  auto* values = reinterpret_cast<float*>(to);
+  for (Index position = 0; position < sequence_; ++position) {
     const auto p = static_cast<double>(position);
-    for (const double f : frequencies) values_.push_back(static_cast<float>(std::cos(p * f)));
-    for (const double f : frequencies) values_.push_back(static_cast<float>(std::sin(p * f)));
+    for (const double f : frequencies_) *values++ = static_cast<float>(std::cos(p * f));
+    for (const double f : frequencies_) *values++ = static_cast<float>(std::sin(p * f));
   }
 }
 

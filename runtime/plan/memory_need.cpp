@@ -13,7 +13,8 @@ Index MemoryNeed::aligned(Index bytes) {
 }
 
 Index MemoryNeed::arena() const {
-  return aligned(parameters) + aligned(gradients) + aligned(optimizer) + aligned(activations);
+  return aligned(parameters) + aligned(gradients) + aligned(optimizer) + aligned(activations) +
+         aligned(constants);
 }
 
 std::string MemoryNeed::describe() const {
@@ -22,7 +23,7 @@ std::string MemoryNeed::describe() const {
       show_bytes(gradients), show_bytes(optimizer), show_bytes(activations), show_bytes(inputs));
   if (outputs > 0) text += ", outputs " + show_bytes(outputs);
   if (products > 0) text += ", products " + show_bytes(products);
-  if (constants > 0) text += ", constants " + show_bytes(constants) + " already there";
+  if (constants > 0) text += ", constants " + show_bytes(constants);
   if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
   if (loading > 0) text += ", loading " + show_bytes(loading);
   return text + ", libraries about " + show_bytes(libraries);

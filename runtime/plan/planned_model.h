@@ -16,12 +16,11 @@
 
 namespace trireme {
 
-/// The rank that is planned, and the device that it will have: kernels of the device report how
-/// much workspace they need. Nothing is allocated except constants of a graph on a GPU.
+/// The rank that is planned, and the device that it will have.
 struct PlanTarget {
   const TrainingSpec& spec;
   int rank;
-  Device& device;
+  const DeviceTraits& device;
 
   int coordinate(Axis axis) const { return spec.mesh.coordinate(rank, axis); }
 };

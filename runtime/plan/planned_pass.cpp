@@ -4,6 +4,7 @@
 
 #include "runtime/core/round_up.h"
 #include "runtime/core/show_bytes.h"
+#include "runtime/graph/constants.h"
 
 namespace trireme {
 namespace {
@@ -26,6 +27,10 @@ PlannedPass::PlannedPass(PlannedModel model, StageProgram program)
 
 Index PlannedPass::slot_stride(std::size_t chunk) const {
   return round_up(model_.chunks[chunk].bytes().slot, alignment);
+}
+
+Index PlannedPass::constant_bytes() const {
+  return round_up(trireme::constant_bytes(*model_.graph), alignment);
 }
 
 Index PlannedPass::slot_bytes() const {

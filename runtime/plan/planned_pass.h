@@ -22,6 +22,8 @@ class PlannedPass {
   Index slot_bytes() const;
   Index scratch_bytes() const { return model_.scratch_bytes(); }
   Index bytes() const { return slot_bytes() + scratch_bytes(); }
+  /// Of the constants of its graph, which are its own; aligned to 4096.
+  Index constant_bytes() const;
 
  private:
   PlannedModel model_;

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "trireme/kernels/gemm.h"
-#include "trireme/kernels/kernels.h"
 
 #include "runtime/optim/optimizer.h"
 
@@ -53,9 +52,10 @@ std::optional<PlannedOutputs> plan_outputs(const Model& model, const PlanTarget&
 }  // namespace
 
 PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, int rank_,
-                                 Device& device)
+                                 const DeviceTraits& device_)
     : spec(spec_),
       rank(rank_),
+      device(device_),
       train(plan_train(model, {spec_, rank_, device})),
       evaluate(plan_evaluate(model, {spec_, rank_, device}, train)),
       generate(plan_generation(model, {spec_, rank_, device}, train)),
@@ -64,7 +64,7 @@ PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, 
            flat_options(spec_, rank_)),
       train_inputs(train.model(), {spec_, rank_, device}),
       evaluate_inputs(evaluate.model(), {spec_, rank_, device}),
-      product_bytes(device.kernels().gemm.stream_bytes(device)) {}
+      product_bytes(gemm_stream_bytes(device)) {}
 
 std::vector<const PlannedPass*> PlannedTraining::passes() const {
   std::vector<const PlannedPass*> all = {&train, &evaluate};
@@ -80,7 +80,7 @@ MemoryNeed PlannedTraining::memory_need() const {
   need.optimizer = Optimizer::state_bytes(flat, spec.optimizer);
   for (const PlannedPass* pass : passes()) {
     need.activations = std::max(need.activations, pass->bytes());
-    need.constants += pass->model().graph->constant_bytes();
+    need.constants += pass->constant_bytes();
   }
   need.inputs = train_inputs.bytes() + evaluate_inputs.bytes();
   if (outputs) {

@@ -1,6 +1,6 @@
 // PlannedTraining: everything that one rank of a layout will do and need, derived only from the
-// model, the TrainingSpec and the device's kernels: no communication, no memory. Any process can
-// plan any rank. Complete when constructed, and never changed.
+// model, the TrainingSpec and the traits of the rank's device: no communication, no memory, no
+// device. Any process can plan any rank. Complete when constructed, and never changed.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -17,12 +17,15 @@
 namespace trireme {
 
 struct PlannedTraining {
-  /// `device`: of the same kind as that of the rank. Throws: Error when the model cannot be traced
-  /// or cut, a data input's dim 0 is not the micro-batch, or no op takes it.
-  PlannedTraining(const Model& model, const TrainingSpec& spec, int rank, Device& device);
+  /// `device`: that the rank will have; any GPU, but a CPU only where this machine runs the same
+  /// vector code. Throws: Error when the model cannot be traced or cut, a data input's dim 0 is not
+  /// the micro-batch, or no op takes it.
+  PlannedTraining(const Model& model, const TrainingSpec& spec, int rank,
+                  const DeviceTraits& device);
 
   TrainingSpec spec;
   int rank;
+  DeviceTraits device;
   PlannedPass train, evaluate;
   std::optional<PlannedPass> generate;    // where there is Model::logits
   std::optional<PlannedOutputs> outputs;  // where there is Model::result

@@ -28,6 +28,16 @@ FlatParameters initial_parameters(const FlatParameters& layout, const Arena& are
   return flat;
 }
 
+/// Passes share activations, and each has its constants.
+PassMemory memory_of(const PlannedPass& pass, const PlannedTraining& plan, const Arena& arena) {
+  std::byte* constants = arena.constants;
+  for (const PlannedPass* before : plan.passes()) {
+    if (before == &pass) break;
+    constants += before->constant_bytes();
+  }
+  return {arena.activations, constants};
+}
+
 }  // namespace
 
 Arena::Arena(const MemoryNeed& need, Mesh& mesh)
@@ -35,7 +45,8 @@ Arena::Arena(const MemoryNeed& need, Mesh& mesh)
       parameters(memory.data()),
       gradients(parameters + MemoryNeed::aligned(need.parameters)),
       optimizer(gradients + MemoryNeed::aligned(need.gradients)),
-      activations(optimizer + MemoryNeed::aligned(need.optimizer)) {}
+      activations(optimizer + MemoryNeed::aligned(need.optimizer)),
+      constants(activations + MemoryNeed::aligned(need.activations)) {}
 
 BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan,
                              const TieGroups& ties, StepProfile* profile,
@@ -47,14 +58,17 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
       optimizer(flat, context.mesh(), context.stream(), plan.spec.optimizer, arena_.optimizer),
       train_inputs(plan.train_inputs, context.device(), context.options().check_finite),
       evaluate_inputs(plan.evaluate_inputs, context.device(), context.options().check_finite),
-      train(plan.train, arena_.activations, flat, context,
+      train(plan.train, memory_of(plan.train, plan, arena_), flat, context,
             {.reducer = &reducer, .between_ops = between_ops_, .profile = profile}),
-      evaluate(plan.evaluate, arena_.activations, flat, context, {.between_ops = between_ops_}) {
+      evaluate(plan.evaluate, memory_of(plan.evaluate, plan, arena_), flat, context,
+               {.between_ops = between_ops_}) {
   const Pass::Settings forward_only{.between_ops = between_ops_};
   if (plan.generate)
-    generate.emplace(*plan.generate, arena_.activations, flat, context, forward_only);
+    generate.emplace(*plan.generate, memory_of(*plan.generate, plan, arena_), flat, context,
+                     forward_only);
   if (plan.outputs) {
-    outputs.emplace(plan.outputs->pass, arena_.activations, flat, context, forward_only);
+    const PlannedPass& pass = plan.outputs->pass;
+    outputs.emplace(pass, memory_of(pass, plan, arena_), flat, context, forward_only);
     outputs_batch.emplace(*plan.outputs, context);
   }
   std::vector<Pass*> passes = {&train, &evaluate};

@@ -19,7 +19,7 @@ struct Arena {
   Arena(const MemoryNeed& need, Mesh& mesh);
 
   Buffer memory;
-  std::byte *parameters, *gradients, *optimizer, *activations;
+  std::byte *parameters, *gradients, *optimizer, *activations, *constants;
 };
 
 struct BoundTraining {

@@ -1,5 +1,7 @@
 #include "runtime/train/pass.h"
 
+#include "runtime/graph/constants.h"
+
 namespace trireme {
 namespace {
 
@@ -34,28 +36,31 @@ class ChunkHooks final : public GradientReducer::Hooks {
 
 }  // namespace
 
-Pass::Pass(const PlannedPass& plan, std::byte* memory, const FlatParameters& flat,
+Pass::Pass(const PlannedPass& plan, const PassMemory& memory, const FlatParameters& flat,
            const Context& context, const Settings& settings)
     : plan_(plan),
       pipeline_(plan.program(), make_chunks(memory, flat, context, settings),
                 context.mesh().axis(Axis::pipeline), context.stream()) {}
 
-std::vector<PipelineChunk> Pass::make_chunks(std::byte* memory, const FlatParameters& flat,
+std::vector<PipelineChunk> Pass::make_chunks(const PassMemory& memory, const FlatParameters& flat,
                                              const Context& context, const Settings& settings) {
   const ExecutorOptions options{static_cast<std::uint64_t>(context.options().seed),
                                 context.options().check_finite};
+  write_constants(*model().graph, memory.constants, context.stream());
   Communicator& pipeline = context.mesh().axis(Axis::pipeline);
-  std::byte* scratch = memory + plan_.slot_bytes();
+  std::byte* slots = memory.activations;
+  std::byte* scratch = slots + plan_.slot_bytes();
   std::vector<PipelineChunk> chunks;
   for (std::size_t c = 0; c < model().chunks.size(); ++c) {
     const Plan& plan = model().chunks[c];
     ExecutorMemory executor_memory;
-    executor_memory.slots = memory;
+    executor_memory.slots = slots;
     executor_memory.slot_stride = plan_.slot_stride(c);
     executor_memory.scratch = scratch;
+    executor_memory.constants = memory.constants;
     executor_memory.parameters = flat.parameters(plan);
     if (settings.reducer != nullptr) executor_memory.gradients = flat.gradients(plan);
-    memory += plan_.program().slots[c] * plan_.slot_stride(c);
+    slots += plan_.program().slots[c] * plan_.slot_stride(c);
     hooks_.push_back(std::make_unique<ChunkHooks>(settings.reducer, pipeline, settings.between_ops,
                                                   static_cast<int>(c), settings.profile));
     executors_.push_back(

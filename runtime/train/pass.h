@@ -16,6 +16,12 @@
 
 namespace trireme {
 
+/// Borrowed; both aligned to 4096.
+struct PassMemory {
+  std::byte* activations;  // PlannedPass::bytes()
+  std::byte* constants;    // PlannedPass::constant_bytes(), of this pass alone
+};
+
 class Pass {
  public:
   struct Settings {
@@ -24,8 +30,8 @@ class Pass {
     const std::function<void()>& between_ops;
     StepProfile* profile = nullptr;  // marks every op; null: none
   };
-  /// `memory`: plan.bytes(), aligned to 4096; borrowed, as `plan` is. `flat` is bound.
-  Pass(const PlannedPass& plan, std::byte* memory, const FlatParameters& flat,
+  /// `plan` is borrowed, and `flat` bound. Writes the constants.
+  Pass(const PlannedPass& plan, const PassMemory& memory, const FlatParameters& flat,
        const Context& context, const Settings& settings);
 
   const PlannedModel& model() const { return plan_.model(); }
@@ -40,7 +46,7 @@ class Pass {
 
  private:
   /// Makes hooks_ and executors_.
-  std::vector<PipelineChunk> make_chunks(std::byte* memory, const FlatParameters& flat,
+  std::vector<PipelineChunk> make_chunks(const PassMemory& memory, const FlatParameters& flat,
                                          const Context& context, const Settings& settings);
 
   const PlannedPass& plan_;

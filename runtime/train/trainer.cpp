@@ -13,8 +13,6 @@
 #include <algorithm>
 
 #include "trireme/comm/agree.h"
-#include "trireme/kernels/gemm.h"
-#include "trireme/kernels/kernels.h"
 #include "trireme/plan/training_spec.h"
 
 #include "runtime/train/memory_check.h"
@@ -27,9 +25,8 @@ namespace trireme {
 namespace {
 
 /// How fast and how exact --bf16 is on this device.
-std::string describe_bf16(Device& device) {
-  const bool native = device.kernels().gemm.bf16_products(device) == Bf16Products::native;
-  return native
+std::string describe_bf16(const DeviceTraits& device) {
+  return device.native_bf16
              ? "bf16: products by this device's own bf16 instructions, summed in fp32"
              : "bf16: this device has no bf16 instructions: products of bf16 numbers are computed "
                "in fp32 and rounded (as exact, not faster)";
@@ -69,7 +66,7 @@ PlannedTraining make_plan(const Context& context, const Model& model) {
   Problems problems;
   problems.collect([&] {
     plan.emplace(model, training_spec(context.options(), context.mesh().shape()),
-                 context.mesh().rank(), context.device());
+                 context.mesh().rank(), context.device().traits());
     for (const PlannedPass* pass : {&plan->train, &plan->evaluate})
       for (const std::string& name : pass->model().metrics) check_metric_name(name);
   });
@@ -77,7 +74,7 @@ PlannedTraining make_plan(const Context& context, const Model& model) {
   agree_on_model(context.host(), *plan, model.identity);
   if (context.options().own_schedule)
     context.log().info("pipeline schedule: the program's own, in place of --schedule");
-  if (context.options().bf16) context.log().info(describe_bf16(context.device()));
+  if (context.options().bf16) context.log().info(describe_bf16(context.device().traits()));
   if (context.options().dump_plan) dump_plans(context, *plan);
   if (context.options().log_level == LogLevel::debug)
     if (const std::string shared = shared_parameters(*plan->train.model().graph); !shared.empty())

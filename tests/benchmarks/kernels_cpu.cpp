@@ -118,9 +118,11 @@ void attention(benchmark::State& state, Bench& bench, bool backward) {
   std::vector<float> y(dy.size()), logsumexp(static_cast<std::size_t>(tokens * heads)),
       dqkv(qkv.size());
   const AttentionKernels& k = bench.kernels().attention;
-  const Buffer workspace = bench.device().allocate(std::max(
-      k.forward_workspace_bytes(bench.device(), shape, DType::f32, AttentionChoice::automatic),
-      k.backward_workspace_bytes(bench.device(), shape, DType::f32, AttentionChoice::automatic)));
+  const Buffer workspace = bench.device().allocate(
+      std::max(attention_forward_workspace_bytes(bench.device().traits(), shape, DType::f32,
+                                                 AttentionChoice::automatic),
+               attention_backward_workspace_bytes(bench.device().traits(), shape, DType::f32,
+                                                  AttentionChoice::automatic)));
   const AttentionForward f = {shape, qkv.data(), y.data(), logsumexp.data(), workspace.data()};
   const AttentionBackward b = {shape,     qkv.data(),  y.data(),      logsumexp.data(),
                                dy.data(), dqkv.data(), Write::assign, workspace.data()};
@@ -137,8 +139,8 @@ void norm(benchmark::State& state, Bench& bench, NormKind kind, bool backward) {
   std::vector<float> sum(x.size()), y(x.size()), mean(tokens), rstd(tokens), dweight(width),
       dbias(width);
   const NormKernels& k = bench.kernels().norm;
-  const Buffer workspace =
-      bench.device().allocate(k.backward_workspace_bytes(bench.device(), tokens, width));
+  const Buffer workspace = bench.device().allocate(
+      norm_backward_workspace_bytes(bench.device().traits(), tokens, width));
   float* means = kind == NormKind::layer ? mean.data() : nullptr;
   const NormForward f = {kind,          tokens,      width,      1e-5f,    x.data(), delta.data(),
                          weight.data(), bias.data(), sum.data(), y.data(), means,    rstd.data()};

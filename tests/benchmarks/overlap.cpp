@@ -49,6 +49,7 @@ void measure(Mesh& mesh, When when, Update update, Index bucket_bytes) {
   const auto device = open_cpu();
   const auto stream = device->make_stream();
   Graph graph;
+  graph.plan_for(device->traits());
   const Value loss = perceptron(graph);
   const StageCut cut = cut_stages(graph, {loss}, 1);
   const Plan plan(graph, {loss}, cut, 0);

@@ -107,6 +107,7 @@ void measure(Mesh& mesh, Stream& stream, ScheduleKind kind, const PipelineShape&
              int extra_slots) {
   double busy_ms = 0;
   Graph graph;
+  graph.plan_for(stream.device().traits());
   Value x = graph.input("x", {rows, width});
   x = rms_norm(x, "norm");  // has a parameter, so that gradients flow
   for (int v = 0; v < shape.virtual_stages(); ++v)

@@ -224,7 +224,7 @@ TEST_F(CudaGemmTuning, ABiasGradientIsPartOfTheProductWhereThatIsFaster) {
                 epilogue_us > 0 ? CUBLASLT_EPILOGUE_DEFAULT : CUBLASLT_EPILOGUE_BGRADB);
       Gemm expected = weight_gradient(cpu, workspace(cpu), operands);
       const Buffer widened = cpu.stream().device().allocate(
-          cpu.kernels().gemm.workspace_bytes(cpu.stream().device(), expected));
+          gemm_workspace_bytes(cpu.stream().device().traits(), expected));
       expected.workspace = widened.data();
       cpu.kernels().gemm.run(cpu.stream(), expected);
       expect_close(gpu.results(), cpu.results(), 1e-6, {});

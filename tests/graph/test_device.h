@@ -90,7 +90,7 @@ class TestStream final : public Stream {
 
 class TestDevice final : public Device {
  public:
-  DeviceKind kind() const override { return DeviceKind::cpu; }
+  TestDevice() : Device(DeviceTraits{}) {}
   std::string describe() const override { return "plain loops"; }
   const Kernels& kernels() const override { throw Error("the test device has no kernels"); }
   Buffer allocate(Index bytes) override { return allocate_host(bytes); }

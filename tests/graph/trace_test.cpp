@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/graph/constants.h"
 #include "runtime/graph/plan/plan.h"
 #include "tests/graph/toy_ops.h"
 #include "tests/support/message_of.h"
@@ -265,27 +266,34 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
   }
 }
 
-/// A GPU as far as tracing asks.
-class Gpu final : public Device {
- public:
-  DeviceKind kind() const override { return DeviceKind::cuda; }
-  std::string describe() const override { return "none"; }
-  const Kernels& kernels() const override { throw Error("no kernels"); }
-  Buffer allocate(Index) override { throw Error("no memory"); }
-  Index free_bytes() const override { return 0; }
-  std::unique_ptr<Stream> make_stream() override { throw Error("no stream"); }
-  std::unique_ptr<Event> make_event() override { throw Error("no event"); }
-};
-
 TEST(Trace, AnOpThatDoesNotSayItWorksOnAGpuIsRefusedByNameThere) {
-  Gpu gpu;
   Graph g;
-  g.plan_for(gpu);
+  g.plan_for(gpu_traits("H100-SXM"));
   const Value x = g.input("x", {3});
   EXPECT_THAT(message_of([&] { g.scope("mlp", [&] { x.apply<Tanh>(); }); }),
               testing::AllOf(HasSubstr("op 'tanh' in scope 'mlp': the model runs on cuda"),
                              HasSubstr("Op::works_on"), HasSubstr("'x' f32 (3)")));
   EXPECT_NO_THROW(x.apply<Slice>(0, Index{0}, Index{2}));  // a view is never run
+}
+
+class Numbers final : public Constant {
+ public:
+  explicit Numbers(Index bytes) : bytes_(bytes) {}
+  Index bytes() const override { return bytes_; }
+  void write(std::byte*) const override { throw Error("a trace does not write constants"); }
+
+ private:
+  Index bytes_;
+};
+
+TEST(Trace, AConstantHasOneNumberAndOnePlace) {
+  Graph g;
+  const auto a = std::make_shared<const Numbers>(100), b = std::make_shared<const Numbers>(8);
+  EXPECT_EQ(g.constant(a), 0);
+  EXPECT_EQ(g.constant(b), 1);
+  EXPECT_EQ(g.constant(a), 0);
+  EXPECT_THAT(constant_offsets(g), testing::ElementsAre(0, 128, 192));
+  EXPECT_THROW(g.constant(nullptr), Error);
 }
 
 }  // namespace

@@ -68,10 +68,10 @@ Result run(Stream& s, const AttentionShape& shape, const Floats& qkv, const Floa
   const AttentionKernels& k = s.kernels().attention;
   Result r{Floats(dy.size()), Floats(at(shape.batch * shape.query_heads * shape.sequence)), before};
   // Workspace holds anything: what is read must have been written.
-  const Buffer forward = s.device().allocate(
-      k.forward_workspace_bytes(s.device(), shape, DType::f32, AttentionChoice::automatic));
-  const Buffer backward = s.device().allocate(
-      k.backward_workspace_bytes(s.device(), shape, DType::f32, AttentionChoice::automatic));
+  const Buffer forward = s.device().allocate(attention_forward_workspace_bytes(
+      s.device().traits(), shape, DType::f32, AttentionChoice::automatic));
+  const Buffer backward = s.device().allocate(attention_backward_workspace_bytes(
+      s.device().traits(), shape, DType::f32, AttentionChoice::automatic));
   std::memset(forward.data(), 0xff, at(forward.bytes()));
   std::memset(backward.data(), 0xff, at(backward.bytes()));
   k.forward(s, {shape, qkv.data(), r.y.data(), r.logsumexp.data(), forward.data()});
@@ -175,9 +175,11 @@ void bf16_is_rounded_fp32(const AttentionShape& shape, Write write) {
       Floats y32(at(y_count)), sums32(at(rows * shape.query_heads)), sums = sums32;
       Floats dqkv32 = widened(before);
       Bf16s y(at(y_count)), dqkv = before;
-      const Index bytes = std::max(
-          k.forward_workspace_bytes(*device, shape, DType::bf16, AttentionChoice::automatic),
-          k.backward_workspace_bytes(*device, shape, DType::bf16, AttentionChoice::automatic));
+      const Index bytes =
+          std::max(attention_forward_workspace_bytes(device->traits(), shape, DType::bf16,
+                                                     AttentionChoice::automatic),
+                   attention_backward_workspace_bytes(device->traits(), shape, DType::bf16,
+                                                      AttentionChoice::automatic));
       const Buffer workspace = device->allocate(bytes);
       std::memset(workspace.data(), 0xff, at(bytes));
       void* w = workspace.data();
@@ -242,8 +244,8 @@ TEST(Attention, SaysWhyTensorCoresCannot) {
 
 TEST(Attention, RejectsHeadsThatDoNotDivide) {
   const auto device = open_cpu();
-  EXPECT_THROW(device->kernels().attention.forward_workspace_bytes(
-                   *device, {1, 8, 5, 2, 4}, DType::f32, AttentionChoice::automatic),
+  EXPECT_THROW(attention_forward_workspace_bytes(device->traits(), {1, 8, 5, 2, 4}, DType::f32,
+                                                 AttentionChoice::automatic),
                Error);
 }
 

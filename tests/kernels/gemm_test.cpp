@@ -132,7 +132,7 @@ Floats run_bf16(Stream& s, const Bf16Case& c) {
   const bool f32 = c.result == DType::f32;
   Gemm p = f32 ? c.gemm(a.data(), b.data(), y_f32.data(), bias_f32.data())
                : c.gemm(a.data(), b.data(), y.data(), bias.data());
-  const Buffer workspace = s.device().allocate(s.kernels().gemm.workspace_bytes(s.device(), p));
+  const Buffer workspace = s.device().allocate(gemm_workspace_bytes(s.device().traits(), p));
   p.workspace = workspace.data();
   s.kernels().gemm.run(s, p);
   return f32 ? y_f32 : floats_of(y);
@@ -171,7 +171,7 @@ TEST(Gemm, Bf16EqualsTheFp32ProductOfTheSameValuesRoundedOnce) {
         const auto stream = device->make_stream();
         const Floats got = run_bf16(*stream, c), expected = run_in_fp32(*stream, c);
         const double unit = c.result == DType::bf16 ? std::ldexp(1, -8) : 1e-6;
-        if (stream->kernels().gemm.bf16_products(*device) == Bf16Products::widened)
+        if (!device->traits().native_bf16)
           EXPECT_TRUE(same_bits(got, expected));
         else
           expect_near(got, to_double(expected), unit, name(set), std::sqrt(c.size.k));
@@ -214,7 +214,7 @@ TEST(Gemm, GeluAndItsGradientEqualTheProductAndTheActivation) {
       Gemm p =
           c.gemm(a.data(), b.data(), x.data(),
                  c.result == DType::f32 ? static_cast<const void*>(bias_f32.data()) : bias.data());
-      const Buffer workspace = memory(kernels.gemm.workspace_bytes(*device, p));
+      const Buffer workspace = memory(gemm_workspace_bytes(device->traits(), p));
       p.workspace = workspace.data();
       const auto same = [&](const Buffer& one, const Buffer& other) {
         return bytes == 0 ||
@@ -343,6 +343,26 @@ TEST(Gemm, StartsNoThreadsBesidesThePool) {
   const int before = threads_of_this_process();
   EXPECT_GT(measure_gemm_flops(*stream), 0);
   EXPECT_EQ(threads_of_this_process(), before);
+}
+
+TEST(Gemm, KnowsTheMemoryOfItsStream) {
+  EXPECT_EQ(gemm_stream_bytes(gpu_traits("H100-SXM")), Index{34} << 20);
+  EXPECT_EQ(gemm_stream_bytes(cpu_traits()), 0);
+}
+
+TEST(Gemm, SaysWhichCpuThisMachineCannotPlanFor) {
+  DeviceTraits other;
+  other.native_bf16 = !cpu_traits().native_bf16;
+  Gemm product{};
+  product.m = product.n = product.k = product.lda = product.ldb = product.ldc = 64;
+  product.dtype = product.result = DType::bf16;
+  std::string said;
+  try {
+    EXPECT_EQ(gemm_workspace_bytes(other, product), 3 * 64 * 64 * 4) << "all in f32";
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  EXPECT_EQ(said.find("made on a machine that has them") != std::string::npos, other.native_bf16);
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ Backward backward(Stream& s, const Problem& p, Write write, bool with_dsum,
   const Forward f = forward(s, p, p.x.data(), nullptr, true);
   Backward b{p.dsum, p.weight, p.bias};  // not zero: parameter gradients are added to
   std::vector<std::byte> workspace(
-      at(s.kernels().norm.backward_workspace_bytes(s.device(), p.rows, p.channels)));
+      at(norm_backward_workspace_bytes(s.device().traits(), p.rows, p.channels)));
   s.kernels().norm.backward(
       s, {p.kind, p.rows, p.channels, p.x.data(), p.weight.data(),
           p.layer() ? f.mean.data() : nullptr, f.rstd.data(), p.dy.data(),
@@ -243,7 +243,7 @@ TEST_P(Norm, Bf16IsRoundedOnce) {
           b.dbias = a.put_f32(p.bias);
           b.dtype = a.dtype;
           std::vector<std::byte> workspace(
-              at(s.kernels().norm.backward_workspace_bytes(s.device(), p.rows, p.channels)));
+              at(norm_backward_workspace_bytes(s.device().traits(), p.rows, p.channels)));
           b.workspace = workspace.data();
           s.kernels().norm.backward(s, b);
         });

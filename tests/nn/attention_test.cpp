@@ -82,18 +82,6 @@ TEST(Attention, RejectsRowsOfAnotherShape) {
   EXPECT_THROW(causal_attention(g.input("c", {14, 28}), 7, {3, 2, 4}), Error);
 }
 
-TEST(Attention, RefusesADeviceItWasNotPlannedFor) {
-  std::vector<float> qkv = random_floats("qkv", 4 * 3 * 24);
-  RunOptions options{.inputs = {{"qkv", tensor_of(qkv, {4 * 3, 24})}}, .threads = 3};
-  options.plan.mode = PlanOptions::Mode::forward_only;
-  const std::unique_ptr<Device> one_thread = open_cpu();
-  const auto trace = [&](Graph& g) {
-    g.plan_for(*one_thread);
-    return causal_attention(g.input("qkv", {4 * 3, 24}), 3, {2, 2, 4});
-  };
-  EXPECT_THROW(run_graph(trace, options), Error);
-}
-
 TEST(Rotary, TurnsQueriesAndKeysByTheirPosition) {
   constexpr Index sequence = 5, d = 6,
                   columns = 4 * d;  // two query heads, a key head, a value head

@@ -17,7 +17,9 @@ using testing::ElementsAreArray;
 using testing::HasSubstr;
 
 std::vector<float> values_of(const RotaryTable& table) {
-  return {table.data(), table.data() + table.sequence() * table.head_dim()};
+  std::vector<float> values(static_cast<std::size_t>(table.sequence() * table.head_dim()));
+  table.write(reinterpret_cast<std::byte*>(values.data()));
+  return values;
 }
 
 TEST(RotaryTable, HasTheFrequenciesOfThePaper) {
@@ -53,6 +55,14 @@ TEST(RotaryTable, SaysWhatItNeeds) {
               HasSubstr("not 0 positions and 1 frequencies"));
   EXPECT_THAT(message_of([] { RotaryTable(4, std::vector<double>{}); }),
               HasSubstr("not 4 positions and 0 frequencies"));
+}
+
+TEST(Rotary, HasItsTableOnceForAllLayers) {
+  Graph graph;
+  const auto table = std::make_shared<const RotaryTable>(6, 8, 1e4f);
+  const Value x = graph.input("x", {12, 32});
+  rotary(rotary(x, table, 3), table, 3);
+  EXPECT_THAT(graph.constants(), ElementsAre(table));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "trireme/core/bf16.h"
 #include "trireme/kernels/device.h"
 
+#include "runtime/graph/constants.h"
 #include "runtime/graph/executor.h"
 #include "tests/nn/parameter_values.h"
 
@@ -53,12 +54,15 @@ class OneRank {
         result_(trace_for_device(trace)),
         plan_(graph_, {result_}, cut_stages(graph_, {result_}, 1), 0, options.plan),
         slot_(device_->allocate(plan_.bytes().slot + 1)),
-        scratch_(device_->allocate(plan_.bytes().scratch + 1)) {
+        scratch_(device_->allocate(plan_.bytes().scratch + 1)),
+        constants_(device_->allocate(constant_bytes(graph_))) {
     for (const Buffer* buffer : {&slot_, &scratch_})  // NaN: what is read has to be written first
       std::memset(buffer->data(), 0xff, static_cast<std::size_t>(buffer->bytes()));
     memory_.slots = slot_.data();
     memory_.slot_stride = plan_.bytes().slot;
     memory_.scratch = scratch_.data();
+    memory_.constants = constants_.data();
+    write_constants(graph_, constants_.data(), *stream_);
     const bool training = options.plan.mode == PlanOptions::Mode::training;
     for (const int id : plan_.parameters()) {
       const Parameter& p = parameter(id);
@@ -109,7 +113,7 @@ class OneRank {
 
  private:
   Value trace_for_device(const Trace& trace) {
-    graph_.plan_for(*device_);
+    graph_.plan_for(device_->traits());
     return trace(graph_);
   }
   const Parameter& parameter(int id) const {
@@ -148,7 +152,7 @@ class OneRank {
   Graph graph_;
   Value result_;
   Plan plan_;
-  Buffer slot_, scratch_;
+  Buffer slot_, scratch_, constants_;
   std::vector<Buffer> arrays_;
   ExecutorMemory memory_;
 };

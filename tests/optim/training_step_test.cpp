@@ -83,7 +83,7 @@ class DataRank {
       : mesh_(mesh),
         device_(open_cpu()),
         stream_(device_->make_stream()),
-        loss_(scale_model(graph_)),
+        loss_(trace()),
         cut_(cut_stages(graph_, {loss_}, 1)),
         plan_(graph_, {loss_}, cut_, 0),
         flat_(graph_, cut_, {&plan_},
@@ -106,6 +106,11 @@ class DataRank {
                                                   flat_.parameters(plan_), flat_.gradients(plan_)},
                                    *stream_, mesh.axis(Axis::tensor), *hooks_);
     input_ = Tensor(samples_.data(), {rows, channels});
+  }
+
+  Value trace() {
+    graph_.plan_for(device_->traits());
+    return scale_model(graph_);
   }
 
   StepReport step(Index number) {

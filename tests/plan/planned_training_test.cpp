@@ -1,13 +1,17 @@
-// Any process plans any rank of any layout, without ranks and without memory.
+// Any process plans any rank of any layout, without ranks, memory and the devices of the ranks.
 #include "runtime/plan/planned_training.h"
 
+#include <fstream>
 #include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "trireme/kernels/device.h"
 #include "trireme/models/transformer.h"
+
+#include "tests/support/message_of.h"
 
 namespace trireme {
 namespace {
@@ -32,10 +36,10 @@ Index owned_elements(const PlannedTraining& plan) {
 
 /// Calls f(plan) for every rank.
 template <class F>
-void for_each_rank(const TransformerConfig& config, const TrainingSpec& spec, F&& f) {
-  const std::unique_ptr<Device> device = open_cpu();
+void for_each_rank(const TransformerConfig& config, const TrainingSpec& spec, F&& f,
+                   const DeviceTraits& device = cpu_traits()) {
   for (int rank = 0; rank < spec.mesh.size(); ++rank)
-    f(PlannedTraining(model_of(config, spec), spec, rank, *device));
+    f(PlannedTraining(model_of(config, spec), spec, rank, device));
 }
 
 TransformerConfig small_gpt2() {
@@ -78,9 +82,8 @@ TEST(PlannedTraining, HasTheProgramAndTheBatchOfItsRank) {
 
 TEST(PlannedTraining, ADistributedOptimizerSharesTheStateOverTheDataAxis) {
   TrainingSpec spec = small_spec(MeshShape(4, 1, 1));
-  const std::unique_ptr<Device> device = open_cpu();
   const auto need = [&] {
-    return PlannedTraining(model_of(small_gpt2(), spec), spec, 1, *device).memory_need();
+    return PlannedTraining(model_of(small_gpt2(), spec), spec, 1, cpu_traits()).memory_need();
   };
   const MemoryNeed whole = need();
   spec.update = Update::sharded;
@@ -93,9 +96,8 @@ TEST(PlannedTraining, SaysWhichInputIsNotAMicroBatch) {
   const TrainingSpec spec = small_spec(MeshShape(1, 1, 1));
   TrainingSpec other = spec;
   other.micro_batch_size = 4;
-  const std::unique_ptr<Device> device = open_cpu();
   try {
-    const PlannedTraining plan(model_of(small_gpt2(), spec), other, 0, *device);
+    const PlannedTraining plan(model_of(small_gpt2(), spec), other, 0, cpu_traits());
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("input 'tokens' has shape (2, 16)"));
@@ -113,7 +115,7 @@ TEST(PlannedTraining, TakesNoMemoryForAModelOfBillionsOnManyRanks) {
   spec.update = Update::sharded;
   Index elements = 0;
   std::map<int, Index> arena_of_stage;
-  for_each_rank(config, spec, [&](const PlannedTraining& plan) {
+  const auto add = [&](const PlannedTraining& plan) {
     elements += owned_elements(plan);
     const MemoryNeed need = plan.memory_need();
     const int stage = plan.coordinate(Axis::pipeline);
@@ -122,9 +124,64 @@ TEST(PlannedTraining, TakesNoMemoryForAModelOfBillionsOnManyRanks) {
     EXPECT_NEAR(static_cast<double>(need.arena()), static_cast<double>(known), 1 << 20);
     EXPECT_GT(need.arena(), Index{1} << 30);
     EXPECT_LT(need.total(), Index{80} << 30);
-  });
+  };
+  for_each_rank(config, spec, add, gpu_traits("H100-SXM"));
   EXPECT_EQ(elements, config.parameter_count());
   EXPECT_GT(arena_of_stage.at(0), arena_of_stage.at(2)) << "1F1B keeps more on earlier stages";
+}
+
+/// Of this process: the libraries that it has loaded.
+std::string loaded_libraries() {
+  std::ifstream maps("/proc/self/maps");
+  return {std::istreambuf_iterator<char>(maps), {}};
+}
+
+Index peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return Index{usage.ru_maxrss} << 10;
+}
+
+TEST(PlannedTraining, NeedsNoGpuToPlanForOne) {
+  const TransformerConfig config = preset("gpt2-124m");
+  TrainingSpec spec;
+  spec.micro_batch_size = 8;
+  spec.global_batch_size = 64;
+  spec.compute = DType::bf16;
+  const Index before = peak_memory();
+  const PlannedTraining plan(model_of(config, spec), spec, 0, gpu_traits("H100-SXM"));
+  const MemoryNeed need = plan.memory_need();
+  EXPECT_LT(peak_memory() - before, need.arena() / 50);
+  EXPECT_THAT(loaded_libraries(), testing::Not(HasSubstr("cuda")));
+
+  const Index elements = config.parameter_count();
+  EXPECT_NEAR(double(need.parameters), double(6 * elements), 1e6) << "f32 masters and a bf16 copy";
+  EXPECT_NEAR(double(need.gradients), double(4 * elements), 1e6);
+  EXPECT_NEAR(double(need.optimizer), double(8 * elements), 1e6);
+  EXPECT_GT(need.activations, Index{3} << 30);
+  EXPECT_EQ(need.products, Index{34} << 20) << "cuBLASLt's workspace, and CUDA's least block";
+  EXPECT_THAT(plan.describe(), HasSubstr("block.11"));
+  EXPECT_EQ(PlannedTraining(model_of(config, spec), spec, 0, gpu_traits("H200")).describe(),
+            plan.describe());
+}
+
+TEST(PlannedTraining, HoldsATableOfRotationsThatNoPlanComputes) {
+  TransformerConfig config = preset("llama-8b");
+  TrainingSpec spec;
+  spec.mesh = MeshShape(1, 1, 8);
+  const PlannedTraining plan(model_of(config, spec), spec, 0, gpu_traits("H200"));
+  const Index table = config.seq_length * config.head_dim() * Index{sizeof(float)};
+  EXPECT_EQ(plan.memory_need().constants, 2 * table) << "training, evaluation";
+}
+
+TEST(PlannedTraining, SaysWhyADeviceCannotRunTheModel) {
+  TransformerConfig config = small_gpt2();
+  config.num_attention_heads = 1;
+  config.hidden_size = 256;
+  const TrainingSpec spec = small_spec(MeshShape(1, 1, 1));
+  EXPECT_THAT(
+      message_of([&] { PlannedTraining(model_of(config, spec), spec, 0, gpu_traits("H100-SXM")); }),
+      HasSubstr("attention on GPUs takes heads of up to 128 elements, got head_dim 256"));
 }
 
 }  // namespace

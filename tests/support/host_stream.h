@@ -10,7 +10,7 @@ namespace trireme {
 
 class HostDevice final : public Device {
  public:
-  DeviceKind kind() const override { return DeviceKind::cpu; }
+  HostDevice() : Device(DeviceTraits{}) {}
   std::string describe() const override { return "host of a test"; }
   const Kernels& kernels() const override { throw Error("this test device has no kernels"); }
   Buffer allocate(Index bytes) override { return allocate_host(bytes); }

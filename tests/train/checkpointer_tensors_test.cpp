@@ -27,7 +27,7 @@ std::vector<Index> written_bytes(const TransformerConfig& config, const Shape3& 
   const auto trace = [&](Graph& g) { return build_transformer_loss(g, config, 1); };
   std::vector<Index> bytes;
   for (int rank = 0; rank < spec.mesh.size(); ++rank) {
-    const PlannedModel planned = plan_training(trace, {spec, rank, *device});
+    const PlannedModel planned = plan_training(trace, {spec, rank, device->traits()});
     const FlatParameters flat(*planned.graph, planned.cut, planned.pointers(),
                               flat_options(spec, rank));
     bytes.push_back(0);

@@ -1,6 +1,5 @@
-// What one process plans for each rank is what the ranks of a job allocate, byte for byte.
-#include <cstdlib>
-
+// What one process plans for each rank is what the ranks of a job plan and allocate, byte for byte.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trireme/kernels/device.h"
@@ -8,33 +7,10 @@
 #include "trireme/train/trainer.h"
 
 #include "runtime/plan/planned_training.h"
+#include "tests/support/recording_mesh.h"
 
 namespace trireme {
 namespace {
-
-/// Passes all on, and keeps what is allocated.
-class RecordingMesh final : public Mesh {
- public:
-  explicit RecordingMesh(Mesh& mesh) : mesh_(mesh) {}
-  const MeshShape& shape() const override { return mesh_.shape(); }
-  int rank() const override { return mesh_.rank(); }
-  Communicator& axis(Axis axis) override { return mesh_.axis(axis); }
-  Communicator& world() override { return mesh_.world(); }
-  std::unique_ptr<Communicator> split(int color, const std::string& name) override {
-    return mesh_.split(color, name);
-  }
-  Buffer allocate(Index bytes) override {
-    allocated.push_back(bytes);
-    return mesh_.allocate(bytes);
-  }
-  std::string memory_description() const override { return mesh_.memory_description(); }
-  [[noreturn]] void abort(int /*code*/) override { std::abort(); }
-
-  std::vector<Index> allocated;
-
- private:
-  Mesh& mesh_;
-};
 
 /// Dropout in training, none in evaluation, and generation: three passes that share memory.
 Model gpt2() {
@@ -61,6 +37,7 @@ Options options_of(bool bf16, bool sharded, ScheduleKind schedule) {
   options.schedule = schedule;
   options.chunks = schedule == ScheduleKind::interleaved ? 2 : 1;
   options.learning_rate.decay_iters = 5;
+  options.dump_plan = true;
   return options;
 }
 
@@ -68,20 +45,24 @@ void expect_exact(const Options& options) {
   const MeshShape shape(2, 2, 2);
   const TrainingSpec spec = training_spec(options, shape);
   std::vector<Index> planned;
-  {
-    const std::unique_ptr<Device> device = open_cpu();
-    for (int rank = 0; rank < shape.size(); ++rank)
-      planned.push_back(PlannedTraining(gpt2(), spec, rank, *device).memory_need().arena());
+  std::string described;
+  for (int rank = 0; rank < shape.size(); ++rank) {
+    const PlannedTraining plan(gpt2(), spec, rank, cpu_traits());
+    planned.push_back(plan.memory_need().arena());
+    if (plan.coordinate(Axis::data) == 0 && plan.coordinate(Axis::tensor) == 0)
+      described += plan.describe() + '\n';
   }
+  testing::internal::CaptureStdout();
   run_on_threads(shape, [&](Mesh& ranks) {
     RecordingMesh mesh(ranks);
     const std::unique_ptr<Device> device = open_cpu();
     const std::unique_ptr<Stream> stream = device->make_stream();
-    const Log log(mesh.rank(), LogLevel::quiet);
+    const Log log(mesh.rank(), LogLevel::info);
     Context context(options, mesh, *stream, log);
     const Trainer trainer(context, gpt2());
     EXPECT_EQ(mesh.allocated, (std::vector<Index>{planned[static_cast<std::size_t>(mesh.rank())]}));
   });
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), testing::HasSubstr(described));
 }
 
 TEST(PlannedMemory, IsWhatEveryRankOfALayoutAllocates) {

@@ -181,7 +181,7 @@ class Ticking final : public Event {
 
 class TickingDevice final : public Device {
  public:
-  DeviceKind kind() const override { return DeviceKind::cpu; }
+  TickingDevice() : Device(DeviceTraits{}) {}
   std::string describe() const override { return "ticks"; }
   const Kernels& kernels() const override { throw Error("no kernels"); }
   Buffer allocate(Index bytes) override { return allocate_host(bytes); }
@@ -206,7 +206,7 @@ std::unique_ptr<Stream> TickingDevice::make_stream() {
 TEST(StepProfile, TimesWhatIsMarkedAndRecordsNothingElsewhere) {
   on_ranks(MeshShape(1, 1, 1), options_of(""), [](Context& context) {
     const TrainingSpec spec = training_spec(context.options(), context.mesh().shape());
-    const PlannedModel model = plan_training(two_blocks, {spec, 0, context.device()});
+    const PlannedModel model = plan_training(two_blocks, {spec, 0, context.device().traits()});
     const FlatParameters flat(*model.graph, model.cut, model.pointers(), flat_options(spec, 0));
     const StageProgram program = make_program(ScheduleKind::one_f_one_b, {1, 1, micro_batches}, 0);
     TickingDevice device;

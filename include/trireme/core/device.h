@@ -9,13 +9,11 @@
 #include <string>
 
 #include "trireme/core/buffer.h"
+#include "trireme/core/device_traits.h"
 #include "trireme/core/tensor.h"
 #include "trireme/core/thread_pool.h"
 
 namespace trireme {
-
-enum class DeviceKind { cpu, cuda };
-const char* name(DeviceKind kind);
 
 struct Kernels;  // the function table of a device; defined in kernels/kernels.h
 class Stream;
@@ -38,8 +36,14 @@ class Event {
 /// A device in use by this rank: creates memory, streams and events, and provides the kernels.
 class Device {
  public:
+  explicit Device(const DeviceTraits& traits) : traits_(traits) {}
   virtual ~Device() = default;
-  virtual DeviceKind kind() const = 0;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  /// What plans for it depend on.
+  const DeviceTraits& traits() const { return traits_; }
+  DeviceKind kind() const { return traits_.kind; }
   /// Its index among the devices of its kind that this process sees.
   virtual int index() const { return 0; }
   /// A name without spaces that is the same in all processes, whichever devices each of them sees.
@@ -63,6 +67,9 @@ class Device {
   /// kept and freed later. One function per device; an empty one means none. No effect on a CPU,
   /// for which the host never waits.
   virtual void while_waiting(const std::function<void()>& /*f*/) {}
+
+ private:
+  DeviceTraits traits_;
 };
 
 class Stream {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/graph/constant.h"
 #include "trireme/graph/node.h"
 #include "trireme/graph/op.h"
 #include "trireme/graph/parameter.h"
@@ -52,17 +53,15 @@ class Graph {
   int tensor_size() const { return tensor_size_; }
   DType compute() const { return compute_; }
 
-  /// Sets the device that the graph will run on; call before tracing. Ops must work on it, and some
-  /// need workspace for each of its threads. Default: one thread of a CPU. Borrowed while tracing.
-  void plan_for(Device& device) { device_ = &device; }
-  Device* device() const { return device_; }
+  /// Sets the device that the graph will run on; call before tracing. Ops must work on it, and the
+  /// workspace of some depends on it. Default: the default of DeviceTraits.
+  void plan_for(const DeviceTraits& device) { device_ = device; }
+  const DeviceTraits& device() const { return device_; }
 
-  /// Read-only data for ops (tables), in memory that the device's kernels can read. On a CPU this
-  /// is `data` itself, borrowed. On other devices it is a copy that lives as long as the graph. The
-  /// copy is made once for each `data`, and this call waits for it.
-  const void* constant(const void* data, Index bytes);
-  /// Device memory used by constants.
-  Index constant_bytes() const;
+  /// Declares a constant and returns its number, for Exec::constant. The same object again has the
+  /// same number.
+  int constant(ConstantPtr constant);
+  const std::vector<ConstantPtr>& constants() const { return constants_; }
 
   /// Data of one micro-batch: dim 0 is the sample. Every stage that uses it loads it. An input
   /// declared f32 arrives in the compute type.
@@ -123,7 +122,7 @@ class Graph {
 
   int tensor_rank_, tensor_size_;
   DType compute_;
-  Device* device_ = nullptr;
+  DeviceTraits device_;
   std::vector<Node> nodes_;
   std::vector<ValueInfo> values_;
   std::vector<Parameter> parameters_;
@@ -139,7 +138,7 @@ class Graph {
   };
   std::map<std::string, NamedPart> part_of_name_;  // of logical tensors
   int block_ = -1, recompute_ = -1;
-  std::map<const void*, Buffer> constants_;  // copies on the device, by their source
+  std::vector<ConstantPtr> constants_;
 };
 
 namespace detail {

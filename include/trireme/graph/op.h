@@ -69,6 +69,9 @@ class Exec {
   /// Backward: this call must also write the outputs, side outputs included, because forward was
   /// left out. True only for ops that declare forward_in_backward().
   virtual bool makes_outputs() const = 0;
+  /// The content of a constant of the graph, by the number that Graph::constant returned: device
+  /// memory, aligned to 64 bytes.
+  virtual const void* constant(int number) const = 0;
   /// The scratch memory declared for this call, aligned to 256 bytes; its content is undefined.
   virtual void* workspace() const = 0;
   virtual Communicator& tensor_axis() const = 0;

@@ -43,9 +43,13 @@ struct AttentionBackward {
 struct AttentionKernels {
   void (*forward)(Stream&, const AttentionForward&);
   void (*backward)(Stream&, const AttentionBackward&);
-  /// Bytes for a call with this choice. Throws: Error that says why the device cannot compute it.
-  Index (*forward_workspace_bytes)(Device&, const AttentionShape&, DType, AttentionChoice);
-  Index (*backward_workspace_bytes)(Device&, const AttentionShape&, DType, AttentionChoice);
 };
+
+/// Bytes of `workspace` for a call with this choice. Throws: Error that says why the device cannot
+/// compute it, or that this machine has no vector code for such a CPU.
+Index attention_forward_workspace_bytes(const DeviceTraits&, const AttentionShape&, DType,
+                                        AttentionChoice);
+Index attention_backward_workspace_bytes(const DeviceTraits&, const AttentionShape&, DType,
+                                         AttentionChoice);
 
 }  // namespace trireme

@@ -17,6 +17,8 @@ struct CpuOptions {
 /// Throws: Error when the instruction set (given, or named by the environment) is not available on
 /// this machine, or threads < 1.
 std::unique_ptr<Device> open_cpu(const CpuOptions& options = {});
+/// The traits that it would have, without opening it. Throws: as open_cpu.
+DeviceTraits cpu_traits(const CpuOptions& options = {});
 
 /// FMA peak in FLOP/s of one thread of this machine, fp32, measured for about 50 ms.
 double measure_peak_flops(InstructionSet set = InstructionSet::best);

@@ -22,7 +22,7 @@ struct EmbeddingBackward {
   const void* dy;
   float* dtable;
   Index first, rows_of_table;
-  void* workspace;           // backward_workspace_bytes(), aligned to 16
+  void* workspace;           // embedding_backward_workspace_bytes(), aligned to 16
   DType dtype = DType::f32;  // of dy
 };
 /// y[r] = x[r] + table[(first_row + r) % sequence]. `first_row` is not zero where rows are split
@@ -44,10 +44,11 @@ struct PositionBackward {
 struct EmbeddingKernels {
   void (*forward)(Stream&, const EmbeddingForward&);
   void (*backward)(Stream&, const EmbeddingBackward&);
-  /// Workspace to sort `rows` rows by token.
-  Index (*backward_workspace_bytes)(Device&, Index rows);
   void (*position_forward)(Stream&, const PositionForward&);
   void (*position_backward)(Stream&, const PositionBackward&);
 };
+
+/// Bytes of EmbeddingBackward::workspace, to sort `rows` rows by token.
+Index embedding_backward_workspace_bytes(const DeviceTraits&, Index rows);
 
 }  // namespace trireme

@@ -47,7 +47,7 @@ struct Gemm {
   void* gelu_input = nullptr;
   float* bias_gradient = nullptr;
   Write write_bias_gradient = Write::add;
-  void* workspace = nullptr;  // workspace_bytes(device, *this), aligned to 256
+  void* workspace = nullptr;  // gemm_workspace_bytes(traits, *this), aligned to 256
   DType dtype = DType::f32;
   DType result = DType::f32;
 };
@@ -63,10 +63,6 @@ struct GemmPreparation {
   std::string note;  // for people: why a stored choice was not used
 };
 
-/// How a device multiplies bf16: with native instructions, or widened to fp32 in the workspace and
-/// rounded once at the end.
-enum class Bf16Products { native, widened };
-
 struct GemmKernels {
   void (*run)(Stream&, const Gemm&);
   /// Does the one-time work of such products (descriptors, memory) and chooses how to compute them:
@@ -75,13 +71,14 @@ struct GemmKernels {
   /// call also prepares products with other pointers of the same alignment. A GPU also runs the
   /// product once, into memory of its own. Throws: Error if that run, or storing the choice, fails.
   GemmPreparation (*prepare)(Stream&, const Gemm&);
-  /// Depends on shape, types and the requested results (bias_gradient null or not). Reads no
-  /// memory.
-  Index (*workspace_bytes)(Device&, const Gemm&);
-  Bf16Products (*bf16_products)(Device&);
-  /// Bytes of device memory that a stream allocates for itself, at the latest for its first
-  /// product, and keeps. For memory plans.
-  Index (*stream_bytes)(Device&);
 };
+
+/// Bytes of Gemm::workspace. Depends on shape, types and the requested results (bias_gradient null
+/// or not). Reads no memory. Throws: Error for bf16 on a CPU with native bf16 where this machine
+/// has none: only oneDNN on such a CPU knows.
+Index gemm_workspace_bytes(const DeviceTraits&, const Gemm&);
+/// Bytes of device memory that a stream allocates for itself, at the latest for its first product,
+/// and keeps.
+Index gemm_stream_bytes(const DeviceTraits&);
 
 }  // namespace trireme

@@ -44,14 +44,16 @@ struct NormBackward {
   Write write_dx = Write::assign;
   float* dweight;   // (channels), added to; null: not wanted
   float* dbias;     // (channels), added to; null: none or not wanted
-  void* workspace;  // workspace_bytes(rows, channels, threads or blocks)
+  void* workspace;  // norm_backward_workspace_bytes()
   DType dtype = DType::f32;
 };
 
 struct NormKernels {
   void (*forward)(Stream&, const NormForward&);
   void (*backward)(Stream&, const NormBackward&);
-  Index (*backward_workspace_bytes)(Device&, Index rows, Index channels);
 };
+
+/// Bytes of NormBackward::workspace.
+Index norm_backward_workspace_bytes(const DeviceTraits&, Index rows, Index channels);
 
 }  // namespace trireme

@@ -13,10 +13,10 @@ namespace trireme {
 /// The frequencies of the paper: theta^(-2 j / head_dim) for j < head_dim / 2. head_dim is even.
 std::vector<double> rotary_frequencies(Index head_dim, float theta);
 
-/// Cosines and sines of all positions, computed once while tracing and shared by the layers, on a
-/// GPU as a constant of the graph: a table costs neither time nor slot memory in the loop, and
-/// never crosses a stage cut.
-class RotaryTable {
+/// Cosines and sines of all positions, (sequence, head_dim) floats: cos of each pair, then sin. A
+/// constant of the graph that the layers share: it costs neither time nor slot memory in the loop,
+/// and never crosses a stage cut.
+class RotaryTable final : public Constant {
  public:
   /// One frequency for each pair of a head, head_dim / 2 of them: pair j rotates by position *
   /// frequencies[j].
@@ -24,14 +24,15 @@ class RotaryTable {
   /// With rotary_frequencies(head_dim, theta).
   RotaryTable(Index sequence, Index head_dim, float theta);
   Index sequence() const { return sequence_; }
-  Index head_dim() const { return head_dim_; }
-  /// (sequence, head_dim): cos of each pair, then sin. Host memory.
-  const float* data() const { return values_.data(); }
-  Index bytes() const { return sequence_ * head_dim_ * static_cast<Index>(sizeof(float)); }
+  Index head_dim() const { return 2 * static_cast<Index>(frequencies_.size()); }
+  Index bytes() const override {
+    return sequence_ * head_dim() * static_cast<Index>(sizeof(float));
+  }
+  void write(std::byte* to) const override;
 
  private:
-  Index sequence_, head_dim_;
-  std::vector<float> values_;
+  Index sequence_;
+  std::vector<double> frequencies_;
 };
 using RotaryTablePtr = std::shared_ptr<const RotaryTable>;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/core/at.h"
+#include "runtime/graph/constants.h"
 #include "runtime/graph/plan/offsets.h"
 #include "runtime/graph/plan/plan_state.h"
 #include "runtime/graph/plan/work.h"
@@ -70,6 +71,8 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int s
   s.stages = cut.stages;
   s.compute = graph.compute();
   s.options = options;
+  s.device = graph.device();
+  s.constant_offsets = constant_offsets(graph);
   s.nodes = graph.nodes();
   s.blocks = graph.blocks();
   s.parameters = graph.parameters();

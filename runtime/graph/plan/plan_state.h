@@ -15,6 +15,8 @@ struct Plan::State {
   int stage = 0, stages = 1;
   DType compute = DType::f32;
   PlanOptions options;
+  DeviceTraits device;
+  std::vector<Index> constant_offsets;
   std::vector<Node> nodes;
   std::vector<std::string> blocks;
   std::vector<Parameter> parameters;  // of the graph, by id

@@ -94,7 +94,7 @@ void embeddings(GpuBench& b, Report& report, DType dtype) {
   p.dy = b.make(dtype, p.rows * channels);
   p.dtable = b.floats(vocabulary * channels);
   p.rows_of_table = vocabulary;
-  p.workspace = b.bytes(kernels.backward_workspace_bytes(b.device(), p.rows));
+  p.workspace = b.bytes(embedding_backward_workspace_bytes(b.device().traits(), p.rows));
   p.dtype = dtype;
   report.line("embedding_backward", dtype, p.rows * row_bytes + distinct * gradient_bytes,
               [&] { kernels.backward(b.stream(), p); });

@@ -45,7 +45,7 @@ void norms(GpuBench& b, Report& report, DType dtype, NormKind kind) {
   p.dsum = p.dx;
   p.dweight = b.floats(channels);
   p.dbias = layer ? b.floats(channels) : nullptr;
-  p.workspace = b.bytes(b.kernels().norm.backward_workspace_bytes(b.device(), rows, channels));
+  p.workspace = b.bytes(norm_backward_workspace_bytes(b.device().traits(), rows, channels));
   p.dtype = dtype;
   report.line(which + "_backward", dtype, 4 * rows * row_bytes,
               [&] { b.kernels().norm.backward(b.stream(), p); });

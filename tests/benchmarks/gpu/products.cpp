@@ -58,7 +58,7 @@ Gemm product(GpuBench& b, const std::string& kind, Index rows, Index out, Index 
     g.result = DType::f32;
     g.write = Write::add;
   }
-  g.workspace = b.bytes(b.kernels().gemm.workspace_bytes(b.device(), g));
+  g.workspace = b.bytes(gemm_workspace_bytes(b.device().traits(), g));
   return g;
 }
 
@@ -99,8 +99,8 @@ Job attention_job(GpuBench& b, std::istream& words) {
   f.qkv = b.make(DType::bf16, rows * packed);
   f.y = b.make(DType::bf16, rows * q);
   f.logsumexp = b.floats(s.batch * s.query_heads * s.sequence);
-  f.workspace = b.bytes(b.kernels().attention.forward_workspace_bytes(b.device(), s, DType::bf16,
-                                                                      AttentionChoice::automatic));
+  f.workspace = b.bytes(attention_forward_workspace_bytes(b.device().traits(), s, DType::bf16,
+                                                          AttentionChoice::automatic));
   // Of the two products over half of the scores; backward has five.
   const double flops =
       2.0 * static_cast<double>(rows) * static_cast<double>(s.sequence) * static_cast<double>(q);
@@ -115,8 +115,8 @@ Job attention_job(GpuBench& b, std::istream& words) {
   p.logsumexp = f.logsumexp;
   p.dy = b.make(DType::bf16, rows * q);
   p.dqkv = b.make(DType::bf16, rows * packed);
-  p.workspace = b.bytes(b.kernels().attention.backward_workspace_bytes(b.device(), s, DType::bf16,
-                                                                       AttentionChoice::automatic));
+  p.workspace = b.bytes(attention_backward_workspace_bytes(b.device().traits(), s, DType::bf16,
+                                                           AttentionChoice::automatic));
   return {[&b, p] { b.kernels().attention.backward(b.stream(), p); }, 2.5 * flops, Unit::tflops};
 }
 

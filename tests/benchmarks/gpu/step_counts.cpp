@@ -16,7 +16,7 @@ namespace {
 
 void print_counts(const GptOptions& gpt, Context& context) {
   const TrainingSpec spec = training_spec(context.options(), context.mesh().shape());
-  const PlanTarget target{spec, context.mesh().rank(), context.device()};
+  const PlanTarget target{spec, context.mesh().rank(), context.device().traits()};
   const auto trace = [&](Graph& g) {
     return build_transformer_loss(g, gpt.model, spec.micro_batch_size);
   };

@@ -64,8 +64,7 @@ TEST(EmulatedModule, AGpuWithLittleSharedMemoryRefusesWideHeadsBeforeTheyRun) {
   ::setenv("EMULATION_SHARED_KB", "99", 1);
   const auto gpu = open_cuda(emulated());
   const auto bytes = [&](Index head, DType dtype, AttentionChoice choice) {
-    return gpu->kernels().attention.backward_workspace_bytes(*gpu, {1, 8, 2, 2, head}, dtype,
-                                                             choice);
+    return attention_backward_workspace_bytes(gpu->traits(), {1, 8, 2, 2, head}, dtype, choice);
   };
   EXPECT_EQ(bytes(96, DType::f32, AttentionChoice::automatic), 64);
   EXPECT_EQ(bytes(128, DType::bf16, AttentionChoice::automatic), 64);

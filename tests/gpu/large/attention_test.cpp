@@ -37,10 +37,10 @@ class Attention {
     const AttentionKernels& k = device_->kernels().attention;
     Results r{device_->allocate(2 * y_count()), device_->allocate(4 * rows() * shape_.query_heads),
               device_->allocate(2 * dqkv_count())};
-    const Buffer before =
-        device_->allocate(k.forward_workspace_bytes(*device_, shape_, DType::bf16, choice));
-    const Buffer after =
-        device_->allocate(k.backward_workspace_bytes(*device_, shape_, DType::bf16, choice));
+    const Buffer before = device_->allocate(
+        attention_forward_workspace_bytes(device_->traits(), shape_, DType::bf16, choice));
+    const Buffer after = device_->allocate(
+        attention_backward_workspace_bytes(device_->traits(), shape_, DType::bf16, choice));
     k.forward(*stream_, {shape_, qkv_.data(), r.y.data(), reinterpret_cast<float*>(r.sums.data()),
                          before.data(), DType::bf16, choice});
     const Results& from = first != nullptr ? *first : r;

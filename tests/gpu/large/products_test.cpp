@@ -9,7 +9,7 @@ namespace {
 
 void run(RowBench& b, Gemm p) {
   p.dtype = DType::bf16;
-  p.workspace = b.scratch(b.kernels().gemm.workspace_bytes(b.device(), p));
+  p.workspace = b.scratch(gemm_workspace_bytes(b.device().traits(), p));
   b.kernels().gemm.run(b.stream(), p);
 }
 

@@ -64,7 +64,7 @@ TEST_P(OnLargeArrays, NormBackward) {
                        p.dweight = b.put(random_floats(width, "dweight"));
                        p.dbias = b.put(random_floats(width, "dbias"));
                        p.workspace = b.scratch(
-                           b.kernels().norm.backward_workspace_bytes(b.device(), b.rows(), width));
+                           norm_backward_workspace_bytes(b.device().traits(), b.rows(), width));
                        p.dtype = DType::bf16;
                        b.kernels().norm.backward(b.stream(), p);
                      },
@@ -96,7 +96,8 @@ TEST_P(OnLargeArrays, EmbeddingGradient) {
        [width = width](RowBench& b) {
          float* dtable = b.put(random_floats(vocabulary * width, "dtable"));
          const EmbeddingKernels& k = b.kernels().embedding;
-         void* workspace = b.scratch(k.backward_workspace_bytes(b.device(), b.rows()));
+         void* workspace =
+             b.scratch(embedding_backward_workspace_bytes(b.device().traits(), b.rows()));
          k.backward(b.stream(), {b.rows(), width, b.array<std::int32_t>(0), b.array(1), dtable, 0,
                                  vocabulary, workspace, DType::bf16});
        },

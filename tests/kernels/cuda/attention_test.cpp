@@ -42,8 +42,8 @@ Inputs inputs(const Case& c) {
   const auto cpu = open_cpu();
   const auto stream = cpu->make_stream();
   const AttentionKernels& k = cpu->kernels().attention;
-  const Buffer workspace =
-      cpu->allocate(k.forward_workspace_bytes(*cpu, s, DType::f32, AttentionChoice::automatic));
+  const Buffer workspace = cpu->allocate(
+      attention_forward_workspace_bytes(cpu->traits(), s, DType::f32, AttentionChoice::automatic));
   k.forward(*stream, {s, x.qkv.data(), x.y.data(), x.logsumexp.data(), workspace.data()});
   x.y = rounded(std::move(x.y), c.dtype);
   return x;
@@ -56,7 +56,7 @@ void forward(Bench& b, const Case& c, const Inputs& x) {
   const AttentionChoice choice =
       device.kind() == DeviceKind::cuda ? c.choice : AttentionChoice::automatic;
   const Buffer workspace =
-      device.allocate(k.forward_workspace_bytes(device, c.shape, c.dtype, choice));
+      device.allocate(attention_forward_workspace_bytes(device.traits(), c.shape, c.dtype, choice));
   const void* qkv = b.put(x.qkv, c.dtype, c.shift);
   void* y = b.put(Floats(x.y.size()), c.dtype, c.shift);
   float* sums = b.put(Floats(x.logsumexp.size()));
@@ -68,8 +68,8 @@ void backward(Bench& b, const Case& c, const Inputs& x) {
   Device& device = b.stream().device();
   const AttentionChoice choice =
       device.kind() == DeviceKind::cuda ? c.choice : AttentionChoice::automatic;
-  const Buffer workspace =
-      device.allocate(k.backward_workspace_bytes(device, c.shape, c.dtype, choice));
+  const Buffer workspace = device.allocate(
+      attention_backward_workspace_bytes(device.traits(), c.shape, c.dtype, choice));
   const void* qkv = b.put(x.qkv, c.dtype, c.shift);
   const void* y = b.put(x.y, c.dtype, c.shift);
   const void* dy = b.put(x.dy, c.dtype, c.shift);
@@ -265,16 +265,15 @@ TEST(CudaAttention, ChoosesTensorCoresByDefault) {
 
 TEST(CudaAttention, RejectsWhatItCannotDo) {
   const auto device = open_gpu();
-  const AttentionKernels& k = device->kernels().attention;
-  EXPECT_THROW(
-      k.forward_workspace_bytes(*device, {1, 8, 5, 2, 4}, DType::f32, AttentionChoice::automatic),
-      Error);
-  EXPECT_THROW(k.backward_workspace_bytes(*device, {1, 8, 2, 2, 136}, DType::f32,
-                                          AttentionChoice::automatic),
+  EXPECT_THROW(attention_forward_workspace_bytes(device->traits(), {1, 8, 5, 2, 4}, DType::f32,
+                                                 AttentionChoice::automatic),
                Error);
-  EXPECT_THROW(
-      k.forward_workspace_bytes(*device, {1, 8, 2, 2, 64}, DType::f64, AttentionChoice::automatic),
-      Error);
+  EXPECT_THROW(attention_backward_workspace_bytes(device->traits(), {1, 8, 2, 2, 136}, DType::f32,
+                                                  AttentionChoice::automatic),
+               Error);
+  EXPECT_THROW(attention_forward_workspace_bytes(device->traits(), {1, 8, 2, 2, 64}, DType::f64,
+                                                 AttentionChoice::automatic),
+               Error);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ struct Workspace {
   std::vector<Buffer> memory;
   void* of(Bench& b, Index rows) {
     Device& device = b.stream().device();
-    const Index bytes = b.kernels().embedding.backward_workspace_bytes(device, rows);
+    const Index bytes = embedding_backward_workspace_bytes(device.traits(), rows);
     return memory.emplace_back(device.allocate(bytes)).data();
   }
 };

@@ -25,7 +25,7 @@ struct Variant {
 
 void run(Bench& b, Gemm p) {
   Device& device = b.stream().device();
-  const Buffer workspace = device.allocate(b.kernels().gemm.workspace_bytes(device, p));
+  const Buffer workspace = device.allocate(gemm_workspace_bytes(device.traits(), p));
   p.workspace = workspace.data();
   b.kernels().gemm.run(b.stream(), p);
   b.stream().synchronize();

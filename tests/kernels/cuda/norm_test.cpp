@@ -102,7 +102,7 @@ void run_backward(Bench& b, const Backward& problem) {
   }
   Device& device = b.stream().device();
   const Buffer workspace =
-      device.allocate(b.kernels().norm.backward_workspace_bytes(device, rows, channels));
+      device.allocate(norm_backward_workspace_bytes(device.traits(), rows, channels));
   p.workspace = workspace.data();
   b.kernels().norm.backward(b.stream(), p);
   b.stream().synchronize();

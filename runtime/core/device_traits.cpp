@@ -1,0 +1,95 @@
+#include "trireme/core/device_traits.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme {
+namespace {
+
+struct KnownGpu {
+  const char* model;
+  int capability, multiprocessors;
+};
+
+/// Multiprocessors as NVIDIA's architecture white papers give them (Ampere GA100, Ada, Hopper), for
+/// the B200 as its driver reports them.
+constexpr std::array<KnownGpu, 7> gpus = {{{"A100-40GB", 80, 108},
+                                           {"A100-80GB", 80, 108},
+                                           {"L40S", 89, 142},
+                                           {"H100-PCIe", 90, 114},
+                                           {"H100-SXM", 90, 132},
+                                           {"H200", 90, 132},
+                                           {"B200", 100, 148}}};
+
+/// CUDA C++ Programming Guide, technical specifications per compute capability: maximum amount of
+/// shared memory per thread block.
+Index shared_bytes_of(int capability) {
+  switch (capability) {
+    case 80:
+      return Index{163} << 10;
+    case 89:
+      return Index{99} << 10;
+    default:  // 90, 100
+      return Index{227} << 10;
+  }
+}
+
+}  // namespace
+
+const char* name(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : "cuda"; }
+
+const char* name(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::best:
+      return "best";
+    case InstructionSet::portable:
+      return "portable";
+    case InstructionSet::avx2:
+      return "avx2";
+    case InstructionSet::avx512:
+      return "avx512";
+  }
+  return "";
+}
+
+std::string DeviceTraits::describe() const {
+  if (kind == DeviceKind::cuda)
+    return fmt::format(
+        "GPU of compute capability {}.{}, {} multiprocessors, {} bytes of shared memory a block",
+        capability / 10, capability % 10, multiprocessors, shared_bytes);
+  return fmt::format("CPU, {}{}, {} thread{}", name(instruction_set),
+                     native_bf16 ? " with bf16" : "", threads, threads == 1 ? "" : "s");
+}
+
+DeviceTraits gpu_traits(int capability, int multiprocessors, Index shared_bytes) {
+  require(capability > 0, "a GPU has a compute capability such as 90 for 9.0, got ", capability);
+  require(multiprocessors > 0, "a GPU has at least one multiprocessor, got ", multiprocessors);
+  require(shared_bytes > 0, "a block of a GPU has shared memory, got ", shared_bytes, " bytes");
+  DeviceTraits traits;
+  traits.kind = DeviceKind::cuda;
+  traits.native_bf16 = true;
+  traits.capability = capability;
+  traits.multiprocessors = multiprocessors;
+  traits.shared_bytes = shared_bytes;
+  return traits;
+}
+
+DeviceTraits gpu_traits(std::string_view model) {
+  for (const KnownGpu& gpu : gpus)
+    if (gpu.model == model)
+      return gpu_traits(gpu.capability, gpu.multiprocessors, shared_bytes_of(gpu.capability));
+  std::string all;
+  for (const std::string& known : known_gpus()) all += known + ", ";
+  throw Error(fmt::format("the GPU '{}' is not known: expected {}or its numbers", model, all));
+}
+
+std::vector<std::string> known_gpus() {
+  std::vector<std::string> models;
+  for (const KnownGpu& gpu : gpus) models.emplace_back(gpu.model);
+  return models;
+}
+
+}  // namespace trireme

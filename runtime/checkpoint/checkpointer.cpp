@@ -173,7 +173,7 @@ Checkpointer::Checkpointer(Context& context, FlatParameters& flat, Optimizer& op
     : state_(std::make_unique<State>(context, flat, optimizer, identity)) {}
 Checkpointer::~Checkpointer() = default;
 
-Index Checkpointer::bytes(const Context& context, const FlatParameters& flat,
+Index Checkpointer::bytes(const Context& context, const FlatLayout& flat,
                           const OptimizerOptions& optimizer) {
   const CheckpointOptions& options = context.options().checkpoint;
   if (options.save.empty()) return 0;
@@ -182,7 +182,7 @@ Index Checkpointer::bytes(const Context& context, const FlatParameters& flat,
   return Snapshot::buffer_bytes(layout.bytes, options.save_buffer);
 }
 
-Index Checkpointer::loading_bytes(const Context& context, const FlatParameters& flat) {
+Index Checkpointer::loading_bytes(const Context& context, const FlatLayout& flat) {
   return trireme::loading_bytes(context, flat);
 }
 

@@ -39,9 +39,9 @@ class Checkpointer {
 
   /// Host bytes for the memory plan: what a rank's Checkpointer keeps for saves, and what load()
   /// takes temporarily.
-  static Index bytes(const Context& context, const FlatParameters& flat,
+  static Index bytes(const Context& context, const FlatLayout& flat,
                      const OptimizerOptions& optimizer);
-  static Index loading_bytes(const Context& context, const FlatParameters& flat);
+  static Index loading_bytes(const Context& context, const FlatLayout& flat);
 
   /// Collective, before the first step. Loads the checkpoint that --load and --ckpt-step select
   /// into parameters and optimizer. Returns the progress of training: zeros when there is nothing

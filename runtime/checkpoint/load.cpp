@@ -202,18 +202,17 @@ bool saves_where_it_loads(const CheckpointOptions& options) {
   return canonical(options.save) == canonical(options.load);
 }
 
-Index loading_bytes(const Context& context, const FlatParameters& flat) {
+Index loading_bytes(const Context& context, const FlatLayout& flat) {
   const Options& o = context.options();
   if (o.checkpoint.load.empty()) return 0;
-  SavedScalars scalars;
-  Index wanted = 0;
-  const auto add = [&](const std::vector<Wanted>& boxes, Index times) {
-    for (const Wanted& w : boxes) wanted += times * w.box.count() * size_bytes(w.dtype);
-  };
   const auto states = static_cast<Index>(Optimizer::state_names(o.optimizer).size());
-  add(wanted_parameters(flat),
-      1 + (load_scope(o.checkpoint) == LoadScope::everything ? states : 0));
-  add(wanted_scalars(scalars), 1);
+  const Index tensors = 1 + (load_scope(o.checkpoint) == LoadScope::everything ? states : 0);
+  Index wanted = 0;
+  for (const FlatExtent& extent : flat.slice_extents(FlatBuffer::masters))
+    for (const Box& box : extent.extent.boxes)
+      wanted += tensors * box.count() * size_bytes(DType::f32);
+  SavedScalars scalars;
+  for (const Wanted& w : wanted_scalars(scalars)) wanted += w.box.count() * size_bytes(w.dtype);
   return reading_bytes(context.device().kind(), wanted, reading_threads(o));
 }
 

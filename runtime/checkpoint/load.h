@@ -29,7 +29,7 @@ struct LoadTarget {
 
 /// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load.
 /// `flat` need not be bound.
-Index loading_bytes(const Context& context, const FlatParameters& flat);
+Index loading_bytes(const Context& context, const FlatLayout& flat);
 
 /// Collective. Loads the parameters and, depending on the scope, the moments from the newest valid
 /// step of --load, or from --ckpt-step. Returns the progress stored in the checkpoint, or nothing

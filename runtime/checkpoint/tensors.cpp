@@ -66,7 +66,7 @@ std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& opt
   return pieces;
 }
 
-std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOptions& optimizer,
+std::vector<Piece> planned_pieces(const FlatLayout& flat, const OptimizerOptions& optimizer,
                                   bool scalars) {
   std::vector<Piece> pieces;
   const SavedScalars none;

@@ -23,7 +23,7 @@ struct SavedScalars {
 std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& optimizer,
                                 const SavedScalars* scalars);
 /// The same pieces before their memory exists, to plan it.
-std::vector<Piece> planned_pieces(const FlatParameters& flat, const OptimizerOptions& optimizer,
+std::vector<Piece> planned_pieces(const FlatLayout& flat, const OptimizerOptions& optimizer,
                                   bool scalars);
 
 /// What one rank reads: its slices of parameters and moments, so that data replicas read nothing

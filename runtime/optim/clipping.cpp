@@ -12,7 +12,7 @@ namespace {
 constexpr Index scalar_bytes = 64;  // the sum and the decision
 static_assert(sizeof(double) + sizeof(StepDecision) <= scalar_bytes);
 
-std::vector<ListedRange> listed_ranges(const FlatParameters& flat) {
+std::vector<ListedRange> listed_ranges(const FlatLayout& flat) {
   std::vector<ListedRange> ranges;
   for (const FlatRange& range : flat.norm_ranges()) ranges.push_back({range.begin, range.count});
   return ranges;
@@ -20,7 +20,7 @@ std::vector<ListedRange> listed_ranges(const FlatParameters& flat) {
 
 }  // namespace
 
-Index GradientNorm::bytes(const FlatParameters& flat) {
+Index GradientNorm::bytes(const FlatLayout& flat) {
   return scalar_bytes + list_bytes(listed_ranges(flat));
 }
 

@@ -17,7 +17,7 @@ struct StepDecision;  // in kernels/optimizer.h
 class GradientNorm {
  public:
   /// Bytes of device memory that it needs.
-  static Index bytes(const FlatParameters& flat);
+  static Index bytes(const FlatLayout& flat);
   /// `memory`: bytes() of device memory, aligned to 64; borrowed. Waits for the stream.
   GradientNorm(const FlatParameters& flat, Communicator& world, Stream& stream, std::byte* memory);
 

@@ -1,196 +1,71 @@
 #include "runtime/optim/flat_parameters.h"
 
 #include <algorithm>
-#include <set>
 
-#include <fmt/format.h>
+#include "trireme/core/random.h"
 
 #include "runtime/core/at.h"
-#include "runtime/core/round_up.h"
+#include "runtime/optim/packed_boxes.h"
 
 namespace trireme {
-
 namespace {
 
-constexpr Index alignment = 64 / 4;  // elements
+constexpr Index most_drawn = Index{1} << 22;  // initial values at a time
 
-/// Pipeline ranks that hold copies; stage s runs on rank s % pipeline.
-std::vector<int> holder_ranks(const std::set<int>& stages, int pipeline) {
-  std::set<int> ranks;
-  for (int stage : stages) ranks.insert(stage % pipeline);
-  return {ranks.begin(), ranks.end()};
+float initial_value(const Init& init, const Random& random, Index i) {
+  switch (init.kind) {
+    case Init::Kind::zeros:
+      return 0;
+    case Init::Kind::ones:
+      return 1;
+    case Init::Kind::normal:
+      return init.scale * random.normal(i);
+    case Init::Kind::uniform:
+      return init.scale * (2 * random.uniform(i) - 1);
+  }
+  return 0;
 }
 
-/// Parameters in the order in which the last contribution to their gradient comes, chunks going
-/// backward.
-std::vector<int> readiness_order(const std::vector<const Plan*>& chunks) {
-  std::vector<int> order;
-  for (auto plan = chunks.rbegin(); plan != chunks.rend(); ++plan)
-    for (int id : (*plan)->parameters()) {
-      std::erase(order, id);
-      order.push_back(id);
+/// Rows of a box: all dims but the last folded.
+Index columns_of(const Box& box) {
+  const int last = box.size.dims() - 1;
+  return last < 0 ? 1 : box.size[last];
+}
+
+/// Values of rows [begin, end) of `box`, packed from `values` on.
+void fill_rows(const ParameterPart& part, const Box& box, const Random& random, Index begin,
+               Index end, float* values) {
+  const Shape strides = part.global.packed_strides();
+  const int last = box.size.dims() - 1;
+  const Index columns = columns_of(box);
+  for (Index row = begin; row < end; ++row) {
+    Index i = last < 0 ? 0 : box.begin[last], rest = row;
+    for (int d = last - 1; d >= 0; --d) {
+      i += (box.begin[d] + rest % box.size[d]) * strides[d];
+      rest /= box.size[d];
     }
-  return order;
-}
-
-/// Per graph id: whether its gradient is summed over the tensor axis.
-std::vector<bool> sums_over_tensor(const Graph& graph, const std::vector<const Plan*>& chunks) {
-  enum Sum { unknown, no, yes };
-  std::vector<Sum> sums(graph.parameters().size(), unknown);
-  for (const Plan* plan : chunks)
-    for (std::size_t i = 0; i < plan->parameters().size(); ++i) {
-      const int id = plan->parameters()[i];
-      const Sum sum = plan->sums_over_tensor()[i] && graph.tensor_size() > 1 ? yes : no;
-      Sum& known = sums[at(id)];
-      require(
-          known == unknown || known == sum, "the gradient of parameter ",
-          graph.parameters()[at(id)].name(),
-          " is partial on the tensor axis in one chunk of this rank and complete in another; use "
-          "it alike in both");
-      known = sum;
-    }
-  std::vector<bool> result;
-  for (Sum sum : sums) result.push_back(sum == yes);
-  return result;
-}
-
-/// The distinct sets of two or more pipeline ranks that hold one parameter.
-std::vector<std::vector<int>> find_ties(const StageCut& cut, int pipeline) {
-  std::set<std::vector<int>> ties;
-  for (const std::set<int>& stages : cut.holders)
-    if (std::vector<int> ranks = holder_ranks(stages, pipeline); ranks.size() > 1)
-      ties.insert(std::move(ranks));
-  return {ties.begin(), ties.end()};
-}
-
-void check_chunks(const StageCut& cut, const std::vector<const Plan*>& chunks) {
-  require(!chunks.empty(), "a rank needs at least one chunk");
-  const int count = static_cast<int>(chunks.size());
-  require(cut.stages % count == 0, cut.stages, " stages do not divide into ", count,
-          " chunks a rank");
-  const int pipeline = cut.stages / count;
-  for (int c = 0; c < count; ++c)
-    require(chunks[at(c)]->stage() == c * pipeline + chunks[0]->stage(), "chunk ", c, " of ", count,
-            " is stage ", chunks[at(c)]->stage(), " of ", cut.stages, "; expected stage ",
-            c * pipeline + chunks[0]->stage());
+    for (Index column = 0; column < columns; ++column)
+      *values++ = initial_value(part.init, random, i + column);
+  }
 }
 
 }  // namespace
 
-/// A parameter that waits for its place.
-struct FlatParameters::Item {
-  const Parameter* parameter;
-  bool over_tensor;
-  int tie;  // or -1
-  int copies, copy;
-};
-
-FlatParameters::FlatParameters(const Graph& graph, const StageCut& cut,
-                               const std::vector<const Plan*>& chunks, const FlatOptions& options)
-    : options_(options), flat_of_id_(graph.parameters().size(), -1) {
-  require(options.compute == DType::f32 || options.compute == DType::bf16,
-          "models compute in f32 or bf16, not ", options.compute);
-  require(options.bucket_bytes > 0, "bucket bytes are ", options.bucket_bytes,
-          "; they must be positive");
-  require(0 <= options.data_rank && options.data_rank < options.data_size, "data rank ",
-          options.data_rank, " of ", options.data_size);
-  check_chunks(cut, chunks);
-  const int pipeline = cut.stages / static_cast<int>(chunks.size());
-  const int pipeline_rank = chunks[0]->stage();
-  ties_ = find_ties(cut, pipeline);
-
-  const std::vector<bool> over_tensor = sums_over_tensor(graph, chunks);
-  std::vector<Item> own, tied;
-  for (int id : readiness_order(chunks)) {
-    const Parameter& parameter = graph.parameters()[at(id)];
-    const std::vector<int> holders = holder_ranks(cut.holders[at(id)], pipeline);
-    const auto tie = std::find(ties_.begin(), ties_.end(), holders);
-    const bool replicated = parameter.placement == Placement::replicated;
-    const int holder = static_cast<int>(std::find(holders.begin(), holders.end(), pipeline_rank) -
-                                        holders.begin());
-    const int copies_here = replicated ? graph.tensor_size() : 1;
-    const int copy = holder * copies_here + (replicated ? graph.tensor_rank() : 0);
-    const int copies = static_cast<int>(holders.size()) * copies_here;
-    const bool is_tied = tie != ties_.end();
-    (is_tied ? tied : own)
-        .push_back({&parameter, over_tensor[at(id)],
-                    is_tied ? static_cast<int>(tie - ties_.begin()) : -1, copies, copy});
-  }
-  place(std::move(own), std::move(tied));
-
-  for (const Plan* plan : chunks) {
-    std::vector<int>& buckets = bucket_of_.emplace_back();
-    for (int id : plan->parameters())
-      buckets.push_back(parameters_[at(flat_of_id_[at(id)])].bucket);
-  }
-}
-
-void FlatParameters::place(std::vector<Item> own, std::vector<Item> tied) {
-  std::vector<Item> bucket;
-  Index bytes = 0;
-  for (const Item& item : own) {
-    bucket.push_back(item);
-    bytes += item.parameter->spec.shape.count() * size_bytes(DType::f32);
-    if (bytes >= options_.bucket_bytes || &item == &own.back()) {
-      place_bucket(std::move(bucket));
-      bucket.clear();
-      bytes = 0;
-    }
-  }
-  std::sort(tied.begin(), tied.end(), [](const Item& a, const Item& b) {  // alike on all holders
-    return a.parameter->id < b.parameter->id;
-  });
-  for (const Item& item : tied) place_bucket({item});
-}
-
-void FlatParameters::place_bucket(std::vector<Item> items) {
-  // Gradients that are terms lie side by side, for one sum over the tensor axis.
-  const auto terms = std::stable_partition(items.begin(), items.end(),
-                                           [](const Item& item) { return !item.over_tensor; });
-  Bucket bucket;
-  bucket.tie = items.front().tie;
-  bucket.range.begin = count_;
-  for (auto item = items.begin(); item != items.end(); ++item) {
-    const Parameter& parameter = *item->parameter;
-    const FlatRange range{count_, parameter.spec.shape.count()};
-    if (item == terms) bucket.over_tensor.begin = range.begin;
-    if (item >= terms) bucket.over_tensor.count = range.end() - bucket.over_tensor.begin;
-    flat_of_id_[at(parameter.id)] = static_cast<int>(parameters_.size());
-    parameters_.push_back({parameter.id, range, static_cast<int>(buckets_.size()), parameter.decay,
-                           item->copy == 0, item->copies, item->copy});
-    declared_.push_back(parameter);
-    count_ = round_up(range.end(), alignment);
-  }
-  const Index ranks = options_.data_size;
-  const Index slice = round_up(count_ - bucket.range.begin, ranks * alignment) / ranks;
-  bucket.range.count = slice * ranks;
-  bucket.slice = {bucket.range.begin + options_.data_rank * slice, slice};
-  bucket.state_begin = state_count_;
-  count_ = bucket.range.end();
-  state_count_ += updated(bucket).count;
-  buckets_.push_back(bucket);
-}
-
-void FlatParameters::bind(std::byte* parameters, std::byte* gradients) {
-  const auto aligned = [](std::byte* data) {
-    return reinterpret_cast<std::uintptr_t>(data) % 64 == 0;
-  };
-  require((parameters != nullptr || count_ == 0) && aligned(parameters) && aligned(gradients),
-          "flat buffers must be given, and aligned to 64 bytes");
-  master_data_ = reinterpret_cast<float*>(parameters);
-  gradient_data_ = reinterpret_cast<float*>(gradients);
-  if (compute_bytes() > 0) compute_data_ = reinterpret_cast<Bf16*>(parameters + master_bytes());
-}
-
-FlatParameters FlatParameters::bound(std::byte* parameters, std::byte* gradients) const {
-  FlatParameters copy = *this;
-  copy.bind(parameters, gradients);
-  return copy;
+FlatParameters::FlatParameters(const FlatLayout& layout, std::byte* parameters,
+                               std::byte* gradients)
+    : FlatLayout(layout),
+      master_data_(reinterpret_cast<float*>(parameters)),
+      gradient_data_(reinterpret_cast<float*>(gradients)),
+      compute_data_(compute_bytes() == 0 ? nullptr
+                                         : reinterpret_cast<Bf16*>(parameters + master_bytes())) {
+  for (const std::byte* data : {parameters, gradients})
+    require((data != nullptr || count() == 0) && reinterpret_cast<std::uintptr_t>(data) % 64 == 0,
+            "flat buffers must be given, and aligned to 64 bytes");
 }
 
 void FlatParameters::refresh_compute_copy(Stream& stream) const {
   if (compute_data_ == nullptr) return;
-  for (const Bucket& bucket : buckets_) {
+  for (const Bucket& bucket : buckets()) {
     const FlatRange mine = updated(bucket);
     stream.copy(Tensor(compute_data_ + mine.begin, {mine.count}, DType::bf16),
                 Tensor(master_data_ + master_begin(bucket), {mine.count}));
@@ -203,52 +78,72 @@ Elements FlatParameters::computed(FlatRange range) const {
 }
 
 std::vector<Tensor> FlatParameters::tensors(const Plan& plan, void* data, DType dtype) const {
-  require(data != nullptr || count_ == 0, "flat parameters are used before bind()");
-  require(plan.compute() == options_.compute, "the plan of stage ", plan.stage(), " computes in ",
-          plan.compute(), ", flat parameters are laid out for ", options_.compute);
   std::vector<Tensor> result;
-  for (int id : plan.parameters()) {
-    const int i = id < static_cast<int>(flat_of_id_.size()) ? flat_of_id_[at(id)] : -1;
-    require(i >= 0, "parameter ", id, " of the plan of stage ", plan.stage(),
-            " is not held by this rank");
-    const Index first = parameters_[at(i)].range.begin * size_bytes(dtype);
-    result.emplace_back(static_cast<std::byte*>(data) + first, declared_[at(i)].spec.shape, dtype);
+  for (const int i : positions(plan)) {
+    const Index first = parameters()[at(i)].range.begin * size_bytes(dtype);
+    result.emplace_back(static_cast<std::byte*>(data) + first, declared(i).spec.shape, dtype);
   }
   return result;
 }
 
-std::vector<Tensor> FlatParameters::parameters(const Plan& plan) const {
+std::vector<Tensor> FlatParameters::parameter_tensors(const Plan& plan) const {
   if (compute_data_ != nullptr) return tensors(plan, compute_data_, DType::bf16);
   return tensors(plan, master_data_, DType::f32);
 }
 
-std::vector<Tensor> FlatParameters::gradients(const Plan& plan) const {
+std::vector<Tensor> FlatParameters::gradient_tensors(const Plan& plan) const {
   return tensors(plan, gradient_data_, DType::f32);
 }
 
-std::string FlatParameters::describe() const {
-  std::string text =
-      fmt::format("{} parameters in {} buckets, {} bytes in f32{}{}, {} elements updated here\n",
-                  parameters_.size(), buckets_.size(), master_bytes(),
-                  masters_are_slices() ? " (those updated here)" : "",
-                  compute_bytes() == 0 ? ""
-                                       : fmt::format(" and {} bytes of compute copy in {}",
-                                                     compute_bytes(), name(options_.compute)),
-                  state_count_);
-  text += fmt::format("{:>6} {:>12} {:>12} {:>12} {:>5}  {}\n", "bucket", "begin", "elements",
-                      "over_tensor", "tied", "parameters");
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const Bucket& bucket = buckets_[b];
-    std::string first, last;
-    Index names = 0;
-    for (std::size_t i = 0; i < parameters_.size(); ++i)
-      if (parameters_[i].bucket == static_cast<int>(b))
-        (names++ == 0 ? first : last) = declared_[i].name();
-    text += fmt::format("{:>6} {:>12} {:>12} {:>12} {:>5}  {}\n", b, bucket.range.begin,
-                        bucket.range.count, bucket.over_tensor.count, bucket.tie < 0 ? "" : "yes",
-                        names <= 1 ? first : fmt::format("{} ... {} ({})", first, last, names));
+/// Initial values on the host, before they go to the device: so many at a time that the host needs
+/// little memory for them.
+struct FlatParameters::Drawn {
+  std::vector<float> values;
+  std::vector<Bf16> rounded;
+  void resize(Index count) {
+    values.resize(static_cast<std::size_t>(count));
+    rounded.resize(static_cast<std::size_t>(count));
   }
-  return text;
+};
+
+void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) const {
+  stream.zero(master_data_, parameter_bytes());
+  Drawn drawn;
+  for (std::size_t i = 0; i < parameters().size(); ++i)
+    for (const ParameterPart& part : declared(static_cast<int>(i)).parts) {
+      const Random random = random_for(seed, part.name);
+      for (const Packed& packed : packed_boxes(part, parameters()[i].range.begin)) {
+        const Index rows = packed.box.size.rows(), columns = columns_of(packed.box);
+        const Index step = std::max<Index>(1, most_drawn / std::max<Index>(1, columns));
+        for (Index row = 0; row < rows; row += step) {
+          drawn.resize(std::min(step, rows - row) * columns);
+          host.parallel_for(std::min(step, rows - row), 1, [&](Index begin, Index end) {
+            float* values = drawn.values.data() + begin * columns;
+            fill_rows(part, packed.box, random, row + begin, row + end, values);
+            std::transform(values, values + (end - begin) * columns,
+                           drawn.rounded.data() + begin * columns, to_bf16);
+          });
+          store(bucket_with(parameters()[i]), packed.offset + row * columns, drawn, stream);
+          stream.synchronize();  // `drawn` is used again
+        }
+      }
+    }
+}
+
+/// Values of [begin, begin + their count), which lie in `bucket`: all to the compute copy, and to
+/// the masters those that this rank has.
+void FlatParameters::store(const Bucket& bucket, Index begin, const Drawn& drawn,
+                           Stream& stream) const {
+  const auto end = begin + static_cast<Index>(drawn.values.size());
+  const FlatRange mine = updated(bucket);
+  const Index from = masters_are_slices() ? std::max(begin, mine.begin) : begin;
+  const Index to = masters_are_slices() ? std::min(end, mine.end()) : end;
+  if (from < to)
+    stream.copy(master_data_ + from + shift_of(FlatBuffer::masters, bucket),
+                drawn.values.data() + (from - begin), (to - from) * size_bytes(DType::f32));
+  if (compute_data_ != nullptr)
+    stream.copy(compute_data_ + begin, drawn.rounded.data(),
+                (end - begin) * size_bytes(DType::bf16));
 }
 
 }  // namespace trireme

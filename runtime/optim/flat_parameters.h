@@ -1,130 +1,25 @@
-// FlatParameters: where every parameter of this rank lies. Parameters and their gradients are two
-// flat buffers of one layout, cut into buckets: contiguous ranges that are reduced, updated and
-// gathered as one. The order is the order in which gradients become ready over the rank's whole
-// backward. Both are f32. When a model computes in bf16, a third buffer with the same offsets holds
-// the rounded parameters: the compute copy, which ops read. Everything else uses the f32 masters. A
-// rank then keeps only the masters that it updates: with a sharded update its slices, packed like
-// the optimizer's state. No communication here.
+// FlatParameters: the parameters and gradients of this rank in memory, as a FlatLayout lays them
+// out.
 //
 // Not installed; modules above may include it.
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "trireme/comm/communicator.h"
 #include "trireme/core/bf16.h"
-#include "trireme/core/box.h"
 #include "trireme/core/device.h"
-#include "trireme/core/function_ref.h"
-#include "trireme/optim/optimizer_options.h"
 
-#include "runtime/graph/plan/plan.h"
+#include "runtime/optim/flat_layout.h"
 
 namespace trireme {
 
-struct FlatOptions {
-  Index bucket_bytes = Index{4} << 20;  // a bucket is closed once it reaches this size
-  int data_rank = 0, data_size = 1;
-  Update update = Update::replicated;
-  DType compute = DType::f32;  // of the plans: f32, or bf16 with a compute copy
-};
-
-/// Elements [begin, begin + count) of a flat buffer.
-struct FlatRange {
-  Index begin = 0, count = 0;
-  Index end() const { return begin + count; }
-  friend bool operator==(const FlatRange&, const FlatRange&) = default;
-};
-
-struct Bucket {
-  FlatRange range;  // starts at 64 bytes; its size divides into data_size slices of whole 64 bytes
-  FlatRange slice;  // the part of `range` of this data rank: data_rank-th of data_size equal ones
-  FlatRange over_tensor;  // gradients in here are first summed over the tensor axis; may be empty
-  /// Index in FlatParameters::ties(): one tied parameter, the same bucket on all its holders.
-  int tie = -1;
-  Index state_begin = 0;  // where the optimizer state of `updated()` starts in each state buffer
-};
-
-/// One parameter of this rank.
-struct FlatParameter {
-  int id;           // in Graph::parameters()
-  FlatRange range;  // starts at 64 bytes; no gaps inside
-  int bucket;
-  bool decay;
-  /// Of its data rank, this rank's copy is the one that counts in norms and exports: tensor rank 0
-  /// for whole parameters, the lowest holder for tied ones.
-  bool owned;
-  /// Ranks of one data rank that hold the same values (tensor ranks of a whole parameter, holders
-  /// of a tied one), and this rank's index among them: 0 if `owned`.
-  int copies, copy;
-};
-
-/// The flat buffer that offsets refer to: the gradients and the parameters as ops read them, the
-/// f32 masters, or a state buffer of the optimizer.
-enum class FlatBuffer { computed, masters, state };
-
-/// The part of a logical tensor that lies in a flat buffer: box i is packed at element offsets[i].
-/// Padding is not part of any box.
-struct FlatExtent {
-  Extent extent;
-  std::vector<Index> offsets;
-  bool owned;  // as in FlatParameter
-};
-
-class FlatParameters {
+class FlatParameters final : public FlatLayout {
  public:
-  /// `chunks`: the training plans of this rank, chunk c on stage c * pipeline size + pipeline rank.
-  /// Reads the graph only in this constructor. Throws: Error when stages and chunks do not fit, or
-  /// two chunks disagree on how a gradient is summed.
-  FlatParameters(const Graph& graph, const StageCut& cut, const std::vector<const Plan*>& chunks,
-                 const FlatOptions& options);
+  /// Memory of parameter_bytes() and gradient_bytes(), aligned to 64; borrowed. Throws: Error when
+  /// it is missing or not aligned.
+  FlatParameters(const FlatLayout& layout, std::byte* parameters, std::byte* gradients);
 
-  const FlatOptions& options() const { return options_; }
-  const std::vector<Bucket>& buckets() const { return buckets_; }
-  /// In flat order.
-  const std::vector<FlatParameter>& parameters() const { return parameters_; }
-  /// Sets of pipeline ranks that hold copies of one parameter, over the whole model: the same list
-  /// on every rank.
-  const std::vector<std::vector<int>>& ties() const { return ties_; }
-  int chunks() const { return static_cast<int>(bucket_of_.size()); }
-  /// Bucket of each entry of the chunk's Plan::parameters().
-  const std::vector<int>& bucket_of(int chunk) const {
-    return bucket_of_[static_cast<std::size_t>(chunk)];
-  }
-  /// What this rank updates of a bucket: its slice when sharded, else all of it.
-  FlatRange updated(const Bucket& bucket) const {
-    return options_.update == Update::sharded ? bucket.slice : bucket.range;
-  }
-
-  /// Elements of each flat buffer, and of each state buffer of the optimizer (moments).
-  Index count() const { return count_; }
-  Index state_count() const { return state_count_; }
-  /// Masters, followed by their compute copy if there is one.
-  Index parameter_bytes() const { return master_bytes() + compute_bytes(); }
-  Index master_bytes() const { return master_count() * size_bytes(DType::f32); }
-  /// Elements of the masters: state_count() of them where masters_are_slices(), else count().
-  Index master_count() const { return masters_are_slices() ? state_count_ : count_; }
-  /// Whether this rank has masters only of `updated()`. It then has what other data ranks update in
-  /// the compute copy only. The masters are laid out like the optimizer's state.
-  bool masters_are_slices() const {
-    return options_.compute != DType::f32 && options_.update == Update::sharded;
-  }
-  /// Where the masters of `updated(bucket)` begin.
-  Index master_begin(const Bucket& bucket) const {
-    return masters_are_slices() ? bucket.state_begin : updated(bucket).begin;
-  }
-  Index compute_bytes() const {
-    return options_.compute == DType::f32 ? 0 : count_ * size_bytes(options_.compute);
-  }
-  Index gradient_bytes() const { return count_ * size_bytes(DType::f32); }
-
-  /// Returns a bound copy.
-  FlatParameters bound(std::byte* parameters, std::byte* gradients) const;
-  /// Binds memory of parameter_bytes() and gradient_bytes(), aligned to 64; borrowed. `gradients`
-  /// may be null (forward only).
-  void bind(std::byte* parameters, std::byte* gradients);
   /// The f32 masters: master_count() elements, whose offsets are those of FlatBuffer::masters.
   float* master_data() const { return master_data_; }
   float* gradient_data() const { return gradient_data_; }
@@ -136,64 +31,24 @@ class FlatParameters {
   /// Elements `range` of the compute copy, or of the masters if there is none: what ops read, and
   /// what is gathered after a sharded update.
   Elements computed(FlatRange range) const;
-  /// Tensors in the order of plan.parameters(), for ExecutorMemory: any plan over this rank's
-  /// stages, forward-only ones too. Parameters are in the compute type. Throws: Error for a
-  /// parameter that this rank does not hold, or a plan that computes in another type.
-  std::vector<Tensor> parameters(const Plan& plan) const;
-  std::vector<Tensor> gradients(const Plan& plan) const;
+  /// Tensors in the order of plan.parameters(), for ExecutorMemory; parameters are in the compute
+  /// type. Throws: as positions().
+  std::vector<Tensor> parameter_tensors(const Plan& plan) const;
+  std::vector<Tensor> gradient_tensors(const Plan& plan) const;
 
   /// Writes the initial values: element i of a logical tensor depends on (seed, name, i) only;
   /// padding is zero. The compute copy gets the same values, rounded. The threads of `host`
   /// generate them, whatever the device.
-  void initialise(std::uint64_t seed, Stream& stream, ThreadPool& host);
-
-  /// The part of each logical tensor that this rank computes with; offsets of FlatBuffer::computed.
-  std::vector<FlatExtent> parameter_extents() const;
-  /// The part of each logical tensor whose masters this rank has; offsets into them.
-  std::vector<FlatExtent> master_extents() const;
-  /// The part of each logical tensor that this rank updates; offsets into a state buffer.
-  std::vector<FlatExtent> state_extents() const;
-  /// The part of each logical tensor in this data rank's slices, whichever rank updates it: each
-  /// element once over the data axis.
-  std::vector<FlatExtent> slice_extents(FlatBuffer buffer) const;
-  /// The part of each logical tensor that this rank writes to a checkpoint: each element once over
-  /// all ranks, with the work spread over data replicas and copies. The same elements for all
-  /// buffers.
-  std::vector<FlatExtent> written_extents(FlatBuffer buffer) const;
-  /// Ranges of the gradient buffer whose elements count in global norms: each logical element once
-  /// over all ranks.
-  std::vector<FlatRange> norm_ranges() const;
-
-  /// The table of buckets for --dump-plan.
-  std::string describe() const;
+  void initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) const;
 
  private:
-  std::vector<Tensor> tensors(const Plan& plan, void* data, DType dtype) const;
-  struct Item;
-  FlatRange written(const FlatParameter& parameter) const;
   struct Drawn;
   void store(const Bucket& bucket, Index begin, const Drawn& drawn, Stream& stream) const;
-  const Bucket& bucket_with(const FlatParameter& parameter) const {
-    return buckets_[static_cast<std::size_t>(parameter.bucket)];
-  }
-  /// Offset of `updated(bucket)` in a buffer, from that in the gradients.
-  Index shift_of(FlatBuffer buffer, const Bucket& bucket) const;
-  std::vector<FlatExtent> extents(FlatBuffer buffer,
-                                  FunctionRef<FlatRange(const FlatParameter&)> range_of) const;
-  void place(std::vector<Item> own, std::vector<Item> tied);
-  void place_bucket(std::vector<Item> items);
+  std::vector<Tensor> tensors(const Plan& plan, void* data, DType dtype) const;
 
-  FlatOptions options_;
-  std::vector<FlatParameter> parameters_;
-  std::vector<Parameter> declared_;  // as the graph has them, in flat order
-  std::vector<int> flat_of_id_;      // graph id -> flat position, or -1
-  std::vector<Bucket> buckets_;
-  std::vector<std::vector<int>> ties_;
-  std::vector<std::vector<int>> bucket_of_;
-  Index count_ = 0, state_count_ = 0;
-  float* master_data_ = nullptr;
-  float* gradient_data_ = nullptr;
-  Bf16* compute_data_ = nullptr;
+  float* master_data_;
+  float* gradient_data_;
+  Bf16* compute_data_;
 };
 
 }  // namespace trireme

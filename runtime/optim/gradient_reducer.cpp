@@ -16,7 +16,7 @@ Elements elements(float* data, FlatRange range) {
 
 // When sharded, copies of one slice meet: the same place on the data and tensor axes. Else copies
 // on all data ranks meet, so that one sum gives all of them the same bits.
-TieGroups split_ties(const FlatParameters& flat, Mesh& mesh) {
+TieGroups split_ties(const FlatLayout& flat, Mesh& mesh) {
   const int data = mesh.coordinate(Axis::data), tensor = mesh.coordinate(Axis::tensor);
   const int color = flat.options().update == Update::sharded
                         ? data * mesh.shape().size(Axis::tensor) + tensor

@@ -31,16 +31,16 @@ struct ReductionRecord {
   double backward_end_ms = 0;  // finish() was called
 };
 
-/// By FlatParameters::ties(); null: not a holder.
+/// By FlatLayout::ties(); null: not a holder.
 using TieGroups = std::vector<std::unique_ptr<Communicator>>;
 
 /// Collective over the world: tied parameters get communicators of their own. `flat` need not be
 /// bound.
-TieGroups split_ties(const FlatParameters& flat, Mesh& mesh);
+TieGroups split_ties(const FlatLayout& flat, Mesh& mesh);
 
 class GradientReducer {
  public:
-  /// `flat` is bound. `ties`: of split_ties, borrowed.
+  /// `ties`: of split_ties, borrowed.
   GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream, const TieGroups& ties);
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
@@ -62,7 +62,7 @@ class GradientReducer {
   /// Advances started reductions; never blocks. Hooks call it at op boundaries.
   void progress();
   /// Call after the last backward of the step: starts the remaining reductions and waits for all.
-  /// Afterwards the gradients of FlatParameters::updated() are summed over the whole mesh, with the
+  /// Afterwards the gradients of FlatLayout::updated() are summed over the whole mesh, with the
   /// same bits on all ranks that hold them.
   void finish();
 

@@ -41,7 +41,7 @@ struct Updates {
   std::vector<Index> first_of_bucket;
 };
 
-Updates updates_of(const FlatParameters& flat, const OptimizerOptions& options) {
+Updates updates_of(const FlatLayout& flat, const OptimizerOptions& options) {
   Updates updates;
   int bucket = -1;
   bool decay = false;
@@ -103,7 +103,7 @@ std::vector<std::string> Optimizer::state_names(const OptimizerOptions& options)
   return {};
 }
 
-Index Optimizer::state_bytes(const FlatParameters& flat, const OptimizerOptions& options) {
+Index Optimizer::state_bytes(const FlatLayout& flat, const OptimizerOptions& options) {
   return moments(options) * flat.state_count() * size_bytes(DType::f32) +
          GradientNorm::bytes(flat) + list_bytes(updates_of(flat, options).ranges);
 }

@@ -27,10 +27,10 @@ struct StepReport {
 class Optimizer {
  public:
   /// Bytes of `state`: moments, and a few for scalars and lists of ranges.
-  static Index state_bytes(const FlatParameters& flat, const OptimizerOptions& options);
+  static Index state_bytes(const FlatLayout& flat, const OptimizerOptions& options);
   /// Names of the tensors of state_tensors(), in their order.
   static std::vector<std::string> state_names(const OptimizerOptions& options);
-  /// `flat` is bound. `state`: zeroed device memory of state_bytes(), aligned to 64; borrowed.
+  /// `state`: zeroed device memory of state_bytes(), aligned to 64; borrowed.
   /// Waits for the stream. Throws: Error that names the option out of range.
   Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream, const OptimizerOptions& options,
             std::byte* state);
@@ -58,7 +58,7 @@ class Optimizer {
   /// Steps skipped since this object was made.
   Index skipped() const { return skipped_; }
 
-  /// The state as tensors, laid out as FlatParameters::state_extents() describes.
+  /// The state as tensors, laid out as FlatLayout::state_extents() describes.
   struct StateTensor {
     std::string name;  // "first_moment", "second_moment", "momentum"
     float* data;

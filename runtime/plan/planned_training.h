@@ -29,7 +29,7 @@ struct PlannedTraining {
   PlannedPass train, evaluate;
   std::optional<PlannedPass> generate;    // where there is Model::logits
   std::optional<PlannedOutputs> outputs;  // where there is Model::result
-  FlatParameters flat;                    // without memory
+  FlatLayout flat;
   PlannedInputs train_inputs, evaluate_inputs;
   Index product_bytes;  // of the device's stream that computes
 

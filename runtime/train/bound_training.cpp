@@ -15,9 +15,9 @@ Arena allocate(const Context& context, const MemoryNeed& need) {
 }
 
 /// Drawing takes 40 ns a value: a host that has a GPU to compute takes all of its cores for this.
-FlatParameters initial_parameters(const FlatParameters& layout, const Arena& arena,
+FlatParameters initial_parameters(const FlatLayout& layout, const Arena& arena,
                                   const Context& context) {
-  FlatParameters flat = layout.bound(arena.parameters, arena.gradients);
+  const FlatParameters flat(layout, arena.parameters, arena.gradients);
   const auto seed = static_cast<std::uint64_t>(context.options().seed);
   if (context.device().kind() == DeviceKind::cpu) {
     flat.initialise(seed, context.stream(), context.stream().pool());

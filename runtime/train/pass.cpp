@@ -58,8 +58,8 @@ std::vector<PipelineChunk> Pass::make_chunks(const PassMemory& memory, const Fla
     executor_memory.slot_stride = plan_.slot_stride(c);
     executor_memory.scratch = scratch;
     executor_memory.constants = memory.constants;
-    executor_memory.parameters = flat.parameters(plan);
-    if (settings.reducer != nullptr) executor_memory.gradients = flat.gradients(plan);
+    executor_memory.parameters = flat.parameter_tensors(plan);
+    if (settings.reducer != nullptr) executor_memory.gradients = flat.gradient_tensors(plan);
     slots += plan_.program().slots[c] * plan_.slot_stride(c);
     hooks_.push_back(std::make_unique<ChunkHooks>(settings.reducer, pipeline, settings.between_ops,
                                                   static_cast<int>(c), settings.profile));

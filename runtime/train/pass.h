@@ -30,7 +30,7 @@ class Pass {
     const std::function<void()>& between_ops;
     StepProfile* profile = nullptr;  // marks every op; null: none
   };
-  /// `plan` is borrowed, and `flat` bound. Writes the constants.
+  /// `plan` is borrowed. Writes the constants.
   Pass(const PlannedPass& plan, const PassMemory& memory, const FlatParameters& flat,
        const Context& context, const Settings& settings);
 

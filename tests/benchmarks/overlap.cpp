@@ -53,12 +53,12 @@ void measure(Mesh& mesh, When when, Update update, Index bucket_bytes) {
   const Value loss = perceptron(graph);
   const StageCut cut = cut_stages(graph, {loss}, 1);
   const Plan plan(graph, {loss}, cut, 0);
-  FlatParameters flat(
+  const FlatLayout layout(
       graph, cut, {&plan},
       {bucket_bytes, mesh.coordinate(Axis::data), mesh.shape().size(Axis::data), update});
-  const Buffer parameters = mesh.allocate(flat.parameter_bytes());
-  const Buffer gradients = mesh.allocate(flat.gradient_bytes());
-  flat.bind(parameters.data(), gradients.data());
+  const Buffer parameters = mesh.allocate(layout.parameter_bytes());
+  const Buffer gradients = mesh.allocate(layout.gradient_bytes());
+  const FlatParameters flat(layout, parameters.data(), gradients.data());
   flat.initialise(1, *stream, stream->pool());
   const TieGroups ties = split_ties(flat, mesh);
   GradientReducer reducer(flat, mesh, *stream, ties);
@@ -67,10 +67,10 @@ void measure(Mesh& mesh, When when, Update update, Index bucket_bytes) {
   const Buffer slot = device->allocate(plan.bytes().slot);
   const Buffer scratch = device->allocate(plan.bytes().scratch);
   GradientReducer::Hooks hooks(when == When::beside_backward ? &reducer : nullptr, 0);
-  Executor executor(
-      plan,
-      {slot.data(), plan.bytes().slot, scratch.data(), flat.parameters(plan), flat.gradients(plan)},
-      *stream, mesh.axis(Axis::tensor), hooks);
+  Executor executor(plan,
+                    {slot.data(), plan.bytes().slot, scratch.data(), flat.parameter_tensors(plan),
+                     flat.gradient_tensors(plan)},
+                    *stream, mesh.axis(Axis::tensor), hooks);
   const Buffer samples = device->allocate(2 * rows * width * size_bytes(DType::f32));
   float* x = reinterpret_cast<float*>(samples.data());
   for (Index i = 0; i < 2 * rows * width; ++i) x[i] = Random{5}.normal(i);

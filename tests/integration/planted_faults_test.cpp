@@ -221,7 +221,7 @@ FlatRange flat_range(const std::string& name) {
   const Value loss = build_transformer_loss(graph, small_model(), micro_batch);
   const StageCut cut = cut_stages(graph, {loss}, 1);
   const Plan plan(graph, {loss}, cut, 0);
-  const FlatParameters flat(graph, cut, {&plan}, {.bucket_bytes = Index{1} << 32, .data_size = 2});
+  const FlatLayout flat(graph, cut, {&plan}, {.bucket_bytes = Index{1} << 32, .data_size = 2});
   for (const FlatParameter& parameter : flat.parameters())
     if (graph.parameters()[static_cast<std::size_t>(parameter.id)].name() == name)
       return parameter.range;

@@ -22,7 +22,7 @@ TEST(FlatParameters, EveryParameterIsAlignedAndBucketsTileTheBuffer) {
       const MeshShape shape = layout.shape();
       for (int rank = 0; rank < shape.size(); ++rank) {
         TinyRank r(shape, rank, {.chunks = layout.chunks, .update = update});
-        const FlatParameters& flat = *r.flat;
+        const FlatLayout& flat = *r.layout;
         Index end = 0, state = 0;
         for (const Bucket& bucket : flat.buckets()) {
           EXPECT_EQ(bucket.range.begin, end);
@@ -55,30 +55,30 @@ TEST(FlatParameters, EveryParameterIsAlignedAndBucketsTileTheBuffer) {
 TEST(FlatParameters, BucketsFollowReadinessAndTiedParametersComeLast) {
   const MeshShape shape(1, 2, 1);
   TinyRank r(shape, 1, {.blocks = 6, .chunks = 2, .bucket_bytes = 1});  // a bucket each
-  ASSERT_EQ(r.flat->ties().size(), 1u);
-  EXPECT_EQ(r.flat->ties()[0], (std::vector<int>{0, 1}));
+  ASSERT_EQ(r.layout->ties().size(), 1u);
+  EXPECT_EQ(r.layout->ties()[0], (std::vector<int>{0, 1}));
   std::vector<int> expected, order;
   for (int c : {1, 0})
     for (int id : r.plans[static_cast<std::size_t>(c)]->parameters())
       if (r.graph.parameters()[static_cast<std::size_t>(id)].name() != "table")
         expected.push_back(id);
-  for (const FlatParameter& p : r.flat->parameters()) order.push_back(p.id);
+  for (const FlatParameter& p : r.layout->parameters()) order.push_back(p.id);
   EXPECT_EQ(r.graph.parameters()[static_cast<std::size_t>(order.back())].name(), "table");
   order.pop_back();
   EXPECT_EQ(order, expected);
-  EXPECT_EQ(r.flat->buckets().size(), expected.size() + 1);
-  EXPECT_EQ(r.flat->buckets().back().tie, 0);
-  for (std::size_t b = 0; b + 1 < r.flat->buckets().size(); ++b)
-    EXPECT_EQ(r.flat->buckets()[b].tie, -1);
+  EXPECT_EQ(r.layout->buckets().size(), expected.size() + 1);
+  EXPECT_EQ(r.layout->buckets().back().tie, 0);
+  for (std::size_t b = 0; b + 1 < r.layout->buckets().size(); ++b)
+    EXPECT_EQ(r.layout->buckets()[b].tie, -1);
 }
 
 TEST(FlatParameters, ABucketIsClosedWhenItHasReachedItsBytes) {
   TinyRank r(MeshShape(1, 1, 1), 0, {.bucket_bytes = 600});
   Index bytes = 0;
-  for (std::size_t b = 0; b + 1 < r.flat->buckets().size(); ++b) {
+  for (std::size_t b = 0; b + 1 < r.layout->buckets().size(); ++b) {
     bytes = 0;
     Index last = 0;
-    for (const FlatParameter& p : r.flat->parameters())
+    for (const FlatParameter& p : r.layout->parameters())
       if (p.bucket == static_cast<int>(b)) {
         bytes += 4 * p.range.count;
         last = std::max(last, 4 * p.range.count);
@@ -86,7 +86,7 @@ TEST(FlatParameters, ABucketIsClosedWhenItHasReachedItsBytes) {
     EXPECT_GE(bytes, 600);
     EXPECT_LT(bytes - last, 600 + last);
   }
-  EXPECT_GT(r.flat->buckets().size(), 3u);
+  EXPECT_GT(r.layout->buckets().size(), 3u);
 }
 
 TEST(FlatParameters, AParameterOfTwoChunksOfOneRankIsOneMemory) {
@@ -94,12 +94,12 @@ TEST(FlatParameters, AParameterOfTwoChunksOfOneRankIsOneMemory) {
   CpuOptions cpu;
   auto device = open_cpu(cpu);
   r.bind(*device);
-  EXPECT_TRUE(r.flat->ties().empty());
+  EXPECT_TRUE(r.layout->ties().empty());
   std::set<void*> seen;
   std::vector<void*> tables;
   for (const auto& plan : r.plans) {
-    const std::vector<Tensor> parameters = r.flat->parameters(*plan);
-    const std::vector<Tensor> gradients = r.flat->gradients(*plan);
+    const std::vector<Tensor> parameters = r.flat->parameter_tensors(*plan);
+    const std::vector<Tensor> gradients = r.flat->gradient_tensors(*plan);
     ASSERT_EQ(parameters.size(), plan->parameters().size());
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const Parameter& p = r.graph.parameters()[static_cast<std::size_t>(plan->parameters()[i])];
@@ -118,10 +118,10 @@ TEST(FlatParameters, AParameterOfTwoChunksOfOneRankIsOneMemory) {
 
 TEST(FlatParameters, GradientsSummedOverTensorLieSideBySideInTheirBucket) {
   TinyRank r(MeshShape(1, 1, 2), 0, {.bucket_bytes = 1 << 20});
-  ASSERT_EQ(r.flat->buckets().size(), 1u);
-  const FlatRange terms_range = r.flat->buckets()[0].over_tensor;
+  ASSERT_EQ(r.layout->buckets().size(), 1u);
+  const FlatRange terms_range = r.layout->buckets()[0].over_tensor;
   int inside = 0;
-  for (const FlatParameter& p : r.flat->parameters()) {
+  for (const FlatParameter& p : r.layout->parameters()) {
     const std::string& name = r.graph.parameters()[static_cast<std::size_t>(p.id)].name();
     const bool in = p.range.begin >= terms_range.begin && p.range.end() <= terms_range.end();
     EXPECT_EQ(in, name.find("head_norm") != std::string::npos) << name;
@@ -140,10 +140,10 @@ TEST(FlatParameters, InitialValuesDependOnNameAndIndexOnly) {
     for (int rank = 0; rank < shape.size(); ++rank) {
       TinyRank r(shape, rank, {.chunks = layout.chunks});
       r.bind(*device);
-      std::fill_n(r.flat->master_data(), r.flat->count(), 9.0f);
+      std::fill_n(r.flat->master_data(), r.layout->count(), 9.0f);
       r.flat->initialise(1234, *stream, stream->pool());
-      std::vector<bool> logical(static_cast<std::size_t>(r.flat->count()), false);
-      for (const FlatExtent& flat : r.flat->parameter_extents()) {
+      std::vector<bool> logical(static_cast<std::size_t>(r.layout->count()), false);
+      for (const FlatExtent& flat : r.layout->parameter_extents()) {
         const std::string& name = flat.extent.name;
         const Random random = random_for(1234, name);
         seen[name].resize(static_cast<std::size_t>(flat.extent.global.count()));
@@ -161,7 +161,7 @@ TEST(FlatParameters, InitialValuesDependOnNameAndIndexOnly) {
           logical[static_cast<std::size_t>(offset)] = true;
         });
       }
-      for (Index i = 0; i < r.flat->count(); ++i)
+      for (Index i = 0; i < r.layout->count(); ++i)
         if (!logical[static_cast<std::size_t>(i)]) {
           ASSERT_EQ(r.flat->master_data()[i], 0) << "padding " << i;
         }
@@ -181,12 +181,12 @@ TEST(FlatParameters, StateExtentsHoldEveryElementOncePerCopyWhenSharded) {
       for (int rank = 0; rank < shape.size(); ++rank) {
         TinyRank r(shape, rank, {.chunks = layout.chunks, .update = update});
         std::set<Index> offsets;
-        for (const FlatExtent& flat : r.flat->state_extents()) {
+        for (const FlatExtent& flat : r.layout->state_extents()) {
           auto& counts = seen[flat.extent.name];
           counts.resize(static_cast<std::size_t>(flat.extent.global.count()));
           for_each_element(flat, [&](Index i, Index offset) {
             ASSERT_TRUE(offsets.insert(offset).second);
-            ASSERT_LT(offset, r.flat->state_count());
+            ASSERT_LT(offset, r.layout->state_count());
             if (flat.owned) ++counts[static_cast<std::size_t>(i)];
           });
         }
@@ -232,8 +232,8 @@ TEST(FlatParameters, EveryElementIsWrittenByOneRankAndNoPaddingByAny) {
             // What is written has to lie where the rank holds it.
             std::map<std::string, std::vector<Index>> held;
             for (const FlatExtent& flat : buffer == FlatBuffer::masters
-                                              ? r.flat->parameter_extents()
-                                              : r.flat->state_extents()) {
+                                              ? r.layout->parameter_extents()
+                                              : r.layout->state_extents()) {
               const auto count = static_cast<std::size_t>(flat.extent.global.count());
               seen[flat.extent.name].resize(count);
               std::vector<Index>& offsets = held[flat.extent.name];
@@ -242,7 +242,7 @@ TEST(FlatParameters, EveryElementIsWrittenByOneRankAndNoPaddingByAny) {
                 offsets[static_cast<std::size_t>(i)] = offset;
               });
             }
-            for (const FlatExtent& flat : r.flat->written_extents(buffer)) {
+            for (const FlatExtent& flat : r.layout->written_extents(buffer)) {
               std::vector<int>& counts = seen.at(flat.extent.name);
               const std::vector<Index>& offsets = held.at(flat.extent.name);
               for_each_element(flat, [&](Index i, Index offset) {
@@ -263,12 +263,12 @@ TEST(FlatParameters, SlicesHoldEveryElementOncePerDataAxisForEitherUpdate) {
       std::map<std::string, std::vector<int>> seen;
       for (int rank = 0; rank < shape.size(); ++rank) {
         const TinyRank r(shape, rank, {.update = update});
-        for (const FlatExtent& flat : r.flat->slice_extents(buffer)) {
+        for (const FlatExtent& flat : r.layout->slice_extents(buffer)) {
           auto& counts = seen[flat.extent.name];
           counts.resize(static_cast<std::size_t>(flat.extent.global.count()));
           for_each_element(flat, [&](Index i, Index offset) {
             ASSERT_LT(offset,
-                      buffer == FlatBuffer::state ? r.flat->state_count() : r.flat->count());
+                      buffer == FlatBuffer::state ? r.layout->state_count() : r.layout->count());
             if (flat.owned) ++counts[static_cast<std::size_t>(i)];
           });
         }
@@ -284,14 +284,21 @@ TEST(FlatParameters, RejectsChunksThatAreNotThoseOfOneRank) {
   const Value loss = tiny_model(graph, 4);
   const StageCut cut = cut_stages(graph, {loss}, 4);
   const Plan a(graph, {loss}, cut, 0), b(graph, {loss}, cut, 1), c(graph, {loss}, cut, 2);
-  EXPECT_THROW(FlatParameters(graph, cut, {&a, &b}, {}), Error);
-  EXPECT_THROW(FlatParameters(graph, cut, {&a, &b, &c}, {}), Error);
-  EXPECT_THROW(FlatParameters(graph, cut, {}, {}), Error);
-  EXPECT_NO_THROW(FlatParameters(graph, cut, {&a, &c}, {}));
-  EXPECT_THROW(FlatParameters(graph, cut, {&a, &c}, {.bucket_bytes = 0}), Error);
-  EXPECT_THROW(FlatParameters(graph, cut, {&a, &c}, {.data_rank = 2, .data_size = 2}), Error);
-  const FlatParameters flat(graph, cut, {&a, &c}, {});
-  EXPECT_THROW(flat.parameters(a), Error);  // not bound
+  EXPECT_THROW(FlatLayout(graph, cut, {&a, &b}, {}), Error);
+  EXPECT_THROW(FlatLayout(graph, cut, {&a, &b, &c}, {}), Error);
+  EXPECT_THROW(FlatLayout(graph, cut, {}, {}), Error);
+  EXPECT_NO_THROW(FlatLayout(graph, cut, {&a, &c}, {}));
+  EXPECT_THROW(FlatLayout(graph, cut, {&a, &c}, {.bucket_bytes = 0}), Error);
+  EXPECT_THROW(FlatLayout(graph, cut, {&a, &c}, {.data_rank = 2, .data_size = 2}), Error);
+}
+
+TEST(FlatParameters, NeedMemoryFromTheStart) {
+  const TinyRank r(MeshShape(1, 1, 1), 0, {});
+  const Buffer memory = allocate_host(r.layout->parameter_bytes());
+  EXPECT_THROW(FlatParameters(*r.layout, memory.data(), nullptr), Error);
+  EXPECT_THROW(FlatParameters(*r.layout, nullptr, memory.data()), Error);
+  EXPECT_THROW(FlatParameters(*r.layout, memory.data() + 4, memory.data()), Error);
+  EXPECT_NO_THROW(FlatParameters(*r.layout, memory.data(), memory.data()));
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ TEST(GradientReducer, ReductionsStartInTheBackwardPassAsTheirBucketsBecomeReady)
         r.backward();
         r.reducer->finish();
         const ReductionRecord& record = r.reducer->record();
-        ASSERT_EQ(record.entries.size(), r.model.flat->buckets().size());
+        ASSERT_EQ(record.entries.size(), r.model.layout->buckets().size());
         EXPECT_LT(record.entries.front().boundary, record.boundaries / 2);
         EXPECT_LT(record.entries.front().start_ms, record.backward_end_ms);
         for (const ReductionRecord::Entry& entry : record.entries) {

@@ -37,9 +37,9 @@ struct StepRank {
   }
   /// What executors do in the last micro-batch: chunks backward, a boundary after each op.
   void backward() {
-    for (int c = model.flat->chunks() - 1; c >= 0; --c) {
+    for (int c = model.layout->chunks() - 1; c >= 0; --c) {
       GradientReducer::Hooks hooks(reducer.get(), c);
-      for (std::size_t i = 0; i < model.flat->bucket_of(c).size(); ++i) {
+      for (std::size_t i = 0; i < model.layout->bucket_of(c).size(); ++i) {
         hooks.gradient_ready(static_cast<int>(i));
         hooks.op_boundary();
       }

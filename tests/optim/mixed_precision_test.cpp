@@ -33,20 +33,20 @@ TEST(MixedPrecision, TheComputeCopyHasTheLayoutOfGradientsAndMastersThatOfTheSta
       TinyRank wide(shape, rank, {.chunks = layout.chunks, .update = Update::sharded});
       TinyRank half(shape, rank,
                     {.chunks = layout.chunks, .update = Update::sharded, .compute = DType::bf16});
-      EXPECT_EQ(wide.flat->compute_bytes(), 0);
-      EXPECT_EQ(half.flat->count(), wide.flat->count());
-      EXPECT_EQ(half.flat->state_count(), wide.flat->state_count());
-      EXPECT_EQ(half.flat->gradient_bytes(), 4 * half.flat->count());
-      EXPECT_EQ(half.flat->master_count(), half.flat->count() / layout.data);
-      EXPECT_EQ(half.flat->master_count(), half.flat->state_count());
-      EXPECT_EQ(wide.flat->master_count(), wide.flat->count());
-      EXPECT_EQ(half.flat->parameter_bytes(),
-                2 * half.flat->count() + 4 * half.flat->state_count());
+      EXPECT_EQ(wide.layout->compute_bytes(), 0);
+      EXPECT_EQ(half.layout->count(), wide.layout->count());
+      EXPECT_EQ(half.layout->state_count(), wide.layout->state_count());
+      EXPECT_EQ(half.layout->gradient_bytes(), 4 * half.layout->count());
+      EXPECT_EQ(half.layout->master_count(), half.layout->count() / layout.data);
+      EXPECT_EQ(half.layout->master_count(), half.layout->state_count());
+      EXPECT_EQ(wide.layout->master_count(), wide.layout->count());
+      EXPECT_EQ(half.layout->parameter_bytes(),
+                2 * half.layout->count() + 4 * half.layout->state_count());
       TinyRank replicated(shape, rank, {.chunks = layout.chunks, .compute = DType::bf16});
-      EXPECT_EQ(replicated.flat->parameter_bytes(), 6 * half.flat->count());
-      ASSERT_EQ(half.flat->buckets().size(), wide.flat->buckets().size());
-      for (std::size_t b = 0; b < half.flat->buckets().size(); ++b)
-        EXPECT_EQ(half.flat->buckets()[b].range, wide.flat->buckets()[b].range);
+      EXPECT_EQ(replicated.layout->parameter_bytes(), 6 * half.layout->count());
+      ASSERT_EQ(half.layout->buckets().size(), wide.layout->buckets().size());
+      for (std::size_t b = 0; b < half.layout->buckets().size(); ++b)
+        EXPECT_EQ(half.layout->buckets()[b].range, wide.layout->buckets()[b].range);
     }
   }
 }
@@ -56,10 +56,10 @@ TEST(MixedPrecision, OpsReadTheCopyAndAddToF32) {
   TinyRank r(MeshShape(1, 1, 1), 0, {.compute = DType::bf16});
   r.bind(*device);
   const auto& order = r.plans[0]->parameters();
-  const std::vector<Tensor> parameters = r.flat->parameters(*r.plans[0]),
-                            gradients = r.flat->gradients(*r.plans[0]);
+  const std::vector<Tensor> parameters = r.flat->parameter_tensors(*r.plans[0]),
+                            gradients = r.flat->gradient_tensors(*r.plans[0]);
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto& all = r.flat->parameters();
+    const auto& all = r.layout->parameters();
     const auto p = std::find_if(all.begin(), all.end(),
                                 [&](const FlatParameter& f) { return f.id == order[i]; });
     EXPECT_EQ(parameters[i].as<Bf16>(), r.flat->compute_data() + p->range.begin);
@@ -67,7 +67,7 @@ TEST(MixedPrecision, OpsReadTheCopyAndAddToF32) {
   }
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(r.flat->compute_data()) % 64, 0u);
   TinyRank wide(MeshShape(1, 1, 1), 0, {});
-  EXPECT_THROW(r.flat->parameters(*wide.plans[0]), Error);  // a plan of another type
+  EXPECT_THROW(r.flat->parameter_tensors(*wide.plans[0]), Error);  // a plan of another type
 }
 
 TEST(MixedPrecision, InitialValuesAreThoseOfF32AndTheCopyIsRounded) {
@@ -78,7 +78,7 @@ TEST(MixedPrecision, InitialValuesAreThoseOfF32AndTheCopyIsRounded) {
     r->bind(*device);
     r->flat->initialise(7, *stream, stream->pool());
   }
-  for (Index i = 0; i < half.flat->count(); ++i)
+  for (Index i = 0; i < half.layout->count(); ++i)
     ASSERT_EQ(half.flat->master_data()[i], wide.flat->master_data()[i]) << i;
   EXPECT_TRUE(is_rounded(*half.flat));
   half.flat->master_data()[3] = 1.2345f;
@@ -102,12 +102,12 @@ TEST(MixedPrecision, ARankThatUpdatesSlicesDrawsTheirMastersAndTheWholeCopy) {
         r->bind(*device);
         r->flat->initialise(7, *stream, stream->pool());
       }
-      for (Index i = 0; i < half.flat->count(); ++i)
+      for (Index i = 0; i < half.layout->count(); ++i)
         ASSERT_EQ(half.flat->compute_data()[i].bits, to_bf16(wide.flat->master_data()[i]).bits)
             << i;
       EXPECT_TRUE(is_rounded(*half.flat));
-      masters.add(wide.flat->parameter_extents(), wide.flat->master_data());
-      slices.add(half.flat->slice_extents(FlatBuffer::masters), half.flat->master_data());
+      masters.add(wide.layout->parameter_extents(), wide.flat->master_data());
+      slices.add(half.layout->slice_extents(FlatBuffer::masters), half.flat->master_data());
     }
     EXPECT_EQ(masters.tensors(), slices.tensors());
   }

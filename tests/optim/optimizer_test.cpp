@@ -36,7 +36,7 @@ struct Reference {
 };
 
 /// State beyond what the lists of ranges take.
-Index moment_bytes(const FlatParameters& flat, const OptimizerOptions& options) {
+Index moment_bytes(const FlatLayout& flat, const OptimizerOptions& options) {
   return Optimizer::state_bytes(flat, options) -
          Optimizer::state_bytes(flat, {.kind = Kind::sgd, .momentum = 0});
 }
@@ -172,8 +172,8 @@ TEST(Optimizer, AHostileTransportChangesNothing) {
 TEST(Optimizer, AShardedUpdateKeepsOnlyItsSliceOfTheState) {
   const MeshShape shape(4, 1, 1);
   const TinyRank whole(shape, 1, {}), slice(shape, 1, {.update = Update::sharded});
-  EXPECT_EQ(moment_bytes(*whole.flat, {}), 8 * whole.flat->count());
-  EXPECT_EQ(moment_bytes(*slice.flat, {}), 8 * slice.flat->count() / 4);
+  EXPECT_EQ(moment_bytes(*whole.layout, {}), 8 * whole.layout->count());
+  EXPECT_EQ(moment_bytes(*slice.layout, {}), 8 * slice.layout->count() / 4);
 }
 
 TEST(Optimizer, AStepThatIsNotFiniteIsSkippedOnAllRanksAlike) {

@@ -17,7 +17,7 @@ constexpr Index steps = 4;
 /// Elements of this rank's parameters that differ from those of one rank after the same steps.
 int differences(StepRank& r, const Gathered& alone) {
   int count = 0;
-  for (const FlatExtent& flat : r.model.flat->parameter_extents()) {
+  for (const FlatExtent& flat : r.model.layout->parameter_extents()) {
     const std::vector<float>& expected = alone.tensors().at(flat.extent.name);
     for_each_element(flat, [&](Index i, Index offset) {
       count += r.model.flat->master_data()[offset] != expected[static_cast<std::size_t>(i)] ? 1 : 0;
@@ -31,7 +31,7 @@ TEST(OptimizerOverMpi, EveryLayoutIsBitwiseEqualToOneRankShardedOrNot) {
   StepRank one(*self, {1, 1, 1, 1}, {}, {});
   for (Index step = 0; step < steps; ++step) one.step(step, 0.01);
   Gathered alone;
-  alone.add(one.model.flat->parameter_extents(), one.model.flat->master_data());
+  alone.add(one.model.layout->parameter_extents(), one.model.flat->master_data());
 
   std::vector<Layout> fitting = layouts();
   fitting.push_back({3, 1, 1, 1});

@@ -79,7 +79,7 @@ struct TinyOptions {
   DType compute = DType::f32;
 };
 
-/// One rank's graph, plans and bound flat parameters.
+/// One rank's graph, plans, the layout of its parameters, and the parameters.
 class TinyRank {
  public:
   TinyRank(const MeshShape& shape, int rank, const TinyOptions& options)
@@ -92,28 +92,29 @@ class TinyRank {
           graph, Values{loss}, cut, c * pipeline + shape.coordinate(rank, Axis::pipeline)));
     std::vector<const Plan*> chunks;
     for (const auto& plan : plans) chunks.push_back(plan.get());
-    flat = std::make_unique<FlatParameters>(
+    layout = std::make_unique<FlatLayout>(
         graph, cut, chunks,
         FlatOptions{options.bucket_bytes, shape.coordinate(rank, Axis::data),
                     shape.size(Axis::data), options.update, options.compute});
   }
   /// Binds private memory; tests of reduction take mesh memory.
   void bind(Device& device) {
-    parameters = device.allocate(flat->parameter_bytes());
-    gradients = device.allocate(flat->gradient_bytes());
-    flat->bind(parameters.data(), gradients.data());
+    parameters = device.allocate(layout->parameter_bytes());
+    gradients = device.allocate(layout->gradient_bytes());
+    flat = std::make_unique<FlatParameters>(*layout, parameters.data(), gradients.data());
   }
   void bind(Mesh& mesh) {
-    parameters = mesh.allocate(flat->parameter_bytes());
-    gradients = mesh.allocate(flat->gradient_bytes());
-    flat->bind(parameters.data(), gradients.data());
+    parameters = mesh.allocate(layout->parameter_bytes());
+    gradients = mesh.allocate(layout->gradient_bytes());
+    flat = std::make_unique<FlatParameters>(*layout, parameters.data(), gradients.data());
   }
 
   Graph graph;
   Value loss;
   StageCut cut;
   std::vector<std::unique_ptr<Plan>> plans;
-  std::unique_ptr<FlatParameters> flat;
+  std::unique_ptr<FlatLayout> layout;
+  std::unique_ptr<FlatParameters> flat;  // after bind()
   Buffer parameters, gradients;
 };
 
@@ -158,7 +159,7 @@ inline double true_gradient(const std::string& name, Index i, Index step = 0) {
 /// What this rank's backward would have left in its gradients.
 inline void write_local_gradients(TinyRank& r, const MeshShape& shape, int rank, Index step = 0) {
   const int pipeline = shape.size(Axis::pipeline), stage = shape.coordinate(rank, Axis::pipeline);
-  for (const FlatExtent& flat : r.flat->parameter_extents()) {
+  for (const FlatExtent& flat : r.layout->parameter_extents()) {
     const std::string& name = flat.extent.name;
     const bool summed = name.find("head_norm") != std::string::npos;
     for_each_element(flat, [&](Index i, Index offset) {

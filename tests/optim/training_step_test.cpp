@@ -86,11 +86,11 @@ class DataRank {
         loss_(trace()),
         cut_(cut_stages(graph_, {loss_}, 1)),
         plan_(graph_, {loss_}, cut_, 0),
-        flat_(graph_, cut_, {&plan_},
-              {4 * channels, mesh.coordinate(Axis::data), mesh.shape().size(Axis::data), update}) {
-    parameters_ = mesh.allocate(flat_.parameter_bytes());
-    gradients_ = mesh.allocate(flat_.gradient_bytes());
-    flat_.bind(parameters_.data(), gradients_.data());
+        layout_(graph_, cut_, {&plan_},
+                {4 * channels, mesh.coordinate(Axis::data), mesh.shape().size(Axis::data), update}),
+        parameters_(mesh.allocate(layout_.parameter_bytes())),
+        gradients_(mesh.allocate(layout_.gradient_bytes())),
+        flat_(layout_, parameters_.data(), gradients_.data()) {
     flat_.initialise(1, *stream_, stream_->pool());
     ties_ = split_ties(flat_, mesh);
     reducer_ = std::make_unique<GradientReducer>(flat_, mesh, *stream_, ties_);
@@ -100,11 +100,11 @@ class DataRank {
     optimizer_ = std::make_unique<Optimizer>(flat_, mesh, *stream_, options, state_.data());
     slot_ = device_->allocate(plan_.bytes().slot);
     scratch_ = device_->allocate(plan_.bytes().scratch);
-    executor_ =
-        std::make_unique<Executor>(plan_,
-                                   ExecutorMemory{slot_.data(), plan_.bytes().slot, scratch_.data(),
-                                                  flat_.parameters(plan_), flat_.gradients(plan_)},
-                                   *stream_, mesh.axis(Axis::tensor), *hooks_);
+    executor_ = std::make_unique<Executor>(
+        plan_,
+        ExecutorMemory{slot_.data(), plan_.bytes().slot, scratch_.data(),
+                       flat_.parameter_tensors(plan_), flat_.gradient_tensors(plan_)},
+        *stream_, mesh.axis(Axis::tensor), *hooks_);
     input_ = Tensor(samples_.data(), {rows, channels});
   }
 
@@ -145,8 +145,10 @@ class DataRank {
   Value loss_;
   StageCut cut_;
   Plan plan_;
+  FlatLayout layout_;
+  Buffer parameters_, gradients_;
   FlatParameters flat_;
-  Buffer parameters_, gradients_, state_, slot_, scratch_;
+  Buffer state_, slot_, scratch_;
   TieGroups ties_;
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<GradientReducer::Hooks> hooks_;

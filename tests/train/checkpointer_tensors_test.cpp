@@ -28,8 +28,8 @@ std::vector<Index> written_bytes(const TransformerConfig& config, const Shape3& 
   std::vector<Index> bytes;
   for (int rank = 0; rank < spec.mesh.size(); ++rank) {
     const PlannedModel planned = plan_training(trace, {spec, rank, device->traits()});
-    const FlatParameters flat(*planned.graph, planned.cut, planned.pointers(),
-                              flat_options(spec, rank));
+    const FlatLayout flat(*planned.graph, planned.cut, planned.pointers(),
+                          flat_options(spec, rank));
     bytes.push_back(0);
     for (const Piece& piece : planned_pieces(flat, spec.optimizer, rank == 0))
       bytes.back() += piece.bytes();

@@ -207,7 +207,7 @@ TEST(StepProfile, TimesWhatIsMarkedAndRecordsNothingElsewhere) {
   on_ranks(MeshShape(1, 1, 1), options_of(""), [](Context& context) {
     const TrainingSpec spec = training_spec(context.options(), context.mesh().shape());
     const PlannedModel model = plan_training(two_blocks, {spec, 0, context.device().traits()});
-    const FlatParameters flat(*model.graph, model.cut, model.pointers(), flat_options(spec, 0));
+    const FlatLayout flat(*model.graph, model.cut, model.pointers(), flat_options(spec, 0));
     const StageProgram program = make_program(ScheduleKind::one_f_one_b, {1, 1, micro_batches}, 0);
     TickingDevice device;
     TickingStream stream(device);

@@ -44,7 +44,7 @@ struct Sums {
 };
 
 /// Of gradients, over the tensor axis, data, and the holders of tied parameters.
-Sums sums_of(const FlatParameters& flat, const Mesh& mesh) {
+Sums sums_of(const FlatLayout& flat, const Mesh& mesh) {
   const Index tensor = mesh.shape().size(Axis::tensor), data = mesh.shape().size(Axis::data);
   const bool sharded = flat.options().update == Update::sharded;
   Sums sums;
@@ -82,8 +82,8 @@ UpdateCost update_cost(const OptimizerOptions& options, DType compute) {
 
 }  // namespace
 
-StepTable::StepTable(const PlannedModel& model, const StageProgram& program,
-                     const FlatParameters& flat, const Context& context) {
+StepTable::StepTable(const PlannedModel& model, const StageProgram& program, const FlatLayout& flat,
+                     const Context& context) {
   add(StepPart::data, 1, 0);
   add(StepPart::zero_gradients, 1, static_cast<double>(flat.gradient_bytes()));
   for (const Plan& plan : model.chunks) add_plan(plan, context.micro_batches());
@@ -146,7 +146,7 @@ void StepTable::add_exchanges(const PlannedModel& model, const StageProgram& pro
   add(StepPart::exchange, static_cast<Index>(program.exchanges.size()), bytes);
 }
 
-void StepTable::add_update(const FlatParameters& flat, const Context& context) {
+void StepTable::add_update(const FlatLayout& flat, const Context& context) {
   const Options& o = context.options();
   if (const Sums sums = sums_of(flat, context.mesh()); sums.buckets > 0)
     add(StepPart::gradient_sums, sums.buckets, sums.bytes);

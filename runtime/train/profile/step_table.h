@@ -38,7 +38,7 @@ struct StepRow {
 class StepTable {
  public:
   /// `flat` need not be bound.
-  StepTable(const PlannedModel& model, const StageProgram& program, const FlatParameters& flat,
+  StepTable(const PlannedModel& model, const StageProgram& program, const FlatLayout& flat,
             const Context& context);
 
   const std::vector<StepRow>& rows() const { return rows_; }
@@ -55,7 +55,7 @@ class StepTable {
   void add_plan(const Plan& plan, Index micro_batches);
   void add(StepPart part, Index calls, double bytes, double flops = 0);
   void add_exchanges(const PlannedModel& model, const StageProgram& program);
-  void add_update(const FlatParameters& flat, const Context& context);
+  void add_update(const FlatLayout& flat, const Context& context);
 
   std::vector<StepRow> rows_;
   std::vector<std::vector<int>> row_of_step_;

@@ -1,0 +1,212 @@
+#include "runtime/optim/flat_layout.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "runtime/core/at.h"
+#include "runtime/core/round_up.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr Index alignment = 64 / 4;  // elements
+
+/// Pipeline ranks that hold copies; stage s runs on rank s % pipeline.
+std::vector<int> holder_ranks(const std::set<int>& stages, int pipeline) {
+  std::set<int> ranks;
+  for (int stage : stages) ranks.insert(stage % pipeline);
+  return {ranks.begin(), ranks.end()};
+}
+
+/// Parameters in the order in which the last contribution to their gradient comes, chunks going
+/// backward.
+std::vector<int> readiness_order(const std::vector<const Plan*>& chunks) {
+  std::vector<int> order;
+  for (auto plan = chunks.rbegin(); plan != chunks.rend(); ++plan)
+    for (int id : (*plan)->parameters()) {
+      std::erase(order, id);
+      order.push_back(id);
+    }
+  return order;
+}
+
+/// Per graph id: whether its gradient is summed over the tensor axis.
+std::vector<bool> sums_over_tensor(const Graph& graph, const std::vector<const Plan*>& chunks) {
+  enum Sum { unknown, no, yes };
+  std::vector<Sum> sums(graph.parameters().size(), unknown);
+  for (const Plan* plan : chunks)
+    for (std::size_t i = 0; i < plan->parameters().size(); ++i) {
+      const int id = plan->parameters()[i];
+      const Sum sum = plan->sums_over_tensor()[i] && graph.tensor_size() > 1 ? yes : no;
+      Sum& known = sums[at(id)];
+      require(
+          known == unknown || known == sum, "the gradient of parameter ",
+          graph.parameters()[at(id)].name(),
+          " is partial on the tensor axis in one chunk of this rank and complete in another; use "
+          "it alike in both");
+      known = sum;
+    }
+  std::vector<bool> result;
+  for (Sum sum : sums) result.push_back(sum == yes);
+  return result;
+}
+
+/// The distinct sets of two or more pipeline ranks that hold one parameter.
+std::vector<std::vector<int>> find_ties(const StageCut& cut, int pipeline) {
+  std::set<std::vector<int>> ties;
+  for (const std::set<int>& stages : cut.holders)
+    if (std::vector<int> ranks = holder_ranks(stages, pipeline); ranks.size() > 1)
+      ties.insert(std::move(ranks));
+  return {ties.begin(), ties.end()};
+}
+
+void check_chunks(const StageCut& cut, const std::vector<const Plan*>& chunks) {
+  require(!chunks.empty(), "a rank needs at least one chunk");
+  const int count = static_cast<int>(chunks.size());
+  require(cut.stages % count == 0, cut.stages, " stages do not divide into ", count,
+          " chunks a rank");
+  const int pipeline = cut.stages / count;
+  for (int c = 0; c < count; ++c)
+    require(chunks[at(c)]->stage() == c * pipeline + chunks[0]->stage(), "chunk ", c, " of ", count,
+            " is stage ", chunks[at(c)]->stage(), " of ", cut.stages, "; expected stage ",
+            c * pipeline + chunks[0]->stage());
+}
+
+}  // namespace
+
+/// A parameter that waits for its place.
+struct FlatLayout::Item {
+  const Parameter* parameter;
+  bool over_tensor;
+  int tie;  // or -1
+  int copies, copy;
+};
+
+FlatLayout::FlatLayout(const Graph& graph, const StageCut& cut,
+                       const std::vector<const Plan*>& chunks, const FlatOptions& options)
+    : options_(options), flat_of_id_(graph.parameters().size(), -1) {
+  require(options.compute == DType::f32 || options.compute == DType::bf16,
+          "models compute in f32 or bf16, not ", options.compute);
+  require(options.bucket_bytes > 0, "bucket bytes are ", options.bucket_bytes,
+          "; they must be positive");
+  require(0 <= options.data_rank && options.data_rank < options.data_size, "data rank ",
+          options.data_rank, " of ", options.data_size);
+  check_chunks(cut, chunks);
+  const int pipeline = cut.stages / static_cast<int>(chunks.size());
+  const int pipeline_rank = chunks[0]->stage();
+  ties_ = find_ties(cut, pipeline);
+
+  const std::vector<bool> over_tensor = sums_over_tensor(graph, chunks);
+  std::vector<Item> own, tied;
+  for (int id : readiness_order(chunks)) {
+    const Parameter& parameter = graph.parameters()[at(id)];
+    const std::vector<int> holders = holder_ranks(cut.holders[at(id)], pipeline);
+    const auto tie = std::find(ties_.begin(), ties_.end(), holders);
+    const bool replicated = parameter.placement == Placement::replicated;
+    const int holder = static_cast<int>(std::find(holders.begin(), holders.end(), pipeline_rank) -
+                                        holders.begin());
+    const int copies_here = replicated ? graph.tensor_size() : 1;
+    const int copy = holder * copies_here + (replicated ? graph.tensor_rank() : 0);
+    const int copies = static_cast<int>(holders.size()) * copies_here;
+    const bool is_tied = tie != ties_.end();
+    (is_tied ? tied : own)
+        .push_back({&parameter, over_tensor[at(id)],
+                    is_tied ? static_cast<int>(tie - ties_.begin()) : -1, copies, copy});
+  }
+  place(std::move(own), std::move(tied));
+
+  for (const Plan* plan : chunks) {
+    std::vector<int>& buckets = bucket_of_.emplace_back();
+    for (int id : plan->parameters())
+      buckets.push_back(parameters_[at(flat_of_id_[at(id)])].bucket);
+  }
+}
+
+void FlatLayout::place(std::vector<Item> own, std::vector<Item> tied) {
+  std::vector<Item> bucket;
+  Index bytes = 0;
+  for (const Item& item : own) {
+    bucket.push_back(item);
+    bytes += item.parameter->spec.shape.count() * size_bytes(DType::f32);
+    if (bytes >= options_.bucket_bytes || &item == &own.back()) {
+      place_bucket(std::move(bucket));
+      bucket.clear();
+      bytes = 0;
+    }
+  }
+  std::sort(tied.begin(), tied.end(), [](const Item& a, const Item& b) {  // alike on all holders
+    return a.parameter->id < b.parameter->id;
+  });
+  for (const Item& item : tied) place_bucket({item});
+}
+
+void FlatLayout::place_bucket(std::vector<Item> items) {
+  // Gradients that are terms lie side by side, for one sum over the tensor axis.
+  const auto terms = std::stable_partition(items.begin(), items.end(),
+                                           [](const Item& item) { return !item.over_tensor; });
+  Bucket bucket;
+  bucket.tie = items.front().tie;
+  bucket.range.begin = count_;
+  for (auto item = items.begin(); item != items.end(); ++item) {
+    const Parameter& parameter = *item->parameter;
+    const FlatRange range{count_, parameter.spec.shape.count()};
+    if (item == terms) bucket.over_tensor.begin = range.begin;
+    if (item >= terms) bucket.over_tensor.count = range.end() - bucket.over_tensor.begin;
+    flat_of_id_[at(parameter.id)] = static_cast<int>(parameters_.size());
+    parameters_.push_back({parameter.id, range, static_cast<int>(buckets_.size()), parameter.decay,
+                           item->copy == 0, item->copies, item->copy});
+    declared_.push_back(parameter);
+    count_ = round_up(range.end(), alignment);
+  }
+  const Index ranks = options_.data_size;
+  const Index slice = round_up(count_ - bucket.range.begin, ranks * alignment) / ranks;
+  bucket.range.count = slice * ranks;
+  bucket.slice = {bucket.range.begin + options_.data_rank * slice, slice};
+  bucket.state_begin = state_count_;
+  count_ = bucket.range.end();
+  state_count_ += updated(bucket).count;
+  buckets_.push_back(bucket);
+}
+
+std::vector<int> FlatLayout::positions(const Plan& plan) const {
+  require(plan.compute() == options_.compute, "the plan of stage ", plan.stage(), " computes in ",
+          plan.compute(), ", flat parameters are laid out for ", options_.compute);
+  std::vector<int> result;
+  for (int id : plan.parameters()) {
+    const int i = id < static_cast<int>(flat_of_id_.size()) ? flat_of_id_[at(id)] : -1;
+    require(i >= 0, "parameter ", id, " of the plan of stage ", plan.stage(),
+            " is not held by this rank");
+    result.push_back(i);
+  }
+  return result;
+}
+
+std::string FlatLayout::describe() const {
+  std::string text =
+      fmt::format("{} parameters in {} buckets, {} bytes in f32{}{}, {} elements updated here\n",
+                  parameters_.size(), buckets_.size(), master_bytes(),
+                  masters_are_slices() ? " (those updated here)" : "",
+                  compute_bytes() == 0 ? ""
+                                       : fmt::format(" and {} bytes of compute copy in {}",
+                                                     compute_bytes(), name(options_.compute)),
+                  state_count_);
+  text += fmt::format("{:>6} {:>12} {:>12} {:>12} {:>5}  {}\n", "bucket", "begin", "elements",
+                      "over_tensor", "tied", "parameters");
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const Bucket& bucket = buckets_[b];
+    std::string first, last;
+    Index names = 0;
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      if (parameters_[i].bucket == static_cast<int>(b))
+        (names++ == 0 ? first : last) = declared_[i].name();
+    text += fmt::format("{:>6} {:>12} {:>12} {:>12} {:>5}  {}\n", b, bucket.range.begin,
+                        bucket.range.count, bucket.over_tensor.count, bucket.tie < 0 ? "" : "yes",
+                        names <= 1 ? first : fmt::format("{} ... {} ({})", first, last, names));
+  }
+  return text;
+}
+
+}  // namespace trireme

@@ -37,7 +37,8 @@ std::string cause_of(const Facts& facts) {
   if (facts.code == code::done) return "ended_early";
   if (facts.code == code::numerics) return "numerics";
   if (facts.launcher_killed) return "launcher_killed";
-  if (!facts.lost_host.empty() || facts.code == lost_daemon) return "node_lost";
+  if (!facts.lost_host.empty() || facts.daemon_lost || facts.code == lost_daemon)
+    return "node_lost";
   if (facts.code == 128 + SIGKILL) return "killed";
   if (facts.code > 128) return "crashed";
   return "failed";

@@ -62,6 +62,8 @@ Machine::Machine(Job job, MachineOptions options)
       paths_(job_.run),
       signals_(open_signals()),
       metrics_("") {
+  others_.insert(::getsid(0));
+  for (const pid_t child : children_outside(others_)) others_.insert({child, ::getsid(child)});
   require(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "prctl: ", std::strerror(errno));
   lease_ = take_run(paths_);
   ledger_ = std::make_unique<LedgerFile>(paths_.ledger);
@@ -150,10 +152,10 @@ void Machine::say(const std::string& line) {
 void Machine::notify(const std::string& event, const Json& details) {
   if (options_.on_event.empty()) return;
   try {
-    hooks_.insert(start_program({"/bin/sh", "-c", options_.on_event},
-                                {"TRIREME_EVENT=" + event, "TRIREME_DETAILS=" + to_text(details),
-                                 "TRIREME_RUN_DIRECTORY=" + paths_.run},
-                                -1, false));
+    others_.insert(start_program({"/bin/sh", "-c", options_.on_event},
+                                 {"TRIREME_EVENT=" + event, "TRIREME_DETAILS=" + to_text(details),
+                                  "TRIREME_RUN_DIRECTORY=" + paths_.run},
+                                 -1, false));
   } catch (const Error& error) {
     say(str("--on-event: ", error.what()));
   }
@@ -316,7 +318,7 @@ void Machine::end_all() {
   double next_word = now() + 30;
   for (;;) {
     reap();
-    const std::vector<pid_t> left = children_outside(hooks_);
+    const std::vector<pid_t> left = children_outside(others_);
     if (left.empty() && mpirun_ < 0) break;
     for (const pid_t id : left) ::kill(id, SIGKILL);  // children: their numbers are still theirs
     wait_a_little();

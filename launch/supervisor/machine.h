@@ -82,7 +82,8 @@ class Machine : public World {
   MetricsTail metrics_;
   bool printed_ = false;
 
-  std::set<pid_t> hooks_;  // sessions of --on-event
+  // Sessions that are no attempt's: of this process, of children that it had before, of --on-event.
+  std::set<pid_t> others_;
   bool stop_seen_ = false, now_seen_ = false;
   mutable double mine_checked_ = -1;
   Index durable_ = 0;

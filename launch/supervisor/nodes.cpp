@@ -116,17 +116,20 @@ Json to_json(const std::vector<NodeState>& states) {
 
 std::vector<Host> pick_hosts(const std::vector<Host>& hosts, const std::vector<NodeState>& states,
                              const std::vector<std::string>& before, Index count) {
-  std::vector<Host> healthy, doubtful;
+  std::vector<Host> healthy, reserve, last;
   for (const Host& host : hosts) {
     const NodeState* state = state_of(states, host.name);
-    if (state == nullptr || !state->quarantined())
+    if (state == nullptr || !(state->lost || state->quarantined()))
       healthy.push_back(host);
+    else if (!state->quarantined())
+      reserve.push_back(host);
     else if (!state->lost)
-      doubtful.push_back(host);
+      last.push_back(host);
   }
   const auto wanted = static_cast<std::size_t>(count);
-  for (const Host& host : doubtful)
-    if (healthy.size() < wanted) healthy.push_back(host);
+  for (const auto& more : {reserve, last})
+    for (const Host& host : more)
+      if (healthy.size() < wanted) healthy.push_back(host);
   if (healthy.size() < wanted) return {};
 
   std::vector<Host> picked(wanted, Host{"", 0});

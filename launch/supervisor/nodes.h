@@ -34,8 +34,9 @@ std::vector<NodeState> node_states(const History& history, Index now);
 Json to_json(const std::vector<NodeState>& states);
 
 /// `count` of `hosts`: those of `before` keep their places, so that only the ranks of a host that
-/// was replaced move. Hosts in quarantine are left out; when the others are too few, those that are
-/// there for ranks that died, not for being lost, are taken again. Empty: too few.
+/// was replaced move. Where there are enough others, a host that was lost once is left out, and one
+/// in quarantine. Where there are not, hosts in quarantine are taken again if all that happened
+/// there was that ranks died. Empty: too few.
 std::vector<Host> pick_hosts(const std::vector<Host>& hosts, const std::vector<NodeState>& states,
                              const std::vector<std::string>& before, Index count);
 

@@ -55,6 +55,8 @@ void EvidenceReader::read_line(const std::string& line) {
   // "mpirun noticed that process rank 2 with PID 0 on node n1 exited on signal 9 (Killed)."
   if (found_.rank_host.empty() && line.find("exited on signal") != std::string::npos)
     found_.rank_host = word_behind(line, " on node ");
+  if (line.find("unable to reliably start one or more daemons") != std::string::npos)
+    found_.daemon_lost = true;  // what mpirun says when the remote shell of a host ends
   // "  Remote daemon: [[15405,0],2] on node n2"
   if (found_.lost_host.empty() && line.find("Remote daemon:") != std::string::npos)
     found_.lost_host = word_behind(line, " on node ");

@@ -165,6 +165,7 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   facts.resumed = watch.resumed;
   facts.last_step = watch.last_step;
   facts.durable = watch.durable;
+  facts.daemon_lost = evidence.daemon_lost;
   facts.lost_host = evidence.lost_host;
   // Of the only machine there is no use in blaming it.
   if (!plan.hosts.empty()) facts.rank_host = evidence.rank_host;

@@ -29,6 +29,7 @@ struct Sight {
 /// What the output of an attempt says of its end.
 struct Evidence {
   std::string first_error, lost_host, rank_host;
+  bool daemon_lost = false;  // of a host that the launcher does not name
 };
 
 struct AttemptPlan {

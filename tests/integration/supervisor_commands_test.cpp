@@ -81,6 +81,15 @@ TEST_F(SupervisorCommands, WatchesAnotherProgramByItsExitCode) {
   expect_nothing_left();
 }
 
+TEST_F(SupervisorCommands, EndsNoProcessThatWasThereBefore) {
+  const Outcome outcome =
+      shell("sh -c 'sleep 60 & echo $! > " + (folder_ / "stranger") + "; exec " + command +
+            " run --run-dir " + run_directory() + " -- true'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  const pid_t stranger = std::stoi(read_text(folder_ / "stranger"));
+  EXPECT_EQ(kill(stranger, SIGKILL), 0);
+}
+
 TEST_F(SupervisorCommands, ReportsWhereTheTimeWent) {
   last_step_ = 20;
   start();

@@ -104,7 +104,7 @@ class FakeWorld : public World {
     script_.code = 128 + SIGKILL;
   }
   Evidence evidence() const override {
-    return {script_.error, script_.lost_host, script_.rank_host};
+    return {script_.error, script_.lost_host, script_.rank_host, false};
   }
 
   std::vector<int> signals;  // at the next look

@@ -30,6 +30,7 @@ TEST(Judge, NamesTheCauseOfEachEnd) {
       {{.code = 137, .launcher_killed = true}, "launcher_killed"},
       {{.code = 205}, "node_lost"},
       {{.code = 9, .lost_host = "n1"}, "node_lost"},
+      {{.code = 9, .daemon_lost = true}, "node_lost"},
       {{.code = 1, .hang = true}, "hang"},
       {{.code = 138, .stop = SIGUSR1}, "stopped"},
   };

@@ -281,14 +281,15 @@ TEST_F(Supervision, ReplacesALostHostByASpareInItsPlace) {
   settings_.spares = 1;
   world_.all_hosts = {{"n0", 1}, {"n1", 1}, {"n2", 1}};
   world_.last_step = 60;
-  for (int i = 0; i < 2; ++i)
-    world_.scripts.push_back({.steps = 12, .code = 205, .error = "lost", .lost_host = "n0"});
+  for (const char* lost : {"n0", "n1", "n0"})
+    world_.scripts.push_back({.steps = 12, .code = 205, .error = "lost", .lost_host = lost});
   world_.scripts.push_back({.steps = 40, .code = 0});
   EXPECT_EQ(run(), 0);
   const History found = history();
   EXPECT_THAT(found.attempts[0].began.nodes, ElementsAre("n0", "n1"));
-  EXPECT_THAT(found.attempts[1].began.nodes, ElementsAre("n0", "n1"));  // 2 points only
-  EXPECT_THAT(found.attempts[2].began.nodes, ElementsAre("n2", "n1"));
+  EXPECT_THAT(found.attempts[1].began.nodes, ElementsAre("n2", "n1"));
+  EXPECT_THAT(found.attempts[2].began.nodes, ElementsAre("n2", "n0"));  // n0 was lost once only
+  EXPECT_THAT(found.attempts[3].began.nodes, ElementsAre("n2", "n1"));
   EXPECT_THAT(states_, Contains(State::quarantine));
   EXPECT_THAT(world_.events, Contains("quarantine"));
 }

@@ -44,7 +44,8 @@ std::vector<Process> all_processes() {
 std::vector<pid_t> children(pid_t parent, const std::string& name) {
   std::vector<pid_t> found;
   for (const Process& process : all_processes())
-    if (process.parent == parent && process.name == name) found.push_back(process.id);
+    if (process.parent == parent && (name.empty() || process.name == name))
+      found.push_back(process.id);
   return found;
 }
 

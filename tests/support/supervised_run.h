@@ -68,16 +68,16 @@ class SupervisedRun : public testing::Test {
   }
   std::string supervision(const std::string& own, const std::string& program,
                           const std::string& options) const {
-    return str(command, " run --quiet -n ", ranks, " ", own, " -- ", program,
+    return str(command, " run --quiet -n ", per_host_, " ", own, " -- ", program,
                training(run_directory(), options));
   }
   void start(const std::string& own = "", const std::string& program = trainer,
              const std::string& options = "") {
     log_ = folder_ / str("log", jobs_++);
-    job_ =
-        std::make_unique<BackgroundProcess>(str("exec ", environment(), " TMPDIR=", folder_ / "tmp",
-                                                " ", supervision(own, program, options)),
-                                            log_);
+    job_ = std::make_unique<BackgroundProcess>(
+        str("exec ", environment(), " TMPDIR=", folder_ / "tmp", " ", variables_, " ",
+            supervision(own, program, options)),
+        log_);
   }
   std::string output() const { return read_text(log_); }
   int wait() { return job_->wait().exit_code; }
@@ -116,6 +116,8 @@ class SupervisedRun : public testing::Test {
   std::unique_ptr<BackgroundProcess> job_;
   std::string log_;
   int jobs_ = 0;
+  int per_host_ = ranks;
+  std::string variables_;     // "NAME=VALUE ..." for the supervisor and its job
   Index last_step_ = 100000;  // until finish() chooses one
   std::mt19937 random_{std::random_device()()};
 };

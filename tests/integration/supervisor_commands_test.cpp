@@ -81,6 +81,17 @@ TEST_F(SupervisorCommands, WatchesAnotherProgramByItsExitCode) {
   expect_nothing_left();
 }
 
+TEST_F(SupervisorCommands, EndsWhatTheLauncherLeaves) {
+  fs::create_directories(run_directory());
+  const std::string launcher =
+      folder_.write("launcher", "#!/bin/sh\ntail -F " + run_directory() + "/x &\nexit 0\n");
+  fs::permissions(launcher, fs::perms::owner_all);
+  const Outcome outcome =
+      shell(command + " run --run-dir " + run_directory() + " --mpirun " + launcher + " -- true");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  expect_nothing_left();
+}
+
 TEST_F(SupervisorCommands, EndsNoProcessThatWasThereBefore) {
   const Outcome outcome =
       shell("sh -c 'sleep 60 & echo $! > " + (folder_ / "stranger") + "; exec " + command +

@@ -83,6 +83,19 @@ TEST_F(Supervised, SurvivesTheDeathOfItsSupervisor) {
   expect_the_bits_of_an_undisturbed_run();
 }
 
+TEST_F(Supervised, LeavesNoJobBehindWhenItIsKilled) {
+  // It prints nothing: a write to the supervisor that is gone would end it as well.
+  const std::string silent =
+      folder_.write("silent", "#!/bin/sh\nexec " + trainer + " \"$@\" > /dev/null 2>&1\n");
+  fs::permissions(silent, fs::perms::owner_all);
+  start("", silent);
+  wait_for_progress(1, 0);
+  if (HasFatalFailure()) return;
+  job_->send(SIGKILL);
+  EXPECT_EQ(wait(), 128 + SIGKILL);
+  EXPECT_TRUE(wait_until([&] { return processes_with(run_directory()) == 0; }));
+}
+
 TEST_F(Supervised, RestartsAfterEveryWayInWhichAJobCanEnd) {
   struct Way {
     int signal;

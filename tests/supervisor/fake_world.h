@@ -73,8 +73,7 @@ class FakeWorld : public World {
     running_ = true;
     reported_ = false;
     done_ = 0;
-    while (plan.step >= 0 && !saved.empty() && saved.back() > plan.step) saved.pop_back();
-    step_ = saved.empty() ? 0 : saved.back();
+    step_ = plan.step >= 0 ? plan.step : saved.empty() ? 0 : saved.back();
     return 1000 + static_cast<Index>(plans.size());
   }
 
@@ -85,7 +84,10 @@ class FakeWorld : public World {
       time += seconds;
       return look_at(sight);
     }
-    if (running_ && done_ == 1 && script_.sleep_s > 0) time += std::exchange(script_.sleep_s, 0.0);
+    if (running_ && done_ == 1 && script_.sleep_s > 0) {
+      time += std::exchange(script_.sleep_s, 0.0);
+      return look_at(sight);  // nothing has happened meanwhile
+    }
     if (!running_ || (done_ >= script_.steps && !script_.hangs)) return ended_with(sight);
     time += seconds > 0 ? 0.1 : 0;
     if (seconds > 0 && done_ < script_.steps) do_step(sight);
@@ -124,6 +126,8 @@ class FakeWorld : public World {
     return look_at(sight);
   }
   void do_step(Sight& sight) {
+    while (!saved.empty() && saved.back() > step_)
+      saved.pop_back();  // it went back, and has loaded
     ++done_;
     ++step_;
     sight.steps.push_back({step_, 0.1});

@@ -129,6 +129,12 @@ TEST_F(Supervision, GoesBackOnceWhereGradientsAreNotFinite) {
   EXPECT_THAT(world_.said.back(), HasSubstr("at step 35 as before"));
 }
 
+TEST_F(Supervision, TakesStepsFromBeforeItWentBackForNoProgress) {
+  world_.scripts = {{.steps = 35, .code = 65}, {.steps = 0, .code = 7}, {.steps = 0, .code = 64}};
+  EXPECT_EQ(run(), code::configuration);
+  EXPECT_EQ(history().attempts[1].ended->durable, 20);
+}
+
 TEST_F(Supervision, GoesOnWhereGradientsWereNotFiniteByAccident) {
   world_.last_step = 60;
   world_.scripts = {{.steps = 35, .code = 65}, {.steps = 40, .code = 0}};

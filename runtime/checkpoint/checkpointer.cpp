@@ -2,7 +2,9 @@
 // load.cpp.
 #include "runtime/checkpoint/checkpointer.h"
 
+#include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <random>
 
@@ -30,6 +32,22 @@ std::string utc_now(const char* format) {
 std::string new_run_id() {
   return fmt::format("{}-{}-{:04x}", utc_now("{:%Y%m%d%H%M%S}"), getpid(),
                      std::random_device()() & 0xffffu);
+}
+
+/// What a supervisor gives to the attempts of a run (trireme run). Throws: Error for a value that
+/// no supervisor gives.
+Lineage supervised_lineage() {
+  const char* run = std::getenv("TRIREME_RUN_ID");
+  const char* attempt = std::getenv("TRIREME_ATTEMPT");
+  if (run == nullptr && attempt == nullptr) return {};
+  require(run != nullptr && attempt != nullptr && *run != '\0',
+          "TRIREME_RUN_ID and TRIREME_ATTEMPT are set by a supervisor, both or neither");
+  Index number = 0;
+  const std::string_view text = attempt;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  require(error == std::errc() && end == text.data() + text.size() && number > 0,
+          "TRIREME_ATTEMPT=", text, ": expected a whole number >= 1");
+  return {run, number};
 }
 
 std::string describe_layout(const Context& context) {
@@ -109,8 +127,9 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
   const std::string failure = on_root(host, [&] {
     make_directory(options.save);
     try {
-      lease = std::make_unique<Lease>(options.save, run, LeaseOptions{},
-                                      [&] { return !context.stop_reason().empty(); });
+      lease = std::make_unique<Lease>(
+          options.save, run, LeaseOptions{}, [&] { return !context.stop_reason().empty(); },
+          supervised_lineage());
     } catch (const LeaseGivenUp& error) {
       given_up = error.what();
       return;

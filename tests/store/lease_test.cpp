@@ -37,9 +37,10 @@ constexpr LeaseOptions quick{.wait_s = 0.2, .stale_s = 1e6, .renew_s = 0.01};
 /// For a lease that is not renewed.
 constexpr LeaseOptions impatient{.wait_s = 0.1, .stale_s = 0.2, .renew_s = 0.02};
 
-std::string refusal(const std::string& root, const LeaseOptions& options = quick) {
+std::string refusal(const std::string& root, const LeaseOptions& options = quick,
+                    const Lineage& lineage = {}) {
   try {
-    const Lease lease(root, "second", options);
+    const Lease lease(root, "second", options, {}, lineage);
     return "taken";
   } catch (const Error& error) {
     return error.what();
@@ -150,6 +151,33 @@ TEST(Lease, OfAHolderElsewhereIsTakenOnlyWhenItDoesNotChange) {
   EXPECT_THAT(refusal(root), HasSubstr("run elsewhere"));
   ended = true;
   renews.join();
+}
+
+/// Whose machine is lost: nothing else can show that it has ended.
+TEST(Lease, OfAnEarlierAttemptOfTheSameRunIsTakenAtOnce) {
+  const auto taken_from = [](const Lineage& holder_lineage, const Lineage& taker) {
+    const ScratchDirectory folder;
+    const std::string root = folder.path();
+    LeaseHolder holder = LeaseHolder::self("elsewhere", holder_lineage);
+    holder.boot = "a machine that is lost";
+    forge_lock(root, holder);
+    std::atomic<bool> ended = false;
+    std::thread renews([&] {
+      for (; !ended; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+        ::utimensat(AT_FDCWD, (root + "/lock").c_str(), nullptr, 0);
+    });
+    const std::string result = refusal(root, quick, taker);
+    ended = true;
+    renews.join();
+    return result == "taken";
+  };
+  EXPECT_TRUE(taken_from({"a", 3}, {"a", 4}));
+  EXPECT_FALSE(taken_from({"a", 4}, {"a", 4}));
+  EXPECT_FALSE(taken_from({"a", 5}, {"a", 4}));
+  EXPECT_FALSE(taken_from({"b", 3}, {"a", 4}));
+  EXPECT_FALSE(taken_from({}, {"a", 4}));
+  EXPECT_FALSE(taken_from({"a", 3}, {}));
+  EXPECT_FALSE(taken_from({}, {}));
 }
 
 TEST(Lease, ThatWasCopiedOrIsNotOursGoesStale) {

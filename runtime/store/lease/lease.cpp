@@ -33,8 +33,8 @@ constexpr Seconds poll_interval(0.05);
 }  // namespace
 
 struct Lease::State {
-  State(const std::string& root, const std::string& run, const LeaseOptions& lease_options)
-      : lock(root + "/lock"), self(LeaseHolder::self(run)), options(lease_options) {}
+  State(const std::string& root, const LeaseHolder& holder, const LeaseOptions& lease_options)
+      : lock(root + "/lock"), self(holder), options(lease_options) {}
 
   void take(const GiveUp& give_up);
   bool held() const;
@@ -83,7 +83,9 @@ void Lease::State::take(const GiveUp& give_up) {
     }
     const auto holder = parse_lease_holder(sight->text);
     const double limit_s = sight->whole() ? options.stale_s : options.torn_s;
-    if (now - seen_at >= Seconds(limit_s) || (holder && holder->certainly_gone())) {
+    const bool gone =
+        holder && (holder->lineage.ended_before(self.lineage) || holder->certainly_gone());
+    if (gone || now - seen_at >= Seconds(limit_s)) {
       remove_lock(lock, sight->id(), self.id);
       continue;
     }
@@ -112,8 +114,8 @@ void Lease::State::renew() {
 }
 
 Lease::Lease(const std::string& root, const std::string& run, const LeaseOptions& options,
-             const GiveUp& give_up)
-    : state_(std::make_unique<State>(root, run, options)) {
+             const GiveUp& give_up, const Lineage& lineage)
+    : state_(std::make_unique<State>(root, LeaseHolder::self(run, lineage), options)) {
   make_directory(root);
   state_->take(give_up);
   // The renewing thread must not receive signals: other threads wait for them.

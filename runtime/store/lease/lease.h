@@ -10,6 +10,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/store/lease/lease_holder.h"
+
 namespace trireme {
 
 struct LeaseOptions {
@@ -28,10 +30,11 @@ class LeaseGivenUp : public Error {
 
 class Lease {
  public:
-  /// Takes the lease; at once when its holder was a process of this host that is gone. Throws:
-  /// Error that names host, pid and run of the holder, and what to do; or LeaseGivenUp.
+  /// Takes the lease; at once when its holder was a process of this host that is gone, or an
+  /// earlier attempt of the same supervised run. Throws: Error that names host, pid and run of the
+  /// holder, and what to do; or LeaseGivenUp.
   Lease(const std::string& root, const std::string& run, const LeaseOptions& options = {},
-        const GiveUp& give_up = {});
+        const GiveUp& give_up = {}, const Lineage& lineage = {});
   /// Releases the lease if this process still holds it.
   ~Lease();
   Lease(const Lease&) = delete;

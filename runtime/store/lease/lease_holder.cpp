@@ -65,7 +65,7 @@ std::optional<Process> find_process(Index pid) {
 
 }  // namespace
 
-LeaseHolder LeaseHolder::self(const std::string& run) {
+LeaseHolder LeaseHolder::self(const std::string& run, const Lineage& lineage) {
   const Index pid = ::getpid();
   const auto process = find_process(pid);
   const std::time_t now = std::time(nullptr);
@@ -77,7 +77,8 @@ LeaseHolder LeaseHolder::self(const std::string& run) {
           boot_id(),
           pid_namespace(),
           run,
-          fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))};
+          fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now)),
+          lineage};
 }
 
 bool LeaseHolder::certainly_gone() const {
@@ -93,15 +94,15 @@ std::string LeaseHolder::described() const {
 }
 
 std::string to_text(const LeaseHolder& holder) {
-  return to_text(Json(Json::Object{{"id", holder.id},
-                                   {"host", holder.host},
-                                   {"pid", holder.pid},
-                                   {"started", holder.started},
-                                   {"boot", holder.boot},
-                                   {"processes", holder.processes},
-                                   {"run", holder.run},
-                                   {"since", holder.since}})) +
-         "\n";
+  Json::Object members{{"id", holder.id},     {"host", holder.host},
+                       {"pid", holder.pid},   {"started", holder.started},
+                       {"boot", holder.boot}, {"processes", holder.processes},
+                       {"run", holder.run},   {"since", holder.since}};
+  if (!holder.lineage.run.empty()) {
+    members.emplace_back("supervised", holder.lineage.run);
+    members.emplace_back("attempt", holder.lineage.attempt);
+  }
+  return to_text(Json(std::move(members))) + "\n";
 }
 
 std::optional<LeaseHolder> parse_lease_holder(std::string_view text) {
@@ -122,6 +123,10 @@ std::optional<LeaseHolder> parse_lease_holder(std::string_view text) {
     get("processes", holder.processes);
     get("run", holder.run);
     get("since", holder.since);
+    if (json.find("supervised")) {
+      get("supervised", holder.lineage.run);
+      get("attempt", holder.lineage.attempt);
+    }
     require(holder.pid > 0 && holder.pid <= INT_MAX && !holder.id.empty(), "no process");
     return holder;
   } catch (const Error&) {

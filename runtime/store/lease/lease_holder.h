@@ -10,6 +10,17 @@
 
 namespace trireme::store {
 
+/// Of which supervised run a job is, and the how-manieth start of it.
+struct Lineage {
+  std::string run;    // empty: of none
+  Index attempt = 0;  // from 1
+  /// Whether a job of `this` has certainly ended because one of `later` was started: a supervisor
+  /// starts an attempt only after it has seen the end of the one before.
+  bool ended_before(const Lineage& later) const {
+    return !run.empty() && run == later.run && attempt < later.attempt;
+  }
+};
+
 struct LeaseHolder {
   std::string id;    // of this one lease: no other has it
   std::string host;  // for people; two machines may have one name
@@ -19,9 +30,10 @@ struct LeaseHolder {
   std::string processes;  // the pid namespace in which `pid` counts
   std::string run;
   std::string since;  // UTC, for people
+  Lineage lineage;
 
   /// This process, with a fresh id.
-  static LeaseHolder self(const std::string& run);
+  static LeaseHolder self(const std::string& run, const Lineage& lineage = {});
   /// True only if this process can know: same running kernel, and same pid namespace.
   bool certainly_gone() const;
   /// "pid 71 on node3 (run 20261121-1, since 2026-11-21T04:12:28Z)"

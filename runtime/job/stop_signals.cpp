@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(Seconds repeated) : repeated_(repeated) {
   sigemptyset(&watched_);
   sigaddset(&watched_, SIGUSR1);
   sigaddset(&watched_, SIGTERM);
@@ -44,10 +44,16 @@ void StopSignals::watch() {
 void StopSignals::restore() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 void StopSignals::wait() {
+  std::chrono::steady_clock::time_point came;
   for (;;) {
     int signal = 0;
     if (sigwait(&watched_, &signal) != 0 || ending_) return;
-    if (first_.exchange(signal) != 0) _exit(128 + signal);
+    const auto now = std::chrono::steady_clock::now();
+    const int first = first_.load();
+    if (first == 0)
+      first_ = signal, came = now;
+    else if (signal != first || now - came >= repeated_)
+      _exit(128 + signal);
   }
 }
 

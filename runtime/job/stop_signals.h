@@ -1,10 +1,12 @@
 // StopSignals: SIGUSR1 and SIGTERM ask a job that saves to stop. The first signal is a vote, which
 // reaches the other ranks at the end of a step, an evaluation batch, or a generated token. The
-// second ends the process immediately. A thread waits for them, so nothing runs in a signal
-// handler.
+// second ends the process immediately. A scheduler may deliver one signal to a rank twice (Slurm's
+// scancel without --batch does, 2 ms apart), so the same signal counts once within two seconds. A
+// thread waits for them, so nothing runs in a signal handler.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <thread>
 
@@ -12,9 +14,12 @@ namespace trireme {
 
 class StopSignals {
  public:
+  using Seconds = std::chrono::duration<double>;
+
   /// Blocks the signals in this thread and in those it starts from now on: create it before MPI
-  /// starts its threads. Signals stay pending until another method is called.
-  StopSignals();
+  /// starts its threads. Signals stay pending until another method is called. `repeated`: the time
+  /// after the first signal in which the same signal is ignored.
+  explicit StopSignals(Seconds repeated = Seconds(2));
   /// Call it on the thread that created it. Restores the signals. One that came after the first but
   /// was not yet handled then takes effect.
   ~StopSignals();
@@ -34,6 +39,7 @@ class StopSignals {
   void block();
   void wait();
 
+  const Seconds repeated_;
   sigset_t watched_, before_;
   std::thread thread_;
   std::atomic<int> first_ = 0;

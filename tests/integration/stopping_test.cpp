@@ -174,8 +174,8 @@ TEST_F(Stopping, TheSecondSignalEndsRanksThatWaitForOneThatNeverComes) {
   const auto seen = [&] { return status_line(all[0], "ShdPnd") == "0000000000000000"; };
   ASSERT_TRUE(wait_until(seen));  // two that wait would be one
   EXPECT_EQ(kill(all[0], 0), 0);
-  kill(all[0], SIGUSR1);
-  EXPECT_EQ(job->wait(), 128 + SIGUSR1) << output();  // mpirun ends the rest, the stopped one too
+  kill(all[0], SIGTERM);
+  EXPECT_EQ(job->wait(), 128 + SIGTERM) << output();  // mpirun ends the rest, the stopped one too
   EXPECT_THAT(committed(), testing::IsEmpty());
 }
 

@@ -80,19 +80,41 @@ TEST(StopSignals, LeavesNothingBehindAndOtherSignalsAlone) {
 
 using StopSignalsDeathTest = testing::Test;
 
+/// Ends as the second signal ends it, or with 0 after `patience`.
+[[noreturn]] void signal_twice(int first, int second, StopSignals::Seconds repeated,
+                               std::chrono::seconds patience) {
+  StopSignals signals(repeated);
+  signals.watch();
+  kill(getpid(), first);
+  wait_for_first(signals);
+  kill(getpid(), second);
+  sigset_t pending;
+  do {  // until the watching thread has taken it
+    std::this_thread::yield();
+    sigpending(&pending);
+  } while (sigismember(&pending, second) == 1);
+  std::this_thread::sleep_for(patience);  // as in a collective
+  _exit(0);
+}
+
 TEST(StopSignalsDeathTest, TheSecondSignalEndsTheProcessAtOnce) {
-  const auto signal_twice = [](int first, int second) {
-    StopSignals signals;
-    signals.watch();
-    kill(getpid(), first);
-    wait_for_first(signals);
-    kill(getpid(), second);
-    std::this_thread::sleep_for(std::chrono::seconds(20));  // as in a collective
-    _exit(0);
-  };
+  constexpr StopSignals::Seconds none(0), ages(1e6);
+  constexpr std::chrono::seconds patience(20);
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(signal_twice(SIGUSR1, SIGUSR1), testing::ExitedWithCode(128 + SIGUSR1), "");
-  EXPECT_EXIT(signal_twice(SIGUSR1, SIGTERM), testing::ExitedWithCode(128 + SIGTERM), "");
+  EXPECT_EXIT(signal_twice(SIGUSR1, SIGUSR1, none, patience),
+              testing::ExitedWithCode(128 + SIGUSR1), "");
+  EXPECT_EXIT(signal_twice(SIGTERM, SIGTERM, none, patience),
+              testing::ExitedWithCode(128 + SIGTERM), "");
+  EXPECT_EXIT(signal_twice(SIGUSR1, SIGTERM, ages, patience),
+              testing::ExitedWithCode(128 + SIGTERM), "");
+}
+
+TEST(StopSignalsDeathTest, OneSignalThatASchedulerDeliversTwiceCountsOnce) {
+  constexpr StopSignals::Seconds ages(1e6);
+  constexpr std::chrono::seconds patience(1);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(signal_twice(SIGUSR1, SIGUSR1, ages, patience), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(signal_twice(SIGTERM, SIGTERM, ages, patience), testing::ExitedWithCode(0), "");
 }
 
 TEST(StopSignalsDeathTest, WhatIsNotWatchedDoesWhatItAlwaysDid) {

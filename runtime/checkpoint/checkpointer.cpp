@@ -36,12 +36,12 @@ std::string new_run_id() {
 
 /// What a supervisor gives to the attempts of a run (trireme run). Throws: Error for a value that
 /// no supervisor gives.
-Lineage supervised_lineage() {
-  const char* run = std::getenv("TRIREME_RUN_ID");
+store::Lineage supervised_lineage() {
+  const char* run = std::getenv("TRIREME_RUN_KEY");
   const char* attempt = std::getenv("TRIREME_ATTEMPT");
   if (run == nullptr && attempt == nullptr) return {};
   require(run != nullptr && attempt != nullptr && *run != '\0',
-          "TRIREME_RUN_ID and TRIREME_ATTEMPT are set by a supervisor, both or neither");
+          "TRIREME_RUN_KEY and TRIREME_ATTEMPT are set by a supervisor, both or neither");
   Index number = 0;
   const std::string_view text = attempt;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

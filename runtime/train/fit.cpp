@@ -1,13 +1,9 @@
 // Continues Trainer (trireme/train/trainer.h). The loop around steps. At a step boundary all ranks
 // make the same decisions, from the step's number and from what they agreed on with its loss:
 // whether to save, and whether to stop.
-#include <algorithm>
 #include <cmath>
 
-#include <unistd.h>
-
-#include "trireme/kernels/device.h"
-
+#include "runtime/job/gemm_peak.h"
 #include "runtime/job/terminal.h"
 #include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_agreement.h"
@@ -16,39 +12,32 @@
 namespace trireme {
 namespace {
 
-/// GEMM rate, in the type that is computed with, that this rank can have while all ranks of its
-/// node compute: on a CPU its part of the cores, where they are fewer than threads; of a GPU its
-/// part.
-double gemm_flops(const Context& context, int node_ranks) {
-  const double best = measure_gemm_flops(context.stream(), context.options().compute());
-  if (context.device().kind() == DeviceKind::cuda)
-    return best / static_cast<double>(context.options().ranks_per_gpu);
-  const auto node_threads = static_cast<double>(node_ranks * context.options().threads_per_rank);
-  const auto cores = static_cast<double>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
-  return best * std::min(1.0, cores / node_threads);
-}
-
 double sum_over_ranks(const Host& host, double value) {
   host.all_reduce({&value, 1, DType::f64}, Reduction::sum);
   return value;
 }
 
 /// Collective.
-ReporterOptions reporter_options(const Context& context, const PlannedTraining& plan,
-                                 int node_ranks) {
+ReporterOptions reporter_options(const Context& context, const PlannedTraining& plan) {
   const Options& o = context.options();
   const Host& host = context.host();
   ReporterOptions reports;
   reports.train_iters = o.train_iters;
   reports.log_interval = o.log_interval;
   reports.progress_bar = host.rank() == 0 && o.log_level != LogLevel::quiet && stdout_is_terminal();
-  reports.peak_flops = sum_over_ranks(host, gemm_flops(context, node_ranks));
   reports.flops_per_step = sum_over_ranks(
       host, plan.train.model().flops() * static_cast<double>(context.micro_batches()));
-  context.log().info(str("GEMM peak of all ranks together, ", name(o.compute()), ": ",
-                         std::round(reports.peak_flops / 1e8) / 10, " GFLOP/s; ",
-                         std::round(reports.flops_per_step / 1e7) / 100, " GFLOP a step"));
   return reports;
+}
+
+/// Collective. After the first step, so that a job that is started again trains sooner.
+void begin_reports(Reporter& reporter, const Context& context, int node_ranks,
+                   double flops_per_step) {
+  const double peak = gemm_peak_of_all_ranks(context, node_ranks);
+  context.log().info(str("GEMM peak of all ranks together, ", name(context.options().compute()),
+                         ": ", std::round(peak / 1e8) / 10, " GFLOP/s; ",
+                         std::round(flops_per_step / 1e7) / 100, " GFLOP a step"));
+  reporter.begin(peak);
 }
 
 /// Collective. Only rank 0 has a file. A job that resumes removes the lines of steps that it
@@ -119,15 +108,17 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
   if (!o.profile_ops.empty() && progress.step >= o.profile_step)
     context.log().info(str("--profile-ops ", o.profile_ops, ": nothing is profiled: step ",
                            o.profile_step, " of --profile-step is done already"));
-  Reporter reporter(context.log(), reporter_options(context, plan, node_ranks));
+  const ReporterOptions reports = reporter_options(context, plan);
+  Reporter reporter(context.log(), reports);
   const std::unique_ptr<MetricsFile> file = open_metrics(context, progress.step);
-  reporter.header();
-  bool save_due = false;
+  bool save_due = false, reported = false;
   for (;;) {
     running_step = progress.step + 1;
     announce_stop_if_asked();
     StepMetrics metrics = step(train);
     running_step = 0;
+    if (!reported) begin_reports(reporter, context, node_ranks, reports.flops_per_step);
+    reported = true;
     const bool last = metrics.step == o.train_iters;
     const bool diverged = metrics.skipped_in_row >= o.max_skipped;
     const bool evaluates = !diverged && !agreed.stop && validation != nullptr &&

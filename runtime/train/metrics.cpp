@@ -119,7 +119,8 @@ void MetricsFile::append(const StepMetrics& m) {
 
 Reporter::Reporter(const Log& log, const ReporterOptions& options) : log_(log), options_(options) {}
 
-void Reporter::header() {
+void Reporter::begin(double peak_flops) {
+  peak_flops_ = peak_flops;
   log_.line("#   step        loss   grad norm          lr     step    tokens  GEMM peak      left");
   log_.line("#                                                [ms]     [1/s]        [%] [h:mm:ss]");
 }
@@ -150,7 +151,7 @@ void Reporter::print_line(const StepMetrics& m) {
   const double rate = seconds > 0 ? static_cast<double>(interval_targets_) / seconds : 0;
   const double flops = static_cast<double>(interval_steps_) * options_.flops_per_step;
   const double share =
-      options_.peak_flops > 0 && seconds > 0 ? flops / seconds / options_.peak_flops : 0;
+      peak_flops_ > 0 && seconds > 0 ? flops / seconds / peak_flops_ : 0;
   const Clock left(seconds_left(m.step));
   Line line;
   if (options_.progress_bar) line.add("\r\033[K");

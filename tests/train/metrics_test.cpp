@@ -237,7 +237,10 @@ TEST(MetricsFile, AFullFileSystemIsAnError) {
 
 TEST(Reporter, PrintsOneLineAnIntervalWithMeansOverIt) {
   const Log log(0, LogLevel::info);
-  Reporter reporter(log, {4, 2, 1e8, 2e10, false});
+  Reporter reporter(log, {4, 2, 1e8, false});
+  testing::internal::CaptureStdout();
+  reporter.begin(2e10);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("GEMM peak"));
   testing::internal::CaptureStdout();
   for (Index i = 1; i <= 3; ++i) {
     StepMetrics m = example();
@@ -254,7 +257,7 @@ TEST(Reporter, PrintsOneLineAnIntervalWithMeansOverIt) {
 
 TEST(Reporter, AlwaysPrintsSkippedStepsEvaluationsAndTheLast) {
   const Log log(0, LogLevel::info);
-  Reporter reporter(log, {3, 100, 0, 0, false});
+  Reporter reporter(log, {3, 100, 0, false});
   testing::internal::CaptureStdout();
   StepMetrics m = example();
   m.step = 1;
@@ -275,7 +278,7 @@ TEST(Reporter, AlwaysPrintsSkippedStepsEvaluationsAndTheLast) {
 
 std::string line_of_skipped_step(double loss, double grad_norm) {
   const Log log(0, LogLevel::info);
-  Reporter reporter(log, {3, 100, 0, 0, false});
+  Reporter reporter(log, {3, 100, 0, false});
   StepMetrics m = example();
   m.skipped = true;
   m.loss = loss;

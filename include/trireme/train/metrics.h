@@ -61,7 +61,6 @@ struct ReporterOptions {
   Index train_iters = 0;
   Index log_interval = 1;
   double flops_per_step = 0;  // of all ranks, without recomputation
-  double peak_flops = 0;      // GEMM rate of all ranks together
   bool progress_bar = false;  // true only where rank 0 writes to a terminal
 };
 
@@ -69,7 +68,9 @@ struct ReporterOptions {
 class Reporter {
  public:
   Reporter(const Log& log, const ReporterOptions& options);
-  void header();
+  /// The head of the table; before the first line. `peak_flops`: GEMM rate of all ranks together, of
+  /// which lines show the share; 0: unknown.
+  void begin(double peak_flops);
   void step(const StepMetrics& metrics);
 
  private:
@@ -79,6 +80,7 @@ class Reporter {
 
   const Log& log_;
   ReporterOptions options_;
+  double peak_flops_ = 0;
   Index interval_steps_ = 0, interval_targets_ = 0;
   double interval_ms_ = 0, all_ms_ = 0;
   Index all_steps_ = 0;

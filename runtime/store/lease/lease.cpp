@@ -114,7 +114,7 @@ void Lease::State::renew() {
 }
 
 Lease::Lease(const std::string& root, const std::string& run, const LeaseOptions& options,
-             const GiveUp& give_up, const Lineage& lineage)
+             const GiveUp& give_up, const store::Lineage& lineage)
     : state_(std::make_unique<State>(root, LeaseHolder::self(run, lineage), options)) {
   make_directory(root);
   state_->take(give_up);

@@ -34,7 +34,7 @@ class Lease {
   /// earlier attempt of the same supervised run. Throws: Error that names host, pid and run of the
   /// holder, and what to do; or LeaseGivenUp.
   Lease(const std::string& root, const std::string& run, const LeaseOptions& options = {},
-        const GiveUp& give_up = {}, const Lineage& lineage = {});
+        const GiveUp& give_up = {}, const store::Lineage& lineage = {});
   /// Releases the lease if this process still holds it.
   ~Lease();
   Lease(const Lease&) = delete;

@@ -1,0 +1,26 @@
+// The GEMM rate of a job's devices, for the column "GEMM peak" of the log. A run that is started
+// many times measures each kind of device once: what it measured lies beside its checkpoints.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "trireme/job/run.h"
+
+namespace trireme {
+
+/// FLOP/s by kind of device, and the text of the file that stores them.
+using GemmRates = std::map<std::string, double>;
+std::string to_text(const GemmRates& rates);
+/// Empty when it is not the text of a GemmRates: it is only a cache.
+GemmRates parse_gemm_rates(const std::string& text);
+
+/// Collective. GEMM rate, in FLOP/s, that all ranks together can have in the type that is computed
+/// with. `node_ranks`: ranks on this rank's node, which share its cores. Kinds of devices that
+/// --save/gemm_peak.json lacks are measured, for about 0.3 s, and added to it. A file that cannot
+/// be written is a warning.
+double gemm_peak_of_all_ranks(const Context& context, int node_ranks);
+
+}  // namespace trireme

@@ -205,7 +205,7 @@ Index Checkpointer::loading_bytes(const Context& context, const FlatLayout& flat
   return trireme::loading_bytes(context, flat);
 }
 
-TrainingProgress Checkpointer::load(const DataSource& train) {
+std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {
   State& s = *state_;
   std::optional<TrainingProgress> loaded;
   if (!s.options.load.empty())
@@ -219,25 +219,25 @@ TrainingProgress Checkpointer::load(const DataSource& train) {
   if (s.saver) s.set_aside(start.step);
   if (loaded && saves_where_it_loads(s.options) && load_scope(s.options) == LoadScope::everything)
     s.saver->resumed_from(start.step);
-  return start;
+  return loaded;
 }
 
-TrainingProgress Checkpointer::load_parameters() {
+std::optional<TrainingProgress> Checkpointer::load_parameters() {
   State& s = *state_;
-  if (s.options.load.empty()) return {};
-  const auto loaded = load_checkpoint({s.context,
-                                       s.flat,
-                                       s.optimizer,
-                                       s.catalog,
-                                       model_identity(s.model),
-                                       {},
-                                       LoadScope::parameters});
+  if (s.options.load.empty()) return std::nullopt;
+  auto loaded = load_checkpoint({s.context,
+                                 s.flat,
+                                 s.optimizer,
+                                 s.catalog,
+                                 model_identity(s.model),
+                                 {},
+                                 LoadScope::parameters});
   Problems problems;
   if (!loaded)
     problems.add("--load ", s.options.load,
                  " has no checkpoint, and a job that does not train (--train-iters 0) needs one");
   agree_on(s.context.host(), problems);
-  return *loaded;
+  return loaded;
 }
 
 bool Checkpointer::due(Index step) const {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "trireme/data/source.h"
 #include "trireme/job/run.h"
@@ -44,16 +45,16 @@ class Checkpointer {
   static Index loading_bytes(const Context& context, const FlatLayout& flat);
 
   /// Collective, before the first step. Loads the checkpoint that --load and --ckpt-step select
-  /// into parameters and optimizer. Returns the progress of training: zeros when there is nothing
-  /// to resume, or with --finetune. Newer steps in --save are set aside. Throws: ConfigurationError
-  /// (lists every difference between checkpoint and job; nothing was changed), JobError (no step is
-  /// valid; gives the reason for each).
-  TrainingProgress load(const DataSource& train);
+  /// into parameters and optimizer. Returns the progress of training, zeros with --finetune;
+  /// nothing when there is no checkpoint. Newer steps in --save are set aside. Throws:
+  /// ConfigurationError (lists every difference between checkpoint and job; nothing was changed),
+  /// JobError (no step is valid; gives the reason for each).
+  std::optional<TrainingProgress> load(const DataSource& train);
 
   /// Collective, before the first step. Loads only the parameters, whatever the data and the
-  /// optimizer of the checkpoint were, into a job that does not train. Returns zeros without
+  /// optimizer of the checkpoint were, into a job that does not train. Returns nothing without
   /// --load. Throws: as load(), and ConfigurationError when --load has no checkpoint.
-  TrainingProgress load_parameters();
+  std::optional<TrainingProgress> load_parameters();
 
   /// Whether a save is due by --save-interval alone. The same on every rank.
   bool due(Index step) const;

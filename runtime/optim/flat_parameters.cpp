@@ -106,8 +106,9 @@ struct FlatParameters::Drawn {
   }
 };
 
+void FlatParameters::clear(Stream& stream) const { stream.zero(master_data_, parameter_bytes()); }
+
 void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) const {
-  stream.zero(master_data_, parameter_bytes());
   Drawn drawn;
   for (std::size_t i = 0; i < parameters().size(); ++i)
     for (const ParameterPart& part : declared(static_cast<int>(i)).parts) {

@@ -36,9 +36,11 @@ class FlatParameters final : public FlatLayout {
   std::vector<Tensor> parameter_tensors(const Plan& plan) const;
   std::vector<Tensor> gradient_tensors(const Plan& plan) const;
 
-  /// Writes the initial values: element i of a logical tensor depends on (seed, name, i) only;
-  /// padding is zero. The compute copy gets the same values, rounded. The threads of `host`
-  /// generate them, whatever the device.
+  /// Parameters become zero, padding too, which nothing else writes.
+  void clear(Stream& stream) const;
+  /// After clear(). Writes the initial values: element i of a logical tensor depends on (seed,
+  /// name, i) only. The compute copy gets the same values, rounded. The threads of `host` generate
+  /// them, whatever the device.
   void initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) const;
 
  private:

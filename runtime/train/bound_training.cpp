@@ -14,20 +14,6 @@ Arena allocate(const Context& context, const MemoryNeed& need) {
   return arena;
 }
 
-/// Drawing takes 40 ns a value: a host that has a GPU to compute takes all of its cores for this.
-FlatParameters initial_parameters(const FlatLayout& layout, const Arena& arena,
-                                  const Context& context) {
-  const FlatParameters flat(layout, arena.parameters, arena.gradients);
-  const auto seed = static_cast<std::uint64_t>(context.options().seed);
-  if (context.device().kind() == DeviceKind::cpu) {
-    flat.initialise(seed, context.stream(), context.stream().pool());
-  } else {
-    ThreadPool cores(cores_of_this_process());
-    flat.initialise(seed, context.stream(), cores);
-  }
-  return flat;
-}
-
 /// Passes share activations, and each has its constants.
 PassMemory memory_of(const PlannedPass& pass, const PlannedTraining& plan, const Arena& arena) {
   std::byte* constants = arena.constants;
@@ -53,7 +39,7 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
                              std::function<void()> between_ops)
     : between_ops_(std::move(between_ops)),
       arena_(allocate(context, plan.memory_need())),
-      flat(initial_parameters(plan.flat, arena_, context)),
+      flat(plan.flat, arena_.parameters, arena_.gradients),
       reducer(flat, context.mesh(), context.stream(), ties),
       optimizer(flat, context.mesh(), context.stream(), plan.spec.optimizer, arena_.optimizer),
       train_inputs(plan.train_inputs, context.device(), context.options().check_finite),
@@ -74,8 +60,21 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
   std::vector<Pass*> passes = {&train, &evaluate};
   if (generate) passes.push_back(&*generate);
   if (outputs) passes.push_back(&*outputs);
-  prepare_passes(context, passes, arena_.activations,
-                 MemoryNeed::aligned(plan.memory_need().activations));
+  prepare_passes(context, passes,
+                 {{arena_.parameters, MemoryNeed::aligned(plan.memory_need().parameters)},
+                  {arena_.activations, MemoryNeed::aligned(plan.memory_need().activations)}});
+  flat.clear(context.stream());
+}
+
+void BoundTraining::draw_initial_values(const Context& context) {
+  const auto seed = static_cast<std::uint64_t>(context.options().seed);
+  if (context.device().kind() == DeviceKind::cpu) {
+    flat.initialise(seed, context.stream(), context.stream().pool());
+  } else {  // a host that has a GPU to compute takes all of its cores for this
+    ThreadPool cores(cores_of_this_process());
+    flat.initialise(seed, context.stream(), cores);
+  }
+  context.log().debug(str("initial values are drawn with --seed ", seed));
 }
 
 }  // namespace trireme

@@ -23,13 +23,15 @@ struct Arena {
 };
 
 struct BoundTraining {
-  /// Collective over the world. Allocates all memory, draws the initial values, and lets ops do
-  /// their one-time work. `plan`, `ties` and `profile` (may be null) are borrowed. `between_ops` is
+  /// Collective over the world. Allocates all memory and lets ops do their one-time work.
+  /// Parameters are zero. `plan`, `ties` and `profile` (may be null) are borrowed. `between_ops` is
   /// called between any two ops, and must not wait.
   BoundTraining(const Context& context, const PlannedTraining& plan, const TieGroups& ties,
                 StepProfile* profile, std::function<void()> between_ops);
   BoundTraining(const BoundTraining&) = delete;
   BoundTraining& operator=(const BoundTraining&) = delete;
+  /// Writes the initial values of all parameters.
+  void draw_initial_values(const Context& context);
 
  private:
   std::function<void()> between_ops_;

@@ -58,13 +58,14 @@ void log_choices(const Context& context, const Preparation& mine, double seconds
 }  // namespace
 
 void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
-                    std::byte* activations, Index activation_bytes) {
+                    const std::vector<DeviceMemory>& memory) {
   Index calls = 0, done = 0;
   for (const Pass* pass : passes) calls += pass->preparations();
 
   Preparation preparation;
   if (times_products(context))  // on the memory as it is
-    fill_for_timing(context.stream(), activations, activation_bytes);
+    for (const DeviceMemory& part : memory)
+      fill_for_timing(context.stream(), part.data, part.bytes);
   context.stream().synchronize();
   context.host().world().barrier();  // no collective is in flight while others time
   const Clock::time_point start = Clock::now();

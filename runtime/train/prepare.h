@@ -8,8 +8,12 @@
 namespace trireme {
 
 /// Collective: all ranks at the same time, in the order of their plans, with no collective in
-/// flight. `activations`: memory of the passes, which timing may fill.
+/// flight. `memory`: of the passes, which timing may fill: its content is then undefined.
+struct DeviceMemory {
+  std::byte* data;
+  Index bytes;
+};
 void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
-                    std::byte* activations, Index activation_bytes);
+                    const std::vector<DeviceMemory>& memory);
 
 }  // namespace trireme

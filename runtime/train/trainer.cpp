@@ -119,6 +119,16 @@ Trainer::State::State(Context& context_, const Model& model)
   sums_.resize(first_metric + std::max(step_metrics.size(), evaluation_metrics.size()));
 }
 
+void Trainer::State::take_loaded(const std::optional<TrainingProgress>& loaded) {
+  progress = last_update = loaded.value_or(TrainingProgress{});
+  has_values_ = has_values_ || loaded;
+}
+
+void Trainer::State::need_values() {
+  if (!has_values_) bound.draw_initial_values(context);
+  has_values_ = true;
+}
+
 Trainer::Trainer(Context& context, const Model& model)
     : state_(std::make_unique<State>(context, model)) {}
 Trainer::~Trainer() = default;
@@ -128,14 +138,16 @@ void Trainer::resume(DataSource& train) {
   if (s.resumed) return;
   s.resumed = true;
   agree_on_data(s.context.host(), &train, "data");
-  if (s.checkpointer) s.progress = s.last_update = s.checkpointer->load(train);
+  if (s.checkpointer) s.take_loaded(s.checkpointer->load(train));
+  s.need_values();
 }
 
 void Trainer::load_parameters() {
   State& s = *state_;
   require(!s.resumed, "load_parameters() comes before the first step, and in place of resume()");
   s.resumed = true;
-  if (s.checkpointer) s.progress = s.last_update = s.checkpointer->load_parameters();
+  if (s.checkpointer) s.take_loaded(s.checkpointer->load_parameters());
+  s.need_values();
   s.context.log().info("nothing is trained: --train-iters 0");
   dump_parameters(s.bound.flat, s.context);
 }

@@ -44,6 +44,11 @@ struct Trainer::State {
   void announce_stop_if_asked() {
     if (running_step > 0 && !context.stop_reason().empty()) announce_stop(running_step);
   }
+  /// Collective. What a checkpoint gave; nothing where there was none.
+  void take_loaded(const std::optional<TrainingProgress>& loaded);
+  /// Before parameters are read. Draws initial values where there are none yet: not when the
+  /// trainer is made, since drawing takes 40 ns a value, for values that a checkpoint replaces.
+  void need_values();
   std::string describe_divergence(const std::string& failed_saves) const;
 
   Context& context;
@@ -70,6 +75,7 @@ struct Trainer::State {
   } agreed;
 
  private:
+  bool has_values_ = false;                       // parameters are drawn or loaded
   static constexpr std::size_t first_metric = 3;  // in sums_
   std::vector<double> sums_;                      // a loss, votes to stop and to save, metrics
   /// Adds what `pass` has computed to `sums_`: the loss, and behind it the metrics. Of all ranks

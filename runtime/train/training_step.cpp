@@ -91,6 +91,7 @@ void Trainer::State::start_micro_batches(bool profiled) {
 }
 
 StepMetrics Trainer::State::step(DataSource& source) {
+  need_values();
   const Clock::time_point start = Clock::now();
   StepMetrics metrics;
   metrics.step = progress.step + 1;
@@ -136,6 +137,7 @@ StepMetrics Trainer::State::step(DataSource& source) {
 std::optional<double> Trainer::State::run_evaluation(DataSource& validation, Index batches,
                                                      bool may_stop) {
   require(batches >= 1, "Trainer::evaluate needs at least one global batch, not ", batches);
+  need_values();
   Index targets = 0;
   std::fill(sums_.begin(), sums_.end(), 0.0);
   for (Index i = 0; i < batches; ++i) {

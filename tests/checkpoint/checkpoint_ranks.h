@@ -68,7 +68,9 @@ struct CheckpointRank {
       checkpointer.poll();
     }
   }
-  void load(const DataSource& source = NamedSource()) { progress = checkpointer.load(source); }
+  void load(const DataSource& source = NamedSource()) {
+    progress = checkpointer.load(source).value_or(TrainingProgress{});
+  }
   bool save_and_wait() {
     checkpointer.save(progress, NamedSource());
     return checkpointer.finish();

@@ -211,7 +211,7 @@ TEST(Checkpointer, AJobThatDoesNotTrainTakesParametersWhateverTheDataSeedAndOpti
   job.options.optimizer.kind = OptimizerOptions::Kind::sgd;
   Gathered loaded;
   on_threads(job, [&](CheckpointRank& rank) {
-    EXPECT_EQ(rank.checkpointer.load_parameters().step, 0);
+    EXPECT_EQ(rank.checkpointer.load_parameters().value().step, 0);
     rank.add_state_to(loaded);
   });
   int parameters = 0;

@@ -141,6 +141,7 @@ TEST(FlatParameters, InitialValuesDependOnNameAndIndexOnly) {
       TinyRank r(shape, rank, {.chunks = layout.chunks});
       r.bind(*device);
       std::fill_n(r.flat->master_data(), r.layout->count(), 9.0f);
+      r.flat->clear(*stream);
       r.flat->initialise(1234, *stream, stream->pool());
       std::vector<bool> logical(static_cast<std::size_t>(r.layout->count()), false);
       for (const FlatExtent& flat : r.layout->parameter_extents()) {

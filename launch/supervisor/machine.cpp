@@ -162,6 +162,8 @@ void Machine::notify(const std::string& event, const Json& details) {
 }
 
 Index Machine::start(const AttemptPlan& plan) {
+  attempt_ = plan.attempt;
+  began_ = date();
   forget_attempts(paths_, plan.attempt);
   fs::create_directories(paths_.attempt(plan.attempt));
   remove_private_directories(key_);
@@ -331,6 +333,7 @@ void Machine::end_all() {
   if (pipe_ >= 0) ::close(pipe_);
   pipe_ = -1;
   if (!key_.empty()) remove_private_directories(key_);
+  if (attempt_ > 0) keep_cores(".", began_, paths_, attempt_);
 }
 
 std::string Machine::log_of(Index attempt) const { return paths_.attempt(attempt) + "/output.log"; }

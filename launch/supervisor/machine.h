@@ -73,6 +73,7 @@ class Machine : public World {
   int signals_ = -1;  // signalfd
 
   // Of the attempt.
+  Index attempt_ = 0, began_ = 0;
   pid_t mpirun_ = -1;
   std::optional<int> status_;
   bool reported_ = true;

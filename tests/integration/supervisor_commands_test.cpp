@@ -25,6 +25,13 @@ TEST_F(SupervisorCommands, NeverRestartsAConfigurationThatCannotRun) {
   expect_nothing_left();
 }
 
+TEST_F(SupervisorCommands, GoesBackOnceWhereGradientsAreNotFinite) {
+  start("", trainer, "--lr 1e30 --max-skipped 3 --clip-grad 0");
+  EXPECT_EQ(wait(), 70) << output();
+  EXPECT_THAT(causes(), ElementsAre("numerics", "numerics"));
+  EXPECT_THAT(output(), HasSubstr("gradients are not finite again"));
+}
+
 TEST_F(SupervisorCommands, RefusesASecondSupervisor) {
   start();
   wait_for_progress(1, 0);

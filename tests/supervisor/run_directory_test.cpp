@@ -1,0 +1,69 @@
+// The directory of a run: folders of attempts that go, and core files that stay.
+#include "launch/supervisor/run_directory.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunDirectory : public testing::Test {
+ protected:
+  RunDirectory() { fs::create_directory(folder_ / "work"); }
+  void begin(Index attempt) const { fs::create_directories(paths_.attempt(attempt)); }
+  std::string core(char type = 4) const {
+    std::string head = "\177ELF";
+    head.resize(16);
+    return head + type + '\0' + "memory";
+  }
+  void keep(Index attempt) const { keep_cores(folder_ / "work", 0, paths_, attempt); }
+
+  ScratchDirectory folder_;
+  const Paths paths_{folder_ / "run"};
+};
+
+TEST_F(RunDirectory, KeepsTheLastTenAttempts) {
+  for (Index attempt = 1; attempt <= 12; ++attempt) begin(attempt);
+  forget_attempts(paths_, 13);
+  EXPECT_FALSE(fs::exists(paths_.attempt(3)));
+  EXPECT_TRUE(fs::exists(paths_.attempt(4)));
+}
+
+TEST_F(RunDirectory, KeepsTheCoresOfTwoAttempts) {
+  for (Index attempt = 1; attempt <= 3; ++attempt) {
+    begin(attempt);
+    folder_.write("work/core.17", core());
+    keep(attempt);
+  }
+  EXPECT_FALSE(fs::exists(paths_.attempt(1) + "/core.17"));
+  EXPECT_TRUE(fs::exists(paths_.attempt(2) + "/core.17"));
+  EXPECT_TRUE(fs::exists(paths_.attempt(3) + "/core.17"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "work"));
+}
+
+TEST_F(RunDirectory, MovesNothingThatIsNoCore) {
+  begin(1);
+  folder_.write("work/core.cpp", "int main() {}");
+  folder_.write("work/core.so", core(3));
+  folder_.write("work/corpus", core().substr(0, 5));
+  keep(1);
+  EXPECT_TRUE(fs::is_empty(paths_.attempt(1)));
+  folder_.write("work/core", core());
+  keep_cores(folder_ / "work", 1'000'000'000'000, paths_, 1);  // it is older
+  EXPECT_TRUE(fs::is_empty(paths_.attempt(1)));
+}
+
+TEST_F(RunDirectory, HasAKeyThatItsCopyHasNot) {
+  EXPECT_NE(key_of(paths_, "run-1"), key_of(Paths(folder_ / "copy"), "run-1"));
+  EXPECT_NE(key_of(paths_, "run-1"), key_of(paths_, "run-2"));
+  EXPECT_EQ(key_of(paths_, "run-1"), key_of(Paths(folder_ / "work/../run"), "run-1"));
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

@@ -10,7 +10,7 @@
 
 namespace trireme::store {
 
-/// Of which supervised run a job is, and the how-manieth start of it.
+/// Of which supervised run a job is, and which of its attempts.
 struct Lineage {
   std::string run;    // empty: of none
   Index attempt = 0;  // from 1

@@ -71,7 +71,7 @@ struct History {
   std::vector<SupervisionBegan> supervisions;
   std::optional<SupervisionEnded> end;  // of the last supervision; nothing: it died, or still runs
   std::vector<Attempt> attempts;
-  std::size_t first = 0;  // attempts from here on were made since a supervision ended by itself
+  std::size_t first = 0;  // attempts from here on were made since a supervision ended and said why
   std::vector<Release> releases;
   Index ignored = 0;  // lines that are none
 

@@ -47,7 +47,7 @@ TEST_P(Kills, OfRandomRanksChangeNoBit) {
 INSTANTIATE_TEST_SUITE_P(Few, Kills, testing::Values(2));
 INSTANTIATE_TEST_SUITE_P(Many, Kills, testing::Values(10));
 
-TEST_F(Supervised, StopsWithTheLastStepSavedAndGoesOn) {
+TEST_F(Supervised, StopsWithTheLastStepSavedAndContinues) {
   for (const char* request : {"TERM", "USR1", "file"}) {
     start();
     wait_for_progress(history().attempts.size() + 1, durable());
@@ -122,7 +122,7 @@ TEST_F(Supervised, RestartsAfterEveryWayInWhichAJobCanEnd) {
 }
 
 /// A program whose rank 2 ends with a code of its own in the first attempts.
-TEST_F(Supervised, RestartsAfterRanksThatEndByThemselves) {
+TEST_F(Supervised, RestartsAfterRanksThatExit) {
   const std::string wrapper =
       folder_.write("wrapper",
                     "#!/bin/sh\n"

@@ -135,13 +135,13 @@ TEST_F(Supervision, TakesStepsFromBeforeItWentBackForNoProgress) {
   EXPECT_EQ(history().attempts[1].ended->durable, 20);
 }
 
-TEST_F(Supervision, GoesOnWhereGradientsWereNotFiniteByAccident) {
+TEST_F(Supervision, ContinuesWhereGradientsWereNotFiniteByAccident) {
   world_.last_step = 60;
   world_.scripts = {{.steps = 35, .code = 65}, {.steps = 40, .code = 0}};
   EXPECT_EQ(run(), 0);
 }
 
-TEST_F(Supervision, HandsOnAJobThatStoppedByItself) {
+TEST_F(Supervision, EndsWith75WhenTheJobStoppedUnasked) {
   world_.scripts = {{.steps = 12, .code = 75}};
   EXPECT_EQ(run(), code::stopped);
 }
@@ -252,7 +252,7 @@ TEST_F(Supervision, ContinuesTheLedgerOfASupervisorThatDied) {
   EXPECT_THAT(world_.said.front(), HasSubstr("continues run run-1"));
 }
 
-TEST_F(Supervision, BeginsAnewAfterOneThatEndedByItself) {
+TEST_F(Supervision, BeginsAnewAfterOneThatEnded) {
   for (int i = 0; i < 3; ++i) world_.scripts.push_back({.steps = 3, .code = 7});
   EXPECT_EQ(run(), code::no_help);
   world_.last_step = 30;
@@ -300,7 +300,7 @@ TEST_F(Supervision, ReplacesALostHostByASpareInItsPlace) {
   EXPECT_THAT(world_.events, Contains("quarantine"));
 }
 
-TEST_F(Supervision, EndsWith69WhenHostsAreLostAndGoesOnWhenOneIsReleased) {
+TEST_F(Supervision, EndsWith69WhenHostsAreLostAndContinuesWhenOneIsReleased) {
   settings_.nodes = 2;
   world_.all_hosts = {{"n0", 1}, {"n1", 1}};
   for (int i = 0; i < 2; ++i)

@@ -94,6 +94,7 @@ TEST_F(Supervised, LeavesNoJobBehindWhenItIsKilled) {
   job_->send(SIGKILL);
   EXPECT_EQ(wait(), 128 + SIGKILL);
   EXPECT_TRUE(wait_until([&] { return processes_with(run_directory()) == 0; }));
+  supervisor::remove_private_directories(supervisor::key_of(paths(), history().run));
 }
 
 TEST_F(Supervised, RestartsAfterEveryWayInWhichAJobCanEnd) {

@@ -150,8 +150,7 @@ void Reporter::print_line(const StepMetrics& m) {
   const double seconds = interval_ms_ / 1e3;
   const double rate = seconds > 0 ? static_cast<double>(interval_targets_) / seconds : 0;
   const double flops = static_cast<double>(interval_steps_) * options_.flops_per_step;
-  const double share =
-      peak_flops_ > 0 && seconds > 0 ? flops / seconds / peak_flops_ : 0;
+  const double share = peak_flops_ > 0 && seconds > 0 ? flops / seconds / peak_flops_ : 0;
   const Clock left(seconds_left(m.step));
   Line line;
   if (options_.progress_bar) line.add("\r\033[K");

@@ -68,8 +68,8 @@ struct ReporterOptions {
 class Reporter {
  public:
   Reporter(const Log& log, const ReporterOptions& options);
-  /// The head of the table; before the first line. `peak_flops`: GEMM rate of all ranks together, of
-  /// which lines show the share; 0: unknown.
+  /// The head of the table; before the first line. `peak_flops`: GEMM rate of all ranks together,
+  /// of which lines show the share; 0: unknown.
   void begin(double peak_flops);
   void step(const StepMetrics& metrics);
 

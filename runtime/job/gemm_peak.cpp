@@ -20,9 +20,12 @@ std::string path_of(const Context& context) {
   return save.empty() ? "" : save + "/gemm_peak.json";
 }
 
-/// What distinguishes rates of one run: ranks may have devices of several kinds.
+/// What distinguishes rates of one run, whose ranks may have devices of several kinds: the model
+/// and what it computes with. The last part of a description is free memory, which changes.
 std::string kind_of(const Context& context) {
-  return str(context.device().traits().describe(), ", ", name(context.options().compute()));
+  std::string device = context.device().describe();
+  device.resize(std::min(device.size(), device.rfind(", ")));
+  return str(device, ", ", name(context.options().compute()));
 }
 
 /// Collective. Rank 0 reads: one reader of a shared file system is enough.
@@ -43,6 +46,15 @@ void store(const GemmRates& rates, const std::string& path) {
   rename_path(fresh, path);
 }
 
+/// FLOP/s; 0 where memory is too short to measure.
+double measured_rate(const Context& context) {
+  try {
+    return measure_gemm_flops(context.stream(), context.options().compute());
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
 /// Collective. Each rank measures a kind that `rates` lacks; of one kind the best rank counts.
 void measure_missing(const Context& context, GemmRates& rates) {
   const std::string kind = kind_of(context);
@@ -51,7 +63,7 @@ void measure_missing(const Context& context, GemmRates& rates) {
   context.host().all_reduce({&missing, 1, DType::i64}, Reduction::sum);
   if (missing == 0) return;
   GemmRates mine;
-  if (measures) mine[kind] = measure_gemm_flops(context.stream(), context.options().compute());
+  if (measures) mine[kind] = measured_rate(context);
   for (const std::string& text : gather_strings(context.host(), to_text(mine)))
     for (const auto& [other, rate] : parse_gemm_rates(text))
       rates[other] = std::max(rates[other], rate);
@@ -96,7 +108,8 @@ GemmRates parse_gemm_rates(const std::string& text) {
 double gemm_peak_of_all_ranks(const Context& context, int node_ranks) {
   GemmRates rates = stored_rates(context);
   measure_missing(context, rates);
-  double peak = rates.at(kind_of(context)) * share_of_device(context, node_ranks);
+  const auto rate = rates.find(kind_of(context));
+  double peak = rate == rates.end() ? 0 : rate->second * share_of_device(context, node_ranks);
   context.host().all_reduce({&peak, 1, DType::f64}, Reduction::sum);
   return peak;
 }

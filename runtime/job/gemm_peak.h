@@ -18,7 +18,8 @@ std::string to_text(const GemmRates& rates);
 GemmRates parse_gemm_rates(const std::string& text);
 
 /// Collective. GEMM rate, in FLOP/s, that all ranks together can have in the type that is computed
-/// with. `node_ranks`: ranks on this rank's node, which share its cores. Kinds of devices that
+/// with; a rank that has too little memory to measure counts as 0. `node_ranks`: ranks on this
+/// rank's node, which share its cores. Kinds of devices that
 /// --save/gemm_peak.json lacks are measured, for about 0.3 s, and added to it. A file that cannot
 /// be written is a warning.
 double gemm_peak_of_all_ranks(const Context& context, int node_ranks);

@@ -38,10 +38,20 @@ TEST(GemmPeak, IsMeasuredOnceInARun) {
   ASSERT_EQ(rates.size(), 1u);
   EXPECT_EQ(rates.begin()->second, measured);
   rates.begin()->second = 12345;
-  remove_file(folder / "gemm_peak.json");
   folder.write("gemm_peak.json", to_text(rates));
   EXPECT_EQ(peak(1, folder.path()), 12345);
   EXPECT_EQ(peak(2, folder.path()), 2 * 12345);
+}
+
+/// Two models may have the same instructions and the same number of threads.
+TEST(GemmPeak, IsKeptWithTheModelOfTheDevice) {
+  const ScratchDirectory folder;
+  peak(1, folder.path());
+  const GemmRates rates = parse_gemm_rates(read_whole(folder / "gemm_peak.json", limit));
+  const std::string described = open_cpu()->describe();
+  const std::string without_memory = described.substr(0, described.rfind(", "));
+  EXPECT_EQ(rates.begin()->first, without_memory + ", f32");
+  EXPECT_THAT(rates.begin()->first, testing::Not(testing::HasSubstr("free")));
 }
 
 TEST(GemmPeak, OfAnotherKindOfDeviceIsKeptAndNotUsed) {

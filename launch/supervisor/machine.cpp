@@ -101,10 +101,7 @@ bool Machine::is_mine() const {
   return lease_->held();
 }
 
-std::vector<Host> Machine::hosts() const {
-  if (options_.hostfile.empty()) return {};
-  return parse_hosts(read_small(options_.hostfile), options_.slots);
-}
+std::vector<Host> Machine::hosts() const { return read_hosts(options_.hosts, options_.slots); }
 
 bool Machine::passes_preflight(const Host& host) {
   if (options_.preflight.empty()) return true;

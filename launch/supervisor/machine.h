@@ -7,6 +7,7 @@
 #include <string>
 
 #include "launch/supervisor/command_words.h"
+#include "launch/supervisor/hosts_of_scheduler.h"
 #include "launch/supervisor/metrics_tail.h"
 #include "launch/supervisor/output_log.h"
 #include "launch/supervisor/run_directory.h"
@@ -16,8 +17,8 @@ namespace trireme::supervisor {
 
 struct MachineOptions {
   Words mpirun = {"mpirun"};
-  std::string hostfile;  // empty: this machine
-  Index slots = 1;       // of a host whose line does not say how many
+  HostSource hosts;
+  Index slots = 1;  // of a host whose line does not say how many
   std::string remote_shell, on_event;
   std::string preflight;  // exit code 0: the host TRIREME_HOST may be used
   Index log_bytes = Index{64} << 20;

@@ -21,7 +21,7 @@ namespace {
 struct Given {
   Settings settings;
   MachineOptions machine;
-  std::string run_dir, mpirun = "mpirun";
+  std::string run_dir, hostfile, mpirun = "mpirun";
   bool quiet = false;
 };
 
@@ -39,11 +39,12 @@ void declare(CommandLine& command, Given& given) {
   command.group("Where");
   command.whole("--ranks-per-node,-n", settings.ranks_per_node, at_least(1), "ranks on each host");
   command.whole("--nodes", settings.nodes, at_least(1), "hosts that train");
-  command.text("--hostfile", machine.hostfile, "FILE",
-               "hosts, a line each as for mpirun, read anew before each attempt; default: this "
-               "machine");
+  command.text(
+      "--hostfile", given.hostfile, "FILE",
+      "hosts, a line each as for mpirun, read anew before each attempt; default: the nodes "
+      "of a Slurm job, the workers of an MPIJob, or this machine");
   command.whole("--spares", settings.spares, at_least(0),
-                "hosts of --hostfile beyond --nodes that replace lost ones");
+                "hosts beyond --nodes that replace lost ones");
   command.text("--run-dir", given.run_dir, "DIR",
                "directory of the run; default: --save of PROGRAM");
   command.text("--mpirun", given.mpirun, "WORDS", "mpirun, and options for it");
@@ -77,30 +78,37 @@ Words words_in(const std::string& text) {
   return words;
 }
 
-void check_hosts(const Given& given, const CommandLine& command, Problems& problems) {
+void check_slots(const Given& given, const std::vector<Host>& hosts, Problems& problems) {
+  for (const Host& host : hosts)
+    if (host.slots < given.settings.ranks_per_node)
+      problems.add("--ranks-per-node ", given.settings.ranks_per_node, ": host ", host.name, " of ",
+                   given.machine.hosts.name, " has ", host.slots, " slots");
+}
+
+void check_hosts(Given& given, const CommandLine& command, Problems& problems) {
   const Settings& settings = given.settings;
-  if (given.machine.hostfile.empty()) {
+  const Index wanted = settings.nodes + settings.spares;
+  HostSource& source = given.machine.hosts;
+  std::vector<Host> hosts;
+  const std::size_t before = problems.all().size();
+  problems.collect([&] {
+    source =
+        find_hosts({given.hostfile, given.machine.mpirun, wanted > 1}, variable_of_this_process);
+    hosts = read_hosts(source, settings.ranks_per_node);
+  });
+  if (problems.all().size() > before) return;
+  if (source.kind == HostSource::Kind::this_machine) {
     if (settings.nodes > 1)
       problems.add("--nodes ", settings.nodes, " needs --hostfile: which hosts are there");
     for (const char* name : {"--spares", "--remote-shell", "--wait-nodes", "--preflight"})
       if (command.given(name)) problems.add(name, " has no meaning without --hostfile");
     return;
   }
-  std::vector<Host> hosts;
-  const std::size_t before = problems.all().size();
-  problems.collect([&] {
-    constexpr Index most_bytes = Index{16} << 20;
-    hosts = parse_hosts(read_whole(given.machine.hostfile, most_bytes), settings.ranks_per_node);
-  });
-  if (problems.all().size() > before) return;
-  if (static_cast<Index>(hosts.size()) < settings.nodes + settings.spares)
-    problems.add("--nodes ", settings.nodes, " and --spares ", settings.spares, " need ",
-                 settings.nodes + settings.spares, " hosts, but --hostfile ",
-                 given.machine.hostfile, " has ", hosts.size());
-  for (const Host& host : hosts)
-    if (host.slots < settings.ranks_per_node)
-      problems.add("--ranks-per-node ", settings.ranks_per_node, ": host ", host.name, " of ",
-                   given.machine.hostfile, " has ", host.slots, " slots");
+  check_slots(given, hosts, problems);
+  // Workers of an MPIJob may still start: the supervisor waits for them.
+  if (source.kind != HostSource::Kind::discovery && static_cast<Index>(hosts.size()) < wanted)
+    problems.add("--nodes ", settings.nodes, " and --spares ", settings.spares, " need ", wanted,
+                 " hosts, but ", source.name, " has ", hosts.size());
 }
 
 std::unique_ptr<Job> check(Given& given, const CommandLine& command, const Words& program,
@@ -137,6 +145,10 @@ int supervise(Given& given, const Job& job) {
   settings.pid = Index{::getpid()};
   settings.host = host_name();
   Machine machine(job, given.machine);
+  if (given.machine.hosts.kind == HostSource::Kind::slurm &&
+      !job_has_no_kill(variable_of_this_process))
+    machine.say("warning: the script of " + given.machine.hosts.name +
+                " has no --no-kill: Slurm ends the job when it loses a node");
   if (!job.watched)
     machine.say(job.name() + " has no --save: it is supervised by its exit code only");
   settings.run = new_run_id(machine.date(), settings.pid);

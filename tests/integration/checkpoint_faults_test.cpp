@@ -47,11 +47,12 @@ class Faults : public SavingJobs {
 
 using Steps = std::vector<Index>;
 
-/// Names in a directory of checkpoints that are no committed steps.
+/// Names in a directory of checkpoints that are no committed steps, nor the run's GEMM peak.
 std::vector<std::string> leftovers(const std::string& root) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(root)) {
     const std::string name = entry.path().filename();
+    if (name == "gemm_peak.json") continue;
     if (name.find('.') != std::string::npos || name == "lock") names.push_back(name);
   }
   return names;

@@ -53,6 +53,13 @@ std::string Timetable::turn_problem(const Work& work, Index next, Index limit) c
       " has to come before it");
 }
 
+// A whole backward needs both halves of those before it.
+std::string Timetable::half_problem(int chunk, Index micro_batch) const {
+  return str("it has to be ",
+             describe(Work{WorkKind::backward_weight, chunk, micro_batch}, shape_.chunks),
+             ": the weight gradients of micro-batch ", micro_batch, " are due");
+}
+
 // Counts what each chunk has done so far, and derives in_flight_.
 void Timetable::check_order(const WorkOrder& order, int stage) {
   std::vector<Done> done(static_cast<std::size_t>(shape_.chunks));
@@ -62,13 +69,16 @@ void Timetable::check_order(const WorkOrder& order, int stage) {
             ": chunk ", work.chunk, " of ", shape_.chunks, "; chunks are numbered from 0 to ",
             shape_.chunks - 1);
     Done& d = done[static_cast<std::size_t>(work.chunk)];
-    const auto take_turn = [&](Index& next, Index limit) {
-      const std::string problem = turn_problem(work, next, limit);
+    const auto check_turn = [&](const std::string& problem) {
       require(problem.empty(), "stage ", stage, ", work ", position, ": ",
               describe(work, shape_.chunks), " is out of turn: ", problem);
+    };
+    const auto take_turn = [&](Index& next, Index limit) {
+      check_turn(turn_problem(work, next, limit));
       ++next;
     };
     const bool whole = work.kind == WorkKind::backward;
+    if (whole && d.weight < d.input) check_turn(half_problem(work.chunk, d.weight));
     if (work.kind == WorkKind::forward) take_turn(d.forward, shape_.micro_batches);
     if (whole || work.kind == WorkKind::backward_input) take_turn(d.input, d.forward);
     if (whole || work.kind == WorkKind::backward_weight) take_turn(d.weight, d.input);

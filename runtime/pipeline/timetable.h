@@ -48,6 +48,7 @@ class Timetable {
 
   struct Done;
   std::string turn_problem(const Work& work, Index next, Index limit) const;
+  std::string half_problem(int chunk, Index micro_batch) const;
   void check_order(const WorkOrder& order, int stage);
   void check_complete(const Done& done, int stage, int chunk) const;
   Index input_ready(const Work& work, int stage) const;

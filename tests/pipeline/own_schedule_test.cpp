@@ -62,6 +62,12 @@ TEST(OwnSchedule, IsRefusedWithTheStageTheWorkAndWhatWouldBeRight) {
       {{F(0), F(1), B(1), B(0)},
        "stage 1, work 2: B1 is out of turn: it has to be B0: a chunk takes its micro-batches from "
        "0 to 1, each once"},
+      {{F(0), F(1), I(0), B(1), W(0)},
+       "stage 1, work 3: B1 is out of turn: it has to be W0: the weight gradients of micro-batch 0 "
+       "are due"},
+      {{F(0), F(1), I(0), I(1), B(1)},
+       "stage 1, work 4: B1 is out of turn: it has to be W0: the weight gradients of micro-batch 0 "
+       "are due"},
       {{F(0), F(1, 3), B(0), B(1)},
        "stage 1, work 1: chunk 3 of 1; chunks are numbered from 0 to 0"},
   };

@@ -2,14 +2,19 @@
 #include "runtime/observe/stack/stack_capture.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -63,6 +68,13 @@ class StuckRank {
   PageReader reader() const { return PageReader(page_path(folder_.path(), 0)); }
   void wait_for_step(Index step) const {
     while (reader().read().step != step) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  /// Until it ends; returns its status.
+  int wait() {
+    int status = 0;
+    require(::waitpid(pid_, &status, 0) == pid_, "waitpid");
+    pid_ = -1;
+    return status;
   }
   void end() {
     if (pid_ <= 0) return;
@@ -156,6 +168,18 @@ TEST(StackCapture, ExistsOnceInAProcess) {
   EXPECT_EQ(message_of([&] { StackCapture second(page); }),
             "StackCapture: this process has one already");
   EXPECT_EQ(message_of([&] { StackCapture second(none); }), "");
+  // The one of the page that is off has left the first one as it was.
+  const NamedStack stack = capture_stack(PageReader(page_path(folder.path(), 0)), long_s);
+  EXPECT_THAT(stack.frames, Not(IsEmpty())) << stack.why;
+}
+
+TEST(StackCapture, LeavesNoSignalThatEndsTheProcessAfterIt) {
+  StuckRank rank([](StatusPage& page) {
+    { const StackCapture capture(page); }
+    (void)::raise(SIGUSR2);  // sent by a collector that has seen the handler
+  });
+  const int status = rank.wait();
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
 }
 
 TEST(StackNames, AreOffsetsAndABuildIdWhereThereAreNoSymbols) {
@@ -166,6 +190,51 @@ TEST(StackNames, AreOffsetsAndABuildIdWhereThereAreNoSymbols) {
   // The first bytes of a file are its header, which no function covers.
   EXPECT_THAT(file.find(0).name, IsEmpty());
   EXPECT_THAT(name_frames(::getpid(), {1}), ::testing::ElementsAre("0x1"));
+}
+
+/// An ELF file whose only function is "f", from byte `begin` on.
+std::string program_of_one_function(std::uint64_t begin, std::uint64_t bytes) {
+  struct {
+    Elf64_Ehdr header;
+    Elf64_Phdr segment;
+    std::array<Elf64_Shdr, 2> sections;  // symbols and their names
+    Elf64_Sym symbol;
+    std::array<char, 8> names;
+  } file{};
+  std::memcpy(file.header.e_ident, ELFMAG, SELFMAG);
+  file.header.e_ident[EI_CLASS] = ELFCLASS64;
+  file.header.e_ident[EI_DATA] = ELFDATA2LSB;
+  file.header.e_phoff = offsetof(decltype(file), segment);
+  file.header.e_phnum = 1;
+  file.header.e_shoff = offsetof(decltype(file), sections);
+  file.header.e_shnum = 2;
+  file.segment.p_type = PT_LOAD;
+  file.segment.p_filesz = 4096;
+  file.sections[0].sh_type = SHT_SYMTAB;
+  file.sections[0].sh_offset = offsetof(decltype(file), symbol);
+  file.sections[0].sh_size = sizeof(Elf64_Sym);
+  file.sections[0].sh_link = 1;
+  file.sections[1].sh_offset = offsetof(decltype(file), names);
+  file.symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+  file.symbol.st_shndx = 1;
+  file.symbol.st_value = begin;
+  file.symbol.st_size = bytes;
+  file.symbol.st_name = 1;
+  file.names[1] = 'f';
+  return {reinterpret_cast<const char*>(&file), sizeof(file)};
+}
+
+TEST(StackNames, AreThoseOfFunctionsThatCoverTheAddress) {
+  const ScratchDirectory folder;
+  const ObjectFile file(folder.write("file", program_of_one_function(100, 10)));
+  EXPECT_EQ(file.find(99).name, "");
+  EXPECT_EQ(file.find(100).name, "f");
+  EXPECT_EQ(file.find(109).name, "f");
+  EXPECT_EQ(file.find(109).offset, 9u);
+  EXPECT_EQ(file.find(110).name, "");
+  const ObjectFile of_assembly(folder.write("file", program_of_one_function(100, 0)));
+  EXPECT_EQ(of_assembly.find(100).name, "f");
+  EXPECT_EQ(of_assembly.find(101).name, "");
 }
 
 TEST(StackNames, AreEmptyForAFileThatIsNoProgram) {
@@ -181,6 +250,7 @@ TEST(StackNames, AreEmptyForAFileThatIsNoProgram) {
     EXPECT_THAT(file.find(8).name, IsEmpty());
   }
   EXPECT_THAT(ObjectFile(folder / "none").find(8).name, IsEmpty());
+  EXPECT_THAT(ObjectFile(folder.path()).find(8).name, IsEmpty());
 }
 
 }  // namespace

@@ -87,10 +87,13 @@ StackCapture::StackCapture(StatusPage& page) {
     captured_page = nullptr;
     throw Error(str("SIGUSR2: sigaction: ", std::strerror(error)));
   }
+  installed_ = true;
 }
 
 StackCapture::~StackCapture() {
-  if (captured_page.load() == nullptr) return;
+  if (!installed_) return;
+  // A collector that has seen the handler may send its signal only now: it must not end the rank.
+  if (before_.sa_handler == SIG_DFL) before_.sa_handler = SIG_IGN;
   ::sigaction(SIGUSR2, &before_, nullptr);
   captured_page = nullptr;
   while (capturing.load()) std::this_thread::yield();  // in another thread

@@ -13,7 +13,9 @@
 
 namespace trireme::observe {
 
-/// Answers SIGUSR2 while it exists. One at a time in a process; `page` outlives it.
+/// Answers SIGUSR2 while it exists; the process ignores the signal afterwards, unless it had a
+/// handler before. One at a time in a process; `page` outlives it. Does nothing for a page that is
+/// off.
 class StackCapture {
  public:
   /// Throws: Error when there is another one, or the handler cannot be installed.
@@ -23,6 +25,7 @@ class StackCapture {
   StackCapture& operator=(const StackCapture&) = delete;
 
  private:
+  bool installed_ = false;
   struct sigaction before_ {};
 };
 

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <sstream>
+#include <system_error>
 
 #include <cxxabi.h>
 #include <elf.h>
@@ -40,6 +41,7 @@ std::vector<Mapping> executable_mappings(std::int64_t pid) {
 }
 
 std::string demangled(const std::string& name) {
+  if (!name.starts_with("_Z")) return name;  // of C: "f" would become "float"
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
@@ -49,6 +51,18 @@ std::string demangled(const std::string& name) {
 /// Also where the file was replaced on the disk since: the kernel opens the one that runs.
 std::string path_to_open(std::int64_t pid, const Mapping& mapping) {
   return fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping.begin, mapping.end);
+}
+
+/// Read, not mapped: a file that is cut meanwhile must not end this process. Empty on an error.
+std::string bytes_of(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);  // an error also for a directory
+  if (error) return "";
+  std::string bytes(size, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), static_cast<std::streamsize>(size));
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  return bytes;
 }
 
 }  // namespace
@@ -61,8 +75,7 @@ bool ObjectFile::get(std::uint64_t offset, T& value) const {
 }
 
 ObjectFile::ObjectFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  bytes_.assign(std::istreambuf_iterator<char>(file), {});
+  bytes_ = bytes_of(path);
   Elf64_Ehdr header;
   const bool elf = get(0, header) && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
                    header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB;
@@ -164,7 +177,7 @@ std::vector<std::string> name_frames(std::int64_t pid, const std::vector<std::ui
     auto file = files.find(mapping->path);
     if (file == files.end()) {
       ObjectFile opened(path_to_open(pid, *mapping));
-      if (opened.build_id().empty()) opened = ObjectFile(mapping->path);
+      if (opened.empty()) opened = ObjectFile(mapping->path);
       file = files.emplace(mapping->path, std::move(opened)).first;
     }
     const std::uint64_t offset = stack[i] - mapping->begin + mapping->offset;

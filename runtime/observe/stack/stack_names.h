@@ -17,6 +17,7 @@ class ObjectFile {
  public:
   /// Empty when the file cannot be read or is not a 64-bit ELF file of this machine.
   explicit ObjectFile(const std::string& path);
+  bool empty() const { return bytes_.empty(); }
 
   struct Symbol {
     std::string name;  // demangled; empty: none covers the address

@@ -4,9 +4,30 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace trireme::observe {
 namespace {
+
+/// What scores compare a value with.
+class Scale {
+ public:
+  explicit Scale(std::span<const double> values) : middle_(median({values.begin(), values.end()})) {
+    std::vector<double> deviations;
+    deviations.reserve(values.size());
+    for (const double value : values) deviations.push_back(std::abs(value - middle_));
+    constexpr double mad_to_deviation = 1.4826, least = 0.01;
+    deviation_ =
+        std::max(mad_to_deviation * median(std::move(deviations)), least * std::abs(middle_));
+  }
+  RobustScore score(double value) const {
+    if (middle_ == 0 || deviation_ == 0) return {.median = middle_};
+    return {middle_, value / middle_, (value - middle_) / deviation_};
+  }
+
+ private:
+  double middle_, deviation_;
+};
 
 /// The last `count` steps of which all have a time, ascending.
 std::vector<Index> common_steps(const std::vector<const TimeSeries*>& series, int count) {
@@ -39,8 +60,9 @@ std::vector<Slow> slow_of(const std::vector<const TimeSeries*>& series,
   for (const Index step : steps) {
     std::vector<double> times;
     for (const TimeSeries* one : series) times.push_back(seconds_of(*one, step));
+    const Scale scale(times);
     for (std::size_t i = 0; i < times.size(); ++i) {
-      const RobustScore score = robust_score(times[i], times);
+      const RobustScore score = scale.score(times[i]);
       ratios[i].push_back(score.ratio);
       if (score.ratio >= rule.ratio && score.z > rule.z) ++slow_steps[i];
     }
@@ -62,14 +84,7 @@ double median(std::vector<double> values) {
 }
 
 RobustScore robust_score(double value, std::span<const double> values) {
-  const double middle = median({values.begin(), values.end()});
-  std::vector<double> deviations;
-  for (const double other : values) deviations.push_back(std::abs(other - middle));
-  constexpr double mad_to_deviation = 1.4826, least = 0.01;
-  const double deviation =
-      std::max(mad_to_deviation * median(deviations), least * std::abs(middle));
-  if (middle == 0 || deviation == 0) return {.median = middle};
-  return {middle, value / middle, (value - middle) / deviation};
+  return Scale(values).score(value);
 }
 
 std::vector<Slow> find_slow(std::span<const TimeSeries> series, const SlowRule& rule) {

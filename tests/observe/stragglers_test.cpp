@@ -13,6 +13,8 @@
 
 #include "trireme/core/error.h"
 
+#include "tests/support/allocation_counter.h"
+
 namespace trireme::observe {
 namespace {
 
@@ -132,6 +134,15 @@ TEST(Stragglers, AreSoInMostOfTheLastStepsThatAllHave) {
   EXPECT_EQ(find_slow(series).size(), 1u);
   series[3].samples.resize(19);  // too few in common
   EXPECT_THAT(find_slow(series), IsEmpty());
+}
+
+TEST(Stragglers, AreSoughtWithOneMedianForAllRanksOfAStep) {
+  constexpr int ranks = 200, steps = 20;
+  Noise noise(5);
+  const std::vector<TimeSeries> series(ranks, noise.series("stage 0", 1, steps));
+  const auto before = test::allocations_of_this_thread();
+  find_slow(series);
+  EXPECT_LT(test::allocations_of_this_thread() - before, ranks * steps);
 }
 
 TEST(Stragglers, AreNotSoughtAmongTwo) {

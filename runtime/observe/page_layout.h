@@ -110,6 +110,12 @@ struct TextWords {
 /// Ranks first, first + stride, ...
 struct RankRun {
   std::int32_t first, count, stride;
+
+  /// In a job of `ranks`; false also for a damaged one.
+  bool is_within(std::int64_t ranks) const {
+    const std::int64_t last = first + (std::int64_t{count} - 1) * stride;
+    return count > 0 && count <= ranks && first >= 0 && first < ranks && last >= 0 && last < ranks;
+  }
 };
 
 struct GroupWords {
@@ -128,7 +134,7 @@ struct PageLayout {
   alignas(64) std::atomic<std::uint64_t> ops;  // op boundaries, and other signs of progress
   std::atomic<std::int64_t> moved_ns;          // when `ops` changed; coarse clock
   std::atomic<std::int64_t> heartbeat_ns;      // when a waiting rank last polled; coarse clock
-  std::atomic<std::int64_t> longest_gap_ns;    // between two ops, since the second step
+  std::atomic<std::int64_t> longest_gap_ns;    // between ops, waits left out, since the second step
   std::atomic<std::uint64_t> phase;
   std::atomic<std::int64_t> phase_ns;
   std::atomic<std::int64_t> durable_step, memory_step;  // newest checkpoints; -1: none

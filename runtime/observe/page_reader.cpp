@@ -25,15 +25,14 @@ std::string name_at(const PageLayout& page, std::uint32_t offset) {
   const std::size_t used = std::min<std::size_t>(page.names_used.load(acquire), page.names.size());
   if (offset == 0 || offset >= used) return "";
   const std::size_t length = static_cast<unsigned char>(page.names[offset]);
-  return {&page.names[offset + 1], std::min(length, used - offset - 1)};
+  return {page.names.data() + offset + 1, std::min(length, used - offset - 1)};
 }
 
 std::vector<RankRun> runs_of(const PageLayout& page, const GroupWords& group) {
   const std::size_t end = std::min<std::size_t>(group.runs_end, PageLayout::most_runs);
   std::vector<RankRun> runs;
   for (std::size_t i = group.runs_begin; i < end; ++i)
-    if (page.runs[i].count > 0 && page.runs[i].count <= page.header.ranks)
-      runs.push_back(page.runs[i]);
+    if (page.runs[i].is_within(page.header.ranks)) runs.push_back(page.runs[i]);
   return runs;
 }
 

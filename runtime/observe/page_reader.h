@@ -72,10 +72,10 @@ struct PageState {
   std::uint64_t stacks_captured = 0;       // changes when the stack does
   std::vector<std::string> torn;           // records that their writer did not finish; left out
 
-  /// Infinite for a time of 0, which is never.
+  /// Infinite for a time of 0, which is never; negative only where the page is damaged.
   double age_s(std::int64_t time_ns) const {
     return time_ns == 0 ? std::numeric_limits<double>::infinity()
-                        : static_cast<double>(read_ns - time_ns) / 1e9;
+                        : (static_cast<double>(read_ns) - static_cast<double>(time_ns)) / 1e9;
   }
   bool has_ended() const { return phase == Phase::finished || phase == Phase::failed; }
 };

@@ -149,11 +149,16 @@ void StatusPage::progressed() {
 }
 
 // The gaps of the first step are those of a start: caches are cold, and GPUs load their kernels.
+// A wait is as long as other ranks make it, so only the time up to it counts.
+void StatusPage::count_gap(std::int64_t now) {
+  const std::int64_t gap = now - page_->moved_ns.load(relaxed);
+  if (steps_begun_ == 2 && !waits_ && gap > page_->longest_gap_ns.load(relaxed))
+    page_->longest_gap_ns.store(gap, relaxed);
+}
+
 void StatusPage::move() {
   const std::int64_t now = coarse_now_ns();
-  const std::int64_t gap = now - page_->moved_ns.load(relaxed);
-  if (steps_begun_ == 2 && gap > page_->longest_gap_ns.load(relaxed))
-    page_->longest_gap_ns.store(gap, relaxed);
+  count_gap(now);
   page_->moved_ns.store(now, relaxed);
   page_->ops.fetch_add(1, release);
 }
@@ -199,6 +204,7 @@ void StatusPage::set_memory_step(Index step) {
 
 void StatusPage::fail(std::string_view message) {
   if (!on()) return;
+  if (page_->phase.load(relaxed) == static_cast<std::uint64_t>(Phase::failed)) return;
   page_->error.write(words_of(message));
   enter(Phase::failed);
 }
@@ -241,8 +247,7 @@ void StatusPage::wait_for(std::span<const Operation> operations) {
   words.count = static_cast<std::uint32_t>(operations.size());
   for (std::size_t i = 0; i < std::min(operations.size(), WaitWords::most); ++i)
     words.awaited[i] = {operations[i].group.index, operations[i].sequence};
-  heartbeat();
-  page_->wait.write(words);
+  write_wait(words);
 }
 
 void StatusPage::wait_for(WaitsFor reason) {
@@ -250,14 +255,21 @@ void StatusPage::wait_for(WaitsFor reason) {
   WaitWords words{};
   words.since_ns = coarse_now_ns();
   words.reason = static_cast<std::uint32_t>(reason);
-  heartbeat();
+  write_wait(words);
+}
+
+void StatusPage::write_wait(const WaitWords& words) {
+  count_gap(words.since_ns);
+  waits_ = true;
+  write_heartbeat();
   page_->wait.write(words);
 }
 
 void StatusPage::stop_waiting() {
   if (!on()) return;
   page_->wait.write({});
-  move();
+  waits_ = false;
+  progressed();
 }
 
 void StatusPage::write_heartbeat() { page_->heartbeat_ns.store(coarse_now_ns(), relaxed); }

@@ -104,7 +104,9 @@ class StatusPage {
   void write_op(int index, NameId op);
   Operation write_begin(GroupId group, const OperationFacts& facts);
   void write_end(const Operation& operation);
+  void write_wait(const WaitWords& words);
   void write_heartbeat();
+  void count_gap(std::int64_t now);
   void move();
   GroupId publish_group(std::string_view name, bool channel, std::span<const RankRun> runs);
 
@@ -112,6 +114,7 @@ class StatusPage {
   PageLayout* page_ = nullptr;
   PlaceWords place_ = {.step = -1, .micro_batch = -1, .action = 0, .op_index = -1, .op = 0};
   int steps_begun_ = 0;  // up to 2
+  bool waits_ = false;
 };
 
 /// The members of a group as few arithmetic sequences.

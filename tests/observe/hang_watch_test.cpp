@@ -27,6 +27,7 @@ class Series {
   void enter(Phase phase) {
     for (RankProgress& rank : ranks_) rank.phase = phase;
   }
+  void enter(std::size_t rank, Phase phase) { ranks_[rank].phase = phase; }
   void move() { ++ranks_[0].ops; }
   /// The job stands still; returns when there was an action, by the clock, or -1.
   double quiet_until(Action action, double at_most_s) {
@@ -61,6 +62,16 @@ TEST(HangLimit, OfAStepIsSeveralTimesTheLongestGap) {
   EXPECT_EQ(limit(0), 120);  // the first step
 }
 
+TEST(HangLimit, GrowsNoMoreWithAGapThatWasAPause) {
+  for (const Phase phase : {Phase::step, Phase::evaluate}) {
+    EXPECT_EQ(hang_limit_s({1, phase, 100}, {4}, {}), 500);
+    EXPECT_EQ(hang_limit_s({1, phase, 3600}, {4}, {}), 600);  // of 120 s, as in the first step
+    HangLimits slow;
+    slow.step_s = 1000;
+    EXPECT_EQ(hang_limit_s({1, phase, 3600}, {4}, slow), 5000);
+  }
+}
+
 TEST(HangLimit, OfALoadGrowsWithItsBytesAndOfAStartWithTheRanks) {
   EXPECT_EQ(hang_limit_s({1, Phase::load, 0}, {4, 200'000'000}, {}), 70);
   EXPECT_EQ(hang_limit_s({1, Phase::mesh, 0}, {1000}, {}), 110);
@@ -86,6 +97,31 @@ TEST(HangWatch, LogsASuspicionOnceAndEndsAtTwiceTheLimit) {
   EXPECT_EQ(series.quiet_until(Action::log, 100), 10.5);
   EXPECT_EQ(series.quiet_until(Action::log, 9.5), -1);
   EXPECT_EQ(series.poll(0.5), Action::end);
+}
+
+TEST(HangWatch, EndsAtTwiceTheLimitWhereNoRankIsSuspect) {
+  Series series;
+  series.answer(Kind::none, false);
+  EXPECT_EQ(series.quiet_until(Action::log, 100), 10.5);
+  EXPECT_EQ(series.quiet_until(Action::end, 100), 20.5);
+}
+
+TEST(HangWatch, HasNoLimitOnceAllRanksHaveFinished) {
+  for (const Kind kind : {Kind::none, Kind::rank}) {
+    Series series;
+    series.answer(kind, kind == Kind::rank);
+    series.enter(Phase::finished);
+    EXPECT_EQ(series.quiet_until(Action::log, 10000), -1);
+    EXPECT_EQ(series.quiet_until(Action::end, 10000), -1);
+    EXPECT_EQ(series.asked(), 0);
+  }
+  for (const Phase other : {Phase::step, Phase::failed}) {
+    Series series;
+    series.answer(Kind::rank, true);
+    series.enter(Phase::finished);
+    series.enter(1, other);
+    EXPECT_EQ(series.quiet_until(Action::end, 100), 10.5);
+  }
 }
 
 TEST(HangWatch, StartsAnewWhenTheJobMoves) {

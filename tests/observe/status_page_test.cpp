@@ -1,5 +1,5 @@
 // Status pages: what a rank writes is what another process reads, also after the rank was killed;
-// and a page that is damaged, half written, or of another version is noticed.
+// and a page that is half written, or of another version, is noticed.
 #include "runtime/observe/status_page.h"
 
 #include <array>
@@ -7,9 +7,7 @@
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +21,7 @@
 
 #include "runtime/observe/page_reader.h"
 #include "runtime/observe/process_state.h"
+#include "tests/observe/page_file.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
@@ -35,18 +34,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-PageState read(const ScratchDirectory& folder, int rank = 0) {
-  return PageReader(page_path(folder.path(), rank)).read();
-}
-
-/// Writes bytes into the file of rank 0, as a damaged memory would.
-template <class T>
-void overwrite(const ScratchDirectory& folder, std::size_t offset, const T& value) {
-  std::fstream file(page_path(folder.path(), 0), std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(static_cast<std::streamoff>(offset));
-  file.write(reinterpret_cast<const char*>(&value), sizeof(value));
-}
 
 TEST(StatusPage, WithoutADirectoryWritesNothing) {
   StatusPage page;
@@ -311,6 +298,43 @@ TEST(StatusPage, MeasuresTheLongestGapBetweenOpsFromTheSecondStepOn) {
   EXPECT_GE(read(folder).longest_gap_ns, 20'000'000);  // the clock is coarse
 }
 
+TEST(StatusPage, CountsNoWaitAsAGapBetweenOps) {
+  constexpr auto pause = std::chrono::milliseconds(30);
+  const ScratchDirectory folder(ScratchDirectory::in_memory());
+  StatusPage page(folder.path(), 0, 1);
+  for (const Index step : {5, 6}) page.begin_step(step);
+  page.begin_op(0, {});
+  page.wait_for(WaitsFor::data);
+  const PageState before = read(folder);
+  std::this_thread::sleep_for(pause);
+  page.wait_for(std::array{Operation{}});  // and then for something else
+  std::this_thread::sleep_for(pause);
+  page.stop_waiting();
+  const PageState after = read(folder);
+  EXPECT_EQ(after.longest_gap_ns, before.longest_gap_ns);
+  EXPECT_EQ(after.ops, before.ops + 1);
+  EXPECT_GT(after.moved_ns, before.moved_ns);
+}
+
+TEST(StatusPage, CountsTheTimeUpToAWaitAsAGap) {
+  const ScratchDirectory folder(ScratchDirectory::in_memory());
+  StatusPage page(folder.path(), 0, 1);
+  for (const Index step : {5, 6}) page.begin_step(step);
+  page.begin_op(0, {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  page.wait_for(std::array{Operation{}});
+  EXPECT_GE(read(folder).longest_gap_ns, 20'000'000);
+}
+
+TEST(StatusPage, KeepsTheFirstFailure) {
+  const ScratchDirectory folder(ScratchDirectory::in_memory());
+  StatusPage page(folder.path(), 0, 1);
+  page.fail("no space");
+  page.fail("the other ranks have gone");
+  EXPECT_EQ(read(folder).error, "no space");
+  EXPECT_EQ(read(folder).phase, Phase::failed);
+}
+
 TEST(StatusPage, TakesThePlaceOfAnOldOneThatIsStillRead) {
   const ScratchDirectory folder(ScratchDirectory::in_memory());
   StatusPage old(folder.path(), 0, 1);
@@ -345,24 +369,6 @@ TEST(StatusPage, AllocatesNothingAfterItsStart) {
   page.end(operations[0]);
   page.end_step(1, 1, 1);
   EXPECT_EQ(test::allocations_of_this_thread(), before);
-}
-
-TEST(StatusPage, ThatIsDamagedDoesNotHarmItsReader) {
-  const ScratchDirectory folder(ScratchDirectory::in_memory());
-  StatusPage page(folder.path(), 0, 4);
-  const GroupId world = page.add_group("world", std::array{0, 1, 2, 3});
-  for (int i = 0; i < 70; ++i) page.end(page.begin(world, {OperationKind::send}));
-  page.wait_for(std::array{page.begin(world, {})});
-  page.begin_op(3, page.add_name("linear"));
-  page.end_step(1, 2, 3);
-  std::mt19937 random(3);
-  for (int i = 0; i < 300; ++i) {
-    const auto offset = std::uniform_int_distribution<std::size_t>(
-        sizeof(PageHeader), sizeof(PageLayout) - sizeof(std::uint64_t))(random);
-    const std::uint64_t garbage = (std::uint64_t{random()} << 32 | random()) & ~std::uint64_t{1};
-    overwrite(folder, offset / 8 * 8, garbage);
-    if (i % 10 == 0) read(folder);
-  }
 }
 
 TEST(StatusPage, IsFoundByItsDirectory) {

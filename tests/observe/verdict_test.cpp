@@ -2,6 +2,7 @@
 #include "runtime/observe/hang/verdict.h"
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -312,6 +313,41 @@ TEST(Verdict, NamesTheRankThatAloneWaitsForData) {
   EXPECT_THAT(job.judge().sentence,
               HasSubstr("rank 1 (n00, pp0 dp1 tp0) has waited for data for 11.0 s, step 1182; "
                         "rank 0 waits for it"));
+}
+
+TEST(Verdict, NamesWhoWaitsAlsoWhenItsTimeIsDamaged) {
+  Job job(2);
+  job.compute(1);
+  for (const std::int64_t since : {now + 5 * second, std::int64_t{INT64_MAX}, INT64_MIN}) {
+    job.page(0).waits_since_ns = since;
+    EXPECT_THAT(job.judge().sentence, HasSubstr("rank 0 waits for it, first in reduce-scatter"));
+  }
+}
+
+TEST(Verdict, LeavesOutGroupsOfALargerJob) {
+  Job job(2);
+  for (const int rank : {0, 1}) job.page(rank).groups[1].runs = {{0, 2, 1000}};
+  const Verdict verdict = job.judge();
+  EXPECT_EQ(verdict.kind, Kind::node);
+  EXPECT_FALSE(verdict.certain);  // no circle: rank 1000, for which both would wait, does not exist
+  EXPECT_THAT(verdict.ranks, ElementsAre(0, 1));
+}
+
+TEST(Verdict, SaysWhatIsKnownWhereNoRankIsSuspect) {
+  Job job(3);
+  for (const int rank : {0, 2}) {
+    job[rank].page.reset();
+    job[rank].process = Process::unknown;
+  }
+  job.page(1).phase = Phase::finished;
+  job.page(1).awaited.clear();
+  const Verdict verdict = job.judge();
+  EXPECT_EQ(verdict.kind, Kind::none);
+  EXPECT_EQ(verdict.sentence,
+            "hang: no rank moves, and none is suspect: 1 of 3 ranks has a status page, rank 1 "
+            "(n00, pp0 dp1 tp0) in phase finished");
+  EXPECT_EQ(judge({}).sentence,
+            "hang: no rank moves, and none is suspect: 0 of 0 ranks have a status page");
 }
 
 TEST(Verdict, IsNoneForAJobThatMoves) {

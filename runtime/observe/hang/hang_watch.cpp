@@ -1,8 +1,19 @@
 #include "runtime/observe/hang/hang_watch.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace trireme::observe {
+
+namespace {
+
+/// A longer gap than the first step may have was a pause, such as that of a debugger: a job with
+/// such ops would not have come beyond its first step.
+double gap_limit_s(const RankProgress& rank, const HangLimits& limits) {
+  return limits.gaps * std::min(rank.longest_gap_s, std::max(limits.step_s, limits.first_step_s));
+}
+
+}  // namespace
 
 double hang_limit_s(const RankProgress& rank, const JobFacts& job, const HangLimits& limits) {
   switch (rank.phase) {
@@ -17,10 +28,10 @@ double hang_limit_s(const RankProgress& rank, const JobFacts& job, const HangLim
     case Phase::warm_up:
       return limits.first_step_s;
     case Phase::step:
-      return rank.longest_gap_s > 0 ? std::max(limits.step_s, limits.gaps * rank.longest_gap_s)
+      return rank.longest_gap_s > 0 ? std::max(limits.step_s, gap_limit_s(rank, limits))
                                     : std::max(limits.step_s, limits.first_step_s);
     case Phase::evaluate:
-      return std::max({limits.step_s, limits.evaluate_s, limits.gaps * rank.longest_gap_s});
+      return std::max({limits.step_s, limits.evaluate_s, gap_limit_s(rank, limits)});
     case Phase::save_wait:
     case Phase::finish:
       return limits.save_s;
@@ -29,6 +40,17 @@ double hang_limit_s(const RankProgress& rank, const JobFacts& job, const HangLim
       break;  // the other ranks decide
   }
   return 0;
+}
+
+double HangWatch::limit_s(const std::vector<RankProgress>& ranks) const {
+  if (ranks.empty()) return hang_limit_s({}, job_, limits_);
+  const bool all_finished = std::all_of(ranks.begin(), ranks.end(), [](const RankProgress& rank) {
+    return rank.phase == Phase::finished;
+  });
+  if (all_finished) return std::numeric_limits<double>::infinity();  // only their exit is slow
+  double limit = limits_.step_s;
+  for (const RankProgress& rank : ranks) limit = std::max(limit, hang_limit_s(rank, job_, limits_));
+  return limit;
 }
 
 bool HangWatch::has_moved(const std::vector<RankProgress>& ranks) const {
@@ -45,9 +67,7 @@ void HangWatch::restart(double now_s) {
 
 HangWatch::Decision HangWatch::poll(double now_s, const std::vector<RankProgress>& ranks,
                                     const std::function<Verdict()>& ask) {
-  double limit_s = ranks.empty() ? hang_limit_s({}, job_, limits_) : limits_.step_s;
-  for (const RankProgress& rank : ranks)
-    limit_s = std::max(limit_s, hang_limit_s(rank, job_, limits_));
+  const double limit_s = this->limit_s(ranks);
   // This process was stopped, or the machine was: the ranks probably were too.
   const bool late = polled_s_ && now_s - *polled_s_ > limit_s / 2;
   if (!polled_s_ || late || has_moved(ranks)) restart(now_s);

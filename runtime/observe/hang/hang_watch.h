@@ -19,7 +19,7 @@ namespace trireme::observe {
 /// How long a job may stay without any progress.
 struct HangLimits {
   double step_s = 10;   // the least for a step: --hang-timeout
-  double gaps = 5;      // and the longest gap between two ops so far, so many times
+  double gaps = 5;      // and the longest gap between ops so far, so many times; see hang_limit_s()
   double start_s = 60;  // from the start of the processes to the plan
   double start_s_per_rank = 0.05;
   double first_step_s = 120;  // kernels are loaded, connections made
@@ -34,14 +34,15 @@ struct HangLimits {
 struct RankProgress {
   std::uint64_t ops = 0;
   Phase phase = Phase::start;
-  double longest_gap_s = 0;  // between two ops, since the second step
+  double longest_gap_s = 0;  // between ops, waits left out, since the second step
 };
 struct JobFacts {
   int ranks = 1;
   Index load_bytes_per_rank = 0;
 };
 
-/// The limit of a rank in this phase. Without a gap measured, a step is the first one.
+/// The limit of a rank in this phase. Without a gap measured, a step is the first one. A gap counts
+/// up to the limit of the first step.
 double hang_limit_s(const RankProgress& rank, const JobFacts& job, const HangLimits& limits);
 
 class HangWatch {
@@ -54,8 +55,8 @@ class HangWatch {
   struct Decision {
     Action action = Action::none;
     double quiet_s = 0;  // without any progress
-    double limit_s = 0;
-    Verdict verdict;  // where there is an action
+    double limit_s = 0;  // infinite once all ranks have finished
+    Verdict verdict;     // where there is an action
   };
 
   HangWatch(const JobFacts& job, const HangLimits& limits = {}) : job_(job), limits_(limits) {}
@@ -66,6 +67,7 @@ class HangWatch {
                 const std::function<Verdict()>& ask);
 
  private:
+  double limit_s(const std::vector<RankProgress>& ranks) const;
   bool has_moved(const std::vector<RankProgress>& ranks) const;
   void restart(double now_s);
 

@@ -54,7 +54,7 @@ class Judge {
                             &Judge::processes, &Judge::mismatches, &Judge::all_read, &Judge::frozen,
                             &Judge::without_page, &Judge::left_alone, &Judge::suspected})
       if (Verdict verdict = (this->*rule)(); verdict.kind != Kind::none) return verdict;
-    return {};
+    return no_suspect();
   }
 
  private:
@@ -261,6 +261,21 @@ class Judge {
                   group.members.size(), found.group, describe_operation(reports_, graph_, awaited),
                   since_s, describe_phase(reports_[at(first)]), describe_hosts(found.hosts));
     return found;
+  }
+
+  Verdict no_suspect() const {
+    const auto first = std::find_if(reports_.begin(), reports_.end(), [](const RankReport& report) {
+      return report.page.has_value();
+    });
+    const std::string phase = first == reports_.end()
+                                  ? ""
+                                  : fmt::format(", {} in phase {}", describe_rank(*first),
+                                                observe::name(first->page->phase));
+    return verdict(
+        Kind::none, false, {},
+        fmt::format("hang: no rank moves, and none is suspect: {} of {} ranks {} a "
+                    "status page{}",
+                    pages_.size(), reports_.size(), pages_.size() == 1 ? "has" : "have", phase));
   }
 
   const std::vector<RankReport>& reports_;

@@ -42,7 +42,7 @@ struct Verdict {
     program_error,  // ranks disagree about their operations: no node is to blame
     node_silent,    // nodes do not answer
     debugger,       // a rank is being debugged: never end this job
-    stopped,        // all ranks are: somebody has stopped the job, and may continue it
+    stopped,        // all ranks are: a user has stopped the job, and may continue it
     storage         // all ranks read
   };
   Kind kind = Kind::none;

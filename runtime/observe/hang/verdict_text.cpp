@@ -1,6 +1,7 @@
 #include "runtime/observe/hang/verdict_text.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -118,13 +119,14 @@ std::string describe_waiting(const std::vector<RankReport>& reports, const WaitG
   if (count == 0) return "";
   // The one that has waited longest shows best where the job came to a halt.
   int first = -1;
-  double longest_s = -1;
+  double longest_s = -std::numeric_limits<double>::infinity();  // a damaged time may be ahead
   for (const int other : graph.held_by(rank)) {
     const PageState& page = *reports[at(other)].page;
     if (page.age_s(page.waits_since_ns) <= longest_s) continue;
     longest_s = page.age_s(page.waits_since_ns);
     first = other;
   }
+  if (first < 0) return "";
   for (const Awaited& awaited : graph.awaited(first))
     if (!graph.has_ended(rank, awaited))
       return fmt::format("; {} wait{} for it, first in {}",

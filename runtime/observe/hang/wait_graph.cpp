@@ -34,7 +34,7 @@ bool same_operation(const OperationState& a, const OperationState& b) {
 
 WaitGraph::WaitGraph(const std::vector<PageState>& pages, int ranks)
     : awaited_(at(ranks)), has_page_(at(ranks)), has_ended_(at(ranks)) {
-  add_groups(pages);
+  add_groups(pages, ranks);
   number_groups();
   for (const PageState& page : pages) {
     if (page.rank >= ranks) continue;
@@ -48,10 +48,13 @@ WaitGraph::WaitGraph(const std::vector<PageState>& pages, int ranks)
     for (const Awaited& operation : operations) find_absent(operation);
 }
 
-void WaitGraph::add_groups(const std::vector<PageState>& pages) {
+void WaitGraph::add_groups(const std::vector<PageState>& pages, int ranks) {
   for (const PageState& page : pages)
     for (const GroupState& group : page.groups) {
-      if (group.runs.empty()) continue;
+      // A page of a larger job, or one whose header is damaged, has ranks that this job has not.
+      const bool known = std::all_of(group.runs.begin(), group.runs.end(),
+                                     [&](const RankRun& run) { return run.is_within(ranks); });
+      if (group.runs.empty() || !known) continue;
       const auto [index, fresh] =
           group_by_key_.try_emplace(key_of(group), static_cast<int>(groups_.size()));
       if (fresh) groups_.push_back({group.name, 0, group.channel, members_of(group), {}, {}});

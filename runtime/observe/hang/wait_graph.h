@@ -52,7 +52,7 @@ class WaitGraph {
 
  private:
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
-  void add_groups(const std::vector<PageState>& pages);
+  void add_groups(const std::vector<PageState>& pages, int ranks);
   void number_groups();
   void find_absent(const Awaited& awaited);
 

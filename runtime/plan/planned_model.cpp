@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "runtime/core/show_bytes.h"
+#include "runtime/graph/plan/cut.h"
 
 namespace trireme {
 
@@ -56,15 +57,6 @@ void plan_chunks(PlannedModel& model, const PlanTarget& target, PlanOptions opti
                               chunk * stages + target.coordinate(Axis::pipeline), options);
 }
 
-/// Nodes outside of blocks belong to the block before them, those before the first block to the
-/// first.
-std::vector<int> blocks_of_nodes(const Graph& graph) {
-  std::vector<int> blocks;
-  for (const Node& node : graph.nodes())
-    blocks.push_back(node.block >= 0 ? node.block : blocks.empty() ? 0 : blocks.back());
-  return blocks;
-}
-
 /// Parameters are found by their id, on stages that hold them for training.
 void check_parameters(const PlannedModel& model, const PlannedModel& training, int stages) {
   const std::vector<Parameter>& known = training.graph->parameters();
@@ -95,12 +87,12 @@ PlannedModel plan_traced(PlannedModel model, const PlanTarget& target,
           model.graph->blocks().size(), " blocks where training has ",
           training.graph->blocks().size());
   std::vector<int> stage_of_block(std::max<std::size_t>(1, training.graph->blocks().size()), 0);
-  const std::vector<int> trained = blocks_of_nodes(*training.graph);
+  const std::vector<int> trained = graph::block_of_nodes(*training.graph);
   for (std::size_t i = 0; i < trained.size(); ++i)
     stage_of_block[static_cast<std::size_t>(trained[i])] = training.cut.stage_of_node[i];
   model.cut.stages = training.cut.stages;
   model.cut.holders = training.cut.holders;
-  for (const int block : blocks_of_nodes(*model.graph))
+  for (const int block : graph::block_of_nodes(*model.graph))
     model.cut.stage_of_node.push_back(stage_of_block[static_cast<std::size_t>(block)]);
   plan_chunks(model, target, {.mode = PlanOptions::Mode::forward_only});
   check_parameters(model, training, target.spec.mesh.size(Axis::pipeline));

@@ -21,18 +21,6 @@ double cost_of(const Graph& graph, const Derivative& derivative, const Node& nod
   return node.op->flops(specs) * (derivative.active[at(node.id)] ? 3 : 1);
 }
 
-// Nodes outside of blocks belong to the block before them; those before the first block to the
-// first.
-std::vector<int> block_of_nodes(const Graph& graph) {
-  std::vector<int> block_of;
-  int block = 0;
-  for (const Node& node : graph.nodes()) {
-    if (node.block >= 0) block = node.block;
-    block_of.push_back(block);
-  }
-  return block_of;
-}
-
 // How many of the blocks each stage gets: least time of the slowest stage, then least sum of
 // squared times.
 std::vector<int> deal(const std::vector<double>& cost, const std::vector<double>& speeds) {
@@ -81,6 +69,16 @@ void check(const Graph& graph, int stages, const std::vector<double>& speeds) {
 }
 
 }  // namespace
+
+std::vector<int> graph::block_of_nodes(const Graph& graph) {
+  std::vector<int> block_of;
+  int block = 0;
+  for (const Node& node : graph.nodes()) {
+    if (node.block >= 0) block = node.block;
+    block_of.push_back(block);
+  }
+  return block_of;
+}
 
 StageCut cut_stages(const Graph& graph, const Values& results, int stages,
                     const std::vector<double>& speeds) {

@@ -29,6 +29,18 @@ double PlannedModel::flops() const {
 
 namespace {
 
+class PackedCopy final : public Op {
+ public:
+  std::string name() const override { return "result"; }
+  Outputs infer(const Specs& in) const override { return {Spec(in[0].shape, in[0].dtype)}; }
+  bool works_in(DType) const override { return true; }
+  bool works_on(DeviceKind) const override { return true; }
+  bool strided(int) const override { return true; }
+  double flops(const Specs&) const override { return 0; }
+  void forward(Exec& e) const override { e.stream().copy(e.output(0), e.input(0)); }
+  void backward(Exec&) const override {}
+};
+
 PlannedModel trace_model(const Forward& trace, const PlanTarget& target) {
   PlannedModel model;
   model.graph = std::make_unique<Graph>(target.coordinate(Axis::tensor),
@@ -80,26 +92,48 @@ void check_parameters(const PlannedModel& model, const PlannedModel& training, i
     }
 }
 
+/// Per block of `training`. One without ops is on the stage of the block before it.
+std::vector<int> stages_of_blocks(const PlannedModel& training) {
+  std::vector<int> stages(std::max<std::size_t>(1, training.graph->blocks().size()), 0);
+  const std::vector<int> blocks = graph::block_of_nodes(*training.graph);
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    stages[static_cast<std::size_t>(blocks[i])] = training.cut.stage_of_node[i];
+  for (std::size_t i = 1; i < stages.size(); ++i) stages[i] = std::max(stages[i], stages[i - 1]);
+  return stages;
+}
+
 /// `model` is traced.
-PlannedModel plan_traced(PlannedModel model, const PlanTarget& target,
-                         const PlannedModel& training) {
+void cut_like(PlannedModel& model, const PlannedModel& training) {
   require(model.graph->blocks() == training.graph->blocks(), "a forward-only model has ",
           model.graph->blocks().size(), " blocks where training has ",
           training.graph->blocks().size());
-  std::vector<int> stage_of_block(std::max<std::size_t>(1, training.graph->blocks().size()), 0);
-  const std::vector<int> trained = graph::block_of_nodes(*training.graph);
-  for (std::size_t i = 0; i < trained.size(); ++i)
-    stage_of_block[static_cast<std::size_t>(trained[i])] = training.cut.stage_of_node[i];
+  const std::vector<int> stages = stages_of_blocks(training);
   model.cut.stages = training.cut.stages;
   model.cut.holders = training.cut.holders;
   for (const int block : graph::block_of_nodes(*model.graph))
-    model.cut.stage_of_node.push_back(stage_of_block[static_cast<std::size_t>(block)]);
+    model.cut.stage_of_node.push_back(stages[static_cast<std::size_t>(block)]);
+}
+
+/// The result is read on the last stage. Where the last blocks have no ops, a copy brings it there.
+void end_on_last_stage(PlannedModel& model) {
+  Value& result = model.results.front();
+  const int node = model.graph->values()[static_cast<std::size_t>(result.id())].node;
+  const int last = model.cut.stages - 1;
+  if (node >= 0 && model.cut.stage_of_node[static_cast<std::size_t>(node)] == last) return;
+  result = packed_copy(result);
+  model.cut.stage_of_node.push_back(last);
+}
+
+/// `model` is cut.
+PlannedModel plan_cut(PlannedModel model, const PlanTarget& target, const PlannedModel& training) {
   plan_chunks(model, target, {.mode = PlanOptions::Mode::forward_only});
   check_parameters(model, training, target.spec.mesh.size(Axis::pipeline));
   return model;
 }
 
 }  // namespace
+
+Value packed_copy(const Value& result) { return result.apply<PackedCopy>(); }
 
 PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
                            PlanOptions::Backward backward) {
@@ -112,14 +146,18 @@ PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
 
 PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
                           const PlannedModel& training) {
-  return plan_traced(trace_model(trace, target), target, training);
+  PlannedModel model = trace_model(trace, target);
+  cut_like(model, training);
+  end_on_last_stage(model);
+  return plan_cut(std::move(model), target, training);
 }
 
 PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
                              const PlannedModel& training) {
   PlannedModel model = trace_model(trace, target);
   take_metrics(model);
-  return plan_traced(std::move(model), target, training);
+  cut_like(model, training);
+  return plan_cut(std::move(model), target, training);
 }
 
 FlatOptions flat_options(const TrainingSpec& spec, int rank) {

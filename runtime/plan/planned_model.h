@@ -39,12 +39,15 @@ struct PlannedModel {
   double flops() const;
 };
 
+/// A result of a forward-only model as it is read: packed.
+Value packed_copy(const Value& result);
+
 /// The training model. `backward`: split, where the schedule runs it in two halves. Throws: Error
 /// of the trace (which names op and shapes), or when there are too few blocks to cut.
 PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
                            PlanOptions::Backward backward = PlanOptions::Backward::whole);
 /// Another model over the same blocks and parameters, forward only, cut where `training` is, so
-/// that every parameter is held where it is needed.
+/// that every parameter is held where it is needed. Its result is on the last stage.
 PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
                           const PlannedModel& training);
 /// The same with the metrics that it registers.

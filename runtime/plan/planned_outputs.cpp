@@ -3,20 +3,6 @@
 namespace trireme {
 namespace {
 
-/// The result as the last op of the graph, so that it is packed and on the last stage, wherever the
-/// model computes it.
-class Result final : public Op {
- public:
-  std::string name() const override { return "result"; }
-  Outputs infer(const Specs& in) const override { return {Spec(in[0].shape, in[0].dtype)}; }
-  bool works_in(DType) const override { return true; }
-  bool works_on(DeviceKind) const override { return true; }
-  bool strided(int) const override { return true; }
-  double flops(const Specs&) const override { return 0; }
-  void forward(Exec& e) const override { e.stream().copy(e.output(0), e.input(0)); }
-  void backward(Exec&) const override {}
-};
-
 void check_result(const Value& result, Index micro_batch_size) {
   const Spec& spec = result.spec();
   require(is_floating(spec.dtype), "Model::result is ", spec, ": it has to be floating-point");
@@ -34,7 +20,7 @@ PlannedPass plan_pass(const Forward& result, const PlanTarget& target, const Pla
     const Value value = result(g);
     if (!value) return value;  // refused as that of any model
     check_result(value, target.spec.micro_batch_size);
-    return value.apply<Result>();
+    return packed_copy(value);
   };
   const PipelineShape shape = target.spec.pipeline();
   return {plan_forward(trace, target, train.model()),

@@ -10,12 +10,14 @@
 
 #include "trireme/kernels/device.h"
 #include "trireme/models/transformer.h"
+#include "trireme/nn/nn.h"
 
 #include "tests/support/message_of.h"
 
 namespace trireme {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 Model model_of(const TransformerConfig& config, const TrainingSpec& spec) {
@@ -103,6 +105,28 @@ TEST(PlannedTraining, SaysWhichInputIsNotAMicroBatch) {
     EXPECT_THAT(error.what(), HasSubstr("input 'tokens' has shape (2, 16)"));
     EXPECT_THAT(error.what(), HasSubstr("TrainingSpec::micro_batch_size 4"));
   }
+}
+
+/// A block for each letter: l has a product, a an addition, - has no op.
+Value letters(Graph& g, const std::string& blocks) {
+  Value x = g.input("x", {2, 4});
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    x = g.block("block", static_cast<int>(b), [&] {
+      return blocks[b] == 'l' ? linear(x, "up", 4) : blocks[b] == 'a' ? x + x : x;
+    });
+  return x;
+}
+
+TEST(PlannedTraining, EndsForwardOnlyModelsOnTheLastStageWhereBlocksHaveNoOps) {
+  const auto stages = [&](const std::string& trained, const std::string& asked) {
+    Model model([&](Graph& g) { return squared_error(letters(g, trained), g.input("y", {2, 4})); });
+    model.logits = [&](Graph& g) { return letters(g, asked); };
+    const PlannedTraining plan(model, small_spec(MeshShape(1, 2, 1)), 0, cpu_traits());
+    return plan.generate->model().cut.stage_of_node;
+  };
+  EXPECT_THAT(stages("lll", "lll"), ElementsAre(0, 0, 1));
+  EXPECT_THAT(stages("lll", "l--"), ElementsAre(0, 1)) << "a copy";
+  EXPECT_THAT(stages("ll-", "lla"), ElementsAre(0, 1, 1));
 }
 
 TEST(PlannedTraining, TakesNoMemoryForAModelOfBillionsOnManyRanks) {

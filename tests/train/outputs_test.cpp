@@ -33,6 +33,13 @@ Value early(Graph& g, Index batch) {
   return slice(first, 1, 2, 5);
 }
 
+/// What the first of the blocks makes; the others have no ops.
+Value without_later_ops(Graph& g, Index batch) {
+  Value x = g.input("x", {batch, width});
+  for (int i = 0; i < 4; ++i) x = g.block("block", i, [&] { return i == 0 ? mlp_block(x) : x; });
+  return x;
+}
+
 using Result = Value (*)(Graph&, Index batch);
 
 Model model_of(const Layout& layout, const Forward& result) {
@@ -129,6 +136,26 @@ TEST(Outputs, OfTheSameParametersAreTheSameBitsOverDataAndPipelineRanks) {
   EXPECT_EQ(untrained({4, 1, 1, 1, 2}), one);
   EXPECT_EQ(untrained({1, 4, 1, 1, 2}), one);
   EXPECT_EQ(untrained({2, 2, 1, 2, 2}), one);
+}
+
+TEST(Outputs, OfAResultWhoseLaterBlocksHaveNoOpsComeFromTheLastStage) {
+  const auto asked = [](const Layout& layout) {
+    std::vector<float> all;
+    on_ranks(layout, options_for(layout), [&](Context& context) {
+      Trainer trainer(context, model_of(layout, [&](Graph& g) {
+                        return without_later_ops(g, layout.micro_batch);
+                      }));
+      Sines data;
+      trainer.outputs(data, 5, [&](Index, const Tensor& row) {
+        all.insert(all.end(), row.as<float>(), row.as<float>() + row.count());
+      });
+    });
+    return all;
+  };
+  const std::vector<float> one = asked({1, 1, 1, 1, 2});
+  EXPECT_EQ(one.size(), static_cast<std::size_t>(5 * width));
+  for (const Layout& layout : {Layout{1, 2, 1, 1, 2}, Layout{1, 4, 1, 1, 2}, Layout{2, 2, 1, 2, 2}})
+    EXPECT_EQ(asked(layout), one) << testing::PrintToString(layout);
 }
 
 TEST(Outputs, OfAModelInBf16AreItsBf16Numbers) {

@@ -49,13 +49,26 @@ std::optional<PlannedOutputs> plan_outputs(const Model& model, const PlanTarget&
   return PlannedOutputs(model.result, target, train);
 }
 
+/// Numbers that sizes of workspaces are computed from. Traits may be written by hand.
+const DeviceTraits& checked(const DeviceTraits& device) {
+  if (device.kind == DeviceKind::cuda) {
+    gpu_traits(device.capability, device.multiprocessors, device.shared_bytes);
+  } else {
+    require(device.threads >= 1, "a CPU device has at least one thread, got ", device.threads);
+    require(device.instruction_set != InstructionSet::best,
+            "DeviceTraits::instruction_set names one instruction set, not 'best': use "
+            "cpu_traits()");
+  }
+  return device;
+}
+
 }  // namespace
 
 PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, int rank_,
                                  const DeviceTraits& device_)
     : spec(spec_),
       rank(rank_),
-      device(device_),
+      device(checked(device_)),
       train(plan_train(model, {spec_, rank_, device})),
       evaluate(plan_evaluate(model, {spec_, rank_, device}, train)),
       generate(plan_generation(model, {spec_, rank_, device}, train)),

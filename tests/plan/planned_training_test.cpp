@@ -129,6 +129,21 @@ TEST(PlannedTraining, EndsForwardOnlyModelsOnTheLastStageWhereBlocksHaveNoOps) {
   EXPECT_THAT(stages("ll-", "lla"), ElementsAre(0, 1, 1));
 }
 
+TEST(PlannedTraining, RefusesADeviceThatCannotExist) {
+  const TrainingSpec spec = small_spec(MeshShape(1, 1, 1));
+  const auto refusal = [&](const DeviceTraits& device) {
+    return message_of([&] { PlannedTraining(model_of(small_gpt2(), spec), spec, 0, device); });
+  };
+  EXPECT_EQ(refusal({.threads = 0}), "a CPU device has at least one thread, got 0");
+  EXPECT_EQ(
+      refusal({.instruction_set = InstructionSet::best}),
+      "DeviceTraits::instruction_set names one instruction set, not 'best': use cpu_traits()");
+  EXPECT_THAT(refusal({.kind = DeviceKind::cuda}), HasSubstr("compute capability such as 90"));
+  EXPECT_THAT(refusal({.kind = DeviceKind::cuda, .capability = 90, .shared_bytes = 232448}),
+              HasSubstr("at least one multiprocessor, got 0"));
+  EXPECT_EQ(refusal({.threads = 2}), "");
+}
+
 TEST(PlannedTraining, TakesNoMemoryForAModelOfBillionsOnManyRanks) {
   TransformerConfig config = preset("llama-8b");
   config.recompute = RecomputeGranularity::selective;

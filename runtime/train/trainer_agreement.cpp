@@ -112,4 +112,8 @@ void agree_on_data(const Host& host, const DataSource* source, const std::string
   require_same(host, facts, most);
 }
 
+void agree_on_count(const Host& host, Index count, const std::string& what) {
+  require_same(host, {{what, str(count)}}, 1);
+}
+
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "runtime/train/tensor_dump.h"
+#include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
@@ -156,6 +157,7 @@ StepMetrics Trainer::step(DataSource& source) { return state_->step(source); }
 std::span<const Metric> Trainer::evaluation_metrics() const { return state_->evaluation_metrics; }
 
 double Trainer::evaluate(DataSource& validation, Index batches) {
+  agree_on_count(state_->context.host(), batches, "batches of evaluate");
   const std::optional<double> loss =
       state_->run_evaluation(validation, batches, state_->is_saved());
   if (!loss) state_->stop_after_training();

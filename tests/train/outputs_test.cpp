@@ -231,6 +231,21 @@ TEST(Outputs, OfNoSampleAreRefused) {
               HasSubstr("at least one sample, not 0"));
 }
 
+TEST(Outputs, OfDifferentNumbersOfSamplesOnRanksAreRefused) {
+  const Layout layout{2, 1, 1, 1, 1};
+  on_ranks(layout, options_for(layout), [&](Context& context) {
+    Trainer trainer(context, model_of(layout, [](Graph& g) { return prediction(g, 1); }));
+    Sines data;
+    const Index samples = 8 * context.mesh().rank();  // 0 on rank 0
+    EXPECT_THAT(
+        message_of([&] { trainer.outputs(data, samples, [](Index, const Tensor&) {}); }),
+        HasSubstr("samples of outputs must be the same on all ranks: rank 0 has 0, rank 1 has 8"));
+    EXPECT_THAT(
+        message_of([&] { trainer.evaluate(data, 3 - context.mesh().rank()); }),
+        HasSubstr("batches of evaluate must be the same on all ranks: rank 0 has 3, rank 1 has 2"));
+  });
+}
+
 TEST(Outputs, ASinkThatThrowsEndsAllRanks) {
   EXPECT_EQ(problem(
                 {2, 2, 1, 1, 1}, [](Graph& g) { return prediction(g, 1); }, 30,

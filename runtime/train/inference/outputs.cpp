@@ -53,6 +53,7 @@ bool Trainer::State::run_outputs(DataSource& source, Index samples, const Output
 void Trainer::outputs(DataSource& source, Index samples, const OutputSink& sink) {
   State& s = *state_;
   require(s.bound.outputs.has_value(), "outputs needs Model::result");
+  agree_on_count(s.context.host(), samples, "samples of outputs");
   require(samples >= 1, "Trainer::outputs needs at least one sample, not ", samples);
   agree_on_data(s.context.host(), &source, "data of outputs");
   if (!s.run_outputs(source, samples, sink)) s.stop_after_training();

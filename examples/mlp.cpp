@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
     trainer.fit(waves);
     trainer.outputs(waves, 3, [&](Index wave, const Tensor& y) {
       context.log().info(
-          str("wave ", wave, " goes on with ", y.as<float>()[0], ", ", y.as<float>()[1], " ..."));
+          str("wave ", wave, " continues with ", y.as<float>()[0], ", ", y.as<float>()[1], " ..."));
     });
   });
 }

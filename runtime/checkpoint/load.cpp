@@ -175,17 +175,17 @@ class BadSteps {
  public:
   /// Returns false when there are enough reasons already.
   bool add(const std::string& reason) {
-    if (++count_ > most_told) return false;
+    if (++count_ > most_listed) return false;
     reasons_ += "\n  - " + reason;
     return true;
   }
-  Index untold() const { return std::max<Index>(0, count_ - most_told); }
+  Index omitted() const { return std::max<Index>(0, count_ - most_listed); }
   std::string text() const {
-    return reasons_ + (untold() > 0 ? str("\n  - and ", untold(), " more steps") : "");
+    return reasons_ + (omitted() > 0 ? str("\n  - and ", omitted(), " more steps") : "");
   }
 
  private:
-  static constexpr Index most_told = 5;
+  static constexpr Index most_listed = 5;
   Index count_ = 0;
   std::string reasons_;
 };
@@ -224,7 +224,7 @@ std::optional<TrainingProgress> load_checkpoint(const LoadTarget& t) {
   for (const Index step : steps) {
     try {
       const TrainingProgress loaded = load_step(t, step);
-      if (bad.untold() > 0) warn(t, str("so it is with ", bad.untold(), " more steps"));
+      if (bad.omitted() > 0) warn(t, str(bad.omitted(), " more steps cannot be loaded either"));
       return loaded;
     } catch (const BadStep& error) {
       const std::string reason = str("step ", step, ": ", error.what());

@@ -44,13 +44,13 @@ void begin_reports(Reporter& reporter, const Context& context, int node_ranks,
 /// repeats.
 std::unique_ptr<MetricsFile> open_metrics(const Context& context, Index step) {
   const Options& o = context.options();
-  const bool goes_on = !o.checkpoint.load.empty() && !o.checkpoint.finetune;
+  const bool resumes = !o.checkpoint.load.empty() && !o.checkpoint.finetune;
   std::unique_ptr<MetricsFile> file;
   Index removed = 0;
   Problems problems;
   problems.collect([&] {
     file = std::make_unique<MetricsFile>(context.mesh().rank() == 0 ? o.metrics : "");
-    if (goes_on) removed = file->go_back_to(step);
+    if (resumes) removed = file->go_back_to(step);
   });
   agree_on(context.host(), problems);
   if (removed > 0)

@@ -69,7 +69,7 @@ void check_metric_name(const std::string& name) {
                                    "lr",   "step_ms", "tokens_per_s", "skipped"};
   for (const char* other : taken)
     require(name != other, "metric '", name,
-            "' is called as a field of every line of --metrics: ", "use another name");
+            "' has the name of a field of every line of --metrics: use another name");
   require(!name.starts_with("valid_"), "metric '", name,
           "': the metrics of evaluations begin with 'valid_', so a name cannot");
 }

@@ -3,7 +3,7 @@
 //   bound_training.cpp    the memory of a plan (runtime/plan/), and what works on it
 //   fit.cpp               the loop around steps: when to log, evaluate, save and stop
 //   training_step.cpp     one step, and one evaluation
-//   inference/            what a trained model gives: text, and results of one of one's own
+//   inference/            generated text, and Model::result of samples
 //   trainer_agreement.cpp what ranks compare: their models and their data
 //   warm_up.cpp, memory_check.cpp, prepare.cpp   before step 1
 //   tensor_dump.cpp, trainer_dump.cpp   --dump-tensors

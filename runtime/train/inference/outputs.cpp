@@ -1,5 +1,5 @@
 // Continues Trainer (trireme/train/trainer.h).
-// What a trained model of one's own gives: Model::result of one sample after another.
+// Model::result of one sample after another.
 #include <algorithm>
 #include <exception>
 

@@ -144,17 +144,17 @@ void FlatLayout::place(std::vector<Item> own, std::vector<Item> tied) {
 }
 
 void FlatLayout::place_bucket(std::vector<Item> items) {
-  // Gradients that are terms lie side by side, for one sum over the tensor axis.
-  const auto terms = std::stable_partition(items.begin(), items.end(),
-                                           [](const Item& item) { return !item.over_tensor; });
+  // Partial gradients lie side by side, for one sum over the tensor axis.
+  const auto partial = std::stable_partition(items.begin(), items.end(),
+                                             [](const Item& item) { return !item.over_tensor; });
   Bucket bucket;
   bucket.tie = items.front().tie;
   bucket.range.begin = count_;
   for (auto item = items.begin(); item != items.end(); ++item) {
     const Parameter& parameter = *item->parameter;
     const FlatRange range{count_, parameter.spec.shape.count()};
-    if (item == terms) bucket.over_tensor.begin = range.begin;
-    if (item >= terms) bucket.over_tensor.count = range.end() - bucket.over_tensor.begin;
+    if (item == partial) bucket.over_tensor.begin = range.begin;
+    if (item >= partial) bucket.over_tensor.count = range.end() - bucket.over_tensor.begin;
     flat_of_id_[at(parameter.id)] = static_cast<int>(parameters_.size());
     parameters_.push_back({parameter.id, range, static_cast<int>(buckets_.size()), parameter.decay,
                            item->copy == 0, item->copies, item->copy});

@@ -51,9 +51,9 @@ struct FlatParameter {
   int bucket;
   bool decay;
   /// Of its data rank, this rank's copy is the one that counts in norms and exports: tensor rank 0
-  /// for whole parameters, the lowest holder for tied ones.
+  /// for replicated ones, the lowest holder for tied ones.
   bool owned;
-  /// Ranks of one data rank that hold the same values (tensor ranks of a whole parameter, holders
+  /// Ranks of one data rank that hold the same values (tensor ranks of a replicated one, holders
   /// of a tied one), and this rank's index among them: 0 if `owned`.
   int copies, copy;
 };

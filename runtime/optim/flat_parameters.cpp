@@ -106,9 +106,9 @@ struct FlatParameters::Drawn {
   }
 };
 
-void FlatParameters::clear(Stream& stream) const { stream.zero(master_data_, parameter_bytes()); }
+void FlatParameters::clear(Stream& stream) { stream.zero(master_data_, parameter_bytes()); }
 
-void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) const {
+void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) {
   Drawn drawn;
   for (std::size_t i = 0; i < parameters().size(); ++i)
     for (const ParameterPart& part : declared(static_cast<int>(i)).parts) {
@@ -133,8 +133,7 @@ void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& 
 
 /// Values of [begin, begin + their count), which lie in `bucket`: all to the compute copy, and to
 /// the masters those that this rank has.
-void FlatParameters::store(const Bucket& bucket, Index begin, const Drawn& drawn,
-                           Stream& stream) const {
+void FlatParameters::store(const Bucket& bucket, Index begin, const Drawn& drawn, Stream& stream) {
   const auto end = begin + static_cast<Index>(drawn.values.size());
   const FlatRange mine = updated(bucket);
   const Index from = masters_are_slices() ? std::max(begin, mine.begin) : begin;

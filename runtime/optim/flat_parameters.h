@@ -37,15 +37,15 @@ class FlatParameters final : public FlatLayout {
   std::vector<Tensor> gradient_tensors(const Plan& plan) const;
 
   /// Parameters become zero, padding too, which nothing else writes.
-  void clear(Stream& stream) const;
+  void clear(Stream& stream);
   /// After clear(). Writes the initial values: element i of a logical tensor depends on (seed,
   /// name, i) only. The compute copy gets the same values, rounded. The threads of `host` generate
   /// them, whatever the device.
-  void initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) const;
+  void initialise(std::uint64_t seed, Stream& stream, ThreadPool& host);
 
  private:
   struct Drawn;
-  void store(const Bucket& bucket, Index begin, const Drawn& drawn, Stream& stream) const;
+  void store(const Bucket& bucket, Index begin, const Drawn& drawn, Stream& stream);
   std::vector<Tensor> tensors(const Plan& plan, void* data, DType dtype) const;
 
   float* master_data_;

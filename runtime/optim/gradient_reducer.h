@@ -34,8 +34,7 @@ struct ReductionRecord {
 /// By FlatLayout::ties(); null: not a holder.
 using TieGroups = std::vector<std::unique_ptr<Communicator>>;
 
-/// Collective over the world: tied parameters get communicators of their own. `flat` need not be
-/// bound.
+/// Collective over the world: tied parameters get communicators of their own.
 TieGroups split_ties(const FlatLayout& flat, Mesh& mesh);
 
 class GradientReducer {

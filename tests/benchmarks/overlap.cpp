@@ -58,7 +58,7 @@ void measure(Mesh& mesh, When when, Update update, Index bucket_bytes) {
       {bucket_bytes, mesh.coordinate(Axis::data), mesh.shape().size(Axis::data), update});
   const Buffer parameters = mesh.allocate(layout.parameter_bytes());
   const Buffer gradients = mesh.allocate(layout.gradient_bytes());
-  const FlatParameters flat(layout, parameters.data(), gradients.data());
+  FlatParameters flat(layout, parameters.data(), gradients.data());
   flat.initialise(1, *stream, stream->pool());
   const TieGroups ties = split_ties(flat, mesh);
   GradientReducer reducer(flat, mesh, *stream, ties);

@@ -1,4 +1,4 @@
-// What a learning rate depends on besides the step (runtime/optim/learning_rate.h).
+// Options of the learning rate: linear warm-up from 0 to lr, then `decay`, down to min_lr.
 #pragma once
 
 #include "trireme/core/dtype.h"

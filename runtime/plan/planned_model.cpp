@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "runtime/core/show_bytes.h"
-#include "runtime/graph/plan/cut.h"
 
 namespace trireme {
 
@@ -95,7 +94,7 @@ void check_parameters(const PlannedModel& model, const PlannedModel& training, i
 /// Per block of `training`. One without ops is on the stage of the block before it.
 std::vector<int> stages_of_blocks(const PlannedModel& training) {
   std::vector<int> stages(std::max<std::size_t>(1, training.graph->blocks().size()), 0);
-  const std::vector<int> blocks = graph::block_of_nodes(*training.graph);
+  const std::vector<int> blocks = block_of_nodes(*training.graph);
   for (std::size_t i = 0; i < blocks.size(); ++i)
     stages[static_cast<std::size_t>(blocks[i])] = training.cut.stage_of_node[i];
   for (std::size_t i = 1; i < stages.size(); ++i) stages[i] = std::max(stages[i], stages[i - 1]);
@@ -110,7 +109,7 @@ void cut_like(PlannedModel& model, const PlannedModel& training) {
   const std::vector<int> stages = stages_of_blocks(training);
   model.cut.stages = training.cut.stages;
   model.cut.holders = training.cut.holders;
-  for (const int block : graph::block_of_nodes(*model.graph))
+  for (const int block : block_of_nodes(*model.graph))
     model.cut.stage_of_node.push_back(stages[static_cast<std::size_t>(block)]);
 }
 

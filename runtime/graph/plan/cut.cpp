@@ -70,7 +70,7 @@ void check(const Graph& graph, int stages, const std::vector<double>& speeds) {
 
 }  // namespace
 
-std::vector<int> graph::block_of_nodes(const Graph& graph) {
+std::vector<int> block_of_nodes(const Graph& graph) {
   std::vector<int> block_of;
   int block = 0;
   for (const Node& node : graph.nodes()) {

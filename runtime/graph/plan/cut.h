@@ -8,10 +8,6 @@
 
 namespace trireme::graph {
 
-/// Per node. Nodes outside of blocks belong to the block before them, those before the first block
-/// to the first.
-std::vector<int> block_of_nodes(const Graph& graph);
-
 /// Roots cross cuts, views never: values by storage root, gradients by gradient root (rule 3).
 /// Inputs, parameters and constants do not cross. What passes through a stage is both received and
 /// sent by it. Ids ascend.

@@ -30,6 +30,10 @@ struct StageCut {
 StageCut cut_stages(const Graph& graph, const Values& results, int stages,
                     const std::vector<double>& speeds = {});
 
+/// Per node. Nodes outside of blocks belong to the block before them, those before the first block
+/// to the first.
+std::vector<int> block_of_nodes(const Graph& graph);
+
 struct PlanOptions {
   enum class Mode { training, forward_only };
   /// split: Executor::backward can compute input and parameter gradients in separate calls

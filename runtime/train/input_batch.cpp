@@ -5,12 +5,23 @@
 
 #include "trireme/core/bf16.h"
 
+#include "runtime/core/exception_text.h"
+
 namespace trireme {
 namespace {
 
 /// Sample `i` of an input.
 void* row_of(const Tensor& input, Index i) {
   return static_cast<std::byte*>(input.data) + i * (input.bytes() / input.shape[0]);
+}
+
+/// Throws: Error that names the sample when the source throws anything.
+Index fill(DataSource& source, Index sample, const std::vector<Tensor>& row) {
+  try {
+    return source.fill(sample, row);
+  } catch (...) {
+    throw Error(str("DataSource::fill of sample ", sample, ": ", current_exception_text()));
+  }
 }
 
 /// What DataSource::fill has returned. The bound keeps sums over any global batch exact.
@@ -66,7 +77,7 @@ Index InputBatch::load(DataSource& source, Index first, Index end) {
                                          : !unrounded_[k].empty()  ? unrounded_[k].data()
                                                                    : row_of(inputs[k], i);
       const Index sample = std::min(first + first_sample(m) + i, end - 1);
-      targets += checked_targets(source.fill(sample, row_), sample);
+      targets += checked_targets(fill(source, sample, row_), sample);
       if (check_finite_) check_finite(sample);
       for (std::size_t k = 0; k < inputs.size(); ++k)
         if (!unrounded_[k].empty())

@@ -195,7 +195,9 @@ TEST(Outputs, OfWhatIsNoRowASampleAreRefused) {
   const Layout layout{1, 2, 2, 1, 2};
   const auto blocks = [](Graph& g) { return mlp_blocks(g, 2); };
   const std::pair<Forward, const char*> faults[] = {
-      {{}, "outputs needs Model::result"},
+      {{},
+       "1 problem\n  - Trainer::outputs needs Model::result: set it before the Trainer is "
+       "constructed"},
       {[&](Graph& g) { return reshape(blocks(g), {2 * width}); },
        "Model::result is f32 (16), but its dim 0 is the sample and has to be --micro-batch-size 2"},
       {[&](Graph& g) {
@@ -228,7 +230,7 @@ TEST(Outputs, OfWhatIsNoRowASampleAreRefused) {
 TEST(Outputs, OfNoSampleAreRefused) {
   EXPECT_THAT(problem(
                   {2, 1, 1, 1, 1}, [](Graph& g) { return prediction(g, 1); }, 0),
-              HasSubstr("at least one sample, not 0"));
+              HasSubstr("1 problem\n  - Trainer::outputs needs at least one sample, not 0"));
 }
 
 TEST(Outputs, OfDifferentNumbersOfSamplesOnRanksAreRefused) {
@@ -250,7 +252,7 @@ TEST(Outputs, ASinkThatThrowsEndsAllRanks) {
   EXPECT_EQ(problem(
                 {2, 2, 1, 1, 1}, [](Graph& g) { return prediction(g, 1); }, 30,
                 [](Index sample, const Tensor&) { require(sample < 11, "the disk is full"); }),
-            "rank 0: the disk is full");
+            "rank 0: the function given to Trainer::outputs, sample 11: the disk is full");
 }
 
 TEST(Outputs, EndAtAVoteToStopWhenTheStateIsSaved) {

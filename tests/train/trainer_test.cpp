@@ -127,7 +127,7 @@ TEST(Trainer, SkipsAStepThatIsNotFiniteOnAllRanksAlike) {
 class Unreadable final : public Sines {
  public:
   Index fill(Index sample, std::span<const Tensor> out) override {
-    require(sample != 13, "sample 13 cannot be read");
+    require(sample != 13, "the row cannot be read");
     return Sines::fill(sample, out);
   }
 };
@@ -148,7 +148,8 @@ TEST(Trainer, BadDataOfOneRankStopsAllWithItsMessage) {
       messages.push_back(error.what());
     }
   });
-  EXPECT_EQ(messages, std::vector<std::string>(2, "rank 1: sample 13 cannot be read"));
+  EXPECT_EQ(messages, std::vector<std::string>(
+                          2, "rank 1: DataSource::fill of sample 13: the row cannot be read"));
 }
 
 /// Says of its samples what it is made with; `y`: the first target.

@@ -3,11 +3,22 @@
 #include <algorithm>
 #include <exception>
 
+#include "runtime/core/exception_text.h"
 #include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
 namespace {
+
+/// Throws: Error that names the sample when the sink throws anything.
+void hand_out(const OutputSink& sink, Index sample, const Tensor& row) {
+  try {
+    sink(sample, row);
+  } catch (...) {
+    throw Error(str("the function given to Trainer::outputs, sample ", sample, ": ",
+                    current_exception_text()));
+  }
+}
 
 /// Collective. Hands out the rows of the global batch that begins at sample `first`, of a stream of
 /// `samples`, on rank 0. Throws: JobError on all ranks when the sink throws.
@@ -23,7 +34,7 @@ void hand_out(const Context& context, const PlannedOutputs& plan, OutputBatch& b
     try {
       for (Index sample = begin; sample < end; ++sample) {
         row.data = const_cast<float*>(rows) + (sample - begin) * row.count();
-        sink(sample, row);
+        hand_out(sink, sample, row);
       }
     } catch (...) {
       failure = std::current_exception();
@@ -52,9 +63,12 @@ bool Trainer::State::run_outputs(DataSource& source, Index samples, const Output
 
 void Trainer::outputs(DataSource& source, Index samples, const OutputSink& sink) {
   State& s = *state_;
-  require(s.bound.outputs.has_value(), "outputs needs Model::result");
   agree_on_count(s.context.host(), samples, "samples of outputs");
-  require(samples >= 1, "Trainer::outputs needs at least one sample, not ", samples);
+  Problems problems;
+  if (!s.bound.outputs)
+    problems.add("Trainer::outputs needs Model::result: set it before the Trainer is constructed");
+  if (samples < 1) problems.add("Trainer::outputs needs at least one sample, not ", samples);
+  agree_on(s.context.host(), problems);
   agree_on_data(s.context.host(), &source, "data of outputs");
   if (!s.run_outputs(source, samples, sink)) s.stop_after_training();
 }

@@ -112,6 +112,15 @@ void require_used(const Subject& subject, const Rows& gradients) {
             "gradient_check: input ", i, " is used by no op: use it, or leave it out");
 }
 
+/// Infinite or NaN is a wrong formula; the comparisons that follow would name another cause.
+void require_finite(const Contents& contents, const Rows& gradients) {
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    for (std::size_t k = 0; k < gradients[i].size(); ++k)
+      require(std::isfinite(gradients[i][k]), "gradient_check: the gradient of input ", i, " is ",
+              gradients[i][k], " at element ", k, ", where the input is ", contents[i][k],
+              ": check backward, and that it writes every element");
+}
+
 /// Plans of all kinds must give the same bits, with NaN in dead memory.
 void require_equal(const Subject& subject, Uses uses, Device& device, const Contents& contents,
                    const Rows& expected) {
@@ -274,6 +283,7 @@ GradientError check(const Subject& subject, Device& device, const GradientCheckO
         Runner(traced, {traced.loss}, plain(PlanOptions::Mode::training), device, axis)
             .gradients(contents);
     require_used(subject, analytic);
+    require_finite(contents, analytic);
     require_equal(subject, uses, device, contents, analytic);
     if (uses == Uses::once) require_equal_alone(subject, device, contents, analytic);
     Runner forward(traced, {traced.loss}, plain(PlanOptions::Mode::forward_only), device, axis);

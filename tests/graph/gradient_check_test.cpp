@@ -1,6 +1,8 @@
 // gradient_check passes what is right, and catches each way of being wrong.
 #include "trireme/graph/gradient_check.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +49,16 @@ TEST(GradientCheck, TakesASubgraph) {
 }
 
 /// Tanh with one thing wrong.
-enum class Fault { none, gradient, saved, accumulate, over_input, passes, partly_written };
+enum class Fault {
+  none,
+  gradient,
+  saved,
+  accumulate,
+  over_input,
+  passes,
+  partly_written,
+  no_number
+};
 class Faulty final : public Elementwise {
  public:
   explicit Faulty(Fault fault) : fault_(fault) {}
@@ -74,7 +85,10 @@ class Faulty final : public Elementwise {
     const Index n = e.output(0).count() - (fault_ == Fault::partly_written ? 1 : 0);
     for (Index i = 0; i < n; ++i)  // never adds
       e.grad_input(0).as<float>()[i] =
-          dy[i] * (1 - y[i] * y[i]) * (fault_ == Fault::gradient ? 1.01f : 1);
+          dy[i] * (1 - y[i] * y[i]) *
+          (fault_ == Fault::gradient    ? 1.01f
+           : fault_ == Fault::no_number ? std::numeric_limits<float>::quiet_NaN()
+                                        : 1);
   }
 
  private:
@@ -100,6 +114,11 @@ TEST(GradientCheck, CatchesAWrongGradientAndNamesItsWorstElement) {
 }
 TEST(GradientCheck, CatchesAWrongAccumulate) { EXPECT_GT(check(Fault::accumulate), 0.1); }
 TEST(GradientCheck, CatchesAGradientThatDoesNotPass) { EXPECT_GT(check(Fault::passes), 0.01); }
+TEST(GradientCheck, NamesAGradientThatIsNoNumberAndItsInput) {
+  EXPECT_THAT(message(Fault::no_number),
+              testing::ContainsRegex("the gradient of input 0 is -?nan at element 0, where the "
+                                     "input is -?0\\.[0-9]+: check backward"));
+}
 TEST(GradientCheck, CatchesAReadOfWhatIsNotSaved) {
   EXPECT_THAT(message(Fault::saved), testing::HasSubstr("'faulty' asks in backward for output 0"));
 }

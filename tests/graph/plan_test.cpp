@@ -239,6 +239,10 @@ TEST(Plan, IsDescribedWithItsLargestTensors) {
   EXPECT_THAT(text, testing::HasSubstr("stage 0 of 2"));
   EXPECT_THAT(text, testing::HasSubstr("one slot"));
   EXPECT_THAT(text, testing::HasSubstr("values sent"));
+  EXPECT_THAT(text, testing::HasSubstr("an instance is one value from its first to its last step"));
+  EXPECT_THAT(text, testing::ContainsRegex("[0-9] MFLOP a micro-batch"));
+  EXPECT_THAT(text, testing::ContainsRegex("one slot +[0-9.]+ (B|KiB) "));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("1 tensors")));
   EXPECT_THAT(text, testing::HasSubstr("block.0/tanh"));
   EXPECT_THAT(plan.describe_steps(), testing::HasSubstr("backward block.1/linear"));
 }

@@ -1,9 +1,11 @@
 // Continues Plan (runtime/graph/plan/plan.h).
 // The tables of --dump-plan.
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
+#include "runtime/core/show_bytes.h"
 #include "runtime/graph/plan/plan_state.h"
 
 namespace trireme {
@@ -12,7 +14,6 @@ using namespace graph;
 
 namespace {
 
-constexpr double mib = 1024.0 * 1024.0;
 constexpr std::size_t largest_shown = 20;
 
 const char* name(Instance::Arena arena) {
@@ -20,11 +21,26 @@ const char* name(Instance::Arena arena) {
 }
 
 std::string line(const char* what, Index bytes, const std::string& note = {}) {
-  return fmt::format("  {:<22} {:>12.3f} MiB  {}\n", what, static_cast<double>(bytes) / mib, note);
+  return fmt::format("  {:<22} {:>12}  {}\n", what, show_bytes(bytes), note);
+}
+
+/// 1, "tensor" -> "1 tensor"; 2 -> "2 tensors".
+std::string counted(std::size_t count, const char* thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+/// 4.2e6 -> "4.200 MFLOP".
+std::string show_flops(double flops) {
+  constexpr std::array units{"FLOP", "kFLOP", "MFLOP"};
+  for (const char* unit : units) {
+    if (flops < 1000) return fmt::format("{:.{}f} {}", flops, unit == units[0] ? 0 : 3, unit);
+    flops /= 1000;
+  }
+  return fmt::format("{:.3f} GFLOP", flops);
 }
 
 std::string line(const char* what, const Transfer& transfer) {
-  return line(what, transfer.bytes, fmt::format("{} tensors", transfer.names.size()));
+  return line(what, transfer.bytes, counted(transfer.names.size(), "tensor"));
 }
 
 const char* name(Step::Kind kind) {
@@ -67,19 +83,19 @@ std::string list(const Plan::State& s, const std::vector<Operand>& operands) {
 
 std::string Plan::describe() const {
   const State& s = *state_;
-  std::string out = fmt::format(
-      "memory plan of stage {} of {}: {} steps, {} instances, {:.3f} GFLOP a micro-batch, computed "
-      "in {}\n",
-      s.stage, s.stages, s.program.steps.size(), s.instances.size(), s.flops / 1e9,
-      name(s.compute));
+  std::string out =
+      fmt::format("memory plan of stage {} of {}: {}, {}, {} a micro-batch, computed in {}\n",
+                  s.stage, s.stages, counted(s.program.steps.size(), "step"),
+                  counted(s.instances.size(), "instance"), show_flops(s.flops), name(s.compute));
   out += line("one slot", s.bytes.slot,
               "kept from forward to backward, one per micro-batch in flight");
   out += line("scratch", s.bytes.scratch, "shared by all slots");
   out += line("sum of all instances", s.bytes.unpacked, "if nothing shared or overlapped");
-  out += line("parameters", s.bytes.parameters,
-              fmt::format("{} tensors in {}{}", s.program.parameters.size(), name(s.compute),
-                          s.compute == DType::f32 ? ", and as much for their gradients"
-                                                  : "; masters and gradients in f32 besides"));
+  out += line(
+      "parameters", s.bytes.parameters,
+      fmt::format("{} in {}{}", counted(s.program.parameters.size(), "tensor"), name(s.compute),
+                  s.compute == DType::f32 ? ", and as much for their gradients"
+                                          : "; masters and gradients in f32 besides"));
   if (s.stages > 1) {
     out += line("values received", s.receive_values) + line("values sent", s.send_values);
     out +=
@@ -94,6 +110,9 @@ std::string Plan::describe() const {
   for (const Instance& i : largest)
     out += fmt::format("  {:>14} {:<5} {:>12}  {:<8} {:>6} {:>6}  {}\n", i.bytes, name(i.dtype),
                        i.offset, name(i.arena), i.begin, i.end, i.name);
+  out +=
+      "  (an instance is one value from its first to its last step; arena: a slot, or the "
+      "scratch)\n";
   return out;
 }
 

@@ -139,7 +139,7 @@ ParameterPart part_of(const ParameterSpec& spec, const std::string& full, int ra
   if (dim < 0) return part;
   const Index extent = spec.global[dim];
   require(spec.shard.padded || extent % size == 0, "parameter '", full, "' ", spec.global, ": dim ",
-          dim, " (", extent, ") does not divide by the tensor size ", size);
+          dim, " (", extent, ") does not divide by tensor_size ", size);
   const Index unit = spec.shard.padded ? Shard::padded_to : 1, wanted = (extent + size - 1) / size;
   const Index local = round_up(wanted, unit);
   const Index begin = std::min(extent, local * rank);
@@ -200,7 +200,7 @@ Value Graph::parameters(const std::vector<ParameterSpec>& specs) {
         str("parameter '", part.name, "' ", part.global, " exists already as another one, ",
             old.parts[found->second.part].global,
             ": tied parameters have to be declared alike (shape, shard, initial values, and "
-            "what lies beside them)"));
+            "what lies beside them); or give the second another name"));
   }
   const Placement placement =
       parts.front().shard.dim < 0 ? Placement::replicated : Placement::sharded;

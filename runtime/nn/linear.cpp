@@ -115,7 +115,9 @@ class Linear final : public KernelOp {
       require(in[0] == Placement::sharded && bias_ == Bias::none,
               "a weight that is split by inputs works on sharded channels, without a bias; the "
               "input is ",
-              in[0]);
+              in[0],
+              " (row_linear takes the result of a column_linear; for a replicated input use "
+              "linear)");
       return Placement::partial;
     }
     Placements placements = in;  // one tensor rank has all of a sharded weight

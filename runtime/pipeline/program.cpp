@@ -160,7 +160,8 @@ class Derivation {
   }
 
   StageProgram program(int stage) const {
-    require(stage >= 0 && stage < shape_.stages, "stage ", stage, " of ", shape_.stages);
+    require(stage >= 0 && stage < shape_.stages, "stage ", stage, " of ", shape_.stages,
+            "; stages are numbered from 0 to ", shape_.stages - 1);
     std::vector<int> mine;
     for (int chunk = 0; chunk < shape_.chunks; ++chunk)
       mine.push_back(slots_[static_cast<std::size_t>(shape_.virtual_stage(stage, chunk))]);

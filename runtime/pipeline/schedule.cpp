@@ -128,7 +128,8 @@ std::string schedule_problem(ScheduleKind kind, const PipelineShape& shape) {
 WorkOrder work_order(ScheduleKind kind, const PipelineShape& shape, int stage) {
   const std::string problem = schedule_problem(kind, shape);
   require(problem.empty(), problem);
-  require(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages);
+  require(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages,
+          "; stages are numbered from 0 to ", shape.stages - 1);
   switch (kind) {
     case ScheduleKind::gpipe:
       return gpipe(shape);
@@ -148,7 +149,8 @@ std::vector<WorkOrder> work_orders(ScheduleKind kind, const PipelineShape& shape
 }
 
 WorkOrder forward_order(const PipelineShape& shape, int stage) {
-  require(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages);
+  require(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages,
+          "; stages are numbered from 0 to ", shape.stages - 1);
   return grouped_passes(shape, ring_groups(shape)).forward;
 }
 

@@ -16,7 +16,9 @@ StageProgram train_program(const TrainingSpec& spec, int stage) {
   try {
     return make_program(spec.own_schedule, spec.pipeline(), stage);
   } catch (const std::exception& error) {
-    throw Error(str("own_schedule, for ", spec.pipeline(), ": ", error.what()));
+    const std::string text = error.what(), shape = str(spec.pipeline());
+    throw Error(text.find(shape) == std::string::npos ? str("own_schedule, for ", shape, ": ", text)
+                                                      : "own_schedule: " + text);
   }
 }
 

@@ -180,13 +180,14 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
          sharded(g);
          g.parameter("w", {5, 6}, shard(0), normal(1));
        },
-       {"'w' (5, 6) exists already", "(4, 6)", "declared alike"}},
+       {"'w' (5, 6) exists already", "(4, 6)", "declared alike",
+        "; or give the second another name"}},
       {"indivisible",
        [&](Graph&) {
          Graph g(0, 4);
          g.parameter("w", {6, 2}, shard(0), zeros());
        },
-       {"'w' (6, 2)", "dim 0 (6)", "tensor size 4"}},
+       {"'w' (6, 2)", "dim 0 (6)", "does not divide by tensor_size 4"}},
       {"no such dim",
        [&](Graph& g) {
          g.parameter("w", {6, 2}, shard(2), zeros());

@@ -13,6 +13,7 @@
 
 #include "tests/nn/compare_runs.h"
 #include "tests/nn/reference.h"
+#include "tests/support/message_of.h"
 
 namespace trireme {
 namespace {
@@ -143,8 +144,10 @@ TEST(Linear, MisplacedInputsAreRejectedWhileTracing) {
   Graph g(0, 2);
   const Value x = g.input("x", {4, 8});
   const Value split = g.parameter("w", {6, 8}, shard(0), normal(1));
-  EXPECT_THROW(linear(x, split), Error);            // not entered
-  EXPECT_THROW(row_linear(x, "row", 4), Error);     // whole channels
+  EXPECT_THROW(linear(x, split), Error);                     // not entered
+  EXPECT_THAT(message_of([&] { row_linear(x, "row", 4); }),  // whole channels
+              testing::HasSubstr("the input is replicated (row_linear takes the result of a "
+                                 "column_linear; for a replicated input use linear)"));
   EXPECT_THROW(column_linear(x, "odd", 5), Error);  // 5 / 2
   EXPECT_THROW(linear(g.input("y", {4, 7}), g.input("v", {6, 8})), Error);
 }

@@ -75,6 +75,13 @@ TEST(OwnSchedule, IsRefusedWithTheStageTheWorkAndWhatWouldBeRight) {
     EXPECT_EQ(message_of([&, o = order] { program_of({good, o}, 1, 2); }), message);
 }
 
+TEST(OwnSchedule, OfAStageThatIsNotThereIsRefused) {
+  EXPECT_EQ(message_of([] {
+              work_order(ScheduleKind::one_f_one_b, {2, 1, 2}, 5);
+            }),
+            "stage 5 of 2; stages are numbered from 0 to 1");
+}
+
 TEST(OwnSchedule, WithoutAnyBackwardIsRefused) {
   EXPECT_EQ(message_of([] {
               program_of({{F(0)}, {F(0)}}, 1, 1);

@@ -89,6 +89,16 @@ TEST(TrainedOwnSchedule, IsRefusedOnAllRanksBeforeAnythingIsAllocated) {
             HasSubstr("stage 0 lacks B0")));
 }
 
+TEST(TrainedOwnSchedule, WhoseStagesWaitForEachOtherIsRefusedWithOneShape) {
+  EXPECT_THAT(
+      refused([](const PipelineShape&, int stage) {
+        const Work f0{WorkKind::forward, 0, 0}, f1{WorkKind::forward, 0, 1};
+        const Work b0{WorkKind::backward, 0, 0}, b1{WorkKind::backward, 0, 1};
+        return stage == 0 ? WorkOrder{f0, b0, f1, b1} : WorkOrder{f0, f1, b0, b1};
+      }),
+      HasSubstr("own_schedule: the work orders of 2 stages x 1 chunks x 2 micro-batches wait"));
+}
+
 TEST(TrainedOwnSchedule, ThatDiffersBetweenRanksIsRefused) {
   std::atomic<int> calls = 0;
   thread_local int mine = -1;

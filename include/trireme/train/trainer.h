@@ -61,8 +61,8 @@ class Trainer {
   std::vector<std::int32_t> generate(const GenerateOptions& options);
   /// Collective. Runs Model::result on samples 0 to samples - 1 of `source` and hands each result
   /// to `sink`, in this order, on rank 0; the sinks of other ranks are not called. The targets of
-  /// the source need not count. Throws: Stopped, as evaluate() does; JobError on all ranks when
-  /// `sink` throws.
+  /// the source need not count. Throws: ConfigurationError on all ranks without Model::result, or
+  /// with samples < 1; Stopped, as evaluate() does; JobError on all ranks when `sink` throws.
   void outputs(DataSource& source, Index samples, const OutputSink& sink);
 
  private:

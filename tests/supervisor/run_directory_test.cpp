@@ -18,9 +18,10 @@ class RunDirectory : public testing::Test {
   RunDirectory() { fs::create_directory(folder_ / "work"); }
   void begin(Index attempt) const { fs::create_directories(paths_.attempt(attempt)); }
   std::string core(char type = 4) const {
-    std::string head = "\177ELF";
-    head.resize(16);
-    return head + type + '\0' + "memory";
+    std::string text = "\177ELF";
+    text.resize(16);
+    text += {type, '\0'};
+    return text.append("memory");
   }
   void keep(Index attempt) const { keep_cores(folder_ / "work", 0, paths_, attempt); }
 

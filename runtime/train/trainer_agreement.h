@@ -25,7 +25,7 @@ void agree_on_model(const Host& host, const PlannedTraining& plan, const KeyValu
 /// source. `use`: "data".
 void agree_on_data(const Host& host, const DataSource* source, const std::string& use);
 /// Collective. Throws: ConfigurationError on all ranks when `count` differs, where ranks would
-/// wait for each other without end. `what`: "samples of outputs".
-void agree_on_count(const Host& host, Index count, const std::string& what);
+/// wait for each other without end. `what`: "samples of outputs". Allocates only where it throws.
+void agree_on_count(const Host& host, Index count, const char* what);
 
 }  // namespace trireme

@@ -51,8 +51,8 @@ class Trainer {
   StepMetrics step(DataSource& train);
   Index steps_done() const;
   /// Collective. Mean loss per target over the first `batches` global batches, one or more. Throws:
-  /// Stopped when ranks agree to stop (Context::stop_reason) and the state is saved, as after
-  /// fit().
+  /// ConfigurationError on all ranks when `batches` differs between them; Stopped when ranks agree
+  /// to stop (Context::stop_reason) and the state is saved, as after fit().
   double evaluate(DataSource& validation, Index batches);
   /// The metrics of the last evaluation, in the order of Graph::metric; valid until the next one.
   std::span<const Metric> evaluation_metrics() const;
@@ -61,8 +61,9 @@ class Trainer {
   std::vector<std::int32_t> generate(const GenerateOptions& options);
   /// Collective. Runs Model::result on samples 0 to samples - 1 of `source` and hands each result
   /// to `sink`, in this order, on rank 0; the sinks of other ranks are not called. The targets of
-  /// the source need not count. Throws: ConfigurationError on all ranks without Model::result, or
-  /// with samples < 1; Stopped, as evaluate() does; JobError on all ranks when `sink` throws.
+  /// the source need not count. Throws: ConfigurationError on all ranks without Model::result,
+  /// with samples < 1, or where `samples` differs between ranks; Stopped, as evaluate() does;
+  /// JobError on all ranks when `sink` throws.
   void outputs(DataSource& source, Index samples, const OutputSink& sink);
 
  private:

@@ -99,9 +99,11 @@ void check_hosts(Given& given, const CommandLine& command, Problems& problems) {
   if (problems.all().size() > before) return;
   if (source.kind == HostSource::Kind::this_machine) {
     if (settings.nodes > 1)
-      problems.add("--nodes ", settings.nodes, " needs --hostfile: which hosts are there");
+      problems.add("--nodes ", settings.nodes,
+                   " needs --hostfile, or a job of several nodes of a scheduler");
     for (const char* name : {"--spares", "--remote-shell", "--wait-nodes", "--preflight"})
-      if (command.given(name)) problems.add(name, " has no meaning without --hostfile");
+      if (command.given(name))
+        problems.add(name, " has no meaning on one machine; give --hostfile");
     return;
   }
   check_slots(given, hosts, problems);

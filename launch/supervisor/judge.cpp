@@ -36,6 +36,8 @@ std::string cause_of(const Facts& facts) {
   if (facts.code == code::stopped || facts.stop != 0) return "stopped";
   if (facts.code == code::done) return "ended_early";
   if (facts.code == code::numerics) return "numerics";
+  const bool killed = facts.launcher_killed || facts.code == 128 + SIGKILL;
+  if (killed && !facts.out_of_memory.empty()) return "out_of_memory";
   if (facts.launcher_killed) return "launcher_killed";
   if (!facts.lost_host.empty() || facts.daemon_lost || facts.code == lost_daemon)
     return "node_lost";

@@ -24,10 +24,11 @@ struct Facts {
   bool watched = true;           // steps are seen; otherwise only the exit code is known
   bool finished = false;         // all steps are done, as the metrics and checkpoints say
   Index resumed = 0, last_step = 0, durable = 0;
-  bool daemon_lost = false;      // the launcher lost contact with a host that it does not name
-  std::string lost_host = {};    // the launcher lost contact with it
-  std::string rank_host = {};    // where a rank was ended by a signal
-  std::string first_error = {};  // line of the output
+  bool daemon_lost = false;        // the launcher lost contact with a host that it does not name
+  std::string lost_host = {};      // the launcher lost contact with it
+  std::string rank_host = {};      // where a rank was ended by a signal
+  std::string first_error = {};    // line of the output
+  std::string out_of_memory = {};  // evidence that the kernel ended a process for lack of memory
 };
 
 struct Verdict {

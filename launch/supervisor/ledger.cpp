@@ -70,7 +70,8 @@ bool add(History& history, const Json& json) {
                              line.real("lost_s"), line.real("stall_s"), line.real("detect_s")});
   } else if (json.find("supervisor") != nullptr && begins) {
     history.add(SupervisionBegan{line.date("began"), line.whole("supervisor"), line.text("host"),
-                                 line.text("run"), line.text("program")});
+                                 line.text("run"), line.text("program"),
+                                 line.whole("quarantine_s")});
   } else if (json.find("supervisor") != nullptr && ends) {
     history.add(SupervisionEnded{line.date("ended"), line.whole("code"), line.text("why")});
   } else if (json.find("released") != nullptr) {
@@ -94,11 +95,9 @@ Index date_of(const std::string& text) {
 }
 
 Json to_json(const SupervisionBegan& line) {
-  return Json::Object{{"supervisor", line.pid},
-                      {"began", date_text(line.at)},
-                      {"host", line.host},
-                      {"run", line.run},
-                      {"program", line.program}};
+  return Json::Object{{"supervisor", line.pid},  {"began", date_text(line.at)},
+                      {"host", line.host},       {"run", line.run},
+                      {"program", line.program}, {"quarantine_s", line.quarantine_s}};
 }
 
 Json to_json(const SupervisionEnded& line) {

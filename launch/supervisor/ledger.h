@@ -18,8 +18,9 @@ Index date_of(const std::string& text);
 /// One process of `trireme run`.
 struct SupervisionBegan {
   Index at = 0, pid = 0;
-  std::string host, run;  // run: id of the run, made by its first supervisor
-  std::string program;    // name of PROGRAM without its directory
+  std::string host, run;   // run: id of the run, made by its first supervisor
+  std::string program;     // name of PROGRAM without its directory
+  Index quarantine_s = 0;  // how long a host stays in quarantine; 0: as long as by default
 };
 struct SupervisionEnded {
   Index at = 0, code = 0;

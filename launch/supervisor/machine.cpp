@@ -168,6 +168,7 @@ Index Machine::start(const AttemptPlan& plan) {
   log_ =
       std::make_unique<OutputLog>(paths_.attempt(plan.attempt) + "/output.log", options_.log_bytes);
   reader_ = EvidenceReader();
+  oom_kills_ = count_oom_kills();
   metrics_ = MetricsTail(job_.metrics);
   durable_changed_ns_ = -1;
   status_.reset();
@@ -335,6 +336,11 @@ void Machine::end_all() {
 
 std::string Machine::log_of(Index attempt) const { return paths_.attempt(attempt) + "/output.log"; }
 
-Evidence Machine::evidence() const { return reader_.found(); }
+Evidence Machine::evidence() const {
+  Evidence found = reader_.found();
+  if (found.out_of_memory.empty())
+    found.out_of_memory = new_oom_kills(oom_kills_, count_oom_kills());
+  return found;
+}
 
 }  // namespace trireme::supervisor

@@ -9,6 +9,7 @@
 #include "launch/supervisor/command_words.h"
 #include "launch/supervisor/hosts_of_scheduler.h"
 #include "launch/supervisor/metrics_tail.h"
+#include "launch/supervisor/oom_kills.h"
 #include "launch/supervisor/output_log.h"
 #include "launch/supervisor/run_directory.h"
 #include "launch/supervisor/world.h"
@@ -81,6 +82,7 @@ class Machine : public World {
   int pipe_ = -1;
   std::unique_ptr<OutputLog> log_;
   EvidenceReader reader_;
+  OomKills oom_kills_;  // when it began
   MetricsTail metrics_;
   bool printed_ = false;
 

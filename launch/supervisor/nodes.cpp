@@ -51,6 +51,52 @@ std::set<std::string> signatures_of_the_program(const History& history) {
   return found;
 }
 
+/// What one host was blamed for, in order.
+class Record {
+ public:
+  struct Entry {
+    Index at, points;
+    std::string why;
+  };
+  void add(Entry entry) {
+    entries_.push_back(std::move(entry));
+    quarantined_ = quarantined_ || points() >= quarantine_points;
+  }
+  /// Leaves out what no longer counts: entries that are too old; in quarantine all of them, or
+  /// none.
+  void forget(Index now, Index quarantine_s) {
+    if (quarantined_ && now - entries_.back().at > quarantine_s) *this = {};
+    if (!quarantined_)
+      std::erase_if(entries_,
+                    [&](const Entry& entry) { return now - entry.at > quarantine_window_s; });
+  }
+  bool empty() const { return entries_.empty(); }
+  NodeState state(const std::string& host) const {
+    NodeState state{host, points(), false, {}};
+    for (const Entry& entry : entries_) {
+      state.lost = state.lost || entry.points > 1;
+      state.reasons.push_back(entry.why);
+    }
+    return state;
+  }
+
+ private:
+  Index points() const {
+    Index sum = 0;
+    for (const Entry& entry : entries_) sum += entry.points;
+    return sum;
+  }
+
+  std::vector<Entry> entries_;
+  bool quarantined_ = false;
+};
+
+/// --quarantine of the last supervisor. Ledgers of before it have none.
+Index quarantine_of(const History& history) {
+  const Index given = history.supervisions.empty() ? 0 : history.supervisions.back().quarantine_s;
+  return given > 0 ? given : quarantine_window_s;
+}
+
 const NodeState* state_of(const std::vector<NodeState>& states, const std::string& host) {
   for (const NodeState& state : states)
     if (state.host == host) return &state;
@@ -81,25 +127,27 @@ std::vector<Host> parse_hosts(const std::string& text, Index default_slots) {
 
 std::vector<NodeState> node_states(const History& history, Index now) {
   const std::set<std::string> forgiven = signatures_of_the_program(history);
+  const Index quarantine_s = quarantine_of(history);
   std::map<std::string, std::size_t> released;
   for (const Release& release : history.releases) released[release.host] = release.after;
-  std::map<std::string, NodeState> states;
+  std::map<std::string, Record> records;
   for (std::size_t i = 0; i < history.attempts.size(); ++i) {
     const Attempt& attempt = history.attempts[i];
     if (!attempt.ended || forgiven.contains(attempt.ended->signature)) continue;
-    if (now - attempt.ended->at > quarantine_window_s) continue;
     for (const Blame& blame : attempt.ended->blame) {
       const auto release = released.find(blame.host);
       if (release != released.end() && i < release->second) continue;
-      NodeState& state = states[blame.host];
-      state.host = blame.host;
-      state.points += blame.points;
-      state.lost = state.lost || blame.points > 1;
-      state.reasons.push_back(str("attempt ", attempt.began.attempt, ": ", blame.why));
+      Record& record = records[blame.host];
+      record.forget(attempt.ended->at, quarantine_s);
+      record.add({attempt.ended->at, blame.points,
+                  str("attempt ", attempt.began.attempt, ": ", blame.why)});
     }
   }
   std::vector<NodeState> all;
-  for (auto& [host, state] : states) all.push_back(std::move(state));
+  for (auto& [host, record] : records) {
+    record.forget(now, quarantine_s);
+    if (!record.empty()) all.push_back(record.state(host));
+  }
   return all;
 }
 

@@ -22,14 +22,14 @@ constexpr Index quarantine_window_s = 24 * 3600;
 
 struct NodeState {
   std::string host;
-  Index points = 0;   // of the last 24 hours
+  Index points = 0;   // of the last 24 hours, or with which it came into quarantine
   bool lost = false;  // one of them was for more than a rank that died
   std::vector<std::string> reasons;
   bool quarantined() const { return points >= quarantine_points; }
 };
-/// Every host that was blamed since its release. A signature that blames three hosts is a fault of
-/// the program, and counts for none of them. `now`: seconds since 1970; a blame from the future, as
-/// after a clock was set back, counts as one of now.
+/// Every host that was blamed since its release, or since its quarantine was over. A signature that
+/// blames three hosts is a fault of the program, and counts for none of them. `now`: seconds since
+/// 1970; a blame from the future, as after a clock was set back, counts as one of now.
 std::vector<NodeState> node_states(const History& history, Index now);
 Json to_json(const std::vector<NodeState>& states);
 

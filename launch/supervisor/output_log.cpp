@@ -57,6 +57,10 @@ void EvidenceReader::read_line(const std::string& line) {
     found_.rank_host = word_behind(line, " on node ");
   if (line.find("unable to reliably start one or more daemons") != std::string::npos)
     found_.daemon_lost = true;  // what mpirun says when the remote shell of a host ends
+  // "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks ..."
+  if (line.starts_with("slurmstepd") && (line.find("oom_kill event") != std::string::npos ||
+                                         line.find("oom-kill event") != std::string::npos))
+    found_.out_of_memory = line.substr(0, longest_error);
   // "  Remote daemon: [[15405,0],2] on node n2"
   if (found_.lost_host.empty() && line.find("Remote daemon:") != std::string::npos)
     found_.lost_host = word_behind(line, " on node ");

@@ -1,4 +1,5 @@
 // trireme run: starts mpirun and keeps a run going until it is finished.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -21,6 +22,7 @@ namespace {
 struct Given {
   Settings settings;
   MachineOptions machine;
+  double quarantine_s = static_cast<double>(quarantine_window_s);
   std::string run_dir, hostfile, mpirun = "mpirun";
   bool quiet = false;
 };
@@ -63,6 +65,8 @@ void declare(CommandLine& command, Given& given) {
                    "time to save and end before the job is ended by force");
   declare_duration(command, "--wait-nodes", settings.wait_nodes_s,
                    "time to wait where too few hosts are healthy; default: none");
+  declare_duration(command, "--quarantine", given.quarantine_s,
+                   "time for which a host that was blamed too often is not used");
   command.group("What to show");
   command.text("--on-event", machine.on_event, "CMD",
                "run by the shell at each event; TRIREME_EVENT, TRIREME_DETAILS (JSON) and "
@@ -144,6 +148,7 @@ int supervise(Given& given, const Job& job) {
   Settings& settings = given.settings;
   settings.watched = job.watched;
   settings.program = job.name();
+  settings.quarantine_s = std::max<Index>(1, static_cast<Index>(given.quarantine_s));
   settings.pid = Index{::getpid()};
   settings.host = host_name();
   Machine machine(job, given.machine);

@@ -79,7 +79,8 @@ void Supervisor::begin() {
     world_.say(fmt::format("{} damaged lines of the ledger are ignored", history_.ignored));
   close_torn_attempt();
   const std::string run = history_.run.empty() ? settings_.run : history_.run;
-  const SupervisionBegan line{world_.date(), settings_.pid, settings_.host, run, settings_.program};
+  const SupervisionBegan line{world_.date(), settings_.pid,     settings_.host,
+                              run,           settings_.program, settings_.quarantine_s};
   world_.append(to_json(line));
   history_.add(line);
 }
@@ -170,6 +171,7 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   // Of the only machine there is no use in blaming it.
   if (!plan.hosts.empty()) facts.rank_host = evidence.rank_host;
   facts.first_error = evidence.first_error;
+  facts.out_of_memory = evidence.out_of_memory;
   return facts;
 }
 
@@ -276,7 +278,7 @@ AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
   line.code = facts.code;
   line.cause = verdict.cause;
   line.signature = verdict.signature;
-  line.error = facts.first_error;
+  line.error = verdict.cause == "out_of_memory" ? facts.out_of_memory : facts.first_error;
   line.blame = verdict.blame;
   line.last_step = watch.last_step;
   line.durable = watch.durable;

@@ -15,13 +15,14 @@ namespace trireme::supervisor {
 struct Settings {
   Index nodes = 1, ranks_per_node = 1, spares = 0;
   Index max_restarts = 100;
-  double hang_s = 0;        // nothing moved for so long: a hang; 0: never
-  double grace_s = 600;     // from the request to stop to the end by force
-  double time_limit_s = 0;  // of this supervisor; then it stops the job; 0: none
-  double wait_nodes_s = 0;  // for hosts, where too few are healthy
-  bool watched = true;      // PROGRAM is trireme's: it writes metrics and checkpoints
-  std::string program;      // its name
-  std::string run;          // id of the run, where it is a new one
+  double hang_s = 0;                         // nothing moved for so long: a hang; 0: never
+  double grace_s = 600;                      // from the request to stop to the end by force
+  double time_limit_s = 0;                   // of this supervisor; then it stops the job; 0: none
+  double wait_nodes_s = 0;                   // for hosts, where too few are healthy
+  Index quarantine_s = quarantine_window_s;  // how long a host stays out
+  bool watched = true;  // PROGRAM is trireme's: it writes metrics and checkpoints
+  std::string program;  // its name
+  std::string run;      // id of the run, where it is a new one
   Index pid = 0;
   std::string host;  // of this process
 };

@@ -29,7 +29,8 @@ struct Sight {
 /// What the output of an attempt says of its end.
 struct Evidence {
   std::string first_error, lost_host, rank_host;
-  bool daemon_lost = false;  // of a host that the launcher does not name
+  bool daemon_lost = false;        // of a host that the launcher does not name
+  std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
 };
 
 struct AttemptPlan {

@@ -24,6 +24,7 @@ struct Script {
   double clock_jump_s = 0;  // of the date, while it runs
   double sleep_s = 0;       // the machine sleeps so long after the first step
   bool launcher_killed = false;
+  std::string out_of_memory = {};
 };
 
 class FakeWorld : public World {
@@ -106,7 +107,7 @@ class FakeWorld : public World {
     script_.code = 128 + SIGKILL;
   }
   Evidence evidence() const override {
-    return {script_.error, script_.lost_host, script_.rank_host, false};
+    return {script_.error, script_.lost_host, script_.rank_host, false, script_.out_of_memory};
   }
 
   std::vector<int> signals;  // at the next look

@@ -28,6 +28,9 @@ TEST(Judge, NamesTheCauseOfEachEnd) {
       {{.code = 137}, "killed"},
       {{.code = 139}, "crashed"},
       {{.code = 137, .launcher_killed = true}, "launcher_killed"},
+      {{.code = 137, .out_of_memory = "the kernel"}, "out_of_memory"},
+      {{.code = 137, .launcher_killed = true, .out_of_memory = "the kernel"}, "out_of_memory"},
+      {{.code = 139, .out_of_memory = "the kernel"}, "crashed"},
       {{.code = 205}, "node_lost"},
       {{.code = 9, .lost_host = "n1"}, "node_lost"},
       {{.code = 9, .daemon_lost = true}, "node_lost"},
@@ -48,6 +51,15 @@ TEST(Judge, GivesLikeFailuresOneSignature) {
   EXPECT_EQ(signature("rank 12 failed at 0x7ffd12ab", 7), signature("rank 3 failed at 0x11", 99));
   EXPECT_NE(signature("rank 12 failed", 7), signature("rank 12 stopped", 7));
   EXPECT_NE(signature("rank 12 failed", 7), signature("rank 12 failed", 0));
+}
+
+TEST(Judge, BlamesNoHostForAConfigurationThatNeedsTooMuchMemory) {
+  Facts facts;
+  facts.code = 137;
+  facts.rank_host = "n1";
+  EXPECT_EQ(judge(facts).blame.size(), 1U);
+  facts.out_of_memory = "the kernel";
+  EXPECT_THAT(judge(facts).blame, IsEmpty());
 }
 
 TEST(Judge, BlamesHostsThatTheOutputNames) {

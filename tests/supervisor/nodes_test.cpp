@@ -77,6 +77,38 @@ TEST(Nodes, AreForgivenAfterADay) {
   EXPECT_THAT(node_states(history, noon + 24 * 3600 + 1), IsEmpty());
 }
 
+TEST(Nodes, StayInQuarantineAsLongAsTheSupervisorWasAskedTo) {
+  SupervisionBegan supervision;
+  History history = history_of({{"a", 2, ""}, {"a", 1, ""}, {"b", 1, ""}});
+  for (const Index quarantine_s : {3600, 7 * 24 * 3600}) {
+    supervision.quarantine_s = quarantine_s;
+    history.add(supervision);
+    EXPECT_EQ(history.supervisions.back().quarantine_s, quarantine_s);
+    const auto within = node_states(history, noon + quarantine_s);
+    ASSERT_FALSE(within.empty());
+    EXPECT_TRUE(within[0].quarantined());
+    for (const NodeState& state : node_states(history, noon + quarantine_s + 1))
+      EXPECT_NE(state.host, "a");  // its points are forgotten with it
+  }
+  EXPECT_EQ(node_states(history, noon + 3601).size(), 2U);  // b was never in quarantine
+}
+
+TEST(Nodes, StartAnewAfterTheirQuarantine) {
+  History history = history_of({{"a", 3, ""}});
+  SupervisionBegan supervision;
+  supervision.quarantine_s = 60;
+  history.add(supervision);
+  AttemptBegan began;
+  began.attempt = 2;
+  history.add(began);
+  AttemptEnded ended;
+  ended.attempt = 2;
+  ended.at = noon + 100;
+  ended.blame = {{"a", 1, ""}};
+  history.add(ended);
+  EXPECT_EQ(node_states(history, noon + 100)[0].points, 1);
+}
+
 TEST(Nodes, KeepTheirPointsWhenTheClockIsSetBack) {
   EXPECT_TRUE(node_states(history_of({{"a", 3, ""}}), noon - 1'000'000)[0].quarantined());
 }

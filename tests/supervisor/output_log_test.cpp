@@ -34,5 +34,13 @@ TEST(Evidence, IsReadFromLinesHoweverTheyArrive) {
   }
 }
 
+TEST(Evidence, OfMemoryThatRanOutIsWhatSlurmSays) {
+  EvidenceReader reader;
+  reader.read(
+      "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have "
+      "been OOM Killed.\n");
+  EXPECT_EQ(reader.found().out_of_memory.substr(0, 18), "slurmstepd: error:");
+}
+
 }  // namespace
 }  // namespace trireme::supervisor::test

@@ -334,6 +334,31 @@ TEST_F(Supervision, UsesNoHostThatFailsThePreflight) {
   EXPECT_THAT(world_.events, Contains("preflight_failed"));
 }
 
+TEST_F(Supervision, TakesAHostAgainWhenItsQuarantineIsOver) {
+  settings_.nodes = 1;
+  settings_.wait_nodes_s = 1000;
+  settings_.quarantine_s = 300;
+  world_.all_hosts = {{"n0", 1}};
+  world_.last_step = 30;
+  for (int i = 0; i < 2; ++i)
+    world_.scripts.push_back({.steps = 12, .code = 205, .error = "lost", .lost_host = "n0"});
+  world_.scripts.push_back({.steps = 30, .code = 0});
+  EXPECT_EQ(run(), 0);
+  EXPECT_NEAR(waits()[2], 301, 2);
+}
+
+TEST_F(Supervision, BlamesNoHostForARankThatTheKernelEndedForLackOfMemory) {
+  settings_.nodes = 1;
+  world_.all_hosts = {{"n0", 1}};
+  for (int i = 0; i < 3; ++i)
+    world_.scripts.push_back(
+        {.steps = 3, .code = 137, .rank_host = "n0", .out_of_memory = "the kernel did it"});
+  EXPECT_EQ(run(), code::no_help);
+  EXPECT_THAT(causes(), ElementsAre("out_of_memory", "out_of_memory", "out_of_memory"));
+  EXPECT_THAT(node_states(history(), world_.date()), IsEmpty());
+  EXPECT_THAT(history().attempts[0].ended->error, "the kernel did it");
+}
+
 TEST_F(Supervision, StartsNothingInARunThatAnotherOneHasTaken) {
   world_.mine = false;
   EXPECT_THROW(run(), Error);

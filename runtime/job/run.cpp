@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
-#include "trireme/core/version.h"
 #include "trireme/kernels/device.h"
 
 #include "kernels/cuda.h"
@@ -25,15 +24,15 @@
 #include "runtime/core/exception_text.h"
 #include "runtime/core/process_start.h"
 #include "runtime/job/affinity.h"
+#include "runtime/job/check_layout.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/job/gemm_directory.h"
 #include "runtime/job/gpu_environment.h"
+#include "runtime/job/program_options.h"
 #include "runtime/job/rank_agreement.h"
-#include "runtime/job/saved_options.h"
 #include "runtime/job/stop_signals.h"
 #include "runtime/options/field_names.h"
 #include "runtime/options/idle_options.h"
-#include "runtime/options/instruction_set.h"
 
 namespace trireme {
 namespace {
@@ -77,61 +76,6 @@ bool is_peer_error() {
 }
 
 std::string basename(const char* path) { return std::filesystem::path(path).filename().string(); }
-
-/// The options that ranks compare, in order: the first difference explains those that follow from
-/// it.
-struct StartFacts {
-  std::vector<RankFact> program, given, effective;
-  std::string from_checkpoint = {};  // what --use-checkpoint-args has taken, for the log
-};
-
-std::vector<RankFact> facts_of(const KeyValues& options) {
-  std::vector<RankFact> facts;
-  for (const auto& [name, value] : options) facts.push_back({name, value});
-  return facts;
-}
-
-/// Collective. --use-checkpoint-args. Returns what was taken from where, for the log. `mesh`: of
-/// all ranks. Called before the threads of the rank's device are made, which depend on options.
-std::string take_saved_options(Mesh& mesh, CommandLine& command, const Options& options,
-                               Problems& problems) {
-  const std::unique_ptr<Device> one_thread = open_cpu();
-  const std::unique_ptr<Stream> stream = one_thread->make_stream();
-  const auto saved = agree_on_saved_options({mesh, *stream}, options.checkpoint, problems);
-  if (!saved) return "";
-  std::string all;
-  for (const auto& [name, value] : command.take(saved->options, saved->origin, problems))
-    all += str(all.empty() ? "" : ", ", name, " ", value);
-  return str("--use-checkpoint-args: ", saved->origin, ": ",
-             all.empty() ? "the model is that of the options here" : all);
-}
-
-/// Collective. Reads the options, and checks them where the program is to run. `mesh`: of all
-/// ranks.
-CommandLine::Outcome read_options(int argc, char** argv, const Application& application,
-                                  CommandLine& command, Options& options, Mesh& mesh,
-                                  StartFacts& facts, Problems& problems) {
-  declare_options(command, options);
-  if (application.declare) application.declare(command, options);
-  using Outcome = CommandLine::Outcome;
-  const Outcome outcome = command.parse(argc, argv, problems);
-  facts.program = {{"program", application.name},
-                   {"version of trireme", version()},
-                   {"--help", outcome == Outcome::help ? "true" : "false"},
-                   {"--version", outcome == Outcome::version ? "true" : "false"},
-                   {"--help-markdown", outcome == Outcome::reference ? "true" : "false"}};
-  set_instruction_set(command, options, problems);
-  facts.from_checkpoint = take_saved_options(mesh, command, options, problems);
-  if (outcome != Outcome::run) return outcome;
-  facts.given = facts_of(command.common());
-  if (application.derive_defaults) application.derive_defaults(command, options);
-  derive_defaults(command, options);
-  const int ranks = mesh.shape().size();
-  check_options(command, options, ranks, problems);
-  if (application.check) application.check(command, options, ranks, problems);
-  facts.effective = facts_of(command.common());
-  return outcome;
-}
 
 /// Collective. Throws: ConfigurationError when ranks were started with different options.
 /// `problems`: what each has found so far.
@@ -218,8 +162,9 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   signals.unblock();  // reading the files of options and data may block forever
   StartFacts facts;
   mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
-  const CommandLine::Outcome outcome = read_options(program.argc, program.argv, application,
-                                                    command, options, *mesh, facts, problems);
+  const CommandLine::Outcome outcome =
+      read_options(program.argc, program.argv, application, command, options, *mesh, session.size(),
+                   facts, problems);
   if (options.checkpoint.save.empty())
     signals.restore();
   else
@@ -327,6 +272,8 @@ int run(int argc, char** argv, const Application& application,
         const std::function<void(Context&)>& f) {
   try {
     prepare_process();
+    if (const auto layouts = layouts_to_check(argc, argv))
+      return check_layouts(*layouts, argc, argv, application, f);
     const Program program{argc, argv, application, f};
     StopSignals signals;  // before MPI starts threads, and until it has ended
     MpiSession session(argc, argv);

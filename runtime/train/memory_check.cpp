@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/plan/training_spec.h"
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/core/show_bytes.h"
@@ -105,6 +106,17 @@ MemoryNeed memory_need(const Context& context, const PlannedTraining& plan) {
   need.checkpoint = Checkpointer::bytes(context, plan.flat, plan.spec.optimizer);
   need.loading = Checkpointer::loading_bytes(context, plan.flat);
   return need;
+}
+
+Index largest_rank_bytes(const Context& context, const Model& model) {
+  const MeshShape& shape = context.mesh().shape();
+  Index most = 0;
+  for (int stage = 0; stage < shape.size(Axis::pipeline); ++stage) {
+    const PlannedTraining plan(model, training_spec(context.options(), shape),
+                               shape.rank_at({{Axis::pipeline, stage}}), context.device().traits());
+    most = std::max(most, memory_need(context, plan).total());
+  }
+  return most;
 }
 
 int check_memory(const Context& context, const PlannedTraining& plan) {

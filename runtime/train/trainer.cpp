@@ -15,6 +15,7 @@
 #include "trireme/comm/agree.h"
 #include "trireme/plan/training_spec.h"
 
+#include "runtime/job/check_layout.h"
 #include "runtime/train/memory_check.h"
 #include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_agreement.h"
@@ -62,6 +63,7 @@ std::string shared_parameters(const Graph& graph) {
 
 /// Collective.
 PlannedTraining make_plan(const Context& context, const Model& model) {
+  if (only_checks_layout(context)) throw LayoutChecked{largest_rank_bytes(context, model)};
   std::optional<PlannedTraining> plan;
   Problems problems;
   problems.collect([&] {

@@ -1,6 +1,7 @@
 // What scripts rely on: exit codes, one message for one failure, and programs that say what they
 // can.
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -17,6 +18,7 @@
 #include "trireme/data/token_file.h"
 
 #include "runtime/core/json.h"
+#include "runtime/core/show_bytes.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
@@ -309,6 +311,25 @@ std::set<std::string> names_in(const std::string& help) {
     for (std::string name; std::getline(names, name, ',');) all.insert(name);
   }
   return all;
+}
+
+TEST_F(Programs, CheckALayoutWithoutRanksAsTheJobWouldPlanIt) {
+  const std::string options =
+      " --model tiny --num-layers 2 --tp 2 --use-distributed-optimizer "
+      "--train-iters 1 --threads-per-rank 1 --save " +
+      (folder_ / "run") + " --data-path " + corpus();
+  const Outcome checked = run("train_gpt --check-layout 4,3 " + options);
+  EXPECT_EQ(checked.exit_code, 0) << checked.output;
+  const Json line = parse_json(checked.output.substr(0, checked.output.find('\n')));
+  EXPECT_TRUE(std::get<bool>(line.find("legal")->value));
+  EXPECT_EQ(std::get<Index>(line.find("data")->value), 2);
+  EXPECT_THAT(checked.output, HasSubstr("{\"ranks\":3,\"legal\":false,\"problems\":[\"--tensor"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  const Outcome trained = run("train_gpt" + options, 4);
+  EXPECT_EQ(trained.exit_code, 0) << trained.output;
+  const Index bytes = std::get<Index>(line.find("rank_bytes")->value);
+  EXPECT_THAT(trained.output, HasSubstr("largest rank " + show_bytes(bytes)));
+  EXPECT_THAT(run("mlp --check-layout 2").output, HasSubstr("{\"ranks\":2,\"legal\":true"));
 }
 
 TEST_F(Programs, EveryOptionOfHelpIsDocumented) {

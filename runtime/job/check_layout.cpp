@@ -1,0 +1,200 @@
+#include "runtime/job/check_layout.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trireme/kernels/device.h"
+
+#include "runtime/core/json.h"
+#include "runtime/job/program_options.h"
+#include "runtime/options/field_names.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::size_t most_digits = 6;
+const std::string option = "--check-layout";
+
+/// A shape with rank 0 alone: collectives have one member.
+class LayoutMesh final : public Mesh {
+ public:
+  explicit LayoutMesh(const MeshShape& shape) : shape_(shape), self_(make_self_mesh()) {}
+  const MeshShape& shape() const override { return shape_; }
+  int rank() const override { return 0; }
+  Communicator& axis(Axis axis) override { return self_->axis(axis); }
+  Communicator& world() override { return self_->world(); }
+  std::unique_ptr<Communicator> split(int color, const std::string& name) override {
+    return self_->split(color, name);
+  }
+  Buffer allocate(Index bytes) override { return self_->allocate(bytes); }
+  std::string memory_description() const override { return self_->memory_description(); }
+  [[noreturn]] void abort(int code) override { std::_Exit(code); }
+
+ private:
+  MeshShape shape_;
+  std::unique_ptr<Mesh> self_;
+};
+
+std::vector<Index> parse_counts(const std::string& text) {
+  std::vector<Index> counts;
+  std::istringstream in(text);
+  bool legal = true;
+  for (std::string word; std::getline(in, word, ',');) {
+    const bool number = !word.empty() && word.size() <= most_digits &&
+                        word.find_first_not_of("0123456789") == std::string::npos;
+    counts.push_back(number ? std::stoll(word) : 0);
+    legal = legal && counts.back() > 0;
+  }
+  require(legal && !counts.empty(), "expected numbers of ranks, such as 8,6,4");
+  return counts;
+}
+
+/// The arguments of run().
+struct Program {
+  int argc;
+  char** argv;
+  const Application& application;
+  const std::function<void(Context&)>& f;
+};
+
+/// Runs the program on a mesh of the layout. Returns the bytes of its largest rank; 0: it has no
+/// Trainer.
+Index plan(const Program& program, const Options& options, const CommandLine& command,
+           const MeshShape& shape) {
+  LayoutMesh mesh(shape);
+  const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
+  const std::unique_ptr<Stream> stream = cpu->make_stream();
+  const Log log(0, LogLevel::quiet);
+  Context context(options, mesh, *stream, log, command.configuration());
+  try {
+    program.f(context);
+  } catch (const LayoutChecked& checked) {
+    return checked.rank_bytes;
+  }
+  return 0;
+}
+
+Json check(const Program& program, Index ranks) {
+  const Application& application = program.application;
+  Options options = application.defaults;
+  StartFacts facts;
+  CommandLine command(application.name, application.description);
+  Problems problems;
+  const std::unique_ptr<Mesh> self = make_self_mesh();
+  read_options(program.argc, program.argv, application, command, options, *self, ranks, facts,
+               problems);
+  Json::Object line{{"ranks", ranks}};
+  if (problems.empty()) {
+    const MeshShape shape(static_cast<int>(options.data_size(ranks)),
+                          static_cast<int>(options.pipeline_size),
+                          static_cast<int>(options.tensor_size));
+    Index bytes = 0;
+    problems.collect([&] { bytes = plan(program, options, command, shape); });
+    if (problems.empty())
+      line.insert(line.end(), {{"legal", true},
+                               {"data", Index{shape.size(Axis::data)}},
+                               {"pipeline", options.pipeline_size},
+                               {"tensor", options.tensor_size},
+                               {"rank_bytes", bytes}});
+  }
+  if (problems.empty()) return line;
+  Json::Array texts;
+  for (const std::string& problem : problems.all()) texts.emplace_back(with_options(problem));
+  line.insert(line.end(), {{"legal", false}, {"problems", std::move(texts)}});
+  return line;
+}
+
+/// In a process of its own, whose standard output leads nowhere: the program may print.
+[[noreturn]] void check_and_exit(const Program& program, Index ranks, int result) {
+  const int nowhere = ::open("/dev/null", O_WRONLY);
+  if (nowhere < 0 || ::dup2(nowhere, STDOUT_FILENO) < 0) std::_Exit(1);
+  try {
+    const std::string text = to_text(check(program, ranks));
+    for (std::string_view left = text; !left.empty();) {
+      const ssize_t written = ::write(result, left.data(), left.size());
+      if (written <= 0) std::_Exit(1);
+      left.remove_prefix(static_cast<std::size_t>(written));
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    std::_Exit(1);
+  }
+  std::_Exit(0);
+}
+
+std::string read_all(int file) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const ssize_t bytes = ::read(file, buffer.data(), buffer.size());
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(bytes));
+  }
+}
+
+/// The line of one number of ranks; empty: the process of the check has failed.
+std::string line_of(const Program& program, Index ranks) {
+  int ends[2];
+  require(::pipe2(ends, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+  std::fflush(nullptr);  // or the child would print it again
+  const pid_t child = ::fork();
+  if (child == 0) check_and_exit(program, ranks, ends[1]);
+  const int fork_failed = errno;
+  ::close(ends[1]);
+  const std::string text = child < 0 ? "" : read_all(ends[0]);
+  ::close(ends[0]);
+  require(child > 0, "fork: ", std::strerror(fork_failed));
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? text : "";
+}
+
+}  // namespace
+
+bool only_checks_layout(const Context& context) {
+  return dynamic_cast<const LayoutMesh*>(&context.mesh()) != nullptr;
+}
+
+std::optional<std::string> layouts_to_check(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == option) return i + 1 < argc ? argv[i + 1] : "";
+    if (word.starts_with(option + "=")) return std::string(word.substr(option.size() + 1));
+  }
+  return std::nullopt;
+}
+
+int check_layouts(const std::string& counts, int argc, char** argv, const Application& application,
+                  const std::function<void(Context&)>& f) {
+  const Program program{argc, argv, application, f};
+  std::vector<Index> ranks;
+  Problems problems;
+  problems.collect([&] { ranks = parse_counts(counts); });
+  if (!problems.empty()) {
+    fmt::print(stderr, "{} {}: {}\n", option, counts, problems.all().front());
+    return static_cast<int>(ExitCode::configuration);
+  }
+  bool all = true;
+  for (const Index count : ranks) {
+    const std::string line = line_of(program, count);
+    all = all && !line.empty();
+    if (line.empty())
+      fmt::print(stderr, "{} {}: the check of the program has failed\n", option, count);
+    else
+      fmt::print("{}\n", line);
+  }
+  return static_cast<int>(all ? ExitCode::success : ExitCode::failure);
+}
+
+}  // namespace trireme

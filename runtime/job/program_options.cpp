@@ -1,0 +1,65 @@
+#include "runtime/job/program_options.h"
+
+#include "trireme/core/version.h"
+#include "trireme/kernels/device.h"
+
+#include "runtime/job/check_layout.h"
+#include "runtime/job/saved_options.h"
+#include "runtime/options/instruction_set.h"
+
+namespace trireme {
+namespace {
+
+std::vector<RankFact> facts_of(const KeyValues& options) {
+  std::vector<RankFact> facts;
+  for (const auto& [name, value] : options) facts.push_back({name, value});
+  return facts;
+}
+
+/// Collective. --use-checkpoint-args. Returns what was taken from where, for the log. `mesh`: of
+/// all ranks. Called before the threads of the rank's device are made, which depend on options.
+std::string take_saved_options(Mesh& mesh, CommandLine& command, const Options& options,
+                               Problems& problems) {
+  const std::unique_ptr<Device> one_thread = open_cpu();
+  const std::unique_ptr<Stream> stream = one_thread->make_stream();
+  const auto saved = agree_on_saved_options({mesh, *stream}, options.checkpoint, problems);
+  if (!saved) return "";
+  std::string all;
+  for (const auto& [name, value] : command.take(saved->options, saved->origin, problems))
+    all += str(all.empty() ? "" : ", ", name, " ", value);
+  return str("--use-checkpoint-args: ", saved->origin, ": ",
+             all.empty() ? "the model is that of the options here" : all);
+}
+
+}  // namespace
+
+CommandLine::Outcome read_options(int argc, char** argv, const Application& application,
+                                  CommandLine& command, Options& options, Mesh& mesh, Index ranks,
+                                  StartFacts& facts, Problems& problems) {
+  declare_options(command, options);
+  command.text("--check-layout", facts.layouts, "N,N,...",
+               "start nothing, but say for each number of ranks whether this configuration can run "
+               "on it, by a line of JSON; needs no mpirun");
+  if (application.declare) application.declare(command, options);
+  using Outcome = CommandLine::Outcome;
+  const Outcome outcome = command.parse(argc, argv, problems);
+  facts.program = {{"program", application.name},
+                   {"version of trireme", version()},
+                   {"--help", outcome == Outcome::help ? "true" : "false"},
+                   {"--version", outcome == Outcome::version ? "true" : "false"},
+                   {"--help-markdown", outcome == Outcome::reference ? "true" : "false"}};
+  if (command.given("--check-layout") && !layouts_to_check(argc, argv))
+    problems.add("--check-layout belongs on the command line, not into a file");
+  set_instruction_set(command, options, problems);
+  facts.from_checkpoint = take_saved_options(mesh, command, options, problems);
+  if (outcome != Outcome::run) return outcome;
+  facts.given = facts_of(command.common());
+  if (application.derive_defaults) application.derive_defaults(command, options);
+  derive_defaults(command, options);
+  check_options(command, options, ranks, problems);
+  if (application.check) application.check(command, options, ranks, problems);
+  facts.effective = facts_of(command.common());
+  return outcome;
+}
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+// From the command line of a program to options that are checked, and what ranks compare of them.
+//
+// Private to job.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/job/run.h"
+
+#include "runtime/job/rank_agreement.h"
+
+namespace trireme {
+
+/// The options that ranks compare, in order: the first difference explains those that follow from
+/// it.
+struct StartFacts {
+  std::vector<RankFact> program, given, effective;
+  std::string from_checkpoint = {};  // what --use-checkpoint-args has taken, for the log
+  std::string layouts = {};          // --check-layout, which run() reads before there are ranks
+};
+
+/// Collective. Reads the options of one rank and checks them for a job of `ranks` ranks. `mesh`: of
+/// all ranks, or of one that speaks for them. `facts` outlives `command`.
+CommandLine::Outcome read_options(int argc, char** argv, const Application& application,
+                                  CommandLine& command, Options& options, Mesh& mesh, Index ranks,
+                                  StartFacts& facts, Problems& problems);
+
+}  // namespace trireme

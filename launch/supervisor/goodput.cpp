@@ -61,7 +61,8 @@ Goodput goodput(const History& history) {
     cause.lost_s += ended.lost_s;
     cause.lost_steps +=
         std::max<Index>(0, ended.last_step - std::max(ended.durable, attempt.began.resumed));
-    for (const Blame& blame : ended.blame) ++sum.failures_of_host[blame.host];
+    for (const Blame& blame : ended.blame)
+      if (blame.points > 0) ++sum.failures_of_host[blame.host];
   }
   return sum;
 }

@@ -30,7 +30,8 @@ std::string without_numbers(const std::string& text) {
 }
 
 std::string cause_of(const Facts& facts) {
-  if (facts.hang) return "hang";
+  const bool gpu_failed = has_sign(facts.gpu_signs, observe::HealthAction::fatal);
+  if (facts.hang) return gpu_failed ? "gpu_failed" : "hang";
   if (facts.code == code::done && (facts.finished || !facts.watched)) return "finished";
   if (facts.code == code::configuration) return "configuration";
   if (facts.code == code::stopped || facts.stop != 0) return "stopped";
@@ -38,6 +39,7 @@ std::string cause_of(const Facts& facts) {
   if (facts.code == code::numerics) return "numerics";
   const bool killed = facts.launcher_killed || facts.code == 128 + SIGKILL;
   if (killed && !facts.out_of_memory.empty()) return "out_of_memory";
+  if (gpu_failed) return "gpu_failed";
   if (facts.launcher_killed) return "launcher_killed";
   if (!facts.lost_host.empty() || facts.daemon_lost || facts.code == lost_daemon)
     return "node_lost";
@@ -111,13 +113,15 @@ bool progressed(const Attempt& attempt) {
 Verdict judge(const Facts& facts) {
   Verdict verdict;
   verdict.cause = cause_of(facts);
+  verdict.blame = blame_for(facts.gpu_signs);
   verdict.signature =
       str(verdict.cause, ' ', facts.code, ' ', facts.last_step > facts.resumed ? "step" : "start",
           ' ', without_numbers(facts.first_error));
   if (verdict.cause == "node_lost" && !facts.lost_host.empty())
     verdict.blame.push_back({facts.lost_host, 2, "the launcher lost contact with it"});
   const bool died = verdict.cause == "killed" || verdict.cause == "crashed";
-  if (died && !facts.rank_host.empty())
+  const bool of_the_program = has_sign(facts.gpu_signs, observe::HealthAction::program);
+  if (died && !facts.rank_host.empty() && !of_the_program)
     verdict.blame.push_back({facts.rank_host, 1, str("a rank ended by signal ", facts.code - 128)});
   return verdict;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/supervisor/gpu_signs.h"
 #include "launch/supervisor/ledger.h"
 
 namespace trireme::supervisor {
@@ -29,6 +30,7 @@ struct Facts {
   std::string rank_host = {};      // where a rank was ended by a signal
   std::string first_error = {};    // line of the output
   std::string out_of_memory = {};  // evidence that the kernel ended a process for lack of memory
+  std::vector<GpuSign> gpu_signs = {};
 };
 
 struct Verdict {

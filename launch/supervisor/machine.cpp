@@ -49,6 +49,11 @@ int open_signals() {
   return signals;
 }
 
+/// Where ranks write signs of GPUs (runtime/job/gpu_health.h).
+std::string health_of(const Paths& paths, Index attempt) {
+  return paths.attempt(attempt) + "/gpu_health";
+}
+
 std::string read_small(const std::string& path) {
   constexpr Index most_bytes = Index{16} << 20;
   return read_whole(path, most_bytes);
@@ -162,7 +167,9 @@ Index Machine::start(const AttemptPlan& plan) {
   attempt_ = plan.attempt;
   began_ = date();
   forget_attempts(paths_, plan.attempt);
-  fs::create_directories(paths_.attempt(plan.attempt));
+  fs::create_directories(health_of(paths_, plan.attempt));
+  hosts_ = plan.hosts;
+  ranks_ = plan.ranks;
   remove_private_directories(key_);
   const PrivateDirectories own = make_private_directories(key_, plan.attempt);
   log_ =
@@ -182,10 +189,11 @@ Index Machine::start(const AttemptPlan& plan) {
                       own.scratch,
                       own.shared,
                       options_.remote_shell,
-                      {run_variable, "TRIREME_ATTEMPT"}};
+                      {run_variable, "TRIREME_ATTEMPT", "TRIREME_HEALTH"}};
   try {
     mpirun_ = start_program(mpirun_words(launch, plan, words_of(job_, plan)),
-                            {run_variable + "=" + key_, str("TRIREME_ATTEMPT=", plan.attempt)},
+                            {run_variable + "=" + key_, str("TRIREME_ATTEMPT=", plan.attempt),
+                             "TRIREME_HEALTH=" + health_of(paths_, plan.attempt)},
                             ends[1], true);
   } catch (...) {
     ::close(ends[1]);
@@ -340,6 +348,7 @@ Evidence Machine::evidence() const {
   Evidence found = reader_.found();
   if (found.out_of_memory.empty())
     found.out_of_memory = new_oom_kills(oom_kills_, count_oom_kills());
+  found.gpu_signs = read_gpu_signs(health_of(paths_, attempt_), hosts_, ranks_);
   return found;
 }
 

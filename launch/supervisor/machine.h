@@ -75,7 +75,8 @@ class Machine : public World {
   int signals_ = -1;  // signalfd
 
   // Of the attempt.
-  Index attempt_ = 0, began_ = 0;
+  Index attempt_ = 0, began_ = 0, ranks_ = 0;
+  std::vector<Host> hosts_;
   pid_t mpirun_ = -1;
   std::optional<int> status_;
   bool reported_ = true;

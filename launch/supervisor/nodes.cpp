@@ -44,7 +44,7 @@ std::set<std::string> signatures_of_the_program(const History& history) {
   for (const Attempt& attempt : history.attempts)
     if (attempt.ended)
       for (const Blame& blame : attempt.ended->blame)
-        hosts[attempt.ended->signature].insert(blame.host);
+        if (blame.points > 0) hosts[attempt.ended->signature].insert(blame.host);
   std::set<std::string> found;
   for (const auto& [signature, blamed] : hosts)
     if (blamed.size() >= hosts_of_a_program) found.insert(signature);

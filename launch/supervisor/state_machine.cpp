@@ -172,6 +172,7 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   if (!plan.hosts.empty()) facts.rank_host = evidence.rank_host;
   facts.first_error = evidence.first_error;
   facts.out_of_memory = evidence.out_of_memory;
+  facts.gpu_signs = evidence.gpu_signs;
   return facts;
 }
 

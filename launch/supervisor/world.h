@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/supervisor/gpu_signs.h"
 #include "launch/supervisor/ledger.h"
 #include "launch/supervisor/nodes.h"
 
@@ -31,6 +32,7 @@ struct Evidence {
   std::string first_error, lost_host, rank_host;
   bool daemon_lost = false;        // of a host that the launcher does not name
   std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
+  std::vector<GpuSign> gpu_signs = {};
 };
 
 struct AttemptPlan {

@@ -28,6 +28,7 @@
 #include "runtime/job/device_choice.h"
 #include "runtime/job/gemm_directory.h"
 #include "runtime/job/gpu_environment.h"
+#include "runtime/job/gpu_health.h"
 #include "runtime/job/program_options.h"
 #include "runtime/job/rank_agreement.h"
 #include "runtime/job/stop_signals.h"
@@ -204,6 +205,8 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
     log.info("device: no GPU is used: " + choice.reason +
              (options.gemm_cache.empty() ? "" : "; --gemm-cache is not used either"));
   if (!cores.empty()) log.info(cores);
+  std::unique_ptr<observe::HealthMonitor> health;
+  if (choice.cuda) health = watch_gpus(host, gpu.device->identity(), session.node_rank() == 0, log);
   program.f(context);
   return exit_code(ExitCode::success);
 }

@@ -30,7 +30,7 @@ const std::map<std::string, std::set<std::string>> may_import = {
     {"models", {"core", "graph", "nn"}},
     {"plan", {"core", "kernels", "graph", "pipeline", "optim"}},
     {"options", {"core", "kernels", "data", "pipeline", "optim", "models", "plan"}},
-    {"job", {"core", "kernels", "comm", "store", "options"}},
+    {"job", {"core", "kernels", "observe", "comm", "store", "options"}},
     {"checkpoint", {"core", "comm", "store", "data", "optim", "options", "job"}},
     {"train",
      {"core", "kernels", "observe", "comm", "store", "data", "graph", "nn", "pipeline", "optim",

@@ -1,0 +1,75 @@
+#include "runtime/job/gpu_health.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "trireme/comm/agree.h"
+
+namespace trireme {
+namespace {
+
+using observe::HealthAction;
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  ::gethostname(name, HOST_NAME_MAX);
+  return name;
+}
+
+/// Empty: no supervisor asks for them.
+std::string path_of_reports(const std::string& host, int rank) {
+  const char* folder = std::getenv("TRIREME_HEALTH");
+  return folder == nullptr || *folder == '\0' ? ""
+                                              : fmt::format("{}/{}-{}.jsonl", folder, host, rank);
+}
+
+/// In the thread that watches. A rank whose GPU is lost may be blocked in the driver, so nothing is
+/// left to it: the process ends, and mpirun ends the others.
+void take(const observe::HealthFinding& finding, const std::string& host, int rank,
+          const std::string& path) {
+  const bool fatal = finding.action == HealthAction::fatal;
+  const std::string text = observe::text_of(finding);
+  fmt::print(stderr, "trireme[rank {}] {}: node {}, {} ({})\n", rank,
+             fatal ? "error" : "GPU health", host, text, name(finding.action));
+  std::fflush(stderr);
+  if (!path.empty() && !observe::append_health_report(path, {host, rank, finding.action, text}))
+    fmt::print(stderr, "trireme[rank {}] GPU health: {} cannot be written\n", rank, path);
+  if (fatal) ::_exit(static_cast<int>(ExitCode::failure));
+}
+
+/// Those of the job that the driver of this node knows, by its numbers.
+std::vector<int> gpus_of(const std::vector<std::string>& job, const observe::Nvml& nvml) {
+  std::vector<int> gpus;
+  for (int gpu = 0; gpu < nvml.gpus(); ++gpu)
+    if (std::find(job.begin(), job.end(), nvml.facts(gpu).uuid) != job.end()) gpus.push_back(gpu);
+  return gpus;
+}
+
+}  // namespace
+
+std::unique_ptr<observe::HealthMonitor> watch_gpus(const Host& host, const std::string& gpu,
+                                                   bool asks, const Log& log) {
+  const std::vector<std::string> job = gather_strings(host, gpu);
+  if (!asks) return nullptr;
+  std::string reason;
+  std::unique_ptr<observe::Nvml> nvml = observe::Nvml::open(reason);
+  std::vector<int> gpus;
+  if (nvml) gpus = gpus_of(job, *nvml);
+  if (nvml && gpus.empty()) reason = "the driver does not list the GPUs of this job";
+  if (gpus.empty()) {
+    log.info("GPU health is not watched: " + reason);
+    return nullptr;
+  }
+  log.info(str("GPU health: ", gpus.size(), gpus.size() == 1 ? " GPU" : " GPUs",
+               " of this node are watched, driver ", nvml->driver_version()));
+  return std::make_unique<observe::HealthMonitor>(
+      std::move(nvml), std::move(gpus),
+      [name = host_name(), rank = host.rank(), path = path_of_reports(host_name(), host.rank())](
+          const observe::HealthFinding& finding) { take(finding, name, rank, path); });
+}
+
+}  // namespace trireme

@@ -1,0 +1,20 @@
+// Watches the health of the GPUs that a job uses: on each node one rank asks the driver, logs what
+// it finds, and ends the job when a GPU cannot be used any longer.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trireme/job/run.h"
+
+#include "runtime/observe/gpu_health/health_monitor.h"
+
+namespace trireme {
+
+/// Collective. Null on ranks that do not ask: all but the first of each node (`asks`). Findings go
+/// to stderr, and to TRIREME_HEALTH/HOST-RANK.jsonl where `trireme run` has set that directory.
+/// `gpu`: Device::identity of this rank's GPU.
+std::unique_ptr<observe::HealthMonitor> watch_gpus(const Host& host, const std::string& gpu,
+                                                   bool asks, const Log& log);
+
+}  // namespace trireme

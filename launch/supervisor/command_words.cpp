@@ -131,4 +131,12 @@ Words mpirun_words(const Launch& launch, const AttemptPlan& plan, const Words& p
   return words;
 }
 
+Words quick_start_variables(const AttemptPlan& plan) {
+  if (!plan.hosts.empty() || std::getenv("HWLOC_COMPONENTS") != nullptr ||
+      std::getenv("HWLOC_PLUGINS_PATH") != nullptr)
+    return {};
+  // Plugins are searched for in a directory, of which this is none.
+  return {"HWLOC_COMPONENTS=-linuxio,-pci", "HWLOC_PLUGINS_PATH=/dev/null"};
+}
+
 }  // namespace trireme::supervisor

@@ -14,6 +14,11 @@ constexpr double hour = 3600;
 /// Attempts that did not end as intended.
 bool is_failure(const std::string& cause) { return cause != "finished" && cause != "stopped"; }
 
+/// "1 step", "3 steps".
+std::string count(Index number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
 std::string line(const char* what, double seconds, double wall_s) {
   return fmt::format("  {:<36}{:>12.1f} s {:>6.1f} %\n", what, seconds,
                      wall_s > 0 ? 100 * seconds / wall_s : 0.0);
@@ -84,18 +89,20 @@ Price parse_price(const std::string& text) {
 }
 
 std::string to_text(const Goodput& g, const Price& price) {
-  std::string text = fmt::format("{} attempts, {} failures, {:.1f} s; goodput {:.1f} %\n",
-                                 g.attempts, g.failures, g.wall_s, 100 * g.ratio());
+  std::string text =
+      fmt::format("{}, {}, {:.1f} s; goodput {:.1f} %\n", count(g.attempts, "attempt"),
+                  count(g.failures, "failure"), g.wall_s, 100 * g.ratio());
   text += line("useful steps", g.useful_s, g.wall_s);
   text += line("steps done again after a failure", g.lost_s, g.wall_s);
   text += line("start, until the first step", g.start_s, g.wall_s);
   text += line("between steps: saves, evaluation, end", g.stall_s, g.wall_s);
   text += line("waiting before attempts", g.waited_s, g.wall_s);
   for (const auto& [name, cause] : g.causes)
-    text += fmt::format("  {}: {} failures, {} steps done again, {:.1f} s\n", name, cause.failures,
-                        cause.lost_steps, cause.lost_s);
+    text +=
+        fmt::format("  {}: {}, {} done again, {:.1f} s\n", name, count(cause.failures, "failure"),
+                    count(cause.lost_steps, "step"), cause.lost_s);
   for (const auto& [host, failures] : g.failures_of_host)
-    text += fmt::format("  {}: blamed for {} failures\n", host, failures);
+    text += fmt::format("  {}: blamed for {}\n", host, count(failures, "failure"));
   text +=
       fmt::format("GPU-hours (one GPU a rank, spares included): {:.3f}; lost to failures {:.3f}\n",
                   g.rank_hours, g.lost_hours);

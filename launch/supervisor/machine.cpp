@@ -191,10 +191,12 @@ Index Machine::start(const AttemptPlan& plan) {
                       options_.remote_shell,
                       {run_variable, "TRIREME_ATTEMPT", "TRIREME_HEALTH"}};
   try {
-    mpirun_ = start_program(mpirun_words(launch, plan, words_of(job_, plan)),
-                            {run_variable + "=" + key_, str("TRIREME_ATTEMPT=", plan.attempt),
-                             "TRIREME_HEALTH=" + health_of(paths_, plan.attempt)},
-                            ends[1], true);
+    Variables variables = {run_variable + "=" + key_, str("TRIREME_ATTEMPT=", plan.attempt),
+                           "TRIREME_HEALTH=" + health_of(paths_, plan.attempt)};
+    if (job_.watched)  // another program may need what trireme's do not
+      for (const std::string& variable : quick_start_variables(plan)) variables.push_back(variable);
+    mpirun_ =
+        start_program(mpirun_words(launch, plan, words_of(job_, plan)), variables, ends[1], true);
   } catch (...) {
     ::close(ends[1]);
     throw;

@@ -93,6 +93,17 @@ TEST(Mpirun, GetsPrivateDirectoriesOnOneMachine) {
   EXPECT_TRUE(line.ends_with("-np 4 p -v ")) << line;
 }
 
+TEST(Mpirun, StartsWithoutLookingForDevicesOnOneMachineOnly) {
+  ::unsetenv("HWLOC_COMPONENTS");
+  ::unsetenv("HWLOC_PLUGINS_PATH");
+  EXPECT_THAT(quick_start_variables({.ranks = 4}),
+              ElementsAre("HWLOC_COMPONENTS=-linuxio,-pci", "HWLOC_PLUGINS_PATH=/dev/null"));
+  EXPECT_THAT(quick_start_variables({.ranks = 4, .hosts = {{"n0", 8}}}), ElementsAre());
+  ::setenv("HWLOC_COMPONENTS", "gl", 1);
+  EXPECT_THAT(quick_start_variables({.ranks = 4}), ElementsAre());
+  ::unsetenv("HWLOC_COMPONENTS");
+}
+
 TEST(Mpirun, GetsHostsWithTheirRanks) {
   const Launch launch{{"mpirun"}, "/tmp/a", "/dev/shm/a", "rsh.sh", {"X"}};
   const Words words = mpirun_words(launch, {.ranks = 4, .hosts = {{"n0", 8}, {"n1", 8}}}, {"p"});

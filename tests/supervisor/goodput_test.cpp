@@ -64,6 +64,13 @@ TEST(Goodput, AddsUpToTheWholeTime) {
   EXPECT_EQ(found.failures_of_host.at("n1"), 1);
 }
 
+TEST(Goodput, SaysWhatFailuresLost) {
+  const std::string text = to_text(goodput(two_attempts()), {});
+  EXPECT_THAT(text, HasSubstr("2 attempts, 1 failure, "));
+  EXPECT_THAT(text, HasSubstr("  killed: 1 failure, 7 steps done again, 200.0 s\n"));
+  EXPECT_THAT(text, HasSubstr("  n1: blamed for 1 failure\n"));
+}
+
 TEST(Goodput, CostsWhatRanksAndSparesHold) {
   const Goodput found = goodput(two_attempts());
   EXPECT_NEAR(found.rank_hours, 10, 1e-9);

@@ -16,6 +16,7 @@
 #include "runtime/store/file.h"
 #include "runtime/store/inspect/inspect.h"
 #include "runtime/store/lease/lease.h"
+#include "runtime/store/tiers/slots.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -206,6 +207,28 @@ int release(int argc, char** argv) {
       });
 }
 
+int clean(int argc, char** argv) {
+  std::string run;
+  CommandLine command("trireme nodes clean",
+                      "Removes the snapshots that a run has in memory of this host "
+                      "(--save-memory-interval). It then resumes from its newest durable step.");
+  command.positional("RUN", run, run_help);
+  return parse_and_run(
+      command, argc, argv, [](Problems&) {},
+      [&] {
+        const Paths paths(run);
+        const History history = history_of(paths);
+        const auto holder = supervisor_of(paths);
+        require(!holder, paths.run, ": ", holder.value_or(""),
+                " supervises this run, whose job uses its snapshots: stop it first");
+        const std::string snapshots = store::snapshot_directory(key_of(paths, history.run));
+        const bool there = ::access(snapshots.c_str(), F_OK) == 0;
+        store::remove_snapshots(snapshots);
+        std::cout << (there ? "removed " : "nothing to remove: there is no ") << snapshots << '\n';
+        return ExitCode::success;
+      });
+}
+
 }  // namespace
 
 std::vector<Subcommand> watch_commands() {
@@ -215,6 +238,7 @@ std::vector<Subcommand> watch_commands() {
       {{"report"}, "RUN [--price [GPU=]AMOUNT] [--json]", "where its time went, and cost", report},
       {{"nodes"}, "RUN [--json]", "hosts that were blamed for failures", nodes},
       {{"nodes", "release"}, "RUN HOST", "use a host again", release},
+      {{"nodes", "clean"}, "RUN", "remove snapshots from memory of this host", clean},
   };
 }
 

@@ -14,6 +14,7 @@
 
 #include "runtime/checkpoint/catalog.h"
 #include "runtime/checkpoint/load.h"
+#include "runtime/checkpoint/memory_tier.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/save.h"
 #include "runtime/checkpoint/tensors.h"
@@ -94,8 +95,9 @@ struct Checkpointer::State {
   const Host& host = context.host();
   std::string run;
   SavedScalars scalars;
-  Manifest catalog;              // rank 0: of what all ranks write
-  std::unique_ptr<Saver> saver;  // null without --save
+  Manifest catalog;                                // rank 0: of what all ranks write
+  std::unique_ptr<Saver> saver;                    // null without --save
+  std::unique_ptr<checkpoint::MemoryTier> memory;  // null without --save-memory-interval
   Clock::time_point last_save = Clock::now();
 };
 
@@ -103,7 +105,11 @@ void Checkpointer::State::prepare_saving(std::vector<Piece> pieces) {
   std::unique_ptr<Lease> lease = take_directory();
   FileLayout layout;
   Problems problems;
-  problems.collect([&] { layout = lay_out(options, std::move(pieces)); });
+  problems.collect([&] {
+    layout = lay_out(options, std::move(pieces));
+    if (options.save_memory_interval > 0)
+      memory = std::make_unique<checkpoint::MemoryTier>(context, flat, optimizer, run);
+  });
   agree_on(host, problems);
   catalog = gather_catalog(host, layout);
   saver = std::make_unique<Saver>(context,
@@ -198,7 +204,15 @@ Index Checkpointer::bytes(const Context& context, const FlatLayout& flat,
   if (options.save.empty()) return 0;
   const FileLayout layout =
       lay_out(options, planned_pieces(flat, optimizer, context.mesh().rank() == 0));
-  return Snapshot::buffer_bytes(layout.bytes, options.save_buffer);
+  const bool memory = options.save_memory_interval > 0;
+  return Snapshot::buffer_bytes(layout.bytes, options.save_buffer) +
+         (memory ? checkpoint::MemoryTier::buffer_bytes(context) : 0);
+}
+
+Index Checkpointer::snapshot_bytes(const Context& context, const FlatLayout& flat,
+                                   const OptimizerOptions& optimizer) {
+  if (context.options().checkpoint.save_memory_interval == 0) return 0;
+  return checkpoint::MemoryTier::reserved_bytes(context, flat, optimizer);
 }
 
 Index Checkpointer::loading_bytes(const Context& context, const FlatLayout& flat) {
@@ -207,37 +221,41 @@ Index Checkpointer::loading_bytes(const Context& context, const FlatLayout& flat
 
 std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {
   State& s = *state_;
-  std::optional<TrainingProgress> loaded;
+  const KeyValues identity = job_identity(s.model, s.context.options(), train);
+  const LoadScope scope = load_scope(s.options);
+  if (s.memory) s.memory->identify(identity);
+  const bool resumes = saves_where_it_loads(s.options) && scope == LoadScope::everything;
+  std::optional<Loaded> loaded;
   if (!s.options.load.empty())
-    loaded = load_checkpoint({s.context, s.flat, s.optimizer, s.catalog,
-                              job_identity(s.model, s.context.options(), train), files_of(train),
-                              load_scope(s.options)});
+    loaded = load_checkpoint({s.context, s.flat, s.optimizer, s.catalog, identity, files_of(train),
+                              scope, resumes ? s.memory.get() : nullptr});
   if (!s.options.load.empty() && !loaded)
     s.context.log().info("no checkpoint in " + s.options.load + ": starting from scratch");
-  const TrainingProgress start = loaded.value_or(TrainingProgress{});
+  const TrainingProgress start = loaded ? loaded->progress : TrainingProgress{};
   s.optimizer.set_updates(start.updates);
   if (s.saver) s.set_aside(start.step);
-  if (loaded && saves_where_it_loads(s.options) && load_scope(s.options) == LoadScope::everything)
-    s.saver->resumed_from(start.step);
-  return loaded;
+  if (loaded && resumes && !loaded->snapshot) s.saver->resumed_from(start.step);
+  if (s.memory) s.memory->open(loaded ? loaded->snapshot : std::nullopt);
+  if (!loaded) return std::nullopt;
+  return start;
 }
 
 std::optional<TrainingProgress> Checkpointer::load_parameters() {
   State& s = *state_;
   if (s.options.load.empty()) return std::nullopt;
-  auto loaded = load_checkpoint({s.context,
-                                 s.flat,
-                                 s.optimizer,
-                                 s.catalog,
-                                 model_identity(s.model),
-                                 {},
-                                 LoadScope::parameters});
+  const auto loaded = load_checkpoint({s.context,
+                                       s.flat,
+                                       s.optimizer,
+                                       s.catalog,
+                                       model_identity(s.model),
+                                       {},
+                                       LoadScope::parameters});
   Problems problems;
   if (!loaded)
     problems.add("--load ", s.options.load,
                  " has no checkpoint, and a job that does not train (--train-iters 0) needs one");
   agree_on(s.context.host(), problems);
-  return loaded;
+  return loaded->progress;
 }
 
 bool Checkpointer::due(Index step) const {
@@ -260,12 +278,34 @@ void Checkpointer::save(const TrainingProgress& progress, const DataSource& trai
   if (!s.options.async_save) s.saver->finish();
 }
 
+bool Checkpointer::snapshot_due(Index step) const {
+  return state_->memory && state_->memory->due(step);
+}
+
+void Checkpointer::save_snapshot(const TrainingProgress& progress) {
+  if (state_->memory && state_->memory->is_open()) state_->memory->save(progress);
+}
+
+double Checkpointer::snapshot_vote() const { return state_->memory ? state_->memory->vote() : 0; }
+
+void Checkpointer::take_snapshot_vote(double sum) {
+  if (state_->memory) state_->memory->take_vote(sum);
+}
+
+Index Checkpointer::last_snapshot() const { return state_->memory ? state_->memory->newest() : -1; }
+
+void Checkpointer::remove_snapshots() {
+  if (state_->memory) state_->memory->remove();
+}
+
 void Checkpointer::before_update() {
   if (state_->saver) state_->saver->before_update();
+  if (state_->memory) state_->memory->before_update();
 }
 
 void Checkpointer::poll() {
   if (state_->saver) state_->saver->poll();
+  if (state_->memory) state_->memory->poll();
 }
 
 void Checkpointer::after_update() {

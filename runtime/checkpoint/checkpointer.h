@@ -38,10 +38,12 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  /// Host bytes for the memory plan: what a rank's Checkpointer keeps for saves, and what load()
-  /// takes temporarily.
+  /// Host bytes for the memory plan: what a rank's Checkpointer keeps for saves, its snapshots in
+  /// shared memory of the node, and what load() takes temporarily.
   static Index bytes(const Context& context, const FlatLayout& flat,
                      const OptimizerOptions& optimizer);
+  static Index snapshot_bytes(const Context& context, const FlatLayout& flat,
+                              const OptimizerOptions& optimizer);
   static Index loading_bytes(const Context& context, const FlatLayout& flat);
 
   /// Collective, before the first step. Loads the checkpoint that --load and --ckpt-step select
@@ -64,6 +66,17 @@ class Checkpointer {
   /// Collective. Starts a save of `progress`; first waits for the previous one. Does nothing
   /// without --save, or when this step is saved already.
   void save(const TrainingProgress& progress, const DataSource& train);
+  /// Whether a snapshot in memory is due (--save-memory-interval). The same on every rank.
+  bool snapshot_due(Index step) const;
+  /// Starts one, after load(); it is complete when all ranks have voted.
+  void save_snapshot(const TrainingProgress& progress);
+  /// This rank's vote, and the sum over all ranks, at each step boundary.
+  double snapshot_vote() const;
+  void take_snapshot_vote(double sum);
+  /// The newest complete snapshot; -1: none.
+  Index last_snapshot() const;
+  /// Call on all ranks when the newest state is durable and training has ended.
+  void remove_snapshots();
   /// Call before the optimizer changes what a save in progress copies.
   void before_update();
   /// Reports that the gradients of the newest state are finite: older steps are deleted, according

@@ -15,6 +15,9 @@
 #include "runtime/store/steps.h"
 
 namespace trireme {
+
+using namespace checkpoint;
+
 namespace {
 
 /// A damaged step. All ranks know of it.
@@ -24,10 +27,6 @@ class BadStep : public Error {
 };
 
 const CheckpointOptions& options_of(const LoadTarget& t) { return t.context.options().checkpoint; }
-/// One reads while another one verifies.
-int reading_threads(const Options& options) {
-  return std::max(2, static_cast<int>(options.threads_per_rank));
-}
 const Host& host_of(const LoadTarget& t) { return t.context.host(); }
 std::string step_path(const LoadTarget& t, Index step) {
   return options_of(t).load + "/" + step_name(step);
@@ -122,22 +121,48 @@ std::string first_failure(const LoadTarget& t, const std::string& mine) {
   return str(*first, failed > 1 ? str(" (seen by ", failed, " ranks)") : "");
 }
 
+/// A step to try, and where it is.
+struct Place {
+  Index step;
+  std::optional<SnapshotStep> snapshot;  // in memory of the nodes; nothing: in --load
+};
+
+/// Collective. The same on every rank: newest first; of one step that in memory first.
+std::vector<Place> places_to_try(const LoadTarget& t) {
+  std::vector<Place> places;
+  if (t.memory != nullptr && options_of(t).ckpt_step < 0)
+    for (const SnapshotStep& step : t.memory->complete_steps()) places.push_back({step.step, step});
+  for (const Index step : agree_on_candidates(t)) places.push_back({step, std::nullopt});
+  std::stable_sort(places.begin(), places.end(),
+                   [](const Place& a, const Place& b) { return a.step > b.step; });
+  return places;
+}
+
 void gather_over_data(const LoadTarget& t) {
   Communicator& data = t.context.mesh().axis(Axis::data);
   gather_parameters(t.flat, data, t.context.stream());
   if (t.scope == LoadScope::everything) gather_state(t.flat, t.optimizer, data, t.context.stream());
 }
 
-void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& mine) {
+/// Collective. The bytes of all ranks, and the milliseconds of the slowest.
+std::pair<Index, double> over_ranks(const LoadTarget& t, const ReadReport& mine) {
   Index bytes = mine.bytes_read;
   double ms = mine.ms;
   host_of(t).all_reduce({&bytes, 1, DType::i64}, Reduction::sum);
   host_of(t).all_reduce({&ms, 1, DType::f64}, Reduction::max);
+  return {bytes, ms};
+}
+
+double rate(Index bytes, double ms) {
+  return static_cast<double>(bytes) / std::max(ms, 1e-3) / 1e6;
+}
+
+void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& mine) {
+  const auto [bytes, ms] = over_ranks(t, mine);
   const Log& log = t.context.log();
   log.info(fmt::format("loaded step {} of {}, saved {} by {}: {} read in {:.0f} ms, {:.2f} GB/s",
                        manifest.step, options_of(t).load, manifest.created, manifest.layout,
-                       show_bytes(bytes), ms,
-                       static_cast<double>(bytes) / std::max(ms, 1e-3) / 1e6));
+                       show_bytes(bytes), ms, rate(bytes, ms)));
   if (t.context.options().train_iters == 0) return;  // options of training have no meaning
   const std::string changed = option_differences(t.context.configuration(), manifest.options);
   if (!changed.empty()) log.info("differs from the checkpoint's run: " + changed);
@@ -164,6 +189,27 @@ TrainingProgress load_step(const LoadTarget& t, Index step) {
   p = {numbers[0], numbers[1], numbers[2], numbers[3]};
   if (t.scope != LoadScope::everything) p.updates = 0;
   return p;
+}
+
+/// Collective. As load_step, of what this rank has in memory.
+TrainingProgress load_snapshot(const LoadTarget& t, const SnapshotStep& step) {
+  SavedScalars scalars;
+  ReadReport read;
+  std::string failure;
+  try {
+    read = t.memory->read(step, scalars);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  failure = first_failure(t, failure);
+  if (!failure.empty()) throw BadStep(failure);
+  gather_over_data(t);
+  const auto [bytes, ms] = over_ranks(t, read);
+  t.context.log().info(fmt::format(
+      "loaded step {} from memory of the nodes, where job {} left it: {} read in {:.0f} ms, {:.2f} "
+      "GB/s",
+      step.step, step.job, show_bytes(bytes), ms, rate(bytes, ms)));
+  return scalars.progress;
 }
 
 void warn(const LoadTarget& t, const std::string& what) {
@@ -216,18 +262,20 @@ Index loading_bytes(const Context& context, const FlatLayout& flat) {
   return reading_bytes(context.device().kind(), wanted, reading_threads(o));
 }
 
-std::optional<TrainingProgress> load_checkpoint(const LoadTarget& t) {
+std::optional<Loaded> load_checkpoint(const LoadTarget& t) {
   const CheckpointOptions& o = options_of(t);
-  const std::vector<Index> steps = agree_on_candidates(t);
-  if (steps.empty()) return std::nullopt;
+  const std::vector<Place> places = places_to_try(t);
+  if (places.empty()) return std::nullopt;
   BadSteps bad;
-  for (const Index step : steps) {
+  for (const Place& place : places) {
     try {
-      const TrainingProgress loaded = load_step(t, step);
+      const Loaded loaded{
+          place.snapshot ? load_snapshot(t, *place.snapshot) : load_step(t, place.step),
+          place.snapshot};
       if (bad.omitted() > 0) warn(t, str(bad.omitted(), " more steps cannot be loaded either"));
       return loaded;
     } catch (const BadStep& error) {
-      const std::string reason = str("step ", step, ": ", error.what());
+      const std::string reason = str("step ", place.step, ": ", error.what());
       if (o.ckpt_step >= 0) throw JobError("--load " + o.load + ": " + reason);
       if (bad.add(reason)) warn(t, reason + "; going back to the step before");
     }

@@ -12,6 +12,7 @@
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/identity.h"
+#include "runtime/checkpoint/memory_tier.h"
 #include "runtime/optim/optimizer.h"
 
 namespace trireme {
@@ -25,6 +26,14 @@ struct LoadTarget {
   KeyValues identity;
   std::map<std::string, std::string> files;  // that entries of the identity describe
   LoadScope scope;
+  checkpoint::MemoryTier* memory = nullptr;  // snapshots that may be newer; null: none
+};
+
+/// What was loaded, and from where.
+struct Loaded {
+  TrainingProgress progress;
+  /// From memory of the nodes; nothing: from --load.
+  std::optional<checkpoint::SnapshotStep> snapshot;
 };
 
 /// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load.
@@ -32,10 +41,10 @@ struct LoadTarget {
 Index loading_bytes(const Context& context, const FlatLayout& flat);
 
 /// Collective. Loads the parameters and, depending on the scope, the moments from the newest valid
-/// step of --load, or from --ckpt-step. Returns the progress stored in the checkpoint, or nothing
-/// when there is no checkpoint to resume from. Throws: ConfigurationError (nothing was changed),
+/// step of --load or of the memory of the nodes, or from --ckpt-step. Returns nothing when there is
+/// no checkpoint to resume from. Throws: ConfigurationError (nothing was changed),
 /// JobError.
-std::optional<TrainingProgress> load_checkpoint(const LoadTarget& target);
+std::optional<Loaded> load_checkpoint(const LoadTarget& target);
 
 /// Whether --save and --load name the same directory, however they are written.
 bool saves_where_it_loads(const CheckpointOptions& options);

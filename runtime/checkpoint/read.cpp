@@ -30,6 +30,10 @@ void add_parts(const Wanted& w, Index most, std::vector<Wanted>& parts) {
 
 }  // namespace
 
+int reading_threads(const Options& options) {
+  return std::max(2, static_cast<int>(options.threads_per_rank));
+}
+
 Index reading_bytes(DeviceKind kind, Index wanted_bytes, int threads) {
   return reader_bytes(threads) +
          (kind == DeviceKind::cpu ? 0 : std::min(wanted_bytes, passing_bytes));

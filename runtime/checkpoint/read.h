@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "trireme/core/device.h"
+#include "trireme/options/options.h"
 
 #include "runtime/store/read/reader.h"
 
@@ -12,6 +13,9 @@ namespace trireme {
 /// The largest host buffer for data on its way to a device that is not a CPU. Large enough that the
 /// disk and the copies, which alternate, are each busy for long.
 inline constexpr Index passing_bytes = Index{256} << 20;
+
+/// Threads that read for a rank: one reads while another one verifies.
+int reading_threads(const Options& options);
 
 /// Host memory that read_into needs for boxes of `wanted_bytes`.
 Index reading_bytes(DeviceKind kind, Index wanted_bytes, int threads);

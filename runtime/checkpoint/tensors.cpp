@@ -41,6 +41,30 @@ void add_scalars(std::vector<Piece>& pieces, const SavedScalars& scalars) {
   });
 }
 
+/// `extents`(buffer): what of each tensor.
+template <class Extents>
+std::vector<Piece> pieces_of(const FlatParameters& flat, const Optimizer& optimizer,
+                             const SavedScalars* scalars, Extents&& extents) {
+  std::vector<Piece> pieces;
+  if (scalars != nullptr) add_scalars(pieces, *scalars);
+  add_extents(pieces, parameters_prefix, extents(FlatBuffer::masters), flat.master_data());
+  for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
+    add_extents(pieces, state_prefix(tensor.name), extents(FlatBuffer::state), tensor.data);
+  return pieces;
+}
+
+/// The same before their memory exists.
+template <class Extents>
+std::vector<Piece> planned(const OptimizerOptions& optimizer, bool scalars, Extents&& extents) {
+  std::vector<Piece> pieces;
+  const SavedScalars none;
+  if (scalars) add_scalars(pieces, none);
+  add_extents(pieces, parameters_prefix, extents(FlatBuffer::masters), nullptr);
+  for (const std::string& name : Optimizer::state_names(optimizer))
+    add_extents(pieces, state_prefix(name), extents(FlatBuffer::state), nullptr);
+  return pieces;
+}
+
 std::vector<Wanted> wanted(const std::string& prefix, const std::vector<FlatExtent>& extents,
                            float* data) {
   std::vector<Wanted> all;
@@ -56,25 +80,25 @@ std::vector<Wanted> wanted(const std::string& prefix, const std::vector<FlatExte
 
 std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& optimizer,
                                 const SavedScalars* scalars) {
-  std::vector<Piece> pieces;
-  if (scalars != nullptr) add_scalars(pieces, *scalars);
-  add_extents(pieces, parameters_prefix, flat.written_extents(FlatBuffer::masters),
-              flat.master_data());
-  for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
-    add_extents(pieces, state_prefix(tensor.name), flat.written_extents(FlatBuffer::state),
-                tensor.data);
-  return pieces;
+  return pieces_of(flat, optimizer, scalars,
+                   [&](FlatBuffer buffer) { return flat.written_extents(buffer); });
 }
 
 std::vector<Piece> planned_pieces(const FlatLayout& flat, const OptimizerOptions& optimizer,
                                   bool scalars) {
-  std::vector<Piece> pieces;
-  const SavedScalars none;
-  if (scalars) add_scalars(pieces, none);
-  add_extents(pieces, parameters_prefix, flat.written_extents(FlatBuffer::masters), nullptr);
-  for (const std::string& name : Optimizer::state_names(optimizer))
-    add_extents(pieces, state_prefix(name), flat.written_extents(FlatBuffer::state), nullptr);
-  return pieces;
+  return planned(optimizer, scalars,
+                 [&](FlatBuffer buffer) { return flat.written_extents(buffer); });
+}
+
+std::vector<Piece> snapshot_pieces(const FlatParameters& flat, const Optimizer& optimizer,
+                                   const SavedScalars& scalars) {
+  return pieces_of(flat, optimizer, &scalars,
+                   [&](FlatBuffer buffer) { return flat.slice_extents(buffer); });
+}
+
+std::vector<Piece> planned_snapshot_pieces(const FlatLayout& flat,
+                                           const OptimizerOptions& optimizer) {
+  return planned(optimizer, true, [&](FlatBuffer buffer) { return flat.slice_extents(buffer); });
 }
 
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat) {

@@ -26,6 +26,13 @@ std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& opt
 std::vector<Piece> planned_pieces(const FlatLayout& flat, const OptimizerOptions& optimizer,
                                   bool scalars);
 
+/// What one rank keeps in a snapshot of its own: all that it reads when it resumes in the same
+/// layout, with the scalars.
+std::vector<Piece> snapshot_pieces(const FlatParameters& flat, const Optimizer& optimizer,
+                                   const SavedScalars& scalars);
+std::vector<Piece> planned_snapshot_pieces(const FlatLayout& flat,
+                                           const OptimizerOptions& optimizer);
+
 /// What one rank reads: its slices of parameters and moments, so that data replicas read nothing
 /// twice.
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat);

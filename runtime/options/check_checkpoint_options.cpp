@@ -116,7 +116,8 @@ void check_checkpoint_options(const CommandLine& command, const Options& options
   const CheckpointOptions& o = options.checkpoint;
   check_needs(command,
               {"--save-interval", "--save-interval-seconds", "--async-save", "--no-async-save",
-               "--save-buffer", "--keep-last", "--save-retain-interval", "--exit-duration-seconds"},
+               "--save-buffer", "--save-memory-interval", "--keep-last", "--save-retain-interval",
+               "--exit-duration-seconds"},
               "--save", "DIR", problems);
   check_needs(command,
               {"--ckpt-step", "--finetune", "--no-load-optim", "--exit-on-missing-checkpoint",

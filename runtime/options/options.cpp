@@ -130,6 +130,9 @@ void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
       "--save-buffer", o.save_buffer, Index{2} << 20,
       "host memory of each rank for the copy that is written, such as 512M or 2G; default: all of "
       "the rank's share; with less, training waits longer");
+  c.whole("--save-memory-interval", o.save_memory_interval, at_least(1),
+          "steps between snapshots in memory of the node (/dev/shm), from which a job that "
+          "`trireme run` starts again resumes; default: none");
   c.whole("--keep-last", o.keep_last, at_least(1),
           "number of newest checkpoints to keep; default: all");
   c.whole("--save-retain-interval", o.save_retain_interval, at_least(1),

@@ -25,6 +25,7 @@ std::string MemoryNeed::describe() const {
   if (products > 0) text += ", products " + show_bytes(products);
   if (constants > 0) text += ", constants " + show_bytes(constants);
   if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
+  if (snapshots > 0) text += ", snapshots " + show_bytes(snapshots);
   if (loading > 0) text += ", loading " + show_bytes(loading);
   return text + ", libraries about " + show_bytes(libraries);
 }

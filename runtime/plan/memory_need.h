@@ -15,6 +15,7 @@ struct MemoryNeed {
   Index inputs = 0;                   // data of a global batch
   Index outputs = 0;                  // Model::result of a global batch
   Index checkpoint = 0, loading = 0;  // for saves, and while a checkpoint is read
+  Index snapshots = 0;                // in shared memory of the node, which outlives the job
   Index products = 0;                 // what the stream that computes takes for itself
 
   /// All of it starts at multiples of this.
@@ -26,7 +27,7 @@ struct MemoryNeed {
   /// at: an estimate. On one rank of a CPU 20 to 22 MiB were measured, whatever the model.
   static constexpr Index libraries = Index{32} << 20;
   /// Additional memory on the host.
-  Index host() const { return inputs + outputs + checkpoint + loading + libraries; }
+  Index host() const { return inputs + outputs + checkpoint + loading + snapshots + libraries; }
   Index total() const { return device() + host(); }
   std::string describe() const;
 };

@@ -8,6 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
+#include "runtime/store/checked_text.h"
 #include "runtime/store/manifest_check.h"
 
 namespace trireme {
@@ -17,12 +18,6 @@ using namespace store;
 namespace {
 
 constexpr const char* what = "trireme checkpoint";
-constexpr std::string_view sum_before = R"({"xxh3_128":")", sum_after = "\"}\n";
-
-std::string last_line(std::string_view first_line) {
-  const Checksum sum = checksum(first_line.data(), static_cast<Index>(first_line.size()));
-  return str(sum_before, to_text(sum), sum_after);
-}
 
 // Writing
 
@@ -175,18 +170,11 @@ std::string to_text(const Manifest& manifest) {
                                                {"block_bytes", block_bytes},
                                                {"files", std::move(files)},
                                                {"tensors", std::move(tensors)}}));
-  text += '\n';
-  return text + last_line(text);
+  return with_checksum(text + '\n');
 }
 
 Manifest parse_manifest(const std::string& text) {
-  const std::size_t end = text.find('\n');
-  require(end != std::string::npos, "the manifest is cut short: its first line does not end");
-  const std::string_view first = std::string_view(text).substr(0, end + 1);
-  // Compared as text, so that no byte of the last line may differ either.
-  require(std::string_view(text).substr(end + 1) == last_line(first),
-          "the manifest is damaged or cut short: its checksum does not hold");
-  const Json json = parse_json(first);
+  const Json json = parse_json(checked_line(text, "the manifest"));
   const Place top{json};
   require(top.at("what").text() == what, "the manifest is not of a trireme checkpoint");
   require(top.at("format").number() == Manifest::format, "the manifest has format ",

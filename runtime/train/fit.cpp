@@ -111,7 +111,7 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
   const ReporterOptions reports = reporter_options(context, plan);
   Reporter reporter(context.log(), reports);
   const std::unique_ptr<MetricsFile> file = open_metrics(context, progress.step);
-  bool save_due = false, reported = false;
+  bool save_due = false, snapshot_due = false, reported = false;
   for (;;) {
     running_step = progress.step + 1;
     announce_stop_if_asked();
@@ -134,6 +134,11 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
     }
     if (last) return End::finished;
     if (!checkpointer) continue;
+    snapshot_due = snapshot_due || checkpointer->snapshot_due(metrics.step);
+    if (snapshot_due && !metrics.skipped) {
+      checkpointer->save_snapshot(last_update);
+      snapshot_due = false;
+    }
     save_due = save_due || agreed.save || checkpointer->due(metrics.step);
     if (save_due && !metrics.skipped) {
       checkpointer->save(last_update, train);
@@ -150,6 +155,7 @@ void Trainer::State::finish_saves(End end, const DataSource& train) {
     checkpointer->finish();
   else
     checkpointer->wait();
+  if (end != End::diverged && is_saved()) checkpointer->remove_snapshots();
 }
 
 std::string Trainer::State::describe_divergence(const std::string& failed) const {

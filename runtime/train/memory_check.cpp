@@ -13,6 +13,7 @@
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/core/show_bytes.h"
+#include "runtime/store/tiers/slots.h"
 
 namespace trireme {
 namespace {
@@ -69,6 +70,18 @@ std::string advice(const Context& context, const PlannedTraining& plan, const Me
                              need.checkpoint > 0, where));
 }
 
+/// Collective. Snapshots of the ranks of a node share its /dev/shm.
+void check_shared_memory(const Context& context, const std::string& node, Index bytes,
+                         Problems& problems) {
+  const Demand demand = demand_of(node, gather_strings(context.host(), pack({{node, bytes}})));
+  const Index free = store::free_snapshot_bytes();
+  if (demand.bytes > free && context.host().rank() == demand.speaker)
+    problems.add("--save-memory-interval ", context.options().checkpoint.save_memory_interval,
+                 ": snapshots of ", demand.ranks, demand.ranks == 1 ? " rank" : " ranks", " need ",
+                 show_bytes(demand.bytes), " of /dev/shm on ", node, ", where ", show_bytes(free),
+                 " are free (in a container: its shm size); give it more, or leave the option out");
+}
+
 }  // namespace
 
 std::string memory_remedies(const Options& options, const KeyValues& configuration, int data_size,
@@ -104,6 +117,7 @@ std::string memory_remedies(const Options& options, const KeyValues& configurati
 MemoryNeed memory_need(const Context& context, const PlannedTraining& plan) {
   MemoryNeed need = plan.memory_need();
   need.checkpoint = Checkpointer::bytes(context, plan.flat, plan.spec.optimizer);
+  need.snapshots = Checkpointer::snapshot_bytes(context, plan.flat, plan.spec.optimizer);
   need.loading = Checkpointer::loading_bytes(context, plan.flat);
   return need;
 }
@@ -148,6 +162,8 @@ int check_memory(const Context& context, const PlannedTraining& plan) {
     places += fmt::format("; {} {} of {} free", i == 0 ? "this node" : "its GPU",
                           show_bytes(demand.bytes), show_bytes(free[i]));
   }
+  if (context.options().checkpoint.save_memory_interval > 0)
+    check_shared_memory(context, node, need.snapshots, problems);
   agree_on(host, problems);
   Index most = need.total();
   host.all_reduce({&most, 1, DType::i64}, Reduction::max);

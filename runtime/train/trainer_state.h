@@ -76,8 +76,8 @@ struct Trainer::State {
 
  private:
   bool has_values_ = false;                       // parameters are drawn or loaded
-  static constexpr std::size_t first_metric = 3;  // in sums_
-  std::vector<double> sums_;                      // a loss, votes to stop and to save, metrics
+  static constexpr std::size_t first_metric = 4;  // in sums_
+  std::vector<double> sums_;  // a loss, votes to stop, to save and on a snapshot, metrics
   /// Adds what `pass` has computed to `sums_`: the loss, and behind it the metrics. Of all ranks
   /// with the same sums, one counts.
   void add_sums(Pass& pass);

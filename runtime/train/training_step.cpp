@@ -52,8 +52,10 @@ double Trainer::State::end_step(double targets) {
   add_sums(bound.train);
   sums_[1] = vote(!context.stop_reason().empty());
   sums_[2] = vote(checkpointer && checkpointer->votes_to_save());
+  sums_[3] = checkpointer ? checkpointer->snapshot_vote() : 0;
   const double loss = finish_sums(targets, step_metrics);
   agreed = {sums_[1] > 0, sums_[2] > 0};
+  if (checkpointer) checkpointer->take_snapshot_vote(sums_[3]);
   return loss;
 }
 

@@ -3,6 +3,7 @@
 //   checkpoint_tool save ROOT STEP VALUE    commits a step; a save that fails is discarded
 //   checkpoint_tool saves ROOT STEP VALUE   the same, and then step STEP + 1, failed or not
 //   checkpoint_tool prune ROOT KEEP
+//   checkpoint_tool snapshot ROOT STEP      a complete snapshot of STEP in the first slot of a rank
 //   checkpoint_tool job ROOT STEP           takes the lease, cleans up, saves STEP with value 4,
 //                                           and gives the lease back
 // A word more, no-exchange, makes it see a file system that cannot exchange two names.
@@ -59,6 +60,10 @@ int tool(int count, char** arguments) {
   can_exchange = last != "no-exchange";
   if (command == "prune") {
     prune_steps(root, {.keep_last = number});
+    return 0;
+  }
+  if (command == "snapshot") {
+    make_snapshot(root, number, 0);
     return 0;
   }
   if (command == "job") {

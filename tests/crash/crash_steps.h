@@ -1,11 +1,15 @@
 // The steps of the crash tests: their state holds one value that distinguishes them.
 #pragma once
 
+#include <cstring>
 #include <map>
+#include <set>
 #include <string>
 
+#include "runtime/store/file.h"
 #include "runtime/store/read/reader.h"
 #include "runtime/store/steps.h"
+#include "runtime/store/tiers/slots.h"
 #include "tests/support/toy_checkpoint.h"
 
 namespace trireme::test {
@@ -33,6 +37,34 @@ inline std::map<Index, float> values_of(const std::string& root) {
     values[step.step] = values_here[0];
   }
   return values;
+}
+
+inline constexpr Index snapshot_bytes = 5000;
+
+/// Fills a slot with the number of the step.
+inline void make_snapshot(const std::string& directory, Index step, int slot) {
+  store::Slots slots(directory, 0, snapshot_bytes);
+  slots.reserve();
+  slots.begin(slot);
+  std::memset(slots.memory(slot), static_cast<int>(step), snapshot_bytes);
+  slots.finish(slot, {step, toy_run, 0, 1, {}, {checksum(slots.memory(slot), snapshot_bytes)}});
+  slots.confirm(slot);
+}
+
+/// The steps of snapshots whose headers are there. Throws: Error when one of them is not whole.
+inline std::set<Index> snapshots_in(const std::string& directory) {
+  const store::Slots slots(directory, 0, snapshot_bytes);
+  std::set<Index> steps;
+  for (int slot = 0; slot < store::Slots::count; ++slot) {
+    const auto header = slots.header(slot);
+    if (!header) continue;
+    const std::string shard = read_whole(directory + "/" + slots.shard(slot), snapshot_bytes);
+    require(shard == std::string(snapshot_bytes, static_cast<char>(header->step)) &&
+                header->blocks.front() == checksum(shard.data(), snapshot_bytes),
+            slots.shard(slot), " is not step ", header->step);
+    steps.insert(header->step);
+  }
+  return steps;
 }
 
 }  // namespace trireme::test

@@ -117,6 +117,36 @@ TEST(CheckpointCrash, AtAnyCallOfADeletionLeavesWholeStepsOnly) {
   });
 }
 
+TEST(CheckpointCrash, AtAnyCallOfASnapshotInMemoryLeavesTheOneBefore) {
+  const ScratchDirectory folder(ScratchDirectory::in_memory());
+  const std::string root = folder / "snapshots";
+  const auto run = [&](Index step, long call, const std::string& fault) {
+    return run_with_shim(
+        str(quoted(TRIREME_CHECKPOINT_TOOL), " snapshot ", quoted(root), " ", step),
+        {.root = root, .call = call, .what = fault}, folder / "log");
+  };
+  const auto begin = [&] {
+    std::filesystem::remove_all(root);
+    make_snapshot(root, 10, 0);
+    make_snapshot(root, 20, 1);
+  };
+  begin();
+  const long calls = run(30, 0, "").calls;
+  EXPECT_EQ(snapshots_in(root), (std::set<Index>{20, 30}));
+  ASSERT_GE(calls, 8);
+  for (const char* fault : {"die_before", "die_half", "die_after", "EIO", "ENOSPC"})
+    for (long call = 1; call <= calls; ++call) {
+      SCOPED_TRACE(str(fault, " call ", call, " of ", calls));
+      begin();
+      EXPECT_THAT(run(30, call, fault).code, AnyOf(Eq(died), Eq(failed), Eq(0)));
+      const std::set<Index> found = snapshots_in(root);
+      EXPECT_THAT(found,
+                  AnyOf(std::set<Index>{10, 20}, std::set<Index>{20}, std::set<Index>{20, 30}));
+      EXPECT_EQ(run(40, 0, "").code, 0);  // nothing that is left is in its way
+      EXPECT_EQ(snapshots_in(root), (std::set<Index>{20, 40}));
+    }
+}
+
 TEST(CheckpointCrash, NoErrorAtAnyCallMakesAnythingPartialVisible) {
   const Trials trials({80, 100});
   const ShimRun whole = trials.run("save 100 2", 0, "");

@@ -63,8 +63,8 @@ class SupervisedRun : public testing::Test {
         " --model tiny --num-layers 2 --hidden-size 32 --ffn-hidden-size 64 "
         "--seq-length 32 --hidden-dropout 0.1 --tp 2 --global-batch-size 8 "
         "--log-interval 1 --lr-decay-iters 1000 --train-iters ",
-        last_step_, " --data-path ", folder_ / "corpus", " --save ", run,
-        " --save-interval 5 --keep-last 3 ", options);
+        last_step_, " --data-path ", folder_ / "corpus", " --save ", run, " --save-interval ",
+        save_interval_, " --keep-last 3 ", options);
   }
   std::string supervision(const std::string& own, const std::string& program,
                           const std::string& options) const {
@@ -119,6 +119,7 @@ class SupervisedRun : public testing::Test {
   int per_host_ = ranks;
   std::string variables_;     // "NAME=VALUE ..." for the supervisor and its job
   Index last_step_ = 100000;  // until finish() chooses one
+  Index save_interval_ = 5;
   std::mt19937 random_{std::random_device()()};
 };
 

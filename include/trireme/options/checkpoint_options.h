@@ -15,6 +15,7 @@ struct CheckpointOptions {
   bool async_save = true;            // --no-async-save clears it
   Index save_buffer = 0;             // --save-buffer, bytes of each rank; 0: its whole share
   Index keep_last = 0;               // --keep-last; 0: all
+  Index save_memory_interval = 0;    // --save-memory-interval, steps; 0: never
   Index save_retain_interval = 0;    // --save-retain-interval; 0: none
 
   std::string load;            // --load DIR; empty: start from scratch

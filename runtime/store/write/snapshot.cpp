@@ -3,6 +3,7 @@
 #include "runtime/store/write/snapshot.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -55,6 +56,7 @@ struct Snapshot::State {
   Index most_written;  // blocks of one write: at most half of the ring, so that copying continues
                        // beside it
   std::string path;
+  std::byte* target = nullptr;  // memory in place of a file
   Clock::time_point began;
   SnapshotReport report;
   std::vector<std::vector<Bytes>> parts;  // workspace of each thread
@@ -75,8 +77,9 @@ struct Snapshot::State {
     return *copies.queued[static_cast<std::size_t>(block % ring.slots())];
   }
 
-  void begin(const std::string& to, int threads) {
-    path = to;
+  void begin(const std::string& file, std::byte* memory, int threads) {
+    path = file;
+    target = memory;
     report.bytes = image.bytes();
     report.stall_ms = report.copy_ms = report.write_ms = 0;
     began = Clock::now();
@@ -98,6 +101,15 @@ struct Snapshot::State {
     }
   }
 
+  void start_copies(const std::string& file, std::byte* memory, Stream& stream, Worker& worker) {
+    require(of_device(), file, ": this snapshot is of host memory");
+    require(worker.finished(), file, ": the save before is not finished");
+    begin(file, memory, 1);
+    start(worker);
+    queue(stream);
+    report.stall_ms = ms_since(began);
+  }
+
   void set_writing(bool now) {
     const std::lock_guard lock(mutex);
     writing = now;
@@ -113,6 +125,11 @@ struct Snapshot::State {
       pad(slot);
       ring.fill(slot.block);
     }
+  }
+  void compose_in_memory(Index block, std::vector<Bytes>& workspace) {
+    image.collect(block, workspace);
+    report.blocks[static_cast<std::size_t>(block)] =
+        copy_and_checksum(workspace, target + block * block_bytes);
   }
   /// What O_DIRECT writes behind the end of the file, before it is cut off.
   void pad(const BlockRing::Slot& slot) const {
@@ -154,13 +171,28 @@ struct Snapshot::State {
   void write() {
     const auto begin = Clock::now();
     try {
-      write_file();
+      target == nullptr ? write_file() : write_memory();
     } catch (const std::exception& e) {
       report.error = e.what();
       ring.stop();
     }
     report.write_ms = ms_since(begin);
     set_writing(false);
+  }
+
+  /// Of a device, whose copies arrive in the ring.
+  void write_memory() {
+    Index written = 0;
+    for (;;) {
+      const BlockRing::Run run = ring.take(1);
+      if (run.count == 0) break;
+      const Bytes block{run.data, image.bytes_of(run.block)};
+      report.blocks[static_cast<std::size_t>(run.block)] =
+          copy_and_checksum({&block, 1}, target + run.block * block_bytes);
+      ring.release(run);
+      ++written;
+    }
+    require(written == image.blocks(), "the copy of a snapshot in memory was given up");
   }
 
   void write_file() {
@@ -212,7 +244,7 @@ Index Snapshot::buffer_bytes(Index image_bytes, Index wanted) {
 void Snapshot::save(const std::string& path, ThreadPool& pool, Worker& worker) {
   State& s = *state_;
   require(worker.finished(), path, ": the save before is not finished");
-  s.begin(path, pool.threads());
+  s.begin(path, nullptr, pool.threads());
   s.start(worker);
   pool.parallel_for(pool.threads(), 1, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i) s.compose(s.parts[static_cast<std::size_t>(i)]);
@@ -220,14 +252,26 @@ void Snapshot::save(const std::string& path, ThreadPool& pool, Worker& worker) {
   s.report.stall_ms = s.report.copy_ms = ms_since(s.began);
 }
 
-void Snapshot::start_saving(const std::string& path, Stream& copies, Worker& worker) {
+void Snapshot::save(std::byte* to, ThreadPool& pool) {
   State& s = *state_;
-  require(s.of_device(), path, ": this snapshot is of host memory");
-  require(worker.finished(), path, ": the save before is not finished");
-  s.begin(path, 1);
-  s.start(worker);
-  s.queue(copies);
-  s.report.stall_ms = ms_since(s.began);
+  require(!s.of_device(), "this snapshot is of memory of a device");
+  s.begin("", to, pool.threads());
+  s.set_writing(false);
+  std::atomic<Index> next{0};
+  pool.parallel_for(pool.threads(), 1, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i)
+      for (Index b; (b = next++) < s.image.blocks();)
+        s.compose_in_memory(b, s.parts[static_cast<std::size_t>(i)]);
+  });
+  s.report.stall_ms = s.report.copy_ms = ms_since(s.began);
+}
+
+void Snapshot::start_saving(const std::string& path, Stream& copies, Worker& worker) {
+  state_->start_copies(path, nullptr, copies, worker);
+}
+
+void Snapshot::start_saving(std::byte* to, Stream& copies, Worker& worker) {
+  state_->start_copies("", to, copies, worker);
 }
 
 bool Snapshot::move_on(Stream& copies) {

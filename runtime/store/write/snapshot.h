@@ -56,6 +56,10 @@ class Snapshot {
   /// without waiting for any. They may change when `copies` has done what finish_copying() has
   /// queued; pieces of the host when that has returned.
   void start_saving(const std::string& path, Stream& copies, Worker& worker);
+  /// The same to memory of the host, of the size of the image. Pieces of the host are copied when
+  /// this returns, past the ring.
+  void save(std::byte* to, ThreadPool& pool);
+  void start_saving(std::byte* to, Stream& copies, Worker& worker);
   /// After start_saving(): hands blocks that have arrived to the worker and queues further copies.
   /// Never blocks. Returns whether all blocks have arrived.
   bool move_on(Stream& copies);

@@ -1,0 +1,307 @@
+#include "runtime/checkpoint/memory_tier.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "trireme/comm/agree.h"
+
+#include "runtime/checkpoint/messages.h"
+#include "runtime/checkpoint/read.h"
+#include "runtime/core/show_bytes.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+using store::SlotHeader;
+using store::Slots;
+
+/// Of a rank whose snapshot failed: more than any number of ranks that are not ready.
+constexpr double failed_vote = 1e9;
+/// Pinned, for copies of a GPU on their way to a slot.
+constexpr Index passing_ring_bytes = Index{64} << 20;
+
+/// Throws: Error where the job has no supervisor.
+std::string directory_of_run(const Context& context) {
+  const char* key = std::getenv("TRIREME_RUN_KEY");
+  require(key != nullptr && *key != '\0', "--save-memory-interval ",
+          context.options().checkpoint.save_memory_interval,
+          " needs a supervisor, which says whose snapshots are in memory: start the job with "
+          "`trireme run`, or leave the option out");
+  return store::snapshot_directory(key);
+}
+
+FileLayout lay_out(std::vector<Piece> pieces) {
+  try {
+    return lay_out_shard(std::move(pieces));
+  } catch (const Error& error) {
+    throw Error(str("a snapshot in memory: ", error.what()));
+  }
+}
+
+void put_pieces(Packer& out, const std::vector<Piece>& pieces) {
+  const auto put = [&](const Shape& shape) {
+    out.put(shape.dims());
+    for (const Index extent : shape) out.put(extent);
+  };
+  for (const Piece& piece : pieces) {
+    out.put(piece.tensor);
+    out.put(static_cast<Index>(piece.dtype));
+    put(piece.global);
+    put(piece.box.begin);
+    put(piece.box.size);
+    out.put(piece.offset);
+  }
+}
+
+std::string node_name() {
+  char name[256] = {};
+  require(gethostname(name, sizeof name - 1) == 0, "gethostname failed");
+  return name;
+}
+
+}  // namespace
+
+MemoryTier::MemoryTier(const Context& context, FlatParameters& flat, Optimizer& optimizer,
+                       std::string job)
+    : context_(context),
+      flat_(flat),
+      optimizer_(optimizer),
+      job_(std::move(job)),
+      slots_("", 0, 0) {
+  scalars_.seed = context.options().seed;
+  FileLayout layout = lay_out(snapshot_pieces(flat, optimizer, scalars_));
+  pieces_ = layout.pieces;
+  slots_ = Slots(directory_of_run(context), context.host().rank(), layout.bytes);
+  Device& device = context.device();
+  const Index ring = buffer_bytes(context);
+  if (device.kind() == DeviceKind::cpu) {
+    snapshot_ = std::make_unique<Snapshot>(std::move(layout), ring);
+    return;
+  }
+  copies_ = device.make_stream();
+  ready_ = device.make_event();
+  snapshot_ = std::make_unique<Snapshot>(std::move(layout), ring, device);
+}
+
+Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
+                                 const OptimizerOptions& optimizer) {
+  const Index bytes = lay_out(planned_snapshot_pieces(flat, optimizer)).bytes;
+  const Slots slots(directory_of_run(context), context.host().rank(), bytes);
+  return Slots::count * bytes - slots.reserved_bytes();
+}
+
+Index MemoryTier::buffer_bytes(const Context& context) {
+  return context.device().kind() == DeviceKind::cpu ? block_bytes : passing_ring_bytes;
+}
+
+void MemoryTier::identify(const KeyValues& identity) {
+  Packer all;
+  for (const auto& [name, value] : identity) {
+    all.put(name);
+    all.put(value);
+  }
+  put_pieces(all, pieces_);
+  all.put(slots_.bytes());
+  form_ = checksum(all.bytes().data(), static_cast<Index>(all.bytes().size()));
+}
+
+bool MemoryTier::is_ours(const SlotHeader& header) const {
+  const Host& host = context_.host();
+  return header.rank == host.rank() && header.ranks == host.world().size() &&
+         header.form == form_ &&
+         static_cast<Index>(header.blocks.size()) == blocks_of(slots_.bytes());
+}
+
+std::vector<SnapshotStep> MemoryTier::complete_steps() {
+  std::vector<std::string> mine;
+  for (int slot = 0; slot < Slots::count; ++slot) {
+    auto& found = found_[static_cast<std::size_t>(slot)];
+    found = slots_.header(slot);
+    if (found && !is_ours(*found)) found.reset();
+    if (found) mine.push_back(fmt::format("{} {}", found->step, found->job));
+  }
+  std::map<std::string, int> ranks_with;
+  for (std::vector<std::string>& found : gather_lists(context_.host(), mine)) {
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    for (const std::string& step : found) ++ranks_with[step];
+  }
+  std::vector<SnapshotStep> steps;
+  for (const auto& [step, ranks] : ranks_with)
+    if (ranks == context_.host().world().size())
+      steps.push_back({std::atoll(step.c_str()), step.substr(step.find(' ') + 1)});
+  std::sort(steps.begin(), steps.end(), [](const SnapshotStep& a, const SnapshotStep& b) {
+    return std::tie(a.step, a.job) > std::tie(b.step, b.job);
+  });
+  return steps;
+}
+
+int MemoryTier::find(const SnapshotStep& step) const {
+  const auto found = std::find_if(found_.begin(), found_.end(), [&](const auto& header) {
+    return header && SnapshotStep{header->step, header->job} == step;
+  });
+  return found == found_.end() ? -1 : static_cast<int>(found - found_.begin());
+}
+
+Manifest MemoryTier::manifest_of(int slot) const {
+  const SlotHeader& header = *found_[static_cast<std::size_t>(slot)];
+  Manifest manifest;
+  manifest.step = header.step;
+  manifest.files.push_back({slots_.shard(slot), slots_.bytes(), header.blocks});
+  std::map<std::string, Manifest::Tensor> tensors;
+  for (const Piece& piece : pieces_) {
+    Manifest::Tensor& tensor = tensors[piece.tensor];
+    tensor.name = piece.tensor;
+    tensor.dtype = piece.dtype;
+    tensor.global = piece.global;
+    tensor.pieces.push_back({0, piece.offset, piece.box});
+  }
+  for (auto& [name, tensor] : tensors) manifest.tensors.push_back(std::move(tensor));
+  return manifest;
+}
+
+ReadReport MemoryTier::read(const SnapshotStep& step, SavedScalars& scalars) const {
+  const int slot = find(step);
+  require(slot >= 0, slots_.directory(), ": this rank has no snapshot of step ", step.step);
+  std::vector<Wanted> wanted = wanted_parameters(flat_);
+  for (const Wanted& more : wanted_state(flat_, optimizer_)) wanted.push_back(more);
+  for (const Wanted& more : wanted_scalars(scalars)) wanted.push_back(more);
+  const ReadReport report = read_into(context_.stream(), slots_.directory(), manifest_of(slot),
+                                      wanted, reading_threads(context_.options()));
+  require(scalars.progress.step == step.step, slots_.directory(), "/", slots_.shard(slot),
+          ": is of step ", scalars.progress.step, ", its header of step ", step.step);
+  return report;
+}
+
+std::vector<int> MemoryTier::ranks_of_node() const {
+  const std::vector<std::string> nodes = gather_strings(context_.host(), node_name());
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank)
+    if (nodes[rank] == nodes[static_cast<std::size_t>(context_.host().rank())])
+      ranks.push_back(static_cast<int>(rank));
+  return ranks;
+}
+
+void MemoryTier::open(const std::optional<SnapshotStep>& kept) {
+  const int found = kept ? find(*kept) : -1;
+  const std::vector<int> here = ranks_of_node();
+  Problems problems;
+  problems.collect([&] {
+    for (int slot = 0; slot < Slots::count; ++slot)
+      if (slot != found) slots_.begin(slot);
+    if (here.front() == context_.host().rank())
+      store::remove_slots_of_others(slots_.directory(), here);
+    slots_.reserve();
+    if (found >= 0 && !found_[static_cast<std::size_t>(found)]->complete) slots_.confirm(found);
+  });
+  agree_on(context_.host(), problems);
+  newest_ = found < 0 ? -1 : kept->step;
+  slot_ = found < 0 ? 0 : 1 - found;
+  phase_ = Phase::idle;
+  open_ = true;
+  log_space();
+}
+
+/// Collective.
+void MemoryTier::log_space() const {
+  Index bytes = Slots::count * slots_.bytes();
+  context_.host().all_reduce({&bytes, 1, DType::i64}, Reduction::max);
+  context_.log().info(fmt::format("snapshots in memory every {} steps, in {}: at most {} a rank",
+                                  context_.options().checkpoint.save_memory_interval,
+                                  slots_.directory(), show_bytes(bytes)));
+}
+
+bool MemoryTier::due(Index step) const {
+  return step % context_.options().checkpoint.save_memory_interval == 0;
+}
+
+void MemoryTier::save(const TrainingProgress& progress) {
+  if (phase_ != Phase::idle) return;
+  scalars_.progress = progress;
+  step_ = progress.step;
+  try {
+    slots_.begin(slot_);
+    if (!copies_) {
+      snapshot_->save(slots_.memory(slot_), context_.host().stream.pool());
+      return write_header();
+    }
+    copies_->synchronize();  // a snapshot that failed may have left some
+    ready_->record(context_.stream());
+    ready_->make_wait(*copies_);
+    snapshot_->start_saving(slots_.memory(slot_), *copies_, worker_);
+    copying_ = true;
+    phase_ = Phase::copying;
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+}
+
+void MemoryTier::before_update() {
+  if (!copying_) return;
+  snapshot_->finish_copying(*copies_);
+  ready_->record(*copies_);
+  ready_->make_wait(context_.stream());
+  copying_ = false;
+}
+
+void MemoryTier::poll() {
+  if (phase_ != Phase::copying) return;
+  snapshot_->move_on(*copies_);
+  if (worker_.finished()) write_header();
+}
+
+void MemoryTier::write_header() {
+  const Host& host = context_.host();
+  const SnapshotReport& report = snapshot_->report();
+  try {
+    require(report.error.empty(), report.error);
+    slots_.finish(slot_, {step_, job_, host.rank(), host.world().size(), form_, report.blocks});
+    phase_ = Phase::written;
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+}
+
+void MemoryTier::fail(const std::string& why) {
+  phase_ = Phase::failed;
+  if (!std::exchange(warned_, true))
+    context_.log().warning(fmt::format(
+        "step {} has no snapshot in memory: {}; training continues, later failures of this rank "
+        "are not shown",
+        step_, why));
+}
+
+double MemoryTier::vote() const {
+  switch (phase_) {
+    case Phase::idle:
+    case Phase::written:
+      return 0;
+    case Phase::copying:
+      return 1;
+    case Phase::failed:
+      break;
+  }
+  return failed_vote;
+}
+
+void MemoryTier::take_vote(double sum) {
+  if (phase_ == Phase::idle || (sum > 0 && sum < failed_vote)) return;
+  phase_ = Phase::idle;
+  if (sum > 0) return;
+  const int written = slot_;
+  newest_ = step_;
+  slot_ = 1 - slot_;
+  try {
+    slots_.confirm(written);
+  } catch (const std::exception&) {  // all ranks have the step, whatever its name says here
+  }
+}
+
+void MemoryTier::remove() const { store::remove_snapshots(slots_.directory()); }
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,143 @@
+#include "runtime/store/tiers/slots.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+#include "runtime/core/show_bytes.h"
+#include "runtime/store/file.h"
+#include "runtime/store/file_layout.h"
+#include "runtime/store/system_call.h"
+
+namespace trireme::store {
+namespace {
+
+const std::string memory_of_node = "/dev/shm";
+constexpr Index header_limit_bytes = Index{64} << 20;  // of a shard of 1.7 TB
+constexpr const char *unconfirmed = ".unvoted", *confirmed = ".json", *unfinished = ".new";
+
+Index free_bytes(const std::string& directory) {
+  struct statvfs status {};
+  if (::statvfs(directory.c_str(), &status) != 0) return 0;
+  return static_cast<Index>(status.f_bavail) * static_cast<Index>(status.f_bsize);
+}
+
+/// "rank-00003-"
+std::string prefix_of(int rank) { return fmt::format("rank-{:05}-", rank); }
+
+bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+void remove_files(const std::string& directory, const std::vector<int>* keeps) {
+  if (!is_there(directory)) return;
+  for (const std::string& name : list_directory(directory)) {
+    const auto is_of = [&](int rank) { return name.starts_with(prefix_of(rank)); };
+    if (keeps == nullptr || std::none_of(keeps->begin(), keeps->end(), is_of))
+      remove_file(directory + "/" + name);
+  }
+}
+
+}  // namespace
+
+std::string snapshot_directory(const std::string& key) {
+  return memory_of_node + "/trireme-" + key + "-snapshots";
+}
+
+Index free_snapshot_bytes() { return free_bytes(memory_of_node); }
+
+void remove_snapshots(const std::string& directory) {
+  remove_files(directory, nullptr);
+  remove_directory(directory);
+}
+
+void remove_slots_of_others(const std::string& directory, const std::vector<int>& keeps) {
+  remove_files(directory, &keeps);
+}
+
+Slots::Slots(std::string directory, int rank, Index bytes)
+    : directory_(std::move(directory)), rank_(rank), bytes_(bytes) {}
+
+std::string Slots::shard(int slot) const {
+  return prefix_of(rank_) + (slot == 0 ? "a" : "b") + ".h5";
+}
+
+std::string Slots::path(int slot, const char* suffix) const {
+  return directory_ + "/" + prefix_of(rank_) + (slot == 0 ? "a" : "b") + suffix;
+}
+
+std::optional<SlotHeader> Slots::header(int slot) const {
+  for (const char* suffix : {confirmed, unconfirmed}) try {
+      const std::string file = path(slot, suffix);
+      if (!is_there(file)) continue;
+      SlotHeader header = parse_slot_header(read_whole(file, header_limit_bytes));
+      header.complete = suffix == confirmed;
+      return header;
+    } catch (const Error&) {  // damaged: it holds nothing
+    }
+  return std::nullopt;
+}
+
+Index Slots::reserved_bytes() const {
+  Index bytes = 0;
+  for (int slot = 0; slot < count; ++slot) {
+    struct stat status {};
+    constexpr Index unit = 512;  // of st_blocks
+    if (::stat((directory_ + "/" + shard(slot)).c_str(), &status) == 0)
+      bytes += std::min<Index>(status.st_blocks * unit, bytes_);
+  }
+  return bytes;
+}
+
+void Slots::reserve() {
+  constexpr mode_t mode = 0700;
+  if (::mkdir(directory_.c_str(), mode) != 0 && errno != EEXIST) fail_call(directory_, "mkdir");
+  for (int slot = 0; slot < count; ++slot) reserve(slot);
+}
+
+// Writing to mapped memory cannot fail, but ends the process where the file system has no page for
+// it: so all pages are taken here.
+void Slots::reserve(int slot) {
+  const std::string file = directory_ + "/" + shard(slot);
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC;
+  const int descriptor = check_call(
+      repeat_interrupted([&] { return ::open(file.c_str(), flags, 0600); }), file, "open");
+  const std::shared_ptr<void> closed(nullptr, [descriptor](void*) { ::close(descriptor); });
+  struct stat status {};
+  check_call(::fstat(descriptor, &status), file, "fstat");
+  if (status.st_size != bytes_) {
+    begin(slot);
+    check_call(repeat_interrupted([&] { return ::ftruncate(descriptor, 0); }), file, "ftruncate");
+  }
+  const int reserved =
+      repeat_interrupted([&] { return ::fallocate(descriptor, 0, 0, std::max<Index>(bytes_, 1)); });
+  require(reserved == 0, file, ": ", show_bytes(bytes_), " are needed, ",
+          show_bytes(free_bytes(directory_)), " are free (", std::strerror(errno), ")");
+  const auto length = static_cast<std::size_t>(bytes_);
+  void* data = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  require(data != MAP_FAILED, file, ": cannot be mapped: ", std::strerror(errno));
+  memory_[static_cast<std::size_t>(slot)] = Buffer(
+      data, bytes_, std::shared_ptr<void>(data, [length](void* at) { ::munmap(at, length); }));
+}
+
+void Slots::begin(int slot) const {
+  for (const char* suffix : {confirmed, unconfirmed, unfinished}) remove_file(path(slot, suffix));
+}
+
+void Slots::finish(int slot, const SlotHeader& header) const {
+  const std::string fresh = path(slot, unfinished);
+  remove_file(fresh);
+  write_whole(fresh, to_text(header));
+  rename_path(fresh, path(slot, unconfirmed));
+}
+
+void Slots::confirm(int slot) const { rename_path(path(slot, unconfirmed), path(slot, confirmed)); }
+
+}  // namespace trireme::store

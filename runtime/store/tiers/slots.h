@@ -1,0 +1,83 @@
+// Slots: what one rank keeps of a run in a directory of its node, where it outlives the rank and
+// mpirun. Two files take turns; each is a shard (file_layout.h), with a small file beside it that
+// says what it holds, its header. A slot without a header holds nothing. Filling one:
+//   begin()     removes the header
+//   (the shard is written through memory())
+//   finish()    writes the header: this rank's part of the step is there
+//   confirm()   renames the header, once all ranks have theirs: the step is complete
+// While a slot is filled, the other one is left alone: so a step that was complete is there at
+// every instant.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/core/buffer.h"
+
+#include "runtime/store/checksum.h"
+
+namespace trireme::store {
+
+struct SlotHeader {
+  Index step = 0;
+  std::string job;  // id of the job that wrote it
+  int rank = 0, ranks = 1;
+  Checksum form;                 // of all that a reader must have in common with the writer
+  std::vector<Checksum> blocks;  // of the shard
+  bool complete = false;         // all ranks have theirs; not in the text, but in the file's name
+};
+
+std::string to_text(const SlotHeader& header);
+/// Throws: Error when it is damaged, cut short or of another format.
+SlotHeader parse_slot_header(const std::string& text);
+
+/// Directory of the snapshots of a run in the memory of this node. `key`: of the run, as the
+/// supervisor gives it (TRIREME_RUN_KEY). The private directories of attempts have other names.
+std::string snapshot_directory(const std::string& key);
+/// Bytes that the file system of that directory has free.
+Index free_snapshot_bytes();
+/// Removes all snapshots in the directory, and the directory; also when it is gone already.
+void remove_snapshots(const std::string& directory);
+/// Removes the files of ranks for which `keeps` is false.
+void remove_slots_of_others(const std::string& directory, const std::vector<int>& keeps);
+
+class Slots {
+ public:
+  static constexpr int count = 2;
+
+  /// Nothing is made or read. `bytes`: of a shard.
+  Slots(std::string directory, int rank, Index bytes);
+
+  const std::string& directory() const { return directory_; }
+  Index bytes() const { return bytes_; }
+  /// "rank-00003-a.h5"
+  std::string shard(int slot) const;
+  /// Nothing where it holds nothing, or something that cannot be read.
+  std::optional<SlotHeader> header(int slot) const;
+  /// Bytes of memory that the files have already.
+  Index reserved_bytes() const;
+  /// Makes the directory and the files, and reserves all their space; what they hold stays, if it
+  /// has the right size. Throws: Error that names the bytes needed and free.
+  void reserve();
+
+  /// Of the shard; after reserve().
+  std::byte* memory(int slot) const { return memory_[static_cast<std::size_t>(slot)].data(); }
+  void begin(int slot) const;
+  void finish(int slot, const SlotHeader& header) const;
+  void confirm(int slot) const;
+
+ private:
+  std::string path(int slot, const char* suffix) const;
+  void reserve(int slot);
+
+  std::string directory_;
+  int rank_;
+  Index bytes_;
+  std::array<Buffer, count> memory_;
+};
+
+}  // namespace trireme::store

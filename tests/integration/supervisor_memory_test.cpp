@@ -1,0 +1,134 @@
+// trireme run with snapshots in memory and durable steps far apart: what a kill costs is no more
+// than the interval of the snapshots, and no bit.
+#include <csignal>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/store/tiers/slots.h"
+#include "tests/support/supervised_run.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Index interval = 2;
+
+class SupervisedMemory : public SupervisedRun {
+ protected:
+  SupervisedMemory() { save_interval_ = 100000; }
+  static std::string options(const std::string& more = "") {
+    return str("--save-memory-interval ", interval, " ", more);
+  }
+  std::string snapshots() const {
+    return store::snapshot_directory(supervisor::key_of(paths(), history().run));
+  }
+  /// Until attempt `number` has done a step after `before`.
+  void wait_for_steps(std::size_t number, Index before) {
+    ASSERT_TRUE(wait_until([&] {
+      return !job_->running() || (history().attempts.size() >= number && step() > before &&
+                                  rank_processes().size() == ranks);
+    })) << output();
+    ASSERT_TRUE(job_->running()) << output();
+  }
+  /// The steps that attempts loaded from memory, in order.
+  std::vector<Index> loaded_from_memory() const {
+    const std::regex line("loaded step ([0-9]+) from memory of the nodes");
+    std::vector<Index> steps;
+    for (std::size_t number = 1; number <= history().attempts.size(); ++number) {
+      const std::string log = paths().attempt(static_cast<Index>(number)) + "/output.log";
+      const std::string text = fs::exists(log) ? read_text(log) : "";
+      std::smatch found;
+      if (std::regex_search(text, found, line)) steps.push_back(std::stoll(found[1]));
+    }
+    return steps;
+  }
+};
+
+TEST_F(SupervisedMemory, LosesNoMoreThanOneIntervalAndNoBitWhenRanksAreKilled) {
+  start("", trainer, options());
+  std::vector<Index> least;
+  Index before = 0;
+  for (std::size_t kills = 1; kills <= 2; ++kills) {
+    wait_for_steps(kills, before + 2 * interval);
+    if (HasFatalFailure()) return;
+    const Index until = step() + std::uniform_int_distribution<Index>(0, 3)(random_);
+    wait_until([&] { return step() >= until || !job_->running(); });
+    const std::vector<pid_t> found = rank_processes();
+    ASSERT_EQ(found.size(), std::size_t{ranks}) << output();
+    before = step();  // all ranks had ended the step before this one when it was written
+    least.push_back((before - 1) / interval * interval);
+    kill(found[random_() % ranks], SIGKILL);
+    ASSERT_TRUE(
+        wait_until([&] { return loaded_from_memory().size() >= kills || !job_->running(); }));
+  }
+  const std::vector<Index> loaded = loaded_from_memory();
+  ASSERT_EQ(loaded.size(), least.size()) << output();
+  for (std::size_t i = 0; i < loaded.size(); ++i) EXPECT_GE(loaded[i], least[i]) << output();
+  EXPECT_EQ(durable(), 0);  // all that was loaded was in memory only
+  wait_for_steps(3, before);
+  if (HasFatalFailure()) return;
+  finish();
+  EXPECT_FALSE(fs::exists(snapshots()));  // when it was stopped all was durable
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+TEST_F(SupervisedMemory, OutlivesMpirunAndTheSupervisor) {
+  start("", trainer, options());
+  wait_for_steps(1, 2 * interval);
+  if (HasFatalFailure()) return;
+  kill(mpirun(), SIGKILL);
+  wait_for_steps(2, step() + interval);
+  if (HasFatalFailure()) return;
+  EXPECT_EQ(loaded_from_memory().size(), 1u) << output();
+  const Index done = step();
+  job_->send(SIGKILL);
+  EXPECT_EQ(wait(), 128 + SIGKILL);
+  EXPECT_TRUE(fs::exists(snapshots()));
+  last_step_ = done + 20;
+  start("", trainer, options());
+  EXPECT_EQ(wait(), 0) << output();
+  ASSERT_EQ(loaded_from_memory().size(), 2u) << output();
+  EXPECT_GE(loaded_from_memory().back(), (done - 1) / interval * interval);
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+TEST_F(SupervisedMemory, IsRemovedByHandOnlyWhenNoSupervisorRuns) {
+  start("", trainer, options());
+  wait_for_steps(1, 2 * interval);
+  if (HasFatalFailure()) return;
+  const std::string directory = snapshots();
+  EXPECT_TRUE(fs::exists(directory));
+  const std::string clean = command + " nodes clean " + run_directory();
+  EXPECT_THAT(shell(clean).output, HasSubstr("whose job uses its snapshots: stop it first"));
+  EXPECT_TRUE(fs::exists(directory));
+  job_->send(SIGKILL);
+  EXPECT_EQ(wait(), 128 + SIGKILL);
+  EXPECT_TRUE(wait_until([&] { return processes_with(run_directory()) == 0; }));
+  EXPECT_THAT(shell(clean).output, HasSubstr("removed " + directory));
+  EXPECT_FALSE(fs::exists(directory));
+  EXPECT_THAT(shell(clean).output, HasSubstr("nothing to remove"));
+  last_step_ = 6;
+  start("", trainer, options());
+  EXPECT_EQ(wait(), 0) << output();
+  EXPECT_TRUE(loaded_from_memory().empty()) << output();
+  expect_nothing_left();
+}
+
+TEST_F(SupervisedMemory, NeedsASupervisor) {
+  const std::string line = TRIREME_MPIRUN;
+  const std::string alone = line.substr(line.rfind(' ')) + str(" --timeout 60 -np ", ranks, " ") +
+                            trainer + training(run_directory(), options());
+  const Outcome refused = shell(alone);
+  EXPECT_EQ(refused.exit_code, 64) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("--save-memory-interval 2 needs a supervisor, which says"));
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -87,8 +87,26 @@ Job make_job(const Words& words, const std::string& run_dir) {
   return job;
 }
 
+Words with_options_of(const Words& words, const Words& options) {
+  // Two names of one option.
+  const std::vector<std::pair<std::string, std::string>> same = {
+      {"--tp", "--tensor-model-parallel-size"}, {"--pp", "--pipeline-model-parallel-size"}};
+  Words all = words;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (!options[i].starts_with("--")) continue;
+    const std::string name = options[i].substr(0, options[i].find('='));
+    const bool apart = name == options[i];
+    const bool has_value = !apart || (i + 1 < options.size() && !options[i + 1].starts_with("--"));
+    all = without(all, name, has_value);
+    for (const auto& [one, other] : same)
+      if (name == one || name == other) all = without(all, name == one ? other : one, true);
+  }
+  all.insert(all.end(), options.begin(), options.end());
+  return all;
+}
+
 Words words_of(const Job& job, const AttemptPlan& plan) {
-  Words words = job.words;
+  Words words = with_options_of(job.words, plan.options);
   if (!job.watched) return words;
   if (option_of(words, "--save").empty()) words.insert(words.end(), {"--save", job.run});
   const std::string load = option_of(words, "--load");
@@ -121,8 +139,9 @@ Words mpirun_words(const Launch& launch, const AttemptPlan& plan, const Words& p
     if (!launch.remote_shell.empty()) set("plm_rsh_agent", launch.remote_shell);
     std::string hosts;
     for (const Host& host : plan.hosts)
-      hosts += str(hosts.empty() ? "" : ",", host.name, ':',
-                   plan.ranks / static_cast<Index>(plan.hosts.size()));
+      hosts +=
+          str(hosts.empty() ? "" : ",", host.name, ':',
+              plan.slots > 0 ? plan.slots : plan.ranks / static_cast<Index>(plan.hosts.size()));
     words.insert(words.end(), {"-H", hosts});
     for (const std::string& name : launch.exported) words.insert(words.end(), {"-x", name});
   }

@@ -31,6 +31,9 @@ Job make_job(const Words& words, const std::string& run_dir);
 /// from (another --load, --ckpt-step, --finetune) no longer counts once the run has saved.
 Words words_of(const Job& job, const AttemptPlan& plan);
 
+/// `words` with `options`, in place of those that set the same.
+Words with_options_of(const Words& words, const Words& options);
+
 /// How mpirun is started.
 struct Launch {
   Words mpirun;              // "mpirun", and options of the user

@@ -54,6 +54,7 @@ Goodput goodput(const History& history) {
     sum.waited_s += attempt.began.waited_s;
     const double wall_s = ended.wall_s + attempt.began.waited_s;
     sum.wall_s += wall_s;
+    if (!attempt.began.layout.empty()) sum.layouts[attempt.began.layout] += ended.wall_s;
     const double held = static_cast<double>(attempt.began.ranks + attempt.began.spares) / hour;
     sum.rank_hours += held * wall_s;
     if (after_failure) sum.lost_hours += held * (ended.start_s + attempt.began.waited_s);
@@ -103,6 +104,10 @@ std::string to_text(const Goodput& g, const Price& price) {
                     count(cause.lost_steps, "step"), cause.lost_s);
   for (const auto& [host, failures] : g.failures_of_host)
     text += fmt::format("  {}: blamed for {}\n", host, count(failures, "failure"));
+  for (const auto& [layout, seconds] : g.layouts)
+    text += fmt::format("  layout {}: {:.1f} s\n", layout, seconds);
+  if (g.layouts.size() > 1)
+    text += "  results of these layouts agree within the layout tolerance, not in bits\n";
   text +=
       fmt::format("GPU-hours (one GPU a rank, spares included): {:.3f}; lost to failures {:.3f}\n",
                   g.rank_hours, g.lost_hours);
@@ -114,7 +119,8 @@ std::string to_text(const Goodput& g, const Price& price) {
 }
 
 Json to_json(const Goodput& g, const Price& price) {
-  Json::Object causes, hosts;
+  Json::Object causes, hosts, layouts;
+  for (const auto& [layout, seconds] : g.layouts) layouts.emplace_back(layout, seconds);
   for (const auto& [name, cause] : g.causes)
     causes.emplace_back(name, Json::Object{{"failures", cause.failures},
                                            {"lost_steps", cause.lost_steps},
@@ -125,7 +131,7 @@ Json to_json(const Goodput& g, const Price& price) {
       {"goodput", g.ratio()},        {"useful_s", g.useful_s},    {"lost_s", g.lost_s},
       {"start_s", g.start_s},        {"stall_s", g.stall_s},      {"detect_s", g.detect_s},
       {"waited_s", g.waited_s},      {"gpu_hours", g.rank_hours}, {"lost_gpu_hours", g.lost_hours},
-      {"causes", std::move(causes)}, {"hosts", std::move(hosts)}};
+      {"causes", std::move(causes)}, {"hosts", std::move(hosts)}, {"layouts", std::move(layouts)}};
   if (price.amount > 0) {
     all.emplace_back("cost", g.rank_hours * price.amount);
     all.emplace_back("lost_cost", g.lost_hours * price.amount);

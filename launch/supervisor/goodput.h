@@ -41,6 +41,7 @@ struct Goodput {
   };
   std::map<std::string, Cause> causes;
   std::map<std::string, Index> failures_of_host;
+  std::map<std::string, double> layouts;  // wall_s of attempts whose layout is known
   double ratio() const { return wall_s > 0 ? useful_s / wall_s : 0; }
 };
 /// Of all attempts that have ended.

@@ -19,6 +19,7 @@ class Members {
   explicit Members(const Json& json) : json_(json) {}
 
   Index whole(const char* key) const { return get<Index>(key); }
+  bool flag(const char* key) const { return get<bool>(key); }
   std::string text(const char* key) const { return get<std::string>(key); }
   Index date(const char* key) const { return date_of(text(key)); }
   double real(const char* key) const {
@@ -61,7 +62,8 @@ bool add(History& history, const Json& json) {
   if (json.find("attempt") != nullptr && begins) {
     history.add(AttemptBegan{line.whole("attempt"), line.date("began"), line.whole("mpirun"),
                              line.texts("nodes"), line.whole("ranks"), line.whole("spares"),
-                             line.whole("resumed"), line.real("waited_s")});
+                             line.whole("resumed"), line.real("waited_s"), line.text("layout"),
+                             line.flag("fewer")});
   } else if (json.find("attempt") != nullptr && ends) {
     history.add(AttemptEnded{line.whole("attempt"), line.date("ended"), line.whole("code"),
                              line.text("cause"), line.text("signature"), line.text("error"),
@@ -115,7 +117,9 @@ Json to_json(const AttemptBegan& line) {
                       {"spares", line.spares},
                       {"mpirun", line.mpirun},
                       {"resumed", line.resumed},
-                      {"waited_s", line.waited_s}};
+                      {"waited_s", line.waited_s},
+                      {"layout", line.layout},
+                      {"fewer", line.fewer}};
 }
 
 Json to_json(const AttemptEnded& line) {

@@ -39,6 +39,8 @@ struct AttemptBegan {
   Index ranks = 0, spares = 0;  // spares: slots of the hosts held in reserve
   Index resumed = 0;            // newest durable step when it began; 0: from scratch
   double waited_s = 0;          // since the attempt before it: backoff, and waiting for nodes
+  std::string layout = {};      // "pp1 dp2 tp2"; empty: the program was not asked
+  bool fewer = false;           // hosts than --nodes
 };
 struct AttemptEnded {
   Index attempt = 0, at = 0;

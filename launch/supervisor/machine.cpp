@@ -19,6 +19,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/ask_program.h"
 #include "launch/supervisor/processes.h"
 #include "runtime/store/file.h"
 #include "runtime/store/lease/lease.h"
@@ -30,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double end_by_itself_s = 2;  // mpirun, after SIGTERM
-constexpr double lease_check_s = 1, durable_check_s = 2, preflight_s = 300;
+constexpr double lease_check_s = 1, durable_check_s = 2, preflight_s = 300, check_layout_s = 120;
 const std::string run_variable = "TRIREME_RUN_KEY";
 
 int exit_code_of(int status) {
@@ -130,6 +131,17 @@ bool Machine::training_is_finished() const {
   return job_.watched && supervisor::training_is_finished(job_);
 }
 
+std::vector<Layout> Machine::check_layouts(const std::vector<std::string>& options,
+                                           const std::vector<Index>& ranks) {
+  AttemptPlan plan;
+  plan.options = options;
+  Words words = words_of(job_, plan);
+  std::string counts;
+  for (const Index count : ranks) counts += str(counts.empty() ? "" : ",", count);
+  words.insert(words.end(), {"--check-layout", counts});
+  return parse_layouts(ask_program(words, check_layout_s));
+}
+
 std::vector<std::string> Machine::released_hosts() {
   std::vector<std::string> hosts;
   for (const std::string& name : list_directory(paths_.folder))
@@ -169,7 +181,7 @@ Index Machine::start(const AttemptPlan& plan) {
   forget_attempts(paths_, plan.attempt);
   fs::create_directories(health_of(paths_, plan.attempt));
   hosts_ = plan.hosts;
-  ranks_ = plan.ranks;
+  ranks_ = plan.slots > 0 ? plan.slots * std::ssize(plan.hosts) : plan.ranks;
   remove_private_directories(key_);
   const PrivateDirectories own = make_private_directories(key_, plan.attempt);
   log_ =

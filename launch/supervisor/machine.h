@@ -46,6 +46,8 @@ class Machine : public World {
   bool passes_preflight(const Host& host) override;
   std::vector<Index> durable_steps() const override;
   bool training_is_finished() const override;
+  std::vector<Layout> check_layouts(const std::vector<std::string>& options,
+                                    const std::vector<Index>& ranks) override;
   std::vector<std::string> released_hosts() override;
   void append(const Json& line) override;
   void show_nodes(const std::vector<NodeState>& states) override;

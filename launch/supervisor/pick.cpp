@@ -14,7 +14,6 @@ bool Supervisor::pick(AttemptPlan& plan) {
     if (world_.now() >= until || !wait(std::min(1.0, until - world_.now()))) return false;
   const std::vector<Index> durable = world_.durable_steps();
   plan.attempt = history_.attempts.empty() ? 1 : history_.attempts.back().began.attempt + 1;
-  plan.ranks = settings_.nodes * settings_.ranks_per_node;
   for (std::size_t i = 0; i < history_.attempts.size(); ++i)
     if (progressed(history_.attempts[i]))
       (i < history_.first ? plan.has_saved : plan.resumes) = true;
@@ -27,6 +26,7 @@ bool Supervisor::pick(AttemptPlan& plan) {
 /// preflight first. False: too few.
 bool Supervisor::pick_healthy_hosts(AttemptPlan& plan) {
   take_releases();
+  plan.ranks = settings_.nodes * settings_.ranks_per_node;
   std::vector<Host> hosts = world_.hosts();
   if (hosts.empty()) return true;  // this machine
   std::vector<std::string> before;
@@ -34,7 +34,9 @@ bool Supervisor::pick_healthy_hosts(AttemptPlan& plan) {
   for (;;) {
     std::erase_if(hosts, [&](const Host& host) { return unfit_.contains(host.name); });
     const auto states = node_states(history_, world_.date());
-    plan.hosts = pick_hosts(hosts, states, before, settings_.nodes);
+    const auto pick_some = [&](Index count) { return pick_hosts(hosts, states, before, count); };
+    plan.hosts = pick_some(settings_.nodes);
+    if (elastic()) take_layout(plan, pick_some);
     if (plan.hosts.empty()) return false;
     if (pass_preflight(plan.hosts)) return true;
   }
@@ -62,7 +64,7 @@ std::string Supervisor::too_few_hosts(std::size_t at_hand) const {
   return fmt::format(
       "too few healthy hosts: {} are needed, {} are listed, {} are in quarantine (trireme nodes), "
       "{} failed the preflight",
-      settings_.nodes, at_hand, out, unfit_.size());
+      elastic() ? settings_.min_nodes : settings_.nodes, at_hand, out, unfit_.size());
 }
 
 void Supervisor::take_releases() {

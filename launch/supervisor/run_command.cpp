@@ -35,6 +35,13 @@ void declare_duration(CommandLine& command, const std::string& name, double& val
        [&value] { return value > 0 ? fmt::format("{:g}", value) : ""; }, true});
 }
 
+Words words_in(const std::string& text) {
+  Words words;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
 void declare(CommandLine& command, Given& given) {
   Settings& settings = given.settings;
   MachineOptions& machine = given.machine;
@@ -47,6 +54,18 @@ void declare(CommandLine& command, Given& given) {
       "of a Slurm job, the workers of an MPIJob, or this machine");
   command.whole("--spares", settings.spares, at_least(0),
                 "hosts beyond --nodes that replace lost ones");
+  command.whole("--min-nodes", settings.min_nodes, at_least(1),
+                "where hosts are few, so many are enough: the data parallel size falls; default: "
+                "--nodes");
+  command.add({"--also-layout", "OPTIONS",
+               "options of PROGRAM, such as \"--tp 4 --pp 1\", for which no data parallel size of "
+               "its own fits; may be given again",
+               true,
+               [&settings](const std::vector<std::string>& layouts) {
+                 for (const std::string& each : layouts)
+                   settings.also_layouts.push_back(words_in(each));
+               },
+               [] { return std::string(); }, true});
   command.text("--run-dir", given.run_dir, "DIR",
                "directory of the run; default: --save of PROGRAM");
   command.text("--mpirun", given.mpirun, "WORDS", "mpirun, and options for it");
@@ -75,11 +94,24 @@ void declare(CommandLine& command, Given& given) {
   command.flag("--quiet", given.quiet, "do not show what the job prints; it is in the log");
 }
 
-Words words_in(const std::string& text) {
-  Words words;
-  std::istringstream in(text);
-  for (std::string word; in >> word;) words.push_back(word);
+/// "--also-layout OPTIONS" as one word: OPTIONS begin with -- as well.
+Words joined(int argc, char** argv) {
+  Words words(argv, argv + argc);
+  for (std::size_t i = 1; i + 1 < words.size(); ++i)
+    if (words[i] == "--also-layout") {
+      words[i] += "=" + words[i + 1];
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    }
   return words;
+}
+
+void check_min_nodes(const Given& given, const CommandLine& command, Problems& problems) {
+  const Settings& settings = given.settings;
+  if (settings.min_nodes > settings.nodes)
+    problems.add("--min-nodes ", settings.min_nodes, " are more than --nodes ", settings.nodes);
+  if (command.given("--also-layout") &&
+      (settings.min_nodes == 0 || settings.min_nodes == settings.nodes))
+    problems.add("--also-layout has no meaning without fewer --min-nodes than --nodes");
 }
 
 void check_slots(const Given& given, const std::vector<Host>& hosts, Problems& problems) {
@@ -105,16 +137,22 @@ void check_hosts(Given& given, const CommandLine& command, Problems& problems) {
     if (settings.nodes > 1)
       problems.add("--nodes ", settings.nodes,
                    " needs --hostfile, or a job of several nodes of a scheduler");
-    for (const char* name : {"--spares", "--remote-shell", "--wait-nodes", "--preflight"})
+    for (const char* name :
+         {"--spares", "--remote-shell", "--wait-nodes", "--preflight", "--min-nodes"})
       if (command.given(name))
         problems.add(name, " has no meaning on one machine; give --hostfile");
     return;
   }
   check_slots(given, hosts, problems);
+  check_min_nodes(given, command, problems);
   // Workers of an MPIJob may still start: the supervisor waits for them.
-  if (source.kind != HostSource::Kind::discovery && static_cast<Index>(hosts.size()) < wanted)
+  if (source.kind == HostSource::Kind::discovery) return;
+  const auto found = static_cast<Index>(hosts.size());
+  if (settings.min_nodes > 0 && found < settings.min_nodes)
+    problems.add("--min-nodes ", settings.min_nodes, ": ", source.name, " has ", found, " hosts");
+  else if (settings.min_nodes == 0 && found < wanted)
     problems.add("--nodes ", settings.nodes, " and --spares ", settings.spares, " need ", wanted,
-                 " hosts, but ", source.name, " has ", hosts.size());
+                 " hosts, but ", source.name, " has ", found);
 }
 
 std::unique_ptr<Job> check(Given& given, const CommandLine& command, const Words& program,
@@ -177,8 +215,11 @@ int run(int argc, char** argv) {
   declare(command, given);
   std::unique_ptr<Job> job;
   int code = 0;
+  Words words = joined(own, argv);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
   const int checked = parse_and_run(
-      command, own, argv,
+      command, static_cast<int>(pointers.size()), pointers.data(),
       [&](Problems& problems) { job = check(given, command, program, problems); },
       [&] {
         code = supervise(given, *job);

@@ -49,12 +49,19 @@ Supervisor::Supervisor(World& world, Settings settings, History history)
     : world_(world),
       settings_(std::move(settings)),
       history_(std::move(history)),
-      began_(world.now()) {}
+      began_(world.now()),
+      layouts_(1 + settings_.also_layouts.size(),
+               [this](std::size_t choice, const std::vector<Index>& ranks) {
+                 using Options = std::vector<std::string>;
+                 return world_.check_layouts(
+                     choice == 0 ? Options() : settings_.also_layouts[choice - 1], ranks);
+               }) {}
 
 std::string new_run_id(Index date, Index pid) { return fmt::format("{:x}-{:x}", date, pid); }
 
 int Supervisor::run() {
   begin();
+  if (const std::string why = why_not_elastic(); !why.empty()) return end(code::configuration, why);
   for (;;) {
     enter(State::pick);
     AttemptPlan plan;
@@ -63,6 +70,7 @@ int Supervisor::run() {
       return end(code::no_nodes, too_few_hosts(world_.hosts().size()));
     }
     const Facts facts = attempt(plan);
+    if (refuse_if_it_cannot_run(plan)) continue;
     const Decision decision = decide(facts, history_, settings_.max_restarts);
     if (!decision.restart) return end(decision.exit_code, decision.why);
     if (!decision.why.empty()) world_.say(decision.why);
@@ -140,14 +148,16 @@ Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
                      0,
                      names_of(plan.hosts),
                      plan.ranks,
-                     settings_.spares * settings_.ranks_per_node,
+                     settings_.spares * settings_.ranks_per_node + plan.idle,
                      watch.resumed,
-                     last_ended_ < 0 ? 0 : watch.began - last_ended_};
+                     last_ended_ < 0 ? 0 : watch.began - last_ended_,
+                     plan.layout.legal ? plan.layout.text() : "",
+                     plan.fewer};
   began.mpirun = world_.start(plan);
   world_.append(to_json(began));
   history_.add(began);
-  world_.say(fmt::format("attempt {}: {} rank{}{}", plan.attempt, plan.ranks,
-                         plan.ranks == 1 ? "" : "s",
+  world_.say(fmt::format("attempt {}: {} rank{}{}{}", plan.attempt, plan.ranks,
+                         plan.ranks == 1 ? "" : "s", describe_layout(plan),
                          watch.resumed > 0 ? fmt::format(", from step {}", watch.resumed) : ""));
   world_.notify("attempt_began", to_json(began));
   return watch;

@@ -2,6 +2,7 @@
 // docs/concepts/recovery.md draws its states.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@ namespace trireme::supervisor {
 
 struct Settings {
   Index nodes = 1, ranks_per_node = 1, spares = 0;
+  Index min_nodes = 0;  // where hosts are few, so many are enough; 0: as many as `nodes`
+  std::vector<std::vector<std::string>> also_layouts = {};  // options that replace those of PROGRAM
   Index max_restarts = 100;
   double hang_s = 0;                         // nothing moved for so long: a hang; 0: never
   double grace_s = 600;                      // from the request to stop to the end by force
@@ -61,6 +64,12 @@ class Supervisor {
   void close_torn_attempt();
   bool pick(AttemptPlan& plan);
   bool pick_healthy_hosts(AttemptPlan& plan);
+  bool elastic() const { return settings_.min_nodes > 0 && settings_.min_nodes < settings_.nodes; }
+  std::string why_not_elastic();
+  using PickSome = std::function<std::vector<Host>(Index count)>;
+  void take_layout(AttemptPlan& plan, const PickSome& pick_some);
+  bool refuse_if_it_cannot_run(const AttemptPlan& plan);
+  std::string describe_layout(const AttemptPlan& plan);
   bool pass_preflight(const std::vector<Host>& hosts);
   std::string too_few_hosts(std::size_t at_hand) const;
   Facts attempt(const AttemptPlan& plan);
@@ -86,6 +95,7 @@ class Supervisor {
   double stop_since_ = 0;
   int force_ = 0;  // the signal that asked to end at once
   bool go_back_ = false;
+  Layouts layouts_;
   std::set<std::string> fit_, unfit_;  // hosts that passed the preflight, or did not
 };
 

@@ -78,14 +78,20 @@ std::string state_of(const Status& status) {
   return at_work ? "at work" : "between attempts";
 }
 
+/// " (pp1 dp1 tp2, fewer hosts than --nodes)"; empty: not known.
+std::string describe_layout(const AttemptBegan& began) {
+  if (began.layout.empty()) return "";
+  return " (" + began.layout + (began.fewer ? ", fewer hosts than --nodes)" : ")");
+}
+
 std::string to_text(const Status& status) {
   std::string text = fmt::format("{}: {}\n", status.history.run, state_of(status));
   if (!status.supervisor.empty()) text += fmt::format("  supervisor: {}\n", status.supervisor);
   text += fmt::format("  step {}, newest durable step {}\n", status.last_step, status.durable);
   if (status.history.attempts.empty()) return text;
   const Attempt& last = status.history.attempts.back();
-  text += fmt::format("  attempt {}: {} ranks, from step {}", last.began.attempt, last.began.ranks,
-                      last.began.resumed);
+  text += fmt::format("  attempt {}: {} ranks{}, from step {}", last.began.attempt,
+                      last.began.ranks, describe_layout(last.began), last.began.resumed);
   if (const auto age = age_s(date_text(last.began.at), now()))
     text += fmt::format(", began {} ago", readable_age(*age));
   if (last.ended)
@@ -106,6 +112,7 @@ Json to_json(const Status& status) {
     const Attempt& last = history.attempts.back();
     all.emplace_back("attempt", last.began.attempt);
     all.emplace_back("ranks", last.began.ranks);
+    all.emplace_back("layout", last.began.layout.empty() ? Json() : Json(last.began.layout));
     all.emplace_back("cause", last.ended ? Json(last.ended->cause) : Json());
   }
   all.emplace_back("exit_code", history.end ? Json(history.end->code) : Json());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launch/supervisor/gpu_signs.h"
+#include "launch/supervisor/layouts.h"
 #include "launch/supervisor/ledger.h"
 #include "launch/supervisor/nodes.h"
 
@@ -41,6 +42,11 @@ struct AttemptPlan {
   bool has_saved = false;        // an attempt of an earlier supervision has made a durable step
   bool resumes = false;  // an attempt of this one has: what PROGRAM was started from is past
   Index step = -1;       // from this step; -1: the newest
+  Index slots = 0;       // ranks on a host, the last one may have fewer; 0: all have equally many
+  Index idle = 0;        // slots of hosts at hand that the layout leaves over
+  Layout layout = {};    // where the program was asked
+  bool fewer = false;    // hosts than --nodes
+  std::vector<std::string> options = {};  // of --also-layout: they replace those of PROGRAM
 };
 
 class World {
@@ -60,6 +66,10 @@ class World {
   virtual std::vector<Index> durable_steps() const = 0;
   /// Whether the metrics or the newest checkpoint say that all steps are done.
   virtual bool training_is_finished() const = 0;
+  /// What the program says of these numbers of ranks when it is started with `options` in addition;
+  /// nothing where it says nothing.
+  virtual std::vector<Layout> check_layouts(const std::vector<std::string>& options,
+                                            const std::vector<Index>& ranks) = 0;
   /// Hosts that users gave back since the last call.
   virtual std::vector<std::string> released_hosts() = 0;
 

@@ -48,6 +48,17 @@ TEST(Words, GoBackToAStepOnceOnly) {
               ElementsAre("p", "--save=r", "--load", "r", "--ckpt-step", "5"));
 }
 
+TEST(Words, OfAnotherLayoutReplaceTheSameOptionsByWhateverName) {
+  const Words given = {"p", "--save", "r", "--tensor-model-parallel-size", "8", "--pp=2", "--bf16"};
+  EXPECT_THAT(words_for(given, {.options = {"--tp", "4", "--pp", "1"}}),
+              ElementsAre("p", "--save", "r", "--bf16", "--tp", "4", "--pp", "1", "--load", "r"));
+  EXPECT_THAT(words_for({"p", "--save", "r", "--bf16", "--tp", "2"},
+                        {.options = {"--bf16", "--sequence-parallel", "--pp=4"}}),
+              ElementsAre("p", "--save", "r", "--tp", "2", "--bf16", "--sequence-parallel",
+                          "--pp=4", "--load", "r"));
+  EXPECT_EQ(words_for(given, {}).size(), given.size() + 2);
+}
+
 TEST(Job, LiesWhereTheProgramSaves) {
   const Job job = make_job({"bin/train_gpt", "--save", "r"}, "");
   EXPECT_EQ(job.name(), "train_gpt");

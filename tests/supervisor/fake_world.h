@@ -2,11 +2,14 @@
 // supervisor waits.
 #pragma once
 
+#include <algorithm>
 #include <csignal>
 #include <deque>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "trireme/core/error.h"
 
 #include "launch/supervisor/state_machine.h"
 
@@ -34,6 +37,9 @@ class FakeWorld : public World {
   std::vector<std::string> unfit, releases;
   Index last_step = 1000000;  // --train-iters
   bool mine = true;
+  Index tensor = 1;             // --tp of the program, which --also-layout may replace
+  std::vector<Index> illegal;   // numbers of ranks
+  bool answers_layouts = true;  // it is built on run()
 
   std::string ledger;
   std::vector<std::string> said, events;
@@ -59,6 +65,18 @@ class FakeWorld : public World {
     return newest;
   }
   bool training_is_finished() const override { return step_ >= last_step; }
+  std::vector<Layout> check_layouts(const std::vector<std::string>& options,
+                                    const std::vector<Index>& ranks) override {
+    std::vector<Layout> all;
+    const Index size = options.empty() ? tensor : std::stoll(options.back());
+    for (const Index count : ranks) {
+      Layout layout{.ranks = count, .data = count / size, .pipeline = 1, .tensor = size};
+      layout.legal = count % size == 0 && std::count(illegal.begin(), illegal.end(), count) == 0;
+      if (!layout.legal) layout.problem = str(count, " ranks do not fit");
+      if (answers_layouts) all.push_back(layout);
+    }
+    return all;
+  }
   std::vector<std::string> released_hosts() override { return std::exchange(releases, {}); }
   void append(const Json& line) override { ledger += to_text(line) + "\n"; }
   void show_nodes(const std::vector<NodeState>&) override {}

@@ -54,6 +54,17 @@ History two_attempts() {
   return history;
 }
 
+TEST(Goodput, NamesTheLayoutsWhereTheyChanged) {
+  History history = two_attempts();
+  const auto text = [&] { return to_text(goodput(history), {}); };
+  EXPECT_THAT(text(), testing::Not(HasSubstr("layout")));
+  history.attempts[0].began.layout = "pp1 dp4 tp2";
+  EXPECT_THAT(text(), HasSubstr("  layout pp1 dp4 tp2: 1000.0 s\n"));
+  EXPECT_THAT(text(), testing::Not(HasSubstr("not in bits")));
+  history.attempts[1].began.layout = "pp1 dp2 tp2";
+  EXPECT_THAT(text(), HasSubstr("agree within the layout tolerance, not in bits"));
+}
+
 TEST(Goodput, AddsUpToTheWholeTime) {
   const Goodput found = goodput(two_attempts());
   EXPECT_EQ(found.wall_s, 3600);

@@ -33,7 +33,8 @@ AttemptEnded some_end() {
 
 TEST(Ledger, ReadsWhatItWrote) {
   const AttemptEnded ended = some_end();
-  const AttemptBegan began{3, 1'700'000'000, 4711, {"n0", "n2"}, 8, 4, 120, 2.5};
+  const AttemptBegan began{3, 1'700'000'000, 4711, {"n0", "n2"},  8,
+                           4, 120,           2.5,  "pp1 dp2 tp4", true};
   const std::string text = to_text(to_json(SupervisionBegan{1, 71, "n0", "run-1", "train_gpt"})) +
                            "\n" + to_text(to_json(began)) + "\n" + to_text(to_json(ended)) + "\n" +
                            to_text(to_json(Release{"n2", 5, 0})) + "\n" +

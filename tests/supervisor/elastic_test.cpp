@@ -1,0 +1,148 @@
+// Attempts on fewer hosts than --nodes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/supervisor/supervision.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Four hosts of two ranks each; tensor size 2.
+class Elastic : public Supervision {
+ protected:
+  Elastic() {
+    settings_.nodes = 4;
+    settings_.ranks_per_node = 2;
+    settings_.min_nodes = 1;
+    world_.tensor = 2;
+    world_.all_hosts = {{"n0", 2}, {"n1", 2}, {"n2", 2}, {"n3", 2}};
+    world_.last_step = 1000;
+  }
+  /// The host is lost until it is in quarantine; each attempt makes progress.
+  void lose(const std::string& host) {
+    for (int i = 0; i < 2; ++i)
+      world_.scripts.push_back({.steps = 12, .code = 205, .error = "lost", .lost_host = host});
+  }
+  void finish() { world_.scripts.push_back({.steps = 1000, .code = 0}); }
+  std::vector<Index> ranks() const {
+    std::vector<Index> all;
+    for (const AttemptPlan& plan : world_.plans) all.push_back(plan.ranks);
+    return all;
+  }
+};
+
+TEST_F(Elastic, TakesAsManyHostsAsThereAre) {
+  lose("n1");
+  lose("n3");
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(ranks(), ElementsAre(8, 8, 6, 6, 4));
+  const History found = history();
+  EXPECT_THAT(found.attempts[2].began.nodes, ElementsAre("n0", "n3", "n2"));
+  EXPECT_THAT(found.attempts[4].began.nodes, ElementsAre("n0", "n2"));
+  EXPECT_EQ(found.attempts[0].began.layout, "pp1 dp4 tp2");
+  EXPECT_EQ(found.attempts[2].began.layout, "pp1 dp3 tp2");
+  EXPECT_FALSE(found.attempts[0].began.fewer);
+  EXPECT_TRUE(found.attempts[2].began.fewer);
+  EXPECT_EQ(world_.plans[2].slots, 2);
+  EXPECT_THAT(world_.said, testing::Contains(HasSubstr(
+                               "attempt 3: 6 ranks (pp1 dp3 tp2 in place of pp1 dp4 tp2, on 3 of 4 "
+                               "hosts: results agree within the layout tolerance, not in bits)")));
+}
+
+TEST_F(Elastic, LeavesHostsOutThatNoLegalLayoutNeeds) {
+  world_.illegal = {6};  // a batch that three data ranks do not divide
+  lose("n1");
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(ranks(), ElementsAre(8, 8, 4));
+  EXPECT_THAT(history().attempts[2].began.nodes, ElementsAre("n0", "n2"));
+  EXPECT_EQ(history().attempts[2].began.spares, 2);
+  EXPECT_THAT(world_.said, testing::Contains(HasSubstr("2 slots idle")));
+}
+
+TEST_F(Elastic, FillsTheLastHostAsFarAsTheLayoutGoes) {
+  settings_.nodes = 2;
+  settings_.ranks_per_node = 3;
+  world_.all_hosts = {{"n0", 3}, {"n1", 3}};
+  lose("n1");
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(ranks(), ElementsAre(6, 6, 2));  // of three slots
+  EXPECT_EQ(world_.plans[2].idle, 1);
+}
+
+TEST_F(Elastic, TakesAnotherLayoutWhereNoDataSizeFits) {
+  settings_.nodes = 2;
+  settings_.also_layouts = {{"--tp", "8"}, {"--tp", "1"}};
+  settings_.ranks_per_node = 4;
+  world_.tensor = 8;
+  world_.all_hosts = {{"n0", 4}, {"n1", 4}};
+  lose("n1");
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(ranks(), ElementsAre(8, 8, 4));
+  EXPECT_THAT(world_.plans[1].options, IsEmpty());
+  EXPECT_THAT(world_.plans[2].options, ElementsAre("--tp", "1"));
+  EXPECT_EQ(history().attempts[2].began.layout, "pp1 dp4 tp1");
+}
+
+TEST_F(Elastic, TriesTheNextLayoutWhereTheProgramRefusesOneAtItsStart) {
+  lose("n1");
+  world_.scripts.push_back({.steps = 0, .code = 64, .error = "no memory"});
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(ranks(), ElementsAre(8, 8, 6, 4));
+  EXPECT_THAT(world_.said,
+              testing::Contains("pp1 dp3 tp2 cannot run here: another layout is tried"));
+}
+
+TEST_F(Elastic, EndsWith64WhereTheWholeLayoutCannotRun) {
+  world_.scripts = {{.steps = 0, .code = 64}};
+  EXPECT_EQ(run(), code::configuration);
+  EXPECT_EQ(world_.plans.size(), 1U);
+}
+
+TEST_F(Elastic, WaitsAndEndsWith69BelowMinNodes) {
+  settings_.min_nodes = 4;
+  settings_.nodes = 5;
+  settings_.wait_nodes_s = 20;
+  world_.all_hosts.pop_back();
+  EXPECT_EQ(run(), code::no_nodes);
+  EXPECT_NEAR(world_.time, 120, 1);
+  EXPECT_THAT(world_.plans, IsEmpty());
+  EXPECT_THAT(world_.said.back(), HasSubstr("4 are needed, 3 are listed"));
+}
+
+TEST_F(Elastic, IsRefusedBeforeAnythingStartsWhereItCannotBe) {
+  world_.answers_layouts = false;
+  EXPECT_EQ(run(), code::configuration);
+  EXPECT_THAT(world_.said.back(), HasSubstr("train_gpt gives no answer to --check-layout 8"));
+  world_.answers_layouts = true;
+  world_.illegal = {8};
+  EXPECT_EQ(run(), code::configuration);
+  EXPECT_THAT(world_.said.back(), HasSubstr("cannot run on 8 ranks: 8 ranks do not fit"));
+  world_.illegal = {2};
+  EXPECT_EQ(run(), code::configuration);
+  EXPECT_THAT(world_.said.back(), HasSubstr("--min-nodes 1: no number of ranks up to 2 is legal"));
+  settings_.also_layouts = {{"--tp", "9"}};
+  EXPECT_EQ(run(), code::configuration);
+  EXPECT_THAT(world_.said.back(),
+              HasSubstr("--also-layout \"--tp 9\": no number of ranks up to 8"));
+  EXPECT_THAT(world_.plans, IsEmpty());
+}
+
+TEST_F(Elastic, AsksNothingWhereAllNodesAreNeeded) {
+  settings_.min_nodes = 4;
+  world_.answers_layouts = false;
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(history().attempts[0].began.layout, "");
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

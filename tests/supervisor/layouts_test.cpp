@@ -1,0 +1,100 @@
+// Which layout a number of ranks gives, and what the program is asked for it.
+#include "launch/supervisor/layouts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Lt;
+
+/// A program with tensor size 2 whose batch divides by the data sizes 1, 2 and 8; with the options
+/// of choice 1 every number of ranks is legal.
+struct Program {
+  std::vector<Layout> answer(std::size_t choice, const std::vector<Index>& ranks) {
+    asked.push_back(ranks);
+    std::vector<Layout> all;
+    for (const Index count : ranks) {
+      Layout layout{.ranks = count, .pipeline = 1, .tensor = choice == 0 ? 2 : 1};
+      layout.data = count / layout.tensor;
+      const bool divides = count % 2 == 0 && (layout.data <= 2 || layout.data == 8);
+      layout.legal = choice == 1 || divides;
+      all.push_back(layout);
+    }
+    return all;
+  }
+  Layouts layouts(std::size_t choices) {
+    return {choices, [this](std::size_t choice, const std::vector<Index>& ranks) {
+              return answer(choice, ranks);
+            }};
+  }
+  std::vector<std::vector<Index>> asked;
+};
+
+TEST(Layouts, TakeTheLargestLegalDataSize) {
+  Program program;
+  Layouts layouts = program.layouts(1);
+  EXPECT_EQ(layouts.largest(17)->ranks, 16);
+  EXPECT_EQ(layouts.largest(15)->ranks, 4);
+  EXPECT_EQ(layouts.largest(15)->text(), "pp1 dp2 tp2");
+  EXPECT_EQ(layouts.largest(3)->ranks, 2);
+  EXPECT_FALSE(layouts.largest(1));
+}
+
+TEST(Layouts, AskOnceForEachNumberAndOnlyForMultiplesOfTheUnit) {
+  Program program;
+  Layouts layouts = program.layouts(1);
+  ASSERT_TRUE(layouts.at(0, 16));
+  layouts.largest(15);
+  layouts.largest(15);
+  ASSERT_EQ(program.asked.size(), 2U);
+  EXPECT_THAT(program.asked[1], ElementsAre(14, 12, 10, 8, 6, 4, 2));
+}
+
+TEST(Layouts, AskALargeProgramForAFewAtATime) {
+  Program program;
+  Layouts layouts = program.layouts(1);
+  EXPECT_EQ(layouts.largest(1001)->ranks, 16);
+  for (const auto& ranks : program.asked) EXPECT_THAT(ranks.size(), Lt(17U));
+}
+
+TEST(Layouts, OfTheOtherOptionsCountWhereTheProgramsOwnHaveNone) {
+  Program program;
+  Layouts layouts = program.layouts(2);
+  EXPECT_EQ(layouts.largest(7)->choice, 0U);
+  EXPECT_EQ(layouts.largest(1)->choice, 1U);
+  EXPECT_EQ(layouts.largest(1)->text(), "pp1 dp1 tp1");
+}
+
+TEST(Layouts, ThatTheProgramRefusedWhenItStartedAreNotTakenAgain) {
+  Program program;
+  Layouts layouts = program.layouts(1);
+  layouts.refuse(*layouts.largest(4));
+  EXPECT_EQ(layouts.largest(4)->ranks, 2);
+  EXPECT_FALSE(layouts.at(0, 4)->legal);
+}
+
+TEST(Layouts, OfAProgramThatGivesNoAnswerAreNone) {
+  Layouts layouts(1, [](std::size_t, const std::vector<Index>&) { return std::vector<Layout>(); });
+  EXPECT_FALSE(layouts.at(0, 4));
+  EXPECT_FALSE(layouts.largest(4));
+}
+
+TEST(Layouts, AreReadFromLinesAmongOthers) {
+  const auto found = parse_layouts(
+      "hello\n{\"ranks\":8,\"legal\":true,\"data\":4,\"pipeline\":1,\"tensor\":2,\"rank_bytes\":9}"
+      "\n"
+      "{\"ranks\":6,\"legal\":false,\"problems\":[\"no\",\"never\"]}\n[1]\n{}\n"
+      "{\"ranks\":4,\"legal\":true,\"data\":4,\"pipeline\":1,\"tensor\":2}\n{\"ranks\":\"x\"}\n");
+  ASSERT_EQ(found.size(), 2U);  // 4 ranks are not 4 x 1 x 2
+  EXPECT_TRUE(found[0].legal);
+  EXPECT_EQ(found[0].rank_bytes, 9);
+  EXPECT_EQ(found[1].problem, "no");
+  EXPECT_THAT(parse_layouts(""), IsEmpty());
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

@@ -205,6 +205,9 @@ Index Machine::start(const AttemptPlan& plan) {
   try {
     Variables variables = {run_variable + "=" + key_, str("TRIREME_ATTEMPT=", plan.attempt),
                            "TRIREME_HEALTH=" + health_of(paths_, plan.attempt)};
+    // On other hosts nothing would remove the pages.
+    variables.push_back("TRIREME_PAGES=" +
+                        (plan.hosts.empty() ? pages_directory(key_, plan.attempt) : ""));
     if (job_.watched)  // another program may need what trireme's do not
       for (const std::string& variable : quick_start_variables(plan)) variables.push_back(variable);
     mpirun_ =

@@ -60,6 +60,13 @@ std::string make_private(const std::string& root, const std::string& name) {
   return path;
 }
 
+std::string private_name(const std::string& key, Index attempt) {
+  return fmt::format("{}{}-a{}", private_prefix, key, attempt);
+}
+std::string shared_name(const std::string& key, Index attempt) {
+  return private_name(key, attempt) + (scratch_root() == shared_root() ? "-shared" : "");
+}
+
 /// An ELF file of the type core, of this user, changed since a time.
 bool is_core(const std::string& path, Index since) {
   struct stat info;
@@ -182,9 +189,12 @@ std::string key_of(const Paths& paths, const std::string& run_id) {
 }
 
 PrivateDirectories make_private_directories(const std::string& key, Index attempt) {
-  const std::string name = fmt::format("{}{}-a{}", private_prefix, key, attempt);
-  const std::string other = scratch_root() == shared_root() ? "-shared" : "";
-  return {make_private(scratch_root(), name), make_private(shared_root(), name + other)};
+  return {make_private(scratch_root(), private_name(key, attempt)),
+          make_private(shared_root(), shared_name(key, attempt))};
+}
+
+std::string pages_directory(const std::string& key, Index attempt) {
+  return shared_root() + "/" + shared_name(key, attempt) + "/pages";
 }
 
 void remove_private_directories(const std::string& key) {

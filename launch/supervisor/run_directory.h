@@ -55,6 +55,8 @@ struct PrivateDirectories {
 /// Of this run and no other, also not of a copy of it.
 std::string key_of(const Paths& paths, const std::string& run_id);
 PrivateDirectories make_private_directories(const std::string& key, Index attempt);
+/// Where the ranks of an attempt write their status pages on this machine.
+std::string pages_directory(const std::string& key, Index attempt);
 /// Of all attempts of the run.
 void remove_private_directories(const std::string& key);
 

@@ -13,6 +13,7 @@
 #include "launch/supervisor/metrics_tail.h"
 #include "launch/supervisor/nodes.h"
 #include "launch/supervisor/run_directory.h"
+#include "runtime/observe/page_reader.h"
 #include "runtime/store/file.h"
 #include "runtime/store/inspect/inspect.h"
 #include "runtime/store/lease/lease.h"
@@ -57,7 +58,31 @@ struct Status {
   std::string supervisor;  // empty: none
   History history;
   Index durable = 0, last_step = 0;
+  std::vector<observe::PageState> pages;  // of ranks at work on this machine
 };
+
+/// Of the attempt that is under way; none on another machine than the supervisor's.
+std::vector<observe::PageState> pages_of(const Paths& paths, const History& history) {
+  std::vector<observe::PageState> pages;
+  if (history.attempts.empty() || history.attempts.back().ended) return pages;
+  const std::string key = key_of(paths, history.run);
+  for (const std::string& path :
+       observe::find_pages(pages_directory(key, history.attempts.back().began.attempt)))
+    try {
+      pages.push_back(observe::PageReader(path).read());
+    } catch (const Error&) {  // the attempt has just ended, or is that of another version
+    }
+  return pages;
+}
+
+std::string to_text(const observe::PageState& page) {
+  std::string text = fmt::format("  rank {}", page.rank);
+  if (!page.coordinates.empty()) text += fmt::format(" ({})", page.coordinates);
+  text += fmt::format(": {}", observe::name(page.phase));
+  if (page.step >= 0) text += fmt::format(", step {}", page.step);
+  if (!page.error.empty()) text += ": " + page.error;
+  return text + "\n";
+}
 
 Status status_of(const Paths& paths) {
   Status status;
@@ -66,6 +91,7 @@ Status status_of(const Paths& paths) {
   const std::vector<Index> durable = durable_steps(paths.run, 1);
   status.durable = durable.empty() ? 0 : durable.front();
   status.last_step = last_step_in(paths.run + "/metrics.jsonl");
+  status.pages = pages_of(paths, status.history);
   return status;
 }
 
@@ -97,7 +123,15 @@ std::string to_text(const Status& status) {
   if (last.ended)
     text += fmt::format("; ended: {} (exit code {}){}", last.ended->cause, last.ended->code,
                         last.ended->error.empty() ? "" : ": " + last.ended->error);
-  return text + "\n";
+  text += "\n";
+  for (const observe::PageState& page : status.pages) text += to_text(page);
+  return text;
+}
+
+Json to_json(const observe::PageState& page) {
+  return Json::Object{{"rank", Index{page.rank}},
+                      {"phase", observe::name(page.phase)},
+                      {"step", page.step >= 0 ? Json(page.step) : Json()}};
 }
 
 Json to_json(const Status& status) {
@@ -115,6 +149,9 @@ Json to_json(const Status& status) {
     all.emplace_back("layout", last.began.layout.empty() ? Json() : Json(last.began.layout));
     all.emplace_back("cause", last.ended ? Json(last.ended->cause) : Json());
   }
+  Json::Array pages;
+  for (const observe::PageState& page : status.pages) pages.push_back(to_json(page));
+  all.emplace_back("pages", std::move(pages));
   all.emplace_back("exit_code", history.end ? Json(history.end->code) : Json());
   return all;
 }

@@ -18,6 +18,7 @@
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/save.h"
 #include "runtime/checkpoint/tensors.h"
+#include "runtime/comm/page_of.h"
 #include "runtime/store/file.h"
 
 namespace trireme {
@@ -128,13 +129,19 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
   agree_on(host, problems);
 
   std::unique_ptr<Lease> lease;
+  observe::StatusPage no_page;
+  observe::StatusPage& page = comm::page_of(host.mesh, no_page);
   std::vector<std::string> leftovers;
   std::string given_up;
   const std::string failure = on_root(host, [&] {
     make_directory(options.save);
     try {
       lease = std::make_unique<Lease>(
-          options.save, run, LeaseOptions{}, [&] { return !context.stop_reason().empty(); },
+          options.save, run, LeaseOptions{},
+          [&] {
+            page.heartbeat();  // another job may hold it for long
+            return !context.stop_reason().empty();
+          },
           supervised_lineage());
     } catch (const LeaseGivenUp& error) {
       given_up = error.what();

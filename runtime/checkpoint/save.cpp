@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "runtime/checkpoint/catalog.h"
+#include "runtime/comm/page_of.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/file.h"
 
@@ -17,6 +18,25 @@ namespace {
 double milliseconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
+
+/// While it exists, the status page says that this rank waits for storage.
+class StorageWait {
+ public:
+  explicit StorageWait(observe::StatusPage& page) : page_(page), before_(page.phase()) {
+    page_.enter(observe::Phase::save_wait);
+    page_.wait_for(observe::WaitsFor::storage);
+  }
+  ~StorageWait() {
+    page_.stop_waiting();
+    page_.enter(before_);
+  }
+  StorageWait(const StorageWait&) = delete;
+  StorageWait& operator=(const StorageWait&) = delete;
+
+ private:
+  observe::StatusPage& page_;
+  const observe::Phase before_;
+};
 
 }  // namespace
 
@@ -28,6 +48,7 @@ std::size_t Saver::report_bytes(Index file_bytes) {
 Saver::Saver(const Context& context, Parts parts)
     : context_(context),
       options_(context.options().checkpoint),
+      page_(comm::page_of(context.host().mesh, no_page_)),
       run_(std::move(parts.run)),
       catalog_(std::move(parts.catalog)),
       lease_(std::move(parts.lease)),
@@ -87,6 +108,7 @@ void Saver::start(Index step, Manifest head) {
   failure_.clear();
   const std::string directory = unfinished_path(options_.save, step, run_);
   try {
+    const StorageWait shown(page_);  // a save that copies waits where its buffer is full
     make_directory(directory);
     start_outputs(directory);
   } catch (const std::exception& error) {
@@ -197,17 +219,22 @@ void Saver::end_save() {
   if (group_->rank() == 0) committed ? report_success() : report_failure();
   if (!committed) return;
   last_committed_ = step_;
+  page_.set_durable_step(step_);
   delete_due_ = group_->rank() == 0;
 }
 
 void Saver::resumed_from(Index step) {
   last_committed_ = step;
+  page_.set_durable_step(step);
   delete_due_ = group_->rank() == 0;
 }
 
 /// Waits without a time limit and serves the other groups of this rank in the meantime.
 void Saver::wait_until_idle() {
+  if (idle()) return;
+  const StorageWait shown(page_);
   while (!idle()) {
+    page_.heartbeat();
     poll();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -216,6 +243,9 @@ void Saver::wait_until_idle() {
 void Saver::finish() {
   wait_until_idle();
   if (!committer_) return;
+  const StorageWait shown(page_);  // older steps are being deleted
+  for (; !committer_->finished(); std::this_thread::sleep_for(std::chrono::microseconds(100)))
+    page_.heartbeat();
   committer_->wait();
   report_prune();
 }

@@ -15,6 +15,7 @@
 
 #include "trireme/job/run.h"
 
+#include "runtime/observe/status_page.h"
 #include "runtime/store/lease/lease.h"
 #include "runtime/store/steps.h"
 #include "runtime/store/write/snapshot.h"
@@ -100,6 +101,8 @@ class Saver {
 
   const Context& context_;
   const CheckpointOptions& options_;
+  observe::StatusPage no_page_;
+  observe::StatusPage& page_;
   std::string run_;
   Manifest catalog_, head_;
   std::unique_ptr<Lease> lease_;

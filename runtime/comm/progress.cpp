@@ -84,6 +84,7 @@ void Progress::wait(FunctionRef<bool()> done, FunctionRef<std::string()> describ
   constexpr std::chrono::milliseconds sleep_after(4);
   Waited waited;
   for (int idle = 0; !done();) {
+    page().heartbeat();
     if (dice(8) == 1) sleep_us(dice(200));
     if (poll_all()) {
       idle = 0;
@@ -104,6 +105,8 @@ void Progress::wait(FunctionRef<bool()> done, FunctionRef<std::string()> describ
       sleep_us(50);
     }
   }
+  if (page().on() && waited.begun != Clock::time_point())
+    page().add_wait(std::chrono::nanoseconds(Clock::now() - waited.begun).count());
 }
 
 }  // namespace trireme::comm

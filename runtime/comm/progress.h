@@ -10,6 +10,8 @@
 #include "trireme/core/function_ref.h"
 #include "trireme/core/random.h"
 
+#include "runtime/observe/status_page.h"
+
 namespace trireme::comm {
 
 /// Something with work in progress, such as the groups of a mesh.
@@ -34,6 +36,7 @@ class Progress {
     /// Whether a rank of the world has ended its part of the job, so that a wait for it would never
     /// end. Long waits ask.
     std::function<bool(int)> has_ended = [](int) { return false; };
+    observe::StatusPage* page = nullptr;  // of this rank; null: none
   };
   explicit Progress(Options options);
   Progress(const Progress&) = delete;
@@ -51,6 +54,8 @@ class Progress {
 
   bool hostile() const { return options_.hostile_seed != 0; }
   double timeout_s() const { return options_.timeout_s; }
+  /// Off where the rank has none.
+  observe::StatusPage& page() { return options_.page != nullptr ? *options_.page : no_page_; }
   /// In hostile mode a random number in [0, below); else 0.
   Index dice(Index below);
 
@@ -70,6 +75,7 @@ class Progress {
   auto fail_on_error(F f);
 
   Options options_;
+  observe::StatusPage no_page_;
   std::vector<Pending*> pending_;
   Random random_;
   Index draws_ = 0;

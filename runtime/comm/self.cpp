@@ -1,11 +1,11 @@
 #include "runtime/comm/self.h"
 
-#include "trireme/comm/mesh.h"
+#include "runtime/comm/page_of.h"
 
 namespace trireme::comm {
 namespace {
 
-class SelfMesh final : public Mesh {
+class SelfMesh : public Mesh {
  public:
   SelfMesh() {
     for (const auto& [axis, size] : shape_.axes()) axes_.emplace_back(name(axis));
@@ -25,6 +25,15 @@ class SelfMesh final : public Mesh {
   MeshShape shape_{1, 1, 1};
   SelfCommunicator world_{"world"};
   std::vector<SelfCommunicator> axes_;
+};
+
+class SelfMeshWithPage final : public SelfMesh, public HasStatusPage {
+ public:
+  explicit SelfMeshWithPage(observe::StatusPage& page) : page_(page) {}
+  observe::StatusPage& page() override { return page_; }
+
+ private:
+  observe::StatusPage& page_;
 };
 
 void copy(Elements in, Elements out, Stream& stream) {
@@ -64,6 +73,10 @@ Ticket SelfCommunicator::start_exchange(std::span<const Message> sends,
     if (sends[i].bytes > 0) stream.copy(receives[i].data, sends[i].data, sends[i].bytes);
   }
   return {};
+}
+
+std::unique_ptr<Mesh> make_self_mesh(observe::StatusPage& page) {
+  return std::make_unique<SelfMeshWithPage>(page);
 }
 
 }  // namespace trireme::comm

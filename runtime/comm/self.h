@@ -2,9 +2,13 @@
 // started.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "trireme/comm/communicator.h"
+#include "trireme/comm/mesh.h"
+
+#include "runtime/observe/status_page.h"
 
 namespace trireme::comm {
 
@@ -29,5 +33,8 @@ class SelfCommunicator final : public Communicator {
  private:
   std::string name_;
 };
+
+/// A mesh of one rank whose status page others ask for. `page` is borrowed.
+std::unique_ptr<Mesh> make_self_mesh(observe::StatusPage& page);
 
 }  // namespace trireme::comm

@@ -7,11 +7,12 @@
 
 #include "trireme/comm/mesh.h"
 
+#include "runtime/comm/page_of.h"
 #include "runtime/comm/progress.h"
 
 namespace trireme::comm {
 
-class TransportMesh : public Mesh {
+class TransportMesh : public Mesh, public HasStatusPage {
  public:
   TransportMesh(const MeshShape& shape, int rank, Progress::Options options);
 
@@ -22,6 +23,7 @@ class TransportMesh : public Mesh {
   std::unique_ptr<Communicator> split(int color, const std::string& name) override;
   /// What this rank advances while it waits for others.
   Progress& progress() { return progress_; }
+  observe::StatusPage& page() override { return progress_.page(); }
 
  protected:
   /// Creates world and axes. Call it at the end of a constructor.

@@ -22,6 +22,18 @@ bool runs_an_op(const Step& step) {
   return step.kind == Step::Kind::forward || step.kind == Step::Kind::backward;
 }
 
+ExecutorHooks::Pass pass_of(Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return ExecutorHooks::Pass::forward;
+    case Phase::backward:
+      return ExecutorHooks::Pass::backward;
+    case Phase::parameter_backward:
+      break;
+  }
+  return ExecutorHooks::Pass::parameter_backward;
+}
+
 }  // namespace
 
 struct Executor::State {
@@ -111,6 +123,7 @@ void Executor::State::run(Phase phase, int slot, const MicroBatch& batch) {
   require(slot >= 0, "slot ", slot, " does not exist");
   context.step = batch.step;
   context.first_sample = batch.first_sample;
+  hooks.pass_begins(pass_of(phase), batch);
   const Phase gradients = plan.options.backward == PlanOptions::Backward::split
                               ? Phase::parameter_backward
                               : Phase::backward;
@@ -124,6 +137,7 @@ void Executor::State::run(Phase phase, int slot, const MicroBatch& batch) {
 void Executor::State::run_step(int s, int slot, const MicroBatch& batch) {
   const Step& step = plan.program.steps[at(s)];
   StepExec& exec = steps[at(s)];
+  hooks.step_begins(s);
   exec.enter(slot_base(slot));
   switch (step.kind) {
     case Step::Kind::load:

@@ -15,6 +15,8 @@
 
 namespace trireme {
 
+struct MicroBatch;
+
 /// Calls of the executor to its owner while it runs.
 class ExecutorHooks {
  public:
@@ -22,6 +24,11 @@ class ExecutorHooks {
   /// The gradient of parameter `position` (in Plan::parameters()) is complete; called in the last
   /// micro-batch only.
   virtual void gradient_ready(int /*position*/) {}
+  /// A forward of `batch` begins, or a backward, of which a split one has two.
+  enum class Pass { forward, backward, parameter_backward };
+  virtual void pass_begins(Pass /*pass*/, const MicroBatch& /*batch*/) {}
+  /// Step `step` of the plan (Plan::work) begins.
+  virtual void step_begins(int /*step*/) {}
   /// Step `step` of the plan (Plan::work) is on the stream, and nothing behind it yet.
   virtual void step_queued(int /*step*/) {}
   /// Between two ops: a place to advance communication.

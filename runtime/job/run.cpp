@@ -31,6 +31,7 @@
 #include "runtime/job/gpu_health.h"
 #include "runtime/job/program_options.h"
 #include "runtime/job/rank_agreement.h"
+#include "runtime/job/rank_page.h"
 #include "runtime/job/stop_signals.h"
 #include "runtime/options/field_names.h"
 #include "runtime/options/idle_options.h"
@@ -139,6 +140,7 @@ struct Program {
   char** argv;
   const Application& application;
   const std::function<void(Context&)>& f;
+  observe::StatusPage& page;
   Clock::time_point started = Clock::now();
 };
 
@@ -152,6 +154,11 @@ std::function<std::string_view()> stop_reason(const StopSignals& signals, int ra
   };
 }
 
+std::string coordinates_of(const Mesh& mesh) {
+  return fmt::format("pp{} dp{} tp{}", mesh.coordinate(Axis::pipeline), mesh.coordinate(Axis::data),
+                     mesh.coordinate(Axis::tensor));
+}
+
 /// From the options to the end of the program. `mesh` and `gpu` outlive it, so that a failure is
 /// reported before they are cleaned up.
 int run_program(MpiSession& session, StopSignals& signals, const Program& program,
@@ -162,6 +169,7 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   Problems problems;
   signals.unblock();  // reading the files of options and data may block forever
   StartFacts facts;
+  program.page.enter(observe::Phase::mesh);
   mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
   const CommandLine::Outcome outcome =
       read_options(program.argc, program.argv, application, command, options, *mesh, session.size(),
@@ -190,6 +198,7 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   mesh = session.make_mesh(MeshShape(static_cast<int>(options.data_size(session.size())),
                                      static_cast<int>(options.pipeline_size),
                                      static_cast<int>(options.tensor_size)));
+  program.page.set_coordinates(coordinates_of(*mesh));
   const Host host{*mesh, *cpu_stream};
   open_gpu(choice, host, options, gpu);
   const Log log(session.rank(), options.log_level);
@@ -207,7 +216,9 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   if (!cores.empty()) log.info(cores);
   std::unique_ptr<observe::HealthMonitor> health;
   if (choice.cuda) health = watch_gpus(host, gpu.device->identity(), session.node_rank() == 0, log);
+  program.page.enter(observe::Phase::plan);
   program.f(context);
+  program.page.enter(observe::Phase::finish);
   return exit_code(ExitCode::success);
 }
 
@@ -219,18 +230,29 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
   } catch (const Stopped&) {
     return exit_code(ExitCode::stopped);
   } catch (const ConfigurationError& error) {
+    program.page.fail(error.what());
     if (session.rank() == 0) fmt::print(stderr, "{}\n", with_options(error.what()));
     return exit_code(ExitCode::configuration);
   } catch (const JobError& error) {
+    program.page.fail(error.what());
     if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", with_options(error.what()));
     limit_clean_up();
     return exit_code(error.code());
   } catch (...) {
     if (is_peer_error()) std::this_thread::sleep_for(time_to_report);
+    program.page.fail(current_exception_text());
     const int code = fail(mesh.get(), session.rank(), current_exception_text());
     if (session.size() > 1) throw;  // there is no mesh yet: the session ends the job as it unwinds
     return code;
   }
+}
+
+/// The job, from the start of MPI to its end.
+int run_ranks(int& argc, char**& argv, const Program& program) {
+  StopSignals signals;  // before MPI starts threads, and until it has ended
+  program.page.enter(observe::Phase::mpi_init);
+  MpiSession session(argc, argv, &program.page);
+  return run_session(session, signals, program);
 }
 
 }  // namespace
@@ -277,10 +299,11 @@ int run(int argc, char** argv, const Application& application,
     prepare_process();
     if (const auto layouts = layouts_to_check(argc, argv))
       return check_layouts(*layouts, argc, argv, application, f);
-    const Program program{argc, argv, application, f};
-    StopSignals signals;  // before MPI starts threads, and until it has ended
-    MpiSession session(argc, argv);
-    return run_session(session, signals, program);
+    RankPage page;
+    const Program program{argc, argv, application, f, page.page()};
+    const int code = run_ranks(argc, argv, program);
+    if (code == exit_code(ExitCode::success)) page.page().enter(observe::Phase::finished);
+    return code;
   } catch (...) {
     return fail(nullptr, 0, current_exception_text());
   }

@@ -116,6 +116,8 @@ struct RankRun {
     const std::int64_t last = first + (std::int64_t{count} - 1) * stride;
     return count > 0 && count <= ranks && first >= 0 && first < ranks && last >= 0 && last < ranks;
   }
+
+  bool operator==(const RankRun&) const = default;
 };
 
 struct GroupWords {
@@ -128,7 +130,7 @@ struct GroupWords {
 /// The page. What is no record of its own is one word, stored at once.
 struct PageLayout {
   static constexpr std::size_t operations = 64, steps = 64, most_groups = 48, most_runs = 96;
-  static constexpr std::size_t name_bytes = 4096;
+  static constexpr std::size_t name_bytes = 4096, group_name_bytes = 1024;  // these of those
 
   PageHeader header;
   alignas(64) std::atomic<std::uint64_t> ops;  // op boundaries, and other signs of progress

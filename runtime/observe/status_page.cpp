@@ -76,7 +76,12 @@ StatusPage::StatusPage(const std::string& directory, int rank, int ranks) {
   });
 }
 
+// A model may have more names of ops than there is space for; those of groups must not be lost.
 NameId StatusPage::add_name(std::string_view name) {
+  return add_name(name, PageLayout::name_bytes - PageLayout::group_name_bytes);
+}
+
+NameId StatusPage::add_name(std::string_view name, std::size_t end) {
   constexpr std::size_t longest = UCHAR_MAX;
   name = name.substr(0, longest);
   if (!on() || name.empty()) return {};
@@ -87,7 +92,7 @@ NameId StatusPage::add_name(std::string_view name) {
     if (std::string_view(&names[at + 1], length) == name) return {static_cast<std::uint32_t>(at)};
     at += 1 + length;
   }
-  if (used + 1 + name.size() > names.size()) return {};
+  if (used + 1 + name.size() > end) return {};
   names[used] = static_cast<char>(name.size());
   std::copy(name.begin(), name.end(), &names[used + 1]);
   page_->names_used.store(used + 1 + name.size(), release);
@@ -111,7 +116,27 @@ GroupId StatusPage::add_group(std::string_view name, std::span<const int> world_
 
 GroupId StatusPage::add_channel(std::string_view name, int from, int to) {
   if (!on()) return {};
-  return publish_group(name, true, runs_of(std::vector<int>{from, to}));
+  const RankRun ends{from, 2, to - from};
+  return publish_group(name, true, {&ends, 1});
+}
+
+/// The name, with a number where another group has the same name and members. Members make their
+/// groups in the same order, so all choose the same number.
+NameId StatusPage::add_group_name(std::string_view name, bool channel,
+                                  std::span<const RankRun> runs) {
+  const auto taken = [&](NameId id) {
+    const std::size_t groups = page_->group_count.load(relaxed);
+    return std::any_of(
+        page_->groups.begin(), page_->groups.begin() + groups, [&](const GroupWords& group) {
+          return group.name == id.offset && group.channel == (channel ? 1 : 0) &&
+                 std::equal(runs.begin(), runs.end(), page_->runs.begin() + group.runs_begin,
+                            page_->runs.begin() + group.runs_end);
+        });
+  };
+  NameId id = add_name(name, PageLayout::name_bytes);
+  for (int number = 2; id.offset != 0 && taken(id); ++number)
+    id = add_name(std::string(name) + ' ' + std::to_string(number), PageLayout::name_bytes);
+  return id;
 }
 
 GroupId StatusPage::publish_group(std::string_view name, bool channel,
@@ -123,7 +148,7 @@ GroupId StatusPage::publish_group(std::string_view name, bool channel,
   std::copy(runs.begin(), runs.end(), &page_->runs[first_run]);
   page_->run_count.store(first_run + runs.size(), relaxed);
   GroupWords& group = page_->groups[index];
-  group.name = add_name(name).offset;
+  group.name = add_group_name(name, channel, runs).offset;
   group.channel = channel ? 1 : 0;
   group.runs_begin = static_cast<std::uint32_t>(first_run);
   group.runs_end = static_cast<std::uint32_t>(first_run + runs.size());
@@ -140,6 +165,10 @@ void StatusPage::enter(Phase phase) {
   page_->phase_ns.store(coarse_now_ns(), relaxed);
   page_->phase.store(static_cast<std::uint64_t>(phase), release);
   progressed();
+}
+
+Phase StatusPage::phase() const {
+  return on() ? static_cast<Phase>(page_->phase.load(relaxed)) : Phase::start;
 }
 
 void StatusPage::progressed() {

@@ -55,7 +55,7 @@ class StatusPage {
   // At start. When a table of the page is full, the default id is returned, and what would be
   // written with it is left out.
   NameId add_name(std::string_view name);
-  /// Groups of the same members need different names: readers know them by both.
+  /// Readers know a group by name and members: a second one of both gets the name "data 2".
   GroupId add_group(std::string_view name, std::span<const int> world_ranks);
   /// Messages of group `name` from one world rank to another.
   GroupId add_channel(std::string_view name, int from, int to);
@@ -63,6 +63,7 @@ class StatusPage {
   void set_coordinates(std::string_view text);
 
   void enter(Phase phase);
+  Phase phase() const;
   void begin_step(Index step) {
     if (on()) write_step(step);
   }
@@ -92,6 +93,9 @@ class StatusPage {
   void wait_for(std::span<const Operation> operations);
   void wait_for(WaitsFor reason);
   void stop_waiting();
+  /// Waits of this rank so far, as those who wait report them.
+  void add_wait(std::int64_t ns) { waited_ns_ += ns; }
+  std::int64_t waited_ns() const { return waited_ns_; }
   void heartbeat() {
     if (on()) write_heartbeat();
   }
@@ -108,6 +112,8 @@ class StatusPage {
   void write_heartbeat();
   void count_gap(std::int64_t now);
   void move();
+  NameId add_name(std::string_view name, std::size_t end);
+  NameId add_group_name(std::string_view name, bool channel, std::span<const RankRun> runs);
   GroupId publish_group(std::string_view name, bool channel, std::span<const RankRun> runs);
 
   PageMapping mapping_;
@@ -115,6 +121,7 @@ class StatusPage {
   PlaceWords place_ = {.step = -1, .micro_batch = -1, .action = 0, .op_index = -1, .op = 0};
   int steps_begun_ = 0;  // up to 2
   bool waits_ = false;
+  std::int64_t waited_ns_ = 0;
 };
 
 /// The members of a group as few arithmetic sequences.

@@ -36,7 +36,7 @@ Arena::Arena(const MemoryNeed& need, Mesh& mesh)
 
 BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan,
                              const TieGroups& ties, StepProfile* profile,
-                             std::function<void()> between_ops)
+                             std::function<void()> between_ops, observe::StatusPage& page)
     : between_ops_(std::move(between_ops)),
       arena_(allocate(context, plan.memory_need())),
       flat(plan.flat, arena_.parameters, arena_.gradients),
@@ -45,10 +45,10 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
       train_inputs(plan.train_inputs, context.device(), context.options().check_finite),
       evaluate_inputs(plan.evaluate_inputs, context.device(), context.options().check_finite),
       train(plan.train, memory_of(plan.train, plan, arena_), flat, context,
-            {.reducer = &reducer, .between_ops = between_ops_, .profile = profile}),
+            {.reducer = &reducer, .between_ops = between_ops_, .page = page, .profile = profile}),
       evaluate(plan.evaluate, memory_of(plan.evaluate, plan, arena_), flat, context,
-               {.between_ops = between_ops_}) {
-  const Pass::Settings forward_only{.between_ops = between_ops_};
+               {.between_ops = between_ops_, .page = page}) {
+  const Pass::Settings forward_only{.between_ops = between_ops_, .page = page};
   if (plan.generate)
     generate.emplace(*plan.generate, memory_of(*plan.generate, plan, arena_), flat, context,
                      forward_only);

@@ -27,7 +27,7 @@ struct BoundTraining {
   /// Parameters are zero. `plan`, `ties` and `profile` (may be null) are borrowed. `between_ops` is
   /// called between any two ops, and must not wait.
   BoundTraining(const Context& context, const PlannedTraining& plan, const TieGroups& ties,
-                StepProfile* profile, std::function<void()> between_ops);
+                StepProfile* profile, std::function<void()> between_ops, observe::StatusPage& page);
   BoundTraining(const BoundTraining&) = delete;
   BoundTraining& operator=(const BoundTraining&) = delete;
   /// Writes the initial values of all parameters.

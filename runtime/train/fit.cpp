@@ -195,6 +195,7 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
                        o.train_iters));
   std::string failed;
   if (s.checkpointer) {
+    s.page.enter(observe::Phase::save_wait);
     s.finish_saves(end, train);
     failed = failed_saves(*s.checkpointer);
   }

@@ -1,5 +1,7 @@
 #include "runtime/train/pass.h"
 
+#include <array>
+
 #include "runtime/graph/constants.h"
 
 namespace trireme {
@@ -11,12 +13,26 @@ class ChunkHooks final : public GradientReducer::Hooks {
  public:
   /// `chunk`: whose steps `profile` marks.
   ChunkHooks(GradientReducer* reducer, Communicator& pipeline, std::function<void()> between_ops,
-             int chunk, StepProfile* profile)
+             int chunk, StepProfile* profile, observe::StatusPage& page, const Plan& plan)
       : Hooks(reducer, chunk),
         pipeline_(pipeline),
         between_ops_(std::move(between_ops)),
         chunk_(chunk),
-        profile_(profile) {}
+        profile_(profile),
+        page_(page),
+        actions_{page.add_name("forward"), page.add_name("backward"),
+                 page.add_name("parameter backward")} {
+    if (!page.on()) return;
+    for (const StepWork& work : plan.work())
+      ops_.push_back(page.add_name(work.name.empty() ? work.op : work.name));
+  }
+  void pass_begins(Pass pass, const MicroBatch& batch) override {
+    page_.begin_micro_batch(static_cast<int>(batch.number),
+                            actions_[static_cast<std::size_t>(pass)]);
+  }
+  void step_begins(int step) override {
+    if (page_.on()) page_.begin_op(step, ops_[static_cast<std::size_t>(step)]);
+  }
   void step_queued(int step) override {
     if (profile_ != nullptr) profile_->mark(chunk_, step);
   }
@@ -32,6 +48,9 @@ class ChunkHooks final : public GradientReducer::Hooks {
   std::function<void()> between_ops_;
   int chunk_;
   StepProfile* profile_;
+  observe::StatusPage& page_;
+  std::array<observe::NameId, 3> actions_;  // by Pass
+  std::vector<observe::NameId> ops_;        // by step of the plan
 };
 
 }  // namespace
@@ -62,7 +81,8 @@ std::vector<PipelineChunk> Pass::make_chunks(const PassMemory& memory, const Fla
     if (settings.reducer != nullptr) executor_memory.gradients = flat.gradient_tensors(plan);
     slots += plan_.program().slots[c] * plan_.slot_stride(c);
     hooks_.push_back(std::make_unique<ChunkHooks>(settings.reducer, pipeline, settings.between_ops,
-                                                  static_cast<int>(c), settings.profile));
+                                                  static_cast<int>(c), settings.profile,
+                                                  settings.page, plan));
     executors_.push_back(
         std::make_unique<Executor>(plan, std::move(executor_memory), context.stream(),
                                    context.mesh().axis(Axis::tensor), *hooks_.back(), options));

@@ -9,6 +9,7 @@
 #include "trireme/job/run.h"
 
 #include "runtime/graph/executor.h"
+#include "runtime/observe/status_page.h"
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/pipeline/executor.h"
 #include "runtime/plan/planned_pass.h"
@@ -28,6 +29,7 @@ class Pass {
     GradientReducer* reducer = nullptr;  // null: forward only
     /// Called between any two ops; must not wait.
     const std::function<void()>& between_ops;
+    observe::StatusPage& page;       // says which op runs
     StepProfile* profile = nullptr;  // marks every op; null: none
   };
   /// `plan` is borrowed. Writes the constants.

@@ -15,6 +15,7 @@
 #include "trireme/comm/agree.h"
 #include "trireme/plan/training_spec.h"
 
+#include "runtime/comm/page_of.h"
 #include "runtime/job/check_layout.h"
 #include "runtime/train/memory_check.h"
 #include "runtime/train/tensor_dump.h"
@@ -103,15 +104,18 @@ std::unique_ptr<Checkpointer> make_checkpointer(Context& context, BoundTraining&
 
 Trainer::State::State(Context& context_, const Model& model)
     : context(context_),
+      page(comm::page_of(context_.host().mesh, no_page)),
       plan(make_plan(context, model)),
       ties(connect_groups(context, plan)),
       node_ranks(check_memory(context, plan)),
       profile(plan_profile(context, plan)),
-      bound(context, plan, ties, profile ? &profile->steps : nullptr,
-            [this] {
-              if (polled) polled->poll();
-              announce_stop_if_asked();
-            }),
+      bound(
+          context, plan, ties, profile ? &profile->steps : nullptr,
+          [this] {
+            if (polled) polled->poll();
+            announce_stop_if_asked();
+          },
+          page),
       checkpointer(make_checkpointer(context, bound, model.identity)),
       learning_rate(context.options().learning_rate) {
   polled = checkpointer.get();
@@ -140,6 +144,7 @@ void Trainer::resume(DataSource& train) {
   if (s.resumed) return;
   s.resumed = true;
   agree_on_data(s.context.host(), &train, "data");
+  s.page.enter(observe::Phase::load);
   if (s.checkpointer) s.take_loaded(s.checkpointer->load(train));
   s.need_values();
 }
@@ -148,6 +153,7 @@ void Trainer::load_parameters() {
   State& s = *state_;
   require(!s.resumed, "load_parameters() comes before the first step, and in place of resume()");
   s.resumed = true;
+  s.page.enter(observe::Phase::load);
   if (s.checkpointer) s.take_loaded(s.checkpointer->load_parameters());
   s.need_values();
   s.context.log().info("nothing is trained: --train-iters 0");

@@ -49,9 +49,15 @@ struct Trainer::State {
   /// Before parameters are read. Draws initial values where there are none yet: not when the
   /// trainer is made, since drawing takes 40 ns a value, for values that a checkpoint replaces.
   void need_values();
+  /// For the status page: passes that are no step of training.
+  void enter_evaluation() {
+    if (page.phase() != observe::Phase::evaluate) page.enter(observe::Phase::evaluate);
+  }
   std::string describe_divergence(const std::string& failed_saves) const;
 
   Context& context;
+  observe::StatusPage no_page;
+  observe::StatusPage& page;  // of this rank
   const PlannedTraining plan;
   const TieGroups ties;                            // connected
   const int node_ranks;                            // ranks of this job on this rank's node

@@ -66,6 +66,7 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first,
   Index totals[3] = {0, 0, context.stop_reason().empty() ? 0 : 1};  // targets, failures, votes
   std::exception_ptr failure;
   inputs.wait();
+  page.wait_for(observe::WaitsFor::data);
   try {
     const Index targets = end ? inputs.load(source, first, *end) : inputs.load(source, first);
     totals[0] = counts ? targets : 0;
@@ -73,6 +74,7 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first,
     failure = std::current_exception();
     totals[1] = 1;
   }
+  page.stop_waiting();
   context.host().all_reduce({totals, 3, DType::i64}, Reduction::sum);
   if (totals[1] > 0)
     agree_or_stop(context.host(), [&] {
@@ -98,6 +100,9 @@ StepMetrics Trainer::State::step(DataSource& source) {
   const Clock::time_point start = Clock::now();
   StepMetrics metrics;
   metrics.step = progress.step + 1;
+  if (page.phase() != observe::Phase::step) page.enter(observe::Phase::step);
+  page.begin_step(metrics.step);
+  const std::int64_t waited_before = page.waited_ns();
   const bool profiled = is_profiled(metrics.step);
   if (profiled && profile) profile->steps.begin();
   metrics.targets = load(bound.train_inputs, source, progress.samples);
@@ -123,6 +128,10 @@ StepMetrics Trainer::State::step(DataSource& source) {
   metrics.grad_norm = report.grad_norm;
   metrics.skipped = report.skipped;
   metrics.step_ms = milliseconds_since(start);
+  page.end_step(
+      metrics.step,
+      static_cast<std::int64_t>(metrics.step_ms * 1e6) - (page.waited_ns() - waited_before),
+      metrics.loss);
   if (profiled) report_profile(context, profile.get(), metrics, last_step_ms);
   last_step_ms = metrics.step_ms;
   ++progress.step;
@@ -141,6 +150,7 @@ std::optional<double> Trainer::State::run_evaluation(DataSource& validation, Ind
                                                      bool may_stop) {
   require(batches >= 1, "Trainer::evaluate needs at least one global batch, not ", batches);
   need_values();
+  enter_evaluation();
   Index targets = 0;
   std::fill(sums_.begin(), sums_.end(), 0.0);
   for (Index i = 0; i < batches; ++i) {

@@ -43,6 +43,9 @@ TEST_F(SupervisorCommands, RefusesASecondSupervisor) {
   EXPECT_EQ(count(second.output, "\n"), 1) << second.output;
   const Outcome status = shell(command + " status --json " + run_directory());
   EXPECT_THAT(status.output, HasSubstr("\"state\":\"at work\""));
+  EXPECT_THAT(status.output, HasSubstr("{\"rank\":3,\"phase\":"));
+  EXPECT_THAT(shell(command + " status " + run_directory()).output,
+              HasSubstr("rank 3 (pp0 dp1 tp1): "));
   job_->send(SIGTERM);
   EXPECT_EQ(wait(), 75) << output();
 }

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/mpi_ranks.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 
@@ -30,7 +31,11 @@ class RankReporter final : public testing::EmptyTestEventListener {
 
 int run_tests(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  MpiSession mpi(argc, argv);
+  // With a status page, as jobs of `trireme run` have one.
+  const ScratchDirectory folder{ScratchDirectory::in_memory()};
+  const LaunchedRank launched = launched_rank().value_or(LaunchedRank{});
+  observe::StatusPage page(folder.path(), launched.rank, launched.ranks);
+  MpiSession mpi(argc, argv, &page);
   session = &mpi;
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (mpi.rank() != 0) {

@@ -32,7 +32,7 @@ bool JobEnd::has_ended(int rank) {
   return state == State::ended;
 }
 
-void JobEnd::wait_for_all() {
+void JobEnd::wait_for_all(observe::StatusPage* page) {
   MPI_Request barrier = MPI_REQUEST_NULL;
   bool entered = false;
   int done = 0;
@@ -44,6 +44,7 @@ void JobEnd::wait_for_all() {
       entered = true;
     }
     if (entered) check(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (page != nullptr) page->heartbeat();
     if (!done) sleep_us(pause_us);
   }
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/comm/mpi/mpi_calls.h"
+#include "runtime/observe/status_page.h"
 
 namespace trireme::comm {
 
@@ -19,8 +20,8 @@ class JobEnd {
 
   /// Asks the rank, unless already done. True once its answer has arrived. Never blocks.
   bool has_ended(int rank);
-  /// Collective. Answers the others until all ranks are here.
-  void wait_for_all();
+  /// Collective. Answers the others until all ranks are here. `page`: of this rank, or null.
+  void wait_for_all(observe::StatusPage* page);
 
  private:
   enum class State : char { unknown, asked, ended };

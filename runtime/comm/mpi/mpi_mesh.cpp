@@ -105,7 +105,8 @@ Progress::Options MpiMesh::options(const MpiJob& job, double timeout_s) {
   return {.timeout_s = timeout_s,
           .cores_are_shared = job.cores_are_shared,
           .while_waiting = poke,
-          .has_ended = [end = job.end.get()](int rank) { return end->has_ended(rank); }};
+          .has_ended = [end = job.end.get()](int rank) { return end->has_ended(rank); },
+          .page = job.page};
 }
 
 std::unique_ptr<Communicator> MpiMesh::connect(const std::string& name,

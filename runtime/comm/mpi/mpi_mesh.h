@@ -22,6 +22,7 @@ struct MpiJob {
   std::vector<int> node_ranks{0};  // world ranks on this node
   std::string node_name;
   bool cores_are_shared = false;  // fewer cores than ranks on this node
+  observe::StatusPage* page = nullptr;
 };
 
 class MpiMesh final : public TransportMesh {

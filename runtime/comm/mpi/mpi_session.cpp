@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "runtime/comm/mpi/mpi_mesh.h"
+#include "runtime/comm/self.h"
 
 namespace trireme {
 namespace comm {
@@ -52,13 +53,23 @@ MpiComm ranks_of_node(const MpiComm& world) {
 }  // namespace
 }  // namespace comm
 
+std::optional<LaunchedRank> launched_rank() {
+  if (!comm::started_by_launcher()) return LaunchedRank{};
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const char* ranks = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (rank == nullptr || ranks == nullptr) return std::nullopt;
+  return LaunchedRank{std::atoi(rank), std::atoi(ranks)};
+}
+
 struct MpiSession::State {
   bool initialized = false;
   int exceptions_at_start = std::uncaught_exceptions();
   comm::MpiJob job;
 };
 
-MpiSession::MpiSession(int& argc, char**& argv) : state_(std::make_unique<State>()) {
+MpiSession::MpiSession(int& argc, char**& argv, observe::StatusPage* page)
+    : state_(std::make_unique<State>()) {
+  state_->job.page = page;
   if (!comm::started_by_launcher()) return;
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "1",
            0);  // ranks share cores with each other or with neighbours
@@ -85,7 +96,7 @@ MpiSession::~MpiSession() {
   // it.
   if (std::uncaught_exceptions() > state_->exceptions_at_start) MPI_Abort(MPI_COMM_WORLD, 1);
   try {
-    state_->job.end->wait_for_all();
+    state_->job.end->wait_for_all(state_->job.page);
   } catch (const Error&) {
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
@@ -104,7 +115,8 @@ int MpiSession::node_rank() const {
 std::unique_ptr<Mesh> MpiSession::make_mesh(const MeshShape& shape, const MpiOptions& options) {
   require(shape.size() == size(), "a mesh of ", shape.describe(), " cannot be made of ", size(),
           " ranks; start that many, or choose sizes whose product is ", size());
-  if (size() == 1) return make_self_mesh();
+  observe::StatusPage* const page = state_->job.page;
+  if (size() == 1) return page != nullptr ? comm::make_self_mesh(*page) : make_self_mesh();
   return std::make_unique<comm::MpiMesh>(state_->job, shape, options.timeout_s);
 }
 

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "trireme/comm/mesh.h"
+
+#include "runtime/observe/status_page.h"
 
 namespace trireme {
 
@@ -14,11 +17,19 @@ struct MpiOptions {
   double timeout_s = 600;
 };
 
+/// This process among those of its launcher, before MPI starts: of Open MPI's mpirun; 0 of 1
+/// without a launcher. Nothing where another launcher does not say it.
+struct LaunchedRank {
+  int rank = 0, ranks = 1;
+};
+std::optional<LaunchedRank> launched_rank();
+
 /// MPI_Init (funneled, yielding when idle) to MPI_Finalize. One per process. A process started
 /// without mpirun is one rank and does not use MPI.
 class MpiSession {
  public:
-  MpiSession(int& argc, char**& argv);
+  /// `page` (may be null) is that of this rank, and outlives the session.
+  MpiSession(int& argc, char**& argv, observe::StatusPage* page = nullptr);
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;

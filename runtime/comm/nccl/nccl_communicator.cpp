@@ -64,7 +64,10 @@ NcclCommunicator::~NcclCommunicator() {
       abandon();
     } else {
       if (order_) order_->finish();
-      parts_.comm.finish({watchdog_.timeout_s(), [&] { watchdog_.poll_groups(); }});
+      parts_.comm.finish({watchdog_.timeout_s(), [&] {
+                            watchdog_.heartbeat();
+                            watchdog_.poll_groups();
+                          }});
     }
   } catch (const std::exception& error) {
     watchdog_.fail(error.what());
@@ -172,7 +175,10 @@ Ticket NcclCommunicator::start(const Operation& what, Stream& stream,
   operation.started = Watchdog::Clock::now();
   watchdog_.guard([&] {
     wait_until_done(parts_.comm.get(), issue(), [&] { return describe(sequence); },
-                    {watchdog_.timeout_s(), [&] { watchdog_.poll_groups(); }});
+                    {watchdog_.timeout_s(), [&] {
+                       watchdog_.heartbeat();
+                       watchdog_.poll_groups();
+                     }});
     check(cudaEventRecord(operation.end.get(), cuda_stream_.get()), "cudaEventRecord");
   });
   started_ = sequence;
@@ -213,6 +219,7 @@ bool NcclCommunicator::has_ended(Index sequence) {
 void NcclCommunicator::wait_on_host(Index sequence) {
   trireme::poll([&] {
     if (has_ended(sequence)) return true;
+    watchdog_.heartbeat();
     watchdog_.poll_groups();
     return false;
   });

@@ -99,7 +99,10 @@ NcclHandle NcclMesh::connect() {
   const ncclResult_t result = ncclCommInitRankConfig(&comm, shape().size(), id, rank(), &config);
   NcclHandle handle(comm);
   wait_until_done(comm, result, [&] { return str("the NCCL group of ", shape().size(), " ranks"); },
-                  {options_.timeout_s, [&] { host_.world().progress(); }});
+                  {options_.timeout_s, [&] {
+                     watchdog_.heartbeat();
+                     host_.world().progress();
+                   }});
   return handle;
 }
 
@@ -119,7 +122,10 @@ NcclHandle NcclMesh::split_off(int color, const std::string& name, int most_bloc
   watchdog_.guard([&] {  // NCCL's thread writes to `comm` until the parent is aborted
     const ncclResult_t result = ncclCommSplit(everyone_->handle(), color, rank(), &comm, &config);
     wait_until_done(everyone_->handle(), result, [&] { return str("the NCCL group '", name, "'"); },
-                    {options_.timeout_s, [&] { watchdog_.poll_groups(); }});
+                    {options_.timeout_s, [&] {
+                       watchdog_.heartbeat();
+                       watchdog_.poll_groups();
+                     }});
   });
   return NcclHandle(comm);
 }

@@ -9,12 +9,14 @@ namespace trireme::nccl {
 
 Watchdog::Watchdog(Mesh& host, Device& gpu, double timeout_s)
     : host_(nullptr), rank_(host.rank()), gpu_(gpu), timeout_s_(timeout_s) {
+  if (auto* mesh = dynamic_cast<comm::HasStatusPage*>(&host)) page_ = &mesh->page();
   if (auto* mesh = dynamic_cast<comm::TransportMesh*>(&host)) host_ = &mesh->progress();
   if (host_ != nullptr) host_->add(this);
   gpu_.while_waiting([this] {
     if (std::this_thread::get_id() != thread_) return;  // the thread that saves a checkpoint
     require(std::uncaught_exceptions() == 0 || !in_flight(),
             "an error is being reported, so the host must not wait for work that may never end");
+    heartbeat();
     poll_groups();
   });
 }

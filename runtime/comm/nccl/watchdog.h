@@ -19,6 +19,7 @@
 
 #include "runtime/comm/nccl/collective_order.h"
 #include "runtime/comm/nccl/handle.h"
+#include "runtime/comm/page_of.h"
 #include "runtime/comm/progress.h"
 
 namespace trireme::nccl {
@@ -58,6 +59,10 @@ class Watchdog final : public comm::Pending {
   bool poll() override;
   /// Makes all groups unusable and notifies the hosts of the other ranks with the reason.
   void fail(const std::string& why) override;
+  /// For waits of the host that poll: a sign of life in the status page of this rank.
+  void heartbeat() {
+    if (page_ != nullptr) page_->heartbeat();
+  }
   double timeout_s() const { return timeout_s_; }
   bool failed() const { return !failure_.empty(); }
 
@@ -78,6 +83,7 @@ class Watchdog final : public comm::Pending {
   void notify();
 
   comm::Progress* host_;  // null where the host mesh never waits
+  observe::StatusPage* page_ = nullptr;
   int rank_;
   Device& gpu_;
   double timeout_s_;

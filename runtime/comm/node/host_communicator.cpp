@@ -28,8 +28,13 @@ HostCommunicator::HostCommunicator(HostCommunicatorParts parts)
   targets_.reserve(ranks);
   if (parts_.topology.nodes() > 1)
     scratch_.resize(static_cast<std::size_t>(4 * bounce_bytes(size()) + 64 * size()));
-  for (Exchange& exchange : exchanges_)
+  constexpr std::size_t usual_messages = 8;  // of one exchange, at most: more grow the list
+  for (Exchange& exchange : exchanges_) {
     exchange.batch = parts_.messages->make_batch(Channel::exchange);
+    if (page().on()) exchange.shown.reserve(usual_messages);
+  }
+  shown_group_ = page().add_group(name(), parts_.world_ranks);
+  channels_.reserve(most_channels);
   parts_.progress->add(this);
 }
 
@@ -85,6 +90,7 @@ Ticket HostCommunicator::start(Collective collective, Reduction reduction, int r
              parts_.peer_memory->find(in.data, in.count * size_bytes(in.dtype)),
              parts_.peer_memory->find(out.data, out.count * size_bytes(out.dtype))};
   mine_.calls[static_cast<std::size_t>(sequence % MemberState::ring)] = op.call;
+  show_start(op);
   mine_.posted.store(sequence, std::memory_order_release);
   started_ = sequence;
   progress();
@@ -97,6 +103,8 @@ Ticket HostCommunicator::start_exchange(std::span<const Message> sends,
   wait_exchange(sequence - exchanges_in_flight);
   Exchange& exchange = exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
   for (auto messages : {receives, sends}) arguments::check_messages(*this, messages);
+  show_start(exchange, receives, false);
+  show_start(exchange, sends, true);
   for (const Message& message : receives) {
     // Makes it visible when the buffer is read before wait().
     if (parts_.progress->hostile() && message.bytes > 0)
@@ -123,6 +131,7 @@ bool HostCommunicator::poll() {
     if (exchanges_pending_ == 0) break;
     if (!exchange.pending || parts_.progress->dice(3) == 1 || !exchange.batch->poll()) continue;
     exchange.pending = false;
+    show_end(exchange);
     --exchanges_pending_;
     moved = true;
   }
@@ -142,6 +151,7 @@ bool HostCommunicator::poll_collectives() {
     task_ = CollectiveTask();
     arrive();
     op.done_at = arrived_;
+    page().end(op.shown);
     ++running_;
     moved = true;
   }
@@ -198,13 +208,18 @@ void HostCommunicator::wait(Ticket ticket, Stream&) {
 }
 
 void HostCommunicator::wait_collective(Index sequence) {
-  if (sequence <= 0) return;
+  if (sequence <= 0 || finished(sequence)) return;
+  const Operation& op = operations_[static_cast<std::size_t>(sequence % MemberState::ring)];
+  page().wait_for({&op.shown, 1});
   parts_.progress->wait_until([&] { return finished(sequence); },
                               [&] { return waiting_for(sequence); },
                               [&] { return first_missing(sequence); });
+  page().stop_waiting();
 }
 
 void HostCommunicator::wait_exchange(Index sequence) {
+  if (exchanged(sequence)) return;
+  page().wait_for(exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)].shown);
   parts_.progress->wait_until(
       [&] { return exchanged(sequence); },
       [&] {
@@ -218,6 +233,7 @@ void HostCommunicator::wait_exchange(Index sequence) {
             exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
         return world_rank(exchange.batch->waits_for());
       });
+  page().stop_waiting();
 }
 
 /// Calls f with each rank that operation `sequence` still needs, as far as this rank can see.

@@ -91,6 +91,7 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
   require(s.bound.generate.has_value(), "generate needs Model::logits");
   require(!options.prompt.empty(), "generate needs a prompt of at least one token");
   s.need_values();
+  s.enter_evaluation();
   const PlannedModel& model = s.bound.generate->model();
   const Shape& logits = model.results.front().shape();
   Mesh& mesh = s.context.mesh();

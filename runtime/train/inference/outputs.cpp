@@ -49,6 +49,7 @@ void hand_out(const Context& context, const PlannedOutputs& plan, OutputBatch& b
 
 bool Trainer::State::run_outputs(DataSource& source, Index samples, const OutputSink& sink) {
   need_values();
+  enter_evaluation();
   OutputBatch& batch = *bound.outputs_batch;
   for (Index first = 0; first < samples; first += context.options().global_batch_size) {
     load(batch.inputs(), source, first, samples);

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/read.h"
 #include "runtime/checkpoint/tensors.h"
+#include "runtime/comm/page_of.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/read/reader.h"
 #include "runtime/store/steps.h"
@@ -107,8 +108,10 @@ ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedS
   };
   if (scope == LoadScope::everything) add(wanted_state(t.flat, t.optimizer));
   if (scope != LoadScope::parameters && host_of(t).rank() == 0) add(wanted_scalars(scalars));
+  observe::StatusPage no_page;
+  observe::StatusPage& page = comm::page_of(host_of(t).mesh, no_page);
   return read_into(t.context.stream(), step_path(t, manifest.step), manifest, wanted,
-                   reading_threads(t.context.options()));
+                   reading_threads(t.context.options()), [&page] { page.progressed(); });
 }
 
 /// Collective. The first message of any rank, and how many more there are; "" when there is none.

@@ -40,7 +40,8 @@ Index reading_bytes(DeviceKind kind, Index wanted_bytes, int threads) {
 }
 
 ReadReport read_in_batches(Stream& stream, const std::string& directory, const Manifest& manifest,
-                           const std::vector<Wanted>& wanted, int threads, Index most) {
+                           const std::vector<Wanted>& wanted, int threads, Index most,
+                           const std::function<void()>& has_read) {
   std::vector<Wanted> parts;
   Index all = 0;
   for (const Wanted& w : wanted) {
@@ -59,7 +60,7 @@ ReadReport read_in_batches(Stream& stream, const std::string& directory, const M
       used += bytes_of(parts[next]);
     }
     require(!batch.empty(), "a batch of ", most, " bytes holds no element");
-    const ReadReport read = read_boxes(directory, manifest, batch, threads);
+    const ReadReport read = read_boxes(directory, manifest, batch, threads, has_read);
     report.bytes_used += read.bytes_used;
     report.bytes_read += read.bytes_read;
     report.ms += read.ms;
@@ -71,10 +72,12 @@ ReadReport read_in_batches(Stream& stream, const std::string& directory, const M
 }
 
 ReadReport read_into(Stream& stream, const std::string& directory, const Manifest& manifest,
-                     const std::vector<Wanted>& wanted, int threads) {
+                     const std::vector<Wanted>& wanted, int threads,
+                     const std::function<void()>& has_read) {
   return stream.device().kind() == DeviceKind::cpu
-             ? read_boxes(directory, manifest, wanted, threads)
-             : read_in_batches(stream, directory, manifest, wanted, threads, passing_bytes);
+             ? read_boxes(directory, manifest, wanted, threads, has_read)
+             : read_in_batches(stream, directory, manifest, wanted, threads, passing_bytes,
+                               has_read);
 }
 
 }  // namespace trireme

@@ -82,6 +82,7 @@ void Saver::add_output(const std::string& name, std::unique_ptr<Snapshot> snapsh
   Output& output = outputs_.emplace_back();
   output.name = name;
   output.snapshot = std::move(snapshot);
+  output.snapshot->while_waiting([this] { page_.heartbeat(); });
   output.worker = std::make_unique<Worker>();
 }
 
@@ -108,7 +109,7 @@ void Saver::start(Index step, Manifest head) {
   failure_.clear();
   const std::string directory = unfinished_path(options_.save, step, run_);
   try {
-    const StorageWait shown(page_);  // a save that copies waits where its buffer is full
+    const StorageWait shown(page_);  // a save waits where its buffer is full
     make_directory(directory);
     start_outputs(directory);
   } catch (const std::exception& error) {
@@ -139,6 +140,7 @@ void Saver::start_outputs(const std::string& directory) {
 void Saver::before_update() {
   if (!copying_) return;
   const Clock::time_point called = Clock::now();
+  const StorageWait shown(page_);
   outputs_.front().snapshot->finish_copying(*copies_);
   ready_->record(*copies_);
   ready_->make_wait(context_.stream());

@@ -20,6 +20,7 @@
 
 #include "kernels/cuda.h"
 #include "runtime/comm/mpi/mpi_session.h"
+#include "runtime/comm/mpi/rank_page.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/core/exception_text.h"
 #include "runtime/core/process_start.h"
@@ -31,7 +32,6 @@
 #include "runtime/job/gpu_health.h"
 #include "runtime/job/program_options.h"
 #include "runtime/job/rank_agreement.h"
-#include "runtime/job/rank_page.h"
 #include "runtime/job/stop_signals.h"
 #include "runtime/options/field_names.h"
 #include "runtime/options/idle_options.h"
@@ -159,6 +159,13 @@ std::string coordinates_of(const Mesh& mesh) {
                      mesh.coordinate(Axis::tensor));
 }
 
+/// Of the rank that failed first.
+void wait_for_the_report(observe::StatusPage& page) {
+  for (const Clock::time_point end = Clock::now() + time_to_report; Clock::now() < end;
+       std::this_thread::sleep_for(std::chrono::milliseconds(50)))
+    page.heartbeat();
+}
+
 /// From the options to the end of the program. `mesh` and `gpu` outlive it, so that a failure is
 /// reported before they are cleaned up.
 int run_program(MpiSession& session, StopSignals& signals, const Program& program,
@@ -239,7 +246,7 @@ int run_session(MpiSession& session, StopSignals& signals, const Program& progra
     limit_clean_up();
     return exit_code(error.code());
   } catch (...) {
-    if (is_peer_error()) std::this_thread::sleep_for(time_to_report);
+    if (is_peer_error()) wait_for_the_report(program.page);
     program.page.fail(current_exception_text());
     const int code = fail(mesh.get(), session.rank(), current_exception_text());
     if (session.size() > 1) throw;  // there is no mesh yet: the session ends the job as it unwinds

@@ -21,6 +21,10 @@ std::string text_of(const std::array<char, size>& text) {
   return {text.begin(), std::find(text.begin(), text.end(), '\0')};
 }
 
+Phase phase_of(const PageLayout& page) {
+  return static_cast<Phase>(std::min<std::uint64_t>(page.phase.load(acquire), phase_count - 1));
+}
+
 std::string name_at(const PageLayout& page, std::uint32_t offset) {
   const std::size_t used = std::min<std::size_t>(page.names_used.load(acquire), page.names.size());
   if (offset == 0 || offset >= used) return "";
@@ -102,6 +106,18 @@ void read_operations(const PageLayout& page, PageState& state) {
                    [](const auto& a, const auto& b) { return a.begun_ns < b.begun_ns; });
 }
 
+/// A rank that polls although it waits for no other waits for its GPU, whose operations the host
+/// has begun for it: it awaits the oldest of each group that has not ended.
+void find_awaited_of_gpu(PageState& state) {
+  if (state.waits_for != WaitsFor::nothing || state.heartbeat_ns <= state.moved_ns) return;
+  for (std::size_t i = 0; i < state.groups.size(); ++i)
+    if (state.groups[i].done < state.groups[i].begun)
+      state.awaited.push_back({static_cast<int>(i), state.groups[i].done + 1});
+  if (state.awaited.empty()) return;
+  state.waits_for = WaitsFor::operations;
+  state.waits_since_ns = state.moved_ns;
+}
+
 void read_stack(const PageLayout& page, PageState& state) {
   StackWords stack;
   state.stacks_captured = page.stack.sequence() / 2;
@@ -132,8 +148,7 @@ PageState PageReader::read() const {
   state.pid = from.header.pid;
   state.started_ticks = from.header.started_ticks;
   state.host = text_of(from.header.host);
-  state.phase =
-      static_cast<Phase>(std::min<std::uint64_t>(from.phase.load(acquire), phase_count - 1));
+  state.phase = phase_of(from);
   state.phase_ns = from.phase_ns.load(acquire);
   state.ops = from.ops.load(acquire);
   state.groups = groups_of(from);
@@ -142,6 +157,7 @@ PageState PageReader::read() const {
   state.moved_ns = from.moved_ns.load(acquire);
   state.heartbeat_ns = from.heartbeat_ns.load(acquire);
   state.longest_gap_ns = from.longest_gap_ns.load(acquire);
+  find_awaited_of_gpu(state);
   state.durable_step = from.durable_step.load(acquire);
   state.memory_step = from.memory_step.load(acquire);
   state.loss = std::bit_cast<double>(from.loss_bits.load(acquire));
@@ -161,6 +177,17 @@ PageState PageReader::read() const {
   read_stack(from, state);
   state.read_ns = now_ns();  // last, so that no age is negative
   return state;
+}
+
+// The gaps of a part of a step say nothing about the rest of it.
+RankProgress PageReader::progress() const {
+  const PageLayout& from = page();
+  RankProgress progress;
+  progress.ops = from.ops.load(acquire);
+  progress.phase = phase_of(from);
+  if (from.steps_done.load(acquire) >= 2)
+    progress.longest_gap_s = static_cast<double>(from.longest_gap_ns.load(acquire)) / 1e9;
+  return progress;
 }
 
 std::vector<std::string> find_pages(const std::string& directory) {

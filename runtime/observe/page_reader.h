@@ -80,12 +80,21 @@ struct PageState {
   bool has_ended() const { return phase == Phase::finished || phase == Phase::failed; }
 };
 
+/// What shows that a rank moves, and how long it may stay without.
+struct RankProgress {
+  std::uint64_t ops = 0;
+  Phase phase = Phase::start;
+  double longest_gap_s = 0;  // between ops, waits left out; 0: less than two steps are done
+};
+
 class PageReader {
  public:
   /// Throws: Error that names the file when it is no status page, or one of another version.
   explicit PageReader(const std::string& path);
   /// Never blocks longer than a few milliseconds for each record that its writer has not finished.
   PageState read() const;
+  /// A small part of it: for who looks often.
+  RankProgress progress() const;
 
  private:
   const PageLayout& page() const { return *static_cast<const PageLayout*>(mapping_.data()); }

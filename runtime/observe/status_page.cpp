@@ -8,6 +8,7 @@
 #include <ctime>
 #include <filesystem>
 #include <new>
+#include <utility>
 
 #include <unistd.h>
 
@@ -61,11 +62,12 @@ PageHeader header_of(int rank, int ranks) {
 std::int64_t now_ns() { return read_clock(CLOCK_MONOTONIC); }
 std::int64_t coarse_now_ns() { return read_clock(CLOCK_MONOTONIC_COARSE); }
 
-StatusPage::StatusPage(const std::string& directory, int rank, int ranks) {
+StatusPage::StatusPage(const std::string& directory, int rank, int ranks)
+    : path_(page_path(directory, rank)) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   require(!error, directory, ": ", error.message());
-  mapping_ = PageMapping::create(page_path(directory, rank), page_bytes, [&](void* data) {
+  mapping_ = PageMapping::create(path_, page_bytes, [&](void* data) {
     page_ = new (data) PageLayout();
     page_->header = header_of(rank, ranks);
     page_->names_used.store(1, relaxed);
@@ -120,27 +122,19 @@ GroupId StatusPage::add_channel(std::string_view name, int from, int to) {
   return publish_group(name, true, {&ends, 1});
 }
 
-/// The name, with a number where another group has the same name and members. Members make their
-/// groups in the same order, so all choose the same number.
-NameId StatusPage::add_group_name(std::string_view name, bool channel,
-                                  std::span<const RankRun> runs) {
-  const auto taken = [&](NameId id) {
-    const std::size_t groups = page_->group_count.load(relaxed);
-    return std::any_of(
-        page_->groups.begin(), page_->groups.begin() + groups, [&](const GroupWords& group) {
-          return group.name == id.offset && group.channel == (channel ? 1 : 0) &&
-                 std::equal(runs.begin(), runs.end(), page_->runs.begin() + group.runs_begin,
-                            page_->runs.begin() + group.runs_end);
-        });
-  };
-  NameId id = add_name(name, PageLayout::name_bytes);
-  for (int number = 2; id.offset != 0 && taken(id); ++number)
-    id = add_name(std::string(name) + ' ' + std::to_string(number), PageLayout::name_bytes);
-  return id;
+GroupId StatusPage::find_group(NameId name, bool channel, std::span<const RankRun> runs) const {
+  const std::size_t groups = page_->group_count.load(relaxed);
+  for (std::size_t i = 0; i < groups; ++i) {
+    const GroupWords& group = page_->groups[i];
+    if (group.name == name.offset && group.channel == (channel ? 1 : 0) &&
+        std::equal(runs.begin(), runs.end(), page_->runs.begin() + group.runs_begin,
+                   page_->runs.begin() + group.runs_end))
+      return {static_cast<std::uint32_t>(i)};
+  }
+  return {};
 }
 
-GroupId StatusPage::publish_group(std::string_view name, bool channel,
-                                  std::span<const RankRun> runs) {
+GroupId StatusPage::new_group(NameId name, bool channel, std::span<const RankRun> runs) {
   const std::size_t index = page_->group_count.load(relaxed);
   const std::size_t first_run = page_->run_count.load(relaxed);
   if (index == PageLayout::most_groups || first_run + runs.size() > PageLayout::most_runs)
@@ -148,12 +142,33 @@ GroupId StatusPage::publish_group(std::string_view name, bool channel,
   std::copy(runs.begin(), runs.end(), &page_->runs[first_run]);
   page_->run_count.store(first_run + runs.size(), relaxed);
   GroupWords& group = page_->groups[index];
-  group.name = add_group_name(name, channel, runs).offset;
+  group.name = name.offset;
   group.channel = channel ? 1 : 0;
   group.runs_begin = static_cast<std::uint32_t>(first_run);
   group.runs_end = static_cast<std::uint32_t>(first_run + runs.size());
   page_->group_count.store(index + 1, release);
   return {static_cast<std::uint32_t>(index)};
+}
+
+/// With a number where another group in use has the same name and members. Members make their
+/// groups in the same order, so all choose the same number.
+GroupId StatusPage::publish_group(std::string_view name, bool channel,
+                                  std::span<const RankRun> runs) {
+  for (int number = 1;; ++number) {
+    const std::string numbered = std::string(name) + ' ' + std::to_string(number);
+    const NameId id = add_name(number == 1 ? name : numbered, PageLayout::name_bytes);
+    const GroupId same = find_group(id, channel, runs);
+    if (id.offset == 0 || same.index == GroupId::none) return new_group(id, channel, runs);
+    if (!std::exchange(retired_[same.index], false)) continue;
+    return same;
+  }
+}
+
+void StatusPage::retire(GroupId group) {
+  if (!on() || group.index == GroupId::none) return;
+  retired_[group.index] = true;
+  GroupWords& words = page_->groups[group.index];
+  words.done.store(words.begun.load(relaxed), release);  // of a failed one nothing more is awaited
 }
 
 void StatusPage::set_coordinates(std::string_view text) {

@@ -8,6 +8,7 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -51,6 +52,7 @@ class StatusPage {
   StatusPage(const StatusPage&) = delete;
   StatusPage& operator=(const StatusPage&) = delete;
   bool on() const { return page_ != nullptr; }
+  const std::string& path() const { return path_; }  // of its file; "": it is off
 
   // At start. When a table of the page is full, the default id is returned, and what would be
   // written with it is left out.
@@ -59,6 +61,9 @@ class StatusPage {
   GroupId add_group(std::string_view name, std::span<const int> world_ranks);
   /// Messages of group `name` from one world rank to another.
   GroupId add_channel(std::string_view name, int from, int to);
+  /// A group that is not used again. The next one of its name and members takes its place, and
+  /// counts on: members retire their groups in the same order, when all operations are done.
+  void retire(GroupId group);
   /// "pp0 dp2 tp1"
   void set_coordinates(std::string_view text);
 
@@ -96,7 +101,7 @@ class StatusPage {
   /// Waits of this rank so far, as those who wait report them.
   void add_wait(std::int64_t ns) { waited_ns_ += ns; }
   std::int64_t waited_ns() const { return waited_ns_; }
-  void heartbeat() {
+  void heartbeat() {  // any thread
     if (on()) write_heartbeat();
   }
 
@@ -113,12 +118,15 @@ class StatusPage {
   void count_gap(std::int64_t now);
   void move();
   NameId add_name(std::string_view name, std::size_t end);
-  NameId add_group_name(std::string_view name, bool channel, std::span<const RankRun> runs);
+  GroupId find_group(NameId name, bool channel, std::span<const RankRun> runs) const;
+  GroupId new_group(NameId name, bool channel, std::span<const RankRun> runs);
   GroupId publish_group(std::string_view name, bool channel, std::span<const RankRun> runs);
 
+  std::string path_;
   PageMapping mapping_;
   PageLayout* page_ = nullptr;
   PlaceWords place_ = {.step = -1, .micro_batch = -1, .action = 0, .op_index = -1, .op = 0};
+  std::array<bool, PageLayout::most_groups> retired_{};
   int steps_begun_ = 0;  // up to 2
   bool waits_ = false;
   std::int64_t waited_ns_ = 0;

@@ -310,6 +310,10 @@ TEST(Verdict, NamesTheRankThatAloneWaitsForData) {
   job.compute(1);
   job.page(1).waits_for = WaitsFor::data;
   job.page(1).waits_since_ns = now - 11 * second;
+  EXPECT_EQ(job.judge().kind, Kind::storage);
+  job[1].state.state = 'D';
+  EXPECT_EQ(job.judge().kind, Kind::storage);
+  EXPECT_FALSE(job.judge().certain);
   EXPECT_THAT(job.judge().sentence,
               HasSubstr("rank 1 (n00, pp0 dp1 tp0) has waited for data for 11.0 s, step 1182; "
                         "rank 0 waits for it"));
@@ -322,6 +326,18 @@ TEST(Verdict, NamesWhoWaitsAlsoWhenItsTimeIsDamaged) {
     job.page(0).waits_since_ns = since;
     EXPECT_THAT(job.judge().sentence, HasSubstr("rank 0 waits for it, first in reduce-scatter"));
   }
+}
+
+TEST(Verdict, OfRanksThatHaveAllFinishedIsTheirExit) {
+  Job job(2);
+  for (const int rank : {0, 1}) {
+    job.page(rank).phase = Phase::finished;
+    job[rank].process = Process::ended;
+  }
+  EXPECT_EQ(job.judge().kind, Kind::exit);
+  EXPECT_FALSE(job.judge().blames_nodes());
+  job.page(1).phase = Phase::failed;
+  EXPECT_EQ(job.judge().kind, Kind::rank);
 }
 
 TEST(Verdict, LeavesOutGroupsOfALargerJob) {

@@ -1,5 +1,6 @@
 #include "runtime/store/read/reader.h"
 
+#include <atomic>
 #include <mutex>
 #include <set>
 
@@ -70,6 +71,16 @@ TEST(Reader, AnyBoxComesOutOfAnyStoredBoxes) {
       EXPECT_GT(report.ms, 0);
     }
   }
+}
+
+TEST(Reader, SaysThatItHasReadAfterEachRead) {
+  const ScratchDirectory folder;
+  ToyStep step(folder.path(), 1);
+  Request request;
+  for (const auto& tensor : step.manifest.tensors) request.add(tensor, whole_of(tensor.global));
+  std::atomic<int> reads = 0;
+  read_boxes(folder.path(), step.manifest, request.wanted, 2, [&] { ++reads; });
+  EXPECT_GE(reads, static_cast<int>(step.manifest.files.size()));
 }
 
 /// The blocks in which elements of the box lie, element by element, as (file, block).

@@ -47,8 +47,13 @@ NcclCommunicator::NcclCommunicator(Parts parts, Watchdog& watchdog, Device& gpu,
       watchdog_(watchdog),
       serialize_(options.serialize),
       cuda_stream_(make_cuda_stream()),
-      ready_(make_event()) {
-  for (Operation& operation : operations_) operation.end = make_event();
+      ready_(make_event()),
+      shown_(watchdog.page(), "GPU " + parts_.name, parts_.world_ranks, parts_.rank) {
+  constexpr std::size_t usual_messages = 4;  // of one exchange, at most: more grow the list
+  for (Operation& operation : operations_) {
+    operation.end = make_event();
+    if (shown_.page().on()) operation.shown.reserve(usual_messages);
+  }
   if (options.order_check == OrderCheck::on)
     order_ = std::make_unique<CollectiveOrder>(*parts_.host, parts_.world_ranks, gpu);
   watchdog_.add(this);
@@ -127,10 +132,13 @@ Ticket NcclCommunicator::start_exchange(std::span<const Message> sends,
   comm::arguments::check_messages(*this, sends);
   comm::arguments::check_messages(*this, receives);
   // Empty messages are left out on both sides. A group without messages would be no operation.
-  Operation what{nullptr, Kind::exchange, {}, 0, {}};
+  Operation what{nullptr, Kind::exchange, {}, 0, {}, {}};
   for (auto messages : {sends, receives})
     for (const Message& message : messages) what.messages += message.bytes > 0 ? 1 : 0;
   if (what.messages == 0) return {};
+  wait_for_place();
+  for (const Message& message : receives) show_start(message, false);
+  for (const Message& message : sends) show_start(message, true);
   return start(what, stream, [&] {
     check(ncclGroupStart(), "ncclGroupStart");
     // The NCCL group is ended after an error, too: otherwise no later call has an effect.
@@ -155,15 +163,34 @@ Ticket NcclCommunicator::start(const comm::CollectiveCall& call, Stream& stream,
                                FunctionRef<ncclResult_t()> issue) {
   require(call.count >= 0, name(), " group: ", comm::name(call.collective), " of ", call.count,
           " elements");
-  watchdog_.poll_groups();
+  wait_for_place();
+  if (shown_.page().on()) at(started_ + 1).shown.push_back(shown_.begin(call));
   if (order_) watchdog_.guard([&] { order_->start(call, started_ + 1); });
-  return start(Operation{nullptr, Kind::collective, call, 0, {}}, stream, issue);
+  return start(Operation{nullptr, Kind::collective, call, 0, {}, {}}, stream, issue);
+}
+
+void NcclCommunicator::wait_for_place() {
+  watchdog_.poll_groups();
+  wait_on_host(started_ + 1 - most_under_way);
+}
+
+/// Empty messages are no operations.
+void NcclCommunicator::show_start(const Message& message, bool is_send) {
+  if (shown_.page().on() && message.bytes > 0)
+    at(started_ + 1).shown.push_back(shown_.begin(message, is_send));
+}
+
+/// Of those up to `sequence` that were not known to have ended.
+void NcclCommunicator::show_end(Index sequence) {
+  if (!shown_.page().on()) return;
+  for (Index each = ended_ + 1; each <= sequence; ++each) {
+    for (const observe::Operation& operation : at(each).shown) shown_.page().end(operation);
+    at(each).shown.clear();
+  }
 }
 
 Ticket NcclCommunicator::start(const Operation& what, Stream& stream,
                                FunctionRef<ncclResult_t()> issue) {
-  watchdog_.poll_groups();
-  wait_on_host(started_ + 1 - most_under_way);
   if (serialize_) stream.synchronize();
   check(cudaEventRecord(ready_.get(), cuda_stream_of(stream)), "cudaEventRecord");
   check(cudaStreamWaitEvent(cuda_stream_.get(), ready_.get(), 0), "cudaStreamWaitEvent");
@@ -211,18 +238,22 @@ NcclCommunicator::Operation& NcclCommunicator::at(Index sequence) {
 bool NcclCommunicator::has_ended(Index sequence) {
   if (sequence <= ended_) return true;
   if (!reached(at(sequence).end)) return false;
+  show_end(sequence);
   ended_ = sequence;
   last_end_ = Watchdog::Clock::now();
   return true;
 }
 
 void NcclCommunicator::wait_on_host(Index sequence) {
+  if (has_ended(sequence)) return;
+  shown_.page().wait_for(at(sequence).shown);
   trireme::poll([&] {
     if (has_ended(sequence)) return true;
     watchdog_.heartbeat();
     watchdog_.poll_groups();
     return false;
   });
+  shown_.page().stop_waiting();
 }
 
 bool NcclCommunicator::in_flight() {

@@ -13,6 +13,7 @@
 #include "runtime/comm/nccl/collective_order.h"
 #include "runtime/comm/nccl/handle.h"
 #include "runtime/comm/nccl/watchdog.h"
+#include "runtime/comm/node/shown_group.h"
 
 namespace trireme::nccl {
 
@@ -69,6 +70,7 @@ class NcclCommunicator final : public Communicator {
     comm::CollectiveCall call;
     Index messages = 0;
     Watchdog::Clock::time_point started;
+    std::vector<observe::Operation> shown;  // in the status page; of an exchange one a message
   };
 
   void check_sums(const comm::CollectiveCall& call) const;
@@ -80,6 +82,9 @@ class NcclCommunicator final : public Communicator {
   bool has_ended(Index sequence);
   void wait_on_host(Index sequence);
   std::string describe(Index sequence);  // allocates: for errors
+  void wait_for_place();
+  void show_start(const Message& message, bool is_send);
+  void show_end(Index sequence);
 
   Parts parts_;
   Watchdog& watchdog_;
@@ -88,6 +93,7 @@ class NcclCommunicator final : public Communicator {
   OwnedEvent ready_;
   std::array<Operation, ring> operations_;
   Index started_ = 0, ended_ = 0;  // operations; those known to have ended
+  comm::ShownGroup shown_;
   Watchdog::Clock::time_point last_end_;
   std::unique_ptr<CollectiveOrder> order_;  // null: not checked
 };

@@ -8,8 +8,11 @@
 namespace trireme::nccl {
 
 Watchdog::Watchdog(Mesh& host, Device& gpu, double timeout_s)
-    : host_(nullptr), rank_(host.rank()), gpu_(gpu), timeout_s_(timeout_s) {
-  if (auto* mesh = dynamic_cast<comm::HasStatusPage*>(&host)) page_ = &mesh->page();
+    : host_(nullptr),
+      page_(comm::page_of(host, no_page_)),
+      rank_(host.rank()),
+      gpu_(gpu),
+      timeout_s_(timeout_s) {
   if (auto* mesh = dynamic_cast<comm::TransportMesh*>(&host)) host_ = &mesh->progress();
   if (host_ != nullptr) host_->add(this);
   gpu_.while_waiting([this] {

@@ -60,9 +60,8 @@ class Watchdog final : public comm::Pending {
   /// Makes all groups unusable and notifies the hosts of the other ranks with the reason.
   void fail(const std::string& why) override;
   /// For waits of the host that poll: a sign of life in the status page of this rank.
-  void heartbeat() {
-    if (page_ != nullptr) page_->heartbeat();
-  }
+  void heartbeat() { page_.heartbeat(); }
+  observe::StatusPage& page() { return page_; }
   double timeout_s() const { return timeout_s_; }
   bool failed() const { return !failure_.empty(); }
 
@@ -83,7 +82,8 @@ class Watchdog final : public comm::Pending {
   void notify();
 
   comm::Progress* host_;  // null where the host mesh never waits
-  observe::StatusPage* page_ = nullptr;
+  observe::StatusPage no_page_;
+  observe::StatusPage& page_;  // of this rank
   int rank_;
   Device& gpu_;
   double timeout_s_;

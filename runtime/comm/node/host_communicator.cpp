@@ -21,7 +21,8 @@ Index sequence_of(Ticket ticket) { return static_cast<Index>(ticket.sequence / 2
 HostCommunicator::HostCommunicator(HostCommunicatorParts parts)
     : parts_(std::move(parts)),
       mine_(*parts_.node.members[static_cast<std::size_t>(parts_.topology.local())]),
-      batch_(parts_.messages->make_batch(Channel::collective)) {
+      batch_(parts_.messages->make_batch(Channel::collective)),
+      shown_(parts_.progress->page(), parts_.name, parts_.world_ranks, parts_.topology.rank) {
   const std::size_t ranks = static_cast<std::size_t>(size());
   headers_.reserve(ranks);
   sources_.reserve(ranks);
@@ -33,8 +34,6 @@ HostCommunicator::HostCommunicator(HostCommunicatorParts parts)
     exchange.batch = parts_.messages->make_batch(Channel::exchange);
     if (page().on()) exchange.shown.reserve(usual_messages);
   }
-  shown_group_ = page().add_group(name(), parts_.world_ranks);
-  channels_.reserve(most_channels);
   parts_.progress->add(this);
 }
 
@@ -90,7 +89,7 @@ Ticket HostCommunicator::start(Collective collective, Reduction reduction, int r
              parts_.peer_memory->find(in.data, in.count * size_bytes(in.dtype)),
              parts_.peer_memory->find(out.data, out.count * size_bytes(out.dtype))};
   mine_.calls[static_cast<std::size_t>(sequence % MemberState::ring)] = op.call;
-  show_start(op);
+  op.shown = shown_.begin(op.call);
   mine_.posted.store(sequence, std::memory_order_release);
   started_ = sequence;
   progress();
@@ -103,8 +102,10 @@ Ticket HostCommunicator::start_exchange(std::span<const Message> sends,
   wait_exchange(sequence - exchanges_in_flight);
   Exchange& exchange = exchanges_[static_cast<std::size_t>(sequence % exchanges_in_flight)];
   for (auto messages : {receives, sends}) arguments::check_messages(*this, messages);
-  show_start(exchange, receives, false);
-  show_start(exchange, sends, true);
+  if (page().on()) {
+    for (const Message& message : receives) exchange.shown.push_back(shown_.begin(message, false));
+    for (const Message& message : sends) exchange.shown.push_back(shown_.begin(message, true));
+  }
   for (const Message& message : receives) {
     // Makes it visible when the buffer is read before wait().
     if (parts_.progress->hostile() && message.bytes > 0)
@@ -131,7 +132,8 @@ bool HostCommunicator::poll() {
     if (exchanges_pending_ == 0) break;
     if (!exchange.pending || parts_.progress->dice(3) == 1 || !exchange.batch->poll()) continue;
     exchange.pending = false;
-    show_end(exchange);
+    for (const observe::Operation& operation : exchange.shown) page().end(operation);
+    exchange.shown.clear();
     --exchanges_pending_;
     moved = true;
   }

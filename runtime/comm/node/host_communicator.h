@@ -17,6 +17,7 @@
 #include "runtime/comm/messages.h"
 #include "runtime/comm/node/collective_task.h"
 #include "runtime/comm/node/node_state.h"
+#include "runtime/comm/node/shown_group.h"
 #include "runtime/comm/node/topology.h"
 #include "runtime/comm/progress.h"
 
@@ -72,11 +73,6 @@ class HostCommunicator final : public Communicator, public Pending {
     std::unique_ptr<MessageBatch> batch;
     std::vector<observe::Operation> shown;  // one a message; reused
   };
-  /// Of the messages with one peer, in the status page.
-  struct PeerChannels {
-    int peer = -1;
-    observe::GroupId to, from;
-  };
   /// Sent before the first message between two ranks in a collective, to check that both run the
   /// same operation.
   struct Header {
@@ -85,7 +81,6 @@ class HostCommunicator final : public Communicator, public Pending {
     CollectiveCall call;
   };
   static constexpr Index exchanges_in_flight = 64;
-  static constexpr std::size_t most_channels = 8;  // shown in a group, by peers
 
   // group.cpp: state of operations
   Ticket start(Collective collective, Reduction reduction, int root, Elements in, Elements out);
@@ -101,13 +96,7 @@ class HostCommunicator final : public Communicator, public Pending {
   std::string waiting_for(Index sequence) const;
   std::string who(int rank) const;
   int world_rank(int rank) const;
-
-  // shown.cpp: what the status page says
-  observe::StatusPage& page() const { return parts_.progress->page(); }
-  void show_start(Operation& op);
-  void show_start(Exchange& exchange, std::span<const Message> messages, bool sends);
-  void show_end(Exchange& exchange);
-  PeerChannels channels_with(int peer);
+  observe::StatusPage& page() const { return shown_.page(); }
 
   // collectives.cpp: what the members do
   CollectiveTask run(const Operation& op);
@@ -162,8 +151,7 @@ class HostCommunicator final : public Communicator, public Pending {
   std::array<Exchange, exchanges_in_flight> exchanges_;
   Index exchanges_started_ = 0;
   Index exchanges_pending_ = 0;
-  observe::GroupId shown_group_;
-  std::vector<PeerChannels> channels_;
+  ShownGroup shown_;
   Index delay_ = 0;  // hostile: polls to let pass
   std::string failure_;
 };

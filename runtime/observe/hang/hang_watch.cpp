@@ -1,7 +1,6 @@
 #include "runtime/observe/hang/hang_watch.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace trireme::observe {
 
@@ -9,8 +8,13 @@ namespace {
 
 /// A longer gap than the first step may have was a pause, such as that of a debugger: a job with
 /// such ops would not have come beyond its first step.
-double gap_limit_s(const RankProgress& rank, const HangLimits& limits) {
-  return limits.gaps * std::min(rank.longest_gap_s, std::max(limits.step_s, limits.first_step_s));
+double gap_limit_s(double gap_s, const HangLimits& limits) {
+  return limits.gaps * std::min(gap_s, std::max(limits.step_s, limits.first_step_s));
+}
+
+template <class Predicate>
+bool all(const std::vector<RankProgress>& ranks, Predicate predicate) {
+  return std::all_of(ranks.begin(), ranks.end(), predicate);
 }
 
 }  // namespace
@@ -28,10 +32,11 @@ double hang_limit_s(const RankProgress& rank, const JobFacts& job, const HangLim
     case Phase::warm_up:
       return limits.first_step_s;
     case Phase::step:
-      return rank.longest_gap_s > 0 ? std::max(limits.step_s, gap_limit_s(rank, limits))
-                                    : std::max(limits.step_s, limits.first_step_s);
+      return rank.longest_gap_s > 0
+                 ? std::max(limits.step_s, gap_limit_s(rank.longest_gap_s, limits))
+                 : std::max(limits.step_s, limits.first_step_s);
     case Phase::evaluate:
-      return std::max({limits.step_s, limits.evaluate_s, gap_limit_s(rank, limits)});
+      return std::max({limits.step_s, limits.evaluate_s, gap_limit_s(rank.longest_gap_s, limits)});
     case Phase::save_wait:
     case Phase::finish:
       return limits.save_s;
@@ -44,11 +49,11 @@ double hang_limit_s(const RankProgress& rank, const JobFacts& job, const HangLim
 
 double HangWatch::limit_s(const std::vector<RankProgress>& ranks) const {
   if (ranks.empty()) return hang_limit_s({}, job_, limits_);
-  const bool all_finished = std::all_of(ranks.begin(), ranks.end(), [](const RankProgress& rank) {
-    return rank.phase == Phase::finished;
+  const bool all_have_ended = all(ranks, [](const RankProgress& rank) {
+    return rank.phase == Phase::finished || rank.phase == Phase::failed;
   });
-  if (all_finished) return std::numeric_limits<double>::infinity();  // only their exit is slow
-  double limit = limits_.step_s;
+  if (all_have_ended) return std::max(limits_.step_s, limits_.exit_s);
+  double limit = std::max(limits_.step_s, gap_limit_s(longest_quiet_s_, limits_));
   for (const RankProgress& rank : ranks) limit = std::max(limit, hang_limit_s(rank, job_, limits_));
   return limit;
 }
@@ -58,6 +63,14 @@ bool HangWatch::has_moved(const std::vector<RankProgress>& ranks) const {
                      [](const RankProgress& now, const RankProgress& before) {
                        return now.ops == before.ops && now.phase == before.phase;
                      });
+}
+
+/// A collective over a slow network may take long in every step: then no rank moves meanwhile.
+void HangWatch::learn(double now_s, const std::vector<RankProgress>& ranks) {
+  const bool in_steps =
+      all(before_, [](const RankProgress& rank) { return rank.phase == Phase::step; });
+  const bool warm = all(ranks, [](const RankProgress& rank) { return rank.longest_gap_s > 0; });
+  if (in_steps && warm) longest_quiet_s_ = std::max(longest_quiet_s_, now_s - quiet_since_s_);
 }
 
 void HangWatch::restart(double now_s) {
@@ -70,7 +83,9 @@ HangWatch::Decision HangWatch::poll(double now_s, const std::vector<RankProgress
   const double limit_s = this->limit_s(ranks);
   // This process was stopped, or the machine was: the ranks probably were too.
   const bool late = polled_s_ && now_s - *polled_s_ > limit_s / 2;
-  if (!polled_s_ || late || has_moved(ranks)) restart(now_s);
+  const bool moved = has_moved(ranks);
+  if (polled_s_ && !late && !paused_ && moved) learn(now_s, ranks);
+  if (!polled_s_ || late || moved) restart(now_s);
   polled_s_ = now_s;
   before_ = ranks;
 

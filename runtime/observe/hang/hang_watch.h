@@ -4,7 +4,6 @@
 // Not installed; modules above may include it.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -27,15 +26,10 @@ struct HangLimits {
   double load_bytes_per_s = 20e6;  // of a rank, on slow storage
   double evaluate_s = 60;
   double save_s = 600;
+  double exit_s = 60;   // of all processes, when their ranks have ended
   double storage = 10;  // all limits, so many times, while all ranks read
 };
 
-/// What the limit of one rank depends on.
-struct RankProgress {
-  std::uint64_t ops = 0;
-  Phase phase = Phase::start;
-  double longest_gap_s = 0;  // between ops, waits left out, since the second step
-};
 struct JobFacts {
   int ranks = 1;
   Index load_bytes_per_rank = 0;
@@ -55,8 +49,8 @@ class HangWatch {
   struct Decision {
     Action action = Action::none;
     double quiet_s = 0;  // without any progress
-    double limit_s = 0;  // infinite once all ranks have finished
-    Verdict verdict;     // where there is an action
+    double limit_s = 0;
+    Verdict verdict;  // where there is an action
   };
 
   HangWatch(const JobFacts& job, const HangLimits& limits = {}) : job_(job), limits_(limits) {}
@@ -68,6 +62,7 @@ class HangWatch {
 
  private:
   double limit_s(const std::vector<RankProgress>& ranks) const;
+  void learn(double now_s, const std::vector<RankProgress>& ranks);
   bool has_moved(const std::vector<RankProgress>& ranks) const;
   void restart(double now_s);
 
@@ -76,6 +71,7 @@ class HangWatch {
   std::vector<RankProgress> before_;
   std::optional<double> polled_s_;
   double quiet_since_s_ = 0;
+  double longest_quiet_s_ = 0;  // of the whole job in steps, which then moved again
   bool logged_ = false;
   bool paused_ = false;  // debugged or stopped, when last asked
 };

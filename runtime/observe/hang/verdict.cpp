@@ -50,9 +50,10 @@ class Judge {
         graph_(pages_, static_cast<int>(reports.size())) {}
 
   Verdict run() const {
-    for (const auto rule : {&Judge::silent_nodes, &Judge::debugged, &Judge::all_stopped,
-                            &Judge::processes, &Judge::mismatches, &Judge::all_read, &Judge::frozen,
-                            &Judge::without_page, &Judge::left_alone, &Judge::suspected})
+    for (const auto rule :
+         {&Judge::silent_nodes, &Judge::debugged, &Judge::all_stopped, &Judge::all_finished,
+          &Judge::processes, &Judge::mismatches, &Judge::all_read, &Judge::frozen,
+          &Judge::without_page, &Judge::left_alone, &Judge::suspected})
       if (Verdict verdict = (this->*rule)(); verdict.kind != Kind::none) return verdict;
     return no_suspect();
   }
@@ -98,6 +99,15 @@ class Judge {
     return verdict(Kind::stopped, true, ranks, "no hang: all ranks are stopped (SIGSTOP)");
   }
 
+  Verdict all_finished() const {
+    const auto ranks = ranks_where([](const RankReport& report) {
+      return report.page && report.page->phase == Phase::finished;
+    });
+    if (ranks.size() != reports_.size() || ranks.empty()) return {};
+    return verdict(Kind::exit, true, ranks,
+                   "hang: all ranks have finished, and their processes or the launcher do not end");
+  }
+
   Verdict processes() const {
     const auto describe = [](const RankReport& report) -> std::string {
       if (report.page && report.page->phase == Phase::finished) return "";
@@ -120,15 +130,12 @@ class Judge {
       }
     };
     const auto ranks = ranks_where([&](const RankReport& report) {
-      // A process that writes much is in D for moments.
-      const bool moments = report.state.state == 'D' && !is_frozen(report, options_.frozen_s);
-      return !moments && !describe(report).empty();
+      // A process that writes much is in D for moments, and one that reads while storage is slow.
+      const bool waits_for_disk =
+          report.state.state == 'D' && (reads(report) || !is_frozen(report, options_.frozen_s));
+      return !waits_for_disk && !describe(report).empty();
     });
     if (ranks.empty()) return {};
-    if (std::all_of(reports_.begin(), reports_.end(), reads) &&
-        std::all_of(ranks.begin(), ranks.end(),
-                    [&](int rank) { return reports_[at(rank)].state.state == 'D'; }))
-      return {};  // all_read says more
     const RankReport& first = reports_[at(ranks[0])];
     const std::string others =
         ranks.size() == 1 ? "" : fmt::format(", as {} of {}", ranks.size(), reports_.size());
@@ -174,6 +181,12 @@ class Judge {
     const auto frozen_ranks =
         ranks_where([&](const RankReport& report) { return is_frozen(report, options_.frozen_s); });
     if (frozen_ranks.empty()) return {};
+    if (std::all_of(frozen_ranks.begin(), frozen_ranks.end(),
+                    [&](int rank) { return reads(reports_[at(rank)]); })) {
+      Verdict slow_storage = culprits(frozen_ranks, false);
+      slow_storage.kind = Kind::storage;
+      return slow_storage;
+    }
     if (frozen_ranks.size() == 1) return culprits(frozen_ranks, true);
     std::vector<int> both;  // those of them that wait for no other
     const std::vector<int> suspects = graph_.suspects();
@@ -285,6 +298,32 @@ class Judge {
 };
 
 }  // namespace
+
+const char* name(Verdict::Kind kind) {
+  switch (kind) {
+    case Kind::none:
+      return "none";
+    case Kind::rank:
+      return "rank";
+    case Kind::node:
+      return "node";
+    case Kind::group:
+      return "group";
+    case Kind::program_error:
+      return "program error";
+    case Kind::node_silent:
+      return "silent node";
+    case Kind::debugger:
+      return "debugger";
+    case Kind::stopped:
+      return "stopped";
+    case Kind::storage:
+      return "storage";
+    case Kind::exit:
+      return "exit";
+  }
+  return "";
+}
 
 RankReport report_of(const PageReader& page) {
   RankReport report;

@@ -43,7 +43,8 @@ struct Verdict {
     node_silent,    // nodes do not answer
     debugger,       // a rank is being debugged: never end this job
     stopped,        // all ranks are: a user has stopped the job, and may continue it
-    storage         // all ranks read
+    storage,        // those that hold the others up read
+    exit            // all ranks have finished
   };
   Kind kind = Kind::none;
   /// More than a suspicion: what the kernel says, or the only rank that shows no sign of life.
@@ -57,6 +58,8 @@ struct Verdict {
     return kind == Kind::rank || kind == Kind::node || kind == Kind::node_silent;
   }
 };
+
+const char* name(Verdict::Kind kind);
 
 /// `reports`: one for each rank, in their order.
 Verdict judge(const std::vector<RankReport>& reports, const JudgeOptions& options = {});

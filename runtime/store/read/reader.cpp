@@ -39,7 +39,7 @@ class BoxReader {
       : directory_(directory), manifest_(manifest) {}
 
   void want(const Wanted& wanted);
-  ReadReport read(int threads);
+  ReadReport read(int threads, const std::function<void()>& has_read);
 
  private:
   /// Consecutive blocks, and their uses [first_use, last_use) in order.
@@ -49,7 +49,7 @@ class BoxReader {
   };
   const Manifest::Tensor& check(const Wanted& wanted) const;
   void plan_runs(int threads);
-  void read_runs();
+  void read_runs(const std::function<void()>& has_read);
   void copy(const Run& run, const BlockReader::Result& blocks) const;
   std::string problem(const Run& run, const BlockReader::Result& blocks) const;
 
@@ -150,7 +150,7 @@ std::string BoxReader::problem(const Run& run, const BlockReader::Result& blocks
              : place + damage(manifest_, run.blocks.file, blocks.damaged.front());
 }
 
-void BoxReader::read_runs() {
+void BoxReader::read_runs(const std::function<void()>& has_read) {
   BlockReader reader(directory_, manifest_);
   while (!failed_) {
     const std::size_t index = next_run_++;
@@ -158,6 +158,7 @@ void BoxReader::read_runs() {
     const Run& run = runs_[index];
     const BlockReader::Result blocks = reader.read(run.blocks);
     bytes_read_ += blocks.bytes;
+    if (has_read) has_read();
     const std::string what = problem(run, blocks);
     if (what.empty()) {
       copy(run, blocks);
@@ -172,11 +173,11 @@ void BoxReader::read_runs() {
   }
 }
 
-ReadReport BoxReader::read(int threads) {
+ReadReport BoxReader::read(int threads, const std::function<void()>& has_read) {
   plan_runs(threads);
   ThreadPool pool(
       std::max(1, static_cast<int>(std::min<Index>(threads, static_cast<Index>(runs_.size())))));
-  pool.parallel_for(pool.threads(), 1, [&](Index, Index) { read_runs(); });
+  pool.parallel_for(pool.threads(), 1, [&](Index, Index) { read_runs(has_read); });
   if (failed_) throw Error(failure_);
   return {.bytes_used = bytes_used_, .bytes_read = bytes_read_};
 }
@@ -186,12 +187,13 @@ ReadReport BoxReader::read(int threads) {
 Index reader_bytes(int threads) { return threads * most_blocks_read * block_bytes; }
 
 ReadReport read_boxes(const std::string& directory, const Manifest& manifest,
-                      const std::vector<Wanted>& wanted, int threads) {
+                      const std::vector<Wanted>& wanted, int threads,
+                      const std::function<void()>& has_read) {
   const auto begin = std::chrono::steady_clock::now();
   require(threads >= 1, "a checkpoint is read by at least one thread, not ", threads);
   BoxReader reader(directory, manifest);
   for (const Wanted& box : wanted) reader.want(box);
-  ReadReport report = reader.read(threads);
+  ReadReport report = reader.read(threads, has_read);
   report.ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   return report;

@@ -2,6 +2,7 @@
 #include "runtime/store/write/block_ring.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -24,11 +25,17 @@ void BlockRing::begin(Index blocks) {
   stopped_ = false;
 }
 
-BlockRing::Slot BlockRing::claim() {
+BlockRing::Slot BlockRing::claim(const std::function<void()>& while_waiting) {
+  constexpr std::chrono::milliseconds between_calls(20);
   std::unique_lock lock(mutex_);
   if (stopped_ || claimed_ == blocks_) return {};
   const Index block = claimed_++;
-  freed_.wait(lock, [&] { return stopped_ || is_free(block); });
+  while (!freed_.wait_for(lock, between_calls, [&] { return stopped_ || is_free(block); })) {
+    if (!while_waiting) continue;
+    lock.unlock();
+    while_waiting();
+    lock.lock();
+  }
   if (stopped_) return {};
   return slot_of(block);
 }

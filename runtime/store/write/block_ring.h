@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -27,7 +28,8 @@ class BlockRing {
     Index block;
     std::byte* data;
   };
-  Slot claim();
+  /// `while_waiting` is called many times a second while none is free.
+  Slot claim(const std::function<void()>& while_waiting = {});
   /// The same without waiting: data is null as well while no slot is free.
   Slot try_claim();
   void fill(Index block);

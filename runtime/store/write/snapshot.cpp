@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -55,6 +56,7 @@ struct Snapshot::State {
   Copies copies;
   Index most_written;  // blocks of one write: at most half of the ring, so that copying continues
                        // beside it
+  std::function<void()> while_waiting = [] {};
   std::string path;
   std::byte* target = nullptr;  // memory in place of a file
   Clock::time_point began;
@@ -118,7 +120,7 @@ struct Snapshot::State {
 
   void compose(std::vector<Bytes>& workspace) {
     for (;;) {
-      const BlockRing::Slot slot = ring.claim();
+      const BlockRing::Slot slot = ring.claim(while_waiting);
       if (slot.data == nullptr) return;
       image.collect(slot.block, workspace);
       report.blocks[static_cast<std::size_t>(slot.block)] = copy_and_checksum(workspace, slot.data);
@@ -233,6 +235,8 @@ Snapshot::~Snapshot() {
   state_->done.wait(lock, [&] { return !state_->writing; });
 }
 
+void Snapshot::while_waiting(std::function<void()> f) { state_->while_waiting = std::move(f); }
+
 Index Snapshot::buffer_bytes() const { return state_->ring.bytes(); }
 
 Index Snapshot::buffer_bytes(Index image_bytes, Index wanted) {
@@ -292,6 +296,7 @@ void Snapshot::finish_copying(Stream& copies) {
     // written a block.
     if (s.copies.next < s.copies.end) s.queued(s.copies.next).synchronize();
     move_on(copies);
+    s.while_waiting();
     std::this_thread::yield();
   }
   s.report.stall_ms += ms_since(begin);

@@ -7,6 +7,7 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,9 @@ class Snapshot {
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
 
+  /// `f` is called many times a second, by any thread of save() or finish_copying(), while that
+  /// waits for the disk. It must not throw.
+  void while_waiting(std::function<void()> f);
   Index buffer_bytes() const;
   /// Bytes that a Snapshot of this image takes.
   static Index buffer_bytes(Index image_bytes, Index wanted);

@@ -1,4 +1,4 @@
-#include "runtime/job/rank_page.h"
+#include "runtime/comm/mpi/rank_page.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,6 @@
 // RankPage: the status page of this process, and its answers to requests for its stack.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>

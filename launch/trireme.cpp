@@ -4,6 +4,7 @@
 
 #include "launch/commands.h"
 #include "launch/dispatch.h"
+#include "launch/preflight/commands.h"
 #include "launch/supervisor/commands.h"
 #include "runtime/core/process_start.h"
 
@@ -14,8 +15,8 @@ int exit_code(ExitCode code) { return static_cast<int>(code); }
 
 std::vector<Subcommand> subcommands() {
   std::vector<Subcommand> all = data_commands();
-  for (const auto& more :
-       {checkpoint_commands(), supervisor::run_commands(), supervisor::watch_commands()})
+  for (const auto& more : {checkpoint_commands(), supervisor::run_commands(),
+                           supervisor::watch_commands(), preflight::preflight_commands()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -1,0 +1,94 @@
+#include "launch/preflight/gpu_checks.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+#include "trireme/kernels/device.h"
+
+#include "kernels/cuda.h"
+#include "runtime/observe/gpu_health/health_watch.h"
+
+namespace trireme::preflight {
+namespace {
+
+std::string cuda_module() {
+  const char* path = std::getenv("TRIREME_CUDA_MODULE");
+  return path == nullptr ? "" : path;
+}
+
+void driver_facts(Node& node, const observe::Nvml& nvml) {
+  node.facts["driver"] = nvml.driver_version();
+  for (int gpu = 0; gpu < nvml.gpus(); ++gpu) {
+    for (const observe::HealthFinding& finding : observe::HealthWatch(gpu).reading(nvml.read(gpu)))
+      (finding.action == observe::HealthAction::fatal ? node.faults : node.warnings)
+          .push_back(observe::text_of(finding));
+    const observe::GpuFacts facts = nvml.facts(gpu);
+    if (facts.nvlinks && facts.nvlinks_up.value_or(0) < *facts.nvlinks)
+      node.faults.push_back(fmt::format("GPU {}: {} of {} NVLinks are up", gpu,
+                                        facts.nvlinks_up.value_or(0), *facts.nvlinks));
+    if (facts.pcie_width && facts.most_pcie_width && *facts.pcie_width < *facts.most_pcie_width)
+      node.warnings.push_back(fmt::format("GPU {}: PCIe has {} lanes of {}", gpu, *facts.pcie_width,
+                                          *facts.most_pcie_width));
+  }
+}
+
+void test_memory(Device& device) {
+  constexpr std::size_t words = (std::size_t{64} << 20) / sizeof(std::uint64_t);
+  const std::unique_ptr<Stream> stream = device.make_stream();
+  constexpr auto bytes = static_cast<Index>(words * sizeof(std::uint64_t));
+  const Buffer memory = device.allocate(bytes);
+  std::vector<std::uint64_t> sent(words), back(words);
+  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;
+  for (std::size_t i = 0; i < words; ++i) sent[i] = i * odd;
+  stream->copy(memory.data(), sent.data(), bytes);
+  stream->copy(back.data(), memory.data(), bytes);
+  stream->synchronize();
+  require(sent == back, "64 MiB of memory were read back with other bits");
+}
+
+}  // namespace
+
+void check_gpus(Node& node) {
+  std::string reason;
+  const std::vector<std::string> gpus = find_gpus({0, cuda_module()}, reason);
+  node.facts["gpus"] = std::to_string(gpus.size());
+  if (gpus.empty()) {
+    node.facts["no GPU"] = reason;
+    node.kind += ", no GPU";
+  }
+  if (const auto nvml = observe::Nvml::open(reason)) driver_facts(node, *nvml);
+  for (int gpu = 0; gpu < std::ssize(gpus); ++gpu) {
+    const std::unique_ptr<Device> device = open_cuda({gpu, cuda_module()});
+    if (gpu == 0) {
+      std::string kind = device->describe();
+      kind.resize(std::min(kind.size(), kind.rfind(", ")));  // the rest is free memory
+      node.kind += fmt::format(", {} x {}", gpus.size(), kind);
+    }
+    try {
+      test_memory(*device);
+    } catch (const Error& error) {
+      node.faults.push_back(fmt::format("GPU {}: {}", gpu, error.what()));
+    }
+  }
+}
+
+void measure_gpus(Node& node) {
+  std::string none;
+  const auto gpus = static_cast<int>(find_gpus({0, cuda_module()}, none).size());
+  double slowest = std::numeric_limits<double>::infinity();
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    const std::unique_ptr<Device> device = open_cuda({gpu, cuda_module()});
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    slowest = std::min(slowest, measure_gemm_flops(*stream, DType::bf16) / 1e9);
+  }
+  if (gpus > 0) node.figures["gpu_gemm_gflops"] = slowest;
+}
+
+}  // namespace trireme::preflight

@@ -1,0 +1,220 @@
+#include "launch/preflight/node_checks.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+#include "trireme/core/version.h"
+#include "trireme/kernels/device.h"
+#include "trireme/kernels/gemm.h"
+#include "trireme/kernels/kernels.h"
+
+#include "launch/preflight/gpu_checks.h"
+#include "launch/preflight/storage_checks.h"
+#include "runtime/store/checksum.h"
+#include "runtime/store/file.h"
+
+namespace trireme::preflight {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double mib = 1 << 20;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// A check that cannot be made is a fault of the node.
+void guarded(Node& node, const char* what, const std::function<void()>& check) {
+  try {
+    check();
+  } catch (const std::exception& error) {
+    node.faults.push_back(str(what, ": ", error.what()));
+  }
+}
+
+int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown processor";
+}
+
+/// Of the libraries of trireme that this process has loaded.
+std::string program_hash() {
+  constexpr Index most_bytes = Index{1} << 30;
+  std::set<std::string> libraries;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (const std::size_t path = line.find('/'); path != std::string::npos)
+      if (line.find("/libtrireme", path) != std::string::npos) libraries.insert(line.substr(path));
+  std::string all;
+  for (const std::string& library : libraries) {
+    const std::string bytes = read_whole(library, most_bytes);
+    all += to_text(checksum(bytes.data(), std::ssize(bytes)));
+  }
+  return to_text(checksum(all.data(), std::ssize(all)));
+}
+
+void system_facts(Node& node) {
+  utsname name{};
+  if (::uname(&name) == 0) node.facts["kernel"] = name.release;
+  node.facts["version"] = version();
+  node.facts["program"] = program_hash();
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return;
+  const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
+  node.facts["memlock"] = unlimited ? "unlimited" : std::to_string(limit.rlim_cur);
+  constexpr rlim_t enough = 64 << 20;
+  std::error_code missing;
+  if (!unlimited && limit.rlim_cur < enough &&
+      std::filesystem::exists("/sys/class/infiniband", missing) &&
+      !std::filesystem::is_empty("/sys/class/infiniband", missing))
+    node.warnings.push_back(
+        fmt::format("memlock is {} bytes: InfiniBand needs locked memory (ulimit -l unlimited)",
+                    limit.rlim_cur));
+}
+
+void shared_memory(Node& node) {
+  struct statvfs info {};
+  require(::statvfs("/dev/shm", &info) == 0, std::strerror(errno));
+  const double free = static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize) / mib;
+  node.figures["shm_free_mib"] = free;
+  constexpr double little = 65;  // what containers give by default is 64
+  if (free < little)
+    node.warnings.push_back(fmt::format(
+        "/dev/shm has {:.0f} MiB free: ranks of one node exchange without it, and more slowly",
+        free));
+}
+
+void ports() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  require(socket >= 0, "socket: ", std::strerror(errno));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  const bool works = ::bind(socket, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 &&
+                     ::listen(socket, 1) == 0;
+  const int reason = errno;
+  ::close(socket);
+  require(works, "a port cannot be opened: ", std::strerror(reason));
+}
+
+/// Each word of 64 MiB holds its own number, then the inverse.
+void memory_test() {
+  constexpr std::size_t words = (std::size_t{64} << 20) / sizeof(std::uint64_t);
+  std::vector<std::uint64_t> memory(words);
+  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;
+  for (const std::uint64_t mask : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    for (std::size_t i = 0; i < words; ++i) memory[i] = (i * odd) ^ mask;
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < words; ++i) wrong += memory[i] == ((i * odd) ^ mask) ? 0U : 1U;
+    require(wrong == 0, wrong, " of ", words, " words changed in memory");
+  }
+}
+
+/// The same product again and again: one result that differs is silent corruption.
+class SteadyProduct {
+ public:
+  explicit SteadyProduct(Stream& stream) : stream_(stream) {
+    fill_for_timing(stream_, a_.data(), bytes);
+    fill_for_timing(stream_, b_.data(), bytes);
+  }
+  std::string run() {
+    Gemm gemm{size,      size, size,          a_.data(), size, Transpose::no,
+              b_.data(), size, Transpose::no, c_.data(), size};
+    gemm.workspace = workspace_.data();
+    stream_.kernels().gemm.run(stream_, gemm);
+    stream_.synchronize();
+    return to_text(checksum(c_.data(), bytes));
+  }
+  static constexpr Index size = 512, bytes = size * size * 4;
+  static constexpr double flops = 2.0 * size * size * size;
+
+ private:
+  Stream& stream_;
+  Buffer a_ = stream_.device().allocate(bytes), b_ = stream_.device().allocate(bytes),
+         c_ = stream_.device().allocate(bytes),
+         workspace_ = stream_.device().allocate(Index{64} << 20);
+};
+
+void steady_products(Node& node, Stream& stream, double seconds) {
+  SteadyProduct product(stream);
+  const std::string first = product.run();
+  node.facts["product"] = first;
+  double count = 0;
+  const auto start = Clock::now();
+  do {
+    require(product.run() == first, "a product of the same matrices has other bits after ",
+            static_cast<Index>(seconds_since(start)), " s");
+    ++count;
+  } while (seconds_since(start) < seconds);
+  if (seconds > 0)
+    node.figures["steady_gemm_gflops"] = count * SteadyProduct::flops / seconds_since(start) / 1e9;
+}
+
+}  // namespace
+
+void measure_speed(Node& node, const Checks& checks) {
+  const std::unique_ptr<Device> device = open_cpu({cores()});
+  const std::unique_ptr<Stream> stream = device->make_stream();
+  guarded(node, "products", [&] {
+    node.figures["gemm_gflops"] = measure_gemm_flops(*stream) / 1e9;
+    steady_products(node, *stream, checks.thorough ? checks.steady_s : 0);
+  });
+  guarded(node, "GPUs", [&] { measure_gpus(node); });
+  if (!checks.thorough) return;
+  guarded(node, "memory",
+          [&] { node.figures["copy_gb_per_s"] = measure_copy_rate(*stream) / 1e9; });
+  node.figures["fma_gflops"] = measure_peak_flops() / 1e9;
+  guarded(node, "scratch directory", [&] {
+    const char* scratch = std::getenv("TMPDIR");
+    const DiskSpeed speed =
+        measure_disk(scratch == nullptr || *scratch == '\0' ? "/tmp" : scratch, node.host);
+    node.figures["disk_write_mb_per_s"] = speed.write_mb_per_s;
+    node.figures["disk_read_mb_per_s"] = speed.read_mb_per_s;
+  });
+}
+
+Node check_node(const std::string& host, const Checks& checks) {
+  Node node;
+  node.host = host;
+  node.kind = fmt::format("{}, {} cores", processor(), cores());
+  guarded(node, "system", [&] { system_facts(node); });
+  guarded(node, "/dev/shm", [&] { shared_memory(node); });
+  guarded(node, "ports", ports);
+  guarded(node, "memory", memory_test);
+  guarded(node, "GPUs", [&] { check_gpus(node); });
+  if (!checks.run_dir.empty())
+    guarded(node, "run directory", [&] {
+      node.figures["rename_sync_ms"] = 1e3 * commit_seconds(checks.run_dir, host);
+      if (!checks.thorough) return;
+      const DiskSpeed speed = measure_disk(existing_part_of(checks.run_dir), host);
+      node.figures["run_write_mb_per_s"] = speed.write_mb_per_s;
+      node.figures["run_read_mb_per_s"] = speed.read_mb_per_s;
+    });
+  measure_speed(node, checks);
+  return node;
+}
+
+}  // namespace trireme::preflight

@@ -1,0 +1,21 @@
+// What one node finds out about itself: its facts, figures, faults and warnings.
+#pragma once
+
+#include <string>
+
+#include "launch/preflight/report.h"
+
+namespace trireme::preflight {
+
+struct Checks {
+  bool thorough = false;  // the long preflight
+  double steady_s = 30;   // of products, in the long one
+  std::string run_dir;    // to be written to; empty: not checked
+};
+
+/// Everything that takes no part of another node. Never throws: what fails is a fault.
+Node check_node(const std::string& host, const Checks& checks);
+/// The figures that depend on speed, once more.
+void measure_speed(Node& node, const Checks& checks);
+
+}  // namespace trireme::preflight

@@ -1,0 +1,92 @@
+#include "launch/preflight/storage_checks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include "trireme/core/buffer.h"
+#include "trireme/core/error.h"
+
+#include "runtime/store/checksum.h"
+#include "runtime/store/file.h"
+
+namespace trireme::preflight {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// A file that is removed in any case.
+struct Scratch {
+  Scratch(const std::string& directory, const std::string& host)
+      : path(directory + "/.trireme-preflight-" + host) {
+    remove_file(path);
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  std::string path;
+};
+
+}  // namespace
+
+std::string existing_part_of(const std::string& directory) {
+  fs::path path = fs::absolute(directory);
+  while (!fs::is_directory(path) && path.has_parent_path() && path != path.parent_path())
+    path = path.parent_path();
+  return path.string();
+}
+
+double commit_seconds(const std::string& directory, const std::string& host) {
+  const std::string where = existing_part_of(directory);
+  const Scratch file(where, host), renamed(where, host + "-renamed");
+  constexpr int times = 3;
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < times; ++i) {
+    const auto start = Clock::now();
+    write_whole(file.path, "trireme preflight\n");
+    rename_path(file.path, renamed.path);
+    sync_directory(where);
+    best = std::min(best, seconds_since(start));
+    remove_file(renamed.path);
+  }
+  return best;
+}
+
+DiskSpeed measure_disk(const std::string& directory, const std::string& host) {
+  constexpr Index bytes = Index{64} << 20, part = Index{4} << 20;
+  const Scratch scratch(directory, host + "-speed");
+  const Buffer data = allocate_host(part);
+  for (Index i = 0; i < part; ++i) data.data()[i] = static_cast<std::byte>((i * 31) >> 3);
+  const Checksum written = checksum(data.data(), part);
+  DiskSpeed speed;
+  auto start = Clock::now();
+  {
+    File file = File::create(scratch.path, Caching::direct);
+    for (Index at = 0; at < bytes; at += part) file.write_at(at, data.data(), part);
+    file.sync();
+    file.close();
+  }
+  constexpr double mb = 1e6;
+  speed.write_mb_per_s = bytes / mb / seconds_since(start);
+  start = Clock::now();
+  const File file = File::open(scratch.path, Caching::direct);
+  for (Index at = 0; at < bytes; at += part) {
+    std::memset(data.data(), 0, static_cast<std::size_t>(part));
+    require(file.read_at(at, data.data(), part) == part && checksum(data.data(), part) == written,
+            scratch.path, ": other bytes are read than were written");
+  }
+  speed.read_mb_per_s = bytes / mb / seconds_since(start);
+  return speed;
+}
+
+}  // namespace trireme::preflight

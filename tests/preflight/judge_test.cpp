@@ -1,0 +1,161 @@
+// Which nodes and links a preflight names, on recorded and synthetic figures.
+#include "launch/preflight/judge.h"
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme::preflight::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Node node(int number, double gflops) {
+  Node made;
+  made.host = "n" + std::to_string(number);
+  made.kind = "CPU x, 2 cores";
+  made.figures["gemm_gflops"] = gflops;
+  return made;
+}
+
+std::vector<std::string> names(const std::vector<Finding>& findings) {
+  std::vector<std::string> all;
+  for (const Finding& finding : findings)
+    all.push_back(finding.host + (finding.peer.empty() ? "" : "-" + finding.peer));
+  return all;
+}
+
+TEST(PreflightJudge, NamesTheSlowNodeOfMany) {
+  Report report;
+  for (int i = 0; i < 8; ++i) report.nodes.push_back(node(i, i == 5 ? 300 : 400 + i));
+  const auto found = judge(report, nullptr);
+  EXPECT_THAT(names(found), ElementsAre("n5"));
+  EXPECT_TRUE(any_bad(found));
+  EXPECT_THAT(found.front().text, HasSubstr("gemm_gflops 300 GFLOP/s, 0.75 of the median"));
+}
+
+TEST(PreflightJudge, NeedsBothAScoreAndARatio) {
+  Report close, wide;
+  // Far from the others by score only: 10 % less where all are equal.
+  for (int i = 0; i < 8; ++i) close.nodes.push_back(node(i, i == 5 ? 360 : 400));
+  EXPECT_THAT(judge(close, nullptr), IsEmpty());
+  // Far by ratio only: figures that scatter.
+  const double values[] = {400, 300, 500, 350, 450, 260, 420, 380};
+  for (int i = 0; i < 8; ++i) wide.nodes.push_back(node(i, values[i]));
+  EXPECT_THAT(judge(wide, nullptr), IsEmpty());
+}
+
+TEST(PreflightJudge, ComparesThreeNodesOnlyWithWhatTheyWere) {
+  Report report, before;
+  for (int i = 0; i < 3; ++i) report.nodes.push_back(node(i, i == 1 ? 200 : 400));
+  EXPECT_THAT(judge(report, nullptr), IsEmpty());
+  for (int i = 0; i < 3; ++i) before.nodes.push_back(node(i, 400));
+  const auto found = judge(report, &before);
+  EXPECT_THAT(names(found), ElementsAre("n1"));
+  EXPECT_THAT(found.front().text, HasSubstr("0.50 of what it was before"));
+}
+
+TEST(PreflightJudge, ComparesNodesOfOneKindOnly) {
+  Report report;
+  for (int i = 0; i < 5; ++i) report.nodes.push_back(node(i, 400));
+  report.nodes.push_back(node(5, 100));
+  report.nodes.back().kind = "CPU y, 1 core";
+  EXPECT_THAT(judge(report, nullptr), IsEmpty());
+}
+
+TEST(PreflightJudge, NamesNobodyOfManyThatOnlyDifferByNoise) {
+  std::mt19937 random(7);
+  std::normal_distribution<double> noise(1, 0.02);
+  for (int draw = 0; draw < 500; ++draw) {
+    Report report;
+    for (int i = 0; i < 16; ++i) report.nodes.push_back(node(i, 400 * noise(random)));
+    ASSERT_THAT(judge(report, nullptr), IsEmpty()) << draw;
+    report.nodes[9].figures["gemm_gflops"] *= 0.6;
+    ASSERT_THAT(names(judge(report, nullptr)), ElementsAre("n9")) << draw;
+  }
+}
+
+/// Pairs of 8 nodes in three rounds, where `slow` says which are.
+template <class F>
+Report links(F&& slow) {
+  Report report;
+  for (int distance : {1, 2, 4})
+    for (int i = 0; i < 8; ++i)
+      if (const int j = i ^ distance; i < j) {
+        Pair pair{"n" + std::to_string(i), "n" + std::to_string(j), 2, 10};
+        if (slow(i, j)) pair.gb_per_s = 4;
+        report.pairs.push_back(pair);
+      }
+  return report;
+}
+
+TEST(PreflightJudge, NamesABadLinkAsALinkAndABadNodeAsANode) {
+  EXPECT_THAT(names(judge(links([](int i, int j) { return i == 2 && j == 3; }), nullptr)),
+              ElementsAre("n2-n3"));
+  EXPECT_THAT(names(judge(links([](int i, int j) { return i == 3 || j == 3; }), nullptr)),
+              ElementsAre("n3"));
+  EXPECT_THAT(judge(links([](int, int) { return false; }), nullptr), IsEmpty());
+}
+
+TEST(PreflightJudge, BlamesWhatIsSlowTwiceOnly) {
+  const Report first = links([](int i, int j) { return i == 2 && j == 3; });
+  const Suspects once = suspects(slow_ones(first, nullptr));
+  EXPECT_THAT(once.links, ElementsAre(testing::Pair("n2", "n3")));
+  const Report fast = links([](int, int) { return false; });
+  EXPECT_THAT(judge(better_of(first, fast), nullptr), IsEmpty());
+  EXPECT_THAT(names(judge(better_of(first, first), nullptr)), ElementsAre("n2-n3"));
+
+  Report nodes, again;
+  for (int i = 0; i < 5; ++i) nodes.nodes.push_back(node(i, i == 1 ? 200 : 400));
+  EXPECT_THAT(suspects(slow_ones(nodes, nullptr)).nodes, ElementsAre("n1"));
+  again.nodes.push_back(node(1, 390));
+  EXPECT_THAT(judge(better_of(nodes, again), nullptr), IsEmpty());
+}
+
+TEST(PreflightJudge, NamesTheNodeWhoseProductsDiffer) {
+  Report report;
+  for (int i = 0; i < 3; ++i) {
+    report.nodes.push_back(node(i, 400));
+    report.nodes.back().facts = {{"product", i == 1 ? "bad" : "good"}, {"kernel", "6"}};
+  }
+  report.nodes[2].facts["kernel"] = "5";
+  const auto found = judge(report, nullptr);
+  ASSERT_THAT(names(found), ElementsAre("n1", "n2"));
+  EXPECT_TRUE(found[0].bad);
+  EXPECT_FALSE(found[1].bad);  // another kernel is a warning
+  report.nodes[1].kind = "another";
+  EXPECT_THAT(names(judge(report, nullptr)), ElementsAre("n2"));
+}
+
+TEST(PreflightJudge, OfTwoNodesThatDifferNamesBoth) {
+  Report report;
+  for (int i = 0; i < 2; ++i) {
+    report.nodes.push_back(node(i, 400));
+    report.nodes.back().facts["program"] = std::to_string(i);
+  }
+  EXPECT_THAT(names(judge(report, nullptr)), ElementsAre("n0", "n1"));
+}
+
+TEST(PreflightReport, IsReadBackAndRefusedWithTheMissingName) {
+  Report report = links([](int, int) { return false; });
+  report.nodes.push_back(node(0, 400));
+  report.nodes[0].facts["kernel"] = "6.1";
+  report.nodes[0].faults = {"broken"};
+  report.nodes[0].warnings = {"warm"};
+  const std::string text = to_text(to_json(report));
+  EXPECT_EQ(to_text(to_json(report_of(parse_json(text)))), text);
+  try {
+    report_of(parse_json("{\"nodes\":[]}"));
+    FAIL();
+  } catch (const std::exception& error) {
+    EXPECT_THAT(error.what(), HasSubstr("lacks \"pairs\""));
+  }
+}
+
+}  // namespace
+}  // namespace trireme::preflight::test

@@ -12,7 +12,9 @@ namespace {
 constexpr double hour = 3600;
 
 /// Attempts that did not end as intended.
-bool is_failure(const std::string& cause) { return cause != "finished" && cause != "stopped"; }
+bool is_failure(const std::string& cause) {
+  return cause != "finished" && cause != "stopped" && cause != "growth";
+}
 
 /// "1 step", "3 steps".
 std::string count(Index number, const char* what) {

@@ -65,11 +65,11 @@ bool add(History& history, const Json& json) {
                              line.whole("resumed"), line.real("waited_s"), line.text("layout"),
                              line.flag("fewer")});
   } else if (json.find("attempt") != nullptr && ends) {
-    history.add(AttemptEnded{line.whole("attempt"), line.date("ended"), line.whole("code"),
-                             line.text("cause"), line.text("signature"), line.text("error"),
-                             line.blame("blame"), line.whole("last_step"), line.whole("durable"),
-                             line.real("wall_s"), line.real("start_s"), line.real("useful_s"),
-                             line.real("lost_s"), line.real("stall_s"), line.real("detect_s")});
+    history.add(AttemptEnded{
+        line.whole("attempt"), line.date("ended"), line.whole("code"), line.text("cause"),
+        line.text("signature"), line.text("error"), line.blame("blame"), line.whole("last_step"),
+        line.whole("durable"), line.real("wall_s"), line.real("start_s"), line.real("useful_s"),
+        line.real("lost_s"), line.real("stall_s"), line.real("detect_s"), line.real("save_s")});
   } else if (json.find("supervisor") != nullptr && begins) {
     history.add(SupervisionBegan{line.date("began"), line.whole("supervisor"), line.text("host"),
                                  line.text("run"), line.text("program"),
@@ -132,7 +132,8 @@ Json to_json(const AttemptEnded& line) {
       {"durable", line.durable},     {"code", line.code},           {"cause", line.cause},
       {"signature", line.signature}, {"error", line.error},         {"blame", std::move(blame)},
       {"wall_s", line.wall_s},       {"start_s", line.start_s},     {"useful_s", line.useful_s},
-      {"lost_s", line.lost_s},       {"stall_s", line.stall_s},     {"detect_s", line.detect_s}};
+      {"lost_s", line.lost_s},       {"stall_s", line.stall_s},     {"detect_s", line.detect_s},
+      {"save_s", line.save_s}};
 }
 
 Json to_json(const Release& line) {

@@ -127,6 +127,8 @@ std::vector<Index> Machine::durable_steps() const {
   return job_.watched ? supervisor::durable_steps(paths_.run, 2) : std::vector<Index>();
 }
 
+Index Machine::iterations() const { return job_.watched ? iterations_of(job_) : -1; }
+
 bool Machine::training_is_finished() const {
   return job_.watched && supervisor::training_is_finished(job_);
 }

@@ -45,6 +45,7 @@ class Machine : public World {
   std::vector<Host> hosts() const override;
   bool passes_preflight(const Host& host) override;
   std::vector<Index> durable_steps() const override;
+  Index iterations() const override;
   bool training_is_finished() const override;
   std::vector<Layout> check_layouts(const std::vector<std::string>& options,
                                     const std::vector<Index>& ranks) override;

@@ -22,24 +22,27 @@ bool Supervisor::pick(AttemptPlan& plan) {
   return true;
 }
 
-/// Those of the last attempt where they can be had. Hosts that are new to this supervisor pass the
-/// preflight first. False: too few.
+/// Hosts that pass the preflight. False: too few.
 bool Supervisor::pick_healthy_hosts(AttemptPlan& plan) {
   take_releases();
+  while (choose_hosts(plan))
+    if (pass_preflight(plan.hosts)) return true;
+  return false;
+}
+
+/// Those of the last attempt where they can be had, and the layout on them. False: too few.
+bool Supervisor::choose_hosts(AttemptPlan& plan) {
   plan.ranks = settings_.nodes * settings_.ranks_per_node;
   std::vector<Host> hosts = world_.hosts();
   if (hosts.empty()) return true;  // this machine
   std::vector<std::string> before;
   if (!history_.attempts.empty()) before = history_.attempts.back().began.nodes;
-  for (;;) {
-    std::erase_if(hosts, [&](const Host& host) { return unfit_.contains(host.name); });
-    const auto states = node_states(history_, world_.date());
-    const auto pick_some = [&](Index count) { return pick_hosts(hosts, states, before, count); };
-    plan.hosts = pick_some(settings_.nodes);
-    if (elastic()) take_layout(plan, pick_some);
-    if (plan.hosts.empty()) return false;
-    if (pass_preflight(plan.hosts)) return true;
-  }
+  std::erase_if(hosts, [&](const Host& host) { return unfit_.contains(host.name); });
+  const auto states = node_states(history_, world_.date());
+  const auto pick_some = [&](Index count) { return pick_hosts(hosts, states, before, count); };
+  plan.hosts = pick_some(settings_.nodes);
+  if (elastic()) take_layout(plan, pick_some);
+  return !plan.hosts.empty();
 }
 
 bool Supervisor::pass_preflight(const std::vector<Host>& hosts) {
@@ -72,6 +75,7 @@ void Supervisor::take_releases() {
     const Release line{host, world_.date(), 0};
     world_.append(to_json(line));
     history_.add(line);
+    unfit_.erase(host);
   }
 }
 

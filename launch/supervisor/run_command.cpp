@@ -73,6 +73,11 @@ void declare(CommandLine& command, Given& given) {
   command.text("--preflight", machine.preflight, "CMD",
                "run by the shell for each new host, TRIREME_HOST; another exit code than 0 leaves "
                "the host out");
+  command.flag("--grow", settings.grow,
+               "with --min-nodes: stop and start on more hosts when they come back, where that "
+               "gains three times what it costs");
+  declare_duration(command, "--grow-interval", settings.grow_interval_s,
+                   "time between two looks for such hosts");
   command.group("When to stop");
   command.whole("--max-restarts", settings.max_restarts, at_least(0), "restarts at most");
   declare_duration(command, "--hang-timeout", settings.hang_s,
@@ -81,7 +86,8 @@ void declare(CommandLine& command, Given& given) {
   declare_duration(command, "--time-limit", settings.time_limit_s,
                    "then the job saves and ends; default: none");
   declare_duration(command, "--grace", settings.grace_s,
-                   "time to save and end before the job is ended by force");
+                   "time to save and end before the job is ended by force; default: three times "
+                   "its longest save and two steps, at least 20 s; 10 min where none is known");
   declare_duration(command, "--wait-nodes", settings.wait_nodes_s,
                    "time to wait where too few hosts are healthy; default: none");
   declare_duration(command, "--quarantine", given.quarantine_s,
@@ -109,9 +115,12 @@ void check_min_nodes(const Given& given, const CommandLine& command, Problems& p
   const Settings& settings = given.settings;
   if (settings.min_nodes > settings.nodes)
     problems.add("--min-nodes ", settings.min_nodes, " are more than --nodes ", settings.nodes);
-  if (command.given("--also-layout") &&
-      (settings.min_nodes == 0 || settings.min_nodes == settings.nodes))
-    problems.add("--also-layout has no meaning without fewer --min-nodes than --nodes");
+  if (settings.min_nodes == 0 || settings.min_nodes == settings.nodes)
+    for (const char* name : {"--also-layout", "--grow"})
+      if (command.given(name))
+        problems.add(name, " has no meaning without fewer --min-nodes than --nodes");
+  if (command.given("--grow-interval") && !settings.grow)
+    problems.add("--grow-interval has no meaning without --grow");
 }
 
 void check_slots(const Given& given, const std::vector<Host>& hosts, Problems& problems) {

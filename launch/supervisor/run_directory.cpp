@@ -150,13 +150,17 @@ std::vector<Index> durable_steps(const std::string& run, std::size_t most) {
   return steps;
 }
 
-bool training_is_finished(const Job& job) {
+Index iterations_of(const Job& job) {
   const std::string given = option_of(job.words, "--train-iters");
-  Index iterations = -1;
   try {
-    iterations = given.empty() ? iterations_of(job.run) : std::atoll(given.c_str());
+    return given.empty() ? iterations_of(job.run) : std::atoll(given.c_str());
   } catch (const Error&) {  // no manifest that can be read
+    return -1;
   }
+}
+
+bool training_is_finished(const Job& job) {
+  const Index iterations = iterations_of(job);
   if (iterations < 0) return false;
   const std::vector<Index> durable = durable_steps(job.run, 1);
   return last_step_in(job.metrics) >= iterations ||

@@ -38,6 +38,8 @@ void check_run(const Job& job, const History& history);
 
 /// Committed steps whose manifest and file sizes hold, newest first; `most` of them.
 std::vector<Index> durable_steps(const std::string& run, std::size_t most);
+/// --train-iters, of the words of the job or of the newest checkpoint; -1: unknown.
+Index iterations_of(const Job& job);
 /// Whether --train-iters steps are done.
 bool training_is_finished(const Job& job);
 

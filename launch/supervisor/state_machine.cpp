@@ -7,6 +7,8 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/watch.h"
+
 namespace trireme::supervisor {
 namespace {
 
@@ -34,16 +36,6 @@ std::vector<std::string> names_of(const std::vector<Host>& hosts) {
 }
 
 }  // namespace
-
-struct Supervisor::Watch {
-  double began = 0, first_step = -1, last_sign = 0, ended = 0;
-  Index resumed = 0, last_step = 0, durable = 0, seen_durable = 0;
-  StepTimes times;
-  std::optional<int> code;
-  bool launcher_killed = false, hang = false, asked = false, went_back = false, output = false;
-  double asked_at = 0, last_asked = 0;
-  Index asked_step = 0;
-};
 
 Supervisor::Supervisor(World& world, Settings settings, History history)
     : world_(world),
@@ -115,6 +107,7 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
   while (!watch.code && !must_end(watch)) {
     const double looked_at = world_.now();
     take(watch, world_.look(look_s), looked_at);
+    consider_growth(watch, plan);
   }
   enter(State::judge);
   world_.end_all();
@@ -139,7 +132,7 @@ Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
   require(world_.is_mine(), "another supervisor has taken over this run: no attempt is started");
   const std::vector<Index> durable = world_.durable_steps();
   Watch watch;
-  watch.began = watch.last_sign = world_.now();
+  watch.began = watch.last_sign = watch.looked_for_hosts = world_.now();
   watch.resumed = plan.step >= 0 ? plan.step : durable.empty() ? 0 : durable.front();
   watch.last_step = watch.durable = watch.resumed;
   watch.went_back = plan.step >= 0;
@@ -170,6 +163,7 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   facts.launcher_killed = watch.launcher_killed;
   facts.hang = watch.hang;
   if (watch.asked) facts.stop = stop_;
+  facts.grows = watch.grows && watch.code.value_or(code::stopped) == code::stopped;
   if (force_ != 0) facts.stop = force_ == SIGKILL ? SIGTERM : force_;
   facts.watched = settings_.watched;
   facts.finished = facts.code == code::done && world_.training_is_finished();
@@ -199,6 +193,7 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
   }
   for (const Step& step : sight.steps) {
     watch.times.step(step.number, step.seconds);
+    watch.pace.step(step.number, step.seconds, now);
     watch.last_step = step.number;
   }
   if (!sight.steps.empty() || sight.output || sight.durable != watch.seen_durable)
@@ -210,6 +205,7 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
   watch.durable = std::max(watch.durable, made);
   watch.last_step = std::max(watch.last_step, watch.durable);
   watch.times.durable(watch.durable);
+  watch.pace.durable(watch.durable, now);
   note_signals(sight);
   if (sight.code) {
     watch.code = sight.code;
@@ -235,6 +231,15 @@ void Supervisor::ask(Watch& watch) {
   watch.last_asked = world_.now();
   watch.asked_step = watch.last_step;
   world_.ask_to_stop();
+}
+
+/// How long the job may take to save and end.
+double Supervisor::grace_s(const Watch& watch) const {
+  if (settings_.grace_s > 0) return settings_.grace_s;
+  double save_s = watch.pace.save_s();
+  for (const Attempt& attempt : history_.attempts)
+    if (attempt.ended) save_s = std::max(save_s, attempt.ended->save_s);
+  return measured_grace_s(save_s, watch.pace.longest_step_s());
 }
 
 /// Acts on requests to stop and on hangs. True: the attempt is to be ended by force.
@@ -267,9 +272,9 @@ bool Supervisor::must_end(Watch& watch) {
              now - watch.last_asked >= same_request_s) {
     ask(watch);  // mpirun forwards nothing to ranks that it has not started yet
   }
-  if (watch.asked && now - watch.asked_at > settings_.grace_s) {
+  if (watch.asked && now - watch.asked_at > grace_s(watch)) {
     world_.say(fmt::format("the job has not ended {:.0f} s after it was asked to (--grace)",
-                           settings_.grace_s));
+                           now - watch.asked_at));
     return true;
   }
   if (!watch.asked && settings_.hang_s > 0 && now - watch.last_sign > settings_.hang_s) {
@@ -294,6 +299,7 @@ AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
   line.last_step = watch.last_step;
   line.durable = watch.durable;
   line.wall_s = watch.ended - watch.began;
+  line.save_s = watch.pace.save_s();
   line.start_s = watch.first_step < 0 ? line.wall_s : watch.first_step - watch.began;
   const bool kept = verdict.cause == "finished" || facts.code == code::stopped;
   line.useful_s = watch.times.durable_s() + (kept ? watch.times.open_s() : 0);

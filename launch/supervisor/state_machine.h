@@ -18,10 +18,12 @@ struct Settings {
   Index min_nodes = 0;  // where hosts are few, so many are enough; 0: as many as `nodes`
   std::vector<std::vector<std::string>> also_layouts = {};  // options that replace those of PROGRAM
   Index max_restarts = 100;
-  double hang_s = 0;                         // nothing moved for so long: a hang; 0: never
-  double grace_s = 600;                      // from the request to stop to the end by force
-  double time_limit_s = 0;                   // of this supervisor; then it stops the job; 0: none
-  double wait_nodes_s = 0;                   // for hosts, where too few are healthy
+  bool grow = false;             // a larger layout where hosts come back
+  double grow_interval_s = 600;  // between two looks at the hosts
+  double hang_s = 0;             // nothing moved for so long: a hang; 0: never
+  double grace_s = 0;            // from the request to stop to the end by force; 0: as saves take
+  double time_limit_s = 0;       // of this supervisor; then it stops the job; 0: none
+  double wait_nodes_s = 0;       // for hosts, where too few are healthy
   Index quarantine_s = quarantine_window_s;  // how long a host stays out
   bool watched = true;  // PROGRAM is trireme's: it writes metrics and checkpoints
   std::string program;  // its name
@@ -45,6 +47,15 @@ enum class State {
   give_up
 };
 
+/// An attempt that could have more ranks.
+struct Growth {
+  Index ranks_now = 0, ranks = 0;
+  double remaining_s = 0;          // of the run, as fast as now
+  double save_s = 0, start_s = 0;  // what a restart costs
+};
+/// Whether it gains more than three times what it costs.
+bool is_worth_a_restart(const Growth& growth);
+
 /// Unlike that of any other run.
 std::string new_run_id(Index date, Index pid);
 
@@ -64,6 +75,7 @@ class Supervisor {
   void close_torn_attempt();
   bool pick(AttemptPlan& plan);
   bool pick_healthy_hosts(AttemptPlan& plan);
+  bool choose_hosts(AttemptPlan& plan);
   bool elastic() const { return settings_.min_nodes > 0 && settings_.min_nodes < settings_.nodes; }
   std::string why_not_elastic();
   using PickSome = std::function<std::vector<Host>(Index count)>;
@@ -78,6 +90,8 @@ class Supervisor {
   void show_nodes(const std::vector<NodeState>& before);
   void take(Watch& watch, const Sight& sight, double looked_at);
   void note_signals(const Sight& sight);
+  void consider_growth(Watch& watch, const AttemptPlan& plan);
+  double grace_s(const Watch& watch) const;
   void ask(Watch& watch);
   bool must_end(Watch& watch);
   AttemptEnded account(const Watch& watch, const Facts& facts, const Verdict& verdict) const;

@@ -1,5 +1,6 @@
 // trireme stop, status, report, nodes: of a run that `trireme run` supervises, or has supervised.
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <ctime>
 #include <iostream>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "launch/supervisor/command_words.h"
 #include "launch/supervisor/commands.h"
 #include "launch/supervisor/goodput.h"
 #include "launch/supervisor/metrics_tail.h"
@@ -33,23 +35,62 @@ History history_of(const Paths& paths) {
   return read_history(paths);
 }
 
+/// "--wait" without a time as "--wait=TIME" with one that is long enough.
+std::vector<std::string> with_times(int argc, char** argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const bool number =
+        i + 1 < words.size() &&
+        std::isdigit(static_cast<unsigned char>(words[i + 1].empty() ? 'x' : words[i + 1][0]));
+    if (words[i] == "--wait" && !number) words[i] = "--wait=10000d";
+  }
+  return words;
+}
+
+/// Returns when no supervisor has the run, or fails when the time is over.
+ExitCode wait_for_end(const Paths& paths, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::duration<double>(seconds);
+  while (const auto holder = supervisor_of(paths)) {
+    require(Clock::now() < until, paths.run, ": ", *holder, " still supervises it after ", seconds,
+            " s (--wait)");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const History history = read_history(paths);
+  std::cout << (history.end ? fmt::format("ended with {}: {}", history.end->code, history.end->why)
+                            : "the supervisor is gone")
+            << '\n';
+  return ExitCode::success;
+}
+
 int stop(int argc, char** argv) {
   std::string run;
   bool at_once = false;
+  double wait_s = 0;
   CommandLine command("trireme stop",
                       "Asks the job of a run to save and end; its supervisor ends with exit code "
-                      "75. Works from every host that sees the directory, and does not wait.");
+                      "75. Works from every host that sees the directory.");
   command.positional("RUN", run, run_help);
   command.flag("--now", at_once, "end the job without saving");
+  command.add(
+      {"--wait", "[TIME]",
+       "return when the supervisor has ended, or fail when it has not after TIME, such as "
+       "90 or 30m; default: do not wait",
+       false,
+       [&](const std::vector<std::string>& given) { wait_s = parse_duration(given.front()); },
+       [] { return std::string(); }, true});
+  std::vector<std::string> words = with_times(argc, argv);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, pointers.data(), [](Problems&) {},
       [&] {
         const Paths paths(run);
         const auto holder = supervisor_of(paths);
         require(holder.has_value(), paths.run, ": no supervisor runs");
         replace_file(paths.stop, at_once ? "now\n" : "save\n");
-        std::cout << "asked " << *holder << " to stop\n";
-        return ExitCode::success;
+        std::cout << "asked " << *holder << " to stop\n" << std::flush;
+        return wait_s > 0 ? wait_for_end(paths, wait_s) : ExitCode::success;
       });
 }
 
@@ -277,7 +318,7 @@ int clean(int argc, char** argv) {
 
 std::vector<Subcommand> watch_commands() {
   return {
-      {{"stop"}, "RUN [--now]", "ask a supervised run to save and end", stop},
+      {{"stop"}, "RUN [--now] [--wait [TIME]]", "ask a supervised run to save and end", stop},
       {{"status"}, "RUN [--watch] [--json]", "attempt, step and supervisor of a run", status},
       {{"report"}, "RUN [--price [GPU=]AMOUNT] [--json]", "where its time went, and cost", report},
       {{"nodes"}, "RUN [--json]", "hosts that were blamed for failures", nodes},

@@ -64,6 +64,8 @@ class World {
   virtual bool passes_preflight(const Host& host) = 0;
   /// Committed steps whose manifest and file sizes hold, newest first; two at most.
   virtual std::vector<Index> durable_steps() const = 0;
+  /// --train-iters; -1: not known yet.
+  virtual Index iterations() const = 0;
   /// Whether the metrics or the newest checkpoint say that all steps are done.
   virtual bool training_is_finished() const = 0;
   /// What the program says of these numbers of ranks when it is started with `options` in addition;

@@ -76,6 +76,19 @@ TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
               HasSubstr("is no run of `trireme run`"));
 }
 
+TEST_F(SupervisorCommands, WaitNoLongerThanTheyAreAskedTo) {
+  start();
+  wait_for_progress(1, 0);
+  if (HasFatalFailure()) return;
+  kill(rank_processes().front(), SIGSTOP);  // it cannot save
+  const Outcome stopped = shell(command + " stop " + run_directory() + " --wait 0.3");
+  EXPECT_EQ(stopped.exit_code, 1) << stopped.output;
+  EXPECT_THAT(stopped.output, HasSubstr("still supervises it after 0.3 s (--wait)"));
+  EXPECT_EQ(shell(command + " stop --now --wait 5m " + run_directory()).exit_code, 0);
+  EXPECT_FALSE(supervisor::supervisor_of(paths()));
+  wait();
+}
+
 TEST_F(SupervisorCommands, WatchesAnotherProgramByItsExitCode) {
   const std::string own = " run --run-dir " + run_directory() +
                           " --on-event 'echo $TRIREME_EVENT >> " + (folder_ / "events") +

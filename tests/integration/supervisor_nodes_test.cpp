@@ -77,9 +77,9 @@ TEST_F(SupervisedNodes, ReplaceALostOneByASpareInItsPlace) {
   expect_nothing_left();
 }
 
-TEST_F(SupervisedNodes, ContinuesOnFewerHostsWithEachStepOnce) {
+TEST_F(SupervisedNodes, ContinueOnFewerAndAgainOnAllWithEachStepOnce) {
   folder_.write("hosts", "host0\nhost1\n");
-  start("--nodes 2 --min-nodes 1 --hostfile " + (folder_ / "hosts") +
+  start("--nodes 2 --min-nodes 1 --grow --grow-interval 0.2 --hostfile " + (folder_ / "hosts") +
         " --remote-shell " TRIREME_SOURCE_DIR "/tests/support/simulated_node");
   ASSERT_TRUE(wait_until([&] { return durable() > 0 || !job_->running(); })) << output();
   folder_.write("hosts", "host0\n");  // read again before each attempt
@@ -90,8 +90,18 @@ TEST_F(SupervisedNodes, ContinuesOnFewerHostsWithEachStepOnce) {
   ASSERT_TRUE(wait_until([&] { return durable() > before || !job_->running(); })) << output();
   EXPECT_THAT(shell(command + " status " + run_directory()).output,
               HasSubstr("attempt 2: 2 ranks (pp1 dp1 tp2, fewer hosts than --nodes)"));
+  folder_.write("hosts", "host0\nhost1\n");
+  ASSERT_TRUE(wait_until([&] {
+    return (history().attempts.size() > 2 && durable() > history().attempts[2].began.resumed) ||
+           !job_->running();
+  })) << output();
   job_->send(SIGTERM);
   EXPECT_EQ(wait(), 75) << output();
+  std::vector<Index> sizes;
+  for (const supervisor::Attempt& attempt : history().attempts)
+    sizes.push_back(attempt.began.ranks);
+  EXPECT_THAT(sizes, ElementsAre(4, 2, 4)) << output();
+  EXPECT_THAT(causes(), ElementsAre("node_lost", "growth", "stopped"));
   EXPECT_THAT(output(), HasSubstr("results agree within the layout tolerance, not in bits"));
   EXPECT_THAT(shell(command + " report " + run_directory()).output,
               HasSubstr("layout pp1 dp1 tp2"));

@@ -53,8 +53,9 @@ TEST_F(Supervised, StopsWithTheLastStepSavedAndContinues) {
     wait_for_progress(history().attempts.size() + 1, durable());
     if (HasFatalFailure()) return;
     if (std::string(request) == "file") {
-      const Outcome asked = shell(command + " stop " + run_directory());
+      const Outcome asked = shell(command + " stop --wait " + run_directory());
       EXPECT_EQ(asked.exit_code, 0) << asked.output;
+      EXPECT_THAT(asked.output, HasSubstr("ended with 75: stopped and saved"));
     } else {
       job_->send(std::string(request) == "TERM" ? SIGTERM : SIGUSR1);
     }

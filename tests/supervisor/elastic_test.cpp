@@ -136,6 +136,82 @@ TEST_F(Elastic, IsRefusedBeforeAnythingStartsWhereItCannotBe) {
   EXPECT_THAT(world_.plans, IsEmpty());
 }
 
+TEST(Growth, IsWorthARestartWhereItGainsThreeTimesItsCost) {
+  Growth growth{.ranks_now = 2, .ranks = 4, .remaining_s = 100, .save_s = 20, .start_s = 13};
+  EXPECT_TRUE(is_worth_a_restart(growth));  // 100 > 99
+  growth.start_s = 14;
+  EXPECT_FALSE(is_worth_a_restart(growth));
+  growth.ranks = 6;
+  EXPECT_TRUE(is_worth_a_restart(growth));  // 200 > 102
+  growth.ranks = 2;
+  growth.save_s = growth.start_s = 0;
+  EXPECT_FALSE(is_worth_a_restart(growth));
+}
+
+/// Three of four hosts are there, and grow from the second step on.
+class Grows : public Elastic {
+ protected:
+  Grows() {
+    settings_.grow = true;
+    settings_.grow_interval_s = 50;
+    world_.all_hosts.pop_back();
+    world_.scripts = {{.steps = 900, .at_second_step = [this] { come_back(); }}};
+  }
+  void come_back() { world_.all_hosts.emplace_back("n3", 2); }
+};
+
+TEST_F(Grows, WhenHostsComeBackAfterTheInterval) {
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(ranks(), ElementsAre(6, 8));
+  EXPECT_THAT(causes(), ElementsAre("growth", "finished"));
+  EXPECT_NEAR(world_.started[1] - world_.started[0], 50, 1);
+  EXPECT_EQ(history().attempts[0].ended->durable, history().attempts[0].ended->last_step);
+  EXPECT_THAT(world_.said,
+              testing::Contains(HasSubstr("to continue as pp1 dp4 tp2 in place of pp1 dp3")));
+  EXPECT_EQ(goodput(history()).failures, 0);
+}
+
+TEST_F(Grows, NotForAShortRest) {
+  world_.scripts.front().start_s = 4;
+  world_.last_step = 600;  // at the interval 46 s are done, and 14 remain
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(causes().front(), "finished");
+}
+
+TEST_F(Grows, OnlyWhereItIsAskedTo) {
+  settings_.grow = false;
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(ranks().front(), 6);
+  EXPECT_EQ(causes().front(), "ended_early");
+}
+
+TEST_F(Grows, CountingNeitherAsAFailureNorAsARestart) {
+  settings_.max_restarts = 0;
+  finish();
+  EXPECT_EQ(run(), 0);
+}
+
+TEST_F(Grows, UnlessAUserStopsItMeanwhile) {
+  settings_.grace_s = 30;
+  struct Stopping : FakeWorld {
+    void ask_to_stop() override {
+      FakeWorld::ask_to_stop();
+      signals.push_back(SIGTERM);
+    }
+  } world;
+  world.scripts = {{.steps = 501, .hangs = true, .obeys = false}};  // it is saving
+  world.scripts.front().at_second_step = [&] { world.all_hosts.emplace_back("n3", 2); };
+  world.all_hosts = world_.all_hosts;
+  world.tensor = 2;
+  Supervisor supervisor(world, settings_, {});
+  EXPECT_EQ(supervisor.run(), code::stopped);
+  EXPECT_EQ(world.asked, 1);  // a second request would end the job at once
+  EXPECT_EQ(world.plans.size(), 1U);
+}
+
 TEST_F(Elastic, AsksNothingWhereAllNodesAreNeeded) {
   settings_.min_nodes = 4;
   world_.answers_layouts = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ struct Script {
   double clock_jump_s = 0;  // of the date, while it runs
   double sleep_s = 0;       // the machine sleeps so long after the first step
   bool launcher_killed = false;
+  double start_s = 0;  // before the first step
+  double step_s = 0.1;
+  std::function<void()> at_second_step = {};
   std::string out_of_memory = {};
 };
 
@@ -64,6 +68,7 @@ class FakeWorld : public World {
     if (newest.size() > 2) newest.resize(2);
     return newest;
   }
+  Index iterations() const override { return last_step; }
   bool training_is_finished() const override { return step_ >= last_step; }
   std::vector<Layout> check_layouts(const std::vector<std::string>& options,
                                     const std::vector<Index>& ranks) override {
@@ -103,12 +108,17 @@ class FakeWorld : public World {
       time += seconds;
       return look_at(sight);
     }
+    if (running_ && script_.start_s > 0) {
+      time += std::exchange(script_.start_s, 0.0);
+      return look_at(sight);
+    }
     if (running_ && done_ == 1 && script_.sleep_s > 0) {
       time += std::exchange(script_.sleep_s, 0.0);
       return look_at(sight);  // nothing has happened meanwhile
     }
     if (!running_ || (done_ >= script_.steps && !script_.hangs)) return ended_with(sight);
-    time += seconds > 0 ? 0.1 : 0;
+    const bool steps = done_ < script_.steps;
+    time += seconds > 0 ? (steps ? script_.step_s : 0.1) : 0;
     if (seconds > 0 && done_ < script_.steps) do_step(sight);
     return look_at(sight);
   }
@@ -149,7 +159,8 @@ class FakeWorld : public World {
       saved.pop_back();  // it went back, and has loaded
     ++done_;
     ++step_;
-    sight.steps.push_back({step_, 0.1});
+    sight.steps.push_back({step_, script_.step_s});
+    if (done_ == 2 && script_.at_second_step) script_.at_second_step();
     if (step_ % 10 == 0 || step_ == last_step) saved.push_back(step_);
     if (done_ == script_.signal_at_step) signals.push_back(SIGTERM);
     if (done_ == 2) wall += static_cast<Index>(script_.clock_jump_s);

@@ -28,6 +28,7 @@ AttemptEnded some_end() {
   line.lost_s = 1;
   line.stall_s = 1.25;
   line.detect_s = 0.125;
+  line.save_s = 3.5;
   return line;
 }
 

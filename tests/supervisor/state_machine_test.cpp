@@ -139,6 +139,15 @@ TEST_F(Supervision, EndsAJobByForceThatDoesNotObeyWithinTheGrace) {
   EXPECT_GT(world_.time - world_.started[0], 3);
 }
 
+TEST_F(Supervision, GivesAJobAsMuchGraceAsItsSavesTake) {
+  world_.scripts = {
+      {.steps = 12, .hangs = true, .obeys = false, .signal_at_step = 12, .step_s = 15}};
+  EXPECT_EQ(run(), code::stopped);  // step 10 is durable
+  // A save that is over at once, and two steps.
+  EXPECT_NEAR(world_.time - world_.started[0] - 12 * 15, 30, 0.5);
+  EXPECT_GT(history().attempts[0].ended->save_s, 0);
+}
+
 TEST_F(Supervision, EndsAtOnceAtASecondSignalThatIsNotTheSame) {
   world_.scripts = {{.steps = 100, .obeys = false, .signal_at_step = 1}};
   world_.signals = {SIGTERM};  // with that of step 1 a request that came twice

@@ -20,6 +20,7 @@
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/ask_program.h"
+#include "launch/supervisor/preflight_figures.h"
 #include "launch/supervisor/processes.h"
 #include "runtime/store/file.h"
 #include "runtime/store/lease/lease.h"
@@ -31,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double end_by_itself_s = 2;  // mpirun, after SIGTERM
-constexpr double lease_check_s = 1, durable_check_s = 2, preflight_s = 300, check_layout_s = 120;
+constexpr double lease_check_s = 1, durable_check_s = 2, check_layout_s = 120;
 const std::string run_variable = "TRIREME_RUN_KEY";
 
 int exit_code_of(int status) {
@@ -109,20 +110,6 @@ bool Machine::is_mine() const {
 
 std::vector<Host> Machine::hosts() const { return read_hosts(options_.hosts, options_.slots); }
 
-bool Machine::passes_preflight(const Host& host) {
-  if (options_.preflight.empty()) return true;
-  const pid_t check =
-      start_program({"/bin/sh", "-c", options_.preflight}, {"TRIREME_HOST=" + host.name}, -1, true);
-  const double until = now() + preflight_s;
-  int status = 0;
-  pid_t ended = 0;
-  while ((ended = ::waitpid(check, &status, WNOHANG)) == 0 && now() < until) ::poll(nullptr, 0, 10);
-  if (ended == check) return exit_code_of(status) == 0;
-  ::kill(-check, SIGKILL);
-  ::waitpid(check, &status, 0);
-  return false;
-}
-
 std::vector<Index> Machine::durable_steps() const {
   return job_.watched ? supervisor::durable_steps(paths_.run, 2) : std::vector<Index>();
 }
@@ -157,7 +144,9 @@ std::vector<std::string> Machine::released_hosts() {
 void Machine::append(const Json& line) { ledger_->append(line); }
 
 void Machine::show_nodes(const std::vector<NodeState>& states) {
-  replace_file(paths_.nodes, to_text(to_json(states)) + "\n");
+  Json nodes = to_json(states);
+  add_figures(nodes, read_preflight(paths_));
+  replace_file(paths_.nodes, to_text(nodes) + "\n");
 }
 
 void Machine::say(const std::string& line) {

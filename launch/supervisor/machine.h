@@ -21,7 +21,9 @@ struct MachineOptions {
   HostSource hosts;
   Index slots = 1;  // of a host whose line does not say how many
   std::string remote_shell, on_event;
-  std::string preflight;  // exit code 0: the host TRIREME_HOST may be used
+  /// "short": that of trireme; "off" or empty: none; otherwise a command of the shell, whose exit
+  /// code is 0 where the host TRIREME_HOST may be used.
+  std::string preflight;
   Index log_bytes = Index{64} << 20;
   bool echo = true;  // what the job prints goes to stdout as well
 };
@@ -43,7 +45,7 @@ class Machine : public World {
   Index date() const override;
   bool is_mine() const override;
   std::vector<Host> hosts() const override;
-  bool passes_preflight(const Host& host) override;
+  std::vector<UnfitHost> unfit_of(const std::vector<Host>& hosts) override;
   std::vector<Index> durable_steps() const override;
   Index iterations() const override;
   bool training_is_finished() const override;
@@ -62,6 +64,7 @@ class Machine : public World {
   Evidence evidence() const override;
 
  private:
+  std::vector<UnfitHost> short_preflight(const std::vector<Host>& hosts);
   void read_signals(Sight& sight);
   void read_stop_file(Sight& sight);
   void read_output();

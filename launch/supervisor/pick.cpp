@@ -46,18 +46,19 @@ bool Supervisor::choose_hosts(AttemptPlan& plan) {
 }
 
 bool Supervisor::pass_preflight(const std::vector<Host>& hosts) {
-  bool all = true;
-  for (const Host& host : hosts) {
-    if (!fit_.insert(host.name).second) continue;
-    enter(State::preflight);
-    if (world_.passes_preflight(host)) continue;
-    fit_.erase(host.name);
-    unfit_.insert(host.name);
-    all = false;
-    world_.say(host.name + " does not pass the preflight");
-    world_.notify("preflight_failed", Json::Object{{"host", host.name}});
+  std::vector<Host> unknown;
+  for (const Host& host : hosts)
+    if (fit_.insert(host.name).second) unknown.push_back(host);
+  if (unknown.empty()) return true;
+  enter(State::preflight);
+  const std::vector<UnfitHost> unfit = world_.unfit_of(unknown);
+  for (const auto& [host, why] : unfit) {
+    fit_.erase(host);
+    unfit_.insert(host);
+    world_.say(fmt::format("{} does not pass the preflight: {}", host, why));
+    world_.notify("preflight_failed", Json::Object{{"host", host}, {"why", why}});
   }
-  return all;
+  return unfit.empty();
 }
 
 std::string Supervisor::too_few_hosts(std::size_t at_hand) const {
@@ -75,6 +76,7 @@ void Supervisor::take_releases() {
     const Release line{host, world_.date(), 0};
     world_.append(to_json(line));
     history_.add(line);
+    fit_.erase(host);  // it may have been repaired, or exchanged
     unfit_.erase(host);
   }
 }
@@ -84,6 +86,7 @@ void Supervisor::show_nodes(const std::vector<NodeState>& before) {
   const auto states = node_states(history_, world_.date());
   world_.show_nodes(states);
   for (const NodeState& state : states) {
+    if (state.lost) fit_.erase(state.host);  // when it returns, it is checked again
     const auto same = [&](const NodeState& each) {
       return each.host == state.host && each.quarantined();
     };

@@ -70,9 +70,11 @@ void declare(CommandLine& command, Given& given) {
                "directory of the run; default: --save of PROGRAM");
   command.text("--mpirun", given.mpirun, "WORDS", "mpirun, and options for it");
   command.text("--remote-shell", machine.remote_shell, "CMD", "what starts a process on a host");
-  command.text("--preflight", machine.preflight, "CMD",
-               "run by the shell for each new host, TRIREME_HOST; another exit code than 0 leaves "
-               "the host out");
+  command.text(
+      "--preflight", machine.preflight, "{short,off}|CMD",
+      "short: hosts that are new, or return, are measured by trireme preflight, and bad "
+      "ones left out. CMD: run by the shell for each, TRIREME_HOST; another exit code than "
+      "0 leaves the host out");
   command.flag("--grow", settings.grow,
                "with --min-nodes: stop and start on more hosts when they come back, where that "
                "gains three times what it costs");

@@ -96,7 +96,8 @@ Paths::Paths(const std::string& directory)
       folder(run + "/supervisor"),
       ledger(folder + "/attempts.jsonl"),
       nodes(folder + "/nodes.json"),
-      stop(folder + "/stop") {}
+      stop(folder + "/stop"),
+      preflight(folder + "/preflight.json") {}
 
 std::string Paths::attempt(Index number) const {
   return fmt::format("{}/{}{:04}", folder, attempt_prefix, number);

@@ -19,7 +19,7 @@ namespace trireme::supervisor {
 /// Names in RUN/supervisor.
 struct Paths {
   explicit Paths(const std::string& run);
-  std::string run, folder, ledger, nodes, stop;
+  std::string run, folder, ledger, nodes, stop, preflight;
   std::string attempt(Index number) const;  // "RUN/supervisor/attempt-0007"
 };
 

@@ -14,6 +14,7 @@
 #include "launch/supervisor/goodput.h"
 #include "launch/supervisor/metrics_tail.h"
 #include "launch/supervisor/nodes.h"
+#include "launch/supervisor/preflight_figures.h"
 #include "launch/supervisor/run_directory.h"
 #include "runtime/observe/page_reader.h"
 #include "runtime/store/file.h"
@@ -244,15 +245,20 @@ int nodes(int argc, char** argv) {
   bool json = false;
   CommandLine command("trireme nodes",
                       "Hosts that were blamed for failures in the last 24 hours, with their "
-                      "points; with 3 points a host is in quarantine.");
+                      "points; with 3 points a host is in quarantine. And the figures of "
+                      "--preflight short.");
   command.positional("RUN", run, run_help);
   command.flag("--json", json, "print one line of JSON instead of text");
   return parse_and_run(
       command, argc, argv, [](Problems&) {},
       [&] {
-        const auto states = node_states(history_of(Paths(run)), now());
+        const Paths paths(run);
+        const auto states = node_states(history_of(paths), now());
+        const preflight::Report figures = read_preflight(paths);
         if (json) {
-          std::cout << trireme::to_text(to_json(states)) << '\n';
+          Json all = to_json(states);
+          add_figures(all, figures);
+          std::cout << trireme::to_text(all) << '\n';
           return ExitCode::success;
         }
         if (states.empty()) std::cout << "no host was blamed in the last 24 hours\n";
@@ -261,6 +267,7 @@ int nodes(int argc, char** argv) {
                                    state.quarantined() ? ", in quarantine" : "");
           for (const std::string& reason : state.reasons) std::cout << "  " << reason << '\n';
         }
+        std::cout << text_of_figures(figures);
         return ExitCode::success;
       });
 }

@@ -49,6 +49,10 @@ struct AttemptPlan {
   std::vector<std::string> options = {};  // of --also-layout: they replace those of PROGRAM
 };
 
+struct UnfitHost {
+  std::string host, why;
+};
+
 class World {
  public:
   virtual ~World() = default;
@@ -60,8 +64,8 @@ class World {
   virtual bool is_mine() const = 0;
   /// Hosts at hand, spares included; empty: this machine only. Throws: Error.
   virtual std::vector<Host> hosts() const = 0;
-  /// Whether a host may be used; asked once of each that is new to this supervisor.
-  virtual bool passes_preflight(const Host& host) = 0;
+  /// Which of these hosts, new to this supervisor or returned, may not be used.
+  virtual std::vector<UnfitHost> unfit_of(const std::vector<Host>& hosts) = 0;
   /// Committed steps whose manifest and file sizes hold, newest first; two at most.
   virtual std::vector<Index> durable_steps() const = 0;
   /// --train-iters; -1: not known yet.

@@ -31,8 +31,8 @@ class GpuSupervisorHealth : public SupervisedRun {
   void add(const std::string& host, const std::string& line) const {
     std::ofstream(folder_ / ("gpus-" + host), std::ios::app) << line << '\n';
   }
-  void start_on_nodes() {
-    start("--nodes 2 --spares 1 --hostfile " + (folder_ / "hosts") +
+  void start_on_nodes(const std::string& options = "") {
+    start(options + " --nodes 2 --spares 1 --hostfile " + (folder_ / "hosts") +
               " --remote-shell " TRIREME_SOURCE_DIR "/tests/support/simulated_node",
           trainer, "--device cuda");
     ASSERT_TRUE(wait_until([&] { return durable() > 0 || !job_->running(); })) << output();
@@ -60,6 +60,21 @@ TEST_F(GpuSupervisorHealth, AGpuThatFailsCostsItsNodeAndOneThatIsHotDoesNot) {
   job_->send(SIGTERM);
   EXPECT_EQ(wait(), 75) << output();
   EXPECT_EQ(history().attempts.size(), 2U) << output();
+  expect_nothing_left();
+}
+
+TEST_F(GpuSupervisorHealth, ABadGpuKeepsItsHostOutBeforeTheFirstAttempt) {
+  add("host1", "gpu0.failed 1");
+  start_on_nodes("--preflight short");
+  EXPECT_THAT(output(), HasSubstr("host1 does not pass the preflight: GPU 0: remap failed: "));
+  const History found = history();
+  ASSERT_EQ(found.attempts.size(), 1U) << output();
+  EXPECT_THAT(found.attempts[0].began.nodes, ElementsAre("host0", "host2"));
+  const std::string nodes = shell(command + " nodes " + run_directory()).output;
+  for (const char* host : {"host0", "host1", "host2"})
+    EXPECT_THAT(nodes, HasSubstr(str("preflight of ", host, ": "))) << nodes;
+  job_->send(SIGTERM);
+  EXPECT_EQ(wait(), 75) << output();
   expect_nothing_left();
 }
 

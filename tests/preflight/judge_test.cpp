@@ -68,6 +68,17 @@ TEST(PreflightJudge, ComparesNodesOfOneKindOnly) {
   EXPECT_THAT(judge(report, nullptr), IsEmpty());
 }
 
+// Figures of 12 short preflights in a row on one machine of 2 cores with a load of 5.
+TEST(PreflightJudge, NamesTheSlowOneAmongRecordedFiguresOnly) {
+  const double recorded[] = {253.3, 256.6, 253.3, 257.0, 254.4, 254.8,
+                             253.6, 258.1, 253.2, 256.1, 254.5, 257.1};
+  Report report;
+  for (int i = 0; i < 12; ++i) report.nodes.push_back(node(i, recorded[i]));
+  EXPECT_THAT(judge(report, nullptr), IsEmpty());
+  report.nodes[3].figures["gemm_gflops"] *= 0.8;
+  EXPECT_THAT(names(judge(report, nullptr)), ElementsAre("n3"));
+}
+
 TEST(PreflightJudge, NamesNobodyOfManyThatOnlyDifferByNoise) {
   std::mt19937 random(7);
   std::normal_distribution<double> noise(1, 0.02);

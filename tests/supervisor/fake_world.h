@@ -39,7 +39,8 @@ class FakeWorld : public World {
   std::deque<Script> scripts;
   std::vector<Host> all_hosts;
   std::vector<std::string> unfit, releases;
-  Index last_step = 1000000;  // --train-iters
+  std::vector<std::vector<std::string>> checked;  // hosts of each preflight
+  Index last_step = 1000000;                      // --train-iters
   bool mine = true;
   Index tensor = 1;             // --tp of the program, which --also-layout may replace
   std::vector<Index> illegal;   // numbers of ranks
@@ -58,10 +59,15 @@ class FakeWorld : public World {
   Index date() const override { return wall + static_cast<Index>(time); }
   bool is_mine() const override { return mine; }
   std::vector<Host> hosts() const override { return all_hosts; }
-  bool passes_preflight(const Host& host) override {
-    for (const std::string& name : unfit)
-      if (name == host.name) return false;
-    return true;
+  std::vector<UnfitHost> unfit_of(const std::vector<Host>& hosts) override {
+    std::vector<UnfitHost> found;
+    checked.emplace_back();
+    for (const Host& host : hosts) {
+      checked.back().push_back(host.name);
+      for (const std::string& name : unfit)
+        if (name == host.name) found.push_back({name, "it is broken"});
+    }
+    return found;
   }
   std::vector<Index> durable_steps() const override {
     std::vector<Index> newest(saved.rbegin(), saved.rend());

@@ -305,6 +305,19 @@ TEST_F(Supervision, UsesNoHostThatFailsThePreflight) {
   EXPECT_EQ(run(), 0);
   EXPECT_THAT(history().attempts[0].began.nodes, ElementsAre("n1"));
   EXPECT_THAT(world_.events, Contains("preflight_failed"));
+  EXPECT_THAT(world_.said, Contains("n0 does not pass the preflight: it is broken"));
+}
+
+TEST_F(Supervision, ChecksHostsOnceTogetherAndAgainWhenTheyReturn) {
+  settings_.nodes = 2;
+  world_.all_hosts = {{"n0", 1}, {"n1", 1}, {"n2", 1}};
+  world_.scripts = {{.steps = 25, .code = 205, .lost_host = "n1"},
+                    {.steps = 25, .code = 205, .lost_host = "n0"},
+                    {.steps = 5, .code = 64}};
+  EXPECT_EQ(run(), code::configuration);
+  // The third attempt takes one of those that were lost, as there is no other.
+  EXPECT_THAT(world_.checked,
+              ElementsAre(ElementsAre("n0", "n1"), ElementsAre("n2"), ElementsAre("n0")));
 }
 
 TEST_F(Supervision, TakesAHostAgainWhenItsQuarantineIsOver) {

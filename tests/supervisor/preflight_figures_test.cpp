@@ -1,0 +1,36 @@
+// Figures of the newest preflight of each host.
+#include "launch/supervisor/preflight_figures.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+preflight::Report of(const std::string& host, double gflops) {
+  preflight::Report report;
+  report.nodes.emplace_back();
+  report.nodes[0].host = host;
+  report.nodes[0].figures["gemm_gflops"] = gflops;
+  return report;
+}
+
+TEST(PreflightFigures, AreTheNewestOfEachHost) {
+  const ScratchDirectory folder;
+  const Paths paths(folder.path());
+  EXPECT_EQ(text_of_figures(read_preflight(paths)), "");
+  std::filesystem::create_directories(paths.folder);
+  keep_preflight(paths, of("n1", 100));
+  keep_preflight(paths, of("n2", 200));
+  keep_preflight(paths, of("n1", 300));
+  EXPECT_EQ(text_of_figures(read_preflight(paths)),
+            "preflight of n1: gemm_gflops 300\npreflight of n2: gemm_gflops 200\n");
+  folder.write("supervisor/preflight.json", "{\"nodes\":[");
+  EXPECT_EQ(text_of_figures(read_preflight(paths)), "");
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

@@ -1,6 +1,7 @@
 #include "launch/supervisor/goodput.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -41,8 +42,50 @@ double StepTimes::open_s() const {
   return sum;
 }
 
+namespace {
+
+/// GPUs of a rank, as any attempt has said; nothing: none has.
+std::optional<double> gpus_per_rank(const History& history) {
+  std::optional<double> found;
+  for (const Attempt& attempt : history.attempts)
+    if (attempt.ended && attempt.ended->gpus_per_rank >= 0) found = attempt.ended->gpus_per_rank;
+  return found;
+}
+
+/// Hosts of an attempt, spares included.
+double nodes_of(const AttemptBegan& began) {
+  if (began.nodes.empty() || began.ranks == 0) return 1;
+  const auto nodes = static_cast<double>(began.nodes.size());
+  return nodes * static_cast<double>(began.ranks + began.spares) / static_cast<double>(began.ranks);
+}
+
+std::string describe_hours(const Goodput& g) {
+  if (g.gpu.all > 0 || g.node.all == 0)
+    return fmt::format("GPU-hours (spares included{}): {:.3f}; lost to failures {:.3f}\n",
+                       g.gpus_assumed ? "; one GPU a rank is assumed" : "", g.gpu.all, g.gpu.lost);
+  return fmt::format("node-hours (no GPU, spares included): {:.3f}; lost to failures {:.3f}\n",
+                     g.node.all, g.node.lost);
+}
+
+const Goodput::Hours& hours_for(const Goodput& g, const Price& price) {
+  return price.of_node() ? g.node : g.gpu;
+}
+
+std::string describe_cost(const Goodput& g, const Price& price) {
+  const Goodput::Hours& hours = hours_for(g, price);
+  if (hours.all == 0 && g.node.all > 0)
+    return "cost: no GPU was used; --price node=AMOUNT is for an hour of a node\n";
+  return fmt::format("cost at {} an hour{}: {:.2f}; lost to failures {:.2f}\n", price.amount,
+                     price.gpu.empty() ? "" : " of a " + price.gpu, hours.all * price.amount,
+                     hours.lost * price.amount);
+}
+
+}  // namespace
+
 Goodput goodput(const History& history) {
   Goodput sum;
+  const std::optional<double> gpus = gpus_per_rank(history);
+  sum.gpus_assumed = !gpus;
   bool after_failure = false;
   for (const Attempt& attempt : history.attempts) {
     if (!attempt.ended) continue;
@@ -57,13 +100,18 @@ Goodput goodput(const History& history) {
     const double wall_s = ended.wall_s + attempt.began.waited_s;
     sum.wall_s += wall_s;
     if (!attempt.began.layout.empty()) sum.layouts[attempt.began.layout] += ended.wall_s;
-    const double held = static_cast<double>(attempt.began.ranks + attempt.began.spares) / hour;
-    sum.rank_hours += held * wall_s;
-    if (after_failure) sum.lost_hours += held * (ended.start_s + attempt.began.waited_s);
-    after_failure = is_failure(ended.cause);
+    const double ranks = static_cast<double>(attempt.began.ranks + attempt.began.spares);
+    const double nodes = nodes_of(attempt.began);
+    const bool failed = is_failure(ended.cause);
+    const double lost_s = (after_failure ? ended.start_s + attempt.began.waited_s : 0) +
+                          (failed ? ended.lost_s + ended.detect_s : 0);
+    sum.gpu.all += ranks * gpus.value_or(1) * wall_s / hour;
+    sum.gpu.lost += ranks * gpus.value_or(1) * lost_s / hour;
+    sum.node.all += nodes * wall_s / hour;
+    sum.node.lost += nodes * lost_s / hour;
+    after_failure = failed;
     if (!after_failure) continue;
     ++sum.failures;
-    sum.lost_hours += held * (ended.lost_s + ended.detect_s);
     Goodput::Cause& cause = sum.causes[ended.cause];
     ++cause.failures;
     cause.lost_s += ended.lost_s;
@@ -87,7 +135,8 @@ Price parse_price(const std::string& text) {
     used = 0;
   }
   require(used > 0 && used == amount.size() && price.amount > 0 && price.amount < 1e9,
-          "expected an amount for an hour of a GPU, such as 2.5 or H100=2.5");
+          "expected an amount for an hour of a GPU, such as 2.5 or H100=2.5, or of a node, such as "
+          "node=0.4");
   return price;
 }
 
@@ -110,13 +159,8 @@ std::string to_text(const Goodput& g, const Price& price) {
     text += fmt::format("  layout {}: {:.1f} s\n", layout, seconds);
   if (g.layouts.size() > 1)
     text += "  results of these layouts agree within the layout tolerance, not in bits\n";
-  text +=
-      fmt::format("GPU-hours (one GPU a rank, spares included): {:.3f}; lost to failures {:.3f}\n",
-                  g.rank_hours, g.lost_hours);
-  if (price.amount > 0)
-    text += fmt::format("cost at {} an hour{}: {:.2f}; lost to failures {:.2f}\n", price.amount,
-                        price.gpu.empty() ? "" : " of a " + price.gpu, g.rank_hours * price.amount,
-                        g.lost_hours * price.amount);
+  text += describe_hours(g);
+  if (price.amount > 0) text += describe_cost(g, price);
   return text;
 }
 
@@ -128,15 +172,27 @@ Json to_json(const Goodput& g, const Price& price) {
                                            {"lost_steps", cause.lost_steps},
                                            {"lost_s", cause.lost_s}});
   for (const auto& [host, failures] : g.failures_of_host) hosts.emplace_back(host, failures);
-  Json::Object all{
-      {"attempts", g.attempts},      {"failures", g.failures},    {"wall_s", g.wall_s},
-      {"goodput", g.ratio()},        {"useful_s", g.useful_s},    {"lost_s", g.lost_s},
-      {"start_s", g.start_s},        {"stall_s", g.stall_s},      {"detect_s", g.detect_s},
-      {"waited_s", g.waited_s},      {"gpu_hours", g.rank_hours}, {"lost_gpu_hours", g.lost_hours},
-      {"causes", std::move(causes)}, {"hosts", std::move(hosts)}, {"layouts", std::move(layouts)}};
+  Json::Object all{{"attempts", g.attempts},
+                   {"failures", g.failures},
+                   {"wall_s", g.wall_s},
+                   {"goodput", g.ratio()},
+                   {"useful_s", g.useful_s},
+                   {"lost_s", g.lost_s},
+                   {"start_s", g.start_s},
+                   {"stall_s", g.stall_s},
+                   {"detect_s", g.detect_s},
+                   {"waited_s", g.waited_s},
+                   {"gpu_hours", g.gpu.all},
+                   {"lost_gpu_hours", g.gpu.lost},
+                   {"node_hours", g.node.all},
+                   {"lost_node_hours", g.node.lost},
+                   {"gpus_assumed", g.gpus_assumed},
+                   {"causes", std::move(causes)},
+                   {"hosts", std::move(hosts)},
+                   {"layouts", std::move(layouts)}};
   if (price.amount > 0) {
-    all.emplace_back("cost", g.rank_hours * price.amount);
-    all.emplace_back("lost_cost", g.lost_hours * price.amount);
+    all.emplace_back("cost", hours_for(g, price).all * price.amount);
+    all.emplace_back("lost_cost", hours_for(g, price).lost * price.amount);
   }
   return all;
 }

@@ -33,8 +33,13 @@ struct Goodput {
   double useful_s = 0, lost_s = 0, start_s = 0, stall_s = 0, waited_s = 0;  // together wall_s
   double detect_s = 0;  // the part of stall_s until a hang was noticed
   Index attempts = 0, failures = 0;
-  double rank_hours = 0;  // ranks and spares held, over wall_s
-  double lost_hours = 0;  // the part that failures cost: lost, start after a failure, waited
+  /// What ranks and spares held, over wall_s; `lost`: the part that failures cost: lost, start
+  /// after a failure, waited.
+  struct Hours {
+    double all = 0, lost = 0;
+  };
+  Hours gpu, node;
+  bool gpus_assumed = false;  // one for each rank of an attempt that has not said it
   struct Cause {
     Index failures = 0, lost_steps = 0;
     double lost_s = 0;
@@ -47,12 +52,13 @@ struct Goodput {
 /// Of all attempts that have ended.
 Goodput goodput(const History& history);
 
-/// `price`: of an hour of one rank's GPU; 0: not shown. `gpu`: its name, for people.
+/// Of an hour of one GPU, or of one node; 0: not shown. `gpu`: its name, for people.
 struct Price {
   double amount = 0;
   std::string gpu;
+  bool of_node() const { return gpu == "node"; }
 };
-/// "2.5" or "H100=2.5". Throws: Error.
+/// "2.5", "H100=2.5" or "node=0.4". Throws: Error.
 Price parse_price(const std::string& text);
 std::string to_text(const Goodput& goodput, const Price& price);
 Json to_json(const Goodput& goodput, const Price& price);

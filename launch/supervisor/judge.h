@@ -32,6 +32,7 @@ struct Facts {
   std::string first_error = {};    // line of the output
   std::string out_of_memory = {};  // evidence that the kernel ended a process for lack of memory
   std::vector<GpuSign> gpu_signs = {};
+  double gpus_per_rank = -1;  // no part of the verdict
 };
 
 struct Verdict {

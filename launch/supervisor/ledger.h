@@ -50,7 +50,8 @@ struct AttemptEnded {
   Index last_step = 0, durable = 0;
   // Together wall_s, but for detect_s, which is a part of stall_s.
   double wall_s = 0, start_s = 0, useful_s = 0, lost_s = 0, stall_s = 0, detect_s = 0;
-  double save_s = 0;  // the longest save, from the end of its step until it was durable
+  double gpus_per_rank = -1;  // 0 on CPUs; -1: not known
+  double save_s = 0;          // the longest save, from the end of its step until it was durable
 };
 
 struct Attempt {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -239,6 +240,8 @@ void Machine::read_signals(Sight& sight) {
   signalfd_siginfo info;
   while (::read(signals_, &info, sizeof info) == sizeof info) {
     const auto signal = static_cast<int>(info.ssi_signo);
+    ended_by_signal_ =
+        ended_by_signal_ || signal == SIGHUP || signal == SIGTERM || signal == SIGINT;
     if (signal == SIGHUP) sight.signals.push_back(SIGTERM);  // the terminal is gone
     if (signal != SIGHUP && signal != SIGCHLD) sight.signals.push_back(signal);
   }
@@ -356,6 +359,8 @@ Evidence Machine::evidence() const {
   Evidence found = reader_.found();
   if (found.out_of_memory.empty())
     found.out_of_memory = new_oom_kills(oom_kills_, count_oom_kills());
+  const Index sharing = std::atoll(option_of(job_.words, "--ranks-per-gpu").c_str());
+  if (sharing > 1 && found.gpus_per_rank > 0) found.gpus_per_rank /= static_cast<double>(sharing);
   found.gpu_signs = read_gpu_signs(health_of(paths_, attempt_), hosts_, ranks_);
   return found;
 }

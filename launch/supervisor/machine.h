@@ -63,6 +63,9 @@ class Machine : public World {
   std::string log_of(Index attempt) const override;
   Evidence evidence() const override;
 
+  /// Whether SIGTERM, SIGINT, SIGHUP or trireme stop asked for the end.
+  bool stopped_by_user() const { return stop_seen_ || ended_by_signal_; }
+
  private:
   std::vector<UnfitHost> short_preflight(const std::vector<Host>& hosts);
   void read_signals(Sight& sight);
@@ -95,7 +98,7 @@ class Machine : public World {
 
   // Sessions that are no attempt's: of this process, of children that it had before, of --on-event.
   std::set<pid_t> others_;
-  bool stop_seen_ = false, now_seen_ = false;
+  bool stop_seen_ = false, now_seen_ = false, ended_by_signal_ = false;
   mutable double mine_checked_ = -1;
   Index durable_ = 0;
   Index durable_changed_ns_ = -1;

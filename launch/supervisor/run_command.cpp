@@ -12,6 +12,7 @@
 #include "launch/supervisor/commands.h"
 #include "launch/supervisor/machine.h"
 #include "launch/supervisor/processes.h"
+#include "launch/supervisor/requeue.h"
 #include "launch/supervisor/state_machine.h"
 #include "runtime/store/file.h"
 
@@ -24,7 +25,7 @@ struct Given {
   MachineOptions machine;
   double quarantine_s = static_cast<double>(quarantine_window_s);
   std::string run_dir, hostfile, mpirun = "mpirun";
-  bool quiet = false;
+  bool quiet = false, requeue = false;
 };
 
 void declare_duration(CommandLine& command, const std::string& name, double& value,
@@ -94,6 +95,9 @@ void declare(CommandLine& command, Given& given) {
                    "time to wait where too few hosts are healthy; default: none");
   declare_duration(command, "--quarantine", given.quarantine_s,
                    "time for which a host that was blamed too often is not used");
+  command.flag("--requeue-self", given.requeue,
+               "in a Slurm job that SIGUSR1 or --time-limit has stopped: scontrol requeue, unless "
+               "RequeueExit does it");
   command.group("What to show");
   command.text("--on-event", machine.on_event, "CMD",
                "run by the shell at each event; TRIREME_EVENT, TRIREME_DETAILS (JSON) and "
@@ -150,7 +154,7 @@ void check_hosts(Given& given, const CommandLine& command, Problems& problems) {
                    " needs --hostfile, or a job of several nodes of a scheduler");
     for (const char* name :
          {"--spares", "--remote-shell", "--wait-nodes", "--preflight", "--min-nodes"})
-      if (command.given(name))
+      if (settings.nodes == 1 && command.given(name))
         problems.add(name, " has no meaning on one machine; give --hostfile");
     return;
   }
@@ -159,7 +163,7 @@ void check_hosts(Given& given, const CommandLine& command, Problems& problems) {
   // Workers of an MPIJob may still start: the supervisor waits for them.
   if (source.kind == HostSource::Kind::discovery) return;
   const auto found = static_cast<Index>(hosts.size());
-  if (settings.min_nodes > 0 && found < settings.min_nodes)
+  if (found < std::min(settings.min_nodes, settings.nodes))
     problems.add("--min-nodes ", settings.min_nodes, ": ", source.name, " has ", found, " hosts");
   else if (settings.min_nodes == 0 && found < wanted)
     problems.add("--nodes ", settings.nodes, " and --spares ", settings.spares, " need ", wanted,
@@ -193,7 +197,18 @@ std::string host_name() {
   return name;
 }
 
-int supervise(Given& given, const Job& job) {
+std::string slurm_job() { return variable_of_this_process("SLURM_JOB_ID"); }
+
+void check_requeue(const Given& given, Problems& problems) {
+  if (!given.requeue) return;
+  if (slurm_job().empty())
+    problems.add("--requeue-self has no meaning outside of a Slurm job: SLURM_JOB_ID is not set");
+  else if (!is_executable("scontrol"))
+    problems.add("--requeue-self needs scontrol, and there is no such program");
+}
+
+/// Returns the exit code. `requeue`: whether a Slurm job is to be queued again.
+int supervise(Given& given, const Job& job, bool& requeue) {
   Settings& settings = given.settings;
   settings.watched = job.watched;
   settings.program = job.name();
@@ -209,7 +224,9 @@ int supervise(Given& given, const Job& job) {
     machine.say(job.name() + " has no --save: it is supervised by its exit code only");
   settings.run = new_run_id(machine.date(), settings.pid);
   History history = machine.take_over(settings.run);
-  return Supervisor(machine, settings, std::move(history)).run();
+  const int code = Supervisor(machine, settings, std::move(history)).run();
+  requeue = given.requeue && code == code::stopped && !machine.stopped_by_user();
+  return code;
 }
 
 int run(int argc, char** argv) {
@@ -231,9 +248,15 @@ int run(int argc, char** argv) {
   for (std::string& word : words) pointers.push_back(word.data());
   const int checked = parse_and_run(
       command, static_cast<int>(pointers.size()), pointers.data(),
-      [&](Problems& problems) { job = check(given, command, program, problems); },
+      [&](Problems& problems) {
+        job = check(given, command, program, problems);
+        check_requeue(given, problems);
+      },
       [&] {
-        code = supervise(given, *job);
+        bool requeue = false;
+        code = supervise(given, *job, requeue);
+        if (requeue)  // nothing is held any more: Slurm may end this process at once
+          std::cerr << "trireme run: " << requeue_slurm_job(slurm_job(), code) << std::endl;
         return ExitCode::success;
       });
   return checked != 0 ? checked : code;

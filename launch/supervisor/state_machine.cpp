@@ -177,6 +177,7 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   facts.first_error = evidence.first_error;
   facts.out_of_memory = evidence.out_of_memory;
   facts.gpu_signs = evidence.gpu_signs;
+  facts.gpus_per_rank = evidence.gpus_per_rank;
   return facts;
 }
 
@@ -300,6 +301,7 @@ AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
   line.durable = watch.durable;
   line.wall_s = watch.ended - watch.began;
   line.save_s = watch.pace.save_s();
+  line.gpus_per_rank = facts.gpus_per_rank;
   line.start_s = watch.first_step < 0 ? line.wall_s : watch.first_step - watch.began;
   const bool kept = verdict.cause == "finished" || facts.code == code::stopped;
   line.useful_s = watch.times.durable_s() + (kept ? watch.times.open_s() : 0);

@@ -227,7 +227,8 @@ int report(int argc, char** argv) {
                       "Where the time of a run went, by cause, and what it cost.");
   command.positional("RUN", run, run_help);
   command.flag("--json", json, "print one line of JSON instead of text");
-  command.add({"--price", "[GPU=]AMOUNT", "of an hour of one GPU, such as 2.5 or H100=2.5", false,
+  command.add({"--price", "[GPU=]AMOUNT",
+               "of an hour of one GPU, such as 2.5 or H100=2.5, or of a node: node=0.4", false,
                [&](const std::vector<std::string>& given) { price = parse_price(given.front()); },
                [] { return std::string(); }, true});
   return parse_and_run(

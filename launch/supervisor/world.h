@@ -34,6 +34,7 @@ struct Evidence {
   bool daemon_lost = false;        // of a host that the launcher does not name
   std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
   std::vector<GpuSign> gpu_signs = {};
+  double gpus_per_rank = -1;  // 0 on CPUs; -1: the job has not said it
 };
 
 struct AttemptPlan {

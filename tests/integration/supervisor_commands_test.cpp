@@ -63,6 +63,17 @@ TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
   EXPECT_THAT(
       refused("--hostfile " + hosts + " --nodes 2 --spares 1", "true --save r"),
       HasSubstr("--nodes 2 and --spares 1 need 3 hosts, but --hostfile " + hosts + " has 2"));
+  const std::string two = "--hostfile " + hosts + " --nodes 2 ";
+  EXPECT_THAT(refused("--nodes 2 --spares 1", "true --save r"),
+              HasSubstr("--nodes 2 needs --hostfile, or a job of several nodes of a scheduler"));
+  EXPECT_THAT(refused(two + "--min-nodes 3", "true --save r"),
+              HasSubstr("--min-nodes 3 are more than --nodes 2"));
+  EXPECT_THAT(refused(two + "--also-layout '--tp 1'", "true --save r"),
+              HasSubstr("--also-layout has no meaning without fewer --min-nodes than --nodes"));
+  EXPECT_THAT(refused(two + "--min-nodes 2 --grow", "true --save r"),
+              HasSubstr("--grow has no meaning without fewer --min-nodes than --nodes"));
+  EXPECT_THAT(refused("--requeue-self", "true --save r"),
+              HasSubstr("--requeue-self has no meaning outside of a Slurm job"));
   EXPECT_THAT(refused("", trainer + " --save " + (folder_ / "other")),
               HasSubstr("is no directory of a run"));
   EXPECT_THAT(refused("", "no-such-program --save " + run_directory()),
@@ -74,6 +85,30 @@ TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
   EXPECT_THAT(shell(command + " stop " + run_directory()).output, HasSubstr("no supervisor runs"));
   EXPECT_THAT(shell(command + " report " + (folder_ / "other")).output,
               HasSubstr("is no run of `trireme run`"));
+}
+
+TEST_F(SupervisorCommands, QueueASlurmJobAgainThatSlurmDoesNot) {
+  // In place of Slurm: a program that notes what it is asked, and mpirun for PROGRAM's exit code.
+  const auto script = [&](const std::string& name, const std::string& text) {
+    const std::string path = folder_.write(name, "#!/bin/sh\n" + text);
+    fs::permissions(path, fs::perms::owner_all);
+    return path;
+  };
+  const std::string asked = folder_ / "asked";
+  script("scontrol",
+         "echo \"$*\" >> " + asked + "\n[ $1 = requeue ] || cat " + (folder_ / "config"));
+  const std::string launcher = script("launcher", "exit 75\n");
+  const std::string line = "SLURM_JOB_ID=17 PATH=" + folder_.path() + ":$PATH " + command +
+                           " run --requeue-self --run-dir " + run_directory() + " --mpirun " +
+                           launcher + " -- true";
+  folder_.write("config", "RequeueExit             = (null)\n");
+  const Outcome outcome = shell(line);
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("queued Slurm job 17 again"));
+  EXPECT_EQ(read_text(asked), "show config\nrequeue 17\n");
+  folder_.write("config", "RequeueExit             = 75\n");
+  EXPECT_THAT(shell(line).output, HasSubstr("Slurm queues job 17 again (RequeueExit)"));
+  EXPECT_EQ(read_text(asked), "show config\nrequeue 17\nshow config\n");
 }
 
 TEST_F(SupervisorCommands, WaitNoLongerThanTheyAreAskedTo) {
@@ -128,12 +163,13 @@ TEST_F(SupervisorCommands, ReportsWhereTheTimeWent) {
   last_step_ = 20;
   start();
   EXPECT_EQ(wait(), 0) << output();
-  const Outcome report = shell(command + " report --json --price H100=2 " + run_directory());
+  const Outcome report = shell(command + " report --json --price node=2 " + run_directory());
   const nlohmann::json found = nlohmann::json::parse(report.output);
   EXPECT_EQ(found.at("attempts"), 1);
   EXPECT_EQ(found.at("failures"), 0);
   EXPECT_GT(found.at("useful_s"), 0.0);
   EXPECT_GT(found.at("cost"), 0.0);
+  EXPECT_EQ(found.at("gpu_hours"), 0.0);  // it has said that it trains on CPUs
   EXPECT_THAT(shell(command + " report " + run_directory()).output, HasSubstr("useful steps"));
   EXPECT_THAT(shell(command + " nodes " + run_directory()).output, HasSubstr("no host was blamed"));
   EXPECT_THAT(shell(command + " status " + run_directory()).output,

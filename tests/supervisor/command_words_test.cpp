@@ -119,6 +119,10 @@ TEST(Mpirun, GetsHostsWithTheirRanks) {
   const Launch launch{{"mpirun"}, "/tmp/a", "/dev/shm/a", "rsh.sh", {"X"}};
   const Words words = mpirun_words(launch, {.ranks = 4, .hosts = {{"n0", 8}, {"n1", 8}}}, {"p"});
   EXPECT_THAT(words, Contains("n0:2,n1:2"));
+  const Words fewer =
+      mpirun_words(launch, {.ranks = 3, .hosts = {{"n0", 8}, {"n1", 8}}, .slots = 2}, {"p"});
+  EXPECT_THAT(fewer, Contains("n0:2,n1:2"));  // the last one has a slot left
+  EXPECT_THAT(fewer, Contains("3"));
   EXPECT_THAT(words, Contains("rsh.sh"));
   EXPECT_THAT(words, Contains("X"));
   EXPECT_THAT(words, Not(Contains("btl_vader_backing_directory")));  // of other hosts not made

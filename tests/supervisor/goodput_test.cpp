@@ -84,11 +84,34 @@ TEST(Goodput, SaysWhatFailuresLost) {
 
 TEST(Goodput, CostsWhatRanksAndSparesHold) {
   const Goodput found = goodput(two_attempts());
-  EXPECT_NEAR(found.rank_hours, 10, 1e-9);
-  EXPECT_NEAR(found.lost_hours, 10 * 300.0 / 3600, 1e-9);  // steps, the wait, the second start
+  EXPECT_NEAR(found.gpu.all, 10, 1e-9);
+  EXPECT_NEAR(found.gpu.lost, 10 * 300.0 / 3600, 1e-9);  // steps, the wait, the second start
   EXPECT_THAT(to_text(found, parse_price("H100=2.5")),
               HasSubstr("cost at 2.5 an hour of a H100: 25.00; lost to failures 2.08"));
   EXPECT_EQ(to_text(found, {}).find("cost"), std::string::npos);
+}
+
+TEST(Goodput, CountsTheGpusThatAnyAttemptHasNamed) {
+  History history = two_attempts();
+  EXPECT_THAT(to_text(goodput(history), {}), HasSubstr("one GPU a rank is assumed"));
+  history.attempts[1].ended->gpus_per_rank = 0.5;  // two ranks share one
+  const Goodput found = goodput(history);
+  EXPECT_NEAR(found.gpu.all, 5, 1e-9);
+  EXPECT_THAT(to_text(found, {}), HasSubstr("GPU-hours (spares included): 5.000"));
+}
+
+TEST(Goodput, OfCpusCostsWhatNodesHold) {
+  History history = two_attempts();
+  for (Attempt& attempt : history.attempts) {
+    attempt.began.nodes = {"n0", "n1", "n2", "n3"};  // two ranks each, and one host in reserve
+    attempt.ended->gpus_per_rank = 0;
+  }
+  const Goodput found = goodput(history);
+  EXPECT_NEAR(found.node.all, 5, 1e-9);
+  EXPECT_THAT(to_text(found, parse_price("node=2")),
+              HasSubstr("node-hours (no GPU, spares included): 5.000; lost to failures 0.417\n"
+                        "cost at 2 an hour of a node: 10.00; lost to failures 0.83"));
+  EXPECT_THAT(to_text(found, parse_price("2")), HasSubstr("cost: no GPU was used"));
 }
 
 TEST(Goodput, OfARunWithoutAttemptsIsNone) {

@@ -29,6 +29,7 @@ AttemptEnded some_end() {
   line.stall_s = 1.25;
   line.detect_s = 0.125;
   line.save_s = 3.5;
+  line.gpus_per_rank = 0.5;
   return line;
 }
 

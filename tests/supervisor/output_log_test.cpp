@@ -34,6 +34,15 @@ TEST(Evidence, IsReadFromLinesHoweverTheyArrive) {
   }
 }
 
+TEST(Evidence, SaysWhetherRanksHaveGpus) {
+  EvidenceReader reader;
+  EXPECT_EQ(reader.found().gpus_per_rank, -1);
+  reader.read("device: GPU 0 H100, compute capability 9.0, 80.0 GB free\n");
+  EXPECT_EQ(reader.found().gpus_per_rank, 1);
+  reader.read("device: CPU AMD EPYC, avx2, 1 thread, 7.0 GB free\n");
+  EXPECT_EQ(reader.found().gpus_per_rank, 0);
+}
+
 TEST(Evidence, OfMemoryThatRanOutIsWhatSlurmSays) {
   EvidenceReader reader;
   reader.read(

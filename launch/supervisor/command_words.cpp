@@ -2,8 +2,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "trireme/core/error.h"
+
+#include "runtime/options/config_file.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -34,6 +38,20 @@ void add_setting(Words& words, const Words& of_user, const std::string& key,
     if (word == key) return;
   if (std::getenv(("OMPI_MCA_" + key).c_str()) != nullptr) return;
   words.insert(words.end(), {"--mca", key, value});
+}
+
+/// The value of an option of the program, which may be in its file of options. Mistakes in the file
+/// are the program's to report.
+std::string option_or_config(const Words& words, const std::string& key) {
+  std::string value = option_of(words, "--" + key);
+  const std::string config = option_of(words, "--config");
+  std::error_code unknown;
+  if (!value.empty() || !fs::is_regular_file(config, unknown)) return value;
+  std::ifstream file(config, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  for (const ConfigLine& line : read_config(text))
+    if (line.key == key && line.quoted && line.values.size() == 1) value = line.values.front();
+  return value;
 }
 
 }  // namespace
@@ -70,7 +88,7 @@ double parse_duration(const std::string& text) {
 std::string Job::name() const { return fs::path(words.front()).filename().string(); }
 
 Job make_job(const Words& words, const std::string& run_dir) {
-  Job job{words, option_of(words, "--save"), true, ""};
+  Job job{words, option_or_config(words, "save"), true, ""};
   require(job.run.empty() || run_dir.empty() || same_directory(job.run, run_dir), "--run-dir ",
           run_dir, " is not the --save of the program, ", job.run, ": leave --run-dir out");
   if (job.run.empty()) {
@@ -82,7 +100,7 @@ Job make_job(const Words& words, const std::string& run_dir) {
     job.watched = !option_of(words, "--config").empty();
   }
   if (!job.watched) return job;
-  job.metrics = option_of(words, "--metrics");
+  job.metrics = option_or_config(words, "metrics");
   if (job.metrics.empty()) job.metrics = (fs::path(job.run) / "metrics.jsonl").string();
   return job;
 }
@@ -109,13 +127,15 @@ Words words_of(const Job& job, const AttemptPlan& plan) {
   Words words = with_options_of(job.words, plan.options);
   if (!job.watched) return words;
   if (option_of(words, "--save").empty()) words.insert(words.end(), {"--save", job.run});
-  const std::string load = option_of(words, "--load");
+  const std::string load = option_or_config(words, "load");
   const bool own = load.empty() || same_directory(load, job.run);
+  bool loads = !load.empty();
   if (plan.resumes || (plan.has_saved && !own) || plan.step >= 0) {
     words = without(without(words, "--load", true), "--ckpt-step", true);
     words = without(without(words, "--finetune", false), "--no-load-optim", false);
+    loads = false;
   }
-  if (option_of(words, "--load").empty()) words.insert(words.end(), {"--load", job.run});
+  if (!loads) words.insert(words.end(), {"--load", job.run});
   if (plan.step >= 0) words.insert(words.end(), {"--ckpt-step", std::to_string(plan.step)});
   return words;
 }

@@ -4,6 +4,7 @@
 // rejected, and so is everything that is not TOML. We have our own reader because no TOML library
 // is packaged for all systems that trireme runs on, and because it finds all mistakes of a file at
 // once.
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

@@ -2,6 +2,7 @@
 #include "launch/supervisor/command_words.h"
 
 #include <cstdlib>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include "trireme/core/error.h"
 
 #include "tests/support/message_of.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme::supervisor::test {
 namespace {
@@ -30,6 +32,27 @@ TEST(Words, GiveTheValueOfTheLastOption) {
 
 TEST(Words, LoadWhereTheySave) {
   EXPECT_THAT(words_for({"p", "--save", "r"}, {}), ElementsAre("p", "--save", "r", "--load", "r"));
+}
+
+TEST(Words, MayBeInAFileOfOptions) {
+  const ScratchDirectory folder;
+  const std::string file = folder / "job.toml";
+  std::ofstream(file) << "[checkpoints]\nsave = \"r\"\nmetrics = \"m.jsonl\"\nlr = 3e-3\n";
+  const Job job = make_job({"p", "--config", file}, "");
+  EXPECT_EQ(job.run, "r");
+  EXPECT_EQ(job.metrics, "m.jsonl");
+  EXPECT_TRUE(job.watched);
+  EXPECT_EQ(make_job({"p", "--config", file, "--save", "other"}, "").run, "other");
+  EXPECT_THAT(message_of([&] {
+                make_job({"p", "--config", file}, "elsewhere");
+              }),
+              HasSubstr("--run-dir elsewhere is not the --save of the program, r"));
+
+  std::ofstream(file, std::ios::app) << "load = \"base\"\n";
+  EXPECT_THAT(words_for({"p", "--config", file}, {}),
+              ElementsAre("p", "--config", file, "--save", "r"));
+  EXPECT_THAT(words_for({"p", "--config", file}, {.resumes = true}),
+              ElementsAre("p", "--config", file, "--save", "r", "--load", "r"));
 }
 
 TEST(Words, KeepWhatTheUserLoadsUntilTheRunHasSaved) {

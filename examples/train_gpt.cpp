@@ -41,6 +41,11 @@ int main(int argc, char** argv) {
       trainer.fit(*data.train, data.valid.get());
     else  // --train-iters 0
       trainer.load_parameters();
+    if (data.valid && !data.train) {
+      const Index batches = context.options().eval_iters;
+      const double loss = trainer.evaluate(*data.valid, batches);
+      context.log().info(str("validation loss ", loss, " (--eval-iters ", batches, ")"));
+    }
     if (gpt.generate > 0) {
       const auto text = trainer.generate({byte_tokens(gpt.prompt), gpt.generate, gpt.temperature});
       context.log().info("generated text:");

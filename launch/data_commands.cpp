@@ -28,8 +28,9 @@ int data_prepare(int argc, char** argv) {
       },
       [&] {
         const Prepared made = prepare_bytes(inputs, output);
-        std::cout << output << ".bin, " << output << ".idx: " << made.documents << " documents, "
-                  << made.tokens << " tokens\n";
+        std::cout << output << ".bin, " << output << ".idx: " << made.documents
+                  << (made.documents == 1 ? " document, " : " documents, ") << made.tokens
+                  << " tokens\n";
         return ExitCode::success;
       });
 }

@@ -84,6 +84,19 @@ std::vector<Index> agree_on_candidates(const LoadTarget& t) {
   return steps;
 }
 
+/// Continues a difference of the data: another --split has other parts of the same files. Or "".
+std::string split_difference(const LoadTarget& t, const Manifest& checkpoint) {
+  const auto split_of = [](const KeyValues& options) {
+    const auto found = std::find_if(options.begin(), options.end(),
+                                    [](const auto& option) { return option.first == "--split"; });
+    return found == options.end() ? "" : found->second;
+  };
+  const std::string here = split_of(t.context.configuration()),
+                    saved = split_of(checkpoint.options);
+  if (here.empty() || saved.empty() || here == saved) return "";
+  return str("; --split is ", here, " here and was ", saved);
+}
+
 /// Collective. Rank 0 reads the manifest of `step` and compares it with the job. Throws: BadStep
 /// when it cannot be read, ConfigurationError when it is another job's.
 Manifest agree_on_manifest(const LoadTarget& t, Index step) {
@@ -93,7 +106,8 @@ Manifest agree_on_manifest(const LoadTarget& t, Index step) {
     require(manifest.step == step, "its manifest is that of step ", manifest.step);
     text = to_text(manifest);
     for (const std::string& line : differences(manifest, t.catalog, t.identity, t.scope, t.files))
-      different += str("--load ", step_path(t, step), ": ", line, "\n");
+      different += str("--load ", step_path(t, step), ": ", line,
+                       line.starts_with("data: ") ? split_difference(t, manifest) : "", "\n");
   });
   if (!failure.empty()) throw BadStep(failure);
   stop_for(t, different);

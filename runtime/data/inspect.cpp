@@ -18,6 +18,11 @@ constexpr std::int64_t tabled_tokens = 1 << 24;
 constexpr std::int64_t largest_possible = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t most_frequent = 10;
 
+/// "1 document", "2 documents"
+std::string counted(Index count, const std::string& what) {
+  return str(count, " ", what, count == 1 ? "" : "s");
+}
+
 /// How often each token occurs: those that vocabularies have in a table, others one by one.
 class Counts {
  public:
@@ -112,10 +117,10 @@ std::string impossible_tokens(const Inspection& x) {
 
 std::string describe(const Inspection& x) {
   std::string text = fmt::format(
-      "{}: {} tokens of type {} in {} documents ({} sequences)\n"
+      "{}: {} tokens of type {} in {} ({})\n"
       "shortest document {} tokens, longest {}\n",
-      x.prefix, x.tokens, name(x.type), x.documents, x.sequences, x.shortest_document,
-      x.longest_document);
+      x.prefix, x.tokens, name(x.type), counted(x.documents, "document"),
+      counted(x.sequences, "sequence"), x.shortest_document, x.longest_document);
   if (!x.statistics) return text;
   const TokenStatistics& s = *x.statistics;
   text += fmt::format(

@@ -184,7 +184,8 @@ Index TokenFile::document_begin(Index d) const {
 void TokenFile::read(Index first, std::span<std::int32_t> out, Index vocabulary) const {
   state_->for_each(first, static_cast<Index>(out.size()), [&](Index i, std::int64_t token) {
     require(token >= 0 && token < vocabulary, state_->bin.path(), ": token ", token,
-            " at position ", first + i, " is outside the vocabulary of ", vocabulary);
+            " at position ", first + i, " is outside the vocabulary of ", vocabulary,
+            "; 'trireme data inspect ", prefix(), "' shows the smallest and the largest");
     out[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(token);
   });
 }

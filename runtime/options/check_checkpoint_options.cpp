@@ -1,6 +1,9 @@
 // Continues options/check_options.h. What can be wrong with --save, --load and the options that
 // refine them. An option that has no effect without another one is an error.
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <string_view>
 
 #include <unistd.h>
 
@@ -41,6 +44,29 @@ void check_intervals(const CommandLine& command, const CheckpointOptions& o, Pro
                  nearest_multiples(o.save_retain_interval, o.save_interval));
 }
 
+/// What shows that a directory holds a checkpoint of another program, and none of ours; or "".
+std::string foreign_checkpoint(const std::string& directory) {
+  constexpr std::array<std::string_view, 8> names{
+      "latest_checkpointed_iteration.txt",  // Megatron-LM
+      "latest",                             // DeepSpeed
+      "model.safetensors",                  // Hugging Face
+      "model.safetensors.index.json",
+      "pytorch_model.bin",
+      "pytorch_model.bin.index.json",
+      "ckpt.pt",     // nanoGPT
+      ".metadata"};  // torch.distributed.checkpoint
+  std::string found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("step-")) return "";
+    const bool foreign = name.starts_with("iter_0") || name.starts_with("global_step") ||
+                         std::find(names.begin(), names.end(), name) != names.end();
+    if (foreign && (found.empty() || name < found)) found = name;
+  }
+  return found;
+}
+
 void check_load(const CommandLine& command, const CheckpointOptions& o, Problems& problems) {
   if (o.load.empty()) return;
   std::error_code ignored;
@@ -51,6 +77,10 @@ void check_load(const CommandLine& command, const CheckpointOptions& o, Problems
                  "that wrote them) is needed");
   } else if (exists && access(o.load.c_str(), R_OK | X_OK) != 0) {
     problems.add("--load ", o.load, ": the directory cannot be read");
+  } else if (const std::string foreign = foreign_checkpoint(o.load); !foreign.empty()) {
+    problems.add("--load ", o.load, ": holds ", foreign,
+                 " of another program and no step of trireme; other checkpoints are not read, so "
+                 "leave --load out, or give a directory that trireme saved to");
   } else if (!exists) {
     for (const char* option :
          {"--ckpt-step", "--finetune", "--exit-on-missing-checkpoint", "--use-checkpoint-args"})

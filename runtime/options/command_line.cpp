@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -60,14 +62,16 @@ std::string lower_case(std::string word) {
 std::optional<std::string> read_text(const std::string& path, Problems& problems) {
   std::error_code ignored;
   std::string text(most_config_bytes + 1, '\0');
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
+  const int opened = errno;
   const auto refused = [&](const auto&... why) {
     problems.add("--config ", path, ": ", why...);
     return std::nullopt;
   };
   if (std::filesystem::is_directory(path, ignored))
     return refused("is a directory; a TOML file is needed");
-  if (!file) return refused("cannot be read");
+  if (!file) return refused("cannot be read: ", std::strerror(opened));
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return refused("cannot be read");
   text.resize(static_cast<std::size_t>(file.gcount()));
@@ -112,7 +116,10 @@ std::vector<std::string> CommandLine::State::all_names() const {
 std::string CommandLine::State::suggestion(const std::string& unknown) const {
   if (const std::string answer = foreign_answer(unknown); !answer.empty()) return "; " + answer;
   const std::string near = nearest(unknown, all_names());
-  return near.empty() ? "; --help lists all" : "; did you mean " + near + "?";
+  if (!near.empty()) return "; did you mean " + near + "?";
+  const std::string foreign = nearest(unknown, all_foreign_names());
+  const std::string answer = foreign.empty() ? "" : foreign_answer(foreign);
+  return answer.empty() ? "; --help lists all" : str("; did you mean ", foreign, "? ", answer);
 }
 
 CommandLine::CommandLine(const std::string& program, const std::string& description)

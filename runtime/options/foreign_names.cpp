@@ -224,6 +224,17 @@ const ForeignName* find_foreign_name(const std::string& word) {
   return found == std::end(table) ? nullptr : found;
 }
 
+std::vector<std::string> all_foreign_names() {
+  std::vector<std::string> all;
+  for (const ForeignName& entry : table)
+    for (std::string_view names = entry.names; !names.empty();) {
+      const std::size_t end = std::min(names.find(' '), names.size());
+      all.push_back("--" + std::string(names.substr(0, end)));
+      names.remove_prefix(std::min(end + 1, names.size()));
+    }
+  return all;
+}
+
 std::vector<std::string> options_in(const std::string& answer) {
   constexpr const char* letters = "abcdefghijklmnopqrstuvwxyz0123456789-";
   std::vector<std::string> all;

@@ -19,6 +19,9 @@ std::span<const ForeignName> foreign_names();
 /// The entry of an option as it was written: "--n_layer", "--training.steps". Null: none.
 const ForeignName* find_foreign_name(const std::string& word);
 
+/// "--learning-rate" and so on.
+std::vector<std::string> all_foreign_names();
+
 /// The options that an answer names: "--tp" of "use --tp N".
 std::vector<std::string> options_in(const std::string& answer);
 

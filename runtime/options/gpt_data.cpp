@@ -73,6 +73,18 @@ void warn_of_vocabulary(Index vocabulary, const TokenPart& train,
                            most, " is enough"));
 }
 
+/// Samples that an evaluation reads twice say nothing new.
+void warn_of_repetition(const Options& options, const TokenPart& valid,
+                        std::vector<std::string>& warnings) {
+  if (valid.contents.size() != 1) return;
+  const Index samples = valid.contents.front().samples;
+  const Index all = (samples + options.global_batch_size - 1) / options.global_batch_size;
+  if (options.eval_iters > all)
+    warnings.push_back(str("--eval-iters ", options.eval_iters, ": the ", samples,
+                           " validation samples are read more than once; --eval-iters ", all,
+                           " reads each"));
+}
+
 /// Continues a `problem` of a path without any file: how to make these. Otherwise "".
 std::string how_to_make(const std::string& problem, const std::vector<WeightedPath>& paths) {
   for (const WeightedPath& path : paths) {
@@ -81,8 +93,15 @@ std::string how_to_make(const std::string& problem, const std::vector<WeightedPa
       std::error_code ignored;  // what cannot be looked at is not known to be missing
       return std::filesystem::exists(path.prefix + extension, ignored) || ignored;
     };
-    if (!exists("") && !exists(".bin") && !exists(".idx"))
+    if (exists(".bin") || exists(".idx")) continue;
+    if (!exists(""))
       return "; make it from text: trireme data prepare --input FILE... --output " + path.prefix;
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path.prefix, ignored))
+      return str("; ", path.prefix,
+                 " is a file, not a PREFIX; if it is text: trireme data prepare ", "--input ",
+                 path.prefix, " --output ",
+                 std::filesystem::path(path.prefix).replace_extension("").string());
   }
   return "";
 }
@@ -91,7 +110,10 @@ std::string how_to_make(const std::string& problem, const std::vector<WeightedPa
 
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems) {
   GptData data;
-  if (options.train_iters == 0 && options.checkpoint.save.empty()) return data;
+  const bool trains = options.train_iters > 0 || !options.checkpoint.save.empty();
+  const bool only_evaluates = !trains && options.eval_interval > 0 &&
+                              !options.checkpoint.load.empty() && !gpt.data_path.empty();
+  if (!trains && !only_evaluates) return data;
   Split split;
   problems.collect([&] { split = parse_split(gpt.split); });
   if (gpt.data_path.empty()) {
@@ -117,7 +139,8 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
     auto parts = open_token_parts(paths, split, tokens);
     TokenPart& train = parts[static_cast<std::size_t>(Part::train)];
     TokenPart& valid = parts[static_cast<std::size_t>(Part::valid)];
-    if (!train.source) problems.add("--split ", gpt.split, ": no training data: ", train.absent);
+    if (!train.source && trains)
+      problems.add("--split ", gpt.split, ": no training data: ", train.absent);
     if (!valid.source && options.eval_interval > 0)
       problems.add("--eval-interval ", options.eval_interval, " with --split ", gpt.split,
                    ": no validation data: ", valid.absent);
@@ -125,9 +148,10 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
       const bool evaluates = valid.source && options.eval_interval > 0;
       data.description =
           describe(paths, train, evaluates ? &valid : nullptr, options.global_batch_size);
+      if (evaluates) warn_of_repetition(options, valid, data.warnings);
       warn_of_vocabulary(gpt.model.vocab_size, train, data.warnings);
     }
-    data.train = std::move(train.source);
+    if (trains) data.train = std::move(train.source);
     if (options.eval_interval > 0) data.valid = std::move(valid.source);
   } catch (const Error& error) {
     problems.add("--data-path: ", error.what(), how_to_make(error.what(), paths));

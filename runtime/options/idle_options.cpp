@@ -16,7 +16,9 @@ std::string given(const CommandLine& command, const std::string& name) {
 
 std::string idle_options(const CommandLine& command, const Options& o, Index ranks) {
   const bool one_stage = o.pipeline_size == 1;
-  const bool evaluates = o.eval_interval > 0, trains = o.train_iters > 0;
+  const bool trains = o.train_iters > 0;
+  const bool evaluates_only = !o.checkpoint.load.empty() && !given(command, "--data-path").empty();
+  const bool evaluates_nothing = o.eval_interval > 0 && !trains && !evaluates_only;
   const struct {
     const char* option;
     bool idle;
@@ -27,8 +29,8 @@ std::string idle_options(const CommandLine& command, const Options& o, Index ran
       {"--num-virtual-stages-per-pipeline-rank", one_stage && o.chunks > 1,
        "pipeline parallel size 1: no bubble to fill"},
       {"--use-distributed-optimizer", o.data_size(ranks) == 1, "data parallel size 1"},
-      {"--eval-interval", evaluates && !trains, "nothing is trained"},
-      {"--eval-iters", evaluates && !trains, "nothing is trained"},
+      {"--eval-interval", evaluates_nothing, "nothing is trained"},
+      {"--eval-iters", evaluates_nothing, "nothing is trained"},
   };
   std::string all;
   for (const auto& [option, idle, why] : table)

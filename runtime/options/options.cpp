@@ -215,7 +215,8 @@ void declare_options(CommandLine& command, Options& options) {
 void declare_evaluation(CommandLine& command, Options& options) {
   command.group("Evaluation");
   command.whole("--eval-interval", options.eval_interval, at_least(0),
-                "steps between evaluations; the last step is evaluated as well; 0: never");
+                "steps between evaluations; the last step is evaluated as well; 0: never; with "
+                "--train-iters 0 and --load, any other number evaluates the checkpoint");
   command.whole("--eval-iters", options.eval_iters, at_least(1),
                 "global batches of an evaluation, always the same ones");
 }

@@ -99,6 +99,7 @@ TEST_F(OtherJob, OfAnotherModelSeedOrDataIsRefusedWithEveryDifferenceAndChangesN
       {small_gpt,
        "--activation gelu-erf",
        {"--activation is gelu-erf here and gelu-tanh in the checkpoint"}},
+      {small_gpt, "--split 80,20,0", {"; --split is 80,20,0 here and was 969,30,1"}},
       {changed({{"--optimizer adamw", "--optimizer sgd"}}),
        "",
        {"--optimizer is sgd here and adamw in the checkpoint"}},

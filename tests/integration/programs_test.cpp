@@ -182,6 +182,27 @@ TEST_F(Programs, ACheckpointAloneIsEnoughToGenerate) {
   }
 }
 
+TEST_F(Programs, ACheckpointAloneIsEnoughToEvaluate) {
+  const std::string steps = folder_ / "run";
+  const auto number_after = [](const std::string& text, const std::string& name) {
+    const std::size_t at = text.rfind(name);
+    return at == std::string::npos ? 0 : std::atof(text.c_str() + at + name.size());
+  };
+  const std::string data = "--data-path " + corpus() + " --split 80,20,0 --eval-iters 4 ";
+  run("train_gpt " + small + data + "--eval-interval 3 --save " + steps);
+  const double trained = number_after(read(steps + "/metrics.jsonl"), "\"valid_loss\":");
+  ASSERT_GT(trained, 0);
+  for (const char* layout : {"", "--pp 2", "--tp 2"}) {
+    const Outcome outcome = run("train_gpt --load " + steps +
+                                    " --use-checkpoint-args --train-iters "
+                                    "0 --eval-interval 1 " +
+                                    data + layout,
+                                *layout != 0 ? 2 : 1);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_NEAR(number_after(outcome.output, "# validation loss "), trained, 1e-5) << layout;
+  }
+}
+
 TEST_F(Programs, ADamagedManifestIsOneMessageOnAnyNumberOfRanks) {
   const std::string steps = folder_ / "run";
   EXPECT_EQ(run("train_gpt " + small + "--data-path " + corpus() + " --save " + steps).exit_code,

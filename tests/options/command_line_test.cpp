@@ -164,7 +164,7 @@ TEST(CommandLine, NamesTheFileInWhichAMistakeStands) {
   EXPECT_THAT(problems[2], HasSubstr("--rate 7 (in " + path + ":2): expected a number > 0"));
   const std::string missing = folder / "missing.toml";
   EXPECT_THAT(Example().parse({"--config", missing.c_str()}),
-              ElementsAre("--config " + missing + ": cannot be read"));
+              ElementsAre("--config " + missing + ": cannot be read: No such file or directory"));
 }
 
 struct WrongFile {

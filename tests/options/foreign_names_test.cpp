@@ -77,6 +77,8 @@ const Answer answers[] = {
     {"--block_size 128", {"use --seq-length N"}},
     {"--training.steps 100", {"use --train-iters N"}},
     {"--per_device_train_batch_size 4", {"use --micro-batch-size N"}},
+    {"--lerning-rate 1",
+     {"unknown option --lerning-rate; did you mean --learning-rate? use --lr X"}},
     {"--zero-stage 1", {"use --use-distributed-optimizer"}},
 };
 INSTANTIATE_TEST_SUITE_P(Table, ForeignLine, testing::ValuesIn(answers));

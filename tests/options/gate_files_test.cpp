@@ -9,6 +9,7 @@
 #include "trireme/data/prepare.h"
 #include "trireme/options/gpt_options.h"
 
+#include "tests/options/gpt_command_line.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme {
@@ -61,10 +62,17 @@ TEST_F(GateFiles, NoSuchPrefix) {
                                          "FILE... --output " +
                                          (directory_ / "missing/corpus")))));
 }
+TEST_F(GateFiles, ATextIsNoPrefix) {
+  const std::string text = directory_.write("book.txt", "text");
+  gpt_.data_path = {text};
+  EXPECT_THAT(
+      problems(),
+      ElementsAre(EndsWith("book.txt.idx: cannot be opened: No such file or directory; " + text +
+                           " is a file, not a PREFIX; if it is text: trireme data prepare "
+                           "--input " +
+                           text + " --output " + (directory_ / "book"))));
+}
 TEST_F(GateFiles, AFileThatExistsNeedNotBeMade) {
-  gpt_.data_path = {directory_ / "text"};
-  EXPECT_THAT(problems(),
-              ElementsAre(EndsWith("text.idx: cannot be opened: No such file or directory")));
   damage_index(0, 'X');
   gpt_.data_path = {"1", prefix_, "1", directory_ / "missing"};
   EXPECT_THAT(problems(), ElementsAre(Not(HasSubstr("make it"))));
@@ -120,6 +128,23 @@ TEST_F(GateFiles, WeightWithoutPrefix) {
 TEST_F(GateFiles, NegativeWeight) {
   gpt_.data_path = {"-1", prefix_, "2", prefix_};
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("-1")));
+}
+
+std::vector<std::string> problems_of_loading(const std::string& directory) {
+  return GptCommandLine("--load " + directory, 1).problems.all();
+}
+
+TEST_F(GateFiles, ACheckpointOfAnotherProgramIsNoEmptyDirectory) {
+  const std::string of_megatron = directory_ / "megatron", of_ours = directory_ / "ours";
+  std::filesystem::create_directories(of_megatron + "/iter_0000010");
+  std::filesystem::create_directories(of_ours + "/step-000010");
+  std::ofstream(of_megatron + "/latest_checkpointed_iteration.txt") << 10;
+  EXPECT_THAT(problems_of_loading(of_megatron),
+              ElementsAre(HasSubstr("--load " + of_megatron +
+                                    ": holds iter_0000010 of another program and no step of "
+                                    "trireme; other checkpoints are not read")));
+  std::ofstream(of_ours + "/latest") << "a note";
+  EXPECT_THAT(problems_of_loading(of_ours), ElementsAre());
 }
 
 }  // namespace

@@ -117,5 +117,26 @@ TEST(Help, EndsWithTheSizesOfThePresets) {
       HasSubstr("\n  tiny-llama 4      128         4     2            384   256        128 "));
 }
 
+TEST_F(DescribedData, IsOfValidationAloneWhereNothingIsTrained) {
+  const std::string line = "--seq-length 16 --train-iters 0 --split 17,1 --data-path " +
+                           file("corpus", {4000, 4500, 500});
+  EXPECT_EQ(open(line).valid, nullptr);
+  EXPECT_EQ(open(line + " --eval-interval 1").valid, nullptr);  // nothing is loaded
+  const GptData data = open(line + " --eval-interval 1 --load run");
+  EXPECT_NE(data.valid, nullptr);
+  EXPECT_EQ(data.train, nullptr);
+}
+
+TEST_F(DescribedData, WarnsOfAnEvaluationThatReadsSamplesTwice) {
+  const std::string line =
+      "--seq-length 16 --global-batch-size 4 --split 17,1 --eval-interval 5 "
+      "--data-path " +
+      file("corpus", {4000, 4500, 500});
+  EXPECT_THAT(open(line + " --eval-iters 8").warnings, IsEmpty());
+  EXPECT_THAT(open(line + " --eval-iters 9").warnings,
+              ElementsAre("--eval-iters 9: the 31 validation samples are read more than once; "
+                          "--eval-iters 8 reads each"));
+}
+
 }  // namespace
 }  // namespace trireme

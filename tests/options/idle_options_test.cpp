@@ -37,6 +37,9 @@ TEST(IdleOptions, AreNoneWhereTheyDoSomethingOrAreSwitchedOff) {
   EXPECT_EQ(idle("--use-distributed-optimizer", 2), "");
   EXPECT_EQ(idle("--train-iters 1 --eval-interval 5", 1), "");
   EXPECT_EQ(idle("--train-iters 0 --eval-interval 0", 1), "");
+  EXPECT_EQ(idle("--train-iters 0 --eval-interval 5 --data-path p", 1),
+            "--eval-interval 5 (nothing is trained)");
+  EXPECT_EQ(idle("--train-iters 0 --eval-interval 5 --data-path p --load r", 1), "");
   EXPECT_EQ(idle("--sequence-parallel=false --use-distributed-optimizer=false", 1), "");
 }
 

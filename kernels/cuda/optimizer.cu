@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/sums.cuh"
+#include "kernels/cuda/tiles.cuh"
 #include "kernels/optimizer.h"
 
 namespace trireme {
@@ -12,16 +13,11 @@ namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
 
-/// Tile `tile` of the list, as a range. All threads of a block do the same search, in the cache.
+/// Tile `tile` of the list, as a range.
 template <class Range>
 __device__ __forceinline__ Range tile_of(const DeviceList<Range>& list, Index tile) {
+  Range range = list.ranges[range_of_tile(list, tile)];
   tile += list.ranges[0].tiles_before;
-  Index low = 0, high = list.count;
-  while (high - low > 1) {
-    const Index middle = (low + high) / 2;
-    (list.ranges[middle].tiles_before <= tile ? low : high) = middle;
-  }
-  Range range = list.ranges[low];
   const Index before = (tile - range.tiles_before) * Range::tile, left = range.count - before;
   range.begin += before;
   if constexpr (std::is_same_v<Range, UpdateRange>) {

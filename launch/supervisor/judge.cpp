@@ -38,6 +38,7 @@ std::string cause_of(const Facts& facts) {
   if (facts.code == code::stopped || facts.stop != 0) return "stopped";
   if (facts.code == code::done) return "ended_early";
   if (facts.code == code::numerics) return "numerics";
+  if (facts.code == code::corruption) return "corruption";
   const bool killed = facts.launcher_killed || facts.code == 128 + SIGKILL;
   if (killed && !facts.out_of_memory.empty()) return "out_of_memory";
   if (gpu_failed) return "gpu_failed";
@@ -121,6 +122,9 @@ Verdict judge(const Facts& facts) {
           ' ', without_numbers(facts.first_error));
   if (verdict.cause == "node_lost" && !facts.lost_host.empty())
     verdict.blame.push_back({facts.lost_host, 2, "the launcher lost contact with it"});
+  constexpr Index points = 3;  // out at once: it may compute wrongly what nothing compares
+  for (const std::string& host : facts.wrong_hosts)
+    verdict.blame.push_back({host, points, "it held wrong bits (silent corruption)"});
   const bool died = verdict.cause == "killed" || verdict.cause == "crashed";
   const bool of_the_program = has_sign(facts.gpu_signs, observe::HealthAction::program);
   if (died && !facts.rank_host.empty() && !of_the_program)
@@ -151,10 +155,14 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
     if (!history.attempts[i].ended || history.attempts[i].ended->cause != "growth") ++made;
   if (made > max_restarts)
     return end(code::no_help, str("--max-restarts ", max_restarts, " are used up"));
-  return {.restart = true,
-          .delay_s = backoff_s(tail.all),
-          .go_back = numerics,
-          .why = numerics ? "gradients were not finite: once more, from an earlier step" : ""};
+  return {
+      .restart = true,
+      .delay_s = backoff_s(tail.all),
+      .go_back = numerics,
+      .why = numerics ? "gradients were not finite: once more, from an earlier step"
+             : last.cause == "corruption"
+                 ? "silent corruption: once more, from the newest checkpoint, which was compared"
+                 : ""};
 }
 
 }  // namespace trireme::supervisor

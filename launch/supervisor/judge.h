@@ -12,8 +12,8 @@ namespace trireme::supervisor {
 
 /// Exit codes of `trireme run`. Those that a child may return mean the same there.
 namespace code {
-constexpr int done = 0, failed = 1, configuration = 64, numerics = 65, no_nodes = 69, no_help = 70,
-              stopped = 75;
+constexpr int done = 0, failed = 1, configuration = 64, numerics = 65, corruption = 66,
+              no_nodes = 69, no_help = 70, stopped = 75;
 }
 
 /// Facts of an attempt whose processes are all gone.
@@ -26,6 +26,7 @@ struct Facts {
   bool watched = true;           // steps are seen; otherwise only the exit code is known
   bool finished = false;         // all steps are done, as the metrics and checkpoints say
   Index resumed = 0, last_step = 0, durable = 0;
+  std::vector<std::string> wrong_hosts = {};  // ranks there held other bits than their replicas
   bool daemon_lost = false;        // the launcher lost contact with a host that it does not name
   std::string lost_host = {};      // the launcher lost contact with it
   std::string rank_host = {};      // where a rank was ended by a signal

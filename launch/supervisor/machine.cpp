@@ -362,6 +362,7 @@ Evidence Machine::evidence() const {
   const Index sharing = std::atoll(option_of(job_.words, "--ranks-per-gpu").c_str());
   if (sharing > 1 && found.gpus_per_rank > 0) found.gpus_per_rank /= static_cast<double>(sharing);
   found.gpu_signs = read_gpu_signs(health_of(paths_, attempt_), hosts_, ranks_);
+  if (job_.watched) found.wrong_ranks = wrong_ranks(paths_.run, attempt_);
   return found;
 }
 

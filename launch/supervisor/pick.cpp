@@ -37,6 +37,7 @@ bool Supervisor::choose_hosts(AttemptPlan& plan) {
   if (hosts.empty()) return true;  // this machine
   std::vector<std::string> before;
   if (!history_.attempts.empty()) before = history_.attempts.back().began.nodes;
+  if (swaps_hosts(history_)) std::reverse(before.begin(), before.end());
   std::erase_if(hosts, [&](const Host& host) { return unfit_.contains(host.name); });
   const auto states = node_states(history_, world_.date());
   const auto pick_some = [&](Index count) { return pick_hosts(hosts, states, before, count); };

@@ -178,6 +178,7 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   facts.out_of_memory = evidence.out_of_memory;
   facts.gpu_signs = evidence.gpu_signs;
   facts.gpus_per_rank = evidence.gpus_per_rank;
+  facts.wrong_hosts = hosts_of(evidence.wrong_ranks, history_);
   return facts;
 }
 

@@ -10,6 +10,7 @@
 #include "launch/supervisor/layouts.h"
 #include "launch/supervisor/ledger.h"
 #include "launch/supervisor/nodes.h"
+#include "launch/supervisor/wrong_bits.h"
 
 namespace trireme::supervisor {
 
@@ -34,7 +35,8 @@ struct Evidence {
   bool daemon_lost = false;        // of a host that the launcher does not name
   std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
   std::vector<GpuSign> gpu_signs = {};
-  double gpus_per_rank = -1;  // 0 on CPUs; -1: the job has not said it
+  double gpus_per_rank = -1;                // 0 on CPUs; -1: the job has not said it
+  std::vector<WrongRank> wrong_ranks = {};  // that held other bits than their replicas
 };
 
 struct AttemptPlan {

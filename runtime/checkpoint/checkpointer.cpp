@@ -85,7 +85,8 @@ struct Checkpointer::State {
 
   void prepare_saving(std::vector<Piece> pieces);
   std::unique_ptr<Lease> take_directory();
-  Manifest head(const TrainingProgress& progress, const DataSource& train) const;
+  Manifest head(const TrainingProgress& progress, const DataSource& train,
+                const std::string& verified) const;
   void set_aside(Index step);
 
   const Context& context;
@@ -167,9 +168,10 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
 }
 
 /// A manifest with everything but files and tensors.
-Manifest Checkpointer::State::head(const TrainingProgress& progress,
-                                   const DataSource& train) const {
+Manifest Checkpointer::State::head(const TrainingProgress& progress, const DataSource& train,
+                                   const std::string& verified) const {
   Manifest manifest;
+  manifest.verified = verified;
   manifest.step = progress.step;
   manifest.run = run;
   manifest.created = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
@@ -276,12 +278,14 @@ bool Checkpointer::votes_to_save() const {
   return state_->saver && interval > 0 && state_->host.rank() == 0 && since.count() >= interval;
 }
 
-void Checkpointer::save(const TrainingProgress& progress, const DataSource& train) {
+void Checkpointer::save(const TrainingProgress& progress, const DataSource& train,
+                        const std::string& verified) {
   State& s = *state_;
   if (!s.saver) return;
   s.last_save = Clock::now();
   s.scalars.progress = progress;  // the snapshot of the save before has been taken
-  s.saver->start(progress.step, s.host.rank() == 0 ? s.head(progress, train) : Manifest());
+  s.saver->start(progress.step,
+                 s.host.rank() == 0 ? s.head(progress, train, verified) : Manifest());
   if (!s.options.async_save) s.saver->finish();
 }
 

@@ -64,8 +64,9 @@ class Checkpointer {
   /// the last save.
   bool votes_to_save() const;
   /// Collective. Starts a save of `progress`; first waits for the previous one. Does nothing
-  /// without --save, or when this step is saved already.
-  void save(const TrainingProgress& progress, const DataSource& train);
+  /// without --save, or when this step is saved already. `verified`: Manifest::verified.
+  void save(const TrainingProgress& progress, const DataSource& train,
+            const std::string& verified = "");
   /// Whether a snapshot in memory is due (--save-memory-interval). The same on every rank.
   bool snapshot_due(Index step) const;
   /// Starts one, after load(); it is complete when all ranks have voted.

@@ -29,6 +29,8 @@ std::string idle_options(const CommandLine& command, const Options& o, Index ran
       {"--num-virtual-stages-per-pipeline-rank", one_stage && o.chunks > 1,
        "pipeline parallel size 1: no bubble to fill"},
       {"--use-distributed-optimizer", o.data_size(ranks) == 1, "data parallel size 1"},
+      {"--check-replicas", o.check_replicas > 0 && o.data_size(ranks) == 1,
+       "data parallel size 1: no replicas"},
       {"--eval-interval", evaluates_nothing, "nothing is trained"},
       {"--eval-iters", evaluates_nothing, "nothing is trained"},
   };

@@ -101,6 +101,10 @@ void declare_training(CommandLine& c, Options& o) {
          "largest global gradient norm; 0: no clipping");
   c.whole("--max-skipped", o.max_skipped, at_least(1),
           "stop with exit code 65 after N steps in a row whose gradients were not finite");
+  c.whole(
+      "--check-replicas", o.check_replicas, at_least(0),
+      "steps between comparisons of the data replicas' parameters, which also precede each save; "
+      "a difference stops with exit code 66; 0: never");
   c.real("--adam-beta1", optimizer.beta1, {0, 1, false, true},
          "decay of the first moment, with --optimizer adamw");
   c.real("--adam-beta2", optimizer.beta2, {0, 1, false, true},
@@ -186,6 +190,8 @@ TrainingSpec training_spec(const Options& options, const MeshShape& mesh) {
   spec.optimizer = options.optimizer;
   spec.update = options.use_distributed_optimizer ? Update::sharded : Update::replicated;
   spec.bucket_size = options.bucket_size;
+  spec.check_replicas = options.check_replicas > 0;
+  spec.verify_steps = options.verify_step > 0;
   spec.guard = options.check_finite;
   return spec;
 }

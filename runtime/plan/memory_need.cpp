@@ -14,7 +14,7 @@ Index MemoryNeed::aligned(Index bytes) {
 
 Index MemoryNeed::arena() const {
   return aligned(parameters) + aligned(gradients) + aligned(optimizer) + aligned(activations) +
-         aligned(constants);
+         aligned(constants) + aligned(checks);
 }
 
 std::string MemoryNeed::describe() const {
@@ -24,6 +24,7 @@ std::string MemoryNeed::describe() const {
   if (outputs > 0) text += ", outputs " + show_bytes(outputs);
   if (products > 0) text += ", products " + show_bytes(products);
   if (constants > 0) text += ", constants " + show_bytes(constants);
+  if (checks > 0) text += ", checks " + show_bytes(checks);
   if (checkpoint > 0) text += ", checkpoint " + show_bytes(checkpoint);
   if (snapshots > 0) text += ", snapshots " + show_bytes(snapshots);
   if (loading > 0) text += ", loading " + show_bytes(loading);

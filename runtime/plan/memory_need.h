@@ -12,6 +12,7 @@ namespace trireme {
 /// Bytes of one rank.
 struct MemoryNeed {
   Index parameters = 0, gradients = 0, optimizer = 0, activations = 0, constants = 0;
+  Index checks = 0;                   // for silent corruption
   Index inputs = 0;                   // data of a global batch
   Index outputs = 0;                  // Model::result of a global batch
   Index checkpoint = 0, loading = 0;  // for saves, and while a checkpoint is read
@@ -20,7 +21,8 @@ struct MemoryNeed {
 
   /// All of it starts at multiples of this.
   static Index aligned(Index bytes);
-  /// On the device, as one: parameters, gradients, state of the optimizer, activations, constants.
+  /// On the device, as one: parameters, gradients, state of the optimizer, activations, constants,
+  /// checks.
   Index arena() const;
   Index device() const { return arena() + products; }
   /// What libraries (oneDNN, MPI) take while training, beyond what they have when memory is looked

@@ -7,6 +7,7 @@
 #include "trireme/kernels/gemm.h"
 
 #include "runtime/optim/optimizer.h"
+#include "runtime/optim/replica_hashes.h"
 
 namespace trireme {
 namespace {
@@ -97,6 +98,7 @@ MemoryNeed PlannedTraining::memory_need() const {
     need.activations = std::max(need.activations, pass->bytes());
     need.constants += pass->constant_bytes();
   }
+  if (spec.check_replicas) need.checks += ReplicaHashes::bytes(flat);
   need.inputs = train_inputs.bytes() + evaluate_inputs.bytes();
   if (outputs) {
     need.inputs += outputs->inputs.bytes();

@@ -157,20 +157,21 @@ std::string to_text(const Manifest& manifest) {
   Json::Array files, tensors;
   for (const Manifest::File& file : manifest.files) files.push_back(json_of(file));
   for (const Manifest::Tensor& tensor : manifest.tensors) tensors.push_back(json_of(tensor));
-  std::string text = to_text(Json(Json::Object{{"what", what},
-                                               {"format", Manifest::format},
-                                               {"step", manifest.step},
-                                               {"run", manifest.run},
-                                               {"created", manifest.created},
-                                               {"layout", manifest.layout},
-                                               {"identity", json_of(manifest.identity)},
-                                               {"options", json_of(manifest.options)},
-                                               {"versions", json_of(manifest.versions)},
-                                               {"positions", json_of(manifest.positions)},
-                                               {"block_bytes", block_bytes},
-                                               {"files", std::move(files)},
-                                               {"tensors", std::move(tensors)}}));
-  return with_checksum(text + '\n');
+  Json::Object all{{"what", what},
+                   {"format", Manifest::format},
+                   {"step", manifest.step},
+                   {"run", manifest.run},
+                   {"created", manifest.created},
+                   {"layout", manifest.layout},
+                   {"identity", json_of(manifest.identity)},
+                   {"options", json_of(manifest.options)},
+                   {"versions", json_of(manifest.versions)},
+                   {"positions", json_of(manifest.positions)},
+                   {"block_bytes", block_bytes},
+                   {"files", std::move(files)},
+                   {"tensors", std::move(tensors)}};
+  if (!manifest.verified.empty()) all.emplace_back("verified", manifest.verified);
+  return with_checksum(to_text(Json(std::move(all))) + '\n');
 }
 
 Manifest parse_manifest(const std::string& text) {
@@ -195,6 +196,7 @@ Manifest parse_manifest(const std::string& text) {
   const Index files = static_cast<Index>(manifest.files.size());
   top.at("tensors").each(
       [&](const Place& tensor) { manifest.tensors.push_back(read_tensor(tensor, files)); });
+  if (json.find("verified") != nullptr) manifest.verified = top.at("verified").text();
   check(manifest);
   return manifest;
 }

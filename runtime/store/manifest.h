@@ -23,6 +23,9 @@ struct Manifest {
   std::string run;      // id of the job that wrote it
   std::string created;  // UTC, "2026-11-21T04:12:28Z"
   std::string layout;   // mesh and sharding that wrote it, for people
+  /// What found the state free of silent corruption before it was saved: "replicas"; empty: nothing
+  /// did.
+  std::string verified;
   KeyValues identity;   // what a resumed run must have in common: model, data, seed, optimizer
   KeyValues options;    // the effective configuration
   KeyValues versions;   // trireme, HDF5, compiler, instruction set

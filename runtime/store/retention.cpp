@@ -2,6 +2,7 @@
 // durably, and then its files, so that no partial step ever has a name. Also removes what
 // interrupted saves and deletions leave.
 #include <algorithm>
+#include <optional>
 
 #include "trireme/core/error.h"
 
@@ -18,12 +19,12 @@ namespace {
 
 constexpr const char* by_retention = "retention";  // in the place of a run's id
 
-bool readable(const CommittedStep& step) {
+/// Nothing when it cannot be read.
+std::optional<Manifest> manifest_of(const CommittedStep& step) {
   try {
-    read_manifest(step.path);
-    return true;
+    return read_manifest(step.path);
   } catch (const Error&) {
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -48,14 +49,15 @@ bool removed(const std::string& root, const std::string& path) {
 
 }  // namespace
 
-std::vector<Index> steps_to_delete(const std::vector<Index>& steps, const Retention& retention) {
+std::vector<Index> steps_to_delete(const std::vector<Index>& steps, const Retention& retention,
+                                   Index verified) {
   std::vector<Index> out;
   if (retention.keep_last <= 0) return out;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool recent = static_cast<Index>(i) < retention.keep_last;
     const bool retained =
         retention.retain_interval > 0 && steps[i] % retention.retain_interval == 0;
-    if (!recent && !retained) out.push_back(steps[i]);
+    if (!recent && !retained && steps[i] != verified) out.push_back(steps[i]);
   }
   return out;
 }
@@ -71,11 +73,15 @@ std::vector<Index> prune_steps(const std::string& root, const Retention& retenti
   if (retention.keep_last <= 0) return {};
   // Only steps that can be read back count as kept; the others stay, for people to look at.
   std::vector<Index> steps;
+  Index verified = -1;
   for (const CommittedStep& step : list_steps(root)) {
     const bool counts = static_cast<Index>(steps.size()) < retention.keep_last;
-    if (!counts || readable(step)) steps.push_back(step.step);
+    const std::optional<Manifest> manifest =
+        counts || verified < 0 ? manifest_of(step) : std::nullopt;
+    if (!counts || manifest) steps.push_back(step.step);
+    if (verified < 0 && manifest && !manifest->verified.empty()) verified = step.step;
   }
-  std::vector<Index> goes = steps_to_delete(steps, retention);
+  std::vector<Index> goes = steps_to_delete(steps, retention, verified);
   for (const Index step : goes) delete_step(root, step);
   return goes;
 }

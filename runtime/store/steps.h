@@ -38,8 +38,10 @@ struct Retention {
   Index keep_last = 0;        // newest steps that stay; 0: all
   Index retain_interval = 0;  // multiples of it stay too; 0: none
 };
-/// Which of `steps` (newest first) to delete. Never the newest.
-std::vector<Index> steps_to_delete(const std::vector<Index>& steps, const Retention& retention);
+/// Which of `steps` (newest first) to delete. Never the newest, nor `verified`: the newest that was
+/// verified clean (Manifest::verified); -1: none was.
+std::vector<Index> steps_to_delete(const std::vector<Index>& steps, const Retention& retention,
+                                   Index verified = -1);
 /// Renamed first, then removed: a crash in between leaves no half step under its name.
 void delete_step(const std::string& root, Index step);
 /// Deletes what `retention` does not keep; returns the steps.

@@ -32,7 +32,8 @@ Arena::Arena(const MemoryNeed& need, Mesh& mesh)
       gradients(parameters + MemoryNeed::aligned(need.parameters)),
       optimizer(gradients + MemoryNeed::aligned(need.gradients)),
       activations(optimizer + MemoryNeed::aligned(need.optimizer)),
-      constants(activations + MemoryNeed::aligned(need.activations)) {}
+      constants(activations + MemoryNeed::aligned(need.activations)),
+      checks(constants + MemoryNeed::aligned(need.constants)) {}
 
 BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan,
                              const TieGroups& ties, StepProfile* profile,
@@ -48,6 +49,8 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
             {.reducer = &reducer, .between_ops = between_ops_, .page = page, .profile = profile}),
       evaluate(plan.evaluate, memory_of(plan.evaluate, plan, arena_), flat, context,
                {.between_ops = between_ops_, .page = page}) {
+  if (plan.spec.check_replicas && context.data_size() > 1)
+    replica_hashes.emplace(flat, context.mesh(), context.stream(), arena_.checks);
   const Pass::Settings forward_only{.between_ops = between_ops_, .page = page};
   if (plan.generate)
     generate.emplace(*plan.generate, memory_of(*plan.generate, plan, arena_), flat, context,

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "runtime/optim/optimizer.h"
+#include "runtime/optim/replica_hashes.h"
 #include "runtime/plan/planned_training.h"
 #include "runtime/train/inference/output_batch.h"
 #include "runtime/train/input_batch.h"
@@ -19,7 +20,7 @@ struct Arena {
   Arena(const MemoryNeed& need, Mesh& mesh);
 
   Buffer memory;
-  std::byte *parameters, *gradients, *optimizer, *activations, *constants;
+  std::byte *parameters, *gradients, *optimizer, *activations, *constants, *checks;
 };
 
 struct BoundTraining {
@@ -41,6 +42,8 @@ struct BoundTraining {
   FlatParameters flat;
   GradientReducer reducer;
   Optimizer optimizer;
+  // With --check-replicas and replicas.
+  std::optional<ReplicaHashes> replica_hashes;
   InputBatch train_inputs, evaluate_inputs;
   Pass train, evaluate;
   std::optional<Pass> generate;  // where there is Model::logits

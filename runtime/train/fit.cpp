@@ -136,12 +136,13 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
     if (!checkpointer) continue;
     snapshot_due = snapshot_due || checkpointer->snapshot_due(metrics.step);
     if (snapshot_due && !metrics.skipped) {
+      check_replicas(progress.step);
       checkpointer->save_snapshot(last_update);
       snapshot_due = false;
     }
     save_due = save_due || agreed.save || checkpointer->due(metrics.step);
     if (save_due && !metrics.skipped) {
-      checkpointer->save(last_update, train);
+      save(train);
       save_due = false;
     } else {
       checkpointer->poll();
@@ -149,8 +150,13 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
   }
 }
 
+void Trainer::State::save(const DataSource& train) {
+  if (!context.options().checkpoint.save.empty()) check_replicas(progress.step);
+  checkpointer->save(last_update, train, replicas.last_clean() == progress.step ? "replicas" : "");
+}
+
 void Trainer::State::finish_saves(End end, const DataSource& train) {
-  if (end != End::diverged) checkpointer->save(last_update, train);  // unless --save has it already
+  if (end != End::diverged) save(train);  // unless --save has it already
   if (progress.step == last_update.step)
     checkpointer->finish();
   else

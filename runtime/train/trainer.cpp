@@ -3,6 +3,7 @@
 //   bound_training.cpp    the memory of a plan (runtime/plan/), and what works on it
 //   fit.cpp               the loop around steps: when to log, evaluate, save and stop
 //   training_step.cpp     one step, and one evaluation
+//   numerics/             comparisons that find silent corruption
 //   inference/            generated text, and Model::result of samples
 //   trainer_agreement.cpp what ranks compare: their models and their data
 //   warm_up.cpp, memory_check.cpp, prepare.cpp   before step 1
@@ -117,6 +118,7 @@ Trainer::State::State(Context& context_, const Model& model)
           },
           page),
       checkpointer(make_checkpointer(context, bound, model.identity)),
+      replicas(context, bound.flat, bound.replica_hashes ? &*bound.replica_hashes : nullptr),
       learning_rate(context.options().learning_rate) {
   polled = checkpointer.get();
   for (const std::string& name : plan.train.model().metrics) step_metrics.push_back({name});

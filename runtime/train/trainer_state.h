@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/optim/learning_rate.h"
 #include "runtime/train/bound_training.h"
+#include "runtime/train/numerics/replica_checks.h"
 #include "runtime/train/profile/training_profile.h"
 
 namespace trireme {
@@ -44,6 +45,11 @@ struct Trainer::State {
   void announce_stop_if_asked() {
     if (running_step > 0 && !context.stop_reason().empty()) announce_stop(running_step);
   }
+  /// Collective. Starts a save of the newest state, once its replicas were found to agree.
+  void save(const DataSource& train);
+  /// Collective. Throws: JobError with ExitCode::corrupted when data replicas differ; what is being
+  /// saved is durable then.
+  void check_replicas(Index step);
   /// Collective. What a checkpoint gave; nothing where there was none.
   void take_loaded(const std::optional<TrainingProgress>& loaded);
   /// Before parameters are read. Draws initial values where there are none yet: not when the
@@ -67,6 +73,7 @@ struct Trainer::State {
   Checkpointer* polled = nullptr;
   BoundTraining bound;
   const std::unique_ptr<Checkpointer> checkpointer;  // null without --save and --load
+  ReplicaChecks replicas;
   const LearningRate learning_rate;
   TrainingProgress progress;
   TrainingProgress last_update;  // when the last update was made: what is saved

@@ -143,7 +143,18 @@ StepMetrics Trainer::State::step(DataSource& source) {
     if (checkpointer) checkpointer->after_update();
   }
   metrics.skipped_in_row = progress.step - last_update.step;
+  if (replicas.due(progress.step)) check_replicas(progress.step);
   return metrics;
+}
+
+void Trainer::State::check_replicas(Index step) {
+  const std::string wrong = replicas.check(step);
+  if (wrong.empty()) return;
+  if (checkpointer) checkpointer->wait();
+  const Index newest = checkpointer ? checkpointer->last_committed() : -1;
+  throw JobError(wrong + (newest < 0 ? "; this job has no checkpoint"
+                                     : str("; the newest checkpoint is that of step ", newest)),
+                 ExitCode::corrupted);
 }
 
 std::optional<double> Trainer::State::run_evaluation(DataSource& validation, Index batches,

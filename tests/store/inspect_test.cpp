@@ -355,6 +355,22 @@ TEST_F(Inspect, APlanToPruneIsWhatPruningDoes) {
   EXPECT_THAT(clean_leftovers(root()), testing::UnorderedElementsAreArray(plan.leftovers));
 }
 
+TEST_F(Inspect, ShowsAndKeepsTheNewestStepThatWasVerifiedClean) {
+  for (const Index step : {20, 40, 60, 80}) {
+    Manifest manifest = write_toy(root(), step, {}, {});
+    if (step <= 40) manifest.verified = "replicas";
+    commit_step(root(), manifest);
+  }
+  const RunSummary run = summarize_run(root());
+  EXPECT_EQ(run.steps[0].verified, "");
+  EXPECT_EQ(run.steps[3].verified, "replicas");
+  EXPECT_THAT(to_text(run, 0), AllOf(HasSubstr("verified"), HasSubstr("replicas  intact")));
+  EXPECT_THAT(to_text(to_json(run, 0)), HasSubstr(R"("verified":"replicas")"));
+  const PrunePlan plan = plan_prune(root(), {.keep_last = 1});
+  EXPECT_THAT(plan.kept, ElementsAre(80, 40));
+  EXPECT_EQ(prune_steps(root(), {.keep_last = 1}), plan.deleted);
+}
+
 TEST_F(Inspect, JsonHasWhatTheTextHas) {
   const OpenedStep step = open_step(commit_toy(root(), 120, {}));
   const Json shown = parse_json(to_text(to_json(step, 0)));

@@ -128,6 +128,14 @@ std::string forged(const std::string& from, const std::string& to) {
          to_text(checksum(line.data(), static_cast<Index>(line.size()))) + "\"}\n";
 }
 
+TEST(Manifest, SaysWhetherTheStateWasVerifiedAndOldOnesSayNothing) {
+  EXPECT_EQ(to_text(sample()).find("verified"), std::string::npos);
+  EXPECT_EQ(parse_manifest(to_text(sample())).verified, "");
+  Manifest verified = sample();
+  verified.verified = "replicas";
+  EXPECT_EQ(parse_manifest(to_text(verified)).verified, "replicas");
+}
+
 TEST(Manifest, OfTheWrongFormIsRefusedWithItsPlace) {
   const auto refused = [](const std::string& from, const std::string& to) {
     return message_of([&] { parse_manifest(forged(from, to)); });

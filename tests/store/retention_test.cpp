@@ -34,6 +34,35 @@ TEST(Retention, KeepsTheNewestAndTheMultiples) {
   EXPECT_THAT(steps_to_delete({}, {.keep_last = 1}), IsEmpty());
 }
 
+TEST(Retention, KeepsTheNewestThatWasVerifiedClean) {
+  const std::vector<Index> steps = {120, 100, 80, 60};
+  EXPECT_THAT(steps_to_delete(steps, {.keep_last = 1}, 80), ElementsAre(100, 60));
+  EXPECT_THAT(steps_to_delete(steps, {.keep_last = 2}, 120), ElementsAre(80, 60));
+  EXPECT_THAT(steps_to_delete(steps, {}, 80), IsEmpty());
+}
+
+TEST(Retention, PrunesAVerifiedStepOnceThereIsANewerOne) {
+  const ScratchDirectory folder;
+  const std::string root = folder / "run";
+  const auto commit = [&](Index step, const char* verified) {
+    Manifest manifest = write_toy(root, step, {}, {});
+    manifest.verified = verified;
+    commit_step(root, manifest);
+  };
+  commit(20, "replicas");
+  commit(40, "replicas");
+  commit(60, "");
+  commit(80, "");
+  EXPECT_THAT(prune_steps(root, {.keep_last = 1}), ElementsAre(60, 20));
+  commit(100, "");
+  EXPECT_THAT(prune_steps(root, {.keep_last = 1}), ElementsAre(80));
+  commit(120, "replicas");
+  EXPECT_THAT(prune_steps(root, {.keep_last = 1}), ElementsAre(100, 40));
+  flip_bit(root + "/step-000120/manifest.json", 100);
+  commit(140, "replicas");
+  EXPECT_THAT(prune_steps(root, {.keep_last = 1}), ElementsAre(120));
+}
+
 TEST(Retention, PrunesTheDirectory) {
   const ScratchDirectory folder;
   const std::string root = run_with_steps(folder, {20, 40, 60, 80});

@@ -32,6 +32,7 @@ struct Script {
   double step_s = 0.1;
   std::function<void()> at_second_step = {};
   std::string out_of_memory = {};
+  std::vector<WrongRank> wrong_ranks = {};
 };
 
 class FakeWorld : public World {
@@ -141,7 +142,13 @@ class FakeWorld : public World {
     script_.code = 128 + SIGKILL;
   }
   Evidence evidence() const override {
-    return {script_.error, script_.lost_host, script_.rank_host, false, script_.out_of_memory};
+    Evidence found;
+    found.first_error = script_.error;
+    found.lost_host = script_.lost_host;
+    found.rank_host = script_.rank_host;
+    found.out_of_memory = script_.out_of_memory;
+    found.wrong_ranks = script_.wrong_ranks;
+    return found;
   }
 
   std::vector<int> signals;  // at the next look

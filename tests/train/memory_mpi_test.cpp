@@ -98,6 +98,7 @@ Index resident_bytes() {
 Options options_of_the_loop() {
   Options options;
   options.learning_rate.decay_iters = 200;
+  options.check_replicas = 2;
   return options;
 }
 

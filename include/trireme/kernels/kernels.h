@@ -17,6 +17,7 @@ struct CrossEntropyKernels;
 struct ElementwiseKernels;
 struct EmbeddingKernels;
 struct GemmKernels;
+struct HashKernels;
 struct NormKernels;
 struct OptimizerKernels;
 struct RotaryKernels;
@@ -30,6 +31,7 @@ struct Kernels {
   const ElementwiseKernels& elementwise;
   const EmbeddingKernels& embedding;
   const GemmKernels& gemm;
+  const HashKernels& hash;
   const NormKernels& norm;
   const OptimizerKernels& optimizer;
   const RotaryKernels& rotary;
@@ -45,6 +47,7 @@ Kernels make_kernels(TableOf table_of) {
           .elementwise = table_of.template operator()<ElementwiseKernels>(),
           .embedding = table_of.template operator()<EmbeddingKernels>(),
           .gemm = table_of.template operator()<GemmKernels>(),
+          .hash = table_of.template operator()<HashKernels>(),
           .norm = table_of.template operator()<NormKernels>(),
           .optimizer = table_of.template operator()<OptimizerKernels>(),
           .rotary = table_of.template operator()<RotaryKernels>()};

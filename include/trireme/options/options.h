@@ -51,7 +51,9 @@ struct Options {
 
   OptimizerOptions optimizer;
   LearningRateOptions learning_rate;
-  Index max_skipped = 10;  // steps in a row
+  Index max_skipped = 10;      // steps in a row
+  Index check_replicas = 100;  // steps between comparisons of the data replicas; 0: never
+  Index verify_step = 0;       // steps between those that are computed twice; 0: never
   CheckpointOptions checkpoint;
 
   // Evaluation; declared by programs that have validation data.

@@ -15,6 +15,7 @@ enum class ExitCode {
   failure = 1,         // at run time; or training is finished, but the last saves failed
   configuration = 64,  // cannot run: a restart would not help
   diverged = 65,       // --max-skipped steps in a row made no update: a restart would not help
+  corrupted = 66,      // silent corruption: replicas differ, or a step computed twice does
   stopped = 75         // saved; start the job again
 };
 

@@ -21,6 +21,8 @@ struct TrainingSpec {
   OptimizerOptions optimizer;
   Update update = Update::replicated;  // sharded: the distributed optimizer
   Index bucket_size = Index{1} << 20;  // parameters per gradient bucket
+  bool check_replicas = false;         // memory for hashes, where there are data replicas
+  bool verify_steps = false;           // memory to compute steps twice
   /// Leaves guard bytes after every activation, to detect overruns (Options::check_finite).
   bool guard = false;
 

@@ -62,6 +62,7 @@ StepSummary summarize(const CommittedStep& step) {
     summary.created = manifest.created;
     summary.run = manifest.run;
     summary.layout = manifest.layout;
+    summary.verified = manifest.verified;
     summary.shards = std::count_if(manifest.files.begin(), manifest.files.end(),
                                    [](const auto& file) { return file.name != global_name; });
     read_manifest(step.path);
@@ -224,10 +225,13 @@ PrunePlan plan_prune(const std::string& root, const Retention& retention) {
   plan.leftovers = run.unfinished;
   plan.leftovers.insert(plan.leftovers.end(), run.cut_off.begin(), run.cut_off.end());
   std::vector<Index> counted;  // as in prune_steps()
+  Index verified = -1;
   for (const StepSummary& step : run.steps)
     if (static_cast<Index>(counted.size()) >= retention.keep_last || step.problem.empty())
       counted.push_back(step.step);
-  plan.deleted = steps_to_delete(counted, retention);
+  for (const StepSummary& step : run.steps)
+    if (verified < 0 && step.problem.empty() && !step.verified.empty()) verified = step.step;
+  plan.deleted = steps_to_delete(counted, retention, verified);
   for (const StepSummary& step : run.steps) {
     if (std::count(plan.deleted.begin(), plan.deleted.end(), step.step) > 0) {
       plan.bytes += step.bytes;

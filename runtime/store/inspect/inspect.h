@@ -44,6 +44,7 @@ struct StepSummary {
   // What the manifest says; empty when it cannot be read.
   std::string created, run, layout;
   Index shards = 0;
+  std::string verified = {};  // Manifest::verified
 };
 
 /// The holder of the lease of a directory.

@@ -79,6 +79,7 @@ Json to_json(const RunSummary& run, Index now) {
                                     {"shards", s.shards},
                                     {"layout", null_if_empty(s.layout)},
                                     {"run", null_if_empty(s.run)},
+                                    {"verified", null_if_empty(s.verified)},
                                     {"problem", null_if_empty(s.problem)}});
   return Json::Object{{"directory", run.root},
                       {"bytes", run.bytes()},
@@ -113,6 +114,7 @@ Json to_json(const OpenedStep& step, Index now) {
                       {"created", m.created},
                       {"age_s", json_of(age_s(m.created, now))},
                       {"layout", m.layout},
+                      {"verified", null_if_empty(m.verified)},
                       {"tensors", std::move(tensors)},
                       {"totals", std::move(totals)},
                       {"identity", json_of(m.identity)},

@@ -139,10 +139,12 @@ std::string to_text(const RunSummary& run, Index now) {
                {"shards", Align::right},
                {"layout", Align::left},
                {"run", Align::left},
+               {"verified", Align::left},
                {"manifest and sizes", Align::left}});
   for (const StepSummary& s : run.steps)
     table.add({std::to_string(s.step), s.created, age_of(s.created, now), show_bytes(s.bytes),
-               std::to_string(s.shards), s.layout, s.run, s.problem.empty() ? "intact" : "BAD"});
+               std::to_string(s.shards), s.layout, s.run, s.verified,
+               s.problem.empty() ? "intact" : "BAD"});
   if (!run.steps.empty()) text += table.text();
   for (const StepSummary& s : run.steps)
     if (!s.problem.empty()) text += fmt::format("bad: {}\n", s.problem);

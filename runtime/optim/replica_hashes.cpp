@@ -1,0 +1,90 @@
+#include "runtime/optim/replica_hashes.h"
+
+#include "trireme/kernels/hash.h"
+#include "trireme/kernels/kernels.h"
+
+namespace trireme {
+namespace {
+
+constexpr Index word_bytes = sizeof(std::uint64_t);
+
+/// The buckets, in words of what is hashed.
+std::vector<ListedRange> word_ranges(const FlatLayout& flat) {
+  const DType type = flat.masters_are_slices() ? flat.options().compute : DType::f32;
+  const Index elements = word_bytes / size_bytes(type);
+  std::vector<ListedRange> ranges;
+  for (const Bucket& bucket : flat.buckets()) {
+    const FlatRange& range = bucket.range;
+    require(range.begin % elements == 0 && range.count % elements == 0, "a bucket of elements ",
+            range.begin, " to ", range.end(), " is no row of words");
+    ranges.push_back({range.begin / elements, range.count / elements});
+  }
+  return ranges;
+}
+
+Index hash_bytes(const FlatLayout& flat) {
+  return word_bytes * static_cast<Index>(flat.buckets().size()) * flat.options().data_size;
+}
+
+}  // namespace
+
+Index ReplicaHashes::bytes(const FlatLayout& flat) {
+  if (flat.options().data_size == 1) return 0;
+  return list_bytes(word_ranges(flat)) + hash_bytes(flat);
+}
+
+ReplicaHashes::ReplicaHashes(const FlatParameters& flat, Mesh& mesh, Stream& stream,
+                             std::byte* memory)
+    : flat_(flat),
+      data_(mesh.axis(Axis::data)),
+      stream_(stream),
+      buckets_(static_cast<int>(flat.buckets().size())),
+      arrived_(stream.device().allocate_pinned(hash_bytes(flat))),
+      copied_(stream.device().make_event()) {
+  std::vector<ListedRange> ranges = word_ranges(flat);
+  list_ = upload(ranges, stream, memory);
+  hashes_ = reinterpret_cast<std::uint64_t*>(memory + list_bytes(ranges));
+}
+
+void ReplicaHashes::start() {
+  const void* hashed = flat_.masters_are_slices() ? static_cast<const void*>(flat_.compute_data())
+                                                  : flat_.master_data();
+  std::uint64_t* mine = hashes_ + Index{data_.rank()} * buckets_;
+  stream_.kernels().hash.ranges(
+      stream_, {.list = list_, .words = static_cast<const std::uint64_t*>(hashed), .hashes = mine});
+  const Index all = Index{buckets_} * data_.size();
+  data_.all_gather({mine, buckets_, DType::i64}, {hashes_, all, DType::i64}, stream_);
+  stream_.copy(arrived_.data(), hashes_, all * word_bytes);
+  copied_->record(stream_);
+}
+
+std::uint64_t ReplicaHashes::at(int data_rank, int bucket) const {
+  return reinterpret_cast<const std::uint64_t*>(
+      arrived_.data())[Index{data_rank} * buckets_ + bucket];
+}
+
+bool ReplicaHashes::differs(int bucket) const {
+  for (int replica = 1; replica < replicas(); ++replica)
+    if (at(replica, bucket) != at(0, bucket)) return true;
+  return false;
+}
+
+bool ReplicaHashes::any_differs() const {
+  for (int bucket = 0; bucket < buckets_; ++bucket)
+    if (differs(bucket)) return true;
+  return false;
+}
+
+std::string names_in_bucket(const FlatLayout& flat, int bucket) {
+  constexpr int most = 3;
+  std::string names;
+  int count = 0;
+  for (std::size_t i = 0; i < flat.parameters().size(); ++i) {
+    if (flat.parameters()[i].bucket != bucket) continue;
+    const std::string name = flat.declared(static_cast<int>(i)).name();
+    if (++count <= most) names += str(names.empty() ? "'" : ", '", name, "'");
+  }
+  return count > most ? str(names, " and ", count - most, " more") : names;
+}
+
+}  // namespace trireme

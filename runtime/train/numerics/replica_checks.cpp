@@ -1,0 +1,180 @@
+#include "runtime/train/numerics/replica_checks.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include <unistd.h>
+
+#include "trireme/comm/agree.h"
+
+#include "runtime/store/file.h"
+
+namespace trireme {
+namespace {
+
+constexpr Index most_bytes = Index{16} << 20;  // of the file
+
+std::string this_host() {
+  char name[256] = {};
+  require(::gethostname(name, sizeof name - 1) == 0, "gethostname failed");
+  return name;
+}
+
+/// Of the supervisor that started this job; 0: none did.
+Index this_attempt() {
+  const char* attempt = std::getenv("TRIREME_ATTEMPT");
+  return attempt == nullptr ? 0 : Index{std::atoll(attempt)};
+}
+
+std::string file_of(const Context& context) {
+  const std::string& directory = context.options().checkpoint.save;
+  return directory.empty() ? "" : str(directory, '/', replica_file_name);
+}
+
+/// Empty where there is none.
+std::string read_file(const std::string& path) {
+  return path.empty() || !std::filesystem::exists(path) ? "" : read_whole(path, most_bytes);
+}
+
+/// Which buckets are compared: records of another layout say nothing of these.
+std::string layout_of(const Context& context, const FlatLayout& flat) {
+  Index elements = flat.count();
+  context.host().all_reduce({&elements, 1, DType::i64}, Reduction::sum);
+  return str(context.mesh().shape().describe(), flat.masters_are_slices() ? ", copies" : "", ", ",
+             elements, " elements, ", context.options().bucket_size, " a bucket");
+}
+
+}  // namespace
+
+ReplicaChecks::ReplicaChecks(const Context& context, const FlatLayout& flat, ReplicaHashes* hashes)
+    : context_(context), flat_(flat), hashes_(hashes) {
+  if (!on()) return;
+  const Host& host = context.host();
+  layout_ = layout_of(context, flat);
+  std::string file;
+  agree_or_stop(host, [&] {
+    if (host.rank() == 0) file = read_file(file_of(context));
+  });
+  undecided_ = undecided(broadcast_text(host, file), layout_);
+}
+
+bool ReplicaChecks::due(Index step) const {
+  return on() && (step % context_.options().check_replicas == 0 ||
+                  (!undecided_.empty() && undecided_.front().step == step));
+}
+
+std::string ReplicaChecks::check(Index step) {
+  if (!on() || last_clean_ == step) return "";
+  hashes_->start();
+  hashes_->wait();
+  Index differs = hashes_->any_differs() ? 1 : 0;
+  context_.host().all_reduce({&differs, 1, DType::i64}, Reduction::max);
+  if (differs != 0) return differ(step);
+  last_clean_ = step;
+  if (!undecided_.empty() && undecided_.front().step == step) decide(step);
+  return "";
+}
+
+/// What this rank's data group holds: of the buckets that differ, and of those that an undecided
+/// record is about. One rank of each group reports.
+std::vector<BucketVote> ReplicaChecks::votes() const {
+  std::vector<BucketVote> votes;
+  const MeshShape& shape = context_.mesh().shape();
+  const int rank = context_.mesh().rank();
+  if (shape.coordinate(rank, Axis::data) != 0) return votes;
+  for (int bucket = 0; bucket < hashes_->buckets(); ++bucket) {
+    BucketVote vote{str("stage ", shape.coordinate(rank, Axis::pipeline), ", tensor rank ",
+                        shape.coordinate(rank, Axis::tensor), ", bucket ", bucket),
+                    names_in_bucket(flat_, bucket),
+                    {},
+                    shape.group(rank, Axis::data)};
+    const auto same = [&](const BucketVote& each) { return each.place == vote.place; };
+    const bool asked = std::any_of(undecided_.begin(), undecided_.end(), [&](const auto& record) {
+      return std::any_of(record.votes.begin(), record.votes.end(), same);
+    });
+    if (!asked && !hashes_->differs(bucket)) continue;
+    for (int replica = 0; replica < hashes_->replicas(); ++replica)
+      vote.hashes.push_back(hashes_->at(replica, bucket));
+    votes.push_back(std::move(vote));
+  }
+  return votes;
+}
+
+/// Collective. The same on every rank.
+ReplicaRecord ReplicaChecks::gather(Index step) const {
+  ReplicaRecord mine{step, this_attempt(), layout_, {}, votes(), {}};
+  ReplicaRecord all = mine;
+  all.votes.clear();
+  all.hosts = gather_strings(context_.host(), this_host());
+  for (const std::string& line : gather_strings(context_.host(), to_line(mine))) {
+    const auto record = parse_replica_record(line);
+    require(record.has_value(), "a rank sent no votes");
+    all.votes.insert(all.votes.end(), record->votes.begin(), record->votes.end());
+  }
+  return all;
+}
+
+/// On rank 0. What cannot be written is in the log all the same.
+void ReplicaChecks::append(const ReplicaRecord& record) const {
+  const std::string path = file_of(context_);
+  if (path.empty() || context_.host().rank() != 0) return;
+  try {
+    const std::string text = read_file(path) + to_line(record), fresh = path + ".new";
+    remove_file(fresh);
+    write_whole(fresh, text);
+    rename_path(fresh, path);
+  } catch (const Error& error) {
+    context_.log().info(str("what the replicas held is not recorded: ", error.what()));
+  }
+}
+
+std::string ReplicaChecks::differ(Index step) {
+  ReplicaRecord record = gather(step);
+  std::vector<ReplicaRecord> all{record};
+  if (!undecided_.empty() && undecided_.front().step == step)
+    all.insert(all.end(), undecided_.begin(), undecided_.end());
+  record.wrong = outvoted(all);
+  append(record);
+  const BucketVote* first = nullptr;
+  Index others = -1;
+  std::string held;
+  for (const BucketVote& vote : record.votes) {
+    if (std::equal(vote.hashes.begin() + 1, vote.hashes.end(), vote.hashes.begin())) continue;
+    first = first == nullptr ? &vote : first;
+    ++others;
+  }
+  const BucketVote& shown = *first;
+  for (const int rank : shown.ranks)
+    held += str(held.empty() ? "rank " : ", rank ", rank, " on ",
+                record.hosts[static_cast<std::size_t>(rank)]);
+  return str("silent corruption: after step ", step, " the data replicas differ in ", shown.names,
+             " (", shown.place, others > 0 ? str(", and ", others, " other buckets") : "", "): ",
+             record.wrong.empty()
+                 ? str(held,
+                       " hold different bits, and the replicas do not decide whose are wrong: "
+                       "the step done again from a checkpoint does")
+                 : describe(record.wrong, record.attempt) +
+                       (record.wrong.size() == 1 ? " has" : " have") +
+                       " other bits than the others");
+}
+
+/// The replicas agree at a step at which they did not before: so it is known now who was wrong.
+void ReplicaChecks::decide(Index step) {
+  ReplicaRecord record = gather(step);
+  std::vector<ReplicaRecord> all{record};
+  all.insert(all.end(), undecided_.begin(), undecided_.end());
+  record.wrong = outvoted(all);
+  undecided_.clear();
+  append(record);
+  if (record.wrong.empty()) {
+    context_.log().info(str("step ", step,
+                            " is done again, and its replicas agree; no rank held "
+                            "these bits before, so it stays open which was wrong"));
+    return;
+  }
+  context_.log().info(str("step ", step, " is done again, and its replicas agree: ",
+                          describe(record.wrong, record.attempt), " had wrong bits"));
+}
+
+}  // namespace trireme

@@ -1,0 +1,47 @@
+// ReplicaChecks: when the bits of data replicas are compared, and what ranks do when they differ:
+// agree, record what each held, and say who is wrong (--check-replicas).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/job/run.h"
+
+#include "runtime/optim/replica_hashes.h"
+#include "runtime/train/numerics/replica_votes.h"
+
+namespace trireme {
+
+class ReplicaChecks {
+ public:
+  /// Collective. Reads what an earlier job has left undecided in the --save directory. `hashes`:
+  /// null where nothing is compared.
+  ReplicaChecks(const Context& context, const FlatLayout& flat, ReplicaHashes* hashes);
+
+  bool on() const { return hashes_ != nullptr; }
+  /// Whether a check is due after this step: every --check-replicas steps, and at a step that is
+  /// done again to decide who was wrong.
+  bool due(Index step) const;
+  /// Collective, after an update that is queued. Compares all replicas; does nothing when this step
+  /// was compared already. Returns what is wrong, the same on every rank; empty: nothing. Allocates
+  /// only where something is wrong, or is decided.
+  std::string check(Index step);
+  /// The newest step whose replicas agree; -1: none was compared.
+  Index last_clean() const { return last_clean_; }
+
+ private:
+  std::vector<BucketVote> votes() const;
+  ReplicaRecord gather(Index step) const;
+  void append(const ReplicaRecord& record) const;
+  std::string differ(Index step);
+  void decide(Index step);
+
+  const Context& context_;
+  const FlatLayout& flat_;
+  ReplicaHashes* hashes_;
+  std::string layout_;
+  std::vector<ReplicaRecord> undecided_;  // the same on every rank
+  Index last_clean_ = -1;
+};
+
+}  // namespace trireme

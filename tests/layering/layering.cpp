@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Which modules a module may include, besides itself.
-const std::map<std::string, std::set<std::string>> may_import = {
+const Imports may_import = {
     {"core", {}},
     {"kernels", {"core"}},
     {"observe", {"core"}},
@@ -306,5 +306,7 @@ class Checker {
 }  // namespace
 
 std::vector<std::string> problems(const fs::path& root) { return Checker(root).found(); }
+
+const Imports& imports_of_modules() { return may_import; }
 
 }  // namespace trireme::layering

@@ -3,10 +3,17 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace trireme::layering {
+
+using Imports = std::map<std::string, std::set<std::string>>;
+
+/// Which modules a module may include, besides itself.
+const Imports& imports_of_modules();
 
 /// One sentence for each broken rule below `root`, beginning with `file:line`; empty when all hold.
 /// Sorted.

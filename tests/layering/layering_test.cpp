@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <set>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -14,8 +16,30 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSubsetOf;
 
 TEST(Layering, HoldsInThisRepository) { EXPECT_THAT(problems(TRIREME_SOURCE_DIR), IsEmpty()); }
+
+// docs/concepts/architecture.md: | `module` | contents | imports |, each below what it imports.
+TEST(Layering, TheTableOfModulesInTheDocumentationIsTheRule) {
+  std::ifstream page(TRIREME_SOURCE_DIR "/docs/concepts/architecture.md");
+  const std::regex row(R"(\| `([a-z]+)` \|.*\| ([a-z, ]+) \|)"), word("[a-z]+");
+  Imports documented;
+  std::set<std::string> above;
+  std::smatch found;
+  for (std::string line; std::getline(page, line);) {
+    if (!std::regex_match(line, found, row)) continue;
+    const std::string imports = found[2];
+    std::set<std::string>& of_module = documented[found[1]];
+    if (imports == "all above")
+      of_module = above;
+    else if (imports != "nothing")
+      of_module = {std::sregex_token_iterator(imports.begin(), imports.end(), word), {}};
+    EXPECT_THAT(of_module, IsSubsetOf(above)) << line;
+    above.insert(found[1]);
+  }
+  EXPECT_EQ(documented, imports_of_modules());
+}
 
 TEST(Layering, FindsEveryPlantedViolation) {
   const auto found = problems(TRIREME_SOURCE_DIR "/tests/layering/fixture");

@@ -189,7 +189,8 @@ TEST_F(Grows, OnlyWhereItIsAskedTo) {
 }
 
 TEST_F(Grows, CountingNeitherAsAFailureNorAsARestart) {
-  settings_.max_restarts = 0;
+  settings_.max_restarts = 1;
+  world_.scripts.push_back({.steps = 12, .code = 137});
   finish();
   EXPECT_EQ(run(), 0);
 }

@@ -179,7 +179,8 @@ std::unique_ptr<Job> check(Given& given, const CommandLine& command, const Words
   if (given.machine.mpirun.empty() || !is_executable(given.machine.mpirun.front()))
     problems.add("--mpirun '", given.mpirun, "': there is no such program");
   if (program.empty()) {
-    problems.add("PROGRAM is missing: trireme run [options] -- train_gpt --save DIR ...");
+    problems.add(
+        "PROGRAM is missing; it follows --: trireme run [options] -- train_gpt --save DIR ...");
     return nullptr;
   }
   if (!is_executable(program.front())) problems.add(program.front(), ": there is no such program");

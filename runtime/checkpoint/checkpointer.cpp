@@ -242,7 +242,9 @@ std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {
     s.context.log().info("no checkpoint in " + s.options.load + ": starting from scratch");
   const TrainingProgress start = loaded ? loaded->progress : TrainingProgress{};
   s.optimizer.set_updates(start.updates);
-  if (s.saver) s.set_aside(start.step);
+  // A job that resumes and has nothing left to train makes no other past of this directory.
+  const bool ends_here = loaded && resumes && start.step >= s.context.options().train_iters;
+  if (s.saver && !ends_here) s.set_aside(start.step);
   if (loaded && resumes && !loaded->snapshot) s.saver->resumed_from(start.step);
   if (s.memory) s.memory->open(loaded ? loaded->snapshot : std::nullopt);
   if (!loaded) return std::nullopt;

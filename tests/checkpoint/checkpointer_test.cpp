@@ -248,6 +248,21 @@ TEST(Checkpointer, ARunThatStartsWhereAnotherOneHasSavedSetsItsStepsAside) {
   EXPECT_EQ(aside, 3);
 }
 
+TEST(Checkpointer, AJobThatGoesBackSetsNewerStepsAsideOnlyWhenItTrains) {
+  const ScratchDirectory folder;
+  save_three(folder / "run");
+  const std::vector<Index> saved = steps_in(folder / "run");
+  ASSERT_EQ(saved.size(), 3u);
+  CheckpointJob job = saving_to(folder / "run", {{2, 1, 1, 1}});
+  job.options.checkpoint.load = folder / "run";
+  job.options.checkpoint.ckpt_step = saved.back();
+  for (const bool trains : {false, true}) {
+    job.options.train_iters = saved.back() + (trains ? 1 : 0);
+    on_threads(job, [&](CheckpointRank& rank) { rank.load(); });
+    EXPECT_EQ(steps_in(folder / "run"), trains ? std::vector<Index>{saved.back()} : saved);
+  }
+}
+
 /// The directory goes away and comes back: what a failing disk looks like to root.
 TEST(Checkpointer, AFailedSaveLeavesTrainingAndOldStepsAndTheNextOneWorks) {
   const ScratchDirectory folder;

@@ -10,5 +10,6 @@ namespace trireme::supervisor {
 
 std::vector<Subcommand> run_commands();
 std::vector<Subcommand> watch_commands();
+std::vector<Subcommand> chaos_commands();
 
 }  // namespace trireme::supervisor

@@ -80,6 +80,9 @@ bool add(History& history, const Json& json) {
     history.add(SupervisionEnded{line.date("ended"), line.whole("code"), line.text("why")});
   } else if (json.find("released") != nullptr) {
     history.add(Release{line.text("released"), line.date("at"), 0});
+  } else if (json.find("fault") != nullptr) {
+    history.add(
+        Fault{line.whole("attempt"), line.date("at"), line.text("fault"), line.text("victim")});
   } else {
     return false;
   }
@@ -142,6 +145,13 @@ Json to_json(const AttemptEnded& line) {
 
 Json to_json(const Release& line) {
   return Json::Object{{"released", line.host}, {"at", date_text(line.at)}};
+}
+
+Json to_json(const Fault& line) {
+  return Json::Object{{"fault", line.kind},
+                      {"victim", line.victim},
+                      {"attempt", line.attempt},
+                      {"at", date_text(line.at)}};
 }
 
 void History::add(const SupervisionBegan& line) {

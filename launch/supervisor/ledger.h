@@ -64,11 +64,18 @@ struct Release {
   std::size_t after = 0;  // so many attempts: what they blamed the host for is forgotten
 };
 
+/// One that `trireme chaos` has asked for.
+struct Fault {
+  Index attempt = 0, at = 0;
+  std::string kind, victim;  // victim: "rank 3"
+};
+
 Json to_json(const SupervisionBegan& line);
 Json to_json(const SupervisionEnded& line);
 Json to_json(const AttemptBegan& line);
 Json to_json(const AttemptEnded& line);
 Json to_json(const Release& line);
+Json to_json(const Fault& line);
 
 /// What a ledger says.
 struct History {
@@ -78,6 +85,7 @@ struct History {
   std::vector<Attempt> attempts;
   std::size_t first = 0;  // attempts from here on were made since a supervision ended and said why
   std::vector<Release> releases;
+  std::vector<Fault> faults;
   Index ignored = 0;  // lines that are none
 
   void add(const SupervisionBegan& line);
@@ -85,6 +93,7 @@ struct History {
   void add(const AttemptBegan& line);
   void add(const AttemptEnded& line);
   void add(const Release& line);
+  void add(const Fault& line) { faults.push_back(line); }
 };
 /// Never throws for what the text holds: a line that a crash has torn is no line.
 History replay(std::string_view text);

@@ -94,6 +94,9 @@ History Machine::take_over(const std::string& new_run_id) {
   const int ended = end_all_with(run_variable + "=" + key_);
   if (ended > 0) say(str("ended ", ended, " processes of an attempt whose supervisor died"));
   remove_private_directories(key_);
+  remove_offer(paths_);
+  if (options_.allow_chaos)
+    faults_ = std::make_unique<FaultDesk>(paths_, options_.hang_s, run_variable + "=" + key_);
   return history;
 }
 
@@ -221,6 +224,7 @@ Sight Machine::look(double seconds) {
   Sight sight;
   read_signals(sight);
   read_stop_file(sight);
+  if (faults_ != nullptr) take_fault();
   read_output();
   reap();
   sight.output = std::exchange(printed_, false);
@@ -255,6 +259,18 @@ void Machine::read_stop_file(Sight& sight) {
   if (!text.starts_with("now")) return;
   now_seen_ = true;
   sight.signals.push_back(SIGKILL);
+}
+
+void Machine::take_fault() {
+  try {
+    const std::optional<FaultOrder> order = faults_->read(mpirun_, attempt_, date());
+    if (!order) return;
+    append(to_json(order->fault));  // before anything is done
+    say(str("chaos: ", order->fault.kind, ": ", order->fault.victim));
+    faults_->strike(*order);
+  } catch (const Error& error) {
+    say(str("chaos: refused: ", error.what()));
+  }
 }
 
 void Machine::read_output() {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "launch/supervisor/command_words.h"
+#include "launch/supervisor/faults.h"
 #include "launch/supervisor/hosts_of_scheduler.h"
 #include "launch/supervisor/metrics_tail.h"
 #include "launch/supervisor/oom_kills.h"
@@ -25,7 +26,9 @@ struct MachineOptions {
   /// code is 0 where the host TRIREME_HOST may be used.
   std::string preflight;
   Index log_bytes = Index{64} << 20;
-  bool echo = true;  // what the job prints goes to stdout as well
+  bool allow_chaos = false;  // `trireme chaos` may ask for faults
+  double hang_s = 0;         // --hang-timeout, for `trireme chaos`
+  bool echo = true;          // what the job prints goes to stdout as well
 };
 
 class Machine : public World {
@@ -70,6 +73,7 @@ class Machine : public World {
   std::vector<UnfitHost> short_preflight(const std::vector<Host>& hosts);
   void read_signals(Sight& sight);
   void read_stop_file(Sight& sight);
+  void take_fault();
   void read_output();
   void echo(std::string_view text) const;
   void reap();
@@ -80,6 +84,7 @@ class Machine : public World {
   const Paths paths_;
   std::unique_ptr<Lease> lease_;
   std::unique_ptr<LedgerFile> ledger_;
+  std::unique_ptr<FaultDesk> faults_;  // null: none are taken
   std::string key_;
   int signals_ = -1;  // signalfd
 

@@ -49,9 +49,11 @@ void EvidenceReader::read(std::string_view text) {
 }
 
 void EvidenceReader::read_line(const std::string& line) {
-  if (found_.first_error.empty() && names_an_error(line)) {
+  // What mpirun says of a signal has the rank, which the handler in the process does not say.
+  const bool says_more = found_.first_error.find("] Signal: ") != std::string::npos &&
+                         line.find("exited on signal") != std::string::npos;
+  if ((found_.first_error.empty() && names_an_error(line)) || says_more)
     found_.first_error = line.substr(0, longest_error);
-  }
   if (line.find("device: CPU ") != std::string::npos) found_.gpus_per_rank = 0;
   if (line.find("device: GPU ") != std::string::npos) found_.gpus_per_rank = 1;
   // "mpirun noticed that process rank 2 with PID 0 on node n1 exited on signal 9 (Killed)."

@@ -127,21 +127,24 @@ void for_each_process(F&& f) {
   }
 }
 
-bool environment_has(const fs::path& process, const std::string& variable) {
+/// "\0NAME=VALUE\0NAME=VALUE\0".
+std::string environment_of(const fs::path& process) {
   std::ifstream in(process / "environ", std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
-  const std::string all = '\0' + text.str();
-  return all.find('\0' + variable + '\0') != std::string::npos;
+  return '\0' + text.str();
 }
 
-/// Kills the process only if it still has the variable once a descriptor holds its number.
-void end_if_it_has(pid_t id, const std::string& variable) {
-  const int process = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
-  if (process < 0) return;
-  if (environment_has(str("/proc/", id), variable))
-    ::syscall(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0);
-  ::close(process);
+bool environment_has(const fs::path& process, const std::string& variable) {
+  return environment_of(process).find('\0' + variable + '\0') != std::string::npos;
+}
+
+std::string value_in(const std::string& environment, const std::string& name) {
+  const std::string mark = '\0' + name + '=';
+  const std::size_t at = environment.find(mark);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + mark.size();
+  return environment.substr(begin, environment.find('\0', begin) - begin);
 }
 
 }  // namespace
@@ -186,6 +189,38 @@ std::vector<pid_t> children_outside(const std::set<pid_t>& sessions) {
   return found;
 }
 
+std::vector<Descendant> descendants_of(pid_t root, const std::string& variable) {
+  std::vector<Descendant> all;
+  for_each_process([&](pid_t id, const fs::path& process) {
+    const Stat stat = read_stat(process);
+    if (lives(stat)) all.push_back({id, stat.parent, ""});
+  });
+  std::vector<Descendant> found;
+  std::set<pid_t> family = {root};
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (const Descendant& each : all)
+      if (family.contains(each.parent) && family.insert(each.id).second) grows = true;
+  }
+  for (Descendant& each : all) {
+    if (each.id == root || !family.contains(each.id)) continue;
+    each.value = value_in(environment_of(str("/proc/", each.id)), variable);
+    found.push_back(each);
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Descendant& a, const Descendant& b) { return a.id < b.id; });
+  return found;
+}
+
+/// Only if it still has the variable once a descriptor holds its number.
+void signal_if_it_has(pid_t id, const std::string& variable, int signal) {
+  const int process = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
+  if (process < 0) return;
+  if (environment_has(str("/proc/", id), variable))
+    ::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0);
+  ::close(process);
+}
+
 int end_all_with(const std::string& variable) {
   std::set<pid_t> met;
   for (;;) {
@@ -197,7 +232,7 @@ int end_all_with(const std::string& variable) {
     if (left.empty()) return static_cast<int>(met.size());
     for (const pid_t id : left) {
       met.insert(id);
-      end_if_it_has(id, variable);
+      signal_if_it_has(id, variable, SIGKILL);
     }
     std::this_thread::sleep_for(poll_interval);
   }

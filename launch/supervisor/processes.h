@@ -25,6 +25,15 @@ bool is_executable(const std::string& word);
 /// these sessions, or are about to, nor are in one; zombies are not living.
 std::vector<pid_t> children_outside(const std::set<pid_t>& sessions);
 
+struct Descendant {
+  pid_t id = -1, parent = -1;
+  std::string value;  // of the variable that was asked for, in its environment; empty: it has none
+};
+/// Living processes that a process has started, directly or not, in the order of their ids.
+std::vector<Descendant> descendants_of(pid_t root, const std::string& variable);
+/// Sends a signal to a process if its environment has this "NAME=VALUE".
+void signal_if_it_has(pid_t id, const std::string& variable, int signal);
+
 /// Sends SIGKILL to every process of this user whose environment has this "NAME=VALUE", but for
 /// this one, and returns when none is left. Returns how many there were.
 int end_all_with(const std::string& variable);

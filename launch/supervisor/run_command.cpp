@@ -98,6 +98,8 @@ void declare(CommandLine& command, Given& given) {
   command.flag("--requeue-self", given.requeue,
                "in a Slurm job that SIGUSR1 or --time-limit has stopped: scontrol requeue, unless "
                "RequeueExit does it");
+  command.flag("--allow-chaos", machine.allow_chaos,
+               "let `trireme chaos` of this user disturb the run");
   command.group("What to show");
   command.text("--on-event", machine.on_event, "CMD",
                "run by the shell at each event; TRIREME_EVENT, TRIREME_DETAILS (JSON) and "
@@ -175,6 +177,7 @@ std::unique_ptr<Job> check(Given& given, const CommandLine& command, const Words
   given.machine.mpirun = words_in(given.mpirun);
   given.machine.slots = given.settings.ranks_per_node;
   given.machine.echo = !given.quiet;
+  given.machine.hang_s = given.settings.hang_s;
   check_hosts(given, command, problems);
   if (given.machine.mpirun.empty() || !is_executable(given.machine.mpirun.front()))
     problems.add("--mpirun '", given.mpirun, "': there is no such program");

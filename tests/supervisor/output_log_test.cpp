@@ -43,6 +43,17 @@ TEST(Evidence, SaysWhetherRanksHaveGpus) {
   EXPECT_EQ(reader.found().gpus_per_rank, 0);
 }
 
+TEST(Evidence, OfASignalNamesTheRank) {
+  const std::string noticed =
+      "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 11.";
+  EvidenceReader reader;
+  reader.read("[n1:16904] Signal: Segmentation fault (11)\n" + noticed + "\n");
+  EXPECT_EQ(reader.found().first_error, noticed);
+  EvidenceReader other;
+  other.read("trireme[rank 2] error: no memory\n" + noticed + "\n");
+  EXPECT_EQ(other.found().first_error, "trireme[rank 2] error: no memory");
+}
+
 TEST(Evidence, OfMemoryThatRanOutIsWhatSlurmSays) {
   EvidenceReader reader;
   reader.read(

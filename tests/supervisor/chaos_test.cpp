@@ -1,0 +1,120 @@
+// What `trireme chaos` draws, expects and counts.
+#include "launch/supervisor/chaos.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/message_of.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(FaultDeck, HasEachKindOnceBeforeAnyAgain) {
+  FaultDeck deck({"kill", "segv", "mpirun"}, 7);
+  for (int round = 0; round < 5; ++round) {
+    std::set<std::string> drawn;
+    for (int i = 0; i < 3; ++i) {
+      const FaultRequest request = deck.next("token");
+      EXPECT_EQ(request.token, "token");
+      EXPECT_GE(request.draw, 0);
+      drawn.insert(request.kind);
+    }
+    EXPECT_EQ(drawn.size(), 3U);
+  }
+}
+
+TEST(FaultDeck, IsTheSameForTheSameSeed) {
+  FaultDeck one({"kill", "segv", "mpirun"}, 7), same({"kill", "segv", "mpirun"}, 7);
+  for (int i = 0; i < 20; ++i) {
+    const FaultRequest a = one.next(""), b = same.next("");
+    EXPECT_EQ(a.kind, b.kind);
+    EXPECT_EQ(a.draw, b.draw);
+  }
+}
+
+AttemptEnded ended_with(const std::string& cause, const std::string& error) {
+  AttemptEnded ended;
+  ended.attempt = 1;
+  ended.cause = cause;
+  ended.error = error;
+  ended.last_step = 27;
+  return ended;
+}
+
+TEST(Trials, AskForTheCauseOfTheirKind) {
+  const Fault fault{1, 0, "segv", "rank 3"};
+  EXPECT_TRUE(judge_trial(fault, ended_with("crashed", ""), 20, 1).cause_is_right);
+  EXPECT_FALSE(judge_trial(fault, ended_with("killed", ""), 20, 1).cause_is_right);
+  EXPECT_EQ(judge_trial(fault, ended_with("crashed", ""), 20, 1).lost_steps, 7);
+}
+
+TEST(Trials, AskForTheRankThatWasHit) {
+  const Fault fault{1, 0, "kill", "rank 3"};
+  const auto culprit = [&](const std::string& error) {
+    return judge_trial(fault, ended_with("killed", error), 20, 1).culprit;
+  };
+  EXPECT_EQ(culprit("process rank 3 with PID 0 exited"), Culprit::right);
+  EXPECT_EQ(culprit("rank 3"), Culprit::right);
+  EXPECT_EQ(culprit("process rank 31 with PID 0 exited"), Culprit::wrong);
+  EXPECT_EQ(culprit("a rank failed"), Culprit::not_named);
+  const Fault launcher{1, 0, "mpirun", "mpirun"};
+  EXPECT_EQ(judge_trial(launcher, ended_with("launcher_killed", "rank 2"), 20, 1).culprit,
+            Culprit::not_named);
+}
+
+TEST(Trials, AreReportedByKind) {
+  const Fault kill{1, 0, "kill", "rank 3"}, segv{2, 0, "segv", "rank 0"};
+  const std::vector<Trial> trials = {judge_trial(kill, ended_with("killed", "rank 3"), 20, 0.5),
+                                     judge_trial(kill, ended_with("failed", "rank 1"), 24, 0.7),
+                                     judge_trial(segv, ended_with("crashed", ""), 27, 0.9)};
+  const std::string text = to_text(trials, 12);
+  EXPECT_THAT(text, HasSubstr("kill           2            1              1          0"));
+  EXPECT_THAT(text, HasSubstr("segv           1            1              0          1"));
+  EXPECT_THAT(text, HasSubstr("12 steps were compared"));
+  EXPECT_THAT(to_text(to_json(trials, 12)), HasSubstr("\"culprit_is_right\":false"));
+}
+
+History history_of(double useful_s, double wall_s, Index ended_at) {
+  History history;
+  AttemptBegan began;
+  began.attempt = 1;
+  history.add(began);
+  AttemptEnded ended = ended_with("killed", "");
+  ended.at = ended_at;
+  ended.useful_s = useful_s;
+  ended.wall_s = wall_s;
+  history.add(ended);
+  return history;
+}
+
+TEST(RecentGoodput, IsOfTheWindowAndOfWhatRuns) {
+  EXPECT_DOUBLE_EQ(recent_goodput(history_of(30, 100, 1000), 1100, 600), 0.3);
+  EXPECT_DOUBLE_EQ(recent_goodput(history_of(30, 100, 1000), 1700, 600), 1);  // long ago
+  EXPECT_DOUBLE_EQ(recent_goodput(history_of(0, 10, 1000), 1100, 600), 1);    // too short
+  History running = history_of(30, 100, 1000);
+  AttemptBegan began;
+  began.attempt = 2;
+  began.at = 1000;
+  running.add(began);
+  EXPECT_DOUBLE_EQ(recent_goodput(running, 1100, 600), 0.65);
+}
+
+TEST(SeenSteps, MustHaveTheNumbersThatTheyHad) {
+  SeenSteps seen;
+  seen.compare(
+      "{\"step\":1,\"loss\":2.5,\"step_ms\":7}\n{\"step\":2,\"loss\":2.25,\"step_ms\":7}\n",
+      "reference");
+  EXPECT_EQ(seen.compared(), 0);
+  seen.compare("{\"step\":2,\"loss\":2.25,\"step_ms\":9}\n{\"step\":3,\"loss\":2,\"st", "run");
+  EXPECT_EQ(seen.compared(), 1);
+  const std::string message = trireme::message_of(
+      [&] { seen.compare("{\"step\":1,\"loss\":2.50000001,\"step_ms\":7}\n", "run"); });
+  EXPECT_THAT(message, HasSubstr("run: step 1 has other numbers than it had before"));
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

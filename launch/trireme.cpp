@@ -15,9 +15,9 @@ int exit_code(ExitCode code) { return static_cast<int>(code); }
 
 std::vector<Subcommand> subcommands() {
   std::vector<Subcommand> all = data_commands();
-  for (const auto& more : {checkpoint_commands(), supervisor::run_commands(),
-                           supervisor::watch_commands(), supervisor::chaos_commands(),
-                           preflight::preflight_commands()})
+  for (const auto& more :
+       {checkpoint_commands(), supervisor::run_commands(), supervisor::watch_commands(),
+        supervisor::chaos_commands(), preflight::preflight_commands()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -34,7 +34,7 @@ bool Supervisor::pick_healthy_hosts(AttemptPlan& plan) {
 bool Supervisor::choose_hosts(AttemptPlan& plan) {
   plan.ranks = settings_.nodes * settings_.ranks_per_node;
   std::vector<Host> hosts = world_.hosts();
-  if (hosts.empty()) return true;  // this machine
+  if (hosts.empty() && !settings_.has_hosts) return true;  // this machine
   std::vector<std::string> before;
   if (!history_.attempts.empty()) before = history_.attempts.back().began.nodes;
   if (swaps_hosts(history_)) std::reverse(before.begin(), before.end());

@@ -215,6 +215,7 @@ void check_requeue(const Given& given, Problems& problems) {
 int supervise(Given& given, const Job& job, bool& requeue) {
   Settings& settings = given.settings;
   settings.watched = job.watched;
+  settings.has_hosts = given.machine.hosts.kind != HostSource::Kind::this_machine;
   settings.program = job.name();
   settings.quarantine_s = std::max<Index>(1, static_cast<Index>(given.quarantine_s));
   settings.pid = Index{::getpid()};

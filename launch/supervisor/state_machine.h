@@ -15,7 +15,8 @@ namespace trireme::supervisor {
 
 struct Settings {
   Index nodes = 1, ranks_per_node = 1, spares = 0;
-  Index min_nodes = 0;  // where hosts are few, so many are enough; 0: as many as `nodes`
+  bool has_hosts = false;  // from a list, which may be empty for a while
+  Index min_nodes = 0;     // where hosts are few, so many are enough; 0: as many as `nodes`
   std::vector<std::vector<std::string>> also_layouts = {};  // options that replace those of PROGRAM
   Index max_restarts = 100;
   bool grow = false;             // a larger layout where hosts come back

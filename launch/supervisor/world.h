@@ -65,7 +65,7 @@ class World {
 
   /// Whether this process is still the supervisor of the run.
   virtual bool is_mine() const = 0;
-  /// Hosts at hand, spares included; empty: this machine only. Throws: Error.
+  /// Hosts at hand, spares included; empty: this machine only, or an empty list. Throws: Error.
   virtual std::vector<Host> hosts() const = 0;
   /// Which of these hosts, new to this supervisor or returned, may not be used.
   virtual std::vector<UnfitHost> unfit_of(const std::vector<Host>& hosts) = 0;

@@ -295,6 +295,14 @@ TEST_F(Supervision, WaitsForHostsWhereItIsAskedTo) {
   EXPECT_THAT(world_.plans, IsEmpty());
 }
 
+TEST_F(Supervision, DoesNotTrainOnItsOwnMachineWhereTheListOfHostsIsEmpty) {
+  settings_.has_hosts = true;  // as of an MPIJob none of whose workers runs
+  settings_.wait_nodes_s = 20;
+  EXPECT_EQ(run(), code::no_nodes);
+  EXPECT_THAT(world_.plans, IsEmpty());
+  EXPECT_THAT(world_.said.back(), HasSubstr("1 are needed, 0 are listed"));
+}
+
 TEST_F(Supervision, UsesNoHostThatFailsThePreflight) {
   settings_.nodes = 1;
   settings_.spares = 1;

@@ -93,6 +93,7 @@ void GradientReducer::start(int bucket) {
   // A point of the program that all members of the groups pass in the same order; the sum over the
   // tensor axis of the bucket before has had all the time since its own start.
   start_pending();
+  if (hashes_ != nullptr) hashes_->hash_terms(bucket);
   Progress& p = progress_[at(bucket)];
   p.started = true;
   const FlatRange terms = flat_.buckets()[at(bucket)].over_tensor;

@@ -15,6 +15,7 @@
 
 #include "runtime/graph/executor.h"
 #include "runtime/optim/flat_parameters.h"
+#include "runtime/optim/step_hashes.h"
 
 namespace trireme {
 
@@ -65,6 +66,10 @@ class GradientReducer {
   /// same bits on all ranks that hold them.
   void finish();
 
+  /// From the next step on `hashes` hashes the gradients of each bucket before they are summed;
+  /// null: nothing does.
+  void hash_terms_with(StepHashes* hashes) { hashes_ = hashes; }
+
   const ReductionRecord& record() const { return record_; }
 
  private:
@@ -91,6 +96,7 @@ class GradientReducer {
   std::vector<Progress> progress_;  // per bucket
   int pending_ = -1;                // bucket whose sum over the tensor axis is under way
   ReductionRecord record_;
+  StepHashes* hashes_ = nullptr;
   std::chrono::steady_clock::time_point made_;
 };
 

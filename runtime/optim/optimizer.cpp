@@ -118,23 +118,27 @@ Optimizer::Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
   check(options);
   state += GradientNorm::bytes(flat);
   Updates updates = updates_of(flat, options);
-  lists_ = {upload(updates.ranges, stream, state)};
-  if (flat.options().update == Update::sharded && data_.size() > 1) {
-    lists_ = lists_of_buckets(updates, lists_.front());
-    gathers_.resize(lists_.size());
-  }
+  all_ = upload(updates.ranges, stream, state);
+  buckets_ = lists_of_buckets(updates, all_);
+  if (flat.options().update == Update::sharded && data_.size() > 1)
+    gathers_.resize(buckets_.size());
   float* moment = reinterpret_cast<float*>(state + list_bytes(updates.ranges));
   if (moments(options) > 0) first_ = moment;
   if (moments(options) > 1) second_ = moment + flat.state_count();
 }
 
-void Optimizer::start_step(double learning_rate, PartQueued queued) {
+void Optimizer::start_step(double learning_rate, PartQueued queued, StepHashes* twice) {
   require(!started_, "an optimizer's step is started before the last one is finished");
   started_ = true;
   norm_.start(options_.clip_norm);
   queued(Part::norm);
-  for (std::size_t i = 0; i < lists_.size(); ++i) {
-    update(lists_[i], learning_rate);
+  const UpdatedBuffers buffers{flat_.master_data(), first_, second_, flat_.compute_data()};
+  if (gathers_.empty() && twice == nullptr) update(all_, buffers, learning_rate);
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    if (twice != nullptr)
+      update_twice(static_cast<int>(i), buffers, learning_rate, *twice);
+    else if (!gathers_.empty())
+      update(buckets_[i], buffers, learning_rate);
     if (!gathers_.empty()) start_gather(i);  // a bucket is on its way while the next is updated
   }
   queued(Part::update);
@@ -154,7 +158,17 @@ StepReport Optimizer::finish_step() {
   return {.grad_norm = decision.norm, .clip_coefficient = decision.clip_coefficient};
 }
 
-void Optimizer::update(const DeviceList<UpdateRange>& list, double learning_rate) {
+void Optimizer::update_twice(int bucket, const UpdatedBuffers& buffers, double learning_rate,
+                             StepHashes& hashes) {
+  const DeviceList<UpdateRange>& list = buckets_[static_cast<std::size_t>(bucket)];
+  const UpdatedBuffers copies = hashes.copy(bucket, buffers);
+  update(list, buffers, learning_rate);
+  update(list, copies, learning_rate);
+  hashes.hash_update(bucket, buffers);
+}
+
+void Optimizer::update(const DeviceList<UpdateRange>& list, const UpdatedBuffers& buffers,
+                       double learning_rate) {
   const auto f = [](double value) { return static_cast<float>(value); };
   const OptimizerKernels& kernels = stream_.kernels().optimizer;
   if (options_.kind == OptimizerOptions::Kind::adamw) {
@@ -163,10 +177,10 @@ void Optimizer::update(const DeviceList<UpdateRange>& list, double learning_rate
       return f(1 - std::pow(static_cast<double>(f(beta)), static_cast<double>(updates_ + 1)));
     };
     kernels.adamw(stream_, {.list = list,
-                            .parameter = flat_.master_data(),
+                            .parameter = buffers.masters,
                             .gradient = flat_.gradient_data(),
-                            .first_moment = first_,
-                            .second_moment = second_,
+                            .first_moment = buffers.first,
+                            .second_moment = buffers.second,
                             .learning_rate = f(learning_rate),
                             .beta1 = f(options_.beta1),
                             .beta2 = f(options_.beta2),
@@ -174,16 +188,16 @@ void Optimizer::update(const DeviceList<UpdateRange>& list, double learning_rate
                             .bias_correction1 = correction(options_.beta1),
                             .bias_correction2 = correction(options_.beta2),
                             .decision = norm_.decision(),
-                            .compute_copy = flat_.compute_data()});
+                            .compute_copy = buffers.copy});
   } else {
     kernels.sgd(stream_, {.list = list,
-                          .parameter = flat_.master_data(),
+                          .parameter = buffers.masters,
                           .gradient = flat_.gradient_data(),
-                          .momentum_buffer = first_,
+                          .momentum_buffer = buffers.first,
                           .learning_rate = f(learning_rate),
                           .momentum = f(options_.momentum),
                           .decision = norm_.decision(),
-                          .compute_copy = flat_.compute_data()});
+                          .compute_copy = buffers.copy});
   }
 }
 

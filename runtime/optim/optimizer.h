@@ -14,6 +14,7 @@
 
 #include "runtime/optim/clipping.h"
 #include "runtime/optim/flat_parameters.h"
+#include "runtime/optim/step_hashes.h"
 
 namespace trireme {
 
@@ -40,9 +41,10 @@ class Optimizer {
   /// Collective over the world, after GradientReducer::finish(). Queues the whole step: the update
   /// reads the decision on the device. Call finish_step() before the next one. `queued` is called
   /// after each part is queued. A sharded update gathers buckets while it updates others, and
-  /// `gather` is the wait for the rest.
+  /// `gather` is the wait for the rest. With `twice` each bucket is updated a second time, on
+  /// copies of what it was, and both results are hashed.
   void start_step(
-      double learning_rate, PartQueued queued = [](Part) {});
+      double learning_rate, PartQueued queued = [](Part) {}, StepHashes* twice = nullptr);
   /// Waits for the decision; the update itself may still be running.
   StepReport finish_step();
   /// Both.
@@ -66,7 +68,10 @@ class Optimizer {
   std::vector<StateTensor> state_tensors() const;
 
  private:
-  void update(const DeviceList<UpdateRange>& list, double learning_rate);
+  void update(const DeviceList<UpdateRange>& list, const UpdatedBuffers& buffers,
+              double learning_rate);
+  void update_twice(int bucket, const UpdatedBuffers& buffers, double learning_rate,
+                    StepHashes& hashes);
   void start_gather(std::size_t bucket);
 
   const FlatParameters& flat_;
@@ -74,10 +79,11 @@ class Optimizer {
   Stream& stream_;
   OptimizerOptions options_;
   GradientNorm norm_;
-  std::vector<DeviceList<UpdateRange>> lists_;  // what is updated by one call: all, or one a bucket
-  std::vector<Ticket> gathers_;                 // one a bucket, or none
-  float* first_ = nullptr;                      // first moment, or momentum; null: none
-  float* second_ = nullptr;                     // second moment; null: none
+  DeviceList<UpdateRange> all_;                   // what is updated
+  std::vector<DeviceList<UpdateRange>> buckets_;  // the same, bucket by bucket
+  std::vector<Ticket> gathers_;                   // one a bucket, or none
+  float* first_ = nullptr;                        // first moment, or momentum; null: none
+  float* second_ = nullptr;                       // second moment; null: none
   Index updates_ = 0, skipped_ = 0;
   bool started_ = false;
 };

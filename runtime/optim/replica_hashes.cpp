@@ -23,7 +23,10 @@ std::vector<ListedRange> word_ranges(const FlatLayout& flat) {
 }
 
 Index hash_bytes(const FlatLayout& flat) {
-  return word_bytes * static_cast<Index>(flat.buckets().size()) * flat.options().data_size;
+  constexpr Index alignment = 64;  // of what may follow
+  const Index bytes =
+      word_bytes * static_cast<Index>(flat.buckets().size()) * flat.options().data_size;
+  return (bytes + alignment - 1) / alignment * alignment;
 }
 
 }  // namespace

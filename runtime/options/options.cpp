@@ -105,6 +105,9 @@ void declare_training(CommandLine& c, Options& o) {
       "--check-replicas", o.check_replicas, at_least(0),
       "steps between comparisons of the data replicas' parameters, which also precede each save; "
       "a difference stops with exit code 66; 0: never");
+  c.whole("--verify-step", o.verify_step, at_least(0),
+          "compute every N-th step twice; other bits the second time stop with exit code 66; 0: "
+          "never");
   c.real("--adam-beta1", optimizer.beta1, {0, 1, false, true},
          "decay of the first moment, with --optimizer adamw");
   c.real("--adam-beta2", optimizer.beta2, {0, 1, false, true},

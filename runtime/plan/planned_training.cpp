@@ -8,6 +8,7 @@
 
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/replica_hashes.h"
+#include "runtime/optim/step_hashes.h"
 
 namespace trireme {
 namespace {
@@ -99,6 +100,7 @@ MemoryNeed PlannedTraining::memory_need() const {
     need.constants += pass->constant_bytes();
   }
   if (spec.check_replicas) need.checks += ReplicaHashes::bytes(flat);
+  if (spec.verify_steps) need.checks += StepHashes::bytes(flat);
   need.inputs = train_inputs.bytes() + evaluate_inputs.bytes();
   if (outputs) {
     need.inputs += outputs->inputs.bytes();

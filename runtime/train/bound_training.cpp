@@ -51,6 +51,10 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
                {.between_ops = between_ops_, .page = page}) {
   if (plan.spec.check_replicas && context.data_size() > 1)
     replica_hashes.emplace(flat, context.mesh(), context.stream(), arena_.checks);
+  if (plan.spec.verify_steps)
+    step_hashes.emplace(
+        flat, context.stream(),
+        arena_.checks + (plan.spec.check_replicas ? ReplicaHashes::bytes(plan.flat) : 0));
   const Pass::Settings forward_only{.between_ops = between_ops_, .page = page};
   if (plan.generate)
     generate.emplace(*plan.generate, memory_of(*plan.generate, plan, arena_), flat, context,

@@ -44,6 +44,7 @@ struct BoundTraining {
   Optimizer optimizer;
   // With --check-replicas and replicas.
   std::optional<ReplicaHashes> replica_hashes;
+  std::optional<StepHashes> step_hashes;  // with --verify-step
   InputBatch train_inputs, evaluate_inputs;
   Pass train, evaluate;
   std::optional<Pass> generate;  // where there is Model::logits

@@ -89,6 +89,12 @@ std::string describe_saved(Index step, Index last_update) {
   return str("and step ", last_update, ", the last with an update, is saved");
 }
 
+void warn_of_loss_spike(const Log& log, const StepMetrics& metrics) {
+  log.warning(str("loss spike: for ", LossSpikes::steps, " steps, to step ", metrics.step,
+                  " with loss ", metrics.loss, ", the loss lies more than ", LossSpikes::deviations,
+                  " median absolute deviations above the median of the last ", LossSpikes::window));
+}
+
 std::string why_stopped(const Context& context) {
   const std::string_view reason = context.stop_reason();
   return std::string(reason.empty() ? "another rank was asked to stop" : reason);
@@ -111,6 +117,7 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
   const ReporterOptions reports = reporter_options(context, plan);
   Reporter reporter(context.log(), reports);
   const std::unique_ptr<MetricsFile> file = open_metrics(context, progress.step);
+  LossSpikes spikes;
   bool save_due = false, snapshot_due = false, reported = false;
   for (;;) {
     running_step = progress.step + 1;
@@ -123,6 +130,8 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
     const bool diverged = metrics.skipped_in_row >= o.max_skipped;
     const bool evaluates = !diverged && !agreed.stop && validation != nullptr &&
                            o.eval_interval > 0 && (metrics.step % o.eval_interval == 0 || last);
+    metrics.loss_spike = spikes.add(metrics.loss);
+    if (metrics.loss_spike) warn_of_loss_spike(context.log(), metrics);
     if (evaluates) metrics.valid_loss = run_evaluation(*validation, o.eval_iters, true);
     if (metrics.valid_loss) metrics.valid_metrics = evaluation_metrics;
     reporter.step(metrics);
@@ -136,7 +145,7 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
     if (!checkpointer) continue;
     snapshot_due = snapshot_due || checkpointer->snapshot_due(metrics.step);
     if (snapshot_due && !metrics.skipped) {
-      check_replicas(progress.step);
+      stop_if_corrupted(replicas.check(progress.step));
       checkpointer->save_snapshot(last_update);
       snapshot_due = false;
     }
@@ -151,8 +160,14 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
 }
 
 void Trainer::State::save(const DataSource& train) {
-  if (!context.options().checkpoint.save.empty()) check_replicas(progress.step);
-  checkpointer->save(last_update, train, replicas.last_clean() == progress.step ? "replicas" : "");
+  if (!context.options().checkpoint.save.empty()) stop_if_corrupted(replicas.check(progress.step));
+  const bool compared = replicas.last_clean() == progress.step,
+             twice = verification.last_clean() == progress.step;
+  checkpointer->save(last_update, train,
+                     compared && twice ? "replicas, step"
+                     : compared        ? "replicas"
+                     : twice           ? "step"
+                                       : "");
 }
 
 void Trainer::State::finish_saves(End end, const DataSource& train) {

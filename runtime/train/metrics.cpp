@@ -65,8 +65,8 @@ struct Clock {
 }  // namespace
 
 void check_metric_name(const std::string& name) {
-  constexpr const char* taken[] = {"step", "loss",    "loss_bits",    "grad_norm",
-                                   "lr",   "step_ms", "tokens_per_s", "skipped"};
+  constexpr const char* taken[] = {"step",    "loss",         "loss_bits", "grad_norm", "lr",
+                                   "step_ms", "tokens_per_s", "skipped",   "loss_spike"};
   for (const char* other : taken)
     require(name != other, "metric '", name,
             "' has the name of a field of every line of --metrics: use another name");
@@ -105,6 +105,7 @@ void MetricsFile::append(const StepMetrics& m) {
   line.add_number("step_ms", m.step_ms);
   line.add_number("tokens_per_s", static_cast<double>(m.targets) * 1e3 / m.step_ms);
   line.add(",\"skipped\":{}", m.skipped);
+  if (m.loss_spike) line.add(",\"loss_spike\":true");
   for (const Metric& metric : m.metrics) line.add_number(metric.name, metric.value);
   if (m.valid_loss) line.add_number("valid_loss", *m.valid_loss);
   for (const Metric& metric : m.valid_metrics) line.add_number("valid_", metric.name, metric.value);

@@ -119,6 +119,7 @@ Trainer::State::State(Context& context_, const Model& model)
           page),
       checkpointer(make_checkpointer(context, bound, model.identity)),
       replicas(context, bound.flat, bound.replica_hashes ? &*bound.replica_hashes : nullptr),
+      verification(context, bound.flat, bound.step_hashes ? &*bound.step_hashes : nullptr),
       learning_rate(context.options().learning_rate) {
   polled = checkpointer.get();
   for (const std::string& name : plan.train.model().metrics) step_metrics.push_back({name});

@@ -9,7 +9,9 @@
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/optim/learning_rate.h"
 #include "runtime/train/bound_training.h"
+#include "runtime/train/numerics/loss_spikes.h"
 #include "runtime/train/numerics/replica_checks.h"
+#include "runtime/train/numerics/step_verification.h"
 #include "runtime/train/profile/training_profile.h"
 
 namespace trireme {
@@ -47,9 +49,9 @@ struct Trainer::State {
   }
   /// Collective. Starts a save of the newest state, once its replicas were found to agree.
   void save(const DataSource& train);
-  /// Collective. Throws: JobError with ExitCode::corrupted when data replicas differ; what is being
-  /// saved is durable then.
-  void check_replicas(Index step);
+  /// Collective. Throws: JobError with ExitCode::corrupted when something is wrong; what is being
+  /// saved is durable then. `wrong`: the same on every rank.
+  void stop_if_corrupted(const std::string& wrong);
   /// Collective. What a checkpoint gave; nothing where there was none.
   void take_loaded(const std::optional<TrainingProgress>& loaded);
   /// Before parameters are read. Draws initial values where there are none yet: not when the
@@ -74,6 +76,7 @@ struct Trainer::State {
   BoundTraining bound;
   const std::unique_ptr<Checkpointer> checkpointer;  // null without --save and --load
   ReplicaChecks replicas;
+  StepVerification verification;
   const LearningRate learning_rate;
   TrainingProgress progress;
   TrainingProgress last_update;  // when the last update was made: what is saved
@@ -112,6 +115,10 @@ struct Trainer::State {
   void mark(StepPart part) {
     if (profile) profile->steps.mark(part);
   }
+  /// Queues the gradients of a step, and their sums over the mesh.
+  void compute_gradients(Index step, double targets, bool profiled);
+  /// The same two times, hashed.
+  void compute_gradients_twice(Index step, double targets);
   /// Queues the micro-batches of a step.
   void start_micro_batches(bool profiled);
 };

@@ -95,6 +95,27 @@ void Trainer::State::start_micro_batches(bool profiled) {
   bound.train.start(batch);
 }
 
+void Trainer::State::compute_gradients(Index step, double targets, bool profiled) {
+  bound.train_inputs.begin(step, 1 / targets);
+  bound.reducer.begin_step();
+  mark(StepPart::zero_gradients);
+  start_micro_batches(profiled);
+  bound.train_inputs.queued(context.stream());
+  bound.reducer.finish();
+  mark(StepPart::gradient_sums);
+}
+
+void Trainer::State::compute_gradients_twice(Index step, double targets) {
+  StepHashes& hashes = *verification.hashes();
+  bound.reducer.hash_terms_with(&hashes);
+  for (const int time : {0, 1}) {
+    hashes.begin(time);
+    compute_gradients(step, targets, false);
+    hashes.hash_sums();
+  }
+  bound.reducer.hash_terms_with(nullptr);
+}
+
 StepMetrics Trainer::State::step(DataSource& source) {
   need_values();
   const Clock::time_point start = Clock::now();
@@ -110,16 +131,16 @@ StepMetrics Trainer::State::step(DataSource& source) {
   const auto targets = static_cast<double>(metrics.targets);
   mark(StepPart::data);
 
-  bound.train_inputs.begin(metrics.step, 1 / targets);
-  bound.reducer.begin_step();
-  mark(StepPart::zero_gradients);
-  start_micro_batches(profiled);
-  bound.train_inputs.queued(context.stream());
-  bound.reducer.finish();
-  mark(StepPart::gradient_sums);
+  const bool twice = !profiled && verification.due(metrics.step);
+  if (twice)
+    compute_gradients_twice(metrics.step, targets);
+  else
+    compute_gradients(metrics.step, targets, profiled);
   if (progress.step == 0) dump_gradients(bound.flat, context);
   if (checkpointer) checkpointer->before_update();
-  bound.optimizer.start_step(metrics.lr, [&](Optimizer::Part part) { mark(part_of(part)); });
+  bound.optimizer.start_step(
+      metrics.lr, [&](Optimizer::Part part) { mark(part_of(part)); },
+      twice ? verification.hashes() : nullptr);
   // All work is queued: from here on the host waits for a GPU, but the GPU never for its host.
   metrics.loss = end_step(targets);
   metrics.metrics = step_metrics;
@@ -143,12 +164,12 @@ StepMetrics Trainer::State::step(DataSource& source) {
     if (checkpointer) checkpointer->after_update();
   }
   metrics.skipped_in_row = progress.step - last_update.step;
-  if (replicas.due(progress.step)) check_replicas(progress.step);
+  if (twice) stop_if_corrupted(verification.check(progress.step));
+  if (replicas.due(progress.step)) stop_if_corrupted(replicas.check(progress.step));
   return metrics;
 }
 
-void Trainer::State::check_replicas(Index step) {
-  const std::string wrong = replicas.check(step);
+void Trainer::State::stop_if_corrupted(const std::string& wrong) {
   if (wrong.empty()) return;
   if (checkpointer) checkpointer->wait();
   const Index newest = checkpointer ? checkpointer->last_committed() : -1;

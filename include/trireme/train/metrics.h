@@ -28,6 +28,7 @@ struct StepMetrics {
   double step_ms = 0;
   Index targets = 0;                // tokens of the global batch that count
   bool skipped = false;             // the gradients were not finite: nothing was updated
+  bool loss_spike = false;          // it completes one (docs/concepts/silent_corruption.md)
   Index skipped_in_row = 0;         // this step and those right before it
   std::span<const Metric> metrics;  // of the Trainer: valid until its next step
   std::optional<double> valid_loss;

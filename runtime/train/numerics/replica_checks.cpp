@@ -1,41 +1,13 @@
 #include "runtime/train/numerics/replica_checks.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-
-#include <unistd.h>
 
 #include "trireme/comm/agree.h"
 
-#include "runtime/store/file.h"
+#include "runtime/train/numerics/replica_file.h"
 
 namespace trireme {
 namespace {
-
-constexpr Index most_bytes = Index{16} << 20;  // of the file
-
-std::string this_host() {
-  char name[256] = {};
-  require(::gethostname(name, sizeof name - 1) == 0, "gethostname failed");
-  return name;
-}
-
-/// Of the supervisor that started this job; 0: none did.
-Index this_attempt() {
-  const char* attempt = std::getenv("TRIREME_ATTEMPT");
-  return attempt == nullptr ? 0 : Index{std::atoll(attempt)};
-}
-
-std::string file_of(const Context& context) {
-  const std::string& directory = context.options().checkpoint.save;
-  return directory.empty() ? "" : str(directory, '/', replica_file_name);
-}
-
-/// Empty where there is none.
-std::string read_file(const std::string& path) {
-  return path.empty() || !std::filesystem::exists(path) ? "" : read_whole(path, most_bytes);
-}
 
 /// Which buckets are compared: records of another layout say nothing of these.
 std::string layout_of(const Context& context, const FlatLayout& flat) {
@@ -54,7 +26,7 @@ ReplicaChecks::ReplicaChecks(const Context& context, const FlatLayout& flat, Rep
   layout_ = layout_of(context, flat);
   std::string file;
   agree_or_stop(host, [&] {
-    if (host.rank() == 0) file = read_file(file_of(context));
+    if (host.rank() == 0) file = read_records(context);
   });
   undecided_ = undecided(broadcast_text(host, file), layout_);
 }
@@ -115,27 +87,13 @@ ReplicaRecord ReplicaChecks::gather(Index step) const {
   return all;
 }
 
-/// On rank 0. What cannot be written is in the log all the same.
-void ReplicaChecks::append(const ReplicaRecord& record) const {
-  const std::string path = file_of(context_);
-  if (path.empty() || context_.host().rank() != 0) return;
-  try {
-    const std::string text = read_file(path) + to_line(record), fresh = path + ".new";
-    remove_file(fresh);
-    write_whole(fresh, text);
-    rename_path(fresh, path);
-  } catch (const Error& error) {
-    context_.log().info(str("what the replicas held is not recorded: ", error.what()));
-  }
-}
-
 std::string ReplicaChecks::differ(Index step) {
   ReplicaRecord record = gather(step);
   std::vector<ReplicaRecord> all{record};
   if (!undecided_.empty() && undecided_.front().step == step)
     all.insert(all.end(), undecided_.begin(), undecided_.end());
   record.wrong = outvoted(all);
-  append(record);
+  append_record(context_, record);
   const BucketVote* first = nullptr;
   Index others = -1;
   std::string held;
@@ -166,7 +124,7 @@ void ReplicaChecks::decide(Index step) {
   all.insert(all.end(), undecided_.begin(), undecided_.end());
   record.wrong = outvoted(all);
   undecided_.clear();
-  append(record);
+  append_record(context_, record);
   if (record.wrong.empty()) {
     context_.log().info(str("step ", step,
                             " is done again, and its replicas agree; no rank held "

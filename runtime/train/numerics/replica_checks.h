@@ -32,7 +32,6 @@ class ReplicaChecks {
  private:
   std::vector<BucketVote> votes() const;
   ReplicaRecord gather(Index step) const;
-  void append(const ReplicaRecord& record) const;
   std::string differ(Index step);
   void decide(Index step);
 

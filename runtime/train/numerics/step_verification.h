@@ -1,0 +1,37 @@
+// StepVerification: every N-th step is computed twice from one state, and the bits of both times
+// compared (--verify-step). What ranks do when they differ: agree, record, say who computed
+// wrongly.
+#pragma once
+
+#include <string>
+
+#include "trireme/job/run.h"
+
+#include "runtime/optim/step_hashes.h"
+
+namespace trireme {
+
+class StepVerification {
+ public:
+  /// `hashes`: null where no step is computed twice.
+  StepVerification(const Context& context, const FlatLayout& flat, StepHashes* hashes)
+      : context_(context), flat_(flat), hashes_(hashes) {}
+
+  bool due(Index step) const {
+    return hashes_ != nullptr && step % context_.options().verify_step == 0;
+  }
+  StepHashes* hashes() const { return hashes_; }
+  /// Collective, after the update of a step that was computed twice. Returns what is wrong, the
+  /// same on every rank; empty: nothing. Allocates only where something is wrong.
+  std::string check(Index step);
+  /// The newest step whose bits were the same both times; -1: none was computed twice.
+  Index last_clean() const { return last_clean_; }
+
+ private:
+  const Context& context_;
+  const FlatLayout& flat_;
+  StepHashes* hashes_;
+  Index last_clean_ = -1;
+};
+
+}  // namespace trireme

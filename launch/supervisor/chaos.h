@@ -40,8 +40,8 @@ struct Trial {
 /// `ended`: the attempt that the fault hit; `resumed`: from which step the next one went on.
 Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds);
 
-std::string to_text(const std::vector<Trial>& trials, Index compared_steps);
-Json to_json(const std::vector<Trial>& trials, Index compared_steps);
+std::string to_text(const std::vector<Trial>& trials, Index steps);
+Json to_json(const std::vector<Trial>& trials, Index steps);
 
 /// Useful time over time, of what has ended in the last `window_s` seconds and of the attempt that
 /// runs, whose time counts as useful. 1 when that is less than half a minute.
@@ -53,12 +53,11 @@ class SeenSteps {
   /// Whole lines of a metrics file. Throws: Error at a step whose numbers differ from those seen
   /// before; `origin` names this text.
   void compare(std::string_view metrics, const std::string& origin);
-  /// Steps that were compared with what was seen before.
-  Index compared() const { return compared_; }
+  /// How many steps were seen.
+  Index steps() const { return static_cast<Index>(seen_.size()); }
 
  private:
   std::map<Index, std::size_t> seen_;  // a hash of the numbers
-  Index compared_ = 0;
 };
 
 }  // namespace trireme::supervisor

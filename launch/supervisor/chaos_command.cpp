@@ -52,7 +52,7 @@ class Experiment {
   /// Returns whether every fault was recovered from, with the right cause and culprit.
   bool run();
   const std::vector<Trial>& trials() const { return trials_; }
-  Index compared() const { return seen_.compared(); }
+  Index steps() const { return seen_.steps(); }
 
  private:
   bool is_ready() const;
@@ -224,9 +224,9 @@ int chaos(int argc, char** argv) {
           failure = error.what();
         }
         std::cout << (given.json
-                          ? trireme::to_text(to_json(experiment.trials(), experiment.compared())) +
+                          ? trireme::to_text(to_json(experiment.trials(), experiment.steps())) +
                                 "\n"
-                          : to_text(experiment.trials(), experiment.compared()));
+                          : to_text(experiment.trials(), experiment.steps()));
         require(failure.empty(), failure);
         return right ? ExitCode::success : ExitCode::failure;
       });

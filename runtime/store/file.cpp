@@ -9,10 +9,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/show_bytes.h"
 #include "runtime/store/system_call.h"
 
 namespace trireme {
@@ -94,7 +96,14 @@ bool File::reserve(Index bytes) const {
   if (bytes == 0) return true;
   if (repeat_interrupted([&] { return ::fallocate(descriptor_, 0, 0, bytes); }) == 0) return true;
   if (errno == EOPNOTSUPP || errno == ENOSYS) return false;
-  fail_call(path_, "fallocate");
+  const int reason = errno;
+  struct statvfs system {};
+  const bool known = reason == ENOSPC && ::fstatvfs(descriptor_, &system) == 0;
+  const Index free = static_cast<Index>(system.f_bavail) * static_cast<Index>(system.f_frsize);
+  const std::string call = str("fallocate of ", show_bytes(bytes),
+                               known ? str(", where ", show_bytes(free), " are free") : "");
+  errno = reason;
+  fail_call(path_, call.c_str());
 }
 
 void File::write_at(Index offset, const void* data, Index bytes) const {

@@ -243,7 +243,9 @@ TEST(SnapshotFaults, AFullDiskIsFoundBeforeAnythingIsWritten) {
   std::fread(text, 1, sizeof text - 1, pipe);
   const int status = ::pclose(pipe);
   EXPECT_EQ(WEXITSTATUS(status), 3) << text;
-  EXPECT_THAT(text, HasSubstr("file.0: fallocate: No space left on device\n0\n"));
+  EXPECT_THAT(text,
+              HasSubstr("file.0: fallocate of 9.0 MiB, where 4.0 MiB are free: No space left on "
+                        "device\n0\n"));
 }
 #endif
 

@@ -14,7 +14,7 @@ constexpr double hour = 3600;
 
 /// Attempts that did not end as intended.
 bool is_failure(const std::string& cause) {
-  return cause != "finished" && cause != "stopped" && cause != "growth";
+  return cause != "finished" && cause != "stopped" && !is_planned(cause);
 }
 
 /// "1 step", "3 steps".

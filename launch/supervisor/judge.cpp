@@ -35,6 +35,7 @@ std::string cause_of(const Facts& facts) {
   if (facts.code == code::done && (facts.finished || !facts.watched)) return "finished";
   if (facts.code == code::configuration) return "configuration";
   if (facts.grows && facts.stop == 0) return "growth";
+  if (facts.replaces && facts.stop == 0) return "replacement";
   if (facts.code == code::stopped || facts.stop != 0) return "stopped";
   if (facts.code == code::done) return "ended_early";
   if (facts.code == code::numerics) return "numerics";
@@ -53,7 +54,7 @@ std::string cause_of(const Facts& facts) {
 /// An ended attempt that failed, and after which the job was started again.
 bool counts(const Attempt& attempt) {
   return attempt.ended && attempt.ended->cause != "supervisor_lost" &&
-         attempt.ended->cause != "growth";
+         !is_planned(attempt.ended->cause);
 }
 /// The failures at the end of the ledger without a newer durable step.
 struct Tail {
@@ -136,7 +137,7 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
   const AttemptEnded& last = *history.attempts.back().ended;
   if (last.cause == "finished") return end(code::done, "finished");
   if (last.cause == "stopped") return after_stop(facts);
-  if (last.cause == "growth") return {.restart = true};
+  if (is_planned(last.cause)) return {.restart = true};
   if (last.cause == "configuration")
     return end(code::configuration, "the configuration cannot run: a restart would not help");
   const bool numerics = last.cause == "numerics";
@@ -152,7 +153,7 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
     return end(code::no_help, str(failures, " failures without a new durable step between"));
   Index made = 0;
   for (std::size_t i = history.first; i < history.attempts.size(); ++i)
-    if (!history.attempts[i].ended || history.attempts[i].ended->cause != "growth") ++made;
+    if (!history.attempts[i].ended || !is_planned(history.attempts[i].ended->cause)) ++made;
   if (made > max_restarts)
     return end(code::no_help, str("--max-restarts ", max_restarts, " are used up"));
   return {

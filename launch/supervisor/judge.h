@@ -22,6 +22,7 @@ struct Facts {
   bool launcher_killed = false;  // a signal ended mpirun itself
   bool hang = false;             // it was ended because nothing moved
   bool grows = false;            // it was asked to save and end, to continue on more hosts
+  bool replaces = false;         // or to continue without one of its hosts
   int stop = 0;                  // the signal that asked for its end; 0: none
   bool watched = true;           // steps are seen; otherwise only the exit code is known
   bool finished = false;         // all steps are done, as the metrics and checkpoints say

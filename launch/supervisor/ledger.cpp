@@ -101,6 +101,8 @@ Index date_of(const std::string& text) {
   return end != nullptr && *end == '\0' ? Index{::timegm(&time)} : 0;
 }
 
+bool is_planned(const std::string& cause) { return cause == "growth" || cause == "replacement"; }
+
 Json to_json(const SupervisionBegan& line) {
   return Json::Object{{"supervisor", line.pid},  {"began", date_text(line.at)},
                       {"host", line.host},       {"run", line.run},

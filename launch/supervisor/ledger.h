@@ -54,6 +54,9 @@ struct AttemptEnded {
   double save_s = 0;          // the longest save, from the end of its step until it was durable
 };
 
+/// Whether the supervisor had the job save and end to continue on other hosts: no failure.
+bool is_planned(const std::string& cause);
+
 struct Attempt {
   AttemptBegan began;
   std::optional<AttemptEnded> ended;  // nothing: its supervisor died, or it still runs

@@ -371,13 +371,16 @@ void Machine::end_all() {
 
 std::string Machine::log_of(Index attempt) const { return paths_.attempt(attempt) + "/output.log"; }
 
+std::vector<GpuSign> Machine::gpu_signs() const {
+  return read_gpu_signs(health_of(paths_, attempt_), hosts_, ranks_);
+}
+
 Evidence Machine::evidence() const {
   Evidence found = reader_.found();
   if (found.out_of_memory.empty())
     found.out_of_memory = new_oom_kills(oom_kills_, count_oom_kills());
   const Index sharing = std::atoll(option_of(job_.words, "--ranks-per-gpu").c_str());
   if (sharing > 1 && found.gpus_per_rank > 0) found.gpus_per_rank /= static_cast<double>(sharing);
-  found.gpu_signs = read_gpu_signs(health_of(paths_, attempt_), hosts_, ranks_);
   if (job_.watched) found.wrong_ranks = wrong_ranks(paths_.run, attempt_);
   return found;
 }

@@ -64,6 +64,7 @@ class Machine : public World {
   void ask_to_stop() override;
   void end_all() override;
   std::string log_of(Index attempt) const override;
+  std::vector<GpuSign> gpu_signs() const override;
   Evidence evidence() const override;
 
   /// Whether SIGTERM, SIGINT, SIGHUP or trireme stop asked for the end.

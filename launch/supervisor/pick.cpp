@@ -40,6 +40,7 @@ bool Supervisor::choose_hosts(AttemptPlan& plan) {
   if (swaps_hosts(history_)) std::reverse(before.begin(), before.end());
   std::erase_if(hosts, [&](const Host& host) { return unfit_.contains(host.name); });
   const auto states = node_states(history_, world_.date());
+  hosts = without_left(hosts, states, settings_.nodes);
   const auto pick_some = [&](Index count) { return pick_hosts(hosts, states, before, count); };
   plan.hosts = pick_some(settings_.nodes);
   if (elastic()) take_layout(plan, pick_some);

@@ -108,6 +108,7 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
     const double looked_at = world_.now();
     take(watch, world_.look(look_s), looked_at);
     consider_growth(watch, plan);
+    consider_leaving(watch, plan);
   }
   enter(State::judge);
   world_.end_all();
@@ -163,7 +164,9 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   facts.launcher_killed = watch.launcher_killed;
   facts.hang = watch.hang;
   if (watch.asked) facts.stop = stop_;
-  facts.grows = watch.grows && watch.code.value_or(code::stopped) == code::stopped;
+  const bool ended_as_asked = watch.code.value_or(code::stopped) == code::stopped;
+  facts.grows = watch.grows && ended_as_asked;
+  facts.replaces = watch.replaces && ended_as_asked;
   if (force_ != 0) facts.stop = force_ == SIGKILL ? SIGTERM : force_;
   facts.watched = settings_.watched;
   facts.finished = facts.code == code::done && world_.training_is_finished();
@@ -176,7 +179,7 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   if (!plan.hosts.empty()) facts.rank_host = evidence.rank_host;
   facts.first_error = evidence.first_error;
   facts.out_of_memory = evidence.out_of_memory;
-  facts.gpu_signs = evidence.gpu_signs;
+  facts.gpu_signs = world_.gpu_signs();
   facts.gpus_per_rank = evidence.gpus_per_rank;
   facts.wrong_hosts = hosts_of(evidence.wrong_ranks, history_);
   return facts;

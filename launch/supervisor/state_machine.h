@@ -92,6 +92,9 @@ class Supervisor {
   void take(Watch& watch, const Sight& sight, double looked_at);
   void note_signals(const Sight& sight);
   void consider_growth(Watch& watch, const AttemptPlan& plan);
+  void consider_leaving(Watch& watch, const AttemptPlan& plan);
+  std::vector<Host> without_left(const std::vector<Host>& hosts,
+                                 const std::vector<NodeState>& states, Index count) const;
   double grace_s(const Watch& watch) const;
   void ask(Watch& watch);
   bool must_end(Watch& watch);
@@ -112,6 +115,7 @@ class Supervisor {
   bool go_back_ = false;
   Layouts layouts_;
   std::set<std::string> fit_, unfit_;  // hosts that passed the preflight, or did not
+  std::set<std::string> leave_;        // hosts to do without where there are others
 };
 
 }  // namespace trireme::supervisor

@@ -16,8 +16,9 @@ struct Supervisor::Watch {
   Pace pace;
   std::optional<int> code;
   bool launcher_killed = false, hang = false, asked = false, went_back = false, output = false;
-  bool grows = false;  // asked to stop for the sake of more hosts
-  double asked_at = 0, last_asked = 0, looked_for_hosts = 0;
+  bool grows = false;     // asked to stop for the sake of more hosts
+  bool replaces = false;  // or to leave a host
+  double asked_at = 0, last_asked = 0, looked_for_hosts = 0, looked_for_signs = 0;
   Index asked_step = 0;
 };
 

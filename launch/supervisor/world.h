@@ -34,8 +34,7 @@ struct Evidence {
   std::string first_error, lost_host, rank_host;
   bool daemon_lost = false;        // of a host that the launcher does not name
   std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
-  std::vector<GpuSign> gpu_signs = {};
-  double gpus_per_rank = -1;                // 0 on CPUs; -1: the job has not said it
+  double gpus_per_rank = -1;       // 0 on CPUs; -1: the job has not said it
   std::vector<WrongRank> wrong_ranks = {};  // that held other bits than their replicas
 };
 
@@ -101,6 +100,8 @@ class World {
   virtual void end_all() = 0;
   /// The file with what an attempt prints.
   virtual std::string log_of(Index attempt) const = 0;
+  /// What the ranks of the attempt have found of GPUs so far.
+  virtual std::vector<GpuSign> gpu_signs() const = 0;
   /// Of the attempt that end_all() has ended.
   virtual Evidence evidence() const = 0;
 };

@@ -63,6 +63,21 @@ TEST_F(GpuSupervisorHealth, AGpuThatFailsCostsItsNodeAndOneThatIsHotDoesNot) {
   expect_nothing_left();
 }
 
+TEST_F(GpuSupervisorHealth, ANodeWhoseGpuAsksForARepairIsLeftForASpare) {
+  add("host0", "gpu0.pending 1");
+  start_on_nodes();
+  ASSERT_TRUE(wait_until([&] { return history().attempts.size() > 1 || !job_->running(); }))
+      << output();
+  const History found = history();
+  ASSERT_EQ(found.attempts.size(), 2U) << output();
+  EXPECT_EQ(found.attempts[0].ended->cause, "replacement");
+  EXPECT_EQ(found.attempts[0].ended->durable, found.attempts[0].ended->last_step);
+  EXPECT_THAT(found.attempts[1].began.nodes, ElementsAre("host2", "host1"));
+  job_->send(SIGTERM);
+  EXPECT_EQ(wait(), 75) << output();
+  expect_nothing_left();
+}
+
 TEST_F(GpuSupervisorHealth, ABadGpuKeepsItsHostOutBeforeTheFirstAttempt) {
   add("host1", "gpu0.failed 1");
   start_on_nodes("--preflight short");

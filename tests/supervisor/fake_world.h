@@ -28,7 +28,8 @@ struct Script {
   double clock_jump_s = 0;  // of the date, while it runs
   double sleep_s = 0;       // the machine sleeps so long after the first step
   bool launcher_killed = false;
-  double start_s = 0;  // before the first step
+  std::vector<GpuSign> signs = {};  // found from the start
+  double start_s = 0;               // before the first step
   double step_s = 0.1;
   std::function<void()> at_second_step = {};
   std::string out_of_memory = {};
@@ -133,7 +134,9 @@ class FakeWorld : public World {
     ++asked;
     if (!script_.obeys || script_.deaf-- > 0) return;
     if (saved.empty() || saved.back() < step_) saved.push_back(step_);
+    const std::vector<GpuSign> signs = script_.signs;
     script_ = Script{.steps = 0, .code = 75};
+    script_.signs = signs;
   }
   void end_all() override {
     ++ended;
@@ -141,6 +144,7 @@ class FakeWorld : public World {
     running_ = false;
     script_.code = 128 + SIGKILL;
   }
+  std::vector<GpuSign> gpu_signs() const override { return script_.signs; }
   Evidence evidence() const override {
     Evidence found;
     found.first_error = script_.error;

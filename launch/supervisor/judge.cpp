@@ -56,7 +56,8 @@ bool counts(const Attempt& attempt) {
   return attempt.ended && attempt.ended->cause != "supervisor_lost" &&
          !is_planned(attempt.ended->cause);
 }
-/// The failures at the end of the ledger without a newer durable step.
+/// The failures at the end of the ledger without progress: an attempt has made some if it made a
+/// newer durable step, or a later one began with a later step, from a snapshot in memory.
 struct Tail {
   Index all = 0, equal = 0;  // equal: those with the signature of the last, in a row
 };
@@ -64,10 +65,13 @@ struct Tail {
 Tail tail_of(const History& history) {
   Tail tail;
   bool same = true;
+  Index later = 0;
   for (std::size_t i = history.attempts.size(); i-- > history.first;) {
     const Attempt& attempt = history.attempts[i];
     if (!counts(attempt)) continue;
-    if (progressed(attempt)) break;
+    const Index first = attempt.ended->first_step;
+    if (progressed(attempt) || (first > 0 && later > first)) break;
+    if (first > 0) later = first;
     same = same && attempt.ended->signature == history.attempts.back().ended->signature;
     ++tail.all;
     if (same) ++tail.equal;

@@ -66,12 +66,13 @@ bool add(History& history, const Json& json) {
                              line.whole("resumed"), line.real("waited_s"), line.text("layout"),
                              line.flag("fewer")});
   } else if (json.find("attempt") != nullptr && ends) {
-    history.add(AttemptEnded{
-        line.whole("attempt"), line.date("ended"), line.whole("code"), line.text("cause"),
-        line.text("signature"), line.text("error"), line.blame("blame"), line.whole("last_step"),
-        line.whole("durable"), line.real("wall_s"), line.real("start_s"), line.real("useful_s"),
-        line.real("lost_s"), line.real("stall_s"), line.real("detect_s"),
-        line.has("gpus_per_rank") ? line.real("gpus_per_rank") : -1, line.real("save_s")});
+    history.add(AttemptEnded{line.whole("attempt"), line.date("ended"), line.whole("code"),
+                             line.text("cause"), line.text("signature"), line.text("error"),
+                             line.blame("blame"), line.whole("last_step"), line.whole("durable"),
+                             line.real("wall_s"), line.real("start_s"), line.real("useful_s"),
+                             line.real("lost_s"), line.real("stall_s"), line.real("detect_s"),
+                             line.has("gpus_per_rank") ? line.real("gpus_per_rank") : -1,
+                             line.real("save_s"), line.whole("first_step")});
   } else if (json.find("supervisor") != nullptr && begins) {
     history.add(SupervisionBegan{line.date("began"), line.whole("supervisor"), line.text("host"),
                                  line.text("run"), line.text("program"),
@@ -134,13 +135,23 @@ Json to_json(const AttemptEnded& line) {
   for (const Blame& each : line.blame)
     blame.emplace_back(
         Json::Object{{"host", each.host}, {"points", each.points}, {"why", each.why}});
-  Json::Object all{
-      {"attempt", line.attempt},     {"ended", date_text(line.at)}, {"last_step", line.last_step},
-      {"durable", line.durable},     {"code", line.code},           {"cause", line.cause},
-      {"signature", line.signature}, {"error", line.error},         {"blame", std::move(blame)},
-      {"wall_s", line.wall_s},       {"start_s", line.start_s},     {"useful_s", line.useful_s},
-      {"lost_s", line.lost_s},       {"stall_s", line.stall_s},     {"detect_s", line.detect_s},
-      {"save_s", line.save_s}};
+  Json::Object all{{"attempt", line.attempt},
+                   {"ended", date_text(line.at)},
+                   {"last_step", line.last_step},
+                   {"durable", line.durable},
+                   {"code", line.code},
+                   {"cause", line.cause},
+                   {"signature", line.signature},
+                   {"error", line.error},
+                   {"blame", std::move(blame)},
+                   {"wall_s", line.wall_s},
+                   {"start_s", line.start_s},
+                   {"useful_s", line.useful_s},
+                   {"lost_s", line.lost_s},
+                   {"stall_s", line.stall_s},
+                   {"detect_s", line.detect_s},
+                   {"save_s", line.save_s},
+                   {"first_step", line.first_step}};
   if (line.gpus_per_rank >= 0) all.emplace_back("gpus_per_rank", line.gpus_per_rank);
   return all;
 }

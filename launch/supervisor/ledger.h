@@ -52,6 +52,7 @@ struct AttemptEnded {
   double wall_s = 0, start_s = 0, useful_s = 0, lost_s = 0, stall_s = 0, detect_s = 0;
   double gpus_per_rank = -1;  // 0 on CPUs; -1: not known
   double save_s = 0;          // the longest save, from the end of its step until it was durable
+  Index first_step = 0;       // that it did; 0: none
 };
 
 /// Whether the supervisor had the job save and end to continue on other hosts: no failure.

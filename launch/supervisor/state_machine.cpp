@@ -194,6 +194,7 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
     double steps_s = 0;
     for (const Step& step : sight.steps) steps_s += step.seconds;
     watch.first_step = std::max(watch.began, now - steps_s);
+    watch.first_number = sight.steps.front().number;
     if (states_.back() == State::loading) enter(State::training);
   }
   for (const Step& step : sight.steps) {
@@ -303,6 +304,7 @@ AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
   line.blame = verdict.blame;
   line.last_step = watch.last_step;
   line.durable = watch.durable;
+  line.first_step = watch.first_number;
   line.wall_s = watch.ended - watch.began;
   line.save_s = watch.pace.save_s();
   line.gpus_per_rank = facts.gpus_per_rank;

@@ -34,6 +34,7 @@ struct Script {
   std::function<void()> at_second_step = {};
   std::string out_of_memory = {};
   std::vector<WrongRank> wrong_ranks = {};
+  Index snapshot = 0;  // in memory, where it is newer than what is saved
 };
 
 class FakeWorld : public World {
@@ -106,6 +107,7 @@ class FakeWorld : public World {
     reported_ = false;
     done_ = 0;
     step_ = plan.step >= 0 ? plan.step : saved.empty() ? 0 : saved.back();
+    step_ = std::max(step_, script_.snapshot);
     return 1000 + static_cast<Index>(plans.size());
   }
 

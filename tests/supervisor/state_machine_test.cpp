@@ -69,6 +69,14 @@ TEST_F(Supervision, CountsFailuresAnewAfterProgress) {
   EXPECT_EQ(world_.plans.size(), 6U);
 }
 
+TEST_F(Supervision, TakesALaterStartFromMemoryForProgressOfTheAttemptBefore) {
+  for (const Index snapshot : {0, 2, 4, 5, 6, 6, 6, 6})
+    world_.scripts.push_back({.steps = 3, .code = 7, .snapshot = snapshot});
+  EXPECT_EQ(run(), code::no_help);
+  EXPECT_EQ(world_.plans.size(), 7U);
+  EXPECT_TRUE(world_.saved.empty());
+}
+
 TEST_F(Supervision, EndsAtMaxRestarts) {
   settings_.max_restarts = 2;
   for (int i = 0; i < 9; ++i) world_.scripts.push_back({.steps = 12, .code = 137});

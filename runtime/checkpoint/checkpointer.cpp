@@ -113,6 +113,7 @@ void Checkpointer::State::prepare_saving(std::vector<Piece> pieces) {
       memory = std::make_unique<checkpoint::MemoryTier>(context, flat, optimizer, run);
   });
   agree_on(host, problems);
+  if (memory) memory->connect();
   catalog = gather_catalog(host, layout);
   saver = std::make_unique<Saver>(context,
                                   Saver::Parts{run, std::move(layout), catalog, std::move(lease),
@@ -307,8 +308,8 @@ void Checkpointer::take_snapshot_vote(double sum) {
 
 Index Checkpointer::last_snapshot() const { return state_->memory ? state_->memory->newest() : -1; }
 
-void Checkpointer::remove_snapshots() {
-  if (state_->memory) state_->memory->remove();
+void Checkpointer::end_snapshots(bool durable) {
+  if (state_->memory) state_->memory->end(durable);
 }
 
 void Checkpointer::before_update() {

@@ -76,8 +76,8 @@ class Checkpointer {
   void take_snapshot_vote(double sum);
   /// The newest complete snapshot; -1: none.
   Index last_snapshot() const;
-  /// Call on all ranks when the newest state is durable and training has ended.
-  void remove_snapshots();
+  /// Collective, when training has ended. `durable`: the newest state; snapshots are then removed.
+  void end_snapshots(bool durable);
   /// Call before the optimizer changes what a save in progress copies.
   void before_update();
   /// Reports that the gradients of the newest state are finite: older steps are deleted, according

@@ -214,6 +214,7 @@ TrainingProgress load_snapshot(const LoadTarget& t, const SnapshotStep& step) {
   ReadReport read;
   std::string failure;
   try {
+    t.memory->fetch(step);
     read = t.memory->read(step, scalars);
   } catch (const std::exception& error) {
     failure = error.what();

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
-#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@
 #include "trireme/comm/agree.h"
 
 #include "runtime/checkpoint/messages.h"
-#include "runtime/checkpoint/read.h"
+#include "runtime/comm/page_of.h"
 #include "runtime/core/show_bytes.h"
 
 namespace trireme::checkpoint {
@@ -64,6 +63,15 @@ std::string node_name() {
   return name;
 }
 
+/// All ranks have the step, whatever its header is called on this one.
+template <class F>
+void ignore_names(F&& rename) {
+  try {
+    rename();
+  } catch (const Error&) {
+  }
+}
+
 }  // namespace
 
 MemoryTier::MemoryTier(const Context& context, FlatParameters& flat, Optimizer& optimizer,
@@ -72,7 +80,8 @@ MemoryTier::MemoryTier(const Context& context, FlatParameters& flat, Optimizer& 
       flat_(flat),
       optimizer_(optimizer),
       job_(std::move(job)),
-      slots_("", 0, 0) {
+      slots_("", 0, 0),
+      page_(comm::page_of(context.host().mesh, no_page_)) {
   scalars_.seed = context.options().seed;
   FileLayout layout = lay_out(snapshot_pieces(flat, optimizer, scalars_));
   pieces_ = layout.pieces;
@@ -88,11 +97,19 @@ MemoryTier::MemoryTier(const Context& context, FlatParameters& flat, Optimizer& 
   snapshot_ = std::make_unique<Snapshot>(std::move(layout), ring, device);
 }
 
+void MemoryTier::connect() {
+  if (context_.options().checkpoint.save_memory_partner)
+    elsewhere_ = std::make_unique<PartnerCopies>(context_, slots_);
+}
+
 Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
                                  const OptimizerOptions& optimizer) {
   const Index bytes = lay_out(planned_snapshot_pieces(flat, optimizer)).bytes;
-  const Slots slots(directory_of_run(context), context.host().rank(), bytes);
-  return Slots::count * bytes - slots.reserved_bytes();
+  const int rank = context.host().rank();
+  const std::string directory = directory_of_run(context);
+  const Index own = Slots::count * bytes - Slots(directory, rank, bytes).reserved_bytes();
+  // Copies of other ranks take about as much; what there is of them is not known yet.
+  return own + (context.options().checkpoint.save_memory_partner ? Slots::count * bytes : 0);
 }
 
 Index MemoryTier::buffer_bytes(const Context& context) {
@@ -110,74 +127,6 @@ void MemoryTier::identify(const KeyValues& identity) {
   form_ = checksum(all.bytes().data(), static_cast<Index>(all.bytes().size()));
 }
 
-bool MemoryTier::is_ours(const SlotHeader& header) const {
-  const Host& host = context_.host();
-  return header.rank == host.rank() && header.ranks == host.world().size() &&
-         header.form == form_ &&
-         static_cast<Index>(header.blocks.size()) == blocks_of(slots_.bytes());
-}
-
-std::vector<SnapshotStep> MemoryTier::complete_steps() {
-  std::vector<std::string> mine;
-  for (int slot = 0; slot < Slots::count; ++slot) {
-    auto& found = found_[static_cast<std::size_t>(slot)];
-    found = slots_.header(slot);
-    if (found && !is_ours(*found)) found.reset();
-    if (found) mine.push_back(fmt::format("{} {}", found->step, found->job));
-  }
-  std::map<std::string, int> ranks_with;
-  for (std::vector<std::string>& found : gather_lists(context_.host(), mine)) {
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    for (const std::string& step : found) ++ranks_with[step];
-  }
-  std::vector<SnapshotStep> steps;
-  for (const auto& [step, ranks] : ranks_with)
-    if (ranks == context_.host().world().size())
-      steps.push_back({std::atoll(step.c_str()), step.substr(step.find(' ') + 1)});
-  std::sort(steps.begin(), steps.end(), [](const SnapshotStep& a, const SnapshotStep& b) {
-    return std::tie(a.step, a.job) > std::tie(b.step, b.job);
-  });
-  return steps;
-}
-
-int MemoryTier::find(const SnapshotStep& step) const {
-  const auto found = std::find_if(found_.begin(), found_.end(), [&](const auto& header) {
-    return header && SnapshotStep{header->step, header->job} == step;
-  });
-  return found == found_.end() ? -1 : static_cast<int>(found - found_.begin());
-}
-
-Manifest MemoryTier::manifest_of(int slot) const {
-  const SlotHeader& header = *found_[static_cast<std::size_t>(slot)];
-  Manifest manifest;
-  manifest.step = header.step;
-  manifest.files.push_back({slots_.shard(slot), slots_.bytes(), header.blocks});
-  std::map<std::string, Manifest::Tensor> tensors;
-  for (const Piece& piece : pieces_) {
-    Manifest::Tensor& tensor = tensors[piece.tensor];
-    tensor.name = piece.tensor;
-    tensor.dtype = piece.dtype;
-    tensor.global = piece.global;
-    tensor.pieces.push_back({0, piece.offset, piece.box});
-  }
-  for (auto& [name, tensor] : tensors) manifest.tensors.push_back(std::move(tensor));
-  return manifest;
-}
-
-ReadReport MemoryTier::read(const SnapshotStep& step, SavedScalars& scalars) const {
-  const int slot = find(step);
-  require(slot >= 0, slots_.directory(), ": this rank has no snapshot of step ", step.step);
-  std::vector<Wanted> wanted = wanted_parameters(flat_);
-  for (const Wanted& more : wanted_state(flat_, optimizer_)) wanted.push_back(more);
-  for (const Wanted& more : wanted_scalars(scalars)) wanted.push_back(more);
-  const ReadReport report = read_into(context_.stream(), slots_.directory(), manifest_of(slot),
-                                      wanted, reading_threads(context_.options()));
-  require(scalars.progress.step == step.step, slots_.directory(), "/", slots_.shard(slot),
-          ": is of step ", scalars.progress.step, ", its header of step ", step.step);
-  return report;
-}
-
 std::vector<int> MemoryTier::ranks_of_node() const {
   const std::vector<std::string> nodes = gather_strings(context_.host(), node_name());
   std::vector<int> ranks;
@@ -190,18 +139,21 @@ std::vector<int> MemoryTier::ranks_of_node() const {
 void MemoryTier::open(const std::optional<SnapshotStep>& kept) {
   const int found = kept ? find(*kept) : -1;
   const std::vector<int> here = ranks_of_node();
+  const std::vector<int> copied = elsewhere_ ? elsewhere_->sources_of_node() : std::vector<int>();
   Problems problems;
   problems.collect([&] {
     for (int slot = 0; slot < Slots::count; ++slot)
       if (slot != found) slots_.begin(slot);
     if (here.front() == context_.host().rank())
-      store::remove_slots_of_others(slots_.directory(), here);
+      store::remove_slots_of_others(slots_.directory(), here, copied);
     slots_.reserve();
+    if (elsewhere_) elsewhere_->open(kept ? &*kept : nullptr);
     if (found >= 0 && !found_[static_cast<std::size_t>(found)]->complete) slots_.confirm(found);
   });
   agree_on(context_.host(), problems);
   newest_ = found < 0 ? -1 : kept->step;
   slot_ = found < 0 ? 0 : 1 - found;
+  if (newest_ >= 0) page_.set_memory_step(newest_);
   phase_ = Phase::idle;
   open_ = true;
   log_space();
@@ -250,6 +202,7 @@ void MemoryTier::before_update() {
 }
 
 void MemoryTier::poll() {
+  if (phase_ == Phase::sending) end_sending();
   if (phase_ != Phase::copying) return;
   snapshot_->move_on(*copies_);
   if (worker_.finished()) write_header();
@@ -269,19 +222,26 @@ void MemoryTier::write_header() {
 
 void MemoryTier::fail(const std::string& why) {
   phase_ = Phase::failed;
+  warn(why);
+}
+
+void MemoryTier::warn(const std::string& why) {
   if (!std::exchange(warned_, true))
-    context_.log().warning(fmt::format(
-        "step {} has no snapshot in memory: {}; training continues, later failures of this rank "
-        "are not shown",
-        step_, why));
+    context_.log().warning(
+        fmt::format("the snapshot of step {} in memory is not complete: {}; training continues, "
+                    "later failures of this rank "
+                    "are not shown",
+                    step_, why));
 }
 
 double MemoryTier::vote() const {
   switch (phase_) {
     case Phase::idle:
     case Phase::written:
+    case Phase::sent:
       return 0;
     case Phase::copying:
+    case Phase::sending:
       return 1;
     case Phase::failed:
       break;
@@ -291,17 +251,41 @@ double MemoryTier::vote() const {
 
 void MemoryTier::take_vote(double sum) {
   if (phase_ == Phase::idle || (sum > 0 && sum < failed_vote)) return;
-  phase_ = Phase::idle;
+  const Phase voted = std::exchange(phase_, Phase::idle);
   if (sum > 0) return;
+  if (voted == Phase::sent) {
+    ignore_names([&] { elsewhere_->confirm(); });
+    return;
+  }
   const int written = slot_;
   newest_ = step_;
   slot_ = 1 - slot_;
+  page_.set_memory_step(newest_);
+  ignore_names([&] { slots_.confirm(written); });
+  if (elsewhere_) start_sending(written);
+}
+
+void MemoryTier::start_sending(int slot) {
+  const Host& host = context_.host();
+  elsewhere_->start(slots_, slot,
+                    to_text(SlotHeader{step_, job_, host.rank(), host.world().size(), form_,
+                                       snapshot_->report().blocks}));
+  phase_ = Phase::sending;
+}
+
+void MemoryTier::end_sending() {
+  if (!elsewhere_->poll()) return;
+  phase_ = Phase::sent;
   try {
-    slots_.confirm(written);
-  } catch (const std::exception&) {  // all ranks have the step, whatever its name says here
+    elsewhere_->finish();
+  } catch (const std::exception& error) {  // another rank has no copy of this step, no more
+    warn(error.what());
   }
 }
 
-void MemoryTier::remove() const { store::remove_snapshots(slots_.directory()); }
+void MemoryTier::end(bool remove) {
+  if (phase_ == Phase::sending) elsewhere_->wait();
+  if (remove) store::remove_snapshots(slots_.directory());
+}
 
 }  // namespace trireme::checkpoint

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,18 +17,13 @@
 
 #include "trireme/job/run.h"
 
+#include "runtime/checkpoint/partner_copies.h"
 #include "runtime/checkpoint/tensors.h"
+#include "runtime/observe/status_page.h"
 #include "runtime/store/tiers/slots.h"
 #include "runtime/store/write/snapshot.h"
 
 namespace trireme::checkpoint {
-
-/// A step of a job, which all ranks have.
-struct SnapshotStep {
-  Index step = 0;
-  std::string job;
-  friend bool operator==(const SnapshotStep&, const SnapshotStep&) = default;
-};
 
 class MemoryTier {
  public:
@@ -43,8 +39,11 @@ class MemoryTier {
 
   /// Snapshots of jobs with another identity are not found. Before all that follows.
   void identify(const KeyValues& identity);
-  /// Collective. The steps that all ranks have, newest first.
+  /// Collective. The steps that all ranks have, or that partners have for them; newest first.
   std::vector<SnapshotStep> complete_steps();
+  /// Collective. Brings what partners have of `step` to ranks that have lost theirs. Throws: Error
+  /// on all ranks.
+  void fetch(const SnapshotStep& step);
   /// Fills parameters and state as far as this rank reads them. Throws: Error when a block is
   /// damaged; the content is then undefined.
   ReadReport read(const SnapshotStep& step, SavedScalars& scalars) const;
@@ -52,6 +51,8 @@ class MemoryTier {
   /// ConfigurationError on all ranks when there is too little.
   void open(const std::optional<SnapshotStep>& kept);
   bool is_open() const { return open_; }
+  /// Collective, after construction on all ranks. No effect without --save-memory-partner.
+  void connect();
 
   bool due(Index step) const;
   /// Starts a snapshot; does nothing while the one before is not complete.
@@ -64,16 +65,21 @@ class MemoryTier {
   void take_vote(double sum);
   /// The newest complete step of this run; -1: none.
   Index newest() const { return newest_; }
-  /// Removes the snapshots of all ranks on this node.
-  void remove() const;
+  /// Collective. Waits for copies that are under way. `remove`: the snapshots of all ranks on this
+  /// node.
+  void end(bool remove);
 
  private:
-  enum class Phase { idle, copying, written, failed };
+  enum class Phase { idle, copying, written, sending, sent, failed };
   int find(const SnapshotStep& step) const;
   bool is_ours(const store::SlotHeader& header) const;
   void write_header();
   void fail(const std::string& why);
+  void warn(const std::string& why);
   std::vector<int> ranks_of_node() const;
+  std::vector<SnapshotStep> steps_of_all(const std::vector<std::vector<std::string>>& found);
+  void start_sending(int slot);
+  void end_sending();
   void log_space() const;
   Manifest manifest_of(int slot) const;
 
@@ -87,12 +93,16 @@ class MemoryTier {
   std::array<std::optional<store::SlotHeader>, store::Slots::count> found_;  // of this job's form
   Worker worker_;                                                            // of a GPU's copies
   std::unique_ptr<Snapshot> snapshot_;
+  std::unique_ptr<PartnerCopies> elsewhere_;          // null without --save-memory-partner
+  std::map<SnapshotStep, std::vector<int>> lacking_;  // complete steps: ranks without their own
   /// On a GPU: copies to the host beside training.
   std::unique_ptr<Stream> copies_;
   std::unique_ptr<Event> ready_;
   bool copying_ = false, open_ = false, warned_ = false;
   Checksum form_;
 
+  observe::StatusPage no_page_;
+  observe::StatusPage& page_;
   Phase phase_ = Phase::idle;
   Index step_ = 0, newest_ = -1;
   int slot_ = 0;  // that is filled, or will be next

@@ -153,6 +153,7 @@ void check_checkpoint_options(const CommandLine& command, const Options& options
               {"--ckpt-step", "--finetune", "--no-load-optim", "--exit-on-missing-checkpoint",
                "--use-checkpoint-args"},
               "--load", "DIR", problems);
+  check_needs(command, {"--save-memory-partner"}, "--save-memory-interval", "N", problems);
   check_directory("--save", o.save, "checkpoints", problems);
   check_intervals(command, o, problems);
   check_load(command, o, problems);

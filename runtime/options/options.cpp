@@ -140,6 +140,9 @@ void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
   c.whole("--save-memory-interval", o.save_memory_interval, at_least(1),
           "steps between snapshots in memory of the node (/dev/shm), from which a job that "
           "`trireme run` starts again resumes; default: none");
+  c.flag("--save-memory-partner", o.save_memory_partner,
+         "keep a copy of each snapshot in memory of another node, for when a node is lost; takes "
+         "as much memory again");
   c.whole("--keep-last", o.keep_last, at_least(1),
           "number of newest checkpoints to keep; default: all");
   c.whole("--save-retain-interval", o.save_retain_interval, at_least(1),

@@ -176,7 +176,7 @@ void Trainer::State::finish_saves(End end, const DataSource& train) {
     checkpointer->finish();
   else
     checkpointer->wait();
-  if (end != End::diverged && is_saved()) checkpointer->remove_snapshots();
+  checkpointer->end_snapshots(end != End::diverged && is_saved());
 }
 
 std::string Trainer::State::describe_divergence(const std::string& failed) const {

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint/partner_copies.h"
 #include "runtime/store/file.h"
 #include "runtime/store/tiers/slots.h"
 #include "tests/checkpoint/checkpoint_ranks.h"
@@ -21,17 +22,19 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-void end_step(CheckpointRank& rank) {
+double end_step(CheckpointRank& rank) {
   double sum = rank.checkpointer.snapshot_vote();
   rank.context.host().all_reduce({&sum, 1, DType::f64}, Reduction::sum);
   rank.checkpointer.take_snapshot_vote(sum);
+  return sum;
 }
 
-/// A snapshot that all ranks have voted for.
+/// A snapshot that all ranks have voted for, with its copies.
 void snapshot(CheckpointRank& rank) {
   rank.checkpointer.save_snapshot(rank.progress);
   end_step(rank);
   EXPECT_EQ(rank.checkpointer.last_snapshot(), rank.progress.step);
+  while (end_step(rank) > 0) rank.checkpointer.poll();
 }
 
 /// A supervised run of which the tests are attempts.
@@ -242,9 +245,65 @@ TEST_F(MemoryTier, IsRemovedWithItsDirectory) {
   on_threads(attempt({{2, 1, 1, 1}}), [&](CheckpointRank& rank) {
     rank.load();
     rank.context.host().world().barrier();
-    rank.checkpointer.remove_snapshots();
+    rank.checkpointer.end_snapshots(true);
   });
   EXPECT_FALSE(fs::exists(directory()));
+}
+
+TEST_F(MemoryTier, IsBroughtFromWhereACopyIsToRanksThatHaveNone) {
+  for (const bool damaged : {false, true}) {
+    CheckpointJob job = attempt({{2, 1, 2, 1}, Update::sharded});
+    job.options.checkpoint.save_memory_partner = true;
+    make_steps(job);
+    Gathered expected, loaded;
+    on_threads({job.layout, job.update}, [&](CheckpointRank& rank) {
+      rank.train_to(3);
+      rank.add_state_to(expected);
+    });
+    for (const int rank : {1, 3})  // whose nodes are lost, while partners have copies
+      for (const fs::directory_entry& entry : fs::directory_iterator(directory())) {
+        const std::string name = entry.path().filename();
+        if (name.starts_with("rank-0000" + std::to_string(rank)))
+          fs::rename(entry.path(), directory() + "/copy-of-" + name);
+      }
+    EXPECT_EQ(shard_of(3, 3), "");
+    const std::string copy = directory() + "/copy-of-rank-00003-b.h5";
+    if (damaged) flip_byte(copy, static_cast<Index>(fs::file_size(copy)) / 2);
+    on_threads(job, [&](CheckpointRank& rank) {
+      rank.load();
+      EXPECT_EQ(rank.progress.step, damaged ? 2 : 3);
+      rank.train_to(3);
+      rank.add_state_to(loaded);
+    });
+    EXPECT_EQ(loaded.tensors(), expected.tensors());
+    EXPECT_NE(shard_of(3, damaged ? 2 : 3), "");  // it is the rank's own again
+    fs::remove_all(folder_ / "run");
+    store::remove_snapshots(directory());
+  }
+}
+
+TEST_F(MemoryTier, IsNotBroughtWhereACopyIsMissingOrOfAnotherForm) {
+  CheckpointJob job = attempt({{2, 1, 1, 1}});
+  job.options.checkpoint.save_memory_partner = true;
+  make_steps(job);
+  const std::string lost = directory() + "/rank-00001-",
+                    copy = directory() + "/copy-of-rank-00001-";
+  for (const char* name : {"a.h5", "a.json"}) fs::rename(lost + name, copy + name);
+  for (const char* name : {"b.h5", "b.json"}) fs::remove(lost + name);
+  store::SlotHeader header = store::parse_slot_header(read_whole(copy + "a.json", block_bytes));
+  EXPECT_EQ(header.step, 2);
+  header.form.low ^= 1;
+  fs::remove(copy + "a.json");
+  write_whole(copy + "a.json", to_text(header));
+  EXPECT_EQ(loaded_step(job), 1);
+}
+
+TEST(Partners, AreInTheSamePlaceHalfOfTheNodesFurtherOn) {
+  EXPECT_THAT(checkpoint::partners({"n0", "n0"}), ElementsAre());
+  EXPECT_THAT(checkpoint::partners({"n0", "n0", "n1", "n1"}), ElementsAre(2, 3, 0, 1));
+  EXPECT_THAT(checkpoint::partners({"n0", "n1", "n2", "n3"}), ElementsAre(2, 3, 0, 1));
+  EXPECT_THAT(checkpoint::partners({"n0", "n1", "n2"}), ElementsAre(1, 2, 0));
+  EXPECT_THAT(checkpoint::partners({"n0", "n1", "n0"}), ElementsAre(1, 0, 1));  // unequal nodes
 }
 
 TEST_F(MemoryTier, NeedsASupervisor) {

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -108,6 +110,57 @@ TEST_F(SupervisedNodes, ContinueOnFewerAndAgainOnAllWithEachStepOnce) {
   last_step_ = step();
   expect_nothing_left();
   expect_the_losses_of_an_undisturbed_run();
+}
+
+/// Nodes that outlive jobs, and so do files in their memory.
+class LastingNodes : public SupervisedNodes {
+ protected:
+  LastingNodes() {
+    variables_ += " LASTING_NODES=" + (folder_ / "nodes");
+    fs::create_directory(folder_ / "nodes");
+    for (const char* host : {"host0", "host1", "host2"}) {
+      nodes_[host] = std::make_unique<BackgroundProcess>(
+          str("exec unshare --uts --ipc --pid --mount --fork --kill-child --mount-proc sh -c "
+              "'hostname ",
+              host, "; mount -t tmpfs -o size=50% tmpfs /dev/shm; exec sleep 1000'"),
+          folder_ / (std::string(host) + ".log"));
+      EXPECT_TRUE(wait_until([&] { return first_of(host) != 0; }));
+      folder_.write(str("nodes/", host), std::to_string(first_of(host)));
+    }
+  }
+  /// Its first process, once it has memory of its own.
+  pid_t first_of(const std::string& host) const {
+    const std::vector<pid_t> found = children(nodes_.at(host)->id(), "sleep");
+    return found.empty() ? 0 : found.front();
+  }
+  std::map<std::string, std::unique_ptr<BackgroundProcess>> nodes_;
+  const std::string shell_of_nodes = TRIREME_SOURCE_DIR "/tests/support/lasting_node";
+};
+
+TEST_F(LastingNodes, LoseNoStepThatIsInMemoryOfAnotherNode) {
+  save_interval_ = 100000;
+  const std::string hosts = "--nodes 2 --spares 1 --hostfile " + (folder_ / "hosts") +
+                            " --remote-shell " + shell_of_nodes;
+  start(hosts, trainer, "--save-memory-interval 2 --save-memory-partner");
+  ASSERT_TRUE(wait_until([&] { return step() >= 12 || !job_->running(); })) << output();
+  kill(first_of("host1"), SIGKILL);  // takes all of its node along
+  const std::string log = paths().attempt(2) + "/output.log";
+  const auto loaded = [&] {
+    return fs::exists(log) && count(read_text(log), "from memory of the nodes") > 0;
+  };
+  ASSERT_TRUE(wait_until([&] { return loaded() || !job_->running(); })) << output();
+  EXPECT_EQ(durable(), 0);
+  EXPECT_THAT(read_text(log), HasSubstr("2 of 4 ranks got their snapshot from another node"));
+  const Index before = step();
+  ASSERT_TRUE(wait_until([&] { return step() > before + 4 || !job_->running(); })) << output();
+  job_->send(SIGTERM);
+  EXPECT_EQ(wait(), 75) << output() << read_text(log);
+  last_step_ = durable() + 3;
+  start(hosts);
+  EXPECT_EQ(wait(), 0) << output();
+  expect_the_bits_of_an_undisturbed_run(" " + variables_,
+                                        " --mca plm_rsh_agent " + shell_of_nodes +
+                                            " -H host0:2,host2:2");  // norms are summed by node
 }
 
 }  // namespace

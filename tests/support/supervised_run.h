@@ -109,7 +109,9 @@ class SupervisedRun : public testing::Test {
   }
 
   void finish(const std::string& program = trainer);
-  void expect_the_bits_of_an_undisturbed_run();
+  /// `variables`, `options`: of its mpirun.
+  void expect_the_bits_of_an_undisturbed_run(const std::string& variables = "",
+                                             const std::string& options = "");
   void expect_nothing_left() const;
 
   ScratchDirectory folder_;
@@ -142,12 +144,13 @@ inline void SupervisedRun::finish(const std::string& program) {
   ASSERT_EQ(wait(), 0) << output();
 }
 
-inline void SupervisedRun::expect_the_bits_of_an_undisturbed_run() {
+inline void SupervisedRun::expect_the_bits_of_an_undisturbed_run(const std::string& variables,
+                                                                 const std::string& options) {
   const std::string reference = folder_ / "reference";
   const std::string line = TRIREME_MPIRUN;
   const Outcome outcome =
-      shell(line.substr(line.rfind(' ')) + str(" --timeout 120 -np ", ranks, " ") + trainer +
-            training(reference, ""));
+      shell(variables + line.substr(line.rfind(' ')) +
+            str(options, " --timeout 120 -np ", ranks, " ") + trainer + training(reference, ""));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(rows_without_times(run_directory() + "/metrics.jsonl"),
             rows_without_times(reference + "/metrics.jsonl"));

@@ -16,6 +16,7 @@ struct CheckpointOptions {
   Index save_buffer = 0;             // --save-buffer, bytes of each rank; 0: its whole share
   Index keep_last = 0;               // --keep-last; 0: all
   Index save_memory_interval = 0;    // --save-memory-interval, steps; 0: never
+  bool save_memory_partner = false;  // --save-memory-partner
   Index save_retain_interval = 0;    // --save-retain-interval; 0: none
 
   std::string load;            // --load DIR; empty: start from scratch

@@ -31,19 +31,12 @@ Index free_bytes(const std::string& directory) {
   return static_cast<Index>(status.f_bavail) * static_cast<Index>(status.f_bsize);
 }
 
-/// "rank-00003-"
-std::string prefix_of(int rank) { return fmt::format("rank-{:05}-", rank); }
+/// "rank-00003-", "copy-of-rank-00003-"
+std::string prefix_of(int rank, Slots::Whose whose) {
+  return fmt::format("{}rank-{:05}-", whose == Slots::Whose::copy ? "copy-of-" : "", rank);
+}
 
 bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
-
-void remove_files(const std::string& directory, const std::vector<int>* keeps) {
-  if (!is_there(directory)) return;
-  for (const std::string& name : list_directory(directory)) {
-    const auto is_of = [&](int rank) { return name.starts_with(prefix_of(rank)); };
-    if (keeps == nullptr || std::none_of(keeps->begin(), keeps->end(), is_of))
-      remove_file(directory + "/" + name);
-  }
-}
 
 }  // namespace
 
@@ -54,23 +47,30 @@ std::string snapshot_directory(const std::string& key) {
 Index free_snapshot_bytes() { return free_bytes(memory_of_node); }
 
 void remove_snapshots(const std::string& directory) {
-  remove_files(directory, nullptr);
+  remove_slots_of_others(directory, {});
   remove_directory(directory);
 }
 
-void remove_slots_of_others(const std::string& directory, const std::vector<int>& keeps) {
-  remove_files(directory, &keeps);
+void remove_slots_of_others(const std::string& directory, const std::vector<int>& own,
+                            const std::vector<int>& copied) {
+  if (!is_there(directory)) return;
+  for (const std::string& name : list_directory(directory)) {
+    const auto is_of = [&](const std::vector<int>& ranks, Slots::Whose whose) {
+      return std::any_of(ranks.begin(), ranks.end(),
+                         [&](int rank) { return name.starts_with(prefix_of(rank, whose)); });
+    };
+    if (!is_of(own, Slots::Whose::own) && !is_of(copied, Slots::Whose::copy))
+      remove_file(directory + "/" + name);
+  }
 }
 
-Slots::Slots(std::string directory, int rank, Index bytes)
-    : directory_(std::move(directory)), rank_(rank), bytes_(bytes) {}
+Slots::Slots(std::string directory, int rank, Index bytes, Whose whose)
+    : directory_(std::move(directory)), prefix_(prefix_of(rank, whose)), bytes_(bytes) {}
 
-std::string Slots::shard(int slot) const {
-  return prefix_of(rank_) + (slot == 0 ? "a" : "b") + ".h5";
-}
+std::string Slots::shard(int slot) const { return prefix_ + (slot == 0 ? "a" : "b") + ".h5"; }
 
 std::string Slots::path(int slot, const char* suffix) const {
-  return directory_ + "/" + prefix_of(rank_) + (slot == 0 ? "a" : "b") + suffix;
+  return directory_ + "/" + prefix_ + (slot == 0 ? "a" : "b") + suffix;
 }
 
 std::optional<SlotHeader> Slots::header(int slot) const {

@@ -42,15 +42,17 @@ std::string snapshot_directory(const std::string& key);
 Index free_snapshot_bytes();
 /// Removes all snapshots in the directory, and the directory; also when it is gone already.
 void remove_snapshots(const std::string& directory);
-/// Removes the files of ranks for which `keeps` is false.
-void remove_slots_of_others(const std::string& directory, const std::vector<int>& keeps);
+/// Removes all files but those of the ranks in `own`, and copies of those of the ranks in `copied`.
+void remove_slots_of_others(const std::string& directory, const std::vector<int>& own,
+                            const std::vector<int>& copied = {});
 
 class Slots {
  public:
   static constexpr int count = 2;
+  enum class Whose { own, copy };  // copy: kept by a rank of another node
 
   /// Nothing is made or read. `bytes`: of a shard.
-  Slots(std::string directory, int rank, Index bytes);
+  Slots(std::string directory, int rank, Index bytes, Whose whose = Whose::own);
 
   const std::string& directory() const { return directory_; }
   Index bytes() const { return bytes_; }
@@ -74,8 +76,7 @@ class Slots {
   std::string path(int slot, const char* suffix) const;
   void reserve(int slot);
 
-  std::string directory_;
-  int rank_;
+  std::string directory_, prefix_;
   Index bytes_;
   std::array<Buffer, count> memory_;
 };

@@ -1,0 +1,194 @@
+#include "runtime/checkpoint/partner_copies.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "trireme/comm/agree.h"
+
+namespace trireme::checkpoint {
+namespace {
+
+using store::SlotHeader;
+using store::Slots;
+
+std::string node_name() {
+  char name[256] = {};
+  require(gethostname(name, sizeof name - 1) == 0, "gethostname failed");
+  return name;
+}
+
+/// The ranks of each node, in the order of their lowest rank.
+std::vector<std::vector<int>> ranks_by_node(const std::vector<std::string>& nodes) {
+  std::vector<std::string> names;
+  std::vector<std::vector<int>> ranks;
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    const auto at = std::find(names.begin(), names.end(), nodes[rank]) - names.begin();
+    if (at == static_cast<std::ptrdiff_t>(names.size())) {
+      names.push_back(nodes[rank]);
+      ranks.emplace_back();
+    }
+    ranks[static_cast<std::size_t>(at)].push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<int> partners(const std::vector<std::string>& nodes) {
+  const std::vector<std::vector<int>> ranks = ranks_by_node(nodes);
+  if (ranks.size() < 2) return {};
+  std::vector<int> all(nodes.size());
+  for (std::size_t node = 0; node < ranks.size(); ++node) {
+    const std::vector<int>& other = ranks[(node + ranks.size() / 2) % ranks.size()];
+    for (std::size_t place = 0; place < ranks[node].size(); ++place)
+      all[static_cast<std::size_t>(ranks[node][place])] = other[place % other.size()];
+  }
+  return all;
+}
+
+PartnerCopies::PartnerCopies(const Context& context, const Slots& mine)
+    : context_(context),
+      directory_(mine.directory()),
+      nodes_(gather_strings(context.host(), node_name())),
+      partners_(partners(nodes_)),
+      transfer_(context.host().mesh.split(0, "snapshots")) {
+  for (const std::string& bytes : gather_strings(context.host(), std::to_string(mine.bytes())))
+    bytes_.push_back(std::stoll(bytes));
+  for (std::size_t rank = 0; rank < partners_.size(); ++rank)
+    if (partners_[rank] == context.host().rank())
+      sources_.push_back({static_cast<int>(rank), copies_of(static_cast<int>(rank)), 0});
+}
+
+Slots PartnerCopies::copies_of(int rank) const {
+  return {directory_, rank, bytes_[static_cast<std::size_t>(rank)], Slots::Whose::copy};
+}
+
+std::vector<std::string> PartnerCopies::found() const {
+  const auto me = static_cast<std::size_t>(context_.host().rank());
+  if (std::find(nodes_.begin(), nodes_.end(), nodes_[me]) - nodes_.begin() !=
+      static_cast<std::ptrdiff_t>(me))
+    return {};
+  std::vector<std::string> all;
+  for (std::size_t rank = 0; rank < nodes_.size(); ++rank)
+    for (int slot = 0; slot < Slots::count; ++slot) {
+      const auto header = copies_of(static_cast<int>(rank)).header(slot);
+      if (!header || header->rank != static_cast<int>(rank) ||
+          header->ranks != static_cast<int>(nodes_.size()))
+        continue;
+      all.push_back(fmt::format("copy {} {} {} {} {}", rank, slot, to_text(header->form),
+                                header->step, header->job));
+    }
+  return all;
+}
+
+void PartnerCopies::note(const std::vector<std::vector<std::string>>& found) {
+  const std::string prefix = "form ";
+  std::vector<std::string> forms(found.size());
+  for (std::size_t rank = 0; rank < found.size(); ++rank)
+    for (const std::string& line : found[rank])
+      if (line.starts_with(prefix)) forms[rank] = line.substr(prefix.size());
+  places_.clear();
+  for (std::size_t holder = 0; holder < found.size(); ++holder)
+    for (const std::string& line : found[holder]) {
+      std::istringstream in(line);
+      std::string what, form;
+      std::size_t rank = 0;
+      int slot = 0;
+      SnapshotStep step;
+      if (!(in >> what) || what != "copy") continue;
+      in >> rank >> slot >> form >> step.step >> step.job;
+      if (form == forms.at(rank))
+        places_[step].emplace(static_cast<int>(rank), Place{static_cast<int>(holder), slot});
+    }
+}
+
+bool PartnerCopies::has(const SnapshotStep& step, int rank) const {
+  const auto places = places_.find(step);
+  return places != places_.end() && places->second.count(rank) > 0;
+}
+
+std::string PartnerCopies::fetch(const SnapshotStep& step, const std::vector<int>& lacking,
+                                 const Slots& mine, int slot) {
+  const Host& host = context_.host();
+  std::vector<SlotEnd> sends, receives;
+  std::vector<Slots> read;
+  std::string here;  // the header of a copy that this rank holds itself
+  agree(host, [&] {
+    for (const int rank : lacking) {
+      const Place place = places_.at(step).at(rank);
+      if (rank == host.rank() && place.holder != rank)
+        receives.push_back({place.holder, mine.memory(slot), mine.bytes()});
+      if (place.holder != host.rank()) continue;
+      Slots& copies = read.emplace_back(copies_of(rank));
+      copies.reserve();
+      const auto header = copies.header(place.slot);
+      require(header.has_value(), directory_, "/", copies.shard(place.slot),
+              ": its header is gone");
+      if (rank == host.rank()) {
+        std::memcpy(mine.memory(slot), copies.memory(place.slot),
+                    static_cast<std::size_t>(mine.bytes()));
+        here = store::to_text(*header);
+        continue;
+      }
+      sends.push_back({rank, copies.memory(place.slot), copies.bytes(), store::to_text(*header)});
+    }
+  });
+  transfer_.start(std::move(sends), std::move(receives), host.stream);
+  transfer_.wait(host.stream);
+  return transfer_.received().empty() ? here : transfer_.received().front().header;
+}
+
+void PartnerCopies::open(const SnapshotStep* kept) {
+  for (Source& source : sources_) {
+    for (int slot = 0; slot < Slots::count; ++slot) {
+      const auto header = source.slots.header(slot);
+      const bool keeps =
+          header && kept != nullptr && SnapshotStep{header->step, header->job} == *kept;
+      if (keeps)
+        source.next = 1 - slot;
+      else
+        source.slots.begin(slot);
+    }
+    source.slots.reserve();
+  }
+}
+
+std::vector<int> PartnerCopies::sources_of_node() const {
+  std::vector<int> all;
+  const std::string& here = nodes_[static_cast<std::size_t>(context_.host().rank())];
+  for (std::size_t rank = 0; rank < partners_.size(); ++rank)
+    if (nodes_[static_cast<std::size_t>(partners_[rank])] == here)
+      all.push_back(static_cast<int>(rank));
+  return all;
+}
+
+void PartnerCopies::start(const Slots& mine, int slot, const std::string& header) {
+  std::vector<SlotEnd> sends, receives;
+  if (!partners_.empty())
+    sends.push_back({partners_[static_cast<std::size_t>(context_.host().rank())], mine.memory(slot),
+                     mine.bytes(), header});
+  for (Source& source : sources_) {
+    source.slots.begin(source.next);
+    receives.push_back({source.rank, source.slots.memory(source.next), source.slots.bytes()});
+  }
+  transfer_.start(std::move(sends), std::move(receives), context_.host().stream);
+}
+
+void PartnerCopies::finish() {
+  for (std::size_t i = 0; i < sources_.size(); ++i)
+    sources_[i].slots.finish(sources_[i].next,
+                             store::parse_slot_header(transfer_.received()[i].header));
+}
+
+void PartnerCopies::confirm() {
+  for (Source& source : sources_) {
+    source.slots.confirm(source.next);
+    source.next = 1 - source.next;
+  }
+}
+
+}  // namespace trireme::checkpoint

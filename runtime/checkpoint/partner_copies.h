@@ -1,0 +1,82 @@
+// PartnerCopies: of each rank's snapshot a second one on another node, so that the loss of a node
+// loses no step either (--save-memory-partner). The partner of a rank is in the same place of the
+// node half of all nodes further on. Copies lie beside the snapshots of the partner, in two slots
+// as well.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/job/run.h"
+
+#include "runtime/checkpoint/slot_transfer.h"
+#include "runtime/store/tiers/slots.h"
+
+namespace trireme::checkpoint {
+
+/// A step of a job.
+struct SnapshotStep {
+  Index step = 0;
+  std::string job;
+  friend bool operator==(const SnapshotStep&, const SnapshotStep&) = default;
+  friend auto operator<=>(const SnapshotStep&, const SnapshotStep&) = default;
+};
+
+/// Rank to rank: where a rank's snapshot is sent to. Empty where there is one node. `nodes`: the
+/// name of the node of each rank.
+std::vector<int> partners(const std::vector<std::string>& nodes);
+
+class PartnerCopies {
+ public:
+  /// Collective. `mine`: the slots of this rank.
+  PartnerCopies(const Context& context, const store::Slots& mine);
+
+  /// What this rank finds of copies on its node, as text for all ranks; one rank of a node does.
+  std::vector<std::string> found() const;
+  /// All ranks have found this. A line "form F" says that a rank needs headers of that form.
+  void note(const std::vector<std::vector<std::string>>& found);
+  /// Whether a copy for `rank` was found anywhere.
+  bool has(const SnapshotStep& step, int rank) const;
+  /// Collective. Brings the copies of `step` to the ranks in `lacking`; into `slot` of this rank,
+  /// if it is one of them. Returns the header that came with it. Throws: Error on all ranks.
+  std::string fetch(const SnapshotStep& step, const std::vector<int>& lacking,
+                    const store::Slots& mine, int slot);
+
+  /// Reserves memory; copies of other steps are forgotten.
+  void open(const SnapshotStep* kept);
+  /// Ranks whose copies belong to a rank of this node.
+  std::vector<int> sources_of_node() const;
+
+  /// Sends a complete snapshot to the partner, and receives those of the sources.
+  void start(const store::Slots& mine, int slot, const std::string& header);
+  bool poll() { return transfer_.poll(context_.host().stream); }
+  void wait() { transfer_.wait(context_.host().stream); }
+  /// All has arrived here: writes the headers. Throws: Error.
+  void finish();
+  /// All has arrived everywhere.
+  void confirm();
+
+ private:
+  struct Place {
+    int holder, slot;
+  };
+  struct Source {
+    int rank;
+    store::Slots slots;
+    int next = 0;  // the slot to fill
+  };
+  store::Slots copies_of(int rank) const;
+
+  const Context& context_;
+  const std::string directory_;
+  std::vector<std::string> nodes_;  // by rank
+  std::vector<Index> bytes_;        // of a slot, by rank
+  std::vector<int> partners_;
+  std::vector<Source> sources_;
+  std::map<SnapshotStep, std::map<int, Place>> places_;
+  SlotTransfer transfer_;
+};
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,44 @@
+// SlotTransfer: whole slots on their way from rank to rank: to a partner on another node, and back
+// to a rank that has lost its own. All ranks of the group start it together; pieces follow each
+// other, one exchange at a time, so that little of the network is taken at once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/communicator.h"
+
+namespace trireme::checkpoint {
+
+/// One end of the way of a slot: what is sent to `peer`, or received from it.
+struct SlotEnd {
+  int peer = 0;
+  std::byte* data = nullptr;
+  Index bytes = 0;
+  std::string header = {};  // its text; filled where it is received
+};
+
+class SlotTransfer {
+ public:
+  /// `group`: used for nothing else.
+  explicit SlotTransfer(std::unique_ptr<Communicator> group) : group_(std::move(group)) {}
+
+  /// The last one is done. Both ends of a way have the same `bytes`.
+  void start(std::vector<SlotEnd> sends, std::vector<SlotEnd> receives, Stream& stream);
+  /// Advances it; returns whether it is done. Never blocks.
+  bool poll(Stream& stream);
+  void wait(Stream& stream);
+  /// With their headers.
+  const std::vector<SlotEnd>& received() const { return receives_; }
+
+ private:
+  void start_round(Stream& stream);
+
+  std::vector<SlotEnd> sends_, receives_;
+  Index round_ = 0, rounds_ = 0;  // round 0: headers
+  Ticket ticket_;
+  std::unique_ptr<Communicator> group_;  // goes first, with what is under way
+};
+
+}  // namespace trireme::checkpoint

@@ -91,6 +91,10 @@ Goodput goodput(const History& history) {
     if (!attempt.ended) continue;
     const AttemptEnded& ended = *attempt.ended;
     ++sum.attempts;
+    const std::string of_attempt = fmt::format("attempt {}: ", attempt.began.attempt);
+    if (ended.cause == "hang" && !ended.error.empty())
+      sum.notes.push_back(of_attempt + ended.error);
+    for (const std::string& slow : ended.slow) sum.notes.push_back(of_attempt + slow);
     sum.useful_s += ended.useful_s;
     sum.lost_s += ended.lost_s;
     sum.start_s += ended.start_s;
@@ -155,6 +159,7 @@ std::string to_text(const Goodput& g, const Price& price) {
                     count(cause.lost_steps, "step"), cause.lost_s);
   for (const auto& [host, failures] : g.failures_of_host)
     text += fmt::format("  {}: blamed for {}\n", host, count(failures, "failure"));
+  for (const std::string& note : g.notes) text += "  " + note + "\n";
   for (const auto& [layout, seconds] : g.layouts)
     text += fmt::format("  layout {}: {:.1f} s\n", layout, seconds);
   if (g.layouts.size() > 1)
@@ -190,6 +195,7 @@ Json to_json(const Goodput& g, const Price& price) {
                    {"causes", std::move(causes)},
                    {"hosts", std::move(hosts)},
                    {"layouts", std::move(layouts)}};
+  all.emplace_back("notes", Json::Array(g.notes.begin(), g.notes.end()));
   if (price.amount > 0) {
     all.emplace_back("cost", hours_for(g, price).all * price.amount);
     all.emplace_back("lost_cost", hours_for(g, price).lost * price.amount);

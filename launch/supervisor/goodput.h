@@ -46,6 +46,7 @@ struct Goodput {
   };
   std::map<std::string, Cause> causes;
   std::map<std::string, Index> failures_of_host;
+  std::vector<std::string> notes;         // of attempts: why one hung, which ranks were slow
   std::map<std::string, double> layouts;  // wall_s of attempts whose layout is known
   double ratio() const { return wall_s > 0 ? useful_s / wall_s : 0; }
 };

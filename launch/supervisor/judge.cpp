@@ -124,7 +124,7 @@ Verdict judge(const Facts& facts) {
   verdict.blame = blame_for(facts.gpu_signs);
   verdict.signature =
       str(verdict.cause, ' ', facts.code, ' ', facts.last_step > facts.resumed ? "step" : "start",
-          ' ', without_numbers(facts.first_error));
+          ' ', without_numbers(facts.hang_kind.empty() ? facts.first_error : facts.hang_kind));
   if (verdict.cause == "node_lost" && !facts.lost_host.empty())
     verdict.blame.push_back({facts.lost_host, 2, "the launcher lost contact with it"});
   constexpr Index points = 3;  // out at once: it may compute wrongly what nothing compares
@@ -134,6 +134,8 @@ Verdict judge(const Facts& facts) {
   const bool of_the_program = has_sign(facts.gpu_signs, observe::HealthAction::program);
   if (died && !facts.rank_host.empty() && !of_the_program)
     verdict.blame.push_back({facts.rank_host, 1, str("a rank ended by signal ", facts.code - 128)});
+  for (const std::string& host : facts.hang_hosts)
+    verdict.blame.push_back({host, 2, facts.first_error});
   return verdict;
 }
 

@@ -28,13 +28,16 @@ struct Facts {
   bool finished = false;         // all steps are done, as the metrics and checkpoints say
   Index resumed = 0, last_step = 0, durable = 0;
   std::vector<std::string> wrong_hosts = {};  // ranks there held other bits than their replicas
-  bool daemon_lost = false;        // the launcher lost contact with a host that it does not name
-  std::string lost_host = {};      // the launcher lost contact with it
-  std::string rank_host = {};      // where a rank was ended by a signal
-  std::string first_error = {};    // line of the output
+  bool daemon_lost = false;      // the launcher lost contact with a host that it does not name
+  std::string lost_host = {};    // the launcher lost contact with it
+  std::string rank_host = {};    // where a rank was ended by a signal
+  std::string first_error = {};  // line of the output; of a hang what the status pages show
+  std::string hang_kind = {};    // of a hang that they show
+  std::vector<std::string> hang_hosts = {};  // whose ranks hold the others up
   std::string out_of_memory = {};  // evidence that the kernel ended a process for lack of memory
   std::vector<GpuSign> gpu_signs = {};
-  double gpus_per_rank = -1;  // no part of the verdict
+  double gpus_per_rank = -1;           // no part of the verdict
+  std::vector<std::string> slow = {};  // ranks and nodes, a line each; no part of the verdict
 };
 
 struct Verdict {

@@ -72,7 +72,7 @@ bool add(History& history, const Json& json) {
                              line.real("wall_s"), line.real("start_s"), line.real("useful_s"),
                              line.real("lost_s"), line.real("stall_s"), line.real("detect_s"),
                              line.has("gpus_per_rank") ? line.real("gpus_per_rank") : -1,
-                             line.real("save_s"), line.whole("first_step")});
+                             line.real("save_s"), line.whole("first_step"), line.texts("slow")});
   } else if (json.find("supervisor") != nullptr && begins) {
     history.add(SupervisionBegan{line.date("began"), line.whole("supervisor"), line.text("host"),
                                  line.text("run"), line.text("program"),
@@ -153,6 +153,7 @@ Json to_json(const AttemptEnded& line) {
                    {"save_s", line.save_s},
                    {"first_step", line.first_step}};
   if (line.gpus_per_rank >= 0) all.emplace_back("gpus_per_rank", line.gpus_per_rank);
+  all.emplace_back("slow", Json::Array(line.slow.begin(), line.slow.end()));
   return all;
 }
 

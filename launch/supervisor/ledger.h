@@ -53,6 +53,7 @@ struct AttemptEnded {
   double gpus_per_rank = -1;  // 0 on CPUs; -1: not known
   double save_s = 0;          // the longest save, from the end of its step until it was durable
   Index first_step = 0;       // that it did; 0: none
+  std::vector<std::string> slow = {};  // ranks and nodes that were slow at its end, a line each
 };
 
 /// Whether the supervisor had the job save and end to continue on other hosts: no failure.

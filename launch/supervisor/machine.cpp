@@ -187,6 +187,11 @@ Index Machine::start(const AttemptPlan& plan) {
   durable_changed_ns_ = -1;
   status_.reset();
   reported_ = false;
+  slow_.clear();
+  if (plan.hosts.empty())
+    rank_watch_ = std::make_unique<RankWatch>(
+        RankWatch::Options{pages_directory(key_, plan.attempt), paths_.attempt(plan.attempt),
+                           static_cast<int>(plan.ranks), options_.hang_s});
 
   int ends[2];
   require(::pipe2(ends, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
@@ -231,6 +236,10 @@ Sight Machine::look(double seconds) {
   if (job_.watched) {
     sight.durable = newest_durable();
     sight.steps = metrics_.read();
+  }
+  if (rank_watch_ && mpirun_ > 0) {
+    sight.hang = rank_watch_->look(now());
+    sight.pages = rank_watch_->has_pages();
   }
   if (status_ && !reported_) {
     reported_ = true;
@@ -365,6 +374,8 @@ void Machine::end_all() {
   for (int i = 0; i < most_reads && pipe_ >= 0; ++i) read_output();
   if (pipe_ >= 0) ::close(pipe_);
   pipe_ = -1;
+  if (rank_watch_) slow_ = rank_watch_->slow();
+  rank_watch_.reset();
   if (!key_.empty()) remove_private_directories(key_);
   if (attempt_ > 0) keep_cores(".", began_, paths_, attempt_);
 }
@@ -381,6 +392,7 @@ Evidence Machine::evidence() const {
     found.out_of_memory = new_oom_kills(oom_kills_, count_oom_kills());
   const Index sharing = std::atoll(option_of(job_.words, "--ranks-per-gpu").c_str());
   if (sharing > 1 && found.gpus_per_rank > 0) found.gpus_per_rank /= static_cast<double>(sharing);
+  found.slow = slow_;
   if (job_.watched) found.wrong_ranks = wrong_ranks(paths_.run, attempt_);
   return found;
 }

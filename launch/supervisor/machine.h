@@ -12,6 +12,7 @@
 #include "launch/supervisor/metrics_tail.h"
 #include "launch/supervisor/oom_kills.h"
 #include "launch/supervisor/output_log.h"
+#include "launch/supervisor/rank_watch.h"
 #include "launch/supervisor/run_directory.h"
 #include "launch/supervisor/world.h"
 
@@ -27,7 +28,7 @@ struct MachineOptions {
   std::string preflight;
   Index log_bytes = Index{64} << 20;
   bool allow_chaos = false;  // `trireme chaos` may ask for faults
-  double hang_s = 0;         // --hang-timeout, for `trireme chaos`
+  double hang_s = 0;         // --hang-timeout; 0: not given
   bool echo = true;          // what the job prints goes to stdout as well
 };
 
@@ -101,6 +102,8 @@ class Machine : public World {
   OomKills oom_kills_;  // when it began
   MetricsTail metrics_;
   bool printed_ = false;
+  std::vector<std::string> slow_;          // ranks, when it ended
+  std::unique_ptr<RankWatch> rank_watch_;  // null where they are on other machines
 
   // Sessions that are no attempt's: of this process, of children that it had before, of --on-event.
   std::set<pid_t> others_;

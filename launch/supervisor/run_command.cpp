@@ -84,8 +84,10 @@ void declare(CommandLine& command, Given& given) {
   command.group("When to stop");
   command.whole("--max-restarts", settings.max_restarts, at_least(0), "restarts at most");
   declare_duration(command, "--hang-timeout", settings.hang_s,
-                   "without a step, a checkpoint or output for so long the job is restarted; it "
-                   "must be longer than start, evaluation and the longest step; default: never");
+                   "a job of which no rank moves for so long is restarted: in a step, where ops or "
+                   "collectives that take long raise the limit; other phases have longer limits; "
+                   "default: 10 s. On several hosts, and for programs without status pages: "
+                   "without a step, a checkpoint or output; default there: never");
   declare_duration(command, "--time-limit", settings.time_limit_s,
                    "then the job saves and ends; default: none");
   declare_duration(command, "--grace", settings.grace_s,

@@ -160,8 +160,10 @@ Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
 Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   const Evidence evidence = world_.evidence();
   Facts facts;
-  facts.code = watch.code.value_or(128 + SIGKILL);
-  facts.launcher_killed = watch.launcher_killed;
+  // The code of a launcher that was ended because it did not end says nothing.
+  const bool all_have_finished = watch.stuck && watch.stuck->all_have_finished;
+  facts.code = all_have_finished ? code::done : watch.code.value_or(128 + SIGKILL);
+  facts.launcher_killed = watch.launcher_killed && !all_have_finished;
   facts.hang = watch.hang;
   if (watch.asked) facts.stop = stop_;
   const bool ended_as_asked = watch.code.value_or(code::stopped) == code::stopped;
@@ -178,10 +180,16 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   // Of the only machine there is no use in blaming it.
   if (!plan.hosts.empty()) facts.rank_host = evidence.rank_host;
   facts.first_error = evidence.first_error;
+  if (watch.hang && watch.stuck) {
+    facts.first_error = watch.stuck->sentence;
+    facts.hang_kind = watch.stuck->kind;
+    if (!plan.hosts.empty()) facts.hang_hosts = watch.stuck->hosts;
+  }
   facts.out_of_memory = evidence.out_of_memory;
   facts.gpu_signs = world_.gpu_signs();
   facts.gpus_per_rank = evidence.gpus_per_rank;
   facts.wrong_hosts = hosts_of(evidence.wrong_ranks, history_);
+  facts.slow = evidence.slow;
   return facts;
 }
 
@@ -213,6 +221,12 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
   watch.times.durable(watch.durable);
   watch.pace.durable(watch.durable, now);
   note_signals(sight);
+  watch.pages = watch.pages || sight.pages;
+  if (sight.hang && !watch.asked) {
+    world_.say(sight.hang->sentence);
+    world_.notify("hang", Json::Object{{"sentence", sight.hang->sentence}});
+    if (sight.hang->end) watch.stuck = sight.hang;
+  }
   if (sight.code) {
     watch.code = sight.code;
     watch.launcher_killed = sight.launcher_killed;
@@ -283,7 +297,12 @@ bool Supervisor::must_end(Watch& watch) {
                            now - watch.asked_at));
     return true;
   }
-  if (!watch.asked && settings_.hang_s > 0 && now - watch.last_sign > settings_.hang_s) {
+  if (watch.stuck) {
+    watch.hang = !watch.stuck->all_have_finished;
+    return true;
+  }
+  if (!watch.asked && !watch.pages && settings_.hang_s > 0 &&
+      now - watch.last_sign > settings_.hang_s) {
     watch.hang = true;
     world_.say(fmt::format("hang: no step, checkpoint or output for {:.1f} s (--hang-timeout)",
                            now - watch.last_sign));
@@ -302,6 +321,7 @@ AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
   line.signature = verdict.signature;
   line.error = verdict.cause == "out_of_memory" ? facts.out_of_memory : facts.first_error;
   line.blame = verdict.blame;
+  line.slow = facts.slow;
   line.last_step = watch.last_step;
   line.durable = watch.durable;
   line.first_step = watch.first_number;

@@ -20,7 +20,9 @@ struct Supervisor::Watch {
   bool replaces = false;  // or to leave a host
   double asked_at = 0, last_asked = 0, looked_for_hosts = 0, looked_for_signs = 0;
   Index asked_step = 0;
-  Index first_number = 0;  // of the first step that it did
+  Index first_number = 0;     // of the first step that it did
+  bool pages = false;         // its ranks write some
+  std::optional<Hang> stuck;  // by these pages
 };
 
 }  // namespace trireme::supervisor

@@ -15,6 +15,7 @@
 #include "launch/supervisor/metrics_tail.h"
 #include "launch/supervisor/nodes.h"
 #include "launch/supervisor/preflight_figures.h"
+#include "launch/supervisor/rank_watch.h"
 #include "launch/supervisor/run_directory.h"
 #include "runtime/observe/page_reader.h"
 #include "runtime/store/file.h"
@@ -101,6 +102,7 @@ struct Status {
   History history;
   Index durable = 0, last_step = 0;
   std::vector<observe::PageState> pages;  // of ranks at work on this machine
+  std::string verdict;                    // why the job at work does not move; empty: it does
 };
 
 /// Of the attempt that is under way; none on another machine than the supervisor's.
@@ -115,6 +117,22 @@ std::vector<observe::PageState> pages_of(const Paths& paths, const History& hist
     } catch (const Error&) {  // the attempt has just ended, or is that of another version
     }
   return pages;
+}
+
+/// Of the attempt that is under way.
+std::string verdict_of(const Paths& paths, const History& history) {
+  if (history.attempts.empty() || history.attempts.back().ended) return "";
+  const std::string path =
+      paths.attempt(history.attempts.back().began.attempt) + "/" + verdict_file;
+  if (::access(path.c_str(), R_OK) != 0) return "";
+  try {
+    const Json verdict = parse_json(read_whole(path, Index{1} << 20));
+    const Json* sentence = verdict.find("sentence");
+    const auto* text = sentence ? std::get_if<std::string>(&sentence->value) : nullptr;
+    return text != nullptr ? *text : "";
+  } catch (const Error&) {  // the job has just moved again
+    return "";
+  }
 }
 
 std::string to_text(const observe::PageState& page) {
@@ -134,6 +152,7 @@ Status status_of(const Paths& paths) {
   status.durable = durable.empty() ? 0 : durable.front();
   status.last_step = last_step_in(paths.run + "/metrics.jsonl");
   status.pages = pages_of(paths, status.history);
+  status.verdict = verdict_of(paths, status.history);
   return status;
 }
 
@@ -166,7 +185,9 @@ std::string to_text(const Status& status) {
     text += fmt::format("; ended: {} (exit code {}){}", last.ended->cause, last.ended->code,
                         last.ended->error.empty() ? "" : ": " + last.ended->error);
   text += "\n";
+  if (!status.verdict.empty()) text += "  " + status.verdict + "\n";
   for (const observe::PageState& page : status.pages) text += to_text(page);
+  for (const std::string& slow : describe_slow(status.pages)) text += "  slow: " + slow + "\n";
   return text;
 }
 
@@ -194,6 +215,9 @@ Json to_json(const Status& status) {
   Json::Array pages;
   for (const observe::PageState& page : status.pages) pages.push_back(to_json(page));
   all.emplace_back("pages", std::move(pages));
+  const std::vector<std::string> slow = describe_slow(status.pages);
+  all.emplace_back("slow", Json::Array(slow.begin(), slow.end()));
+  all.emplace_back("verdict", status.verdict.empty() ? Json() : Json(status.verdict));
   all.emplace_back("exit_code", history.end ? Json(history.end->code) : Json());
   return all;
 }

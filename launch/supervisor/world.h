@@ -19,6 +19,15 @@ struct Step {
   double seconds = 0;
 };
 
+/// Why no rank of the attempt moves, as their status pages show it.
+struct Hang {
+  std::string sentence;
+  std::string kind = {};                // equal for hangs that look alike
+  std::vector<std::string> hosts = {};  // to blame
+  bool end = false;                     // the job is stuck: it is to be ended
+  bool all_have_finished = false;       // only their exit is stuck
+};
+
 /// What happened since the last look.
 struct Sight {
   std::vector<Step> steps;       // done by the attempt
@@ -27,6 +36,8 @@ struct Sight {
   std::vector<int> signals;      // SIGTERM, SIGINT, SIGUSR1: asks to stop; SIGKILL: stop --now
   std::optional<int> code;       // mpirun has ended: its exit code, or 128 + its signal
   bool launcher_killed = false;  // by a signal
+  bool pages = false;            // ranks write status pages, which show hangs
+  std::optional<Hang> hang = {};
 };
 
 /// What the output of an attempt says of its end.
@@ -36,6 +47,7 @@ struct Evidence {
   std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
   double gpus_per_rank = -1;       // 0 on CPUs; -1: the job has not said it
   std::vector<WrongRank> wrong_ranks = {};  // that held other bits than their replicas
+  std::vector<std::string> slow = {};       // ranks and nodes, a line each
 };
 
 struct AttemptPlan {

@@ -223,7 +223,7 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   if (!cores.empty()) log.info(cores);
   std::unique_ptr<observe::HealthMonitor> health;
   if (choice.cuda) health = watch_gpus(host, gpu.device->identity(), session.node_rank() == 0, log);
-  program.page.enter(observe::Phase::plan);
+  program.page.enter(observe::Phase::program);
   program.f(context);
   program.page.enter(observe::Phase::finish);
   return exit_code(ExitCode::success);

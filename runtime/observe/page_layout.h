@@ -13,7 +13,7 @@
 namespace trireme::observe {
 
 inline constexpr std::array<char, 8> page_magic = {'t', 'r', 'i', 'r', 'p', 'a', 'g', 'e'};
-inline constexpr std::uint32_t page_version = 1;
+inline constexpr std::uint32_t page_version = 2;
 inline constexpr std::size_t page_bytes = 16384;
 
 /// What a rank does at present, in the order in which a job passes them.
@@ -22,6 +22,7 @@ enum class Phase : std::uint32_t {
   sweep,
   mpi_init,
   mesh,
+  program,  // its own code, between calls of the trainer
   plan,
   load,
   warm_up,

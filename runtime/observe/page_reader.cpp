@@ -179,14 +179,17 @@ PageState PageReader::read() const {
   return state;
 }
 
-// The gaps of a part of a step say nothing about the rest of it.
+// The gaps of a part of a step say nothing about the rest of it. Shorter ones than a tick of the
+// coarse clock were not seen.
 RankProgress PageReader::progress() const {
   const PageLayout& from = page();
   RankProgress progress;
   progress.ops = from.ops.load(acquire);
   progress.phase = phase_of(from);
+  constexpr double least_s = 0.004;
   if (from.steps_done.load(acquire) >= 2)
-    progress.longest_gap_s = static_cast<double>(from.longest_gap_ns.load(acquire)) / 1e9;
+    progress.longest_gap_s =
+        std::max(least_s, static_cast<double>(from.longest_gap_ns.load(acquire)) / 1e9);
   return progress;
 }
 

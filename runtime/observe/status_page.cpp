@@ -320,8 +320,8 @@ void StatusPage::write_heartbeat() { page_->heartbeat_ns.store(coarse_now_ns(), 
 
 const char* name(Phase phase) {
   constexpr std::array<const char*, phase_count> names = {
-      "start", "sweep",    "MPI start", "mesh",   "plan",     "load",  "warm-up",
-      "step",  "evaluate", "save wait", "finish", "finished", "failed"};
+      "start",   "sweep", "MPI start", "mesh",      "program", "plan",     "load",
+      "warm-up", "step",  "evaluate",  "save wait", "finish",  "finished", "failed"};
   return names[static_cast<std::size_t>(phase)];
 }
 

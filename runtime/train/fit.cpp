@@ -200,6 +200,7 @@ void Trainer::State::stop_after_training() const {
 
 void Trainer::fit(DataSource& train, DataSource* validation) {
   State& s = *state_;
+  const State::Call call(s);
   const Options& o = s.context.options();
   const Log& log = s.context.log();
   agree_on_data(s.context.host(), validation, "validation data");

@@ -101,11 +101,16 @@ std::unique_ptr<Checkpointer> make_checkpointer(Context& context, BoundTraining&
   return std::make_unique<Checkpointer>(context, bound.flat, bound.optimizer, identity);
 }
 
+observe::StatusPage& in_phase_of_planning(observe::StatusPage& page) {
+  page.enter(observe::Phase::plan);
+  return page;
+}
+
 }  // namespace
 
 Trainer::State::State(Context& context_, const Model& model)
     : context(context_),
-      page(comm::page_of(context_.host().mesh, no_page)),
+      page(in_phase_of_planning(comm::page_of(context_.host().mesh, no_page))),
       plan(make_plan(context, model)),
       ties(connect_groups(context, plan)),
       node_ranks(check_memory(context, plan)),
@@ -126,6 +131,7 @@ Trainer::State::State(Context& context_, const Model& model)
   for (const std::string& name : plan.evaluate.model().metrics)
     evaluation_metrics.push_back({name});
   sums_.resize(first_metric + std::max(step_metrics.size(), evaluation_metrics.size()));
+  page.enter(observe::Phase::program);
 }
 
 void Trainer::State::take_loaded(const std::optional<TrainingProgress>& loaded) {
@@ -145,6 +151,7 @@ Trainer::~Trainer() = default;
 void Trainer::resume(DataSource& train) {
   State& s = *state_;
   if (s.resumed) return;
+  const State::Call call(s);
   s.resumed = true;
   agree_on_data(s.context.host(), &train, "data");
   s.page.enter(observe::Phase::load);
@@ -154,6 +161,7 @@ void Trainer::resume(DataSource& train) {
 
 void Trainer::load_parameters() {
   State& s = *state_;
+  const State::Call call(s);
   require(!s.resumed, "load_parameters() comes before the first step, and in place of resume()");
   s.resumed = true;
   s.page.enter(observe::Phase::load);

@@ -61,11 +61,26 @@ struct Trainer::State {
   void enter_evaluation() {
     if (page.phase() != observe::Phase::evaluate) page.enter(observe::Phase::evaluate);
   }
+  /// While one exists the status page shows what the trainer does, otherwise that the program's own
+  /// code runs, which shows no progress.
+  class Call {
+   public:
+    explicit Call(State& state) : state_(state) { ++state_.calls; }
+    ~Call() {
+      if (--state_.calls == 0) state_.page.enter(observe::Phase::program);
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    State& state_;
+  };
   std::string describe_divergence(const std::string& failed_saves) const;
 
   Context& context;
   observe::StatusPage no_page;
   observe::StatusPage& page;  // of this rank
+  int calls = 0;              // of the trainer's functions, which call each other
   const PlannedTraining plan;
   const TieGroups ties;                            // connected
   const int node_ranks;                            // ranks of this job on this rank's node

@@ -196,11 +196,15 @@ std::optional<double> Trainer::State::run_evaluation(DataSource& validation, Ind
   return finish_sums(static_cast<double>(targets), evaluation_metrics);
 }
 
-StepMetrics Trainer::step(DataSource& source) { return state_->step(source); }
+StepMetrics Trainer::step(DataSource& source) {
+  const State::Call call(*state_);
+  return state_->step(source);
+}
 
 std::span<const Metric> Trainer::evaluation_metrics() const { return state_->evaluation_metrics; }
 
 double Trainer::evaluate(DataSource& validation, Index batches) {
+  const State::Call call(*state_);
   agree_on_count(state_->context.host(), batches, "batches of evaluate");
   const std::optional<double> loss =
       state_->run_evaluation(validation, batches, state_->is_saved());

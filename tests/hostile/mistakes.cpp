@@ -1,5 +1,5 @@
 // A program of a library user who makes one mistake, the one that --mistake names;
-// integration_hostile_library runs it.
+// integration_hostile_library and integration_supervisor_hangs run it.
 #include <map>
 #include <stdexcept>
 
@@ -46,6 +46,13 @@ class Ones final : public DataSource {
   Returns returns_;
 };
 
+/// In the last rank of a tensor group, when some steps are done.
+bool is_time_to_hang(Exec& e) {
+  constexpr int calls = 20;
+  static int call = 0;
+  return ++call > calls && e.tensor_axis().rank() == e.tensor_axis().size() - 1;
+}
+
 struct Mistake {
   Double::Forward forward = nullptr;
   Ones::Returns returns = nullptr;
@@ -59,6 +66,17 @@ const std::map<std::string, Mistake>& mistakes() {
       {"op-throws-a-number", {.forward = [](Exec&) { throw 42; }}},
       {"op-writes-too-far",
        {.forward = [](Exec& e) { e.output(0).as<float>()[e.output(0).count()] = 1; }}},
+      {"op-loops",
+       {.forward =
+            [](Exec& e) {
+              if (!is_time_to_hang(e)) return;
+              for (volatile bool loops = true; loops;) continue;
+            }}},
+      {"skips-a-collective",
+       {.forward =
+            [](Exec& e) {
+              if (!is_time_to_hang(e)) e.tensor_axis().barrier();
+            }}},
       {"data-throws-configuration",
        {.returns = []() -> Index { throw ConfigurationError("no more data"); }}},
       {"data-throws-a-number", {.returns = []() -> Index { throw 42; }}},

@@ -158,19 +158,6 @@ TEST_F(Supervised, RestartsAfterRanksThatExit) {
   expect_the_bits_of_an_undisturbed_run();
 }
 
-TEST_F(Supervised, EndsAHangWhereItIsAskedTo) {
-  start("--hang-timeout 8");
-  wait_for_progress(1, 0);
-  if (HasFatalFailure()) return;
-  kill(rank_processes().front(), SIGSTOP);
-  ASSERT_TRUE(wait_until([&] { return history().attempts.size() > 1; })) << output();
-  EXPECT_THAT(output(), HasSubstr("hang: no step, checkpoint or output for"));
-  finish();
-  EXPECT_EQ(causes().front(), "hang");
-  expect_nothing_left();
-  expect_the_bits_of_an_undisturbed_run();
-}
-
 TEST_F(Supervised, EndsAtOnceWhenAskedToStopNow) {
   start();
   wait_for_progress(1, 0);

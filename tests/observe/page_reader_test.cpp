@@ -71,6 +71,12 @@ TEST(PageReader, ShowsTheLongestGapWhenAWholeStepHasHadItsGaps) {
   }
   EXPECT_GT(gap_s(), 0);
   EXPECT_EQ(reader.progress().phase, Phase::step);
+  StatusPage fast(folder.path(), 1, 2);
+  for (Index step = 1; step <= 2; ++step) {
+    fast.begin_step(step);
+    fast.end_step(step, 1, 1);
+  }
+  EXPECT_GT(PageReader(fast.path()).progress().longest_gap_s, 0);  // short, and yet known
   EXPECT_EQ(reader.progress().ops, reader.read().ops);
 }
 

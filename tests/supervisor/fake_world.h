@@ -34,7 +34,8 @@ struct Script {
   std::function<void()> at_second_step = {};
   std::string out_of_memory = {};
   std::vector<WrongRank> wrong_ranks = {};
-  Index snapshot = 0;  // in memory, where it is newer than what is saved
+  Index snapshot = 0;              // in memory, where it is newer than what is saved
+  std::deque<Hang> verdicts = {};  // of its status pages while it hangs, one a look; none: no pages
 };
 
 class FakeWorld : public World {
@@ -104,7 +105,7 @@ class FakeWorld : public World {
     script_ = scripts.empty() ? Script{} : scripts.front();
     if (!scripts.empty()) scripts.pop_front();
     running_ = true;
-    reported_ = false;
+    reported_ = pages_ = false;
     done_ = 0;
     step_ = plan.step >= 0 ? plan.step : saved.empty() ? 0 : saved.back();
     step_ = std::max(step_, script_.snapshot);
@@ -129,7 +130,10 @@ class FakeWorld : public World {
     if (!running_ || (done_ >= script_.steps && !script_.hangs)) return ended_with(sight);
     const bool steps = done_ < script_.steps;
     time += seconds > 0 ? (steps ? script_.step_s : 0.1) : 0;
-    if (seconds > 0 && done_ < script_.steps) do_step(sight);
+    if (seconds > 0 && steps)
+      do_step(sight);
+    else
+      show_verdict(sight);
     return look_at(sight);
   }
   void ask_to_stop() override {
@@ -173,6 +177,12 @@ class FakeWorld : public World {
     reported_ = true;
     return look_at(sight);
   }
+  void show_verdict(Sight& sight) {
+    sight.pages = pages_ = pages_ || !script_.verdicts.empty();
+    if (script_.verdicts.empty()) return;
+    sight.hang = script_.verdicts.front();
+    script_.verdicts.pop_front();
+  }
   void do_step(Sight& sight) {
     while (!saved.empty() && saved.back() > step_)
       saved.pop_back();  // it went back, and has loaded
@@ -186,7 +196,7 @@ class FakeWorld : public World {
   }
 
   Script script_;
-  bool running_ = false, reported_ = true;
+  bool running_ = false, reported_ = true, pages_ = false;
   Index done_ = 0, step_ = 0;
 };
 

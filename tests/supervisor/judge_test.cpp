@@ -62,6 +62,19 @@ TEST(Judge, BlamesNoHostForAConfigurationThatNeedsTooMuchMemory) {
   EXPECT_THAT(judge(facts).blame, IsEmpty());
 }
 
+TEST(Judge, GivesHangsOfOneKindOneSignatureWhateverTheHost) {
+  const auto signature = [](const char* sentence, const char* kind) {
+    Facts facts;
+    facts.hang = true;
+    facts.first_error = sentence;
+    facts.hang_kind = kind;
+    return judge(facts).signature;
+  };
+  EXPECT_EQ(signature("rank 1 (alice) does nothing", "rank data group 1"),
+            signature("rank 2 (bob) does nothing", "rank data group 0"));
+  EXPECT_NE(signature("rank 1", "rank"), signature("rank 1", "group"));
+}
+
 TEST(Judge, BlamesHostsThatTheOutputNames) {
   Facts facts;
   facts.code = 205;

@@ -182,23 +182,6 @@ TEST_F(Supervision, StopsAtTheTimeLimit) {
   EXPECT_EQ(world_.asked, 1);
 }
 
-TEST_F(Supervision, EndsAHangAndRestarts) {
-  settings_.hang_s = 5;
-  world_.last_step = 30;
-  world_.scripts = {{.steps = 12, .hangs = true}, {.steps = 20, .code = 0}};
-  EXPECT_EQ(run(), 0);
-  EXPECT_THAT(causes(), ElementsAre("hang", "finished"));
-  EXPECT_NEAR(history().attempts[0].ended->detect_s, 5, 0.3);
-}
-
-TEST_F(Supervision, TakesASleepOfTheMachineForNoHang) {
-  settings_.hang_s = 5;
-  world_.last_step = 30;
-  world_.scripts = {{.steps = 30, .code = 0, .sleep_s = 3600}};
-  EXPECT_EQ(run(), 0);
-  EXPECT_THAT(causes(), ElementsAre("finished"));
-}
-
 TEST_F(Supervision, MeasuresTimesWhateverTheDateDoes) {
   world_.last_step = 30;
   for (const double jump : {1e7, -2e7}) {

@@ -27,6 +27,8 @@ double hang_limit_s(const RankProgress& rank, const JobFacts& job, const HangLim
     case Phase::mesh:
     case Phase::plan:
       return limits.start_s + limits.start_s_per_rank * job.ranks;
+    case Phase::program:
+      return limits.program_s;
     case Phase::load:
       return limits.load_s + static_cast<double>(job.load_bytes_per_rank) / limits.load_bytes_per_s;
     case Phase::warm_up:

@@ -25,6 +25,7 @@ struct HangLimits {
   double load_s = 60;
   double load_bytes_per_s = 20e6;  // of a rank, on slow storage
   double evaluate_s = 60;
+  double program_s = 600;  // of code that is not ours
   double save_s = 600;
   double exit_s = 60;   // of all processes, when their ranks have ended
   double storage = 10;  // all limits, so many times, while all ranks read

@@ -88,6 +88,7 @@ std::int32_t draw(const std::vector<float>& logits, double temperature, double u
 
 std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
   State& s = *state_;
+  const State::Call call(s);
   require(s.bound.generate.has_value(), "generate needs Model::logits");
   require(!options.prompt.empty(), "generate needs a prompt of at least one token");
   s.need_values();

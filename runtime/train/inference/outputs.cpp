@@ -64,6 +64,7 @@ bool Trainer::State::run_outputs(DataSource& source, Index samples, const Output
 
 void Trainer::outputs(DataSource& source, Index samples, const OutputSink& sink) {
   State& s = *state_;
+  const State::Call call(s);
   agree_on_count(s.context.host(), samples, "samples of outputs");
   Problems problems;
   if (!s.bound.outputs)

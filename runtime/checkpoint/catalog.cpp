@@ -4,7 +4,7 @@
 
 #include "runtime/checkpoint/messages.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 namespace {
 
 void put_shape(Packer& out, const Shape& shape) {
@@ -91,4 +91,4 @@ std::vector<GlobalTensor> global_tensors(const Manifest& catalog) {
   return all;
 }
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -7,7 +7,7 @@
 #include "runtime/store/file_layout.h"
 #include "runtime/store/manifest.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 
 /// Collective. On rank 0: the tensors of all ranks, by name, with their pieces, and the shards by
 /// rank with their sizes. Elsewhere empty. `file`: this rank's shard; its structure is not read.
@@ -16,4 +16,4 @@ Manifest gather_catalog(const Host& host, const FileLayout& file);
 /// The tensors of a catalog for lay_out_global().
 std::vector<GlobalTensor> global_tensors(const Manifest& catalog);
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -22,6 +22,9 @@
 #include "runtime/store/file.h"
 
 namespace trireme {
+
+using namespace checkpoint;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -9,7 +9,7 @@
 #include "runtime/checkpoint/save.h"
 #include "runtime/core/show_bytes.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 
 Saver::ShardReport Saver::report_in(const ReportMessage& message) {
   ShardReport report;
@@ -137,4 +137,4 @@ void Saver::report_prune() {
   prune_error_.clear();
 }
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

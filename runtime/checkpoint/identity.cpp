@@ -13,7 +13,7 @@
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/options/field_names.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 namespace {
 
 const std::string model_facts = "model/", training_facts = "training/", data_facts = "data/";
@@ -228,4 +228,4 @@ KeyValues software_versions(const std::string& device) {
           {"device", says_free ? device.substr(0, device.rfind(',')) : device}};
 }
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -11,7 +11,7 @@
 
 #include "runtime/store/manifest.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 
 /// How much of a checkpoint a job loads: all; without optimizer state (--no-load-optim); parameters
 /// alone (--finetune).
@@ -39,4 +39,4 @@ std::string option_differences(const KeyValues& now, const KeyValues& then);
 /// For manifests: what made the file.
 KeyValues software_versions(const std::string& device);
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -15,10 +15,7 @@
 #include "runtime/store/read/reader.h"
 #include "runtime/store/steps.h"
 
-namespace trireme {
-
-using namespace checkpoint;
-
+namespace trireme::checkpoint {
 namespace {
 
 /// A damaged step. All ranks know of it.
@@ -301,4 +298,4 @@ std::optional<Loaded> load_checkpoint(const LoadTarget& t) {
   throw JobError("--load " + o.load + ": no step can be loaded:" + bad.text());
 }
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -15,7 +15,7 @@
 #include "runtime/checkpoint/memory_tier.h"
 #include "runtime/optim/optimizer.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 
 /// What to fill, and what it must match.
 struct LoadTarget {
@@ -49,4 +49,4 @@ std::optional<Loaded> load_checkpoint(const LoadTarget& target);
 /// Whether --save and --load name the same directory, however they are written.
 bool saves_where_it_loads(const CheckpointOptions& options);
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace trireme {
+namespace trireme::checkpoint {
 
 std::vector<std::string> gather_on_root(const Host& host, const std::string& mine) {
   Communicator& group = host.world();
@@ -58,4 +58,4 @@ std::string Unpacker::text() {
   return {take(length), length};
 }
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -8,7 +8,7 @@
 
 #include "trireme/comm/agree.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 
 /// Collective. On rank 0 the texts of all ranks, in rank order; on others nothing.
 std::vector<std::string> gather_on_root(const Host& host, const std::string& mine);
@@ -53,4 +53,4 @@ std::string on_root(const Host& host, F&& work) {
   return broadcast_text(host, failure);
 }
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -4,7 +4,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 namespace {
 
 Index bytes_of(const Wanted& w) { return w.box.count() * size_bytes(w.dtype); }
@@ -80,4 +80,4 @@ ReadReport read_into(Stream& stream, const std::string& directory, const Manifes
                                has_read);
 }
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

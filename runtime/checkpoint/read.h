@@ -9,7 +9,7 @@
 
 #include "runtime/store/read/reader.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 
 /// The largest host buffer for data on its way to a device that is not a CPU. Large enough that the
 /// disk and the copies, which alternate, are each busy for long.
@@ -33,4 +33,4 @@ ReadReport read_in_batches(Stream& stream, const std::string& directory, const M
                            const std::vector<Wanted>& wanted, int threads, Index most,
                            const std::function<void()>& has_read = {});
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -12,7 +12,7 @@
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/file.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 namespace {
 
 double milliseconds(std::chrono::steady_clock::duration time) {
@@ -252,4 +252,4 @@ void Saver::finish() {
   report_prune();
 }
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -20,7 +20,7 @@
 #include "runtime/store/steps.h"
 #include "runtime/store/write/snapshot.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 
 class Saver {
  public:
@@ -135,4 +135,4 @@ class Saver {
   std::unique_ptr<Communicator> group_;  // goes first, with what is under way in the letters
 };
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

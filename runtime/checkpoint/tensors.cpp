@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/tensors.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 namespace {
 
 /// f(name, dtype, global shape, box, memory) for each box of `extents`.
@@ -148,4 +148,4 @@ std::vector<Wanted> wanted_scalars(SavedScalars& scalars) {
   return all;
 }
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

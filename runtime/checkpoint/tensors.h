@@ -10,7 +10,7 @@
 #include "runtime/store/file_layout.h"
 #include "runtime/store/read/reader.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 
 /// The scalars of a checkpoint, in memory that a snapshot can copy. Rank 0 writes them.
 struct SavedScalars {
@@ -49,4 +49,4 @@ inline constexpr const char* parameters_prefix = "parameters/";
 inline constexpr const char* optimizer_prefix = "optimizer/";
 inline constexpr const char* scalars_prefix = "state/";
 
-}  // namespace trireme
+}  // namespace trireme::checkpoint

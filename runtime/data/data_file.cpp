@@ -9,7 +9,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::data {
 
 DataFile::Descriptor::~Descriptor() {
   if (number >= 0) ::close(number);
@@ -36,4 +36,4 @@ void DataFile::read(Index offset, void* out, Index count) const {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::data

@@ -9,7 +9,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::data {
 
 /// Safe to read from several threads.
 class DataFile {
@@ -63,4 +63,4 @@ void DataFile::for_each(Index offset, Index count, Use&& use) const {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::data

@@ -6,7 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-namespace trireme {
+namespace trireme::data {
 
 std::uint64_t fingerprint(const TokenFile& file) {
   constexpr Index blocks = 64, block_tokens = 1024;
@@ -21,4 +21,4 @@ std::uint64_t fingerprint(const TokenFile& file) {
   return hash;
 }
 
-}  // namespace trireme
+}  // namespace trireme::data

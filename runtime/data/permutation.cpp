@@ -6,7 +6,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/random.h"
 
-namespace trireme {
+namespace trireme::data {
 
 namespace {
 constexpr int rounds = 8;
@@ -44,4 +44,4 @@ Index Permutation::operator()(Index i) const {
   return static_cast<Index>(x);
 }
 
-}  // namespace trireme
+}  // namespace trireme::data

@@ -8,7 +8,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::data {
 
 class Permutation {
  public:
@@ -26,4 +26,4 @@ class Permutation {
   int low_bits_, high_bits_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::data

@@ -8,6 +8,8 @@
 
 namespace trireme {
 
+using namespace data;
+
 namespace {
 constexpr Index piece_tokens = 1 << 20;  // at a time
 }

@@ -12,7 +12,9 @@
 
 namespace trireme {
 
-using namespace token_layout;
+using namespace data;
+
+using namespace data::token_layout;
 
 const char* name(TokenType type) {
   switch (type) {

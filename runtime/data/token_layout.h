@@ -13,7 +13,7 @@
 
 #include "trireme/data/token_file.h"
 
-namespace trireme::token_layout {
+namespace trireme::data::token_layout {
 
 static_assert(std::endian::native == std::endian::little, "files are read in place");
 
@@ -43,4 +43,4 @@ auto with_type(TokenType type, F&& f) {
   return f(std::uint16_t{});
 }
 
-}  // namespace trireme::token_layout
+}  // namespace trireme::data::token_layout

@@ -11,6 +11,8 @@
 
 namespace trireme {
 
+using namespace data;
+
 TokenSource::TokenSource(std::shared_ptr<const TokenFile> file, TokenRange range,
                          const TokenOptions& options, std::string name)
     : file_(std::move(file)),

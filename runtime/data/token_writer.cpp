@@ -19,7 +19,7 @@
 
 namespace trireme {
 
-using namespace token_layout;
+using namespace data::token_layout;
 
 namespace {
 

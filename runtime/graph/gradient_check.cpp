@@ -18,7 +18,7 @@ namespace trireme {
 
 namespace {
 
-using namespace gradient_check_detail;
+using namespace graph;
 using Rows = std::vector<std::vector<double>>;
 
 /// Multiples of 2^-16 of the range, so that steps of finite differences are exact.

@@ -8,7 +8,7 @@
 #include "runtime/core/dtype/visit.h"
 #include "runtime/graph/constants.h"
 
-namespace trireme::gradient_check_detail {
+namespace trireme::graph {
 
 namespace {
 
@@ -296,4 +296,4 @@ std::optional<std::size_t> Runner::position_of(std::size_t input) const {
   return at(found - order.begin());
 }
 
-}  // namespace trireme::gradient_check_detail
+}  // namespace trireme::graph

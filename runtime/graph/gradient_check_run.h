@@ -12,7 +12,7 @@
 
 #include "runtime/graph/executor.h"
 
-namespace trireme::gradient_check_detail {
+namespace trireme::graph {
 
 using Build = std::function<Values(Graph&, const Values&)>;
 /// One tensor per input, whole, whichever part of it a tensor rank has.
@@ -87,4 +87,4 @@ class Runner {
   std::unique_ptr<Executor> executor_;
 };
 
-}  // namespace trireme::gradient_check_detail
+}  // namespace trireme::graph

@@ -19,6 +19,9 @@
 #include "runtime/options/field_names.h"
 
 namespace trireme {
+
+using namespace job;
+
 namespace {
 
 constexpr std::size_t most_digits = 6;

@@ -7,7 +7,7 @@
 
 #include "kernels/cuda.h"
 
-namespace trireme {
+namespace trireme::job {
 namespace {
 
 using Gpus = std::vector<std::string>;  // what a rank sees, by Device::identity
@@ -67,4 +67,4 @@ DeviceChoice choose_device(const Options& options, const Host& host, const std::
   return choice;
 }
 
-}  // namespace trireme
+}  // namespace trireme::job

@@ -7,7 +7,7 @@
 
 #include "trireme/job/run.h"
 
-namespace trireme {
+namespace trireme::job {
 
 /// Of this rank; `cuda` is the same on all ranks.
 struct DeviceChoice {
@@ -22,4 +22,4 @@ struct DeviceChoice {
 DeviceChoice choose_device(const Options& options, const Host& host, const std::string& module,
                            Problems& problems);
 
-}  // namespace trireme
+}  // namespace trireme::job

@@ -10,7 +10,7 @@
 
 #include "trireme/comm/agree.h"
 
-namespace trireme {
+namespace trireme::job {
 namespace {
 
 namespace fs = std::filesystem;
@@ -53,4 +53,4 @@ void open_gemm_directory(const std::string& directory, const Host& host, Problem
   host.world().barrier();  // files stay until all have looked
 }
 
-}  // namespace trireme
+}  // namespace trireme::job

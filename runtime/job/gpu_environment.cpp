@@ -5,7 +5,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::job {
 
 void set_gpu_environment(const Options& options, int rank, int ranks) {
   if (options.device == DeviceOption::cpu || ranks == 1) return;
@@ -31,4 +31,4 @@ void set_gpu_environment(const Options& options, int rank, int ranks) {
   set("NCCL_MAX_CTAS", "2");
 }
 
-}  // namespace trireme
+}  // namespace trireme::job

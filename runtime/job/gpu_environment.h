@@ -3,9 +3,9 @@
 
 #include "trireme/options/options.h"
 
-namespace trireme {
+namespace trireme::job {
 
 /// Of rank `rank` of `ranks`. Before CUDA is first called; what is set already stays.
 void set_gpu_environment(const Options& options, int rank, int ranks);
 
-}  // namespace trireme
+}  // namespace trireme::job

@@ -9,7 +9,7 @@
 
 #include "trireme/comm/agree.h"
 
-namespace trireme {
+namespace trireme::job {
 namespace {
 
 using observe::HealthAction;
@@ -72,4 +72,4 @@ std::unique_ptr<observe::HealthMonitor> watch_gpus(const Host& host, const std::
           const observe::HealthFinding& finding) { take(finding, name, rank, path); });
 }
 
-}  // namespace trireme
+}  // namespace trireme::job

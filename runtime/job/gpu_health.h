@@ -9,7 +9,7 @@
 
 #include "runtime/observe/gpu_health/health_monitor.h"
 
-namespace trireme {
+namespace trireme::job {
 
 /// Collective. Null on ranks that do not ask: all but the first of each node (`asks`). Findings go
 /// to stderr, and to TRIREME_HEALTH/HOST-RANK.jsonl where `trireme run` has set that directory.
@@ -17,4 +17,4 @@ namespace trireme {
 std::unique_ptr<observe::HealthMonitor> watch_gpus(const Host& host, const std::string& gpu,
                                                    bool asks, const Log& log);
 
-}  // namespace trireme
+}  // namespace trireme::job

@@ -7,7 +7,7 @@
 #include "runtime/job/saved_options.h"
 #include "runtime/options/instruction_set.h"
 
-namespace trireme {
+namespace trireme::job {
 namespace {
 
 std::vector<RankFact> facts_of(const KeyValues& options) {
@@ -62,4 +62,4 @@ CommandLine::Outcome read_options(int argc, char** argv, const Application& appl
   return outcome;
 }
 
-}  // namespace trireme
+}  // namespace trireme::job

@@ -10,7 +10,7 @@
 
 #include "runtime/job/rank_agreement.h"
 
-namespace trireme {
+namespace trireme::job {
 
 /// The options that ranks compare, in order: the first difference explains those that follow from
 /// it.
@@ -26,4 +26,4 @@ CommandLine::Outcome read_options(int argc, char** argv, const Application& appl
                                   CommandLine& command, Options& options, Mesh& mesh, Index ranks,
                                   StartFacts& facts, Problems& problems);
 
-}  // namespace trireme
+}  // namespace trireme::job

@@ -23,7 +23,7 @@
 #include "runtime/comm/mpi/rank_page.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/core/exception_text.h"
-#include "runtime/core/process_start.h"
+#include "runtime/core/process/process_start.h"
 #include "runtime/job/affinity.h"
 #include "runtime/job/check_layout.h"
 #include "runtime/job/device_choice.h"
@@ -37,6 +37,9 @@
 #include "runtime/options/idle_options.h"
 
 namespace trireme {
+
+using namespace job;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -7,7 +7,7 @@
 #include "runtime/core/json.h"
 #include "runtime/store/steps.h"
 
-namespace trireme {
+namespace trireme::job {
 namespace {
 
 /// Of rank 0: its problems, and the options with their origin, or null.
@@ -76,4 +76,4 @@ std::optional<SavedOptions> agree_on_saved_options(const Host& host,
   return unpack(packed, problems);
 }
 
-}  // namespace trireme
+}  // namespace trireme::job

@@ -7,7 +7,7 @@
 #include "trireme/comm/host.h"
 #include "trireme/options/options.h"
 
-namespace trireme {
+namespace trireme::job {
 
 struct SavedOptions {
   KeyValues options;
@@ -28,4 +28,4 @@ std::optional<SavedOptions> agree_on_saved_options(const Host& host,
                                                    const CheckpointOptions& options,
                                                    Problems& problems);
 
-}  // namespace trireme
+}  // namespace trireme::job

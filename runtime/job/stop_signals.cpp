@@ -5,7 +5,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::job {
 
 StopSignals::StopSignals(Seconds repeated) : repeated_(repeated) {
   sigemptyset(&watched_);
@@ -57,4 +57,4 @@ void StopSignals::wait() {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::job

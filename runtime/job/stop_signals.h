@@ -10,7 +10,7 @@
 #include <csignal>
 #include <thread>
 
-namespace trireme {
+namespace trireme::job {
 
 class StopSignals {
  public:
@@ -46,4 +46,4 @@ class StopSignals {
   std::atomic<bool> ending_ = false;
 };
 
-}  // namespace trireme
+}  // namespace trireme::job

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 struct WorkspaceBytes {
   Index forward, backward;

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 /// What every collective checks: the one place it accepts. Activations and their gradients travel
 /// in their own type; a sum of bf16 is made in f32 and rounded once.

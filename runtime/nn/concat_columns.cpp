@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 class ConcatColumns final : public KernelOp {
  public:

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 /// Where this rank's part of the activation starts in the micro-batch's, and how wide the whole one
 /// is.

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 /// Inputs: tokens, table. A sharded table gives one term: zeros where another rank has the token.
 class Embedding final : public KernelOp {

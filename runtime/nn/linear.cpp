@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 struct WorkspaceBytes {
   Index forward, backward;

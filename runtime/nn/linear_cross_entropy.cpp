@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 /// What ops may ask of their workspace.
 constexpr Index aligned(Index bytes) { return round_up(bytes, 256); }

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 const Spec scalar_loss(Shape{}, DType::f64);
 

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 /// LayerNorm has a bias and a mean, RMSNorm neither.
 struct NormConfig {

@@ -9,7 +9,7 @@
 #include "trireme/kernels/kernels.h"
 #include "trireme/kernels/write.h"
 
-namespace trireme::nn_detail {
+namespace trireme::nn {
 
 inline Index tensor_rank(Value x) { return x.graph().tensor_rank(); }
 inline Index tensor_size(Value x) { return x.graph().tensor_size(); }
@@ -84,4 +84,4 @@ inline Tensor rows_of(const Tensor& x, Index first, Index count) {
   return part;
 }
 
-}  // namespace trireme::nn_detail
+}  // namespace trireme::nn

@@ -3,7 +3,7 @@
 #include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
 
-namespace trireme::nn_detail {
+namespace trireme::nn {
 
 Gemm forward_product(const Tensor& x, const Tensor& w, const Tensor& y) {
   return {.m = y.shape[0],
@@ -74,4 +74,4 @@ Tensor without_memory(const Spec& spec) {
   return t;
 }
 
-}  // namespace trireme::nn_detail
+}  // namespace trireme::nn

@@ -5,7 +5,7 @@
 #include "trireme/graph/graph.h"
 #include "trireme/kernels/gemm.h"
 
-namespace trireme::nn_detail {
+namespace trireme::nn {
 
 /// y = x weight^T
 Gemm forward_product(const Tensor& x, const Tensor& weight, const Tensor& y);
@@ -21,4 +21,4 @@ void prepare(Stream& stream, Gemm product, void* workspace, Preparation& prepara
 Index product_bytes(const Graph& graph, const Gemm& product);
 Tensor without_memory(const Spec& spec);
 
-}  // namespace trireme::nn_detail
+}  // namespace trireme::nn

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 class RotaryOp final : public KernelOp {
  public:

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-using namespace nn_detail;
+using namespace nn;
 
 class Slice final : public KernelOp {
  public:

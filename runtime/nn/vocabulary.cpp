@@ -6,7 +6,7 @@
 
 #include "runtime/nn/op_helpers.h"
 
-namespace trireme::nn_detail {
+namespace trireme::nn {
 
 Index VocabularyPart::columns(Index width) const {
   return std::clamp<Index>(vocabulary - rank * width, 0, width);
@@ -69,4 +69,4 @@ void differentiate_logits(Stream& stream, const VocabularyPart& part, const Logi
                                                    .dtype = r.logits.dtype});
 }
 
-}  // namespace trireme::nn_detail
+}  // namespace trireme::nn

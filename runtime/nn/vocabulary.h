@@ -5,7 +5,7 @@
 #include "trireme/graph/graph.h"
 #include "trireme/kernels/cross_entropy.h"
 
-namespace trireme::nn_detail {
+namespace trireme::nn {
 
 /// The part of one of `ranks` in a vocabulary padded to ranks * width: the logits of columns [rank
 /// * width, (rank + 1) * width).
@@ -38,4 +38,4 @@ void sum_loss(Stream& stream, Communicator& tensor_axis, const VocabularyPart& p
 void differentiate_logits(Stream& stream, const VocabularyPart& part, const LogitRows& rows,
                           const double* scale, void* dlogits);
 
-}  // namespace trireme::nn_detail
+}  // namespace trireme::nn

@@ -5,7 +5,7 @@
 #include "trireme/kernels/kernels.h"
 #include "trireme/kernels/optimizer.h"
 
-namespace trireme {
+namespace trireme::optim {
 
 namespace {
 
@@ -53,4 +53,4 @@ StepDecision GradientNorm::wait() {
   return decision;
 }
 
-}  // namespace trireme
+}  // namespace trireme::optim

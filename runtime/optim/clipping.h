@@ -11,8 +11,10 @@
 #include "runtime/optim/flat_parameters.h"
 
 namespace trireme {
-
 struct StepDecision;  // in kernels/optimizer.h
+}
+
+namespace trireme::optim {
 
 class GradientNorm {
  public:
@@ -40,4 +42,4 @@ class GradientNorm {
   DeviceList<ListedRange> list_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::optim

@@ -8,6 +8,8 @@
 
 namespace trireme {
 
+using namespace optim;
+
 namespace {
 
 /// Calls f(packed box) for the elements of `part` inside `range`, in order.

@@ -8,6 +8,9 @@
 #include "runtime/optim/packed_boxes.h"
 
 namespace trireme {
+
+using namespace optim;
+
 namespace {
 
 constexpr Index most_drawn = Index{1} << 22;  // initial values at a time

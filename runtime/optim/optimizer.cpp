@@ -8,6 +8,8 @@
 
 namespace trireme {
 
+using namespace optim;
+
 namespace {
 
 Index moments(const OptimizerOptions& options) {

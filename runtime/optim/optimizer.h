@@ -78,7 +78,7 @@ class Optimizer {
   Communicator& data_;
   Stream& stream_;
   OptimizerOptions options_;
-  GradientNorm norm_;
+  optim::GradientNorm norm_;
   DeviceList<UpdateRange> all_;                   // what is updated
   std::vector<DeviceList<UpdateRange>> buckets_;  // the same, bucket by bucket
   std::vector<Ticket> gathers_;                   // one a bucket, or none

@@ -6,7 +6,7 @@
 #include "trireme/core/box.h"
 #include "trireme/graph/parameter.h"
 
-namespace trireme {
+namespace trireme::optim {
 
 /// A box that is packed in memory, at an element offset into the flat buffers.
 struct Packed {
@@ -39,4 +39,4 @@ inline std::vector<Packed> packed_boxes(const ParameterPart& part, Index offset)
   return result;
 }
 
-}  // namespace trireme
+}  // namespace trireme::optim

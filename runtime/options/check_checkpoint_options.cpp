@@ -9,7 +9,7 @@
 
 #include "runtime/options/check_options.h"
 
-namespace trireme {
+namespace trireme::options {
 namespace {
 
 namespace fs = std::filesystem;
@@ -159,4 +159,4 @@ void check_checkpoint_options(const CommandLine& command, const Options& options
   check_load(command, o, problems);
 }
 
-}  // namespace trireme
+}  // namespace trireme::options

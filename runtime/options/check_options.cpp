@@ -11,6 +11,9 @@
 #include "trireme/pipeline/schedule.h"
 
 namespace trireme {
+
+using namespace options;
+
 namespace {
 
 /// Micro-batches of a step in all stages and chunks of a pipeline: each rank goes through all of

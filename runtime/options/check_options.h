@@ -5,7 +5,7 @@
 
 #include "trireme/options/options.h"
 
-namespace trireme {
+namespace trireme::options {
 
 void check_checkpoint_options(const CommandLine& command, const Options& options,
                               Problems& problems);
@@ -20,4 +20,4 @@ void check_directory(const char* option, const std::string& path, const char* wh
 /// Whether both name the same place, whether it exists or not, and however they are written.
 bool same_place(const std::string& a, const std::string& b);
 
-}  // namespace trireme
+}  // namespace trireme::options

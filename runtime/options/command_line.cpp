@@ -21,6 +21,9 @@
 #include "runtime/options/option_values.h"
 
 namespace trireme {
+
+using namespace options;
+
 namespace {
 
 constexpr int help_name_width = 34;

@@ -5,6 +5,9 @@
 #include "runtime/options/command_line_state.h"
 
 namespace trireme {
+
+using namespace options;
+
 namespace {
 
 /// "--tensor-model-parallel-size,--tp" -> "`--tensor-model-parallel-size N`, `--tp`"

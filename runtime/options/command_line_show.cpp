@@ -4,6 +4,8 @@
 
 namespace trireme {
 
+using namespace options;
+
 std::string CommandLine::effective() const {
   constexpr std::size_t columns = 98;
   std::string all, line, group;

@@ -14,7 +14,7 @@ class App;
 class Option;
 }  // namespace CLI
 
-namespace trireme {
+namespace trireme::options {
 
 struct ConfigLine;
 
@@ -24,6 +24,10 @@ struct Written {
   std::string origin;               // "", or " (in FILE:LINE)"
   bool list = false, text = false;  // of a file: in brackets; in quotes
 };
+
+}  // namespace trireme::options
+
+namespace trireme {
 
 struct CommandLine::State {
   struct Option {
@@ -49,12 +53,12 @@ struct CommandLine::State {
   /// The answer to a name of another program; "" when it names options that this program lacks.
   std::string foreign_answer(const std::string& unknown) const;
   std::string suggestion(const std::string& unknown) const;
-  void read_command_line(Problems& problems, std::map<std::string, Written>& written);
-  void read_file(Problems& problems, std::map<std::string, Written>& written);
-  std::string read_line(const ConfigLine& line, bool listed,
-                        std::map<std::string, Written>& written,
-                        std::map<std::string, const ConfigLine*>& seen);
-  void apply(Problems& problems, const std::map<std::string, Written>& written);
+  void read_command_line(Problems& problems, std::map<std::string, options::Written>& written);
+  void read_file(Problems& problems, std::map<std::string, options::Written>& written);
+  std::string read_line(const options::ConfigLine& line, bool listed,
+                        std::map<std::string, options::Written>& written,
+                        std::map<std::string, const options::ConfigLine*>& seen);
+  void apply(Problems& problems, const std::map<std::string, options::Written>& written);
   std::string why_not_taken(const std::map<std::string, std::string>& saved,
                             const std::string& origin) const;
   /// The tables below the options, for help.

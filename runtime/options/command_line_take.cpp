@@ -5,6 +5,9 @@
 #include "runtime/options/command_line_state.h"
 
 namespace trireme {
+
+using namespace options;
+
 namespace {
 
 using Values = std::map<std::string, std::string>;

@@ -8,7 +8,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::options {
 namespace {
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
@@ -309,4 +309,4 @@ std::string shortened(std::string_view text, std::size_t most) {
   return length < text.size() ? shown + "..." : shown;
 }
 
-}  // namespace trireme
+}  // namespace trireme::options

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace trireme {
+namespace trireme::options {
 
 /// A line `key = value`, or a mistake.
 struct ConfigLine {
@@ -29,4 +29,4 @@ std::vector<ConfigLine> read_config(std::string_view text);
 /// At most `most` bytes of a text for a message, control characters as '?'.
 std::string shortened(std::string_view text, std::size_t most = 100);
 
-}  // namespace trireme
+}  // namespace trireme::options

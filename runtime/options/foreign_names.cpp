@@ -6,7 +6,7 @@
 #include <cctype>
 #include <string_view>
 
-namespace trireme {
+namespace trireme::options {
 namespace {
 
 constexpr ForeignName table[] = {
@@ -246,4 +246,4 @@ std::vector<std::string> options_in(const std::string& answer) {
   return all;
 }
 
-}  // namespace trireme
+}  // namespace trireme::options

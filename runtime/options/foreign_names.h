@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace trireme {
+namespace trireme::options {
 
 struct ForeignName {
   const char* names;   // lower case, with '-' for '_', without dashes in front; separated by spaces
@@ -25,4 +25,4 @@ std::vector<std::string> all_foreign_names();
 /// The options that an answer names: "--tp" of "use --tp N".
 std::vector<std::string> options_in(const std::string& answer);
 
-}  // namespace trireme
+}  // namespace trireme::options

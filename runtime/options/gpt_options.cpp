@@ -11,6 +11,9 @@
 #include "runtime/options/option_values.h"
 
 namespace trireme {
+
+using namespace options;
+
 namespace {
 
 void declare_float(CommandLine& c, const std::string& names, float& value, Real legal,

@@ -10,6 +10,9 @@
 #include <fmt/format.h>
 
 namespace trireme {
+
+using namespace options;
+
 namespace {
 
 std::string range_of(const Whole& legal) {
@@ -67,7 +70,7 @@ Index edit_distance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-Index parse_whole(const std::string& word, const Whole& legal) {
+Index options::parse_whole(const std::string& word, const Whole& legal) {
   Index value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   require(error == std::errc() && end == word.data() + word.size(), "expected a whole number",
@@ -77,7 +80,7 @@ Index parse_whole(const std::string& word, const Whole& legal) {
   return value;
 }
 
-double parse_real(const std::string& word, const Real& legal) {
+double options::parse_real(const std::string& word, const Real& legal) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   require(error == std::errc() && end == word.data() + word.size() && std::isfinite(value),
@@ -89,13 +92,13 @@ double parse_real(const std::string& word, const Real& legal) {
   return value;
 }
 
-bool parse_flag(const std::string& word) {
+bool options::parse_flag(const std::string& word) {
   if (word == "true") return true;
   if (word == "false") return false;
   throw Error("a flag is true or false");
 }
 
-Index parse_size(const std::string& word, Index least) {
+Index options::parse_size(const std::string& word, Index least) {
   Index value = 0;
   const char* const end = word.data() + word.size();
   const auto [rest, error] = std::from_chars(word.data(), end, value);
@@ -109,13 +112,13 @@ Index parse_size(const std::string& word, Index least) {
   return value;
 }
 
-std::string show_size(Index bytes) {
+std::string options::show_size(Index bytes) {
   std::size_t power = 0;
   for (; power < units.size() && bytes > 0 && bytes % 1024 == 0; ++power) bytes /= 1024;
   return power == 0 ? std::to_string(bytes) : fmt::format("{}{}", bytes, units[power - 1]);
 }
 
-std::string show_real(double value) { return fmt::format("{}", value); }
+std::string options::show_real(double value) { return fmt::format("{}", value); }
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
   constexpr std::size_t longest = 64;

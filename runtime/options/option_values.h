@@ -5,7 +5,7 @@
 
 #include "trireme/options/command_line.h"
 
-namespace trireme {
+namespace trireme::options {
 
 /// Throws: Error with the reason, the legal range and the nearest legal value.
 Index parse_whole(const std::string& word, const Whole& legal);
@@ -18,4 +18,4 @@ std::string show_size(Index bytes);
 /// 0.0003 -> "0.0003": the shortest form that reads back as the same number.
 std::string show_real(double value);
 
-}  // namespace trireme
+}  // namespace trireme::options

@@ -10,6 +10,8 @@
 
 namespace trireme {
 
+using namespace pipeline;
+
 namespace {
 
 // A transfer from one virtual stage to another, with both ends known. Sorted by round first; the

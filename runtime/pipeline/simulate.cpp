@@ -8,7 +8,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::pipeline {
 
 namespace {
 
@@ -229,4 +229,4 @@ std::string draw(const Simulation& simulation, int chunks) {
   return text;
 }
 
-}  // namespace trireme
+}  // namespace trireme::pipeline

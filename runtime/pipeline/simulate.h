@@ -9,7 +9,7 @@
 
 #include "runtime/pipeline/program.h"
 
-namespace trireme {
+namespace trireme::pipeline {
 
 /// Time of one work of one chunk, in any unit; `transfer` of one exchange.
 struct Costs {
@@ -42,4 +42,4 @@ Simulation simulate(const std::vector<StageProgram>& programs, Costs costs = {})
 /// two units.
 std::string draw(const Simulation& simulation, int chunks);
 
-}  // namespace trireme
+}  // namespace trireme::pipeline

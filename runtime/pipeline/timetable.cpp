@@ -4,7 +4,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::pipeline {
 
 Timetable::Timetable(const std::vector<WorkOrder>& orders, const PipelineShape& shape)
     : shape_(shape) {
@@ -154,4 +154,4 @@ void Timetable::fail(const std::vector<WorkOrder>& orders) const {
   throw Error(text);
 }
 
-}  // namespace trireme
+}  // namespace trireme::pipeline

@@ -8,7 +8,7 @@
 
 #include "trireme/pipeline/schedule.h"
 
-namespace trireme {
+namespace trireme::pipeline {
 
 struct TimedWork {
   Work work;
@@ -63,4 +63,4 @@ class Timetable {
   std::vector<Index> in_flight_;              // per virtual stage
 };
 
-}  // namespace trireme
+}  // namespace trireme::pipeline

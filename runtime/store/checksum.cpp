@@ -7,7 +7,7 @@
 
 #include "runtime/store/hashing.h"
 
-namespace trireme {
+namespace trireme::store {
 
 namespace portable {
 extern const Hashing hashing;
@@ -25,6 +25,12 @@ const Hashing* find_hashing(HashingSet set) {
 #endif
   return nullptr;
 }
+
+}  // namespace trireme::store
+
+namespace trireme {
+
+using namespace store;
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "runtime/store/checksum.h"
 
-namespace trireme {
+namespace trireme::store {
 
 struct Hashing {
   Checksum (*checksum)(const void* data, Index bytes);
@@ -15,4 +15,4 @@ enum class HashingSet { portable, avx2 };
 /// Null when this build has no such code, or this machine cannot run it; never for `portable`.
 const Hashing* find_hashing(HashingSet set);
 
-}  // namespace trireme
+}  // namespace trireme::store

@@ -3,7 +3,7 @@
 #include "runtime/job/affinity.h"
 #include "runtime/train/prepare.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 Arena allocate(const Context& context, const MemoryNeed& need) {
@@ -84,4 +84,4 @@ void BoundTraining::draw_initial_values(const Context& context) {
   context.log().debug(str("initial values are drawn with --seed ", seed));
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

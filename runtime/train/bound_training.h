@@ -12,7 +12,7 @@
 #include "runtime/train/input_batch.h"
 #include "runtime/train/pass.h"
 
-namespace trireme {
+namespace trireme::train {
 
 /// One allocation and its parts.
 struct Arena {
@@ -53,4 +53,4 @@ struct BoundTraining {
   std::optional<OutputBatch> outputs_batch;
 };
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -10,6 +10,9 @@
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
+
+using namespace train;
+
 namespace {
 
 double sum_over_ranks(const Host& host, double value) {

@@ -7,7 +7,7 @@
 
 #include "runtime/core/exception_text.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 /// Sample `i` of an input.
@@ -102,4 +102,4 @@ MicroBatch InputBatch::micro_batch(int /*chunk*/, Index number) {
   return batch;
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -11,7 +11,7 @@
 #include "runtime/pipeline/executor.h"
 #include "runtime/plan/planned_inputs.h"
 
-namespace trireme {
+namespace trireme::train {
 
 class InputBatch final : public MicroBatchSource {
  public:
@@ -52,4 +52,4 @@ class InputBatch final : public MicroBatchSource {
   double loss_scale_ = 1;
 };
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -15,7 +15,7 @@
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/tiers/slots.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 std::string node_name() {
@@ -173,4 +173,4 @@ int check_memory(const Context& context, const PlannedTraining& plan) {
   return node_ranks;
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -7,7 +7,7 @@
 
 #include "runtime/plan/planned_training.h"
 
-namespace trireme {
+namespace trireme::train {
 
 /// Where memory is short: on a GPU, or on a node, for so many ranks.
 struct ShortMemory {
@@ -31,4 +31,4 @@ Index largest_rank_bytes(const Context& context, const Model& model);
 /// ConfigurationError on all ranks when a node or a GPU has less memory free than its ranks need.
 int check_memory(const Context& context, const PlannedTraining& plan);
 
-}  // namespace trireme
+}  // namespace trireme::train

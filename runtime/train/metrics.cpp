@@ -18,6 +18,9 @@
 #include "runtime/train/metrics_end.h"
 
 namespace trireme {
+
+using namespace train;
+
 namespace {
 
 /// A line on the stack; what does not fit is an error, never cut.

@@ -14,7 +14,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 constexpr std::string_view beginning = "{\"step\":";
@@ -148,4 +148,4 @@ Index remove_lines_after(Index step, int file, const std::string& path) {
   return removed;
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

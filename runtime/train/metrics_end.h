@@ -7,7 +7,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::train {
 
 /// Bytes, the newline among them.
 constexpr Index longest_metrics_line = 4096;
@@ -20,4 +20,4 @@ void repair_last_line(int file, const std::string& path);
 /// resumes. Returns their number. Throws: Error when one of them is not a metrics line.
 Index remove_lines_after(Index step, int file, const std::string& path);
 
-}  // namespace trireme
+}  // namespace trireme::train

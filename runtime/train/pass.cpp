@@ -4,7 +4,7 @@
 
 #include "runtime/graph/constants.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 /// Between ops all that is in flight progresses: reductions of gradients, transfers between stages,
@@ -101,4 +101,4 @@ Index Pass::preparations() const {
   return sum;
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -15,7 +15,7 @@
 #include "runtime/plan/planned_pass.h"
 #include "runtime/train/profile/step_profile.h"
 
-namespace trireme {
+namespace trireme::train {
 
 /// Borrowed; both aligned to 4096.
 struct PassMemory {
@@ -57,4 +57,4 @@ class Pass {
   PipelineExecutor pipeline_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::train

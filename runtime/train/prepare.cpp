@@ -8,7 +8,7 @@
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/device.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -85,4 +85,4 @@ void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
   log_choices(context, preparation, seconds_since(start));
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -5,7 +5,7 @@
 
 #include "runtime/train/pass.h"
 
-namespace trireme {
+namespace trireme::train {
 
 /// Collective: all ranks at the same time, in the order of their plans, with no collective in
 /// flight. `memory`: of the passes, which timing may fill: its content is then undefined.
@@ -16,4 +16,4 @@ struct DeviceMemory {
 void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
                     const std::vector<DeviceMemory>& memory);
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -8,7 +8,7 @@
 
 #include "runtime/store/file.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 struct FilePlace {
@@ -102,4 +102,4 @@ void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine
   });
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

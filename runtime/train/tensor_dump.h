@@ -12,7 +12,7 @@
 
 #include "runtime/optim/flat_parameters.h"
 
-namespace trireme {
+namespace trireme::train {
 
 /// Part of a logical tensor in memory of the device: box i of the extent is packed at `boxes[i]`.
 struct TensorPart {
@@ -29,4 +29,4 @@ void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine
 void dump_parameters(const FlatParameters& flat, const Context& context);
 void dump_gradients(const FlatParameters& flat, const Context& context);
 
-}  // namespace trireme
+}  // namespace trireme::train

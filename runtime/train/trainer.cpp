@@ -25,6 +25,9 @@
 #include "runtime/train/warm_up.h"
 
 namespace trireme {
+
+using namespace train;
+
 namespace {
 
 /// How fast and how exact --bf16 is on this device.

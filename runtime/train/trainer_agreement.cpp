@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 std::string ids(const std::vector<int>& all) {
@@ -119,4 +119,4 @@ void agree_on_count(const Host& host, Index count, const char* what) {
   require_same(host, {{what, str(count)}}, 1);
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -10,7 +10,7 @@
 #include "runtime/job/rank_agreement.h"
 #include "runtime/plan/planned_training.h"
 
-namespace trireme {
+namespace trireme::train {
 
 /// A whole model as every rank must trace it: blocks, inputs, parameters in their logical shapes,
 /// ops with their places, results and stages. Shapes of values that are split over the tensor axis
@@ -28,4 +28,4 @@ void agree_on_data(const Host& host, const DataSource* source, const std::string
 /// wait for each other without end. `what`: "samples of outputs". Allocates only where it throws.
 void agree_on_count(const Host& host, Index count, const char* what);
 
-}  // namespace trireme
+}  // namespace trireme::train

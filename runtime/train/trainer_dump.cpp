@@ -3,7 +3,7 @@
 
 #include "runtime/train/tensor_dump.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 /// `offset_of`: from the offset in an extent to an offset into `data`.
@@ -50,4 +50,4 @@ void dump_gradients(const FlatParameters& flat, const Context& context) {
   dump_tensors(prefix + ".gradients", mine, context);
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -82,16 +82,17 @@ struct Trainer::State {
   observe::StatusPage& page;  // of this rank
   int calls = 0;              // of the trainer's functions, which call each other
   const PlannedTraining plan;
-  const TieGroups ties;                            // connected
-  const int node_ranks;                            // ranks of this job on this rank's node
-  const std::unique_ptr<TrainingProfile> profile;  // null without --profile-ops, or on other ranks
+  const TieGroups ties;  // connected
+  const int node_ranks;  // ranks of this job on this rank's node
+  const std::unique_ptr<train::TrainingProfile>
+      profile;  // null without --profile-ops, or on other ranks
   // What `bound` polls between two ops: null until all members are made, because `bound` runs ops
   // while it is made, before `checkpointer` exists.
   Checkpointer* polled = nullptr;
-  BoundTraining bound;
+  train::BoundTraining bound;
   const std::unique_ptr<Checkpointer> checkpointer;  // null without --save and --load
-  ReplicaChecks replicas;
-  StepVerification verification;
+  train::ReplicaChecks replicas;
+  train::StepVerification verification;
   const LearningRate learning_rate;
   TrainingProgress progress;
   TrainingProgress last_update;  // when the last update was made: what is saved
@@ -111,7 +112,7 @@ struct Trainer::State {
   std::vector<double> sums_;  // a loss, votes to stop, to save and on a snapshot, metrics
   /// Adds what `pass` has computed to `sums_`: the loss, and behind it the metrics. Of all ranks
   /// with the same sums, one counts.
-  void add_sums(Pass& pass);
+  void add_sums(train::Pass& pass);
   /// Collective. The total of `sums_` over the world, in a fixed order, divided by `targets`: the
   /// loss, and into `metrics` the metrics.
   double finish_sums(double targets, std::vector<Metric>& metrics);
@@ -121,13 +122,14 @@ struct Trainer::State {
   /// returns the targets of all data ranks. The votes to stop travel with them, into `agreed`.
   /// `end`: of a stream that is asked for outputs, which needs no targets; its last sample fills
   /// the batch. Throws: JobError when any rank's data is bad.
-  Index load(InputBatch& inputs, DataSource& source, Index first, std::optional<Index> end = {});
+  Index load(train::InputBatch& inputs, DataSource& source, Index first,
+             std::optional<Index> end = {});
   /// The step that is --profile-step, whether or not this rank has a profile.
   bool is_profiled(Index step) const {
     return !context.options().profile_ops.empty() && step == context.options().profile_step;
   }
   /// For the profile, where there is one and its step runs.
-  void mark(StepPart part) {
+  void mark(train::StepPart part) {
     if (profile) profile->steps.mark(part);
   }
   /// Queues the gradients of a step, and their sums over the mesh.

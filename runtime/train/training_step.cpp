@@ -9,6 +9,9 @@
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
+
+using namespace train;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

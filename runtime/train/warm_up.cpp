@@ -14,7 +14,7 @@
 
 #include "runtime/core/show_bytes.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 constexpr Index smallest = 8, factor = 64;
@@ -156,4 +156,4 @@ void warm_up_groups(const Context& context, const PlannedTraining& plan, const T
         fmt::format("collectives: connected the ranks of all groups in {:.0f} s", took.count()));
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

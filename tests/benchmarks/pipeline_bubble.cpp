@@ -20,6 +20,7 @@
 #include "runtime/pipeline/simulate.h"
 
 using namespace trireme;
+using namespace trireme::pipeline;
 
 namespace {
 

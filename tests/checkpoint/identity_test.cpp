@@ -6,7 +6,7 @@
 
 #include "trireme/models/transformer_config.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 namespace {
 
 using testing::ElementsAre;
@@ -187,4 +187,4 @@ TEST(CheckpointerIdentity, OptionsThatDifferAreListedExceptThoseThatOnlySayWhere
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::checkpoint

@@ -13,7 +13,7 @@
 #include "tests/support/message_of.h"
 #include "tests/support/toy_checkpoint.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 namespace {
 
 class ReadInBatches : public ::testing::Test {
@@ -110,4 +110,4 @@ TEST(ReadingBytes, AreThoseOfReadersAndOnAGpuAPassageOfLimitedSize) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::checkpoint

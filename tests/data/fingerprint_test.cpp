@@ -9,7 +9,7 @@
 
 #include "tests/support/scratch_directory.h"
 
-namespace trireme {
+namespace trireme::data {
 namespace {
 
 using testing::Contains;
@@ -107,4 +107,4 @@ TEST(TokenFile, ANameWithItsExtensionIsAnsweredWithThePrefix) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::data

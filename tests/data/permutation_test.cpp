@@ -8,7 +8,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::data {
 namespace {
 
 std::vector<Index> all(Index size, std::uint64_t key) {
@@ -77,4 +77,4 @@ TEST(Permutation, RejectsItemsOutside) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::data

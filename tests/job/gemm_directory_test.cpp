@@ -11,7 +11,7 @@
 
 #include "tests/support/scratch_directory.h"
 
-namespace trireme {
+namespace trireme::job {
 namespace {
 
 using testing::ElementsAre;
@@ -65,4 +65,4 @@ TEST(GemmDirectory, ThatCannotBeWrittenIsAProblem) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::job

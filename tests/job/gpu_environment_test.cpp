@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace trireme {
+namespace trireme::job {
 namespace {
 
 using testing::AllOf;
@@ -71,4 +71,4 @@ TEST(GpuEnvironment, WhatIsSetStays) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::job

@@ -10,7 +10,7 @@
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 
-namespace trireme {
+namespace trireme::job {
 namespace {
 
 using testing::AllOf;
@@ -122,4 +122,4 @@ TEST_F(SavedOptionsOf, AreTakenByRanksWithTheOptionOnly) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::job

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace trireme {
+namespace trireme::job {
 namespace {
 
 /// Waits until the watching thread has seen the first signal.
@@ -138,4 +138,4 @@ TEST(StopSignalsDeathTest, WhatIsNotWatchedDoesWhatItAlwaysDid) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::job

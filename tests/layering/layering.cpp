@@ -173,6 +173,7 @@ class Checker {
     if (starts_with(file.path, "include/")) public_includes_[file.path] = file.includes;
     for (const char* part : {"include/", "runtime/", "kernels/"})
       if (starts_with(file.path, part)) check_types(file);
+    if (starts_with(file.path, "runtime/")) check_namespace(file);
     const bool example = starts_with(file.path, "examples/");
     const std::string module =
         example || starts_with(file.path, "launch/") ? "" : module_of(file.path);
@@ -244,7 +245,7 @@ class Checker {
 
   /// Two types of one name in one library are one to the linker.
   void check_types(const File& file) {
-    for (const DefinedType& type : types_of(file.text)) {
+    for (const DeclaredName& type : types_of(file.text)) {
       const auto [first, fresh] = types_.emplace(type.name, file.path);
       if (!fresh && first->second != file.path)
         say(file.path, type.line,
@@ -252,6 +253,16 @@ class Checker {
                         "name",
                         type.name, first->second));
     }
+  }
+
+  /// Names of private headers are as general as Step or Image: each module has its own.
+  void check_namespace(const File& file) {
+    if (!is_header(file.path) || is_for_modules_above(file.path)) return;
+    const std::string module = module_of(file.path);
+    for (const DeclaredName& declared : names_in_trireme(file.text))
+      say(file.path, declared.line,
+          fmt::format("{} is private to {}: declare it in trireme::{}", declared.name, module,
+                      module));
   }
 
   void check_example(const File& file, const Include& include) {

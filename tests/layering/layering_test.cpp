@@ -68,6 +68,8 @@ TEST(Layering, FindsEveryPlantedViolation) {
                     "field that it sets (runtime/options/field_names.cpp)"),
           HasSubstr("runtime/models/flags.cpp:3: models names Config::depth, which "
                     "runtime/options/field_names.cpp does not know"),
+          HasSubstr("runtime/store/general.h:6: Image is private to store: declare it in "
+                    "trireme::store"),
           HasSubstr("runtime/train/private.cpp:1: train includes runtime/comm/secret.h, which is "
                     "private to comm"),
           HasSubstr("runtime/train/private.cpp:4: train includes runtime/comm/joined.h, which is "

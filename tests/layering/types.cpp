@@ -106,6 +106,33 @@ class Head {
       if (text() != "inline") all += text();
     return all;
   }
+  /// What a statement adds to the namespace around it; empty when that is nothing.
+  std::string declared_name(bool has_body) {
+    static const std::set<std::string> skipped = {"", ",", ")", "static_assert", "namespace"};
+    static const std::set<std::string> keys = {"struct", "class", "union", "enum"};
+    if (skipped.contains(text()) || (text() == "using" && text(1) == "namespace")) return "";
+    if (only_extern()) return "";
+    if (keys.contains(text())) {
+      const std::size_t begin = at_;
+      const std::string type = type_name();
+      const bool other = type.find_first_of(":<") != std::string::npos;
+      if (!type.empty()) return has_body && !other ? type : "";
+      at_ = begin;  // a function that returns one, or a variable
+    }
+    static const std::set<std::string> behind_name = {"(", "=", "["};
+    std::string name, before;
+    for (int angles = 0; at_ < tokens_.size(); ++at_) {
+      const std::string behind = at_ > 0 ? tokens_[at_ - 1].text : "";
+      if (text() == "operator") return behind == "::" ? "" : "operator";
+      angles += text() == "<" ? 1 : text() == ">" ? -1 : 0;
+      if (angles > 0 || text() == ">") continue;
+      if (behind_name.contains(text())) break;
+      if (!in_word(text()[0])) continue;
+      name = text();
+      before = behind;
+    }
+    return before == "::" ? "" : name;
+  }
   /// Of a type; empty when it is something else, or has no name.
   std::string type_name() {
     static const std::set<std::string> keys = {"struct", "class", "union", "enum"};
@@ -159,7 +186,7 @@ struct Scope {
   std::string path;  // "trireme::comm::"
 };
 
-Scope scope_of(const Tokens& before, const Scope& around, std::vector<DefinedType>& types) {
+Scope scope_of(const Tokens& before, const Scope& around, std::vector<DeclaredName>& types) {
   Head head(before);
   if (head.only_extern()) return around;
   if (head.is_namespace()) {
@@ -172,13 +199,14 @@ Scope scope_of(const Tokens& before, const Scope& around, std::vector<DefinedTyp
   return {true, around.path + name + "::"};
 }
 
-}  // namespace
-
-std::vector<DefinedType> types_of(const std::string& text) {
-  std::vector<DefinedType> types;
+/// Calls at_end(statement, scope, has_body) at the end of each statement: at `;`, or at the `{` of
+/// its body. Adds the types to `types`.
+template <class AtEnd>
+void for_each_statement(const std::string& text, std::vector<DeclaredName>& types, AtEnd at_end) {
   std::vector<Scope> open{{true, ""}};
   Tokens statement;
   for (const Token& token : Lexer(text).tokens()) {
+    if (token.text == "{" || token.text == ";") at_end(statement, open.back(), token.text == "{");
     if (token.text == "{") open.push_back(scope_of(statement, open.back(), types));
     if (token.text == "}" && open.size() > 1) open.pop_back();
     const bool access = token.text == ":" && statement.size() == 1 &&
@@ -189,7 +217,24 @@ std::vector<DefinedType> types_of(const std::string& text) {
     else
       statement.push_back(token);
   }
+}
+
+}  // namespace
+
+std::vector<DeclaredName> types_of(const std::string& text) {
+  std::vector<DeclaredName> types;
+  for_each_statement(text, types, [](const Tokens&, const Scope&, bool) {});
   return types;
+}
+
+std::vector<DeclaredName> names_in_trireme(const std::string& text) {
+  std::vector<DeclaredName> types, names;
+  for_each_statement(text, types, [&](const Tokens& statement, const Scope& scope, bool has_body) {
+    if (!scope.visible || scope.path != "trireme::") return;
+    if (const std::string name = Head(statement).declared_name(has_body); !name.empty())
+      names.push_back({name, statement.back().line});
+  });
+  return names;
 }
 
 }  // namespace trireme::layering

@@ -6,7 +6,7 @@
 
 namespace trireme::layering {
 
-static void PrintTo(const DefinedType& type, std::ostream* out) {
+static void PrintTo(const DeclaredName& type, std::ostream* out) {
   *out << type.name << " in line " << type.line;
 }
 
@@ -30,9 +30,9 @@ struct Plain::State {
 };
 }
 enum Outside { two };)"),
-      ElementsAre(DefinedType{"trireme::Plain", 3}, DefinedType{"trireme::Plain::Inner", 4},
-                  DefinedType{"trireme::Plain::Hidden", 6}, DefinedType{"trireme::a::b::Deep", 8},
-                  DefinedType{"trireme::Plain::State", 9}, DefinedType{"Outside", 13}));
+      ElementsAre(DeclaredName{"trireme::Plain", 3}, DeclaredName{"trireme::Plain::Inner", 4},
+                  DeclaredName{"trireme::Plain::Hidden", 6}, DeclaredName{"trireme::a::b::Deep", 8},
+                  DeclaredName{"trireme::Plain::State", 9}, DeclaredName{"Outside", 13}));
 }
 
 TEST(Types, MayBeTemplatesWithAttributes) {
@@ -41,8 +41,8 @@ template <class T, template <class> class U> struct [[nodiscard]] Box {};
 template <> struct Box<int> {};
 struct alignas(64) Line {};
 extern "C" { struct FromC {}; })"),
-              ElementsAre(DefinedType{"Box", 2}, DefinedType{"Box<int>", 3}, DefinedType{"Line", 4},
-                          DefinedType{"FromC", 5}));
+              ElementsAre(DeclaredName{"Box", 2}, DeclaredName{"Box<int>", 3},
+                          DeclaredName{"Line", 4}, DeclaredName{"FromC", 5}));
 }
 
 TEST(Types, ThatOtherFilesCannotSeeDoNotCount) {
@@ -63,6 +63,43 @@ const struct { int x; } table[] = {{1}};
 }; */
 const char* text = "struct Quoted {";
 const char* raw = R"(struct Raw {)";)x"),
+              IsEmpty());
+}
+
+TEST(NamesInTrireme, AreTypesFunctionsVariablesAndAliases) {
+  EXPECT_THAT(
+      names_in_trireme(R"(
+namespace trireme {
+class Type final : public Base<int> { int member = 0; };
+enum class Kind : int { one };
+template <class T, class = std::enable_if_t<(sizeof(T) > 1)>>
+std::vector<T> function(T x = {}, int y = 1);
+inline constexpr int numbers[] = {1, 2};
+using Alias = std::vector<int>;
+inline bool operator==(const Type&, const Type&) { return true; }
+[[nodiscard]] struct Result make(Type) { int local = 0; return {}; }
+extern "C" { int c_function(); }
+})"),
+      ElementsAre(DeclaredName{"Type", 3}, DeclaredName{"Kind", 4}, DeclaredName{"function", 6},
+                  DeclaredName{"numbers", 7}, DeclaredName{"Alias", 8}, DeclaredName{"operator", 9},
+                  DeclaredName{"make", 10}, DeclaredName{"c_function", 11}));
+}
+
+TEST(NamesInTrireme, AreNotThoseOfOtherNamespacesAndMembers) {
+  EXPECT_THAT(names_in_trireme(R"(
+struct Outside {};
+namespace trireme {
+class Forward;
+template <class T> struct Template;
+template <> struct Template<int> { int x; };
+struct Plan::State { int x = 0; void run(); };
+inline int Plan::count() const { return 1; }
+inline bool Plan::operator==(const Plan&) const { return true; }
+namespace graph { struct Step {}; int work(); }
+using namespace graph;
+static_assert(sizeof(int) == 4, "as on all machines");
+}
+namespace trireme::graph { class Image {}; })"),
               IsEmpty());
 }
 

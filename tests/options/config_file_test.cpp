@@ -5,7 +5,7 @@
 
 #include "tests/support/test_name.h"
 
-namespace trireme {
+namespace trireme::options {
 namespace {
 
 using testing::ElementsAre;
@@ -181,4 +181,4 @@ TEST(Shortened, CutsBetweenCharactersAndHidesControlCharacters) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::options

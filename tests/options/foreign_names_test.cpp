@@ -9,7 +9,7 @@
 
 #include "tests/options/gpt_command_line.h"
 
-namespace trireme {
+namespace trireme::options {
 namespace {
 
 using testing::Contains;
@@ -100,4 +100,4 @@ TEST(ForeignNames, AProgramWithoutTheOptionOfTheAnswerAnswersWithTheNearestName)
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::options

@@ -11,7 +11,7 @@
 #include "tests/pipeline/every_shape.h"
 #include "tests/pipeline/memory_checker.h"
 
-namespace trireme {
+namespace trireme::pipeline {
 namespace {
 
 TEST(Program, NeverTouchesWhatIsInTransfer) {
@@ -124,4 +124,4 @@ TEST(Program, IsPrinted) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::pipeline

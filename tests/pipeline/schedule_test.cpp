@@ -8,7 +8,7 @@
 #include "runtime/pipeline/simulate.h"
 #include "tests/pipeline/every_shape.h"
 
-namespace trireme {
+namespace trireme::pipeline {
 namespace {
 
 TEST(Schedule, RunsEveryMicroBatchForwardThenBackwardOnceOnEveryChunk) {
@@ -101,4 +101,4 @@ TEST(Schedule, ShapesThatItCannotRunAreNamed) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::pipeline

@@ -10,7 +10,7 @@
 
 #include "tests/pipeline/every_shape.h"
 
-namespace trireme {
+namespace trireme::pipeline {
 namespace {
 
 constexpr Costs backward_twice_forward{1, 1, 1, 0};
@@ -140,4 +140,4 @@ TEST(Simulation, TheDocumentationIsDrawnByIt) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::pipeline

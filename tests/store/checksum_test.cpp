@@ -12,7 +12,7 @@
 
 #include "runtime/store/hashing.h"
 
-namespace trireme {
+namespace trireme::store {
 namespace {
 
 using Buffer = std::vector<unsigned char>;
@@ -131,4 +131,4 @@ TEST(Checksum, TextIsReadBackAndAnythingElseRefused) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::store

@@ -9,7 +9,7 @@
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/plan/planned_model.h"
 
-namespace trireme {
+namespace trireme::checkpoint {
 namespace {
 
 struct Shape3 {
@@ -68,4 +68,4 @@ TEST(CheckpointerTensors, EveryByteIsWrittenOnceAndTheRanksOfAStageWriteAlikeMuc
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::checkpoint

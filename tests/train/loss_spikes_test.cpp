@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 using testing::ElementsAre;
@@ -63,4 +63,4 @@ TEST(LossSpikes, TakeInfinityForALossAndPassOverWhatIsNoNumber) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::train

@@ -3,7 +3,7 @@
 
 #include "runtime/train/memory_check.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 TEST(MemoryRemedies, AreWhatIsNotInForceYet) {
@@ -39,4 +39,4 @@ TEST(MemoryRemedies, OfANodeAreMoreMachines) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::train

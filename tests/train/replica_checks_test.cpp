@@ -15,7 +15,7 @@
 #include "tests/support/scratch_directory.h"
 #include "tests/train/two_blocks.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 using test::committed_steps;
@@ -214,4 +214,4 @@ TEST_F(ReplicaChecksOfFit, IsOffWithZero) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::train

@@ -5,7 +5,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 using testing::ElementsAre;
@@ -96,4 +96,4 @@ TEST(ReplicaVotes, AttemptsAreNamedWhereTheyAreNotThisOne) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::train

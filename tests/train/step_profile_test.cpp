@@ -15,7 +15,7 @@
 #include "tests/support/scratch_directory.h"
 #include "tests/train/two_blocks.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 using testing::ElementsAre;
@@ -247,4 +247,4 @@ TEST(StepProfile, TimesWhatIsMarkedAndRecordsNothingElsewhere) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::train

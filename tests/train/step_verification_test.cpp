@@ -13,7 +13,7 @@
 #include "tests/support/scratch_directory.h"
 #include "tests/train/two_blocks.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 using test::committed_steps;
@@ -113,4 +113,4 @@ TEST_F(VerifiedSteps, ChangeNoBitOnAnyLayout) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::train

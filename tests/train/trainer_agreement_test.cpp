@@ -15,6 +15,9 @@ bool operator==(const RankFact& a, const RankFact& b) {
 }
 void PrintTo(const RankFact& fact, std::ostream* out) { *out << fact.name << ": " << fact.value; }
 
+}  // namespace trireme
+
+namespace trireme::train {
 namespace {
 
 using testing::Contains;
@@ -141,4 +144,4 @@ TEST(ModelFacts, ParametersStandInTheirLogicalShape) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::train

@@ -6,10 +6,14 @@
 #include "runtime/graph/plan/plan.h"
 #include "runtime/graph/plan/program.h"
 
-namespace trireme {
+namespace trireme::graph {
 
 /// Guard bytes after every buffer with PlanOptions::guard.
 constexpr Index guard_bytes = 64;
+
+}  // namespace trireme::graph
+
+namespace trireme {
 
 struct Plan::State {
   int stage = 0, stages = 1;

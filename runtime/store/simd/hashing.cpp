@@ -16,7 +16,7 @@
 
 #include "runtime/store/hashing.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::store::TRIREME_SIMD {
 namespace {
 
 constexpr Index step_bytes = 1024;  // stays in the first cache between hash and copy
@@ -92,4 +92,4 @@ Checksum copy_and_checksum(const Bytes* from, Index count, void* to) {
 extern const Hashing hashing;
 const Hashing hashing = {checksum, copy_and_checksum};
 
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::store::TRIREME_SIMD

@@ -1,4 +1,6 @@
 // Worker: one background thread that does one job at a time, for file work beside training.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <functional>

@@ -10,6 +10,9 @@
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
+
+using namespace train;
+
 namespace {
 
 /// One sequence of tokens, padded with zeros; tokens after a position never change its logits.

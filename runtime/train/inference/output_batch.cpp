@@ -6,7 +6,7 @@
 
 #include "trireme/core/bf16.h"
 
-namespace trireme {
+namespace trireme::train {
 
 OutputBatch::OutputBatch(const PlannedOutputs& plan, const Context& context)
     : plan_(plan),
@@ -58,4 +58,4 @@ const float* OutputBatch::collect(int data, const Context& context) {
   return reinterpret_cast<const float*>(rows_.data());
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

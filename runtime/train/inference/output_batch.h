@@ -10,7 +10,7 @@
 #include "runtime/plan/planned_outputs.h"
 #include "runtime/train/input_batch.h"
 
-namespace trireme {
+namespace trireme::train {
 
 class OutputBatch final : public MicroBatchSource {
  public:
@@ -39,4 +39,4 @@ class OutputBatch final : public MicroBatchSource {
   std::unique_ptr<Event> computed_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -8,6 +8,9 @@
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
+
+using namespace train;
+
 namespace {
 
 /// Throws: Error that names the sample when the sink throws anything.

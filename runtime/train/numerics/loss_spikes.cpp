@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 using Losses = std::array<double, LossSpikes::window>;
@@ -39,4 +39,4 @@ bool LossSpikes::add(double loss) {
   return in_row_ == steps;
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

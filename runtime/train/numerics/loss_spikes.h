@@ -8,7 +8,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::train {
 
 class LossSpikes {
  public:
@@ -27,4 +27,4 @@ class LossSpikes {
   Index in_row_ = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -6,7 +6,7 @@
 
 #include "runtime/train/numerics/replica_file.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 /// Which buckets are compared: records of another layout say nothing of these.
@@ -135,4 +135,4 @@ void ReplicaChecks::decide(Index step) {
                           describe(record.wrong, record.attempt), " had wrong bits"));
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -10,7 +10,7 @@
 #include "runtime/optim/replica_hashes.h"
 #include "runtime/train/numerics/replica_votes.h"
 
-namespace trireme {
+namespace trireme::train {
 
 class ReplicaChecks {
  public:
@@ -43,4 +43,4 @@ class ReplicaChecks {
   Index last_clean_ = -1;
 };
 
-}  // namespace trireme
+}  // namespace trireme::train

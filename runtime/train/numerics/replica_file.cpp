@@ -7,7 +7,7 @@
 
 #include "runtime/store/file.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 constexpr Index most_bytes = Index{16} << 20;
@@ -49,4 +49,4 @@ void append_record(const Context& context, const ReplicaRecord& record) {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

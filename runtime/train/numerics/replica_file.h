@@ -7,7 +7,7 @@
 
 #include "runtime/train/numerics/replica_votes.h"
 
-namespace trireme {
+namespace trireme::train {
 
 std::string this_host();
 /// Of the supervisor that started this job; 0: none did.
@@ -18,4 +18,4 @@ std::string read_records(const Context& context);
 /// On rank 0. What cannot be written is in the log all the same.
 void append_record(const Context& context, const ReplicaRecord& record);
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -10,7 +10,7 @@
 
 #include "runtime/core/json.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 // Hashes are text, because a number of JSON is a signed one here.
@@ -177,4 +177,4 @@ std::string describe(const std::vector<ReplicaHolder>& holders, Index this_attem
   return text;
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -12,7 +12,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::train {
 
 /// The hashes of one bucket whose replicas differ, or have differed.
 struct BucketVote {
@@ -58,4 +58,4 @@ std::string describe(const std::vector<ReplicaHolder>& holders, Index this_attem
 /// Of the --save directory.
 inline constexpr const char* replica_file_name = "replicas.jsonl";
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -5,7 +5,7 @@
 #include "runtime/optim/replica_hashes.h"
 #include "runtime/train/numerics/replica_file.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 using Part = StepHashes::Part;
@@ -55,4 +55,4 @@ std::string StepVerification::check(Index step) {
              ", computed twice, has other bits the second time: ", what);
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -9,7 +9,7 @@
 
 #include "runtime/optim/step_hashes.h"
 
-namespace trireme {
+namespace trireme::train {
 
 class StepVerification {
  public:
@@ -34,4 +34,4 @@ class StepVerification {
   Index last_clean_ = -1;
 };
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -7,7 +7,7 @@
 
 #include "trireme/kernels/device.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 Json whole_number(double x) { return Json(static_cast<Index>(std::llround(x))); }
@@ -155,4 +155,4 @@ std::string profile_table(const Json& profile) {
   return all;
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

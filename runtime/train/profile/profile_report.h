@@ -9,7 +9,7 @@
 #include "runtime/core/json.h"
 #include "runtime/train/profile/step_profile.h"
 
-namespace trireme {
+namespace trireme::train {
 
 /// The measured limits of this device: no op is faster than the slower of the two allows.
 struct DeviceLimits {
@@ -34,4 +34,4 @@ Json profile_json(const StepTable& table, const Context& context,
 /// As profile_json() made it, of one stage or of several ("stages").
 std::string profile_table(const Json& profile);
 
-}  // namespace trireme
+}  // namespace trireme::train

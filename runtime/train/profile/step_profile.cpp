@@ -1,6 +1,6 @@
 #include "runtime/train/profile/step_profile.h"
 
-namespace trireme {
+namespace trireme::train {
 
 StepProfile::StepProfile(StepTable table, Stream& stream)
     : table_(std::move(table)), stream_(stream), start_(stream.device().make_timer()) {
@@ -44,4 +44,4 @@ std::vector<StepProfile::Times> StepProfile::times() const {
   return times;
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

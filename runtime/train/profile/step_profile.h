@@ -8,7 +8,7 @@
 #include "runtime/train/input_batch.h"
 #include "runtime/train/profile/step_table.h"
 
-namespace trireme {
+namespace trireme::train {
 
 class StepProfile {
  public:
@@ -63,4 +63,4 @@ class ProfiledBatch final : public MicroBatchSource {
   StepProfile& profile_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::train

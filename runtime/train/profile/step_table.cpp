@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 const char* name(StepPart part) {
@@ -169,4 +169,4 @@ void StepTable::add_update(const FlatLayout& flat, const Context& context) {
   add(StepPart::gather_parameters, buckets, ring_bytes(context.data_size(), gathered));
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -11,7 +11,7 @@
 #include "runtime/pipeline/program.h"
 #include "runtime/plan/planned_model.h"
 
-namespace trireme {
+namespace trireme::train {
 
 /// Work of a step that is not in a plan.
 enum class StepPart {
@@ -63,4 +63,4 @@ class StepTable {
   Index most_marks_ = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::train

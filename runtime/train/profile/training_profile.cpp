@@ -4,7 +4,7 @@
 
 #include "trireme/comm/agree.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 /// One object for a single stage, else what they share and a list of theirs.
@@ -60,4 +60,4 @@ void report_profile(const Context& context, TrainingProfile* profile, const Step
   });
 }
 
-}  // namespace trireme
+}  // namespace trireme::train

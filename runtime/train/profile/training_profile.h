@@ -9,7 +9,7 @@
 #include "runtime/plan/planned_training.h"
 #include "runtime/train/profile/profile_report.h"
 
-namespace trireme {
+namespace trireme::train {
 
 struct TrainingProfile {
   StepProfile steps;
@@ -25,4 +25,4 @@ std::unique_ptr<TrainingProfile> plan_profile(const Context& context, const Plan
 void report_profile(const Context& context, TrainingProfile* profile, const StepMetrics& metrics,
                     std::optional<double> ms_of_step_before);
 
-}  // namespace trireme
+}  // namespace trireme::train

@@ -11,6 +11,7 @@
 #include "runtime/train/profile/profile_report.h"
 
 using namespace trireme;
+using namespace trireme::train;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "launch/dispatch.h"
 #include "launch/preflight/commands.h"
 #include "launch/supervisor/commands.h"
-#include "runtime/core/process_start.h"
+#include "runtime/core/process/process_start.h"
 
 namespace trireme {
 namespace {

@@ -20,7 +20,7 @@
 #include "launch/preflight/node_checks.h"
 #include "launch/preflight/pair_checks.h"
 #include "runtime/comm/mpi/mpi_session.h"
-#include "runtime/core/process_start.h"
+#include "runtime/core/process/process_start.h"
 
 namespace trireme::preflight {
 namespace {

@@ -49,7 +49,7 @@ std::string option_or_config(const Words& words, const std::string& key) {
   if (!value.empty() || !fs::is_regular_file(config, unknown)) return value;
   std::ifstream file(config, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  for (const ConfigLine& line : read_config(text))
+  for (const options::ConfigLine& line : options::read_config(text))
     if (line.key == key && line.quoted && line.values.size() == 1) value = line.values.front();
   return value;
 }

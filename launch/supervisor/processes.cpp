@@ -18,6 +18,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/process/process_stat.h"
+
 namespace trireme::supervisor {
 namespace {
 
@@ -95,26 +97,11 @@ void become(const Child& child) {
   ::_exit(written == sizeof reason ? 127 : 126);
 }
 
-struct Stat {
-  char state = 0;  // 0: there is no such process
-  pid_t parent = -1, session = -1;
-};
-
-/// /proc/ID/stat: "id (name) state parent group session ...", where a name may hold anything.
-Stat read_stat(const fs::path& process) {
-  std::ifstream in(process / "stat");
-  char buffer[1024];
-  in.read(buffer, sizeof buffer);
-  const std::string text(buffer, static_cast<std::size_t>(in.gcount()));
-  const std::size_t close = text.rfind(')');
-  Stat stat;
-  if (close == std::string::npos) return stat;
-  pid_t group = 0;
-  std::istringstream(text.substr(close + 1)) >> stat.state >> stat.parent >> group >> stat.session;
-  return stat;
+bool lives(const ProcessStat& stat) { return stat.state != 'Z' && stat.state != 'X'; }
+bool lives(pid_t id) {
+  const auto stat = read_process_stat(id);
+  return stat && lives(*stat);
 }
-
-bool lives(const Stat& stat) { return stat.state != 0 && stat.state != 'Z' && stat.state != 'X'; }
 
 /// All of this system, by /proc.
 template <class F>
@@ -182,18 +169,20 @@ bool is_executable(const std::string& word) { return !find_program(word).empty()
 
 std::vector<pid_t> children_outside(const std::set<pid_t>& sessions) {
   std::vector<pid_t> found;
-  for_each_process([&, self = ::getpid()](pid_t id, const fs::path& process) {
-    const Stat stat = read_stat(process);
-    if (lives(stat) && stat.parent == self && !sessions.contains(stat.session)) found.push_back(id);
+  for_each_process([&, self = ::getpid()](pid_t id, const fs::path& /*process*/) {
+    const auto stat = read_process_stat(id);
+    if (stat && lives(*stat) && stat->parent == self &&
+        !sessions.contains(static_cast<pid_t>(stat->session)))
+      found.push_back(id);
   });
   return found;
 }
 
 std::vector<Descendant> descendants_of(pid_t root, const std::string& variable) {
   std::vector<Descendant> all;
-  for_each_process([&](pid_t id, const fs::path& process) {
-    const Stat stat = read_stat(process);
-    if (lives(stat)) all.push_back({id, stat.parent, ""});
+  for_each_process([&](pid_t id, const fs::path& /*process*/) {
+    const auto stat = read_process_stat(id);
+    if (stat && lives(*stat)) all.push_back({id, static_cast<pid_t>(stat->parent), ""});
   });
   std::vector<Descendant> found;
   std::set<pid_t> family = {root};
@@ -226,8 +215,7 @@ int end_all_with(const std::string& variable) {
   for (;;) {
     std::vector<pid_t> left;
     for_each_process([&, self = ::getpid()](pid_t id, const fs::path& process) {
-      if (id != self && environment_has(process, variable) && lives(read_stat(process)))
-        left.push_back(id);
+      if (id != self && environment_has(process, variable) && lives(id)) left.push_back(id);
     });
     if (left.empty()) return static_cast<int>(met.size());
     for (const pid_t id : left) {

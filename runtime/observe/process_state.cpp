@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/core/process/process_stat.h"
+
 namespace trireme::observe {
 namespace {
 
@@ -34,29 +36,15 @@ std::int64_t tracer_of(std::int64_t pid) {
 
 }  // namespace
 
-std::optional<ProcessState> parse_process_stat(std::string_view line) {
-  const std::size_t name_end = line.rfind(") ");
-  if (name_end == std::string_view::npos) return {};
-  line.remove_prefix(name_end + 2);
-  constexpr int state_field = 3, started_field = 22;
-  ProcessState process;
-  for (int field = state_field; field <= started_field; ++field) {
-    const std::size_t end = line.find(' ');
-    const std::string_view word = line.substr(0, end);
-    if (field == state_field && word.size() == 1) process.state = word[0];
-    if (field == started_field && !parse_number(word, process.started_ticks)) return {};
-    if (end == std::string_view::npos && field < started_field) return {};
-    line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
-  }
-  return process;
-}
-
 std::optional<ProcessState> read_process_state(std::int64_t pid) {
-  auto process = parse_process_stat(first_line(fmt::format("/proc/{}/stat", pid)));
-  if (!process) return {};
-  process->tracer_pid = tracer_of(pid);
-  process->wait_channel = first_line(fmt::format("/proc/{}/wchan", pid));
-  if (process->wait_channel == "0") process->wait_channel.clear();
+  const auto stat = read_process_stat(pid);
+  if (!stat) return {};
+  ProcessState process;
+  process.state = stat->state;
+  process.started_ticks = stat->started_ticks;
+  process.tracer_pid = tracer_of(pid);
+  process.wait_channel = first_line(fmt::format("/proc/{}/wchan", pid));
+  if (process.wait_channel == "0") process.wait_channel.clear();
   return process;
 }
 

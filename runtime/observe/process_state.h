@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace trireme::observe {
 
@@ -19,9 +18,5 @@ struct ProcessState {
 
 /// Nothing when there is no such process, or no /proc.
 std::optional<ProcessState> read_process_state(std::int64_t pid);
-
-/// From a line of /proc/PID/stat: state and start. The name of the program, in brackets, may hold
-/// anything (proc(5)). Nothing when it is no such line.
-std::optional<ProcessState> parse_process_stat(std::string_view line);
 
 }  // namespace trireme::observe

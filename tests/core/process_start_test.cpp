@@ -1,4 +1,4 @@
-#include "runtime/core/process_start.h"
+#include "runtime/core/process/process_start.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

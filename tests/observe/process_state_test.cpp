@@ -61,16 +61,5 @@ TEST(ProcessState, OfAProcessThatHasEnded) {
   EXPECT_FALSE(read_process_state(pid));
 }
 
-TEST(ProcessState, IsReadWhateverTheNameOfTheProgram) {
-  const auto state = parse_process_stat(
-      "71 (a) D (b) c) S 1 71 71 0 -1 4194304 100 0 0 0 5 6 0 0 20 0 1 0 12345 1000 10 0");
-  ASSERT_TRUE(state);
-  EXPECT_EQ(state->state, 'S');
-  EXPECT_EQ(state->started_ticks, 12345);
-  EXPECT_FALSE(parse_process_stat(""));
-  EXPECT_FALSE(parse_process_stat("71 (a) S 1 71"));
-  EXPECT_FALSE(parse_process_stat("71 (a) S 1 71 71 0 -1 4194304 100 0 0 0 5 6 0 0 20 0 1 0 x"));
-}
-
 }  // namespace
 }  // namespace trireme::observe

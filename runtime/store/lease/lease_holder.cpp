@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
-#include <sstream>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -17,6 +16,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
+#include "runtime/core/process/process_stat.h"
 
 namespace trireme::store {
 
@@ -42,38 +42,17 @@ std::string pid_namespace() {
   return std::filesystem::read_symlink("/proc/self/ns/pid", unknown).string();
 }
 
-struct Process {
-  char state = '?';
-  Index started = -1;
-};
-
-/// Nothing when there is no such process (or no /proc). The name, in brackets, may hold anything:
-/// proc(5).
-std::optional<Process> find_process(Index pid) {
-  const std::string line = first_line(fmt::format("/proc/{}/stat", pid));
-  const std::size_t name_end = line.rfind(") ");
-  if (name_end == std::string::npos) return {};
-  std::istringstream fields(line.substr(name_end + 2));
-  Process process;
-  fields >> process.state;
-  constexpr int started_field = 22, next_field = 4;
-  std::string skipped;
-  for (int field = next_field; field < started_field; ++field) fields >> skipped;
-  fields >> process.started;
-  return process;
-}
-
 }  // namespace
 
 LeaseHolder LeaseHolder::self(const std::string& run, const Lineage& lineage) {
   const Index pid = ::getpid();
-  const auto process = find_process(pid);
+  const auto process = read_process_stat(pid);
   const std::time_t now = std::time(nullptr);
   std::random_device random;
   return {fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random()),
           host_name(),
           pid,
-          process ? process->started : -1,
+          process ? process->started_ticks : -1,
           boot_id(),
           pid_namespace(),
           run,
@@ -84,8 +63,8 @@ LeaseHolder LeaseHolder::self(const std::string& run, const Lineage& lineage) {
 bool LeaseHolder::certainly_gone() const {
   if (boot.empty() || boot != boot_id()) return false;
   if (processes.empty() || processes != pid_namespace()) return false;
-  const auto process = find_process(pid);
-  if (process) return process->started != started || process->state == 'Z';
+  const auto process = read_process_stat(pid);
+  if (process) return process->started_ticks != started || process->state == 'Z';
   return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 

@@ -1,0 +1,26 @@
+// What the kernel says about a process of this machine.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace trireme {
+
+/// Of /proc/PID/stat (proc(5)).
+struct ProcessStat {
+  char state = '?';  // R, S, D, T (stopped), t (traced), Z (zombie), X
+  std::int64_t parent = -1, session = -1;
+  std::int64_t started_ticks = -1;  // since the machine started: distinguishes processes of one pid
+};
+
+/// Nothing when there is no such process, or no /proc.
+std::optional<ProcessStat> read_process_stat(std::int64_t pid);
+
+/// From the content of /proc/PID/stat. The name of the program, in brackets, may hold anything.
+/// Nothing when it is no such content.
+std::optional<ProcessStat> parse_process_stat(std::string_view text);
+
+}  // namespace trireme

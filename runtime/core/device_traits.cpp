@@ -14,18 +14,20 @@ struct KnownGpu {
   int capability, multiprocessors;
 };
 
-/// Multiprocessors as NVIDIA's architecture white papers give them (Ampere GA100, Ada, Hopper), for
-/// the B200 as its driver reports them.
-constexpr std::array<KnownGpu, 7> gpus = {{{"A100-40GB", 80, 108},
-                                           {"A100-80GB", 80, 108},
-                                           {"L40S", 89, 142},
-                                           {"H100-PCIe", 90, 114},
-                                           {"H100-SXM", 90, 132},
-                                           {"H200", 90, 132},
-                                           {"B200", 100, 148}}};
+/// Compute capabilities: developer.nvidia.com/cuda-gpus.
+constexpr std::array<KnownGpu, 7> gpus = {{
+    {"A100-40GB", 80, 108},  // NVIDIA A100 white paper: 54 TPCs of 2
+    {"A100-80GB", 80, 108},  // the same chip
+    {"L40S", 89, 142},       // NVIDIA L40S data sheet: 18,176 cores, 128 a multiprocessor (Ada)
+    {"H100-PCIe", 90, 114},  // NVIDIA H100 white paper
+    {"H100-SXM", 90, 132},   // NVIDIA H100 white paper
+    {"H200", 90, 132},       // the chip of the H100-SXM with other memory
+    {"B200", 100, 148}       // Chips and Cheese, "Nvidia's B200", 2025: 74 on each of two dies
+}};
 
 /// CUDA C++ Programming Guide, technical specifications per compute capability: maximum amount of
-/// shared memory per thread block.
+/// shared memory per thread block. It is 1 KiB less than a multiprocessor has, which is 164, 100
+/// and 228 KiB (cuda_occupancy.h).
 Index shared_bytes_of(int capability) {
   switch (capability) {
     case 80:

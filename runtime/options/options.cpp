@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include <fmt/ranges.h>
+
+#include "trireme/core/named_values.h"
 #include "trireme/plan/training_spec.h"
 
 namespace trireme {
@@ -15,6 +18,30 @@ constexpr bool debug_build = TRIREME_DEBUG_BUILD != 0;
 
 constexpr Index most_ranks = Index{1} << 20;
 
+/// As CommandLine::choice, but a schedule of the program's own replaces the option, and the
+/// effective configuration shows that.
+void declare_schedule(CommandLine& c, Options& o) {
+  std::vector<std::string> words;
+  for (const auto& [word, kind] : named_values<ScheduleKind>()) words.push_back(word);
+  const std::string value = fmt::format("{{{}}}", fmt::join(words, ","));
+  const auto set = [&o, words, value](const std::vector<std::string>& given) {
+    for (const auto& [word, kind] : named_values<ScheduleKind>())
+      if (word == given.front()) {
+        o.schedule = kind;
+        return;
+      }
+    const std::string near = nearest(given.front(), words);
+    throw Error("expected one of " + value + (near.empty() ? "" : "; did you mean " + near + "?"));
+  };
+  const auto show = [&o] {
+    return o.own_schedule ? std::string("of the program") : std::string(name(o.schedule));
+  };
+  c.add({"--schedule", value,
+         "order of micro-batches in the pipeline; default: 1f1b, or interleaved with several "
+         "virtual stages",
+         false, set, show, false});
+}
+
 void declare_parallelism(CommandLine& c, Options& o) {
   c.group("Parallelism (data parallel size = ranks / tensor / pipeline)");
   c.whole("--tensor-model-parallel-size,--tp", o.tensor_size, {1, most_ranks},
@@ -23,10 +50,7 @@ void declare_parallelism(CommandLine& c, Options& o) {
           "stages that the layers are cut into");
   c.whole("--num-virtual-stages-per-pipeline-rank", o.chunks, {1, most_ranks},
           "model chunks that each pipeline rank holds; more than 1 needs the interleaved schedule");
-  c.choice(
-      "--schedule", o.schedule,
-      "order of micro-batches in the pipeline; default: 1f1b, or interleaved with several virtual "
-      "stages");
+  declare_schedule(c, o);
   c.flag("--use-distributed-optimizer", o.use_distributed_optimizer,
          "divide the optimizer's state and work among the data parallel ranks (ZeRO-1)");
   c.whole(

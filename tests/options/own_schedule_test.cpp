@@ -1,4 +1,5 @@
 // --schedule has no meaning in a program that sets Options::own_schedule.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trireme/options/options.h"
@@ -6,6 +7,8 @@
 
 namespace trireme {
 namespace {
+
+using ::testing::HasSubstr;
 
 std::vector<std::string> problems_of(const std::vector<const char*>& words) {
   Options options;
@@ -23,6 +26,18 @@ TEST(OwnScheduleOption, IsNotMixedWithTheCommandLine) {
   EXPECT_EQ(problems_of({"program", "--schedule", "gpipe"}),
             std::vector<std::string>{"--schedule gpipe has no meaning in a program with a schedule "
                                      "of its own (Options::own_schedule); leave it out"});
+}
+
+TEST(OwnScheduleOption, IsShownInTheEffectiveConfiguration) {
+  const auto shown = [](bool own) {
+    Options options;
+    if (own) options.own_schedule = [](const PipelineShape&, int) { return WorkOrder(); };
+    CommandLine command("program", "");
+    declare_options(command, options);
+    return command.effective();
+  };
+  EXPECT_THAT(shown(true), HasSubstr("schedule of the program, "));
+  EXPECT_THAT(shown(false), HasSubstr("schedule 1f1b\n"));
 }
 
 }  // namespace

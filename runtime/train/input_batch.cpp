@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "trireme/core/bf16.h"
 
@@ -23,6 +24,10 @@ Index fill(DataSource& source, Index sample, const std::vector<Tensor>& row) {
     throw Error(str("DataSource::fill of sample ", sample, ": ", current_exception_text()));
   }
 }
+
+/// Behind each row where a source is checked.
+constexpr int guard_bytes = 64;
+constexpr std::byte guard{0xa5};
 
 /// What DataSource::fill has returned. The bound keeps sums over any global batch exact.
 Index checked_targets(Index targets, Index sample) {
@@ -51,13 +56,22 @@ InputBatch::InputBatch(const PlannedInputs& plan, Device& device, bool check_fin
   }
   for (const PlannedInputs::Row& row : plan.rows) row_.push_back(row.sample);
   for (const PlannedInputs::Input& input : plan.inputs) {
-    const bool rounded = input.used && plan.rounded(input);
-    unrounded_.emplace_back(rounded ? static_cast<std::size_t>(row_[input.row].count()) : 0);
+    const bool staged = input.used && (check_finite || plan.rounded(input));
+    const auto bytes = static_cast<std::size_t>(row_[input.row].bytes());
+    staged_.emplace_back(staged ? bytes + (check_finite ? std::size_t{guard_bytes} : 0) : 0, guard);
   }
 }
 
-/// A floating row is f32 here, whatever the model takes.
-void InputBatch::check_finite(Index sample) const {
+void InputBatch::check_rows(Index sample) const {
+  for (std::size_t k = 0; k < staged_.size(); ++k) {
+    const bool whole =
+        staged_[k].empty() || std::all_of(staged_[k].end() - guard_bytes, staged_[k].end(),
+                                          [](std::byte behind) { return behind == guard; });
+    require(whole, "DataSource::fill of sample ", sample, " writes beyond input '",
+            plan_.rows[plan_.inputs[k].row].name, "', which has ",
+            row_[plan_.inputs[k].row].count(), " elements");
+  }
+  // A floating row is f32 here, whatever the model takes.
   for (std::size_t k = 0; k < row_.size(); ++k) {
     if (row_[k].data == nullptr || row_[k].dtype != DType::f32) continue;
     const float* row = row_[k].as<float>();
@@ -67,6 +81,15 @@ void InputBatch::check_finite(Index sample) const {
   }
 }
 
+void InputBatch::take_row(std::size_t k, void* to) const {
+  const PlannedInputs::Input& input = plan_.inputs[k];
+  const Tensor& row = row_[input.row];
+  if (plan_.rounded(input))
+    std::transform(row.as<float>(), row.as<float>() + row.count(), static_cast<Bf16*>(to), to_bf16);
+  else
+    std::memcpy(to, row.data, static_cast<std::size_t>(row.bytes()));
+}
+
 Index InputBatch::load(DataSource& source, Index first, Index end) {
   Index targets = 0;
   for (Index m = 0; m < plan_.micro_batches; ++m)
@@ -74,15 +97,13 @@ Index InputBatch::load(DataSource& source, Index first, Index end) {
       const std::vector<Tensor>& inputs = inputs_[static_cast<std::size_t>(m)];
       for (std::size_t k = 0; k < inputs.size(); ++k)
         row_[plan_.inputs[k].row].data = inputs[k].data == nullptr ? nullptr
-                                         : !unrounded_[k].empty()  ? unrounded_[k].data()
+                                         : !staged_[k].empty()     ? staged_[k].data()
                                                                    : row_of(inputs[k], i);
       const Index sample = std::min(first + first_sample(m) + i, end - 1);
       targets += checked_targets(fill(source, sample, row_), sample);
-      if (check_finite_) check_finite(sample);
+      if (check_finite_) check_rows(sample);
       for (std::size_t k = 0; k < inputs.size(); ++k)
-        if (!unrounded_[k].empty())
-          std::transform(unrounded_[k].begin(), unrounded_[k].end(),
-                         static_cast<Bf16*>(row_of(inputs[k], i)), to_bf16);
+        if (!staged_[k].empty()) take_row(k, row_of(inputs[k], i));
     }
   return targets;
 }

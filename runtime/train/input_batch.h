@@ -15,7 +15,8 @@ namespace trireme::train {
 
 class InputBatch final : public MicroBatchSource {
  public:
-  /// `plan` is borrowed. `check_finite`: what a source gives has to be finite.
+  /// `plan` is borrowed. `check_finite`: what a source writes has to be finite, and
+  /// inside its rows.
   InputBatch(const PlannedInputs& plan, Device& device, bool check_finite);
 
   /// Call before load(): waits until the device has read the previous batch.
@@ -37,7 +38,10 @@ class InputBatch final : public MicroBatchSource {
   Index first_sample(Index micro_batch) const {
     return plan_.first_row + micro_batch * plan_.micro_batch_size;
   }
-  void check_finite(Index sample) const;
+  /// Of what a source has written: no more than the rows, and finite.
+  void check_rows(Index sample) const;
+  /// The row of input `k` from where a source has written it.
+  void take_row(std::size_t k, void* to) const;
 
   const PlannedInputs& plan_;
   bool check_finite_;
@@ -46,8 +50,9 @@ class InputBatch final : public MicroBatchSource {
   /// Per micro-batch, by position in Graph::inputs(); unused ones are empty.
   std::vector<std::vector<Tensor>> inputs_;
   std::vector<Tensor> row_;  // as a source fills it, by position in its graph's inputs
-  /// By position in Graph::inputs(): one sample of each input that the model takes in bf16.
-  std::vector<std::vector<float>> unrounded_;
+  /// By position in Graph::inputs(): where a source writes a sample that does not go to the batch
+  /// as it is: one that the model takes in bf16, and with `check_finite` each, with a guard behind.
+  std::vector<std::vector<std::byte>> staged_;
   Index step_ = 0;
   double loss_scale_ = 1;
 };

@@ -168,7 +168,8 @@ class Claims final : public Sines {
 };
 
 /// The error of every rank in a step on such data.
-std::string step_error(const Options& options, Claims data) {
+template <class Source>
+std::string step_error(const Options& options, Source data) {
   const Layout layout{2, 2, 1, 1, 1, false};
   std::mutex mutex;
   std::vector<std::string> messages;
@@ -199,6 +200,23 @@ TEST(Trainer, CheckFiniteNamesTheInputThatIsNot) {
   options.check_finite = true;
   EXPECT_THAT(step_error(options, Claims(8, std::numeric_limits<float>::quiet_NaN())),
               HasSubstr("input 'y' of sample 0: element 0 is nan"));
+}
+
+/// Writes one element more than a row has.
+class TooLong final : public Sines {
+ public:
+  Index fill(Index sample, std::span<const Tensor> out) override {
+    const Index targets = Sines::fill(sample, out);
+    if (out[0].data != nullptr) out[0].as<float>()[out[0].count()] = 1;
+    return targets;
+  }
+};
+
+TEST(Trainer, CheckFiniteNamesTheInputThatASourceWritesBeyond) {
+  Options options = options_for({2, 2, 1, 1, 1, false});
+  options.check_finite = true;
+  EXPECT_THAT(step_error(options, TooLong()),
+              HasSubstr("DataSource::fill of sample 0 writes beyond input 'x', which has"));
 }
 
 TEST(Trainer, EvaluationOfNothingIsAnError) {

@@ -132,7 +132,7 @@ class Saver {
   std::string commit_error_, prune_error_;
   std::unique_ptr<Worker> committer_;
 
-  std::unique_ptr<Communicator> group_;  // goes first, with what is under way in the letters
+  std::unique_ptr<Communicator> group_;  // destroyed first, with the messages in flight
 };
 
 }  // namespace trireme::checkpoint

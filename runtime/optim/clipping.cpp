@@ -31,7 +31,7 @@ GradientNorm::GradientNorm(const FlatParameters& flat, Communicator& world, Stre
       stream_(stream),
       sum_(reinterpret_cast<double*>(memory)),
       decision_(reinterpret_cast<StepDecision*>(sum_ + 1)),
-      told_(stream.device().allocate_pinned(sizeof(StepDecision))),
+      on_host_(stream.device().allocate_pinned(sizeof(StepDecision))),
       decided_(stream.device().make_event()) {
   std::vector<ListedRange> ranges = listed_ranges(flat);
   list_ = upload(ranges, stream, memory + scalar_bytes);
@@ -42,14 +42,14 @@ void GradientNorm::start(double max_norm) {
   kernels.sum_of_squares(stream_, {.list = list_, .x = flat_.gradient_data(), .sum = sum_});
   world_.all_reduce({sum_, 1, DType::f64}, Reduction::sum, stream_);
   kernels.decide(stream_, {.sum = sum_, .max_norm = max_norm, .decision = decision_});
-  stream_.copy(told_.data(), decision_, sizeof(StepDecision));
+  stream_.copy(on_host_.data(), decision_, sizeof(StepDecision));
   decided_->record(stream_);
 }
 
 StepDecision GradientNorm::wait() {
   decided_->synchronize();
   StepDecision decision;
-  std::memcpy(&decision, told_.data(), sizeof decision);
+  std::memcpy(&decision, on_host_.data(), sizeof decision);
   return decision;
 }
 

@@ -37,7 +37,7 @@ class GradientNorm {
   Stream& stream_;
   double* sum_;
   StepDecision* decision_;
-  Buffer told_;  // the decision, in memory of the host
+  Buffer on_host_;  // the decision, in memory of the host
   std::unique_ptr<Event> decided_;
   DeviceList<ListedRange> list_;
 };

@@ -47,7 +47,7 @@ class Optimizer {
       double learning_rate, PartQueued queued = [](Part) {}, StepHashes* twice = nullptr);
   /// Waits for the decision; the update itself may still be running.
   StepReport finish_step();
-  /// Both.
+  /// start_step(), then finish_step().
   StepReport step(double learning_rate) {
     start_step(learning_rate);
     return finish_step();

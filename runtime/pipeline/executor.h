@@ -26,9 +26,9 @@ class MicroBatchSource {
   /// number, first sample, loss scale and inputs. The inputs stay as they are until the next call;
   /// `last` is set by the pipeline.
   virtual MicroBatch micro_batch(int chunk, Index number) = 0;
-  /// After each forward of the virtual stage that computes it, or after its backward where that
-  /// makes it: result 0 of the plan, in the slot, until the slot is used again. Device memory,
-  /// ready in stream order.
+  /// Called on the virtual stage that computes result 0 of the plan, after each forward, or after
+  /// each backward where backward computes it. `result` is device memory in the slot, ready in
+  /// stream order, and valid until the slot is used again.
   virtual void on_result(Index /*number*/, const Tensor& /*result*/) {}
   /// Called after the pipeline itself has queued work: the start of an exchange between stages and
   /// the wait for it, and a copy of a result.
@@ -55,12 +55,12 @@ class PipelineExecutor {
   /// Collective over the pipeline axis: queues all micro-batches of a step; forwards only, if that
   /// is the program.
   void start(MicroBatchSource& source);
-  /// Of the last start: the sum of result `result` in f64, in order of micro-batches, on the stage
-  /// that computes it, where it is a floating-point scalar (the loss, a metric); otherwise 0. Waits
-  /// for the last of them there, not for what follows it.
+  /// The sum of result `result` over the micro-batches of the last start(), in f64 and in their
+  /// order. 0 on stages that do not compute it, and where it is no floating-point scalar (the loss,
+  /// a metric). Waits for the last of them, not for work queued after it.
   double sum(int result);
   double loss() { return sum(0); }
-  /// Both.
+  /// start(), then loss().
   double run(MicroBatchSource& source) {
     start(source);
     return loss();

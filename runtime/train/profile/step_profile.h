@@ -17,8 +17,8 @@ class StepProfile {
   const StepTable& table() const { return table_; }
   /// Starts timing marked work, until end().
   void begin();
-  /// Work of this kind is on the stream, from the last mark or begin() to here. Nothing outside of
-  /// begin() and end(), and where the table has no such row.
+  /// Work of this kind is on the stream, from the last mark or begin() to here. No effect
+  /// outside of begin() and end(), and where the table has no such row.
   void mark(StepPart part) { mark(table_.row_of(part)); }
   void mark(int chunk, int step) { mark(table_.row_of(chunk, step)); }
   /// Waits for the last mark.

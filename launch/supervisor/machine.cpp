@@ -187,7 +187,6 @@ Index Machine::start(const AttemptPlan& plan) {
   durable_changed_ns_ = -1;
   status_.reset();
   reported_ = false;
-  slow_.clear();
   if (plan.hosts.empty())
     rank_watch_ = std::make_unique<RankWatch>(
         RankWatch::Options{pages_directory(key_, plan.attempt), paths_.attempt(plan.attempt),

@@ -1,0 +1,35 @@
+// Script: how an attempt in a FakeWorld goes.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "launch/supervisor/world.h"
+
+namespace trireme::supervisor::test {
+
+/// One attempt: steps of a tenth of a second, a checkpoint every 10, and an end.
+struct Script {
+  Index steps = 0;  // steps that it does
+  int code = 0;
+  std::string error = {}, lost_host = {}, rank_host = {};
+  bool hangs = false;       // after its steps, instead of ending
+  int deaf = 0;             // so many requests to stop do not reach it
+  bool obeys = true;        // ends with 75, all saved, when asked to stop
+  int signal_at_step = 0;   // SIGTERM reaches the supervisor after so many steps of it
+  double clock_jump_s = 0;  // of the date, while it runs
+  double sleep_s = 0;       // the machine sleeps so long after the first step
+  bool launcher_killed = false;
+  std::vector<GpuSign> signs = {};  // found from the start
+  double start_s = 0;               // before the first step
+  double step_s = 0.1;
+  std::function<void()> at_second_step = {};
+  std::string out_of_memory = {};
+  std::vector<WrongRank> wrong_ranks = {};
+  Index snapshot = 0;              // in memory, where it is newer than what is saved
+  std::deque<Hang> verdicts = {};  // of its status pages while it hangs, one a look; none: no pages
+};
+
+}  // namespace trireme::supervisor::test

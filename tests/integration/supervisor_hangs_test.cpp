@@ -2,6 +2,7 @@
 // the status pages, keeps stacks, and ends no job that only is slow. Times are printed, not judged.
 #include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -23,8 +24,25 @@ class Hangs : public SupervisedRun {
     return supervisor::pages_directory(supervisor::key_of(paths(), history().run),
                                        history().attempts.back().began.attempt);
   }
-  pid_t process_of(int rank) const {
-    return static_cast<pid_t>(observe::PageReader(observe::page_path(pages(), rank)).read().pid);
+  observe::PageState page_of(int rank) const {
+    return observe::PageReader(observe::page_path(pages(), rank)).read();
+  }
+  pid_t process_of(int rank) const { return static_cast<pid_t>(page_of(rank).pid); }
+  /// Until all are in a step, whose limit is short: that of a save is ten minutes.
+  void stop_in_a_step(const std::vector<int>& which) {
+    const auto send = [&](int signal) {
+      for (const int rank : which) kill(process_of(rank), signal);
+    };
+    const auto stopped = [&] {
+      send(SIGSTOP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // others come to wait for them
+      bool in_steps = true;
+      for (int rank = 0; rank < ranks; ++rank)
+        in_steps = in_steps && page_of(rank).phase == observe::Phase::step;
+      if (!in_steps) send(SIGCONT);
+      return in_steps;
+    };
+    ASSERT_TRUE(wait_until(stopped)) << output();
   }
   /// `trireme run` with a program of one mistake, which it starts once; returns when it has ended.
   std::string run_mistake(const std::string& name) {
@@ -41,7 +59,7 @@ TEST_F(Hangs, OfAStoppedRankNameIt) {
   wait_for_progress(1, 0);
   if (HasFatalFailure()) return;
   const auto began = std::chrono::steady_clock::now();
-  kill(process_of(2), SIGSTOP);
+  stop_in_a_step({2});
   ASSERT_TRUE(wait_until([&] { return history().attempts.size() > 1; })) << output();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   std::printf("from SIGSTOP to the next attempt: %.2f s, limit 3 s\n", took.count());
@@ -90,7 +108,7 @@ TEST_F(Hangs, AreNotSeenInAStoppedJobWhichContinues) {
   if (HasFatalFailure()) return;
   std::vector<pid_t> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(process_of(rank));
-  for (const pid_t process : all) kill(process, SIGSTOP);
+  stop_in_a_step({0, 1, 2, 3});
   EXPECT_TRUE(wait_until([&] { return count(output(), "all ranks are stopped") >= 1; }))
       << output();
   const Index before = durable();

@@ -5,7 +5,7 @@
 #include "launch/commands.h"
 #include "launch/dispatch.h"
 #include "launch/preflight/commands.h"
-#include "launch/supervisor/commands.h"
+#include "launch/supervisor/commands/commands.h"
 #include "runtime/core/process/process_start.h"
 
 namespace trireme {

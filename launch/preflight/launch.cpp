@@ -16,8 +16,8 @@
 #include "trireme/core/error.h"
 
 #include "launch/preflight/mark.h"
-#include "launch/supervisor/command_words.h"
-#include "launch/supervisor/processes.h"
+#include "launch/supervisor/decide/command_words.h"
+#include "launch/supervisor/machine/processes.h"
 
 namespace trireme::preflight {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launch/preflight/report.h"
-#include "launch/supervisor/nodes.h"
+#include "launch/supervisor/records/nodes.h"
 
 namespace trireme::preflight {
 

@@ -7,9 +7,9 @@
 #include "launch/preflight/commands.h"
 #include "launch/preflight/judge.h"
 #include "launch/preflight/launch.h"
-#include "launch/supervisor/hosts_of_scheduler.h"
-#include "launch/supervisor/processes.h"
-#include "launch/supervisor/run_directory.h"
+#include "launch/supervisor/machine/hosts_of_scheduler.h"
+#include "launch/supervisor/machine/processes.h"
+#include "launch/supervisor/machine/run_directory.h"
 #include "runtime/store/file.h"
 
 namespace trireme::preflight {

@@ -1,5 +1,5 @@
 // What `trireme chaos` draws, expects and counts.
-#include "launch/supervisor/chaos.h"
+#include "launch/supervisor/commands/chaos.h"
 
 #include <set>
 

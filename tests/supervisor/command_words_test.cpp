@@ -1,5 +1,5 @@
 // What the supervisor reads in the words of PROGRAM, and what it changes in them.
-#include "launch/supervisor/command_words.h"
+#include "launch/supervisor/decide/command_words.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -11,7 +11,7 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/state_machine.h"
+#include "launch/supervisor/decide/state_machine.h"
 #include "tests/supervisor/script.h"
 
 namespace trireme::supervisor::test {

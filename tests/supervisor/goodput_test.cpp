@@ -1,5 +1,5 @@
 // Where the time of a run went, and what it cost.
-#include "launch/supervisor/goodput.h"
+#include "launch/supervisor/records/goodput.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What ranks write about GPUs, as evidence: whose host it is, and what it costs the host.
-#include "launch/supervisor/gpu_signs.h"
+#include "launch/supervisor/records/gpu_signs.h"
 
 #include <csignal>
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/supervisor/judge.h"
+#include "launch/supervisor/decide/judge.h"
 #include "runtime/observe/gpu_health/health_monitor.h"
 #include "tests/support/scratch_directory.h"
 

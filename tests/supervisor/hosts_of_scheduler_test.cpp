@@ -1,5 +1,5 @@
 // Hosts that a scheduler gives: the nodes of a Slurm job, the workers of an MPIJob.
-#include "launch/supervisor/hosts_of_scheduler.h"
+#include "launch/supervisor/machine/hosts_of_scheduler.h"
 
 #include <map>
 

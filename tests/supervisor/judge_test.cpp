@@ -1,5 +1,5 @@
 // What an attempt's end is called, and which failures look alike.
-#include "launch/supervisor/judge.h"
+#include "launch/supervisor/decide/judge.h"
 
 #include <csignal>
 

@@ -1,5 +1,5 @@
 // Which layout a number of ranks gives, and what the program is asked for it.
-#include "launch/supervisor/layouts.h"
+#include "launch/supervisor/decide/layouts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/supervisor/goodput.h"
+#include "launch/supervisor/records/goodput.h"
 #include "tests/supervisor/supervision.h"
 
 namespace trireme::supervisor::test {

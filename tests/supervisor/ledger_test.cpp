@@ -1,5 +1,5 @@
 // The ledger: what is written is read again, whatever a crash or another program left in the file.
-#include "launch/supervisor/ledger.h"
+#include "launch/supervisor/records/ledger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Steps are read while a job writes them, cuts them off and writes them again.
-#include "launch/supervisor/metrics_tail.h"
+#include "launch/supervisor/machine/metrics_tail.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
 // Hosts: the file that lists them, points, quarantine, and which hosts an attempt uses.
-#include "launch/supervisor/nodes.h"
+#include "launch/supervisor/records/nodes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What the kernel says of processes that it ended for lack of memory, in files like its own.
-#include "launch/supervisor/oom_kills.h"
+#include "launch/supervisor/machine/oom_kills.h"
 
 #include <filesystem>
 

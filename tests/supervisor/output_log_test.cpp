@@ -1,5 +1,5 @@
 // What an attempt prints is kept within bounds, and read for what it says of the end.
-#include "launch/supervisor/output_log.h"
+#include "launch/supervisor/machine/output_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // How long steps and saves take, and the grace that follows from it.
-#include "launch/supervisor/pace.h"
+#include "launch/supervisor/decide/pace.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Figures of the newest preflight of each host.
-#include "launch/supervisor/preflight_figures.h"
+#include "launch/supervisor/machine/preflight_figures.h"
 
 #include <filesystem>
 

@@ -1,6 +1,6 @@
 // What the supervisor makes of the status pages of an attempt. The pages are this process's; the
 // time is a number.
-#include "launch/supervisor/rank_watch.h"
+#include "launch/supervisor/machine/rank_watch.h"
 
 #include <array>
 #include <chrono>

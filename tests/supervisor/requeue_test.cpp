@@ -1,5 +1,5 @@
 // Which exit codes Slurm takes for a wish to be queued again.
-#include "launch/supervisor/requeue.h"
+#include "launch/supervisor/machine/requeue.h"
 
 #include <gtest/gtest.h>
 

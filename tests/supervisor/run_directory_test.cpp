@@ -1,5 +1,5 @@
 // The directory of a run: folders of attempts that go, and core files that stay.
-#include "launch/supervisor/run_directory.h"
+#include "launch/supervisor/machine/run_directory.h"
 
 #include <filesystem>
 

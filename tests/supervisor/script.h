@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/supervisor/world.h"
+#include "launch/supervisor/decide/world.h"
 
 namespace trireme::supervisor::test {
 

@@ -1,6 +1,6 @@
 // The supervisor with attempts that go as the test says: states, exit codes, backoff, the end when
 // restarting does not help, and the ledger that it leaves.
-#include "launch/supervisor/state_machine.h"
+#include "launch/supervisor/decide/state_machine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Silent corruption as the supervisor sees it: what the ranks wrote, and the hosts of the next
 // attempt.
-#include "launch/supervisor/wrong_bits.h"
+#include "launch/supervisor/records/wrong_bits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,8 +15,8 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/metrics_tail.h"
-#include "launch/supervisor/run_directory.h"
+#include "launch/supervisor/machine/metrics_tail.h"
+#include "launch/supervisor/machine/run_directory.h"
 #include "tests/support/find_processes.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"

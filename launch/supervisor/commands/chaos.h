@@ -1,0 +1,63 @@
+// What `trireme chaos` decides and counts: which fault comes next, what it expects of the ledger,
+// whether steps that were done again have the same bits, and the report.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launch/supervisor/machine/faults.h"
+#include "launch/supervisor/records/ledger.h"
+
+namespace trireme::supervisor {
+
+/// Draws kinds so that each comes once before any comes again.
+class FaultDeck {
+ public:
+  FaultDeck(std::vector<std::string> kinds, Index seed);
+  FaultRequest next(const std::string& token);
+
+ private:
+  const std::vector<std::string> kinds_;
+  std::vector<std::string> left_;
+  std::mt19937_64 random_;
+};
+
+enum class Culprit { right, wrong, not_named };
+
+/// A fault from which the run has recovered.
+struct Trial {
+  Fault fault;
+  std::string cause;  // that the ledger says
+  bool cause_is_right = false;
+  Culprit culprit = Culprit::not_named;
+  double seconds = 0;  // until the first step that no attempt had done
+  Index lost_steps = 0;
+};
+/// `ended`: the attempt that the fault hit; `resumed`: from which step the next one went on.
+Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds);
+
+std::string to_text(const std::vector<Trial>& trials, Index steps);
+Json to_json(const std::vector<Trial>& trials, Index steps);
+
+/// Useful time over time, of what has ended in the last `window_s` seconds and of the attempt that
+/// runs, whose time counts as useful. 1 when that is less than half a minute.
+double recent_goodput(const History& history, Index now, Index window_s);
+
+/// The numbers of every step that was seen, but for its times.
+class SeenSteps {
+ public:
+  /// Whole lines of a metrics file. Throws: Error at a step whose numbers differ from those seen
+  /// before; `origin` names this text.
+  void compare(std::string_view metrics, const std::string& origin);
+  /// How many steps were seen.
+  Index steps() const { return static_cast<Index>(seen_.size()); }
+
+ private:
+  std::map<Index, std::size_t> seen_;  // a hash of the numbers
+};
+
+}  // namespace trireme::supervisor

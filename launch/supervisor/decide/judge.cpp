@@ -1,0 +1,175 @@
+#include "launch/supervisor/decide/judge.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "trireme/core/error.h"
+
+namespace trireme::supervisor {
+namespace {
+
+constexpr Index equal_failures = 3, failures = 6;  // without a newer durable step between
+constexpr int lost_daemon = 205;                   // exit code of mpirun (Open MPI 4.1)
+
+/// "rank 12 failed at 0x7f" and "rank 3 failed at 0x11" are one failure.
+std::string without_numbers(const std::string& text) {
+  std::string cut;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    const bool hex = text.compare(i, 2, "0x") == 0;
+    if (!hex && !digit(text[i])) {
+      cut += text[i];
+      continue;
+    }
+    i += hex ? 2 : 0;
+    while (i < text.size() && (digit(text[i]) || (hex && std::isxdigit(text[i]) != 0))) ++i;
+    --i;
+    cut += '#';
+  }
+  return cut;
+}
+
+std::string cause_of(const Facts& facts) {
+  const bool gpu_failed = has_sign(facts.gpu_signs, observe::HealthAction::fatal);
+  if (facts.hang) return gpu_failed ? "gpu_failed" : "hang";
+  if (facts.code == code::done && (facts.finished || !facts.watched)) return "finished";
+  if (facts.code == code::configuration) return "configuration";
+  if (facts.grows && facts.stop == 0) return "growth";
+  if (facts.replaces && facts.stop == 0) return "replacement";
+  if (facts.code == code::stopped || facts.stop != 0) return "stopped";
+  if (facts.code == code::done) return "ended_early";
+  if (facts.code == code::numerics) return "numerics";
+  if (facts.code == code::corruption) return "corruption";
+  const bool killed = facts.launcher_killed || facts.code == 128 + SIGKILL;
+  if (killed && !facts.out_of_memory.empty()) return "out_of_memory";
+  if (gpu_failed) return "gpu_failed";
+  if (facts.launcher_killed) return "launcher_killed";
+  if (!facts.lost_host.empty() || facts.daemon_lost || facts.code == lost_daemon)
+    return "node_lost";
+  if (facts.code == 128 + SIGKILL) return "killed";
+  if (facts.code > 128) return "crashed";
+  return "failed";
+}
+
+/// An ended attempt that failed, and after which the job was started again.
+bool counts(const Attempt& attempt) {
+  return attempt.ended && attempt.ended->cause != "supervisor_lost" &&
+         !is_planned(attempt.ended->cause);
+}
+/// The failures at the end of the ledger without progress: an attempt has made some if it made a
+/// newer durable step, or a later one began with a later step, from a snapshot in memory.
+struct Tail {
+  Index all = 0, equal = 0;  // equal: those with the signature of the last, in a row
+};
+
+Tail tail_of(const History& history) {
+  Tail tail;
+  bool same = true;
+  Index later = 0;
+  for (std::size_t i = history.attempts.size(); i-- > history.first;) {
+    const Attempt& attempt = history.attempts[i];
+    if (!counts(attempt)) continue;
+    const Index first = attempt.ended->first_step;
+    if (progressed(attempt) || (first > 0 && later > first)) break;
+    if (first > 0) later = first;
+    same = same && attempt.ended->signature == history.attempts.back().ended->signature;
+    ++tail.all;
+    if (same) ++tail.equal;
+  }
+  return tail;
+}
+
+/// The last step of an earlier attempt that ended with "numerics", and that this one did not pass;
+/// -1: none.
+Index same_numerics(const Facts& facts, const History& history) {
+  for (std::size_t i = history.first; i + 1 < history.attempts.size(); ++i) {
+    const Attempt& attempt = history.attempts[i];
+    if (attempt.ended && attempt.ended->cause == "numerics" &&
+        facts.durable <= attempt.ended->last_step)
+      return attempt.ended->last_step;
+  }
+  return -1;
+}
+
+double backoff_s(Index failures_without_progress) {
+  constexpr double most = 60;
+  double delay = 0;
+  for (Index i = 1; i < failures_without_progress; ++i) delay = delay == 0 ? 1 : 2 * delay;
+  return std::min(delay, most);
+}
+
+Decision end(int exit_code, std::string why) {
+  return {.restart = false, .exit_code = exit_code, .why = std::move(why)};
+}
+
+Decision after_stop(const Facts& facts) {
+  if (facts.code == code::stopped) return end(code::stopped, "stopped and saved");
+  const bool nothing_lost = facts.last_step <= std::max(facts.durable, facts.resumed);
+  if (facts.watched && (nothing_lost || facts.durable > facts.resumed))
+    return end(code::stopped,
+               str("stopped; the newest durable step is ", facts.durable,
+                   nothing_lost ? "" : str(", ", facts.last_step - facts.durable, " are lost")));
+  return end(128 + facts.stop, facts.watched ? "stopped, and its steps were not saved" : "stopped");
+}
+
+}  // namespace
+
+bool progressed(const Attempt& attempt) {
+  return attempt.ended && attempt.ended->durable > attempt.began.resumed;
+}
+
+Verdict judge(const Facts& facts) {
+  Verdict verdict;
+  verdict.cause = cause_of(facts);
+  verdict.blame = blame_for(facts.gpu_signs);
+  verdict.signature =
+      str(verdict.cause, ' ', facts.code, ' ', facts.last_step > facts.resumed ? "step" : "start",
+          ' ', without_numbers(facts.hang_kind.empty() ? facts.first_error : facts.hang_kind));
+  if (verdict.cause == "node_lost" && !facts.lost_host.empty())
+    verdict.blame.push_back({facts.lost_host, 2, "the launcher lost contact with it"});
+  constexpr Index points = 3;  // out at once: it may compute wrongly what nothing compares
+  for (const std::string& host : facts.wrong_hosts)
+    verdict.blame.push_back({host, points, "it held wrong bits (silent corruption)"});
+  const bool died = verdict.cause == "killed" || verdict.cause == "crashed";
+  const bool of_the_program = has_sign(facts.gpu_signs, observe::HealthAction::program);
+  if (died && !facts.rank_host.empty() && !of_the_program)
+    verdict.blame.push_back({facts.rank_host, 1, str("a rank ended by signal ", facts.code - 128)});
+  for (const std::string& host : facts.hang_hosts)
+    verdict.blame.push_back({host, 2, facts.first_error});
+  return verdict;
+}
+
+Decision decide(const Facts& facts, const History& history, Index max_restarts) {
+  const AttemptEnded& last = *history.attempts.back().ended;
+  if (last.cause == "finished") return end(code::done, "finished");
+  if (last.cause == "stopped") return after_stop(facts);
+  if (is_planned(last.cause)) return {.restart = true};
+  if (last.cause == "configuration")
+    return end(code::configuration, "the configuration cannot run: a restart would not help");
+  const bool numerics = last.cause == "numerics";
+  if (numerics)
+    if (const Index step = same_numerics(facts, history); step >= 0)
+      return end(code::no_help, str("gradients are not finite again, at step ", step,
+                                    " as before: it is the model or the data, not the hardware"));
+  const Tail tail = tail_of(history);
+  if (tail.equal >= equal_failures)
+    return end(code::no_help, str(equal_failures, " equal failures (", last.cause,
+                                  ") without a new durable step between"));
+  if (tail.all >= failures)
+    return end(code::no_help, str(failures, " failures without a new durable step between"));
+  Index made = 0;
+  for (std::size_t i = history.first; i < history.attempts.size(); ++i)
+    if (!history.attempts[i].ended || !is_planned(history.attempts[i].ended->cause)) ++made;
+  if (made > max_restarts)
+    return end(code::no_help, str("--max-restarts ", max_restarts, " are used up"));
+  return {
+      .restart = true,
+      .delay_s = backoff_s(tail.all),
+      .go_back = numerics,
+      .why = numerics ? "gradients were not finite: once more, from an earlier step"
+             : last.cause == "corruption"
+                 ? "silent corruption: once more, from the newest checkpoint, which was compared"
+                 : ""};
+}
+
+}  // namespace trireme::supervisor

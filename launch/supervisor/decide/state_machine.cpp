@@ -1,0 +1,367 @@
+#include "launch/supervisor/decide/state_machine.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+
+#include "launch/supervisor/decide/watch.h"
+
+namespace trireme::supervisor {
+namespace {
+
+constexpr double look_s = 0.05;
+constexpr double same_request_s = 2;      // a signal again within it is the same request
+constexpr Index steps_of_a_deaf_job = 3;  // one that got the signal stops after one or two
+
+std::string name_of(int signal) {
+  switch (signal) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGINT:
+      return "SIGINT";
+    case SIGUSR1:
+      return "SIGUSR1";
+    default:
+      return "trireme stop --now";
+  }
+}
+
+std::vector<std::string> names_of(const std::vector<Host>& hosts) {
+  std::vector<std::string> names;
+  for (const Host& host : hosts) names.push_back(host.name);
+  return names;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(World& world, Settings settings, History history)
+    : world_(world),
+      settings_(std::move(settings)),
+      history_(std::move(history)),
+      began_(world.now()),
+      layouts_(1 + settings_.also_layouts.size(),
+               [this](std::size_t choice, const std::vector<Index>& ranks) {
+                 using Options = std::vector<std::string>;
+                 return world_.check_layouts(
+                     choice == 0 ? Options() : settings_.also_layouts[choice - 1], ranks);
+               }) {}
+
+std::string new_run_id(Index date, Index pid) { return fmt::format("{:x}-{:x}", date, pid); }
+
+int Supervisor::run() {
+  begin();
+  if (const std::string why = why_not_elastic(); !why.empty()) return end(code::configuration, why);
+  for (;;) {
+    enter(State::pick);
+    AttemptPlan plan;
+    if (!pick(plan)) {
+      if (stop_ != 0) return end(code::stopped, "stopped while waiting for hosts");
+      return end(code::no_nodes, too_few_hosts(world_.hosts().size()));
+    }
+    const Facts facts = attempt(plan);
+    if (refuse_if_it_cannot_run(plan)) continue;
+    const Decision decision = decide(facts, history_, settings_.max_restarts);
+    if (!decision.restart) return end(decision.exit_code, decision.why);
+    if (!decision.why.empty()) world_.say(decision.why);
+    go_back_ = decision.go_back;
+    enter(State::backoff);
+    if (decision.delay_s > 0) world_.say(fmt::format("waits {:.0f} s", decision.delay_s));
+    if (!wait(decision.delay_s)) return end(code::stopped, "stopped between attempts");
+  }
+}
+
+void Supervisor::begin() {
+  enter(State::read_ledger);
+  if (history_.ignored > 0)
+    world_.say(fmt::format("{} damaged lines of the ledger are ignored", history_.ignored));
+  close_torn_attempt();
+  const std::string run = history_.run.empty() ? settings_.run : history_.run;
+  const SupervisionBegan line{world_.date(), settings_.pid,     settings_.host,
+                              run,           settings_.program, settings_.quarantine_s};
+  world_.append(to_json(line));
+  history_.add(line);
+}
+
+/// Writes the end of an attempt whose supervisor died, as far as it is known.
+void Supervisor::close_torn_attempt() {
+  if (history_.attempts.empty() || history_.attempts.back().ended) return;
+  const AttemptBegan& began = history_.attempts.back().began;
+  const std::vector<Index> durable = world_.durable_steps();
+  AttemptEnded line;
+  line.attempt = began.attempt;
+  line.at = world_.date();
+  line.cause = line.signature = "supervisor_lost";
+  line.durable = line.last_step = durable.empty() ? 0 : durable.front();
+  world_.append(to_json(line));
+  history_.add(line);
+  world_.say(fmt::format("continues run {}, whose supervisor died in attempt {}", history_.run,
+                         began.attempt));
+}
+
+Facts Supervisor::attempt(const AttemptPlan& plan) {
+  Watch watch = begin_attempt(plan);
+  enter(State::loading);
+  while (!watch.code && !must_end(watch)) {
+    const double looked_at = world_.now();
+    take(watch, world_.look(look_s), looked_at);
+    consider_growth(watch, plan);
+    consider_leaving(watch, plan);
+  }
+  enter(State::judge);
+  world_.end_all();
+  take(watch, world_.look(0), world_.now());  // what was written until the end
+  last_ended_ = watch.ended = world_.now();
+
+  const Facts facts = facts_of(watch, plan);
+  const auto states_before = node_states(history_, world_.date());
+  const AttemptEnded ended = account(watch, facts, judge(facts));
+  world_.append(to_json(ended));
+  history_.add(ended);
+  world_.say(fmt::format("attempt {} ended: {} (exit code {}), step {}, newest durable step {}{}",
+                         ended.attempt, ended.cause, ended.code, ended.last_step, ended.durable,
+                         ended.error.empty() ? "" : ": " + ended.error));
+  world_.notify("attempt_ended", to_json(ended));
+  show_nodes(states_before);
+  return facts;
+}
+
+Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
+  enter(State::launch);
+  require(world_.is_mine(), "another supervisor has taken over this run: no attempt is started");
+  const std::vector<Index> durable = world_.durable_steps();
+  Watch watch;
+  watch.began = watch.last_sign = watch.looked_for_hosts = world_.now();
+  watch.resumed = plan.step >= 0 ? plan.step : durable.empty() ? 0 : durable.front();
+  watch.last_step = watch.durable = watch.resumed;
+  watch.went_back = plan.step >= 0;
+  AttemptBegan began{plan.attempt,
+                     world_.date(),
+                     0,
+                     names_of(plan.hosts),
+                     plan.ranks,
+                     settings_.spares * settings_.ranks_per_node + plan.idle,
+                     watch.resumed,
+                     last_ended_ < 0 ? 0 : watch.began - last_ended_,
+                     plan.layout.legal ? plan.layout.text() : "",
+                     plan.fewer};
+  began.mpirun = world_.start(plan);
+  world_.append(to_json(began));
+  history_.add(began);
+  world_.say(fmt::format("attempt {}: {} rank{}{}{}", plan.attempt, plan.ranks,
+                         plan.ranks == 1 ? "" : "s", describe_layout(plan),
+                         watch.resumed > 0 ? fmt::format(", from step {}", watch.resumed) : ""));
+  world_.notify("attempt_began", to_json(began));
+  return watch;
+}
+
+Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
+  const Evidence evidence = world_.evidence();
+  Facts facts;
+  // The code of a launcher that was ended because it did not end says nothing.
+  const bool all_have_finished = watch.stuck && watch.stuck->all_have_finished;
+  facts.code = all_have_finished ? code::done : watch.code.value_or(128 + SIGKILL);
+  facts.launcher_killed = watch.launcher_killed && !all_have_finished;
+  facts.hang = watch.hang;
+  if (watch.asked) facts.stop = stop_;
+  const bool ended_as_asked = watch.code.value_or(code::stopped) == code::stopped;
+  facts.grows = watch.grows && ended_as_asked;
+  facts.replaces = watch.replaces && ended_as_asked;
+  if (force_ != 0) facts.stop = force_ == SIGKILL ? SIGTERM : force_;
+  facts.watched = settings_.watched;
+  facts.finished = facts.code == code::done && world_.training_is_finished();
+  facts.resumed = watch.resumed;
+  facts.last_step = watch.last_step;
+  facts.durable = watch.durable;
+  facts.daemon_lost = evidence.daemon_lost;
+  facts.lost_host = evidence.lost_host;
+  // Of the only machine there is no use in blaming it.
+  if (!plan.hosts.empty()) facts.rank_host = evidence.rank_host;
+  facts.first_error = evidence.first_error;
+  if (watch.hang && watch.stuck) {
+    facts.first_error = watch.stuck->sentence;
+    facts.hang_kind = watch.stuck->kind;
+    if (!plan.hosts.empty()) facts.hang_hosts = watch.stuck->hosts;
+  }
+  facts.out_of_memory = evidence.out_of_memory;
+  facts.gpu_signs = world_.gpu_signs();
+  facts.gpus_per_rank = evidence.gpus_per_rank;
+  facts.wrong_hosts = hosts_of(evidence.wrong_ranks, history_);
+  facts.slow = evidence.slow;
+  return facts;
+}
+
+void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
+  const double now = world_.now();
+  // A machine that slept, or was too busy to run this process, says nothing about the job.
+  if (settings_.hang_s > 0 && now - looked_at > std::max(look_s, settings_.hang_s / 2))
+    watch.last_sign = now;
+  if (!sight.steps.empty() && watch.first_step < 0) {
+    double steps_s = 0;
+    for (const Step& step : sight.steps) steps_s += step.seconds;
+    watch.first_step = std::max(watch.began, now - steps_s);
+    watch.first_number = sight.steps.front().number;
+    if (states_.back() == State::loading) enter(State::training);
+  }
+  for (const Step& step : sight.steps) {
+    watch.times.step(step.number, step.seconds);
+    watch.pace.step(step.number, step.seconds, now);
+    watch.last_step = step.number;
+  }
+  if (!sight.steps.empty() || sight.output || sight.durable != watch.seen_durable)
+    watch.last_sign = now;
+  watch.seen_durable = sight.durable;
+  watch.output = watch.output || sight.output;
+  // After going back, newer steps are there until the job has loaded the older one.
+  const Index made = watch.went_back ? std::min(sight.durable, watch.last_step) : sight.durable;
+  watch.durable = std::max(watch.durable, made);
+  watch.last_step = std::max(watch.last_step, watch.durable);
+  watch.times.durable(watch.durable);
+  watch.pace.durable(watch.durable, now);
+  note_signals(sight);
+  watch.pages = watch.pages || sight.pages;
+  if (sight.hang && !watch.asked) {
+    world_.say(sight.hang->sentence);
+    world_.notify("hang", Json::Object{{"sentence", sight.hang->sentence}});
+    if (sight.hang->end) watch.stuck = sight.hang;
+  }
+  if (sight.code) {
+    watch.code = sight.code;
+    watch.launcher_killed = sight.launcher_killed;
+  }
+}
+
+void Supervisor::note_signals(const Sight& sight) {
+  for (const int signal : sight.signals) {
+    if (signal == SIGKILL) {
+      force_ = signal;
+      stop_ = stop_ == 0 ? signal : stop_;
+    } else if (stop_ == 0) {
+      stop_ = signal;
+      stop_since_ = world_.now();
+    } else if (signal != SIGUSR1 && world_.now() - stop_since_ >= same_request_s) {
+      force_ = signal;
+    }
+  }
+}
+
+void Supervisor::ask(Watch& watch) {
+  watch.last_asked = world_.now();
+  watch.asked_step = watch.last_step;
+  world_.ask_to_stop();
+}
+
+/// How long the job may take to save and end.
+double Supervisor::grace_s(const Watch& watch) const {
+  if (settings_.grace_s > 0) return settings_.grace_s;
+  double save_s = watch.pace.save_s();
+  for (const Attempt& attempt : history_.attempts)
+    if (attempt.ended) save_s = std::max(save_s, attempt.ended->save_s);
+  return measured_grace_s(save_s, watch.pace.longest_step_s());
+}
+
+/// Acts on requests to stop and on hangs. True: the attempt is to be ended by force.
+bool Supervisor::must_end(Watch& watch) {
+  const double now = world_.now();
+  if (!world_.is_mine()) {
+    world_.end_all();
+    throw Error("another supervisor has taken over this run: the job is ended");
+  }
+  if (stop_ == 0 && settings_.time_limit_s > 0 && now - began_ >= settings_.time_limit_s) {
+    world_.say("--time-limit is over");
+    stop_ = SIGUSR1;
+    stop_since_ = now;
+  }
+  if (force_ != 0) {
+    world_.say(name_of(force_) + ": ends the job without saving");
+    return true;
+  }
+  if (stop_ != 0 && !watch.asked) {
+    watch.asked = true;
+    watch.asked_at = now;
+    enter(State::saving);
+    const bool idle = settings_.watched && !watch.output && watch.first_step < 0;
+    world_.say(name_of(stop_) + (idle ? ": ends the job, which has done nothing yet"
+                                      : ": asks the job to save and end"));
+    world_.notify("stopping", Json::Object{{"signal", name_of(stop_)}});
+    if (idle) return true;
+    ask(watch);
+  } else if (watch.asked && watch.last_step >= watch.asked_step + steps_of_a_deaf_job &&
+             now - watch.last_asked >= same_request_s) {
+    ask(watch);  // mpirun forwards nothing to ranks that it has not started yet
+  }
+  if (watch.asked && now - watch.asked_at > grace_s(watch)) {
+    world_.say(fmt::format("the job has not ended {:.0f} s after it was asked to (--grace)",
+                           now - watch.asked_at));
+    return true;
+  }
+  if (watch.stuck) {
+    watch.hang = !watch.stuck->all_have_finished;
+    return true;
+  }
+  if (!watch.asked && !watch.pages && settings_.hang_s > 0 &&
+      now - watch.last_sign > settings_.hang_s) {
+    watch.hang = true;
+    world_.say(fmt::format("hang: no step, checkpoint or output for {:.1f} s (--hang-timeout)",
+                           now - watch.last_sign));
+    return true;
+  }
+  return false;
+}
+
+AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
+                                 const Verdict& verdict) const {
+  AttemptEnded line;
+  line.attempt = history_.attempts.back().began.attempt;
+  line.at = world_.date();
+  line.code = facts.code;
+  line.cause = verdict.cause;
+  line.signature = verdict.signature;
+  line.error = verdict.cause == "out_of_memory" ? facts.out_of_memory : facts.first_error;
+  line.blame = verdict.blame;
+  line.slow = facts.slow;
+  line.last_step = watch.last_step;
+  line.durable = watch.durable;
+  line.first_step = watch.first_number;
+  line.wall_s = watch.ended - watch.began;
+  line.save_s = watch.pace.save_s();
+  line.gpus_per_rank = facts.gpus_per_rank;
+  line.start_s = watch.first_step < 0 ? line.wall_s : watch.first_step - watch.began;
+  const bool kept = verdict.cause == "finished" || facts.code == code::stopped;
+  line.useful_s = watch.times.durable_s() + (kept ? watch.times.open_s() : 0);
+  line.lost_s = kept ? 0 : watch.times.open_s();
+  line.stall_s = std::max(0.0, line.wall_s - line.start_s - line.useful_s - line.lost_s);
+  line.wall_s = line.start_s + line.useful_s + line.lost_s + line.stall_s;
+  if (facts.hang) line.detect_s = std::min(line.stall_s, watch.ended - watch.last_sign);
+  return line;
+}
+
+/// Between attempts. False: it was asked to stop.
+bool Supervisor::wait(double seconds) {
+  const double until = world_.now() + seconds;
+  for (;;) {
+    note_signals(world_.look(std::clamp(until - world_.now(), 0.0, look_s)));
+    const bool over = settings_.time_limit_s > 0 && world_.now() - began_ >= settings_.time_limit_s;
+    if (stop_ != 0 || over) return false;
+    if (world_.now() >= until) return true;
+  }
+}
+
+int Supervisor::end(int exit_code, const std::string& why) {
+  enter(exit_code == code::done ? State::done : State::give_up);
+  const SupervisionEnded line{world_.date(), exit_code, why};
+  world_.append(to_json(line));
+  history_.add(line);
+  const bool failed = exit_code != code::done && exit_code != code::stopped;
+  world_.say(fmt::format(
+      "{} (exit code {}){}", why, exit_code,
+      failed && !history_.attempts.empty()
+          ? "; the last output is in " + world_.log_of(history_.attempts.back().began.attempt)
+          : ""));
+  world_.notify(exit_code == code::done ? "done" : "ended", to_json(line));
+  return exit_code;
+}
+
+}  // namespace trireme::supervisor

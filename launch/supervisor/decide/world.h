@@ -1,0 +1,121 @@
+// World: what the state machine of the supervisor sees and does. The real one starts mpirun
+// (machine.h); tests have one of their own, with a clock that they set.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/supervisor/decide/layouts.h"
+#include "launch/supervisor/records/gpu_signs.h"
+#include "launch/supervisor/records/ledger.h"
+#include "launch/supervisor/records/nodes.h"
+#include "launch/supervisor/records/wrong_bits.h"
+
+namespace trireme::supervisor {
+
+struct Step {
+  Index number = 0;
+  double seconds = 0;
+};
+
+/// Why no rank of the attempt moves, as their status pages show it.
+struct Hang {
+  std::string sentence;
+  std::string kind = {};                // equal for hangs that look alike
+  std::vector<std::string> hosts = {};  // to blame
+  bool end = false;                     // the job is stuck: it is to be ended
+  bool all_have_finished = false;       // only their exit is stuck
+};
+
+/// What happened since the last look.
+struct Sight {
+  std::vector<Step> steps;       // done by the attempt
+  Index durable = 0;             // the newest step on disk
+  bool output = false;           // the attempt has printed
+  std::vector<int> signals;      // SIGTERM, SIGINT, SIGUSR1: asks to stop; SIGKILL: stop --now
+  std::optional<int> code;       // mpirun has ended: its exit code, or 128 + its signal
+  bool launcher_killed = false;  // by a signal
+  bool pages = false;            // ranks write status pages, which show hangs
+  std::optional<Hang> hang = {};
+};
+
+/// What the output of an attempt says of its end.
+struct Evidence {
+  std::string first_error, lost_host, rank_host;
+  bool daemon_lost = false;        // of a host that the launcher does not name
+  std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
+  double gpus_per_rank = -1;       // 0 on CPUs; -1: the job has not said it
+  std::vector<WrongRank> wrong_ranks = {};  // that held other bits than their replicas
+  std::vector<std::string> slow = {};       // ranks and nodes, a line each
+};
+
+struct AttemptPlan {
+  Index attempt = 0, ranks = 0;
+  std::vector<Host> hosts = {};  // empty: this machine
+  bool has_saved = false;        // an attempt of an earlier supervision has made a durable step
+  bool resumes = false;  // an attempt of this one has: what PROGRAM was started from is past
+  Index step = -1;       // from this step; -1: the newest
+  Index slots = 0;       // ranks on a host, the last one may have fewer; 0: all have equally many
+  Index idle = 0;        // slots of hosts at hand that the layout leaves over
+  Layout layout = {};    // where the program was asked
+  bool fewer = false;    // hosts than --nodes
+  std::vector<std::string> options = {};  // of --also-layout: they replace those of PROGRAM
+};
+
+struct UnfitHost {
+  std::string host, why;
+};
+
+class World {
+ public:
+  virtual ~World() = default;
+
+  virtual double now() const = 0;  // seconds, steady: does not jump
+  virtual Index date() const = 0;  // seconds since 1970, which may jump
+
+  /// Whether this process is still the supervisor of the run.
+  virtual bool is_mine() const = 0;
+  /// Hosts at hand, spares included; empty: this machine only, or an empty list. Throws: Error.
+  virtual std::vector<Host> hosts() const = 0;
+  /// Which of these hosts, new to this supervisor or returned, may not be used.
+  virtual std::vector<UnfitHost> unfit_of(const std::vector<Host>& hosts) = 0;
+  /// Committed steps whose manifest and file sizes hold, newest first; two at most.
+  virtual std::vector<Index> durable_steps() const = 0;
+  /// --train-iters; -1: not known yet.
+  virtual Index iterations() const = 0;
+  /// Whether the metrics or the newest checkpoint say that all steps are done.
+  virtual bool training_is_finished() const = 0;
+  /// What the program says of these numbers of ranks when it is started with `options` in addition;
+  /// nothing where it says nothing.
+  virtual std::vector<Layout> check_layouts(const std::vector<std::string>& options,
+                                            const std::vector<Index>& ranks) = 0;
+  /// Hosts that users gave back since the last call.
+  virtual std::vector<std::string> released_hosts() = 0;
+
+  /// Appends to the ledger, durable when it returns.
+  virtual void append(const Json& line) = 0;
+  /// Writes nodes.json.
+  virtual void show_nodes(const std::vector<NodeState>& states) = 0;
+  /// A line for people.
+  virtual void say(const std::string& line) = 0;
+  /// Runs the command of --on-event, without waiting for it.
+  virtual void notify(const std::string& event, const Json& details) = 0;
+
+  /// Starts mpirun; returns its process id. Throws: Error.
+  virtual Index start(const AttemptPlan& plan) = 0;
+  /// Waits until something happens, at most so long. Also between attempts.
+  virtual Sight look(double seconds) = 0;
+  /// Sends SIGUSR1 to mpirun, which forwards it to all ranks: they save and end.
+  virtual void ask_to_stop() = 0;
+  /// Returns when no process of the attempt is left, and removes its private directories.
+  virtual void end_all() = 0;
+  /// The file with what an attempt prints.
+  virtual std::string log_of(Index attempt) const = 0;
+  /// What the ranks of the attempt have found of GPUs so far.
+  virtual std::vector<GpuSign> gpu_signs() const = 0;
+  /// Of the attempt that end_all() has ended.
+  virtual Evidence evidence() const = 0;
+};
+
+}  // namespace trireme::supervisor

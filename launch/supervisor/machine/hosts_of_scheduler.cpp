@@ -1,0 +1,203 @@
+#include "launch/supervisor/machine/hosts_of_scheduler.h"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "trireme/core/error.h"
+
+#include "runtime/store/file.h"
+
+namespace trireme::supervisor {
+namespace {
+
+constexpr Index most_bytes = Index{16} << 20;
+constexpr Index most_nodes = 100'000;
+
+/// What a line of the shell prints, and its exit status. The line must end soon.
+std::pair<std::string, int> output_of(const std::string& line) {
+  std::FILE* pipe = ::popen(line.c_str(), "re");
+  require(pipe != nullptr, "'", line, "' cannot be started");
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (std::size_t n; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    text.append(buffer.data(), n);
+  return {text, ::pclose(pipe)};
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+bool is_number(const std::string& text) {
+  constexpr std::size_t most_digits = 9;
+  return !text.empty() && text.size() <= most_digits &&
+         text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// "1-3,07": "1", "2", "3", "07". Numbers of a range keep the width of its first.
+std::vector<std::string> expand_numbers(const std::string& text) {
+  std::vector<std::string> numbers;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t dash = part.find('-');
+    const std::string first = part.substr(0, dash);
+    const std::string last = dash == std::string::npos ? first : part.substr(dash + 1);
+    require(is_number(first) && is_number(last) && std::stoll(first) <= std::stoll(last) &&
+                std::stoll(last) - std::stoll(first) < most_nodes,
+            "'", part, "' is no range of numbers");
+    for (Index i = std::stoll(first); i <= std::stoll(last); ++i) {
+      const std::string number = std::to_string(i);
+      const std::size_t zeros = first.size() > number.size() ? first.size() - number.size() : 0;
+      numbers.push_back(std::string(zeros, '0') + number);
+    }
+  }
+  require(!numbers.empty(), "'[]' is empty");
+  return numbers;
+}
+
+/// "rack[1-2]node[1-2]": each of the four.
+std::vector<std::string> expand_names(const std::string& pattern) {
+  const std::size_t open = pattern.find('[');
+  if (open == std::string::npos) return {pattern};
+  const std::size_t close = pattern.find(']', open);
+  require(close != std::string::npos, "'", pattern, "' lacks a ]");
+  std::vector<std::string> names;
+  const std::vector<std::string> ends = expand_names(pattern.substr(close + 1));
+  for (const std::string& number : expand_numbers(pattern.substr(open + 1, close - open - 1)))
+    for (const std::string& end : ends) names.push_back(pattern.substr(0, open) + number + end);
+  return names;
+}
+
+/// "2(x3),1": 2, 2, 2, 1.
+std::vector<std::string> expand_slots(const std::string& text) {
+  std::vector<std::string> slots;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t open = part.find("(x");
+    const std::string times = open == std::string::npos ? "1" : part.substr(open + 2);
+    const std::string digits = times.substr(0, times.find(')'));
+    require(is_number(part.substr(0, open)) && is_number(digits) && std::stoll(digits) < most_nodes,
+            "'", part, "' is no number of tasks");
+    slots.insert(slots.end(), static_cast<std::size_t>(std::stoll(digits)), part.substr(0, open));
+  }
+  return slots;
+}
+
+bool names_hosts(const std::vector<std::string>& mpirun) {
+  for (const std::string& word : mpirun)
+    for (const char* option : {"-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile",
+                               "--machinefile", "--default-hostfile", "-default-hostfile"})
+      if (word == option) return true;
+  return false;
+}
+
+std::string variable_or(const Environment& environment, const std::string& name,
+                        const std::string& older) {
+  const std::string value = environment(name);
+  return value.empty() ? environment(older) : value;
+}
+
+/// Lines as in a file of hosts. mpirun takes its slots from the same variable.
+std::string lines_of_slurm(const Environment& environment) {
+  const std::vector<std::string> nodes =
+      expand_nodelist(variable_or(environment, "SLURM_JOB_NODELIST", "SLURM_NODELIST"));
+  std::vector<std::string> slots = expand_slots(environment("SLURM_TASKS_PER_NODE"));
+  require(slots.empty() || slots.size() == nodes.size(), "SLURM_TASKS_PER_NODE has ", slots.size(),
+          " nodes, but SLURM_JOB_NODELIST has ", nodes.size());
+  std::string lines;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    lines += nodes[i] + (slots.empty() ? "" : " slots=" + slots[i]) + "\n";
+  return lines;
+}
+
+}  // namespace
+
+std::string variable_of_this_process(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+std::vector<std::string> expand_nodelist(const std::string& list) {
+  std::vector<std::string> names;
+  int depth = 0;
+  std::string pattern;
+  for (const char c : list + ",") {
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c != ',' || depth > 0) {
+      pattern += c;
+      continue;
+    }
+    for (std::string& name : expand_names(pattern))
+      if (!name.empty()) names.push_back(std::move(name));
+    pattern.clear();
+  }
+  require(depth == 0, "'", list, "' lacks a bracket");
+  return names;
+}
+
+HostSource find_hosts(const HostRequest& request, const Environment& environment,
+                      const std::string& discovery) {
+  using Kind = HostSource::Kind;
+  if (!request.hostfile.empty())
+    return {Kind::hostfile, "--hostfile " + request.hostfile, request.hostfile, ""};
+  if (names_hosts(request.mpirun)) return {};
+  if (const std::string job = variable_or(environment, "SLURM_JOB_ID", "SLURM_JOBID");
+      !job.empty()) {
+    const std::string name = "Slurm job " + job;
+    std::string lines;
+    try {
+      lines = lines_of_slurm(environment);
+    } catch (const Error& error) {
+      throw Error(str(name, ": ", error.what(), "; give --hostfile"));
+    }
+    const bool one = lines.find('\n') + 1 == lines.size();
+    if (lines.empty() || (one && !request.several)) return {};
+    return {Kind::slurm, name, "", lines};
+  }
+  if (std::filesystem::exists(discovery)) return {Kind::discovery, discovery, discovery, ""};
+  return {};
+}
+
+std::vector<Host> read_hosts(const HostSource& source, Index default_slots) {
+  switch (source.kind) {
+    case HostSource::Kind::this_machine:
+      return {};
+    case HostSource::Kind::hostfile:
+      return parse_hosts(read_whole(source.path, most_bytes), default_slots);
+    case HostSource::Kind::slurm:
+      return parse_hosts(source.text, default_slots);
+    case HostSource::Kind::discovery:
+      break;
+  }
+  const auto [lines, status] = output_of("/bin/sh '" + source.path + "'");
+  require(status == 0, source.path, " failed: it must print the hosts, and exit with 0");
+  return parse_hosts(lines, default_slots);
+}
+
+bool asks_for_no_kill(const std::string& batch_script) {
+  for (const std::string& line : split(batch_script, '\n')) {
+    std::istringstream words(line);
+    std::string word;
+    words >> word;
+    if (word != "#SBATCH") continue;
+    while (words >> word && !word.starts_with('#'))
+      if (word == "--no-kill" || word == "-k") return true;
+  }
+  return false;
+}
+
+bool job_has_no_kill(const Environment& environment) {
+  for (const char* name : {"SBATCH_NO_KILL", "SLURM_NO_KILL"})
+    if (!environment(name).empty()) return true;
+  const std::string job = variable_or(environment, "SLURM_JOB_ID", "SLURM_JOBID");
+  if (!is_number(job)) return false;
+  return asks_for_no_kill(
+      output_of("scontrol write batch_script " + job + " - 2> /dev/null").first);
+}
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,52 @@
+// Where the hosts of a run come from: a file, the allocation of a Slurm job, or the workers of a
+// Kubernetes MPIJob.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "launch/supervisor/records/nodes.h"
+
+namespace trireme::supervisor {
+
+/// Each is read again before each attempt.
+struct HostSource {
+  enum class Kind { this_machine, hostfile, slurm, discovery };
+  Kind kind = Kind::this_machine;
+  std::string name;  // for messages: "--hostfile FILE", "Slurm job 17"
+  std::string path;  // of the file, or of the script that prints lines like those of the file
+  std::string text;  // of a Slurm job: such lines
+};
+
+/// The value of a variable of the environment; empty: not set.
+using Environment = std::function<std::string(const std::string& name)>;
+std::string variable_of_this_process(const std::string& name);
+
+/// The MPI operator of Kubernetes writes this script, which prints the workers that run.
+inline const std::string mpijob_discovery = "/etc/mpi/discover_hosts.sh";
+
+struct HostRequest {
+  std::string hostfile;             // --hostfile; empty: not given
+  std::vector<std::string> mpirun;  // mpirun and its options
+  bool several = false;             // --nodes and --spares are more than one host
+};
+/// --hostfile comes first; with hosts in the options of mpirun it alone knows them. Then a Slurm
+/// job of several nodes, then `discovery`, where there is such a file. Throws: Error when the list
+/// of Slurm's nodes cannot be read.
+HostSource find_hosts(const HostRequest& request, const Environment& environment,
+                      const std::string& discovery = mpijob_discovery);
+
+/// Empty: this machine. Throws: Error.
+std::vector<Host> read_hosts(const HostSource& source, Index default_slots);
+
+/// "node[1-3,07],gpu5": node1, node2, node3, node07, gpu5. Throws: Error.
+std::vector<std::string> expand_nodelist(const std::string& list);
+
+/// Whether the batch script of a Slurm job asks to keep the job when a node is lost. Slurm shows
+/// that nowhere else.
+bool asks_for_no_kill(const std::string& batch_script);
+/// As above for the job of this process: SBATCH_NO_KILL and SLURM_NO_KILL count as well.
+bool job_has_no_kill(const Environment& environment);
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,117 @@
+// Machine: the World of a real run. It starts mpirun in a session of its own, adopts and ends the
+// orphans that mpirun leaves, and keeps what the job prints.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "launch/supervisor/decide/command_words.h"
+#include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/machine/faults.h"
+#include "launch/supervisor/machine/hosts_of_scheduler.h"
+#include "launch/supervisor/machine/metrics_tail.h"
+#include "launch/supervisor/machine/oom_kills.h"
+#include "launch/supervisor/machine/output_log.h"
+#include "launch/supervisor/machine/rank_watch.h"
+#include "launch/supervisor/machine/run_directory.h"
+
+namespace trireme::supervisor {
+
+struct MachineOptions {
+  Words mpirun = {"mpirun"};
+  HostSource hosts;
+  Index slots = 1;  // of a host whose line does not say how many
+  std::string remote_shell, on_event;
+  /// "short": that of trireme; "off" or empty: none; otherwise a command of the shell, whose exit
+  /// code is 0 where the host TRIREME_HOST may be used.
+  std::string preflight;
+  Index log_bytes = Index{64} << 20;
+  bool allow_chaos = false;  // `trireme chaos` may ask for faults
+  double hang_s = 0;         // --hang-timeout; 0: not given
+  bool echo = true;          // what the job prints goes to stdout as well
+};
+
+class Machine : public World {
+ public:
+  /// Takes the signals of this process: create it before other threads. Throws: Error when another
+  /// supervisor has the run.
+  Machine(Job job, MachineOptions options);
+  /// Ends what is left of an attempt.
+  ~Machine() override;
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  /// What the ledger said when this process took the run. Ends what an earlier supervisor left.
+  History take_over(const std::string& new_run_id);
+
+  double now() const override;
+  Index date() const override;
+  bool is_mine() const override;
+  std::vector<Host> hosts() const override;
+  std::vector<UnfitHost> unfit_of(const std::vector<Host>& hosts) override;
+  std::vector<Index> durable_steps() const override;
+  Index iterations() const override;
+  bool training_is_finished() const override;
+  std::vector<Layout> check_layouts(const std::vector<std::string>& options,
+                                    const std::vector<Index>& ranks) override;
+  std::vector<std::string> released_hosts() override;
+  void append(const Json& line) override;
+  void show_nodes(const std::vector<NodeState>& states) override;
+  void say(const std::string& line) override;
+  void notify(const std::string& event, const Json& details) override;
+  Index start(const AttemptPlan& plan) override;
+  Sight look(double seconds) override;
+  void ask_to_stop() override;
+  void end_all() override;
+  std::string log_of(Index attempt) const override;
+  std::vector<GpuSign> gpu_signs() const override;
+  Evidence evidence() const override;
+
+  /// Whether SIGTERM, SIGINT, SIGHUP or trireme stop asked for the end.
+  bool stopped_by_user() const { return stop_seen_ || ended_by_signal_; }
+
+ private:
+  std::vector<UnfitHost> short_preflight(const std::vector<Host>& hosts);
+  void read_signals(Sight& sight);
+  void read_stop_file(Sight& sight);
+  void take_fault();
+  void read_output();
+  void echo(std::string_view text) const;
+  void reap();
+  Index newest_durable();
+
+  const Job job_;
+  const MachineOptions options_;
+  const Paths paths_;
+  std::unique_ptr<Lease> lease_;
+  std::unique_ptr<LedgerFile> ledger_;
+  std::unique_ptr<FaultDesk> faults_;  // null: none are taken
+  std::string key_;
+  int signals_ = -1;  // signalfd
+
+  // Of the attempt.
+  Index attempt_ = 0, began_ = 0, ranks_ = 0;
+  std::vector<Host> hosts_;
+  pid_t mpirun_ = -1;
+  std::optional<int> status_;
+  bool reported_ = true;
+  int pipe_ = -1;
+  std::unique_ptr<OutputLog> log_;
+  EvidenceReader reader_;
+  OomKills oom_kills_;  // when it began
+  MetricsTail metrics_;
+  bool printed_ = false;
+  std::vector<std::string> slow_;          // ranks, when it ended
+  std::unique_ptr<RankWatch> rank_watch_;  // null where they are on other machines
+
+  // Sessions that are no attempt's: of this process, of children that it had before, of --on-event.
+  std::set<pid_t> others_;
+  bool stop_seen_ = false, now_seen_ = false, ended_by_signal_ = false;
+  mutable double mine_checked_ = -1;
+  Index durable_ = 0;
+  Index durable_changed_ns_ = -1;
+  double durable_checked_ = -1;
+};
+
+}  // namespace trireme::supervisor

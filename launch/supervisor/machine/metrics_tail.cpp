@@ -1,0 +1,81 @@
+#include "launch/supervisor/machine/metrics_tail.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "trireme/core/error.h"
+
+namespace trireme::supervisor {
+namespace {
+
+constexpr Index most_bytes = Index{1} << 20;  // of one look
+
+std::string bytes_at(const std::string& path, Index begin, Index end) {
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(begin);
+  std::string text(static_cast<std::size_t>(end - begin), '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  return text;
+}
+
+/// Nothing when the line is no metrics line.
+std::vector<Step> parse_line(const std::string& line) {
+  try {
+    const Json json = parse_json(line);
+    const Json* step = json.find("step");
+    const Json* ms = json.find("step_ms");
+    if (step == nullptr || !std::holds_alternative<Index>(step->value)) return {};
+    double seconds = 0;
+    if (ms != nullptr && std::holds_alternative<double>(ms->value))
+      seconds = std::get<double>(ms->value) / 1e3;
+    else if (ms != nullptr && std::holds_alternative<Index>(ms->value))
+      seconds = static_cast<double>(std::get<Index>(ms->value)) / 1e3;
+    return {{std::get<Index>(step->value), seconds}};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::vector<Step> parse_lines(const std::string& text) {
+  std::vector<Step> steps;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    for (const Step& step : parse_line(text.substr(begin, end - begin))) steps.push_back(step);
+  return steps;
+}
+
+}  // namespace
+
+MetricsTail::MetricsTail(std::string path) : path_(std::move(path)) { at_ = size(); }
+
+Index MetricsTail::size() const {
+  if (path_.empty()) return 0;
+  std::error_code missing;
+  const auto bytes = std::filesystem::file_size(path_, missing);
+  return missing ? 0 : static_cast<Index>(bytes);
+}
+
+std::vector<Step> MetricsTail::read() {
+  const Index end = size();
+  if (end < at_) at_ = end;  // cut off
+  if (end == at_) return {};
+  std::string text = bytes_at(path_, at_, std::min(end, at_ + most_bytes));
+  text.resize(text.rfind('\n') + 1);  // npos + 1 is 0
+  at_ += static_cast<Index>(text.size());
+  return parse_lines(text);
+}
+
+Index last_step_in(const std::string& metrics) {
+  std::error_code missing;
+  const auto bytes = std::filesystem::file_size(metrics, missing);
+  if (missing) return 0;
+  constexpr Index last_bytes = 4096;
+  const auto end = static_cast<Index>(bytes);
+  const std::vector<Step> steps =
+      parse_lines(bytes_at(metrics, std::max<Index>(0, end - last_bytes), end));
+  return steps.empty() ? 0 : steps.back().number;
+}
+
+}  // namespace trireme::supervisor

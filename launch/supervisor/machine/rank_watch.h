@@ -1,0 +1,54 @@
+// RankWatch: the ranks of an attempt as their status pages show them: whether any moves, the
+// verdict when none does, and which are slow.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/supervisor/decide/world.h"
+#include "runtime/observe/hang/hang_watch.h"
+#include "runtime/observe/page_reader.h"
+
+namespace trireme::supervisor {
+
+/// Of an attempt: the last verdict, and the stacks of ranks that hold it up.
+inline constexpr const char* verdict_file = "verdict.json";
+
+class RankWatch {
+ public:
+  struct Options {
+    std::string pages;   // directory of the status pages
+    std::string folder;  // of the attempt
+    int ranks = 1;
+    double hang_s = 0;  // --hang-timeout: the least limit; 0: that of HangLimits
+  };
+  explicit RankWatch(Options options);
+
+  /// Whether the ranks write pages: those of other programs do not.
+  bool has_pages() const;
+  /// Call it often: it looks some times a second. Something when there is a verdict, which is then
+  /// in the folder as well, or when a job of which there was one moves again.
+  std::optional<Hang> look(double now_s);
+  /// Ranks and nodes that are slower than others, a line each.
+  std::vector<std::string> slow() const;
+
+ private:
+  void open_pages();
+  std::vector<observe::RankProgress> progress() const;
+  std::vector<observe::RankReport> reports() const;
+  void write(const observe::HangWatch::Decision& decision) const;
+  Json stacks(const observe::Verdict& verdict) const;
+
+  const Options options_;
+  observe::HangWatch watch_;
+  std::vector<std::unique_ptr<observe::PageReader>> readers_;  // by rank; null: no page so far
+  double looked_at_ = -1;
+  double logged_quiet_s_ = -1;  // of the verdict in the folder; -1: there is none
+};
+
+/// Lines of RankWatch::slow() for these pages.
+std::vector<std::string> describe_slow(const std::vector<observe::PageState>& pages);
+
+}  // namespace trireme::supervisor

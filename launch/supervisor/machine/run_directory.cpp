@@ -1,0 +1,220 @@
+#include "launch/supervisor/machine/run_directory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+#include "launch/supervisor/machine/metrics_tail.h"
+#include "runtime/store/file.h"
+#include "runtime/store/inspect/inspect.h"
+#include "runtime/store/lease/lease.h"
+#include "runtime/store/lease/lease_holder.h"
+#include "runtime/store/lease/lock_file.h"
+
+namespace trireme::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+using store::LeaseHolder;
+
+constexpr Index kept_attempts = 10, kept_cores = 2;
+const std::string attempt_prefix = "attempt-", private_prefix = "trireme-", core_prefix = "core";
+
+std::optional<LeaseHolder> holder_of(const Paths& paths) {
+  const auto sight = store::look_at_lock(paths.folder + "/lock");
+  return sight ? store::parse_lease_holder(sight->text) : std::nullopt;
+}
+
+bool certainly_lives(const LeaseHolder& holder) {
+  const LeaseHolder self = LeaseHolder::self("");
+  return holder.boot == self.boot && holder.processes == self.processes && !holder.certainly_gone();
+}
+
+std::vector<fs::path> entries_of(const std::string& folder, const std::string& prefix) {
+  std::vector<fs::path> found;
+  std::error_code missing;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, missing))
+    if (entry.path().filename().string().starts_with(prefix)) found.push_back(entry.path());
+  return found;
+}
+
+std::string scratch_root() {
+  const char* path = std::getenv("TMPDIR");
+  return path == nullptr || *path == '\0' ? "/tmp" : path;
+}
+std::string shared_root() { return fs::is_directory("/dev/shm") ? "/dev/shm" : scratch_root(); }
+
+std::string make_private(const std::string& root, const std::string& name) {
+  std::string path = root + "/" + name;
+  require(::mkdir(path.c_str(), 0700) == 0, path,
+          " cannot be made: is there one of another user, or is ", root, " full?");
+  return path;
+}
+
+std::string private_name(const std::string& key, Index attempt) {
+  return fmt::format("{}{}-a{}", private_prefix, key, attempt);
+}
+std::string shared_name(const std::string& key, Index attempt) {
+  return private_name(key, attempt) + (scratch_root() == shared_root() ? "-shared" : "");
+}
+
+/// An ELF file of the type core, of this user, changed since a time.
+bool is_core(const std::string& path, Index since) {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid() ||
+      info.st_mtime < since)
+    return false;
+  std::ifstream in(path, std::ios::binary);
+  std::string head(18, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  constexpr std::size_t type_at = 16;
+  return in && head.starts_with("\177ELF") && head[type_at] + head[type_at + 1] == ET_CORE;
+}
+
+/// --train-iters of the newest checkpoint; -1: unknown.
+Index iterations_of(const std::string& run) {
+  const std::vector<CommittedStep> steps = list_steps(run);
+  if (steps.empty()) return -1;
+  for (const auto& [name, value] : open_step(steps.front().path).manifest.options)
+    if (name == "--train-iters") return std::atoll(value.c_str());
+  return -1;
+}
+
+}  // namespace
+
+Paths::Paths(const std::string& directory)
+    : run(fs::weakly_canonical(fs::absolute(directory)).string()),  // also before it exists
+      folder(run + "/supervisor"),
+      ledger(folder + "/attempts.jsonl"),
+      nodes(folder + "/nodes.json"),
+      stop(folder + "/stop"),
+      preflight(folder + "/preflight.json") {}
+
+std::string Paths::attempt(Index number) const {
+  return fmt::format("{}/{}{:04}", folder, attempt_prefix, number);
+}
+
+std::unique_ptr<Lease> take_run(const Paths& paths) {
+  fs::create_directories(paths.folder);
+  const auto holder = holder_of(paths);
+  require(!holder || !certainly_lives(*holder), paths.run, ": ", holder ? holder->described() : "",
+          " supervises this run already");
+  LeaseOptions at_once;
+  at_once.wait_s = 0;
+  try {
+    return std::make_unique<Lease>(paths.folder, "trireme-run", at_once);
+  } catch (const Error&) {
+    const auto other = holder_of(paths);
+    throw Error(str(paths.run, ": ", other ? other->described() : "another process",
+                    " supervises this run already"));
+  }
+}
+
+std::optional<std::string> supervisor_of(const Paths& paths) {
+  const auto holder = holder_of(paths);
+  if (!holder || holder->certainly_gone()) return std::nullopt;
+  return str("pid ", holder->pid, " on ", holder->host, ", since ", holder->since);
+}
+
+History read_history(const Paths& paths) {
+  std::error_code missing;
+  if (!fs::exists(paths.ledger, missing)) return {};
+  constexpr Index most_bytes = Index{1} << 30;
+  return replay(read_whole(paths.ledger, most_bytes));
+}
+
+void check_run(const Job& job, const History& history) {
+  require(history.program.empty() || history.program == job.name(), job.run, " is a run of ",
+          history.program, ", not of ", job.name(), ": give --save another directory");
+  if (job.watched && fs::exists(job.run)) summarize_run(job.run);
+}
+
+std::vector<Index> durable_steps(const std::string& run, std::size_t most) {
+  std::vector<Index> steps;
+  for (const CommittedStep& step : list_steps(run)) {
+    if (steps.size() == most) break;
+    try {
+      read_manifest(step.path);
+      steps.push_back(step.step);
+    } catch (const Error&) {  // damaged, or just deleted by the job
+    }
+  }
+  return steps;
+}
+
+Index iterations_of(const Job& job) {
+  const std::string given = option_of(job.words, "--train-iters");
+  try {
+    return given.empty() ? iterations_of(job.run) : std::atoll(given.c_str());
+  } catch (const Error&) {  // no manifest that can be read
+    return -1;
+  }
+}
+
+bool training_is_finished(const Job& job) {
+  const Index iterations = iterations_of(job);
+  if (iterations < 0) return false;
+  const std::vector<Index> durable = durable_steps(job.run, 1);
+  return last_step_in(job.metrics) >= iterations ||
+         (!durable.empty() && durable.front() >= iterations) || iterations == 0;
+}
+
+void forget_attempts(const Paths& paths, Index newest) {
+  for (const fs::path& entry : entries_of(paths.folder, attempt_prefix)) {
+    const std::string number = entry.filename().string().substr(attempt_prefix.size());
+    std::error_code ignored;
+    if (std::atoll(number.c_str()) <= newest - kept_attempts) fs::remove_all(entry, ignored);
+  }
+}
+
+void keep_cores(const std::string& from, Index since, const Paths& paths, Index attempt) {
+  for (const fs::path& entry : entries_of(from, core_prefix)) {
+    std::error_code other_disk;
+    if (is_core(entry.string(), since))
+      fs::rename(entry, fs::path(paths.attempt(attempt)) / entry.filename(), other_disk);
+  }
+  for (Index old = std::max<Index>(1, attempt - kept_attempts); old <= attempt - kept_cores; ++old)
+    for (const fs::path& entry : entries_of(paths.attempt(old), core_prefix)) {
+      std::error_code ignored;
+      fs::remove(entry, ignored);
+    }
+}
+
+std::string key_of(const Paths& paths, const std::string& run_id) {
+  return fmt::format("{:016x}", std::hash<std::string>()(run_id + '\n' + paths.run));
+}
+
+PrivateDirectories make_private_directories(const std::string& key, Index attempt) {
+  return {make_private(scratch_root(), private_name(key, attempt)),
+          make_private(shared_root(), shared_name(key, attempt))};
+}
+
+std::string pages_directory(const std::string& key, Index attempt) {
+  return shared_root() + "/" + shared_name(key, attempt) + "/pages";
+}
+
+void remove_private_directories(const std::string& key) {
+  for (const std::string& root : {scratch_root(), shared_root()})
+    for (const fs::path& entry : entries_of(root, private_prefix + key + "-a")) {
+      std::error_code ignored;
+      fs::remove_all(entry, ignored);
+    }
+}
+
+void replace_file(const std::string& path, const std::string& text) {
+  const std::string fresh = path + ".new";
+  remove_file(fresh);
+  write_whole(fresh, text);
+  rename_path(fresh, path);
+}
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,68 @@
+// The directory of a run as the supervisor uses it: RUN/supervisor and what lies there, private
+// directories of attempts, and what RUN itself says of progress. Nothing here changes a checkpoint.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/supervisor/decide/command_words.h"
+#include "launch/supervisor/records/ledger.h"
+
+namespace trireme {
+class Lease;
+}
+
+namespace trireme::supervisor {
+
+/// Names in RUN/supervisor.
+struct Paths {
+  explicit Paths(const std::string& run);
+  std::string run, folder, ledger, nodes, stop, preflight;
+  std::string attempt(Index number) const;  // "RUN/supervisor/attempt-0007"
+};
+
+/// A file in RUN/supervisor whose name ends with a host that users gave back.
+inline constexpr const char* release_prefix = "release-";
+
+/// The right to supervise a run. Throws: Error that names the process that has it.
+std::unique_ptr<Lease> take_run(const Paths& paths);
+/// The process that supervises the run, "pid 71 on node3 (...)"; nothing: none does.
+std::optional<std::string> supervisor_of(const Paths& paths);
+
+/// The ledger of a run; empty where there is none.
+History read_history(const Paths& paths);
+/// Throws: Error when the directory is not that of a run, or of another program than `job`.
+void check_run(const Job& job, const History& history);
+
+/// Committed steps whose manifest and file sizes hold, newest first; `most` of them.
+std::vector<Index> durable_steps(const std::string& run, std::size_t most);
+/// --train-iters, of the words of the job or of the newest checkpoint; -1: unknown.
+Index iterations_of(const Job& job);
+/// Whether --train-iters steps are done.
+bool training_is_finished(const Job& job);
+
+/// Removes folders of attempts before the last ten.
+void forget_attempts(const Paths& paths, Index newest);
+
+/// Moves core files of this user that were written in `from` since a time (seconds since 1970) to
+/// the folder of an attempt, and keeps those of two attempts.
+void keep_cores(const std::string& from, Index since, const Paths& paths, Index attempt);
+
+/// Directories of this machine for one attempt: what Open MPI writes there goes with it.
+struct PrivateDirectories {
+  std::string scratch, shared;  // on disk, in memory
+};
+/// Of this run and no other, also not of a copy of it.
+std::string key_of(const Paths& paths, const std::string& run_id);
+PrivateDirectories make_private_directories(const std::string& key, Index attempt);
+/// Where the ranks of an attempt write their status pages on this machine.
+std::string pages_directory(const std::string& key, Index attempt);
+/// Of all attempts of the run.
+void remove_private_directories(const std::string& key);
+
+/// Writes a file anew: readers see the old one or the new one.
+void replace_file(const std::string& path, const std::string& text);
+
+}  // namespace trireme::supervisor

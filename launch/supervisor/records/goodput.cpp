@@ -1,0 +1,206 @@
+#include "launch/supervisor/records/goodput.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme::supervisor {
+namespace {
+
+constexpr double hour = 3600;
+
+/// Attempts that did not end as intended.
+bool is_failure(const std::string& cause) {
+  return cause != "finished" && cause != "stopped" && !is_planned(cause);
+}
+
+/// "1 step", "3 steps".
+std::string count(Index number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+std::string line(const char* what, double seconds, double wall_s) {
+  return fmt::format("  {:<36}{:>12.1f} s {:>6.1f} %\n", what, seconds,
+                     wall_s > 0 ? 100 * seconds / wall_s : 0.0);
+}
+
+}  // namespace
+
+void StepTimes::durable(Index number) {
+  const auto kept = std::partition(open_.begin(), open_.end(),
+                                   [&](const Step& step) { return step.number > number; });
+  for (auto step = kept; step != open_.end(); ++step) durable_s_ += step->seconds;
+  open_.erase(kept, open_.end());
+}
+
+double StepTimes::open_s() const {
+  double sum = 0;
+  for (const Step& step : open_) sum += step.seconds;
+  return sum;
+}
+
+namespace {
+
+/// GPUs of a rank, as any attempt has said; nothing: none has.
+std::optional<double> gpus_per_rank(const History& history) {
+  std::optional<double> found;
+  for (const Attempt& attempt : history.attempts)
+    if (attempt.ended && attempt.ended->gpus_per_rank >= 0) found = attempt.ended->gpus_per_rank;
+  return found;
+}
+
+/// Hosts of an attempt, spares included.
+double nodes_of(const AttemptBegan& began) {
+  if (began.nodes.empty() || began.ranks == 0) return 1;
+  const auto nodes = static_cast<double>(began.nodes.size());
+  return nodes * static_cast<double>(began.ranks + began.spares) / static_cast<double>(began.ranks);
+}
+
+std::string describe_hours(const Goodput& g) {
+  if (g.gpu.all > 0 || g.node.all == 0)
+    return fmt::format("GPU-hours (spares included{}): {:.3f}; lost to failures {:.3f}\n",
+                       g.gpus_assumed ? "; one GPU a rank is assumed" : "", g.gpu.all, g.gpu.lost);
+  return fmt::format("node-hours (no GPU, spares included): {:.3f}; lost to failures {:.3f}\n",
+                     g.node.all, g.node.lost);
+}
+
+const Goodput::Hours& hours_for(const Goodput& g, const Price& price) {
+  return price.of_node() ? g.node : g.gpu;
+}
+
+std::string describe_cost(const Goodput& g, const Price& price) {
+  const Goodput::Hours& hours = hours_for(g, price);
+  if (hours.all == 0 && g.node.all > 0)
+    return "cost: no GPU was used; --price node=AMOUNT is for an hour of a node\n";
+  return fmt::format("cost at {} an hour{}: {:.2f}; lost to failures {:.2f}\n", price.amount,
+                     price.gpu.empty() ? "" : " of a " + price.gpu, hours.all * price.amount,
+                     hours.lost * price.amount);
+}
+
+}  // namespace
+
+Goodput goodput(const History& history) {
+  Goodput sum;
+  const std::optional<double> gpus = gpus_per_rank(history);
+  sum.gpus_assumed = !gpus;
+  bool after_failure = false;
+  for (const Attempt& attempt : history.attempts) {
+    if (!attempt.ended) continue;
+    const AttemptEnded& ended = *attempt.ended;
+    ++sum.attempts;
+    const std::string of_attempt = fmt::format("attempt {}: ", attempt.began.attempt);
+    if (ended.cause == "hang" && !ended.error.empty())
+      sum.notes.push_back(of_attempt + ended.error);
+    for (const std::string& slow : ended.slow) sum.notes.push_back(of_attempt + slow);
+    sum.useful_s += ended.useful_s;
+    sum.lost_s += ended.lost_s;
+    sum.start_s += ended.start_s;
+    sum.stall_s += ended.stall_s;
+    sum.detect_s += ended.detect_s;
+    sum.waited_s += attempt.began.waited_s;
+    const double wall_s = ended.wall_s + attempt.began.waited_s;
+    sum.wall_s += wall_s;
+    if (!attempt.began.layout.empty()) sum.layouts[attempt.began.layout] += ended.wall_s;
+    const double ranks = static_cast<double>(attempt.began.ranks + attempt.began.spares);
+    const double nodes = nodes_of(attempt.began);
+    const bool failed = is_failure(ended.cause);
+    const double lost_s = (after_failure ? ended.start_s + attempt.began.waited_s : 0) +
+                          (failed ? ended.lost_s + ended.detect_s : 0);
+    sum.gpu.all += ranks * gpus.value_or(1) * wall_s / hour;
+    sum.gpu.lost += ranks * gpus.value_or(1) * lost_s / hour;
+    sum.node.all += nodes * wall_s / hour;
+    sum.node.lost += nodes * lost_s / hour;
+    after_failure = failed;
+    if (!after_failure) continue;
+    ++sum.failures;
+    Goodput::Cause& cause = sum.causes[ended.cause];
+    ++cause.failures;
+    cause.lost_s += ended.lost_s;
+    cause.lost_steps +=
+        std::max<Index>(0, ended.last_step - std::max(ended.durable, attempt.began.resumed));
+    for (const Blame& blame : ended.blame)
+      if (blame.points > 0) ++sum.failures_of_host[blame.host];
+  }
+  return sum;
+}
+
+Price parse_price(const std::string& text) {
+  Price price;
+  const std::size_t equals = text.rfind('=');
+  if (equals != std::string::npos) price.gpu = text.substr(0, equals);
+  const std::string amount = equals == std::string::npos ? text : text.substr(equals + 1);
+  std::size_t used = 0;
+  try {
+    price.amount = std::stod(amount, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  require(used > 0 && used == amount.size() && price.amount > 0 && price.amount < 1e9,
+          "expected an amount for an hour of a GPU, such as 2.5 or H100=2.5, or of a node, such as "
+          "node=0.4");
+  return price;
+}
+
+std::string to_text(const Goodput& g, const Price& price) {
+  std::string text =
+      fmt::format("{}, {}, {:.1f} s; goodput {:.1f} %\n", count(g.attempts, "attempt"),
+                  count(g.failures, "failure"), g.wall_s, 100 * g.ratio());
+  text += line("useful steps", g.useful_s, g.wall_s);
+  text += line("steps done again after a failure", g.lost_s, g.wall_s);
+  text += line("start, until the first step", g.start_s, g.wall_s);
+  text += line("between steps: saves, evaluation, end", g.stall_s, g.wall_s);
+  text += line("waiting before attempts", g.waited_s, g.wall_s);
+  for (const auto& [name, cause] : g.causes)
+    text +=
+        fmt::format("  {}: {}, {} done again, {:.1f} s\n", name, count(cause.failures, "failure"),
+                    count(cause.lost_steps, "step"), cause.lost_s);
+  for (const auto& [host, failures] : g.failures_of_host)
+    text += fmt::format("  {}: blamed for {}\n", host, count(failures, "failure"));
+  for (const std::string& note : g.notes) text += "  " + note + "\n";
+  for (const auto& [layout, seconds] : g.layouts)
+    text += fmt::format("  layout {}: {:.1f} s\n", layout, seconds);
+  if (g.layouts.size() > 1)
+    text += "  results of these layouts agree within the layout tolerance, not in bits\n";
+  text += describe_hours(g);
+  if (price.amount > 0) text += describe_cost(g, price);
+  return text;
+}
+
+Json to_json(const Goodput& g, const Price& price) {
+  Json::Object causes, hosts, layouts;
+  for (const auto& [layout, seconds] : g.layouts) layouts.emplace_back(layout, seconds);
+  for (const auto& [name, cause] : g.causes)
+    causes.emplace_back(name, Json::Object{{"failures", cause.failures},
+                                           {"lost_steps", cause.lost_steps},
+                                           {"lost_s", cause.lost_s}});
+  for (const auto& [host, failures] : g.failures_of_host) hosts.emplace_back(host, failures);
+  Json::Object all{{"attempts", g.attempts},
+                   {"failures", g.failures},
+                   {"wall_s", g.wall_s},
+                   {"goodput", g.ratio()},
+                   {"useful_s", g.useful_s},
+                   {"lost_s", g.lost_s},
+                   {"start_s", g.start_s},
+                   {"stall_s", g.stall_s},
+                   {"detect_s", g.detect_s},
+                   {"waited_s", g.waited_s},
+                   {"gpu_hours", g.gpu.all},
+                   {"lost_gpu_hours", g.gpu.lost},
+                   {"node_hours", g.node.all},
+                   {"lost_node_hours", g.node.lost},
+                   {"gpus_assumed", g.gpus_assumed},
+                   {"causes", std::move(causes)},
+                   {"hosts", std::move(hosts)},
+                   {"layouts", std::move(layouts)}};
+  all.emplace_back("notes", Json::Array(g.notes.begin(), g.notes.end()));
+  if (price.amount > 0) {
+    all.emplace_back("cost", hours_for(g, price).all * price.amount);
+    all.emplace_back("lost_cost", hours_for(g, price).lost * price.amount);
+  }
+  return all;
+}
+
+}  // namespace trireme::supervisor

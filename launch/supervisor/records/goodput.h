@@ -1,0 +1,67 @@
+// Where the time of a run went: useful steps, steps that had to be done again, start, stalls,
+// waiting; and what it cost.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launch/supervisor/records/ledger.h"
+
+namespace trireme::supervisor {
+
+/// The steps of one attempt. Constant memory as long as steps become durable.
+class StepTimes {
+ public:
+  void step(Index number, double seconds) { open_.push_back({number, seconds}); }
+  /// Steps up to this one need not be done again.
+  void durable(Index number);
+  double durable_s() const { return durable_s_; }
+  double open_s() const;  // of steps that are not durable
+
+ private:
+  struct Step {
+    Index number;
+    double seconds;
+  };
+  std::vector<Step> open_;
+  double durable_s_ = 0;
+};
+
+struct Goodput {
+  double wall_s = 0;
+  double useful_s = 0, lost_s = 0, start_s = 0, stall_s = 0, waited_s = 0;  // together wall_s
+  double detect_s = 0;  // the part of stall_s until a hang was noticed
+  Index attempts = 0, failures = 0;
+  /// What ranks and spares held, over wall_s; `lost`: the part that failures cost: lost, start
+  /// after a failure, waited.
+  struct Hours {
+    double all = 0, lost = 0;
+  };
+  Hours gpu, node;
+  bool gpus_assumed = false;  // one for each rank of an attempt that has not said it
+  struct Cause {
+    Index failures = 0, lost_steps = 0;
+    double lost_s = 0;
+  };
+  std::map<std::string, Cause> causes;
+  std::map<std::string, Index> failures_of_host;
+  std::vector<std::string> notes;         // of attempts: why one hung, which ranks were slow
+  std::map<std::string, double> layouts;  // wall_s of attempts whose layout is known
+  double ratio() const { return wall_s > 0 ? useful_s / wall_s : 0; }
+};
+/// Of all attempts that have ended.
+Goodput goodput(const History& history);
+
+/// Of an hour of one GPU, or of one node; 0: not shown. `gpu`: its name, for people.
+struct Price {
+  double amount = 0;
+  std::string gpu;
+  bool of_node() const { return gpu == "node"; }
+};
+/// "2.5", "H100=2.5" or "node=0.4". Throws: Error.
+Price parse_price(const std::string& text);
+std::string to_text(const Goodput& goodput, const Price& price);
+Json to_json(const Goodput& goodput, const Price& price);
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,231 @@
+#include "launch/supervisor/records/ledger.h"
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+namespace trireme::supervisor {
+namespace {
+
+/// The members of one object; what is missing or of another type keeps its default.
+class Members {
+ public:
+  explicit Members(const Json& json) : json_(json) {}
+
+  bool has(const char* key) const { return json_.find(key) != nullptr; }
+  Index whole(const char* key) const { return get<Index>(key); }
+  bool flag(const char* key) const { return get<bool>(key); }
+  std::string text(const char* key) const { return get<std::string>(key); }
+  Index date(const char* key) const { return date_of(text(key)); }
+  double real(const char* key) const {
+    const Json* found = json_.find(key);
+    if (found != nullptr && std::holds_alternative<Index>(found->value))
+      return static_cast<double>(std::get<Index>(found->value));
+    return get<double>(key);
+  }
+  std::vector<std::string> texts(const char* key) const {
+    std::vector<std::string> all;
+    for (const Json& each : get<Json::Array>(key))
+      if (const auto* text = std::get_if<std::string>(&each.value)) all.push_back(*text);
+    return all;
+  }
+  std::vector<Blame> blame(const char* key) const {
+    std::vector<Blame> all;
+    for (const Json& each : get<Json::Array>(key)) {
+      const Members members(each);
+      all.push_back({members.text("host"), members.whole("points"), members.text("why")});
+    }
+    return all;
+  }
+
+ private:
+  template <class T>
+  T get(const char* key) const {
+    const Json* found = json_.find(key);
+    const T* typed = found == nullptr ? nullptr : std::get_if<T>(&found->value);
+    return typed == nullptr ? T() : *typed;
+  }
+
+  const Json& json_;
+};
+
+/// Returns whether the object is a line of a ledger.
+bool add(History& history, const Json& json) {
+  const Members line(json);
+  const bool begins = json.find("began") != nullptr;
+  const bool ends = json.find("ended") != nullptr;
+  if (json.find("attempt") != nullptr && begins) {
+    history.add(AttemptBegan{line.whole("attempt"), line.date("began"), line.whole("mpirun"),
+                             line.texts("nodes"), line.whole("ranks"), line.whole("spares"),
+                             line.whole("resumed"), line.real("waited_s"), line.text("layout"),
+                             line.flag("fewer")});
+  } else if (json.find("attempt") != nullptr && ends) {
+    history.add(AttemptEnded{line.whole("attempt"), line.date("ended"), line.whole("code"),
+                             line.text("cause"), line.text("signature"), line.text("error"),
+                             line.blame("blame"), line.whole("last_step"), line.whole("durable"),
+                             line.real("wall_s"), line.real("start_s"), line.real("useful_s"),
+                             line.real("lost_s"), line.real("stall_s"), line.real("detect_s"),
+                             line.has("gpus_per_rank") ? line.real("gpus_per_rank") : -1,
+                             line.real("save_s"), line.whole("first_step"), line.texts("slow")});
+  } else if (json.find("supervisor") != nullptr && begins) {
+    history.add(SupervisionBegan{line.date("began"), line.whole("supervisor"), line.text("host"),
+                                 line.text("run"), line.text("program"),
+                                 line.whole("quarantine_s")});
+  } else if (json.find("supervisor") != nullptr && ends) {
+    history.add(SupervisionEnded{line.date("ended"), line.whole("code"), line.text("why")});
+  } else if (json.find("released") != nullptr) {
+    history.add(Release{line.text("released"), line.date("at"), 0});
+  } else if (json.find("fault") != nullptr) {
+    history.add(
+        Fault{line.whole("attempt"), line.date("at"), line.text("fault"), line.text("victim")});
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string date_text(Index seconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+Index date_of(const std::string& text) {
+  std::tm time = {};
+  const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &time);
+  return end != nullptr && *end == '\0' ? Index{::timegm(&time)} : 0;
+}
+
+bool is_planned(const std::string& cause) { return cause == "growth" || cause == "replacement"; }
+
+Json to_json(const SupervisionBegan& line) {
+  return Json::Object{{"supervisor", line.pid},  {"began", date_text(line.at)},
+                      {"host", line.host},       {"run", line.run},
+                      {"program", line.program}, {"quarantine_s", line.quarantine_s}};
+}
+
+Json to_json(const SupervisionEnded& line) {
+  return Json::Object{{"supervisor", Index{::getpid()}},
+                      {"ended", date_text(line.at)},
+                      {"code", line.code},
+                      {"why", line.why}};
+}
+
+Json to_json(const AttemptBegan& line) {
+  return Json::Object{{"attempt", line.attempt},
+                      {"began", date_text(line.at)},
+                      {"nodes", Json::Array(line.nodes.begin(), line.nodes.end())},
+                      {"ranks", line.ranks},
+                      {"spares", line.spares},
+                      {"mpirun", line.mpirun},
+                      {"resumed", line.resumed},
+                      {"waited_s", line.waited_s},
+                      {"layout", line.layout},
+                      {"fewer", line.fewer}};
+}
+
+Json to_json(const AttemptEnded& line) {
+  Json::Array blame;
+  for (const Blame& each : line.blame)
+    blame.emplace_back(
+        Json::Object{{"host", each.host}, {"points", each.points}, {"why", each.why}});
+  Json::Object all{{"attempt", line.attempt},
+                   {"ended", date_text(line.at)},
+                   {"last_step", line.last_step},
+                   {"durable", line.durable},
+                   {"code", line.code},
+                   {"cause", line.cause},
+                   {"signature", line.signature},
+                   {"error", line.error},
+                   {"blame", std::move(blame)},
+                   {"wall_s", line.wall_s},
+                   {"start_s", line.start_s},
+                   {"useful_s", line.useful_s},
+                   {"lost_s", line.lost_s},
+                   {"stall_s", line.stall_s},
+                   {"detect_s", line.detect_s},
+                   {"save_s", line.save_s},
+                   {"first_step", line.first_step}};
+  if (line.gpus_per_rank >= 0) all.emplace_back("gpus_per_rank", line.gpus_per_rank);
+  all.emplace_back("slow", Json::Array(line.slow.begin(), line.slow.end()));
+  return all;
+}
+
+Json to_json(const Release& line) {
+  return Json::Object{{"released", line.host}, {"at", date_text(line.at)}};
+}
+
+Json to_json(const Fault& line) {
+  return Json::Object{{"fault", line.kind},
+                      {"victim", line.victim},
+                      {"attempt", line.attempt},
+                      {"at", date_text(line.at)}};
+}
+
+void History::add(const SupervisionBegan& line) {
+  if (run.empty()) run = line.run;
+  program = line.program;
+  supervisions.push_back(line);
+  end.reset();
+}
+
+void History::add(const SupervisionEnded& line) {
+  end = line;
+  first = attempts.size();
+}
+
+void History::add(const AttemptBegan& line) { attempts.push_back({line, std::nullopt}); }
+
+void History::add(const AttemptEnded& line) {
+  if (!attempts.empty() && attempts.back().began.attempt == line.attempt)
+    attempts.back().ended = line;
+  else
+    ++ignored;
+}
+
+void History::add(const Release& line) {
+  releases.push_back(line);
+  releases.back().after = attempts.size();  // by order, not by clocks
+}
+
+History replay(std::string_view text) {
+  History history;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) break;  // never acknowledged
+    try {
+      if (!add(history, parse_json(text.substr(0, end)))) ++history.ignored;
+    } catch (const Error&) {
+      ++history.ignored;
+    }
+    text.remove_prefix(end + 1);
+  }
+  return history;
+}
+
+LedgerFile::LedgerFile(const std::string& path) : path_(path) {
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  require(file_ >= 0, path, ": open: ", std::strerror(errno));
+  off_t end = ::lseek(file_, 0, SEEK_END);
+  char last = '\n';
+  while (end > 0 && ::pread(file_, &last, 1, end - 1) == 1 && last != '\n') --end;
+  require(::ftruncate(file_, end) == 0, path, ": ftruncate: ", std::strerror(errno));
+}
+
+LedgerFile::~LedgerFile() { ::close(file_); }
+
+void LedgerFile::append(const Json& line) {
+  const std::string text = to_text(line) + '\n';
+  const ssize_t written = ::write(file_, text.data(), text.size());
+  require(written == static_cast<ssize_t>(text.size()), path_,
+          ": write: ", written < 0 ? std::strerror(errno) : "no space for the whole line");
+  require(::fsync(file_) == 0, path_, ": fsync: ", std::strerror(errno));
+}
+
+}  // namespace trireme::supervisor

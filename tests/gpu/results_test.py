@@ -39,7 +39,7 @@ class Killed(Pretended):
     """A command that is ended from outside."""
 
     def start(self, *arguments, **environment):
-        """Returns the driver when the stage `kernels` hangs."""
+        """Returns the driver when the program of the stage `kernels` hangs."""
         command = list(map(str, self.command(*arguments)[1:]))
         program = BUSY.format(here=str(HERE), arguments=command)
         job = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL,
@@ -47,11 +47,15 @@ class Killed(Pretended):
         self.addCleanup(job.wait)
         self.addCleanup(job.kill)
         for _ in range(6000):
-            if "kernels" in self.stages():
+            if "kernels" in self.stages() and "[ RUN " in self.kernels_log():
                 return job
             time.sleep(0.02)
             self.assertIsNone(job.poll(), "the driver ended")
         self.fail("a stage that runs is not among the results")
+
+    def kernels_log(self):
+        log = self.output / "logs/kernels.log"
+        return log.read_text() if log.exists() else ""
 
     def stages(self):
         return self.summary() if (self.results / "summary.json").exists() else {}

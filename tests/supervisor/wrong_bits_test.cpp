@@ -74,6 +74,22 @@ TEST_F(WrongBits, BlameNoHostWhereThereIsOneMachine) {
   EXPECT_THAT(replay(world_.ledger).attempts[0].ended->blame, IsEmpty());
 }
 
+TEST_F(WrongBits, BlameTheHostOfTheRankWhereTheLastHostHasFewerRanks) {
+  settings_.nodes = 3;
+  settings_.min_nodes = 1;
+  settings_.ranks_per_node = 4;
+  world_.all_hosts = {{"n0", 4}, {"n1", 4}};
+  world_.tensor = 2;
+  world_.illegal = {8};  // so 6 ranks: four on n0, two on n1
+  world_.scripts = {{.steps = 25, .code = 66, .wrong_ranks = {{1, 3}}}, {.steps = 60}};
+  EXPECT_EQ(run(), 0);
+  const Attempt first = replay(world_.ledger).attempts[0];
+  EXPECT_EQ(first.began.ranks, 6);
+  ASSERT_TRUE(first.ended);
+  ASSERT_EQ(first.ended->blame.size(), 1U);
+  EXPECT_EQ(first.ended->blame[0].host, "n0");
+}
+
 TEST_F(WrongBits, OfRanksAndAttemptsThatThereWereNotBlameNone) {
   world_.scripts = {{.steps = 25, .code = 66, .wrong_ranks = {{1, 4}, {1, -1}, {7, 0}}},
                     {.steps = 60}};

@@ -146,7 +146,8 @@ Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
                      watch.resumed,
                      last_ended_ < 0 ? 0 : watch.began - last_ended_,
                      plan.layout.legal ? plan.layout.text() : "",
-                     plan.fewer};
+                     plan.fewer,
+                     plan.slots};
   began.mpirun = world_.start(plan);
   world_.append(to_json(began));
   history_.add(began);

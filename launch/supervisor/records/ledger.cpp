@@ -64,7 +64,7 @@ bool add(History& history, const Json& json) {
     history.add(AttemptBegan{line.whole("attempt"), line.date("began"), line.whole("mpirun"),
                              line.texts("nodes"), line.whole("ranks"), line.whole("spares"),
                              line.whole("resumed"), line.real("waited_s"), line.text("layout"),
-                             line.flag("fewer")});
+                             line.flag("fewer"), line.whole("slots")});
   } else if (json.find("attempt") != nullptr && ends) {
     history.add(AttemptEnded{line.whole("attempt"), line.date("ended"), line.whole("code"),
                              line.text("cause"), line.text("signature"), line.text("error"),
@@ -127,7 +127,8 @@ Json to_json(const AttemptBegan& line) {
                       {"resumed", line.resumed},
                       {"waited_s", line.waited_s},
                       {"layout", line.layout},
-                      {"fewer", line.fewer}};
+                      {"fewer", line.fewer},
+                      {"slots", line.slots}};
 }
 
 Json to_json(const AttemptEnded& line) {

@@ -41,6 +41,7 @@ struct AttemptBegan {
   double waited_s = 0;          // since the attempt before it: backoff, and waiting for nodes
   std::string layout = {};      // "pp1 dp2 tp2"; empty: the program was not asked
   bool fewer = false;           // hosts than --nodes
+  Index slots = 0;              // ranks on each host but the last; 0: all hosts have equally many
 };
 struct AttemptEnded {
   Index attempt = 0, at = 0;

@@ -49,7 +49,9 @@ std::vector<std::string> hosts_of(const std::vector<WrongRank>& ranks, const His
       if (attempt.began.attempt != wrong.attempt || nodes == 0 || wrong.rank < 0 ||
           wrong.rank >= attempt.began.ranks)
         continue;
-      const Index place = wrong.rank * nodes / attempt.began.ranks;
+      const Index slots = attempt.began.slots;
+      const Index place = slots > 0 ? std::min(wrong.rank / slots, nodes - 1)
+                                    : wrong.rank * nodes / attempt.began.ranks;
       const std::string& host = attempt.began.nodes[static_cast<std::size_t>(place)];
       if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
     }

@@ -182,6 +182,16 @@ TEST_F(Supervision, StopsAtTheTimeLimit) {
   EXPECT_EQ(world_.asked, 1);
 }
 
+TEST_F(Supervision, EndsWith75WhereTheTimeLimitIsOverWhileItWaitsForHosts) {
+  settings_.nodes = 2;
+  settings_.has_hosts = true;
+  settings_.wait_nodes_s = 100;
+  settings_.time_limit_s = 2;
+  world_.all_hosts = {{"n0", 2}};
+  EXPECT_EQ(run(), code::stopped);
+  EXPECT_EQ(world_.plans.size(), 0U);
+}
+
 TEST_F(Supervision, MeasuresTimesWhateverTheDateDoes) {
   world_.last_step = 30;
   for (const double jump : {1e7, -2e7}) {

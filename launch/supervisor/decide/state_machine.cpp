@@ -345,7 +345,8 @@ bool Supervisor::wait(double seconds) {
   for (;;) {
     note_signals(world_.look(std::clamp(until - world_.now(), 0.0, look_s)));
     const bool over = settings_.time_limit_s > 0 && world_.now() - began_ >= settings_.time_limit_s;
-    if (stop_ != 0 || over) return false;
+    if (over && stop_ == 0) stop_ = SIGUSR1;  // as where it is over during an attempt
+    if (stop_ != 0) return false;
     if (world_.now() >= until) return true;
   }
 }

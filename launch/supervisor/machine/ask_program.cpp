@@ -23,24 +23,25 @@ double now() {
 }
 
 /// Until all who can write have closed it, or until that time.
-std::string read_until(int file, double end) {
+Answer read_until(int file, double end) {
   constexpr std::size_t most_bytes = std::size_t{1} << 24;
-  std::string text;
+  Answer answer;
   char buffer[1 << 14];
-  while (now() < end && text.size() < most_bytes) {
+  while (now() < end && answer.text.size() < most_bytes) {
     pollfd watched = {file, POLLIN, 0};
     if (::poll(&watched, 1, std::max(1, static_cast<int>(1e3 * (end - now())))) < 1) continue;
     const ssize_t bytes = ::read(file, buffer, sizeof buffer);
     if (bytes < 0 && errno == EINTR) continue;
+    answer.whole = bytes == 0;
     if (bytes <= 0) break;
-    text.append(buffer, static_cast<std::size_t>(bytes));
+    answer.text.append(buffer, static_cast<std::size_t>(bytes));
   }
-  return text;
+  return answer;
 }
 
 }  // namespace
 
-std::string ask_program(const std::vector<std::string>& words, double limit_s) {
+Answer ask_program(const std::vector<std::string>& words, double limit_s) {
   int ends[2];
   require(::pipe2(ends, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
   pid_t program = -1;
@@ -49,14 +50,15 @@ std::string ask_program(const std::vector<std::string>& words, double limit_s) {
   } catch (const Error&) {  // no program has that name
   }
   ::close(ends[1]);
-  const std::string text = program < 0 ? "" : read_until(ends[0], now() + limit_s);
+  Answer answer;
+  if (program >= 0) answer = read_until(ends[0], now() + limit_s);
   ::close(ends[0]);
-  if (program < 0) return "";
+  if (program < 0) return answer;
   ::kill(-program, SIGKILL);  // a session of its own; where it has ended, nothing is left
   int status = 0;
   while (::waitpid(program, &status, 0) < 0 && errno == EINTR) {
   }
-  return text;
+  return answer;
 }
 
 }  // namespace trireme::supervisor

@@ -6,8 +6,11 @@
 
 namespace trireme::supervisor {
 
-/// Standard output and error of a program that must end within `limit_s`; it is killed then.
-/// Empty: it could not be started.
-std::string ask_program(const std::vector<std::string>& words, double limit_s);
+struct Answer {
+  std::string text;    // standard output and error
+  bool whole = false;  // the program was started, and has closed its output in time
+};
+/// Of a program that must end within `limit_s`; it is killed then.
+Answer ask_program(const std::vector<std::string>& words, double limit_s);
 
 }  // namespace trireme::supervisor

@@ -132,7 +132,7 @@ std::vector<Layout> Machine::check_layouts(const std::vector<std::string>& optio
   std::string counts;
   for (const Index count : ranks) counts += str(counts.empty() ? "" : ",", count);
   words.insert(words.end(), {"--check-layout", counts});
-  return parse_layouts(ask_program(words, check_layout_s));
+  return parse_layouts(ask_program(words, check_layout_s).text);
 }
 
 std::vector<std::string> Machine::released_hosts() {

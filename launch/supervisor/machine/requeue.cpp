@@ -35,12 +35,13 @@ bool slurm_requeues(const std::string& config, int exit_code) {
 }
 
 std::string requeue_slurm_job(const std::string& job, int exit_code) {
-  if (slurm_requeues(ask_program({"scontrol", "show", "config"}, limit_s), exit_code))
+  if (slurm_requeues(ask_program({"scontrol", "show", "config"}, limit_s).text, exit_code))
     return str("Slurm queues job ", job, " again (RequeueExit)");
-  std::string answer = ask_program({"scontrol", "requeue", job}, limit_s);
+  auto [answer, whole] = ask_program({"scontrol", "requeue", job}, limit_s);
   while (answer.ends_with('\n')) answer.pop_back();
-  return answer.empty() ? str("queued Slurm job ", job, " again")
-                        : str("scontrol requeue ", job, ": ", answer);
+  if (!answer.empty()) return str("scontrol requeue ", job, ": ", answer);
+  return whole ? str("queued Slurm job ", job, " again")
+               : str("scontrol requeue ", job, ": no answer within ", limit_s, " s");
 }
 
 }  // namespace trireme::supervisor

@@ -136,10 +136,12 @@ bool Experiment::run() {
   const auto begin = Clock::now();
   auto last = begin;
   while (static_cast<Index>(trials_.size()) < given_.max && seconds_since(begin) < given_.for_s) {
+    // The pause comes first: at its end the run may have ended, or an attempt have just begun.
+    if (!trials_.empty())
+      comes_true(given_.every_s - seconds_since(last), 0.1, [&] { return has_ended(); });
     require(comes_true(given_.limit_s, 0.02, [&] { return is_ready() || has_ended(); }), paths_.run,
             fmt::format(": no attempt makes a durable step within {:.0f} s", given_.limit_s));
     if (has_ended()) break;
-    if (!trials_.empty()) sleep(given_.every_s - seconds_since(last));
     const double goodput =
         recent_goodput(read_history(paths_), Index{std::time(nullptr)}, goodput_window_s);
     require(100 * goodput >= given_.least_goodput,

@@ -41,7 +41,7 @@ std::string joined(const Words& words, const char* between) {
   return all;
 }
 
-/// What the report says is bad of nodes. Links are nobody's fault alone.
+/// What the report says is bad of nodes. A slow link is not the fault of one node.
 std::vector<UnfitHost> bad_nodes(const Json& report) {
   std::vector<UnfitHost> bad;
   const Json* findings = report.find("findings");
@@ -102,10 +102,16 @@ std::vector<UnfitHost> Machine::short_preflight(const std::vector<Host>& hosts) 
     say("the preflight was not made, see " + log);
     return {};
   }
-  const Json found = parse_json(read_whole(report, most_bytes));
-  keep_preflight(paths_, preflight::report_of(found));
-  remove_file(report);
-  return bad_nodes(found);
+  std::vector<UnfitHost> bad;
+  try {
+    const Json found = parse_json(read_whole(report, most_bytes));
+    bad = bad_nodes(found);
+    keep_preflight(paths_, preflight::report_of(found));
+    remove_file(report);
+  } catch (const Error& error) {  // a full disk, for example: no reason to end the run
+    say(str("the report of the preflight: ", error.what()));
+  }
+  return bad;
 }
 
 }  // namespace trireme::supervisor

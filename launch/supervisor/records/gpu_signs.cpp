@@ -32,7 +32,8 @@ std::vector<GpuSign> read_gpu_signs(const std::string& folder, const std::vector
                                     Index ranks) {
   constexpr Index most_bytes = Index{1} << 20;
   std::vector<GpuSign> signs;
-  if (!std::filesystem::is_directory(folder)) return signs;
+  std::error_code missing;
+  if (!std::filesystem::is_directory(folder, missing)) return signs;
   for (const std::string& name : list_directory(folder)) {
     std::string text;
     try {

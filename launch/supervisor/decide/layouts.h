@@ -1,6 +1,5 @@
 // Layouts: which number of ranks an attempt takes when hosts are few. The program says what is
-// legal
-// (--check-layout); tensor and pipeline size stay, the data parallel size falls.
+// legal (--check-layout); tensor and pipeline size stay, the data parallel size falls.
 #pragma once
 
 #include <functional>

@@ -103,7 +103,7 @@ bool lives(pid_t id) {
   return stat && lives(*stat);
 }
 
-/// All of this system, by /proc.
+/// All of this system, by /proc. Throws: Error where that cannot be read.
 template <class F>
 void for_each_process(F&& f) {
   std::error_code unreadable;
@@ -112,6 +112,8 @@ void for_each_process(F&& f) {
     if (name.find_first_not_of("0123456789") == std::string::npos)
       f(static_cast<pid_t>(std::stol(name)), entry.path());
   }
+  // Without a list no process would seem to be left.
+  require(!unreadable, "/proc cannot be read: ", unreadable.message());
 }
 
 /// "\0NAME=VALUE\0NAME=VALUE\0".
@@ -201,9 +203,12 @@ std::vector<Descendant> descendants_of(pid_t root, const std::string& variable) 
   return found;
 }
 
-/// Only if it still has the variable once a descriptor holds its number.
+/// Only if it still has the variable once a descriptor holds its number. Throws: Error where the
+/// kernel, or a filter of system calls, allows no such descriptor.
 void signal_if_it_has(pid_t id, const std::string& variable, int signal) {
   const int process = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
+  require(process >= 0 || (errno != ENOSYS && errno != EPERM), "process ", id,
+          " cannot be ended: pidfd_open: ", std::strerror(errno));
   if (process < 0) return;
   if (environment_has(str("/proc/", id), variable))
     ::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0);

@@ -21,8 +21,8 @@ pid_t start_program(const std::vector<std::string>& words, const Variables& vari
 /// Whether a word names an executable, in PATH or by its path.
 bool is_executable(const std::string& word);
 
-/// Living children of this process (orphans that it adopted among them) that neither lead one of
-/// these sessions, or are about to, nor are in one; zombies are not living.
+/// Living children of this process (orphans that it adopted among them) that are in none of these
+/// sessions; zombies are not living.
 std::vector<pid_t> children_outside(const std::set<pid_t>& sessions);
 
 struct Descendant {

@@ -216,13 +216,13 @@ Index Machine::start(const AttemptPlan& plan) {
     throw;
   }
   ::close(ends[1]);
+  others_.erase(mpirun_);  // the number may have been that of a command of --on-event
   return Index{mpirun_};
 }
 
 Sight Machine::look(double seconds) {
   pollfd watched[2] = {{signals_, POLLIN, 0}, {pipe_, POLLIN, 0}};
-  timespec most = {};
-  most.tv_sec = static_cast<time_t>(seconds);
+  timespec most = {static_cast<time_t>(seconds), 0};
   most.tv_nsec = static_cast<long>((seconds - static_cast<double>(most.tv_sec)) * 1e9);
   ::ppoll(watched, pipe_ < 0 ? 1 : 2, &most, nullptr);
   Sight sight;

@@ -242,10 +242,15 @@ Report better_of(const Report& first, const Report& second) {
         node.figures[std::string(rule.name)] = *value;
     }
   }
-  for (Pair& pair : best.pairs)
-    if (const Pair* again = find_pair(&second, pair)) pair = better_of(pair, *again);
-  for (const Pair& pair : second.pairs)
-    if (find_pair(&first, pair) == nullptr) best.pairs.push_back(pair);
+  for (const Pair& pair : second.pairs) {  // one may be there several times
+    const auto same = std::find_if(best.pairs.begin(), best.pairs.end(), [&](const Pair& each) {
+      return each.from == pair.from && each.to == pair.to;
+    });
+    if (same == best.pairs.end())
+      best.pairs.push_back(pair);
+    else
+      *same = better_of(*same, pair);
+  }
   return best;
 }
 

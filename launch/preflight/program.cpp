@@ -74,6 +74,10 @@ Report gather(const Host& host, const std::vector<Node>& nodes, const std::vecto
 Suspects agree_on_suspects(const Host& host, const Report& first, bool all_nodes) {
   Suspects mine;
   if (host.rank() == 0) mine = suspects(slow_ones(first, nullptr));
+  // A node may be named in place of its links, which one disturbance can have slowed.
+  for (const Pair& pair : first.pairs)
+    if (mine.nodes.contains(pair.from) || mine.nodes.contains(pair.to))
+      mine.links.insert({pair.from, pair.to});
   if (host.rank() == 0 && all_nodes)
     for (const Node& node : first.nodes) mine.nodes.insert(node.host);
   if (host.rank() == 0 && all_nodes)

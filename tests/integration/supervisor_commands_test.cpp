@@ -72,6 +72,8 @@ TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
               HasSubstr("--also-layout has no meaning without fewer --min-nodes than --nodes"));
   EXPECT_THAT(refused(two + "--min-nodes 2 --grow", "true --save r"),
               HasSubstr("--grow has no meaning without fewer --min-nodes than --nodes"));
+  EXPECT_THAT(refused("--grow", "true --save r"),
+              HasSubstr("--grow has no meaning on one machine; give --hostfile"));
   EXPECT_THAT(refused("--requeue-self", "true --save r"),
               HasSubstr("--requeue-self has no meaning outside of a Slurm job"));
   EXPECT_THAT(refused("", trainer + " --save " + (folder_ / "other")),

@@ -156,8 +156,8 @@ void check_hosts(Given& given, const CommandLine& command, Problems& problems) {
     if (settings.nodes > 1)
       problems.add("--nodes ", settings.nodes,
                    " needs --hostfile, or a job of several nodes of a scheduler");
-    for (const char* name :
-         {"--spares", "--remote-shell", "--wait-nodes", "--preflight", "--min-nodes"})
+    for (const char* name : {"--spares", "--remote-shell", "--wait-nodes", "--preflight",
+                             "--min-nodes", "--also-layout", "--grow", "--grow-interval"})
       if (settings.nodes == 1 && command.given(name))
         problems.add(name, " has no meaning on one machine; give --hostfile");
     return;

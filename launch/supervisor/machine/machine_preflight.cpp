@@ -96,7 +96,12 @@ std::vector<UnfitHost> Machine::short_preflight(const std::vector<Host>& hosts) 
     words.insert(words.end(), {"--remote-shell", options_.remote_shell});
   remove_file(report);
   const int output = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  const auto code = run_to_end(words, {}, output, *this);
+  std::optional<int> code;
+  try {
+    code = run_to_end(words, {}, output, *this);
+  } catch (const Error& error) {  // the program was replaced while this process ran, for example
+    say(error.what());
+  }
   if (output >= 0) ::close(output);
   if (code != all_well && code != some_are_bad) {
     say("the preflight was not made, see " + log);

@@ -144,7 +144,6 @@ constexpr FactRule fact_rules[] = {
     {"program", false, true, "another build of trireme"},
     {"gpus", false, true, "another number of GPUs"},
     {"product", true, true, "products have other bits than those of other nodes of its kind"},
-    {"training_step", true, true, "a training step has other bits than those of other nodes"},
     {"kernel", false, false, "another kernel"},
     {"driver", false, false, "another driver of GPUs"},
 };
@@ -236,6 +235,9 @@ Report better_of(const Report& first, const Report& second) {
   for (Node& node : best.nodes) {
     const Node* again = find_node(&second, node.host);
     if (again == nullptr) continue;
+    for (const std::string& fault : again->faults)  // such as wrong bits, seen the second time only
+      if (std::find(node.faults.begin(), node.faults.end(), fault) == node.faults.end())
+        node.faults.push_back(fault);
     for (const FigureRule& rule : rules) {
       const auto value = figure(again, rule.name), own = figure(&node, rule.name);
       if (value && own && rate(rule, *value) > rate(rule, *own))

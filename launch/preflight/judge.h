@@ -56,7 +56,7 @@ struct Suspects {
   std::set<std::pair<std::string, std::string>> links;
 };
 Suspects suspects(const std::vector<Finding>& slow);
-/// The better of two measurements of each node and link.
+/// The better of two measurements of each node and link, and the faults of both.
 Report better_of(const Report& first, const Report& second);
 
 /// For people.

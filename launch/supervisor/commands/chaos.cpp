@@ -76,7 +76,7 @@ Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, 
   return trial;
 }
 
-std::string to_text(const std::vector<Trial>& trials, Index steps) {
+std::string to_text(const std::vector<Trial>& trials, Index steps, bool all_same) {
   std::string text =
       fmt::format("{:8} {:>7} {:>12} {:>14} {:>10} {:>9} {:>9} {:>11}\n", "kind", "faults",
                   "cause right", "culprit right", "not named", "median s", "max s", "lost steps");
@@ -85,7 +85,8 @@ std::string to_text(const std::vector<Trial>& trials, Index steps) {
                         row.faults, row.causes, row.right, row.faults - row.right - row.wrong,
                         row.seconds[row.seconds.size() / 2], row.seconds.back(),
                         static_cast<double>(row.lost_steps) / static_cast<double>(row.faults));
-  return text + fmt::format("of {} steps none has changed its bits\n", steps);
+  if (all_same) text += fmt::format("of {} steps none has changed its bits\n", steps);
+  return text;
 }
 
 Json to_json(const std::vector<Trial>& trials, Index steps) {

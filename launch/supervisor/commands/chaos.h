@@ -40,7 +40,8 @@ struct Trial {
 /// `ended`: the attempt that the fault hit; `resumed`: from which step the next one went on.
 Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds);
 
-std::string to_text(const std::vector<Trial>& trials, Index steps);
+/// `all_same`: no step has had other bits than before.
+std::string to_text(const std::vector<Trial>& trials, Index steps, bool all_same = true);
 Json to_json(const std::vector<Trial>& trials, Index steps);
 
 /// Useful time over time, of what has ended in the last `window_s` seconds and of the attempt that

@@ -228,7 +228,7 @@ int chaos(int argc, char** argv) {
         std::cout << (given.json
                           ? trireme::to_text(to_json(experiment.trials(), experiment.steps())) +
                                 "\n"
-                          : to_text(experiment.trials(), experiment.steps()));
+                          : to_text(experiment.trials(), experiment.steps(), failure.empty()));
         require(failure.empty(), failure);
         return right ? ExitCode::success : ExitCode::failure;
       });

@@ -299,8 +299,10 @@ int nodes(int argc, char** argv) {
 
 int release(int argc, char** argv) {
   std::string run, host;
-  CommandLine command("trireme nodes release",
-                      "Forgets what a host was blamed for, so that attempts may use it again.");
+  CommandLine command(
+      "trireme nodes release",
+      "Forgets what a host was blamed for, and that it did not pass the preflight, so "
+      "that attempts may use it again.");
   command.positional("RUN", run, run_help);
   command.positional("HOST", host, "its name, as `trireme nodes` prints it");
   return parse_and_run(
@@ -309,9 +311,11 @@ int release(int argc, char** argv) {
         const Paths paths(run);
         const History history = history_of(paths);
         const auto states = node_states(history, now());
-        const bool known = std::any_of(states.begin(), states.end(),
-                                       [&](const NodeState& each) { return each.host == host; });
-        require(known, host, " was not blamed in the last 24 hours");
+        const auto same = [&](const auto& each) { return each.host == host; };
+        const preflight::Report figures = read_preflight(paths);
+        require(std::any_of(states.begin(), states.end(), same) ||
+                    std::any_of(figures.nodes.begin(), figures.nodes.end(), same),
+                host, " was neither blamed in the last 24 hours nor measured by --preflight short");
         if (supervisor_of(paths)) {
           replace_file(paths.folder + "/" + release_prefix + host, "");
           std::cout << "the supervisor takes it before its next attempt\n";

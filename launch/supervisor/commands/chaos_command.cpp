@@ -180,8 +180,7 @@ void check(const Given& given, Problems& problems) {
   } else if (offer->hang_s <= 0 &&
              std::find(given.kinds.begin(), given.kinds.end(), "stop") != given.kinds.end()) {
     problems.add(
-        "--kinds stop: the run has no --hang-timeout, so it is not known how soon a stopped rank "
-        "is "
+        "--kinds stop: the run has no --hang-timeout, which says how soon a stopped rank is "
         "noticed; start it with one, such as --hang-timeout 10");
   }
 }

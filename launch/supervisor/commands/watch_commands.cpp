@@ -225,8 +225,10 @@ Json to_json(const Status& status) {
 int status(int argc, char** argv) {
   std::string run;
   bool json = false, watch = false;
-  CommandLine command("trireme status",
-                      "Who supervises a run, its attempt, step and newest checkpoint.");
+  CommandLine command(
+      "trireme status",
+      "Who supervises a run, its attempt, step and newest checkpoint. On the machine of "
+      "its ranks also what each does, and what holds them up.");
   command.positional("RUN", run, run_help);
   command.flag("--json", json, "print one line of JSON instead of text");
   command.flag("--watch", watch, "print again each second until the supervisor has ended");

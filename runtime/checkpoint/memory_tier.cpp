@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/messages.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/show_bytes.h"
+#include "runtime/job/check_layout.h"
 
 namespace trireme::checkpoint {
 namespace {
@@ -105,11 +106,12 @@ void MemoryTier::connect() {
 Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
                                  const OptimizerOptions& optimizer) {
   const Index bytes = lay_out(planned_snapshot_pieces(flat, optimizer)).bytes;
-  const int rank = context.host().rank();
-  const std::string directory = directory_of_run(context);
-  const Index own = Slots::count * bytes - Slots(directory, rank, bytes).reserved_bytes();
   // Copies of other ranks take about as much; what there is of them is not known yet.
-  return own + (context.options().checkpoint.save_memory_partner ? Slots::count * bytes : 0);
+  const Index copies = context.options().checkpoint.save_memory_partner ? Slots::count * bytes : 0;
+  // It runs outside the job, so no variable says which run this is.
+  if (only_checks_layout(context)) return Slots::count * bytes + copies;
+  const Slots own(directory_of_run(context), context.host().rank(), bytes);
+  return Slots::count * bytes - own.reserved_bytes() + copies;
 }
 
 Index MemoryTier::buffer_bytes(const Context& context) {

@@ -54,7 +54,14 @@ void remove_snapshots(const std::string& directory) {
 void remove_slots_of_others(const std::string& directory, const std::vector<int>& own,
                             const std::vector<int>& copied) {
   if (!is_there(directory)) return;
-  for (const std::string& name : list_directory(directory)) {
+  std::vector<std::string> names;
+  try {
+    names = list_directory(directory);
+  } catch (const Error&) {
+    if (!is_there(directory)) return;  // another rank of this node has just removed it
+    throw;
+  }
+  for (const std::string& name : names) {
     const auto is_of = [&](const std::vector<int>& ranks, Slots::Whose whose) {
       return std::any_of(ranks.begin(), ranks.end(),
                          [&](int rank) { return name.starts_with(prefix_of(rank, whose)); });

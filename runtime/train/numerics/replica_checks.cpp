@@ -102,6 +102,9 @@ std::string ReplicaChecks::differ(Index step) {
     first = first == nullptr ? &vote : first;
     ++others;
   }
+  if (first == nullptr)  // the exchange of the hashes is what differs
+    return str("silent corruption: after step ", step,
+               " ranks have other hashes of the same data replicas");
   const BucketVote& shown = *first;
   for (const int rank : shown.ranks)
     held += str(held.empty() ? "rank " : ", rank ", rank, " on ",

@@ -36,8 +36,8 @@ const T& member(const Json& json, const char* name) {
   return std::get<T>(found->value);
 }
 
-int rank_in(const Json& json) {
-  const Index* rank = std::get_if<Index>(&json.value);
+int rank_in(const Json* json) {
+  const Index* rank = json == nullptr ? nullptr : std::get_if<Index>(&json->value);
   constexpr Index most = 1 << 30;
   require(rank != nullptr && *rank >= 0 && *rank < most, "no rank");
   return static_cast<int>(*rank);
@@ -55,7 +55,7 @@ std::uint64_t hash_in(const Json& json) {
 BucketVote vote_in(const Json& json) {
   BucketVote vote{member<std::string>(json, "place"), member<std::string>(json, "names"), {}, {}};
   for (const Json& hash : member<Json::Array>(json, "hashes")) vote.hashes.push_back(hash_in(hash));
-  for (const Json& rank : member<Json::Array>(json, "ranks")) vote.ranks.push_back(rank_in(rank));
+  for (const Json& rank : member<Json::Array>(json, "ranks")) vote.ranks.push_back(rank_in(&rank));
   require(vote.hashes.size() == vote.ranks.size(), "not as many hashes as ranks");
   return vote;
 }
@@ -71,7 +71,7 @@ ReplicaRecord record_in(const Json& json) {
   }
   for (const Json& vote : member<Json::Array>(json, "votes")) record.votes.push_back(vote_in(vote));
   for (const Json& wrong : member<Json::Array>(json, "wrong"))
-    record.wrong.push_back({member<Index>(wrong, "attempt"), rank_in(*wrong.find("rank")),
+    record.wrong.push_back({member<Index>(wrong, "attempt"), rank_in(wrong.find("rank")),
                             member<std::string>(wrong, "host")});
   return record;
 }

@@ -228,6 +228,11 @@ Index Checkpointer::snapshot_bytes(const Context& context, const FlatLayout& fla
   return checkpoint::MemoryTier::reserved_bytes(context, flat, optimizer);
 }
 
+Index Checkpointer::bytes_of_other_snapshots(const Context& context, const std::vector<int>& own) {
+  if (context.options().checkpoint.save_memory_interval == 0) return 0;
+  return checkpoint::MemoryTier::bytes_of_others(context, own);
+}
+
 Index Checkpointer::loading_bytes(const Context& context, const FlatLayout& flat) {
   return trireme::loading_bytes(context, flat);
 }

@@ -10,6 +10,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "trireme/data/source.h"
 #include "trireme/job/run.h"
@@ -44,6 +46,9 @@ class Checkpointer {
                      const OptimizerOptions& optimizer);
   static Index snapshot_bytes(const Context& context, const FlatLayout& flat,
                               const OptimizerOptions& optimizer);
+  /// What load() frees or uses again of an earlier attempt's snapshots in shared memory, besides
+  /// those of the ranks in `own`: all of this node.
+  static Index bytes_of_other_snapshots(const Context& context, const std::vector<int>& own);
   static Index loading_bytes(const Context& context, const FlatLayout& flat);
 
   /// Collective, before the first step. Loads the checkpoint that --load and --ckpt-step select

@@ -106,12 +106,16 @@ void MemoryTier::connect() {
 Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
                                  const OptimizerOptions& optimizer) {
   const Index bytes = lay_out(planned_snapshot_pieces(flat, optimizer)).bytes;
-  // Copies of other ranks take about as much; what there is of them is not known yet.
+  // Copies of other ranks take about as much; bytes_of_others() has what there is of them.
   const Index copies = context.options().checkpoint.save_memory_partner ? Slots::count * bytes : 0;
   // It runs outside the job, so no variable says which run this is.
   if (only_checks_layout(context)) return Slots::count * bytes + copies;
   const Slots own(directory_of_run(context), context.host().rank(), bytes);
   return Slots::count * bytes - own.reserved_bytes() + copies;
+}
+
+Index MemoryTier::bytes_of_others(const Context& context, const std::vector<int>& own) {
+  return store::bytes_of_others(directory_of_run(context), own);
 }
 
 Index MemoryTier::buffer_bytes(const Context& context) {
@@ -148,6 +152,9 @@ void MemoryTier::open(const std::optional<SnapshotStep>& kept) {
       if (slot != found) slots_.begin(slot);
     if (here.front() == context_.host().rank())
       store::remove_slots_of_others(slots_.directory(), here, copied);
+  });
+  agree_on(context_.host(), problems);  // the memory of those may be needed
+  problems.collect([&] {
     slots_.reserve();
     if (elsewhere_) elsewhere_->open(kept ? &*kept : nullptr);
     if (found >= 0 && !found_[static_cast<std::size_t>(found)]->complete) slots_.confirm(found);

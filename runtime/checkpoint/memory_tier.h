@@ -31,9 +31,13 @@ class MemoryTier {
   /// no supervisor says which run this is.
   MemoryTier(const Context& context, FlatParameters& flat, Optimizer& optimizer, std::string job);
 
-  /// Bytes of a rank in the memory of its node, beyond what an earlier attempt has reserved.
+  /// Bytes of a rank in the memory of its node, beyond what an earlier attempt has reserved for its
+  /// own slots.
   static Index reserved_bytes(const Context& context, const FlatLayout& flat,
                               const OptimizerOptions& optimizer);
+  /// Bytes there that open() uses again or gives back: what an earlier attempt has left, but for
+  /// the slots of the ranks in `own`, which are all those of this node.
+  static Index bytes_of_others(const Context& context, const std::vector<int>& own);
   /// Host memory besides.
   static Index buffer_bytes(const Context& context);
 

@@ -70,6 +70,23 @@ std::string advice(const Context& context, const PlannedTraining& plan, const Me
                              need.checkpoint > 0, where));
 }
 
+/// Collective. What is left of `bytes` for snapshots of this rank, where an earlier attempt has
+/// left some in the memory of this node that this one frees or uses again: each rank has its share.
+Index less_left_snapshots(const Context& context, const std::string& node, Index bytes,
+                          Problems& problems) {
+  if (context.options().checkpoint.save_memory_interval == 0) return bytes;
+  const std::vector<std::string> claims = gather_strings(context.host(), pack({{node, bytes}}));
+  std::vector<int> here;
+  for (std::size_t rank = 0; rank < claims.size(); ++rank)
+    if (unpack(claims[rank]).front().place == node) here.push_back(static_cast<int>(rank));
+  const Index all = demand_of(node, claims).bytes;
+  Index left = 0;
+  problems.collect([&] { left = Checkpointer::bytes_of_other_snapshots(context, here); });
+  if (left >= all) return 0;
+  const double needed = 1 - static_cast<double>(left) / static_cast<double>(all);
+  return static_cast<Index>(static_cast<double>(bytes) * needed);
+}
+
 /// Collective. Snapshots of the ranks of a node share its /dev/shm.
 void check_shared_memory(const Context& context, const std::string& node, Index bytes,
                          Problems& problems) {
@@ -141,6 +158,7 @@ int check_memory(const Context& context, const PlannedTraining& plan) {
   problems.collect([&] { need = memory_need(context, plan); });
   agree_on(host, problems);
   const std::string node = node_name();
+  need.snapshots = less_left_snapshots(context, node, need.snapshots, problems);
   const bool on_gpu = device.kind() == DeviceKind::cuda;
   std::vector<Claim> mine{{node, on_gpu ? need.host() : need.total()}};
   std::vector<Index> free{host.stream.device().free_bytes()};

@@ -66,6 +66,16 @@ TEST_F(SlotsOfARank, HoldNothingUntilTheyAreFilled) {
   EXPECT_THAT(names(), ElementsAre("rank-00003-a.h5", "rank-00003-b.h5"));
 }
 
+TEST_F(SlotsOfARank, AreCountedWhereTheyBelongToOthers) {
+  EXPECT_EQ(bytes_of_others(directory(), {}), 0);
+  const Slots slots = reserved();
+  EXPECT_EQ(bytes_of_others(directory(), {3}), 0);
+  EXPECT_GE(bytes_of_others(directory(), {2}), 2 * bytes);
+  Slots copies(directory(), 3, bytes, Slots::Whose::copy);
+  copies.reserve();
+  EXPECT_GE(bytes_of_others(directory(), {3}), 2 * bytes);
+}
+
 TEST_F(SlotsOfARank, AreCompleteOnceTheyAreConfirmed) {
   const Slots slots = reserved();
   fill(slots, 1, 20);

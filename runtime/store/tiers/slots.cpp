@@ -31,12 +31,36 @@ Index free_bytes(const std::string& directory) {
   return static_cast<Index>(status.f_bavail) * static_cast<Index>(status.f_bsize);
 }
 
+/// Bytes of memory that a file has; 0: there is none.
+Index allocated_bytes(const std::string& file) {
+  constexpr Index unit = 512;  // of st_blocks
+  struct stat status {};
+  return ::stat(file.c_str(), &status) == 0 ? Index{status.st_blocks} * unit : 0;
+}
+
 /// "rank-00003-", "copy-of-rank-00003-"
 std::string prefix_of(int rank, Slots::Whose whose) {
   return fmt::format("{}rank-{:05}-", whose == Slots::Whose::copy ? "copy-of-" : "", rank);
 }
 
+bool is_of(const std::string& name, const std::vector<int>& ranks, Slots::Whose whose) {
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&](int rank) { return name.starts_with(prefix_of(rank, whose)); });
+}
+
 bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+/// Names of its files; none where there is no such directory, also when a rank of this node has
+/// just removed it.
+std::vector<std::string> files_of(const std::string& directory) {
+  if (!is_there(directory)) return {};
+  try {
+    return list_directory(directory);
+  } catch (const Error&) {
+    if (is_there(directory)) throw;
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -46,6 +70,13 @@ std::string snapshot_directory(const std::string& key) {
 
 Index free_snapshot_bytes() { return free_bytes(memory_of_node); }
 
+Index bytes_of_others(const std::string& directory, const std::vector<int>& own) {
+  Index bytes = 0;
+  for (const std::string& name : files_of(directory))
+    if (!is_of(name, own, Slots::Whose::own)) bytes += allocated_bytes(directory + "/" + name);
+  return bytes;
+}
+
 void remove_snapshots(const std::string& directory) {
   remove_slots_of_others(directory, {});
   remove_directory(directory);
@@ -53,22 +84,9 @@ void remove_snapshots(const std::string& directory) {
 
 void remove_slots_of_others(const std::string& directory, const std::vector<int>& own,
                             const std::vector<int>& copied) {
-  if (!is_there(directory)) return;
-  std::vector<std::string> names;
-  try {
-    names = list_directory(directory);
-  } catch (const Error&) {
-    if (!is_there(directory)) return;  // another rank of this node has just removed it
-    throw;
-  }
-  for (const std::string& name : names) {
-    const auto is_of = [&](const std::vector<int>& ranks, Slots::Whose whose) {
-      return std::any_of(ranks.begin(), ranks.end(),
-                         [&](int rank) { return name.starts_with(prefix_of(rank, whose)); });
-    };
-    if (!is_of(own, Slots::Whose::own) && !is_of(copied, Slots::Whose::copy))
+  for (const std::string& name : files_of(directory))
+    if (!is_of(name, own, Slots::Whose::own) && !is_of(name, copied, Slots::Whose::copy))
       remove_file(directory + "/" + name);
-  }
 }
 
 Slots::Slots(std::string directory, int rank, Index bytes, Whose whose)
@@ -94,12 +112,8 @@ std::optional<SlotHeader> Slots::header(int slot) const {
 
 Index Slots::reserved_bytes() const {
   Index bytes = 0;
-  for (int slot = 0; slot < count; ++slot) {
-    struct stat status {};
-    constexpr Index unit = 512;  // of st_blocks
-    if (::stat((directory_ + "/" + shard(slot)).c_str(), &status) == 0)
-      bytes += std::min<Index>(status.st_blocks * unit, bytes_);
-  }
+  for (int slot = 0; slot < count; ++slot)
+    bytes += std::min(allocated_bytes(directory_ + "/" + shard(slot)), bytes_);
   return bytes;
 }
 

@@ -40,6 +40,8 @@ SlotHeader parse_slot_header(const std::string& text);
 std::string snapshot_directory(const std::string& key);
 /// Bytes that the file system of that directory has free.
 Index free_snapshot_bytes();
+/// Bytes of memory that the files in the directory have, but those of the ranks in `own`.
+Index bytes_of_others(const std::string& directory, const std::vector<int>& own);
 /// Removes all snapshots in the directory, and the directory; also when it is gone already.
 void remove_snapshots(const std::string& directory);
 /// Removes all files but those of the ranks in `own`, and copies of those of the ranks in `copied`.

@@ -92,7 +92,9 @@ std::string describe_saved(Index step, Index last_update) {
   return str("and step ", last_update, ", the last with an update, is saved");
 }
 
+/// All ranks have the same loss: one says so.
 void warn_of_loss_spike(const Log& log, const StepMetrics& metrics) {
+  if (log.rank() != 0) return;
   log.warning(str("loss spike: for ", LossSpikes::steps, " steps, to step ", metrics.step,
                   " with loss ", metrics.loss, ", the loss lies more than ", LossSpikes::deviations,
                   " median absolute deviations above the median of the last ", LossSpikes::window));

@@ -45,7 +45,7 @@ void append_record(const Context& context, const ReplicaRecord& record) {
     write_whole(fresh, text);
     rename_path(fresh, path);
   } catch (const Error& error) {
-    context.log().info(str("what the ranks held is not recorded: ", error.what()));
+    context.log().warning(str("what the ranks held is not recorded: ", error.what()));
   }
 }
 

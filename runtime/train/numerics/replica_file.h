@@ -15,7 +15,7 @@ Index this_attempt();
 
 /// Empty where there is no --save directory, or no file. Throws: Error when it cannot be read.
 std::string read_records(const Context& context);
-/// On rank 0. What cannot be written is in the log all the same.
+/// On rank 0. Where it cannot be written, a warning says why.
 void append_record(const Context& context, const ReplicaRecord& record);
 
 }  // namespace trireme::train

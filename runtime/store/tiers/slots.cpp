@@ -139,8 +139,9 @@ void Slots::reserve(int slot) {
   }
   const int reserved =
       repeat_interrupted([&] { return ::fallocate(descriptor, 0, 0, std::max<Index>(bytes_, 1)); });
+  const int reason = errno;
   require(reserved == 0, file, ": ", show_bytes(bytes_), " are needed, ",
-          show_bytes(free_bytes(directory_)), " are free (", std::strerror(errno), ")");
+          show_bytes(free_bytes(directory_)), " are free (", std::strerror(reason), ")");
   const auto length = static_cast<std::size_t>(bytes_);
   void* data = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   require(data != MAP_FAILED, file, ": cannot be mapped: ", std::strerror(errno));

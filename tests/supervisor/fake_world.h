@@ -20,6 +20,7 @@ class FakeWorld : public World {
  public:
   std::deque<Script> scripts;
   std::vector<Host> all_hosts;
+  mutable int unreadable_lists = 0;  // reads of the list of hosts that fail
   std::vector<std::string> unfit, releases;
   std::vector<std::vector<std::string>> checked;  // hosts of each preflight
   Index last_step = 1000000;                      // --train-iters
@@ -40,7 +41,10 @@ class FakeWorld : public World {
   double now() const override { return time; }
   Index date() const override { return wall + static_cast<Index>(time); }
   bool is_mine() const override { return mine; }
-  std::vector<Host> hosts() const override { return all_hosts; }
+  std::vector<Host> hosts() const override {
+    require(unreadable_lists-- <= 0, "hosts: line 2 is cut");
+    return all_hosts;
+  }
   std::vector<UnfitHost> unfit_of(const std::vector<Host>& hosts) override {
     std::vector<UnfitHost> found;
     checked.emplace_back();

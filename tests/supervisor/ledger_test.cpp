@@ -38,14 +38,16 @@ TEST(Ledger, ReadsWhatItWrote) {
   const AttemptEnded ended = some_end();
   const AttemptBegan began{3, 1'700'000'000, 4711, {"n0", "n2"},  8,
                            4, 120,           2.5,  "pp1 dp2 tp4", true};
-  const std::string text = to_text(to_json(SupervisionBegan{1, 71, "n0", "run-1", "train_gpt"})) +
-                           "\n" + to_text(to_json(began)) + "\n" + to_text(to_json(ended)) + "\n" +
-                           to_text(to_json(Release{"n2", 5, 0})) + "\n" +
-                           to_text(to_json(SupervisionEnded{9, 75, "stopped"})) + "\n";
+  const SupervisionBegan supervision{1, 71, "n0", "run-1", "train_gpt", 60, "/logs/steps"};
+  const std::string text = to_text(to_json(supervision)) + "\n" + to_text(to_json(began)) + "\n" +
+                           to_text(to_json(ended)) + "\n" + to_text(to_json(Release{"n2", 5, 0})) +
+                           "\n" + to_text(to_json(SupervisionEnded{9, 75, "stopped"})) + "\n";
   const History history = replay(text);
   EXPECT_EQ(history.ignored, 0);
   EXPECT_EQ(history.run, "run-1");
   EXPECT_EQ(history.program, "train_gpt");
+  EXPECT_EQ(history.metrics_in("run"), "/logs/steps");
+  EXPECT_EQ(replay("").metrics_in("run"), "run/metrics.jsonl");
   ASSERT_EQ(history.attempts.size(), 1U);
   EXPECT_EQ(to_text(to_json(history.attempts[0].began)), to_text(to_json(began)));
   EXPECT_EQ(to_text(to_json(*history.attempts[0].ended)), to_text(to_json(ended)));

@@ -287,36 +287,6 @@ TEST_F(Supervision, EndsWith69WhenHostsAreLostAndContinuesWhenOneIsReleased) {
   EXPECT_EQ(run(), 0);
 }
 
-TEST_F(Supervision, WaitsForHostsWhereItIsAskedTo) {
-  settings_.nodes = 2;
-  settings_.wait_nodes_s = 50;
-  world_.all_hosts = {{"n0", 1}};
-  EXPECT_EQ(run(), code::no_nodes);
-  EXPECT_NEAR(world_.time, 150, 1);
-  EXPECT_THAT(world_.plans, IsEmpty());
-}
-
-TEST_F(Supervision, DoesNotTrainOnItsOwnMachineWhereTheListOfHostsIsEmpty) {
-  settings_.has_hosts = true;  // as of an MPIJob none of whose workers runs
-  settings_.wait_nodes_s = 20;
-  EXPECT_EQ(run(), code::no_nodes);
-  EXPECT_THAT(world_.plans, IsEmpty());
-  EXPECT_THAT(world_.said.back(), HasSubstr("1 are needed, 0 are listed"));
-}
-
-TEST_F(Supervision, UsesNoHostThatFailsThePreflight) {
-  settings_.nodes = 1;
-  settings_.spares = 1;
-  world_.all_hosts = {{"n0", 1}, {"n1", 1}};
-  world_.unfit = {"n0"};
-  world_.last_step = 5;
-  world_.scripts = {{.steps = 5, .code = 0}};
-  EXPECT_EQ(run(), 0);
-  EXPECT_THAT(history().attempts[0].began.nodes, ElementsAre("n1"));
-  EXPECT_THAT(world_.events, Contains("preflight_failed"));
-  EXPECT_THAT(world_.said, Contains("n0 does not pass the preflight: it is broken"));
-}
-
 TEST_F(Supervision, ChecksHostsOnceTogetherAndAgainWhenTheyReturn) {
   settings_.nodes = 2;
   world_.all_hosts = {{"n0", 1}, {"n1", 1}, {"n2", 1}};

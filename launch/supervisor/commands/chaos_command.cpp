@@ -63,7 +63,7 @@ class Experiment {
 
   const Given given_;
   const Paths paths_;
-  const std::string metrics_ = paths_.run + "/metrics.jsonl";
+  const std::string metrics_ = read_history(paths_).metrics_in(paths_.run);
   FaultDeck deck_;
   SeenSteps seen_;
   std::vector<Trial> trials_;

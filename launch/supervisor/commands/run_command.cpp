@@ -1,5 +1,6 @@
 // trireme run: starts mpirun and keeps a run going until it is finished.
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -219,6 +220,7 @@ int supervise(Given& given, const Job& job, bool& requeue) {
   settings.watched = job.watched;
   settings.has_hosts = given.machine.hosts.kind != HostSource::Kind::this_machine;
   settings.program = job.name();
+  if (job.watched) settings.metrics = std::filesystem::absolute(job.metrics).string();
   settings.quarantine_s = std::max<Index>(1, static_cast<Index>(given.quarantine_s));
   settings.pid = Index{::getpid()};
   settings.host = host_name();

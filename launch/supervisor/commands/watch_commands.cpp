@@ -1,6 +1,5 @@
 // trireme stop, status, report, nodes: of a run that `trireme run` supervises, or has supervised.
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <ctime>
 #include <iostream>
@@ -37,15 +36,21 @@ History history_of(const Paths& paths) {
   return read_history(paths);
 }
 
+bool is_time(const std::string& word) {
+  try {
+    parse_duration(word);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// "--wait" without a time as "--wait=TIME" with one that is long enough.
 std::vector<std::string> with_times(int argc, char** argv) {
   std::vector<std::string> words(argv, argv + argc);
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const bool number =
-        i + 1 < words.size() &&
-        std::isdigit(static_cast<unsigned char>(words[i + 1].empty() ? 'x' : words[i + 1][0]));
-    if (words[i] == "--wait" && !number) words[i] = "--wait=10000d";
-  }
+  for (std::size_t i = 1; i < words.size(); ++i)
+    if (words[i] == "--wait" && (i + 1 == words.size() || !is_time(words[i + 1])))
+      words[i] = "--wait=10000d";
   return words;
 }
 
@@ -150,7 +155,7 @@ Status status_of(const Paths& paths) {
   status.supervisor = supervisor_of(paths).value_or("");
   const std::vector<Index> durable = durable_steps(paths.run, 1);
   status.durable = durable.empty() ? 0 : durable.front();
-  status.last_step = last_step_in(paths.run + "/metrics.jsonl");
+  status.last_step = last_step_in(status.history.metrics_in(paths.run));
   status.pages = pages_of(paths, status.history);
   status.verdict = verdict_of(paths, status.history);
   return status;

@@ -3,23 +3,44 @@
 
 #include <fmt/format.h>
 
+#include "trireme/core/error.h"
+
 #include "launch/supervisor/decide/state_machine.h"
 
 namespace trireme::supervisor {
 
 /// Chooses hosts and the step to start from. False: too few hosts.
 bool Supervisor::pick(AttemptPlan& plan) {
-  const double until = world_.now() + settings_.wait_nodes_s;
-  while (!pick_healthy_hosts(plan))
+  constexpr double until_list_is_whole_s = 10;
+  const double began = world_.now();
+  while (!pick_listed_hosts(plan)) {
+    const double least = why_no_list_.empty() ? 0 : until_list_is_whole_s;
+    const double until = began + std::max(settings_.wait_nodes_s, least);
     if (world_.now() >= until || !wait(std::min(1.0, until - world_.now()))) return false;
+  }
   const std::vector<Index> durable = world_.durable_steps();
   plan.attempt = history_.attempts.empty() ? 1 : history_.attempts.back().began.attempt + 1;
   for (std::size_t i = 0; i < history_.attempts.size(); ++i)
     if (progressed(history_.attempts[i]))
       (i < history_.first ? plan.has_saved : plan.resumes) = true;
-  if (go_back_ && durable.size() > 1) plan.step = durable[1];
+  // Also where there is one step only: snapshots in memory may be newer.
+  if (go_back_ && !durable.empty()) plan.step = durable[durable.size() > 1 ? 1 : 0];
   go_back_ = false;
   return true;
+}
+
+/// As pick_healthy_hosts(); a list of hosts that cannot be read, as it may be half written, is said
+/// once.
+bool Supervisor::pick_listed_hosts(AttemptPlan& plan) {
+  try {
+    const bool found = pick_healthy_hosts(plan);
+    why_no_list_.clear();
+    return found;
+  } catch (const Error& error) {
+    if (why_no_list_ != error.what()) world_.say(error.what());
+    why_no_list_ = error.what();
+    return false;
+  }
 }
 
 /// Hosts that pass the preflight. False: too few.
@@ -34,6 +55,7 @@ bool Supervisor::pick_healthy_hosts(AttemptPlan& plan) {
 bool Supervisor::choose_hosts(AttemptPlan& plan) {
   plan.ranks = settings_.nodes * settings_.ranks_per_node;
   std::vector<Host> hosts = world_.hosts();
+  listed_ = hosts.size();
   if (hosts.empty() && !settings_.has_hosts) return true;  // this machine
   std::vector<std::string> before;
   if (!history_.attempts.empty()) before = history_.attempts.back().began.nodes;
@@ -63,14 +85,15 @@ bool Supervisor::pass_preflight(const std::vector<Host>& hosts) {
   return unfit.empty();
 }
 
-std::string Supervisor::too_few_hosts(std::size_t at_hand) const {
+std::string Supervisor::too_few_hosts() const {
+  if (!why_no_list_.empty()) return why_no_list_;
   Index out = 0;
   for (const NodeState& state : node_states(history_, world_.date()))
     out += state.quarantined() ? 1 : 0;
   return fmt::format(
       "too few healthy hosts: {} are needed, {} are listed, {} are in quarantine (trireme nodes), "
       "{} failed the preflight",
-      elastic() ? settings_.min_nodes : settings_.nodes, at_hand, out, unfit_.size());
+      elastic() ? settings_.min_nodes : settings_.nodes, listed_, out, unfit_.size());
 }
 
 void Supervisor::take_releases() {

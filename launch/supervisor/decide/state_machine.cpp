@@ -59,7 +59,7 @@ int Supervisor::run() {
     AttemptPlan plan;
     if (!pick(plan)) {
       if (stop_ != 0) return end(code::stopped, "stopped while waiting for hosts");
-      return end(code::no_nodes, too_few_hosts(world_.hosts().size()));
+      return end(code::no_nodes, too_few_hosts());
     }
     const Facts facts = attempt(plan);
     if (refuse_if_it_cannot_run(plan)) continue;
@@ -79,8 +79,8 @@ void Supervisor::begin() {
     world_.say(fmt::format("{} damaged lines of the ledger are ignored", history_.ignored));
   close_torn_attempt();
   const std::string run = history_.run.empty() ? settings_.run : history_.run;
-  const SupervisionBegan line{world_.date(), settings_.pid,     settings_.host,
-                              run,           settings_.program, settings_.quarantine_s};
+  const SupervisionBegan line{world_.date(),     settings_.pid,          settings_.host,   run,
+                              settings_.program, settings_.quarantine_s, settings_.metrics};
   world_.append(to_json(line));
   history_.add(line);
 }

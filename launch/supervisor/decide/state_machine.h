@@ -28,6 +28,7 @@ struct Settings {
   Index quarantine_s = quarantine_window_s;  // how long a host stays out
   bool watched = true;  // PROGRAM is trireme's: it writes metrics and checkpoints
   std::string program;  // its name
+  std::string metrics;  // its file of steps
   std::string run;      // id of the run, where it is a new one
   Index pid = 0;
   std::string host;  // of this process
@@ -75,6 +76,7 @@ class Supervisor {
   void begin();
   void close_torn_attempt();
   bool pick(AttemptPlan& plan);
+  bool pick_listed_hosts(AttemptPlan& plan);
   bool pick_healthy_hosts(AttemptPlan& plan);
   bool choose_hosts(AttemptPlan& plan);
   bool elastic() const { return settings_.min_nodes > 0 && settings_.min_nodes < settings_.nodes; }
@@ -84,7 +86,7 @@ class Supervisor {
   bool refuse_if_it_cannot_run(const AttemptPlan& plan);
   std::string describe_layout(const AttemptPlan& plan);
   bool pass_preflight(const std::vector<Host>& hosts);
-  std::string too_few_hosts(std::size_t at_hand) const;
+  std::string too_few_hosts() const;
   Facts attempt(const AttemptPlan& plan);
   Watch begin_attempt(const AttemptPlan& plan);
   Facts facts_of(const Watch& watch, const AttemptPlan& plan) const;
@@ -113,6 +115,8 @@ class Supervisor {
   double stop_since_ = 0;
   int force_ = 0;  // the signal that asked to end at once
   bool go_back_ = false;
+  std::size_t listed_ = 0;   // hosts, when they were read last
+  std::string why_no_list_;  // of hosts; empty: it was read
   Layouts layouts_;
   std::set<std::string> fit_, unfit_;  // hosts that passed the preflight, or did not
   std::set<std::string> leave_;        // hosts to do without where there are others

@@ -75,8 +75,8 @@ bool add(History& history, const Json& json) {
                              line.real("save_s"), line.whole("first_step"), line.texts("slow")});
   } else if (json.find("supervisor") != nullptr && begins) {
     history.add(SupervisionBegan{line.date("began"), line.whole("supervisor"), line.text("host"),
-                                 line.text("run"), line.text("program"),
-                                 line.whole("quarantine_s")});
+                                 line.text("run"), line.text("program"), line.whole("quarantine_s"),
+                                 line.text("metrics")});
   } else if (json.find("supervisor") != nullptr && ends) {
     history.add(SupervisionEnded{line.date("ended"), line.whole("code"), line.text("why")});
   } else if (json.find("released") != nullptr) {
@@ -107,7 +107,8 @@ bool is_planned(const std::string& cause) { return cause == "growth" || cause ==
 Json to_json(const SupervisionBegan& line) {
   return Json::Object{{"supervisor", line.pid},  {"began", date_text(line.at)},
                       {"host", line.host},       {"run", line.run},
-                      {"program", line.program}, {"quarantine_s", line.quarantine_s}};
+                      {"program", line.program}, {"quarantine_s", line.quarantine_s},
+                      {"metrics", line.metrics}};
 }
 
 Json to_json(const SupervisionEnded& line) {
@@ -169,9 +170,14 @@ Json to_json(const Fault& line) {
                       {"at", date_text(line.at)}};
 }
 
+std::string History::metrics_in(const std::string& run_directory) const {
+  return metrics.empty() ? run_directory + "/metrics.jsonl" : metrics;
+}
+
 void History::add(const SupervisionBegan& line) {
   if (run.empty()) run = line.run;
   program = line.program;
+  metrics = line.metrics;
   supervisions.push_back(line);
   end.reset();
 }

@@ -18,9 +18,10 @@ Index date_of(const std::string& text);
 /// One process of `trireme run`.
 struct SupervisionBegan {
   Index at = 0, pid = 0;
-  std::string host, run;   // run: id of the run, made by its first supervisor
-  std::string program;     // name of PROGRAM without its directory
-  Index quarantine_s = 0;  // how long a host stays in quarantine; 0: as long as by default
+  std::string host, run;     // run: id of the run, made by its first supervisor
+  std::string program;       // name of PROGRAM without its directory
+  Index quarantine_s = 0;    // how long a host stays in quarantine; 0: as long as by default
+  std::string metrics = {};  // file of the steps of PROGRAM; empty: RUN/metrics.jsonl
 };
 struct SupervisionEnded {
   Index at = 0, code = 0;
@@ -85,7 +86,7 @@ Json to_json(const Fault& line);
 
 /// What a ledger says.
 struct History {
-  std::string run, program;  // empty: no supervisor has begun
+  std::string run, program, metrics;  // empty: no supervisor has begun, or the usual file
   std::vector<SupervisionBegan> supervisions;
   std::optional<SupervisionEnded> end;  // of the last supervision; nothing: it died, or still runs
   std::vector<Attempt> attempts;
@@ -94,6 +95,8 @@ struct History {
   std::vector<Fault> faults;
   Index ignored = 0;  // lines that are none
 
+  /// Of the steps that PROGRAM has made.
+  std::string metrics_in(const std::string& run_directory) const;
   void add(const SupervisionBegan& line);
   void add(const SupervisionEnded& line);
   void add(const AttemptBegan& line);

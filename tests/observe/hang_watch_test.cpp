@@ -24,6 +24,7 @@ class Series {
     verdict_.kind = kind;
     verdict_.certain = certain;
   }
+  void stop_rank(bool stopped) { verdict_.stopped = stopped; }
   void enter(Phase phase) {
     for (RankProgress& rank : ranks_) rank.phase = phase;
   }
@@ -186,6 +187,16 @@ TEST(HangWatch, NeverEndsWhatIsDebuggedOrStopped) {
     series.answer(Kind::rank, true);
     EXPECT_EQ(series.quiet_until(Action::end, 10), -1);
     EXPECT_NE(series.quiet_until(Action::end, 1), -1);
+  }
+}
+
+TEST(HangWatch, EndsAStoppedRankAtTheLimitOfAStepInEveryPhase) {
+  for (const bool stopped : {false, true}) {
+    Series series;
+    series.enter(Phase::save_wait);
+    series.answer(Kind::rank, true);
+    series.stop_rank(stopped);
+    EXPECT_EQ(series.quiet_until(Action::end, 1000), stopped ? 10.5 : 600.5);
   }
 }
 

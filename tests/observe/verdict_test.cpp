@@ -232,6 +232,7 @@ TEST(Verdict, NamesAProcessThatHasEndedOrIsStoppedOrSleepsInTheKernel) {
     const Verdict verdict = job.judge();
     EXPECT_EQ(verdict.kind, Kind::rank);
     EXPECT_TRUE(verdict.certain);
+    EXPECT_EQ(verdict.stopped, state == 'T');
     EXPECT_THAT(verdict.ranks, ElementsAre(1));
     return verdict.sentence;
   };

@@ -92,9 +92,11 @@ HangWatch::Decision HangWatch::poll(double now_s, const std::vector<RankProgress
   before_ = ranks;
 
   Decision decision{Action::none, now_s - quiet_since_s_, limit_s, {}};
-  if (decision.quiet_s < limit_s && !paused_) return decision;
+  const double least_s = std::max(limits_.step_s, gap_limit_s(longest_quiet_s_, limits_));
+  if (decision.quiet_s < std::min(limit_s, least_s) && !paused_) return decision;
   decision.verdict = ask();
   const Verdict& verdict = decision.verdict;
+  if (decision.quiet_s < limit_s && !paused_ && !verdict.stopped) return decision;
   const bool was_paused = paused_;
   paused_ = verdict.kind == Verdict::Kind::debugger || verdict.kind == Verdict::Kind::stopped;
   if (paused_ || was_paused) {
@@ -103,7 +105,10 @@ HangWatch::Decision HangWatch::poll(double now_s, const std::vector<RankProgress
     return decision;
   }
   const bool storage = verdict.kind == Verdict::Kind::storage;
-  const double end_s = limit_s * (storage ? limits_.storage : verdict.certain ? 1 : 2);
+  const double end_s = verdict.stopped ? std::min(limit_s, least_s)
+                                       : limit_s * (storage           ? limits_.storage
+                                                    : verdict.certain ? 1
+                                                                      : 2);
   if (decision.quiet_s >= end_s)
     decision.action = Action::end;
   else if (!logged_)

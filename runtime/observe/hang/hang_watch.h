@@ -56,8 +56,9 @@ class HangWatch {
 
   HangWatch(const JobFacts& job, const HangLimits& limits = {}) : job_(job), limits_(limits) {}
 
-  /// Call it often. `ranks`: all of them, in one order. `ask` is called only when the limit is
-  /// exceeded, and while the job is debugged or stopped.
+  /// Call it often. `ranks`: all of them, in one order. `ask` is called only when nothing has moved
+  /// for the limit of a step, and while the job is debugged or stopped. A rank that is stopped is a
+  /// hang from then on in every phase.
   Decision poll(double now_s, const std::vector<RankProgress>& ranks,
                 const std::function<Verdict()>& ask);
 

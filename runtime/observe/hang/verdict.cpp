@@ -139,10 +139,12 @@ class Judge {
     const RankReport& first = reports_[at(ranks[0])];
     const std::string others =
         ranks.size() == 1 ? "" : fmt::format(", as {} of {}", ranks.size(), reports_.size());
-    return verdict(
-        Kind::rank, true, ranks,
-        fmt::format("hang: {} {}{}{}{}", describe_rank(first), describe(first), others,
-                    describe_phase(first), describe_waiting(reports_, graph_, first.rank)));
+    Verdict found =
+        verdict(Kind::rank, true, ranks,
+                fmt::format("hang: {} {}{}{}{}", describe_rank(first), describe(first), others,
+                            describe_phase(first), describe_waiting(reports_, graph_, first.rank)));
+    found.stopped = is_stopped(first);
+    return found;
   }
 
   Verdict mismatches() const {

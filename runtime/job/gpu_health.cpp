@@ -1,13 +1,16 @@
 #include "runtime/job/gpu_health.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/core/error.h"
 
 namespace trireme::job {
 namespace {
@@ -16,7 +19,7 @@ using observe::HealthAction;
 
 std::string host_name() {
   char name[HOST_NAME_MAX + 1] = {};
-  ::gethostname(name, HOST_NAME_MAX);
+  require(::gethostname(name, HOST_NAME_MAX) == 0, "gethostname: ", std::strerror(errno));
   return name;
 }
 

@@ -7,7 +7,7 @@
 
 #include "kernels/check_storage.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 // Each check throws an Error that names the size, the pointer or the type that does not fit.
 
@@ -25,4 +25,4 @@ struct ActivationLoops {
   void (*swiglu_backward)(const SwigluBackward&, Index begin_row, Index end_row);
 };
 
-}  // namespace trireme
+}  // namespace trireme::kernels

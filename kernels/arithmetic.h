@@ -11,7 +11,7 @@
 
 #include "kernels/check_storage.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace formulas {
 
 // value(x), and slope(s) where s is what slope_of() says; slope() where that is nothing.
@@ -87,4 +87,4 @@ inline void check_arithmetic(const ProductBackward& p) {
 inline void check_arithmetic(const SumForward& p) { check_array(p, "a sum"); }
 inline void check_arithmetic(const SumBackward& p) { check_array(p, "the gradient of a sum"); }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

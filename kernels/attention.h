@@ -7,7 +7,7 @@
 
 #include "kernels/check_storage.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 // Each check throws an Error that names the size, the pointer or the type that does not fit.
 
@@ -34,4 +34,4 @@ struct AttentionLoops {
   Index (*backward_bytes)(const AttentionShape&);
 };
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -4,7 +4,7 @@
 #include "trireme/core/dtype.h"
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// Activations and weights are stored as f32 or bf16. Throws: Error that names the type and `what`.
 inline void check_storage(DType dtype, const char* what) {
@@ -26,4 +26,4 @@ void check_matrix(const Arguments& p, const char* what, Index least_channels = 0
   check_storage(p.dtype, what);
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

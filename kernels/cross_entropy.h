@@ -7,7 +7,7 @@
 
 #include "kernels/check_storage.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 // Each check throws an Error that names the size, the pointer or the type that does not fit.
 
@@ -36,4 +36,4 @@ struct CrossEntropyLoops {
   void (*backward)(const CrossEntropyBackward&, Index begin_row, Index end_row);
 };
 
-}  // namespace trireme
+}  // namespace trireme::kernels

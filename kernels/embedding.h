@@ -6,7 +6,7 @@
 
 #include "kernels/check_storage.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 // Each check throws an Error that names the size, the pointer or the type that does not fit.
 
@@ -29,4 +29,4 @@ void check_positions(const Positions& p) {
   check_storage(p.dtype, "positions");
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

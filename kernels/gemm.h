@@ -4,7 +4,7 @@
 #include "trireme/core/error.h"
 #include "trireme/kernels/gemm.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 // Each check throws an Error that names the size, the pointer or the type that does not fit.
 
@@ -40,4 +40,4 @@ inline void check_workspace(const Gemm& p, Index wanted) {
           p.k, " needs ", wanted, " bytes of workspace on this device");
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

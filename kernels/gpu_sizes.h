@@ -6,7 +6,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// What cuBLAS recommends for Hopper. Every stream has its own: products on two streams may run at
 /// once.
@@ -82,4 +82,4 @@ inline Index norm_slabs(int multiprocessors, Index rows, Index channels) {
 }
 
 }  // namespace gpu
-}  // namespace trireme
+}  // namespace trireme::kernels

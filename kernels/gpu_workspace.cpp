@@ -5,7 +5,7 @@
 #include "kernels/gpu_sizes.h"
 #include "kernels/workspace.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace {
 
 constexpr Index widest_head = 128;
@@ -74,4 +74,4 @@ Index gpu_norm_backward_bytes(const DeviceTraits& gpu, Index rows, Index channel
 /// Keys of all rows, and the same again to merge them.
 Index gpu_embedding_backward_bytes(Index rows) { return 2 * rows * Index{sizeof(Index)}; }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -6,7 +6,7 @@
 #include "trireme/core/error.h"
 #include "trireme/kernels/hash.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// Throws: Error that names what does not fit.
 inline void check_hash(const HashRanges& p) {
@@ -15,4 +15,4 @@ inline void check_hash(const HashRanges& p) {
           "hashed words must lie at a multiple of 8 bytes");
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

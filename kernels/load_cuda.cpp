@@ -9,6 +9,7 @@
 #include "runtime/core/cuda_module.h"
 
 namespace trireme {
+
 namespace {
 
 using Text = std::array<char, 8192>;

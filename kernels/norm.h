@@ -7,7 +7,7 @@
 
 #include "kernels/check_storage.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 // Each check throws an Error that names the size, the pointer or the type that does not fit.
 
@@ -41,4 +41,4 @@ struct NormLoops {
                    Index end_row);
 };
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -7,7 +7,7 @@
 
 #include "kernels/check_storage.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 // Each check throws an Error that names the size, the pointer or the type that does not fit.
 
@@ -38,4 +38,4 @@ struct OptimizerLoops {
   double (*sum_of_squares)(const float* x, Index begin, Index end);
 };
 
-}  // namespace trireme
+}  // namespace trireme::kernels

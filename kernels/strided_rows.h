@@ -8,7 +8,7 @@
 #include "trireme/core/tensor.h"
 #include "trireme/kernels/write.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// Throws: Error that names the shapes or the types.
 inline void check_copy(const Tensor& to, const Tensor& from, Write write) {
@@ -74,4 +74,4 @@ inline StridedRows strided_rows(const Tensor& a, const Tensor& b) {
   return rows;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

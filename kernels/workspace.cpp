@@ -7,6 +7,9 @@
 #include "trireme/kernels/norm.h"
 
 namespace trireme {
+
+using namespace kernels;
+
 namespace {
 
 bool is_gpu(const DeviceTraits& device) { return device.kind == DeviceKind::cuda; }

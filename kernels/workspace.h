@@ -7,9 +7,11 @@
 #include "trireme/kernels/attention_choice.h"
 
 namespace trireme {
-
 struct AttentionShape;
 struct Gemm;
+}  // namespace trireme
+
+namespace trireme::kernels {
 
 // Of CPUs; beside the kernels (kernels/cpu).
 Index cpu_gemm_workspace_bytes(const DeviceTraits& cpu, const Gemm& p);
@@ -29,4 +31,4 @@ Index gpu_attention_backward_bytes(const DeviceTraits& gpu, const AttentionShape
 Index gpu_norm_backward_bytes(const DeviceTraits& gpu, Index rows, Index channels);
 Index gpu_embedding_backward_bytes(Index rows);
 
-}  // namespace trireme
+}  // namespace trireme::kernels

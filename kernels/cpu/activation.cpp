@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/cpu_device.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 namespace {
 
@@ -44,4 +44,4 @@ const ActivationKernels& cpu_table(const ActivationKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/cpu_device.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 namespace {
 
@@ -127,4 +127,4 @@ const ArithmeticKernels& cpu_table(const ArithmeticKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -6,7 +6,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/workspace.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 namespace {
 
@@ -18,8 +18,10 @@ Index threads_used(const DeviceTraits& cpu, const AttentionShape& s) {
 
 /// The loops report their workspace, and are vector code.
 const AttentionLoops& loops_on(const DeviceTraits& cpu) {
-  require(available(cpu.instruction_set), "a plan for CPUs with ", name(cpu.instruction_set),
-          " is made on a machine that runs such code, and this one does not");
+  require(available(cpu.instruction_set), "DeviceTraits::instruction_set is ",
+          name(cpu.instruction_set),
+          ", which this machine cannot run: kernels of CPUs report their "
+          "workspace themselves, so plan on a machine that runs it, or for cpu_traits()");
   return loops_for<AttentionLoops>(cpu.instruction_set);
 }
 
@@ -166,4 +168,4 @@ const AttentionKernels& cpu_table(const AttentionKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/loops.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// The CPU's functions of a family, such as RotaryKernels. The family's .cpp beside this header
 /// defines cpu_table(const RotaryKernels*), whose argument only selects the overload. An ordinary
@@ -96,4 +96,4 @@ double sum_in_parts(Stream& stream, Index count, Part part) {
   return total;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/cpu_device.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 namespace {
 
@@ -50,4 +50,4 @@ const CrossEntropyKernels& cpu_table(const CrossEntropyKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -16,6 +16,8 @@
 
 namespace trireme {
 
+using namespace kernels;
+
 namespace {
 
 constexpr Index bytes_per_thread = 1 << 20;  // below this a second thread does not pay

@@ -6,7 +6,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/strided.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 namespace {
 
@@ -62,4 +62,4 @@ const ElementwiseKernels& cpu_table(const ElementwiseKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -8,7 +8,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/elementwise.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 namespace {
 
@@ -83,4 +83,4 @@ const EmbeddingKernels& cpu_table(const EmbeddingKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

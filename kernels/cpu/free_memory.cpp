@@ -13,7 +13,7 @@
 
 #include <unistd.h>
 
-namespace trireme {
+namespace trireme::kernels {
 namespace {
 
 namespace fs = std::filesystem;
@@ -114,4 +114,4 @@ Index free_memory(const std::string& root) {
   return std::min(free_in_system(root), free_in_groups(root));
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

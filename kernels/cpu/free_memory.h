@@ -6,7 +6,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// Bytes: MemAvailable of /proc/meminfo, or less where a control group of this process, or one
 /// above it, has a limit (version 2, or the memory controller of version 1). Page cache of a group
@@ -14,4 +14,4 @@ namespace trireme {
 /// slash at its end; empty but in tests.
 Index free_memory(const std::string& root);
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -8,6 +8,8 @@
 
 namespace trireme {
 
+using namespace kernels;
+
 namespace {
 
 InstructionSet widest() {
@@ -53,7 +55,7 @@ InstructionSet instruction_set_of_environment() {
                   ": expected best, portable, avx2 or avx512 in this environment variable"));
 }
 
-InstructionSet resolve(InstructionSet set) {
+InstructionSet kernels::resolve(InstructionSet set) {
   require(available(set), "this machine cannot run ", name(set), " code; the widest it has is ",
           name(widest()));
   if (set == InstructionSet::best) set = instruction_set_of_environment();

@@ -9,7 +9,7 @@
 #include "trireme/core/dtype.h"
 #include "trireme/kernels/device.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// Arrays of bf16 to floats and back, to nearest, ties to even: for launchers whose loops are fp32.
 struct ConversionLoops {
@@ -64,4 +64,4 @@ const Loops& loops_for(InstructionSet set) {
   return Loops::portable;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

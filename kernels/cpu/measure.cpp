@@ -13,6 +13,8 @@
 
 namespace trireme {
 
+using namespace kernels;
+
 namespace {
 
 double seconds() {

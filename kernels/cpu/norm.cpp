@@ -5,7 +5,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/workspace.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 namespace {
 
@@ -48,4 +48,4 @@ const NormKernels& cpu_table(const NormKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <tuple>
-#include <type_traits>
 #include <vector>
 
 #include <dlfcn.h>
@@ -17,7 +16,9 @@
 #include "trireme/core/error.h"
 #include "trireme/core/thread_pool.h"
 
-namespace trireme {
+#include "kernels/owned.h"
+
+namespace trireme::kernels {
 namespace {
 
 // During its lifetime, OpenMP regions that this thread starts have one thread, so no team is
@@ -52,16 +53,6 @@ void check(dnnl_status_t status, const char* what, const Gemm& p) {
   require(status == dnnl_success, what, " for m ", p.m, ", n ", p.n, ", k ", p.k, ", ", p.dtype,
           " to ", p.result, " failed with oneDNN's status ", static_cast<int>(status));
 }
-
-template <auto destroy>
-struct DestroyBy {
-  template <class T>
-  void operator()(T* object) const {
-    destroy(object);
-  }
-};
-template <class Handle, auto destroy>
-using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, DestroyBy<destroy>>;
 
 using Engine = Owned<dnnl_engine_t, dnnl_engine_destroy>;
 using Queue = Owned<dnnl_stream_t, dnnl_stream_destroy>;
@@ -314,4 +305,4 @@ bool onednn_has_bf16() {
   return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & wanted) == wanted;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

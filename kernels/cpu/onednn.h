@@ -6,7 +6,7 @@
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/gemm.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// All f32; without bias. k >= 1.
 void onednn_sgemm(const Gemm& p);
@@ -41,4 +41,4 @@ class OnednnProducts {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/cpu_device.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 namespace {
 
@@ -45,4 +45,4 @@ const OptimizerKernels& cpu_table(const OptimizerKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/cpu_device.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 namespace {
 
@@ -20,4 +20,4 @@ const RotaryKernels& cpu_table(const RotaryKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -10,7 +10,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/strided_rows.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 namespace {
 
@@ -133,4 +133,4 @@ bool CpuStream::wait_and_check_finite(const Tensor& x) {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

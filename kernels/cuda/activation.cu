@@ -2,7 +2,7 @@
 #include "kernels/activation.h"
 #include "kernels/cuda/formulas.cuh"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- formulas -----------------------------------------------
@@ -161,4 +161,4 @@ const ActivationKernels& cuda_table(const ActivationKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

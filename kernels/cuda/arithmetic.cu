@@ -3,7 +3,7 @@
 #include "kernels/cuda/formulas.cuh"
 #include "kernels/cuda/sums.cuh"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -136,4 +136,4 @@ const ArithmeticKernels& cuda_table(const ArithmeticKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -2,7 +2,7 @@
 #include "kernels/attention.h"
 #include "kernels/cuda/attention.cuh"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace {
 
 /// Tensor cores take 16 bytes at once: arrays with other alignments use `simt`, which accepts any.
@@ -39,4 +39,4 @@ const AttentionKernels& cuda_table(const AttentionKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -13,7 +13,7 @@
 
 #include "kernels/cuda/gpu.cuh"
 
-namespace trireme::gpu {
+namespace trireme::kernels::gpu {
 
 inline constexpr int attention_threads = attention_side * attention_side;
 inline constexpr float log2_e = 1.44269504088896340736f;
@@ -161,9 +161,9 @@ AttentionBackwardArguments<T> attention_arguments(const AttentionBackward& p) {
           pairs_together(p.shape, p.shape.kv_heads, p.shape.query_heads, sizeof(T))};
 }
 
-}  // namespace trireme::gpu
+}  // namespace trireme::kernels::gpu
 
-namespace trireme {
+namespace trireme::kernels {
 
 // Shapes are checked. In fp32 on the ordinary cores, whatever the storage:
 void attention_forward_simt(Stream& stream, const AttentionForward& p);
@@ -174,4 +174,4 @@ void attention_backward_mma(Stream& stream, const AttentionBackward& p);
 /// dy . y of each query, which both backward passes read, into the workspace.
 void attention_delta(Stream& stream, const AttentionBackward& p);
 
-}  // namespace trireme
+}  // namespace trireme::kernels

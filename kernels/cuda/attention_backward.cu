@@ -4,7 +4,7 @@
 // logsumexp. Formulas: Dao 2023 (arXiv:2307.08691), algorithm 2.
 #include "kernels/cuda/attention_tiles.cuh"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -172,4 +172,4 @@ void attention_backward_simt(Stream& stream, const AttentionBackward& p) {
   p.dtype == DType::bf16 ? launch<__nv_bfloat16>(stream, p) : launch<float>(stream, p);
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -3,7 +3,7 @@
 // cores.
 #include "kernels/cuda/attention.cuh"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -65,4 +65,4 @@ void attention_delta(Stream& stream, const AttentionBackward& p) {
   p.dtype == DType::bf16 ? launch<__nv_bfloat16>(stream, p) : launch<float>(stream, p);
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

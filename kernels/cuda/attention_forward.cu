@@ -3,7 +3,7 @@
 // and sums. Exponentials are powers of two, so that scale and conversion are one multiplication.
 #include "kernels/cuda/attention_tiles.cuh"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -130,4 +130,4 @@ void attention_forward_simt(Stream& stream, const AttentionForward& p) {
   p.dtype == DType::bf16 ? launch<__nv_bfloat16>(stream, p) : launch<float>(stream, p);
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

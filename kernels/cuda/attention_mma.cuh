@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/attention.cuh"
 
-namespace trireme::gpu {
+namespace trireme::kernels::gpu {
 
 inline constexpr int mma_warps = 4, mma_threads = mma_warps * warp_size;
 inline constexpr int mma_rows = 16,
@@ -187,4 +187,4 @@ __device__ __forceinline__ void store_sums(const MmaSums<own, width>& sums, MmaT
   }
 }
 
-}  // namespace trireme::gpu
+}  // namespace trireme::kernels::gpu

@@ -6,7 +6,7 @@
 // bf16 for their products.
 #include "kernels/cuda/attention_mma.cuh"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 template <int width>
@@ -212,4 +212,4 @@ void attention_backward_mma(Stream& stream, const AttentionBackward& p) {
   });
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

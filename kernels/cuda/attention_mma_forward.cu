@@ -4,7 +4,7 @@
 // fp32; weights are rounded to bf16 for their product with the values.
 #include "kernels/cuda/attention_mma.cuh"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 template <int width>
@@ -160,4 +160,4 @@ void attention_forward_mma(Stream& stream, const AttentionForward& p) {
   });
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/attention.cuh"
 
-namespace trireme::gpu {
+namespace trireme::kernels::gpu {
 
 /// The first of this thread's rows.
 __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.y) * attention_own; }
@@ -141,4 +141,4 @@ __device__ __forceinline__ void store_results(HeadRows<T> to, const OwnResults<w
   }
 }
 
-}  // namespace trireme::gpu
+}  // namespace trireme::kernels::gpu

@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/cuda_device.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 Blas::Blas(const std::string& gpu, const std::string& cache)
     : cache_(cache, gpu, str("cuBLASLt ", cublasLtGetVersion())) {
@@ -104,4 +104,4 @@ void Blas::run(CudaStream& stream, const Gemm& p, const BlasProduct& product,
                                      {p.m, p.bias_gradient, fused.bias_gradient, p.bias_gradient});
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

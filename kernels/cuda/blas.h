@@ -9,7 +9,7 @@
 #include "kernels/cuda/blas_product.h"
 #include "kernels/cuda/gemm_cache.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 class CudaStream;
 
@@ -58,4 +58,4 @@ class Blas {
   std::map<ProductKey, Plan> plans_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::kernels

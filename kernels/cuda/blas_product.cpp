@@ -9,7 +9,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 void check(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
@@ -199,4 +199,4 @@ void BlasProduct::run(cudaStream_t stream, void* workspace, const Gemm& p,
         "cublasLtMatmul");
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -6,7 +6,6 @@
 #include <compare>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include <cublasLt.h>
@@ -14,21 +13,12 @@
 #include "trireme/kernels/gemm.h"
 
 #include "kernels/gpu_sizes.h"
+#include "kernels/owned.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// Throws: Error with cuBLAS's name and text of the status, and `what` failed.
 void check(cublasStatus_t status, const char* what);
-
-template <auto destroy>
-struct DestroyBy {
-  template <class T>
-  void operator()(T* object) const {
-    destroy(object);
-  }
-};
-template <class Handle, auto destroy>
-using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, DestroyBy<destroy>>;
 
 /// Everything that the choice of an algorithm may depend on. Alignments in bytes, up to 16.
 struct ProductKey {
@@ -70,4 +60,4 @@ class BlasProduct {
   Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> a_, b_, c_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -13,7 +13,7 @@
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/cuda_device.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace {
 
 constexpr int most_candidates = 32, repetitions = 5;
@@ -221,4 +221,4 @@ GemmPreparation Blas::prepare(CudaStream& stream, const Gemm& p) {
   return result;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -5,7 +5,7 @@
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/sums.cuh"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -151,4 +151,4 @@ const CrossEntropyKernels& cuda_table(const CrossEntropyKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

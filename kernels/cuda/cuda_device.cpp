@@ -12,7 +12,7 @@
 #include "kernels/gpu_sizes.h"
 #include "runtime/core/poll.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace {
 
 class CudaEvent final : public Event {
@@ -224,4 +224,4 @@ ThreadPool& CudaStream::pool() {
   throw Error("a CUDA stream has no threads: host kernels run on a CPU device only");
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -14,7 +14,7 @@
 
 #include "kernels/cuda/pace.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// Throws: Error with CUDA's name and text of the error, and `what` failed.
 inline void check(cudaError_t error, const char* what,
@@ -132,4 +132,4 @@ inline cudaStream_t cuda_stream_of(Stream& stream) {
 inline int multiprocessors_of(Stream& stream) { return stream.device().traits().multiprocessors; }
 inline Index shared_bytes_of(Stream& stream) { return stream.device().traits().shared_bytes; }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -7,7 +7,7 @@
 #include "kernels/cuda/sums.cuh"
 #include "kernels/elementwise.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -209,4 +209,4 @@ const ElementwiseKernels& cuda_table(const ElementwiseKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -5,7 +5,7 @@
 #include "kernels/cuda/gpu.cuh"
 #include "kernels/embedding.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -246,4 +246,4 @@ const EmbeddingKernels& cuda_table(const EmbeddingKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

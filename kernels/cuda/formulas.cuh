@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/map.cuh"
 
-namespace trireme::gpu {
+namespace trireme::kernels::gpu {
 
 /// y = f(x). x, y: (count).
 template <class T, class F>
@@ -58,4 +58,4 @@ struct ValuesOfPairs {
   }
 };
 
-}  // namespace trireme::gpu
+}  // namespace trireme::kernels::gpu

@@ -6,7 +6,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/strided.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace {
 
 /// Nothing to multiply: c becomes zeros, or the bias in every row.
@@ -48,4 +48,4 @@ const GemmKernels& cuda_table(const GemmKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -19,7 +19,7 @@
 
 #include "trireme/core/error.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace {
 
 constexpr const char* format_line = "trireme gemm 1\n";
@@ -115,4 +115,4 @@ GemmCache::Entry GemmCache::publish(const std::string& product, const std::strin
   return find(product);
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

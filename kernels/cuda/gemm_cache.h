@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace trireme {
+namespace trireme::kernels {
 
 class GemmCache {
  public:
@@ -38,4 +38,4 @@ class GemmCache {
   std::string gpu_, library_, folder_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -8,7 +8,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/gpu_sizes.h"
 
-namespace trireme::gpu {
+namespace trireme::kernels::gpu {
 
 inline constexpr unsigned all_lanes = 0xffffffffu;
 
@@ -178,4 +178,4 @@ __device__ __forceinline__ Index global_threads() {
   return static_cast<Index>(gridDim.x) * blockDim.x;
 }
 
-}  // namespace trireme::gpu
+}  // namespace trireme::kernels::gpu

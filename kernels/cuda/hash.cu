@@ -4,7 +4,7 @@
 #include "kernels/cuda/tiles.cuh"
 #include "kernels/hash.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 inline constexpr int hash_threads = 256;
@@ -53,4 +53,4 @@ const HashKernels& cuda_table(const HashKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

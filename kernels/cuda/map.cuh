@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/gpu.cuh"
 
-namespace trireme::gpu {
+namespace trireme::kernels::gpu {
 
 /// A thread does one pack, or one of the elements that are left behind the last. `F::pack`:
 /// elements of 16 bytes. There are as many blocks as that takes: with a fixed number, those that do
@@ -45,4 +45,4 @@ __device__ __forceinline__ void for_span(const T* x, Index count, bool packed, c
   for (Index i = after + threadIdx.x; i < count; i += threads) f.template operator()<1>(i);
 }
 
-}  // namespace trireme::gpu
+}  // namespace trireme::kernels::gpu

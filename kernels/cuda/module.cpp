@@ -8,6 +8,9 @@
 #include "kernels/cuda/cuda_device.h"
 
 namespace trireme {
+
+using namespace kernels;
+
 namespace {
 
 constexpr int least_capability = 80;  // bf16, and what the kernels are compiled for

@@ -6,7 +6,7 @@
 #include "kernels/cuda/norm_backward.cuh"
 #include "kernels/norm.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -214,4 +214,4 @@ const NormKernels& cuda_table(const NormKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/gpu.cuh"
 
-namespace trireme::gpu {
+namespace trireme::kernels::gpu {
 
 inline constexpr int most_warps = most_norm_threads / warp_size;
 
@@ -189,4 +189,4 @@ __global__ void __launch_bounds__(most_norm_threads) norm_backward_kernel(NormGr
   store_sums(dbias_kept, dbias, n, p.dbiases);
 }
 
-}  // namespace trireme::gpu
+}  // namespace trireme::kernels::gpu

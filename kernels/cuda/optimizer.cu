@@ -8,7 +8,7 @@
 #include "kernels/cuda/tiles.cuh"
 #include "kernels/optimizer.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -181,4 +181,4 @@ const OptimizerKernels& cuda_table(const OptimizerKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

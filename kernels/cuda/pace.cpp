@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/cuda_device.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 Pace::Pace(const CudaDevice& device) : device_(device) {
   for (cudaEvent_t& mark : marks_)
@@ -20,4 +20,4 @@ void Pace::one_more(cudaStream_t stream) {
   check(cudaEventRecord(mark, stream), "cudaEventRecord");
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

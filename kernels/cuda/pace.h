@@ -9,7 +9,7 @@
 
 #include "trireme/core/dtype.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 class CudaDevice;
 
@@ -35,4 +35,4 @@ class Pace {
   Index calls_ = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::kernels

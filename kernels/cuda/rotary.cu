@@ -4,7 +4,7 @@
 #include "kernels/cuda/gpu.cuh"
 #include "kernels/rotary.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -93,4 +93,4 @@ const RotaryKernels& cuda_table(const RotaryKernels*) {
   return kernels;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -7,7 +7,7 @@
 #include "kernels/cuda/strided.h"
 #include "kernels/strided_rows.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace gpu {
 
 // ---------------------------------------- kernels ------------------------------------------------
@@ -155,4 +155,4 @@ bool CudaStream::wait_and_check_finite(const Tensor& x) {
   return result == 0;
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -4,8 +4,8 @@
 #include "trireme/core/device.h"
 #include "trireme/kernels/write.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 void cuda_copy_strided(Stream& stream, const Tensor& to, const Tensor& from, Write write);
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/gpu.cuh"
 
-namespace trireme::gpu {
+namespace trireme::kernels::gpu {
 
 inline constexpr int sum_threads = 256, sum_warps = sum_threads / warp_size;
 
@@ -68,4 +68,4 @@ void sum(Stream& stream, const F& f, Index count, bool aligned, double* result, 
   add_parts(stream, parts, result, Write::assign, what);
 }
 
-}  // namespace trireme::gpu
+}  // namespace trireme::kernels::gpu

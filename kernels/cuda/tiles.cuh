@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/gpu.cuh"
 
-namespace trireme::gpu {
+namespace trireme::kernels::gpu {
 
 /// The range that tile `tile` of the list lies in. All threads of a block do the same search, in
 /// the cache.
@@ -20,4 +20,4 @@ __device__ __forceinline__ Index range_of_tile(const DeviceList<Range>& list, In
   return low;
 }
 
-}  // namespace trireme::gpu
+}  // namespace trireme::kernels::gpu

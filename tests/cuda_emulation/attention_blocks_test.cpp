@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/attention.cuh"
 
-namespace trireme::gpu {
+namespace trireme::kernels::gpu {
 namespace {
 
 TEST(AttentionBlocks, EachRunsOnceAndPairsThatShareTheCacheStayTogether) {
@@ -29,4 +29,4 @@ TEST(AttentionBlocks, EachRunsOnceAndPairsThatShareTheCacheStayTogether) {
 }
 
 }  // namespace
-}  // namespace trireme::gpu
+}  // namespace trireme::kernels::gpu

@@ -163,7 +163,7 @@ template <int groups>
 void gpu_copy_wait() {
   trireme::emulation::Grid::instance().copies().wait(groups);
 }
-inline float gpu_exp2(float x) { return x < -126.0f ? 0.0f : trireme::gpu::exp2f(x); }
+inline float gpu_exp2(float x) { return x < -126.0f ? 0.0f : trireme::kernels::gpu::exp2f(x); }
 
 namespace trireme::emulation {
 /// Runs `operation` on the host when the stream gets to it (cuda_runtime.cpp).

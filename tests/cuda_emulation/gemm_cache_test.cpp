@@ -1,3 +1,4 @@
+// The files in which choices of algorithms for matrix products are kept and shared.
 #include "kernels/cuda/gemm_cache.h"
 
 #include <thread>
@@ -10,6 +11,9 @@
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::test {
+
+using namespace kernels;
+
 namespace {
 
 using State = GemmCache::Entry::State;

@@ -23,7 +23,7 @@ class CudaGemmTuning : public testing::Test {
   ~CudaGemmTuning() override { blas_behaviour() = {}; }
 
   std::unique_ptr<Bench> open() {
-    return std::make_unique<Bench>(std::make_unique<CudaDevice>(0, cache_.path()));
+    return std::make_unique<Bench>(std::make_unique<kernels::CudaDevice>(0, cache_.path()));
   }
   const Buffer& workspace(Bench& b) {
     workspaces_.push_back(b.stream().device().allocate(8 * sizeof(float)));
@@ -83,7 +83,7 @@ std::vector<int> algorithms_of(Bench& b, const Gemm& p) {
 using Places = std::vector<int>;
 
 TEST_F(CudaGemmTuning, WithoutACacheTheFirstRecommendationIsTaken) {
-  Bench b(std::make_unique<CudaDevice>(0));
+  Bench b(std::make_unique<kernels::CudaDevice>(0));
   const Gemm p = product(b);
   EXPECT_EQ(b.kernels().gemm.prepare(b.stream(), p).source, Source::first);
   EXPECT_EQ(blas_behaviour().launched, Places({0})) << "so that all is loaded";
@@ -91,7 +91,7 @@ TEST_F(CudaGemmTuning, WithoutACacheTheFirstRecommendationIsTaken) {
 }
 
 TEST_F(CudaGemmTuning, WhatIsPreparedAgainDoesNotRunAgain) {
-  Bench b(std::make_unique<CudaDevice>(0));
+  Bench b(std::make_unique<kernels::CudaDevice>(0));
   for (int i = 0; i < 2; ++i) b.kernels().gemm.prepare(b.stream(), product(b));
   EXPECT_EQ(blas_behaviour().launched, Places({0}));
 }
@@ -108,7 +108,7 @@ TEST_F(CudaGemmTuning, AStoredChoiceRunsOnceToo) {
 
 TEST_F(CudaGemmTuning, WhatFailsToRunFailsWhenItIsPrepared) {
   blas_behaviour().broken = {0};
-  Bench b(std::make_unique<CudaDevice>(0));
+  Bench b(std::make_unique<kernels::CudaDevice>(0));
   const std::string message = message_of([&] { b.kernels().gemm.prepare(b.stream(), product(b)); });
   EXPECT_NE(message.find("cublasLtMatmul: CUBLAS_STATUS_NOT_SUPPORTED"), std::string::npos);
 }
@@ -153,9 +153,9 @@ TEST_F(CudaGemmTuning, WithoutMemoryForTheSweepProductsAreTimedAllTheSame) {
   for (const Index left : {Index{2048}, Index{100} << 10}) {
     SCOPED_TRACE(left);
     const ScratchDirectory cache;
-    Bench b(std::make_unique<CudaDevice>(0, cache.path()));
+    Bench b(std::make_unique<kernels::CudaDevice>(0, cache.path()));
     const Gemm p = product(b);
-    static_cast<CudaStream&>(b.stream()).gemm_workspace();
+    static_cast<kernels::CudaStream&>(b.stream()).gemm_workspace();
     const auto taken = static_cast<std::size_t>(b.stream().device().free_bytes() - left);
     ASSERT_TRUE(emulation::take_device_memory(taken));
     const GemmPreparation preparation = b.kernels().gemm.prepare(b.stream(), p);
@@ -215,7 +215,7 @@ TEST_F(CudaGemmTuning, ABiasGradientIsPartOfTheProductWhereThatIsFaster) {
       blas_behaviour() = {};
       blas_behaviour().epilogue_us = epilogue_us;
       const ScratchDirectory cache;
-      Bench gpu(std::make_unique<CudaDevice>(0, cache.path())), cpu(open_cpu());
+      Bench gpu(std::make_unique<kernels::CudaDevice>(0, cache.path())), cpu(open_cpu());
       const Gemm p = weight_gradient(gpu, workspace(gpu), operands);
       gpu.kernels().gemm.prepare(gpu.stream(), p);
       blas_behaviour().epilogues.clear();
@@ -256,7 +256,7 @@ TEST_F(CudaGemmTuning, GeluIsPartOfProductsOfBf16Only) {
       blas_behaviour() = {};
       blas_behaviour().epilogue_us = -0.5;
       const ScratchDirectory cache;
-      Bench b(std::make_unique<CudaDevice>(0, prepared ? cache.path() : ""));
+      Bench b(std::make_unique<kernels::CudaDevice>(0, prepared ? cache.path() : ""));
       const Gemm p = gelu_product(b, dtype);
       b.kernels().gemm.prepare(b.stream(), p);
       blas_behaviour().epilogues.clear();
@@ -267,7 +267,7 @@ TEST_F(CudaGemmTuning, GeluIsPartOfProductsOfBf16Only) {
 }
 
 TEST(CudaGemmPeak, IsThatOfTheTypeThatIsAskedFor) {
-  Bench b(std::make_unique<CudaDevice>(0));
+  Bench b(std::make_unique<kernels::CudaDevice>(0));
   for (const DType dtype : storage_types) {
     blas_behaviour() = {};
     EXPECT_GT(measure_gemm_flops(b.stream(), dtype), 0);
@@ -278,7 +278,7 @@ TEST(CudaGemmPeak, IsThatOfTheTypeThatIsAskedFor) {
 }
 
 TEST_F(CudaGemmTuning, ABiasGradientIsAPassOfItsOwnUntilItWasTimed) {
-  Bench b(std::make_unique<CudaDevice>(0));
+  Bench b(std::make_unique<kernels::CudaDevice>(0));
   const Gemm p = weight_gradient(b, workspace(b));
   EXPECT_EQ(algorithms_of(b, p), Places({0}));
   EXPECT_EQ(blas_behaviour().epilogues, std::vector({CUBLASLT_EPILOGUE_DEFAULT}));
@@ -302,7 +302,7 @@ TEST_F(CudaGemmTuning, AnAlgorithmThatFailsIsNoCandidate) {
 }
 
 TEST_F(CudaGemmTuning, WithoutACacheAndWithoutMemoryAProductIsNotTriedAndThatIsSaid) {
-  Bench b(std::make_unique<CudaDevice>(0));
+  Bench b(std::make_unique<kernels::CudaDevice>(0));
   Gemm p = product(b);
   p.m = p.n = p.ldb = p.ldc = Index{1} << 20;
   const GemmPreparation preparation = b.kernels().gemm.prepare(b.stream(), p);
@@ -374,7 +374,7 @@ TEST_F(CudaGemmTuning, WithoutMemoryToRehearseTheFirstChoiceIsPublished) {
 
 TEST_F(CudaGemmTuning, AChoiceThatCannotBeStoredIsAnErrorWithTheReason) {
   const std::string file = cache_.write("file", "");
-  Bench b(std::make_unique<CudaDevice>(0, file));
+  Bench b(std::make_unique<kernels::CudaDevice>(0, file));
   const std::string message = message_of([&] { b.kernels().gemm.prepare(b.stream(), product(b)); });
   EXPECT_NE(message.find(file), std::string::npos) << message;
 }
@@ -382,7 +382,7 @@ TEST_F(CudaGemmTuning, AChoiceThatCannotBeStoredIsAnErrorWithTheReason) {
 // Not for a GPU: what cuBLASLt makes of floats that are not aligned as floats is its own affair,
 // and a fault there ends all tests.
 TEST_F(CudaGemmTuning, AProductThatCuBlasCannotDoIsNamed) {
-  Bench b(std::make_unique<CudaDevice>(0));
+  Bench b(std::make_unique<kernels::CudaDevice>(0));
   float* x = b.put(Floats(100));
   auto* odd = reinterpret_cast<float*>(reinterpret_cast<std::uintptr_t>(x) + 2);
   try {

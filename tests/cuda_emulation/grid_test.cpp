@@ -150,7 +150,9 @@ TEST(Grid, EveryBlockRunsOnceInEveryOrder) {
   }
 }
 
-void copy_four(float* to, const float* from) { gpu::store(to, gpu::load<4>(from)); }
+void copy_four(float* to, const float* from) {
+  kernels::gpu::store(to, kernels::gpu::load<4>(from));
+}
 
 TEST(GridDeathTest, LoadsAndStoresAtOddAddressesEndTheProgram) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -166,13 +168,13 @@ TEST(GridDeathTest, LoadsAndStoresAtOddAddressesEndTheProgram) {
 TEST(Rounding, FunctionsOfTheDeviceAreNearTheHostsButNotTheSame) {
   int differ = 0;
   for (float x = -20; x < 20; x += 0.37f) {
-    const float y = gpu::expf(x), expected = std::exp(x);
+    const float y = kernels::gpu::expf(x), expected = std::exp(x);
     EXPECT_NEAR(y, expected, 2.5e-7f * expected);
     if (y != expected) ++differ;
   }
   EXPECT_GT(differ, 50);
-  EXPECT_EQ(gpu::expf(0), 1);
-  EXPECT_EQ(gpu::expf(-1e9f), 0);
+  EXPECT_EQ(kernels::gpu::expf(0), 1);
+  EXPECT_EQ(kernels::gpu::expf(-1e9f), 0);
   EXPECT_EQ(gpu_exp2(-INFINITY), 0);
 }
 

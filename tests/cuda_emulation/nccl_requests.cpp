@@ -1,3 +1,4 @@
+// The messages of the emulated NCCL, as requests of MPI.
 #include <cstring>
 #include <limits>
 

@@ -8,7 +8,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "tests/cuda_emulation/streams.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace {
 
 constexpr Index most_calls = Pace::calls_a_mark * (Pace::marks + 1);
@@ -42,4 +42,4 @@ TEST_F(Lazily, TheHostIsNeverFurtherAheadThanTheMarks) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -1,3 +1,4 @@
+// Activations and their gradients on CPUs against references in fp64.
 #include "trireme/kernels/activation.h"
 
 #include "runtime/core/at.h"

@@ -1,3 +1,5 @@
+// Elementwise formulas, products and sums on CPUs, with their gradients, against references in
+// fp64.
 #include "trireme/kernels/arithmetic.h"
 
 #include "runtime/core/at.h"

@@ -1,3 +1,4 @@
+// Attention on CPUs against a reference in fp64, and the choice of kernels on GPUs.
 #include "trireme/kernels/attention.h"
 
 #include "trireme/core/bf16.h"

@@ -1,3 +1,4 @@
+// The CPU device: its description, memory, events, instruction sets and measured peaks.
 #include "trireme/kernels/device.h"
 
 #include <gmock/gmock.h>

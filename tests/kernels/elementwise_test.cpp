@@ -1,3 +1,4 @@
+// Sums, biases, dropout and squared error on CPUs against references in fp64.
 #include "trireme/kernels/elementwise.h"
 
 #include "runtime/core/at.h"

@@ -1,3 +1,4 @@
+// Embeddings of tokens and positions on CPUs, with their gradients.
 #include "trireme/kernels/embedding.h"
 
 #include "runtime/core/at.h"

@@ -7,7 +7,7 @@
 
 #include "tests/support/scratch_directory.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace {
 
 /// A host with 1000 KiB available.
@@ -96,4 +96,4 @@ TEST_F(FreeMemory, IsNotThatOfAnotherControllersGroup) {
 TEST(FreeMemoryOfThisHost, IsPositive) { EXPECT_GT(free_memory(""), 1 << 20); }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::kernels

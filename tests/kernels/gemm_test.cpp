@@ -1,3 +1,5 @@
+// Matrix products on CPUs against references in fp64: shapes, types, epilogues, workspaces and
+// threads.
 #include "trireme/kernels/gemm.h"
 
 #include <cmath>
@@ -188,7 +190,7 @@ TEST(Gemm, TheMatmulPrimitiveMultipliesAsSgemmDoes) {
     Gemm p = c.gemm(a.data(), b.data(), got.data(), bias.data());
     p.dtype = DType::f32;
     const auto device = open_cpu();
-    OnednnProducts products(1);
+    kernels::OnednnProducts products(1);
     const Buffer scratchpad = device->allocate(products.scratchpad_bytes(p));
     products.run(p, scratchpad.data());
     const auto stream = device->make_stream();
@@ -362,7 +364,7 @@ TEST(Gemm, SaysWhichCpuThisMachineCannotPlanFor) {
   } catch (const Error& error) {
     said = error.what();
   }
-  EXPECT_EQ(said.find("made on a machine that has them") != std::string::npos, other.native_bf16);
+  EXPECT_EQ(said.find("plan on a machine that has them") != std::string::npos, other.native_bf16);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Hashes of ranges of memory on CPUs: their definition, and what changes them.
 #include "trireme/kernels/hash.h"
 
 #include <bit>

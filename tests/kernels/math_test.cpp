@@ -5,7 +5,7 @@
 #include "tests/kernels/all_instruction_sets.h"
 #include "tests/support/finite_or_huge.h"
 
-namespace trireme {
+namespace trireme::kernels {
 namespace {
 
 double ulp(double x) { return std::ldexp(1.0, std::max(std::ilogb(x), -126) - 23); }
@@ -108,4 +108,4 @@ TEST(Math, Bf16IsLoadedExactlyAndStoredToNearestEven) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::kernels

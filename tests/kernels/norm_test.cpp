@@ -1,3 +1,4 @@
+// Norms on CPUs and their gradients, alone and fused with the residual, against references in fp64.
 #include "trireme/kernels/norm.h"
 
 #include "trireme/kernels/elementwise.h"

@@ -1,3 +1,4 @@
+// AdamW, SGD, the sum of squares and the decision about a step on CPUs, against their formulas.
 #include "trireme/kernels/optimizer.h"
 
 #include "runtime/core/at.h"

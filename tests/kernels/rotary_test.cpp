@@ -1,3 +1,4 @@
+// Rotary embeddings on CPUs against their formula.
 #include "trireme/kernels/rotary.h"
 
 #include "runtime/core/at.h"

@@ -1,3 +1,4 @@
+// Copies and sums between tensors of any strides, and the search for values that are not finite.
 #include <numeric>
 
 #include "runtime/core/at.h"

@@ -52,7 +52,8 @@ TEST(Workspaces, SayWhichCpuThisMachineCannotPlanFor) {
     if (available(set))
       EXPECT_NO_THROW(attention());
     else
-      EXPECT_THAT(message_of(attention), HasSubstr(name(set)));
+      EXPECT_THAT(message_of(attention),
+                  HasSubstr(str("DeviceTraits::instruction_set is ", name(set), ", which this ")));
   }
 }
 

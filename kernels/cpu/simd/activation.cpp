@@ -4,7 +4,7 @@
 #include "kernels/cpu/simd/for_each_vector.h"
 #include "kernels/cpu/simd/math.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 // x sigmoid(u(x)). With u(x) = 2 sqrt(2 / pi) (x + 0.044715 x^3) it equals x (1 + tanh(u / 2)) / 2.
@@ -118,12 +118,12 @@ void swiglu_backward(const SwigluBackward& p, Index begin_row, Index end_row) {
 
 }  // namespace
 
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD
 
-namespace trireme {
+namespace trireme::kernels {
 
 const ActivationLoops ActivationLoops::TRIREME_SIMD = {
     TRIREME_SIMD::forward, TRIREME_SIMD::backward, TRIREME_SIMD::swiglu_forward,
     TRIREME_SIMD::swiglu_backward};
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -8,7 +8,7 @@
 #include "kernels/cpu/simd/math.h"
 #include "kernels/cpu/simd/tile.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 constexpr Index row_block = 48;   // query rows; a multiple of tile_rows
@@ -335,12 +335,12 @@ Index backward_bytes(const AttentionShape& shape) {
 
 }  // namespace
 
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD
 
-namespace trireme {
+namespace trireme::kernels {
 
 const AttentionLoops AttentionLoops::TRIREME_SIMD = {TRIREME_SIMD::forward, TRIREME_SIMD::backward,
                                                      TRIREME_SIMD::forward_bytes,
                                                      TRIREME_SIMD::backward_bytes};
 
-}  // namespace trireme
+}  // namespace trireme::kernels

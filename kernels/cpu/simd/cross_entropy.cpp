@@ -4,7 +4,7 @@
 #include "kernels/cpu/simd/for_each_vector.h"
 #include "kernels/cpu/simd/math.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 constexpr Index block =
@@ -75,11 +75,11 @@ void backward(const CrossEntropyBackward& p, Index begin_row, Index end_row) {
 
 }  // namespace
 
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD
 
-namespace trireme {
+namespace trireme::kernels {
 
 const CrossEntropyLoops CrossEntropyLoops::TRIREME_SIMD = {TRIREME_SIMD::partial,
                                                            TRIREME_SIMD::backward};
 
-}  // namespace trireme
+}  // namespace trireme::kernels

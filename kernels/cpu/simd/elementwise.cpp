@@ -4,7 +4,7 @@
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/simd/for_each_vector.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 void add(const Addition& p, Index begin, Index end) {
@@ -190,13 +190,13 @@ bool finite(const float* x, Index begin, Index end) {
 
 }  // namespace
 
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD
 
-namespace trireme {
+namespace trireme::kernels {
 
 const ElementwiseLoops ElementwiseLoops::TRIREME_SIMD = {
     TRIREME_SIMD::add,     TRIREME_SIMD::bias_add,      TRIREME_SIMD::bias_backward,
     TRIREME_SIMD::dropout, TRIREME_SIMD::squared_error, TRIREME_SIMD::squared_error_backward};
 const ArrayLoops ArrayLoops::TRIREME_SIMD = {TRIREME_SIMD::accumulate, TRIREME_SIMD::finite};
 
-}  // namespace trireme
+}  // namespace trireme::kernels

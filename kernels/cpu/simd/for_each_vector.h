@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/simd/vec.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 /// Sixteen elements from i on, or the `n` that are left of them. The last lanes of a row are
@@ -73,4 +73,4 @@ TRIREME_INLINE float sum(Index count, F f) {
 }
 
 }  // namespace
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD

@@ -5,7 +5,7 @@
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/simd/for_each_vector.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 void exp_of(const float* x, float* y, Index count) {
@@ -46,13 +46,13 @@ double multiply_add(Index repetitions, double* operations) {
 }
 
 }  // namespace
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD
 
-namespace trireme {
+namespace trireme::kernels {
 
 const MathLoops MathLoops::TRIREME_SIMD = {TRIREME_SIMD::exp_of, TRIREME_SIMD::sigmoid_of,
                                            TRIREME_SIMD::normal_below_of};
 const ConversionLoops ConversionLoops::TRIREME_SIMD = {TRIREME_SIMD::widen, TRIREME_SIMD::narrow};
 const PeakLoops PeakLoops::TRIREME_SIMD = {TRIREME_SIMD::multiply_add};
 
-}  // namespace trireme
+}  // namespace trireme::kernels

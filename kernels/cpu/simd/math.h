@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/simd/vec.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 /// exp(x + tail) for -87.3 <= x <= 88.7, |tail| small. Polynomial of Cephes' expf (Moshier); scaled
@@ -89,4 +89,4 @@ TRIREME_INLINE Normal normal(Floats x) {
 }
 
 }  // namespace
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/simd/for_each_vector.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 template <class T>
@@ -127,10 +127,10 @@ void backward(const NormBackward& p, float* dweight, float* dbias, Index begin_r
 
 }  // namespace
 
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD
 
-namespace trireme {
+namespace trireme::kernels {
 
 const NormLoops NormLoops::TRIREME_SIMD = {TRIREME_SIMD::forward, TRIREME_SIMD::backward};
 
-}  // namespace trireme
+}  // namespace trireme::kernels

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/simd/for_each_vector.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 void adamw(const AdamW& p, const UpdateRange& range, Index begin, Index end) {
@@ -67,11 +67,11 @@ double sum_of_squares(const float* x, Index begin, Index end) {
 
 }  // namespace
 
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD
 
-namespace trireme {
+namespace trireme::kernels {
 
 const OptimizerLoops OptimizerLoops::TRIREME_SIMD = {TRIREME_SIMD::adamw, TRIREME_SIMD::sgd,
                                                      TRIREME_SIMD::sum_of_squares};
 
-}  // namespace trireme
+}  // namespace trireme::kernels

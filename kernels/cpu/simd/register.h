@@ -12,7 +12,7 @@
 
 #define TRIREME_INLINE __attribute__((always_inline)) inline
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 #if defined(__AVX512F__)
@@ -106,4 +106,4 @@ TRIREME_INLINE void store_halves(Bf16* p, FloatRegister v) {
 }
 
 }  // namespace
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/simd/for_each_vector.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 template <class T>
@@ -37,10 +37,10 @@ void run(const Rotary& p, Index begin_row, Index end_row) {
 
 }  // namespace
 
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD
 
-namespace trireme {
+namespace trireme::kernels {
 
 const RotaryLoops RotaryLoops::TRIREME_SIMD = {TRIREME_SIMD::run};
 
-}  // namespace trireme
+}  // namespace trireme::kernels

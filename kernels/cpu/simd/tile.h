@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/simd/for_each_vector.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 // A tile fills the registers with sums: 24 of 32 with AVX-512, 12 of 16 otherwise.
@@ -115,4 +115,4 @@ TRIREME_INLINE void pack_transposed(const float* from, Index from_stride, Index 
 }
 
 }  // namespace
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/simd/register.h"
 
-namespace trireme::TRIREME_SIMD {
+namespace trireme::kernels::TRIREME_SIMD {
 namespace {
 
 constexpr Index lanes = 16;
@@ -191,4 +191,4 @@ TRIREME_INLINE float max_lanes(Floats v) {
 }
 
 }  // namespace
-}  // namespace trireme::TRIREME_SIMD
+}  // namespace trireme::kernels::TRIREME_SIMD

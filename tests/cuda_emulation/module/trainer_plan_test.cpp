@@ -1,4 +1,8 @@
-// What is planned from the numbers of a GPU is what a trainer on that GPU plans and allocates.
+// What is planned from the numbers of a GPU is what a trainer on that GPU plans and allocates, and
+// what it holds once its products are timed.
+#include <algorithm>
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +15,7 @@
 #include "runtime/plan/planned_training.h"
 #include "tests/support/mpi_ranks.h"
 #include "tests/support/recording_mesh.h"
+#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
@@ -36,8 +41,10 @@ Options options_of(const MeshShape& shape, bool bf16) {
   return options;
 }
 
-CudaOptions gpu_of_rank() {
-  return {.index = mpi_session().node_rank(), .module = TRIREME_EMULATED_MODULE};
+CudaOptions gpu_of_rank(const std::string& gemm_cache = "") {
+  return {.index = mpi_session().node_rank(),
+          .module = TRIREME_EMULATED_MODULE,
+          .gemm_cache = gemm_cache};
 }
 
 DeviceTraits numbers_of_the_gpu() {
@@ -84,6 +91,31 @@ TEST(PlannedMemoryOfGpus, IsWhatEveryRankOfALayoutAllocates) {
   if (size == 4) shapes.emplace_back(2, 2, 1), shapes.emplace_back(1, 2, 2);
   for (const MeshShape& shape : shapes)
     for (const bool bf16 : {false, true}) expect_exact(shape, bf16);
+}
+
+// On values in the memory of parameters. Their padding is written by nothing later.
+TEST(TimedProducts, LeaveZerosInTheMemoryOfParameters) {
+  const ScratchDirectory cache;
+  const MeshShape shape(1, 1, mpi_session().size());
+  Options options = options_of(shape, false);
+  options.dump_plan = false;
+  options.gemm_cache = cache / "choices";
+  const auto gpu = open_cuda(gpu_of_rank(options.gemm_cache));
+  const auto host = mpi_session().make_mesh(shape);
+  const auto cpu = open_cpu();
+  const auto ranks = open_nccl_mesh(*host, *gpu, {.module = TRIREME_EMULATED_MODULE});
+  RecordingMesh mesh(*ranks);
+  const auto stream = gpu->make_stream();
+  const auto host_stream = cpu->make_stream();
+  const Log log(mesh.rank(), LogLevel::quiet);
+  Context context(options, mesh, *stream, Host{*host, *host_stream}, log);
+  const Trainer trainer(context, llama());
+  stream->synchronize();
+  EXPECT_FALSE(std::filesystem::is_empty(options.gemm_cache)) << "nothing was timed";
+  const PlannedTraining plan(llama(), training_spec(options, shape), mesh.rank(), gpu->traits());
+  ASSERT_EQ(mesh.memory.size(), 1u);
+  EXPECT_TRUE(std::all_of(mesh.memory[0], mesh.memory[0] + plan.memory_need().parameters,
+                          [](std::byte byte) { return byte == std::byte{0}; }));
 }
 
 }  // namespace

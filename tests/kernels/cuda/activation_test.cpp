@@ -1,3 +1,4 @@
+// Activations on a GPU agree with those on the CPU.
 #include "trireme/kernels/activation.h"
 
 #include "tests/kernels/cuda/cpu_gpu_pairs.h"

@@ -1,3 +1,4 @@
+// Elementwise formulas, products and sums on a GPU agree with those on the CPU.
 #include "trireme/kernels/arithmetic.h"
 
 #include "tests/kernels/cuda/cpu_gpu_pairs.h"

@@ -1,3 +1,4 @@
+// Cross-entropy on a GPU agrees with that on the CPU.
 #include "trireme/kernels/cross_entropy.h"
 
 #include "tests/kernels/cuda/cpu_gpu_pairs.h"

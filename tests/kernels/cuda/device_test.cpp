@@ -1,3 +1,4 @@
+// Memory, events, timers and threads of a GPU device.
 #include "tests/kernels/cuda/cpu_gpu_pairs.h"
 
 namespace trireme::test {

@@ -1,3 +1,4 @@
+// Embeddings and their gradients on a GPU agree with those on the CPU.
 #include "trireme/kernels/embedding.h"
 
 #include "tests/kernels/cuda/cpu_gpu_pairs.h"

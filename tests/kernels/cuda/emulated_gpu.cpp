@@ -5,7 +5,7 @@
 
 namespace trireme::test {
 
-std::unique_ptr<Device> open_gpu() { return std::make_unique<CudaDevice>(0); }
+std::unique_ptr<Device> open_gpu() { return std::make_unique<kernels::CudaDevice>(0); }
 
 void in_every_order(const std::function<void()>& f) {
   using emulation::Order;

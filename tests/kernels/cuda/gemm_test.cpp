@@ -1,3 +1,4 @@
+// Matrix products on a GPU, plain and fused, agree with those on the CPU.
 #include "trireme/kernels/gemm.h"
 
 #include "tests/kernels/cuda/cpu_gpu_pairs.h"

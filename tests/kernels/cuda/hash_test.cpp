@@ -1,3 +1,4 @@
+// Hashes of ranges on a GPU are those of the CPU.
 #include "trireme/kernels/hash.h"
 
 #include "tests/kernels/cuda/cpu_gpu_pairs.h"

@@ -1,3 +1,4 @@
+// Norms and their gradients on a GPU agree with those on the CPU.
 #include "trireme/kernels/norm.h"
 
 #include <tuple>

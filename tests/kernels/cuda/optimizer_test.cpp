@@ -1,3 +1,4 @@
+// AdamW, SGD and the decision about a step on a GPU agree with those on the CPU.
 #include "trireme/kernels/optimizer.h"
 
 #include <bit>

@@ -1,3 +1,4 @@
+// Rotary embeddings on a GPU agree with those on the CPU.
 #include "trireme/kernels/rotary.h"
 
 #include "tests/kernels/cuda/cpu_gpu_pairs.h"

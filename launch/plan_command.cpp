@@ -1,0 +1,145 @@
+// trireme plan: the fastest layout of a model on a cluster, before there are ranks.
+#include <cmath>
+#include <iostream>
+
+#include "launch/commands.h"
+#include "runtime/planner/search/report.h"
+#include "runtime/planner/search/report_json.h"
+
+namespace trireme {
+namespace {
+
+using namespace planner;
+
+struct Words {
+  std::string model, config, cluster, explain;
+  std::vector<std::string> prices, pins;
+  Index batch = 0;
+  double tokens = 0, margin = SearchAim().margin;
+  bool json = false;
+};
+
+void declare(CommandLine& command, Words& words) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  command.text("--model", words.model, "PRESET", "preset of train_gpt, such as llama-8b");
+  command.text(
+      "--model-config", words.config, "FILE",
+      "TOML file of train_gpt (--config); a layout's options that it has stay as they are");
+  command.text("--cluster", words.cluster, "TEXT|FILE",
+               "8x8xH100-80 (nodes, GPUs of a node, GPU), 8xH100-80, or a file of JSON");
+  command.whole("--global-batch-size", words.batch, at_least(1),
+                "samples of one step over all ranks; default: that of --model-config");
+  command.real("--tokens", words.tokens, {0, infinity, true, true},
+               "tokens to train on, such as 10e9: adds the hours, and with a price the cost");
+  command.list("--price", words.prices, "[GPU=]AMOUNT...",
+               "price of a GPU for an hour, such as 2.5 or H100=2.5");
+  command.real("--memory-margin", words.margin, {0, 1, false, true},
+               "share of each GPU's memory that stays free");
+  command.list("--pin", words.pins, "WORD=VALUE...",
+               "only layouts with these: tp, pp, v, dp, mb, recompute, zero, sp, chunks, schedule");
+  command.text("--explain", words.explain, "LAYOUT",
+               "one layout such as \"tp 8 pp 2\", part by part, beside the chosen one");
+  command.flag("--json", words.json, "print one line of JSON instead of text");
+}
+
+/// The options of train_gpt that the task is made of.
+std::vector<std::string> training_words(const CommandLine& command, const Words& words) {
+  std::vector<std::string> all;
+  if (command.given("--model-config")) all = {"--config", words.config};
+  if (command.given("--model")) all.insert(all.end(), {"--model", words.model});
+  if (command.given("--global-batch-size"))
+    all.insert(all.end(), {"--global-batch-size", std::to_string(words.batch)});
+  return all;
+}
+
+/// Names of the options here, for those of train_gpt.
+std::string with_own_names(std::string problem) {
+  const std::string config = "--config ";
+  if (problem.starts_with(config)) problem = "--model-config " + problem.substr(config.size());
+  return problem;
+}
+
+/// As many steps as the tokens take.
+void add_steps(const TrainingTask& task, Question& question) {
+  if (question.tokens == 0 || task.given("--train-iters")) return;
+  const double steps = std::ceil(question.tokens / static_cast<double>(task.tokens_per_step()));
+  if (steps <= static_cast<double>(most_count))
+    question.words.insert(question.words.end(),
+                          {"--train-iters", std::to_string(static_cast<Index>(steps))});
+}
+
+Question make_question(const CommandLine& command, const Words& words, Problems& problems) {
+  Question question;
+  question.words = training_words(command, words);
+  question.tokens = words.tokens;
+  question.aim.margin = words.margin;
+  if (!command.given("--model") && !command.given("--model-config"))
+    problems.add("--model PRESET or --model-config FILE is missing: the model to plan");
+  const auto read = [&](const char* option, const std::string& value, const auto& f) {
+    try {
+      f();
+    } catch (const Error& error) {
+      problems.add(option, " ", value, ": ", error.what());
+    }
+  };
+  if (!command.given("--cluster"))
+    problems.add("--cluster is missing: the GPUs to plan for, such as 8x8xH100-80, or a file");
+  else
+    read("--cluster", words.cluster, [&] { question.cluster = read_cluster(words.cluster); });
+  if (!question.cluster.groups.empty())
+    for (const std::string& price : words.prices)
+      read("--price", price, [&] { set_price(question.cluster, price); });
+  for (const std::string& pin : words.pins)
+    read("--pin", pin, [&] { question.aim.pins = parse_pins(pin, question.aim.pins); });
+  if (command.given("--explain"))
+    read("--explain", words.explain, [&] { question.explain = parse_pins(words.explain); });
+  if (question.cluster.groups.size() > 1)
+    problems.add("--cluster ", words.cluster,
+                 ": groups of unequal nodes are not planned yet; give "
+                 "one group");
+  return question;
+}
+
+int plan(int argc, char** argv) {
+  Words words;
+  CommandLine command(
+      "trireme plan",
+      "Finds the fastest layout of a model on a cluster that fits its memory, with what it costs, "
+      "and prints the command line that trains so. Exit code 64 where none fits.");
+  declare(command, words);
+  Question question;
+  std::unique_ptr<TrainingTask> task;
+  return parse_and_run(
+      command, argc, argv,
+      [&](Problems& problems) {
+        question = make_question(command, words, problems);
+        Problems of_task;
+        task = std::make_unique<TrainingTask>(question.words, of_task);
+        for (const std::string& problem : of_task.all()) problems.add(with_own_names(problem));
+        if (!command.given("--global-batch-size") && !task->given("--global-batch-size"))
+          problems.add("--global-batch-size is missing: the samples of one step");
+        if (!problems.empty()) return;
+        question.aim.pins = task->pins_with(question.aim.pins, problems);
+        add_steps(*task, question);
+      },
+      [&] {
+        const Answer found = answer(*task, question);
+        if (words.json)
+          std::cout << to_text(to_json(*task, question, found)) << '\n';
+        else
+          std::cout << report(*task, question, found);
+        const bool made = question.explain.empty() ? found.fits() : found.explained.has_value();
+        return made ? ExitCode::success : ExitCode::configuration;
+      });
+}
+
+}  // namespace
+
+std::vector<Subcommand> plan_commands() {
+  return {{{"plan"},
+           "--model PRESET --cluster 8x8xH100-80 --global-batch-size N [options]",
+           "the fastest layout that fits, its time and cost, and the command line to paste",
+           plan}};
+}
+
+}  // namespace trireme

@@ -1,0 +1,72 @@
+// LayoutPlanner: plans all distinct ranks of layouts of one model, with what layouts share made
+// once: traces, plans of stages, pipeline programs. No ranks, no device, no memory.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "trireme/graph/model.h"
+#include "trireme/models/transformer_config.h"
+
+#include "runtime/plan/rank_memory.h"
+
+namespace trireme::planner {
+
+/// One way to train a model. The last three are of the transformer; another model ignores them.
+struct Candidate {
+  TrainingSpec spec;
+  RecomputeGranularity recompute = RecomputeGranularity::none;
+  SequenceParallel sequence_parallel = SequenceParallel::off;
+  Index lm_head_chunks = 1;
+};
+
+/// A model for each candidate: it may read everything but the mesh, the batch and the schedule.
+/// Candidates that are equal in micro_batch_size and the last three members get equal models.
+using ModelOfCandidate = std::function<Model(const Candidate&)>;
+/// The model of train_gpt.
+ModelOfCandidate transformer_models(const TransformerConfig& config);
+
+/// A rank that differs from others in what it needs: one of each (stage, first and last tensor
+/// rank, first and last data rank).
+struct PlannedRank {
+  int rank = 0, stage = 0;
+  MemoryNeed need;
+};
+
+struct PlannedLayout {
+  Candidate candidate;
+  std::vector<PlannedRank> ranks;
+  /// The one that runs most micro-batches.
+  int data_rank = 0;
+  /// Of tensor rank 0 and that data rank, for each stage.
+  std::vector<std::shared_ptr<const PlannedTraining>> stages;
+  std::shared_ptr<const std::vector<StageProgram>> programs;  // of all stages, in order
+
+  /// Of the pipeline of that data rank.
+  PipelineShape shape() const { return candidate.spec.pipeline(data_rank); }
+  /// That needs most of its device.
+  const PlannedRank& tightest() const;
+  int communicators() const;  // that a rank has: for Profile::communicator_bytes
+};
+
+class LayoutPlanner {
+ public:
+  /// `device`: that every rank will have. `checkpoint`: null: nothing is saved or loaded.
+  LayoutPlanner(ModelOfCandidate models, const DeviceTraits& device,
+                CheckpointMemory checkpoint = {});
+  ~LayoutPlanner();
+  /// Throws: Error when the layout is not possible for the model, in one sentence.
+  PlannedLayout plan(const Candidate& candidate);
+  /// FLOPs of the products and the attention of one sample, over all ranks, without what is
+  /// recomputed. Planned in each call.
+  double flops_per_sample();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme::planner

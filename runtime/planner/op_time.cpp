@@ -1,0 +1,86 @@
+#include "runtime/planner/op_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trireme::planner {
+namespace {
+
+double modelled_rate(const Profile& profile, DType dtype, Index k) {
+  const auto depth = static_cast<double>(k);
+  return profile.efficiency * profile.peak(dtype) * depth / (depth + profile.half_k);
+}
+
+/// Distance of two shapes in doublings, squared.
+double distance(const ProductWork& work, const MeasuredProduct& known) {
+  const auto doublings = [](Index a, Index b) {
+    return std::log2(static_cast<double>(a) / static_cast<double>(b));
+  };
+  return std::pow(doublings(work.m, known.m), 2) + std::pow(doublings(work.n, known.n), 2) +
+         std::pow(doublings(work.k, known.k), 2);
+}
+
+/// What was measured over what the model says, of the shapes around this one: the nearer the more
+/// it counts, a shape that was measured alone. So far from all of them the model's form remains.
+double correction(const ProductWork& work, const Profile& profile) {
+  double weights = 0, sum = 0;
+  for (const MeasuredProduct& known : profile.products) {
+    if (known.dtype != work.dtype) continue;
+    const double ratio = std::log(known.flops_per_s / modelled_rate(profile, known.dtype, known.k));
+    const double away = distance(work, known);
+    if (away == 0) return std::exp(ratio);
+    const double weight = 1 / (away * away);
+    weights += weight;
+    sum += weight * ratio;
+  }
+  return weights == 0 ? 1 : std::exp(sum / weights);
+}
+
+}  // namespace
+
+OpTime& OpTime::operator+=(const OpTime& other) {
+  products += other.products;
+  attention += other.attention;
+  memory_bound += other.memory_bound;
+  tensor_traffic += other.tensor_traffic;
+  host += other.host;
+  return *this;
+}
+
+OpTime OpTime::operator*(double times) const {
+  return {products * times, attention * times, memory_bound * times, tensor_traffic * times,
+          host * times};
+}
+
+double product_time(const ProductWork& work, const Profile& profile) {
+  if (work.flops() == 0) return 0;
+  const double rate = modelled_rate(profile, work.dtype, work.k) * correction(work, profile);
+  return std::max(work.flops() / rate, work.bytes() / profile.bytes_per_s);
+}
+
+OpTime op_time(const StepWork& work, const Profile& profile, const Group& tensor,
+               const Network& network) {
+  OpTime time;
+  if (work.idle) return time;
+  Index queued = 0;
+  for (const ProductWork& product : work.parts.products) {
+    time.products += product_time(product, profile);
+    queued += product.count;
+  }
+  for (const AttentionWork& attention : work.parts.attention) {
+    const double share = work.phase == StepWork::Phase::backward ? profile.attention_backward
+                                                                 : profile.attention_forward;
+    time.attention += std::max(attention.flops / (share * profile.peak(attention.dtype)),
+                               work.bytes / profile.bytes_per_s);
+    ++queued;
+  }
+  for (const CollectiveWork& collective : work.parts.collectives) {
+    time.tensor_traffic += collective_time(collective, tensor, profile, network);
+    ++queued;
+  }
+  time.memory_bound = work.loop_bytes() / profile.bytes_per_s;
+  time.host = static_cast<double>(std::max<Index>(queued, 1)) * profile.op_seconds;
+  return time;
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,78 @@
+// Profile: what is known of a type of GPU (or of a CPU rank): rates, latencies, and how well they
+// are known. Plain values; profile_json.h reads them from files.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/core/device_traits.h"
+#include "trireme/graph/work.h"
+
+namespace trireme::planner {
+
+/// How well the numbers are known, worst first.
+enum class Grade {
+  data_sheet,  // data sheets and publications
+  calibrated,  // measured by trireme plan --calibrate
+  shapes,      // ... with the products of this model
+  tried,       // the layouts themselves ran some steps
+};
+/// "data sheet", "calibrated", "calibrated with the model's shapes", "tried".
+const char* name(Grade grade);
+
+/// A message of b bytes takes latency + b / bytes_per_s.
+struct Link {
+  double latency = 0;      // s
+  double bytes_per_s = 0;  // of one rank, in one direction; 0: no such link
+};
+
+/// A collective that was measured: each of its ring steps takes latency, its bus moves bytes_per_s.
+struct MeasuredCollective {
+  CollectiveWork::Kind kind = CollectiveWork::Kind::all_reduce;
+  bool across = false;  // ranks on different nodes
+  int ranks = 0;
+  Link link;
+};
+
+struct MeasuredProduct {
+  Index m = 0, n = 0, k = 0;
+  DType dtype = DType::f32;
+  double flops_per_s = 0;
+};
+
+struct Profile {
+  std::string name;  // "H100-SXM"
+  Grade grade = Grade::data_sheet;
+  DeviceTraits device;
+  Index memory = 0;  // bytes of the device that a rank may use
+  /// Half the width of the error bar, relative to the time: 0.16.
+  double spread = 0;
+
+  // Products.
+  double peak_bf16 = 0, peak_f32 = 0;  // FLOP/s
+  /// Where nothing is measured, a product runs at efficiency * peak * k / (k + half_k).
+  double efficiency = 0, half_k = 0;
+  std::vector<MeasuredProduct> products;
+  // Of the peak in the type of the op; causal, with the masked half not counted.
+  double attention_forward = 0, attention_backward = 0;
+
+  double bytes_per_s = 0;  // that memory-bound ops reach
+  double op_seconds = 0;   // of the host, to queue a kernel; of a CPU rank, what any op costs
+  /// The device computes beside the host, which then is a floor only. False for CPU ranks.
+  bool queues = true;
+
+  Link node;                                    // between ranks of a node
+  std::vector<MeasuredCollective> collectives;  // where measured, they replace `node` and the port
+  double port_efficiency = 1;                   // what collectives reach of Network::port
+  double collective_seconds = 0;                // that any collective takes, however small
+  double contention = 0;  // time that a second of hidden traffic adds to the work that hides it
+
+  Index context_bytes = 0;       // of the device, before any allocation (CUDA)
+  Index communicator_bytes = 0;  // of the device, for a communicator (NCCL)
+
+  double peak(DType dtype) const { return dtype == DType::bf16 ? peak_bf16 : peak_f32; }
+};
+
+}  // namespace trireme::planner

@@ -1,0 +1,194 @@
+#include "runtime/planner/profile_json.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "trireme/core/error.h"
+
+#include "runtime/planner/json_fields.h"
+
+namespace trireme::planner {
+namespace {
+
+constexpr double micro = 1e-6, giga = 1e9, tera = 1e12;
+
+DType dtype_of(const Fields& fields, std::string_view name) {
+  if (name == "bf16") return DType::bf16;
+  if (name == "f32") return DType::f32;
+  fields.fail("type '", name, "' is not 'bf16' or 'f32'");
+}
+
+Grade grade_of(const Fields& fields) {
+  const std::string text = fields.text("grade", name(Grade::calibrated));
+  for (const Grade grade : {Grade::data_sheet, Grade::calibrated, Grade::shapes})
+    if (text == name(grade)) return grade;
+  fields.fail("grade '", text, "' is not '", name(Grade::data_sheet), "', '",
+              name(Grade::calibrated), "' or '", name(Grade::shapes), "'");
+}
+
+void take_device(const Fields& device, Profile& profile) {
+  profile.name = device.text("name");
+  if (device.text("kind", "gpu") == "cpu") {
+    profile.queues = false;
+    profile.device.threads = static_cast<int>(device.whole("threads", 1, 1));
+  } else if (const std::string gpu = device.text("gpu", ""); !gpu.empty()) {
+    try {
+      profile.device = gpu_traits(gpu);
+    } catch (const Error& error) {
+      device.fail(error.what());
+    }
+  } else {
+    profile.device =
+        gpu_traits(static_cast<int>(device.whole("capability", 1)),
+                   static_cast<int>(device.whole("sms", 1)), device.whole("shared_bytes", 1));
+  }
+  profile.memory = device.whole("memory", 1);
+  const Fields peak = device.object("peak");
+  profile.peak_bf16 = peak.positive("bf16");
+  profile.peak_f32 = peak.positive("f32");
+  peak.end();
+  device.end();
+}
+
+/// [m, n, k, "NT", "bf16", TFLOP/s]. How the matrices lie makes no difference here.
+void take_products(const Fields& root, Profile& profile) {
+  for (const Json& row : root.array("products")) {
+    const auto* cells = std::get_if<Json::Array>(&row.value);
+    if (cells == nullptr || cells->size() != 6)
+      root.fail("an entry of products is not [m, n, k, kind, type, TFLOP/s]: ", to_text(row));
+    const auto size = [&](std::size_t i) {
+      const auto* value = std::get_if<Index>(&(*cells)[i].value);
+      if (value == nullptr || *value < 1)
+        root.fail("the sizes of a product are at least 1: ", to_text(row));
+      return *value;
+    };
+    const auto* type = std::get_if<std::string>(&(*cells)[4].value);
+    if (type == nullptr) root.fail("the type of a product is a text: ", to_text(row));
+    const std::optional<double> rate = number_in((*cells)[5]);
+    if (!rate || !(*rate > 0)) root.fail("the rate of a product is above 0: ", to_text(row));
+    profile.products.push_back({size(0), size(1), size(2), dtype_of(root, *type), *rate * tera});
+  }
+}
+
+void take_links(const Fields& root, Profile& profile) {
+  for (const Json& entry : root.array("links")) {
+    const Fields link(entry, root.where() + ": links");
+    const std::string group = link.text("group"), op = link.text("op");
+    if (group != "node" && group != "network")
+      link.fail("group '", group, "' is not 'node' or 'network'");
+    const Link speed{link.not_negative("alpha_us") * micro, link.positive("beta_gbs") * giga};
+    const Index size = link.whole("size", 2, 2);
+    link.end();
+    using Kind = CollectiveWork::Kind;
+    const Kind kinds[] = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather};
+    const auto* kind =
+        std::find_if(std::begin(kinds), std::end(kinds), [&](Kind one) { return op == name(one); });
+    if (op == "any" && group == "node")
+      profile.node = speed;
+    else if (kind != std::end(kinds))
+      profile.collectives.push_back({*kind, group == "network", static_cast<int>(size), speed});
+    else
+      link.fail("op '", op,
+                "' is not 'any' (of group 'node'), 'all_reduce', 'reduce_scatter' or "
+                "'all_gather'");
+  }
+  if (profile.node.bytes_per_s == 0)
+    root.fail("links lacks the entry with group 'node' and op 'any'");
+}
+
+void take_rates(const Fields& root, Profile& profile) {
+  const Fields model = root.object("product_model");
+  profile.efficiency = model.positive("efficiency");
+  profile.half_k = model.not_negative("half_k");
+  model.end();
+  const Fields attention = root.object("attention");
+  profile.attention_forward = attention.positive("forward");
+  profile.attention_backward = attention.positive("backward");
+  attention.end();
+  profile.bytes_per_s = root.positive("bytes_per_s");
+  profile.op_seconds = root.not_negative("op_us") * micro;
+  profile.port_efficiency = root.positive("port_efficiency");
+  profile.collective_seconds = root.not_negative("collective_us") * micro;
+  profile.contention = root.not_negative("contention");
+  profile.context_bytes = root.whole("context_bytes", 0);
+  profile.communicator_bytes = root.whole("nccl_bytes", 0);
+  profile.spread = root.not_negative("spread");
+}
+
+/// "H100-SXM" -> "h100sxm".
+std::string folded(std::string_view name) {
+  std::string text;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::vector<Profile> all_known() {
+  std::vector<Profile> all;
+  for (const std::string_view text : texts_of_known_profiles())
+    all.push_back(parse_profile(text, "a profile of this program"));
+  std::sort(all.begin(), all.end(),
+            [](const Profile& a, const Profile& b) { return a.name < b.name; });
+  return all;
+}
+
+}  // namespace
+
+Profile parse_profile(std::string_view text, const std::string& source) {
+  Json json;
+  try {
+    json = parse_json(text, {.text_bytes = Index{16} << 20});
+  } catch (const Error& error) {
+    throw Error(str(source, ": ", error.what()));
+  }
+  const Fields root(json, source);
+  const Index format = root.whole("format", 1);
+  if (format != 1) root.fail("format ", format, " is not known: this program reads format 1");
+  Profile profile;
+  profile.grade = grade_of(root);
+  take_device(root.object("device"), profile);
+  take_products(root, profile);
+  take_links(root, profile);
+  take_rates(root, profile);
+  root.ignore({"ranks_per_node", "when", "sources"});
+  root.end();
+  return profile;
+}
+
+Profile read_profile(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  require(in.good(), file.string(),
+          ": cannot be read: expected a profile such as `trireme plan "
+          "--calibrate` writes");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  return parse_profile(text, file.string());
+}
+
+std::vector<std::string> known_profiles() {
+  std::vector<std::string> names;
+  for (const Profile& profile : all_known()) names.push_back(profile.name);
+  return names;
+}
+
+Profile known_profile(std::string_view name) {
+  const std::string wanted = folded(name);
+  std::vector<Profile> found;
+  std::string names;
+  for (const Profile& profile : all_known()) {
+    names += (names.empty() ? "" : ", ") + profile.name;
+    const std::string known = folded(profile.name);
+    if (known == wanted) return profile;
+    if (!wanted.empty() && known.find(wanted) != std::string::npos) found.push_back(profile);
+  }
+  require(found.size() == 1, "the GPU '", name, "' is ",
+          found.empty() ? "not known" : "not one GPU but several", ": expected one of ", names,
+          ", or the file of a profile");
+  return found.front();
+}
+
+}  // namespace trireme::planner

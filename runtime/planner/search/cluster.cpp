@@ -1,0 +1,267 @@
+#include "runtime/planner/search/cluster.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+
+#include "runtime/core/json.h"
+#include "runtime/core/parse_number.h"
+#include "runtime/core/show_bytes.h"
+#include "runtime/planner/profile_json.h"
+
+namespace trireme::planner {
+namespace {
+
+constexpr int most_gpus = 1 << 20;
+constexpr double gib = 1 << 30;
+constexpr double bits = 8;
+
+constexpr const char* form =
+    "expected NODESxGPUSxGPU such as 8x8xH100-80, GPUSxGPU for one node, or a file";
+
+/// "H100-80" is an H100 of 80 GB: memory behind the name is compared with that of the profile.
+Profile profile_of(const std::string& gpu) {
+  const std::size_t dash = gpu.rfind('-');
+  const auto memory = dash == std::string::npos
+                          ? std::nullopt
+                          : parse_number<int>(std::string_view(gpu).substr(dash + 1));
+  if (!memory) return known_profile(gpu);
+  std::optional<Profile> whole;
+  try {
+    whole = known_profile(gpu);  // a name that ends with the memory, such as A100-80
+  } catch (const Error&) {
+  }
+  if (whole) return *whole;
+  Profile profile = known_profile(gpu.substr(0, dash));
+  constexpr double tolerance = 0.1;  // GB or GiB, and what cannot be used
+  const double said = *memory * gib, known = static_cast<double>(profile.memory);
+  require(std::abs(said - known) <= tolerance * known, "the GPU '", gpu, "' has ", *memory,
+          " GB by its name, but ", profile.name, " has ", show_bytes(profile.memory));
+  return profile;
+}
+
+GpuGroup make_group(const std::string& gpu, int nodes, int per_node) {
+  GpuGroup group;
+  group.gpu = gpu;
+  group.nodes = nodes;
+  group.per_node = per_node;
+  group.profile = profile_of(gpu);
+  group.network.ranks_per_node = per_node;
+  return group;
+}
+
+Cluster parse_text(const std::string& text) {
+  std::vector<int> counts;
+  std::size_t begin = 0;
+  for (std::size_t end; counts.size() < 2 && (end = text.find('x', begin)) != std::string::npos;
+       begin = end + 1) {
+    const auto count = parse_number<int>(std::string_view(text).substr(begin, end - begin));
+    if (!count) break;
+    require(*count >= 1 && *count <= most_gpus, "'", text, "' has a count of ", *count,
+            ": at least 1 and at most ", most_gpus);
+    counts.push_back(*count);
+  }
+  require(!counts.empty() && begin < text.size(), "'", text,
+          "' is no file, and no cluster: ", form);
+  const bool one_node = counts.size() == 1;
+  require(one_node || counts[0] <= most_gpus / counts[1], "'", text, "' has more than ", most_gpus,
+          " GPUs");
+  return {{make_group(text.substr(begin), one_node ? 1 : counts[0], counts.back())}};
+}
+
+/// The members of one group, each read once.
+class GroupReader {
+ public:
+  GroupReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+    require(std::holds_alternative<Json::Object>(json.value), where_, " is no object");
+  }
+
+  std::string text(const char* key) {
+    const Json* found = find(key);
+    require(found != nullptr, where_, " has no \"", key, "\"");
+    const auto* value = std::get_if<std::string>(&found->value);
+    require(value != nullptr, where_, ": \"", key, "\" is no text");
+    return *value;
+  }
+  int count(const char* key) {
+    const Json* found = find(key);
+    require(found != nullptr, where_, " has no \"", key, "\"");
+    const auto* value = std::get_if<Index>(&found->value);
+    require(value != nullptr && *value >= 1 && *value <= most_gpus, where_, ": \"", key,
+            "\" is no whole number from 1 to ", most_gpus);
+    return static_cast<int>(*value);
+  }
+  /// 0: not given.
+  double positive(const char* key) {
+    const Json* found = find(key);
+    if (found == nullptr) return 0;
+    const auto* whole = std::get_if<Index>(&found->value);
+    const auto* real = std::get_if<double>(&found->value);
+    const double value = whole ? static_cast<double>(*whole) : real ? *real : 0.0;
+    require(value > 0 && value < 1e9, where_, ": \"", key, "\" is no number above 0");
+    return value;
+  }
+  bool has(const char* key) const { return json_.find(key) != nullptr; }
+  void check_all_read() const {
+    for (const auto& [key, value] : std::get<Json::Object>(json_.value))
+      require(read_.count(key) > 0, where_, ": \"", key,
+              "\" is unknown; there are gpu, nodes, per_node, gpus, memory_gib, price, link_gb_s, "
+              "network_gbit_s");
+  }
+  const std::string& where() const { return where_; }
+
+ private:
+  const Json* find(const char* key) {
+    read_.insert(key);
+    return json_.find(key);
+  }
+
+  const Json& json_;
+  std::string where_;
+  std::set<std::string> read_;
+};
+
+/// What a file says beyond the type of the GPU.
+void refine(GroupReader& reader, GpuGroup& group) {
+  if (const double memory = reader.positive("memory_gib"); memory > 0) {
+    // A GPU of 80 GiB is often said to have them, of which a few hundred MiB cannot be used.
+    constexpr double rounding = 1.02;
+    const auto bytes = static_cast<Index>(memory * gib);
+    require(memory * gib <= rounding * static_cast<double>(group.profile.memory), reader.where(),
+            ": \"memory_gib\" ", memory, " contradicts \"gpu\" ", group.gpu, ", which has ",
+            show_bytes(group.profile.memory));
+    group.profile.memory = std::min(bytes, group.profile.memory);
+  }
+  group.price = reader.positive("price");
+  if (const double rate = reader.positive("link_gb_s"); rate > 0) {
+    require(group.per_node > 1, reader.where(),
+            ": \"link_gb_s\" contradicts \"per_node\" 1: a node has no second GPU to link");
+    group.profile.node.bytes_per_s = rate * 1e9;
+  }
+  if (const double rate = reader.positive("network_gbit_s"); rate > 0)
+    group.network.port.bytes_per_s = rate * 1e9 / bits;
+}
+
+GpuGroup read_group(const Json& json, const std::string& where) {
+  GroupReader reader(json, where);
+  const std::string gpu = reader.text("gpu");
+  const int nodes = reader.count("nodes"), per_node = reader.count("per_node");
+  require(nodes <= most_gpus / per_node, where, " has more than ", most_gpus, " GPUs");
+  GpuGroup group;
+  try {
+    group = make_group(gpu, nodes, per_node);
+  } catch (const Error& error) {
+    throw Error(where + ": " + error.what());
+  }
+  if (reader.has("gpus")) {
+    const int gpus = reader.count("gpus");
+    require(gpus == group.gpus(), where, ": \"gpus\" ", gpus, " contradicts \"nodes\" ", nodes,
+            " x \"per_node\" ", per_node, " = ", group.gpus());
+  }
+  refine(reader, group);
+  reader.check_all_read();
+  return group;
+}
+
+/// Two groups of the same nodes would be one; two prices of one GPU contradict each other.
+void check_distinct(const Cluster& cluster, const std::string& source) {
+  const std::vector<GpuGroup>& all = cluster.groups;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      if (all[i].profile.name != all[j].profile.name) continue;
+      require(all[i].price == all[j].price, source, ": groups ", j + 1, " and ", i + 1,
+              " contradict each other: ", all[i].gpu, " has the prices ", all[j].price, " and ",
+              all[i].price);
+      const bool same = all[i].per_node == all[j].per_node &&
+                        all[i].profile.memory == all[j].profile.memory &&
+                        all[i].network.port.bytes_per_s == all[j].network.port.bytes_per_s &&
+                        all[i].profile.node.bytes_per_s == all[j].profile.node.bytes_per_s;
+      require(!same, source, ": groups ", j + 1, " and ", i + 1,
+              " are of the same nodes; make them ",
+              "one with \"nodes\": ", all[i].nodes + all[j].nodes);
+    }
+}
+
+}  // namespace
+
+int Cluster::gpus() const {
+  int sum = 0;
+  for (const GpuGroup& group : groups) sum += group.gpus();
+  return sum;
+}
+
+double Cluster::price() const {
+  double sum = 0;
+  for (const GpuGroup& group : groups) {
+    if (group.price == 0) return 0;
+    sum += group.price * group.gpus();
+  }
+  return sum;
+}
+
+std::string Cluster::describe() const {
+  std::string text;
+  for (const GpuGroup& group : groups) {
+    text += fmt::format("{}{} {} of {}, {} node{}", text.empty() ? "" : " + ", group.gpus(),
+                        group.profile.name, show_bytes(group.profile.memory), group.nodes,
+                        group.nodes == 1 ? "" : "s");
+    if (group.nodes > 1 || groups.size() > 1)
+      text += fmt::format(", {:.0f} Gb/s a GPU", group.network.port.bytes_per_s * bits / 1e9);
+  }
+  return text;
+}
+
+Cluster read_cluster(const std::string& text_or_file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(text_or_file, ignored)) return parse_text(text_or_file);
+  std::ifstream file(text_or_file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  require(file && !text.empty(), text_or_file, " cannot be read, or is empty");
+  return parse_cluster(text, text_or_file);
+}
+
+Cluster parse_cluster(std::string_view json, const std::string& source) {
+  constexpr Index most_bytes = Index{1} << 20;
+  Json all;
+  try {
+    all = parse_json(json, {.text_bytes = most_bytes, .values = 100'000});
+  } catch (const Error& error) {
+    throw Error(source + ": " + error.what());
+  }
+  const Json* groups = all.find("groups");
+  const auto* list = groups == nullptr ? nullptr : std::get_if<Json::Array>(&groups->value);
+  require(list != nullptr && !list->empty(), source,
+          " has no \"groups\": [{\"gpu\": \"H100-80\", \"nodes\": 8, \"per_node\": 8}]");
+  for (const auto& [key, value] : std::get<Json::Object>(all.value))
+    require(key == "groups", source, ": \"", key, "\" is unknown; there is \"groups\"");
+  Cluster cluster;
+  for (std::size_t i = 0; i < list->size(); ++i)
+    cluster.groups.push_back(read_group((*list)[i], str(source, ": group ", i + 1)));
+  check_distinct(cluster, source);
+  require(cluster.gpus() <= most_gpus, source, " has more than ", most_gpus, " GPUs");
+  return cluster;
+}
+
+void set_price(Cluster& cluster, const std::string& price) {
+  const std::size_t equals = price.rfind('=');
+  const std::string amount = equals == std::string::npos ? price : price.substr(equals + 1);
+  const auto value = parse_number<double>(amount);
+  require(value && *value > 0 && *value < 1e9, "'", price,
+          "' is no price of a GPU for an hour, such as 2.5 or H100=2.5");
+  const std::string gpu = equals == std::string::npos ? "" : price.substr(0, equals);
+  const std::string profile = gpu.empty() ? "" : profile_of(gpu).name;
+  bool found = false;
+  for (GpuGroup& group : cluster.groups)
+    if (gpu.empty() || group.profile.name == profile) group.price = *value, found = true;
+  require(found, "'", price, "': the cluster has no ", gpu, "; it is ", cluster.describe());
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,308 @@
+#include "runtime/planner/search/report.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "runtime/core/show_bytes.h"
+
+namespace trireme::planner {
+namespace {
+
+constexpr double percent = 100;
+
+/// 70553706496 -> "70.6 B", 124439808 -> "124 M".
+std::string show_count(double count) {
+  if (count >= 1e9) return fmt::format("{:.1f} B", count / 1e9);
+  return fmt::format("{:.{}f} M", count / 1e6, count < 1e7 ? 1 : 0);
+}
+
+/// 64450.2 -> "64,450".
+std::string in_thousands(double value) {
+  std::string digits = fmt::format("{:.0f}", value);
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
+  return digits;
+}
+
+/// "0.85 ms", "1.23 s", "1,234 s".
+std::string show_seconds(double seconds) {
+  constexpr double largest = 999.5;  // that three digits show
+  const bool small = 1e3 * seconds < largest;
+  const double value = small ? 1e3 * seconds : seconds;
+  const std::string digits = value < largest ? fmt::format("{:.3g}", value) : in_thousands(value);
+  return digits + (small ? " ms" : " s");
+}
+
+std::string show_hours(double hours) {
+  return hours < 1 ? fmt::format("{:.1f} min", 60 * hours) : fmt::format("{:.1f} h", hours);
+}
+
+std::string heading(const TrainingTask& task, const Question& question) {
+  const Profile& profile = question.cluster.groups.front().profile;
+  const bool bf16 = task.options().bf16;
+  return fmt::format(
+      "{} parameters, sequence {}, {}, batch {} | {} | profile: {} (times ± {:.0f} %{})\n",
+      show_count(static_cast<double>(task.model().parameter_count())), task.model().seq_length,
+      bf16 ? "bf16" : "f32", task.options().global_batch_size, question.cluster.describe(),
+      name(profile.grade), percent * profile.spread,
+      profile.grade == Grade::data_sheet ? ", order mostly right; no calibration" : "");
+}
+
+/// Of the column of layouts.
+std::size_t layout_width(const Answer& answer) {
+  std::size_t width = 46;
+  const auto take = [&](const Evaluated& each) {
+    width = std::max(width, describe(each.layout).size());
+  };
+  for (const std::size_t best : answer.result.best) take(answer.result.evaluated[best]);
+  for (const NearRefusal& refusal : answer.refusals) take(refusal.layout);
+  return width;
+}
+
+std::string table(const TrainingTask& task, const Question& question, const Answer& answer) {
+  const bool total = question.tokens > 0, cost = total && question.cluster.price() > 0;
+  const std::size_t width = layout_width(answer);
+  std::string text = fmt::format("     {:<{}}  {:>8}  {:>10}  {:>5}  {:>10}  {:>6}", "layout",
+                                 width, "step", "tokens/s", "MFU", "memory", "bubble");
+  if (total) text += fmt::format("  {:>10}", "total time");
+  if (cost) text += fmt::format("  {:>10}", "cost");
+  text += '\n';
+  for (std::size_t i = 0; i < answer.result.best.size(); ++i) {
+    const Evaluated& each = answer.result.evaluated[answer.result.best[i]];
+    const Figures figures = figures_of(task, question, each);
+    text += fmt::format("{:>2} {} {:<{}}  {:>8}  {:>10}  {:>3.0f} %  {:>10}  {:>4.1f} %", i + 1,
+                        i == 0 ? '>' : ' ', describe(each.layout), width,
+                        show_seconds(each.time.total), in_thousands(figures.tokens_per_s),
+                        percent * figures.mfu, show_bytes(each.bytes), percent * figures.bubble);
+    if (total) text += fmt::format("  {:>10}", show_hours(figures.hours));
+    if (cost) text += fmt::format("  {:>10}", in_thousands(figures.cost));
+    text += '\n';
+  }
+  return text;
+}
+
+/// "1 to 3 are within the error ...", or "".
+std::string within_error(const Question& question, const Answer& answer) {
+  const double spread = question.cluster.groups.front().profile.spread;
+  std::size_t near = 0;
+  for (const std::size_t each : answer.result.best)
+    if (answer.result.evaluated[each].time.total <= (1 + spread) * answer.chosen().time.total)
+      ++near;
+  if (near < 2) return "";
+  return fmt::format("     1 to {} are within the error: run each for a few steps to decide\n",
+                     near);
+}
+
+std::string bar(const StepTime& time) {
+  constexpr double per_mark = 0.05, least = 0.0005;
+  std::string text;
+  for (const auto& [part, seconds] : parts_of(time)) {
+    const double share = seconds / time.total;
+    if (share < least) continue;
+    const auto marks = static_cast<std::size_t>(std::lround(share / per_mark));
+    text += fmt::format("{}{} {:.{}f} %{}{}", text.empty() ? "" : "   ", part, percent * share,
+                        share < 0.05 ? 1 : 0, marks > 0 ? " " : "", std::string(marks, '#'));
+  }
+  return text;
+}
+
+std::string memory_line(const Question& question, const Evaluated& each) {
+  const PlannedRank& rank = each.plan.tightest();
+  const Profile& profile = question.cluster.groups.front().profile;
+  std::string text = fmt::format("stage {}: ", rank.stage);
+  for (const auto& [name, bytes] : classes_of(rank.need)) {
+    text += fmt::format("{} {}", name, show_bytes(bytes));
+    if (name == "activations") {
+      int slots = 0;
+      const auto stage = static_cast<std::size_t>(rank.stage);
+      for (const int count : (*each.plan.programs)[stage].slots) slots += count;
+      text += fmt::format(" ({} slot{})", slots, slots == 1 ? "" : "s");
+    }
+    text += "  ";
+  }
+  const Index planned = rank.need.device();
+  return text + fmt::format("= {}, + context and communicators {} (estimate) of {}",
+                            show_bytes(planned), show_bytes(each.bytes - planned),
+                            show_bytes(profile.memory));
+}
+
+std::string describe_refusal(const NearRefusal& refusal, const Answer& answer) {
+  const double best = answer.chosen().time.total, seconds = refusal.layout.time.total;
+  const double difference = percent * std::abs(seconds - best) / best;
+  std::string text = fmt::format(
+      "   {:<{}}  {:>8}, {:.0f} % {}   ", describe(refusal.layout.layout), layout_width(answer),
+      show_seconds(seconds), difference, seconds < best ? "faster" : "slower");
+  if (refusal.verdict == Verdict::memory) {
+    text += "does not fit: " + show_bytes(refusal.layout.bytes);
+    if (refusal.leanest)
+      text += fmt::format("; as {} still {}", describe(refusal.leanest->layout),
+                          show_bytes(refusal.leanest->bytes));
+    return text + '\n';
+  }
+  // What it spends more on than the chosen one.
+  std::map<std::string, double> chosen;
+  for (const auto& [part, spent] : parts_of(answer.chosen().time)) chosen[part] = spent;
+  std::pair<std::string, double> most = {"", 0};
+  for (const auto& [part, spent] : parts_of(refusal.layout.time))
+    if (spent - chosen[part] > most.second) most = {part, spent - chosen[part]};
+  if (!most.first.empty())
+    text += fmt::format("{} takes {} more; ", most.first, show_seconds(most.second));
+  return text + "would need " + show_bytes(refusal.layout.bytes) + '\n';
+}
+
+std::string counts(const Answer& answer) {
+  const SearchResult& result = answer.result;
+  return fmt::format(
+      "   {} layouts: {} cannot hold their state, {} more cannot hold their activations, {} "
+      "planned exactly, {} slower by their estimate\n",
+      result.considered.size(), result.count(Verdict::state), result.count(Verdict::estimate),
+      result.evaluated.size(), result.count(Verdict::slower));
+}
+
+std::string nearest(const Answer& answer) {
+  std::string text = "nearest refusals\n";
+  for (const NearRefusal& refusal : answer.refusals) text += describe_refusal(refusal, answer);
+  constexpr std::size_t most_illegal = 2;
+  for (std::size_t i = 0; i < std::min(most_illegal, answer.result.illegal.size()); ++i) {
+    const IllegalLayout& each = answer.result.illegal[i];
+    text += fmt::format("   tp {}  pp {}  dp {}: {}\n", each.layout.tensor, each.layout.pipeline,
+                        each.layout.data, each.problem);
+  }
+  return text + counts(answer);
+}
+
+std::string helps(const Answer& answer) {
+  constexpr double worth = 0.005;
+  const double best = answer.chosen().time.total;
+  std::string text;
+  for (const Lever& lever : answer.levers) {
+    text += fmt::format("{}{}: ", text.empty() ? "" : "   ", lever.change);
+    if (best - lever.seconds < worth * best)
+      text += "nothing";
+    else
+      text += fmt::format("{}, {}", show_seconds(lever.seconds),
+                          lever.layout ? describe(*lever.layout) : "");
+  }
+  return text.empty() ? "" : "what would help most   " + text + "\n";
+}
+
+/// For a POSIX shell: in quotes, unless it has none but harmless characters.
+std::string shell_word(const std::string& word) {
+  const auto harmless = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_=+:,./@%").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), harmless)) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+std::string command(const std::vector<std::string>& words) {
+  constexpr std::size_t width = 110;
+  std::string text;
+  std::size_t column = 0;
+  for (const std::string& word : words) {
+    const std::string shown = shell_word(word);
+    if (column > 0 && column + shown.size() > width && word.starts_with("--")) {
+      text += " \\\n ";
+      column = 1;
+    }
+    text += fmt::format("{}{}", column == 0 ? "" : " ", shown);
+    column += shown.size() + 1;
+  }
+  return text + '\n';
+}
+
+std::string no_fit(const TrainingTask& task, const Question& question, const Answer& answer) {
+  const Cluster& cluster = question.cluster;
+  if (answer.result.considered.empty()) {
+    const std::string why = answer.result.illegal.empty() ? "no layout matches what is pinned"
+                                                          : answer.result.illegal.front().problem;
+    return fmt::format("no layout of {} parameters on {} is legal: {}\n",
+                       show_count(static_cast<double>(task.model().parameter_count())),
+                       cluster.describe(), why);
+  }
+  std::string text = fmt::format("none of {} layouts fits {} ({} of each may be used)",
+                                 answer.result.considered.size(), cluster.describe(),
+                                 show_bytes(answer.result.limit));
+  if (answer.least_need)
+    text += fmt::format(": least {} a GPU ({})", show_bytes(answer.least_need->bytes),
+                        describe(answer.least_need->layout));
+  if (answer.fit)
+    text += fmt::format(". It fits on {} GPUs: {}, {}", answer.fit->gpus,
+                        describe(answer.fit->layout.layout), show_bytes(answer.fit->layout.bytes));
+  return text + '\n';
+}
+
+std::string explain(const TrainingTask& task, const Question& question, const Answer& answer) {
+  if (!answer.explained) return "no such layout: " + answer.not_explained + '\n';
+  std::vector<const Evaluated*> both = {&*answer.explained};
+  if (answer.fits()) both.push_back(&answer.chosen());
+  std::string text;
+  for (const Evaluated* each : both) {
+    const Figures figures = figures_of(task, question, *each);
+    const bool fits = each->bytes <= answer.result.limit;
+    text += fmt::format(
+        "{}{}\n", each == both.front() ? "" : "beside the chosen one: ", describe(each->layout));
+    text += fmt::format("   step {}, {} tokens/s, MFU {:.0f} %, {} of {}: {}\n",
+                        show_seconds(each->time.total), in_thousands(figures.tokens_per_s),
+                        percent * figures.mfu, show_bytes(each->bytes),
+                        show_bytes(answer.result.limit), fits ? "fits" : "does not fit");
+    for (const auto& [part, seconds] : parts_of(each->time))
+      text += fmt::format("   {:<16} {:>9}  {:>5.1f} %\n", part, show_seconds(seconds),
+                          percent * seconds / each->time.total);
+    text += fmt::format("   recomputed       {:>9}, hidden traffic {}, critical stage {}\n",
+                        show_seconds(each->time.recompute), show_seconds(each->time.hidden_traffic),
+                        each->time.critical_stage);
+    text += "   " + memory_line(question, *each) + '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, double>> parts_of(const StepTime& time) {
+  std::vector<std::pair<std::string, double>> parts = {{"products", time.products},
+                                                       {"attention", time.attention},
+                                                       {"memory-bound", time.memory_bound},
+                                                       {"tensor traffic", time.tensor_traffic},
+                                                       {"host", time.host},
+                                                       {"exchange", time.exchange},
+                                                       {"data traffic", time.data_traffic},
+                                                       {"contention", time.contention},
+                                                       {"optimizer", time.optimizer},
+                                                       {"bubble", time.bubble}};
+  std::erase_if(parts, [](const auto& part) { return part.second <= 0; });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return parts;
+}
+
+std::vector<std::pair<std::string, Index>> classes_of(const MemoryNeed& need) {
+  std::vector<std::pair<std::string, Index>> classes = {
+      {"parameters", need.parameters}, {"gradients", need.gradients},
+      {"optimizer", need.optimizer},   {"activations", need.activations},
+      {"constants", need.constants},   {"checks", need.checks},
+      {"products", need.products}};
+  std::erase_if(classes, [](const auto& each) { return each.second <= 0; });
+  return classes;
+}
+
+std::string report(const TrainingTask& task, const Question& question, const Answer& answer) {
+  std::string text = heading(task, question) + '\n';
+  if (!question.explain.empty()) return text + explain(task, question, answer);
+  if (!answer.fits()) return text + no_fit(task, question, answer);
+  const Evaluated& chosen = answer.chosen();
+  text += table(task, question, answer) + within_error(question, answer) + '\n';
+  text += "time of 1   " + bar(chosen.time) + '\n';
+  text += "memory      " + memory_line(question, chosen) + '\n';
+  text += nearest(answer) + helps(answer) + '\n';
+  return text + command(launch_words(task, question, chosen.layout));
+}
+
+}  // namespace trireme::planner

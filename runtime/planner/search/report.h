@@ -1,0 +1,23 @@
+// The screen of `trireme plan`.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/planner/search/answer.h"
+
+namespace trireme::planner {
+
+/// Where layouts fit: the table, and what follows from it. Else what is least needed, and what
+/// would fit. With Question::explain one layout beside the chosen one.
+std::string report(const TrainingTask& task, const Question& question, const Answer& answer);
+
+/// The parts of a step with their seconds, largest first; those of 0 are left out.
+std::vector<std::pair<std::string, double>> parts_of(const StepTime& time);
+/// The classes of the memory of a rank with their bytes, in a fixed order; those of 0 are left out.
+std::vector<std::pair<std::string, Index>> classes_of(const MemoryNeed& need);
+
+}  // namespace trireme::planner

@@ -1,0 +1,274 @@
+#include "runtime/planner/search/search.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <queue>
+#include <set>
+#include <tuple>
+
+#include "trireme/core/error.h"
+
+namespace trireme::planner {
+namespace {
+
+/// A layout that waits for its turn. `exact`: its time is that of its plan.
+struct Waiting {
+  double seconds;
+  bool estimated, exact;
+  std::size_t index;  // in SearchResult::considered
+
+  friend bool operator>(const Waiting& a, const Waiting& b) {
+    if (a.seconds != b.seconds) return a.seconds > b.seconds;
+    return a.index > b.index;  // the same order on every machine
+  }
+};
+
+using Queue = std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>>;
+
+/// What a user sees as one layout: ZeRO, sequence parallelism and pieces of the head are details.
+using Essence = std::tuple<int, int, int, int, Index, ScheduleKind, RecomputeGranularity>;
+
+Essence essence_of(const Layout& l) {
+  return {l.tensor, l.pipeline, l.chunks, l.data, l.micro_batch, l.schedule, l.recompute};
+}
+
+Index limit_of(const GpuGroup& group, double margin) {
+  return static_cast<Index>((1 - margin) * static_cast<double>(group.profile.memory));
+}
+
+}  // namespace
+
+const char* name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::fits:
+      return "fits";
+    case Verdict::state:
+      return "state";
+    case Verdict::estimate:
+      return "estimate";
+    case Verdict::memory:
+      return "memory";
+    case Verdict::impossible:
+      return "impossible";
+    case Verdict::slower:
+      return "slower";
+  }
+  return "";
+}
+
+int SearchResult::count(Verdict verdict) const {
+  return static_cast<int>(std::count_if(considered.begin(), considered.end(),
+                                        [&](const Considered& c) { return c.verdict == verdict; }));
+}
+
+struct Searcher::State {
+  State(const TrainingTask& task_, const DeviceTraits& device)
+      : task(task_), planner(transformer_models(task_.model()), device) {}
+
+  Evaluated evaluate(const Layout& layout, const GpuGroup& group) {
+    Evaluated made{layout, planner.plan(task.candidate(layout)), {}, 0};
+    made.time = step_time(made.plan, group.profile, group.network);
+    made.bytes = device_bytes(made.plan, group.profile);
+    made.plan.stages.clear();  // most of the memory of a search, which keeps all that it evaluates
+    return made;
+  }
+
+  /// Of one sample; asks for a plan of the whole model.
+  double flops() {
+    if (flops_per_sample == 0) flops_per_sample = planner.flops_per_sample();
+    return flops_per_sample;
+  }
+
+  /// What estimates of time depend on, data traffic aside.
+  using Rates = std::tuple<std::string, int, double, double>;
+
+  /// `tensor`: of the largest tensor group, which the network between nodes concerns if it is not
+  /// inside one.
+  Estimator& estimator_of(const GpuGroup& group, Index tensor) {
+    const Rates rates{group.profile.name, group.per_node,
+                      tensor > group.per_node ? group.network.port.bytes_per_s : 0,
+                      group.profile.node.bytes_per_s};
+    std::unique_ptr<Estimator>& known = estimators[rates];
+    if (!known) known = std::make_unique<Estimator>(task, group.profile, group.network);
+    return *known;
+  }
+
+  const TrainingTask& task;
+  LayoutPlanner planner;
+  double flops_per_sample = 0;  // 0: not known yet
+  std::map<Rates, std::unique_ptr<Estimator>> estimators;
+};
+
+namespace {
+
+/// One search, over one list of layouts.
+class Search {
+ public:
+  using Evaluate = std::function<Evaluated(const Layout&)>;
+
+  Search(const TrainingTask& task, const GpuGroup& group, const SearchAim& aim, double flops,
+         Estimator& estimator, Evaluate evaluate)
+      : task_(task),
+        group_(group),
+        aim_(aim),
+        flops_(flops),
+        estimator_(estimator),
+        evaluate_(std::move(evaluate)) {}
+
+  SearchResult run() {
+    result_.limit = limit_of(group_, aim_.margin);
+    LayoutList list = list_layouts(task_, {group_.gpus(), group_.per_node}, aim_.pins);
+    result_.illegal = std::move(list.illegal);
+    for (const Layout& layout : list.legal) enter(layout);
+    while (!queue_.empty() && std::ssize(result_.best) < aim_.best) {
+      const Waiting next = queue_.top();
+      queue_.pop();
+      take(next);
+    }
+    // An estimate may be above the exact time, so that a faster layout can come later.
+    std::stable_sort(result_.best.begin(), result_.best.end(), [&](std::size_t a, std::size_t b) {
+      return result_.evaluated[a].time.total < result_.evaluated[b].time.total;
+    });
+    return std::move(result_);
+  }
+
+ private:
+  void enter(const Layout& layout) {
+    Considered each;
+    each.layout = layout;
+    each.least_bytes = estimator_.state_bytes(layout);
+    each.least_seconds = least_step_time(task_.candidate(layout), flops_, group_.profile);
+    if (each.least_bytes > result_.limit)
+      each.verdict = Verdict::state;
+    else
+      queue_.push({each.least_seconds, false, false, result_.considered.size()});
+    result_.considered.push_back(std::move(each));
+  }
+
+  void take(const Waiting& next) {
+    Considered& each = result_.considered[next.index];
+    if (next.exact)
+      finish(each);
+    else if (next.estimated)
+      plan(next.index, each);
+    else
+      estimate(next.index, each);
+  }
+
+  /// Of layouts that differ in details only, the first is among the best.
+  void finish(const Considered& each) {
+    if (finished_.insert(essence_of(each.layout)).second)
+      result_.best.push_back(static_cast<std::size_t>(each.evaluated));
+  }
+
+  void estimate(std::size_t index, Considered& each) {
+    each.least_bytes = std::max(each.least_bytes, estimator_.bytes(each.layout));
+    each.least_seconds =
+        std::max(each.least_seconds, estimator_.seconds(each.layout) +
+                                         estimator_.data_seconds(each.layout, group_.network));
+    if (each.least_bytes > result_.limit)
+      each.verdict = Verdict::estimate;
+    else
+      queue_.push({each.least_seconds, true, false, index});
+  }
+
+  void plan(std::size_t index, Considered& each) {
+    // One that differs in details, fits, and was estimated to take no more time: no need to plan.
+    const Essence essence = essence_of(each.layout);
+    if (fitting_.count(essence) > 0) return;
+    if (needs_more_than_refused(each.layout)) {
+      each.verdict = Verdict::estimate;
+      return;
+    }
+    try {
+      result_.evaluated.push_back(evaluate_(each.layout));
+    } catch (const Error& error) {
+      each.verdict = Verdict::impossible;
+      each.problem = error.what();
+      return;
+    }
+    const Evaluated& made = result_.evaluated.back();
+    each.evaluated = static_cast<int>(result_.evaluated.size()) - 1;
+    each.verdict = made.bytes > result_.limit ? Verdict::memory : Verdict::fits;
+    if (each.verdict != Verdict::fits) {
+      refused_.push_back(each.layout);
+      return;
+    }
+    fitting_.insert(essence);
+    queue_.push({made.time.total, true, true, index});
+  }
+
+  /// One of the same cut that does without something, or has less of it, does not fit.
+  bool needs_more_than_refused(const Layout& layout) const {
+    return std::any_of(refused_.begin(), refused_.end(), [&](const Layout& other) {
+      return other.tensor == layout.tensor && other.pipeline == layout.pipeline &&
+             other.chunks == layout.chunks && other.schedule == layout.schedule &&
+             other.micro_batch <= layout.micro_batch && other.recompute >= layout.recompute &&
+             other.sharded >= layout.sharded &&
+             other.sequence_parallel >= layout.sequence_parallel &&
+             other.head_chunks >= layout.head_chunks;
+    });
+  }
+
+  const TrainingTask& task_;
+  const GpuGroup& group_;
+  const SearchAim& aim_;
+  const double flops_;
+  Estimator& estimator_;
+  const Evaluate evaluate_;
+  Queue queue_;
+  std::set<Essence> fitting_, finished_;
+  std::vector<Layout> refused_;  // by their exact plans
+  SearchResult result_;
+};
+
+}  // namespace
+
+Searcher::Searcher(const TrainingTask& task, const DeviceTraits& device)
+    : state_(std::make_unique<State>(task, device)) {}
+Searcher::~Searcher() = default;
+
+SearchResult Searcher::search(const GpuGroup& group, const SearchAim& aim) {
+  return Search(state_->task, group, aim, state_->flops(),
+                state_->estimator_of(group, aim.pins.tensor.value_or(1)),
+                [&](const Layout& layout) { return state_->evaluate(layout, group); })
+      .run();
+}
+
+double Searcher::least_seconds(const Layout& layout, const GpuGroup& group) {
+  Estimator& estimator = state_->estimator_of(group, layout.tensor);
+  return estimator.seconds(layout) + estimator.data_seconds(layout, group.network);
+}
+
+Evaluated Searcher::evaluate(const Layout& layout, const GpuGroup& group) {
+  return state_->evaluate(layout, group);
+}
+
+std::optional<Evaluated> Searcher::explain(const GpuGroup& group, const LayoutPins& pins,
+                                           Index limit, std::string& why) {
+  const LayoutList list = list_layouts(state_->task, {group.gpus(), group.per_node}, pins);
+  if (list.legal.empty()) {
+    why = list.illegal.empty()
+              ? "no layout has these words on " + std::to_string(group.gpus()) + " GPUs"
+              : list.illegal.front().problem;
+    return std::nullopt;
+  }
+  Estimator& estimator = state_->estimator_of(group, pins.tensor.value_or(1));
+  const Layout* best = nullptr;
+  double best_seconds = std::numeric_limits<double>::infinity();
+  bool best_fits = false;
+  for (const Layout& layout : list.legal) {
+    const double seconds =
+        estimator.seconds(layout) + estimator.data_seconds(layout, group.network);
+    const bool fits = estimator.bytes(layout) <= limit;
+    if (best != nullptr && (best_fits != fits ? best_fits : best_seconds <= seconds)) continue;
+    best = &layout;
+    best_seconds = seconds;
+    best_fits = fits;
+  }
+  return state_->evaluate(*best, group);
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,88 @@
+// The fastest layouts of a model on equal GPUs that fit: layouts are taken in order of what their
+// step is estimated to take at least, are planned exactly when they are the next, and the search
+// ends when the estimate of the next one is no less than the time of the last of the best. A result
+// is no proof: an estimate may be a little too high (Estimator::seconds), and of layouts that
+// differ in details only one is planned.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/planner/search/candidates.h"
+#include "runtime/planner/search/cluster.h"
+#include "runtime/planner/search/estimate.h"
+
+namespace trireme::planner {
+
+/// A layout that was planned exactly.
+struct Evaluated {
+  Layout layout;
+  PlannedLayout plan;  // without its stages
+  StepTime time;
+  Index bytes = 0;  // of the tightest device, with context and communicators
+};
+
+/// How far a layout came. The names are the codes of --json.
+enum class Verdict {
+  fits,        // planned exactly: best, or slower than these
+  state,       // refused: parameters, gradients and optimizer alone exceed the limit
+  estimate,    // refused: what it needs at least exceeds the limit
+  memory,      // refused by its exact plan
+  impossible,  // refused by its exact plan: the model cannot be cut so
+  slower,      // not planned: estimated no faster than the best, or than one alike but for details
+};
+const char* name(Verdict verdict);
+
+struct Considered {
+  Layout layout;
+  Verdict verdict = Verdict::slower;
+  double least_seconds = 0;  // of a step
+  Index least_bytes = 0;     // of the tightest rank; 0: not known
+  int evaluated = -1;        // index in SearchResult::evaluated
+  std::string problem = {};  // why it is impossible
+};
+
+struct SearchResult {
+  std::vector<Considered> considered;  // all legal layouts
+  std::vector<IllegalLayout> illegal;
+  std::vector<Evaluated> evaluated;  // all that were planned exactly
+  std::vector<std::size_t> best;     // of these, that fit, fastest first
+  Index limit = 0;                   // bytes of a device that may be used
+
+  int count(Verdict verdict) const;
+};
+
+/// What is sought.
+struct SearchAim {
+  int best = 4;          // so many layouts
+  double margin = 0.02;  // share of each device's memory that stays free
+  LayoutPins pins = {};
+};
+
+/// Keeps plans and estimates from one search to the next.
+class Searcher {
+ public:
+  /// `device`: of all ranks, in all searches.
+  Searcher(const TrainingTask& task, const DeviceTraits& device);
+  ~Searcher();
+
+  SearchResult search(const GpuGroup& group, const SearchAim& aim);
+  /// Of a step, estimated.
+  double least_seconds(const Layout& layout, const GpuGroup& group);
+  /// The exact plan and time of one layout. Throws: Error when the model cannot be cut so.
+  Evaluated evaluate(const Layout& layout, const GpuGroup& group);
+  /// The fastest of the layouts that match the pins, whether it fits or not; nothing: none is
+  /// legal, and `why` says why.
+  std::optional<Evaluated> explain(const GpuGroup& group, const LayoutPins& pins, Index limit,
+                                   std::string& why);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme::planner

@@ -1,0 +1,50 @@
+// TrainingTask: a model and how it is trained, as options of train_gpt, for which a layout is
+// sought. Which layouts are legal is said by the checks of train_gpt itself.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/options/gpt_options.h"
+
+#include "runtime/planner/layout.h"
+#include "runtime/planner/search/layout_text.h"
+
+namespace trireme::planner {
+
+class TrainingTask {
+ public:
+  /// `words`: of the command line of train_gpt, such as --config FILE. bf16 is on where they, and
+  /// the file, do not say otherwise. Adds what is wrong with them to `problems`.
+  TrainingTask(const std::vector<std::string>& words, Problems& problems);
+  TrainingTask(const TrainingTask&) = delete;
+  TrainingTask& operator=(const TrainingTask&) = delete;
+
+  const TransformerConfig& model() const { return gpt_.model; }
+  const Options& options() const { return options_; }
+  Index tokens_per_step() const { return options_.global_batch_size * gpt_.model.seq_length; }
+  /// Whether this option (canonical name) was among the words, or in the file.
+  bool given(const std::string& option) const { return command_.given(option); }
+  /// `more`, with the words of a layout that the task was given: they stay as they are. A word that
+  /// `more` has another value for is a problem.
+  LayoutPins pins_with(const LayoutPins& more, Problems& problems) const;
+
+  /// Why train_gpt would refuse this layout; empty: it would train.
+  std::vector<std::string> problems_of(const Layout& layout) const;
+  Candidate candidate(const Layout& layout) const;
+  /// What to add to the words for this layout.
+  std::vector<std::string> words_of(const Layout& layout) const;
+
+ private:
+  Options options_of(const Layout& layout) const;
+  GptOptions gpt_of(const Layout& layout) const;
+
+  Options options_;
+  GptOptions gpt_;
+  CommandLine command_{"train_gpt", ""};
+  bool adds_bf16_ = false;
+};
+
+}  // namespace trireme::planner

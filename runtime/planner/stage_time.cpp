@@ -1,0 +1,51 @@
+#include "runtime/planner/stage_time.h"
+
+#include <algorithm>
+
+namespace trireme::planner {
+namespace {
+
+CallTime call_time(const Plan& plan, StepWork::Call call, const Profile& profile,
+                   const Group& tensor, const Network& network) {
+  CallTime time;
+  for (const StepWork& work : plan.work()) {
+    if (work.call != call) continue;
+    const OpTime step = op_time(work, profile, tensor, network);
+    time.parts += step;
+    if (work.phase == StepWork::Phase::recompute) time.again += step;
+    for (const int position : work.ready) time.ready.push_back({time.parts.device(), position});
+  }
+  const double device = time.parts.device(), host = time.parts.host;
+  time.seconds = profile.queues ? std::max(device, host) : device + host;
+  for (CallTime::Ready& ready : time.ready)
+    ready.seconds *= device == 0 ? 1 : time.seconds / device;
+  return time;
+}
+
+}  // namespace
+
+Group group_of(const MeshShape& mesh, Axis axis) {
+  const int size = mesh.size(axis);
+  return {size, size == 1 ? 1 : mesh.rank_at({{axis, 1}})};
+}
+
+StageTime stage_time(const PlannedTraining& plan, const Profile& profile, const Network& network) {
+  using Call = StepWork::Call;
+  const Group tensor = group_of(plan.spec.mesh, Axis::tensor);
+  StageTime stage;
+  for (const Plan& chunk : plan.train.model().chunks) {
+    const auto time = [&](Call call) { return call_time(chunk, call, profile, tensor, network); };
+    stage.chunks.push_back(
+        {time(Call::forward), time(Call::backward), time(Call::parameter_backward)});
+    const ChunkTime& calls = stage.chunks.back();
+    for (const CallTime* call : {&calls.forward, &calls.backward, &calls.parameter_backward}) {
+      stage.parts += call->parts;
+      stage.again += call->again;
+      stage.host += call->host();
+    }
+    stage.seconds += calls.seconds();
+  }
+  return stage;
+}
+
+}  // namespace trireme::planner

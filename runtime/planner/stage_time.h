@@ -1,0 +1,48 @@
+// The time of the calls of one stage's chunks, from the lists of steps of their plans.
+#pragma once
+
+#include <vector>
+
+#include "runtime/pipeline/simulate.h"
+#include "runtime/plan/planned_training.h"
+#include "runtime/planner/op_time.h"
+
+namespace trireme::planner {
+
+/// The group of an axis of a mesh.
+Group group_of(const MeshShape& mesh, Axis axis);
+
+/// One call of an executor: forward, backward, or the half of backward that makes the gradients of
+/// parameters.
+struct CallTime {
+  OpTime parts, again;  // `again`: the part that recomputes
+  double seconds = 0;   // what the device or the host is busy, whichever is longer
+  struct Ready {
+    double seconds;  // after the begin of the call
+    int position;    // in Plan::parameters()
+  };
+  std::vector<Ready> ready;
+
+  /// Of `seconds`, what is not work of the device.
+  double host() const { return seconds - parts.device(); }
+};
+
+struct ChunkTime {
+  CallTime forward, backward, parameter_backward;
+
+  pipeline::Costs costs(double transfer) const {
+    return {forward.seconds, backward.seconds, parameter_backward.seconds, transfer};
+  }
+  double seconds() const { return forward.seconds + backward.seconds + parameter_backward.seconds; }
+};
+
+/// Of one micro-batch.
+struct StageTime {
+  std::vector<ChunkTime> chunks;
+  OpTime parts, again;
+  double host = 0;
+  double seconds = 0;
+};
+StageTime stage_time(const PlannedTraining& plan, const Profile& profile, const Network& network);
+
+}  // namespace trireme::planner

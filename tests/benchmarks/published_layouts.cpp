@@ -1,0 +1,233 @@
+// Seconds of a step of published training runs, as the planner computes them. Started by
+// published/score.py. Standard input, a line of JSON each: first the runs; then questions, each a
+// set of hardware numbers and the positions of runs. Standard output: a line that says what the
+// memory of each run was planned to be, then the seconds that each question asks for.
+//
+// The plan of a run is that of trireme for its layout. What its framework does otherwise is taken
+// from what it is known to do: the bytes of memory-bound work that is not fused, scores of
+// attention in memory, parameters gathered for each micro-batch (ZeRO-3), gradients reduced after
+// the last backward.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/planner/profile_json.h"
+#include "runtime/planner/step_time.h"
+
+namespace trireme::planner {
+namespace {
+
+using Json = nlohmann::json;
+using Numbers = std::map<std::string, double>;
+
+struct Run {
+  Json row;
+  Profile profile;  // of the data sheet
+  /// All layouts that the row may mean: more than one where micro-batch or chunks are unknown.
+  std::vector<PlannedLayout> layouts;
+};
+
+bool is_h100(const Run& run) { return run.row["gpu"].get<std::string>().starts_with("H100"); }
+
+TransformerConfig config_of(const Json& row) {
+  TransformerConfig config;
+  config.num_layers = row["layers"];
+  config.hidden_size = row["hidden"];
+  config.ffn_hidden_size = row["ffn"];
+  config.num_attention_heads = row["heads"];
+  config.num_query_groups = row["kv_heads"];
+  constexpr Index widest_head = 128;  // of our kernels: more heads do the same products
+  if (config.head_dim() > widest_head)
+    config.num_attention_heads = config.num_query_groups = config.hidden_size / widest_head;
+  config.vocab_size = row["vocab"];
+  config.seq_length = row["seq_length"];
+  config.tie_embeddings = row["tied"];
+  if (row["mlp"] == "swiglu") {
+    config.mlp = MlpKind::swiglu;
+    config.normalization = Normalization::rms_norm;
+    config.position = PositionKind::rotary;
+    config.add_bias_linear = false;
+  }
+  return config;
+}
+
+RecomputeGranularity recompute_of(const std::string& text) {
+  if (text == "full") return RecomputeGranularity::full;
+  return text.starts_with("selective") ? RecomputeGranularity::selective
+                                       : RecomputeGranularity::none;
+}
+
+/// The micro-batches and chunks that a row may mean.
+std::vector<Candidate> candidates_of(const Json& row) {
+  const int tp = row["tp"], pp = row["pp"], dp = row["dp"], layers = row["layers"];
+  const Index batch = row["global_batch"], known_micro_batch = row["micro_batch"];
+  const int known_chunks = row["virtual_stages"];
+  std::vector<Candidate> all;
+  for (const Index micro_batch : {1, 2, 4}) {
+    const Index size = known_micro_batch > 0 ? known_micro_batch : micro_batch;
+    if (batch % (dp * size) != 0) continue;
+    for (int chunks = 1; chunks <= layers / pp; ++chunks) {
+      const int used = known_chunks > 0 ? known_chunks : chunks;
+      const Index micro_batches = batch / (dp * size);
+      const bool published = row["recompute"] != "unknown";
+      if (used > 1 && (layers % (pp * used) != 0 || micro_batches % pp != 0 || pp == 1)) continue;
+      Candidate candidate;
+      candidate.spec.mesh = MeshShape(dp, pp, tp);
+      candidate.spec.chunks = used;
+      candidate.spec.schedule = used > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
+      candidate.spec.micro_batch_size = size;
+      candidate.spec.global_batch_size = batch;
+      candidate.spec.compute = DType::bf16;
+      candidate.spec.update = row["zero_stage"] == 0 ? Update::replicated : Update::sharded;
+      candidate.recompute = recompute_of(row["recompute"]);
+      if (row["sequence_parallel"]) candidate.sequence_parallel = SequenceParallel::on;
+      all.push_back(candidate);
+      if (known_chunks > 0 || published) break;  // without a word: not interleaved
+    }
+    if (known_micro_batch > 0) break;
+  }
+  return all;
+}
+
+Run plan(const Json& row) {
+  Run run{row,
+          known_profile(row["gpu"].get<std::string>().starts_with("H100") ? "H100-SXM"
+                        : row["gpu"] == "A100-40"                         ? "A100-40GB"
+                                                                          : "A100-80GB"),
+          {}};
+  LayoutPlanner planner(transformer_models(config_of(row)), run.profile.device);
+  std::string refused;
+  for (const Candidate& candidate : candidates_of(row)) try {
+      run.layouts.push_back(planner.plan(candidate));
+    } catch (const Error& error) {  // one of several readings
+      refused = error.what();
+    }
+  require(!run.layouts.empty(), row["id"].get<std::string>() + ": no layout: " + refused);
+  return run;
+}
+
+/// Of the peak: the rate of an attention that writes its scores to memory and reads them `passes`
+/// times in all, 2 bytes each. The masked half is computed as well.
+double unfused_rate(const Run& run, const Profile& profile, double passes) {
+  const double head = run.row["hidden"].get<double>() / run.row["heads"].get<double>();
+  const double flops = 4 * head;  // of a score
+  const double products_s =
+      flops / (profile.efficiency * profile.peak_bf16 * head / (head + profile.half_k));
+  return flops / 2 / (products_s + 2 * passes / profile.bytes_per_s) / profile.peak_bf16;
+}
+
+double attention_rate(const Run& run, const Profile& profile, const Numbers& numbers) {
+  const std::string kind = run.row["attention"];
+  if (kind == "unfused") return unfused_rate(run, profile, numbers.at("passes"));
+  if (kind != "flash2") return numbers.at("attention." + kind);
+  return numbers.at(is_h100(run) ? "attention.flash2.H100" : "attention.flash2.A100");
+}
+
+Profile profile_of(const Run& run, const Numbers& numbers) {
+  Profile profile = run.profile;
+  const bool low_power = run.row["gpu"] == "H100-HBM2e-500W";
+  profile.efficiency = numbers.at(is_h100(run) ? "efficiency.H100" : "efficiency.A100") *
+                       (low_power ? numbers.at("power.500W") : 1);
+  profile.half_k = numbers.at("half_k");
+  const double nominal = low_power ? 2.4e12 : is_h100(run) ? 3.35e12 : 2.039e12;
+  profile.bytes_per_s = (run.row["gpu"] == "A100-40" ? 1.555e12 : nominal) * numbers.at("memory");
+  profile.attention_forward = attention_rate(run, profile, numbers);
+  profile.attention_backward = profile.attention_forward * numbers.at("backward");
+  const std::string kind = run.row["elementwise"];
+  if (kind != "fused") profile.bytes_per_s /= numbers.at("class." + kind);
+  profile.node.bytes_per_s = (is_h100(run) ? 450e9 : 300e9) * numbers.at("link");
+  profile.node.latency = numbers.at("latency_us") * 1e-6;
+  profile.collective_seconds = numbers.at("collective_us") * 1e-6;
+  profile.contention = numbers.at("contention");
+  profile.op_seconds = numbers.at("host_us") * 1e-6;
+  return profile;
+}
+
+Network network_of(const Run& run, const Numbers& numbers) {
+  Network network;
+  network.ranks_per_node = run.row["gpus_per_node"];
+  network.port.bytes_per_s = run.row["network_gb_s"].get<double>() * 1e9 * numbers.at("port");
+  network.port.latency = 2 * numbers.at("latency_us") * 1e-6;
+  return network;
+}
+
+/// Parameters are gathered for the forward and for the backward of each micro-batch, gradients
+/// reduced in each backward; what the micro-batch computes hides a share of it.
+double zero3_seconds(const Run& run, const PlannedLayout& layout, const StepTime& time,
+                     const Profile& profile, const Network& network, const Numbers& numbers) {
+  const Json& row = run.row;
+  const double micro_batches = static_cast<double>(layout.shape().micro_batches);
+  const double bytes =
+      2.0 * static_cast<double>(config_of(row).parameter_count()) / row["tp"].get<double>();
+  const int blocks = row["layers"];
+  const Group group{row["dp"], row["tp"]};
+  const auto seconds = [&](CollectiveWork::Kind kind, double all) {
+    return blocks * collective_time({kind, group.size, all / blocks}, group, profile, network);
+  };
+  const double traffic = 2 * seconds(CollectiveWork::Kind::all_gather, bytes) +
+                         seconds(CollectiveWork::Kind::reduce_scatter, bytes);
+  const double compute =
+      (time.products + time.attention + time.memory_bound + time.host) / micro_batches;
+  const double hidden = std::min(traffic, compute * numbers.at("hidden"));
+  return micro_batches * (traffic - hidden + hidden * profile.contention);
+}
+
+double seconds_of(const Run& run, const PlannedLayout& layout, const Numbers& numbers) {
+  const Profile profile = profile_of(run, numbers);
+  const Network network = network_of(run, numbers);
+  const StepTime time = step_time(layout, profile, network);
+  double seconds = time.total;
+  if (run.row["zero_stage"] == 3) {
+    seconds += zero3_seconds(run, layout, time, profile, network, numbers) - time.data_traffic;
+  } else if (!run.row["overlaps"].get<bool>()) {
+    // Half of the bytes, after the last backward.
+    seconds += (time.data_traffic + time.hidden_traffic) / 2 - time.data_traffic;
+  }
+  const double nodes =
+      std::max(1.0, run.row["gpus"].get<double>() / run.row["gpus_per_node"].get<double>());
+  return seconds * (1 + numbers.at("jitter") * std::log2(nodes));
+}
+
+void answer() {
+  std::string line;
+  std::getline(std::cin, line);
+  std::vector<Run> runs;
+  Json bytes = Json::array();
+  for (const Json& row : Json::parse(line)) {
+    runs.push_back(plan(row));
+    bytes.push_back(device_bytes(runs.back().layouts.front(), runs.back().profile));
+  }
+  std::cout << bytes.dump() << std::endl;
+  while (std::getline(std::cin, line)) {
+    const Json question = Json::parse(line);
+    const auto numbers = question.at("numbers").get<Numbers>();
+    Json seconds = Json::array();
+    for (const std::size_t position : question.at("runs")) {
+      const Run& run = runs.at(position);
+      double least = std::numeric_limits<double>::infinity();
+      for (const PlannedLayout& layout : run.layouts)
+        least = std::min(least, seconds_of(run, layout, numbers));
+      seconds.push_back(least);
+    }
+    std::cout << seconds.dump() << std::endl;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::planner
+
+int main() {
+  try {
+    trireme::planner::answer();
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "published_layouts: " << error.what() << "\n";
+    return 1;
+  }
+}

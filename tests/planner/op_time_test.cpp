@@ -1,0 +1,87 @@
+// The time of one step of a plan.
+#include "runtime/planner/op_time.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/planner/tiny_profile.h"
+
+namespace trireme::planner {
+namespace {
+
+constexpr Network network;
+
+TEST(ProductTime, IsThatOfItsFlopsOrOfItsBytes) {
+  Profile profile = unit_profile();
+  profile.efficiency = 0.5;
+  profile.peak_f32 = 100;
+  profile.half_k = 10;
+  profile.bytes_per_s = 1e9;
+  // rate 0.5 * 100 * 30 / 40
+  EXPECT_DOUBLE_EQ(product_time({10, 20, 30, 2, DType::f32}, profile), 2 * 12000 / 37.5);
+  profile.bytes_per_s = 1;
+  EXPECT_DOUBLE_EQ(product_time({10, 20, 30, 2, DType::f32}, profile), 2 * 4 * (300 + 600 + 200));
+}
+
+TEST(ProductTime, ComesFromTheMeasurementsWhereThereAreSome) {
+  Profile profile = products_only();
+  profile.peak_f32 = 100;
+  profile.products = {
+      {16, 16, 16, DType::f32, 40}, {64, 64, 64, DType::f32, 80}, {16, 16, 16, DType::bf16, 1}};
+  const auto rate = [&](Index size) {
+    const ProductWork work{size, size, size, 1, DType::f32};
+    return work.flops() / product_time(work, profile);
+  };
+  EXPECT_DOUBLE_EQ(rate(16), 40);
+  EXPECT_DOUBLE_EQ(rate(64), 80);
+  EXPECT_NEAR(rate(32), std::sqrt(40.0 * 80), 1e-9) << "as far from one as from the other";
+  EXPECT_LT(rate(20), rate(50));
+}
+
+StepWork step(double bytes) {
+  StepWork work;
+  work.bytes = bytes;
+  return work;
+}
+
+TEST(OpTime, CountsWhatNoProductMovesAsMemoryBound) {
+  StepWork work = step(1000);
+  work.parts.products = {{2, 3, 4, 1, DType::f32}};  // 4 * (8 + 12 + 6) = 104 bytes, 48 FLOPs
+  const OpTime time = op_time(work, unit_profile(), {1, 1}, network);
+  EXPECT_DOUBLE_EQ(time.products, 104);
+  EXPECT_DOUBLE_EQ(time.memory_bound, 896);
+}
+
+TEST(OpTime, HasTheCollectivesOfTheTensorAxis) {
+  StepWork work = step(600);
+  work.parts.collectives = {{CollectiveWork::Kind::all_reduce, 4, 400}};  // 600 bytes a rank
+  Profile profile = unit_profile();
+  profile.collective_seconds = 7;
+  const OpTime time = op_time(work, profile, {4, 1}, network);
+  EXPECT_DOUBLE_EQ(time.tensor_traffic, 7 + 600);
+  EXPECT_EQ(time.memory_bound, 0);
+}
+
+TEST(OpTime, AttentionHasARateOfItsOwnForBackward) {
+  StepWork work = step(1);
+  work.parts.attention = {{1, 8, 1, 1, 8, DType::f32, 1000}};
+  Profile profile = unit_profile();
+  profile.attention_forward = 0.5;
+  profile.attention_backward = 0.25;
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 2000);
+  work.phase = StepWork::Phase::backward;
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 4000);
+}
+
+TEST(OpTime, CountsTheHostForEachKernel) {
+  Profile profile = unit_profile();
+  profile.op_seconds = 3;
+  StepWork work = step(1);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).host, 3);
+  work.parts.products = {{1, 1, 1, 4, DType::f32}, {1, 1, 1, 1, DType::f32}};
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).host, 15);
+  work.idle = true;
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).host, 0);
+}
+
+}  // namespace
+}  // namespace trireme::planner

@@ -1,0 +1,98 @@
+// Profiles in files: what the program has, and what it refuses.
+#include "runtime/planner/profile_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/message_of.h"
+
+namespace trireme::planner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Profiles, OfDataSheetsArePartOfTheProgram) {
+  EXPECT_THAT(known_profiles(),
+              ElementsAre("A100-40GB", "A100-80GB", "H100-SXM", "H200", "L40S", "RTX-4090"));
+  for (const std::string& name : known_profiles()) {
+    const Profile profile = known_profile(name);
+    EXPECT_EQ(profile.grade, Grade::data_sheet) << name;
+    EXPECT_EQ(profile.device, gpu_traits(name)) << name;
+    EXPECT_GT(profile.peak_bf16, profile.peak_f32) << name;
+    EXPECT_TRUE(profile.queues) << name;
+  }
+}
+
+TEST(Profiles, AreFoundByWhatPeopleCallThem) {
+  EXPECT_EQ(known_profile("h100").name, "H100-SXM");
+  EXPECT_EQ(known_profile("4090").name, "RTX-4090");
+  EXPECT_EQ(known_profile("A100-80").name, "A100-80GB");
+  EXPECT_EQ(message_of([] { known_profile("A100"); }),
+            "the GPU 'A100' is not one GPU but several: expected one of A100-40GB, A100-80GB, "
+            "H100-SXM, H200, L40S, RTX-4090, or the file of a profile");
+  EXPECT_THAT(message_of([] { known_profile("H1000"); }), HasSubstr("'H1000' is not known"));
+  EXPECT_THAT(message_of([] { known_profile(""); }), HasSubstr("'' is not known"));
+}
+
+const std::string calibrated = R"({"format": 1,
+  "device": {"name": "mine", "capability": 90, "sms": 132, "shared_bytes": 232448,
+             "memory": 84e9, "peak": {"bf16": 9e14, "f32": 6e13}},
+  "ranks_per_node": 8, "when": "2026-01-01",
+  "product_model": {"efficiency": 0.7, "half_k": 100},
+  "products": [[4096, 8192, 1024, "NT", "bf16", 600]],
+  "attention": {"forward": 0.5, "backward": 0.4},
+  "bytes_per_s": 3e12, "op_us": 2.5,
+  "links": [{"group": "node", "op": "any", "alpha_us": 3, "beta_gbs": 350},
+            {"group": "network", "size": 16, "op": "all_reduce", "alpha_us": 9, "beta_gbs": 40}],
+  "port_efficiency": 0.9, "collective_us": 12, "contention": 0.2,
+  "context_bytes": 500, "nccl_bytes": 300, "spread": 0.05})";
+
+std::string with(std::string text, const std::string& old, const std::string& now) {
+  return text.replace(text.find(old), old.size(), now);
+}
+
+TEST(Profiles, ReadWhatACalibrationMeasured) {
+  const Profile profile = parse_profile(with(calibrated, "84e9", "84000000000"), "file");
+  EXPECT_EQ(profile.name, "mine");
+  EXPECT_EQ(profile.grade, Grade::calibrated);
+  EXPECT_EQ(profile.device.multiprocessors, 132);
+  ASSERT_EQ(profile.products.size(), 1u);
+  EXPECT_EQ(profile.products[0].n, 8192);
+  EXPECT_EQ(profile.products[0].dtype, DType::bf16);
+  EXPECT_DOUBLE_EQ(profile.products[0].flops_per_s, 6e14);
+  EXPECT_DOUBLE_EQ(profile.op_seconds, 2.5e-6);
+  EXPECT_DOUBLE_EQ(profile.node.bytes_per_s, 3.5e11);
+  ASSERT_EQ(profile.collectives.size(), 1u);
+  EXPECT_TRUE(profile.collectives[0].across);
+  EXPECT_EQ(profile.collectives[0].ranks, 16);
+  EXPECT_DOUBLE_EQ(profile.collectives[0].link.latency, 9e-6);
+}
+
+TEST(Profiles, SayWhatIsWrongWithAFile) {
+  const std::string good = with(calibrated, "84e9", "84000000000");
+  const auto refusal = [&](const std::string& old, const std::string& now) {
+    return message_of([&] { parse_profile(with(good, old, now), "file"); });
+  };
+  EXPECT_EQ(refusal("\"format\": 1", "\"format\": 2"),
+            "file: format 2 is not known: this program reads format 1");
+  EXPECT_EQ(refusal("\"spread\"", "\"sprad\""), "file: 'spread' is missing");
+  EXPECT_EQ(refusal("\"spread\": 0.05", "\"spread\": 0.05, \"x\": 1"),
+            "file: 'x' is not a field of a profile");
+  EXPECT_EQ(refusal("84000000000", "8.4"),
+            "file: device: 'memory' is 8.4: expected a whole number of at least 1");
+  EXPECT_EQ(refusal("9e14", "-1"), "file: device: peak: 'bf16' is -1: expected a number above 0");
+  EXPECT_EQ(refusal("\"NT\", \"bf16\"", "\"NT\", \"f16\""),
+            "file: type 'f16' is not 'bf16' or 'f32'");
+  EXPECT_THAT(refusal("4096, 8192", "4096, 0"), HasSubstr("sizes of a product are at least 1"));
+  EXPECT_EQ(refusal("\"op\": \"any\"", "\"op\": \"broadcast\""),
+            "file: links: op 'broadcast' is not 'any' (of group 'node'), 'all_reduce', "
+            "'reduce_scatter' or 'all_gather'");
+  EXPECT_EQ(refusal("\"sms\": 132", "\"sms\": true"),
+            "file: device: 'sms' is true: expected a whole number of at least 1");
+  EXPECT_THAT(message_of([] { parse_profile("{", "file"); }), HasSubstr("file: "));
+  EXPECT_EQ(message_of([] { parse_profile("[]", "file"); }), "file: expected an object { }");
+}
+
+}  // namespace
+}  // namespace trireme::planner

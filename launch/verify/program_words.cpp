@@ -1,0 +1,261 @@
+#include "launch/verify/program_words.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "trireme/core/error.h"
+
+#include "runtime/core/json.h"
+#include "runtime/options/config_file.h"
+#include "runtime/store/steps.h"
+
+namespace trireme::verify {
+namespace {
+
+/// An option that jobs of verify do not get from the user.
+struct Dropped {
+  const char* name;
+  bool has_value;  // or several
+};
+constexpr Dropped dropped[] = {
+    // Checkpoints: a job has a directory of its own.
+    {"--save", true},
+    {"--save-interval", true},
+    {"--save-interval-seconds", true},
+    {"--async-save", false},
+    {"--no-async-save", false},
+    {"--save-buffer", true},
+    {"--save-memory-interval", true},
+    {"--save-memory-partner", false},
+    {"--save-local", true},
+    {"--save-local-interval", true},
+    {"--keep-last", true},
+    {"--save-retain-interval", true},
+    {"--load", true},
+    {"--ckpt-step", true},
+    {"--skip-samples", true},
+    {"--finetune", false},
+    {"--no-load-optim", false},
+    {"--exit-on-missing-checkpoint", false},
+    {"--exit-duration-seconds", true},
+    // Reports.
+    {"--metrics", true},
+    {"--log-interval", true},
+    {"--log-level", true},
+    {"--dump-tensors", true},
+    {"--dump-plan", false},
+    {"--plan-only", true},
+    {"--profile-ops", true},
+    {"--profile-step", true},
+    {"--check-replicas", true},
+    {"--verify-step", true},
+    // What comes beside training.
+    {"--eval-interval", true},
+    {"--eval-iters", true},
+    {"--generate", true},
+    {"--prompt", true},
+    {"--temperature", true},
+    // Two steps, and both make a full update.
+    {"--train-iters", true},
+    {"--lr-warmup-iters", true},
+    {"--lr-decay-style", true},
+    {"--lr-decay-iters", true},
+    {"--lr-wsd-decay-iters", true},
+    {"--lr-wsd-decay-style", true},
+    {"--min-lr", true},
+};
+constexpr const char* save_buffer = "256M";  // a save may take its time, one rank's memory is short
+constexpr const char* loads_the_model = "--use-checkpoint-args";
+
+std::string name_in(const std::string& word) { return word.substr(0, word.find('=')); }
+
+const Dropped* find_dropped(const std::string& word) {
+  for (const Dropped& each : dropped)
+    if (name_in(word) == each.name) return &each;
+  return nullptr;
+}
+
+/// The index after the values of the option at `i`.
+std::size_t after_values(const Words& words, std::size_t i, bool has_value) {
+  const bool apart = words[i].find('=') == std::string::npos;
+  for (++i; apart && has_value && i < words.size() && !words[i].starts_with("--");) ++i;
+  return i;
+}
+
+std::string quoted(const std::string& text) {
+  std::string all = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') all += '\\';
+    all += c;
+  }
+  return all + '"';
+}
+
+std::string text_of(const options::ConfigLine& line) {
+  std::string values;
+  for (const std::string& value : line.values)
+    values += (values.empty() ? "" : ", ") + (line.quoted ? quoted(value) : value);
+  return line.key + " = " + (line.list ? "[" + values + "]" : values) + "\n";
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  require(in.good() || in.eof(), "--config ", path, ": cannot be read");
+  return text;
+}
+
+/// Where --config is given, its file is written anew by `change` to `copy`.
+template <class F>
+Words with_config(const Words& words, const std::string& copy, F&& change) {
+  const std::string config = supervisor::option_of(words, "--config");
+  if (config.empty()) return words;
+  std::ifstream exists(config);
+  if (!exists.good()) return words;  // the program says so
+  std::ofstream out(copy, std::ios::binary);
+  out << change(read_file(config));
+  out.flush();
+  require(out.good(), copy, ": cannot be written");
+  return supervisor::with_options_of(words, {"--config", copy});
+}
+
+template <class T>
+T member(const Json& json, const char* key) {
+  const Json* found = json.find(key);
+  const T* typed = found == nullptr ? nullptr : std::get_if<T>(&found->value);
+  return typed == nullptr ? T() : *typed;
+}
+
+Facts facts_of(const Json& json) {
+  Facts facts;
+  facts.ranks = member<Index>(json, "ranks");
+  facts.legal = member<bool>(json, "legal");
+  for (const Json& problem : member<Json::Array>(json, "problems"))
+    if (const auto* text = std::get_if<std::string>(&problem.value))
+      facts.problems.push_back(*text);
+  facts.data = member<Index>(json, "data");
+  facts.pipeline = member<Index>(json, "pipeline");
+  facts.tensor = member<Index>(json, "tensor");
+  facts.rank_bytes = member<Index>(json, "rank_bytes");
+  for (const auto& [name, value] : member<Json::Object>(json, "configuration"))
+    if (const auto* text = std::get_if<std::string>(&value.value))
+      facts.configuration[name] = *text;
+  return facts;
+}
+
+}  // namespace
+
+std::string Facts::option(const std::string& name) const {
+  const auto found = configuration.find(name);
+  return found == configuration.end() ? "" : found->second;
+}
+
+Index Facts::number(const std::string& name) const {
+  const std::string text = option(name);
+  Index value = 1;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+Facts facts_in(const std::string& printed, Index ranks) {
+  std::istringstream in(printed);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("{\"ranks\":")) continue;  // something else that the program prints
+    Facts facts = facts_of(parse_json(line));
+    if (facts.ranks == ranks && (!facts.legal || facts.mesh().size() == ranks)) return facts;
+  }
+  constexpr std::size_t most = 600;
+  throw Error(str("the program does not answer --check-layout ", ranks,
+                  ", as those built on run() do", printed.empty() ? "" : ": ",
+                  printed.substr(0, most)));
+}
+
+std::string plain_config(const std::string& text, const Words& more) {
+  std::string kept;
+  for (const options::ConfigLine& line : options::read_config(text)) {
+    if (!line.mistake.empty()) return text;
+    const std::string name = "--" + line.key;
+    require(name != loads_the_model, name,
+            " in the file of --config: verify begins with new values; give the model's options");
+    if (find_dropped(name) == nullptr && std::find(more.begin(), more.end(), name) == more.end())
+      kept += text_of(line);
+  }
+  return kept;
+}
+
+Words plain_words(const Words& words, const std::string& config) {
+  Words kept;
+  for (std::size_t i = 0; i < words.size();) {
+    require(name_in(words[i]) != loads_the_model, loads_the_model,
+            ": verify begins with new values; give the model's options instead");
+    const Dropped* drop = find_dropped(words[i]);
+    if (drop != nullptr)
+      i = after_values(words, i, drop->has_value);
+    else
+      kept.push_back(words[i++]);
+  }
+  return with_config(kept, config, [](const std::string& text) { return plain_config(text); });
+}
+
+Words without_options(const Words& words, const Words& names, const std::string& config) {
+  const auto is_named = [&](const std::string& word) {
+    return std::find(names.begin(), names.end(), name_in(word)) != names.end();
+  };
+  Words kept;
+  for (std::size_t i = 0; i < words.size();)
+    if (is_named(words[i]))
+      i = after_values(words, i, true);
+    else
+      kept.push_back(words[i++]);
+  return with_config(kept, config,
+                     [&](const std::string& text) { return plain_config(text, names); });
+}
+
+Words one_rank_words(const Words& words, const std::string& config) {
+  // What only a layout of several ranks has, and what there are several of on one.
+  const Words plain = without_options(words, {"--data-parallel-shares", "--stage-speeds"}, config);
+  return supervisor::with_options_of(
+      plain, {"--tensor-model-parallel-size", "1", "--pipeline-model-parallel-size", "1",
+              "--num-virtual-stages-per-pipeline-rank", "1", "--schedule", "1f1b"});
+}
+
+Words words_of(const JobWords& job) {
+  Words options = {"--train-iters",
+                   str(steps),
+                   "--lr-decay-style",
+                   "constant",
+                   "--lr-warmup-iters",
+                   "0",
+                   "--log-interval",
+                   "1",
+                   "--log-level",
+                   "info",
+                   "--check-replicas",
+                   job.compares_replicas ? "1" : "0",
+                   "--metrics",
+                   metrics_in(job.folder),
+                   "--save",
+                   saved_in(job.folder),
+                   "--save-interval",
+                   "1",
+                   "--no-async-save",
+                   "--save-buffer",
+                   save_buffer};
+  if (job.load.empty())
+    options.insert(options.end(), {"--dump-tensors", dump_in(job.folder)});
+  else
+    options.insert(options.end(), {"--load", saved_in(job.load), "--ckpt-step", "1"});
+  return supervisor::with_options_of(job.program, options);
+}
+
+std::string saved_in(const std::string& folder) { return folder + "/saved"; }
+std::string step_in(const std::string& folder, Index step) {
+  return saved_in(folder) + "/" + step_name(step);
+}
+std::string metrics_in(const std::string& folder) { return folder + "/metrics.jsonl"; }
+std::string dump_in(const std::string& folder) { return folder + "/dump"; }
+
+}  // namespace trireme::verify

@@ -1,0 +1,136 @@
+// trireme verify: proves a layout right against one rank.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <iostream>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "launch/supervisor/machine/processes.h"
+#include "launch/verify/commands.h"
+#include "launch/verify/verify.h"
+
+namespace trireme::verify {
+namespace {
+
+constexpr int exit_of_signals = 128;
+
+struct Given {
+  Request request;
+  std::string mpirun = "mpirun";
+  bool json = false;
+};
+
+void declare(CommandLine& command, Given& given) {
+  Request& request = given.request;
+  command.whole("--ranks,-n", request.ranks, at_least(1), "ranks of the layout");
+  command.text("--mpirun", given.mpirun, "WORDS", "mpirun, and options for it");
+  command.whole("--depth", request.depth, at_least(1),
+                "blocks of the model; default: one for each virtual stage of the pipeline");
+  command.text("--depth-option", request.depth_option, "OPTION",
+               "option of PROGRAM that sets its number of blocks");
+  command.text("--directory", request.directory, "DIR",
+               "where the jobs write, in a directory of their own that is removed at the end; all "
+               "hosts must see it");
+  command.add({"--limit", "TIME", "time after which a job is ended", false,
+               [&request](const std::vector<std::string>& words) {
+                 request.limit_s = supervisor::parse_duration(words.front());
+               },
+               [&request] { return fmt::format("{:g}", request.limit_s); }, true});
+  command.flag("--json", given.json, "print one line of JSON instead of text");
+}
+
+void check_mpirun(Given& given, Problems& problems) {
+  Words& mpirun = given.request.mpirun;
+  mpirun = supervisor::words_in(given.mpirun);
+  if (mpirun.empty() || !supervisor::is_executable(mpirun.front()))
+    problems.add("--mpirun '", given.mpirun, "': there is no such program");
+  constexpr std::array counts = {"-np", "-n", "-c", "--n", "--np"};
+  for (const std::string& word : mpirun)
+    if (std::find(counts.begin(), counts.end(), word) != counts.end())
+      problems.add("--mpirun '", given.mpirun, "': ", word,
+                   " belongs into --ranks, because jobs have different numbers of ranks");
+}
+
+void check(Given& given, const CommandLine& command, const Words& program, Problems& problems) {
+  check_mpirun(given, problems);
+  if (!command.given("--ranks"))
+    problems.add("--ranks is missing: the number of ranks of the layout");
+  const std::string& directory = given.request.directory;
+  if (::access(directory.c_str(), W_OK | X_OK) != 0)
+    problems.add("--directory ", directory, ": cannot be written to: ", std::strerror(errno));
+  given.request.program = program;
+  if (program.empty())
+    problems.add(
+        "PROGRAM is missing; it follows --: trireme verify --ranks N -- train_gpt --tp 2 ...");
+  else if (!supervisor::is_executable(program.front()))
+    problems.add(program.front(), ": there is no such program");
+}
+
+/// A line for each job, with the time since the start.
+std::function<void(const std::string&)> show_jobs() {
+  using Clock = std::chrono::steady_clock;
+  return [started = Clock::now()](const std::string& job) {
+    const std::chrono::duration<double> passed = Clock::now() - started;
+    std::cerr << fmt::format("trireme verify: {:4.0f} s  job {}\n", passed.count(), job);
+  };
+}
+
+int prove(Given& given) {
+  given.request.say = show_jobs();
+  int signal = 0;
+  try {
+    Signals signals;
+    try {
+      const Report report = verify(given.request, signals);
+      std::cout << (given.json ? to_json(report) : to_text(report)) << std::flush;
+      return static_cast<int>(report.proved() ? ExitCode::success : ExitCode::corrupted);
+    } catch (const Interrupted& interrupted) {
+      signal = interrupted.signal;
+    }
+  } catch (const ConfigurationError& error) {
+    std::cerr << "trireme verify: " << error.what() << '\n';
+    return static_cast<int>(ExitCode::configuration);
+  } catch (const Error& error) {
+    std::cerr << "trireme verify: " << error.what() << '\n';
+    return static_cast<int>(ExitCode::failure);
+  }
+  std::cerr << "trireme verify: " << ::strsignal(signal) << ": nothing is proved\n";
+  return exit_of_signals + signal;
+}
+
+int run(int argc, char** argv) {
+  int own = 0;
+  while (own < argc && std::string(argv[own]) != "--") ++own;
+  const Words program(argv + std::min(own + 1, argc), argv + argc);
+  Given given;
+  CommandLine command("trireme verify",
+                      "trireme verify --ranks N [options] -- PROGRAM ...: trains two steps of a "
+                      "shallow model on this layout and on one rank, and compares losses, "
+                      "gradients, parameters, bits of a second run, and checkpoints. Exit code 0: "
+                      "proved; 66: the layout computes something else; 64: it cannot be tried; 1: "
+                      "a job failed.");
+  declare(command, given);
+  int code = 0;
+  const int checked = parse_and_run(
+      command, own, argv, [&](Problems& problems) { check(given, command, program, problems); },
+      [&] {
+        code = prove(given);
+        return ExitCode::success;
+      });
+  return checked != 0 ? checked : code;
+}
+
+}  // namespace
+
+std::vector<Subcommand> verify_commands() {
+  return {{{"verify"},
+           "--ranks N [options] -- PROGRAM ...",
+           "prove a layout right against one rank",
+           run}};
+}
+
+}  // namespace trireme::verify

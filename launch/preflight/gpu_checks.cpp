@@ -1,5 +1,6 @@
 #include "launch/preflight/gpu_checks.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -10,18 +11,13 @@
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
-#include "trireme/kernels/device.h"
 
 #include "kernels/cuda.h"
+#include "launch/preflight/steady_products.h"
 #include "runtime/observe/gpu_health/health_watch.h"
 
 namespace trireme::preflight {
 namespace {
-
-std::string cuda_module() {
-  const char* path = std::getenv("TRIREME_CUDA_MODULE");
-  return path == nullptr ? "" : path;
-}
 
 void driver_facts(Node& node, const observe::Nvml& nvml) {
   node.facts["driver"] = nvml.driver_version();
@@ -39,13 +35,14 @@ void driver_facts(Node& node, const observe::Nvml& nvml) {
   }
 }
 
-void test_memory(Device& device) {
+/// 64 MiB there and back; the long preflight tests most of the memory (device_memory.h).
+void test_some_memory(Device& device) {
   constexpr std::size_t words = (std::size_t{64} << 20) / sizeof(std::uint64_t);
-  const std::unique_ptr<Stream> stream = device.make_stream();
   constexpr auto bytes = static_cast<Index>(words * sizeof(std::uint64_t));
+  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;
+  const std::unique_ptr<Stream> stream = device.make_stream();
   const Buffer memory = device.allocate(bytes);
   std::vector<std::uint64_t> sent(words), back(words);
-  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;
   for (std::size_t i = 0; i < words; ++i) sent[i] = i * odd;
   stream->copy(memory.data(), sent.data(), bytes);
   stream->copy(back.data(), memory.data(), bytes);
@@ -54,6 +51,18 @@ void test_memory(Device& device) {
 }
 
 }  // namespace
+
+std::string cuda_module() {
+  const char* path = std::getenv("TRIREME_CUDA_MODULE");
+  return path == nullptr ? "" : path;
+}
+
+std::string model_of(const Device& gpu) {
+  std::string text = gpu.describe();
+  if (const std::string index = str("GPU ", gpu.index(), ' '); text.starts_with(index))
+    text.erase(0, index.size());
+  return text.substr(0, text.rfind(", "));  // the rest is free memory
+}
 
 void check_gpus(Node& node) {
   std::string reason;
@@ -66,13 +75,9 @@ void check_gpus(Node& node) {
   if (const auto nvml = observe::Nvml::open(reason)) driver_facts(node, *nvml);
   for (int gpu = 0; gpu < std::ssize(gpus); ++gpu) {
     const std::unique_ptr<Device> device = open_cuda({gpu, cuda_module()});
-    if (gpu == 0) {
-      std::string kind = device->describe();
-      kind.resize(std::min(kind.size(), kind.rfind(", ")));  // the rest is free memory
-      node.kind += fmt::format(", {} x {}", gpus.size(), kind);
-    }
+    if (gpu == 0) node.kind += fmt::format(", {} x {}", gpus.size(), model_of(*device));
     try {
-      test_memory(*device);
+      test_some_memory(*device);
     } catch (const Error& error) {
       node.faults.push_back(fmt::format("GPU {}: {}", gpu, error.what()));
     }
@@ -86,7 +91,9 @@ void measure_gpus(Node& node) {
   for (int gpu = 0; gpu < gpus; ++gpu) {
     const std::unique_ptr<Device> device = open_cuda({gpu, cuda_module()});
     const std::unique_ptr<Stream> stream = device->make_stream();
-    slowest = std::min(slowest, measure_gemm_flops(*stream, DType::bf16) / 1e9);
+    constexpr double seconds = 0.1;
+    const Index size = lasting_product(*stream, DType::bf16);
+    slowest = std::min(slowest, run_products(*stream, size, DType::bf16, seconds).gflops);
   }
   if (gpus > 0) node.figures["gpu_gemm_gflops"] = slowest;
 }

@@ -19,6 +19,10 @@ constexpr FigureRule rules[] = {
     {"copy_gb_per_s", "GB/s", true, true},
     {"fma_gflops", "GFLOP/s", true, true},
     {"steady_gemm_gflops", "GFLOP/s", true, true},
+    // Of one GPU, in the long preflight.
+    {"gpu_f32_gflops", "GFLOP/s", true, true},
+    {"gpu_bf16_gflops", "GFLOP/s", true, true},
+    {"gpu_copy_gb_per_s", "GB/s", true, true},
     {"disk_write_mb_per_s", "MB/s", true, true},
     {"disk_read_mb_per_s", "MB/s", true, true},
     {"run_write_mb_per_s", "MB/s", true, false},
@@ -133,9 +137,21 @@ void name_links(const Report& report, const Report* before, std::vector<Finding>
       found.push_back({link.pair->from, link.pair->to, true, "slow link: " + link.text});
 }
 
+/// A sum over more GPUs takes longer, without any of them being slow.
+bool are_alike(const Group& a, const Group& b) {
+  return a.kind == b.kind && (a.gpus == b.gpus || a.gpus == 0 || b.gpus == 0);
+}
+
+const Group* find_group(const Report* report, const Group& wanted) {
+  if (report == nullptr) return nullptr;
+  for (const Group& group : report->groups)
+    if (group.name == wanted.name && are_alike(group, wanted)) return &group;
+  return nullptr;
+}
+
 struct FactRule {
   const char* name;
-  bool of_one_kind;  // compared among nodes of one kind only
+  bool of_one_kind;  // compared among nodes of one kind, or GPUs, only
   bool bad;
   const char* what;
 };
@@ -143,10 +159,19 @@ constexpr FactRule fact_rules[] = {
     {"version", false, true, "another version of trireme"},
     {"program", false, true, "another build of trireme"},
     {"gpus", false, true, "another number of GPUs"},
-    {"product", true, true, "products have other bits than those of other nodes of its kind"},
+    {"product", true, true, "products have other bits than those of others of its kind"},
+    {"product bf16", true, true, "bf16 products have other bits than those of others of its kind"},
+    {"training", true, true, "training steps have other bits than those of others of its kind"},
     {"kernel", false, false, "another kernel"},
     {"driver", false, false, "another driver of GPUs"},
 };
+
+/// "4096: HASH" is compared with others that begin with "4096:".
+std::string compared_with(const FactRule& rule, const Node& node, const std::string& fact) {
+  if (!rule.of_one_kind) return "";
+  const std::size_t colon = fact.find(':');
+  return node.kind + (colon == std::string::npos ? "" : "\n" + fact.substr(0, colon));
+}
 
 /// What more than half of the nodes have; empty: there is no such value.
 std::string usual(const std::map<std::string, std::size_t>& counts) {
@@ -184,15 +209,15 @@ std::vector<Finding> slow_ones(const Report& report, const Report* before) {
 std::vector<Finding> different_ones(const Report& report) {
   std::vector<Finding> found;
   for (const FactRule& rule : fact_rules) {
-    const auto group_of = [&](const Node& node) { return rule.of_one_kind ? node.kind : ""; };
     std::map<std::string, std::map<std::string, std::size_t>> counts;
     for (const Node& node : report.nodes)
       if (const auto fact = node.facts.find(rule.name); fact != node.facts.end())
-        ++counts[group_of(node)][fact->second];
+        ++counts[compared_with(rule, node, fact->second)][fact->second];
     for (const Node& node : report.nodes) {
       const auto fact = node.facts.find(rule.name);
       if (fact == node.facts.end()) continue;
-      const std::map<std::string, std::size_t>& group = counts[group_of(node)];
+      const std::map<std::string, std::size_t>& group =
+          counts[compared_with(rule, node, fact->second)];
       const std::string most = usual(group);
       if (group.size() == 1 || fact->second == most) continue;
       found.push_back({node.host, "", rule.bad,
@@ -204,13 +229,35 @@ std::vector<Finding> different_ones(const Report& report) {
   return found;
 }
 
+std::vector<Finding> slow_groups(const Report& report, const Report* before) {
+  std::vector<Finding> found;
+  for (const Group& group : report.groups) {
+    std::vector<double> rates;
+    for (const Group& each : report.groups)
+      if (are_alike(each, group)) rates.push_back(each.gb_per_s);
+    const Group* earlier = find_group(before, group);
+    const Slowness slow =
+        slowness(group.gb_per_s, rates, earlier ? std::optional(earlier->gb_per_s) : std::nullopt);
+    if (slow.slow)
+      found.push_back({group.name, "", true,
+                       fmt::format("slow: NCCL {} {:.4g} GB/s, {}", group.kind, group.gb_per_s,
+                                   than_what(slow))});
+  }
+  return found;
+}
+
 std::vector<Finding> judge(const Report& report, const Report* before) {
   std::vector<Finding> all;
+  if (!report.gpus.empty()) {
+    const Report gpus{report.gpus}, gpus_before{before ? before->gpus : std::vector<Node>{}};
+    all = judge(gpus, &gpus_before);
+  }
   for (const Node& node : report.nodes) {
     for (const std::string& fault : node.faults) all.push_back({node.host, "", true, fault});
     for (const std::string& warning : node.warnings) all.push_back({node.host, "", false, warning});
   }
-  for (const auto& more : {different_ones(report), slow_ones(report, before)})
+  for (const auto& more :
+       {different_ones(report), slow_ones(report, before), slow_groups(report, before)})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -244,6 +291,10 @@ Report better_of(const Report& first, const Report& second) {
         node.figures[std::string(rule.name)] = *value;
     }
   }
+  for (const Group& group : second.groups)
+    for (Group& own : best.groups)
+      if (own.name == group.name && own.kind == group.kind)
+        own.gb_per_s = std::max(own.gb_per_s, group.gb_per_s);
   for (const Pair& pair : second.pairs) {  // one may be there several times
     const auto same = std::find_if(best.pairs.begin(), best.pairs.end(), [&](const Pair& each) {
       return each.from == pair.from && each.to == pair.to;
@@ -254,30 +305,6 @@ Report better_of(const Report& first, const Report& second) {
       *same = better_of(*same, pair);
   }
   return best;
-}
-
-std::string table(const Report& report, const std::vector<Finding>& findings) {
-  std::size_t width = 4;
-  for (const Node& node : report.nodes) width = std::max(width, node.host.size());
-  std::string text;
-  for (const Node& node : report.nodes) {
-    const bool bad = std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
-      return finding.bad && finding.host == node.host && finding.peer.empty();
-    });
-    text += fmt::format("{:<{}}  {}  {}\n", node.host, width, bad ? "BAD " : "well", node.kind);
-    std::string line;
-    for (const FigureRule& rule : rules)
-      if (const auto value = figure(&node, rule.name))
-        line += fmt::format("  {} {:.4g}", rule.name, *value);
-    if (!line.empty()) text += fmt::format("{:<{}}{}\n", "", width, line);
-  }
-  for (const Pair& pair : report.pairs)
-    text += fmt::format("{} - {}: {:.3g} us, {:.3g} GB/s\n", pair.from, pair.to, pair.latency_us,
-                        pair.gb_per_s);
-  for (const Finding& finding : findings)
-    text += fmt::format("{}: {}{}: {}\n", finding.bad ? "bad" : "warning", finding.host,
-                        finding.peer.empty() ? "" : " - " + finding.peer, finding.text);
-  return text;
 }
 
 }  // namespace trireme::preflight

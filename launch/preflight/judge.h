@@ -42,11 +42,14 @@ Slowness slowness(double value, std::span<const double> all, std::optional<doubl
 /// place of these links.
 std::vector<Finding> slow_ones(const Report& report, const Report* before);
 
+/// Groups of GPUs that are slow among those of their kind.
+std::vector<Finding> slow_groups(const Report& report, const Report* before);
+
 /// Nodes whose facts differ from those of most others: programs and results of products make a node
 /// bad, kernels and drivers are warnings. Results are compared among nodes of one kind.
 std::vector<Finding> different_ones(const Report& report);
 
-/// All of the above, and what nodes have found themselves.
+/// All of the above, and what nodes have found themselves. GPUs are judged as nodes are.
 std::vector<Finding> judge(const Report& report, const Report* before);
 bool any_bad(const std::vector<Finding>& findings);
 
@@ -56,10 +59,7 @@ struct Suspects {
   std::set<std::pair<std::string, std::string>> links;
 };
 Suspects suspects(const std::vector<Finding>& slow);
-/// The better of two measurements of each node and link, and the faults of both.
+/// The better of two measurements of each node, link and group, and the faults of both.
 Report better_of(const Report& first, const Report& second);
-
-/// For people.
-std::string table(const Report& report, const std::vector<Finding>& findings);
 
 }  // namespace trireme::preflight

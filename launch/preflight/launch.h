@@ -1,10 +1,12 @@
 // Starts trireme_preflight with mpirun, and reads what it has measured.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launch/preflight/end_signals.h"
 #include "launch/preflight/report.h"
 #include "launch/supervisor/records/nodes.h"
 
@@ -15,17 +17,24 @@ struct Launch {
   std::string remote_shell;                      // empty: that of Open MPI
   std::vector<supervisor::Host> hosts;           // empty: this machine
   std::vector<std::string> options;              // of trireme_preflight
-  double seconds = 120;                          // then it is ended
+  Index gpus = 0;                       // of each host, with a rank for each; 0: one rank a host
+  double seconds = 120;                 // then it is ended
+  const EndSignals* signals = nullptr;  // after one it is ended as well, and nothing more started
+  /// Gets each check when the first host begins with it.
+  std::function<void(const std::string& check)> begins = [](const std::string&) {};
 };
 
 /// The program, beside this one. Throws: Error when it is not there.
 std::string program_path();
 
-/// One rank on each host. Nothing when it failed: a host does not start a rank, or does not reach
-/// the others; `why` gets the last lines that it printed.
+/// Nothing after a signal, or when it failed: a host does not start a rank, or does not reach the
+/// others; `why` gets what the first rank that failed said, or the last lines that were printed,
+/// and, where the time is over, the checks that had not ended.
 std::optional<Report> measure(const Launch& launch, std::string& why);
-/// As above. Where all together fail, each host alone: those that fail alone as well are bad, and
-/// if none does, all are, as they do not reach each other.
+/// As above. Where all together fail, each host alone, 32 at a time: those that fail alone as well
+/// are bad, and if none does, all are, as they do not reach each other.
 Report measure_each(const Launch& launch);
+/// Adds what was measured of GPUs to the report of their nodes: figures, and faults of the nodes.
+void add_gpus(const Report& gpus, Report& report);
 
 }  // namespace trireme::preflight

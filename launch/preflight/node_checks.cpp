@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -25,32 +24,18 @@
 #include "trireme/core/error.h"
 #include "trireme/core/version.h"
 #include "trireme/kernels/device.h"
-#include "trireme/kernels/gemm.h"
-#include "trireme/kernels/kernels.h"
 
 #include "launch/preflight/gpu_checks.h"
+#include "launch/preflight/steady_products.h"
 #include "launch/preflight/storage_checks.h"
+#include "launch/preflight/training_steps.h"
 #include "runtime/store/checksum.h"
 #include "runtime/store/file.h"
 
 namespace trireme::preflight {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr double mib = 1 << 20;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// A check that cannot be made is a fault of the node.
-void guarded(Node& node, const char* what, const std::function<void()>& check) {
-  try {
-    check();
-  } catch (const std::exception& error) {
-    node.faults.push_back(str(what, ": ", error.what()));
-  }
-}
 
 int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
@@ -133,61 +118,45 @@ void memory_test() {
   }
 }
 
-/// The same product again and again: one result that differs is silent corruption.
-class SteadyProduct {
- public:
-  explicit SteadyProduct(Stream& stream) : stream_(stream) {
-    fill_for_timing(stream_, a_.data(), bytes);
-    fill_for_timing(stream_, b_.data(), bytes);
-  }
-  std::string run() {
-    Gemm gemm{size,      size, size,          a_.data(), size, Transpose::no,
-              b_.data(), size, Transpose::no, c_.data(), size};
-    gemm.workspace = workspace_.data();
-    stream_.kernels().gemm.run(stream_, gemm);
-    stream_.synchronize();
-    return to_text(checksum(c_.data(), bytes));
-  }
-  static constexpr Index size = 512, bytes = size * size * 4;
-  static constexpr double flops = 2.0 * size * size * size;
-
- private:
-  Stream& stream_;
-  Buffer a_ = stream_.device().allocate(bytes), b_ = stream_.device().allocate(bytes),
-         c_ = stream_.device().allocate(bytes),
-         workspace_ = stream_.device().allocate(Index{64} << 20);
-};
-
 void steady_products(Node& node, Stream& stream, double seconds) {
-  SteadyProduct product(stream);
-  const std::string first = product.run();
-  node.facts["product"] = first;
-  double count = 0;
-  const auto start = Clock::now();
-  do {
-    require(product.run() == first, "a product of the same matrices has other bits after ",
-            static_cast<Index>(seconds_since(start)), " s");
-    ++count;
-  } while (seconds_since(start) < seconds);
-  if (seconds > 0)
-    node.figures["steady_gemm_gflops"] = count * SteadyProduct::flops / seconds_since(start) / 1e9;
+  constexpr Index size = 512;
+  const SteadyProducts products = run_products(stream, size, DType::f32, seconds);
+  node.facts["product"] = products.bits;
+  if (seconds > 0) node.figures["steady_gemm_gflops"] = products.gflops;
 }
 
 }  // namespace
 
+void guarded(Node& node, const Checks& checks, std::string_view what,
+             const std::function<void()>& check) {
+  checks.begins(what);
+  try {
+    check();
+  } catch (const std::exception& error) {
+    node.faults.push_back(str(what, ": ", error.what()));
+  }
+}
+
 void measure_speed(Node& node, const Checks& checks) {
   const std::unique_ptr<Device> device = open_cpu({cores()});
   const std::unique_ptr<Stream> stream = device->make_stream();
-  guarded(node, "products", [&] {
+  guarded(node, checks, "products", [&] {
     node.figures["gemm_gflops"] = measure_gemm_flops(*stream) / 1e9;
     steady_products(node, *stream, checks.thorough ? checks.steady_s : 0);
   });
-  guarded(node, "GPUs", [&] { measure_gpus(node); });
-  if (!checks.thorough) return;
-  guarded(node, "memory",
-          [&] { node.figures["copy_gb_per_s"] = measure_copy_rate(*stream) / 1e9; });
-  node.figures["fma_gflops"] = measure_peak_flops() / 1e9;
-  guarded(node, "scratch directory", [&] {
+  if (!checks.thorough) {
+    guarded(node, checks, "GPUs", [&] { measure_gpus(node); });
+    return;
+  }
+  guarded(node, checks, "memory", [&] {
+    node.figures["copy_gb_per_s"] = measure_copy_rate(*stream) / 1e9;
+    node.figures["fma_gflops"] = measure_peak_flops() / 1e9;
+  });
+  guarded(node, checks, "training steps", [&] {
+    const std::unique_ptr<Mesh> alone = make_self_mesh();
+    node.facts["training"] = bits_of_training(*alone, *stream, {*alone, *stream});
+  });
+  guarded(node, checks, "scratch directory", [&] {
     const char* scratch = std::getenv("TMPDIR");
     const DiskSpeed speed =
         measure_disk(scratch == nullptr || *scratch == '\0' ? "/tmp" : scratch, node.host);
@@ -200,13 +169,13 @@ Node check_node(const std::string& host, const Checks& checks) {
   Node node;
   node.host = host;
   node.kind = fmt::format("{}, {} cores", processor(), cores());
-  guarded(node, "system", [&] { system_facts(node); });
-  guarded(node, "/dev/shm", [&] { shared_memory(node); });
-  guarded(node, "ports", ports);
-  guarded(node, "memory", memory_test);
-  guarded(node, "GPUs", [&] { check_gpus(node); });
+  guarded(node, checks, "system", [&] { system_facts(node); });
+  guarded(node, checks, "/dev/shm", [&] { shared_memory(node); });
+  guarded(node, checks, "ports", ports);
+  guarded(node, checks, "memory", memory_test);
+  guarded(node, checks, "GPUs", [&] { check_gpus(node); });
   if (!checks.run_dir.empty())
-    guarded(node, "run directory", [&] {
+    guarded(node, checks, "run directory", [&] {
       node.figures["rename_sync_ms"] = 1e3 * commit_seconds(checks.run_dir, host);
       if (!checks.thorough) return;
       const DiskSpeed speed = measure_disk(existing_part_of(checks.run_dir), host);

@@ -1,7 +1,9 @@
 // What one node finds out about itself: its facts, figures, faults and warnings.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "launch/preflight/report.h"
 
@@ -11,7 +13,11 @@ struct Checks {
   bool thorough = false;  // the long preflight
   double steady_s = 30;   // of products, in the long one
   std::string run_dir;    // to be written to; empty: not checked
+  std::function<void(std::string_view check)> begins = [](std::string_view) {};
 };
+/// A check that cannot be made is a fault of the node.
+void guarded(Node& node, const Checks& checks, std::string_view what,
+             const std::function<void()>& check);
 
 /// Everything that takes no part of another node. Never throws: what fails is a fault.
 Node check_node(const std::string& host, const Checks& checks);

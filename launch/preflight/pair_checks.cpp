@@ -6,14 +6,10 @@
 
 #include "trireme/core/buffer.h"
 
+#include "launch/preflight/stopwatch.h"
+
 namespace trireme::preflight {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 class Link {
  public:
@@ -26,11 +22,11 @@ class Link {
   double round_trip_s(bool measures, Index bytes, int times) {
     double best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < times; ++i) {
-      const auto start = Clock::now();
+      const Stopwatch watch;
       if (measures) {
         send(bytes);
         receive(bytes);
-        best = std::min(best, seconds_since(start));
+        best = std::min(best, watch.seconds());
       } else {
         receive(bytes);
         send(bytes);
@@ -56,74 +52,33 @@ class Link {
   Buffer data_;
 };
 
-/// Both ranks of the pair call it; a is the smaller one.
-Pair measure(const Host& host, const std::vector<std::string>& hosts, int a, int b, Index bytes) {
-  constexpr Index word = 8;
-  constexpr int short_ones = 30, long_ones = 5;
-  const bool measures = host.rank() == a;
-  Link link(host, measures ? b : a, bytes);
-  Pair pair{hosts[static_cast<std::size_t>(a)], hosts[static_cast<std::size_t>(b)]};
-  pair.latency_us = link.round_trip_s(measures, word, short_ones) / 2 * 1e6;
-  pair.gb_per_s =
-      2 * static_cast<double>(bytes) / link.round_trip_s(measures, bytes, long_ones) / 1e9;
-  return pair;
-}
-
-/// The pairs of one round, in which no rank is twice.
-std::vector<Pair> measure_round(const Host& host, const std::vector<std::string>& hosts,
-                                const std::vector<std::pair<int, int>>& round, Index bytes) {
-  std::vector<Pair> measured;
-  for (const auto& [a, b] : round)
-    if (host.rank() == a || host.rank() == b) {
-      const Pair pair = measure(host, hosts, a, b, bytes);
-      if (host.rank() == a) measured.push_back(pair);
-    }
-  host.world().barrier();
-  return measured;
-}
-
 }  // namespace
 
-std::vector<Pair> measure_pairs(const Host& host, const std::vector<std::string>& hosts,
-                                Index bytes) {
-  const auto nodes = static_cast<int>(hosts.size());
-  std::vector<Pair> all;
-  for (int distance = 1; distance < nodes; distance *= 2) {
-    std::vector<std::pair<int, int>> round;
-    for (int a = 0; a < nodes; ++a)
-      if (const int b = a ^ distance; a < b && b < nodes) round.emplace_back(a, b);
-    for (Pair& pair : measure_round(host, hosts, round, bytes)) all.push_back(std::move(pair));
-  }
-  return all;
-}
+Pair measure_link(const Host& host, const std::vector<std::string>& names, int a, int b,
+                  Index bytes) {
+  constexpr Index word = 8, probe = Index{64} << 10;
+  constexpr int short_ones = 30, long_ones = 5;
+  constexpr double longest_s = 1;
+  const bool measures = host.rank() == a;
+  Link link(host, measures ? b : a, std::max(bytes, probe));
+  Pair pair{names[static_cast<std::size_t>(a)], names[static_cast<std::size_t>(b)]};
+  pair.latency_us = link.round_trip_s(measures, word, short_ones) / 2 * 1e6;
 
-std::vector<Pair> measure_again(const Host& host, const std::vector<std::string>& hosts,
-                                const std::set<std::pair<std::string, std::string>>& links,
-                                Index bytes) {
-  const auto nodes = static_cast<int>(hosts.size());
-  const auto rank_of = [&](const std::string& name) {
-    return static_cast<int>(std::find(hosts.begin(), hosts.end(), name) - hosts.begin());
-  };
-  std::vector<Pair> all;
-  const auto one = [&](int a, int b) {
-    if (a == b) return;
-    for (Pair& pair : measure_round(host, hosts, {{std::min(a, b), std::max(a, b)}}, bytes))
-      all.push_back(std::move(pair));
-  };
-  for (const auto& [from, to] : links) {
-    const int a = rank_of(from), b = rank_of(to);
-    one(a, b);
-    // Another partner each, as far away as can be.
-    const auto other = [&](int of, int not_this) {
-      int partner = (of + nodes / 2) % nodes;
-      while (partner == of || partner == not_this) partner = (partner + 1) % nodes;
-      return partner;
-    };
-    if (nodes < 3) continue;
-    one(a, other(a, b));
-    one(b, other(b, a));
+  // What the link can do in time is a decision of the first rank.
+  const double probe_s = link.round_trip_s(measures, probe, 2);
+  auto* decided = reinterpret_cast<Index*>(link.data());
+  if (measures) {
+    const double most = longest_s / long_ones / probe_s * static_cast<double>(probe);
+    *decided =
+        std::max(probe, most < static_cast<double>(bytes) ? static_cast<Index>(most) : bytes);
+    link.send(word);
+  } else {
+    link.receive(word);
   }
-  return all;
+  const Index sent = *decided;
+  pair.gb_per_s =
+      2 * static_cast<double>(sent) / link.round_trip_s(measures, sent, long_ones) / 1e9;
+  return pair;
 }
 
 std::vector<double> clock_offsets(const Host& host) {

@@ -1,26 +1,35 @@
-// trireme_preflight: one rank on each node, started by `trireme preflight`. Prints one line of JSON
-// behind a mark, in which the command finds it among what else is printed.
+// trireme_preflight: one rank on each node or, with --gpus, on each GPU; `trireme preflight` starts
+// it. Prints one line of JSON behind a mark, by which the command finds it among what else is
+// printed.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
-#include <limits.h>
-#include <unistd.h>
 
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/device.h"
 #include "trireme/options/command_line.h"
 
-#include "launch/preflight/judge.h"
+#include "kernels/cuda.h"
+#include "launch/preflight/gpu_checks.h"
+#include "launch/preflight/gpu_groups.h"
+#include "launch/preflight/gpu_load.h"
 #include "launch/preflight/mark.h"
+#include "launch/preflight/measure.h"
 #include "launch/preflight/node_checks.h"
 #include "launch/preflight/pair_checks.h"
 #include "runtime/comm/mpi/mpi_session.h"
+#include "runtime/comm/nccl.h"
+#include "runtime/core/process/host_name.h"
 #include "runtime/core/process/process_start.h"
+#include "runtime/job/gpu_environment.h"
 
 namespace trireme::preflight {
 namespace {
@@ -28,71 +37,32 @@ namespace {
 struct Given {
   Checks checks;
   bool twice = false;
+  Index gpus = 0;  // of each node; 0: nodes are checked
   std::string names;
 };
 
 void declare(CommandLine& command, Given& given) {
   command.flag("--long", given.checks.thorough, "the long preflight");
-  command.flag("--twice", given.twice, "measure every node twice");
+  command.flag("--twice", given.twice, "measure everything twice");
+  command.whole("--gpus", given.gpus, at_least(1), "one rank for each of so many GPUs of a node");
   command.real("--seconds", given.checks.steady_s, {0, 3600}, "of products, in the long one");
   command.text("--run-dir", given.checks.run_dir, "DIR", "to be written to");
   command.text("--names", given.names, "A,B,...", "of the nodes, by rank");
 }
 
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  ::gethostname(name, HOST_NAME_MAX);
-  return name;
-}
-
-/// Collective. Names of the nodes by rank, each once.
-std::vector<std::string> names_of(const Host& host, const std::string& given) {
+/// Collective. Names of the nodes, each once; `ranks` on each.
+std::vector<std::string> names_of(const Host& host, const std::string& given, int ranks) {
   std::vector<std::string> names;
   std::istringstream in(given);
   for (std::string name; std::getline(in, name, ',');) names.push_back(name);
-  std::vector<std::string> found = gather_strings(host, host_name());
+  const std::vector<std::string> of_ranks = gather_strings(host, host_name());
+  std::vector<std::string> found;
+  for (std::size_t rank = 0; rank < of_ranks.size(); rank += static_cast<std::size_t>(ranks))
+    found.push_back(of_ranks[rank]);
   if (names.size() == found.size()) return names;
   std::set<std::string> known;
-  for (std::size_t rank = 0; rank < found.size(); ++rank)
-    if (!known.insert(found[rank]).second) found[rank] += fmt::format("-{}", rank);
-  return found;
-}
-
-/// Collective. On rank 0 what all ranks have measured.
-Report gather(const Host& host, const std::vector<Node>& nodes, const std::vector<Pair>& pairs) {
-  Report all;
-  for (const std::string& text : gather_strings(host, to_text(to_json(Report{nodes, pairs})))) {
-    if (host.rank() != 0) continue;
-    Report one = report_of(parse_json(text));
-    all.nodes.insert(all.nodes.end(), one.nodes.begin(), one.nodes.end());
-    all.pairs.insert(all.pairs.end(), one.pairs.begin(), one.pairs.end());
-  }
-  return all;
-}
-
-/// Collective. What rank 0 suspects, on all ranks.
-Suspects agree_on_suspects(const Host& host, const Report& first, bool all_nodes) {
-  Suspects mine;
-  if (host.rank() == 0) mine = suspects(slow_ones(first, nullptr));
-  // A node may be named in place of its links, which one disturbance can have slowed.
-  for (const Pair& pair : first.pairs)
-    if (mine.nodes.contains(pair.from) || mine.nodes.contains(pair.to))
-      mine.links.insert({pair.from, pair.to});
-  if (host.rank() == 0 && all_nodes)
-    for (const Node& node : first.nodes) mine.nodes.insert(node.host);
-  if (host.rank() == 0 && all_nodes)
-    for (const Pair& pair : first.pairs) mine.links.insert({pair.from, pair.to});
-  Report carried;
-  for (const std::string& name : mine.nodes) {
-    carried.nodes.emplace_back();
-    carried.nodes.back().host = name;
-  }
-  for (const auto& [from, to] : mine.links) carried.pairs.push_back({from, to});
-  const std::string text = broadcast_text(host, to_text(to_json(carried)));
-  Suspects found;
-  const Report read = report_of(parse_json(text));
-  for (const Node& node : read.nodes) found.nodes.insert(node.host);
-  for (const Pair& pair : read.pairs) found.links.insert({pair.from, pair.to});
+  for (std::size_t node = 0; node < found.size(); ++node)
+    if (!known.insert(found[node]).second) found[node] += fmt::format("-{}", node);
   return found;
 }
 
@@ -106,29 +76,65 @@ void add_clocks(const std::vector<double>& offsets, Report& report) {
   }
 }
 
-void check_all(const Host& host, const Given& given) {
+void print_report(const Report& report) { fmt::print("\n{}{}\n", mark, to_text(to_json(report))); }
+
+/// The command shows which checks have begun.
+std::function<void(std::string_view)> announce(const std::string& name) {
+  return [name](std::string_view check) {
+    fmt::print("\n{}{}: {}\n", progress_mark, name, check);
+    std::fflush(stdout);
+  };
+}
+
+void check_nodes(const Host& host, const Given& given) {
   constexpr Index short_bytes = Index{1} << 20, long_bytes = Index{8} << 20;
-  const Index bytes = given.checks.thorough ? long_bytes : short_bytes;
-  const std::vector<std::string> hosts = names_of(host, given.names);
-  const std::string& own = hosts[static_cast<std::size_t>(host.rank())];
-  Node node = check_node(own, given.checks);
+  const std::vector<std::string> names = names_of(host, given.names, 1);
+  const std::string& own = names[static_cast<std::size_t>(host.rank())];
+  Checks checks = given.checks;
+  checks.begins = announce(own);
+  const Work work = {[&] { return check_node(own, checks); },
+                     [&](Node& node) { measure_speed(node, checks); },
+                     [&](int a, int b) {
+                       checks.begins("links");
+                       return measure_link(host, names, a, b,
+                                           checks.thorough ? long_bytes : short_bytes);
+                     },
+                     {}};
+  Report report = measure_all(host, names, work, given.twice);
   const std::vector<double> offsets = clock_offsets(host);
-  Report report = gather(host, {node}, measure_pairs(host, hosts, bytes));
-  const Suspects again = agree_on_suspects(host, report, given.twice);
-  if (!again.nodes.empty() || !again.links.empty()) {
-    std::vector<Node> mine;
-    if (again.nodes.contains(own)) {
-      node.faults.clear();
-      node.warnings.clear();
-      measure_speed(node, given.checks);
-      mine.push_back(node);
-    }
-    const std::vector<Pair> links = measure_again(host, hosts, again.links, bytes);
-    report = better_of(report, gather(host, mine, links));
-  }
   if (host.rank() != 0) return;
   add_clocks(offsets, report);
-  fmt::print("\n{}{}\n", mark, to_text(to_json(report)));
+  print_report(report);
+}
+
+/// One rank on each GPU; those of a node are neighbours.
+void check_gpus_of_all(const Host& host, const Given& given) {
+  const auto on_node = static_cast<int>(given.gpus);
+  const std::vector<std::string> nodes = names_of(host, given.names, on_node);
+  std::vector<std::string> names;
+  for (const std::string& node : nodes)
+    for (int gpu = 0; gpu < on_node; ++gpu) names.push_back(fmt::format("{}/gpu{}", node, gpu));
+  const std::string& own = names[static_cast<std::size_t>(host.rank())];
+  Checks checks = given.checks;
+  checks.begins = announce(own);
+  checks.begins("start of GPUs");
+  const std::unique_ptr<Device> gpu = open_cuda({host.rank() % on_node, cuda_module()});
+  const std::unique_ptr<Stream> stream = gpu->make_stream();
+  const ProductSizes sizes = agree_on_sizes(host, *stream);
+  NcclOptions options;
+  options.module = cuda_module();
+  std::unique_ptr<Mesh> connected;
+  const Work work = {[&] { return check_gpu(own, *stream, checks, sizes); },
+                     [&](Node& node) { measure_gpu(node, *stream, checks, sizes); },
+                     {},
+                     [&] {
+                       checks.begins("NCCL");
+                       if (!connected) connected = open_nccl_mesh(host.mesh, *gpu, options);
+                       return measure_groups(host, *connected, *stream, nodes);
+                     }};
+  Report report = measure_all(host, names, work, given.twice);
+  report.gpus.swap(report.nodes);
+  if (host.rank() == 0) print_report(report);
 }
 
 int run(int argc, char** argv) {
@@ -146,11 +152,21 @@ int run(int argc, char** argv) {
   }
   if (!problems.empty()) return static_cast<int>(ExitCode::configuration);
   if (outcome != CommandLine::Outcome::run) return 0;
-  const std::unique_ptr<Mesh> mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
+  const int on_node = std::max(1, static_cast<int>(given.gpus));
+  if (session.size() % on_node != 0) {
+    std::cerr << "trireme_preflight: --gpus " << on_node << ": there are " << session.size()
+              << " ranks\n";
+    return static_cast<int>(ExitCode::configuration);
+  }
+  Options of_gpus;
+  of_gpus.device = DeviceOption::cuda;
+  if (given.gpus > 0) job::set_gpu_environment(of_gpus, session.rank(), session.size());
+  const std::unique_ptr<Mesh> mesh =
+      session.make_mesh(MeshShape(session.size() / on_node, 1, on_node));
   const std::unique_ptr<Device> cpu = open_cpu();
   const std::unique_ptr<Stream> stream = cpu->make_stream();
   try {
-    check_all({*mesh, *stream}, given);
+    (given.gpus > 0 ? check_gpus_of_all : check_nodes)({*mesh, *stream}, given);
   } catch (const std::exception& error) {
     fmt::print(stderr, "trireme_preflight[rank {}] error: {}\n", session.rank(), error.what());
     std::fflush(nullptr);

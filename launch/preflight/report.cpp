@@ -5,6 +5,8 @@
 namespace trireme::preflight {
 namespace {
 
+constexpr Index newest_format = 1;  // reports without a format are of 0
+
 const Json& member(const Json& json, const char* key) {
   const Json* found = json.find(key);
   require(found != nullptr, "a preflight's report lacks \"", key, "\"");
@@ -58,11 +60,24 @@ Json to_json(const Pair& pair) {
                       {"gb_per_s", pair.gb_per_s}};
 }
 
+Json to_json(const Group& group) {
+  return Json::Object{{"name", group.name},
+                      {"kind", group.kind},
+                      {"gb_per_s", group.gb_per_s},
+                      {"gpus", group.gpus}};
+}
+
 Json to_json(const Report& report) {
-  Json::Array nodes, pairs;
-  for (const Node& node : report.nodes) nodes.push_back(to_json(node));
-  for (const Pair& pair : report.pairs) pairs.push_back(to_json(pair));
-  return Json::Object{{"nodes", std::move(nodes)}, {"pairs", std::move(pairs)}};
+  const auto all = [](const auto& items) {
+    Json::Array array;
+    for (const auto& item : items) array.push_back(to_json(item));
+    return array;
+  };
+  Json::Object json{
+      {"format", newest_format}, {"nodes", all(report.nodes)}, {"pairs", all(report.pairs)}};
+  if (!report.gpus.empty()) json.emplace_back("gpus", all(report.gpus));
+  if (!report.groups.empty()) json.emplace_back("groups", all(report.groups));
+  return json;
 }
 
 Node node_of(const Json& json) {
@@ -80,12 +95,25 @@ Node node_of(const Json& json) {
 
 Report report_of(const Json& json) {
   Report report;
+  if (const Json* format = json.find("format")) {
+    const Index* number = std::get_if<Index>(&format->value);
+    require(number != nullptr && *number <= newest_format,
+            "a preflight's report of a newer trireme, which this one cannot read");
+  }
   for (const Json& node : of_type<Json::Array>(json, "nodes"))
     report.nodes.push_back(node_of(node));
   for (const Json& pair : of_type<Json::Array>(json, "pairs"))
     report.pairs.push_back({of_type<std::string>(pair, "from"), of_type<std::string>(pair, "to"),
                             number(member(pair, "latency_us"), "latency_us"),
                             number(member(pair, "gb_per_s"), "gb_per_s")});
+  if (json.find("gpus") != nullptr)
+    for (const Json& gpu : of_type<Json::Array>(json, "gpus")) report.gpus.push_back(node_of(gpu));
+  if (json.find("groups") != nullptr)
+    for (const Json& group : of_type<Json::Array>(json, "groups"))
+      report.groups.push_back({of_type<std::string>(group, "name"),
+                               of_type<std::string>(group, "kind"),
+                               number(member(group, "gb_per_s"), "gb_per_s"),
+                               group.find("gpus") ? of_type<Index>(group, "gpus") : 0});
   return report;
 }
 

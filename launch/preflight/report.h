@@ -10,6 +10,9 @@
 
 namespace trireme::preflight {
 
+/// Of a node that could not be checked.
+inline const std::string unknown_kind = "unknown";
+
 struct Node {
   std::string host;
   std::string kind;  // processor, cores and GPUs: only nodes of one kind are compared
@@ -24,15 +27,27 @@ struct Pair {
   double gb_per_s = 0;    // one way
 };
 
+/// GPUs that NCCL connects.
+struct Group {
+  std::string name;     // "n1", "GPU 3 of each node", "all GPUs"
+  std::string kind;     // "in node", "rail", "whole": only groups of one kind are compared
+  double gb_per_s = 0;  // bus bandwidth of an all-reduce
+  Index gpus = 0;       // only groups of as many are compared; 0: a report of an older program
+};
+
 struct Report {
   std::vector<Node> nodes;
-  std::vector<Pair> pairs;
+  std::vector<Pair> pairs = {};
+  // Of the long preflight; `host` of a GPU is "n1/gpu3". Reports of older programs have none.
+  std::vector<Node> gpus = {};
+  std::vector<Group> groups = {};
 };
 
 Json to_json(const Node& node);
 Json to_json(const Pair& pair);
+Json to_json(const Group& group);
 Json to_json(const Report& report);
-/// Throws: Error that names what is missing.
+/// Throws: Error that names what is missing, or says that the report is of a newer program.
 Node node_of(const Json& json);
 Report report_of(const Json& json);
 

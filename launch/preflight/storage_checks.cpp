@@ -1,7 +1,6 @@
 #include "launch/preflight/storage_checks.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -9,6 +8,7 @@
 #include "trireme/core/buffer.h"
 #include "trireme/core/error.h"
 
+#include "launch/preflight/stopwatch.h"
 #include "runtime/store/checksum.h"
 #include "runtime/store/file.h"
 
@@ -16,11 +16,7 @@ namespace trireme::preflight {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+constexpr double longest_s = 10;  // of writing, and of reading
 
 /// A file that is removed in any case.
 struct Scratch {
@@ -52,11 +48,11 @@ double commit_seconds(const std::string& directory, const std::string& host) {
   constexpr int times = 3;
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < times; ++i) {
-    const auto start = Clock::now();
+    const Stopwatch watch;
     write_whole(file.path, "trireme preflight\n");
     rename_path(file.path, renamed.path);
     sync_directory(where);
-    best = std::min(best, seconds_since(start));
+    best = std::min(best, watch.seconds());
     remove_file(renamed.path);
   }
   return best;
@@ -67,25 +63,28 @@ DiskSpeed measure_disk(const std::string& directory, const std::string& host) {
   const Scratch scratch(directory, host + "-speed");
   const Buffer data = allocate_host(part);
   for (Index i = 0; i < part; ++i) data.data()[i] = static_cast<std::byte>((i * 31) >> 3);
-  const Checksum written = checksum(data.data(), part);
+  const Checksum expected = checksum(data.data(), part);
   DiskSpeed speed;
-  auto start = Clock::now();
+  constexpr double mb = 1e6;
+  Index written = 0;
   {
     File file = File::create(scratch.path, Caching::direct);
-    for (Index at = 0; at < bytes; at += part) file.write_at(at, data.data(), part);
+    const Stopwatch watch;
+    for (; written < bytes && (written == 0 || watch.seconds() < longest_s); written += part)
+      file.write_at(written, data.data(), part);
     file.sync();
     file.close();
+    speed.write_mb_per_s = static_cast<double>(written) / mb / watch.seconds();
   }
-  constexpr double mb = 1e6;
-  speed.write_mb_per_s = bytes / mb / seconds_since(start);
-  start = Clock::now();
   const File file = File::open(scratch.path, Caching::direct);
-  for (Index at = 0; at < bytes; at += part) {
+  const Stopwatch watch;
+  Index at = 0;
+  for (; at < written && (at == 0 || watch.seconds() < longest_s); at += part) {
     std::memset(data.data(), 0, static_cast<std::size_t>(part));
-    require(file.read_at(at, data.data(), part) == part && checksum(data.data(), part) == written,
+    require(file.read_at(at, data.data(), part) == part && checksum(data.data(), part) == expected,
             scratch.path, ": other bytes are read than were written");
   }
-  speed.read_mb_per_s = bytes / mb / seconds_since(start);
+  speed.read_mb_per_s = static_cast<double>(at) / mb / watch.seconds();
   return speed;
 }
 

@@ -15,7 +15,7 @@ double commit_seconds(const std::string& directory, const std::string& host);
 struct DiskSpeed {
   double write_mb_per_s = 0, read_mb_per_s = 0;  // sync included; past the cache where that goes
 };
-/// With 64 MiB, which must be the same when read again. Throws: Error.
+/// With 64 MiB, or what is written in 10 s, which must be the same when read again. Throws: Error.
 DiskSpeed measure_disk(const std::string& directory, const std::string& host);
 
 }  // namespace trireme::preflight

@@ -152,12 +152,54 @@ TEST(PreflightJudge, OfTwoNodesThatDifferNamesBoth) {
   EXPECT_THAT(names(judge(report, nullptr)), ElementsAre("n0", "n1"));
 }
 
+TEST(PreflightJudge, NamesTheGpuWhoseBitsDifferAndTheOneThatIsSlow) {
+  Report report;
+  for (int i = 0; i < 8; ++i) {
+    Node gpu;
+    gpu.host = "n1/gpu" + std::to_string(i);
+    gpu.kind = "GPU x";
+    gpu.figures["gpu_bf16_gflops"] = i == 2 ? 300 : 400;
+    gpu.facts["product bf16"] = i == 6 ? "4096: bad" : "4096: good";
+    gpu.facts["training"] = i == 4 ? "bad" : "good";
+    report.gpus.push_back(gpu);
+  }
+  report.gpus[1].facts["product bf16"] = "2048: another size";
+  EXPECT_THAT(names(judge(report, nullptr)), ElementsAre("n1/gpu6", "n1/gpu4", "n1/gpu2"));
+  report.gpus[7].kind = "GPU y";
+  report.gpus[7].facts["training"] = "of another kind";
+  EXPECT_THAT(names(judge(report, nullptr)), ElementsAre("n1/gpu6", "n1/gpu4", "n1/gpu2"));
+}
+
+TEST(PreflightJudge, ComparesGroupsOfOneKindAndWithWhatTheyWere) {
+  Report report;
+  for (int i = 0; i < 5; ++i)
+    report.groups.push_back({"n" + std::to_string(i), "in node", i == 3 ? 100.0 : 400.0});
+  report.groups.push_back({"all GPUs", "whole", 40});
+  EXPECT_THAT(names(judge(report, nullptr)), ElementsAre("n3"));
+  Report before = report;
+  before.groups.back().gb_per_s = 60;
+  EXPECT_THAT(names(judge(report, &before)), ElementsAre("n3", "all GPUs"));
+}
+
+TEST(PreflightJudge, ComparesNoGroupsOfAnotherNumberOfGpus) {
+  Report report, before;
+  report.groups = {{"all GPUs", "whole", 40, 16}};
+  before.groups = {{"all GPUs", "whole", 60, 8}};
+  EXPECT_THAT(names(judge(report, &before)), testing::IsEmpty());
+  before.groups[0].gpus = 16;
+  EXPECT_THAT(names(judge(report, &before)), ElementsAre("all GPUs"));
+  before.groups[0].gpus = 0;  // as older programs have written it
+  EXPECT_THAT(names(judge(report, &before)), ElementsAre("all GPUs"));
+}
+
 TEST(PreflightReport, IsReadBackAndRefusedWithTheMissingName) {
   Report report = links([](int, int) { return false; });
   report.nodes.push_back(node(0, 400));
   report.nodes[0].facts["kernel"] = "6.1";
   report.nodes[0].faults = {"broken"};
   report.nodes[0].warnings = {"warm"};
+  report.gpus.push_back(node(1, 5));
+  report.groups.push_back({"all GPUs", "whole", 40.5, 16});
   const std::string text = to_text(to_json(report));
   EXPECT_EQ(to_text(to_json(report_of(parse_json(text)))), text);
   try {

@@ -1,0 +1,94 @@
+#include "launch/preflight/gpu_groups.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "trireme/comm/agree.h"
+#include "trireme/core/error.h"
+
+#include "launch/preflight/stopwatch.h"
+
+namespace trireme::preflight {
+namespace {
+
+/// Collective over the world. Throws: Error on all ranks when a sum of ones is wrong.
+void check_sums(const Host& host, Communicator& group, Stream& stream) {
+  constexpr Index count = Index{1} << 16;
+  const Buffer data = stream.device().allocate(count * size_bytes(DType::f32));
+  std::vector<float> values(static_cast<std::size_t>(count), 1.0F);
+  stream.copy(data.data(), values.data(), data.bytes());
+  group.all_reduce({data.data(), count, DType::f32}, Reduction::sum, stream);
+  stream.copy(values.data(), data.data(), data.bytes());
+  stream.synchronize();
+  agree(host, [&] {
+    const auto right = static_cast<float>(group.size());
+    const auto wrong = std::count_if(values.begin(), values.end(),
+                                     [right](float value) { return value != right; });
+    require(wrong == 0, wrong, " of ", count, " sums of NCCL over the group '", group.name(),
+            "' are wrong");
+  });
+}
+
+/// Collective over the world, in which each rank has such a group. The best rate of the group of
+/// this rank; ranks decide together, so that all do the same.
+double bus_rate(const Host& host, Communicator& group, Stream& stream) {
+  constexpr Index least = Index{1} << 20, most = Index{256} << 20;
+  constexpr double long_s = 10e-3, longest_s = 5;
+  constexpr int times = 5;
+  check_sums(host, group, stream);
+  const Stopwatch all;
+  const Buffer data =
+      stream.device().allocate(std::min(most, std::max(least, stream.device().free_bytes() / 4)));
+  double best = 0;
+  for (Index bytes = least;; bytes *= 4) {
+    double shortest = 0;
+    for (int i = 0; i <= times; ++i) {  // the first one connects
+      host.world().barrier();
+      const Stopwatch watch;
+      group.all_reduce({data.data(), bytes / size_bytes(DType::f32), DType::f32}, Reduction::sum,
+                       stream);
+      stream.synchronize();
+      if (i > 0) shortest = i == 1 ? watch.seconds() : std::min(shortest, watch.seconds());
+    }
+    const double share = 2.0 * (group.size() - 1) / group.size();
+    best = std::max(best, share * static_cast<double>(bytes) / shortest / 1e9);
+    // The longest of any rank, the time that is used up, and the least memory of any rank.
+    double agreed[] = {shortest, all.seconds(), -static_cast<double>(data.bytes())};
+    host.all_reduce({agreed, std::ssize(agreed), DType::f64}, Reduction::max);
+    if (agreed[0] >= long_s || agreed[1] >= longest_s ||
+        4.0 * static_cast<double>(bytes) > -agreed[2])
+      return best;
+  }
+}
+
+}  // namespace
+
+std::vector<Group> measure_groups(const Host& host, Mesh& gpus, Stream& stream,
+                                  const std::vector<std::string>& nodes) {
+  const MeshShape& shape = gpus.shape();
+  const int in_node = shape.size(Axis::tensor), count = shape.size(Axis::data);
+  double rates[3] = {};  // in node, rail, whole: of the groups of this rank
+  if (in_node > 1) rates[0] = bus_rate(host, gpus.axis(Axis::tensor), stream);
+  if (count > 1) rates[1] = bus_rate(host, gpus.axis(Axis::data), stream);
+  if (count > 1 && in_node > 1) rates[2] = bus_rate(host, gpus.world(), stream);
+
+  // The rate of a group is that of its slowest rank, as all wait for it.
+  std::vector<Group> groups;
+  const auto add = [&](const std::string& name, const char* kind, int size, bool is_in,
+                       double rate) {
+    double least = is_in ? rate : 1e300;
+    host.all_reduce({&least, 1, DType::f64}, Reduction::min);
+    groups.push_back({name, kind, least, size});
+  };
+  for (int node = 0; in_node > 1 && node < count; ++node)
+    add(nodes[static_cast<std::size_t>(node)], "in node", in_node,
+        gpus.coordinate(Axis::data) == node, rates[0]);
+  for (int gpu = 0; count > 1 && gpu < in_node; ++gpu)
+    add(fmt::format("GPU {} of each node", gpu), "rail", count,
+        gpus.coordinate(Axis::tensor) == gpu, rates[1]);
+  if (count > 1 && in_node > 1) add("all GPUs", "whole", count * in_node, true, rates[2]);
+  return groups;
+}
+
+}  // namespace trireme::preflight

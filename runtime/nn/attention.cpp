@@ -38,6 +38,10 @@ class CausalAttention final : public KernelOp {
   double backward_flops(const Specs& in, const BackwardWork&) const override {
     return 2.5 * flops(in);
   }
+  WorkParts parts(const Specs& in) const override { return attention_parts(in, flops(in)); }
+  WorkParts backward_parts(const Specs& in, const BackwardWork& work) const override {
+    return attention_parts(in, backward_flops(in, work));
+  }
 
   void forward(Exec& e) const override {
     e.stream().kernels().attention.forward(e.stream(), {.shape = shape_,
@@ -62,6 +66,13 @@ class CausalAttention final : public KernelOp {
   }
 
  private:
+  WorkParts attention_parts(const Specs& in, double flops) const {
+    return {{},
+            {{shape_.batch, shape_.sequence, shape_.query_heads, shape_.kv_heads, shape_.head_dim,
+              in[0].dtype, flops}},
+            {}};
+  }
+
   AttentionShape shape_;
   AttentionChoice choice_;
   WorkspaceBytes workspace_;

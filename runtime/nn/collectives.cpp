@@ -31,6 +31,12 @@ class TensorCollective : public KernelOp {
   Index ranks() const { return ranks_; }
   /// What a rank sends, along a ring, to gather `part` of every rank, or to sum so much of each.
   double ring_bytes(double part) const { return static_cast<double>(ranks_ - 1) * part; }
+  using Kind = CollectiveWork::Kind;
+  /// One collective. `bytes`: of the whole.
+  WorkParts one(Kind kind, double bytes) const {
+    return {{}, {}, {{kind, static_cast<int>(ranks_), bytes}}};
+  }
+  double all_parts(const Specs& in) const { return static_cast<double>(ranks_) * bytes_of(in[0]); }
 
  private:
   const char* name_;
@@ -58,6 +64,9 @@ class Enter final : public TensorCollective {
   double backward_bytes(const Specs& in, const BackwardWork&) const override {
     return 2 * ring_bytes(bytes_of(in[0]) / static_cast<double>(ranks()));
   }
+  WorkParts backward_parts(const Specs& in, const BackwardWork&) const override {
+    return one(Kind::all_reduce, bytes_of(in[0]));
+  }
   void forward(Exec&) const override {}
   void backward(Exec& e) const override { all_reduce(e, e.grad_output(0), e.grad_input(0)); }
 };
@@ -73,6 +82,7 @@ class Leave final : public TensorCollective {
   double bytes(const Specs& in) const override {
     return 2 * ring_bytes(bytes_of(in[0]) / static_cast<double>(ranks()));
   }
+  WorkParts parts(const Specs& in) const override { return one(Kind::all_reduce, bytes_of(in[0])); }
   void forward(Exec& e) const override { all_reduce(e, e.input(0), e.output(0)); }
   void backward(Exec&) const override {}
 };
@@ -87,6 +97,10 @@ class GatherRows final : public TensorCollective {
   }
   double bytes(const Specs& in) const override { return ring_bytes(bytes_of(in[0])); }
   double backward_bytes(const Specs& in, const BackwardWork&) const override { return bytes(in); }
+  WorkParts parts(const Specs& in) const override { return one(Kind::all_gather, all_parts(in)); }
+  WorkParts backward_parts(const Specs& in, const BackwardWork&) const override {
+    return one(Kind::reduce_scatter, all_parts(in));
+  }
   void forward(Exec& e) const override { all_gather(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override { reduce_scatter(e, e.grad_output(0), e.grad_input(0)); }
 };
@@ -105,6 +119,12 @@ class ScatterRows final : public TensorCollective {
     return ring_bytes(bytes_of(in[0]) / static_cast<double>(ranks()));
   }
   double backward_bytes(const Specs& in, const BackwardWork&) const override { return bytes(in); }
+  WorkParts parts(const Specs& in) const override {
+    return one(Kind::reduce_scatter, bytes_of(in[0]));
+  }
+  WorkParts backward_parts(const Specs& in, const BackwardWork&) const override {
+    return one(Kind::all_gather, bytes_of(in[0]));
+  }
   void forward(Exec& e) const override { reduce_scatter(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override { all_gather(e, e.grad_output(0), e.grad_input(0)); }
 };
@@ -146,6 +166,9 @@ class SplitColumns final : public TensorCollective {
   }
   Index backward_workspace_bytes(const Specs& in) const override { return in[0].bytes(); }
   bool completes_gradient(int, Placement) const override { return true; }
+  WorkParts backward_parts(const Specs& in, const BackwardWork&) const override {
+    return one(Kind::all_gather, bytes_of(in[0]));
+  }
   void forward(Exec& e) const override { take_own_columns(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override {
     gather_all_columns(e, e.grad_output(0), e.grad_input(0));
@@ -174,6 +197,7 @@ class GatherColumns final : public TensorCollective {
   }
   Index forward_workspace_bytes(const Specs& in) const override { return ranks() * in[0].bytes(); }
   Index backward_workspace_bytes(const Specs&) const override { return 0; }
+  WorkParts parts(const Specs& in) const override { return one(Kind::all_gather, all_parts(in)); }
   void forward(Exec& e) const override { gather_all_columns(e, e.input(0), e.output(0)); }
   void backward(Exec& e) const override { take_own_columns(e, e.grad_output(0), e.grad_input(0)); }
 

@@ -84,6 +84,13 @@ class Linear final : public KernelOp {
     if (gelu_ == Gelu::before) sum += bytes_of(in[gelu_at()]);
     return sum + bytes_of(in[1]) + work.passes(source()) * bytes_of(in[0]);
   }
+  WorkParts parts(const Specs& in) const override { return {{forward_work(in[0], in[1])}, {}, {}}; }
+  WorkParts backward_parts(const Specs& in, const BackwardWork& work) const override {
+    WorkParts parts;
+    if (work.wants(1)) parts.products.push_back(weight_gradient_work(in[0], in[1]));
+    if (work.wants(source())) parts.products.push_back(input_gradient_work(in[0], in[1]));
+    return parts;
+  }
 
   void forward(Exec& e) const override { multiply(e.stream(), product(e), e.workspace()); }
   void prepare_forward(Exec& e, Preparation& preparation) const override {

@@ -93,6 +93,25 @@ class LinearCrossEntropy final : public KernelOp {
     return sum;
   }
 
+  WorkParts parts(const Specs& in) const override {
+    WorkParts parts;
+    for_each_piece(in[0], [&](const Spec& x, Index count) {
+      parts.products.push_back(counted(forward_work(x, in[1]), count));
+      add_partials(x, count, parts);
+    });
+    return parts;
+  }
+  WorkParts backward_parts(const Specs& in, const BackwardWork& work) const override {
+    WorkParts parts;
+    for_each_piece(in[0], [&](const Spec& x, Index count) {
+      parts.products.push_back(counted(forward_work(x, in[1]), count));
+      if (work.wants(1)) parts.products.push_back(counted(weight_gradient_work(x, in[1]), count));
+      if (work.wants(0)) parts.products.push_back(counted(input_gradient_work(x, in[1]), count));
+      if (work.makes_outputs) add_partials(x, count, parts);
+    });
+    return parts;
+  }
+
   void prepare_forward(Exec& e, Preparation& preparation) const override {
     for (Index first = 0; first < e.input(0).shape[0]; first += pieces_.rows)
       prepare(e.stream(), logits_product(e, first), workspace(e, pieces_.products), preparation);
@@ -132,6 +151,23 @@ class LinearCrossEntropy final : public KernelOp {
   }
 
  private:
+  /// Calls f(piece of x, how many of its size).
+  template <class F>
+  void for_each_piece(const Spec& x, F&& f) const {
+    const Index rows = x.shape[0], whole = rows / pieces_.rows, rest = rows % pieces_.rows;
+    const auto piece = [&](Index count) { return Spec({count, x.shape[1]}, x.dtype); };
+    if (whole > 0) f(piece(pieces_.rows), whole);
+    if (rest > 0) f(piece(rest), Index{1});
+  }
+  static ProductWork counted(ProductWork product, Index count) {
+    product.count = count;
+    return product;
+  }
+  void add_partials(const Spec& x, Index count, WorkParts& parts) const {
+    for (const CollectiveWork& one : exchanged_partials(part_, x.shape[0]))
+      parts.collectives.insert(parts.collectives.end(), static_cast<std::size_t>(count), one);
+  }
+
   Index pieces(const Spec& x) const { return (x.shape[0] + pieces_.rows - 1) / pieces_.rows; }
   /// Of the weights, which each piece reads.
   double weight_bytes(const Spec& x, const Spec& weight) const {

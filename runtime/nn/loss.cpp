@@ -37,6 +37,9 @@ class CrossEntropy final : public KernelOp {
   double flops(const Specs& in) const override {
     return 8.0 * static_cast<double>(in[0].shape.count());
   }
+  WorkParts parts(const Specs& in) const override {
+    return {{}, {}, exchanged_partials(part_, in[0].shape[0])};
+  }
 
   void forward(Exec& e) const override {
     sum_loss(e.stream(), e.tensor_axis(), part_, rows_of(e),

@@ -66,6 +66,18 @@ inline double gradient_bytes_of(const Spec& spec) {
   return static_cast<double>(spec.shape.count() * size_bytes(DType::f32));
 }
 
+/// y = x weight^T with x (rows, channels) and weight (out, channels), and the products of its two
+/// gradients.
+inline ProductWork forward_work(const Spec& x, const Spec& weight) {
+  return {x.shape[0], weight.shape[0], weight.shape[1], 1, x.dtype};
+}
+inline ProductWork input_gradient_work(const Spec& x, const Spec& weight) {
+  return {x.shape[0], weight.shape[1], weight.shape[0], 1, x.dtype};
+}
+inline ProductWork weight_gradient_work(const Spec& x, const Spec& weight) {
+  return {weight.shape[0], weight.shape[1], x.shape[0], 1, x.dtype};
+}
+
 inline Elements elements(const Tensor& x) { return {x.data, x.count(), x.dtype}; }
 
 /// Columns [first, first + count) of a matrix.

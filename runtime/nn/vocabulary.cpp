@@ -27,6 +27,12 @@ Index partials_bytes(const VocabularyPart& part, Index rows) {
   return part.ranks * rows * static_cast<Index>(sizeof(RowPartial));
 }
 
+std::vector<CollectiveWork> exchanged_partials(const VocabularyPart& part, Index rows) {
+  if (part.ranks == 1) return {};
+  return {{CollectiveWork::Kind::all_gather, static_cast<int>(part.ranks),
+           static_cast<double>(partials_bytes(part, rows))}};
+}
+
 void sum_loss(Stream& stream, Communicator& tensor_axis, const VocabularyPart& part,
               const LogitRows& r, RowPartial* partials, double* loss) {
   const Index rows = r.logits.shape[0], width = r.logits.shape[1];

@@ -28,6 +28,8 @@ struct LogitRows {
 };
 
 Index partials_bytes(const VocabularyPart& part, Index rows);
+/// What sum_loss() exchanges.
+std::vector<CollectiveWork> exchanged_partials(const VocabularyPart& part, Index rows);
 
 /// Computes the logsumexp of each row, and their loss: one f64, assigned. `partials`:
 /// partials_bytes of scratch.

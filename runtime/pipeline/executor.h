@@ -44,7 +44,7 @@ struct PipelineChunk {
 
 class PipelineExecutor {
  public:
-  /// `chunks`: plans of virtual stages c * stages + stage, with executors that have at least
+  /// `chunks`: plans of PipelineShape::virtual_stage(stage, c), with executors that have at least
   /// program.slots[c] slots. `pipeline_axis`: rank = stage. Throws: Error when these do not fit
   /// together.
   PipelineExecutor(StageProgram program, std::vector<PipelineChunk> chunks,

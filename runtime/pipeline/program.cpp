@@ -55,15 +55,14 @@ class ProgramBuilder {
   }
 
   void add(const GlobalHop& hop) {
-    const int stages = program_.shape.stages;
-    const bool sends = hop.from % stages == program_.stage;
-    const bool receives = hop.to % stages == program_.stage;
+    const int from = program_.shape.stage_of(hop.from), to = program_.shape.stage_of(hop.to);
+    const bool sends = from == program_.stage, receives = to == program_.stage;
     if (!sends && !receives) return;
     std::vector<Exchange>& exchanges = program_.exchanges;
     if (exchanges.empty() || exchanges.back().round != hop.round)
       exchanges.push_back({hop.round, {}, {}, {}});
     const int exchange = static_cast<int>(exchanges.size()) - 1;
-    const Hop out = end(hop, hop.from, hop.to % stages), in = end(hop, hop.to, hop.from % stages);
+    const Hop out = end(hop, hop.from, to), in = end(hop, hop.to, from);
     const bool values = hop.kind == Hop::Kind::values;
     if (sends) (values ? carriers(out).values_out : carriers(out).gradients_out) = exchange;
     if (receives) (values ? carriers(in).values_in : carriers(in).gradients_in) = exchange;
@@ -86,9 +85,7 @@ class ProgramBuilder {
       wait_for_what_work_needs(timed.work);
       program_.actions.push_back({Action::Kind::work, timed.work,
                                   program_.slot(timed.work.chunk, timed.work.micro_batch),
-                                  timed.work.kind != WorkKind::forward &&
-                                      timed.work.micro_batch == program_.shape.micro_batches - 1,
-                                  -1});
+                                  completes_gradients(timed.work), -1});
     }
     start_rounds_before(never, next);
     for (int e = 0; e < static_cast<int>(program_.exchanges.size()); ++e) wait(e);
@@ -98,10 +95,16 @@ class ProgramBuilder {
  private:
   static constexpr Index never = Index{1} << 62;
 
+  // The last work of its chunk that adds to weight gradients.
+  bool completes_gradients(const Work& work) const {
+    return (work.kind == WorkKind::backward || work.kind == WorkKind::backward_weight) &&
+           work.micro_batch == program_.shape.micro_batches - 1;
+  }
+
   Hop end(const GlobalHop& hop, int virtual_stage, int peer) const {
-    const int chunk = virtual_stage / program_.shape.stages;
+    const int chunk = program_.shape.chunk_of(virtual_stage);
     // This stage does not know the slot on the other stage; a slot is only used for the local end.
-    const int slot = virtual_stage % program_.shape.stages == program_.stage
+    const int slot = program_.shape.stage_of(virtual_stage) == program_.stage
                          ? program_.slot(chunk, hop.micro_batch)
                          : 0;
     return {hop.kind, peer, chunk, hop.micro_batch, slot};
@@ -164,15 +167,35 @@ class Derivation {
   StageProgram program(int stage) const {
     require(stage >= 0 && stage < shape_.stages, "stage ", stage, " of ", shape_.stages,
             "; stages are numbered from 0 to ", shape_.stages - 1);
-    std::vector<int> mine;
-    for (int chunk = 0; chunk < shape_.chunks; ++chunk)
-      mine.push_back(slots_[static_cast<std::size_t>(shape_.virtual_stage(stage, chunk))]);
-    ProgramBuilder builder(shape_, stage, std::move(mine));
+    ProgramBuilder builder(shape_, stage, slots_of(stage));
     for (const GlobalHop& hop : hops_) builder.add(hop);
     return builder.build(times_.work(stage));
   }
 
+  // Each hop concerns two stages only, so this takes no longer than a few programs.
+  std::vector<StageProgram> programs() const {
+    std::vector<ProgramBuilder> builders;
+    for (int stage = 0; stage < shape_.stages; ++stage)
+      builders.emplace_back(shape_, stage, slots_of(stage));
+    for (const GlobalHop& hop : hops_) {
+      const int from = shape_.stage_of(hop.from), to = shape_.stage_of(hop.to);
+      builders[static_cast<std::size_t>(from)].add(hop);
+      if (to != from) builders[static_cast<std::size_t>(to)].add(hop);
+    }
+    std::vector<StageProgram> all;
+    for (int stage = 0; stage < shape_.stages; ++stage)
+      all.push_back(builders[static_cast<std::size_t>(stage)].build(times_.work(stage)));
+    return all;
+  }
+
  private:
+  std::vector<int> slots_of(int stage) const {
+    std::vector<int> slots;
+    for (int chunk = 0; chunk < shape_.chunks; ++chunk)
+      slots.push_back(slots_[static_cast<std::size_t>(shape_.virtual_stage(stage, chunk))]);
+    return slots;
+  }
+
   PipelineShape shape_;
   Timetable times_;
   std::vector<int> slots_;  // per virtual stage
@@ -183,10 +206,7 @@ class Derivation {
 
 std::vector<StageProgram> make_programs(const std::vector<WorkOrder>& orders,
                                         const PipelineShape& shape, ProgramOptions options) {
-  const Derivation derivation(orders, shape, options);
-  std::vector<StageProgram> programs;
-  for (int stage = 0; stage < shape.stages; ++stage) programs.push_back(derivation.program(stage));
-  return programs;
+  return Derivation(orders, shape, options).programs();
 }
 
 StageProgram make_program(ScheduleKind kind, const PipelineShape& shape, int stage,
@@ -194,21 +214,24 @@ StageProgram make_program(ScheduleKind kind, const PipelineShape& shape, int sta
   return Derivation(work_orders(kind, shape), shape, options).program(stage);
 }
 
-StageProgram make_program(const ScheduleFunction& schedule, const PipelineShape& shape, int stage,
-                          ProgramOptions options) {
+std::vector<StageProgram> make_programs(const ScheduleFunction& schedule,
+                                        const PipelineShape& shape, ProgramOptions options) {
   std::vector<WorkOrder> orders;
   for (int s = 0; s < shape.stages; ++s) orders.push_back(schedule(shape, s));
   const auto is_backward = [](const Work& work) { return work.kind != WorkKind::forward; };
   require(std::any_of(orders.front().begin(), orders.front().end(), is_backward), "stage 0 lacks ",
           describe(Work{WorkKind::backward, 0, 0}, shape.chunks),
           ": a schedule has a backward after each forward");
-  const Derivation derivation(orders, shape, options);
-  std::vector<StageProgram> programs;
-  for (int s = 0; s < shape.stages; ++s) programs.push_back(derivation.program(s));
+  std::vector<StageProgram> programs = make_programs(orders, shape, options);
   const std::string problem = simulate(programs).problem;
   require(problem.empty(),
           "with sends that wait for their receives this schedule hangs: ", problem);
-  return std::move(programs.at(static_cast<std::size_t>(stage)));
+  return programs;
+}
+
+StageProgram make_program(const ScheduleFunction& schedule, const PipelineShape& shape, int stage,
+                          ProgramOptions options) {
+  return std::move(make_programs(schedule, shape, options).at(static_cast<std::size_t>(stage)));
 }
 
 StageProgram make_forward_program(const PipelineShape& shape, int stage, ProgramOptions options) {
@@ -222,10 +245,11 @@ std::string describe_hop(const Hop& hop, const char* arrow) {
 }
 }  // namespace
 
-bool StageProgram::splits_backward() const {
-  return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
-    return action.kind == Action::Kind::work && (action.work.kind == WorkKind::backward_input ||
-                                                 action.work.kind == WorkKind::backward_weight);
+bool StageProgram::splits_backward(int chunk) const {
+  return std::any_of(actions.begin(), actions.end(), [chunk](const Action& action) {
+    return action.kind == Action::Kind::work && action.work.chunk == chunk &&
+           (action.work.kind == WorkKind::backward_input ||
+            action.work.kind == WorkKind::backward_weight);
   });
 }
 

@@ -35,7 +35,7 @@ struct Hop {
   friend bool operator==(const Hop&, const Hop&) = default;
 };
 
-/// A transfer between two chunks of one stage (a pipeline of one stage with several chunks).
+/// A transfer between two chunks of one stage: the only one, or one where the route turns.
 struct LocalHop {
   Hop from, to;
 };
@@ -65,8 +65,8 @@ struct StageProgram {
   std::vector<Exchange> exchanges;
   std::vector<int> slots;  // per chunk: micro-batches in flight, received ones included
 
-  /// Some backward runs in two halves: the plans of this stage need PlanOptions::Backward::split.
-  bool splits_backward() const;
+  /// Some backward of the chunk runs in two halves: its plan needs PlanOptions::Backward::split.
+  bool splits_backward(int chunk) const;
 
   /// The memory slot of a micro-batch: a ring, since each chunk takes micro-batches in order.
   int slot(int chunk, Index micro_batch) const {
@@ -84,11 +84,13 @@ struct ProgramOptions {
 /// waits for.
 std::vector<StageProgram> make_programs(const std::vector<WorkOrder>& orders,
                                         const PipelineShape& shape, ProgramOptions options = {});
+/// The same for a schedule of a program's own, once it is checked. Throws: Error of one sentence
+/// that names the stage, the work and what would be right.
+std::vector<StageProgram> make_programs(const ScheduleFunction& schedule,
+                                        const PipelineShape& shape, ProgramOptions options = {});
 /// The program of one stage of a training step.
 StageProgram make_program(ScheduleKind kind, const PipelineShape& shape, int stage,
                           ProgramOptions options = {});
-/// The same for a schedule of a program's own, once it is checked. Throws: Error of one sentence
-/// that names the stage, the work and what would be right.
 StageProgram make_program(const ScheduleFunction& schedule, const PipelineShape& shape, int stage,
                           ProgramOptions options = {});
 /// The program of one stage of a forward-only pass.

@@ -19,12 +19,13 @@ struct SimulatedExchange {
   bool unmatched = false;                  // a message has no counterpart: never completes
   double started = unknown;
   double active = unknown;  // started, and all before it on this stage complete
+  double transfer = 0;
   double complete = unknown;
 };
 
 class Simulator {
  public:
-  Simulator(const std::vector<StageProgram>& programs, Costs costs)
+  Simulator(const std::vector<StageProgram>& programs, const std::vector<std::vector<Costs>>& costs)
       : programs_(programs),
         costs_(costs),
         next_(programs.size(), 0),
@@ -33,8 +34,10 @@ class Simulator {
         queues_(programs.size()),
         exchanges_(programs.size()) {
     for (std::size_t s = 0; s < programs.size(); ++s)
-      exchanges_[s].resize(programs[s].exchanges.size());
+      for (const Exchange& exchange : programs[s].exchanges)
+        exchanges_[s].emplace_back().transfer = transfer_time(s, exchange);
     result_.stages.resize(programs.size());
+    result_.transfer_waits.resize(programs.size());
     match_messages();
   }
 
@@ -51,6 +54,7 @@ class Simulator {
     describe_stuck();
     result_.completed = result_.problem.empty();
     result_.makespan = *std::max_element(clock_.begin(), clock_.end());
+    result_.ends = clock_;
     return result_;
   }
 
@@ -108,16 +112,27 @@ class Simulator {
     return exchanges_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(exchange)];
   }
 
-  double cost(WorkKind kind) const {
+  const Costs& costs_of(std::size_t stage, int chunk) const {
+    return costs_[stage][static_cast<std::size_t>(chunk)];
+  }
+
+  double transfer_time(std::size_t stage, const Exchange& exchange) const {
+    double longest = 0;
+    for (const auto* hops : {&exchange.sends, &exchange.receives})
+      for (const Hop& hop : *hops) longest = std::max(longest, costs_of(stage, hop.chunk).transfer);
+    return longest;
+  }
+
+  static double cost(const Costs& costs, WorkKind kind) {
     switch (kind) {
       case WorkKind::forward:
-        return costs_.forward;
+        return costs.forward;
       case WorkKind::backward:
-        return costs_.backward_input + costs_.backward_weight;
+        return costs.backward_input + costs.backward_weight;
       case WorkKind::backward_input:
-        return costs_.backward_input;
+        return costs.backward_input;
       case WorkKind::backward_weight:
-        return costs_.backward_weight;
+        return costs.backward_weight;
     }
     return 0;
   }
@@ -128,15 +143,17 @@ class Simulator {
     const Action& action = programs_[s].actions[next_[s]];
     if (action.kind == Action::Kind::work) {
       const double begin = clock_[s];
-      clock_[s] += cost(action.work.kind);
+      clock_[s] += cost(costs_of(s, action.work.chunk), action.work.kind);
       result_.stages[s].push_back({action.work, begin, clock_[s]});
     } else if (action.kind == Action::Kind::start) {
       at(static_cast<int>(s), action.exchange).started = clock_[s];
       queues_[s].push_back(action.exchange);
     } else {
-      const double complete = at(static_cast<int>(s), action.exchange).complete;
-      if (complete == unknown) return false;
-      clock_[s] = std::max(clock_[s], complete);
+      const SimulatedExchange& exchange = at(static_cast<int>(s), action.exchange);
+      if (exchange.complete == unknown) return false;
+      result_.transfer_waits[s] +=
+          std::clamp(exchange.complete - clock_[s], 0.0, exchange.transfer);
+      clock_[s] = std::max(clock_[s], exchange.complete);
     }
     ++next_[s];
     return true;
@@ -160,7 +177,7 @@ class Simulator {
       if (active == unknown) return moved;
       complete = std::max(complete, active);
     }
-    head.complete = complete + (head.partners.empty() ? 0 : costs_.transfer);
+    head.complete = complete + (head.partners.empty() ? 0 : head.transfer);
     ++heads_[s];
     return true;
   }
@@ -180,7 +197,7 @@ class Simulator {
   }
 
   const std::vector<StageProgram>& programs_;
-  Costs costs_;
+  const std::vector<std::vector<Costs>>& costs_;
   std::vector<std::size_t> next_;  // action
   std::vector<double> clock_;
   std::vector<std::size_t> heads_;  // into queues_
@@ -193,6 +210,19 @@ class Simulator {
 
 Simulation simulate(const std::vector<StageProgram>& programs, Costs costs) {
   require(!programs.empty(), "no programs to simulate");
+  const auto chunks = static_cast<std::size_t>(programs.front().shape.chunks);
+  return simulate(programs, std::vector<std::vector<Costs>>(programs.size(),
+                                                            std::vector<Costs>(chunks, costs)));
+}
+
+Simulation simulate(const std::vector<StageProgram>& programs,
+                    const std::vector<std::vector<Costs>>& costs) {
+  require(!programs.empty(), "no programs to simulate");
+  require(costs.size() == programs.size(), "costs of ", costs.size(), " stages for ",
+          programs.size(), " programs");
+  for (const std::vector<Costs>& stage : costs)
+    require(static_cast<int>(stage.size()) == programs.front().shape.chunks, "costs of ",
+            stage.size(), " chunks for ", programs.front().shape.chunks);
   return Simulator(programs, costs).run();
 }
 

@@ -2,6 +2,8 @@
 // their time. It models the strictest transport that a program may use (NCCL's): the exchanges of a
 // stage complete one after the other, and each only when every partner has started the matching
 // one.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>
@@ -11,7 +13,8 @@
 
 namespace trireme::pipeline {
 
-/// Time of one work of one chunk, in any unit; `transfer` of one exchange.
+/// Time of one work of one chunk, in any unit; `transfer` of an exchange that has a message to or
+/// from that chunk (of several chunks, the longest).
 struct Costs {
   double forward = 1;
   double backward_input = 1;
@@ -30,6 +33,9 @@ struct Simulation {
   std::string problem;
   double makespan = 0;
   std::vector<std::vector<TimedSpan>> stages;  // what has run
+  /// Per stage: when it is done, exchanges included, and how long it waited while messages were on
+  /// their way; other waits are for stages that were not ready.
+  std::vector<double> ends, transfer_waits;
 
   /// Share of the makespan, averaged over the stages, in which no work runs.
   double bubble() const;
@@ -37,6 +43,9 @@ struct Simulation {
 
 /// All stages of one pipeline, in order.
 Simulation simulate(const std::vector<StageProgram>& programs, Costs costs = {});
+/// `costs`: of each chunk of each stage.
+Simulation simulate(const std::vector<StageProgram>& programs,
+                    const std::vector<std::vector<Costs>>& costs);
 
 /// One row a stage, one column a unit of time: "F0" forward of micro-batch 0, "B0==" a backward of
 /// two units.

@@ -145,10 +145,10 @@ void Timetable::fail(const std::vector<WorkOrder>& orders) const {
       const Work& work = orders[stage][work_[stage].size()];
       const bool forward = work.kind == WorkKind::forward;
       const int v = shape_.virtual_stage(static_cast<int>(stage), work.chunk) + (forward ? -1 : 1);
-      const Work needed{forward ? WorkKind::forward : WorkKind::backward, v / shape_.stages,
+      const Work needed{forward ? WorkKind::forward : WorkKind::backward, shape_.chunk_of(v),
                         work.micro_batch};
       text += str(" stage ", stage, " at ", describe(work, shape_.chunks), ", which needs ",
-                  describe(needed, shape_.chunks), " of stage ", v % shape_.stages, ";");
+                  describe(needed, shape_.chunks), " of stage ", shape_.stage_of(v), ";");
     }
   text.pop_back();
   throw Error(text);

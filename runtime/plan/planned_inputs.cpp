@@ -42,9 +42,8 @@ Index PlannedInputs::Input::bytes() const { return round_up(batch.bytes(), align
 PlannedInputs::PlannedInputs(const PlannedModel& model, const PlanTarget& target,
                              const Graph& source)
     : micro_batch_size(target.spec.micro_batch_size),
-      micro_batches(target.spec.micro_batches()),
-      first_row(target.coordinate(Axis::data) *
-                (target.spec.global_batch_size / target.spec.mesh.size(Axis::data))) {
+      micro_batches(target.pipeline().micro_batches),
+      first_row(target.spec.micro_batches(target.coordinate(Axis::data)).first * micro_batch_size) {
   for (std::size_t i = 0; i < source.inputs().size(); ++i) {
     const ValueInfo& info = input_info(source, i);
     rows.push_back(

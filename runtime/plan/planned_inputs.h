@@ -1,6 +1,6 @@
 // PlannedInputs: the data of one global batch that a rank keeps on its host. Sample i of a step is
-// row i of the global batch; data rank d of n takes rows [d, d + 1) * rows / n, micro-batch after
-// micro-batch, whatever the layout.
+// row i of the global batch; data ranks take consecutive rows, as many as their share says,
+// micro-batch after micro-batch, whatever the layout.
 //
 // Not installed; modules above may include it.
 #pragma once

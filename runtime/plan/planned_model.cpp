@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "runtime/core/show_bytes.h"
+#include "runtime/plan/plan_cache.h"
 
 namespace trireme {
 
@@ -60,16 +61,35 @@ void take_metrics(PlannedModel& model) {
   }
 }
 
-void plan_chunks(PlannedModel& model, const PlanTarget& target, PlanOptions options) {
-  const int stages = target.spec.mesh.size(Axis::pipeline);
-  options.guard = target.spec.guard;
-  for (int chunk = 0; chunk < model.cut.stages / stages; ++chunk)
-    model.chunks.emplace_back(*model.graph, model.results, model.cut,
-                              chunk * stages + target.coordinate(Axis::pipeline), options);
+using Pass = PlannedModel::Pass;
+using Backward = PlanOptions::Backward;
+
+/// `make`: traced and cut.
+PlannedModel cut_model(Pass pass, const PlanTarget& target, FunctionRef<PlannedModel()> make) {
+  return target.cache != nullptr ? target.cache->model(pass, target, make) : make();
+}
+
+/// `backward`: of each chunk; empty: whole. `check`: of each plan that is made.
+void plan_chunks(PlannedModel& model, Pass pass, const PlanTarget& target, PlanOptions::Mode mode,
+                 const std::vector<Backward>& backward, FunctionRef<void(const Plan&)> check) {
+  const PipelineShape shape = target.pipeline();
+  for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+    PlanOptions options{.mode = mode, .guard = target.spec.guard};
+    if (!backward.empty()) options.backward = backward.at(static_cast<std::size_t>(chunk));
+    const int stage = shape.virtual_stage(target.coordinate(Axis::pipeline), chunk);
+    const auto make = [&] {
+      Plan plan(*model.graph, model.results, model.cut, stage, options);
+      check(plan);
+      return plan;
+    };
+    const bool split = options.backward == Backward::split;
+    model.chunks.push_back(
+        target.cache != nullptr ? target.cache->plan(pass, target, stage, split, make) : make());
+  }
 }
 
 /// Parameters are found by their id, on stages that hold them for training.
-void check_parameters(const PlannedModel& model, const PlannedModel& training, int stages) {
+void check_parameters(const PlannedModel& model, const PlannedModel& training, const Plan& plan) {
   const std::vector<Parameter>& known = training.graph->parameters();
   for (const Parameter& parameter : model.graph->parameters()) {
     const auto id = static_cast<std::size_t>(parameter.id);
@@ -81,14 +101,16 @@ void check_parameters(const PlannedModel& model, const PlannedModel& training, i
                               : std::string("fewer"),
             ": declare those that both have first, and in the same order");
   }
-  for (const Plan& plan : model.chunks)
-    for (const int id : plan.parameters()) {
-      const std::set<int>& holders = training.cut.holders[static_cast<std::size_t>(id)];
-      require(std::any_of(holders.begin(), holders.end(),
-                          [&](int stage) { return stage % stages == plan.stage() % stages; }),
-              "a forward-only model uses parameter '", known[static_cast<std::size_t>(id)].name(),
-              "' in stage ", plan.stage(), ", where training does not: use it in the same block");
-    }
+  const auto rank_of = [&](int stage) {
+    return training.cut.rank_of_stage[static_cast<std::size_t>(stage)];
+  };
+  for (const int id : plan.parameters()) {
+    const std::set<int>& holders = training.cut.holders[static_cast<std::size_t>(id)];
+    require(std::any_of(holders.begin(), holders.end(),
+                        [&](int stage) { return rank_of(stage) == rank_of(plan.stage()); }),
+            "a forward-only model uses parameter '", known[static_cast<std::size_t>(id)].name(),
+            "' in stage ", plan.stage(), ", where training does not: use it in the same block");
+  }
 }
 
 /// Per block of `training`. One without ops is on the stage of the block before it.
@@ -109,6 +131,7 @@ void cut_like(PlannedModel& model, const PlannedModel& training) {
   const std::vector<int> stages = stages_of_blocks(training);
   model.cut.stages = training.cut.stages;
   model.cut.holders = training.cut.holders;
+  model.cut.rank_of_stage = training.cut.rank_of_stage;
   for (const int block : block_of_nodes(*model.graph))
     model.cut.stage_of_node.push_back(stages[static_cast<std::size_t>(block)]);
 }
@@ -123,11 +146,25 @@ void end_on_last_stage(PlannedModel& model) {
   model.cut.stage_of_node.push_back(last);
 }
 
-/// `model` is cut.
-PlannedModel plan_cut(PlannedModel model, const PlanTarget& target, const PlannedModel& training) {
-  plan_chunks(model, target, {.mode = PlanOptions::Mode::forward_only});
-  check_parameters(model, training, target.spec.mesh.size(Axis::pipeline));
+PlannedModel plan_cut(PlannedModel model, Pass pass, const PlanTarget& target,
+                      const PlannedModel& training) {
+  plan_chunks(model, pass, target, PlanOptions::Mode::forward_only, {},
+              [&](const Plan& plan) { check_parameters(model, training, plan); });
   return model;
+}
+
+/// Of each virtual stage: that of its rank.
+std::vector<double> speeds_of_stages(const TrainingSpec& spec, const PipelineShape& shape) {
+  const std::vector<double>& speeds = spec.stage_speeds;
+  if (speeds.empty()) return {};
+  require(static_cast<int>(speeds.size()) == shape.stages, "TrainingSpec::stage_speeds are ",
+          speeds.size(), speeds.size() == 1 ? " speed" : " speeds", " for ", shape.stages,
+          shape.stages == 1 ? " pipeline rank" : " pipeline ranks",
+          "; give one for each pipeline rank");
+  std::vector<double> of_stages;
+  for (int v = 0; v < shape.virtual_stages(); ++v)
+    of_stages.push_back(speeds[static_cast<std::size_t>(shape.stage_of(v))]);
+  return of_stages;
 }
 
 }  // namespace
@@ -135,28 +172,42 @@ PlannedModel plan_cut(PlannedModel model, const PlanTarget& target, const Planne
 Value packed_copy(const Value& result) { return result.apply<PackedCopy>(); }
 
 PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
-                           PlanOptions::Backward backward) {
-  PlannedModel model = trace_model(trace, target);
-  take_metrics(model);
-  model.cut = cut_stages(*model.graph, model.results, target.spec.pipeline().virtual_stages());
-  plan_chunks(model, target, {.mode = PlanOptions::Mode::training, .backward = backward});
+                           const std::vector<Backward>& backward) {
+  PlannedModel model = cut_model(Pass::train, target, [&] {
+    PlannedModel cut = trace_model(trace, target);
+    take_metrics(cut);
+    const PipelineShape shape = target.pipeline();
+    cut.cut = cut_stages(*cut.graph, cut.results, shape.virtual_stages(),
+                         speeds_of_stages(target.spec, shape));
+    for (int v = 0; v < shape.virtual_stages(); ++v)
+      cut.cut.rank_of_stage.push_back(shape.stage_of(v));
+    return cut;
+  });
+  plan_chunks(model, Pass::train, target, PlanOptions::Mode::training, backward,
+              [](const Plan&) {});
   return model;
 }
 
 PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
-                          const PlannedModel& training) {
-  PlannedModel model = trace_model(trace, target);
-  cut_like(model, training);
-  end_on_last_stage(model);
-  return plan_cut(std::move(model), target, training);
+                          const PlannedModel& training, PlannedModel::Pass pass) {
+  PlannedModel model = cut_model(pass, target, [&] {
+    PlannedModel cut = trace_model(trace, target);
+    cut_like(cut, training);
+    end_on_last_stage(cut);
+    return cut;
+  });
+  return plan_cut(std::move(model), pass, target, training);
 }
 
 PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
                              const PlannedModel& training) {
-  PlannedModel model = trace_model(trace, target);
-  take_metrics(model);
-  cut_like(model, training);
-  return plan_cut(std::move(model), target, training);
+  PlannedModel model = cut_model(Pass::evaluate, target, [&] {
+    PlannedModel cut = trace_model(trace, target);
+    take_metrics(cut);
+    cut_like(cut, training);
+    return cut;
+  });
+  return plan_cut(std::move(model), Pass::evaluate, target, training);
 }
 
 FlatOptions flat_options(const TrainingSpec& spec, int rank) {

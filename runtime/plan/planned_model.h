@@ -16,21 +16,28 @@
 
 namespace trireme {
 
+class PlanCache;
+
 /// The rank that is planned, and the device that it will have.
 struct PlanTarget {
   const TrainingSpec& spec;
   int rank;
   const DeviceTraits& device;
+  PlanCache* cache = nullptr;  // of what is planned already; null: all is made
 
   int coordinate(Axis axis) const { return spec.mesh.coordinate(rank, axis); }
+  /// Of this rank's pipeline.
+  PipelineShape pipeline() const { return spec.pipeline(coordinate(Axis::data)); }
 };
 
 struct PlannedModel {
-  std::unique_ptr<Graph> graph;
+  enum class Pass { train, evaluate, generate, outputs };
+
+  std::shared_ptr<Graph> graph;      // not changed once the model is cut
   Values results;                    // the result, and behind it the metrics
   std::vector<std::string> metrics;  // their names
   StageCut cut;
-  /// Chunk c of this rank is virtual stage c * pipeline size + pipeline rank.
+  /// Chunk c of this rank is PipelineShape::virtual_stage(pipeline rank, c).
   std::vector<Plan> chunks;
 
   std::vector<const Plan*> pointers() const;
@@ -42,14 +49,15 @@ struct PlannedModel {
 /// A result of a forward-only model as it is read: packed.
 Value packed_copy(const Value& result);
 
-/// The training model. `backward`: split, where the schedule runs it in two halves. Throws: Error
-/// of the trace (which names op and shapes), or when there are too few blocks to cut.
+/// The training model. `backward`: of each chunk, split where the schedule runs it in two halves;
+/// empty: whole. Throws: Error of the trace (which names op and shapes), or when there are too few
+/// blocks to cut.
 PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
-                           PlanOptions::Backward backward = PlanOptions::Backward::whole);
+                           const std::vector<PlanOptions::Backward>& backward = {});
 /// Another model over the same blocks and parameters, forward only, cut where `training` is, so
 /// that every parameter is held where it is needed. Its result is on the last stage.
 PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
-                          const PlannedModel& training);
+                          const PlannedModel& training, PlannedModel::Pass pass);
 /// The same with the metrics that it registers.
 PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
                              const PlannedModel& training);

@@ -1,5 +1,7 @@
 #include "runtime/plan/planned_outputs.h"
 
+#include <algorithm>
+
 namespace trireme {
 namespace {
 
@@ -22,14 +24,21 @@ PlannedPass plan_pass(const Forward& result, const PlanTarget& target, const Pla
     check_result(value, target.spec.micro_batch_size);
     return packed_copy(value);
   };
-  const PipelineShape shape = target.spec.pipeline();
-  return {plan_forward(trace, target, train.model()),
-          make_forward_program(shape, target.coordinate(Axis::pipeline))};
+  return {plan_forward(trace, target, train.model(), PlannedModel::Pass::outputs),
+          forward_program(target, target.pipeline())};
 }
 
 bool makes_results(const PlanTarget& target) {
   return target.coordinate(Axis::tensor) == 0 &&
-         target.coordinate(Axis::pipeline) == target.spec.mesh.size(Axis::pipeline) - 1;
+         target.coordinate(Axis::pipeline) == target.pipeline().last_stage();
+}
+
+/// Of the data rank that runs most.
+Index most_samples(const TrainingSpec& spec) {
+  Index most = 0;
+  for (int data = 0; data < spec.mesh.size(Axis::data); ++data)
+    most = std::max(most, spec.micro_batches(data).count * spec.micro_batch_size);
+  return most;
 }
 
 Tensor without_memory(const Spec& spec) { return {nullptr, spec.shape, spec.dtype}; }
@@ -44,7 +53,9 @@ PlannedOutputs::PlannedOutputs(const Forward& function, const PlanTarget& target
       sample(nullptr, without_first(result.shape), DType::f32),
       samples(inputs.micro_batches * inputs.micro_batch_size),
       makes(makes_results(target)),
-      keeps(makes || target.rank == 0) {}
+      kept(target.rank == 0 ? most_samples(target.spec)
+           : makes          ? samples
+                            : 0) {}
 
 Index PlannedOutputs::result_bytes() const {
   return makes ? inputs.micro_batches * result.bytes() : 0;

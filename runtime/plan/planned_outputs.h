@@ -16,13 +16,13 @@ struct PlannedOutputs {
   PlannedInputs inputs;
   Tensor result;  // of one micro-batch, packed, without memory
   Tensor sample;  // of one sample as it is handed out: f32, without memory
-  Index samples;  // of a global batch that one data rank runs
+  Index samples;  // of a global batch that this data rank runs
   bool makes;     // this rank has the results of its data rank
-  bool keeps;     // this rank has rows in f32: it makes them, or hands them out
+  Index kept;     // rows in f32 on this rank: those that it makes, or hands out for any data rank
 
   /// Of the results on this rank as they are computed, and of rows in f32.
   Index result_bytes() const;
-  Index row_bytes() const { return keeps ? samples * sample.bytes() : 0; }
+  Index row_bytes() const { return kept * sample.bytes(); }
   /// On the host, without the inputs.
   Index bytes() const { return result_bytes() + row_bytes(); }
 };

@@ -5,21 +5,46 @@
 #include "runtime/core/round_up.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/graph/constants.h"
+#include "runtime/plan/plan_cache.h"
 
 namespace trireme {
 namespace {
 
 constexpr Index alignment = 4096;
 
+/// Shares the ownership of all of them.
+std::shared_ptr<const StageProgram> one_of(const PlanCache::Programs& programs, int stage) {
+  return {programs, &programs->at(static_cast<std::size_t>(stage))};
+}
+
 }  // namespace
 
-PlannedPass::PlannedPass(PlannedModel model, StageProgram program)
+// A rank that trains keeps its own program only: those of all stages may be large.
+
+std::shared_ptr<const StageProgram> train_program(const PlanTarget& target) {
+  const PipelineShape shape = target.pipeline();
+  const int stage = target.coordinate(Axis::pipeline);
+  if (target.cache != nullptr)
+    return one_of(target.cache->train_programs(target.spec, shape), stage);
+  std::vector<StageProgram> programs = train_programs(target.spec, shape);
+  return std::make_shared<const StageProgram>(
+      std::move(programs.at(static_cast<std::size_t>(stage))));
+}
+
+std::shared_ptr<const StageProgram> forward_program(const PlanTarget& target,
+                                                    const PipelineShape& shape) {
+  const int stage = target.coordinate(Axis::pipeline);
+  if (target.cache != nullptr) return one_of(target.cache->forward_programs(shape), stage);
+  return std::make_shared<const StageProgram>(make_forward_program(shape, stage));
+}
+
+PlannedPass::PlannedPass(PlannedModel model, std::shared_ptr<const StageProgram> program)
     : model_(std::move(model)), program_(std::move(program)) {
   constexpr Index most_bytes = Index{1} << 60;
   const auto chunks = static_cast<Index>(model_.chunks.size());
   for (std::size_t c = 0; c < model_.chunks.size(); ++c)
-    require(program_.slots[c] <= most_bytes / chunks / std::max<Index>(1, slot_stride(c)),
-            "the schedule keeps ", program_.slots[c], " micro-batches at a time, of ",
+    require(program_->slots[c] <= most_bytes / chunks / std::max<Index>(1, slot_stride(c)),
+            "the schedule keeps ", program_->slots[c], " micro-batches at a time, of ",
             show_bytes(slot_stride(c)),
             " each: more than any memory; a smaller TrainingSpec::micro_batch_size or "
             "TrainingSpec::global_batch_size");
@@ -35,7 +60,7 @@ Index PlannedPass::constant_bytes() const {
 
 Index PlannedPass::slot_bytes() const {
   Index sum = 0;
-  for (std::size_t c = 0; c < model_.chunks.size(); ++c) sum += program_.slots[c] * slot_stride(c);
+  for (std::size_t c = 0; c < model_.chunks.size(); ++c) sum += program_->slots[c] * slot_stride(c);
   return sum;
 }
 

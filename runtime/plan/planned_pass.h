@@ -4,6 +4,8 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <memory>
+
 #include "runtime/pipeline/program.h"
 #include "runtime/plan/planned_model.h"
 
@@ -12,10 +14,10 @@ namespace trireme {
 class PlannedPass {
  public:
   /// Throws: Error when the micro-batches in flight need more than any memory.
-  PlannedPass(PlannedModel model, StageProgram program);
+  PlannedPass(PlannedModel model, std::shared_ptr<const StageProgram> program);
 
   const PlannedModel& model() const { return model_; }
-  const StageProgram& program() const { return program_; }
+  const StageProgram& program() const { return *program_; }
   /// Bytes from one slot of a chunk to the next.
   Index slot_stride(std::size_t chunk) const;
   /// All slots of all chunks, and the scratch that they share.
@@ -27,7 +29,12 @@ class PlannedPass {
 
  private:
   PlannedModel model_;
-  StageProgram program_;
+  std::shared_ptr<const StageProgram> program_;
 };
+
+/// The programs of a rank: of a training step, and of a forward-only pass.
+std::shared_ptr<const StageProgram> train_program(const PlanTarget& target);
+std::shared_ptr<const StageProgram> forward_program(const PlanTarget& target,
+                                                    const PipelineShape& shape);
 
 }  // namespace trireme

@@ -9,42 +9,36 @@
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/replica_hashes.h"
 #include "runtime/optim/step_hashes.h"
+#include "runtime/plan/reduction_order.h"
 
 namespace trireme {
 namespace {
 
-StageProgram train_program(const TrainingSpec& spec, int stage) {
-  if (!spec.own_schedule) return make_program(spec.schedule, spec.pipeline(), stage);
-  try {
-    return make_program(spec.own_schedule, spec.pipeline(), stage);
-  } catch (const std::exception& error) {
-    const std::string text = error.what(), shape = str(spec.pipeline());
-    throw Error(text.find(shape) == std::string::npos ? str("own_schedule, for ", shape, ": ", text)
-                                                      : "own_schedule: " + text);
-  }
-}
-
 PlannedPass plan_train(const Model& model, const PlanTarget& target) {
-  StageProgram program = train_program(target.spec, target.coordinate(Axis::pipeline));
-  PlannedModel planned = plan_training(
-      model.loss, target,
-      program.splits_backward() ? PlanOptions::Backward::split : PlanOptions::Backward::whole);
+  std::shared_ptr<const StageProgram> program = train_program(target);
+  check_reduction_order(target);
+  std::vector<PlanOptions::Backward> backward;
+  for (int chunk = 0; chunk < program->shape.chunks; ++chunk)
+    backward.push_back(program->splits_backward(chunk) ? PlanOptions::Backward::split
+                                                       : PlanOptions::Backward::whole);
+  PlannedModel planned = plan_training(model.loss, target, backward);
   check_inputs(*planned.graph, target.spec.micro_batch_size);
   return {std::move(planned), std::move(program)};
 }
 
 PlannedPass plan_evaluate(const Model& model, const PlanTarget& target, const PlannedPass& train) {
   return {plan_evaluation(model.evaluation ? model.evaluation : model.loss, target, train.model()),
-          make_forward_program(target.spec.pipeline(), target.coordinate(Axis::pipeline))};
+          forward_program(target, target.pipeline())};
 }
 
 std::optional<PlannedPass> plan_generation(const Model& model, const PlanTarget& target,
                                            const PlannedPass& train) {
   if (!model.logits) return std::nullopt;
-  PipelineShape shape = target.spec.pipeline();
+  PipelineShape shape = target.pipeline();
   shape.micro_batches = 1;
-  return PlannedPass(plan_forward(model.logits, target, train.model()),
-                     make_forward_program(shape, target.coordinate(Axis::pipeline)));
+  return PlannedPass(
+      plan_forward(model.logits, target, train.model(), PlannedModel::Pass::generate),
+      forward_program(target, shape));
 }
 
 std::optional<PlannedOutputs> plan_outputs(const Model& model, const PlanTarget& target,
@@ -69,18 +63,18 @@ const DeviceTraits& checked(const DeviceTraits& device) {
 }  // namespace
 
 PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, int rank_,
-                                 const DeviceTraits& device_)
+                                 const DeviceTraits& device_, PlanCache* cache)
     : spec(spec_),
       rank(rank_),
       device(checked(device_)),
-      train(plan_train(model, {spec_, rank_, device})),
-      evaluate(plan_evaluate(model, {spec_, rank_, device}, train)),
-      generate(plan_generation(model, {spec_, rank_, device}, train)),
-      outputs(plan_outputs(model, {spec_, rank_, device}, train)),
+      train(plan_train(model, {spec_, rank_, device, cache})),
+      evaluate(plan_evaluate(model, {spec_, rank_, device, cache}, train)),
+      generate(plan_generation(model, {spec_, rank_, device, cache}, train)),
+      outputs(plan_outputs(model, {spec_, rank_, device, cache}, train)),
       flat(*train.model().graph, train.model().cut, train.model().pointers(),
            flat_options(spec_, rank_)),
-      train_inputs(train.model(), {spec_, rank_, device}),
-      evaluate_inputs(evaluate.model(), {spec_, rank_, device}),
+      train_inputs(train.model(), {spec_, rank_, device, cache}),
+      evaluate_inputs(evaluate.model(), {spec_, rank_, device, cache}),
       product_bytes(gemm_stream_bytes(device)) {}
 
 std::vector<const PlannedPass*> PlannedTraining::passes() const {

@@ -18,10 +18,11 @@ namespace trireme {
 
 struct PlannedTraining {
   /// `device`: that the rank will have; any GPU, but a CPU only where this machine runs the same
-  /// vector code. Throws: Error when the model cannot be traced or cut, a data input's dim 0 is not
-  /// the micro-batch, or no op takes it.
+  /// vector code. `cache`: of this model and device, so that other ranks take less time; null:
+  /// none. Throws: Error when the model cannot be traced or cut, a data input's dim 0 is not the
+  /// micro-batch, or no op takes it.
   PlannedTraining(const Model& model, const TrainingSpec& spec, int rank,
-                  const DeviceTraits& device);
+                  const DeviceTraits& device, PlanCache* cache = nullptr);
 
   TrainingSpec spec;
   int rank;

@@ -1,3 +1,4 @@
+// Which elements two views share, and which writes of a gradient assign or add.
 #include "runtime/graph/region.h"
 
 #include <gtest/gtest.h>

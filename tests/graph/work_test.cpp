@@ -77,6 +77,25 @@ TEST(Work, CountsTheBytesOfEachStep) {
               ElementsAre(2 * bytes + weight_bytes + 2 * weight_bytes));
 }
 
+TEST(Work, SaysInWhichCallAGradientIsComplete) {
+  using Call = StepWork::Call;
+  Graph g;
+  const Value loss = loss_of(g);
+  for (const auto backward : {PlanOptions::Backward::whole, PlanOptions::Backward::split}) {
+    const Plan plan(g, {loss}, cut_stages(g, {loss}, 1), 0, {.backward = backward});
+    const bool split = backward == PlanOptions::Backward::split;
+    for (const StepWork& step : plan.work()) {
+      const bool of_weight = step.op == "linear" && step.phase == Phase::backward;
+      EXPECT_THAT(step.ready, of_weight ? std::vector<int>{0} : std::vector<int>{});
+      if (step.phase == Phase::forward || of_weight) {
+        EXPECT_EQ(step.call, !of_weight ? Call::forward
+                             : split    ? Call::parameter_backward
+                                        : Call::backward);
+      }
+    }
+  }
+}
+
 TEST(Work, StepsAreReportedInTheirOrderBeforeTheBoundary) {
   Graph g;
   const Value loss = loss_of(g);

@@ -117,7 +117,7 @@ TEST(Rotary, BackwardMatchesFiniteDifference) {
 TEST(Attention, SplitHeadsEqualOneRank) {
   constexpr Index sequence = 6, rows = 2 * sequence, width = 48, query = 24, kv = 12, d = 2;
   std::vector<float> target = random_floats("target", rows * width);
-  RunOptions options{.inputs = {{"target", tensor_of(target, {rows, width})}}};
+  const RunOptions options{.inputs = {{"target", tensor_of(target, {rows, width})}}};
   const auto table = std::make_shared<const RotaryTable>(sequence, d, 1e4f);
   const auto trace = [&](Graph& g) {
     const Value x = g.parameter("x", {rows, width}, replicated(), normal(1));
@@ -128,13 +128,7 @@ TEST(Attention, SplitHeadsEqualOneRank) {
     const Value y = row_linear(causal_attention(turned, sequence, heads), "o", width);
     return squared_error(y, g.input("target", {rows, width}));
   };
-  const GraphRun one = run_graph(trace, options);
-  for (const int ranks : {2, 3, 4}) {
-    options.tensor_size = ranks;
-    const Difference apart = difference(run_graph(trace, options), one);
-    EXPECT_LT(apart.loss, 1e-6) << ranks;
-    EXPECT_LT(apart.gradients, 3e-6) << ranks << " " << apart.worst;
-  }
+  expect_tensor_ranks_agree(trace, options, 3e-6);
 }
 
 }  // namespace

@@ -36,20 +36,14 @@ TEST(Collectives, SplitThenGatherColumnsEqualsOneRank) {
 
 TEST(Collectives, GatherColumnsDropsPadding) {
   std::vector<float> target = random_floats("target", 5 * 7);
-  RunOptions options{.inputs = {{"target", tensor_of(target, {5, 7})}}};
+  const RunOptions options{.inputs = {{"target", tensor_of(target, {5, 7})}}};
   const auto trace = [](Graph& g) {  // a table of 7 rows, padded to 8 or 9: so are the columns of y
     const Value x = g.parameter("x", {5, 4}, replicated(), normal(1));
     const Value table = g.parameter("table", {7, 4}, shard_padded(0), normal(1));
     const Value y = linear(enter_region(x), table);
     return squared_error(gather_columns(y, 7), g.input("target", {5, 7}));
   };
-  const GraphRun one = run_graph(trace, options);
-  for (const int ranks : {2, 3, 4}) {
-    options.tensor_size = ranks;
-    const Difference d = difference(run_graph(trace, options), one);
-    EXPECT_LT(d.loss, 1e-6) << ranks;
-    EXPECT_LT(d.gradients, 1e-6) << ranks << " " << d.worst;
-  }
+  expect_tensor_ranks_agree(trace, options, 1e-6);
 }
 
 TEST(Collectives, TraceToNothingOnOneRank) {

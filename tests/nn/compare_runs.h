@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "tests/nn/run_graph.h"
 #include "tests/support/finite_or_huge.h"
 
@@ -40,6 +42,18 @@ inline Difference difference(const GraphRun& actual, const GraphRun& expected) {
     }
   }
   return d;
+}
+
+/// Two to four tensor ranks compute what one does: gradients within `gradients`, relatively.
+inline void expect_tensor_ranks_agree(const Trace& trace, RunOptions options, double gradients) {
+  options.tensor_size = 1;
+  const GraphRun one = run_graph(trace, options);
+  for (const int ranks : {2, 3, 4}) {
+    options.tensor_size = ranks;
+    const Difference d = difference(run_graph(trace, options), one);
+    EXPECT_LT(d.loss, 1e-6) << ranks << " ranks";
+    EXPECT_LT(d.gradients, gradients) << ranks << " ranks, " << d.worst;
+  }
 }
 
 }  // namespace trireme

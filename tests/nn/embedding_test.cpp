@@ -54,8 +54,8 @@ TEST(Embedding, VocabularyParallelEqualsOneRank) {
                   width = 12;  // 13: padded on 2, 3 and 4
   std::vector<std::int32_t> tokens = random_tokens("tokens", batch * sequence, vocabulary);
   std::vector<float> target = random_floats("target", batch * sequence * width);
-  RunOptions options{.inputs = {{"tokens", tensor_of(tokens, {batch, sequence})},
-                                {"target", tensor_of(target, {batch * sequence, width})}}};
+  const RunOptions options{.inputs = {{"tokens", tensor_of(tokens, {batch, sequence})},
+                                      {"target", tensor_of(target, {batch * sequence, width})}}};
   for (const SequenceParallel parallel : {SequenceParallel::off, SequenceParallel::on}) {
     const auto trace = [&](Graph& g) {
       const Value table = g.parameter("table", {vocabulary, width}, shard_padded(0), normal(1));
@@ -66,14 +66,7 @@ TEST(Embedding, VocabularyParallelEqualsOneRank) {
       const Value y = row_linear(column_linear(x, "up", 24), "down", width);
       return squared_error(y, g.input("target", {batch * sequence, width}));
     };
-    options.tensor_size = 1;
-    const GraphRun one = run_graph(trace, options);
-    for (const int ranks : {2, 3, 4}) {
-      options.tensor_size = ranks;
-      const Difference d = difference(run_graph(trace, options), one);
-      EXPECT_LT(d.loss, 1e-6) << ranks;
-      EXPECT_LT(d.gradients, 2e-6) << ranks << " " << d.worst;
-    }
+    expect_tensor_ranks_agree(trace, options, 2e-6);
   }
 }
 

@@ -102,18 +102,11 @@ Value mlp(Graph& g, SequenceParallel sequence, Bias bias) {
 
 TEST(Linear, ColumnThenRowEqualsOneRank) {
   std::vector<float> target = random_floats("target", 24 * 12);
-  RunOptions options{.inputs = {{"target", tensor_of(target, {24, 12})}}};
+  const RunOptions options{.inputs = {{"target", tensor_of(target, {24, 12})}}};
   for (const Bias bias : {Bias::none, Bias::zeros})
     for (const SequenceParallel sequence : {SequenceParallel::off, SequenceParallel::on}) {
       const auto trace = [&](Graph& g) { return mlp(g, sequence, bias); };
-      options.tensor_size = 1;
-      const GraphRun one = run_graph(trace, options);
-      for (const int ranks : {2, 3, 4}) {
-        options.tensor_size = ranks;
-        const Difference d = difference(run_graph(trace, options), one);
-        EXPECT_LT(d.loss, 1e-6) << ranks;
-        EXPECT_LT(d.gradients, 2e-6) << ranks << " " << d.worst;
-      }
+      expect_tensor_ranks_agree(trace, options, 2e-6);
     }
 }
 

@@ -227,5 +227,79 @@ TEST(Work, CollectivesCountWhatARankSends) {
   EXPECT_THROW(layers.at("enter", Phase::forward), Error);
 }
 
+/// The FLOPs and bytes of the parts are those of the op.
+double product_flops(const StepWork& work) {
+  double sum = 0;
+  for (const ProductWork& product : work.parts.products) sum += product.flops();
+  return sum;
+}
+
+TEST(WorkParts, OfALinearLayerAreItsThreeProducts) {
+  const Work work(
+      [](Graph& g) {
+        const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+        return compared(g, linear(x, "layer", outputs, {.bias = Bias::none}));
+      },
+      1, DType::bf16);
+  const StepWork &forward = work.at("linear", Phase::forward),
+                 &backward = work.at("linear", Phase::backward);
+  EXPECT_EQ(forward.parts.products,
+            (std::vector<ProductWork>{{rows, outputs, channels, 1, DType::bf16}}));
+  EXPECT_EQ(forward.loop_bytes(), 0);
+  EXPECT_EQ(backward.parts.products,
+            (std::vector<ProductWork>{{outputs, channels, rows, 1, DType::bf16},
+                                      {rows, channels, outputs, 1, DType::bf16}}));
+  EXPECT_EQ(product_flops(backward), backward.flops);
+}
+
+TEST(WorkParts, OfTheHeadArePieces) {
+  constexpr Index vocabulary = 24;
+  const Work work([](Graph& g) {
+    const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+    const Value w = parameter(g, "w", {vocabulary, channels});
+    return linear_cross_entropy(x, w, g.input("t", Spec({rows}, DType::i32)), vocabulary, 4);
+  });
+  const StepWork& backward = work.at("linear_cross_entropy", Phase::backward);
+  // 6 rows in 4 pieces of 2 rows at most are 3 pieces.
+  EXPECT_EQ(backward.parts.products.front(), (ProductWork{2, vocabulary, channels, 3, DType::f32}));
+  EXPECT_EQ(product_flops(backward), 3 * 2 * R * C * vocabulary);
+  EXPECT_GT(backward.loop_bytes(), 0);
+}
+
+TEST(WorkParts, OfCollectivesMoveTheirBytes) {
+  using Kind = CollectiveWork::Kind;
+  const Work work(
+      [](Graph& g) {
+        const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+        const Value h = column_linear(x, "up", channels, {.bias = Bias::none});
+        return compared(g, row_linear(h, "down", channels, {.bias = Bias::none}));
+      },
+      2);
+  const StepWork &leave = work.at("leave", Phase::forward),
+                 &enter = work.at("enter", Phase::backward);
+  const std::vector<CollectiveWork> all_reduce = {{Kind::all_reduce, 2, 4 * R * C}};
+  EXPECT_EQ(leave.parts.collectives, all_reduce);
+  EXPECT_EQ(enter.parts.collectives, all_reduce);
+  for (const StepWork* step : {&leave, &enter}) {
+    EXPECT_EQ(step->parts.collectives.front().ring_bytes(), step->bytes);
+    EXPECT_EQ(step->loop_bytes(), 0);
+  }
+}
+
+TEST(WorkParts, OfAttentionAreItsHeads) {
+  const Work work([](Graph& g) {
+    const Value x = layer_norm(g.input("x", {rows, 24}), "norm");
+    return compared(g, causal_attention(x, rows / 2, {2, 1, 6}));
+  });
+  const StepWork& backward = work.at("causal_attention", Phase::backward);
+  ASSERT_EQ(backward.parts.attention.size(), 1u);
+  const AttentionWork& attention = backward.parts.attention.front();
+  EXPECT_EQ(attention.batch, 2);
+  EXPECT_EQ(attention.query_heads, 2);
+  EXPECT_EQ(attention.kv_heads, 1);
+  EXPECT_EQ(attention.flops, backward.flops);
+  EXPECT_EQ(backward.loop_bytes(), 0);
+}
+
 }  // namespace
 }  // namespace trireme

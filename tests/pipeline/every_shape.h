@@ -12,7 +12,7 @@ inline void for_every_shape(const std::function<void(ScheduleKind, const Pipelin
     for (int stages = 1; stages <= 8; ++stages)
       for (int chunks = 1; chunks <= 4; ++chunks)
         for (Index micro_batches = 1; micro_batches <= 32; ++micro_batches) {
-          const PipelineShape shape{stages, chunks, micro_batches};
+          const PipelineShape shape{stages, chunks, micro_batches, route_of(kind)};
           if (schedule_problem(kind, shape).empty()) f(kind, shape);
         }
 }

@@ -1,3 +1,4 @@
+// The pipeline executor gives the bits of one stage under every schedule and transport.
 #include "runtime/pipeline/executor.h"
 
 #include <cmath>
@@ -45,7 +46,7 @@ RankResult run_programs(const std::vector<StageProgram>& programs, std::uint64_t
 }
 
 RankResult run(const Case& c) {
-  const PipelineShape shape{c.stages, c.chunks, c.micro_batches};
+  const PipelineShape shape{c.stages, c.chunks, c.micro_batches, route_of(c.schedule)};
   return run_programs(
       make_programs(work_orders(c.schedule, shape), shape, {.extra_slots = c.extra_slots}),
       c.hostile_seed);
@@ -87,7 +88,7 @@ TEST(PipelineExecutor, EveryScheduleAgreesWithOneStageBitForBit) {
     for (const ScheduleKind schedule : all_schedules())
       for (const int stages : {1, 2, 3, 4})
         for (const int chunks : {1, 2}) {
-          const PipelineShape shape{stages, chunks, micro_batches};
+          const PipelineShape shape{stages, chunks, micro_batches, route_of(schedule)};
           if (!schedule_problem(schedule, shape).empty()) continue;
           SCOPED_TRACE(str(name(schedule), ", ", shape));
           expect_same(run({stages, chunks, micro_batches, schedule}), expected);
@@ -98,7 +99,8 @@ TEST(PipelineExecutor, EveryScheduleAgreesWithOneStageBitForBit) {
 TEST(PipelineExecutor, AHostileTransportChangesNothing) {
   for (const Case& c :
        {Case{4, 1, 6, ScheduleKind::one_f_one_b}, Case{3, 1, 5, ScheduleKind::gpipe},
-        Case{2, 4, 5, ScheduleKind::interleaved}, Case{3, 2, 7, ScheduleKind::interleaved}}) {
+        Case{2, 4, 5, ScheduleKind::interleaved}, Case{3, 2, 7, ScheduleKind::interleaved},
+        Case{4, 1, 6, ScheduleKind::zero_bubble}, Case{3, 2, 7, ScheduleKind::zero_bubble_v}}) {
     const RankResult expected = test::run_one_stage(c.micro_batches, steps);
     for (const int extra_slots : {0, 1}) {
       Case hostile = c;
@@ -118,8 +120,7 @@ TEST(PipelineExecutor, SplitBackwardsAgreeWithWholeOnes) {
       make_programs({{F(0), F(1), I(0), F(2), I(1), W(0), I(2), W(1), W(2)},
                      {F(0), I(0), F(1), I(1), F(2), I(2), W(0), W(1), W(2)}},
                     {2, 1, 3});
-  const PlanOptions split{.backward = PlanOptions::Backward::split, .poison = true};
-  const RankResult result = run_programs(programs, 7, split);
+  const RankResult result = run_programs(programs, 7);
   expect_same(result, test::run_one_stage(3, steps));
   for (const auto& [p, count] : result.ready)
     EXPECT_EQ(count, p == test::shared_parameter ? 2 * steps : steps);
@@ -129,17 +130,21 @@ TEST(PipelineExecutor, ForwardOnlyGivesTheSameLosses) {
   const RankResult expected = test::run_one_stage(8, steps);
   for (const auto& [stages, chunks] : {std::pair{1, 1}, {1, 3}, {3, 1}, {2, 4}, {4, 2}})
     for (const int extra_slots : {0, 1}) {
-      const PipelineShape shape{stages, chunks, 8};
-      const RankResult result =
-          run_programs(make_programs(forward_orders(shape), shape, {.extra_slots = extra_slots}), 5,
-                       {.mode = PlanOptions::Mode::forward_only, .poison = true});
-      EXPECT_EQ(result.loss, expected.loss) << shape;
-      EXPECT_EQ(result.results, expected.results) << shape;
+      for (const Route route : {Route::ring, Route::v}) {
+        const PipelineShape shape{stages, chunks, 8, route};
+        const RankResult result =
+            run_programs(make_programs(forward_orders(shape), shape, {.extra_slots = extra_slots}),
+                         5, {.mode = PlanOptions::Mode::forward_only, .poison = true});
+        EXPECT_EQ(result.loss, expected.loss) << shape;
+        EXPECT_EQ(result.results, expected.results) << shape;
+      }
     }
 }
 
 TEST(PipelineExecutor, GradientsAreCompleteOnceAStep) {
-  for (const Case& c : {Case{1, 1, 3}, Case{4, 1, 6}, Case{2, 2, 4, ScheduleKind::interleaved}}) {
+  for (const Case& c :
+       {Case{1, 1, 3}, Case{4, 1, 6}, Case{2, 2, 4, ScheduleKind::interleaved},
+        Case{3, 1, 5, ScheduleKind::zero_bubble}, Case{3, 2, 5, ScheduleKind::zero_bubble_v}}) {
     const int holders = c.stages * c.chunks > 1 ? 2 : 1;  // of the table
     for (const auto& [p, count] : run(c).ready)
       EXPECT_EQ(count, p == test::shared_parameter ? holders * steps : steps);

@@ -31,13 +31,13 @@ TEST(OwnSchedule, GivesTheProgramOfTheSameOrders) {
   for (int stage = 0; stage < 3; ++stage) {
     const StageProgram program = make_program(own, shape, stage);
     EXPECT_EQ(describe(program), describe(make_program(ScheduleKind::one_f_one_b, shape, stage)));
-    EXPECT_FALSE(program.splits_backward());
+    EXPECT_FALSE(program.splits_backward(0));
   }
 }
 
 TEST(OwnSchedule, MaySplitItsBackwards) {
   EXPECT_TRUE(program_of({{F(0), F(1), I(0), I(1), W(0), W(1)}, {F(0), B(0), F(1), B(1)}}, 1, 2)
-                  .splits_backward());
+                  .splits_backward(0));
 }
 
 TEST(OwnSchedule, IsRefusedWithTheStageTheWorkAndWhatWouldBeRight) {

@@ -1,3 +1,4 @@
+// Programs of stages: their transfers, waits and slots, and the check that finds a wrong one.
 #include "runtime/pipeline/program.h"
 
 #include <map>

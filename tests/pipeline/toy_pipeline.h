@@ -98,6 +98,8 @@ inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions 
   std::vector<PipelineChunk> chunks;
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {
     hooks.push_back(std::make_unique<Hooks>(axis));
+    plan.backward = program.splits_backward(chunk) ? PlanOptions::Backward::split
+                                                   : PlanOptions::Backward::whole;
     stages.push_back(std::make_unique<Stage>(
         g, Values{loss}, cut, shape.virtual_stage(program.stage, chunk), plan,
         initial_parameters(g), mesh.axis(Axis::tensor),

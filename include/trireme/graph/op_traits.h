@@ -130,6 +130,12 @@ class OpTraits {
   /// outputs that it computes.
   virtual double backward_flops(const Specs& inputs, const BackwardWork& work) const;
   virtual double backward_bytes(const Specs& inputs, const BackwardWork& work) const = 0;
+  /// Products, attention and collectives of forward, and of one call of backward, for plans that
+  /// estimate time. What is not listed counts as loops over memory.
+  virtual WorkParts parts(const Specs& /*inputs*/) const { return {}; }
+  virtual WorkParts backward_parts(const Specs& /*inputs*/, const BackwardWork& /*work*/) const {
+    return {};
+  }
 
  protected:
   ~OpTraits() = default;

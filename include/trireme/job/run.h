@@ -47,7 +47,9 @@ class Context {
   const Log& log() const { return log_; }
   int data_size() const { return mesh_.shape().size(Axis::data); }
   /// Micro-batches that this rank runs a step.
-  Index micro_batches() const { return options_.micro_batches(data_size()); }
+  Index micro_batches() const {
+    return options_.micro_batches(data_size(), mesh_.coordinate(Axis::data));
+  }
 
  private:
   const Options& options_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "trireme/core/dtype.h"
 
@@ -17,12 +18,15 @@ struct CheckpointOptions {
   Index keep_last = 0;               // --keep-last; 0: all
   Index save_memory_interval = 0;    // --save-memory-interval, steps; 0: never
   bool save_memory_partner = false;  // --save-memory-partner
+  std::string save_local;            // --save-local DIR; empty: no copies on local disks
+  Index save_local_interval = 0;     // --save-local-interval; 0: 10 x save_memory_interval
   Index save_retain_interval = 0;    // --save-retain-interval; 0: none
 
-  std::string load;            // --load DIR; empty: start from scratch
-  Index ckpt_step = -1;        // --ckpt-step; -1: the newest good one
-  bool finetune = false;       // --finetune: weights only, from step 0
-  bool load_optimizer = true;  // --no-load-optim clears it
+  std::string load;                       // --load DIR; empty: start from scratch
+  Index ckpt_step = -1;                   // --ckpt-step; -1: the newest good one
+  std::vector<std::string> skip_samples;  // --skip-samples: "4792-4799", of the data order
+  bool finetune = false;                  // --finetune: weights only, from step 0
+  bool load_optimizer = true;             // --no-load-optim clears it
   bool exit_on_missing_checkpoint = false;
   bool use_checkpoint_args = false;
 

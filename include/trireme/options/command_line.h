@@ -62,6 +62,11 @@ class CommandLine {
   // outlive this object. An illegal default means "not set" and is not shown.
   void whole(const std::string& names, Index& value, Whole legal, const std::string& help);
   void real(const std::string& names, double& value, Real legal, const std::string& help);
+  /// Numbers separated by commas: "3,2,1". Empty: not set.
+  void whole_list(const std::string& names, std::vector<Index>& values, Whole legal,
+                  const std::string& help);
+  void real_list(const std::string& names, std::vector<double>& values, Real legal,
+                 const std::string& help);
   /// Bytes: "512M", "2G"; K, M, G and T are powers of 1024.
   void size(const std::string& names, Index& value, Index least, const std::string& help);
   void flag(const std::string& names, bool& value, const std::string& help);

@@ -46,7 +46,7 @@ struct GptData {
   std::vector<std::string> description, warnings;  // lines for the log
 };
 /// Opens the files of --data-path and adds what is wrong with them to `problems`. Opens none for a
-/// job that neither trains nor saves.
+/// job that neither trains nor saves, or only plans.
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems);
 
 /// Logs, on rank 0, the model, the data, and what is legal but probably not intended.

@@ -14,6 +14,7 @@
 #include "trireme/options/command_line.h"
 #include "trireme/pipeline/schedule_kind.h"
 #include "trireme/pipeline/work.h"
+#include "trireme/plan/micro_batches.h"
 
 namespace trireme {
 
@@ -33,6 +34,8 @@ struct Options {
   bool use_distributed_optimizer = false;
   Index bucket_size = Index{1} << 20;  // parameters per gradient bucket
   Index threads_per_rank = 1;
+  DataShares data_parallel_shares;   // of micro-batches; empty: equal
+  std::vector<double> stage_speeds;  // of pipeline ranks, relative to each other; empty: equal
 
   // Device.
   DeviceOption device = DeviceOption::automatic;
@@ -67,14 +70,17 @@ struct Options {
   std::string profile_ops;  // file of JSON; empty: no step is profiled
   Index profile_step = 10;
   bool dump_plan = false;
+  bool plan_only = false;  // run() then starts nothing: the Trainer only plans
   bool check_finite = false;
   std::string dump_tensors;  // prefix of files
 
   DType compute() const { return bf16 ? DType::bf16 : DType::f32; }
   Index data_size(Index ranks) const { return ranks / (tensor_size * pipeline_size); }
   /// Micro-batches that a data rank runs per step.
-  Index micro_batches(Index data_size) const {
-    return global_batch_size / (data_size * micro_batch_size);
+  Index micro_batches(Index data_size, Index data_rank) const {
+    return micro_batches_of(global_batch_size / micro_batch_size, data_parallel_shares, data_size,
+                            data_rank)
+        .count;
   }
 };
 

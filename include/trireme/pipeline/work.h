@@ -10,13 +10,31 @@
 
 namespace trireme {
 
+/// How a micro-batch passes through the stages in each chunk. ring: from the first stage to the
+/// last. v: up and down in turn, so that the stage where it turns keeps it.
+enum class Route { ring, v };
+
+/// Virtual stage v is chunk v / stages of stage_of(v).
 struct PipelineShape {
   int stages = 1;
   int chunks = 1;  // virtual stages per stage
   Index micro_batches = 1;
+  Route route = Route::ring;
 
   int virtual_stages() const { return stages * chunks; }
-  int virtual_stage(int stage, int chunk) const { return chunk * stages + stage; }
+  int virtual_stage(int stage, int chunk) const {
+    return chunk * stages + (goes_down(chunk) ? stages - 1 - stage : stage);
+  }
+  int stage_of(int virtual_stage) const {
+    const int place = virtual_stage % stages;
+    return goes_down(chunk_of(virtual_stage)) ? stages - 1 - place : place;
+  }
+  int chunk_of(int virtual_stage) const { return virtual_stage / stages; }
+  /// Where the results are.
+  int last_stage() const { return stage_of(virtual_stages() - 1); }
+
+ private:
+  bool goes_down(int chunk) const { return route == Route::v && chunk % 2 == 1; }
 };
 std::ostream& operator<<(std::ostream& out, const PipelineShape& shape);
 

@@ -5,6 +5,7 @@
 #include "trireme/core/mesh_shape.h"
 #include "trireme/optim/optimizer_options.h"
 #include "trireme/pipeline/schedule.h"
+#include "trireme/plan/micro_batches.h"
 
 namespace trireme {
 
@@ -15,7 +16,7 @@ struct TrainingSpec {
   ScheduleFunction own_schedule;  // where set, it replaces `schedule`
 
   Index micro_batch_size = 1;   // samples
-  Index global_batch_size = 1;  // samples; divides by micro_batch_size and the data axis
+  Index global_batch_size = 1;  // samples; a multiple of micro_batch_size x the sum of shares
 
   DType compute = DType::f32;  // or bf16
   OptimizerOptions optimizer;
@@ -25,12 +26,21 @@ struct TrainingSpec {
   bool verify_steps = false;           // memory to compute steps twice
   /// Leaves guard bytes after every activation, to detect overruns (Options::check_finite).
   bool guard = false;
+  /// For data ranks of unequal speed: how many micro-batches each runs, relative to the others.
+  DataShares data_parallel_shares;
+  /// For pipeline ranks of unequal speed: how fast each is, relative to the others; empty: equally.
+  std::vector<double> stage_speeds;
 
-  /// Micro-batches that a data rank runs per step.
-  Index micro_batches() const {
-    return global_batch_size / (mesh.size(Axis::data) * micro_batch_size);
+  /// Those that a data rank runs per step.
+  MicroBatchRange micro_batches(int data_rank) const {
+    return micro_batches_of(global_batch_size / micro_batch_size, data_parallel_shares,
+                            mesh.size(Axis::data), data_rank);
   }
-  PipelineShape pipeline() const { return {mesh.size(Axis::pipeline), chunks, micro_batches()}; }
+  /// Of the pipeline that a data rank belongs to.
+  PipelineShape pipeline(int data_rank) const {
+    return {mesh.size(Axis::pipeline), chunks, micro_batches(data_rank).count,
+            own_schedule ? Route::ring : route_of(schedule)};
+  }
 };
 
 }  // namespace trireme

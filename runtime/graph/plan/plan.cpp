@@ -46,6 +46,15 @@ bool made_in_backward(const Program& program, const Operand& result) {
   return program.steps[at(made)].phase != Phase::forward;
 }
 
+/// A stage of a large model has a small part of its nodes, and many stages may be planned.
+void copy_what_is_used(const Graph& graph, Plan::State& state) {
+  state.nodes.resize(graph.nodes().size());
+  for (const Step& step : state.program.steps)
+    if (step.node >= 0) state.nodes[at(step.node)] = graph.nodes()[at(step.node)];
+  state.parameters.resize(graph.parameters().size());
+  for (const int p : state.program.parameters) state.parameters[at(p)] = graph.parameters()[at(p)];
+}
+
 void list_instances(Plan::State& state) {
   for (std::size_t m = 0; m < state.program.memory.size(); ++m) {
     const Memory& memory = state.program.memory[m];
@@ -60,9 +69,9 @@ void list_instances(Plan::State& state) {
 }  // namespace
 
 Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int stage,
-           PlanOptions options)
-    : state_(std::make_unique<State>()) {
-  State& s = *state_;
+           PlanOptions options) {
+  const auto state = std::make_shared<State>();
+  State& s = *state;
   require(0 <= stage && stage < cut.stages, "stage ", stage, " does not lie in a cut of ",
           cut.stages, " stages");
   require(cut.stage_of_node.size() == graph.nodes().size(),
@@ -73,14 +82,13 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int s
   s.options = options;
   s.device = graph.device();
   s.constant_offsets = constant_offsets(graph);
-  s.nodes = graph.nodes();
   s.blocks = graph.blocks();
-  s.parameters = graph.parameters();
   for (const int input : graph.inputs()) s.inputs.push_back(info(graph, input));
 
   const Derivative derivative = derive(graph, results, options.mode);
   const StageView view = view_stage(graph, results, derivative, cut, stage);
   s.program = make_program(graph, results, derivative, view, options);
+  copy_what_is_used(graph, s);
   s.buffers = make_buffers(s.program, options.share);
   if (options.guard)
     for (Stretch& buffer : s.buffers) buffer.bytes += guard_bytes;
@@ -100,10 +108,8 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int s
   s.work = work_of(graph, s);
   for (const Operand& result : s.program.results)
     s.result_in_backward.push_back(made_in_backward(s.program, result));
+  state_ = state;
 }
-
-Plan::Plan(Plan&&) noexcept = default;
-Plan::~Plan() = default;
 
 int Plan::stage() const { return state_->stage; }
 int Plan::stages() const { return state_->stages; }

@@ -10,6 +10,7 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct StageCut {
   std::vector<int> stage_of_node;
   std::vector<std::set<int>> holders;  // per parameter: stages that use it; the lowest one owns it
   std::vector<double> cost;            // per stage, in FLOPs of forward and backward
+  /// Per stage: the pipeline rank that runs it. Empty: stage s on rank s modulo their number.
+  std::vector<int> rank_of_stage;
 };
 /// `speeds`: relative speed per stage; empty: equal. Throws: Error when there are fewer blocks than
 /// stages.
@@ -71,14 +74,13 @@ struct PlanBytes {
   Index parameters = 0;  // local, this stage, in the compute type
 };
 
+/// Copies are cheap: they share what they hold, which never changes.
 class Plan {
  public:
   /// The plan of `stage`. `results`: the loss (training: a scalar, and behind it any metrics), or
   /// what forward-only runs compute.
   Plan(const Graph& graph, const Values& results, const StageCut& cut, int stage,
        PlanOptions options = {});
-  Plan(Plan&&) noexcept;
-  ~Plan();
 
   int stage() const;
   int stages() const;
@@ -118,7 +120,7 @@ class Plan {
   const State& state() const { return *state_; }  // for Executor
 
  private:
-  std::unique_ptr<State> state_;
+  std::shared_ptr<const State> state_;
 };
 
 }  // namespace trireme

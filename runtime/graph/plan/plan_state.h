@@ -21,9 +21,9 @@ struct Plan::State {
   PlanOptions options;
   DeviceTraits device;
   std::vector<Index> constant_offsets;
-  std::vector<Node> nodes;
+  std::vector<Node> nodes;  // of the graph, by id; empty where no step needs it
   std::vector<std::string> blocks;
-  std::vector<Parameter> parameters;  // of the graph, by id
+  std::vector<Parameter> parameters;  // of the graph, by id; empty where the stage has it not
   std::vector<ValueInfo> inputs;      // of the graph, by position
   graph::Program program;
   std::vector<graph::Stretch> buffers;

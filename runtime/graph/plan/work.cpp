@@ -1,5 +1,7 @@
 #include "runtime/graph/plan/work.h"
 
+#include <algorithm>
+
 #include "runtime/core/at.h"
 
 namespace trireme::graph {
@@ -29,12 +31,14 @@ void count_op(const Graph& graph, const Step& step, StepWork& work) {
         step.phase == Phase::forward ? StepWork::Phase::forward : StepWork::Phase::recompute;
     work.bytes = node.op->bytes(inputs);
     work.flops = node.op->flops(inputs);
+    work.parts = node.op->parts(inputs);
     return;
   }
   const BackwardWork backward = backward_work(step);
   work.phase = StepWork::Phase::backward;
   work.bytes = node.op->backward_bytes(inputs, backward);
   work.flops = node.op->backward_flops(inputs, backward);
+  work.parts = node.op->backward_parts(inputs, backward);
 }
 
 /// A copy onto itself: two names of one memory.
@@ -85,6 +89,41 @@ StepWork count(const Graph& graph, const Plan::State& state, const Step& step) {
 
 }  // namespace trireme::graph
 
+double trireme::ProductWork::flops() const {
+  return 2.0 * static_cast<double>(count) * static_cast<double>(m) * static_cast<double>(n) *
+         static_cast<double>(k);
+}
+
+double trireme::ProductWork::bytes() const {
+  return static_cast<double>(count) * static_cast<double>(size_bytes(dtype)) *
+         static_cast<double>(m * k + k * n + m * n);
+}
+
+double trireme::CollectiveWork::ring_bytes() const {
+  const double once = bytes * (ranks - 1) / ranks;
+  return kind == Kind::all_reduce ? 2 * once : once;
+}
+
+const char* trireme::name(CollectiveWork::Kind kind) {
+  switch (kind) {
+    case CollectiveWork::Kind::all_reduce:
+      return "all_reduce";
+    case CollectiveWork::Kind::reduce_scatter:
+      return "reduce_scatter";
+    case CollectiveWork::Kind::all_gather:
+      return "all_gather";
+  }
+  return "unknown";
+}
+
+double trireme::StepWork::loop_bytes() const {
+  if (!parts.attention.empty()) return 0;
+  double rest = bytes;
+  for (const ProductWork& product : parts.products) rest -= product.bytes();
+  for (const CollectiveWork& collective : parts.collectives) rest -= collective.ring_bytes();
+  return std::max(0.0, rest);
+}
+
 const char* trireme::name(StepWork::Phase phase) {
   switch (phase) {
     case StepWork::Phase::forward:
@@ -101,9 +140,32 @@ const char* trireme::name(StepWork::Phase phase) {
 
 namespace trireme::graph {
 
+namespace {
+
+StepWork::Call call_of(Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return StepWork::Call::forward;
+    case Phase::backward:
+      return StepWork::Call::backward;
+    case Phase::parameter_backward:
+      break;
+  }
+  return StepWork::Call::parameter_backward;
+}
+
+}  // namespace
+
 std::vector<StepWork> work_of(const Graph& graph, const Plan::State& state) {
+  std::vector<int> position_of(graph.parameters().size(), -1);
+  for (std::size_t i = 0; i < state.program.parameters.size(); ++i)
+    position_of[at(state.program.parameters[i])] = static_cast<int>(i);
   std::vector<StepWork> work;
-  for (const Step& step : state.program.steps) work.push_back(count(graph, state, step));
+  for (const Step& step : state.program.steps) {
+    work.push_back(count(graph, state, step));
+    work.back().call = call_of(step.phase);
+    for (const int parameter : step.ready) work.back().ready.push_back(position_of[at(parameter)]);
+  }
   return work;
 }
 

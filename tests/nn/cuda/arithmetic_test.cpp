@@ -14,7 +14,8 @@ using Model = Value (*)(Value a, Value b);
 
 GraphRun run_on(DeviceKind kind, DType compute, Model model) {
   RunOptions options{.inputs = {}, .compute = compute};
-  if (kind == DeviceKind::cuda) options.device = [] { return std::make_unique<CudaDevice>(0, ""); };
+  if (kind == DeviceKind::cuda)
+    options.device = [] { return std::make_unique<kernels::CudaDevice>(0, ""); };
   return run_graph(
       [model](Graph& g) {
         return model(g.parameter("a", {7, 33}, replicated(), normal(1)),

@@ -32,7 +32,8 @@ struct HalfSquareSlope {
 GraphRun run_on(DeviceKind kind, Index rows, Index width, DType compute) {
   std::vector<float> y = random_floats("y", rows * width);
   RunOptions options{.inputs = {{"y", tensor_of(y, {rows, width})}}, .compute = compute};
-  if (kind == DeviceKind::cuda) options.device = [] { return std::make_unique<CudaDevice>(0, ""); };
+  if (kind == DeviceKind::cuda)
+    options.device = [] { return std::make_unique<kernels::CudaDevice>(0, ""); };
   return run_graph(
       [&](Graph& g) {
         const Value a = g.parameter("a", {rows, width}, replicated(), normal(1));

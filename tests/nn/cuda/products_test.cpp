@@ -46,7 +46,7 @@ class LayersOnAGpu : public testing::TestWithParam<DType> {
   /// `cache`: a directory, or "".
   GraphRun run(const std::string& cache, const Trace& trace = layers) {
     RunOptions options = on_cpu();
-    options.device = [&] { return std::make_unique<CudaDevice>(0, cache); };
+    options.device = [&] { return std::make_unique<kernels::CudaDevice>(0, cache); };
     blas_behaviour().met.clear();
     options.on_prepared = [&](const Preparation& preparation) {
       preparation_ = preparation;

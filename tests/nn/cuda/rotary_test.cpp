@@ -18,7 +18,7 @@ constexpr Index sequence = 6, rows = 2 * sequence, head = 8, columns = 4 * head;
 RotaryTablePtr table() { return std::make_shared<const RotaryTable>(sequence, head, 100.0f); }
 
 TEST(RotaryOnAGpu, FindsItsTableInTheMemoryOfTheGpu) {
-  CudaDevice gpu(0, "");
+  kernels::CudaDevice gpu(0, "");
   Graph graph;
   const RotaryTablePtr rotations = table();
   rotary(graph.input("x", {rows, columns}), rotations, 3);
@@ -43,7 +43,7 @@ TEST(RotaryOnAGpu, AgreesWithTheCpu) {
   RunOptions options{.inputs = {{"target", tensor_of(target, {rows, columns})}}};
   const auto trace = [rotations = table()](Graph& g) { return turned(g, rotations); };
   const GraphRun cpu = run_graph(trace, options);
-  options.device = [] { return std::make_unique<CudaDevice>(0, ""); };
+  options.device = [] { return std::make_unique<kernels::CudaDevice>(0, ""); };
   const Difference d = difference(run_graph(trace, options), cpu);
   EXPECT_LT(d.loss, 1e-6);
   EXPECT_LT(d.gradients, 1e-5) << d.worst;
@@ -52,7 +52,7 @@ TEST(RotaryOnAGpu, AgreesWithTheCpu) {
 TEST(RotaryOnAGpu, IsRefusedWhereTheGraphWasPlannedForACpu) {
   std::vector<float> target = random_floats("target", rows * columns);
   RunOptions options{.inputs = {{"target", tensor_of(target, {rows, columns})}}};
-  options.device = [] { return std::make_unique<CudaDevice>(0, ""); };
+  options.device = [] { return std::make_unique<kernels::CudaDevice>(0, ""); };
   const auto trace = [rotations = table()](Graph& g) {
     g.plan_for(cpu_traits());
     return turned(g, rotations);

@@ -1,0 +1,66 @@
+#include "runtime/plan/plan_cache.h"
+
+namespace trireme {
+
+PlanCache::ShapeKey PlanCache::key_of(const PipelineShape& shape) {
+  return {shape.stages, shape.chunks, shape.micro_batches, shape.route};
+}
+
+PlanCache::ModelKey PlanCache::key_of(PlannedModel::Pass pass, const PlanTarget& target) {
+  const TrainingSpec& spec = target.spec;
+  const PipelineShape shape = target.pipeline();
+  return {pass,
+          target.coordinate(Axis::tensor),
+          spec.mesh.size(Axis::tensor),
+          spec.compute,
+          spec.guard,
+          shape.stages,
+          shape.chunks,
+          shape.route,
+          spec.stage_speeds};
+}
+
+PlannedModel PlanCache::model(PlannedModel::Pass pass, const PlanTarget& target,
+                              FunctionRef<PlannedModel()> make) {
+  const ModelKey key = key_of(pass, target);
+  const auto found = models_.find(key);
+  return found != models_.end() ? found->second : models_.emplace(key, make()).first->second;
+}
+
+Plan PlanCache::plan(PlannedModel::Pass pass, const PlanTarget& target, int stage, bool split,
+                     FunctionRef<Plan()> make) {
+  const auto key = std::tuple(key_of(pass, target), stage, split);
+  const auto found = plans_.find(key);
+  return found != plans_.end() ? found->second : plans_.emplace(key, make()).first->second;
+}
+
+PlanCache::Programs PlanCache::train_programs(const TrainingSpec& spec,
+                                              const PipelineShape& shape) {
+  Programs& programs =
+      train_programs_[{static_cast<bool>(spec.own_schedule), spec.schedule, key_of(shape)}];
+  if (!programs)
+    programs =
+        std::make_shared<const std::vector<StageProgram>>(trireme::train_programs(spec, shape));
+  return programs;
+}
+
+PlanCache::Programs PlanCache::forward_programs(const PipelineShape& shape) {
+  Programs& programs = forward_programs_[key_of(shape)];
+  if (!programs)
+    programs = std::make_shared<const std::vector<StageProgram>>(
+        make_programs(forward_orders(shape), shape));
+  return programs;
+}
+
+std::vector<StageProgram> train_programs(const TrainingSpec& spec, const PipelineShape& shape) {
+  if (!spec.own_schedule) return make_programs(work_orders(spec.schedule, shape), shape);
+  try {
+    return make_programs(spec.own_schedule, shape);
+  } catch (const std::exception& error) {
+    const std::string text = error.what(), named = str(shape);
+    throw Error(text.find(named) == std::string::npos ? str("own_schedule, for ", named, ": ", text)
+                                                      : "own_schedule: " + text);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,20 @@
+// rank_memory: all memory that one rank of a layout needs, for the trainer and for the planner
+// alike.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <functional>
+
+#include "runtime/plan/planned_training.h"
+
+namespace trireme {
+
+/// Sets what checkpoints need (MemoryNeed::checkpoint, snapshots, loading) of a rank. Their formats
+/// are known above this module only.
+using CheckpointMemory = std::function<void(const PlannedTraining&, MemoryNeed&)>;
+
+/// `checkpoint`: null: nothing is saved or loaded.
+MemoryNeed rank_memory(const PlannedTraining& plan, const CheckpointMemory& checkpoint = {});
+
+}  // namespace trireme

@@ -11,8 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <unistd.h>
 
+#include "runtime/core/process/host_name.h"
 #include "tests/support/saving_jobs.h"
 
 namespace trireme::test {
@@ -32,9 +32,7 @@ TEST_F(RefusedJob, ASecondJobInOneDirectoryIsRefusedWithHostAndProcessOfTheFirst
   ASSERT_TRUE(wait_until([&] { return !committed_steps(root).empty(); })) << first.output();
   const Outcome second = jobs_.run(saving(root));
   EXPECT_EQ(second.exit_code, 64) << second.output;
-  char host[256] = {};
-  ASSERT_EQ(gethostname(host, sizeof host - 1), 0);
-  EXPECT_THAT(second.output, AllOf(HasSubstr(root), HasSubstr(host), HasSubstr("pid ")));
+  EXPECT_THAT(second.output, AllOf(HasSubstr(root), HasSubstr(host_name()), HasSubstr("pid ")));
   EXPECT_EQ(count(second.output, "--save " + root + ": "), 1) << second.output;
 
   EXPECT_TRUE(first.running());

@@ -1,6 +1,5 @@
 // trireme run on emulated GPUs of simulated nodes, whose NVML answers from files: a GPU that fails
 // costs its node, and one that is only hot costs nothing.
-#include <csignal>
 #include <fstream>
 #include <string>
 
@@ -31,7 +30,7 @@ class GpuSupervisorHealth : public SupervisedRun {
   void add(const std::string& host, const std::string& line) const {
     std::ofstream(folder_ / ("gpus-" + host), std::ios::app) << line << '\n';
   }
-  void start_on_nodes(const std::string& options = "") {
+  void start_on_nodes(const std::string& options = "--preflight off") {
     start(options + " --nodes 2 --spares 1 --hostfile " + (folder_ / "hosts") +
               " --remote-shell " TRIREME_SOURCE_DIR "/tests/support/simulated_node",
           trainer, "--device cuda");
@@ -55,11 +54,7 @@ TEST_F(GpuSupervisorHealth, AGpuThatFailsCostsItsNodeAndOneThatIsHotDoesNot) {
   const std::string nodes = shell(command + " nodes " + run_directory()).output;
   EXPECT_THAT(nodes, HasSubstr("host0: 0 points\n  attempt 1: GPU 1: temperature: "));
   EXPECT_THAT(nodes, HasSubstr("host1: 3 points, in quarantine\n  attempt 1: GPU 0: Xid 79: "));
-  const Index before = durable();
-  ASSERT_TRUE(wait_until([&] { return durable() > before || !job_->running(); })) << output();
-  job_->send(SIGTERM);
-  EXPECT_EQ(wait(), 75) << output();
-  EXPECT_EQ(history().attempts.size(), 2U) << output();
+  stop_after_progress(2);
   expect_nothing_left();
 }
 
@@ -73,8 +68,7 @@ TEST_F(GpuSupervisorHealth, ANodeWhoseGpuAsksForARepairIsLeftForASpare) {
   EXPECT_EQ(found.attempts[0].ended->cause, "replacement");
   EXPECT_EQ(found.attempts[0].ended->durable, found.attempts[0].ended->last_step);
   EXPECT_THAT(found.attempts[1].began.nodes, ElementsAre("host2", "host1"));
-  job_->send(SIGTERM);
-  EXPECT_EQ(wait(), 75) << output();
+  stop();
   expect_nothing_left();
 }
 
@@ -88,8 +82,7 @@ TEST_F(GpuSupervisorHealth, ABadGpuKeepsItsHostOutBeforeTheFirstAttempt) {
   const std::string nodes = shell(command + " nodes " + run_directory()).output;
   for (const char* host : {"host0", "host1", "host2"})
     EXPECT_THAT(nodes, HasSubstr(str("preflight of ", host, ": "))) << nodes;
-  job_->send(SIGTERM);
-  EXPECT_EQ(wait(), 75) << output();
+  stop();
   expect_nothing_left();
 }
 

@@ -49,8 +49,20 @@ const std::vector<Layout> layouts = {
      "--tp 2 --pp 2 --schedule interleaved --num-virtual-stages-per-pipeline-rank 2 "
      "--micro-batch-size 1 --use-distributed-optimizer --sequence-parallel "
      "--recompute-granularity full --lm-head-chunks 5"},
+    {2, "--micro-batch-size 2 --data-parallel-shares 3,1"},
+    {6,
+     "--pp 2 --micro-batch-size 1 --data-parallel-shares 2,1,1 --use-distributed-optimizer "
+     "--bucket-size 5000"},
     {8, "--tp 4 --pp 2 --schedule gpipe --micro-batch-size 4 --sequence-parallel"},
     {8, "--pp 4 --schedule 1f1b --micro-batch-size 1 --recompute-granularity selective"},
+    {4, "--pp 4 --schedule zero-bubble --micro-batch-size 1 --lm-head-chunks 3"},
+    {8,
+     "--tp 2 --pp 2 --schedule zero-bubble --micro-batch-size 1 --use-distributed-optimizer "
+     "--sequence-parallel --recompute-granularity full"},
+    {2, "--pp 2 --schedule zero-bubble-v --micro-batch-size 2 --lm-head-chunks 3"},
+    {8,
+     "--tp 2 --pp 2 --schedule zero-bubble-v --micro-batch-size 1 --use-distributed-optimizer "
+     "--sequence-parallel --recompute-granularity selective"},
 };
 
 // `first`, `stride`: which layouts; together the tests below cover every layout with each model and

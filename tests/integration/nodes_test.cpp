@@ -13,11 +13,13 @@
 namespace trireme::test {
 namespace {
 
-// 2 x 2 ranks; `shared_memory`: the size of each node's /dev/shm.
-std::string two_nodes(const std::string& shared_memory) {
+// 4 ranks; `shared_memory`: the size of each node's /dev/shm.
+std::string two_nodes(const std::string& shared_memory, int first = 2, int second = 2) {
   return "SIMULATED_NODE_SHM=" + shared_memory +
          " " TRIREME_MPIRUN " --timeout 120 --mca plm_rsh_agent " TRIREME_SOURCE_DIR
-         "/tests/support/simulated_node -H node0:2,node1:2 --mca btl tcp,self,vader "
+         "/tests/support/simulated_node -H node0:" +
+         str(first, ",node1:", second) +
+         " --mca btl tcp,self,vader "
          "--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo -np 4 ";
 }
 
@@ -44,6 +46,19 @@ TEST(Nodes, PipelineAcrossTwoNodesWithSequenceParallelInside) {
 
 TEST(Nodes, DataGroupOfFourSpansTwoNodes) {
   expect_like_one_rank(two_nodes("50%"), "--micro-batch-size 2", "node0");
+}
+
+TEST(Nodes, OfUnequalNumbersOfRanksShareTheDataByWeight) {
+  expect_like_one_rank(two_nodes("50%", 3, 1),
+                       "--micro-batch-size 1 --use-distributed-optimizer --bucket-size 5000 "
+                       "--data-parallel-shares 1,2,1,4",
+                       "shared memory of 3 ranks on node node0");
+}
+
+TEST(Nodes, OfUnequalNumbersOfRanksMayCutATensorGroup) {
+  expect_like_one_rank(two_nodes("50%", 1, 3),
+                       "--tp 2 --pp 2 --micro-batch-size 2 --sequence-parallel --stage-speeds 1,3",
+                       "node0");
 }
 
 TEST(Nodes, TooLittleSharedMemoryFallsBackAndSaysSo) {

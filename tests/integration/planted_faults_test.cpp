@@ -3,106 +3,24 @@
 // can replace the real one.
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <memory>
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include "trireme/comm/mesh.h"
 #include "trireme/kernels/device.h"
 #include "trireme/models/transformer.h"
 #include "trireme/train/trainer.h"
 
 #include "runtime/optim/flat_parameters.h"
+#include "tests/support/faulty_mesh.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
 namespace trireme::test {
 namespace {
-
-// What happens instead of the n-th fp32 sum of a group; false: nothing, the sum goes its way.
-using Instead = std::function<bool(Communicator& real, Elements x, Index n, Stream& stream)>;
-
-class FaultyCommunicator final : public Communicator {
- public:
-  FaultyCommunicator(Communicator& real, const Instead& instead) : real_(real), instead_(instead) {}
-  FaultyCommunicator(std::unique_ptr<Communicator> real, const Instead& instead)
-      : owned_(std::move(real)), real_(*owned_), instead_(instead) {}
-
-  int rank() const override { return real_.rank(); }
-  int size() const override { return real_.size(); }
-  std::string_view name() const override { return real_.name(); }
-  Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) override {
-    const bool gradient_like = x.dtype == DType::f32 && reduction == Reduction::sum;
-    if (gradient_like && instead_ && instead_(real_, x, sums_++, stream)) return {};
-    return real_.start_all_reduce(x, reduction, stream);
-  }
-  Ticket start_reduce_scatter(Elements in, Elements out, Reduction r, Stream& stream) override {
-    return real_.start_reduce_scatter(in, out, r, stream);
-  }
-  Ticket start_all_gather(Elements in, Elements out, Stream& stream) override {
-    return real_.start_all_gather(in, out, stream);
-  }
-  Ticket start_broadcast(Elements x, int root, Stream& stream) override {
-    return real_.start_broadcast(x, root, stream);
-  }
-  Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
-                        Stream& stream) override {
-    return real_.start_exchange(sends, receives, stream);
-  }
-  void progress() override { real_.progress(); }
-  bool done(Ticket ticket) override { return real_.done(ticket); }
-  void wait(Ticket ticket, Stream& stream) override { real_.wait(ticket, stream); }
-  void barrier() override { real_.barrier(); }
-
- private:
-  std::unique_ptr<Communicator> owned_;
-  Communicator& real_;
-  Instead instead_;
-  Index sums_ = 0;
-};
-
-struct Faults {
-  Instead on_tensor, on_data, on_ties;
-};
-
-class FaultyMesh final : public Mesh {
- public:
-  FaultyMesh(Mesh& real, const Faults& faults)
-      : real_(real),
-        faults_(faults),
-        tensor_(real.axis(Axis::tensor), faults.on_tensor),
-        data_(real.axis(Axis::data), faults.on_data) {}
-
-  const MeshShape& shape() const override { return real_.shape(); }
-  int rank() const override { return real_.rank(); }
-  Communicator& axis(Axis axis) override {
-    if (axis == Axis::tensor) return tensor_;
-    if (axis == Axis::data) return data_;
-    return real_.axis(axis);
-  }
-  Communicator& world() override { return real_.world(); }
-  std::unique_ptr<Communicator> split(int color, const std::string& name) override {
-    std::unique_ptr<Communicator> group = real_.split(color, name);
-    if (group == nullptr) return group;
-    return std::make_unique<FaultyCommunicator>(std::move(group), faults_.on_ties);
-  }
-  Buffer allocate(Index bytes) override { return real_.allocate(bytes); }
-  std::string memory_description() const override { return real_.memory_description(); }
-  [[noreturn]] void abort(int code) override {
-    real_.abort(code);
-    std::abort();  // gcc does not see that a virtual function does not return
-  }
-
- private:
-  Mesh& real_;
-  Faults faults_;
-  FaultyCommunicator tensor_, data_;
-};
 
 // Tokens that depend on the sample and position only.
 class Tokens final : public DataSource {
@@ -195,16 +113,6 @@ TEST_F(PlantedFaults, DroppedAllReduceIsSeen) {
   Faults faults;
   faults.on_tensor = [](Communicator&, Elements, Index n, Stream&) { return n == 5; };
   EXPECT_FALSE(within_limits(difference({1, 1, 2}, faults)));
-}
-
-// Sums, then doubles elements [begin, end) of what was summed.
-Instead doubled(Index begin, Index end) {
-  return [=](Communicator& real, Elements x, Index, Stream& stream) {
-    real.all_reduce(x, Reduction::sum, stream);
-    float* data = static_cast<float*>(x.data);
-    for (Index i = begin; i < std::min(end, x.count); ++i) data[i] *= 2;
-    return true;
-  };
 }
 
 TEST_F(PlantedFaults, AllGradientsDoubledIsSeenThoughTheLossIsBlind) {

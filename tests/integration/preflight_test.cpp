@@ -1,4 +1,6 @@
 // trireme preflight on this machine and on simulated nodes: who is bad is named, with the reason.
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -6,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/find_processes.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 
@@ -15,6 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
+namespace fs = std::filesystem;
 
 class Preflight : public testing::Test {
  protected:
@@ -42,13 +46,16 @@ class Preflight : public testing::Test {
 
 TEST_F(Preflight, OfThisMachineIsWellAndLeavesNothing) {
   const Outcome outcome =
-      run("--long --seconds 0.1 --run-dir " + (folder_ / "not/made/yet") + " " + json_);
+      run("--long --seconds 0.1 --run-dir " + (folder_ / "not/made/yet") + " " + json_,
+          "CUDA_VISIBLE_DEVICES=");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   const nlohmann::json node = report()["nodes"][0];
   for (const char* figure : {"gemm_gflops", "steady_gemm_gflops", "fma_gflops", "copy_gb_per_s",
                              "rename_sync_ms", "run_write_mb_per_s", "disk_read_mb_per_s"})
     EXPECT_GT(node["figures"][figure], 0) << figure;
   EXPECT_EQ(node["facts"]["gpus"], "0");
+  EXPECT_TRUE(node["facts"].contains("training"));
+  EXPECT_THAT(outcome.output, HasSubstr(" s  training steps\n"));
   EXPECT_EQ(folder_.files(), 2U);  // log and report
 }
 
@@ -81,6 +88,27 @@ TEST_F(Preflight, NamesAHostThatDoesNotStart) {
   EXPECT_THAT(outcome.output, Not(HasSubstr("bad: host2")));
 }
 
+TEST_F(Preflight, EndsWhatItHasStartedAndLeavesNothingWhenItIsToEnd) {
+  const std::string begun = folder_ / "begun";
+  const std::string mpirun =
+      folder_.write("mpirun", "#!/bin/sh\ntrap 'exit 1' TERM\ntouch " + begun +
+                                  "\nwhile :; do sleep 0.05; done\n");
+  fs::permissions(mpirun, fs::perms::owner_all);
+  fs::create_directory(folder_ / "tmp");
+  for (const int signal : {SIGTERM, SIGINT}) {
+    fs::remove(begun);
+    BackgroundProcess preflight("exec env TMPDIR=" + (folder_ / "tmp") +
+                                    " " TRIREME_BIN_DIR "/trireme preflight --mpirun " + mpirun,
+                                folder_ / "log");
+    ASSERT_TRUE(wait_until([&] { return fs::exists(begun) || !preflight.running(); }));
+    EXPECT_FALSE(fs::is_empty(folder_ / "tmp"));
+    preflight.send(signal);
+    EXPECT_EQ(preflight.wait().exit_code, 128 + signal);
+    EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
+    EXPECT_EQ(processes_with(mpirun), 0);
+  }
+}
+
 TEST_F(Preflight, NamesANodeThatIsSlowerThanBefore) {
   ASSERT_EQ(run(json_).exit_code, 0);
   nlohmann::json before = report();
@@ -96,13 +124,26 @@ TEST_F(Preflight, RefusesWhatCannotRunWithOneLineEach) {
   folder_.write("other.json", "{\"nodes\":[]}");
   folder_.write("hosts", "host0\n");
   const Outcome outcome = run("--short --long --nodes 3 --mpirun nothing --hosts a --hostfile " +
-                              (folder_ / "hosts") + " --against " + (folder_ / "other.json"));
+                              (folder_ / "hosts") + " --against " + (folder_ / "other.json") +
+                              " --json " + (folder_ / "missing/report.json"));
   EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("--short and --long: give one of them\n"));
   EXPECT_THAT(outcome.output, HasSubstr("--hosts and --hostfile: give one of them\n"));
   EXPECT_THAT(outcome.output, HasSubstr("--mpirun 'nothing': there is no such program\n"));
   EXPECT_THAT(outcome.output, HasSubstr("--nodes 3: there are 1 hosts\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("/missing cannot be written to: No such file"));
   EXPECT_THAT(outcome.output, HasSubstr("other.json: a preflight's report lacks \"pairs\"\n"));
+}
+
+TEST_F(Preflight, RefusesToCompareWithOtherHosts) {
+  ASSERT_EQ(run(json_).exit_code, 0);
+  nlohmann::json before = report();
+  before["nodes"][0]["host"] = "elsewhere";
+  folder_.write("before.json", before.dump());
+  const Outcome outcome = run("--hosts host0,host1 --against " + (folder_ / "before.json"));
+  EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("before.json: it is a report of elsewhere, not of host0, host1\n"));
 }
 
 }  // namespace

@@ -46,8 +46,7 @@ TEST_F(SupervisorCommands, RefusesASecondSupervisor) {
   EXPECT_THAT(status.output, HasSubstr("{\"rank\":3,\"phase\":"));
   EXPECT_THAT(shell(command + " status " + run_directory()).output,
               HasSubstr("rank 3 (pp0 dp1 tp1): "));
-  job_->send(SIGTERM);
-  EXPECT_EQ(wait(), 75) << output();
+  stop();
 }
 
 TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
@@ -89,6 +88,16 @@ TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
               HasSubstr("is no run of `trireme run`"));
 }
 
+TEST_F(SupervisorCommands, SayThatATemplateOfASchedulerIsStartedOutsideOfOne) {
+  const Outcome outcome = shell("env -u SLURM_JOB_ID -u SLURM_JOBID HOME=" + folder_.path() +
+                                " PATH=" TRIREME_BIN_DIR ":$PATH bash " TRIREME_SOURCE_DIR
+                                "/launch/templates/slurm.sbatch");
+  EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "\n"), 1) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("needs --hostfile, or a job of several nodes of a "
+                                        "scheduler"));
+}
+
 TEST_F(SupervisorCommands, QueueASlurmJobAgainThatSlurmDoesNot) {
   // In place of Slurm: a program that notes what it is asked, and mpirun for PROGRAM's exit code.
   const auto script = [&](const std::string& name, const std::string& text) {
@@ -126,6 +135,44 @@ TEST_F(SupervisorCommands, WaitNoLongerThanTheyAreAskedTo) {
   wait();
 }
 
+TEST_F(SupervisorCommands, StopWhileHostsAreChecked) {
+  const std::string hosts = folder_.write("hosts", "host0\nhost1\n"), id = folder_ / "id";
+  start("--nodes 2 --hostfile " + hosts + " --preflight 'echo $$ > " + id + "; sleep 1000'");
+  ASSERT_TRUE(wait_until([&] { return count(read_text(id), "\n") > 0 || !job_->running(); }))
+      << output();
+  job_->send(SIGTERM);
+  EXPECT_EQ(wait(), 75) << output();
+  EXPECT_THAT(output(), HasSubstr("stopped before an attempt began"));
+  EXPECT_TRUE(wait_until([&] { return kill(std::stoi(read_text(id)), 0) != 0; }));
+  expect_nothing_left();
+}
+
+TEST_F(SupervisorCommands, StopWhileTheProgramIsAskedForLayouts) {
+  const std::string hosts = folder_.write("hosts", "host0\nhost1\n"), id = folder_ / "id";
+  const std::string program =
+      folder_.write("program", "#!/bin/sh\necho $$ > " + id + "\nsleep 1000\n");
+  fs::permissions(program, fs::perms::owner_all);
+  start("--nodes 2 --min-nodes 1 --hostfile " + hosts, program);
+  ASSERT_TRUE(wait_until([&] { return count(read_text(id), "\n") > 0 || !job_->running(); }))
+      << output();
+  EXPECT_EQ(shell(command + " stop --wait 5m " + run_directory()).exit_code, 0);
+  EXPECT_EQ(wait(), 75) << output();
+  EXPECT_THAT(output(), HasSubstr("stopped before an attempt began"));
+  EXPECT_TRUE(wait_until([&] { return kill(std::stoi(read_text(id)), 0) != 0; }));
+  expect_nothing_left();
+}
+
+TEST_F(SupervisorCommands, KnowHostsThatACommandOfTheUserLeavesOut) {
+  const std::string hosts = folder_.write("hosts", "host0\nhost1\n");
+  start("--nodes 2 --hostfile " + hosts + " --preflight '[ $TRIREME_HOST = host0 ]'");
+  EXPECT_EQ(wait(), 69) << output();
+  EXPECT_THAT(output(), HasSubstr("host1 does not pass the preflight: --preflight ends with exit"));
+  EXPECT_THAT(shell(command + " nodes " + run_directory()).output,
+              HasSubstr("host1 does not pass the preflight: --preflight ends with exit code 1\n"));
+  EXPECT_EQ(shell(command + " nodes release " + run_directory() + " host0").exit_code, 1);
+  EXPECT_EQ(shell(command + " nodes release " + run_directory() + " host1").exit_code, 0);
+}
+
 TEST_F(SupervisorCommands, WatchesAnotherProgramByItsExitCode) {
   const std::string own = " run --run-dir " + run_directory() +
                           " --on-event 'echo $TRIREME_EVENT >> " + (folder_ / "events") +
@@ -150,6 +197,34 @@ TEST_F(SupervisorCommands, EndsWhatTheLauncherLeaves) {
       shell(command + " run --run-dir " + run_directory() + " --mpirun " + launcher + " -- true");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   expect_nothing_left();
+}
+
+TEST_F(SupervisorCommands, EndsNoProcessThatAnEventHasDetached) {
+  const std::string detached = folder_.write(
+      "detached", "echo $$ > " + (folder_ / "pid") + "; until [ -e " + (folder_ / "go") +
+                      " ]; do sleep 0.05; done; echo lives > " + (folder_ / "said") + "\n");
+  const Outcome outcome = shell(command + " run --run-dir " + run_directory() +
+                                " --on-event '[ $TRIREME_EVENT = attempt_began ] && setsid sh " +
+                                detached + " > /dev/null 2>&1 &' -- sh -c 'until [ -s " +
+                                (folder_ / "pid") + " ]; do sleep 0.05; done; sleep 0.2; exit 7'");
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.output;
+  folder_.write("go", "");
+  EXPECT_TRUE(wait_until([&] { return fs::exists(folder_ / "said"); }));
+  expect_nothing_left();
+}
+
+TEST_F(SupervisorCommands, RunsACommandForAHostThatComesIntoQuarantine) {
+  const std::string hosts = folder_.write("hosts", "a\nb\n");
+  const std::string launcher = folder_.write(
+      "launcher", "#!/bin/sh\necho '  Remote daemon: [[15405,0],2] on node a'\nexit 205\n");
+  fs::permissions(launcher, fs::perms::owner_all);
+  const Outcome outcome = shell(command + " run --run-dir " + run_directory() + " --hostfile " +
+                                hosts + " --nodes 2 --preflight off --mpirun " + launcher +
+                                " --on-quarantine 'echo $TRIREME_HOST $TRIREME_EVENT >> " +
+                                (folder_ / "drained") + "' -- true");
+  EXPECT_EQ(outcome.exit_code, 69) << outcome.output;
+  EXPECT_TRUE(wait_until([&] { return count(read_text(folder_ / "drained"), "\n") > 0; }));
+  EXPECT_EQ(read_text(folder_ / "drained"), "a quarantine\n");
 }
 
 TEST_F(SupervisorCommands, EndsNoProcessThatWasThereBefore) {

@@ -130,8 +130,7 @@ TEST_F(Hangs, AreNotSeenOnAFullMachine) {
   };
   wait_until([&] { return !job_->running() || (passed_s() > least_s && step() > 10); }, 300);
   std::printf("%.1f s, %ld steps\n", passed_s(), static_cast<long>(step()));
-  job_->send(SIGTERM);
-  EXPECT_EQ(wait(), 75) << output();
+  stop();
   EXPECT_EQ(count(output(), "hang"), 0) << output();
   EXPECT_THAT(causes(), ElementsAre("stopped"));
 }

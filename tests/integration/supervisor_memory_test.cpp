@@ -72,7 +72,21 @@ TEST_F(SupervisedMemory, LosesNoMoreThanOneIntervalAndNoBitWhenRanksAreKilled) {
   EXPECT_EQ(durable(), 0);  // all that was loaded was in memory only
   wait_for_steps(3, before);
   if (HasFatalFailure()) return;
+  const std::string status = shell(command + " status " + run_directory()).output;
+  EXPECT_THAT(status, HasSubstr(", in memory step "));
+  EXPECT_THAT(status, HasSubstr(str(", from step ", loaded.back(), " in memory")));
   finish();
+  const History found = history();
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    EXPECT_EQ(found.attempts[i + 1].started.step, loaded[i]);
+    EXPECT_EQ(found.attempts[i + 1].started.tier, "memory");
+    EXPECT_LE(found.attempts[i].ended->last_step - loaded[i], interval);
+  }
+  const auto report =
+      nlohmann::json::parse(shell(command + " report --json " + run_directory()).output);
+  EXPECT_LE(report.at("causes").at("killed").at("lost_steps"), 2 * interval) << report;
+  EXPECT_GT(report.at("useful_s"), report.at("lost_s")) << report;
+  EXPECT_GE(report.at("from_memory"), 2) << report;
   EXPECT_FALSE(fs::exists(snapshots()));  // when it was stopped all was durable
   expect_nothing_left();
   expect_the_bits_of_an_undisturbed_run();
@@ -82,14 +96,16 @@ TEST_F(SupervisedMemory, OutlivesMpirunAndTheSupervisor) {
   start("", trainer, options());
   wait_for_steps(1, 2 * interval);
   if (HasFatalFailure()) return;
-  kill(mpirun(), SIGKILL);
+  kill(mpirun(), SIGKILL);  // ranks do some more steps before they are ended
+  ASSERT_TRUE(wait_until([&] { return !loaded_from_memory().empty() || !job_->running(); }));
   wait_for_steps(2, step() + interval);
   if (HasFatalFailure()) return;
   EXPECT_EQ(loaded_from_memory().size(), 1u) << output();
-  const Index done = step();
   job_->send(SIGKILL);
   EXPECT_EQ(wait(), 128 + SIGKILL);
+  EXPECT_TRUE(wait_until([&] { return processes_with(run_directory()) == 0; }));
   EXPECT_TRUE(fs::exists(snapshots()));
+  const Index done = step();
   last_step_ = done + 20;
   start("", trainer, options());
   EXPECT_EQ(wait(), 0) << output();
@@ -119,6 +135,35 @@ TEST_F(SupervisedMemory, IsRemovedByHandOnlyWhenNoSupervisorRuns) {
   EXPECT_EQ(wait(), 0) << output();
   EXPECT_TRUE(loaded_from_memory().empty()) << output();
   expect_nothing_left();
+}
+
+TEST_F(SupervisedMemory, IsLoadedWhereSamplesAreLeftOut) {
+  layout_ += " --skip-samples 8-15";
+  start("", trainer, options());
+  wait_for_steps(1, 2 * interval);
+  if (HasFatalFailure()) return;
+  kill(rank_processes().back(), SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return !loaded_from_memory().empty() || !job_->running(); }));
+  wait_for_steps(2, step());
+  if (HasFatalFailure()) return;
+  EXPECT_EQ(history().attempts.back().started.tier, "memory") << output();
+  finish();
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+TEST_F(SupervisedMemory, HasNoStepWithWrongBitsWhereReplicasAreCompared) {
+  const std::string flips = TRIREME_BIN_DIR "/hostile_flips";
+  last_step_ = 16;
+  start("", flips, options("--flip master:1:9"));
+  ASSERT_EQ(wait(), 0) << output();
+  const History found = history();
+  ASSERT_EQ(found.attempts.size(), 2u) << output();
+  EXPECT_EQ(found.attempts[0].ended->cause, "corruption");
+  EXPECT_EQ(found.attempts[1].started.tier, "memory");
+  EXPECT_EQ(found.attempts[1].started.step, 8) << "replicas were equal, and differ at step 10";
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run("", "", flips);
 }
 
 TEST_F(SupervisedMemory, NeedsASupervisor) {

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/store/tiers/slots.h"
 #include "tests/support/supervised_run.h"
 
 namespace trireme::test {
@@ -71,11 +72,60 @@ TEST_F(SupervisedNodes, ReplaceALostOneByASpareInItsPlace) {
               HasSubstr("host0: 2 points\n  attempt 1: the launcher lost contact with it"));
   EXPECT_EQ(shell(command + " nodes release " + run_directory() + " host0").exit_code, 0);
   // Rank 0, which held the lock of the checkpoints, was on the lost host.
-  const Index before = durable();
-  ASSERT_TRUE(wait_until([&] { return durable() > before || !job_->running(); })) << output();
+  stop_after_progress(2);
+  expect_nothing_left();
+}
+
+TEST_F(SupervisedNodes, AreTakenAwayByTheCommandOfTheUserWhenChaosAsksForIt) {
+  const std::string shell_of_nodes = folder_.write(
+      "shell", str("#!/bin/sh\nfor host; do case $host in -*) ;; *) break ;; esac; done\n"
+                   "echo $$ > ",
+                   folder_ / "",
+                   "$host.pid\nexec " TRIREME_SOURCE_DIR "/tests/support/simulated_node \"$@\"\n"));
+  fs::permissions(shell_of_nodes, fs::perms::owner_all);
+  start("--allow-chaos --nodes 2 --spares 1 --hostfile " + (folder_ / "hosts") +
+        " --remote-shell " + shell_of_nodes);
+  ASSERT_TRUE(wait_until([&] { return durable() > 0 || !job_->running(); })) << output();
+  const std::string chaos = command + " chaos " + run_directory() +
+                            " --kinds node --every 0.1 --limit 200 --min-goodput 0 --yes "
+                            "--node-cmd 'echo $TRIREME_FAULT_STATE $TRIREME_HOST >> " +
+                            (folder_ / "called") +
+                            "; [ $TRIREME_FAULT_STATE = end ] || kill -9 $(pgrep -P $(cat " +
+                            (folder_ / "") + "$TRIREME_HOST.pid))'";
+  EXPECT_THAT(shell(chaos + " --max 2").output,
+              HasSubstr("--max 2: 2 of these faults may take a host out (node, link, flip, xid), "
+                        "but the run has 1 spare hosts"));
+  const Outcome outcome = shell(chaos + " --max 1");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output << output();
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("\nnode  *1 +1 +1 +0 "));
+  const History found = history();
+  ASSERT_EQ(found.faults.size(), 1U);
+  const std::string host = found.faults[0].victim.substr(5);
+  EXPECT_EQ(read_text(folder_ / "called"), "begin " + host + "\nend " + host + "\n");
   job_->send(SIGTERM);
   EXPECT_EQ(wait(), 75) << output();
-  EXPECT_EQ(history().attempts.size(), 2U) << output();
+  EXPECT_THAT(causes(), ElementsAre("node_lost", "stopped"));
+  expect_nothing_left();
+}
+
+TEST_F(SupervisedNodes, ReplaceOneThatIsDownWhenTheJobStarts) {
+  const std::string shell_of_nodes =
+      folder_.write("shell",
+                    "#!/bin/sh\nfor word; do [ \"$word\" != host1 ] || exit 255; done\n"
+                    "exec " TRIREME_SOURCE_DIR "/tests/support/simulated_node \"$@\"\n");
+  fs::permissions(shell_of_nodes, fs::perms::owner_all);
+  start("--nodes 2 --spares 1 --preflight off --hostfile " + (folder_ / "hosts") +
+        " --remote-shell " + shell_of_nodes);
+  ASSERT_TRUE(wait_until([&] { return durable() > 0 || !job_->running(); })) << output();
+  job_->send(SIGTERM);
+  EXPECT_EQ(wait(), 75) << output();
+  const History found = history();
+  ASSERT_EQ(found.attempts.size(), 2U) << output();
+  EXPECT_EQ(found.attempts[0].ended->cause, "node_lost");
+  EXPECT_THAT(found.attempts[0].began.nodes, ElementsAre("host0", "host1"));
+  EXPECT_THAT(found.attempts[1].began.nodes, ElementsAre("host0", "host2"));
+  EXPECT_THAT(shell(command + " nodes " + run_directory()).output,
+              HasSubstr("host1: 2 points\n  attempt 1: it does not answer"));
   expect_nothing_left();
 }
 
@@ -97,8 +147,7 @@ TEST_F(SupervisedNodes, ContinueOnFewerAndAgainOnAllWithEachStepOnce) {
     return (history().attempts.size() > 2 && durable() > history().attempts[2].began.resumed) ||
            !job_->running();
   })) << output();
-  job_->send(SIGTERM);
-  EXPECT_EQ(wait(), 75) << output();
+  stop();
   std::vector<Index> sizes;
   for (const supervisor::Attempt& attempt : history().attempts)
     sizes.push_back(attempt.began.ranks);
@@ -161,6 +210,71 @@ TEST_F(LastingNodes, LoseNoStepThatIsInMemoryOfAnotherNode) {
   expect_the_bits_of_an_undisturbed_run(" " + variables_,
                                         " --mca plm_rsh_agent " + shell_of_nodes +
                                             " -H host0:2,host2:2");  // norms are summed by node
+}
+
+TEST_F(LastingNodes, AreRidOfWhatEarlierAttemptsHaveLeftBeforeTheNextBegins) {
+  folder_.write("hosts", "host0\nhost1\n");
+  start("--nodes 2 --preflight off --hostfile " + (folder_ / "hosts") + " --remote-shell " +
+        shell_of_nodes);
+  ASSERT_TRUE(wait_until([&] { return durable() > 0 || !job_->running(); })) << output();
+  const std::string key = supervisor::key_of(paths(), history().run);
+  const auto on_host1 = [&](const std::string& variables) {
+    return str("exec nsenter --target ", first_of("host1"), " --uts --ipc --pid --mount env ",
+               variables, " sleep 1000");
+  };
+  // mpirun, which has not started them, ends neither.
+  BackgroundProcess left(on_host1("TRIREME_ATTEMPT=1 TRIREME_RUN_KEY=" + key), folder_ / "left");
+  BackgroundProcess other(on_host1("TRIREME_ATTEMPT=1 TRIREME_RUN_KEY=other"), folder_ / "other");
+  const fs::path memory = str("/proc/", first_of("host1"), "/root", "/dev/shm/trireme-", key);
+  fs::create_directories(memory.string() + "-a0/pages");
+  kill(mpirun(), SIGKILL);
+  ASSERT_TRUE(wait_until([&] {
+    const History found = history();
+    return !job_->running() ||
+           (found.attempts.size() > 1 && durable() > found.attempts.back().began.resumed);
+  })) << output();
+  EXPECT_TRUE(wait_until([&] { return !left.running(); }));
+  EXPECT_TRUE(other.running());
+  EXPECT_THAT(read_text(paths().attempt(2) + "/output.log"),
+              HasSubstr("of earlier attempts on this node, ended "));
+  for (const char* attempt : {"-a0", "-a1"}) EXPECT_FALSE(fs::exists(memory.string() + attempt));
+  stop();
+}
+
+TEST_F(LastingNodes, BringNothingBackThatTheRunHasAbandoned) {
+  const auto on = [&](const std::string& host) {
+    folder_.write("hosts", host + "\n");
+    return "--nodes 1 --hostfile " + (folder_ / "hosts") + " --remote-shell " + shell_of_nodes;
+  };
+  const auto snapshots_on = [&](const std::string& host) {
+    const std::string key = supervisor::key_of(paths(), history().run);
+    return fs::exists(str("/proc/", first_of(host), "/root", store::snapshot_directory(key)));
+  };
+  const std::string memory = "--save-memory-interval 1 ";
+  per_host_ = ranks;
+  start(on("host0"), trainer, memory);
+  ASSERT_TRUE(wait_until([&] { return durable() >= 15 || !job_->running(); })) << output();
+  EXPECT_EQ(shell(command + " stop --now --wait 60 " + run_directory()).exit_code, 0);
+  wait();  // it ended without saving
+  ASSERT_TRUE(snapshots_on("host0"));
+  const Index newest = durable();
+  last_step_ = newest - 8;  // host0 has newer steps
+  start(on("host1"), trainer, memory + str("--ckpt-step ", newest - 10));
+  EXPECT_EQ(wait(), 0) << output();
+  EXPECT_EQ(durable(), last_step_) << output();
+  EXPECT_FALSE(snapshots_on("host1"));  // the run was done
+  ASSERT_TRUE(snapshots_on("host0"));
+  const Index before = last_step_;
+  last_step_ = newest + 2;
+  start(on("host0"), trainer, memory);
+  EXPECT_EQ(wait(), 0) << output();
+  EXPECT_FALSE(snapshots_on("host0"));
+  const std::string log =
+      read_text(paths().attempt(std::ssize(history().attempts)) + "/output.log");
+  EXPECT_THAT(log, HasSubstr(str("loaded step ", before, " of ")));
+  EXPECT_EQ(count(log, "from memory of the nodes"), 0) << log;
+  expect_the_bits_of_an_undisturbed_run(" " + variables_,
+                                        " --mca plm_rsh_agent " + shell_of_nodes + " -H host0:4");
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 // trireme run with the real trainer: whatever ends a rank, mpirun or the supervisor, the run ends
 // with the bits of one that nothing disturbed, and nothing is left behind.
+#include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/observe/page_reader.h"
+#include "runtime/observe/process_state.h"
 #include "tests/support/supervised_run.h"
 
 namespace trireme::test {
@@ -119,6 +123,79 @@ TEST_F(Supervised, RestartsAfterEveryWayInWhichAJobCanEnd) {
   finish();
   expected.insert(expected.end(), {"stopped", "finished"});
   EXPECT_EQ(causes(), expected);
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+/// Waits until a rank of the attempt has begun to load, and stops it. Its process; 0: it had
+/// loaded.
+pid_t stop_a_loading_rank(const std::string& pages) {
+  std::string found;
+  const auto phase = [](const std::string& path) { return observe::PageReader(path).read().phase; };
+  const auto look = [&] {
+    for (const std::string& path : observe::find_pages(pages)) try {
+        if (phase(path) >= observe::Phase::load) found = path;
+      } catch (const Error&) {  // it is being made
+      }
+    return !found.empty();
+  };
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(100);
+  while (!look() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (found.empty()) return 0;
+  const auto rank = static_cast<pid_t>(observe::PageReader(found).read().pid);
+  kill(rank, SIGSTOP);
+  for (auto state = observe::read_process_state(rank); state && state->state != 'T';
+       state = observe::read_process_state(rank))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (phase(found) == observe::Phase::load) return rank;
+  kill(rank, SIGCONT);
+  return 0;
+}
+
+TEST_F(Supervised, RestartsAfterAKillOfARankThatLoads) {
+  start();
+  wait_for_progress(1, 0);
+  if (HasFatalFailure()) return;
+  const std::string key = supervisor::key_of(paths(), history().run);
+  pid_t victim = 0;
+  std::size_t killed = 0;
+  while (victim == 0 && killed < 10) {  // on a busy machine it may have loaded when it is seen
+    if (killed > 0) wait_for_progress(killed + 1, durable());
+    if (HasFatalFailure()) return;
+    kill(rank_processes().front(), SIGKILL);
+    ++killed;
+    victim = stop_a_loading_rank(supervisor::pages_directory(key, static_cast<Index>(killed) + 1));
+  }
+  ASSERT_NE(victim, 0) << output();
+  kill(victim, SIGKILL);
+  wait_for_progress(killed + 2, durable());
+  if (HasFatalFailure()) return;
+  finish();
+  std::vector<std::string> expected(killed + 1, "killed");
+  expected.insert(expected.end(), {"stopped", "finished"});
+  EXPECT_EQ(causes(), expected);
+  EXPECT_EQ(history().attempts[killed].ended->first_step, 0);
+  expect_nothing_left();
+  expect_the_bits_of_an_undisturbed_run();
+}
+
+TEST_F(Supervised, RestartsAfterTwoKillsAtOnce) {
+  start();
+  wait_for_progress(1, 0);
+  if (HasFatalFailure()) return;
+  const std::vector<pid_t> found = rank_processes();
+  kill(found[0], SIGKILL);
+  kill(found[3], SIGKILL);
+  wait_for_progress(2, durable());
+  if (HasFatalFailure()) return;
+  const pid_t rank = rank_processes().front();
+  kill(mpirun(), SIGKILL);
+  kill(rank, SIGKILL);
+  wait_for_progress(3, durable());
+  if (HasFatalFailure()) return;
+  finish();
+  EXPECT_THAT(causes(), ElementsAre("killed", "launcher_killed", "stopped", "finished"));
   expect_nothing_left();
   expect_the_bits_of_an_undisturbed_run();
 }

@@ -72,10 +72,42 @@ TEST(Trials, AreReportedByKind) {
                                      judge_trial(kill, ended_with("failed", "rank 1"), 24, 0.7),
                                      judge_trial(segv, ended_with("crashed", ""), 27, 0.9)};
   const std::string text = to_text(trials, 12);
-  EXPECT_THAT(text, HasSubstr("kill           2            1              1          0"));
-  EXPECT_THAT(text, HasSubstr("segv           1            1              0          1"));
+  EXPECT_THAT(text, HasSubstr("kill            2            1              1          0"));
+  EXPECT_THAT(text, HasSubstr("segv            1            1              0          1"));
   EXPECT_THAT(text, HasSubstr("of 12 steps none has changed"));
   EXPECT_THAT(to_text(to_json(trials, 12)), HasSubstr("\"culprit_is_right\":false"));
+}
+
+TEST(Trials, OfHostsAskForTheHostThatIsBlamed) {
+  const Fault fault{1, 0, "node", "host n2"};
+  AttemptEnded ended = ended_with("node_lost", "the launcher lost rank 3");
+  EXPECT_EQ(judge_trial(fault, ended, 20, 1).culprit, Culprit::not_named);
+  ended.blame = {{"n1", 2, ""}};
+  EXPECT_EQ(judge_trial(fault, ended, 20, 1).culprit, Culprit::wrong);
+  ended.blame = {{"n1", 2, ""}, {"n2", 2, ""}};
+  EXPECT_EQ(judge_trial(fault, ended, 20, 1).culprit, Culprit::right);
+  ended.cause = "hang";
+  EXPECT_FALSE(judge_trial(fault, ended, 20, 1).cause_is_right);
+  EXPECT_TRUE(judge_trial({1, 0, "link", "host n2"}, ended, 20, 1).cause_is_right);
+}
+
+TEST(Trials, OfAFlippedBitAskForWhatTheRanksDecided) {
+  const Fault fault{7, 0, "flip", "rank 2"};
+  EXPECT_EQ(culprit_in({}, fault), Culprit::not_named);
+  EXPECT_EQ(culprit_in({{6, 1}}, fault), Culprit::not_named);  // of an earlier attempt
+  EXPECT_EQ(culprit_in({{7, 2}}, fault), Culprit::right);
+  EXPECT_EQ(culprit_in({{7, 2}, {7, 0}}, fault), Culprit::wrong);
+}
+
+TEST(Trials, OfAFaultThatEndsNoAttemptAreWrongWhereOneHasEnded) {
+  EXPECT_FALSE(judge_trial({1, 0, "slow", "rank 3"}, ended_with("hang", ""), 20, 1).cause_is_right);
+}
+
+TEST(Trials, SayThatXidIsSimulated) {
+  const Fault fault{1, 0, "xid", "rank 3"};
+  const Trial trial = judge_trial(fault, ended_with("gpu_failed", "[rank 3] error"), 20, 1);
+  EXPECT_EQ(trial.culprit, Culprit::right);
+  EXPECT_THAT(to_text({trial}, 3), HasSubstr("xid is simulated"));
 }
 
 History history_of(double useful_s, double wall_s, Index ended_at) {
@@ -114,6 +146,16 @@ TEST(SeenSteps, MustHaveTheNumbersThatTheyHad) {
   const std::string message = trireme::message_of(
       [&] { seen.compare("{\"step\":1,\"loss\":2.50000001,\"step_ms\":7}\n", "run"); });
   EXPECT_THAT(message, HasSubstr("run: step 1 has other numbers than it had before"));
+}
+
+TEST(SeenSteps, AreForgottenFromAStepOnThatWasSkipped) {
+  SeenSteps seen;
+  seen.compare("{\"step\":1,\"loss\":1}\n{\"step\":2,\"loss\":2}\n{\"step\":3,\"loss\":3}\n", "");
+  seen.forget_from(2);
+  EXPECT_EQ(seen.steps(), 1);
+  seen.compare("{\"step\":2,\"loss\":5}\n", "");
+  EXPECT_THAT(trireme::message_of([&] { seen.compare("{\"step\":1,\"loss\":2}\n", "run"); }),
+              HasSubstr("step 1 has other numbers"));
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Attempts on fewer hosts than --nodes.
+#include <csignal>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -101,6 +103,16 @@ TEST_F(Elastic, TriesTheNextLayoutWhereTheProgramRefusesOneAtItsStart) {
               testing::Contains("pp1 dp3 tp2 cannot run here: another layout is tried"));
 }
 
+TEST_F(Elastic, TriesALayoutAgainThatHasRunBeforeItTakesTheNext) {
+  lose("n1");
+  world_.scripts.push_back({.steps = 12, .code = 137});
+  for (int i = 0; i < 3; ++i)
+    world_.scripts.push_back({.steps = 0, .code = 64, .error = "no memory"});
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(ranks(), ElementsAre(8, 8, 6, 6, 6, 6, 4));
+}
+
 TEST_F(Elastic, EndsWith64WhereTheWholeLayoutCannotRun) {
   world_.scripts = {{.steps = 0, .code = 64}};
   EXPECT_EQ(run(), code::configuration);
@@ -128,12 +140,45 @@ TEST_F(Elastic, IsRefusedBeforeAnythingStartsWhereItCannotBe) {
   EXPECT_THAT(world_.said.back(), HasSubstr("cannot run on 8 ranks: 8 ranks do not fit"));
   world_.illegal = {2};
   EXPECT_EQ(run(), code::configuration);
-  EXPECT_THAT(world_.said.back(), HasSubstr("--min-nodes 1: no number of ranks up to 2 is legal"));
+  EXPECT_THAT(
+      world_.said.back(),
+      HasSubstr("--min-nodes 1: no number of ranks up to 2 is legal; give more --min-nodes, "
+                "or --also-layout: 2 ranks do not fit"));
   settings_.also_layouts = {{"--tp", "9"}};
   EXPECT_EQ(run(), code::configuration);
   EXPECT_THAT(world_.said.back(),
               HasSubstr("--also-layout \"--tp 9\": no number of ranks up to 8"));
   EXPECT_THAT(world_.plans, IsEmpty());
+}
+
+TEST_F(Elastic, EndsWith64AndTheProgramsSentenceWhereNoLayoutOfTheHostsCanRun) {
+  lose("n1");
+  lose("n2");
+  lose("n3");
+  world_.scripts.resize(2);
+  for (const char* why : {"6 ranks need 90 GiB", "4 ranks need 130 GiB", "2 ranks need 250 GiB"})
+    world_.scripts.push_back({.steps = 0, .code = 64, .error = why});
+  EXPECT_EQ(run(), code::configuration);
+  EXPECT_THAT(ranks(), ElementsAre(8, 8, 6, 4, 2));
+  EXPECT_THAT(world_.said.back(),
+              HasSubstr("no layout can run on the hosts at hand: 2 ranks need 250 GiB"));
+}
+
+TEST_F(Elastic, StopsWhileTheProgramIsAskedForLayouts) {
+  world_.layouts_s = 120;
+  world_.signals = {SIGTERM};
+  EXPECT_EQ(run(), code::stopped);
+  EXPECT_LT(world_.time, 101);
+  EXPECT_EQ(world_.pending, 0);
+  EXPECT_THAT(world_.plans, IsEmpty());
+}
+
+TEST_F(Elastic, WaitsForTheAnswersOfTheProgram) {
+  world_.layouts_s = 7;
+  lose("n1");
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(ranks(), ElementsAre(8, 8, 6));
 }
 
 TEST(Growth, IsWorthARestartWhereItGainsThreeTimesItsCost) {
@@ -170,6 +215,42 @@ TEST_F(Grows, WhenHostsComeBackAfterTheInterval) {
   EXPECT_THAT(world_.said,
               testing::Contains(HasSubstr("to continue as pp1 dp4 tp2 in place of pp1 dp3")));
   EXPECT_EQ(goodput(history()).failures, 0);
+}
+
+/// Two hosts, and then three: the program was not asked for them yet, and takes long to answer.
+class GrowsSlowly : public Grows {
+ protected:
+  GrowsSlowly() {
+    world_.all_hosts = {{"n0", 2}, {"n1", 2}};
+    world_.scripts.front().at_second_step = [this] {
+      come_back();
+      world_.layouts_s = 30;
+    };
+  }
+};
+
+TEST_F(GrowsSlowly, WhileTheJobTrains) {
+  finish();
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(ranks(), ElementsAre(4, 6));
+  EXPECT_NEAR(world_.started[1] - world_.started[0], 80, 1);
+}
+
+TEST_F(GrowsSlowly, AndTheJobIsWatchedMeanwhile) {
+  settings_.hang_s = 5;
+  settings_.max_restarts = 0;
+  world_.scripts.front().steps = 550;  // 5 s after the interval
+  world_.scripts.front().hangs = true;
+  EXPECT_EQ(run(), code::no_help);
+  EXPECT_THAT(causes(), ElementsAre("hang"));
+  EXPECT_NEAR(history().attempts[0].ended->wall_s, 60, 0.5);
+  EXPECT_EQ(world_.pending, 0);
+}
+
+TEST_F(GrowsSlowly, AndARequestToStopIsMetMeanwhile) {
+  world_.scripts.front().signal_at_step = 550;
+  EXPECT_EQ(run(), code::stopped);
+  EXPECT_NEAR(history().attempts[0].ended->wall_s, 55, 0.5);
 }
 
 TEST_F(Grows, NotForAShortRest) {

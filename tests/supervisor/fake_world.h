@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,30 +15,36 @@
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/decide/state_machine.h"
+#include "tests/supervisor/fake_program.h"
 #include "tests/supervisor/script.h"
 
 namespace trireme::supervisor::test {
 
-class FakeWorld : public World {
+class FakeWorld : public World, public FakeProgram {
  public:
   std::deque<Script> scripts;
   std::vector<Host> all_hosts;
   mutable int unreadable_lists = 0;  // reads of the list of hosts that fail
   std::vector<std::string> unfit, releases;
+  std::string not_checked;                        // why no preflight can be made; empty: it can
   std::vector<std::vector<std::string>> checked;  // hosts of each preflight
-  Index last_step = 1000000;                      // --train-iters
+  bool checks_long = false;                       // there is a long preflight
+  std::vector<std::string> unfit_in_long;
+  std::vector<std::vector<std::string>> checked_long;
+  double preflight_s = 0, layouts_s = 0, reach_s = 0;  // what they take
+  int pending = 0;            // preflights and questions that were not dropped
+  Index last_step = 1000000;  // --train-iters
   bool mine = true;
-  Index tensor = 1;             // --tp of the program, which --also-layout may replace
-  std::vector<Index> illegal;   // numbers of ranks
-  bool answers_layouts = true;  // it is built on run()
-
+  std::map<Index, Started> starts;  // of attempts that say it
   std::string ledger;
+  std::vector<UnfitHost> shown_unfit;
+  bool kept_releases = true;  // each request was in the ledger before it was removed
   std::vector<std::string> said, events;
   std::vector<AttemptPlan> plans;
   std::vector<double> started;
   std::vector<Index> saved;  // ascending
   double time = 100;
-  Index wall = 1'700'000'000;
+  Index wall = 1'700'000'000, saved_at = 0;
   int ended = 0, asked = 0;
 
   double now() const override { return time; }
@@ -45,43 +54,52 @@ class FakeWorld : public World {
     require(unreadable_lists-- <= 0, "hosts: line 2 is cut");
     return all_hosts;
   }
-  std::vector<UnfitHost> unfit_of(const std::vector<Host>& hosts) override {
-    std::vector<UnfitHost> found;
-    checked.emplace_back();
+  std::unique_ptr<Pending<Fitness>> preflight(const std::vector<Host>& hosts,
+                                              bool thorough) override {
+    if (thorough && !checks_long) return nullptr;
+    Fitness found{{}, not_checked};
+    std::vector<std::string>& names = (thorough ? checked_long : checked).emplace_back();
     for (const Host& host : hosts) {
-      checked.back().push_back(host.name);
-      for (const std::string& name : unfit)
-        if (name == host.name) found.push_back({name, "it is broken"});
+      names.push_back(host.name);
+      for (const std::string& name : thorough ? unfit_in_long : unfit)
+        if (name == host.name) found.unfit.push_back({name, "it is broken"});
     }
-    return found;
+    return std::make_unique<Later<Fitness>>(time, pending, preflight_s, std::move(found));
   }
   std::vector<Index> durable_steps() const override {
     std::vector<Index> newest(saved.rbegin(), saved.rend());
     if (newest.size() > 2) newest.resize(2);
     return newest;
   }
-  Index iterations() const override { return last_step; }
-  bool training_is_finished() const override { return step_ >= last_step; }
-  std::vector<Layout> check_layouts(const std::vector<std::string>& options,
-                                    const std::vector<Index>& ranks) override {
-    std::vector<Layout> all;
-    const Index size = options.empty() ? tensor : std::stoll(options.back());
-    for (const Index count : ranks) {
-      Layout layout{.ranks = count, .data = count / size, .pipeline = 1, .tensor = size};
-      layout.legal = count % size == 0 && std::count(illegal.begin(), illegal.end(), count) == 0;
-      if (!layout.legal) layout.problem = str(count, " ranks do not fit");
-      if (answers_layouts) all.push_back(layout);
-    }
-    return all;
+  Index newest_durable_up_to(Index step) const override {
+    const auto after = std::upper_bound(saved.begin(), saved.end(), step);
+    return after == saved.begin() ? -1 : *(after - 1);
   }
-  std::vector<std::string> released_hosts() override { return std::exchange(releases, {}); }
+  bool has_saved_since(Index date) const override { return saved_at >= date; }
+  Index iterations() const override { return last_step; }
+  Started started_from(Index attempt) const override {
+    return starts.contains(attempt) ? starts.at(attempt) : Started();
+  }
+  bool training_is_finished() const override { return step_ >= last_step; }
+  std::unique_ptr<Pending<std::vector<Layout>>> check_layouts(
+      const std::vector<std::string>& options, const std::vector<Index>& ranks) override {
+    return std::make_unique<Later<std::vector<Layout>>>(time, pending, layouts_s,
+                                                        answer(options, ranks));
+  }
+  std::vector<std::string> released_hosts() override { return releases; }
+  void forget_release(const std::string& host) override {
+    kept_releases = kept_releases && ledger.find("\"released\":\"" + host) != std::string::npos;
+    std::erase(releases, host);
+  }
   void append(const Json& line) override { ledger += to_text(line) + "\n"; }
-  void show_nodes(const std::vector<NodeState>&) override {}
+  void show_nodes(const std::vector<NodeState>&, const std::vector<UnfitHost>& hosts) override {
+    shown_unfit = hosts;
+  }
   void say(const std::string& line) override { said.push_back(line); }
   void notify(const std::string& event, const Json&) override { events.push_back(event); }
   std::string log_of(Index) const override { return "LOG"; }
 
-  Index start(const AttemptPlan& plan) override {
+  void start(const AttemptPlan& plan) override {
     plans.push_back(plan);
     started.push_back(time);
     script_ = scripts.empty() ? Script{} : scripts.front();
@@ -91,7 +109,6 @@ class FakeWorld : public World {
     done_ = 0;
     step_ = plan.step >= 0 ? plan.step : saved.empty() ? 0 : saved.back();
     step_ = std::max(step_, script_.snapshot);
-    return 1000 + static_cast<Index>(plans.size());
   }
 
   Sight look(double seconds) override {
@@ -133,14 +150,11 @@ class FakeWorld : public World {
     script_.code = 128 + SIGKILL;
   }
   std::vector<GpuSign> gpu_signs() const override { return script_.signs; }
-  Evidence evidence() const override {
-    Evidence found;
-    found.first_error = script_.error;
-    found.lost_host = script_.lost_host;
-    found.rank_host = script_.rank_host;
-    found.out_of_memory = script_.out_of_memory;
-    found.wrong_ranks = script_.wrong_ranks;
-    return found;
+  std::vector<SlowHost> slow_hosts() const override { return slow_after(done_, script_); }
+  Evidence evidence() const override { return evidence_of(script_); }
+  std::unique_ptr<Pending<std::vector<std::string>>> find_unreachable() override {
+    return std::make_unique<Later<std::vector<std::string>>>(time, pending, reach_s,
+                                                             script_.unreachable);
   }
 
   std::vector<int> signals;  // at the next look
@@ -170,7 +184,7 @@ class FakeWorld : public World {
       saved.pop_back();  // it went back, and has loaded
     ++done_;
     ++step_;
-    sight.steps.push_back({step_, script_.step_s});
+    sight.steps.push_back({step_, script_.step_s, step_ == script_.spike_at_step, 7.5});
     if (done_ == 2 && script_.at_second_step) script_.at_second_step();
     if (step_ % 10 == 0 || step_ == last_step) saved.push_back(step_);
     if (done_ == script_.signal_at_step) signals.push_back(SIGTERM);

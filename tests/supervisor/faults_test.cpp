@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -13,6 +14,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/observe/status_page.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
 
@@ -94,10 +96,10 @@ TEST_F(Faults, OfDaemonsHitChildrenOfTheLauncherThatAreNoRanks) {
 TEST_F(Faults, AreOrderedByARequestWithTheToken) {
   Waiting launcher_process({"/bin/sleep", "100"}, {"KEY=1"});
   const FaultDesk desk(paths_, 0, "KEY=1");
-  EXPECT_FALSE(desk.read(launcher_process.id(), 4, 9));  // there is no request
+  EXPECT_FALSE(desk.read({launcher_process.id(), 4, 9}));  // there is no request
   ask_for({token(), "mpirun", 5}, paths_);
-  EXPECT_FALSE(desk.read(-1, 4, 9));  // no attempt runs: later
-  const auto order = desk.read(launcher_process.id(), 4, 9);
+  EXPECT_FALSE(desk.read({-1, 4, 9}));  // no attempt runs: later
+  const auto order = desk.read({launcher_process.id(), 4, 9});
   ASSERT_TRUE(order.has_value());
   EXPECT_EQ(order->fault.attempt, 4);
   EXPECT_EQ(order->process, launcher_process.id());
@@ -111,7 +113,7 @@ TEST_F(Faults, NeverHitAProcessOfAnotherRun) {
   Waiting stranger({"/bin/sleep", "100"}, {"KEY=2"});
   const FaultDesk desk(paths_, 0, "KEY=1");
   ask_for({token(), "mpirun", 0}, paths_);
-  desk.strike(*desk.read(stranger.id(), 1, 1));
+  desk.strike(*desk.read({stranger.id(), 1, 1}));
   EXPECT_EQ(::kill(stranger.id(), 0), 0);
   ::usleep(20000);
   int status = 0;
@@ -122,7 +124,7 @@ TEST_F(Faults, AreRefusedWithoutTheTokenAndForOtherKinds) {
   const FaultDesk desk(paths_, 0, "KEY=1");
   const auto refusal = [&](const FaultRequest& request) {
     ask_for(request, paths_);
-    const std::string message = trireme::message_of([&] { (void)desk.read(::getpid(), 1, 1); });
+    const std::string message = trireme::message_of([&] { (void)desk.read({::getpid(), 1, 1}); });
     EXPECT_FALSE(is_pending(paths_));
     return message;
   };
@@ -131,11 +133,68 @@ TEST_F(Faults, AreRefusedWithoutTheTokenAndForOtherKinds) {
   EXPECT_THAT(refusal({token(), "kill", 0}), HasSubstr("of which there is no process here"));
 }
 
+TEST_F(Faults, OfRanksThatAnswerAreAskedForInTheirPages) {
+  const FaultDesk desk(paths_, 0, "KEY=1");
+  const std::string pages = folder_ / "pages";
+  std::vector<std::unique_ptr<observe::StatusPage>> ranks;
+  for (int rank = 0; rank < 3; ++rank)
+    ranks.push_back(std::make_unique<observe::StatusPage>(pages, rank, 3));
+  ranks[0]->fail("it has ended");  // so it is not asked
+  for (const Index draw : {0, 1}) {
+    ask_for({token(), "nan", draw}, paths_);
+    const auto order = desk.read({::getpid(), 4, 9, pages});
+    ASSERT_TRUE(order.has_value());
+    EXPECT_EQ(order->fault.victim, draw == 0 ? "rank 1" : "rank 2");
+    desk.strike(*order);
+    const std::uint64_t word = ranks[static_cast<std::size_t>(draw) + 1]->take_injection();
+    EXPECT_EQ(observe::injection_of(word).fault, observe::InjectedFault::nan);
+    EXPECT_EQ(ranks[static_cast<std::size_t>(draw) + 1]->take_injection(), 0U);  // once
+  }
+}
+
+TEST_F(Faults, OfTheDiskNeverHitTheRankThatWritesTheFileOfSteps) {
+  const FaultDesk desk(paths_, 0, "KEY=1");
+  const observe::StatusPage first(folder_ / "pages", 0, 2);
+  ask_for({token(), "full-disk", 0}, paths_);
+  EXPECT_THAT(trireme::message_of([&] {
+                (void)desk.read({::getpid(), 1, 1, folder_ / "pages"});
+              }),
+              HasSubstr("no rank here that writes a status page, besides rank 0"));
+  const observe::StatusPage second(folder_ / "pages", 1, 2);
+  ask_for({token(), "full-disk", 0}, paths_);
+  const auto order = desk.read({::getpid(), 1, 1, folder_ / "pages"});
+  ASSERT_TRUE(order.has_value());
+  EXPECT_EQ(order->fault.victim, "rank 1");
+}
+
+TEST_F(Faults, OfHostsNeedHostsAndASpareAndAreDoneByOthers) {
+  const FaultDesk desk(paths_, 0, "KEY=1");
+  const auto refusal = [&](const Scene& scene) {
+    ask_for({token(), "node", 1}, paths_);
+    return trireme::message_of([&] { (void)desk.read(scene); });
+  };
+  EXPECT_THAT(refusal({::getpid(), 1, 1}), HasSubstr("has no hosts besides this machine"));
+  const std::vector<Host> hosts = {{"n1", 1}, {"n2", 1}};
+  EXPECT_THAT(refusal({::getpid(), 1, 1, "", hosts, 0}), HasSubstr("no spare host is left"));
+  ask_for({token(), "node", 1}, paths_);
+  const auto order = desk.read({::getpid(), 1, 1, "", hosts, 1});
+  ASSERT_TRUE(order.has_value());
+  EXPECT_EQ(order->fault.victim, "host n2");
+  EXPECT_LE(order->process, 0);
+  EXPECT_TRUE(order->page.empty());
+  ask_for({token(), "corrupt", 1}, paths_);
+  EXPECT_THAT(trireme::message_of([&] {
+                (void)desk.read({::getpid(), 1, 1});
+              }),
+              HasSubstr("which trireme chaos does itself"));
+}
+
 TEST_F(Faults, AreOfferedToThisUserOnlyAndUntilTheSupervisorEnds) {
   {
-    const FaultDesk desk(paths_, 2.5, "KEY=1");
+    const FaultDesk desk(paths_, 2.5, "KEY=1", false);
     const auto offer = read_offer(paths_);
     ASSERT_TRUE(offer.has_value());
+    EXPECT_FALSE(offer->compares);
     EXPECT_EQ(offer->run, paths_.run);
     EXPECT_EQ(offer->hang_s, 2.5);
     struct stat info = {};

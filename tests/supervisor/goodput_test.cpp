@@ -54,6 +54,54 @@ History two_attempts() {
   return history;
 }
 
+TEST(Goodput, CountsStepsThatTheNextAttemptFindsInMemoryAsDone) {
+  History history = two_attempts();  // the first: steps to 17, durable 10, 200 s for the 7 between
+  history.attempts[1].started = {15, "memory"};
+  const Goodput found = goodput(history);
+  EXPECT_EQ(found.causes.at("killed").lost_steps, 2);
+  EXPECT_DOUBLE_EQ(found.lost_s, 200.0 * 2 / 7);
+  EXPECT_DOUBLE_EQ(found.useful_s, 600 + 200.0 * 5 / 7 + 2500);
+  EXPECT_EQ(found.from_memory, 1);
+  EXPECT_THAT(to_text(found, {}), HasSubstr("killed: 1 failure, 2 steps done again"));
+  EXPECT_THAT(to_text(found, {}), HasSubstr("  1 attempt started from a snapshot in memory\n"));
+  history.attempts[1].started = {15, "local"};
+  EXPECT_EQ(goodput(history).from_memory, 0);
+  EXPECT_DOUBLE_EQ(goodput(history).lost_s, 200.0 * 2 / 7);
+  EXPECT_THAT(to_text(goodput(history), {}),
+              HasSubstr("  1 attempt started from a snapshot on disks of the hosts\n"));
+  history.attempts[1].started = {10, "durable"};
+  EXPECT_EQ(goodput(history).from_local, 0);
+  EXPECT_EQ(goodput(history).causes.at("killed").lost_steps, 7);
+  EXPECT_EQ(goodput(history).lost_s, 200);
+  EXPECT_EQ(goodput(history).from_memory, 0);
+  history.attempts[1].started = {5, "durable"};  // it went back
+  EXPECT_EQ(goodput(history).causes.at("killed").lost_steps, 12);
+  EXPECT_EQ(goodput(history).lost_s, 200);
+}
+
+TEST(Goodput, CountsRecoveredStepsAsLostWhenALaterAttemptRepeatsThem) {
+  History history = two_attempts();
+  history.attempts[1].started = {15, "memory"};
+  history.attempts[1].ended->cause = "node_lost";
+  history.attempts[1].ended->first_step = 16;
+  history.attempts[1].ended->last_step = 18;
+  history.attempts[1].ended->durable = 10;
+  AttemptBegan third;
+  third.attempt = 3;
+  history.add(third);
+  history.attempts[2].started = {10, "durable"};
+  const Goodput found = goodput(history);
+  EXPECT_EQ(found.causes.at("killed").lost_steps, 2);
+  EXPECT_EQ(found.causes.at("node_lost").lost_steps, 8);
+  EXPECT_EQ(found.lost_s, 200);
+}
+
+TEST(Goodput, NamesTheSpikesOfTheLoss) {
+  History history = two_attempts();
+  history.add(LossSpike{2, 0, 600, 7.5});
+  EXPECT_THAT(to_text(goodput(history), {}), HasSubstr("  attempt 2: loss spike to step 600\n"));
+}
+
 TEST(Goodput, NamesTheLayoutsWhereTheyChanged) {
   History history = two_attempts();
   const auto text = [&] { return to_text(goodput(history), {}); };
@@ -97,7 +145,7 @@ TEST(Goodput, CountsTheGpusThatAnyAttemptHasNamed) {
   history.attempts[1].ended->gpus_per_rank = 0.5;  // two ranks share one
   const Goodput found = goodput(history);
   EXPECT_NEAR(found.gpu.all, 5, 1e-9);
-  EXPECT_THAT(to_text(found, {}), HasSubstr("GPU-hours (spares included): 5.000"));
+  EXPECT_THAT(to_text(found, {}), HasSubstr("GPU-hours: 5.000, of them 1.000 of spares; lost"));
 }
 
 TEST(Goodput, OfCpusCostsWhatNodesHold) {
@@ -109,9 +157,22 @@ TEST(Goodput, OfCpusCostsWhatNodesHold) {
   const Goodput found = goodput(history);
   EXPECT_NEAR(found.node.all, 5, 1e-9);
   EXPECT_THAT(to_text(found, parse_price("node=2")),
-              HasSubstr("node-hours (no GPU, spares included): 5.000; lost to failures 0.417\n"
+              HasSubstr("node-hours (no GPU): 5.000, of them 1.000 of spares; lost to failures "
+                        "0.417\n"
                         "cost at 2 an hour of a node: 10.00; lost to failures 0.83"));
   EXPECT_THAT(to_text(found, parse_price("2")), HasSubstr("cost: no GPU was used"));
+}
+
+TEST(Goodput, ShowsTheTimeWithoutHostsApart) {
+  History history = two_attempts();
+  EXPECT_THAT(to_text(goodput(history), {}), testing::Not(HasSubstr("of it")));
+  history.attempts[1].began.no_hosts_s = 50;
+  history.attempts[1].began.preflight_s = 4;
+  const Goodput found = goodput(history);
+  EXPECT_NEAR(found.ratio_with_hosts(), 3100.0 / 3550, 1e-12);
+  const std::string text = to_text(found, {});
+  EXPECT_THAT(text, testing::ContainsRegex("of it: preflight +4.0 s +0.1 %\n"));
+  EXPECT_THAT(text, HasSubstr("goodput without that: 87.3 %\n"));
 }
 
 TEST(Goodput, OfARunWithoutAttemptsIsNone) {

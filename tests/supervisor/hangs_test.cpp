@@ -13,6 +13,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 
 TEST_F(Supervision, EndsAHangAndRestarts) {
   settings_.hang_s = 5;
@@ -21,6 +22,23 @@ TEST_F(Supervision, EndsAHangAndRestarts) {
   EXPECT_EQ(run(), 0);
   EXPECT_THAT(causes(), ElementsAre("hang", "finished"));
   EXPECT_NEAR(history().attempts[0].ended->detect_s, 5, 0.3);
+}
+
+TEST_F(Supervision, WaitsAsLongAgainWhereStatusPagesAreNoLongerSeen) {
+  constexpr double gone = 200;
+  struct CutOff : FakeWorld {
+    Sight look(double seconds) override {
+      Sight sight = FakeWorld::look(seconds);
+      sight.pages = time < gone;
+      return sight;
+    }
+  } world;
+  settings_.hang_s = 5;
+  world.last_step = 30;
+  world.scripts = {{.steps = 12, .hangs = true}, {.steps = 20, .code = 0}};
+  EXPECT_EQ(Supervisor(world, settings_, {}).run(), 0);
+  ASSERT_EQ(world.started.size(), 2U);
+  EXPECT_NEAR(world.started[1], gone + settings_.hang_s, 0.5);
 }
 
 TEST_F(Supervision, EndsWhatTheStatusPagesShowToBeStuckAndBlamesTheHost) {
@@ -59,6 +77,16 @@ TEST_F(Supervision, LeavesItToStatusPagesWhetherAJobIsStuck) {
   EXPECT_THAT(causes(), ElementsAre("hang", "finished"));
   EXPECT_GT(history().attempts[0].ended->detect_s, 19);
   EXPECT_THAT(history().attempts[0].ended->blame, IsEmpty());  // there is only one machine
+}
+
+TEST_F(Supervision, ReportsThatAJobMovesAgainAsAnEventOfItsOwn) {
+  world_.last_step = 30;
+  const Hang over{.sentence = "the job moves again", .over = true};
+  world_.scripts = {{.steps = 12, .hangs = true, .verdicts = {over}}};
+  settings_.time_limit_s = 5;
+  EXPECT_EQ(run(), code::stopped);
+  EXPECT_THAT(world_.events, Contains("hang_over"));
+  EXPECT_THAT(world_.events, Not(Contains("hang")));
 }
 
 TEST_F(Supervision, EndsALauncherWhoseRanksHaveAllFinished) {

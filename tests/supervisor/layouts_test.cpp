@@ -17,6 +17,7 @@ struct Program {
   std::vector<Layout> answer(std::size_t choice, const std::vector<Index>& ranks) {
     asked.push_back(ranks);
     std::vector<Layout> all;
+    if (!answers) return all;
     for (const Index count : ranks) {
       Layout layout{.ranks = count, .pipeline = 1, .tensor = choice == 0 ? 2 : 1};
       layout.data = count / layout.tensor;
@@ -26,61 +27,86 @@ struct Program {
     }
     return all;
   }
-  Layouts layouts(std::size_t choices) {
-    return {choices, [this](std::size_t choice, const std::vector<Index>& ranks) {
-              return answer(choice, ranks);
-            }};
+  /// What `use` returns once it has all answers.
+  template <class F>
+  auto ask(Layouts& layouts, F use) {
+    for (;;) {
+      const auto found = use();
+      const auto question = layouts.question();
+      if (!question) return found;
+      layouts.answer(*question, answer(question->choice, question->ranks));
+    }
+  }
+  std::optional<Layout> largest(Layouts& layouts, Index ranks) {
+    return ask(layouts, [&] { return layouts.largest(ranks); });
+  }
+  std::optional<Layout> at(Layouts& layouts, Index ranks) {
+    return ask(layouts, [&] { return layouts.at(0, ranks); });
   }
   std::vector<std::vector<Index>> asked;
+  bool answers = true;
 };
 
 TEST(Layouts, TakeTheLargestLegalDataSize) {
   Program program;
-  Layouts layouts = program.layouts(1);
-  EXPECT_EQ(layouts.largest(17)->ranks, 16);
-  EXPECT_EQ(layouts.largest(15)->ranks, 4);
-  EXPECT_EQ(layouts.largest(15)->text(), "pp1 dp2 tp2");
-  EXPECT_EQ(layouts.largest(3)->ranks, 2);
-  EXPECT_FALSE(layouts.largest(1));
+  Layouts layouts(1);
+  EXPECT_EQ(program.largest(layouts, 17)->ranks, 16);
+  EXPECT_EQ(program.largest(layouts, 15)->ranks, 4);
+  EXPECT_EQ(program.largest(layouts, 15)->text(), "pp1 dp2 tp2");
+  EXPECT_EQ(program.largest(layouts, 3)->ranks, 2);
+  EXPECT_FALSE(program.largest(layouts, 1));
 }
 
 TEST(Layouts, AskOnceForEachNumberAndOnlyForMultiplesOfTheUnit) {
   Program program;
-  Layouts layouts = program.layouts(1);
-  ASSERT_TRUE(layouts.at(0, 16));
-  layouts.largest(15);
-  layouts.largest(15);
+  Layouts layouts(1);
+  ASSERT_TRUE(program.at(layouts, 16));
+  program.largest(layouts, 15);
+  program.largest(layouts, 15);
   ASSERT_EQ(program.asked.size(), 2U);
   EXPECT_THAT(program.asked[1], ElementsAre(14, 12, 10, 8, 6, 4, 2));
 }
 
 TEST(Layouts, AskALargeProgramForAFewAtATime) {
   Program program;
-  Layouts layouts = program.layouts(1);
-  EXPECT_EQ(layouts.largest(1001)->ranks, 16);
+  Layouts layouts(1);
+  EXPECT_EQ(program.largest(layouts, 1001)->ranks, 16);
   for (const auto& ranks : program.asked) EXPECT_THAT(ranks.size(), Lt(17U));
 }
 
 TEST(Layouts, OfTheOtherOptionsCountWhereTheProgramsOwnHaveNone) {
   Program program;
-  Layouts layouts = program.layouts(2);
-  EXPECT_EQ(layouts.largest(7)->choice, 0U);
-  EXPECT_EQ(layouts.largest(1)->choice, 1U);
-  EXPECT_EQ(layouts.largest(1)->text(), "pp1 dp1 tp1");
+  Layouts layouts(2);
+  EXPECT_EQ(program.largest(layouts, 7)->choice, 0U);
+  EXPECT_EQ(program.largest(layouts, 1)->choice, 1U);
+  EXPECT_EQ(program.largest(layouts, 1)->text(), "pp1 dp1 tp1");
 }
 
 TEST(Layouts, ThatTheProgramRefusedWhenItStartedAreNotTakenAgain) {
   Program program;
-  Layouts layouts = program.layouts(1);
-  layouts.refuse(*layouts.largest(4));
-  EXPECT_EQ(layouts.largest(4)->ranks, 2);
-  EXPECT_FALSE(layouts.at(0, 4)->legal);
+  Layouts layouts(1);
+  layouts.refuse(*program.largest(layouts, 4));
+  EXPECT_EQ(program.largest(layouts, 4)->ranks, 2);
+  EXPECT_FALSE(program.at(layouts, 4)->legal);
 }
 
-TEST(Layouts, OfAProgramThatGivesNoAnswerAreNone) {
-  Layouts layouts(1, [](std::size_t, const std::vector<Index>&) { return std::vector<Layout>(); });
-  EXPECT_FALSE(layouts.at(0, 4));
-  EXPECT_FALSE(layouts.largest(4));
+TEST(Layouts, OfAProgramThatGivesNoAnswerAreNoneAndItIsNotAskedAgain) {
+  Program program;
+  program.answers = false;
+  Layouts layouts(1);
+  EXPECT_FALSE(program.at(layouts, 4));
+  EXPECT_FALSE(program.largest(layouts, 4));
+  EXPECT_THAT(program.asked, ElementsAre(ElementsAre(4), ElementsAre(3, 2, 1)));
+}
+
+TEST(Layouts, AskNothingThatALargerLegalOneMakesNeedless) {
+  Program program;
+  Layouts layouts(1);
+  program.at(layouts, 4);
+  EXPECT_EQ(program.largest(layouts, 5)->ranks, 4);
+  EXPECT_EQ(program.asked.size(), 1U);
+  EXPECT_EQ(program.largest(layouts, 6)->ranks, 4);
+  EXPECT_THAT(program.asked.back(), ElementsAre(6));
 }
 
 TEST(Layouts, AreReadFromLinesAmongOthers) {

@@ -67,5 +67,26 @@ TEST_F(Leaves, AHostOnceAndTakesItAgainWhenOthersAreLost) {
   EXPECT_THAT(nodes_of(2), ElementsAre("n0", "n1"));
 }
 
+TEST_F(Leaves, AHostAlsoAfterTheSupervisorWasStartedAgain) {
+  world_.scripts.pop_back();
+  world_.scripts.push_back({.steps = 12, .code = 75});
+  EXPECT_EQ(run(), code::stopped);
+  world_.scripts = {{.steps = 100}};
+  world_.all_hosts = {{"n1", 1}, {"n0", 1}, {"n2", 1}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(nodes_of(2), ElementsAre("n0", "n2"));
+}
+
+TEST_F(Leaves, AHostUntilItIsReleased) {
+  world_.scripts.pop_back();
+  world_.scripts.push_back({.steps = 12, .code = 75});
+  EXPECT_EQ(run(), code::stopped);
+  world_.all_hosts = {{"n0", 1}, {"n1", 1}};
+  world_.releases = {"n1"};
+  world_.scripts = {{.steps = 100}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(hosts_to_leave(history(), world_.date()), testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace trireme::supervisor::test

@@ -1,8 +1,13 @@
 // The ledger: what is written is read again, whatever a crash or another program left in the file.
 #include "launch/supervisor/records/ledger.h"
 
+#include <csignal>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "trireme/core/error.h"
 
 #include "tests/support/scratch_directory.h"
 
@@ -31,13 +36,13 @@ AttemptEnded some_end() {
   line.save_s = 3.5;
   line.gpus_per_rank = 0.5;
   line.first_step = 121;
+  line.started = {120, "memory"};
   return line;
 }
 
 TEST(Ledger, ReadsWhatItWrote) {
   const AttemptEnded ended = some_end();
-  const AttemptBegan began{3, 1'700'000'000, 4711, {"n0", "n2"},  8,
-                           4, 120,           2.5,  "pp1 dp2 tp4", true};
+  const AttemptBegan began{3, 1'700'000'000, {"n0", "n2"}, 8, 4, 120, 2.5, "pp1 dp2 tp4", true};
   const SupervisionBegan supervision{1, 71, "n0", "run-1", "train_gpt", 60, "/logs/steps"};
   const std::string text = to_text(to_json(supervision)) + "\n" + to_text(to_json(began)) + "\n" +
                            to_text(to_json(ended)) + "\n" + to_text(to_json(Release{"n2", 5, 0})) +
@@ -59,6 +64,17 @@ TEST(Ledger, ReadsWhatItWrote) {
   EXPECT_EQ(history.first, 1U);
 }
 
+TEST(Ledger, ReadsTheHostsThatAreToBeLeft) {
+  const History history = replay(to_text(to_json(Release{"n2", 5, 0})) + "\n" +
+                                 to_text(to_json(Leave{"n2", 1'700'000'000, "remap"})) + "\n");
+  EXPECT_EQ(history.ignored, 0);
+  ASSERT_EQ(history.leaves.size(), 1U);
+  EXPECT_EQ(history.leaves[0].host, "n2");
+  EXPECT_EQ(history.leaves[0].at, 1'700'000'000);
+  EXPECT_EQ(history.leaves[0].why, "remap");
+  EXPECT_EQ(history.leaves[0].after, 1U);
+}
+
 TEST(Ledger, IgnoresLinesThatAreNone) {
   const History history = replay(
       "\xff\xfe\n{}\n[1]\n{\"attempt\":1}\n{\"attempt\":\"x\",\"began\":7,\"nodes\":3}\n"
@@ -73,6 +89,36 @@ TEST(LedgerFile, CutsOffWhatACrashLeftOfALine) {
   LedgerFile(path).append(to_json(Release{"b", 0, 0}));
   EXPECT_EQ(folder.read("ledger"),
             "{\"released\":\"a\"}\n{\"released\":\"b\",\"at\":\"1970-01-01T00:00:00Z\"}\n");
+}
+
+/// Sets how large files may become, and sets it back.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) {
+    require(::getrlimit(RLIMIT_FSIZE, &before_) == 0, "getrlimit");
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    require(::setrlimit(RLIMIT_FSIZE, &limit) == 0, "setrlimit");
+  }
+  ~FileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(LedgerFile, KeepsNoPartOfALineForWhichThereIsNoSpace) {
+  const ScratchDirectory folder;
+  LedgerFile file(folder / "ledger");
+  file.append(to_json(Release{"a", 0, 0}));
+  const std::string whole = folder.read("ledger");
+  {
+    const FileLimit full(whole.size() + 10);
+    EXPECT_THROW(file.append(to_json(Release{"b", 0, 0})), Error);
+  }
+  EXPECT_EQ(folder.read("ledger"), whole);
+  file.append(to_json(Release{"c", 0, 0}));
+  EXPECT_EQ(replay(folder.read("ledger")).releases.size(), 2U);
+  EXPECT_EQ(replay(folder.read("ledger")).ignored, 0);
 }
 
 TEST(Ledger, ReadsDatesBackAndOthersAs0) {

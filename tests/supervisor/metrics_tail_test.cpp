@@ -45,6 +45,20 @@ TEST_F(Tail, ReadsWholeLinesOnceEach) {
   EXPECT_EQ(steps[0].seconds, 0.2505);
 }
 
+TEST_F(Tail, SeesWhichStepCompletesALossSpike) {
+  MetricsTail tail(path_);
+  append(
+      "{\"step\":1,\"loss\":2.5,\"step_ms\":10}\n"
+      "{\"step\":2,\"loss\":7.5,\"step_ms\":10,\"loss_spike\":true}\n"
+      "{\"step\":3,\"loss\":9,\"step_ms\":10,\"loss_spike\":7}\n");
+  const std::vector<Step> steps = tail.read();
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_FALSE(steps[0].spike);
+  EXPECT_TRUE(steps[1].spike);
+  EXPECT_EQ(steps[1].loss, 7.5);
+  EXPECT_FALSE(steps[2].spike);
+}
+
 TEST_F(Tail, BeginsAtTheEndAndFollowsAJobThatGoesBack) {
   append(line(1) + line(2) + line(3));
   MetricsTail tail(path_);

@@ -6,6 +6,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/decide/judge.h"
 #include "tests/support/message_of.h"
 
 namespace trireme::supervisor::test {
@@ -16,11 +17,11 @@ using testing::IsEmpty;
 
 constexpr Index noon = 1'700'000'000;
 
-/// One ended attempt for each blame, all with one signature unless it says otherwise.
-History history_of(const std::vector<Blame>& blames, const std::string& signature = "s",
-                   Index at = noon) {
+/// One ended attempt for each blame, all with one signature.
+History history_of(const std::vector<Blame>& blames, const std::string& cause = "killed",
+                   Index between_s = 0) {
   History history;
-  Index attempt = 0;
+  Index attempt = 0, at = noon;
   for (const Blame& blame : blames) {
     AttemptBegan began;
     began.attempt = ++attempt;
@@ -28,7 +29,9 @@ History history_of(const std::vector<Blame>& blames, const std::string& signatur
     AttemptEnded ended;
     ended.attempt = attempt;
     ended.at = at;
-    ended.signature = signature;
+    at += between_s;
+    ended.cause = cause;
+    ended.signature = cause + " 137 step error";
     ended.blame = {blame};
     history.add(ended);
   }
@@ -118,6 +121,48 @@ TEST(Nodes, AreNotBlamedForAFaultThatMeetsThreeOfThem) {
   EXPECT_EQ(node_states(history_of({{"a", 3, ""}, {"b", 1, ""}, {"b", 1, ""}}), noon).size(), 2U);
 }
 
+TEST(Nodes, KeepTheirBlameForWhatNoProgramDoesHoweverManyThereAre) {
+  for (const char* cause : {"node_lost", "gpu_failed", "corruption"})
+    EXPECT_EQ(
+        node_states(history_of({{"a", 3, ""}, {"b", 2, ""}, {"c", 3, ""}}, cause), noon).size(), 3U)
+        << cause;
+  for (const char* cause : {"killed", "crashed", "hang", "failed"})
+    EXPECT_THAT(node_states(history_of({{"a", 3, ""}, {"b", 2, ""}, {"c", 1, ""}}, cause), noon),
+                IsEmpty())
+        << cause;
+}
+
+TEST(Nodes, KeepTheirBlameForHangsInWhichTheyWereSilent) {
+  History history = history_of({{"a", 2, ""}, {"b", 2, ""}, {"c", 2, ""}}, "hang");
+  for (Attempt& attempt : history.attempts) {
+    Facts facts;
+    facts.hang = true;
+    facts.hang_kind = "silent node";
+    attempt.ended->signature = judge(facts).signature;
+  }
+  EXPECT_EQ(node_states(history, noon).size(), 3U);
+}
+
+TEST(Nodes, KeepTheirBlameForFailuresThatAreDaysApart) {
+  constexpr Index day = 24 * 3600;
+  const std::vector<Blame> blames = {{"a", 3, ""}, {"b", 3, ""}, {"c", 3, ""}};
+  EXPECT_EQ(node_states(history_of(blames, "killed", day), noon + 2 * day).size(), 2U);
+  EXPECT_THAT(node_states(history_of(blames, "killed", day / 2), noon + day), IsEmpty());
+}
+
+TEST(Nodes, ThatAreReleasedCountNoLongerForAFaultOfTheProgram) {
+  History history = history_of({{"a", 3, ""}, {"b", 3, ""}});
+  history.add(Release{"a", noon, 0});
+  AttemptBegan began;
+  began.attempt = 3;
+  history.add(began);
+  AttemptEnded ended = *history.attempts[0].ended;
+  ended.attempt = 3;
+  ended.blame = {{"c", 3, ""}};
+  history.add(ended);
+  EXPECT_EQ(node_states(history, noon).size(), 2U);
+}
+
 TEST(Nodes, ThatAreReleasedStartAnew) {
   History history = history_of({{"a", 3, ""}});
   history.add(Release{"a", noon - 1'000'000, 0});  // the order counts, not the clock
@@ -131,6 +176,18 @@ TEST(Nodes, ThatAreReleasedStartAnew) {
   ended.blame = {{"a", 1, ""}};
   history.add(ended);
   EXPECT_EQ(node_states(history, noon)[0].points, 1);
+}
+
+TEST(Nodes, AreLeftForAsLongAsAQuarantineLastsAndUntilTheirRelease) {
+  History history;
+  history.add(Leave{"a", noon, "remap pending"});
+  history.add(Leave{"b", noon, "remap pending"});
+  history.add(Release{"a", noon - 1'000'000, 0});  // the order counts, not the clock
+  EXPECT_THAT(hosts_to_leave(history, noon + 3600), ElementsAre("b"));
+  EXPECT_THAT(hosts_to_leave(history, noon - 3600), ElementsAre("b"));  // the clock was set back
+  EXPECT_THAT(hosts_to_leave(history, noon + quarantine_window_s + 1), IsEmpty());
+  history.add(Leave{"a", noon, "remap pending"});
+  EXPECT_THAT(hosts_to_leave(history, noon), ElementsAre("a", "b"));
 }
 
 TEST(Choice, KeepsPlacesAndFillsGapsInOrder) {

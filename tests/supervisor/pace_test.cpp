@@ -34,6 +34,20 @@ TEST(Pace, KnowsASaveThatIsOverAtOnceFromNone) {
   EXPECT_GT(pace.save_s(), 0);
 }
 
+TEST(Pace, CountsSavesAndTheStepsBetweenThem) {
+  Pace pace;
+  pace.durable(5, 0);  // of an earlier attempt
+  for (Index step = 6; step <= 40; ++step) pace.step(step, 1, static_cast<double>(step));
+  pace.durable(10, 41);
+  EXPECT_EQ(pace.saves(), 1);
+  EXPECT_EQ(pace.save_interval(), 0);
+  pace.durable(20, 42);
+  pace.durable(20, 43);  // seen again
+  pace.durable(35, 44);
+  EXPECT_EQ(pace.saves(), 3);
+  EXPECT_EQ(pace.save_interval(), 12.5);
+}
+
 TEST(Pace, GivesTheMeanOfAllStepsAndTheLongestOfTheLast20) {
   Pace pace;
   pace.step(1, 100, 0);

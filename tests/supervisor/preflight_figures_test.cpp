@@ -32,5 +32,20 @@ TEST(PreflightFigures, AreTheNewestOfEachHost) {
   EXPECT_EQ(text_of_figures(read_preflight(paths)), "");
 }
 
+TEST(UnfitHosts, AreReadFromWhatIsShownOfNodes) {
+  const ScratchDirectory folder;
+  const Paths paths(folder.path());
+  EXPECT_TRUE(read_unfit(paths).empty());
+  std::filesystem::create_directories(paths.folder);
+  Json nodes = to_json(std::vector<NodeState>());
+  add_unfit(nodes, {{"n1", "it is broken"}});
+  replace_file(paths.nodes, to_text(nodes) + "\n");
+  ASSERT_EQ(read_unfit(paths).size(), 1U);
+  EXPECT_EQ(read_unfit(paths)[0].host, "n1");
+  EXPECT_EQ(read_unfit(paths)[0].why, "it is broken");
+  folder.write("supervisor/nodes.json", "{\"unfit\":[");
+  EXPECT_TRUE(read_unfit(paths).empty());
+}
+
 }  // namespace
 }  // namespace trireme::supervisor::test

@@ -118,5 +118,23 @@ TEST(SlowRanks, AreNamedAmongThoseOfTheirStage) {
   EXPECT_THAT(describe_slow(pages), IsEmpty());
 }
 
+TEST(SlowRanks, AreNotThoseThatRunMoreMicroBatches) {
+  std::vector<observe::PageState> pages;
+  for (int rank = 0; rank < 8; ++rank) {
+    observe::PageState& page = pages.emplace_back();
+    page.rank = rank;
+    page.host = "n1";
+    page.coordinates = "pp0 dp" + std::to_string(rank) + " tp0";
+    page.micro_batches = rank < 4 ? 6 : 2;
+    for (Index step = 1; step <= 20; ++step)
+      page.steps.push_back({step, page.micro_batches * 100'000'000 + 1000 * rank});
+  }
+  EXPECT_THAT(describe_slow(pages), IsEmpty());
+  for (observe::StepTime& step : pages[6].steps) step.compute_ns *= 2;
+  EXPECT_THAT(describe_slow(pages),
+              ElementsAre("rank 6 (n1) takes 2.00 times as long to compute a step as others of its "
+                          "stage"));
+}
+
 }  // namespace
 }  // namespace trireme::supervisor::test

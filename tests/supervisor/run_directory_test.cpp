@@ -60,6 +60,20 @@ TEST_F(RunDirectory, MovesNothingThatIsNoCore) {
   EXPECT_TRUE(fs::is_empty(paths_.attempt(1)));
 }
 
+TEST_F(RunDirectory, IsFinishedByTheIterationsOfAFileOfOptions) {
+  const std::string file = folder_.write("job.toml", "[training]\ntrain-iters = 1_200\n");
+  const std::string run = folder_ / "run";
+  fs::create_directory(run);
+  folder_.write("run/metrics.jsonl", "{\"step\":1199,\"step_ms\":1}\n");
+  const Job job = make_job({"p", "--save", run, "--config", file}, "");
+  EXPECT_EQ(iterations_of(job), 1200);
+  EXPECT_FALSE(training_is_finished(job));
+  folder_.write("run/metrics.jsonl", "{\"step\":1200,\"step_ms\":1}\n");
+  EXPECT_TRUE(training_is_finished(job));
+  EXPECT_EQ(iterations_of(make_job({"p", "--save", run, "--config", file, "--train-iters=7"}, "")),
+            7);
+}
+
 TEST_F(RunDirectory, HasAKeyThatItsCopyHasNot) {
   EXPECT_NE(key_of(paths_, "run-1"), key_of(Paths(folder_ / "copy"), "run-1"));
   EXPECT_NE(key_of(paths_, "run-1"), key_of(paths_, "run-2"));

@@ -23,13 +23,38 @@ struct Script {
   double sleep_s = 0;       // the machine sleeps so long after the first step
   bool launcher_killed = false;
   std::vector<GpuSign> signs = {};  // found from the start
-  double start_s = 0;               // before the first step
+  std::vector<SlowHost> slow = {};  // from step slow_from to slow_to of it
+  Index slow_from = 0, slow_to = 1000000;
+  double start_s = 0;  // before the first step
   double step_s = 0.1;
   std::function<void()> at_second_step = {};
   std::string out_of_memory = {};
   std::vector<WrongRank> wrong_ranks = {};
+  std::optional<Index> clean = {};  // newest_clean_step()
+  Index spike_at_step = 0;          // its loss has a spike to this step
+  bool daemon_lost = false;
+  std::vector<std::string> unreachable = {};
   Index snapshot = 0;              // in memory, where it is newer than what is saved
   std::deque<Hang> verdicts = {};  // of its status pages while it hangs, one a look; none: no pages
 };
+
+/// What its status pages show after so many steps.
+inline std::vector<SlowHost> slow_after(Index steps, const Script& script) {
+  return steps >= script.slow_from && steps <= script.slow_to ? script.slow
+                                                              : std::vector<SlowHost>();
+}
+
+/// What its output says of its end.
+inline Evidence evidence_of(const Script& script) {
+  Evidence found;
+  found.first_error = script.error;
+  found.lost_host = script.lost_host;
+  found.rank_host = script.rank_host;
+  found.daemon_lost = script.daemon_lost;
+  found.out_of_memory = script.out_of_memory;
+  found.wrong_ranks = script.wrong_ranks;
+  found.clean = script.clean;
+  return found;
+}
 
 }  // namespace trireme::supervisor::test

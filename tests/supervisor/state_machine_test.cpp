@@ -43,54 +43,6 @@ TEST_F(Supervision, TakesExitCode0OfAJobThatIsNotFinishedForAFailure) {
   EXPECT_THAT(causes(), ElementsAre("ended_early", "finished"));
 }
 
-TEST_F(Supervision, EndsAfterThreeEqualFailuresWithoutProgress) {
-  for (int i = 0; i < 5; ++i)
-    world_.scripts.push_back({.steps = 3, .code = 7, .error = str("rank ", i, " has an error")});
-  EXPECT_EQ(run(), code::no_help);
-  EXPECT_EQ(world_.plans.size(), 3U);
-  EXPECT_THAT(world_.said.back(), HasSubstr("3 equal failures (failed)"));
-  EXPECT_THAT(world_.said.back(), HasSubstr("the last output is in LOG"));
-}
-
-TEST_F(Supervision, EndsAfterSixFailuresOfAnyKindWithoutProgressAndWaitsLongerAndLonger) {
-  for (const int code : {7, 139, 7, 139, 7, 139, 7}) world_.scripts.push_back({3, code});
-  EXPECT_EQ(run(), code::no_help);
-  EXPECT_EQ(world_.plans.size(), 6U);
-  const std::vector<double> found = waits();
-  for (std::size_t i = 0; i < found.size(); ++i)
-    EXPECT_NEAR(found[i], (std::vector<double>{0, 0, 1, 2, 4, 8})[i], 0.2) << i;
-}
-
-TEST_F(Supervision, CountsFailuresAnewAfterProgress) {
-  for (int i = 0; i < 2; ++i) world_.scripts.push_back({.steps = 3, .code = 7});
-  world_.scripts.push_back({.steps = 12, .code = 7});
-  for (int i = 0; i < 3; ++i) world_.scripts.push_back({.steps = 3, .code = 7});
-  EXPECT_EQ(run(), code::no_help);
-  EXPECT_EQ(world_.plans.size(), 6U);
-}
-
-TEST_F(Supervision, TakesALaterStartFromMemoryForProgressOfTheAttemptBefore) {
-  for (const Index snapshot : {0, 2, 4, 5, 6, 6, 6, 6})
-    world_.scripts.push_back({.steps = 3, .code = 7, .snapshot = snapshot});
-  EXPECT_EQ(run(), code::no_help);
-  EXPECT_EQ(world_.plans.size(), 7U);
-  EXPECT_TRUE(world_.saved.empty());
-}
-
-TEST_F(Supervision, EndsAtMaxRestarts) {
-  settings_.max_restarts = 2;
-  for (int i = 0; i < 9; ++i) world_.scripts.push_back({.steps = 12, .code = 137});
-  EXPECT_EQ(run(), code::no_help);
-  EXPECT_EQ(world_.plans.size(), 3U);
-  EXPECT_THAT(world_.said.back(), HasSubstr("--max-restarts 2"));
-}
-
-TEST_F(Supervision, NeverRestartsAConfigurationThatCannotRun) {
-  world_.scripts = {{.steps = 0, .code = 64}};
-  EXPECT_EQ(run(), code::configuration);
-  EXPECT_EQ(world_.plans.size(), 1U);
-}
-
 TEST_F(Supervision, GoesBackOnceWhereGradientsAreNotFinite) {
   world_.scripts = {{.steps = 35, .code = 65}, {.steps = 15, .code = 65}};
   EXPECT_EQ(run(), code::no_help);
@@ -98,12 +50,25 @@ TEST_F(Supervision, GoesBackOnceWhereGradientsAreNotFinite) {
   EXPECT_EQ(world_.plans[0].step, -1);
   EXPECT_EQ(world_.plans[1].step, 20);  // not 30, the newest
   EXPECT_EQ(history().attempts[1].began.resumed, 20);
-  EXPECT_THAT(world_.said.back(), HasSubstr("at step 35 as before"));
+  EXPECT_THAT(world_.said.back(), HasSubstr("at step 35 as before: this is deterministic"));
+}
+
+TEST_F(Supervision, SaysAndKeepsSpikesOfTheLossAndChangesNothing) {
+  world_.last_step = 60;
+  world_.scripts = {{.steps = 60, .spike_at_step = 25}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(world_.plans.size(), 1U);
+  ASSERT_EQ(history().spikes.size(), 1U);
+  EXPECT_EQ(history().spikes[0].attempt, 1);
+  EXPECT_EQ(history().spikes[0].step, 25);
+  EXPECT_EQ(history().spikes[0].loss, 7.5);
+  EXPECT_THAT(world_.said, Contains(HasSubstr("loss spike: to step 25, with loss 7.5")));
+  EXPECT_THAT(world_.events, Contains("loss_spike"));
 }
 
 TEST_F(Supervision, TakesStepsFromBeforeItWentBackForNoProgress) {
-  world_.scripts = {{.steps = 35, .code = 65}, {.steps = 0, .code = 7}, {.steps = 0, .code = 64}};
-  EXPECT_EQ(run(), code::configuration);
+  world_.scripts = {{.steps = 35, .code = 65}, {.steps = 0, .code = 7}, {.steps = 1, .code = 75}};
+  EXPECT_EQ(run(), code::stopped);
   EXPECT_EQ(history().attempts[1].ended->durable, 20);
 }
 
@@ -213,7 +178,7 @@ TEST_F(Supervision, ContinuesTheLedgerOfASupervisorThatDied) {
   struct Dying : FakeWorld {
     void append(const Json& line) override {
       FakeWorld::append(line);
-      if (plans.size() == 2) throw Killed();  // after the line that its second attempt began
+      if (replay(ledger).attempts.size() == 2) throw Killed();  // its second attempt begins
     }
   } dying;
   dying.scripts = world_.scripts;
@@ -285,18 +250,6 @@ TEST_F(Supervision, EndsWith69WhenHostsAreLostAndContinuesWhenOneIsReleased) {
   world_.last_step = 30;
   world_.scripts = {{.steps = 30, .code = 0}};
   EXPECT_EQ(run(), 0);
-}
-
-TEST_F(Supervision, ChecksHostsOnceTogetherAndAgainWhenTheyReturn) {
-  settings_.nodes = 2;
-  world_.all_hosts = {{"n0", 1}, {"n1", 1}, {"n2", 1}};
-  world_.scripts = {{.steps = 25, .code = 205, .lost_host = "n1"},
-                    {.steps = 25, .code = 205, .lost_host = "n0"},
-                    {.steps = 5, .code = 64}};
-  EXPECT_EQ(run(), code::configuration);
-  // The third attempt takes one of those that were lost, as there is no other.
-  EXPECT_THAT(world_.checked,
-              ElementsAre(ElementsAre("n0", "n1"), ElementsAre("n2"), ElementsAre("n0")));
 }
 
 TEST_F(Supervision, TakesAHostAgainWhenItsQuarantineIsOver) {

@@ -60,6 +60,13 @@ TEST_F(WrongBits, ThatTwoReplicasDoNotDecideSwapTheHosts) {
   EXPECT_EQ(replay(world_.ledger).attempts[2].ended->cause, "failed");
 }
 
+TEST_F(WrongBits, ThatTwoReplicasDoNotDecideSwapTheHostsAlsoWhereAGpuIsWarm) {
+  const GpuSign warm = {"n1", observe::HealthAction::report, "GPU 0: thermal"};
+  world_.scripts = {{.steps = 25, .code = 66, .signs = {warm}}, {.steps = 60}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(hosts(1), ElementsAre("n1", "n0"));
+}
+
 TEST_F(WrongBits, ComeToAnEndWithoutProgress) {
   for (int i = 0; i < 3; ++i) world_.scripts.push_back({.steps = 5, .code = 66});
   EXPECT_EQ(run(), code::no_help);
@@ -95,6 +102,17 @@ TEST_F(WrongBits, OfRanksAndAttemptsThatThereWereNotBlameNone) {
                     {.steps = 60}};
   EXPECT_EQ(run(), 0);
   EXPECT_THAT(replay(world_.ledger).attempts[0].ended->blame, IsEmpty());
+}
+
+TEST(CleanSteps, AreInTheLastLineOfTheAttempt) {
+  const ScratchDirectory folder;
+  folder.write("replicas.jsonl",
+               "{\"step\":6,\"attempt\":1,\"clean\":4}\n"
+               "{\"step\":8,\"attempt\":2}\n{\"step\":9,\"attempt\":3,\"clean\":-1}\n{\"st");
+  EXPECT_EQ(newest_clean_step(folder / "", 1), 4);
+  EXPECT_EQ(newest_clean_step(folder / "", 2), std::nullopt) << "replicas: all saved were compared";
+  EXPECT_EQ(newest_clean_step(folder / "", 3), -1);
+  EXPECT_EQ(newest_clean_step(folder / "", 4), std::nullopt);
 }
 
 std::vector<std::pair<Index, Index>> found_in(const std::string& text, Index attempt) {

@@ -35,7 +35,11 @@ inline const std::vector<GpuLayout> gpu_layouts = {
      "--pp 2 --schedule interleaved --num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 2 "
      "--recompute-granularity full"},
     {4, "--tp 2 --micro-batch-size 2 --use-distributed-optimizer --sequence-parallel"},
-    {8, "--tp 2 --pp 2 --micro-batch-size 1 --lm-head-chunks 7 --check-collectives"},
+    {8,
+     "--tp 2 --pp 2 --micro-batch-size 1 --lm-head-chunks 7 --data-parallel-shares 3,1 "
+     "--check-collectives"},
+    {2, "--pp 2 --schedule zero-bubble --micro-batch-size 2 --lm-head-chunks 3"},
+    {2, "--pp 2 --schedule zero-bubble-v --micro-batch-size 2"},
 };
 
 inline const std::vector<EmulatedOrder> emulated_orders = {

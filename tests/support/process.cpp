@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -37,7 +38,9 @@ int exit_code_of(int status) {
 
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream text;
+  text << in.rdbuf();  // an iterator over it would throw when a process of /proc ends meanwhile
+  return text.str();
 }
 
 int count(const std::string& text, const std::string& part) {

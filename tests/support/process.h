@@ -17,7 +17,7 @@ struct Outcome {
 /// Runs a line of the shell. `log`: the file that its output goes through.
 Outcome run_shell(const std::string& command, const std::string& log);
 
-/// "" when the file does not exist.
+/// "" when the file does not exist, or can no longer be read.
 std::string read_text(const std::string& path);
 /// How often `part` is in `text`.
 int count(const std::string& text, const std::string& part);

@@ -61,10 +61,10 @@ class SupervisedRun : public testing::Test {
   std::string training(const std::string& run, const std::string& options) const {
     return str(
         " --model tiny --num-layers 2 --hidden-size 32 --ffn-hidden-size 64 "
-        "--seq-length 32 --hidden-dropout 0.1 --tp 2 --global-batch-size 8 "
-        "--log-interval 1 --lr-decay-iters 1000 --train-iters ",
-        last_step_, " --data-path ", folder_ / "corpus", " --save ", run, " --save-interval ",
-        save_interval_, " --keep-last 3 ", options);
+        "--seq-length 32 --hidden-dropout 0.1 ",
+        layout_, " --log-interval 1 --lr-decay-iters 1000 --train-iters ", last_step_,
+        " --data-path ", folder_ / "corpus", " --save ", run, " --save-interval ", save_interval_,
+        " --keep-last 3 ", options);
   }
   std::string supervision(const std::string& own, const std::string& program,
                           const std::string& options) const {
@@ -108,17 +108,26 @@ class SupervisedRun : public testing::Test {
     ASSERT_TRUE(job_->running()) << output();
   }
 
+  /// By SIGTERM: it saves, and another start continues it.
+  void stop() {
+    job_->send(SIGTERM);
+    EXPECT_EQ(wait(), 75) << output();
+  }
+  /// Once attempt `number`, the last one, has made a durable step.
+  void stop_after_progress(std::size_t number);
   void finish(const std::string& program = trainer);
   /// `variables`, `options`: of its mpirun.
   void expect_the_bits_of_an_undisturbed_run(const std::string& variables = "",
-                                             const std::string& options = "");
+                                             const std::string& options = "",
+                                             const std::string& program = trainer);
   void expect_nothing_left() const;
 
   ScratchDirectory folder_;
   std::unique_ptr<BackgroundProcess> job_;
   std::string log_;
   int jobs_ = 0;
-  int per_host_ = ranks;
+  int per_host_ = ranks, ranks_ = ranks;
+  std::string layout_ = "--tp 2 --global-batch-size 8";
   std::string variables_;     // "NAME=VALUE ..." for the supervisor and its job
   Index last_step_ = 100000;  // until finish() chooses one
   Index save_interval_ = 5;
@@ -135,6 +144,13 @@ inline std::vector<nlohmann::json> rows_without_times(const std::string& path) {
   return rows;
 }
 
+inline void SupervisedRun::stop_after_progress(std::size_t number) {
+  const Index before = durable();
+  ASSERT_TRUE(wait_until([&] { return durable() > before || !job_->running(); })) << output();
+  stop();
+  EXPECT_EQ(history().attempts.size(), number) << output();
+}
+
 /// Stops the run, and has it finish a few steps later.
 inline void SupervisedRun::finish(const std::string& program) {
   job_->send(SIGTERM);
@@ -145,12 +161,13 @@ inline void SupervisedRun::finish(const std::string& program) {
 }
 
 inline void SupervisedRun::expect_the_bits_of_an_undisturbed_run(const std::string& variables,
-                                                                 const std::string& options) {
+                                                                 const std::string& options,
+                                                                 const std::string& program) {
   const std::string reference = folder_ / "reference";
   const std::string line = TRIREME_MPIRUN;
   const Outcome outcome =
       shell(variables + line.substr(line.rfind(' ')) +
-            str(options, " --timeout 120 -np ", ranks, " ") + trainer + training(reference, ""));
+            str(options, " --timeout 120 -np ", ranks_, " ") + program + training(reference, ""));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(rows_without_times(run_directory() + "/metrics.jsonl"),
             rows_without_times(reference + "/metrics.jsonl"));

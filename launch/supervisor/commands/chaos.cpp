@@ -50,6 +50,21 @@ std::map<std::string, Row> rows_of(const std::vector<Trial>& trials) {
 
 }  // namespace
 
+Culprit culprit_in(const std::string& text, const std::string& victim) {
+  if (names(text, victim)) return Culprit::right;
+  return names_any_rank(text) ? Culprit::wrong : Culprit::not_named;
+}
+
+Culprit culprit_in(const std::vector<WrongRank>& wrong, const Fault& fault) {
+  Culprit culprit = Culprit::not_named;
+  for (const WrongRank& each : wrong) {
+    if (each.attempt != fault.attempt) continue;
+    if (str("rank ", each.rank) != fault.victim) return Culprit::wrong;
+    culprit = Culprit::right;
+  }
+  return culprit;
+}
+
 FaultDeck::FaultDeck(std::vector<std::string> kinds, Index seed)
     : kinds_(std::move(kinds)), random_(static_cast<std::uint64_t>(seed)) {}
 
@@ -68,9 +83,15 @@ Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, 
   trial.fault = fault;
   trial.cause = ended.cause;
   const FaultKind* kind = find_fault_kind(fault.kind);
-  trial.cause_is_right = kind != nullptr && kind->cause == ended.cause;
-  if (kind != nullptr && kind->victim == Victim::rank && names_any_rank(ended.error))
-    trial.culprit = names(ended.error, fault.victim) ? Culprit::right : Culprit::wrong;
+  trial.cause_is_right = kind != nullptr && kind->is_expected(ended.cause);
+  if (kind != nullptr && kind->victim == Victim::rank)
+    trial.culprit = culprit_in(ended.error, fault.victim);
+  if (kind != nullptr && kind->victim == Victim::host)
+    for (const Blame& blame : ended.blame) {
+      const bool right = "host " + blame.host == fault.victim;
+      if (right || trial.culprit == Culprit::not_named)
+        trial.culprit = right ? Culprit::right : Culprit::wrong;
+    }
   trial.seconds = seconds;
   trial.lost_steps = std::max<Index>(0, ended.last_step - resumed);
   return trial;
@@ -78,13 +99,15 @@ Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, 
 
 std::string to_text(const std::vector<Trial>& trials, Index steps, bool all_same) {
   std::string text =
-      fmt::format("{:8} {:>7} {:>12} {:>14} {:>10} {:>9} {:>9} {:>11}\n", "kind", "faults",
+      fmt::format("{:9} {:>7} {:>12} {:>14} {:>10} {:>9} {:>9} {:>11}\n", "kind", "faults",
                   "cause right", "culprit right", "not named", "median s", "max s", "lost steps");
   for (const auto& [kind, row] : rows_of(trials))
-    text += fmt::format("{:8} {:>7} {:>12} {:>14} {:>10} {:>9.2f} {:>9.2f} {:>11.1f}\n", kind,
+    text += fmt::format("{:9} {:>7} {:>12} {:>14} {:>10} {:>9.2f} {:>9.2f} {:>11.1f}\n", kind,
                         row.faults, row.causes, row.right, row.faults - row.right - row.wrong,
                         row.seconds[row.seconds.size() / 2], row.seconds.back(),
                         static_cast<double>(row.lost_steps) / static_cast<double>(row.faults));
+  if (rows_of(trials).contains("xid"))
+    text += "xid is simulated: a rank ends as if the driver of its GPU had reported Xid 79\n";
   if (all_same) text += fmt::format("of {} steps none has changed its bits\n", steps);
   return text;
 }
@@ -123,6 +146,8 @@ double recent_goodput(const History& history, Index now, Index window_s) {
   }
   return wall_s < least_s ? 1 : useful_s / wall_s;
 }
+
+void SeenSteps::forget_from(Index step) { seen_.erase(seen_.lower_bound(step), seen_.end()); }
 
 void SeenSteps::compare(std::string_view metrics, const std::string& origin) {
   const std::string_view head = "{\"step\":", times = ",\"step_ms\":";

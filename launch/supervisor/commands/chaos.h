@@ -11,6 +11,7 @@
 
 #include "launch/supervisor/machine/faults.h"
 #include "launch/supervisor/records/ledger.h"
+#include "launch/supervisor/records/wrong_bits.h"
 
 namespace trireme::supervisor {
 
@@ -28,10 +29,10 @@ class FaultDeck {
 
 enum class Culprit { right, wrong, not_named };
 
-/// A fault from which the run has recovered.
+/// A fault from which the run has recovered, or that did not stop it.
 struct Trial {
   Fault fault;
-  std::string cause;  // that the ledger says
+  std::string cause;  // that the ledger says, or by what else the fault was noticed
   bool cause_is_right = false;
   Culprit culprit = Culprit::not_named;
   double seconds = 0;  // until the first step that no attempt had done
@@ -39,6 +40,10 @@ struct Trial {
 };
 /// `ended`: the attempt that the fault hit; `resumed`: from which step the next one went on.
 Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds);
+/// "rank 3" of a fault that hit a rank; whether `text` names it, another one, or none.
+Culprit culprit_in(const std::string& text, const std::string& victim);
+/// Of a flipped bit: by what the ranks have decided (RUN/replicas.jsonl).
+Culprit culprit_in(const std::vector<WrongRank>& wrong, const Fault& fault);
 
 /// `all_same`: no step has had other bits than before.
 std::string to_text(const std::vector<Trial>& trials, Index steps, bool all_same = true);
@@ -54,6 +59,8 @@ class SeenSteps {
   /// Whole lines of a metrics file. Throws: Error at a step whose numbers differ from those seen
   /// before; `origin` names this text.
   void compare(std::string_view metrics, const std::string& origin);
+  /// Steps from here on have other numbers now for a known reason.
+  void forget_from(Index step);
   /// How many steps were seen.
   Index steps() const { return static_cast<Index>(seen_.size()); }
 

@@ -1,174 +1,109 @@
 // trireme chaos: asks the supervisor of a run for one fault after another, and reports what came of
 // each.
 #include <algorithm>
-#include <chrono>
-#include <ctime>
+#include <filesystem>
 #include <iostream>
-#include <thread>
 
 #include <fmt/format.h>
 
-#include "launch/supervisor/commands/chaos.h"
+#include "launch/supervisor/commands/chaos_experiment.h"
 #include "launch/supervisor/commands/commands.h"
 #include "launch/supervisor/decide/command_words.h"
-#include "launch/supervisor/machine/metrics_tail.h"
-#include "runtime/store/file.h"
+#include "launch/supervisor/machine/rank_watch.h"
 
 namespace trireme::supervisor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr Index goodput_window_s = 600;
-
 struct Given {
-  std::string run, reference;
-  std::vector<std::string> kinds = {"kill", "segv", "mpirun"};
-  double every_s = 600, for_s = 7200, limit_s = 600;
-  Index seed = 1, max = 20;
-  double least_goodput = 50;
+  ChaosOptions options;
   bool yes = false, json = false;
 };
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+bool asks_for(const ChaosOptions& options, const std::string& kind) {
+  return std::find(options.kinds.begin(), options.kinds.end(), kind) != options.kinds.end();
 }
 
-void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
-
-/// Whether a condition came to hold within a time.
-template <class F>
-bool comes_true(double within_s, double poll_s, F&& condition) {
-  for (const auto begin = Clock::now(); seconds_since(begin) < within_s; sleep(poll_s))
-    if (condition()) return true;
-  return condition();
+/// Whether one path is the other, or lies in it.
+bool lies_in(const std::string& path, const std::string& directory) {
+  namespace fs = std::filesystem;
+  const fs::path inner = fs::weakly_canonical(path), outer = fs::weakly_canonical(directory);
+  const auto [end, rest] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return end == outer.end();
 }
 
-class Experiment {
- public:
-  explicit Experiment(const Given& given)
-      : given_(given), paths_(given.run), deck_(given.kinds, given.seed) {}
-
-  /// Returns whether every fault was recovered from, with the right cause and culprit.
-  bool run();
-  const std::vector<Trial>& trials() const { return trials_; }
-  Index steps() const { return seen_.steps(); }
-
- private:
-  bool is_ready() const;
-  bool has_ended() const;
-  void compare();
-  Fault strike();
-  void await_recovery(const Fault& fault, Clock::time_point struck);
-
-  const Given given_;
-  const Paths paths_;
-  const std::string metrics_ = read_history(paths_).metrics_in(paths_.run);
-  FaultDeck deck_;
-  SeenSteps seen_;
-  std::vector<Trial> trials_;
-};
-
-/// Whether an attempt runs that has made a durable step, so that its end is no crash loop.
-bool Experiment::is_ready() const {
-  const History history = read_history(paths_);
-  if (history.attempts.empty() || history.attempts.back().ended || !read_offer(paths_))
-    return false;
-  const std::vector<Index> durable = durable_steps(paths_.run, 1);
-  return !durable.empty() && durable.front() > history.attempts.back().began.resumed;
-}
-
-bool Experiment::has_ended() const {
-  const History history = read_history(paths_);
-  return history.end.has_value() && history.end->code != 75;
-}
-
-void Experiment::compare() {
-  constexpr Index most_bytes = Index{1} << 30;
-  seen_.compare(read_whole(metrics_, most_bytes), metrics_);
-}
-
-Fault Experiment::strike() {
-  const std::size_t before = read_history(paths_).faults.size();
-  const auto offer = read_offer(paths_);
-  require(offer.has_value(), paths_.run, ": its supervisor takes no faults any more");
-  const FaultRequest request = deck_.next(offer->token);
-  ask_for(request, paths_);
-  constexpr double taken_within_s = 30;
-  if (!comes_true(taken_within_s, 0.001, [&] { return !is_pending(paths_); })) {
-    withdraw_request(paths_);
-    throw Error(
-        str(paths_.run, ": its supervisor does not take the request for '", request.kind, "'"));
-  }
-  const History history = read_history(paths_);
-  require(history.faults.size() > before, "the supervisor has refused '", request.kind,
-          "': it says why");
-  return history.faults.back();
-}
-
-void Experiment::await_recovery(const Fault& fault, Clock::time_point struck) {
-  History history;
-  const AttemptEnded* ended = nullptr;
-  const bool recovers = comes_true(given_.limit_s, 0.005, [&] {
-    history = read_history(paths_);
-    ended = nullptr;
-    for (const Attempt& attempt : history.attempts)
-      if (attempt.began.attempt == fault.attempt && attempt.ended) ended = &*attempt.ended;
-    return ended != nullptr && history.attempts.back().began.attempt > fault.attempt &&
-           last_step_in(metrics_) > ended->last_step;
-  });
-  const double seconds = seconds_since(struck);
-  require(recovers, fmt::format("{}: {}, attempt {}: no new step within {:.0f} s", fault.kind,
-                                fault.victim, fault.attempt, given_.limit_s));
-  trials_.push_back(judge_trial(fault, *ended, history.attempts.back().began.resumed, seconds));
-  const Trial& trial = trials_.back();
-  std::cerr << fmt::format("fault {}: {}: {}: {}{}, {:.2f} s, {} steps done again\n",
-                           trials_.size(), fault.kind, fault.victim, trial.cause,
-                           trial.culprit == Culprit::wrong ? " (wrong rank named)" : "", seconds,
-                           trial.lost_steps);
-}
-
-bool Experiment::run() {
-  if (!given_.reference.empty()) {
-    constexpr Index most_bytes = Index{1} << 30;
-    seen_.compare(read_whole(given_.reference, most_bytes), given_.reference);
-  }
-  const auto begin = Clock::now();
-  auto last = begin;
-  while (static_cast<Index>(trials_.size()) < given_.max && seconds_since(begin) < given_.for_s) {
-    // The pause comes first: at its end the run may have ended, or an attempt have just begun.
-    if (!trials_.empty())
-      comes_true(given_.every_s - seconds_since(last), 0.1, [&] { return has_ended(); });
-    require(comes_true(given_.limit_s, 0.02, [&] { return is_ready() || has_ended(); }), paths_.run,
-            fmt::format(": no attempt makes a durable step within {:.0f} s", given_.limit_s));
-    if (has_ended()) break;
-    const double goodput =
-        recent_goodput(read_history(paths_), Index{std::time(nullptr)}, goodput_window_s);
-    require(100 * goodput >= given_.least_goodput,
-            fmt::format("stopped: {:.0f} % of the last {} s were useful, less than --min-goodput "
-                        "{:.0f}",
-                        100 * goodput, goodput_window_s, given_.least_goodput));
-    compare();
-    last = Clock::now();
-    const Fault fault = strike();
-    await_recovery(fault, Clock::now());
-    compare();
-  }
-  return std::all_of(trials_.begin(), trials_.end(), [](const Trial& trial) {
-    return trial.cause_is_right && trial.culprit != Culprit::wrong;
-  });
-}
-
-void check(const Given& given, Problems& problems) {
-  const Paths paths(given.run);
-  if (!given.yes)
-    problems.add("--yes is missing: this command ends processes of the run ", paths.run);
-  for (const std::string& kind : given.kinds)
+void check_kinds(const ChaosOptions& options, Problems& problems) {
+  for (const std::string& kind : options.kinds)
     if (find_fault_kind(kind) == nullptr) {
       std::string known;
       for (const FaultKind& each : fault_kinds()) known += (known.empty() ? "" : ", ") + each.name;
       problems.add("--kinds ", kind, ": one of ", known);
     }
+  const auto check_option = [&](const char* kind, const char* name, const std::string& value,
+                                const char* what) {
+    if (asks_for(options, kind) && value.empty())
+      problems.add("--kinds ", kind, " needs ", name, ", ", what);
+    if (!asks_for(options, kind) && !value.empty())
+      problems.add(name, " has no meaning without --kinds ", kind);
+  };
+  check_option("node", "--node-cmd", options.node_command,
+               "a command that takes the host TRIREME_HOST away");
+  check_option("link", "--link-cmd", options.link_command,
+               "a command that cuts the host TRIREME_HOST off");
+  check_option("corrupt", "--save-chaos", options.save_chaos,
+               "a new directory for a copy of a checkpoint, which is damaged there");
+  if (!options.save_chaos.empty() &&
+      (lies_in(options.save_chaos, options.run) || lies_in(options.run, options.save_chaos)))
+    problems.add("--save-chaos ", options.save_chaos, " has to be apart from ", options.run,
+                 ", whose checkpoints are never touched");
+}
+
+/// How many of the first `max` faults may take a host out of the run.
+Index faults_of_hosts(const ChaosOptions& options) {
+  FaultDeck deck(options.kinds, options.seed);
+  Index count = 0;
+  for (Index i = 0; i < options.max; ++i)
+    if (find_fault_kind(deck.next("").kind)->takes_host) ++count;
+  return count;
+}
+
+/// What the attempt that runs lacks for a kind.
+void check_attempt(const ChaosOptions& options, const Paths& paths, double hang_s,
+                   Problems& problems) {
+  const History history = read_history(paths);
+  if (history.attempts.empty() || history.attempts.back().ended) return;
+  const AttemptBegan& began = history.attempts.back().began;
+  const std::vector<observe::PageState> pages = pages_of_attempt(paths, history);
+  if (!began.nodes.empty()) {
+    if (hang_s <= 0 && pages.empty() && asks_for(options, "stop"))  // pages show it
+      problems.add(
+          "--kinds stop: no status pages of the run's hosts are seen, and it has no "
+          "--hang-timeout, which says how soon a stopped rank is noticed; start it with one, such "
+          "as --hang-timeout 10");
+    const Index slots = std::max<Index>(1, began.ranks / std::ssize(began.nodes));
+    const Index faults = faults_of_hosts(options), spares = began.spares / slots;
+    if (faults > spares)
+      problems.add("--max ", options.max, ": ", faults, " of these faults may take a host out (",
+                   "node, link, flip, xid), but the run has ", spares, " spare hosts");
+  } else if (asks_for(options, "node") || asks_for(options, "link")) {
+    problems.add("--kinds node, link: the run has this machine only, no hosts");
+  }
+  const Replicas replicas = replicas_of(pages);
+  if (asks_for(options, "flip") && replicas.data == 1)
+    problems.add("--kinds flip: the run has one data replica, so nothing finds a flipped bit");
+  constexpr Index compared = 3;
+  if (asks_for(options, "slow") && replicas.of_stage > 0 && replicas.of_stage < compared)
+    problems.add("--kinds slow: a stage of the run has ", replicas.of_stage,
+                 " ranks, and a slow one is named among 3 or more");
+  if (asks_for(options, "full-disk") && began.ranks == 1)
+    problems.add("--kinds full-disk: the run has one rank, which writes the file of steps as well");
+}
+
+void check(const Given& given, Problems& problems) {
+  const Paths paths(given.options.run);
+  if (!given.yes)
+    problems.add("--yes is missing: this command ends processes of the run ", paths.run);
+  check_kinds(given.options, problems);
+  const bool known = problems.all().empty();
   const auto offer = read_offer(paths);
   if (!supervisor_of(paths)) {
     problems.add(paths.run, ": no supervisor runs");
@@ -177,11 +112,10 @@ void check(const Given& given, Problems& problems) {
   } else if (offer->run != paths.run) {
     problems.add(paths.run, " is a copy of ", offer->run,
                  ", whose supervisor takes no requests here");
-  } else if (offer->hang_s <= 0 &&
-             std::find(given.kinds.begin(), given.kinds.end(), "stop") != given.kinds.end()) {
-    problems.add(
-        "--kinds stop: the run has no --hang-timeout, which says how soon a stopped rank is "
-        "noticed; start it with one, such as --hang-timeout 10");
+  } else {
+    if (asks_for(given.options, "flip") && !offer->compares)
+      problems.add("--kinds flip: the run has --check-replicas 0, so nothing finds a flipped bit");
+    if (known) check_attempt(given.options, paths, offer->hang_s, problems);
   }
 }
 
@@ -193,33 +127,52 @@ void declare_duration(CommandLine& command, const std::string& name, double& val
        [&value] { return fmt::format("{:g}", value); }, true});
 }
 
+void declare(CommandLine& command, Given& given) {
+  ChaosOptions& options = given.options;
+  command.positional("RUN", options.run, "directory of a run (--save)");
+  command.list(
+      "--kinds", options.kinds, "KIND",
+      "kill, segv and stop a rank; hang, slow: a rank computes without end, or for longer for some "
+      "steps; nan: a gradient; flip: a bit of a parameter of one replica; xid: a rank ends as if "
+      "the driver of its GPU had reported Xid 79 (simulated, also without GPUs); full-disk: files "
+      "of a rank cannot grow until a save has failed; corrupt: a bit in a copy of a checkpoint; "
+      "mpirun, daemon: end mpirun, or a daemon of another host; node, link: by a command of yours; "
+      "term: preempt the run, which something has to start again");
+  declare_duration(command, "--every", options.every_s, "from one fault to the next, at least");
+  declare_duration(command, "--for", options.for_s, "then it ends");
+  command.whole("--max", options.max, at_least(1), "faults");
+  command.whole("--seed", options.seed, at_least(0),
+                "of the order of kinds and the choice of ranks");
+  command.text("--reference", options.reference, "FILE",
+               "metrics.jsonl of the same run without faults: its steps must have the same bits");
+  command.text("--node-cmd", options.node_command, "CMD",
+               "for node: run by the shell; takes the host TRIREME_HOST away where "
+               "TRIREME_FAULT_STATE is begin, and may bring it back where that is end");
+  command.text("--link-cmd", options.link_command, "CMD",
+               "for link: the same, for the network of the host");
+  command.text("--save-chaos", options.save_chaos, "DIR",
+               "for corrupt: a new directory with space for a checkpoint, removed each time");
+  command.real("--min-goodput", options.least_goodput, {0, 100},
+               "percent of the last 10 min that must have been useful, or it ends");
+  declare_duration(command, "--limit", options.limit_s, "for the recovery from one fault");
+  command.flag("--json", given.json, "print one line of JSON instead of the table");
+  command.flag("--yes", given.yes, "yes, disturb this run");
+}
+
 int chaos(int argc, char** argv) {
   Given given;
   CommandLine command(
       "trireme chaos",
       "Disturbs a run whose `trireme run` was started with --allow-chaos, and reports for each "
-      "fault whether cause and culprit were right, the time to the first new step, and the lost "
-      "steps. Ends with 1 at the first step whose numbers differ from those it had before, when "
-      "the run does not recover, and when a cause or a culprit was wrong.");
-  command.positional("RUN", given.run, "directory of a run (--save)");
-  command.list("--kinds", given.kinds, "KIND",
-               "kill, segv and stop a rank; mpirun, daemon: end mpirun, or a daemon of another "
-               "host; term: preempt the run, which something has to start again");
-  declare_duration(command, "--every", given.every_s, "from one fault to the next, at least");
-  declare_duration(command, "--for", given.for_s, "then it ends");
-  command.whole("--max", given.max, at_least(1), "faults");
-  command.whole("--seed", given.seed, at_least(0), "of the order of kinds and the choice of ranks");
-  command.text("--reference", given.reference, "FILE",
-               "metrics.jsonl of the same run without faults: its steps must have the same bits");
-  command.real("--min-goodput", given.least_goodput, {0, 100},
-               "percent of the last 10 min that must have been useful, or it ends");
-  declare_duration(command, "--limit", given.limit_s, "for the recovery from one fault");
-  command.flag("--json", given.json, "print one line of JSON instead of the table");
-  command.flag("--yes", given.yes, "yes, disturb this run");
+      "fault whether cause and culprit were right, the time to the first new step (of slow, nan, "
+      "full-disk and corrupt: until it was noticed), and the lost steps. Ends with 1 at the first "
+      "step whose numbers differ from those it had before, when the run does not recover, and when "
+      "a cause or a culprit was wrong.");
+  declare(command, given);
   return parse_and_run(
       command, argc, argv, [&](Problems& problems) { check(given, problems); },
       [&] {
-        Experiment experiment(given);
+        Experiment experiment(given.options);
         bool right = false;
         std::string failure;
         try {

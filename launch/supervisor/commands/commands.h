@@ -8,8 +8,14 @@
 
 namespace trireme::supervisor {
 
+inline constexpr const char* run_help = "directory of a run (--save)";
+
+/// trireme status (status_command.cpp).
+int status(int argc, char** argv);
+
 std::vector<Subcommand> run_commands();
 std::vector<Subcommand> watch_commands();
 std::vector<Subcommand> chaos_commands();
+std::vector<Subcommand> report_pages_commands();
 
 }  // namespace trireme::supervisor

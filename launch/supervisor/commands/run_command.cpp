@@ -3,10 +3,8 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <sstream>
 
 #include <fmt/format.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include "launch/commands.h"
@@ -15,6 +13,7 @@
 #include "launch/supervisor/machine/machine.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/requeue.h"
+#include "runtime/core/process/host_name.h"
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
@@ -35,13 +34,6 @@ void declare_duration(CommandLine& command, const std::string& name, double& val
       {name, "TIME", help, false,
        [&value](const std::vector<std::string>& given) { value = parse_duration(given.front()); },
        [&value] { return value > 0 ? fmt::format("{:g}", value) : ""; }, true});
-}
-
-Words words_in(const std::string& text) {
-  Words words;
-  std::istringstream in(text);
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
 }
 
 void declare(CommandLine& command, Given& given) {
@@ -76,7 +68,17 @@ void declare(CommandLine& command, Given& given) {
       "--preflight", machine.preflight, "{short,off}|CMD",
       "short: hosts that are new, or return, are measured by trireme preflight, and bad "
       "ones left out. CMD: run by the shell for each, TRIREME_HOST; another exit code than "
-      "0 leaves the host out");
+      "0 leaves the host out. Default: short where --nodes and --spares are more than one");
+  command.add({"--on-straggler", "{report,replace}",
+               "replace: a host with a rank that stays slower than others of its stage is left "
+               "for a spare, once the job has saved. Default: report, in trireme status",
+               false,
+               [&settings](const std::vector<std::string>& words) {
+                 require(words.front() == "report" || words.front() == "replace",
+                         "expected report or replace");
+                 settings.replace_stragglers = words.front() == "replace";
+               },
+               [] { return std::string("report"); }, true});
   command.flag("--grow", settings.grow,
                "with --min-nodes: stop and start on more hosts when they come back, where that "
                "gains three times what it costs");
@@ -87,8 +89,8 @@ void declare(CommandLine& command, Given& given) {
   declare_duration(command, "--hang-timeout", settings.hang_s,
                    "a job of which no rank moves for so long is restarted: in a step, where ops or "
                    "collectives that take long raise the limit; other phases have longer limits; "
-                   "default: 10 s. On several hosts, and for programs without status pages: "
-                   "without a step, a checkpoint or output; default there: never");
+                   "default: 10 s. For programs without status pages: without a step, a checkpoint "
+                   "or output; default there: never");
   declare_duration(command, "--time-limit", settings.time_limit_s,
                    "then the job saves and ends; default: none");
   declare_duration(command, "--grace", settings.grace_s,
@@ -107,6 +109,9 @@ void declare(CommandLine& command, Given& given) {
   command.text("--on-event", machine.on_event, "CMD",
                "run by the shell at each event; TRIREME_EVENT, TRIREME_DETAILS (JSON) and "
                "TRIREME_RUN_DIRECTORY say which");
+  command.text("--on-quarantine", machine.on_quarantine, "CMD",
+               "run by the shell when a host comes into quarantine, TRIREME_HOST; it gets what "
+               "--on-event gets as well");
   command.size("--log-size", machine.log_bytes, 4096, "of an attempt's log before it is rotated");
   command.flag("--quiet", given.quiet, "do not show what the job prints; it is in the log");
 }
@@ -157,14 +162,16 @@ void check_hosts(Given& given, const CommandLine& command, Problems& problems) {
     if (settings.nodes > 1)
       problems.add("--nodes ", settings.nodes,
                    " needs --hostfile, or a job of several nodes of a scheduler");
-    for (const char* name : {"--spares", "--remote-shell", "--wait-nodes", "--preflight",
-                             "--min-nodes", "--also-layout", "--grow", "--grow-interval"})
+    for (const char* name :
+         {"--spares", "--remote-shell", "--wait-nodes", "--preflight", "--on-straggler",
+          "--min-nodes", "--also-layout", "--grow", "--grow-interval"})
       if (settings.nodes == 1 && command.given(name))
         problems.add(name, " has no meaning on one machine; give --hostfile");
     return;
   }
   check_slots(given, hosts, problems);
   check_min_nodes(given, command, problems);
+  if (!command.given("--preflight") && wanted > 1) given.machine.preflight = "short";
   // Workers of an MPIJob may still start: the supervisor waits for them.
   if (source.kind == HostSource::Kind::discovery) return;
   const auto found = static_cast<Index>(hosts.size());
@@ -198,12 +205,6 @@ std::unique_ptr<Job> check(Given& given, const CommandLine& command, const Words
   return job;
 }
 
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  ::gethostname(name, HOST_NAME_MAX);
-  return name;
-}
-
 std::string slurm_job() { return variable_of_this_process("SLURM_JOB_ID"); }
 
 void check_requeue(const Given& given, Problems& problems) {
@@ -221,6 +222,7 @@ int supervise(Given& given, const Job& job, bool& requeue) {
   settings.has_hosts = given.machine.hosts.kind != HostSource::Kind::this_machine;
   settings.program = job.name();
   if (job.watched) settings.metrics = std::filesystem::absolute(job.metrics).string();
+  settings.ckpt_step = option_of(job.words, "--ckpt-step");
   settings.quarantine_s = std::max<Index>(1, static_cast<Index>(given.quarantine_s));
   settings.pid = Index{::getpid()};
   settings.host = host_name();

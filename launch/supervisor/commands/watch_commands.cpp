@@ -1,4 +1,4 @@
-// trireme stop, status, report, nodes: of a run that `trireme run` supervises, or has supervised.
+// trireme stop, report, nodes: of a run that `trireme run` supervises, or has supervised.
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -6,35 +6,22 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "launch/supervisor/commands/commands.h"
 #include "launch/supervisor/decide/command_words.h"
-#include "launch/supervisor/machine/metrics_tail.h"
 #include "launch/supervisor/machine/preflight_figures.h"
-#include "launch/supervisor/machine/rank_watch.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "launch/supervisor/records/goodput.h"
 #include "launch/supervisor/records/nodes.h"
-#include "runtime/observe/page_reader.h"
 #include "runtime/store/file.h"
-#include "runtime/store/inspect/inspect.h"
 #include "runtime/store/lease/lease.h"
 #include "runtime/store/tiers/slots.h"
+#include "runtime/store/tiers/time_line.h"
 
 namespace trireme::supervisor {
 namespace {
 
-constexpr const char* run_help = "directory of a run (--save)";
-
 Index now() { return Index{std::time(nullptr)}; }
-
-/// Throws: Error when no supervisor ever had the run.
-History history_of(const Paths& paths) {
-  require(::access(paths.ledger.c_str(), F_OK) == 0, paths.run,
-          " is no run of `trireme run`: there is no ", paths.ledger);
-  return read_history(paths);
-}
 
 bool is_time(const std::string& word) {
   try {
@@ -101,155 +88,6 @@ int stop(int argc, char** argv) {
       });
 }
 
-/// What is known of a run from its files.
-struct Status {
-  std::string supervisor;  // empty: none
-  History history;
-  Index durable = 0, last_step = 0;
-  std::vector<observe::PageState> pages;  // of ranks at work on this machine
-  std::string verdict;                    // why the job at work does not move; empty: it does
-};
-
-/// Of the attempt that is under way; none on another machine than the supervisor's.
-std::vector<observe::PageState> pages_of(const Paths& paths, const History& history) {
-  std::vector<observe::PageState> pages;
-  if (history.attempts.empty() || history.attempts.back().ended) return pages;
-  const std::string key = key_of(paths, history.run);
-  for (const std::string& path :
-       observe::find_pages(pages_directory(key, history.attempts.back().began.attempt)))
-    try {
-      pages.push_back(observe::PageReader(path).read());
-    } catch (const Error&) {  // the attempt has just ended, or is that of another version
-    }
-  return pages;
-}
-
-/// Of the attempt that is under way.
-std::string verdict_of(const Paths& paths, const History& history) {
-  if (history.attempts.empty() || history.attempts.back().ended) return "";
-  const std::string path =
-      paths.attempt(history.attempts.back().began.attempt) + "/" + verdict_file;
-  if (::access(path.c_str(), R_OK) != 0) return "";
-  try {
-    const Json verdict = parse_json(read_whole(path, Index{1} << 20));
-    const Json* sentence = verdict.find("sentence");
-    const auto* text = sentence ? std::get_if<std::string>(&sentence->value) : nullptr;
-    return text != nullptr ? *text : "";
-  } catch (const Error&) {  // the job has just moved again
-    return "";
-  }
-}
-
-std::string to_text(const observe::PageState& page) {
-  std::string text = fmt::format("  rank {}", page.rank);
-  if (!page.coordinates.empty()) text += fmt::format(" ({})", page.coordinates);
-  text += fmt::format(": {}", observe::name(page.phase));
-  if (page.step >= 0) text += fmt::format(", step {}", page.step);
-  if (!page.error.empty()) text += ": " + page.error;
-  return text + "\n";
-}
-
-Status status_of(const Paths& paths) {
-  Status status;
-  status.history = history_of(paths);
-  status.supervisor = supervisor_of(paths).value_or("");
-  const std::vector<Index> durable = durable_steps(paths.run, 1);
-  status.durable = durable.empty() ? 0 : durable.front();
-  status.last_step = last_step_in(status.history.metrics_in(paths.run));
-  status.pages = pages_of(paths, status.history);
-  status.verdict = verdict_of(paths, status.history);
-  return status;
-}
-
-/// "training", "waiting", or how the last supervisor ended.
-std::string state_of(const Status& status) {
-  const History& history = status.history;
-  if (history.end) return fmt::format("ended with {}: {}", history.end->code, history.end->why);
-  if (status.supervisor.empty()) return "its supervisor died; start `trireme run` again";
-  const bool at_work = !history.attempts.empty() && !history.attempts.back().ended;
-  return at_work ? "at work" : "between attempts";
-}
-
-/// " (pp1 dp1 tp2, fewer hosts than --nodes)"; empty: not known.
-std::string describe_layout(const AttemptBegan& began) {
-  if (began.layout.empty()) return "";
-  return " (" + began.layout + (began.fewer ? ", fewer hosts than --nodes)" : ")");
-}
-
-std::string to_text(const Status& status) {
-  std::string text = fmt::format("{}: {}\n", status.history.run, state_of(status));
-  if (!status.supervisor.empty()) text += fmt::format("  supervisor: {}\n", status.supervisor);
-  text += fmt::format("  step {}, newest durable step {}\n", status.last_step, status.durable);
-  if (status.history.attempts.empty()) return text;
-  const Attempt& last = status.history.attempts.back();
-  text += fmt::format("  attempt {}: {} ranks{}, from step {}", last.began.attempt,
-                      last.began.ranks, describe_layout(last.began), last.began.resumed);
-  if (const auto age = age_s(date_text(last.began.at), now()))
-    text += fmt::format(", began {} ago", readable_age(*age));
-  if (last.ended)
-    text += fmt::format("; ended: {} (exit code {}){}", last.ended->cause, last.ended->code,
-                        last.ended->error.empty() ? "" : ": " + last.ended->error);
-  text += "\n";
-  if (!status.verdict.empty()) text += "  " + status.verdict + "\n";
-  for (const observe::PageState& page : status.pages) text += to_text(page);
-  for (const std::string& slow : describe_slow(status.pages)) text += "  slow: " + slow + "\n";
-  return text;
-}
-
-Json to_json(const observe::PageState& page) {
-  return Json::Object{{"rank", Index{page.rank}},
-                      {"phase", observe::name(page.phase)},
-                      {"step", page.step >= 0 ? Json(page.step) : Json()}};
-}
-
-Json to_json(const Status& status) {
-  const History& history = status.history;
-  Json::Object all{{"run", history.run},
-                   {"state", state_of(status)},
-                   {"supervisor", status.supervisor.empty() ? Json() : Json(status.supervisor)},
-                   {"step", status.last_step},
-                   {"durable", status.durable},
-                   {"attempts", static_cast<Index>(history.attempts.size())}};
-  if (!history.attempts.empty()) {
-    const Attempt& last = history.attempts.back();
-    all.emplace_back("attempt", last.began.attempt);
-    all.emplace_back("ranks", last.began.ranks);
-    all.emplace_back("layout", last.began.layout.empty() ? Json() : Json(last.began.layout));
-    all.emplace_back("cause", last.ended ? Json(last.ended->cause) : Json());
-  }
-  Json::Array pages;
-  for (const observe::PageState& page : status.pages) pages.push_back(to_json(page));
-  all.emplace_back("pages", std::move(pages));
-  const std::vector<std::string> slow = describe_slow(status.pages);
-  all.emplace_back("slow", Json::Array(slow.begin(), slow.end()));
-  all.emplace_back("verdict", status.verdict.empty() ? Json() : Json(status.verdict));
-  all.emplace_back("exit_code", history.end ? Json(history.end->code) : Json());
-  return all;
-}
-
-int status(int argc, char** argv) {
-  std::string run;
-  bool json = false, watch = false;
-  CommandLine command(
-      "trireme status",
-      "Who supervises a run, its attempt, step and newest checkpoint. On the machine of "
-      "its ranks also what each does, and what holds them up.");
-  command.positional("RUN", run, run_help);
-  command.flag("--json", json, "print one line of JSON instead of text");
-  command.flag("--watch", watch, "print again each second until the supervisor has ended");
-  return parse_and_run(
-      command, argc, argv, [](Problems&) {},
-      [&] {
-        for (;;) {
-          const Status found = status_of(Paths(run));
-          std::cout << (json ? trireme::to_text(to_json(found)) + "\n" : to_text(found))
-                    << std::flush;
-          if (!watch || found.supervisor.empty() || !std::cout) return ExitCode::success;
-          std::this_thread::sleep_for(std::chrono::seconds(1));
-        }
-      });
-}
-
 int report(int argc, char** argv) {
   std::string run;
   bool json = false;
@@ -275,10 +113,11 @@ int report(int argc, char** argv) {
 int nodes(int argc, char** argv) {
   std::string run;
   bool json = false;
-  CommandLine command("trireme nodes",
-                      "Hosts that were blamed for failures in the last 24 hours, with their "
-                      "points; with 3 points a host is in quarantine. And the figures of "
-                      "--preflight short.");
+  CommandLine command(
+      "trireme nodes",
+      "Hosts that were blamed for failures in the last 24 hours, with their "
+      "points; with 3 points a host is in quarantine. Also hosts that do not pass the "
+      "preflight, and the figures of --preflight short.");
   command.positional("RUN", run, run_help);
   command.flag("--json", json, "print one line of JSON instead of text");
   return parse_and_run(
@@ -287,8 +126,10 @@ int nodes(int argc, char** argv) {
         const Paths paths(run);
         const auto states = node_states(history_of(paths), now());
         const preflight::Report figures = read_preflight(paths);
+        const std::vector<UnfitHost> unfit = read_unfit(paths);
         if (json) {
           Json all = to_json(states);
+          add_unfit(all, unfit);
           add_figures(all, figures);
           std::cout << trireme::to_text(all) << '\n';
           return ExitCode::success;
@@ -299,6 +140,8 @@ int nodes(int argc, char** argv) {
                                    state.quarantined() ? ", in quarantine" : "");
           for (const std::string& reason : state.reasons) std::cout << "  " << reason << '\n';
         }
+        for (const UnfitHost& each : unfit)
+          std::cout << fmt::format("{} does not pass the preflight: {}\n", each.host, each.why);
         std::cout << text_of_figures(figures);
         return ExitCode::success;
       });
@@ -320,9 +163,11 @@ int release(int argc, char** argv) {
         const auto states = node_states(history, now());
         const auto same = [&](const auto& each) { return each.host == host; };
         const preflight::Report figures = read_preflight(paths);
+        const std::vector<UnfitHost> unfit = read_unfit(paths);
         require(std::any_of(states.begin(), states.end(), same) ||
+                    std::any_of(unfit.begin(), unfit.end(), same) ||
                     std::any_of(figures.nodes.begin(), figures.nodes.end(), same),
-                host, " was neither blamed in the last 24 hours nor measured by --preflight short");
+                host, " was neither blamed in the last 24 hours nor checked by --preflight");
         if (supervisor_of(paths)) {
           replace_file(paths.folder + "/" + release_prefix + host, "");
           std::cout << "the supervisor takes it before its next attempt\n";
@@ -335,11 +180,22 @@ int release(int argc, char** argv) {
       });
 }
 
+/// Where the run has had snapshots on disks.
+void clean_disk(const Paths& paths, const std::string& key) {
+  const auto line = store::read_time_line(paths.run);
+  if (!line || line->disk().empty()) return;
+  const std::string snapshots = store::local_snapshot_directory(line->disk(), key);
+  if (::access(snapshots.c_str(), F_OK) != 0) return;
+  store::remove_local_snapshots(line->disk(), key);
+  std::cout << "removed " << snapshots << '\n';
+}
+
 int clean(int argc, char** argv) {
   std::string run;
   CommandLine command("trireme nodes clean",
                       "Removes the snapshots that a run has in memory of this host "
-                      "(--save-memory-interval). It then resumes from its newest durable step.");
+                      "(--save-memory-interval) and on its disk (--save-local). It then resumes "
+                      "from its newest durable step.");
   command.positional("RUN", run, run_help);
   return parse_and_run(
       command, argc, argv, [](Problems&) {},
@@ -349,10 +205,12 @@ int clean(int argc, char** argv) {
         const auto holder = supervisor_of(paths);
         require(!holder, paths.run, ": ", holder.value_or(""),
                 " supervises this run, whose job uses its snapshots: stop it first");
-        const std::string snapshots = store::snapshot_directory(key_of(paths, history.run));
+        const std::string key = key_of(paths, history.run);
+        const std::string snapshots = store::snapshot_directory(key);
         const bool there = ::access(snapshots.c_str(), F_OK) == 0;
         store::remove_snapshots(snapshots);
         std::cout << (there ? "removed " : "nothing to remove: there is no ") << snapshots << '\n';
+        clean_disk(paths, key);
         return ExitCode::success;
       });
 }
@@ -366,7 +224,7 @@ std::vector<Subcommand> watch_commands() {
       {{"report"}, "RUN [--price [GPU=]AMOUNT] [--json]", "where its time went, and cost", report},
       {{"nodes"}, "RUN [--json]", "hosts that were blamed for failures", nodes},
       {{"nodes", "release"}, "RUN HOST", "use a host again", release},
-      {{"nodes", "clean"}, "RUN", "remove snapshots from memory of this host", clean},
+      {{"nodes", "clean"}, "RUN", "remove snapshots from this host", clean},
   };
 }
 

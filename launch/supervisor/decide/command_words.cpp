@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "trireme/core/error.h"
 
@@ -40,9 +41,11 @@ void add_setting(Words& words, const Words& of_user, const std::string& key,
   words.insert(words.end(), {"--mca", key, value});
 }
 
+enum class Value { text, number };
+
 /// The value of an option of the program, which may be in its file of options. Mistakes in the file
 /// are the program's to report.
-std::string option_or_config(const Words& words, const std::string& key) {
+std::string option_or_config(const Words& words, const std::string& key, Value kind = Value::text) {
   std::string value = option_of(words, "--" + key);
   const std::string config = option_of(words, "--config");
   std::error_code unknown;
@@ -50,11 +53,19 @@ std::string option_or_config(const Words& words, const std::string& key) {
   std::ifstream file(config, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   for (const options::ConfigLine& line : options::read_config(text))
-    if (line.key == key && line.quoted && line.values.size() == 1) value = line.values.front();
+    if (line.key == key && line.quoted == (kind == Value::text) && line.values.size() == 1)
+      value = line.values.front();
   return value;
 }
 
 }  // namespace
+
+Words words_in(const std::string& text) {
+  Words words;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
 
 std::string option_of(const Words& words, const std::string& name) {
   std::string value;
@@ -88,7 +99,12 @@ double parse_duration(const std::string& text) {
 std::string Job::name() const { return fs::path(words.front()).filename().string(); }
 
 Job make_job(const Words& words, const std::string& run_dir) {
-  Job job{words, option_or_config(words, "save"), true, ""};
+  Job job{words,
+          option_or_config(words, "save"),
+          true,
+          "",
+          option_or_config(words, "train-iters", Value::number),
+          option_or_config(words, "check-replicas", Value::number) != "0"};
   require(job.run.empty() || run_dir.empty() || same_directory(job.run, run_dir), "--run-dir ",
           run_dir, " is not the --save of the program, ", job.run, ": leave --run-dir out");
   if (job.run.empty()) {

@@ -10,6 +10,8 @@ namespace trireme::supervisor {
 
 using Words = std::vector<std::string>;
 
+/// The words of a text, between spaces.
+Words words_in(const std::string& text);
 /// The value of an option: of "--save DIR" or "--save=DIR"; the last one counts. Empty: not given.
 std::string option_of(const Words& words, const std::string& name);
 /// "90", "90s", "30m", "12h", "2d" as seconds. Throws: Error with the reason only.
@@ -17,11 +19,13 @@ double parse_duration(const std::string& text);
 
 /// What the words say of the job.
 struct Job {
-  Words words;               // PROGRAM and its options
-  std::string run;           // the directory of checkpoints; of what the supervisor writes as well
-  bool watched = true;       // it saves there
-  std::string metrics;       // empty: it is not watched
-  std::string name() const;  // of the program, without its directory
+  Words words;          // PROGRAM and its options
+  std::string run;      // the directory of checkpoints; of what the supervisor writes as well
+  bool watched = true;  // it saves there
+  std::string metrics;  // empty: it is not watched
+  std::string iterations = {};  // --train-iters; empty: not given
+  bool compares = true;         // data replicas: not with --check-replicas 0
+  std::string name() const;     // of the program, without its directory
 };
 /// `run_dir`: --run-dir; empty: the --save of the words. Throws: Error when there is neither, or
 /// both and they differ.

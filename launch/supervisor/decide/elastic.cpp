@@ -7,6 +7,36 @@
 
 namespace trireme::supervisor {
 
+/// Calls `use`, which asks for layouts. False: the program is being asked for what was missing, and
+/// what `use` has found is void.
+bool Supervisor::with_layouts(const std::function<void()>& use) {
+  if (asked_) {
+    const auto answer = asked_->poll();
+    if (!answer) return false;
+    layouts_.answer(asked_for_, *answer);
+    asked_.reset();
+  }
+  layouts_.drop_question();
+  use();
+  if (!layouts_.question()) return true;
+  asked_for_ = *layouts_.question();
+  const std::vector<std::string> as_given;
+  asked_ = world_.check_layouts(
+      asked_for_.choice == 0 ? as_given : settings_.also_layouts[asked_for_.choice - 1],
+      asked_for_.ranks);
+  return false;
+}
+
+/// As with_layouts(), and waits for the answers; between attempts. False: it was asked to stop.
+bool Supervisor::await_layouts(const std::function<void()>& use) {
+  while (!with_layouts(use))
+    if (!look_between_attempts(look_s)) {
+      asked_.reset();
+      return false;
+    }
+  return true;
+}
+
 /// What is wrong with --min-nodes and --also-layout, found out before anything starts; empty:
 /// nothing.
 std::string Supervisor::why_not_elastic() {
@@ -19,7 +49,8 @@ std::string Supervisor::why_not_elastic() {
         "--min-nodes {}: {} gives no answer to --check-layout {}, as programs built on run() do",
         settings_.min_nodes, settings_.program, all);
   if (!whole->legal)
-    return fmt::format("{} cannot run on {} ranks: {}", settings_.program, all, whole->problem);
+    return fmt::format("{} cannot run on {} rank{}: {}", settings_.program, all,
+                       all == 1 ? "" : "s", whole->problem);
   for (std::size_t choice = 1; choice <= settings_.also_layouts.size(); ++choice)
     if (!layouts_.largest_of(choice, all)) {
       const auto asked = layouts_.at(choice, all);
@@ -27,11 +58,13 @@ std::string Supervisor::why_not_elastic() {
                          fmt::join(settings_.also_layouts[choice - 1], " "), all,
                          asked ? asked->problem : "the program gives no answer");
     }
-  if (!layouts_.largest(few))
+  if (!layouts_.largest(few)) {
+    const auto asked = layouts_.at(0, few);
     return fmt::format(
         "--min-nodes {}: no number of ranks up to {} is legal; give more --min-nodes, or "
-        "--also-layout",
-        settings_.min_nodes, few);
+        "--also-layout{}",
+        settings_.min_nodes, few, asked ? ": " + asked->problem : "");
+  }
   return "";
 }
 
@@ -46,6 +79,7 @@ void Supervisor::take_layout(AttemptPlan& plan, const PickSome& pick_some) {
   const auto layout =
       plan.fewer ? layouts_.largest(hosts * per_host) : layouts_.at(0, hosts * per_host);
   plan.hosts.clear();
+  no_layout_ = !layout;
   if (!layout) return;
   plan.layout = *layout;
   plan.ranks = layout->ranks;
@@ -61,6 +95,7 @@ void Supervisor::take_layout(AttemptPlan& plan, const PickSome& pick_some) {
 bool Supervisor::refuse_if_it_cannot_run(const AttemptPlan& plan) {
   if (!plan.fewer || history_.attempts.back().ended->cause != "configuration") return false;
   layouts_.refuse(plan.layout);
+  refused_ = history_.attempts.back().ended->error;
   world_.say(plan.layout.text() + " cannot run here: another layout is tried");
   return true;
 }

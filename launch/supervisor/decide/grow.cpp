@@ -19,15 +19,19 @@ bool is_worth_a_restart(const Growth& growth) {
 /// and end where they are worth it.
 void Supervisor::consider_growth(Watch& watch, const AttemptPlan& plan) {
   const double now = world_.now();
-  if (!settings_.grow || !plan.fewer || watch.asked || watch.first_step < 0 ||
-      now - watch.looked_for_hosts < settings_.grow_interval_s)
-    return;
-  watch.looked_for_hosts = now;
+  if (!settings_.grow || !plan.fewer || watch.asked || watch.first_step < 0) return;
+  const bool is_due = now - watch.looked_for_hosts >= settings_.grow_interval_s;
+  if (!is_due && !watch.asks_to_grow) return;
   AttemptPlan larger;
+  bool found = false;
   try {
-    take_releases();
-    if (!choose_hosts(larger)) return;
+    if (is_due) take_releases();
+    watch.looked_for_hosts = now;
+    // The job is watched while the program is asked.
+    watch.asks_to_grow = !with_layouts([&] { found = choose_hosts(larger); });
+    if (watch.asks_to_grow || !found) return;
   } catch (const Error& error) {  // a file of hosts that is just being written, for example
+    watch.asks_to_grow = false;
     world_.say(std::string("--grow: ") + error.what());
     return;
   }

@@ -10,6 +10,8 @@ namespace {
 
 constexpr Index equal_failures = 3, failures = 6;  // without a newer durable step between
 constexpr int lost_daemon = 205;                   // exit code of mpirun (Open MPI 4.1)
+// Ranks on other hosts may still hold the memory or the lock that was missing.
+constexpr double after_refusal_s = 5;
 
 /// "rank 12 failed at 0x7f" and "rank 3 failed at 0x11" are one failure.
 std::string without_numbers(const std::string& text) {
@@ -62,16 +64,32 @@ struct Tail {
   Index all = 0, equal = 0;  // equal: those with the signature of the last, in a row
 };
 
+/// As progressed(); but steps that are done again after corruption are none, where corruption is
+/// found again.
+bool passed_corruption(const History& history, std::size_t i) {
+  const auto is_corrupt = [](const Attempt& attempt) {
+    return attempt.ended && attempt.ended->cause == "corruption";
+  };
+  const Attempt& attempt = history.attempts[i];
+  if (!progressed(attempt)) return false;
+  for (std::size_t j = history.first; is_corrupt(attempt) && j < i; ++j)
+    if (is_corrupt(history.attempts[j]) &&
+        history.attempts[j].ended->durable >= attempt.ended->durable)
+      return false;
+  return true;
+}
+
 Tail tail_of(const History& history) {
   Tail tail;
   bool same = true;
   Index later = 0;
   for (std::size_t i = history.attempts.size(); i-- > history.first;) {
     const Attempt& attempt = history.attempts[i];
-    if (!counts(attempt)) continue;
+    if (!attempt.ended) continue;
     const Index first = attempt.ended->first_step;
-    if (progressed(attempt) || (first > 0 && later > first)) break;
+    if (passed_corruption(history, i) || (first > 0 && later > first)) break;
     if (first > 0) later = first;
+    if (!counts(attempt)) continue;
     same = same && attempt.ended->signature == history.attempts.back().ended->signature;
     ++tail.all;
     if (same) ++tail.equal;
@@ -89,6 +107,19 @@ Index same_numerics(const Facts& facts, const History& history) {
       return attempt.ended->last_step;
   }
   return -1;
+}
+
+/// Whether an earlier attempt since the last supervision ended has done a step as the last one was
+/// to: then the last one was not refused for what it was asked to do.
+bool has_run_before(const History& history) {
+  const AttemptBegan& last = history.attempts.back().began;
+  for (std::size_t i = history.first; i + 1 < history.attempts.size(); ++i) {
+    const Attempt& attempt = history.attempts[i];
+    const bool did_a_step = progressed(attempt) || (attempt.ended && attempt.ended->first_step > 0);
+    if (did_a_step && attempt.began.ranks == last.ranks && attempt.began.layout == last.layout)
+      return true;
+  }
+  return false;
 }
 
 double backoff_s(Index failures_without_progress) {
@@ -127,6 +158,8 @@ Verdict judge(const Facts& facts) {
           ' ', without_numbers(facts.hang_kind.empty() ? facts.first_error : facts.hang_kind));
   if (verdict.cause == "node_lost" && !facts.lost_host.empty())
     verdict.blame.push_back({facts.lost_host, 2, "the launcher lost contact with it"});
+  for (const std::string& host : facts.unreachable)
+    verdict.blame.push_back({host, 2, "it does not answer"});
   constexpr Index points = 3;  // out at once: it may compute wrongly what nothing compares
   for (const std::string& host : facts.wrong_hosts)
     verdict.blame.push_back({host, points, "it held wrong bits (silent corruption)"});
@@ -134,6 +167,8 @@ Verdict judge(const Facts& facts) {
   const bool of_the_program = has_sign(facts.gpu_signs, observe::HealthAction::program);
   if (died && !facts.rank_host.empty() && !of_the_program)
     verdict.blame.push_back({facts.rank_host, 1, str("a rank ended by signal ", facts.code - 128)});
+  if (verdict.cause == "replacement" && !facts.slow_host.empty())
+    verdict.blame.push_back({facts.slow_host, 1, facts.why_slow});
   for (const std::string& host : facts.hang_hosts)
     verdict.blame.push_back({host, 2, facts.first_error});
   return verdict;
@@ -144,19 +179,22 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
   if (last.cause == "finished") return end(code::done, "finished");
   if (last.cause == "stopped") return after_stop(facts);
   if (is_planned(last.cause)) return {.restart = true};
-  if (last.cause == "configuration")
+  const bool refused = last.cause == "configuration";
+  if (refused && !has_run_before(history))
     return end(code::configuration, "the configuration cannot run: a restart would not help");
   const bool numerics = last.cause == "numerics";
   if (numerics)
     if (const Index step = same_numerics(facts, history); step >= 0)
       return end(code::no_help, str("gradients are not finite again, at step ", step,
-                                    " as before: it is the model or the data, not the hardware"));
+                                    " as before: this is deterministic, so it is the model or the "
+                                    "data, not the hardware"));
   const Tail tail = tail_of(history);
+  const int no_help = refused ? code::configuration : code::no_help;
   if (tail.equal >= equal_failures)
-    return end(code::no_help, str(equal_failures, " equal failures (", last.cause,
-                                  ") without a new durable step between"));
+    return end(no_help, str(equal_failures, " equal failures (", last.cause,
+                            ") without a new durable step between"));
   if (tail.all >= failures)
-    return end(code::no_help, str(failures, " failures without a new durable step between"));
+    return end(no_help, str(failures, " failures without a new durable step between"));
   Index made = 0;
   for (std::size_t i = history.first; i < history.attempts.size(); ++i)
     if (!history.attempts[i].ended || !is_planned(history.attempts[i].ended->cause)) ++made;
@@ -164,11 +202,11 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
     return end(code::no_help, str("--max-restarts ", max_restarts, " are used up"));
   return {
       .restart = true,
-      .delay_s = backoff_s(tail.all),
-      .go_back = numerics,
-      .why = numerics ? "gradients were not finite: once more, from an earlier step"
+      .delay_s = std::max(backoff_s(tail.all), refused ? after_refusal_s : 0),
+      .why = numerics  ? "gradients were not finite: once more, from an earlier step"
+             : refused ? "the configuration could run before: once more"
              : last.cause == "corruption"
-                 ? "silent corruption: once more, from the newest checkpoint, which was compared"
+                 ? "silent corruption: once more, from the newest checkpoint that was found clean"
                  : ""};
 }
 

@@ -2,6 +2,7 @@
 // end when restarting does not help. Pure functions of what was seen and of the ledger.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,11 @@ struct Facts {
   bool finished = false;         // all steps are done, as the metrics and checkpoints say
   Index resumed = 0, last_step = 0, durable = 0;
   std::vector<std::string> wrong_hosts = {};  // ranks there held other bits than their replicas
-  bool daemon_lost = false;      // the launcher lost contact with a host that it does not name
-  std::string lost_host = {};    // the launcher lost contact with it
-  std::string rank_host = {};    // where a rank was ended by a signal
+  std::optional<Index> clean = {};            // newest_clean_step(); no part of the verdict
+  bool daemon_lost = false;  // the launcher lost contact with a host that it does not name
+  std::vector<std::string> unreachable = {};  // hosts, after that
+  std::string lost_host = {};                 // the launcher lost contact with it
+  std::string rank_host = {};                 // where a rank was ended by a signal
   std::string first_error = {};  // line of the output; of a hang what the status pages show
   std::string hang_kind = {};    // of a hang that they show
   std::vector<std::string> hang_hosts = {};  // whose ranks hold the others up
@@ -38,6 +41,7 @@ struct Facts {
   std::vector<GpuSign> gpu_signs = {};
   double gpus_per_rank = -1;           // no part of the verdict
   std::vector<std::string> slow = {};  // ranks and nodes, a line each; no part of the verdict
+  std::string slow_host = {}, why_slow = {};  // that a spare replaces; empty: none
 };
 
 struct Verdict {
@@ -54,7 +58,6 @@ struct Decision {
   bool restart = false;
   int exit_code = code::done;  // when it does not restart
   double delay_s = 0;          // when it does
-  bool go_back = false;        // to the durable step before the newest
   std::string why = {};
 };
 /// `history`: with this attempt as its last, which has ended.

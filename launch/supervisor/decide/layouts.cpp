@@ -44,41 +44,50 @@ std::vector<Layout> parse_layouts(const std::string& lines) {
   return layouts;
 }
 
-void Layouts::ask(std::size_t choice, const std::vector<Index>& ranks) {
-  std::vector<Index> unknown;
-  for (const Index count : ranks)
-    if (known_.emplace(std::pair(choice, count), std::nullopt).second) unknown.push_back(count);
-  if (unknown.empty()) return;
-  for (Layout layout : check_(choice, unknown)) {
-    layout.choice = choice;
-    if (layout.legal) units_[choice] = layout.unit();
-    known_[{choice, layout.ranks}] = layout;
+/// The first question that a call has is asked first.
+void Layouts::ask(LayoutQuestion question) {
+  if (!question_) question_ = std::move(question);
+}
+
+void Layouts::answer(const LayoutQuestion& question, const std::vector<Layout>& layouts) {
+  for (const Index count : question.ranks)
+    known_.emplace(std::pair(question.choice, count), std::nullopt);
+  for (Layout layout : layouts) {
+    layout.choice = question.choice;
+    if (layout.legal) units_[question.choice] = layout.unit();
+    known_[{question.choice, layout.ranks}] = layout;
   }
+  question_.reset();
 }
 
 std::optional<Layout> Layouts::at(std::size_t choice, Index ranks) {
-  ask(choice, {ranks});
-  return known_[{choice, ranks}];
+  if (const auto known = known_.find({choice, ranks}); known != known_.end()) return known->second;
+  ask({choice, {ranks}});
+  return std::nullopt;
 }
 
 std::optional<Layout> Layouts::largest_of(std::size_t choice, Index ranks) {
-  constexpr std::size_t at_once = 16;  // each is a process, one after the other
-  for (Index next = ranks; next > 0;) {
-    const auto unit = units_.find(choice);
-    const Index stride = unit == units_.end() ? 1 : unit->second;
-    std::vector<Index> counts;
-    for (next = next / stride * stride; next > 0 && counts.size() < at_once; next -= stride)
-      counts.push_back(next);
-    ask(choice, counts);
-    for (const Index count : counts)
-      if (const auto& layout = known_[{choice, count}]; layout && layout->legal) return layout;
+  constexpr std::size_t at_once = 16;  // the program checks one after the other
+  const auto unit = units_.find(choice);
+  const Index stride = unit == units_.end() ? 1 : unit->second;
+  LayoutQuestion missing{choice, {}};
+  for (Index next = ranks / stride * stride; next > 0 && missing.ranks.size() < at_once;
+       next -= stride) {
+    const auto known = known_.find({choice, next});
+    if (known == known_.end()) {
+      missing.ranks.push_back(next);
+    } else if (known->second && known->second->legal) {
+      if (missing.ranks.empty()) return known->second;
+      break;
+    }
   }
+  if (!missing.ranks.empty()) ask(std::move(missing));
   return std::nullopt;
 }
 
 std::optional<Layout> Layouts::largest(Index ranks) {
   for (std::size_t choice = 0; choice < choices_; ++choice)
-    if (const auto layout = largest_of(choice, ranks)) return layout;
+    if (const auto layout = largest_of(choice, ranks); layout || question_) return layout;
   return std::nullopt;
 }
 

@@ -2,10 +2,8 @@
 // legal (--check-layout); tensor and pipeline size stay, the data parallel size falls.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,15 +27,24 @@ struct Layout {
 /// The lines that `PROGRAM --check-layout` printed. A line that is none is left out.
 std::vector<Layout> parse_layouts(const std::string& lines);
 
+/// What the program is to be asked.
+struct LayoutQuestion {
+  std::size_t choice = 0;  // with the options of --also-layout of this number; 0: as given
+  std::vector<Index> ranks = {};
+};
+
+/// What the program has said so far. It is not asked here, as it may take minutes to answer: where
+/// an answer is missing, question() says which.
 class Layouts {
  public:
-  /// Asks the program, started with the options of `choice`; those that it gives no answer for are
-  /// missing.
-  using Check =
-      std::function<std::vector<Layout>(std::size_t choice, const std::vector<Index>& ranks)>;
-
   /// `choices`: 1, and how often --also-layout is given.
-  Layouts(std::size_t choices, Check check) : choices_(choices), check_(std::move(check)) {}
+  explicit Layouts(std::size_t choices) : choices_(choices) {}
+
+  /// What the last calls needed and did not know: what they returned is void.
+  const std::optional<LayoutQuestion>& question() const { return question_; }
+  void drop_question() { question_.reset(); }
+  /// Numbers of ranks without a layout were not answered, and are not asked again.
+  void answer(const LayoutQuestion& question, const std::vector<Layout>& layouts);
 
   /// Nothing: the program gave no answer.
   std::optional<Layout> at(std::size_t choice, Index ranks);
@@ -49,10 +56,10 @@ class Layouts {
   void refuse(const Layout& layout);
 
  private:
-  void ask(std::size_t choice, const std::vector<Index>& ranks);
+  void ask(LayoutQuestion question);
 
   const std::size_t choices_;
-  const Check check_;
+  std::optional<LayoutQuestion> question_;
   std::map<std::pair<std::size_t, Index>, std::optional<Layout>> known_;
   std::map<std::size_t, Index> units_;  // by choice, once one of its layouts was legal
 };

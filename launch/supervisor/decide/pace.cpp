@@ -22,10 +22,19 @@ void Pace::step(Index number, double seconds, double now) {
 
 void Pace::durable(Index number, double now) {
   while (!open_.empty() && open_.front().number <= number) {
-    if (open_.front().number == number)
+    if (open_.front().number == number) {
       save_s_ = std::max({save_s_, shortest_save_s, now - open_.front().at});
+      if (saves_++ == 0) first_saved_ = number;
+      last_saved_ = number;
+    }
     open_.pop_front();
   }
+}
+
+double Pace::save_interval() const {
+  return saves_ < 2
+             ? 0
+             : static_cast<double>(last_saved_ - first_saved_) / static_cast<double>(saves_ - 1);
 }
 
 double Pace::longest_step_s() const {

@@ -19,6 +19,9 @@ class Pace {
   double longest_step_s() const;
   /// The longest one; 0: none was seen.
   double save_s() const { return save_s_; }
+  /// Saves that were seen, and the mean number of steps between two; 0: fewer than two were.
+  Index saves() const { return saves_; }
+  double save_interval() const;
 
  private:
   struct Done {
@@ -27,7 +30,7 @@ class Pace {
   };
   std::deque<double> recent_;
   std::deque<Done> open_;  // steps after the newest durable one, the last few thousand
-  Index steps_ = 0;
+  Index steps_ = 0, saves_ = 0, first_saved_ = 0, last_saved_ = 0;
   double sum_s_ = 0, save_s_ = 0;
 };
 

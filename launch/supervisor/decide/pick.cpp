@@ -13,19 +13,24 @@ namespace trireme::supervisor {
 bool Supervisor::pick(AttemptPlan& plan) {
   constexpr double until_list_is_whole_s = 10;
   const double began = world_.now();
+  bool said = false;
   while (!pick_listed_hosts(plan)) {
     const double least = why_no_list_.empty() ? 0 : until_list_is_whole_s;
-    const double until = began + std::max(settings_.wait_nodes_s, least);
-    if (world_.now() >= until || !wait(std::min(1.0, until - world_.now()))) return false;
+    const double now = world_.now(), until = began + std::max(settings_.wait_nodes_s, least);
+    if (!said && settings_.wait_nodes_s > 0 && least == 0) {
+      said = true;
+      world_.say(fmt::format(
+          "waits up to {:.0f} s for healthy hosts: {} needed, {} listed", settings_.wait_nodes_s,
+          settings_.min_nodes > 0 ? settings_.min_nodes : settings_.nodes, listed_.size()));
+    }
+    if (now >= until || !wait(std::min(1.0, until - now))) return false;
+    no_hosts_s_ += world_.now() - now;
   }
-  const std::vector<Index> durable = world_.durable_steps();
   plan.attempt = history_.attempts.empty() ? 1 : history_.attempts.back().began.attempt + 1;
+  const std::size_t first = std::max(history_.first, history_.given);
   for (std::size_t i = 0; i < history_.attempts.size(); ++i)
-    if (progressed(history_.attempts[i]))
-      (i < history_.first ? plan.has_saved : plan.resumes) = true;
-  // Also where there is one step only: snapshots in memory may be newer.
-  if (go_back_ && !durable.empty()) plan.step = durable[durable.size() > 1 ? 1 : 0];
-  go_back_ = false;
+    if (progressed(history_.attempts[i])) (i < first ? plan.has_saved : plan.resumes) = true;
+  plan.step = step_to_go_back_to(plan.resumes);
   return true;
 }
 
@@ -43,46 +48,48 @@ bool Supervisor::pick_listed_hosts(AttemptPlan& plan) {
   }
 }
 
-/// Hosts that pass the preflight. False: too few.
+/// Hosts that pass the preflight. False: too few, or it was asked to stop.
 bool Supervisor::pick_healthy_hosts(AttemptPlan& plan) {
   take_releases();
-  while (choose_hosts(plan))
-    if (pass_preflight(plan.hosts)) return true;
+  do {
+    bool found = false;
+    while (await_layouts([&] { found = choose_hosts(plan); }) && found) {
+      if (pass_preflight(plan.hosts)) return stop_ == 0;
+      if (stop_ != 0) return false;
+    }
+  } while (stop_ == 0 && lift_quarantines());
   return false;
 }
 
-/// Those of the last attempt where they can be had, and the layout on them. False: too few.
-bool Supervisor::choose_hosts(AttemptPlan& plan) {
+/// Those of the last attempt where they can be had, and the layout on them; without `left` where
+/// others are at hand. False: too few.
+bool Supervisor::choose_hosts(AttemptPlan& plan, const std::string& left) {
   plan.ranks = settings_.nodes * settings_.ranks_per_node;
-  std::vector<Host> hosts = world_.hosts();
-  listed_ = hosts.size();
+  plan.hosts.clear();
+  no_layout_ = false;
+  std::vector<Host> hosts = listed_ = world_.hosts();
   if (hosts.empty() && !settings_.has_hosts) return true;  // this machine
   std::vector<std::string> before;
   if (!history_.attempts.empty()) before = history_.attempts.back().began.nodes;
   if (swaps_hosts(history_)) std::reverse(before.begin(), before.end());
   std::erase_if(hosts, [&](const Host& host) { return unfit_.contains(host.name); });
   const auto states = node_states(history_, world_.date());
-  hosts = without_left(hosts, states, settings_.nodes);
+  std::set<std::string> to_leave = hosts_to_leave(history_, world_.date());
+  if (!left.empty()) to_leave.insert(left);
+  hosts = without_left(hosts, states, to_leave);
   const auto pick_some = [&](Index count) { return pick_hosts(hosts, states, before, count); };
   plan.hosts = pick_some(settings_.nodes);
   if (elastic()) take_layout(plan, pick_some);
   return !plan.hosts.empty();
 }
 
-bool Supervisor::pass_preflight(const std::vector<Host>& hosts) {
-  std::vector<Host> unknown;
-  for (const Host& host : hosts)
-    if (fit_.insert(host.name).second) unknown.push_back(host);
-  if (unknown.empty()) return true;
-  enter(State::preflight);
-  const std::vector<UnfitHost> unfit = world_.unfit_of(unknown);
-  for (const auto& [host, why] : unfit) {
-    fit_.erase(host);
-    unfit_.insert(host);
-    world_.say(fmt::format("{} does not pass the preflight: {}", host, why));
-    world_.notify("preflight_failed", Json::Object{{"host", host}, {"why", why}});
-  }
-  return unfit.empty();
+int Supervisor::end_without_hosts() {
+  if (stop_ != 0) return end(code::stopped, "stopped before an attempt began");
+  if (no_layout_)
+    return end(code::configuration,
+               "no layout can run on the hosts at hand: " +
+                   (refused_.empty() ? settings_.program + " calls none legal" : refused_));
+  return end(code::no_nodes, too_few_hosts());
 }
 
 std::string Supervisor::too_few_hosts() const {
@@ -93,30 +100,42 @@ std::string Supervisor::too_few_hosts() const {
   return fmt::format(
       "too few healthy hosts: {} are needed, {} are listed, {} are in quarantine (trireme nodes), "
       "{} failed the preflight",
-      elastic() ? settings_.min_nodes : settings_.nodes, listed_, out, unfit_.size());
+      elastic() ? settings_.min_nodes : settings_.nodes, listed_.size(), out, unfit_.size());
 }
 
 void Supervisor::take_releases() {
   for (const std::string& host : world_.released_hosts()) {
-    const Release line{host, world_.date(), 0};
-    world_.append(to_json(line));
-    history_.add(line);
+    release(host);
     fit_.erase(host);  // it may have been repaired, or exchanged
     unfit_.erase(host);
+    world_.forget_release(host);
   }
+}
+
+void Supervisor::release(const std::string& host) {
+  const Release line{host, world_.date(), 0};
+  world_.append(to_json(line));
+  history_.add(line);
+  long_checked_.erase(host);
+}
+
+void Supervisor::write_nodes() {
+  std::vector<UnfitHost> unfit;
+  for (const auto& [host, why] : unfit_) unfit.push_back({host, why});
+  world_.show_nodes(node_states(history_, world_.date()), unfit);
 }
 
 /// Writes what hosts are blamed for, and says which are in quarantine since `before`.
 void Supervisor::show_nodes(const std::vector<NodeState>& before) {
-  const auto states = node_states(history_, world_.date());
-  world_.show_nodes(states);
-  for (const NodeState& state : states) {
-    if (state.lost) fit_.erase(state.host);  // when it returns, it is checked again
+  write_nodes();
+  for (const NodeState& state : node_states(history_, world_.date())) {
     const auto same = [&](const NodeState& each) {
       return each.host == state.host && each.quarantined();
     };
     if (!state.quarantined() || std::any_of(before.begin(), before.end(), same)) continue;
     enter(State::quarantine);
+    fit_.erase(state.host);
+    long_checked_.erase(state.host);
     world_.say(fmt::format("{} is in quarantine: {}", state.host, state.reasons.back()));
     world_.notify("quarantine", Json::Object{{"host", state.host}, {"points", state.points}});
   }

@@ -12,7 +12,6 @@
 namespace trireme::supervisor {
 namespace {
 
-constexpr double look_s = 0.05;
 constexpr double same_request_s = 2;      // a signal again within it is the same request
 constexpr Index steps_of_a_deaf_job = 3;  // one that got the signal stops after one or two
 
@@ -29,12 +28,6 @@ std::string name_of(int signal) {
   }
 }
 
-std::vector<std::string> names_of(const std::vector<Host>& hosts) {
-  std::vector<std::string> names;
-  for (const Host& host : hosts) names.push_back(host.name);
-  return names;
-}
-
 }  // namespace
 
 Supervisor::Supervisor(World& world, Settings settings, History history)
@@ -42,31 +35,24 @@ Supervisor::Supervisor(World& world, Settings settings, History history)
       settings_(std::move(settings)),
       history_(std::move(history)),
       began_(world.now()),
-      layouts_(1 + settings_.also_layouts.size(),
-               [this](std::size_t choice, const std::vector<Index>& ranks) {
-                 using Options = std::vector<std::string>;
-                 return world_.check_layouts(
-                     choice == 0 ? Options() : settings_.also_layouts[choice - 1], ranks);
-               }) {}
+      layouts_(1 + settings_.also_layouts.size()) {}
 
 std::string new_run_id(Index date, Index pid) { return fmt::format("{:x}-{:x}", date, pid); }
 
 int Supervisor::run() {
   begin();
-  if (const std::string why = why_not_elastic(); !why.empty()) return end(code::configuration, why);
+  std::string why;
+  if (!await_layouts([&] { why = why_not_elastic(); })) return end_without_hosts();
+  if (!why.empty()) return end(code::configuration, why);
   for (;;) {
     enter(State::pick);
     AttemptPlan plan;
-    if (!pick(plan)) {
-      if (stop_ != 0) return end(code::stopped, "stopped while waiting for hosts");
-      return end(code::no_nodes, too_few_hosts());
-    }
+    if (!pick(plan)) return end_without_hosts();
     const Facts facts = attempt(plan);
-    if (refuse_if_it_cannot_run(plan)) continue;
     const Decision decision = decide(facts, history_, settings_.max_restarts);
+    if (decision.exit_code == code::configuration && refuse_if_it_cannot_run(plan)) continue;
     if (!decision.restart) return end(decision.exit_code, decision.why);
     if (!decision.why.empty()) world_.say(decision.why);
-    go_back_ = decision.go_back;
     enter(State::backoff);
     if (decision.delay_s > 0) world_.say(fmt::format("waits {:.0f} s", decision.delay_s));
     if (!wait(decision.delay_s)) return end(code::stopped, "stopped between attempts");
@@ -79,8 +65,9 @@ void Supervisor::begin() {
     world_.say(fmt::format("{} damaged lines of the ledger are ignored", history_.ignored));
   close_torn_attempt();
   const std::string run = history_.run.empty() ? settings_.run : history_.run;
-  const SupervisionBegan line{world_.date(),     settings_.pid,          settings_.host,   run,
-                              settings_.program, settings_.quarantine_s, settings_.metrics};
+  const SupervisionBegan line{
+      world_.date(),     settings_.pid,          settings_.host,    run,
+      settings_.program, settings_.quarantine_s, settings_.metrics, settings_.ckpt_step};
   world_.append(to_json(line));
   history_.add(line);
 }
@@ -94,7 +81,10 @@ void Supervisor::close_torn_attempt() {
   line.attempt = began.attempt;
   line.at = world_.date();
   line.cause = line.signature = "supervisor_lost";
+  line.started = world_.started_from(line.attempt);
   line.durable = line.last_step = durable.empty() ? 0 : durable.front();
+  // Without snapshots in memory PROGRAM does not say from where it has started.
+  if (began.went_back && world_.has_saved_since(began.at)) line.first_step = began.resumed + 1;
   world_.append(to_json(line));
   history_.add(line);
   world_.say(fmt::format("continues run {}, whose supervisor died in attempt {}", history_.run,
@@ -111,6 +101,7 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
     consider_leaving(watch, plan);
   }
   enter(State::judge);
+  asked_.reset();
   world_.end_all();
   take(watch, world_.look(0), world_.now());  // what was written until the end
   last_ended_ = watch.ended = world_.now();
@@ -124,41 +115,17 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
                          ended.attempt, ended.cause, ended.code, ended.last_step, ended.durable,
                          ended.error.empty() ? "" : ": " + ended.error));
   world_.notify("attempt_ended", to_json(ended));
+  for (const Blame& blame : ended.blame)
+    if (blame.points > 1) fit_.erase(blame.host);  // when it returns, it is checked again
+  const bool names_a_host = std::any_of(ended.blame.begin(), ended.blame.end(),
+                                        [](const Blame& blame) { return blame.points > 0; });
+  if (ended.cause == "node_lost" && !names_a_host)  // any of them may be bad
+    for (const Host& host : plan.hosts) fit_.erase(host.name);
   show_nodes(states_before);
   return facts;
 }
 
-Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
-  enter(State::launch);
-  require(world_.is_mine(), "another supervisor has taken over this run: no attempt is started");
-  const std::vector<Index> durable = world_.durable_steps();
-  Watch watch;
-  watch.began = watch.last_sign = watch.looked_for_hosts = world_.now();
-  watch.resumed = plan.step >= 0 ? plan.step : durable.empty() ? 0 : durable.front();
-  watch.last_step = watch.durable = watch.resumed;
-  watch.went_back = plan.step >= 0;
-  AttemptBegan began{plan.attempt,
-                     world_.date(),
-                     0,
-                     names_of(plan.hosts),
-                     plan.ranks,
-                     settings_.spares * settings_.ranks_per_node + plan.idle,
-                     watch.resumed,
-                     last_ended_ < 0 ? 0 : watch.began - last_ended_,
-                     plan.layout.legal ? plan.layout.text() : "",
-                     plan.fewer,
-                     plan.slots};
-  began.mpirun = world_.start(plan);
-  world_.append(to_json(began));
-  history_.add(began);
-  world_.say(fmt::format("attempt {}: {} rank{}{}{}", plan.attempt, plan.ranks,
-                         plan.ranks == 1 ? "" : "s", describe_layout(plan),
-                         watch.resumed > 0 ? fmt::format(", from step {}", watch.resumed) : ""));
-  world_.notify("attempt_began", to_json(began));
-  return watch;
-}
-
-Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
+Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) {
   const Evidence evidence = world_.evidence();
   Facts facts;
   // The code of a launcher that was ended because it did not end says nothing.
@@ -170,6 +137,10 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   const bool ended_as_asked = watch.code.value_or(code::stopped) == code::stopped;
   facts.grows = watch.grows && ended_as_asked;
   facts.replaces = watch.replaces && ended_as_asked;
+  if (facts.replaces && history_.leaves.back().slow) {
+    facts.slow_host = history_.leaves.back().host;
+    facts.why_slow = history_.leaves.back().why;
+  }
   if (force_ != 0) facts.stop = force_ == SIGKILL ? SIGTERM : force_;
   facts.watched = settings_.watched;
   facts.finished = facts.code == code::done && world_.training_is_finished();
@@ -177,6 +148,7 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   facts.last_step = watch.last_step;
   facts.durable = watch.durable;
   facts.daemon_lost = evidence.daemon_lost;
+  facts.unreachable = await_unreachable(evidence);
   facts.lost_host = evidence.lost_host;
   // Of the only machine there is no use in blaming it.
   if (!plan.hosts.empty()) facts.rank_host = evidence.rank_host;
@@ -191,6 +163,7 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) const {
   facts.gpus_per_rank = evidence.gpus_per_rank;
   facts.wrong_hosts = hosts_of(evidence.wrong_ranks, history_);
   facts.slow = evidence.slow;
+  facts.clean = evidence.clean;
   return facts;
 }
 
@@ -210,6 +183,7 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
     watch.times.step(step.number, step.seconds);
     watch.pace.step(step.number, step.seconds, now);
     watch.last_step = step.number;
+    if (step.spike) note_loss_spike(step);
   }
   if (!sight.steps.empty() || sight.output || sight.durable != watch.seen_durable)
     watch.last_sign = now;
@@ -222,10 +196,12 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
   watch.times.durable(watch.durable);
   watch.pace.durable(watch.durable, now);
   note_signals(sight);
-  watch.pages = watch.pages || sight.pages;
+  watch.pages = sight.pages;
+  if (watch.pages) watch.last_pages = now;
   if (sight.hang && !watch.asked) {
     world_.say(sight.hang->sentence);
-    world_.notify("hang", Json::Object{{"sentence", sight.hang->sentence}});
+    world_.notify(sight.hang->over ? "hang_over" : "hang",
+                  Json::Object{{"sentence", sight.hang->sentence}});
     if (sight.hang->end) watch.stuck = sight.hang;
   }
   if (sight.code) {
@@ -302,8 +278,9 @@ bool Supervisor::must_end(Watch& watch) {
     watch.hang = !watch.stuck->all_have_finished;
     return true;
   }
+  // Until pages were lost they have shown that the job moves, also where it does no step for long.
   if (!watch.asked && !watch.pages && settings_.hang_s > 0 &&
-      now - watch.last_sign > settings_.hang_s) {
+      now - std::max(watch.last_sign, watch.last_pages) > settings_.hang_s) {
     watch.hang = true;
     world_.say(fmt::format("hang: no step, checkpoint or output for {:.1f} s (--hang-timeout)",
                            now - watch.last_sign));
@@ -323,11 +300,15 @@ AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
   line.error = verdict.cause == "out_of_memory" ? facts.out_of_memory : facts.first_error;
   line.blame = verdict.blame;
   line.slow = facts.slow;
+  if (line.cause == "corruption") line.clean = facts.clean;
   line.last_step = watch.last_step;
   line.durable = watch.durable;
   line.first_step = watch.first_number;
+  line.started = world_.started_from(line.attempt);
   line.wall_s = watch.ended - watch.began;
   line.save_s = watch.pace.save_s();
+  line.saves = watch.pace.saves();
+  line.save_interval = watch.pace.save_interval();
   line.gpus_per_rank = facts.gpus_per_rank;
   line.start_s = watch.first_step < 0 ? line.wall_s : watch.first_step - watch.began;
   const bool kept = verdict.cause == "finished" || facts.code == code::stopped;
@@ -339,16 +320,21 @@ AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
   return line;
 }
 
+/// Once, for at most so long. False: it was asked to stop.
+bool Supervisor::look_between_attempts(double seconds) {
+  note_signals(world_.look(std::clamp(seconds, 0.0, look_s)));
+  const bool over = settings_.time_limit_s > 0 && world_.now() - began_ >= settings_.time_limit_s;
+  if (over && stop_ == 0) stop_ = SIGUSR1;  // as where it is over during an attempt
+  return stop_ == 0;
+}
+
 /// Between attempts. False: it was asked to stop.
 bool Supervisor::wait(double seconds) {
   const double until = world_.now() + seconds;
-  for (;;) {
-    note_signals(world_.look(std::clamp(until - world_.now(), 0.0, look_s)));
-    const bool over = settings_.time_limit_s > 0 && world_.now() - began_ >= settings_.time_limit_s;
-    if (over && stop_ == 0) stop_ = SIGUSR1;  // as where it is over during an attempt
-    if (stop_ != 0) return false;
-    if (world_.now() >= until) return true;
-  }
+  do {
+    if (!look_between_attempts(until - world_.now())) return false;
+  } while (world_.now() < until);
+  return true;
 }
 
 int Supervisor::end(int exit_code, const std::string& why) {

@@ -1,7 +1,10 @@
 // What the supervisor has seen of the attempt that runs.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "launch/supervisor/decide/pace.h"
 #include "launch/supervisor/decide/state_machine.h"
@@ -16,12 +19,16 @@ struct Supervisor::Watch {
   Pace pace;
   std::optional<int> code;
   bool launcher_killed = false, hang = false, asked = false, went_back = false, output = false;
-  bool grows = false;     // asked to stop for the sake of more hosts
-  bool replaces = false;  // or to leave a host
+  bool grows = false;                       // asked to stop for the sake of more hosts
+  bool asks_to_grow = false;                // the program is asked what more hosts could run
+  bool replaces = false;                    // or to leave a host
+  std::map<std::string, Index> slow_since;  // hosts, and the step at which they were so first
+  std::set<std::string> slow_said;          // that stay although they are slow
   double asked_at = 0, last_asked = 0, looked_for_hosts = 0, looked_for_signs = 0;
   Index asked_step = 0;
   Index first_number = 0;     // of the first step that it did
-  bool pages = false;         // its ranks write some
+  bool pages = false;         // of its ranks are seen
+  double last_pages = -1;     // when they were seen last; -1: never
   std::optional<Hang> stuck;  // by these pages
 };
 

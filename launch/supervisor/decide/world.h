@@ -2,6 +2,7 @@
 // (machine.h); tests have one of their own, with a clock that they set.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ namespace trireme::supervisor {
 struct Step {
   Index number = 0;
   double seconds = 0;
+  bool spike = false;  // it completes a spike of the loss
+  double loss = 0;     // of such a step
 };
 
 /// Why no rank of the attempt moves, as their status pages show it.
@@ -26,6 +29,7 @@ struct Hang {
   std::vector<std::string> hosts = {};  // to blame
   bool end = false;                     // the job is stuck: it is to be ended
   bool all_have_finished = false;       // only their exit is stuck
+  bool over = false;                    // the job moves again
 };
 
 /// What happened since the last look.
@@ -36,7 +40,7 @@ struct Sight {
   std::vector<int> signals;      // SIGTERM, SIGINT, SIGUSR1: asks to stop; SIGKILL: stop --now
   std::optional<int> code;       // mpirun has ended: its exit code, or 128 + its signal
   bool launcher_killed = false;  // by a signal
-  bool pages = false;            // ranks write status pages, which show hangs
+  bool pages = false;            // status pages of ranks, which show hangs, are seen
   std::optional<Hang> hang = {};
 };
 
@@ -47,7 +51,14 @@ struct Evidence {
   std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
   double gpus_per_rank = -1;       // 0 on CPUs; -1: the job has not said it
   std::vector<WrongRank> wrong_ranks = {};  // that held other bits than their replicas
+  std::optional<Index> clean = {};          // newest_clean_step()
   std::vector<std::string> slow = {};       // ranks and nodes, a line each
+};
+
+/// With a rank that is slower than others of its kind.
+struct SlowHost {
+  std::string host, why;
+  double ratio = 1;  // of the times of the slowest such rank and of the others
 };
 
 struct AttemptPlan {
@@ -63,8 +74,18 @@ struct AttemptPlan {
   std::vector<std::string> options = {};  // of --also-layout: they replace those of PROGRAM
 };
 
-struct UnfitHost {
-  std::string host, why;
+struct Fitness {
+  std::vector<UnfitHost> unfit = {};
+  std::string not_checked = {};  // why no host could be checked; empty: all were
+};
+
+/// What a process beside the job finds out. Destroying it ends the process.
+template <class T>
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  /// Nothing: not known yet. World::look() returns when the process ends.
+  virtual std::optional<T> poll() = 0;
 };
 
 class World {
@@ -78,32 +99,44 @@ class World {
   virtual bool is_mine() const = 0;
   /// Hosts at hand, spares included; empty: this machine only, or an empty list. Throws: Error.
   virtual std::vector<Host> hosts() const = 0;
-  /// Which of these hosts, new to this supervisor or returned, may not be used.
-  virtual std::vector<UnfitHost> unfit_of(const std::vector<Host>& hosts) = 0;
+  /// Measures which of these hosts, new to this supervisor or returned, may not be used; thorough:
+  /// for some minutes, whether hosts in quarantine may be used again. Null: hosts are not checked,
+  /// or not thoroughly.
+  virtual std::unique_ptr<Pending<Fitness>> preflight(const std::vector<Host>& hosts,
+                                                      bool thorough) = 0;
   /// Committed steps whose manifest and file sizes hold, newest first; two at most.
   virtual std::vector<Index> durable_steps() const = 0;
+  /// The newest such step up to `step`; -1: there is none.
+  virtual Index newest_durable_up_to(Index step) const = 0;
+  /// Whether the newest such step was made at this date or later.
+  virtual bool has_saved_since(Index date) const = 0;
   /// --train-iters; -1: not known yet.
   virtual Index iterations() const = 0;
+  /// Nothing known where PROGRAM has not said it, or not yet.
+  virtual Started started_from(Index attempt) const = 0;
   /// Whether the metrics or the newest checkpoint say that all steps are done.
   virtual bool training_is_finished() const = 0;
   /// What the program says of these numbers of ranks when it is started with `options` in addition;
   /// nothing where it says nothing.
-  virtual std::vector<Layout> check_layouts(const std::vector<std::string>& options,
-                                            const std::vector<Index>& ranks) = 0;
-  /// Hosts that users gave back since the last call.
+  virtual std::unique_ptr<Pending<std::vector<Layout>>> check_layouts(
+      const std::vector<std::string>& options, const std::vector<Index>& ranks) = 0;
+  /// Hosts that users gave back.
   virtual std::vector<std::string> released_hosts() = 0;
+  /// Forgets that they did: the ledger has it.
+  virtual void forget_release(const std::string& host) = 0;
 
   /// Appends to the ledger, durable when it returns.
   virtual void append(const Json& line) = 0;
-  /// Writes nodes.json.
-  virtual void show_nodes(const std::vector<NodeState>& states) = 0;
+  /// Writes nodes.json. `unfit`: hosts that do not pass the preflight.
+  virtual void show_nodes(const std::vector<NodeState>& states,
+                          const std::vector<UnfitHost>& unfit) = 0;
   /// A line for people.
   virtual void say(const std::string& line) = 0;
   /// Runs the command of --on-event, without waiting for it.
   virtual void notify(const std::string& event, const Json& details) = 0;
 
-  /// Starts mpirun; returns its process id. Throws: Error.
-  virtual Index start(const AttemptPlan& plan) = 0;
+  /// Starts mpirun. Throws: Error.
+  virtual void start(const AttemptPlan& plan) = 0;
   /// Waits until something happens, at most so long. Also between attempts.
   virtual Sight look(double seconds) = 0;
   /// Sends SIGUSR1 to mpirun, which forwards it to all ranks: they save and end.
@@ -114,8 +147,12 @@ class World {
   virtual std::string log_of(Index attempt) const = 0;
   /// What the ranks of the attempt have found of GPUs so far.
   virtual std::vector<GpuSign> gpu_signs() const = 0;
+  /// As the status pages show it now (runtime/observe/stragglers.h).
+  virtual std::vector<SlowHost> slow_hosts() const = 0;
   /// Of the attempt that end_all() has ended.
   virtual Evidence evidence() const = 0;
+  /// Asks which of its hosts do not answer.
+  virtual std::unique_ptr<Pending<std::vector<std::string>>> find_unreachable() = 0;
 };
 
 }  // namespace trireme::supervisor

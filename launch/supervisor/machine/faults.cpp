@@ -4,14 +4,15 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <random>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/new_token.h"
+#include "runtime/observe/page_mapping.h"
+#include "runtime/observe/page_reader.h"
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
@@ -23,11 +24,6 @@ const std::string rank_variable = "OMPI_COMM_WORLD_RANK";
 std::string offer_path(const Paths& paths) { return paths.folder + "/chaos-offer"; }
 std::string request_path(const Paths& paths) { return paths.folder + "/chaos-request"; }
 
-std::string new_token() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
-}
-
 /// For this user only: the token is the right to disturb the run.
 void write_private(const std::string& path, const std::string& text) {
   const std::string fresh = path + ".new";
@@ -36,8 +32,9 @@ void write_private(const std::string& path, const std::string& text) {
   require(file >= 0, fresh, ": open: ", std::strerror(errno));
   const ssize_t written = ::write(file, text.data(), text.size());
   const int reason = errno;
-  ::close(file);
+  const bool closed = ::close(file) == 0;  // a network file system may say only now that it is full
   require(written == static_cast<ssize_t>(text.size()), fresh, ": write: ", std::strerror(reason));
+  require(closed, fresh, ": close: ", std::strerror(errno));
   rename_path(fresh, path);
 }
 
@@ -66,22 +63,85 @@ std::string describe(const FaultKind& kind, const Descendant& victim) {
       return "a daemon of mpirun";
     case Victim::supervisor:
       return "the supervisor";
+    case Victim::host:
+    case Victim::copy:
+      break;  // no process
   }
   return "";
+}
+
+/// FaultRequest::draw; 0 where there is none.
+std::uint64_t draw_in(const Json& request) {
+  const Json* draw = request.find("draw");
+  const auto* number = draw == nullptr ? nullptr : std::get_if<Index>(&draw->value);
+  return number == nullptr ? 0 : static_cast<std::uint64_t>(*number);
+}
+
+/// One of `count`, which is not 0.
+std::size_t chosen_of(const Json& request, std::size_t count) { return draw_in(request) % count; }
+
+void choose_victim(const FaultKind& kind, const Scene& scene, const Json& request,
+                   FaultOrder& order) {
+  if (kind.victim == Victim::host) {
+    order.fault.victim = "host " + scene.hosts[chosen_of(request, scene.hosts.size())].name;
+    return;
+  }
+  if (kind.injected != observe::InjectedFault::none) {
+    const std::vector<int> ranks = ranks_to_ask(kind, scene.pages);
+    require(!ranks.empty(), "a request for '", kind.name,
+            "', of which there is no rank here that writes a status page",
+            kind.injected == observe::InjectedFault::full_disk ? ", besides rank 0" : "");
+    const int rank = ranks[chosen_of(request, ranks.size())];
+    order.fault.victim = str("rank ", rank);
+    order.page = observe::page_path(scene.pages, rank);
+    // Other bits than those that choose the rank count most.
+    order.injection = {kind.injected, static_cast<std::uint32_t>(draw_in(request) / 7)};
+    return;
+  }
+  const std::vector<Descendant> victims = victims_of(kind, scene.mpirun);
+  require(!victims.empty(), "a request for '", kind.name, "', of which there is no process here");
+  const Descendant& victim = victims[chosen_of(request, victims.size())];
+  order.fault.victim = describe(kind, victim);
+  order.process = victim.id;
+  order.signal = kind.signal;
+}
+
+void check_hosts(const FaultKind& kind, const Scene& scene) {
+  require(kind.victim != Victim::copy, "a request for '", kind.name,
+          "', which trireme chaos does itself");
+  require(kind.victim != Victim::host || !scene.hosts.empty(), "a request for '", kind.name,
+          "', but the run has no hosts besides this machine");
+  require(!kind.takes_host || scene.hosts.empty() || scene.spares > 0, "a request for '", kind.name,
+          "', but no spare host is left");
 }
 
 }  // namespace
 
 const std::vector<FaultKind>& fault_kinds() {
+  using observe::InjectedFault;
+  constexpr auto none = InjectedFault::none;
   static const std::vector<FaultKind> kinds = {
-      {"kill", Victim::rank, SIGKILL, "killed"},
-      {"segv", Victim::rank, SIGSEGV, "crashed"},
-      {"stop", Victim::rank, SIGSTOP, "hang"},
-      {"mpirun", Victim::launcher, SIGKILL, "launcher_killed"},
-      {"daemon", Victim::daemon, SIGKILL, "node_lost"},
-      {"term", Victim::supervisor, SIGTERM, "stopped"},
+      {"kill", Victim::rank, SIGKILL, none, {"killed"}},
+      {"segv", Victim::rank, SIGSEGV, none, {"crashed"}},
+      {"stop", Victim::rank, SIGSTOP, none, {"hang"}},
+      {"hang", Victim::rank, 0, InjectedFault::hang, {"hang"}},
+      {"slow", Victim::rank, 0, InjectedFault::slow, {}},
+      {"nan", Victim::rank, 0, InjectedFault::nan, {"numerics"}},
+      {"flip", Victim::rank, 0, InjectedFault::flip, {"corruption"}, true},
+      {"xid", Victim::rank, 0, InjectedFault::xid, {"gpu_failed"}, true},
+      {"full-disk", Victim::rank, 0, InjectedFault::full_disk, {}},
+      {"corrupt", Victim::copy, 0, none, {}},
+      {"mpirun", Victim::launcher, SIGKILL, none, {"launcher_killed"}},
+      {"daemon", Victim::daemon, SIGKILL, none, {"node_lost"}},
+      {"node", Victim::host, 0, none, {"node_lost"}, true},
+      {"link", Victim::host, 0, none, {"node_lost", "hang"}, true},
+      {"term", Victim::supervisor, SIGTERM, none, {"stopped"}},
   };
   return kinds;
+}
+
+bool FaultKind::is_expected(const std::string& cause) const {
+  return std::find(causes.begin(), causes.end(), cause) != causes.end();
 }
 
 const FaultKind* find_fault_kind(const std::string& name) {
@@ -96,6 +156,8 @@ std::optional<ChaosOffer> read_offer(const Paths& paths) {
   ChaosOffer offer{text_in(*json, "run"), text_in(*json, "token"), 0};
   if (const Json* limit = json->find("hang_s"))
     if (const auto* seconds = std::get_if<double>(&limit->value)) offer.hang_s = *seconds;
+  if (const Json* compares = json->find("compares"))
+    if (const auto* yes = std::get_if<bool>(&compares->value)) offer.compares = *yes;
   return offer;
 }
 
@@ -127,11 +189,27 @@ std::vector<Descendant> victims_of(const FaultKind& kind, pid_t mpirun) {
   return found;
 }
 
-FaultDesk::FaultDesk(const Paths& paths, double hang_s, std::string variable)
+std::vector<int> ranks_to_ask(const FaultKind& kind, const std::string& pages) {
+  std::vector<int> ranks;
+  for (const std::string& path : observe::find_pages(pages)) {
+    try {
+      const observe::PageState page = observe::PageReader(path).read();
+      // Rank 0 writes the file of steps as well, without which the job cannot continue.
+      const bool may = kind.injected != observe::InjectedFault::full_disk || page.rank > 0;
+      if (may && !page.has_ended()) ranks.push_back(page.rank);
+    } catch (const Error&) {  // of another version
+    }
+  }
+  return ranks;
+}
+
+FaultDesk::FaultDesk(const Paths& paths, double hang_s, std::string variable, bool compares)
     : paths_(paths), variable_(std::move(variable)), token_(new_token()) {
   withdraw_request(paths_);
-  write_private(offer_path(paths_),
-                to_text(Json::Object{{"run", paths_.run}, {"token", token_}, {"hang_s", hang_s}}));
+  write_private(
+      offer_path(paths_),
+      to_text(Json::Object{
+          {"run", paths_.run}, {"token", token_}, {"hang_s", hang_s}, {"compares", compares}}));
 }
 
 FaultDesk::~FaultDesk() {
@@ -139,8 +217,8 @@ FaultDesk::~FaultDesk() {
   ::unlink(request_path(paths_).c_str());
 }
 
-std::optional<FaultOrder> FaultDesk::read(pid_t mpirun, Index attempt, Index date) const {
-  if (mpirun <= 0 || !is_pending(paths_)) return std::nullopt;
+std::optional<FaultOrder> FaultDesk::read(const Scene& scene) const {
+  if (scene.mpirun <= 0 || !is_pending(paths_)) return std::nullopt;
   const std::optional<Json> request = read_json(request_path(paths_));
   try {
     require(request && text_in(*request, "token") == token_,
@@ -148,14 +226,10 @@ std::optional<FaultOrder> FaultDesk::read(pid_t mpirun, Index attempt, Index dat
     const std::string name = text_in(*request, "kind");
     const FaultKind* kind = find_fault_kind(name);
     require(kind != nullptr, "a request for '", name, "', which is no kind of fault");
-    const std::vector<Descendant> victims = victims_of(*kind, mpirun);
-    require(!victims.empty(), "a request for '", name, "', of which there is no process here");
-    const Json* draw = request->find("draw");
-    const auto* number = draw == nullptr ? nullptr : std::get_if<Index>(&draw->value);
-    const auto count = static_cast<Index>(victims.size());
-    const auto chosen = static_cast<std::size_t>(number == nullptr ? 0 : std::abs(*number % count));
-    const Descendant& victim = victims[chosen];
-    return FaultOrder{{attempt, date, name, describe(*kind, victim)}, victim.id, kind->signal};
+    check_hosts(*kind, scene);
+    FaultOrder order{{scene.attempt, scene.date, name, ""}};
+    choose_victim(*kind, scene, *request, order);
+    return order;
   } catch (const Error&) {
     withdraw_request(paths_);
     throw;
@@ -164,9 +238,11 @@ std::optional<FaultOrder> FaultDesk::read(pid_t mpirun, Index attempt, Index dat
 
 void FaultDesk::strike(const FaultOrder& order) const {
   withdraw_request(paths_);
-  if (order.process == ::getpid())
+  if (!order.page.empty())
+    observe::inject(order.page, order.injection);
+  else if (order.process == ::getpid())
     ::kill(order.process, order.signal);
-  else
+  else if (order.process > 0)
     signal_if_it_has(order.process, variable_, order.signal);
 }
 

@@ -15,14 +15,20 @@
 #include "launch/supervisor/machine/output_log.h"
 #include "launch/supervisor/machine/rank_watch.h"
 #include "launch/supervisor/machine/run_directory.h"
+#include "launch/supervisor/machine/side_program.h"
 
 namespace trireme::supervisor {
+
+/// Every process of a run has it in its environment; its value is unlike that of any other run.
+inline const std::string run_variable = "TRIREME_RUN_KEY";
+/// As every process of a command of --on-event or --on-quarantine has; none of them is ended.
+inline const std::string event_variable = "TRIREME_EVENT_KEY";
 
 struct MachineOptions {
   Words mpirun = {"mpirun"};
   HostSource hosts;
   Index slots = 1;  // of a host whose line does not say how many
-  std::string remote_shell, on_event;
+  std::string remote_shell, on_event, on_quarantine;
   /// "short": that of trireme; "off" or empty: none; otherwise a command of the shell, whose exit
   /// code is 0 where the host TRIREME_HOST may be used.
   std::string preflight;
@@ -49,33 +55,44 @@ class Machine : public World {
   Index date() const override;
   bool is_mine() const override;
   std::vector<Host> hosts() const override;
-  std::vector<UnfitHost> unfit_of(const std::vector<Host>& hosts) override;
+  std::unique_ptr<Pending<Fitness>> preflight(const std::vector<Host>& hosts,
+                                              bool thorough) override;
   std::vector<Index> durable_steps() const override;
+  Index newest_durable_up_to(Index step) const override;
+  bool has_saved_since(Index date) const override;
   Index iterations() const override;
+  Started started_from(Index attempt) const override;
   bool training_is_finished() const override;
-  std::vector<Layout> check_layouts(const std::vector<std::string>& options,
-                                    const std::vector<Index>& ranks) override;
+  std::unique_ptr<Pending<std::vector<Layout>>> check_layouts(
+      const std::vector<std::string>& options, const std::vector<Index>& ranks) override;
   std::vector<std::string> released_hosts() override;
+  void forget_release(const std::string& host) override;
   void append(const Json& line) override;
-  void show_nodes(const std::vector<NodeState>& states) override;
+  void show_nodes(const std::vector<NodeState>& states,
+                  const std::vector<UnfitHost>& unfit) override;
   void say(const std::string& line) override;
   void notify(const std::string& event, const Json& details) override;
-  Index start(const AttemptPlan& plan) override;
+  void start(const AttemptPlan& plan) override;
   Sight look(double seconds) override;
   void ask_to_stop() override;
   void end_all() override;
   std::string log_of(Index attempt) const override;
   std::vector<GpuSign> gpu_signs() const override;
+  std::vector<SlowHost> slow_hosts() const override;
   Evidence evidence() const override;
+  std::unique_ptr<Pending<std::vector<std::string>>> find_unreachable() override;
 
   /// Whether SIGTERM, SIGINT, SIGHUP or trireme stop asked for the end.
   bool stopped_by_user() const { return stop_seen_ || ended_by_signal_; }
 
  private:
-  std::vector<UnfitHost> short_preflight(const std::vector<Host>& hosts);
+  void start_command(const std::string& option, const std::string& command, Variables variables);
   void read_signals(Sight& sight);
   void read_stop_file(Sight& sight);
   void take_fault();
+  Index spare_hosts() const;
+  void drop_fault_request();
+  Words watch_ranks(const AttemptPlan& plan);
   void read_output();
   void echo(std::string_view text) const;
   void reap();
@@ -87,8 +104,10 @@ class Machine : public World {
   std::unique_ptr<Lease> lease_;
   std::unique_ptr<LedgerFile> ledger_;
   std::unique_ptr<FaultDesk> faults_;  // null: none are taken
+  std::vector<NodeState> shown_;       // in nodes.json
   std::string key_;
   int signals_ = -1;  // signalfd
+  SideStatuses side_statuses_;
 
   // Of the attempt.
   Index attempt_ = 0, began_ = 0, ranks_ = 0;
@@ -103,7 +122,7 @@ class Machine : public World {
   MetricsTail metrics_;
   bool printed_ = false;
   std::vector<std::string> slow_;          // ranks, when it ended
-  std::unique_ptr<RankWatch> rank_watch_;  // null where they are on other machines
+  std::unique_ptr<RankWatch> rank_watch_;  // null where no connections can be taken
 
   // Sessions that are no attempt's: of this process, of children that it had before, of --on-event.
   std::set<pid_t> others_;

@@ -1,39 +1,17 @@
 // The preflight of hosts before an attempt uses them: that of trireme, or a command of the user.
-#include <csignal>
 #include <filesystem>
-
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/machine/machine.h"
 #include "launch/supervisor/machine/preflight_figures.h"
-#include "launch/supervisor/machine/processes.h"
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
 namespace {
 
-constexpr double longest_s = 300;
+constexpr double short_s = 300, long_s = 1200;  // at most
 constexpr int all_well = 0, some_are_bad = 69;  // exit codes of trireme preflight
-
-/// The exit code; nothing: a signal ended it, or it took too long.
-std::optional<int> run_to_end(const Words& words, const Variables& variables, int output,
-                              const Machine& clock) {
-  const pid_t child = start_program(words, variables, output, true);
-  const double until = clock.now() + longest_s;
-  int status = 0;
-  pid_t ended = 0;
-  while ((ended = ::waitpid(child, &status, WNOHANG)) == 0 && clock.now() < until)
-    ::poll(nullptr, 0, 10);
-  if (ended == child) return WIFEXITED(status) ? std::optional(WEXITSTATUS(status)) : std::nullopt;
-  ::kill(-child, SIGKILL);
-  ::waitpid(child, &status, 0);
-  return std::nullopt;
-}
 
 std::string joined(const Words& words, const char* between) {
   std::string all;
@@ -41,7 +19,8 @@ std::string joined(const Words& words, const char* between) {
   return all;
 }
 
-/// What the report says is bad of nodes. A slow link is not the fault of one node.
+/// What the report says is bad of nodes. A slow link is not the fault of one node, but a GPU, whose
+/// name is "n1/gpu3", is that of its node.
 std::vector<UnfitHost> bad_nodes(const Json& report) {
   std::vector<UnfitHost> bad;
   const Json* findings = report.find("findings");
@@ -54,35 +33,121 @@ std::vector<UnfitHost> bad_nodes(const Json& report) {
     const bool* flag = std::get_if<bool>(&is_bad->value);
     const auto* name = std::get_if<std::string>(&host->value);
     const auto* why = std::get_if<std::string>(&text->value);
-    const bool node = std::holds_alternative<std::nullptr_t>(peer->value);
-    if (flag == nullptr || !*flag || name == nullptr || why == nullptr || !node) continue;
-    if (bad.empty() || bad.back().host != *name) bad.push_back({*name, *why});
+    const bool one = std::holds_alternative<std::nullptr_t>(peer->value);
+    if (flag == nullptr || !*flag || name == nullptr || why == nullptr || !one) continue;
+    const std::size_t end = name->find('/');
+    const std::string node = name->substr(0, end);
+    const std::string gpu = end == std::string::npos ? "" : name->substr(end + 1) + ": ";
+    if (bad.empty() || bad.back().host != node) bad.push_back({node, gpu + *why});
   }
   return bad;
 }
 
+/// trireme preflight measures all hosts together.
+class OwnPreflight : public Pending<Fitness> {
+ public:
+  OwnPreflight(SideStatuses& statuses, SideCommand command, Paths paths, std::string report)
+      : command_(std::move(command)), paths_(std::move(paths)), report_(std::move(report)) {
+    try {
+      remove_file(report_);
+      program_ = std::make_unique<SideProgram>(statuses, command_);
+    } catch (const Error& error) {  // the program was replaced while this process ran, for example
+      failure_ = error.what();
+    }
+  }
+
+  std::optional<Fitness> poll() override {
+    if (program_ == nullptr) return Fitness{{}, failure_};
+    const std::optional<SideEnd> end = program_->poll();
+    if (!end) return std::nullopt;
+    if (end->late)
+      return Fitness{{},
+                     str("it had not ended after ", command_.limit_s, " s, see ", command_.log)};
+    if (end->code != all_well && end->code != some_are_bad)
+      return Fitness{{}, str("it failed, see ", command_.log)};
+    return read_report();
+  }
+
+ private:
+  Fitness read_report() const {
+    constexpr Index most_bytes = Index{1} << 28;
+    try {
+      const Json found = parse_json(read_whole(report_, most_bytes));
+      Fitness fitness{bad_nodes(found), ""};
+      keep(found);
+      return fitness;
+    } catch (const Error& error) {
+      return Fitness{{}, str("its report cannot be read: ", error.what())};
+    }
+  }
+  void keep(const Json& found) const {
+    try {
+      keep_preflight(paths_, preflight::report_of(found));
+      remove_file(report_);
+    } catch (const Error&) {  // a full disk, for example; these are figures for people
+    }
+  }
+
+  const SideCommand command_;
+  const Paths paths_;
+  const std::string report_;
+  std::string failure_;
+  std::unique_ptr<SideProgram> program_;
+};
+
+/// A command of the user checks one host after the other.
+class PreflightOfUser : public Pending<Fitness> {
+ public:
+  PreflightOfUser(SideStatuses& statuses, std::string command, std::vector<Host> hosts)
+      : statuses_(statuses), command_(std::move(command)), hosts_(std::move(hosts)) {}
+
+  std::optional<Fitness> poll() override {
+    for (; next_ < hosts_.size(); ++next_, program_.reset()) {
+      const std::string& host = hosts_[next_].name;
+      try {
+        if (program_ == nullptr)
+          program_ = std::make_unique<SideProgram>(
+              statuses_,
+              SideCommand{
+                  {"/bin/sh", "-c", command_}, {"TRIREME_HOST=" + host}, short_s, "", true});
+      } catch (const Error& error) {  // no fault of the host
+        return Fitness{{}, error.what()};
+      }
+      const std::optional<SideEnd> end = program_->poll();
+      if (!end) return std::nullopt;
+      if (end->late)
+        fitness_.unfit.push_back({host, str("--preflight had not ended after ", short_s, " s")});
+      else if (!end->code)
+        fitness_.unfit.push_back({host, "a signal ended --preflight"});
+      else if (*end->code != all_well)
+        fitness_.unfit.push_back({host, str("--preflight ends with exit code ", *end->code)});
+    }
+    return fitness_;
+  }
+
+ private:
+  SideStatuses& statuses_;
+  const std::string command_;
+  const std::vector<Host> hosts_;
+  std::size_t next_ = 0;
+  Fitness fitness_;
+  std::unique_ptr<SideProgram> program_;
+};
+
 }  // namespace
 
-std::vector<UnfitHost> Machine::unfit_of(const std::vector<Host>& hosts) {
-  if (options_.preflight.empty() || options_.preflight == "off") return {};
-  if (options_.preflight == "short") return short_preflight(hosts);
-  std::vector<UnfitHost> unfit;
-  for (const Host& host : hosts) {
-    const auto code =
-        run_to_end({"/bin/sh", "-c", options_.preflight}, {"TRIREME_HOST=" + host.name}, -1, *this);
-    if (code != all_well)
-      unfit.push_back({host.name, code ? str("--preflight ends with exit code ", *code)
-                                       : "--preflight failed"});
+std::unique_ptr<Pending<Fitness>> Machine::preflight(const std::vector<Host>& hosts,
+                                                     bool thorough) {
+  if (options_.preflight.empty() || options_.preflight == "off") return nullptr;
+  if (options_.preflight != "short") {
+    if (thorough) return nullptr;
+    return std::make_unique<PreflightOfUser>(side_statuses_, options_.preflight, hosts);
   }
-  return unfit;
-}
-
-std::vector<UnfitHost> Machine::short_preflight(const std::vector<Host>& hosts) {
-  constexpr Index most_bytes = Index{1} << 28;
   Words names;
   for (const Host& host : hosts) names.push_back(host.name);
-  const std::string report = paths_.preflight + ".of_these", log = paths_.folder + "/preflight.log";
-  Words words = {std::filesystem::read_symlink("/proc/self/exe").string(),
+  const std::string report = paths_.preflight + ".of_these";
+  std::error_code unknown;
+  Words words = {std::filesystem::read_symlink("/proc/self/exe", unknown).string(),
                  "preflight",
                  "--hosts",
                  joined(names, ","),
@@ -92,31 +157,15 @@ std::vector<UnfitHost> Machine::short_preflight(const std::vector<Host>& hosts) 
                  joined(options_.mpirun, " "),
                  "--json",
                  report};
+  if (thorough) words.emplace_back("--long");
   if (!options_.remote_shell.empty())
     words.insert(words.end(), {"--remote-shell", options_.remote_shell});
-  remove_file(report);
-  const int output = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  std::optional<int> code;
-  try {
-    code = run_to_end(words, {}, output, *this);
-  } catch (const Error& error) {  // the program was replaced while this process ran, for example
-    say(error.what());
-  }
-  if (output >= 0) ::close(output);
-  if (code != all_well && code != some_are_bad) {
-    say("the preflight was not made, see " + log);
-    return {};
-  }
-  std::vector<UnfitHost> bad;
-  try {
-    const Json found = parse_json(read_whole(report, most_bytes));
-    bad = bad_nodes(found);
-    keep_preflight(paths_, preflight::report_of(found));
-    remove_file(report);
-  } catch (const Error& error) {  // a full disk, for example: no reason to end the run
-    say(str("the report of the preflight: ", error.what()));
-  }
-  return bad;
+  return std::make_unique<OwnPreflight>(side_statuses_,
+                                        SideCommand{words,
+                                                    {run_variable + "=" + key_},
+                                                    thorough ? long_s : short_s,
+                                                    paths_.folder + "/preflight.log"},
+                                        paths_, report);
 }
 
 }  // namespace trireme::supervisor

@@ -20,19 +20,28 @@ std::string bytes_at(const std::string& path, Index begin, Index end) {
   return text;
 }
 
+/// 0 where there is no such number.
+double number_in(const Json& json, const char* name) {
+  const Json* found = json.find(name);
+  if (found != nullptr && std::holds_alternative<double>(found->value))
+    return std::get<double>(found->value);
+  if (found != nullptr && std::holds_alternative<Index>(found->value))
+    return static_cast<double>(std::get<Index>(found->value));
+  return 0;
+}
+
 /// Nothing when the line is no metrics line.
 std::vector<Step> parse_line(const std::string& line) {
   try {
     const Json json = parse_json(line);
     const Json* step = json.find("step");
-    const Json* ms = json.find("step_ms");
     if (step == nullptr || !std::holds_alternative<Index>(step->value)) return {};
-    double seconds = 0;
-    if (ms != nullptr && std::holds_alternative<double>(ms->value))
-      seconds = std::get<double>(ms->value) / 1e3;
-    else if (ms != nullptr && std::holds_alternative<Index>(ms->value))
-      seconds = static_cast<double>(std::get<Index>(ms->value)) / 1e3;
-    return {{std::get<Index>(step->value), seconds}};
+    Step found{std::get<Index>(step->value), number_in(json, "step_ms") / 1e3};
+    const Json* spike = json.find("loss_spike");
+    const bool* spikes = spike == nullptr ? nullptr : std::get_if<bool>(&spike->value);
+    found.spike = spikes != nullptr && *spikes;
+    if (found.spike) found.loss = number_in(json, "loss");
+    return {found};
   } catch (const Error&) {
     return {};
   }

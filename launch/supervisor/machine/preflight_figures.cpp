@@ -10,6 +10,15 @@
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
+namespace {
+
+std::string text_in(const Json& json, const char* key) {
+  const Json* found = json.find(key);
+  const auto* text = found == nullptr ? nullptr : std::get_if<std::string>(&found->value);
+  return text == nullptr ? "" : *text;
+}
+
+}  // namespace
 
 void keep_preflight(const Paths& paths, const preflight::Report& newest) {
   preflight::Report all = newest;
@@ -46,6 +55,29 @@ void add_figures(Json& nodes, const preflight::Report& report) {
   for (const preflight::Node& node : report.nodes) hosts.push_back(to_json(node));
   if (auto* members = std::get_if<Json::Object>(&nodes.value))
     members->emplace_back("preflight", std::move(hosts));
+}
+
+void add_unfit(Json& nodes, const std::vector<UnfitHost>& unfit) {
+  Json::Array hosts;
+  for (const UnfitHost& each : unfit)
+    hosts.emplace_back(Json::Object{{"host", each.host}, {"why", each.why}});
+  if (auto* members = std::get_if<Json::Object>(&nodes.value))
+    members->emplace_back("unfit", std::move(hosts));
+}
+
+std::vector<UnfitHost> read_unfit(const Paths& paths) {
+  constexpr Index most_bytes = Index{1} << 28;
+  std::vector<UnfitHost> unfit;
+  if (::access(paths.nodes.c_str(), F_OK) != 0) return unfit;
+  try {
+    const Json nodes = parse_json(read_whole(paths.nodes, most_bytes));
+    const Json* found = nodes.find("unfit");
+    const auto* hosts = found == nullptr ? nullptr : std::get_if<Json::Array>(&found->value);
+    if (hosts == nullptr) return unfit;
+    for (const Json& host : *hosts) unfit.push_back({text_in(host, "host"), text_in(host, "why")});
+  } catch (const Error&) {  // derived from the ledger, for people
+  }
+  return unfit;
 }
 
 }  // namespace trireme::supervisor

@@ -1,10 +1,12 @@
-// The newest preflight of each host of a run, in RUN/supervisor/preflight.json.
+// The newest preflight of each host of a run, in RUN/supervisor/preflight.json, and the hosts that
+// did not pass it, in RUN/supervisor/nodes.json.
 #pragma once
 
 #include <string>
 
 #include "launch/preflight/report.h"
 #include "launch/supervisor/machine/run_directory.h"
+#include "launch/supervisor/records/nodes.h"
 
 namespace trireme::supervisor {
 
@@ -17,5 +19,10 @@ preflight::Report read_preflight(const Paths& paths);
 std::string text_of_figures(const preflight::Report& report);
 /// Adds the member "preflight", an object for each host.
 void add_figures(Json& nodes, const preflight::Report& report);
+
+/// Adds the member "unfit", an object for each host.
+void add_unfit(Json& nodes, const std::vector<UnfitHost>& unfit);
+/// Those of the last supervisor. Empty where they cannot be read.
+std::vector<UnfitHost> read_unfit(const Paths& paths);
 
 }  // namespace trireme::supervisor

@@ -7,17 +7,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <thread>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/process/process_environment.h"
 #include "runtime/core/process/process_stat.h"
 
 namespace trireme::supervisor {
@@ -103,39 +102,6 @@ bool lives(pid_t id) {
   return stat && lives(*stat);
 }
 
-/// All of this system, by /proc. Throws: Error where that cannot be read.
-template <class F>
-void for_each_process(F&& f) {
-  std::error_code unreadable;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", unreadable)) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") == std::string::npos)
-      f(static_cast<pid_t>(std::stol(name)), entry.path());
-  }
-  // Without a list no process would seem to be left.
-  require(!unreadable, "/proc cannot be read: ", unreadable.message());
-}
-
-/// "\0NAME=VALUE\0NAME=VALUE\0".
-std::string environment_of(const fs::path& process) {
-  std::ifstream in(process / "environ", std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return '\0' + text.str();
-}
-
-bool environment_has(const fs::path& process, const std::string& variable) {
-  return environment_of(process).find('\0' + variable + '\0') != std::string::npos;
-}
-
-std::string value_in(const std::string& environment, const std::string& name) {
-  const std::string mark = '\0' + name + '=';
-  const std::size_t at = environment.find(mark);
-  if (at == std::string::npos) return "";
-  const std::size_t begin = at + mark.size();
-  return environment.substr(begin, environment.find('\0', begin) - begin);
-}
-
 }  // namespace
 
 pid_t start_program(const std::vector<std::string>& words, const Variables& variables, int output,
@@ -167,25 +133,41 @@ pid_t start_program(const std::vector<std::string>& words, const Variables& vari
   return id;
 }
 
+ProgramWithOutput start_with_output(const std::vector<std::string>& words) {
+  int ends[2];
+  require(::pipe2(ends, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+  try {
+    const pid_t id = start_program(words, {}, ends[1], true);
+    ::close(ends[1]);
+    return {id, ends[0]};
+  } catch (...) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw;
+  }
+}
+
 bool is_executable(const std::string& word) { return !find_program(word).empty(); }
 
-std::vector<pid_t> children_outside(const std::set<pid_t>& sessions) {
+std::vector<pid_t> children_outside(const std::set<pid_t>& sessions, const std::string& spared) {
   std::vector<pid_t> found;
-  for_each_process([&, self = ::getpid()](pid_t id, const fs::path& /*process*/) {
+  for (const std::int64_t id : all_processes()) {
     const auto stat = read_process_stat(id);
-    if (stat && lives(*stat) && stat->parent == self &&
-        !sessions.contains(static_cast<pid_t>(stat->session)))
-      found.push_back(id);
-  });
+    if (stat && lives(*stat) && stat->parent == ::getpid() &&
+        !sessions.contains(static_cast<pid_t>(stat->session)) &&
+        (spared.empty() || !has_variable(environment_of(id), spared)))
+      found.push_back(static_cast<pid_t>(id));
+  }
   return found;
 }
 
 std::vector<Descendant> descendants_of(pid_t root, const std::string& variable) {
   std::vector<Descendant> all;
-  for_each_process([&](pid_t id, const fs::path& /*process*/) {
+  for (const std::int64_t id : all_processes()) {
     const auto stat = read_process_stat(id);
-    if (stat && lives(*stat)) all.push_back({id, static_cast<pid_t>(stat->parent), ""});
-  });
+    if (stat && lives(*stat))
+      all.push_back({static_cast<pid_t>(id), static_cast<pid_t>(stat->parent), ""});
+  }
   std::vector<Descendant> found;
   std::set<pid_t> family = {root};
   for (bool grows = true; grows;) {
@@ -195,7 +177,7 @@ std::vector<Descendant> descendants_of(pid_t root, const std::string& variable) 
   }
   for (Descendant& each : all) {
     if (each.id == root || !family.contains(each.id)) continue;
-    each.value = value_in(environment_of(str("/proc/", each.id)), variable);
+    each.value = value_in(environment_of(each.id), variable);
     found.push_back(each);
   }
   std::sort(found.begin(), found.end(),
@@ -203,25 +185,19 @@ std::vector<Descendant> descendants_of(pid_t root, const std::string& variable) 
   return found;
 }
 
-/// Only if it still has the variable once a descriptor holds its number. Throws: Error where the
-/// kernel, or a filter of system calls, allows no such descriptor.
 void signal_if_it_has(pid_t id, const std::string& variable, int signal) {
-  const int process = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
-  require(process >= 0 || (errno != ENOSYS && errno != EPERM), "process ", id,
-          " cannot be ended: pidfd_open: ", std::strerror(errno));
-  if (process < 0) return;
-  if (environment_has(str("/proc/", id), variable))
-    ::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0);
-  ::close(process);
+  signal_where(id, signal, [&](const std::string& found) { return has_variable(found, variable); });
 }
 
 int end_all_with(const std::string& variable) {
   std::set<pid_t> met;
   for (;;) {
     std::vector<pid_t> left;
-    for_each_process([&, self = ::getpid()](pid_t id, const fs::path& process) {
-      if (id != self && environment_has(process, variable) && lives(id)) left.push_back(id);
-    });
+    for (const std::int64_t each : all_processes()) {
+      const auto id = static_cast<pid_t>(each);
+      if (id != ::getpid() && has_variable(environment_of(id), variable) && lives(id))
+        left.push_back(id);
+    }
     if (left.empty()) return static_cast<int>(met.size());
     for (const pid_t id : left) {
       met.insert(id);

@@ -18,12 +18,19 @@ using Variables = std::vector<std::string>;
 /// process ends. Returns its id once it runs. Throws: Error.
 pid_t start_program(const std::vector<std::string>& words, const Variables& variables, int output,
                     bool dies_with_us);
+struct ProgramWithOutput {
+  pid_t id;
+  int output;  // the end of a pipe to read from; the caller closes it
+};
+/// The same with its output in a pipe; SIGKILL when this process ends. Throws: Error.
+ProgramWithOutput start_with_output(const std::vector<std::string>& words);
 /// Whether a word names an executable, in PATH or by its path.
 bool is_executable(const std::string& word);
 
 /// Living children of this process (orphans that it adopted among them) that are in none of these
-/// sessions; zombies are not living.
-std::vector<pid_t> children_outside(const std::set<pid_t>& sessions);
+/// sessions, and do not have `spared`, "NAME=VALUE", in their environment; zombies are not living.
+std::vector<pid_t> children_outside(const std::set<pid_t>& sessions,
+                                    const std::string& spared = "");
 
 struct Descendant {
   pid_t id = -1, parent = -1;

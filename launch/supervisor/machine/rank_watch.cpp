@@ -1,6 +1,7 @@
 #include "launch/supervisor/machine/rank_watch.h"
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 
 #include <fmt/format.h>
@@ -8,7 +9,6 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/machine/run_directory.h"
 #include "runtime/observe/hang/verdict_text.h"
 #include "runtime/observe/stack/stack_capture.h"
 #include "runtime/observe/stragglers.h"
@@ -19,7 +19,9 @@ namespace {
 
 using Action = observe::HangWatch::Action;
 
-constexpr double look_s = 0.2;
+constexpr double look_s = 0.1;
+constexpr double silent_s = 5;  // a machine that sends nothing for so long does not answer
+constexpr double ask_s = 1;     // other machines at most so often
 
 observe::HangLimits limits_of(double hang_s) {
   observe::HangLimits limits;
@@ -43,19 +45,43 @@ std::vector<std::string> blamed_hosts(const observe::Verdict& verdict) {
   return blames ? verdict.hosts : std::vector<std::string>();
 }
 
-/// Ranks of one stage do the same work.
+/// Ranks of one stage do the same work where they run as many micro-batches.
 std::string kind_of(const observe::PageState& page) {
-  return page.coordinates.substr(0, page.coordinates.find(' '));
+  return page.coordinates.substr(0, page.coordinates.find(' ')) + ' ' +
+         std::to_string(page.micro_batches);
+}
+
+observe::Stragglers stragglers_of(const std::vector<observe::PageState>& pages) {
+  std::vector<observe::RankSeries> series;
+  for (const observe::PageState& page : pages) {
+    observe::RankSeries& rank = series.emplace_back();
+    rank.rank = page.rank;
+    rank.host = page.host;
+    rank.compute.kind = kind_of(page);
+    for (const observe::StepTime& step : page.steps)
+      rank.compute.samples.push_back({step.step, static_cast<double>(step.compute_ns) / 1e9});
+  }
+  return observe::find_stragglers(series);
+}
+
+std::string describe(const observe::SlowRank& rank) {
+  return fmt::format(
+      "rank {} ({}) takes {:.2f} times as long to compute a step as others of its stage", rank.rank,
+      rank.host, rank.ratio);
 }
 
 }  // namespace
 
-RankWatch::RankWatch(Options options)
-    : options_(std::move(options)), watch_({options_.ranks}, limits_of(options_.hang_s)) {
+RankWatch::RankWatch(Options options, std::unique_ptr<PageCollector> collector)
+    : options_(std::move(options)),
+      collector_(std::move(collector)),
+      watch_({options_.ranks}, limits_of(options_.hang_s)) {
   readers_.resize(static_cast<std::size_t>(options_.ranks));
 }
 
+// When no machine answers, it may be this one that is cut off.
 bool RankWatch::has_pages() const {
+  if (collector_ && !collector_->any_answers_within(silent_s)) return false;
   return std::any_of(readers_.begin(), readers_.end(),
                      [](const auto& reader) { return reader != nullptr; });
 }
@@ -79,7 +105,31 @@ std::vector<observe::RankProgress> RankWatch::progress() const {
   return progress;
 }
 
+observe::RankReport RankWatch::remote_report(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  observe::RankReport report;
+  report.rank = rank;
+  report.host = listed_name("", rank, options_.hosts, options_.ranks_of_each);
+  const auto remote = collector_->find(rank);
+  if (!remote || !readers_[index]) return report;
+  report.page = readers_[index]->read();
+  report.page->read_ns += remote->clock_ahead_ns;
+  report.host = listed_name(report.page->host, rank, options_.hosts, options_.ranks_of_each);
+  // An agent that has ended says nothing about its node, nor do its last pages.
+  if (!remote->connected && !report.page->has_ended()) return report.page.reset(), report;
+  report.node_silent = remote->heard_s >= silent_s && !report.page->has_ended();
+  report.process =
+      remote->running ? observe::RankReport::Process::running : observe::RankReport::Process::ended;
+  report.state = remote->state;
+  return report;
+}
+
 std::vector<observe::RankReport> RankWatch::reports() const {
+  if (collector_) {
+    std::vector<observe::RankReport> reports;
+    for (int rank = 0; rank < options_.ranks; ++rank) reports.push_back(remote_report(rank));
+    return reports;
+  }
   std::vector<observe::RankReport> reports(readers_.size());
   std::string host;
   for (std::size_t rank = 0; rank < readers_.size(); ++rank) {
@@ -93,7 +143,16 @@ std::vector<observe::RankReport> RankWatch::reports() const {
   return reports;
 }
 
+observe::Verdict RankWatch::judge(double now_s, const observe::JudgeOptions& options) {
+  if (collector_ && (asked_at_ < 0 || now_s - asked_at_ >= ask_s)) {
+    asked_at_ = now_s;
+    collector_->ask(silent_s);
+  }
+  return observe::judge(reports(), options);
+}
+
 std::optional<Hang> RankWatch::look(double now_s) {
+  if (collector_) collector_->poll();
   const double pause_s = options_.hang_s > 0 ? std::min(look_s, options_.hang_s / 5) : look_s;
   if (looked_at_ >= 0 && now_s - looked_at_ < pause_s) return std::nullopt;
   looked_at_ = now_s;
@@ -101,13 +160,14 @@ std::optional<Hang> RankWatch::look(double now_s) {
   if (!has_pages()) return std::nullopt;
   observe::JudgeOptions judging;
   if (options_.hang_s > 0) judging.frozen_s = std::min(judging.frozen_s, options_.hang_s / 2);
-  const auto decision =
-      watch_.poll(now_s, progress(), [&] { return observe::judge(reports(), judging); });
+  const auto decision = watch_.poll(now_s, progress(), [&] { return judge(now_s, judging); });
+  // While other machines were asked, it may have become clear that this one is cut off.
+  if (decision.action != Action::none && !has_pages()) return std::nullopt;
   if (decision.action == Action::none) {
     if (logged_quiet_s_ < 0 || decision.quiet_s >= logged_quiet_s_) return std::nullopt;
     logged_quiet_s_ = -1;
     remove_file(options_.folder + "/" + verdict_file);
-    return Hang{.sentence = "the job moves again"};
+    return Hang{.sentence = "the job moves again", .over = true};
   }
   logged_quiet_s_ = decision.quiet_s;
   write(decision);
@@ -120,10 +180,16 @@ std::optional<Hang> RankWatch::look(double now_s) {
               .all_have_finished = verdict.kind == observe::Verdict::Kind::exit};
 }
 
-/// Of the ranks that hold the others up, and of one that waits.
-Json RankWatch::stacks(const observe::Verdict& verdict) const {
+/// Of the ranks that hold the others up, and of one that waits. An answer takes milliseconds, on a
+/// busy machine longer.
+Json RankWatch::stacks(const observe::Verdict& verdict) {
   constexpr std::size_t most = 8;
-  constexpr double answer_s = 0.5;
+  constexpr double answer_s = 2, all_s = 4;
+  const auto began = std::chrono::steady_clock::now();
+  const auto left_s = [&](double longest_s) {
+    const std::chrono::duration<double> past = std::chrono::steady_clock::now() - began;
+    return std::clamp(all_s - past.count(), 0.1, longest_s);
+  };
   std::vector<int> ranks = verdict.ranks;
   if (ranks.size() > most) ranks.resize(most);
   for (int rank = 0; rank < options_.ranks; ++rank)
@@ -135,14 +201,16 @@ Json RankWatch::stacks(const observe::Verdict& verdict) const {
   for (const int rank : ranks) {
     const auto& reader = readers_[static_cast<std::size_t>(rank)];
     if (!reader) continue;
-    const observe::NamedStack stack = observe::capture_stack(*reader, answer_s);
+    const observe::NamedStack stack = collector_
+                                          ? collector_->stack_of(rank, left_s(answer_s + 1))
+                                          : observe::capture_stack(*reader, left_s(answer_s));
     stacks.emplace_back(
         Json::Object{{"rank", rank}, {"frames", to_json(stack.frames)}, {"why", stack.why}});
   }
   return stacks;
 }
 
-void RankWatch::write(const observe::HangWatch::Decision& decision) const {
+void RankWatch::write(const observe::HangWatch::Decision& decision) {
   const observe::Verdict& verdict = decision.verdict;
   const bool end = decision.action == Action::end;
   Json::Object all{{"at", date_text(Index{std::time(nullptr)})},
@@ -162,33 +230,51 @@ void RankWatch::write(const observe::HangWatch::Decision& decision) const {
   }
 }
 
-std::vector<std::string> RankWatch::slow() const {
+std::vector<observe::PageState> RankWatch::pages() const {
   std::vector<observe::PageState> pages;
   for (const auto& reader : readers_)
     if (reader) pages.push_back(reader->read());
-  return describe_slow(pages);
+  return pages;
+}
+
+std::vector<std::string> RankWatch::slow() const { return describe_slow(pages()); }
+
+std::vector<SlowHost> RankWatch::slow_hosts() const {
+  std::vector<SlowHost> hosts;
+  for (const observe::SlowRank& rank : stragglers_of(pages()).ranks) {
+    const std::string name =
+        listed_name(rank.host, rank.rank, options_.hosts, options_.ranks_of_each);
+    const auto same = [&](const SlowHost& each) { return each.host == name; };
+    const auto found = std::find_if(hosts.begin(), hosts.end(), same);
+    SlowHost& host = found == hosts.end() ? hosts.emplace_back(SlowHost{name, "", 0}) : *found;
+    if (rank.ratio <= host.ratio) continue;
+    host.ratio = rank.ratio;
+    host.why = describe(rank);
+  }
+  return hosts;
+}
+
+std::vector<observe::PageState> pages_of_attempt(const Paths& paths, const History& history) {
+  std::vector<observe::PageState> pages;
+  if (history.attempts.empty() || history.attempts.back().ended) return pages;
+  const AttemptBegan& began = history.attempts.back().began;
+  const std::string key = key_of(paths, history.run);
+  const std::string directory = began.nodes.empty() ? pages_directory(key, began.attempt)
+                                                    : copies_directory(key, began.attempt);
+  for (const std::string& path : observe::find_pages(directory)) try {
+      pages.push_back(observe::PageReader(path).read());
+    } catch (const Error&) {  // the attempt has just ended, or is that of another version
+    }
+  return pages;
 }
 
 std::vector<std::string> describe_slow(const std::vector<observe::PageState>& pages) {
-  std::vector<observe::RankSeries> series;
-  for (const observe::PageState& page : pages) {
-    observe::RankSeries& rank = series.emplace_back();
-    rank.rank = page.rank;
-    rank.host = page.host;
-    rank.compute.kind = kind_of(page);
-    for (const observe::StepTime& step : page.steps)
-      rank.compute.samples.push_back({step.step, static_cast<double>(step.compute_ns) / 1e9});
-  }
-  const observe::Stragglers found = observe::find_stragglers(series);
+  const observe::Stragglers found = stragglers_of(pages);
   std::vector<std::string> lines;
   for (const observe::SlowNode& node : found.nodes)
     lines.push_back(
         fmt::format("{}: {} of its {} ranks are slow", node.host, node.slow_ranks, node.ranks));
-  for (const observe::SlowRank& rank : found.ranks)
-    lines.push_back(
-        fmt::format("rank {} ({}) takes {:.2f} times as long to compute a step as "
-                    "others of its stage",
-                    rank.rank, rank.host, rank.ratio));
+  for (const observe::SlowRank& rank : found.ranks) lines.push_back(describe(rank));
   return lines;
 }
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/machine/page_collector.h"
+#include "launch/supervisor/machine/run_directory.h"
 #include "runtime/observe/hang/hang_watch.h"
 #include "runtime/observe/page_reader.h"
 
@@ -22,32 +24,45 @@ class RankWatch {
     std::string pages;   // directory of the status pages
     std::string folder;  // of the attempt
     int ranks = 1;
-    double hang_s = 0;  // --hang-timeout: the least limit; 0: that of HangLimits
+    double hang_s = 0;             // --hang-timeout: the least limit; 0: that of HangLimits
+    std::vector<Host> hosts = {};  // empty: all ranks are on this machine
+    Index ranks_of_each = 1;       // of these hosts
   };
-  explicit RankWatch(Options options);
+  /// `collector`: of the pages of other machines, in the same directory; null where there are none.
+  explicit RankWatch(Options options, std::unique_ptr<PageCollector> collector = nullptr);
 
-  /// Whether the ranks write pages: those of other programs do not.
+  /// Whether pages of ranks are seen: other programs write none, and other machines may not answer.
   bool has_pages() const;
   /// Call it often: it looks some times a second. Something when there is a verdict, which is then
   /// in the folder as well, or when a job of which there was one moves again.
   std::optional<Hang> look(double now_s);
   /// Ranks and nodes that are slower than others, a line each.
   std::vector<std::string> slow() const;
+  /// Of `hosts`, with ranks that are slower than others.
+  std::vector<SlowHost> slow_hosts() const;
 
  private:
   void open_pages();
+  std::vector<observe::PageState> pages() const;
   std::vector<observe::RankProgress> progress() const;
   std::vector<observe::RankReport> reports() const;
-  void write(const observe::HangWatch::Decision& decision) const;
-  Json stacks(const observe::Verdict& verdict) const;
+  observe::RankReport remote_report(int rank) const;
+  observe::Verdict judge(double now_s, const observe::JudgeOptions& options);
+  void write(const observe::HangWatch::Decision& decision);
+  Json stacks(const observe::Verdict& verdict);
 
   const Options options_;
+  const std::unique_ptr<PageCollector> collector_;
   observe::HangWatch watch_;
   std::vector<std::unique_ptr<observe::PageReader>> readers_;  // by rank; null: no page so far
   double looked_at_ = -1;
+  double asked_at_ = -1;        // other machines
   double logged_quiet_s_ = -1;  // of the verdict in the folder; -1: there is none
 };
 
+/// Pages of the ranks of the attempt that runs, as the supervisor's machine has them; none between
+/// attempts, and on other machines.
+std::vector<observe::PageState> pages_of_attempt(const Paths& paths, const History& history);
 /// Lines of RankWatch::slow() for these pages.
 std::vector<std::string> describe_slow(const std::vector<observe::PageState>& pages);
 

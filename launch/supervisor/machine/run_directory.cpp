@@ -19,6 +19,7 @@
 #include "runtime/store/lease/lease.h"
 #include "runtime/store/lease/lease_holder.h"
 #include "runtime/store/lease/lock_file.h"
+#include "runtime/store/tiers/time_line.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -129,7 +130,18 @@ History read_history(const Paths& paths) {
   std::error_code missing;
   if (!fs::exists(paths.ledger, missing)) return {};
   constexpr Index most_bytes = Index{1} << 30;
-  return replay(read_whole(paths.ledger, most_bytes));
+  History history = replay(read_whole(paths.ledger, most_bytes));
+  if (!history.attempts.empty() && !history.attempts.back().ended) {  // its end would say it
+    Attempt& last = history.attempts.back();
+    last.started = started_from(paths, last.began.attempt);
+  }
+  return history;
+}
+
+History history_of(const Paths& paths) {
+  require(::access(paths.ledger.c_str(), F_OK) == 0, paths.run,
+          " is no run of `trireme run`: there is no ", paths.ledger);
+  return read_history(paths);
 }
 
 void check_run(const Job& job, const History& history) {
@@ -138,10 +150,11 @@ void check_run(const Job& job, const History& history) {
   if (job.watched && fs::exists(job.run)) summarize_run(job.run);
 }
 
-std::vector<Index> durable_steps(const std::string& run, std::size_t most) {
+std::vector<Index> durable_steps(const std::string& run, std::size_t most, Index newest) {
   std::vector<Index> steps;
   for (const CommittedStep& step : list_steps(run)) {
     if (steps.size() == most) break;
+    if (step.step > newest) continue;
     try {
       read_manifest(step.path);
       steps.push_back(step.step);
@@ -151,10 +164,26 @@ std::vector<Index> durable_steps(const std::string& run, std::size_t most) {
   return steps;
 }
 
-Index iterations_of(const Job& job) {
-  const std::string given = option_of(job.words, "--train-iters");
+bool has_saved_since(const std::string& run, Index date) {
+  for (const CommittedStep& step : list_steps(run)) try {
+      return date_of(read_manifest(step.path).created) >= date;
+    } catch (const Error&) {  // damaged: as in durable_steps()
+    }
+  return false;
+}
+
+Started started_from(const Paths& paths, Index attempt) {
   try {
-    return given.empty() ? iterations_of(job.run) : std::atoll(given.c_str());
+    const auto line = store::read_time_line(paths.run);
+    if (line && line->start().attempt == attempt) return {line->start().step, line->start().tier};
+  } catch (const Error&) {  // damaged: the job warns of it
+  }
+  return {};
+}
+
+Index iterations_of(const Job& job) {
+  try {
+    return job.iterations.empty() ? iterations_of(job.run) : std::atoll(job.iterations.c_str());
   } catch (const Error&) {  // no manifest that can be read
     return -1;
   }
@@ -200,6 +229,10 @@ PrivateDirectories make_private_directories(const std::string& key, Index attemp
 
 std::string pages_directory(const std::string& key, Index attempt) {
   return shared_root() + "/" + shared_name(key, attempt) + "/pages";
+}
+
+std::string copies_directory(const std::string& key, Index attempt) {
+  return shared_root() + "/" + shared_name(key, attempt) + "/copies";
 }
 
 void remove_private_directories(const std::string& key) {

@@ -2,6 +2,7 @@
 // directories of attempts, and what RUN itself says of progress. Nothing here changes a checkpoint.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,11 +34,19 @@ std::optional<std::string> supervisor_of(const Paths& paths);
 
 /// The ledger of a run; empty where there is none.
 History read_history(const Paths& paths);
+/// The same. Throws: Error when no supervisor ever had the run.
+History history_of(const Paths& paths);
 /// Throws: Error when the directory is not that of a run, or of another program than `job`.
 void check_run(const Job& job, const History& history);
 
-/// Committed steps whose manifest and file sizes hold, newest first; `most` of them.
-std::vector<Index> durable_steps(const std::string& run, std::size_t most);
+/// As the job has written it (store/tiers/time_line.h).
+Started started_from(const Paths& paths, Index attempt);
+/// Committed steps whose manifest and file sizes hold, newest first; `most` of them, and none newer
+/// than `newest`.
+std::vector<Index> durable_steps(const std::string& run, std::size_t most,
+                                 Index newest = std::numeric_limits<Index>::max());
+/// Whether the manifest of the newest such step is of this date, or later.
+bool has_saved_since(const std::string& run, Index date);
 /// --train-iters, of the words of the job or of the newest checkpoint; -1: unknown.
 Index iterations_of(const Job& job);
 /// Whether --train-iters steps are done.
@@ -59,6 +68,8 @@ std::string key_of(const Paths& paths, const std::string& run_id);
 PrivateDirectories make_private_directories(const std::string& key, Index attempt);
 /// Where the ranks of an attempt write their status pages on this machine.
 std::string pages_directory(const std::string& key, Index attempt);
+/// Where the supervisor keeps copies of those of other machines.
+std::string copies_directory(const std::string& key, Index attempt);
 /// Of all attempts of the run.
 void remove_private_directories(const std::string& key);
 

@@ -7,15 +7,12 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/records/recovered_steps.h"
+
 namespace trireme::supervisor {
 namespace {
 
 constexpr double hour = 3600;
-
-/// Attempts that did not end as intended.
-bool is_failure(const std::string& cause) {
-  return cause != "finished" && cause != "stopped" && !is_planned(cause);
-}
 
 /// "1 step", "3 steps".
 std::string count(Index number, const char* what) {
@@ -52,19 +49,29 @@ std::optional<double> gpus_per_rank(const History& history) {
   return found;
 }
 
-/// Hosts of an attempt, spares included.
+/// Hosts of an attempt that train.
 double nodes_of(const AttemptBegan& began) {
-  if (began.nodes.empty() || began.ranks == 0) return 1;
-  const auto nodes = static_cast<double>(began.nodes.size());
-  return nodes * static_cast<double>(began.ranks + began.spares) / static_cast<double>(began.ranks);
+  return began.nodes.empty() ? 1 : static_cast<double>(began.nodes.size());
+}
+
+void add_hours(Goodput::Hours& sum, double training, const AttemptBegan& began, double wall_s,
+               double lost_s) {
+  const double spare = began.ranks == 0 ? 0
+                                        : training * static_cast<double>(began.spares) /
+                                              static_cast<double>(began.ranks);
+  sum.all += (training + spare) * wall_s / hour;
+  sum.spare += spare * wall_s / hour;
+  sum.lost += (training + spare) * lost_s / hour;
 }
 
 std::string describe_hours(const Goodput& g) {
-  if (g.gpu.all > 0 || g.node.all == 0)
-    return fmt::format("GPU-hours (spares included{}): {:.3f}; lost to failures {:.3f}\n",
-                       g.gpus_assumed ? "; one GPU a rank is assumed" : "", g.gpu.all, g.gpu.lost);
-  return fmt::format("node-hours (no GPU, spares included): {:.3f}; lost to failures {:.3f}\n",
-                     g.node.all, g.node.lost);
+  const bool gpus = g.gpu.all > 0 || g.node.all == 0;
+  const Goodput::Hours& hours = gpus ? g.gpu : g.node;
+  const std::string_view note = !gpus            ? " (no GPU)"
+                                : g.gpus_assumed ? " (one GPU a rank is assumed)"
+                                                 : "";
+  return fmt::format("{}-hours{}: {:.3f}, of them {:.3f} of spares; lost to failures {:.3f}\n",
+                     gpus ? "GPU" : "node", note, hours.all, hours.spare, hours.lost);
 }
 
 const Goodput::Hours& hours_for(const Goodput& g, const Price& price) {
@@ -82,48 +89,60 @@ std::string describe_cost(const Goodput& g, const Price& price) {
 
 }  // namespace
 
+double Goodput::ratio_with_hosts() const {
+  return wall_s > no_hosts_s ? useful_s / (wall_s - no_hosts_s) : 0;
+}
+
 Goodput goodput(const History& history) {
   Goodput sum;
   const std::optional<double> gpus = gpus_per_rank(history);
   sum.gpus_assumed = !gpus;
   bool after_failure = false;
-  for (const Attempt& attempt : history.attempts) {
+  for (std::size_t i = 0; i < history.attempts.size(); ++i) {
+    const Attempt& attempt = history.attempts[i];
+    sum.from_memory += attempt.started.tier == "memory" ? 1 : 0;
+    sum.from_local += attempt.started.tier == "local" ? 1 : 0;
     if (!attempt.ended) continue;
-    const AttemptEnded& ended = *attempt.ended;
+    AttemptEnded ended = *attempt.ended;
+    const RecoveredSteps recovered = recovered_steps(history, i);
+    ended.useful_s += recovered.seconds;
+    ended.lost_s -= recovered.seconds;
     ++sum.attempts;
     const std::string of_attempt = fmt::format("attempt {}: ", attempt.began.attempt);
     if (ended.cause == "hang" && !ended.error.empty())
       sum.notes.push_back(of_attempt + ended.error);
     for (const std::string& slow : ended.slow) sum.notes.push_back(of_attempt + slow);
+    for (const LossSpike& spike : history.spikes)
+      if (spike.attempt == attempt.began.attempt)
+        sum.notes.push_back(of_attempt + fmt::format("loss spike to step {}", spike.step));
     sum.useful_s += ended.useful_s;
     sum.lost_s += ended.lost_s;
     sum.start_s += ended.start_s;
     sum.stall_s += ended.stall_s;
     sum.detect_s += ended.detect_s;
     sum.waited_s += attempt.began.waited_s;
+    sum.no_hosts_s += attempt.began.no_hosts_s;
+    sum.preflight_s += attempt.began.preflight_s;
     const double wall_s = ended.wall_s + attempt.began.waited_s;
     sum.wall_s += wall_s;
     if (!attempt.began.layout.empty()) sum.layouts[attempt.began.layout] += ended.wall_s;
-    const double ranks = static_cast<double>(attempt.began.ranks + attempt.began.spares);
-    const double nodes = nodes_of(attempt.began);
     const bool failed = is_failure(ended.cause);
     const double lost_s = (after_failure ? ended.start_s + attempt.began.waited_s : 0) +
                           (failed ? ended.lost_s + ended.detect_s : 0);
-    sum.gpu.all += ranks * gpus.value_or(1) * wall_s / hour;
-    sum.gpu.lost += ranks * gpus.value_or(1) * lost_s / hour;
-    sum.node.all += nodes * wall_s / hour;
-    sum.node.lost += nodes * lost_s / hour;
+    const double ranks = static_cast<double>(attempt.began.ranks);
+    add_hours(sum.gpu, ranks * gpus.value_or(1), attempt.began, wall_s, lost_s);
+    add_hours(sum.node, nodes_of(attempt.began), attempt.began, wall_s, lost_s);
     after_failure = failed;
     if (!after_failure) continue;
     ++sum.failures;
     Goodput::Cause& cause = sum.causes[ended.cause];
     ++cause.failures;
     cause.lost_s += ended.lost_s;
-    cause.lost_steps +=
-        std::max<Index>(0, ended.last_step - std::max(ended.durable, attempt.began.resumed));
+    cause.lost_steps += recovered.lost_steps;
     for (const Blame& blame : ended.blame)
       if (blame.points > 0) ++sum.failures_of_host[blame.host];
   }
+  sum.saves = save_interval(history);
   return sum;
 }
 
@@ -153,10 +172,21 @@ std::string to_text(const Goodput& g, const Price& price) {
   text += line("start, until the first step", g.start_s, g.wall_s);
   text += line("between steps: saves, evaluation, end", g.stall_s, g.wall_s);
   text += line("waiting before attempts", g.waited_s, g.wall_s);
+  if (g.preflight_s > 0) text += line("  of it: preflight", g.preflight_s, g.wall_s);
+  if (g.no_hosts_s > 0) {
+    text += line("  of it: too few hosts", g.no_hosts_s, g.wall_s);
+    text += fmt::format("goodput without that: {:.1f} %\n", 100 * g.ratio_with_hosts());
+  }
   for (const auto& [name, cause] : g.causes)
     text +=
         fmt::format("  {}: {}, {} done again, {:.1f} s\n", name, count(cause.failures, "failure"),
                     count(cause.lost_steps, "step"), cause.lost_s);
+  if (g.from_memory > 0)
+    text +=
+        fmt::format("  {} started from a snapshot in memory\n", count(g.from_memory, "attempt"));
+  if (g.from_local > 0)
+    text += fmt::format("  {} started from a snapshot on disks of the hosts\n",
+                        count(g.from_local, "attempt"));
   for (const auto& [host, failures] : g.failures_of_host)
     text += fmt::format("  {}: blamed for {}\n", host, count(failures, "failure"));
   for (const std::string& note : g.notes) text += "  " + note + "\n";
@@ -164,6 +194,7 @@ std::string to_text(const Goodput& g, const Price& price) {
     text += fmt::format("  layout {}: {:.1f} s\n", layout, seconds);
   if (g.layouts.size() > 1)
     text += "  results of these layouts agree within the layout tolerance, not in bits\n";
+  if (g.saves) text += to_text(*g.saves);
   text += describe_hours(g);
   if (price.amount > 0) text += describe_cost(g, price);
   return text;
@@ -179,6 +210,8 @@ Json to_json(const Goodput& g, const Price& price) {
   for (const auto& [host, failures] : g.failures_of_host) hosts.emplace_back(host, failures);
   Json::Object all{{"attempts", g.attempts},
                    {"failures", g.failures},
+                   {"from_memory", g.from_memory},
+                   {"from_local", g.from_local},
                    {"wall_s", g.wall_s},
                    {"goodput", g.ratio()},
                    {"useful_s", g.useful_s},
@@ -187,14 +220,20 @@ Json to_json(const Goodput& g, const Price& price) {
                    {"stall_s", g.stall_s},
                    {"detect_s", g.detect_s},
                    {"waited_s", g.waited_s},
+                   {"preflight_s", g.preflight_s},
+                   {"no_hosts_s", g.no_hosts_s},
+                   {"goodput_with_hosts", g.ratio_with_hosts()},
                    {"gpu_hours", g.gpu.all},
+                   {"spare_gpu_hours", g.gpu.spare},
                    {"lost_gpu_hours", g.gpu.lost},
                    {"node_hours", g.node.all},
+                   {"spare_node_hours", g.node.spare},
                    {"lost_node_hours", g.node.lost},
                    {"gpus_assumed", g.gpus_assumed},
                    {"causes", std::move(causes)},
                    {"hosts", std::move(hosts)},
                    {"layouts", std::move(layouts)}};
+  all.emplace_back("saves", g.saves ? to_json(*g.saves) : Json());
   all.emplace_back("notes", Json::Array(g.notes.begin(), g.notes.end()));
   if (price.amount > 0) {
     all.emplace_back("cost", hours_for(g, price).all * price.amount);

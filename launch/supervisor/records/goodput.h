@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launch/supervisor/records/ledger.h"
+#include "launch/supervisor/records/save_interval.h"
 
 namespace trireme::supervisor {
 
@@ -31,12 +32,15 @@ class StepTimes {
 struct Goodput {
   double wall_s = 0;
   double useful_s = 0, lost_s = 0, start_s = 0, stall_s = 0, waited_s = 0;  // together wall_s
-  double detect_s = 0;  // the part of stall_s until a hang was noticed
+  double detect_s = 0;                     // the part of stall_s until a hang was noticed
+  double no_hosts_s = 0, preflight_s = 0;  // parts of waited_s: too few hosts; measuring them
   Index attempts = 0, failures = 0;
-  /// What ranks and spares held, over wall_s; `lost`: the part that failures cost: lost, start
-  /// after a failure, waited.
+  Index from_memory = 0,
+        from_local = 0;  // attempts that started from a snapshot, see Started::tier
+  /// What ranks and spares held, over wall_s; `spare`: the part of spares; `lost`: what failures
+  /// cost: lost, start after a failure, waited.
   struct Hours {
-    double all = 0, lost = 0;
+    double all = 0, spare = 0, lost = 0;
   };
   Hours gpu, node;
   bool gpus_assumed = false;  // one for each rank of an attempt that has not said it
@@ -46,9 +50,12 @@ struct Goodput {
   };
   std::map<std::string, Cause> causes;
   std::map<std::string, Index> failures_of_host;
-  std::vector<std::string> notes;         // of attempts: why one hung, which ranks were slow
+  std::vector<std::string> notes;  // of attempts: why one hung, which ranks were slow
+  std::optional<SaveInterval> saves;
   std::map<std::string, double> layouts;  // wall_s of attempts whose layout is known
   double ratio() const { return wall_s > 0 ? useful_s / wall_s : 0; }
+  /// Of the time in which there were hosts enough: the effective training time ratio.
+  double ratio_with_hosts() const;
 };
 /// Of all attempts that have ended.
 Goodput goodput(const History& history);

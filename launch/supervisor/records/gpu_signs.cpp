@@ -10,24 +10,6 @@
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
-namespace {
-
-std::string short_name(const std::string& host) { return host.substr(0, host.find('.')); }
-
-std::string listed_name(const observe::HealthReport& report, const std::vector<Host>& hosts,
-                        Index ranks) {
-  if (hosts.empty()) return "";
-  for (const Host& host : hosts)
-    if (host.name == report.host) return host.name;
-  for (const Host& host : hosts)
-    if (short_name(host.name) == short_name(report.host)) return host.name;
-  const Index of_each = std::max<Index>(1, ranks / std::ssize(hosts));
-  const Index place = std::clamp<Index>(report.rank / of_each, 0, std::ssize(hosts) - 1);
-  return hosts[static_cast<std::size_t>(place)].name;
-}
-
-}  // namespace
-
 std::vector<GpuSign> read_gpu_signs(const std::string& folder, const std::vector<Host>& hosts,
                                     Index ranks) {
   constexpr Index most_bytes = Index{1} << 20;
@@ -41,8 +23,11 @@ std::vector<GpuSign> read_gpu_signs(const std::string& folder, const std::vector
     } catch (const Error&) {  // another host is writing it
       continue;
     }
-    for (const observe::HealthReport& report : observe::parse_health_reports(text))
-      signs.push_back({listed_name(report, hosts, ranks), report.action, report.text});
+    for (const observe::HealthReport& report : observe::parse_health_reports(text)) {
+      const Index count = std::max<Index>(1, std::ssize(hosts));
+      signs.push_back({listed_name(report.host, report.rank, hosts, ranks / count), report.action,
+                       report.text});
+    }
   }
   return signs;
 }

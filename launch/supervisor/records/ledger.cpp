@@ -61,29 +61,52 @@ bool add(History& history, const Json& json) {
   const bool begins = json.find("began") != nullptr;
   const bool ends = json.find("ended") != nullptr;
   if (json.find("attempt") != nullptr && begins) {
-    history.add(AttemptBegan{line.whole("attempt"), line.date("began"), line.whole("mpirun"),
-                             line.texts("nodes"), line.whole("ranks"), line.whole("spares"),
-                             line.whole("resumed"), line.real("waited_s"), line.text("layout"),
-                             line.flag("fewer"), line.whole("slots")});
+    history.add(AttemptBegan{line.whole("attempt"), line.date("began"), line.texts("nodes"),
+                             line.whole("ranks"), line.whole("spares"), line.whole("resumed"),
+                             line.real("waited_s"), line.text("layout"), line.flag("fewer"),
+                             line.whole("slots"), line.real("no_hosts_s"), line.real("preflight_s"),
+                             line.flag("went_back")});
   } else if (json.find("attempt") != nullptr && ends) {
-    history.add(AttemptEnded{line.whole("attempt"), line.date("ended"), line.whole("code"),
-                             line.text("cause"), line.text("signature"), line.text("error"),
-                             line.blame("blame"), line.whole("last_step"), line.whole("durable"),
-                             line.real("wall_s"), line.real("start_s"), line.real("useful_s"),
-                             line.real("lost_s"), line.real("stall_s"), line.real("detect_s"),
-                             line.has("gpus_per_rank") ? line.real("gpus_per_rank") : -1,
-                             line.real("save_s"), line.whole("first_step"), line.texts("slow")});
+    history.add(
+        AttemptEnded{line.whole("attempt"),
+                     line.date("ended"),
+                     line.whole("code"),
+                     line.text("cause"),
+                     line.text("signature"),
+                     line.text("error"),
+                     line.blame("blame"),
+                     line.whole("last_step"),
+                     line.whole("durable"),
+                     line.real("wall_s"),
+                     line.real("start_s"),
+                     line.real("useful_s"),
+                     line.real("lost_s"),
+                     line.real("stall_s"),
+                     line.real("detect_s"),
+                     line.has("gpus_per_rank") ? line.real("gpus_per_rank") : -1,
+                     line.real("save_s"),
+                     line.whole("first_step"),
+                     line.texts("slow"),
+                     line.whole("saves"),
+                     line.real("save_interval"),
+                     {line.has("started") ? line.whole("started") : -1, line.text("tier")},
+                     line.has("clean") ? std::optional(line.whole("clean")) : std::nullopt});
   } else if (json.find("supervisor") != nullptr && begins) {
     history.add(SupervisionBegan{line.date("began"), line.whole("supervisor"), line.text("host"),
                                  line.text("run"), line.text("program"), line.whole("quarantine_s"),
-                                 line.text("metrics")});
+                                 line.text("metrics"), line.text("ckpt_step")});
   } else if (json.find("supervisor") != nullptr && ends) {
     history.add(SupervisionEnded{line.date("ended"), line.whole("code"), line.text("why")});
   } else if (json.find("released") != nullptr) {
     history.add(Release{line.text("released"), line.date("at"), 0});
+  } else if (json.find("leave") != nullptr) {
+    history.add(Leave{line.text("leave"), line.date("at"), line.text("why"), line.flag("slow")});
   } else if (json.find("fault") != nullptr) {
     history.add(
         Fault{line.whole("attempt"), line.date("at"), line.text("fault"), line.text("victim")});
+  } else if (json.find("loss_spike") != nullptr) {
+    history.add(LossSpike{line.whole("attempt"), line.date("at"), line.whole("loss_spike"),
+                          line.real("loss")});
   } else {
     return false;
   }
@@ -104,11 +127,15 @@ Index date_of(const std::string& text) {
 
 bool is_planned(const std::string& cause) { return cause == "growth" || cause == "replacement"; }
 
+bool is_failure(const std::string& cause) {
+  return cause != "finished" && cause != "stopped" && !is_planned(cause);
+}
+
 Json to_json(const SupervisionBegan& line) {
   return Json::Object{{"supervisor", line.pid},  {"began", date_text(line.at)},
                       {"host", line.host},       {"run", line.run},
                       {"program", line.program}, {"quarantine_s", line.quarantine_s},
-                      {"metrics", line.metrics}};
+                      {"metrics", line.metrics}, {"ckpt_step", line.ckpt_step}};
 }
 
 Json to_json(const SupervisionEnded& line) {
@@ -124,12 +151,14 @@ Json to_json(const AttemptBegan& line) {
                       {"nodes", Json::Array(line.nodes.begin(), line.nodes.end())},
                       {"ranks", line.ranks},
                       {"spares", line.spares},
-                      {"mpirun", line.mpirun},
                       {"resumed", line.resumed},
                       {"waited_s", line.waited_s},
                       {"layout", line.layout},
                       {"fewer", line.fewer},
-                      {"slots", line.slots}};
+                      {"slots", line.slots},
+                      {"no_hosts_s", line.no_hosts_s},
+                      {"preflight_s", line.preflight_s},
+                      {"went_back", line.went_back}};
 }
 
 Json to_json(const AttemptEnded& line) {
@@ -153,14 +182,33 @@ Json to_json(const AttemptEnded& line) {
                    {"stall_s", line.stall_s},
                    {"detect_s", line.detect_s},
                    {"save_s", line.save_s},
-                   {"first_step", line.first_step}};
+                   {"first_step", line.first_step},
+                   {"saves", line.saves},
+                   {"save_interval", line.save_interval}};
   if (line.gpus_per_rank >= 0) all.emplace_back("gpus_per_rank", line.gpus_per_rank);
+  if (line.started.step >= 0) {
+    all.emplace_back("started", line.started.step);
+    all.emplace_back("tier", line.started.tier);
+  }
+  if (line.clean) all.emplace_back("clean", *line.clean);
   all.emplace_back("slow", Json::Array(line.slow.begin(), line.slow.end()));
   return all;
 }
 
 Json to_json(const Release& line) {
   return Json::Object{{"released", line.host}, {"at", date_text(line.at)}};
+}
+
+Json to_json(const LossSpike& line) {
+  return Json::Object{{"loss_spike", line.step},
+                      {"attempt", line.attempt},
+                      {"at", date_text(line.at)},
+                      {"loss", line.loss}};
+}
+
+Json to_json(const Leave& line) {
+  return Json::Object{
+      {"leave", line.host}, {"at", date_text(line.at)}, {"why", line.why}, {"slow", line.slow}};
 }
 
 Json to_json(const Fault& line) {
@@ -177,6 +225,8 @@ std::string History::metrics_in(const std::string& run_directory) const {
 void History::add(const SupervisionBegan& line) {
   if (run.empty()) run = line.run;
   program = line.program;
+  if (!supervisions.empty() && supervisions.back().ckpt_step != line.ckpt_step)
+    given = attempts.size();
   metrics = line.metrics;
   supervisions.push_back(line);
   end.reset();
@@ -190,15 +240,22 @@ void History::add(const SupervisionEnded& line) {
 void History::add(const AttemptBegan& line) { attempts.push_back({line, std::nullopt}); }
 
 void History::add(const AttemptEnded& line) {
-  if (!attempts.empty() && attempts.back().began.attempt == line.attempt)
-    attempts.back().ended = line;
-  else
+  if (attempts.empty() || attempts.back().began.attempt != line.attempt) {
     ++ignored;
+    return;
+  }
+  attempts.back().ended = line;
+  attempts.back().started = line.started;
 }
 
 void History::add(const Release& line) {
   releases.push_back(line);
   releases.back().after = attempts.size();  // by order, not by clocks
+}
+
+void History::add(const Leave& line) {
+  leaves.push_back(line);
+  leaves.back().after = releases.size();
 }
 
 History replay(std::string_view text) {
@@ -229,9 +286,13 @@ LedgerFile::~LedgerFile() { ::close(file_); }
 
 void LedgerFile::append(const Json& line) {
   const std::string text = to_text(line) + '\n';
+  const off_t end = ::lseek(file_, 0, SEEK_END);
   const ssize_t written = ::write(file_, text.data(), text.size());
-  require(written == static_cast<ssize_t>(text.size()), path_,
-          ": write: ", written < 0 ? std::strerror(errno) : "no space for the whole line");
+  if (written != static_cast<ssize_t>(text.size())) {
+    const std::string why = written < 0 ? std::strerror(errno) : "no space for the whole line";
+    const bool cut = end >= 0 && ::ftruncate(file_, end) == 0;  // or the next line would be torn
+    throw Error(str(path_, ": write: ", why, cut ? "" : "; its last line is torn"));
+  }
   require(::fsync(file_) == 0, path_, ": fsync: ", std::strerror(errno));
 }
 

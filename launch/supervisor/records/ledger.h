@@ -18,10 +18,11 @@ Index date_of(const std::string& text);
 /// One process of `trireme run`.
 struct SupervisionBegan {
   Index at = 0, pid = 0;
-  std::string host, run;     // run: id of the run, made by its first supervisor
-  std::string program;       // name of PROGRAM without its directory
-  Index quarantine_s = 0;    // how long a host stays in quarantine; 0: as long as by default
-  std::string metrics = {};  // file of the steps of PROGRAM; empty: RUN/metrics.jsonl
+  std::string host, run;       // run: id of the run, made by its first supervisor
+  std::string program;         // name of PROGRAM without its directory
+  Index quarantine_s = 0;      // how long a host stays in quarantine; 0: as long as by default
+  std::string metrics = {};    // file of the steps of PROGRAM; empty: RUN/metrics.jsonl
+  std::string ckpt_step = {};  // --ckpt-step of PROGRAM; empty: not given
 };
 struct SupervisionEnded {
   Index at = 0, code = 0;
@@ -35,14 +36,21 @@ struct Blame {
 };
 
 struct AttemptBegan {
-  Index attempt = 0, at = 0, mpirun = 0;
+  Index attempt = 0, at = 0;
   std::vector<std::string> nodes;
   Index ranks = 0, spares = 0;  // spares: slots of the hosts held in reserve
   Index resumed = 0;            // newest durable step when it began; 0: from scratch
-  double waited_s = 0;          // since the attempt before it: backoff, and waiting for nodes
+  double waited_s = 0;          // since the attempt before it, or since its supervisor began
   std::string layout = {};      // "pp1 dp2 tp2"; empty: the program was not asked
   bool fewer = false;           // hosts than --nodes
   Index slots = 0;              // ranks on each host but the last; 0: all hosts have equally many
+  double no_hosts_s = 0, preflight_s = 0;  // parts of waited_s: too few hosts; measuring them
+  bool went_back = false;                  // from `resumed`, though newer steps may be durable
+};
+/// The step that an attempt has started from.
+struct Started {
+  Index step = -1;        // -1: not known
+  std::string tier = {};  // where it was: "memory", "local", "durable"; empty: from scratch
 };
 struct AttemptEnded {
   Index attempt = 0, at = 0;
@@ -56,19 +64,36 @@ struct AttemptEnded {
   double save_s = 0;          // the longest save, from the end of its step until it was durable
   Index first_step = 0;       // that it did; 0: none
   std::vector<std::string> slow = {};  // ranks and nodes that were slow at its end, a line each
+  Index saves = 0;                     // that it has made
+  double save_interval = 0;            // mean number of steps between two; 0: fewer than two
+  Started started = {};
+  /// Of "corruption" of a step done twice: the newest one before that was clean; -1: none is known.
+  std::optional<Index> clean = {};
 };
 
 /// Whether the supervisor had the job save and end to continue on other hosts: no failure.
 bool is_planned(const std::string& cause);
+/// Whether the attempt did not end as intended.
+bool is_failure(const std::string& cause);
 
 struct Attempt {
   AttemptBegan began;
   std::optional<AttemptEnded> ended;  // nothing: its supervisor died, or it still runs
+  Started started = {};
 };
 struct Release {
   std::string host;
   Index at = 0;
   std::size_t after = 0;  // so many attempts: what they blamed the host for is forgotten
+};
+
+/// A host to do without where there are others: its GPU asks for a repair soon, or it is slow.
+struct Leave {
+  std::string host;
+  Index at = 0;
+  std::string why;
+  bool slow = false;
+  std::size_t after = 0;  // so many releases
 };
 
 /// One that `trireme chaos` has asked for.
@@ -77,12 +102,20 @@ struct Fault {
   std::string kind, victim;  // victim: "rank 3"
 };
 
+/// The loss has left its usual range (docs/concepts/silent_corruption.md).
+struct LossSpike {
+  Index attempt = 0, at = 0, step = 0;
+  double loss = 0;
+};
+
 Json to_json(const SupervisionBegan& line);
 Json to_json(const SupervisionEnded& line);
 Json to_json(const AttemptBegan& line);
 Json to_json(const AttemptEnded& line);
 Json to_json(const Release& line);
+Json to_json(const Leave& line);
 Json to_json(const Fault& line);
+Json to_json(const LossSpike& line);
 
 /// What a ledger says.
 struct History {
@@ -91,8 +124,11 @@ struct History {
   std::optional<SupervisionEnded> end;  // of the last supervision; nothing: it died, or still runs
   std::vector<Attempt> attempts;
   std::size_t first = 0;  // attempts from here on were made since a supervision ended and said why
+  std::size_t given = 0;  // and these with the --ckpt-step that PROGRAM has now
   std::vector<Release> releases;
+  std::vector<Leave> leaves;
   std::vector<Fault> faults;
+  std::vector<LossSpike> spikes;
   Index ignored = 0;  // lines that are none
 
   /// Of the steps that PROGRAM has made.
@@ -102,7 +138,9 @@ struct History {
   void add(const AttemptBegan& line);
   void add(const AttemptEnded& line);
   void add(const Release& line);
+  void add(const Leave& line);
   void add(const Fault& line) { faults.push_back(line); }
+  void add(const LossSpike& line) { spikes.push_back(line); }
 };
 /// Never throws for what the text holds: a line that a crash has torn is no line.
 History replay(std::string_view text);

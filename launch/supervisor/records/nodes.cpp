@@ -7,6 +7,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/observe/hang/verdict.h"
+
 namespace trireme::supervisor {
 namespace {
 
@@ -37,17 +39,58 @@ Host parse_host(const std::string& line, Index default_slots) {
   return host;
 }
 
-/// Signatures that have blamed three hosts.
-std::set<std::string> signatures_of_the_program(const History& history) {
+/// Whether a fault of the program can end an attempt so. It loses no host, silences none, and
+/// breaks no GPU.
+bool may_be_of_the_program(const AttemptEnded& ended) {
+  const std::string& cause = ended.cause;
+  if (cause == "hang" &&
+      ended.signature.ends_with(observe::name(observe::Verdict::Kind::node_silent)))
+    return false;
+  return cause == "killed" || cause == "crashed" || cause == "hang" || cause == "failed";
+}
+
+/// By host: attempts before this one no longer count.
+std::map<std::string, std::size_t> releases_of(const History& history) {
+  std::map<std::string, std::size_t> released;
+  for (const Release& release : history.releases) released[release.host] = release.after;
+  return released;
+}
+
+/// An attempt and the hosts that it blames.
+struct Suspicion {
+  std::size_t attempt;
+  Index at;
+  std::set<std::string> hosts;
+};
+
+/// Attempts with a signature that has blamed three hosts within the window.
+std::set<std::size_t> faults_of_the_program(const History& history) {
   constexpr std::size_t hosts_of_a_program = 3;
-  std::map<std::string, std::set<std::string>> hosts;
-  for (const Attempt& attempt : history.attempts)
-    if (attempt.ended)
-      for (const Blame& blame : attempt.ended->blame)
-        if (blame.points > 0) hosts[attempt.ended->signature].insert(blame.host);
-  std::set<std::string> found;
-  for (const auto& [signature, blamed] : hosts)
-    if (blamed.size() >= hosts_of_a_program) found.insert(signature);
+  const auto released = releases_of(history);
+  std::map<std::string, std::vector<Suspicion>> by_signature;
+  for (std::size_t i = 0; i < history.attempts.size(); ++i) {
+    const auto& ended = history.attempts[i].ended;
+    if (!ended || !may_be_of_the_program(*ended)) continue;
+    Suspicion suspicion{i, ended->at, {}};
+    for (const Blame& blame : ended->blame) {
+      const auto release = released.find(blame.host);
+      if (blame.points > 0 && (release == released.end() || i >= release->second))
+        suspicion.hosts.insert(blame.host);
+    }
+    if (!suspicion.hosts.empty()) by_signature[ended->signature].push_back(std::move(suspicion));
+  }
+  std::set<std::size_t> found;
+  for (const auto& [signature, all] : by_signature)
+    for (const Suspicion& first : all) {
+      std::set<std::string> hosts;
+      std::set<std::size_t> attempts;
+      for (const Suspicion& each : all) {
+        if (each.at < first.at || each.at - first.at > quarantine_window_s) continue;
+        hosts.insert(each.hosts.begin(), each.hosts.end());
+        attempts.insert(each.attempt);
+      }
+      if (hosts.size() >= hosts_of_a_program) found.insert(attempts.begin(), attempts.end());
+    }
   return found;
 }
 
@@ -103,6 +146,8 @@ const NodeState* state_of(const std::vector<NodeState>& states, const std::strin
   return nullptr;
 }
 
+std::string short_name(const std::string& host) { return host.substr(0, host.find('.')); }
+
 }  // namespace
 
 std::vector<Host> parse_hosts(const std::string& text, Index default_slots) {
@@ -125,15 +170,26 @@ std::vector<Host> parse_hosts(const std::string& text, Index default_slots) {
   return hosts;
 }
 
+std::string listed_name(const std::string& own_name, Index rank, const std::vector<Host>& hosts,
+                        Index ranks_of_each) {
+  if (hosts.empty()) return "";
+  for (const Host& host : hosts)
+    if (host.name == own_name) return host.name;
+  for (const Host& host : hosts)
+    if (short_name(host.name) == short_name(own_name)) return host.name;
+  const Index place =
+      std::clamp<Index>(rank / std::max<Index>(1, ranks_of_each), 0, std::ssize(hosts) - 1);
+  return hosts[static_cast<std::size_t>(place)].name;
+}
+
 std::vector<NodeState> node_states(const History& history, Index now) {
-  const std::set<std::string> forgiven = signatures_of_the_program(history);
+  const std::set<std::size_t> forgiven = faults_of_the_program(history);
   const Index quarantine_s = quarantine_of(history);
-  std::map<std::string, std::size_t> released;
-  for (const Release& release : history.releases) released[release.host] = release.after;
+  const auto released = releases_of(history);
   std::map<std::string, Record> records;
   for (std::size_t i = 0; i < history.attempts.size(); ++i) {
     const Attempt& attempt = history.attempts[i];
-    if (!attempt.ended || forgiven.contains(attempt.ended->signature)) continue;
+    if (!attempt.ended || forgiven.contains(i)) continue;
     for (const Blame& blame : attempt.ended->blame) {
       const auto release = released.find(blame.host);
       if (release != released.end() && i < release->second) continue;
@@ -149,6 +205,17 @@ std::vector<NodeState> node_states(const History& history, Index now) {
     if (!record.empty()) all.push_back(record.state(host));
   }
   return all;
+}
+
+std::set<std::string> hosts_to_leave(const History& history, Index now) {
+  std::set<std::string> hosts;
+  for (const Leave& leave : history.leaves) {
+    bool released = false;
+    for (std::size_t i = leave.after; i < history.releases.size(); ++i)
+      released = released || history.releases[i].host == leave.host;
+    if (!released && now - leave.at <= quarantine_of(history)) hosts.insert(leave.host);
+  }
+  return hosts;
 }
 
 Json to_json(const std::vector<NodeState>& states) {

@@ -2,6 +2,7 @@
 // choice.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,15 @@ struct Host {
 /// "HOST", "HOST slots=N", "HOST:N" a line; '#' begins a comment. Throws: Error that names the
 /// line.
 std::vector<Host> parse_hosts(const std::string& text, Index default_slots);
+/// The name in `hosts` of the one on which a rank runs: by the name that this host has for itself
+/// (empty: not known), else by its place, with so many ranks on each. Empty without hosts.
+std::string listed_name(const std::string& own_name, Index rank, const std::vector<Host>& hosts,
+                        Index ranks_of_each);
+
+/// One that does not pass the preflight.
+struct UnfitHost {
+  std::string host, why;
+};
 
 constexpr Index quarantine_points = 3;
 constexpr Index quarantine_window_s = 24 * 3600;
@@ -27,11 +37,15 @@ struct NodeState {
   std::vector<std::string> reasons;
   bool quarantined() const { return points >= quarantine_points; }
 };
-/// Every host that was blamed since its release, or since its quarantine was over. A signature that
-/// blames three hosts is a fault of the program, and counts for none of them. `now`: seconds since
+/// Every host that was blamed since its release, or since its quarantine was over. Ranks that die
+/// or hang with one signature on three hosts within 24 hours do so by a fault of the program: that
+/// counts for none of the hosts. `now`: seconds since
 /// 1970; a blame from the future, as after a clock was set back, counts as one of now.
 std::vector<NodeState> node_states(const History& history, Index now);
 Json to_json(const std::vector<NodeState>& states);
+
+/// Hosts to do without (Leave) since their release, for as long as a quarantine lasts.
+std::set<std::string> hosts_to_leave(const History& history, Index now);
 
 /// `count` of `hosts`: those of `before` keep their places, so that only the ranks of a host that
 /// was replaced move. Where there are enough others, a host that was lost once is left out, and one

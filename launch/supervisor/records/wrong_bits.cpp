@@ -1,9 +1,11 @@
 #include "launch/supervisor/records/wrong_bits.h"
 
 #include <algorithm>
-#include <fstream>
+#include <sstream>
 
 #include "trireme/core/error.h"
+
+#include "runtime/store/file.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -15,10 +17,8 @@ Index number_in(const Json& json, const char* name) {
   return number == nullptr ? -1 : *number;
 }
 
-std::vector<WrongRank> wrong_in(const std::string& line, Index written_in) {
+std::vector<WrongRank> wrong_in(const Json& json) {
   std::vector<WrongRank> ranks;
-  const Json json = parse_json(line);
-  if (number_in(json, "attempt") != written_in) return ranks;
   const Json* wrong = json.find("wrong");
   const auto* all = wrong == nullptr ? nullptr : std::get_if<Json::Array>(&wrong->value);
   if (all == nullptr) return ranks;
@@ -27,18 +27,38 @@ std::vector<WrongRank> wrong_in(const std::string& line, Index written_in) {
   return ranks;
 }
 
+/// The records of an attempt.
+std::vector<Json> records_of(const std::string& run, Index written_in) {
+  constexpr Index most_bytes = Index{16} << 20;  // the newest ones
+  std::vector<Json> records;
+  std::istringstream in;
+  try {
+    in.str(read_last_lines(run + "/replicas.jsonl", most_bytes));
+  } catch (const Error&) {  // it cannot be read
+  }
+  for (std::string line; std::getline(in, line);) {
+    try {
+      Json json = parse_json(line);
+      if (number_in(json, "attempt") == written_in) records.push_back(std::move(json));
+    } catch (const Error&) {  // a line that a crash has cut
+    }
+  }
+  return records;
+}
+
 }  // namespace
 
 std::vector<WrongRank> wrong_ranks(const std::string& run, Index written_in) {
   std::vector<WrongRank> ranks;
-  std::ifstream in(run + "/replicas.jsonl");
-  for (std::string line; std::getline(in, line);) {
-    try {
-      for (const WrongRank& rank : wrong_in(line, written_in)) ranks.push_back(rank);
-    } catch (const Error&) {  // a line that a crash has cut
-    }
-  }
+  for (const Json& record : records_of(run, written_in))
+    for (const WrongRank& rank : wrong_in(record)) ranks.push_back(rank);
   return ranks;
+}
+
+std::optional<Index> newest_clean_step(const std::string& run, Index written_in) {
+  const std::vector<Json> records = records_of(run, written_in);
+  if (records.empty() || records.back().find("clean") == nullptr) return std::nullopt;
+  return number_in(records.back(), "clean");
 }
 
 std::vector<std::string> hosts_of(const std::vector<WrongRank>& ranks, const History& history) {
@@ -61,7 +81,9 @@ std::vector<std::string> hosts_of(const std::vector<WrongRank>& ranks, const His
 bool swaps_hosts(const History& history) {
   if (history.attempts.empty() || !history.attempts.back().ended) return false;
   const AttemptEnded& last = *history.attempts.back().ended;
-  return last.cause == "corruption" && last.blame.empty();
+  return last.cause == "corruption" &&
+         std::none_of(last.blame.begin(), last.blame.end(),
+                      [](const Blame& blame) { return blame.points > 0; });
 }
 
 }  // namespace trireme::supervisor

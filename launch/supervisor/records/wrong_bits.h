@@ -3,6 +3,7 @@
 // (docs/concepts/silent_corruption.md).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ struct WrongRank {
 };
 /// Those that attempt `written_in` has named. Never throws for what the file holds.
 std::vector<WrongRank> wrong_ranks(const std::string& run, Index written_in);
+
+/// After a step done twice was found corrupt by attempt `written_in`: the newest one before that
+/// was clean, -1 where it knew of none. Nothing where all that is saved was compared. Never throws
+/// for what the file holds.
+std::optional<Index> newest_clean_step(const std::string& run, Index written_in);
 
 /// The hosts that these ranks ran on. None where the attempt had this machine only.
 std::vector<std::string> hosts_of(const std::vector<WrongRank>& ranks, const History& history);

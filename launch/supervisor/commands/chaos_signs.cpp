@@ -1,0 +1,164 @@
+#include "launch/supervisor/commands/chaos_signs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <set>
+
+#include "trireme/core/error.h"
+
+#include "launch/supervisor/machine/run_directory.h"
+#include "runtime/store/file.h"
+#include "runtime/store/inspect/inspect.h"
+
+namespace trireme::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Index most_bytes = Index{1} << 30;
+
+/// "pp0 dp1 tp2" -> {"pp0", "dp1", "tp2"}
+std::vector<std::string> words_of_place(const std::string& coordinates) {
+  std::vector<std::string> words(1);
+  for (const char c : coordinates)
+    if (c == ' ')
+      words.emplace_back();
+    else
+      words.back() += c;
+  return words;
+}
+
+/// Files of a directory with their sizes, in the order of their names; empty ones are left out.
+std::vector<std::pair<std::string, Index>> files_in(const std::string& directory) {
+  std::vector<std::pair<std::string, Index>> files;
+  for (const std::string& name : list_directory(directory))
+    if (const Index bytes = size_of(directory + "/" + name); bytes > 0)
+      files.emplace_back(name, bytes);
+  return files;
+}
+
+/// Removes a directory when it goes out of scope.
+class Removed {
+ public:
+  explicit Removed(std::string path) : path_(std::move(path)) {}
+  ~Removed() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  Removed(const Removed&) = delete;
+  Removed& operator=(const Removed&) = delete;
+
+ private:
+  std::string path_;
+};
+
+/// A run prunes while it trains: a step that vanishes meanwhile is not the newest any more.
+std::string copy_newest_step(const std::string& run, const std::string& directory) {
+  constexpr int tries = 3;
+  for (int left = tries;; --left) {
+    const std::vector<Index> steps = durable_steps(run, 1);
+    require(!steps.empty(), run, ": there is no durable checkpoint to copy");
+    const std::string name = step_name(steps.front());
+    std::error_code error;
+    fs::remove_all(directory + "/" + name, error);
+    fs::copy(run + "/" + name, directory + "/" + name, error);
+    if (!error) return name;
+    require(left > 1, "--save-chaos ", directory, ": ", name,
+            " cannot be copied: ", error.message());
+  }
+}
+
+}  // namespace
+
+Replicas replicas_of(const std::vector<observe::PageState>& pages) {
+  std::map<std::string, Index> stages;
+  std::set<std::string> data;
+  for (const observe::PageState& page : pages) {
+    const std::vector<std::string> words = words_of_place(page.coordinates);
+    if (words.size() != 3) return {};
+    ++stages[words[0]];
+    data.insert(words[1]);
+  }
+  Replicas found{0, std::ssize(data)};
+  for (const auto& [stage, ranks] : stages) found.of_stage = std::max(found.of_stage, ranks);
+  return found;
+}
+
+Index skipped_step(const std::string& metrics, Index after) {
+  constexpr Index newest_bytes = Index{16} << 20;  // of what may be a long run
+  const std::string text = read_last_lines(metrics, newest_bytes);
+  for (std::size_t at = text.find("\"skipped\":true"); at != std::string::npos;
+       at = text.find("\"skipped\":true", at + 1)) {
+    const std::size_t begin = text.rfind('\n', at);
+    const std::size_t line = begin == std::string::npos ? 0 : begin + 1;
+    try {
+      const Json json = parse_json(text.substr(line, text.find('\n', at) - line));
+      const Json* number = json.find("step");
+      const Index* step = number == nullptr ? nullptr : std::get_if<Index>(&number->value);
+      if (step != nullptr && *step > after) return *step;
+    } catch (const Error&) {  // a line that is being written
+    }
+  }
+  return -1;
+}
+
+Index size_of(const std::string& path) {
+  std::error_code missing;
+  const auto bytes = fs::file_size(path, missing);
+  return missing ? 0 : static_cast<Index>(bytes);
+}
+
+std::string failed_save(const std::string& log, Index from) {
+  if (size_of(log) == 0) return "";
+  const std::string text = read_whole(log, most_bytes);
+  const std::size_t at = text.find(
+      " is not saved: ", std::min<std::size_t>(static_cast<std::size_t>(from), text.size()));
+  const std::size_t end = text.find('\n', at);
+  if (at == std::string::npos || end == std::string::npos) return "";
+  const std::size_t begin = text.rfind('\n', at) + 1;
+  return text.substr(begin, end - begin);
+}
+
+Index loaded_step(const std::string& log) {
+  if (size_of(log) == 0) return -1;
+  const std::string text = read_whole(log, most_bytes), mark = "loaded step ";
+  const std::size_t at = text.find(mark);
+  if (at == std::string::npos) return -1;
+  const char* const begin = text.data() + at + mark.size();
+  Index step = -1;
+  return std::from_chars(begin, text.data() + text.size(), step).ec == std::errc() ? step : -1;
+}
+
+CorruptCopy corrupt_a_copy(const std::string& run, const std::string& directory, Index draw) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  require(!error && fs::is_empty(directory, error), "--save-chaos ", directory,
+          " has to be a new or an empty directory");
+  const Removed removed(directory);
+  const std::string name = copy_newest_step(run, directory);
+  const std::string copy = directory + "/" + name;
+  const auto files = files_in(copy);
+  require(!files.empty(), copy, " has no files");
+  std::mt19937_64 random(static_cast<std::uint64_t>(draw));
+  const auto& [file, bytes] = files[random() % files.size()];
+  const auto place = static_cast<Index>(random() % static_cast<std::uint64_t>(bytes));
+  const File opened = File::open_to_write(copy + "/" + file, Caching::buffered);
+  std::byte byte{};
+  require(File::open(opened.path(), Caching::buffered).read_at(place, &byte, 1) == 1, opened.path(),
+          ": byte ", place, " cannot be read");
+  byte ^= std::byte{1} << (random() % 8);
+  opened.write_at(place, &byte, 1);
+  CorruptCopy result{str(name, "/", file, ", byte ", place), ""};
+  try {
+    for (const std::string& problem : step_problems(copy, 1))
+      if (problem.find(file) != std::string::npos) result.problem = problem;
+  } catch (const Error& found) {
+    result.problem = found.what();
+  }
+  return result;
+}
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,37 @@
+// By what `trireme chaos` notices a fault that ends no attempt.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/observe/page_reader.h"
+
+namespace trireme::supervisor {
+
+/// How many ranks each pipeline stage has, and how many data replicas there are; 0: not known.
+struct Replicas {
+  Index of_stage = 0, data = 0;
+};
+Replicas replicas_of(const std::vector<observe::PageState>& pages);
+
+/// The first skipped step after step `after` in a metrics file; -1: none.
+Index skipped_step(const std::string& metrics, Index after);
+
+/// Bytes of a file; 0: there is none.
+Index size_of(const std::string& path);
+/// The line of an attempt's log that says that a save has failed, from byte `from` on; empty: none.
+std::string failed_save(const std::string& log, Index from);
+/// The step from which the attempt with this log has continued, as its ranks say; -1: not known.
+Index loaded_step(const std::string& log);
+
+/// What became of a bit that was flipped in a copy of a checkpoint.
+struct CorruptCopy {
+  std::string where;    // "step-000120/rank-00003.h5, byte 17"
+  std::string problem;  // what the reader of checkpoints says of this file; empty: nothing
+};
+/// Copies the newest durable step of a run to `directory`, which is new or empty, flips a bit of
+/// the copy, and has it read. The copy is removed. Throws: Error.
+CorruptCopy corrupt_a_copy(const std::string& run, const std::string& directory, Index draw);
+
+}  // namespace trireme::supervisor

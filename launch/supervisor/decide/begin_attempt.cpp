@@ -1,0 +1,72 @@
+// The start of an attempt: its line in the ledger, then mpirun.
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trireme/core/error.h"
+
+#include "launch/supervisor/decide/watch.h"
+
+namespace trireme::supervisor {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<Host>& hosts) {
+  std::vector<std::string> names;
+  for (const Host& host : hosts) names.push_back(host.name);
+  return names;
+}
+
+}  // namespace
+
+Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
+  enter(State::launch);
+  require(world_.is_mine(), "another supervisor has taken over this run: no attempt is started");
+  const std::vector<Index> durable = world_.durable_steps();
+  Watch watch;
+  watch.began = watch.last_sign = watch.looked_for_hosts = world_.now();
+  watch.resumed = plan.step >= 0 ? plan.step : durable.empty() ? 0 : durable.front();
+  watch.last_step = watch.durable = watch.resumed;
+  watch.went_back = plan.step >= 0;
+  AttemptBegan began{plan.attempt,
+                     world_.date(),
+                     names_of(plan.hosts),
+                     plan.ranks,
+                     settings_.spares * settings_.ranks_per_node + plan.idle,
+                     watch.resumed,
+                     watch.began - (last_ended_ < 0 ? began_ : last_ended_),
+                     plan.layout.legal ? plan.layout.text() : "",
+                     plan.fewer,
+                     plan.slots,
+                     std::exchange(no_hosts_s_, 0),
+                     std::exchange(preflight_s_, 0),
+                     plan.step >= 0};
+  world_.append(to_json(began));  // first: no other attempt may ever get this number
+  history_.add(began);
+  start(plan);
+  world_.say(fmt::format("attempt {}: {} rank{}{}{}", plan.attempt, plan.ranks,
+                         plan.ranks == 1 ? "" : "s", describe_layout(plan),
+                         watch.resumed > 0 ? fmt::format(", from step {}", watch.resumed) : ""));
+  world_.notify("attempt_began", to_json(began));
+  return watch;
+}
+
+/// Throws where mpirun cannot be started, or the disk is full; the ledger says so then.
+void Supervisor::start(const AttemptPlan& plan) {
+  try {
+    world_.start(plan);
+  } catch (const std::exception& error) {  // also of std::filesystem
+    AttemptEnded line;
+    line.attempt = plan.attempt;
+    line.at = world_.date();
+    line.code = code::failed;
+    line.cause = line.signature = "failed";
+    line.error = error.what();
+    line.last_step = line.durable = history_.attempts.back().began.resumed;
+    world_.append(to_json(line));
+    history_.add(line);
+    throw;
+  }
+}
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,219 @@
+// One attempt: mpirun is started, watched and ended, with every process that it leaves.
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+#include "launch/supervisor/machine/machine.h"
+#include "launch/supervisor/machine/processes.h"
+#include "launch/supervisor/machine/reach.h"
+
+namespace trireme::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double end_by_itself_s = 2;  // mpirun, after SIGTERM
+constexpr double probe_s = 10;         // of a host
+
+int exit_code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// Where ranks write signs of GPUs (runtime/job/gpu_health.h).
+std::string health_of(const Paths& paths, Index attempt) {
+  return paths.attempt(attempt) + "/gpu_health";
+}
+
+}  // namespace
+
+void Machine::start(const AttemptPlan& plan) {
+  attempt_ = plan.attempt;
+  began_ = date();
+  forget_attempts(paths_, plan.attempt);
+  fs::create_directories(health_of(paths_, plan.attempt));
+  hosts_ = plan.hosts;
+  ranks_ = plan.slots > 0 ? plan.slots * std::ssize(plan.hosts) : plan.ranks;
+  remove_private_directories(key_);
+  const PrivateDirectories own = make_private_directories(key_, plan.attempt);
+  log_ =
+      std::make_unique<OutputLog>(paths_.attempt(plan.attempt) + "/output.log", options_.log_bytes);
+  reader_ = EvidenceReader();
+  oom_kills_ = count_oom_kills();
+  metrics_ = MetricsTail(job_.metrics);
+  durable_changed_ns_ = -1;
+  status_.reset();
+  reported_ = false;
+  int ends[2];
+  require(::pipe2(ends, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+  pipe_ = ends[0];
+  ::fcntl(pipe_, F_SETFL, O_NONBLOCK);
+  const Launch launch{options_.mpirun,
+                      own.scratch,
+                      own.shared,
+                      options_.remote_shell,
+                      {run_variable, "TRIREME_ATTEMPT", "TRIREME_HEALTH", "TRIREME_ALLOW_CHAOS",
+                       "TRIREME_PAGES", "TRIREME_PAGES_TO", "TRIREME_PAGES_AGENT"}};
+  try {
+    Variables variables = {run_variable + "=" + key_, str("TRIREME_ATTEMPT=", plan.attempt),
+                           "TRIREME_HEALTH=" + health_of(paths_, plan.attempt),
+                           str("TRIREME_ALLOW_CHAOS=", options_.allow_chaos ? 1 : 0)};
+    for (const std::string& variable : watch_ranks(plan)) variables.push_back(variable);
+    if (job_.watched)  // another program may need what trireme's do not
+      for (const std::string& variable : quick_start_variables(plan)) variables.push_back(variable);
+    mpirun_ =
+        start_program(mpirun_words(launch, plan, words_of(job_, plan)), variables, ends[1], true);
+  } catch (...) {
+    ::close(ends[1]);
+    throw;
+  }
+  ::close(ends[1]);
+  others_.erase(mpirun_);  // the number may have been that of a command of --on-event
+}
+
+Sight Machine::look(double seconds) {
+  pollfd watched[2] = {{signals_, POLLIN, 0}, {pipe_, POLLIN, 0}};
+  timespec most = {static_cast<time_t>(seconds), 0};
+  most.tv_nsec = static_cast<long>((seconds - static_cast<double>(most.tv_sec)) * 1e9);
+  ::ppoll(watched, pipe_ < 0 ? 1 : 2, &most, nullptr);
+  Sight sight;
+  read_signals(sight);
+  read_stop_file(sight);
+  if (faults_ != nullptr) take_fault();
+  read_output();
+  reap();
+  sight.output = std::exchange(printed_, false);
+  if (job_.watched) {
+    sight.durable = newest_durable();
+    sight.steps = metrics_.read();
+  }
+  if (rank_watch_ && mpirun_ > 0) {
+    sight.hang = rank_watch_->look(now());
+    sight.pages = rank_watch_->has_pages();
+  }
+  if (status_ && !reported_) {
+    reported_ = true;
+    sight.code = exit_code_of(*status_);
+    sight.launcher_killed = WIFSIGNALED(*status_);
+  }
+  return sight;
+}
+
+void Machine::read_output() {
+  char buffer[1 << 16];
+  constexpr int most_reads = 16;  // then other things have their turn
+  for (int i = 0; i < most_reads && pipe_ >= 0; ++i) {
+    const ssize_t bytes = ::read(pipe_, buffer, sizeof buffer);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0) return;
+    if (bytes == 0) {
+      ::close(pipe_);
+      pipe_ = -1;
+      return;
+    }
+    const std::string_view text(buffer, static_cast<std::size_t>(bytes));
+    printed_ = true;
+    reader_.read(text);
+    log_->write(text);
+    if (options_.echo) echo(text);
+  }
+}
+
+/// A terminal or pipe that takes nothing for a second loses lines, which the log has.
+void Machine::echo(std::string_view text) const {
+  constexpr std::size_t never_blocks = 4096;  // PIPE_BUF
+  constexpr int most_ms = 1000;
+  while (!text.empty()) {
+    pollfd out = {STDOUT_FILENO, POLLOUT, 0};
+    if (::poll(&out, 1, most_ms) != 1 || (out.revents & POLLOUT) == 0) return;
+    const ssize_t written =
+        ::write(STDOUT_FILENO, text.data(), std::min(text.size(), never_blocks));
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+/// Asks for the status of every child that has ended, orphans of mpirun among them.
+void Machine::reap() {
+  int status = 0;
+  for (pid_t id; (id = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    side_statuses_.note(id, status);
+    if (id != mpirun_) continue;
+    status_ = status;
+    mpirun_ = -1;
+  }
+}
+
+void Machine::ask_to_stop() {
+  if (mpirun_ > 0) ::kill(mpirun_, SIGUSR1);
+}
+
+void Machine::end_all() {
+  const auto wait_a_little = [this] {
+    pollfd out = {pipe_, POLLIN, 0};
+    ::poll(&out, pipe_ < 0 ? 0 : 1, 5);
+    read_output();  // mpirun may wait for space in the pipe
+    reap();
+  };
+  if (mpirun_ > 0) {
+    ::kill(mpirun_, SIGTERM);  // it ends the ranks of other hosts as well
+    const double until = now() + end_by_itself_s;
+    while (mpirun_ > 0 && now() < until) wait_a_little();
+    if (mpirun_ > 0) ::kill(mpirun_, SIGKILL);
+  }
+  double next_word = now() + 30;
+  for (;;) {
+    reap();
+    const std::vector<pid_t> left = children_outside(others_, event_variable + "=" + key_);
+    if (left.empty() && mpirun_ < 0) break;
+    for (const pid_t id : left) ::kill(id, SIGKILL);  // children: their numbers are still theirs
+    wait_a_little();
+    if (now() < next_word) continue;
+    next_word = now() + 30;
+    say(str("waits for ", left.size(), " processes that have not ended after SIGKILL"));
+  }
+  constexpr int most_reads = 1000;  // of what is left in the pipe, whose writers are gone
+  for (int i = 0; i < most_reads && pipe_ >= 0; ++i) read_output();
+  if (pipe_ >= 0) ::close(pipe_);
+  pipe_ = -1;
+  if (rank_watch_) slow_ = rank_watch_->slow();
+  rank_watch_.reset();
+  if (!key_.empty()) remove_private_directories(key_);
+  if (attempt_ > 0) keep_cores(".", began_, paths_, attempt_);
+}
+
+std::vector<GpuSign> Machine::gpu_signs() const {
+  return read_gpu_signs(health_of(paths_, attempt_), hosts_, ranks_);
+}
+
+Evidence Machine::evidence() const {
+  Evidence found = reader_.found();
+  if (found.out_of_memory.empty())
+    found.out_of_memory = new_oom_kills(oom_kills_, count_oom_kills());
+  const Index sharing = std::atoll(option_of(job_.words, "--ranks-per-gpu").c_str());
+  if (sharing > 1 && found.gpus_per_rank > 0) found.gpus_per_rank /= static_cast<double>(sharing);
+  found.slow = slow_;
+  if (job_.watched) {
+    found.wrong_ranks = wrong_ranks(paths_.run, attempt_);
+    found.clean = newest_clean_step(paths_.run, attempt_);
+  }
+  return found;
+}
+
+std::unique_ptr<Pending<std::vector<std::string>>> Machine::find_unreachable() {
+  const Words shell = remote_shell_of(options_.remote_shell, options_.mpirun, options_.hosts,
+                                      variable_of_this_process);
+  return std::make_unique<UnreachableHosts>(side_statuses_, hosts_, shell, probe_s);
+}
+
+}  // namespace trireme::supervisor

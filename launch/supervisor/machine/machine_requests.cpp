@@ -1,0 +1,102 @@
+// What reaches the supervisor from outside: signals, and files that commands write into the run.
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "trireme/core/error.h"
+
+#include "launch/supervisor/machine/machine.h"
+#include "runtime/store/file.h"
+
+namespace trireme::supervisor {
+namespace {
+
+/// Empty: it cannot be read now, as on a network file system while it is replaced.
+std::string read_request(const std::string& path) {
+  constexpr Index most_bytes = Index{1} << 12;
+  try {
+    return read_whole(path, most_bytes);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+void Machine::read_signals(Sight& sight) {
+  signalfd_siginfo info;
+  while (::read(signals_, &info, sizeof info) == sizeof info) {
+    const auto signal = static_cast<int>(info.ssi_signo);
+    ended_by_signal_ =
+        ended_by_signal_ || signal == SIGHUP || signal == SIGTERM || signal == SIGINT;
+    if (signal == SIGHUP) sight.signals.push_back(SIGTERM);  // the terminal is gone
+    if (signal != SIGHUP && signal != SIGCHLD) sight.signals.push_back(signal);
+  }
+}
+
+void Machine::read_stop_file(Sight& sight) {
+  if (now_seen_ || ::access(paths_.stop.c_str(), F_OK) != 0) return;
+  if (!stop_seen_) sight.signals.push_back(SIGUSR1);
+  stop_seen_ = true;
+  if (!read_request(paths_.stop).starts_with("now")) return;
+  now_seen_ = true;
+  sight.signals.push_back(SIGKILL);
+}
+
+void Machine::take_fault() {
+  try {
+    if (!is_pending(paths_)) return;
+    const std::optional<FaultOrder> order =
+        faults_->read({mpirun_, attempt_, date(), pages_directory(key_, attempt_), hosts_,
+                       hosts_.empty() ? 0 : spare_hosts()});
+    if (!order) return;
+    append(to_json(order->fault));  // before anything is done
+    say(str("chaos: ", order->fault.kind, ": ", order->fault.victim));
+    faults_->strike(*order);
+  } catch (const Error& error) {
+    say(str("chaos: refused: ", error.what()));
+    drop_fault_request();
+  }
+}
+
+/// Whatever the reason, as a full disk: a request that stays would be met again at each look.
+void Machine::drop_fault_request() {
+  try {
+    withdraw_request(paths_);
+  } catch (const Error& error) {
+    say(str("chaos: no more faults are taken: ", error.what()));
+    faults_.reset();
+  }
+}
+
+/// Hosts at hand that the attempt does not use, and that are not in quarantine.
+Index Machine::spare_hosts() const {
+  Index spares = 0;
+  for (const Host& host : hosts()) {
+    const auto is_used = [&](const Host& used) { return used.name == host.name; };
+    const auto is_out = [&](const NodeState& state) {
+      return state.host == host.name && state.quarantined();
+    };
+    if (std::none_of(hosts_.begin(), hosts_.end(), is_used) &&
+        std::none_of(shown_.begin(), shown_.end(), is_out))
+      ++spares;
+  }
+  return spares;
+}
+
+std::vector<std::string> Machine::released_hosts() {
+  std::vector<std::string> hosts;
+  for (const std::string& name : list_directory(paths_.folder))
+    if (name.starts_with(release_prefix) && !name.ends_with(".new"))
+      hosts.push_back(name.substr(std::strlen(release_prefix)));
+  return hosts;
+}
+
+void Machine::forget_release(const std::string& host) {
+  remove_file(paths_.folder + "/" + release_prefix + host);
+}
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,39 @@
+// Which hosts do not answer: mpirun does not name a host on which it could start nothing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/supervisor/decide/command_words.h"
+#include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/machine/hosts_of_scheduler.h"
+#include "launch/supervisor/machine/side_program.h"
+
+namespace trireme::supervisor {
+
+/// The command by which mpirun starts its daemons on other hosts; empty where a scheduler does.
+/// `given`: --remote-shell.
+Words remote_shell_of(const std::string& given, const Words& mpirun, const HostSource& source,
+                      const Environment& environment);
+
+/// Finds those where `shell HOST true` fails, or takes longer than `longest_s`; all are tried at
+/// once. This machine, which needs no shell, is left out. None where none of several hosts answers:
+/// then it is rather the shell.
+class UnreachableHosts : public Pending<std::vector<std::string>> {
+ public:
+  UnreachableHosts(SideStatuses& statuses, const std::vector<Host>& hosts, const Words& shell,
+                   double longest_s);
+  std::optional<std::vector<std::string>> poll() override;
+
+ private:
+  struct Probe {
+    std::string host;
+    std::unique_ptr<SideProgram> program;
+    std::optional<SideEnd> end = {};
+  };
+  std::vector<Probe> probes_;
+};
+
+}  // namespace trireme::supervisor

@@ -1,0 +1,28 @@
+// The interval between saves of a run, and the one that loses least time.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "launch/supervisor/records/ledger.h"
+
+namespace trireme::supervisor {
+
+/// Times in seconds.
+struct SaveInterval {
+  double steps = 0, step_s = 0;    // between two saves, the mean; of a step
+  double stall_s = 0, save_s = 0;  // that a save costs training at most; that it takes
+  double failure_s = 0;            // mean time between failures
+  /// Of steps, to lose least: T = sqrt(2 C M), for a stall C of each save and a mean time M between
+  /// failures (J. W. Young, "A first order approximation to the optimum checkpoint interval",
+  /// 1974), but at least as long as a save takes, since the next one waits for it.
+  double best_steps() const;
+};
+/// Nothing: fewer than two failures, or no two saves in one attempt.
+std::optional<SaveInterval> save_interval(const History& history);
+
+/// A line for people.
+std::string to_text(const SaveInterval& interval);
+Json to_json(const SaveInterval& interval);
+
+}  // namespace trireme::supervisor

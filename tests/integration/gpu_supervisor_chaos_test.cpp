@@ -1,0 +1,39 @@
+// trireme chaos on emulated GPUs: faults that ranks plant in the memory of their devices are found,
+// and no step has other numbers.
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/emulated_gpu.h"
+#include "tests/support/supervised_run.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+class GpuChaos : public SupervisedRun {
+ protected:
+  GpuChaos() { variables_ = on_emulated_gpus(); }
+};
+
+TEST_F(GpuChaos, FindsWhatIsPlantedInTheMemoryOfDevices) {
+  const std::string options = "--device cuda --use-distributed-optimizer --bf16";
+  start("--allow-chaos", trainer, options + " --max-skipped 1 --check-replicas 5");
+  wait_for_progress(1, 0);
+  if (HasFatalFailure()) return;
+  const Outcome outcome = shell(command + " chaos " + run_directory() +
+                                " --kinds nan flip --every 0.1 --max 2 --limit 300 "
+                                "--min-goodput 0 --yes");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output << output();
+  EXPECT_THAT(outcome.output, HasSubstr("none has changed its bits"));
+  EXPECT_THAT(outcome.output, ContainsRegex("\nflip  *1 +1 +1 +0 "));
+  EXPECT_THAT(outcome.output, ContainsRegex("\nnan  *1 +1 +0 +1 "));
+  stop();
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,145 @@
+// trireme plan: its command line is one that train_gpt accepts, with the bytes that it says; bad
+// input is refused by one line each.
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "runtime/core/json.h"
+#include "runtime/core/show_bytes.h"
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Outcome {
+  int exit_code;
+  std::string output, errors;
+};
+
+class Planned : public testing::Test {
+ protected:
+  Outcome run(const std::string& command) const {
+    const std::string out = folder_ / "out", errors = folder_ / "errors";
+    const int status = std::system((command + " > " + out + " 2> " + errors).c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(out), read(errors)};
+  }
+  Outcome plan(const std::string& words) const {
+    return run(TRIREME_BIN_DIR "/trireme plan " + words);
+  }
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+  ScratchDirectory folder_;
+
+ private:
+  static std::string read(const std::string& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+};
+
+constexpr const char* seventy_billion =
+    "num-layers = 80\nhidden-size = 8192\nffn-hidden-size = 28672\nnum-attention-heads = 64\n"
+    "num-query-groups = 8\nseq-length = 4096\nvocab-size = 128256\nnormalization = \"RMSNorm\"\n"
+    "activation = \"swiglu\"\nposition-embedding-type = \"rope\"\ndisable-bias-linear = true\n"
+    "untie-embeddings-and-output-weights = true\n";
+
+/// Words of a JSON array behind `train_gpt`.
+std::string words_of_train_gpt(const Json& command) {
+  std::string words;
+  bool behind = false;
+  for (const Json& word : std::get<Json::Array>(command.value)) {
+    const std::string& text = std::get<std::string>(word.value);
+    if (behind) words += " " + text;
+    behind = behind || text == "train_gpt";
+  }
+  return words;
+}
+
+TEST_F(Planned, CommandLinesAreAcceptedByTrainGptAndPlanTheSameBytes) {
+  const std::string config = file("model.toml",
+                                  "num-layers = 4\nhidden-size = 256\n"
+                                  "num-attention-heads = 8\nseq-length = 128\n");
+  for (const std::string words :
+       {"--model gpt2-124m --cluster 8xH100-80 --global-batch-size 64",
+        "--model llama-1b --cluster 2x4xH100-80 --global-batch-size 32 --pin pp=2",
+        "--cluster 8xH100-80 --global-batch-size 64 --tokens 1e9 --pin tp=2 --model-config "}) {
+    const bool has_file = words.ends_with("--model-config ");
+    const Outcome found = plan(words + (has_file ? config : "") + std::string(" --json"));
+    ASSERT_EQ(found.exit_code, 0) << found.errors;
+    const Json json = parse_json(found.output);
+    const Json& best = std::get<Json::Array>(json.find("best")->value).front();
+    Index most = 0;
+    for (const Json& rank : std::get<Json::Array>(best.find("ranks")->value))
+      most = std::max(most, std::get<Index>(rank.find("device_bytes")->value));
+    const std::string program = TRIREME_BIN_DIR "/train_gpt";
+    const Outcome job =
+        run(program + words_of_train_gpt(*json.find("command")) + " --plan-only=8,H100-SXM");
+    EXPECT_EQ(job.exit_code, 0) << job.errors;
+    EXPECT_THAT(job.output, HasSubstr(": " + show_bytes(most) + " of its device"));
+  }
+}
+
+TEST_F(Planned, ScreenEndsWithTheCommandToPaste) {
+  const Outcome found = plan(
+      "--model gpt2-124m --cluster 2x8xH100-80 --global-batch-size 512 --tokens 10e9 --price 2");
+  EXPECT_EQ(found.exit_code, 0) << found.errors;
+  EXPECT_THAT(found.output, HasSubstr("\nmpirun -np 16 --map-by ppr:8:node train_gpt --model "
+                                      "gpt2-124m --global-batch-size 512 --train-iters 19074"));
+}
+
+TEST_F(Planned, OnTooFewGpusIsRefusedWithTheLeastNeedAndWhatWouldFit) {
+  const std::string model = "--model-config " + file("70b.toml", seventy_billion);
+  const Outcome found = plan(model + " --cluster 8xH100-80 --global-batch-size 512");
+  EXPECT_EQ(found.exit_code, 64) << found.errors;
+  EXPECT_THAT(found.output, HasSubstr("fits 8 H100-SXM"));
+  EXPECT_THAT(found.output, HasSubstr(": least 1"));  // hundred and some GiB a GPU
+  EXPECT_THAT(found.output, HasSubstr(". It fits on 24 GPUs: tp "));
+}
+
+TEST_F(Planned, BadInputIsOneLineEach) {
+  const std::string contradiction = file(
+      "cluster.json", R"({"groups": [{"gpu": "H100", "nodes": 2, "per_node": 8, "gpus": 8}]})");
+  const std::string rest = " --model tiny --global-batch-size 8 ";
+  const std::pair<std::string, const char*> wrong[] = {
+      {"--cluster 8x8xH9000" + rest, "trireme: --cluster 8x8xH9000: "},
+      {"--cluster somewhere" + rest, "is no file, and no cluster: expected NODESxGPUSxGPU"},
+      {"--cluster " + contradiction + rest, "\"gpus\" 8 contradicts \"nodes\" 2 x \"per_node\" 8"},
+      {rest, "trireme: --cluster is missing"},
+      {"--cluster 8xH100 --global-batch-size 8", "trireme: --model PRESET or --model-config FILE"},
+      {"--cluster 8xH100 --model tiny", "trireme: --global-batch-size is missing"},
+      {"--cluster 8xH100 --price H200=2" + rest, "trireme: --price H200=2: 'H200=2': the cluster "},
+      {"--cluster 8xH100 --pin xp=2" + rest, "trireme: --pin xp=2: 'xp' is no word of a layout"},
+      {"--cluster 8xH100 --explain 'tp'" + rest, "trireme: --explain tp: 'tp' needs a value"},
+      {"--cluster 8xH100 --model-config missing --global-batch-size 8",
+       "trireme: --model-config missing: cannot be read"},
+      {"--cluster 8xH100 --memory-margin 1" + rest, "trireme: --memory-margin 1: "}};
+  for (const auto& [words, message] : wrong) {
+    const Outcome found = plan(words);
+    EXPECT_EQ(found.exit_code, 64) << words;
+    EXPECT_THAT(found.errors, HasSubstr(message)) << words;
+    EXPECT_EQ(std::count(found.errors.begin(), found.errors.end(), '\n'), 1) << found.errors;
+    EXPECT_EQ(found.output, "");
+  }
+  EXPECT_THAT(plan("--cluster 8xH100 --pin tp=3" + rest).output, HasSubstr("is legal: "));
+}
+
+TEST_F(Planned, LayoutsAreExplained) {
+  const Outcome found =
+      plan("--model tiny --cluster 8xH100 --global-batch-size 64 --explain 'tp 2 pp 2'");
+  EXPECT_EQ(found.exit_code, 0) << found.errors;
+  EXPECT_THAT(found.output, HasSubstr("\ntp 2  pp 2 "));
+  EXPECT_THAT(found.output, HasSubstr("\nbeside the chosen one: "));
+}
+
+}  // namespace
+}  // namespace trireme::test

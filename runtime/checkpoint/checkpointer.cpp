@@ -2,7 +2,6 @@
 // load.cpp.
 #include "runtime/checkpoint/checkpointer.h"
 
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
@@ -14,11 +13,14 @@
 
 #include "runtime/checkpoint/catalog.h"
 #include "runtime/checkpoint/load.h"
-#include "runtime/checkpoint/memory_tier.h"
+#include "runtime/checkpoint/memory/memory_tier.h"
+#include "runtime/checkpoint/memory/time_line.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/save.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/comm/page_of.h"
+#include "runtime/core/parse_number.h"
+#include "runtime/options/left_out_samples.h"
 #include "runtime/store/file.h"
 
 namespace trireme {
@@ -47,12 +49,9 @@ store::Lineage supervised_lineage() {
   if (run == nullptr && attempt == nullptr) return {};
   require(run != nullptr && attempt != nullptr && *run != '\0',
           "TRIREME_RUN_KEY and TRIREME_ATTEMPT are set by a supervisor, both or neither");
-  Index number = 0;
-  const std::string_view text = attempt;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  require(error == std::errc() && end == text.data() + text.size() && number > 0,
-          "TRIREME_ATTEMPT=", text, ": expected a whole number >= 1");
-  return {run, number};
+  const auto number = parse_number<Index>(attempt);
+  require(number && *number > 0, "TRIREME_ATTEMPT=", attempt, ": expected a whole number >= 1");
+  return {run, *number};
 }
 
 std::string describe_layout(const Context& context) {
@@ -88,8 +87,8 @@ struct Checkpointer::State {
 
   void prepare_saving(std::vector<Piece> pieces);
   std::unique_ptr<Lease> take_directory();
-  Manifest head(const TrainingProgress& progress, const DataSource& train,
-                const std::string& verified) const;
+  Manifest head(const TrainingProgress& progress, const DataSource& train) const;
+  void begin_time_line(const std::optional<Loaded>& loaded, bool resumes);
   void set_aside(Index step);
 
   const Context& context;
@@ -99,6 +98,7 @@ struct Checkpointer::State {
   const CheckpointOptions& options = context.options().checkpoint;
   const Host& host = context.host();
   std::string run;
+  data::SkippedSamples skipped = options::left_out_samples(context.options());
   SavedScalars scalars;
   Manifest catalog;                                // rank 0: of what all ranks write
   std::unique_ptr<Saver> saver;                    // null without --save
@@ -172,20 +172,27 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
 }
 
 /// A manifest with everything but files and tensors.
-Manifest Checkpointer::State::head(const TrainingProgress& progress, const DataSource& train,
-                                   const std::string& verified) const {
+Manifest Checkpointer::State::head(const TrainingProgress& progress,
+                                   const DataSource& train) const {
   Manifest manifest;
-  manifest.verified = verified;
   manifest.step = progress.step;
   manifest.run = run;
   manifest.created = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
   manifest.layout = describe_layout(context);
-  manifest.identity = job_identity(model, context.options(), train);
+  manifest.identity = with_skipped(job_identity(model, context.options(), train), skipped);
   manifest.options = context.configuration();
   manifest.versions = software_versions(context.device().describe());
-  for (const SourcePosition& position : train.positions(progress.samples))
+  for (const SourcePosition& position : train.positions(skipped.at(progress.samples)))
     manifest.positions.emplace_back(position.name, std::to_string(position.samples));
   return manifest;
+}
+
+/// Collective. What earlier jobs have made after the step that was loaded is abandoned.
+void Checkpointer::State::begin_time_line(const std::optional<Loaded>& loaded, bool resumes) {
+  const Index attempt = host.rank() == 0 ? supervised_lineage().attempt : 0;  // which writes it
+  const store::StartOfJob start{attempt, loaded ? loaded->progress.step : 0,
+                                loaded ? loaded->tier : ""};
+  checkpoint::begin_time_line(context, run, start, resumes);
 }
 
 /// Collective. This run resumes from `step`. Newer checkpoints in its directory are not part of its
@@ -241,7 +248,13 @@ std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {
   State& s = *state_;
   const KeyValues identity = job_identity(s.model, s.context.options(), train);
   const LoadScope scope = load_scope(s.options);
-  if (s.memory) s.memory->identify(identity);
+  // A snapshot that is found was made by a job that left out exactly these.
+  data::SkippedSamples of_snapshots = s.skipped;
+  if (s.memory) {
+    if (!s.options.load.empty())
+      of_snapshots.add(data::SkippedSamples(newest_skipped_samples(s.context)));
+    s.memory->identify(with_skipped(identity, of_snapshots));
+  }
   const bool resumes = saves_where_it_loads(s.options) && scope == LoadScope::everything;
   std::optional<Loaded> loaded;
   if (!s.options.load.empty())
@@ -250,15 +263,30 @@ std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {
   if (!s.options.load.empty() && !loaded)
     s.context.log().info("no checkpoint in " + s.options.load + ": starting from scratch");
   const TrainingProgress start = loaded ? loaded->progress : TrainingProgress{};
+  const data::SkippedSamples recorded =
+      loaded && loaded->snapshot ? of_snapshots
+                                 : data::SkippedSamples(loaded ? loaded->skipped_samples : "");
+  s.skipped = skipped_after(s.host, s.skipped, recorded, start);
+  if (s.memory) s.memory->identify(with_skipped(identity, s.skipped));
   s.optimizer.set_updates(start.updates);
   // A job that resumes and has nothing left to train makes no other past of this directory.
   const bool ends_here = loaded && resumes && start.step >= s.context.options().train_iters;
-  if (s.saver && !ends_here) s.set_aside(start.step);
+  if (s.saver && !ends_here) {
+    s.begin_time_line(loaded, resumes);
+    s.set_aside(start.step);
+  }
   if (loaded && resumes && !loaded->snapshot) s.saver->resumed_from(start.step);
-  if (s.memory) s.memory->open(loaded ? loaded->snapshot : std::nullopt);
+  if (s.memory) s.memory->open(loaded ? loaded->snapshot : std::nullopt, start.step);
   if (!loaded) return std::nullopt;
   return start;
 }
+
+Index Checkpointer::verified_step(const TrainingProgress& loaded) const {
+  const bool resumes = saves_where_it_loads(state_->options);
+  return resumes ? newest_verified_step(state_->context, loaded.step) : -1;
+}
+
+const data::SkippedSamples& Checkpointer::skipped_samples() const { return state_->skipped; }
 
 std::optional<TrainingProgress> Checkpointer::load_parameters() {
   State& s = *state_;
@@ -290,13 +318,15 @@ bool Checkpointer::votes_to_save() const {
 }
 
 void Checkpointer::save(const TrainingProgress& progress, const DataSource& train,
-                        const std::string& verified) {
+                        const std::string& verified, Index verified_step) {
   State& s = *state_;
   if (!s.saver) return;
   s.last_save = Clock::now();
   s.scalars.progress = progress;  // the snapshot of the save before has been taken
-  s.saver->start(progress.step,
-                 s.host.rank() == 0 ? s.head(progress, train, verified) : Manifest());
+  Manifest head = s.host.rank() == 0 ? s.head(progress, train) : Manifest();
+  head.verified = verified;
+  head.verified_step = verified_step;
+  s.saver->start(progress.step, std::move(head));
   if (!s.options.async_save) s.saver->finish();
 }
 
@@ -314,7 +344,17 @@ void Checkpointer::take_snapshot_vote(double sum) {
   if (state_->memory) state_->memory->take_vote(sum);
 }
 
+double Checkpointer::local_vote() const { return state_->memory ? state_->memory->disk_vote() : 0; }
+
+void Checkpointer::take_local_vote(double sum) {
+  if (state_->memory) state_->memory->take_disk_vote(sum);
+}
+
 Index Checkpointer::last_snapshot() const { return state_->memory ? state_->memory->newest() : -1; }
+
+Index Checkpointer::last_local_snapshot() const {
+  return state_->memory ? state_->memory->newest_on_disk() : -1;
+}
 
 void Checkpointer::end_snapshots(bool durable) {
   if (state_->memory) state_->memory->end(durable);

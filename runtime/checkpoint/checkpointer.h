@@ -16,6 +16,7 @@
 #include "trireme/data/source.h"
 #include "trireme/job/run.h"
 
+#include "runtime/data/skipped_samples.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/store/manifest.h"
 
@@ -58,6 +59,12 @@ class Checkpointer {
   /// JobError (no step is valid; gives the reason for each).
   std::optional<TrainingProgress> load(const DataSource& train);
 
+  /// After load(): what --skip-samples and the checkpoint leave out of the data.
+  const data::SkippedSamples& skipped_samples() const;
+
+  /// Collective, after load(): Manifest::verified_step of what was loaded; -1: nothing says it.
+  Index verified_step(const TrainingProgress& loaded) const;
+
   /// Collective, before the first step. Loads only the parameters, whatever the data and the
   /// optimizer of the checkpoint were, into a job that does not train. Returns nothing without
   /// --load. Throws: as load(), and ConfigurationError when --load has no checkpoint.
@@ -69,9 +76,9 @@ class Checkpointer {
   /// the last save.
   bool votes_to_save() const;
   /// Collective. Starts a save of `progress`; first waits for the previous one. Does nothing
-  /// without --save, or when this step is saved already. `verified`: Manifest::verified.
+  /// without --save, or when this step is saved already. `verified`, `verified_step`: of Manifest.
   void save(const TrainingProgress& progress, const DataSource& train,
-            const std::string& verified = "");
+            const std::string& verified = "", Index verified_step = -1);
   /// Whether a snapshot in memory is due (--save-memory-interval). The same on every rank.
   bool snapshot_due(Index step) const;
   /// Starts one, after load(); it is complete when all ranks have voted.
@@ -79,8 +86,12 @@ class Checkpointer {
   /// This rank's vote, and the sum over all ranks, at each step boundary.
   double snapshot_vote() const;
   void take_snapshot_vote(double sum);
-  /// The newest complete snapshot; -1: none.
+  /// The same for copies of snapshots on disks of the nodes (--save-local); taken before that.
+  double local_vote() const;
+  void take_local_vote(double sum);
+  /// The newest complete snapshot in memory, and on disks; -1: none.
   Index last_snapshot() const;
+  Index last_local_snapshot() const;
   /// Collective, when training has ended. `durable`: the newest state; snapshots are then removed.
   void end_snapshots(bool durable);
   /// Call before the optimizer changes what a save in progress copies.

@@ -71,7 +71,7 @@ void compare_facts(const Manifest& checkpoint, const KeyValues& identity, LoadSc
                                 readable(name, value), readable(name, *saved), file_of(name)));
   }
   for (const auto& [name, value] : checkpoint.identity)
-    if (here.count(name) == 0 && in_scope(name, scope))
+    if (here.count(name) == 0 && in_scope(name, scope) && name != skipped_samples_fact)
       out.push_back(fmt::format("{} is {} in the checkpoint; this job has none", readable(name),
                                 readable(name, value)));
 }
@@ -158,6 +158,11 @@ KeyValues model_identity(const KeyValues& model) {
   KeyValues all;
   for (const auto& [name, value] : as_options(model)) all.emplace_back(model_facts + name, value);
   return all;
+}
+
+KeyValues with_skipped(KeyValues identity, const data::SkippedSamples& skipped) {
+  if (!skipped.empty()) identity.emplace_back(skipped_samples_fact, skipped.text());
+  return identity;
 }
 
 KeyValues job_identity(const KeyValues& model, const Options& options, const DataSource& train) {

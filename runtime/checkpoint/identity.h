@@ -9,9 +9,15 @@
 #include "trireme/data/source.h"
 #include "trireme/options/options.h"
 
+#include "runtime/data/skipped_samples.h"
 #include "runtime/store/manifest.h"
 
 namespace trireme::checkpoint {
+
+/// What a job leaves out of its data is in the identity of its checkpoints. A job that resumes
+/// takes it over, so it need not be the same.
+inline constexpr const char* skipped_samples_fact = "data/skipped samples";
+KeyValues with_skipped(KeyValues identity, const data::SkippedSamples& skipped);
 
 /// How much of a checkpoint a job loads: all; without optimizer state (--no-load-optim); parameters
 /// alone (--finetune).

@@ -7,6 +7,7 @@
 
 #include "trireme/comm/agree.h"
 
+#include "runtime/checkpoint/memory/time_line.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/read.h"
 #include "runtime/checkpoint/tensors.h"
@@ -42,9 +43,9 @@ void stop_for(const LoadTarget& t, const std::string& of_root) {
   agree_on(host_of(t), problems);
 }
 
-/// On rank 0: the steps to try, newest first. Throws: Error with the reason if there is none and
-/// one is required.
-std::vector<Index> find_candidates(const LoadTarget& t) {
+/// On rank 0: the steps of --load to try, newest first. `snapshots`: there are some in memory.
+/// Throws: Error with the reason if there is none and one is required.
+std::vector<Index> find_candidates(const LoadTarget& t, bool snapshots) {
   const CheckpointOptions& o = options_of(t);
   const bool there = std::filesystem::is_directory(o.load);
   require(there || saves_where_it_loads(o), "--load ", o.load,
@@ -60,18 +61,18 @@ std::vector<Index> find_candidates(const LoadTarget& t) {
             others.empty() ? "none" : others);
     return {o.ckpt_step};
   }
-  require(!steps.empty() || !o.exit_on_missing_checkpoint, "--load ", o.load,
+  require(!steps.empty() || snapshots || !o.exit_on_missing_checkpoint, "--load ", o.load,
           " has no checkpoint, and --exit-on-missing-checkpoint is given");
   return steps;
 }
 
 /// Collective. The same on every rank.
-std::vector<Index> agree_on_candidates(const LoadTarget& t) {
+std::vector<Index> agree_on_candidates(const LoadTarget& t, bool snapshots) {
   std::vector<Index> steps;
   std::string problem;
   Packer packed;
   if (host_of(t).rank() == 0) try {
-      for (const Index step : find_candidates(t)) packed.put(step);
+      for (const Index step : find_candidates(t, snapshots)) packed.put(step);
     } catch (const std::exception& error) {
       problem = error.what();
     }
@@ -138,15 +139,17 @@ std::string first_failure(const LoadTarget& t, const std::string& mine) {
 /// A step to try, and where it is.
 struct Place {
   Index step;
-  std::optional<SnapshotStep> snapshot;  // in memory of the nodes; nothing: in --load
+  std::optional<SnapshotStep> snapshot;  // in memory and on disks of the nodes; nothing: in --load
 };
 
-/// Collective. The same on every rank: newest first; of one step that in memory first.
+/// Collective. The same on every rank: newest first; of one step the snapshot first.
 std::vector<Place> places_to_try(const LoadTarget& t) {
   std::vector<Place> places;
   if (t.memory != nullptr && options_of(t).ckpt_step < 0)
-    for (const SnapshotStep& step : t.memory->complete_steps()) places.push_back({step.step, step});
-  for (const Index step : agree_on_candidates(t)) places.push_back({step, std::nullopt});
+    for (const SnapshotStep& step : t.memory->complete_steps(agree_on_time_line(t.context)))
+      places.push_back({step.step, step});
+  for (const Index step : agree_on_candidates(t, !places.empty()))
+    places.push_back({step, std::nullopt});
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return a.step > b.step; });
   return places;
@@ -183,7 +186,7 @@ void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& min
 }
 
 /// Collective. Throws: BadStep; the content of the flat buffers is then undefined.
-TrainingProgress load_step(const LoadTarget& t, Index step) {
+Loaded load_step(const LoadTarget& t, Index step) {
   const Manifest manifest = agree_on_manifest(t, step);
   SavedScalars scalars;
   ReadReport read;
@@ -202,33 +205,51 @@ TrainingProgress load_step(const LoadTarget& t, Index step) {
   report(t, manifest, read);
   p = {numbers[0], numbers[1], numbers[2], numbers[3]};
   if (t.scope != LoadScope::everything) p.updates = 0;
-  return p;
-}
-
-/// Collective. As load_step, of what this rank has in memory.
-TrainingProgress load_snapshot(const LoadTarget& t, const SnapshotStep& step) {
-  SavedScalars scalars;
-  ReadReport read;
-  std::string failure;
-  try {
-    t.memory->fetch(step);
-    read = t.memory->read(step, scalars);
-  } catch (const std::exception& error) {
-    failure = error.what();
-  }
-  failure = first_failure(t, failure);
-  if (!failure.empty()) throw BadStep(failure);
-  gather_over_data(t);
-  const auto [bytes, ms] = over_ranks(t, read);
-  t.context.log().info(fmt::format(
-      "loaded step {} from memory of the nodes, where job {} left it: {} read in {:.0f} ms, {:.2f} "
-      "GB/s",
-      step.step, step.job, show_bytes(bytes), ms, rate(bytes, ms)));
-  return scalars.progress;
+  const std::string* skipped = manifest.identity_of(skipped_samples_fact);
+  const bool resumes = t.scope != LoadScope::parameters && skipped != nullptr;
+  return {p, std::nullopt, resumes ? *skipped : ""};
 }
 
 void warn(const LoadTarget& t, const std::string& what) {
   if (host_of(t).rank() == 0) t.context.log().warning("--load " + options_of(t).load + ": " + what);
+}
+
+/// Collective. Reads the pieces of a snapshot, each from the nearest place where it is intact.
+/// Throws: BadStep.
+ReadReport read_pieces(const LoadTarget& t, const SnapshotStep& step, SavedScalars& scalars) {
+  MemoryTier& memory = *t.memory;
+  for (;;) {
+    ReadReport read;
+    std::string failure;
+    bool failed = memory.nearest(step) != PieceAt::memory;
+    try {
+      memory.fetch(step);
+      failed = true;
+      read = memory.read(step, scalars);
+      failed = false;
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+    failure = first_failure(t, failure);
+    if (failure.empty()) return read;
+    if (!memory.has_other_places(step, failed)) throw BadStep(failure);
+    warn(t, str("step ", step.step, ": ", failure, "; it is read from elsewhere"));
+  }
+}
+
+/// Collective. As load_step, of what is in memory and on disks of the nodes.
+Loaded load_snapshot(const LoadTarget& t, const SnapshotStep& step) {
+  SavedScalars scalars;
+  const ReadReport read = read_pieces(t, step, scalars);
+  gather_over_data(t);
+  const auto [bytes, ms] = over_ranks(t, read);
+  const std::string tier = t.memory->tier_of(step);
+  t.context.log().info(fmt::format(
+      "loaded step {} from {} of the nodes, where job {} left it: {} read in {:.0f} ms, {:.2f} "
+      "GB/s",
+      step.step, tier == "local" ? "local disks" : "memory", step.job, show_bytes(bytes), ms,
+      rate(bytes, ms)));
+  return {scalars.progress, step, "", tier};
 }
 
 /// Why steps cannot be loaded; of many, only of the first few.
@@ -252,6 +273,51 @@ class BadSteps {
 };
 
 }  // namespace
+
+data::SkippedSamples skipped_after(const Host& host, const data::SkippedSamples& given,
+                                   const data::SkippedSamples& recorded,
+                                   const TrainingProgress& start) {
+  const Index added = recorded.first_missing_of(given);
+  if (added >= 0 && added < recorded.at(start.samples)) {
+    Problems problems;
+    problems.add("--skip-samples ", given.text(), ": sample ", added, " was read before step ",
+                 start.step,
+                 ", from which the job resumes; an older one is chosen with --ckpt-step");
+    agree_on(host, problems);
+  }
+  data::SkippedSamples all = given;
+  all.add(recorded);
+  return all;
+}
+
+std::string newest_skipped_samples(const Context& context) {
+  const auto newest = [&]() -> std::string {
+    for (const CommittedStep& step : list_steps(context.options().checkpoint.load)) try {
+        const Manifest manifest = read_manifest(step.path);
+        const std::string* skipped = manifest.identity_of(skipped_samples_fact);
+        return skipped == nullptr ? "" : *skipped;
+      } catch (const Error&) {  // the one before it is loaded as well
+      }
+    return "";
+  };
+  std::string text;
+  on_root(context.host(), [&] { text = newest(); });  // load_checkpoint() reports what fails
+  return broadcast_text(context.host(), text);
+}
+
+Index newest_verified_step(const Context& context, Index step) {
+  Index verified = -1;
+  on_root(context.host(), [&] {
+    for (const CommittedStep& each : list_steps(context.options().checkpoint.load)) try {
+        if (each.step > step) continue;
+        verified = read_manifest(each.path).verified_step;
+        return;
+      } catch (const Error&) {  // damaged: the one before it says less, and nothing wrong
+      }
+  });
+  context.host().broadcast({&verified, 1, DType::i64}, 0);
+  return verified;
+}
 
 bool saves_where_it_loads(const CheckpointOptions& options) {
   if (options.save.empty() || options.load.empty()) return false;
@@ -284,9 +350,8 @@ std::optional<Loaded> load_checkpoint(const LoadTarget& t) {
   BadSteps bad;
   for (const Place& place : places) {
     try {
-      const Loaded loaded{
-          place.snapshot ? load_snapshot(t, *place.snapshot) : load_step(t, place.step),
-          place.snapshot};
+      const Loaded loaded =
+          place.snapshot ? load_snapshot(t, *place.snapshot) : load_step(t, place.step);
       if (bad.omitted() > 0) warn(t, str(bad.omitted(), " more steps cannot be loaded either"));
       return loaded;
     } catch (const BadStep& error) {
@@ -295,6 +360,10 @@ std::optional<Loaded> load_checkpoint(const LoadTarget& t) {
       if (bad.add(reason)) warn(t, reason + "; going back to the step before");
     }
   }
+  // Snapshots that are damaged leave the job as it would be without them.
+  const bool durable =
+      std::any_of(places.begin(), places.end(), [](const Place& each) { return !each.snapshot; });
+  if (!durable && !o.exit_on_missing_checkpoint) return std::nullopt;
   throw JobError("--load " + o.load + ": no step can be loaded:" + bad.text());
 }
 

@@ -12,7 +12,7 @@
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/identity.h"
-#include "runtime/checkpoint/memory_tier.h"
+#include "runtime/checkpoint/memory/memory_tier.h"
 #include "runtime/optim/optimizer.h"
 
 namespace trireme::checkpoint {
@@ -32,8 +32,10 @@ struct LoadTarget {
 /// What was loaded, and from where.
 struct Loaded {
   TrainingProgress progress;
-  /// From memory of the nodes; nothing: from --load.
+  /// From memory and disks of the nodes; nothing: from --load.
   std::optional<checkpoint::SnapshotStep> snapshot;
+  std::string skipped_samples;   // of the checkpoint; of a snapshot, its form says it
+  std::string tier = "durable";  // as in store::StartOfJob
 };
 
 /// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load.
@@ -45,6 +47,18 @@ Index loading_bytes(const Context& context, const FlatLayout& flat);
 /// no checkpoint to resume from. Throws: ConfigurationError (nothing was changed),
 /// JobError.
 std::optional<Loaded> load_checkpoint(const LoadTarget& target);
+
+/// What a job leaves out that resumes from `start`: what its checkpoint does, and what `given`
+/// adds. What has been read stays as it was. Throws: ConfigurationError on all ranks.
+data::SkippedSamples skipped_after(const Host& host, const data::SkippedSamples& given,
+                                   const data::SkippedSamples& recorded,
+                                   const TrainingProgress& start);
+/// Collective. What the newest checkpoint of --load that can be read leaves out of the data.
+std::string newest_skipped_samples(const Context& context);
+
+/// Collective. The newest step up to `step` that was the same when it was computed twice, as the
+/// newest checkpoint of --load up to `step` says; -1: none.
+Index newest_verified_step(const Context& context, Index step);
 
 /// Whether --save and --load name the same directory, however they are written.
 bool saves_where_it_loads(const CheckpointOptions& options);

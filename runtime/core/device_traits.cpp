@@ -15,10 +15,11 @@ struct KnownGpu {
 };
 
 /// Compute capabilities: developer.nvidia.com/cuda-gpus.
-constexpr std::array<KnownGpu, 7> gpus = {{
+constexpr std::array<KnownGpu, 8> gpus = {{
     {"A100-40GB", 80, 108},  // NVIDIA A100 white paper: 54 TPCs of 2
     {"A100-80GB", 80, 108},  // the same chip
     {"L40S", 89, 142},       // NVIDIA L40S data sheet: 18,176 cores, 128 a multiprocessor (Ada)
+    {"RTX-4090", 89, 128},   // NVIDIA Ada GPU architecture white paper, appendix A
     {"H100-PCIe", 90, 114},  // NVIDIA H100 white paper
     {"H100-SXM", 90, 132},   // NVIDIA H100 white paper
     {"H200", 90, 132},       // the chip of the H100-SXM with other memory

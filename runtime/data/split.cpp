@@ -1,10 +1,11 @@
 #include "trireme/data/split.h"
 
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/parse_number.h"
 
 namespace trireme {
 
@@ -51,11 +52,9 @@ Split parse_split(std::string_view text) {
     const std::size_t comma = rest.find(',');
     const std::string_view word = rest.substr(0, comma);
     if (part == 3) fail();
-    double& weight = split.weights[part];
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), weight);
-    if (error != std::errc{} || end != word.data() + word.size() || !(weight >= 0) ||
-        !std::isfinite(weight))
-      fail();
+    const auto weight = parse_number<double>(word);
+    if (!weight || !(*weight >= 0) || !std::isfinite(*weight)) fail();
+    split.weights[part] = *weight;
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }

@@ -1,11 +1,10 @@
 #include "trireme/data/token_source.h"
 
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "trireme/core/random.h"
 
+#include "runtime/core/parse_number.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/permutation.h"
 
@@ -72,11 +71,9 @@ std::vector<WeightedPath> parse_data_path(const std::vector<std::string>& values
   if (values.empty() || values.size() % 2 != 0) fail();
   std::vector<WeightedPath> paths;
   for (std::size_t i = 0; i < values.size(); i += 2) {
-    const std::string& word = values[i];
-    double weight = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), weight);
-    if (error != std::errc{} || end != word.data() + word.size() || !(weight > 0)) fail();
-    paths.push_back({weight, values[i + 1]});
+    const auto weight = parse_number<double>(values[i]);
+    if (!weight || !(*weight > 0)) fail();
+    paths.push_back({*weight, values[i + 1]});
   }
   return paths;
 }

@@ -1,10 +1,7 @@
 #include "runtime/job/gpu_health.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <climits>
 #include <cstdlib>
-#include <cstring>
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -12,16 +9,12 @@
 #include "trireme/comm/agree.h"
 #include "trireme/core/error.h"
 
+#include "runtime/core/process/host_name.h"
+
 namespace trireme::job {
 namespace {
 
 using observe::HealthAction;
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  require(::gethostname(name, HOST_NAME_MAX) == 0, "gethostname: ", std::strerror(errno));
-  return name;
-}
 
 /// Empty: no supervisor asks for them.
 std::string path_of_reports(const std::string& host, int rank) {
@@ -53,6 +46,15 @@ std::vector<int> gpus_of(const std::vector<std::string>& job, const observe::Nvm
 }
 
 }  // namespace
+
+void end_as_if_gpu_was_lost(int rank) {
+  constexpr std::uint64_t off_the_bus = 79;
+  const observe::HealthRule& rule = observe::health_rule(observe::HealthSign::xid, off_the_bus, 1);
+  const std::string host = host_name();
+  take({0, rule.sign, off_the_bus, HealthAction::fatal, "simulated by trireme chaos"}, host, rank,
+       path_of_reports(host, rank));
+  ::_exit(static_cast<int>(ExitCode::failure));
+}
 
 std::unique_ptr<observe::HealthMonitor> watch_gpus(const Host& host, const std::string& gpu,
                                                    bool asks, const Log& log) {

@@ -1,5 +1,7 @@
 // Watches the health of the GPUs that a job uses: on each node one rank asks the driver, logs what
 // it finds, and ends the job when a GPU cannot be used any longer.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>
@@ -16,5 +18,9 @@ namespace trireme::job {
 /// `gpu`: Device::identity of this rank's GPU.
 std::unique_ptr<observe::HealthMonitor> watch_gpus(const Host& host, const std::string& gpu,
                                                    bool asks, const Log& log);
+
+/// Does what the watch does when a GPU has fallen off the bus (Xid 79), for `trireme chaos`: says
+/// so on stderr and to the supervisor, both times that it is simulated, and ends this process.
+[[noreturn]] void end_as_if_gpu_was_lost(int rank);
 
 }  // namespace trireme::job

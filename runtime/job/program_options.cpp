@@ -3,7 +3,8 @@
 #include "trireme/core/version.h"
 #include "trireme/kernels/device.h"
 
-#include "runtime/job/check_layout.h"
+#include "runtime/job/layout/check_layout.h"
+#include "runtime/job/layout/plan_only.h"
 #include "runtime/job/saved_options.h"
 #include "runtime/options/instruction_set.h"
 
@@ -50,6 +51,8 @@ CommandLine::Outcome read_options(int argc, char** argv, const Application& appl
                    {"--help-markdown", outcome == Outcome::reference ? "true" : "false"}};
   if (command.given("--check-layout") && !layouts_to_check(argc, argv))
     problems.add("--check-layout belongs on the command line, not into a file");
+  if (options.plan_only && !layout_to_print(argc, argv))
+    problems.add("--plan-only belongs on the command line, not into a file");
   set_instruction_set(command, options, problems);
   facts.from_checkpoint = take_saved_options(mesh, command, options, problems);
   if (outcome != Outcome::run) return outcome;

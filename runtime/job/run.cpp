@@ -25,11 +25,12 @@
 #include "runtime/core/exception_text.h"
 #include "runtime/core/process/process_start.h"
 #include "runtime/job/affinity.h"
-#include "runtime/job/check_layout.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/job/gemm_directory.h"
 #include "runtime/job/gpu_environment.h"
 #include "runtime/job/gpu_health.h"
+#include "runtime/job/layout/check_layout.h"
+#include "runtime/job/layout/plan_only.h"
 #include "runtime/job/program_options.h"
 #include "runtime/job/rank_agreement.h"
 #include "runtime/job/stop_signals.h"
@@ -309,6 +310,8 @@ int run(int argc, char** argv, const Application& application,
     prepare_process();
     if (const auto layouts = layouts_to_check(argc, argv))
       return check_layouts(*layouts, argc, argv, application, f);
+    if (const auto layout = layout_to_print(argc, argv))
+      return print_layout(*layout, argc, argv, application, f);
     RankPage page;
     const Program program{argc, argv, application, f, page.page()};
     const int code = run_ranks(argc, argv, program);

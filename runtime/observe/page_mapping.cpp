@@ -68,13 +68,22 @@ PageMapping PageMapping::create(const std::string& path, std::size_t bytes,
   return mapping;
 }
 
-PageMapping PageMapping::open(const std::string& path, std::size_t bytes) {
-  const Descriptor file(path, O_RDONLY);
+PageMapping PageMapping::open(const std::string& path, std::size_t bytes, int flags,
+                              int protection) {
+  const Descriptor file(path, flags);
   struct stat status {};
   if (::fstat(file.number(), &status) != 0) fail(path, "fstat", errno);
   require(S_ISREG(status.st_mode) && status.st_size >= static_cast<off_t>(bytes), path,
           ": no status page: ", status.st_size, " bytes, must be ", bytes);
-  return {map(path, file, bytes, PROT_READ), bytes};
+  return {map(path, file, bytes, protection), bytes};
+}
+
+PageMapping PageMapping::open(const std::string& path, std::size_t bytes) {
+  return open(path, bytes, O_RDONLY, PROT_READ);
+}
+
+PageMapping PageMapping::open_to_write(const std::string& path, std::size_t bytes) {
+  return open(path, bytes, O_RDWR, PROT_READ | PROT_WRITE);
 }
 
 PageMapping& PageMapping::operator=(PageMapping&& other) noexcept {

@@ -20,6 +20,8 @@ class PageMapping {
                             const std::function<void(void*)>& fill);
   /// For reading. Throws: Error also when the file is shorter than `bytes`.
   static PageMapping open(const std::string& path, std::size_t bytes);
+  /// The same, and for writing.
+  static PageMapping open_to_write(const std::string& path, std::size_t bytes);
   PageMapping(PageMapping&& other) noexcept { *this = static_cast<PageMapping&&>(other); }
   PageMapping& operator=(PageMapping&& other) noexcept;
   ~PageMapping();
@@ -27,6 +29,7 @@ class PageMapping {
   void* data() const { return data_; }
 
  private:
+  static PageMapping open(const std::string& path, std::size_t bytes, int flags, int protection);
   PageMapping(void* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
 
   void* data_ = nullptr;

@@ -158,8 +158,10 @@ PageState PageReader::read() const {
   state.heartbeat_ns = from.heartbeat_ns.load(acquire);
   state.longest_gap_ns = from.longest_gap_ns.load(acquire);
   find_awaited_of_gpu(state);
+  state.micro_batches = from.micro_batches.load(acquire);
   state.durable_step = from.durable_step.load(acquire);
   state.memory_step = from.memory_step.load(acquire);
+  state.local_step = from.local_step.load(acquire);
   state.loss = std::bit_cast<double>(from.loss_bits.load(acquire));
   for (auto [text, record, what] : {std::tuple{&state.error, &from.error, "error"},
                                     {&state.coordinates, &from.coordinates, "coordinates"}}) {

@@ -55,6 +55,7 @@ struct PageState {
   Phase phase = Phase::start;
   std::int64_t phase_ns = 0;
   Index step = -1;
+  Index micro_batches = 0;  // of a step on this rank; 0: unknown
   int micro_batch = -1, op_index = -1;
   std::string action, op;
   std::uint64_t ops = 0;
@@ -62,7 +63,7 @@ struct PageState {
   WaitsFor waits_for = WaitsFor::nothing;
   std::int64_t waits_since_ns = 0;
   std::vector<AwaitedOperation> awaited;
-  Index durable_step = -1, memory_step = -1;
+  Index durable_step = -1, memory_step = -1, local_step = -1;
   double loss = 0;
   std::string error;
   std::vector<StepTime> steps;  // the last ones, oldest first
@@ -95,6 +96,8 @@ class PageReader {
   PageState read() const;
   /// A small part of it: for who looks often.
   RankProgress progress() const;
+  /// For copies.
+  const PageLayout& raw() const { return page(); }
 
  private:
   const PageLayout& page() const { return *static_cast<const PageLayout*>(mapping_.data()); }

@@ -1,11 +1,11 @@
 #include "runtime/observe/process_state.h"
 
-#include <charconv>
 #include <fstream>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "runtime/core/parse_number.h"
 #include "runtime/core/process/process_stat.h"
 
 namespace trireme::observe {
@@ -18,18 +18,12 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-bool parse_number(std::string_view text, std::int64_t& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 std::int64_t tracer_of(std::int64_t pid) {
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   constexpr std::string_view key = "TracerPid:\t";
   for (std::string line; std::getline(status, line);) {
-    std::int64_t tracer = 0;
-    if (line.starts_with(key) && parse_number(std::string_view(line).substr(key.size()), tracer))
-      return tracer;
+    if (line.starts_with(key))
+      return parse_number<std::int64_t>(std::string_view(line).substr(key.size())).value_or(0);
   }
   return 0;
 }

@@ -48,6 +48,14 @@ class SequenceLocked {
     return false;
   }
 
+  /// For a copy of a record: the next write() is its first one.
+  void reset() { sequence_.store(0, std::memory_order_relaxed); }
+  /// For the copy of a record whose writer has ended inside write().
+  void write_unfinished(const T& value) {
+    write(value);
+    sequence_.store(1, std::memory_order_release);
+  }
+
   /// Changes with every write.
   std::uint64_t sequence() const { return sequence_.load(std::memory_order_acquire); }
 

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <climits>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <new>
@@ -14,6 +11,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/process/host_name.h"
 #include "runtime/observe/process_state.h"
 
 namespace trireme::observe {
@@ -51,9 +49,7 @@ PageHeader header_of(int rank, int ranks) {
   header.pid = ::getpid();
   const auto process = read_process_state(header.pid);
   header.started_ticks = process ? process->started_ticks : -1;
-  char host[HOST_NAME_MAX + 1] = {};
-  require(::gethostname(host, HOST_NAME_MAX) == 0, "gethostname: ", std::strerror(errno));
-  copy_text(header.host, host);
+  copy_text(header.host, host_name());
   return header;
 }
 
@@ -73,6 +69,7 @@ StatusPage::StatusPage(const std::string& directory, int rank, int ranks)
     page_->names_used.store(1, relaxed);
     page_->durable_step.store(-1, relaxed);
     page_->memory_step.store(-1, relaxed);
+    page_->local_step.store(-1, relaxed);
     page_->place.write(place_);
     enter(Phase::start);
   });
@@ -175,6 +172,10 @@ void StatusPage::set_coordinates(std::string_view text) {
   if (on()) page_->coordinates.write(words_of(text));
 }
 
+void StatusPage::set_micro_batches(Index count) {
+  if (on()) page_->micro_batches.store(count, relaxed);
+}
+
 void StatusPage::enter(Phase phase) {
   if (!on()) return;
   page_->phase_ns.store(coarse_now_ns(), relaxed);
@@ -244,6 +245,10 @@ void StatusPage::set_durable_step(Index step) {
 
 void StatusPage::set_memory_step(Index step) {
   if (on()) page_->memory_step.store(step, relaxed);
+}
+
+void StatusPage::set_local_step(Index step) {
+  if (on()) page_->local_step.store(step, relaxed);
 }
 
 void StatusPage::fail(std::string_view message) {

@@ -66,6 +66,8 @@ class StatusPage {
   void retire(GroupId group);
   /// "pp0 dp2 tp1"
   void set_coordinates(std::string_view text);
+  /// That this rank runs a step.
+  void set_micro_batches(Index count);
 
   void enter(Phase phase);
   Phase phase() const;
@@ -85,6 +87,7 @@ class StatusPage {
   void end_step(Index step, std::int64_t compute_ns, double loss);
   void set_durable_step(Index step);  // any thread
   void set_memory_step(Index step);   // any thread
+  void set_local_step(Index step);    // on disks of the nodes; any thread
   /// The first failure of this rank; phase failed.
   void fail(std::string_view message);
 
@@ -103,6 +106,11 @@ class StatusPage {
   std::int64_t waited_ns() const { return waited_ns_; }
   void heartbeat() {  // any thread
     if (on()) write_heartbeat();
+  }
+  /// The fault that another process asks this rank for, once (injection.h); 0: none.
+  std::uint64_t take_injection() {
+    if (!on() || page_->injection.load(std::memory_order_relaxed) == 0) return 0;
+    return page_->injection.exchange(0, std::memory_order_relaxed);
   }
 
  private:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <utility>
 
 namespace trireme::observe {
@@ -116,34 +115,6 @@ Stragglers find_stragglers(std::span<const RankSeries> ranks, const SlowRule& ru
   }
   for (const auto& [host, node] : nodes)
     if (node.ranks >= 2 && 2 * node.slow_ranks > node.ranks) found.nodes.push_back(node);
-  return found;
-}
-
-SlowLinks find_slow_links(std::span<const LinkSeries> links, const SlowRule& rule) {
-  struct Count {
-    int slow = 0, all = 0;
-  };
-  std::vector<TimeSeries> series;
-  std::map<std::string, Count> nodes;
-  for (const LinkSeries& link : links) {
-    series.push_back(link.exchange);
-    ++nodes[link.from].all;
-    ++nodes[link.to].all;
-  }
-  const std::vector<Slow> slow = find_slow(series, rule);
-  for (const auto& [index, ratio] : slow) {
-    ++nodes[links[index].from].slow;
-    ++nodes[links[index].to].slow;
-  }
-  SlowLinks found;
-  constexpr int links_of_a_node = 3;
-  std::set<std::string> slow_nodes;
-  for (const auto& [host, count] : nodes)
-    if (count.all >= links_of_a_node && 2 * count.slow > count.all) slow_nodes.insert(host);
-  found.nodes.assign(slow_nodes.begin(), slow_nodes.end());
-  for (const auto& [index, ratio] : slow)
-    if (!slow_nodes.contains(links[index].from) && !slow_nodes.contains(links[index].to))
-      found.links.push_back({links[index].from, links[index].to, ratio});
   return found;
 }
 

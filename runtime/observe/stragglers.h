@@ -1,5 +1,5 @@
-// Stragglers: ranks, nodes and links that are slower than others that do the same work, by
-// statistics that few outliers do not shift.
+// Stragglers: ranks and nodes that are slower than others that do the same work, by statistics that
+// few outliers do not shift.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -25,7 +25,7 @@ struct RobustScore {
 /// `values` includes `value`.
 RobustScore robust_score(double value, std::span<const double> values);
 
-/// Times of one rank or link, by step.
+/// Times of one rank, by step.
 struct TimeSeries {
   std::string kind;  // only series of one kind are compared: "stage 0, H100"
   struct Sample {
@@ -68,21 +68,5 @@ struct Stragglers {
   std::vector<SlowNode> nodes;  // most of whose ranks are slow; of two ranks or more
 };
 Stragglers find_stragglers(std::span<const RankSeries> ranks, const SlowRule& rule = {});
-
-struct LinkSeries {
-  std::string from, to;  // hosts
-  TimeSeries exchange;
-};
-struct SlowLink {
-  std::string from, to;
-  double ratio;
-};
-struct SlowLinks {
-  std::vector<SlowLink> links;
-  /// Most of whose links are slow, of three or more: the node is, rather than its links, which are
-  /// then not in `links`.
-  std::vector<std::string> nodes;
-};
-SlowLinks find_slow_links(std::span<const LinkSeries> links, const SlowRule& rule = {});
 
 }  // namespace trireme::observe

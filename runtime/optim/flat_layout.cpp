@@ -14,10 +14,18 @@ namespace {
 
 constexpr Index alignment = 64 / 4;  // elements
 
-/// Pipeline ranks that hold copies; stage s runs on rank s % pipeline.
-std::vector<int> holder_ranks(const std::set<int>& stages, int pipeline) {
+/// The pipeline rank of each stage, of a rank with `chunks` stages.
+std::vector<int> ranks_of_stages(const StageCut& cut, int chunks) {
+  if (!cut.rank_of_stage.empty()) return cut.rank_of_stage;
+  std::vector<int> ranks;
+  for (int stage = 0; stage < cut.stages; ++stage) ranks.push_back(stage % (cut.stages / chunks));
+  return ranks;
+}
+
+/// Pipeline ranks that hold copies.
+std::vector<int> holder_ranks(const std::set<int>& stages, const std::vector<int>& rank_of_stage) {
   std::set<int> ranks;
-  for (int stage : stages) ranks.insert(stage % pipeline);
+  for (int stage : stages) ranks.insert(rank_of_stage[at(stage)]);
   return {ranks.begin(), ranks.end()};
 }
 
@@ -55,10 +63,11 @@ std::vector<bool> sums_over_tensor(const Graph& graph, const std::vector<const P
 }
 
 /// The distinct sets of two or more pipeline ranks that hold one parameter.
-std::vector<std::vector<int>> find_ties(const StageCut& cut, int pipeline) {
+std::vector<std::vector<int>> find_ties(const StageCut& cut,
+                                        const std::vector<int>& rank_of_stage) {
   std::set<std::vector<int>> ties;
   for (const std::set<int>& stages : cut.holders)
-    if (std::vector<int> ranks = holder_ranks(stages, pipeline); ranks.size() > 1)
+    if (std::vector<int> ranks = holder_ranks(stages, rank_of_stage); ranks.size() > 1)
       ties.insert(std::move(ranks));
   return {ties.begin(), ties.end()};
 }
@@ -68,11 +77,16 @@ void check_chunks(const StageCut& cut, const std::vector<const Plan*>& chunks) {
   const int count = static_cast<int>(chunks.size());
   require(cut.stages % count == 0, cut.stages, " stages do not divide into ", count,
           " chunks a rank");
-  const int pipeline = cut.stages / count;
+  const std::vector<int> rank_of_stage = ranks_of_stages(cut, count);
+  std::vector<int> expected;
+  for (int stage = 0; stage < cut.stages; ++stage)
+    if (rank_of_stage[at(stage)] == rank_of_stage[at(chunks[0]->stage())])
+      expected.push_back(stage);
+  require(expected.size() == chunks.size(), "a rank has ", count, " chunks, but ", expected.size(),
+          " of ", cut.stages, " stages");
   for (int c = 0; c < count; ++c)
-    require(chunks[at(c)]->stage() == c * pipeline + chunks[0]->stage(), "chunk ", c, " of ", count,
-            " is stage ", chunks[at(c)]->stage(), " of ", cut.stages, "; expected stage ",
-            c * pipeline + chunks[0]->stage());
+    require(chunks[at(c)]->stage() == expected[at(c)], "chunk ", c, " of ", count, " is stage ",
+            chunks[at(c)]->stage(), " of ", cut.stages, "; expected stage ", expected[at(c)]);
 }
 
 }  // namespace
@@ -95,15 +109,15 @@ FlatLayout::FlatLayout(const Graph& graph, const StageCut& cut,
   require(0 <= options.data_rank && options.data_rank < options.data_size, "data rank ",
           options.data_rank, " of ", options.data_size);
   check_chunks(cut, chunks);
-  const int pipeline = cut.stages / static_cast<int>(chunks.size());
-  const int pipeline_rank = chunks[0]->stage();
-  ties_ = find_ties(cut, pipeline);
+  const std::vector<int> rank_of_stage = ranks_of_stages(cut, static_cast<int>(chunks.size()));
+  const int pipeline_rank = rank_of_stage[at(chunks[0]->stage())];
+  ties_ = find_ties(cut, rank_of_stage);
 
   const std::vector<bool> over_tensor = sums_over_tensor(graph, chunks);
   std::vector<Item> own, tied;
   for (int id : readiness_order(chunks)) {
     const Parameter& parameter = graph.parameters()[at(id)];
-    const std::vector<int> holders = holder_ranks(cut.holders[at(id)], pipeline);
+    const std::vector<int> holders = holder_ranks(cut.holders[at(id)], rank_of_stage);
     const auto tie = std::find(ties_.begin(), ties_.end(), holders);
     const bool replicated = parameter.placement == Placement::replicated;
     const int holder = static_cast<int>(std::find(holders.begin(), holders.end(), pipeline_rank) -

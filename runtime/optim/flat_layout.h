@@ -72,7 +72,7 @@ struct FlatExtent {
 
 class FlatLayout {
  public:
-  /// `chunks`: the training plans of this rank, chunk c on stage c * pipeline size + pipeline rank.
+  /// `chunks`: the training plans of this rank, in the order of their stages.
   /// Reads the graph only in this constructor. Throws: Error when stages and chunks do not fit, or
   /// two chunks disagree on how a gradient is summed.
   FlatLayout(const Graph& graph, const StageCut& cut, const std::vector<const Plan*>& chunks,

@@ -105,6 +105,16 @@ std::vector<std::string> Optimizer::state_names(const OptimizerOptions& options)
   return {};
 }
 
+UpdateCost update_cost(const OptimizerOptions& options, DType compute) {
+  constexpr double number = 4;
+  const double copy = compute == DType::f32 ? 0 : static_cast<double>(size_bytes(compute));
+  const double parameter_and_gradient = 3 * number, moment = 2 * number;
+  if (options.kind == OptimizerOptions::Kind::adamw)
+    return {parameter_and_gradient + 2 * moment + copy, 15};
+  const bool momentum = options.momentum != 0;
+  return {parameter_and_gradient + (momentum ? moment : 0) + copy, momentum ? 7.0 : 5.0};
+}
+
 Index Optimizer::state_bytes(const FlatLayout& flat, const OptimizerOptions& options) {
   return moments(options) * flat.state_count() * size_bytes(DType::f32) +
          GradientNorm::bytes(flat) + list_bytes(updates_of(flat, options).ranges);

@@ -25,6 +25,13 @@ struct StepReport {
   bool skipped = false;         // the norm was not finite: nothing was changed
 };
 
+/// Of one parameter: what its update reads and writes, and computes (kernels/optimizer.h).
+struct UpdateCost {
+  double bytes, flops;
+};
+/// `compute`: the type of the copy that ops read.
+UpdateCost update_cost(const OptimizerOptions& options, DType compute);
+
 class Optimizer {
  public:
   /// Bytes of `state`: moments, and a few for scalars and lists of ranges.

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "runtime/data/skipped_samples.h"
 #include "runtime/options/check_options.h"
 
 namespace trireme::options {
@@ -22,6 +23,18 @@ void check_needs(const CommandLine& command, std::initializer_list<const char*> 
     if (command.given(option))
       problems.add(option, " has no meaning without ", other, "; add ", other, " ", value,
                    " or leave it out");
+}
+
+void check_local(const CheckpointOptions& o, Problems& problems) {
+  if (o.save_local.empty() || o.save_memory_interval == 0) return;
+  if (!o.save.empty() && same_place(o.save_local, o.save))
+    problems.add("--save-local ", o.save_local,
+                 ": is the directory of --save; give one on a disk of each node, or leave it out");
+  if (o.save_local_interval % o.save_memory_interval != 0)
+    problems.add("--save-local-interval ", o.save_local_interval,
+                 " is not a multiple of --save-memory-interval ", o.save_memory_interval,
+                 ", whose snapshots are copied; the nearest: ",
+                 nearest_multiples(o.save_local_interval, o.save_memory_interval));
 }
 
 void check_intervals(const CommandLine& command, const CheckpointOptions& o, Problems& problems) {
@@ -153,9 +166,17 @@ void check_checkpoint_options(const CommandLine& command, const Options& options
               {"--ckpt-step", "--finetune", "--no-load-optim", "--exit-on-missing-checkpoint",
                "--use-checkpoint-args"},
               "--load", "DIR", problems);
-  check_needs(command, {"--save-memory-partner"}, "--save-memory-interval", "N", problems);
+  check_needs(command, {"--save-memory-partner", "--save-local"}, "--save-memory-interval", "N",
+              problems);
+  check_needs(command, {"--save-local-interval"}, "--save-local", "DIR", problems);
+  try {
+    data::skipped_samples(o.skip_samples);
+  } catch (const Error& error) {
+    problems.add("--skip-samples ", error.what());
+  }
   check_directory("--save", o.save, "checkpoints", problems);
   check_intervals(command, o, problems);
+  check_local(o, problems);
   check_load(command, o, problems);
 }
 

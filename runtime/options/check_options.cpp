@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "trireme/core/named_values.h"
@@ -41,30 +43,74 @@ void check_schedule(const CommandLine& command, const Options& o, Problems& prob
                  "(Options::own_schedule); leave it out");
 }
 
-/// Batch and pipeline, which mean something only on a mesh that exists.
-void check_batch(const Options& o, Index ranks, Problems& problems) {
-  const Index data = o.data_size(ranks);
-  if (data < 1 || data * o.tensor_size * o.pipeline_size != ranks) return;
-  const Index unit = data * o.micro_batch_size;
-  if (o.global_batch_size % unit != 0) {
-    problems.add("--global-batch-size ", o.global_batch_size,
-                 " is not a multiple of data parallel size ", data, " x --micro-batch-size ",
-                 o.micro_batch_size, " = ", unit,
-                 "; the nearest: ", nearest_multiples(o.global_batch_size, unit));
-    return;
-  }
-  const std::string wrong = schedule_problem(
-      o.schedule,
-      {static_cast<int>(o.pipeline_size), static_cast<int>(o.chunks), o.micro_batches(data)});
+void check_speeds(const Options& o, Problems& problems) {
+  const auto speeds = static_cast<Index>(o.stage_speeds.size());
+  if (speeds == 0 || speeds == o.pipeline_size) return;
+  problems.add("--stage-speeds ", fmt::format("{}", fmt::join(o.stage_speeds, ",")), ": ", speeds,
+               speeds == 1 ? " speed" : " speeds", " for --pipeline-model-parallel-size ",
+               o.pipeline_size, "; give ", o.pipeline_size,
+               o.pipeline_size == 1 ? " number" : " numbers, one for each pipeline rank",
+               ", or leave the option out for equal speeds");
+}
+
+/// Whether each data rank has a share.
+bool check_shares(const Options& o, Index data, Problems& problems) {
+  const auto shares = static_cast<Index>(o.data_parallel_shares.size());
+  if (shares == 0 || shares == data) return true;
+  problems.add("--data-parallel-shares ", describe(o.data_parallel_shares), ": ", shares,
+               shares == 1 ? " share" : " shares", " for data parallel size ", data, "; give ",
+               data, data == 1 ? " number" : " numbers, one for each data rank",
+               ", or leave the option out for equal shares");
+  return false;
+}
+
+/// Data parallel size 4, or the sum of unequal shares.
+std::string describe_parts(const Options& o, Index data, Index parts) {
+  if (o.data_parallel_shares.empty()) return str("data parallel size ", data);
+  return str("the sum ", parts, " of --data-parallel-shares ", describe(o.data_parallel_shares));
+}
+
+/// The pipeline of one data rank.
+void check_pipeline(const Options& o, Index micro_batches, Index unit, Problems& problems) {
+  const std::string wrong =
+      schedule_problem(o.schedule, {static_cast<int>(o.pipeline_size), static_cast<int>(o.chunks),
+                                    micro_batches, route_of(o.schedule)});
   if (!wrong.empty() && !o.own_schedule)
     problems.add("--schedule ", name(o.schedule), ", --num-virtual-stages-per-pipeline-rank ",
                  o.chunks, ": ", wrong);
   const Index stages = o.pipeline_size * o.chunks, most = most_scheduled / stages;
-  if (o.micro_batches(data) > most)
-    problems.add("--global-batch-size ", o.global_batch_size, " gives each data rank ",
-                 o.micro_batches(data), " micro-batches a step; a schedule of ", stages,
-                 stages == 1 ? " stage" : " stages", " has at most ", most, ": a batch of at most ",
-                 most * unit, ", or a larger --micro-batch-size");
+  if (micro_batches <= most) return;
+  const bool equal = o.data_parallel_shares.empty();
+  problems.add("--global-batch-size ", o.global_batch_size, " gives ",
+               equal ? "each data rank " : "a data rank ", micro_batches,
+               " micro-batches a step; a schedule of ", stages, stages == 1 ? " stage" : " stages",
+               " has at most ", most,
+               equal ? str(": a batch of at most ", most * unit) : ": a smaller batch",
+               ", or a larger --micro-batch-size");
+}
+
+/// Batch and pipelines, which mean something only on a mesh that exists.
+void check_batch(const Options& o, Index ranks, Problems& problems) {
+  const Index data = o.data_size(ranks);
+  if (data < 1 || data * o.tensor_size * o.pipeline_size != ranks) return;
+  if (!check_shares(o, data, problems)) return;
+  const Index parts = sum_of_shares(o.data_parallel_shares, data);
+  Index unit = 0;
+  if (__builtin_mul_overflow(parts, o.micro_batch_size, &unit)) unit = most_samples;
+  if (o.global_batch_size % unit != 0) {
+    problems.add("--global-batch-size ", o.global_batch_size, " is not a multiple of ",
+                 describe_parts(o, data, parts), " x --micro-batch-size ", o.micro_batch_size,
+                 " = ", unit, "; the nearest: ", nearest_multiples(o.global_batch_size, unit));
+    return;
+  }
+  DataShares shares = o.data_parallel_shares;
+  if (shares.empty()) shares = {1};
+  std::sort(shares.begin(), shares.end());
+  shares.erase(std::unique(shares.begin(), shares.end()), shares.end());
+  const std::size_t before = problems.all().size();
+  for (auto share = shares.rbegin(); share != shares.rend(); ++share)
+    if (problems.all().size() == before)  // what is wrong with several is said once
+      check_pipeline(o, *share * (o.global_batch_size / unit), unit, problems);
 }
 
 /// Samples are counted from the beginning of training, or of an evaluation.
@@ -212,6 +258,7 @@ void check_options(const CommandLine& command, const Options& options, Index ran
                    Problems& problems) {
   check_mesh(options, ranks, problems);
   check_schedule(command, options, problems);
+  check_speeds(options, problems);
   check_batch(options, ranks, problems);
   check_samples(options, problems);
   check_device(command, options, problems);

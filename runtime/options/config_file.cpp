@@ -1,12 +1,13 @@
 #include "runtime/options/config_file.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <optional>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/parse_number.h"
 
 namespace trireme::options {
 namespace {
@@ -34,12 +35,9 @@ std::optional<std::string> digits(std::string_view text, bool (*legal)(char)) {
 std::optional<std::string> in_decimal(std::string_view word) {
   const int base = word[1] == 'x' ? 16 : word[1] == 'o' ? 8 : 2;
   const auto plain = digits(word.substr(2), is_bare);
-  std::int64_t value = 0;
-  if (!plain) return std::nullopt;
-  const char* const last = plain->data() + plain->size();
-  const auto [end, error] = std::from_chars(plain->data(), last, value, base);
-  if (error != std::errc() || end != last || plain->front() == '-') return std::nullopt;
-  return std::to_string(value);
+  if (!plain || plain->front() == '-') return std::nullopt;
+  const auto value = parse_number<std::int64_t>(*plain, base);
+  return value ? std::optional(std::to_string(*value)) : std::nullopt;
 }
 
 /// A number of TOML as C++ reads it.
@@ -270,13 +268,11 @@ class Reader {
     const char name = peek();
     const std::size_t known = names.find(name);
     const std::size_t length = name == 'u' ? 4 : name == 'U' ? 8 : 0;
-    std::uint32_t code = 0;
     if (length > 0 && text_.size() > length) {
-      const char* const last = text_.data() + 1 + length;
-      const auto [end, error] = std::from_chars(text_.data() + 1, last, code, 16);
-      const bool scalar = code < 0xD800 || (0xDFFF < code && code <= 0x10FFFF);
-      if (error == std::errc() && end == last && scalar) {
-        append_utf8(all, code);
+      const auto code = parse_number<std::uint32_t>(text_.substr(1, length), 16);
+      const bool scalar = code && (*code < 0xD800 || (0xDFFF < *code && *code <= 0x10FFFF));
+      if (scalar) {
+        append_utf8(all, *code);
         return text_.remove_prefix(1 + length);
       }
     }

@@ -51,6 +51,8 @@ constexpr FieldName all_names[] = {
     {"PlanOptions::guard", "--check-finite"},
     {"TrainingSpec::micro_batch_size", "--micro-batch-size"},
     {"TrainingSpec::global_batch_size", "--global-batch-size"},
+    {"TrainingSpec::stage_speeds", "--stage-speeds"},
+    {"TrainingSpec::data_parallel_shares", "--data-parallel-shares"},
 };
 
 bool in_name(char c) {

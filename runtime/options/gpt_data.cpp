@@ -110,6 +110,7 @@ std::string how_to_make(const std::string& problem, const std::vector<WeightedPa
 
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems) {
   GptData data;
+  if (options.plan_only) return data;
   const bool trains = options.train_iters > 0 || !options.checkpoint.save.empty();
   const bool only_evaluates = !trains && options.eval_interval > 0 &&
                               !options.checkpoint.load.empty() && !gpt.data_path.empty();

@@ -8,6 +8,9 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runtime/core/parse_number.h"
 
 namespace trireme {
 
@@ -52,6 +55,17 @@ constexpr std::string_view fp32_range = "from 1.4e-45 to 3.4e+38";
 
 constexpr std::string_view units = "KMGT";  // powers of 1024
 
+/// "3,2,1" -> 3, 2, 1; what a comma ends is a word, if an empty one.
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> words(1);
+  for (const char c : text)
+    if (c == ',')
+      words.emplace_back();
+    else
+      words.back() += c;
+  return words;
+}
+
 /// Levenshtein distance.
 Index edit_distance(const std::string& a, const std::string& b) {
   std::vector<Index> row(b.size() + 1);
@@ -71,25 +85,21 @@ Index edit_distance(const std::string& a, const std::string& b) {
 }  // namespace
 
 Index options::parse_whole(const std::string& word, const Whole& legal) {
-  Index value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  require(error == std::errc() && end == word.data() + word.size(), "expected a whole number",
-          range_of(legal));
-  require(is_legal(value, legal), "expected a whole number", range_of(legal), "; the nearest is ",
-          std::clamp(value, legal.least, legal.most));
-  return value;
+  const std::optional<Index> value = parse_number<Index>(word);
+  require(value.has_value(), "expected a whole number", range_of(legal));
+  require(is_legal(*value, legal), "expected a whole number", range_of(legal), "; the nearest is ",
+          std::clamp(*value, legal.least, legal.most));
+  return *value;
 }
 
 double options::parse_real(const std::string& word, const Real& legal) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  require(error == std::errc() && end == word.data() + word.size() && std::isfinite(value),
-          "expected a number", range_of(legal));
-  require(is_legal(value, legal), "expected a number", range_of(legal));
-  require(!legal.fp32 || fits_fp32(value), "expected a number", range_of(legal),
+  const std::optional<double> value = parse_number<double>(word);
+  require(value && std::isfinite(*value) && is_legal(*value, legal), "expected a number",
+          range_of(legal));
+  require(!legal.fp32 || fits_fp32(*value), "expected a number", range_of(legal),
           " that fp32 can hold, in which it is used: ", is_legal(0, legal) ? "0, or " : "",
           fp32_range);
-  return value;
+  return *value;
 }
 
 bool options::parse_flag(const std::string& word) {
@@ -149,6 +159,22 @@ void CommandLine::whole(const std::string& names, Index& value, Whole legal,
        [&value, legal] { return is_legal(value, legal) ? std::to_string(value) : std::string(); }});
 }
 
+void CommandLine::whole_list(const std::string& names, std::vector<Index>& values, Whole legal,
+                             const std::string& help) {
+  const auto set = [&values, legal](const std::vector<std::string>& words) {
+    std::vector<Index> numbers;
+    for (const std::string& word : split_at_commas(words.front())) {
+      const std::optional<Index> number = parse_number<Index>(word);
+      require(number && is_legal(*number, legal), "expected whole numbers", range_of(legal),
+              " with commas between them, such as 3,2,1");
+      numbers.push_back(*number);
+    }
+    values = std::move(numbers);
+  };
+  add({names, "N,N...", help, false, set,
+       [&values] { return fmt::format("{}", fmt::join(values, ",")); }, true});
+}
+
 void CommandLine::real(const std::string& names, double& value, Real legal,
                        const std::string& help) {
   add({names, "X", help, false,
@@ -156,6 +182,22 @@ void CommandLine::real(const std::string& names, double& value, Real legal,
          value = parse_real(words.front(), legal);
        },
        [&value, legal] { return is_legal(value, legal) ? show_real(value) : std::string(); }});
+}
+
+void CommandLine::real_list(const std::string& names, std::vector<double>& values, Real legal,
+                            const std::string& help) {
+  const auto set = [&values, legal](const std::vector<std::string>& words) {
+    std::vector<double> numbers;
+    for (const std::string& word : split_at_commas(words.front())) {
+      const std::optional<double> number = parse_number<double>(word);
+      require(number && std::isfinite(*number) && is_legal(*number, legal), "expected numbers",
+              range_of(legal), " with commas between them, such as 1,0.5");
+      numbers.push_back(*number);
+    }
+    values = std::move(numbers);
+  };
+  add({names, "X,X...", help, false, set,
+       [&values] { return fmt::format("{}", fmt::join(values, ",")); }, true});
 }
 
 void CommandLine::flag(const std::string& names, bool& value, const std::string& help) {

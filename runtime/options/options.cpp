@@ -49,8 +49,16 @@ void declare_parallelism(CommandLine& c, Options& o) {
   c.whole("--pipeline-model-parallel-size,--pp", o.pipeline_size, {1, most_ranks},
           "stages that the layers are cut into");
   c.whole("--num-virtual-stages-per-pipeline-rank", o.chunks, {1, most_ranks},
-          "model chunks that each pipeline rank holds; more than 1 needs the interleaved schedule");
+          "model chunks that each pipeline rank holds; more than 1 needs the schedule interleaved "
+          "or zero-bubble-v, which has 2; default: 1, or 2 with zero-bubble-v");
   declare_schedule(c, o);
+  c.whole_list("--data-parallel-shares", o.data_parallel_shares, {1, most_ranks},
+               "micro-batches of each data rank relative to the others, for machines of unequal "
+               "speed: with 3,2,1 the first runs half of them; default: equal shares");
+  c.real_list(
+      "--stage-speeds", o.stage_speeds, {1e-6, 1e6, false, false},
+      "speed of each pipeline rank relative to the others: with 2,1 the first gets layers of "
+      "twice the work; default: equal speeds");
   c.flag("--use-distributed-optimizer", o.use_distributed_optimizer,
          "divide the optimizer's state and work among the data parallel ranks (ZeRO-1)");
   c.whole(
@@ -167,6 +175,11 @@ void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
   c.flag("--save-memory-partner", o.save_memory_partner,
          "keep a copy of each snapshot in memory of another node, for when a node is lost; takes "
          "as much memory again");
+  c.text("--save-local", o.save_local, "DIR",
+         "also keep snapshots on a disk of the node, for when its memory is lost as well; DIR must "
+         "exist on each node");
+  c.whole("--save-local-interval", o.save_local_interval, at_least(1),
+          "steps between these, a multiple of --save-memory-interval; default: 10 times that");
   c.whole("--keep-last", o.keep_last, at_least(1),
           "number of newest checkpoints to keep; default: all");
   c.whole("--save-retain-interval", o.save_retain_interval, at_least(1),
@@ -176,6 +189,9 @@ void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
          "scratch");
   c.whole("--ckpt-step", o.ckpt_step, at_least(0),
           "step of the checkpoint to resume from; default: the newest intact one");
+  c.list("--skip-samples", o.skip_samples, "A-B...",
+         "samples of the data order to leave out, counted from 0, A and B too; none that the job "
+         "has read already; checkpoints keep them");
   c.flag("--finetune", o.finetune, "load the weights only, and begin at step 0");
   c.flag_off("--no-load-optim", o.load_optimizer,
              "load no optimizer state: its moments begin at 0");
@@ -199,6 +215,11 @@ void declare_reports(CommandLine& c, Options& o) {
           "step that --profile-ops times; default: 10, or the last step of a shorter job");
   c.flag("--dump-plan", o.dump_plan,
          "print the memory plan of every stage and the gradient buckets before training");
+  c.add({"--plan-only", "",
+         "start nothing, but print the plan of all ranks, without mpirun: --plan-only=64 for 64 "
+         "ranks, --plan-only=64,H100-SXM on these GPUs",
+         false, [&o](const std::vector<std::string>&) { o.plan_only = true; },
+         [&o] { return std::string(o.plan_only ? "true" : "false"); }});
   c.flag("--check-finite", o.check_finite,
          "stop at the first op whose output is not finite, with its name and micro-batch (slow)");
   c.text("--dump-tensors", o.dump_tensors, "PREFIX",
@@ -223,6 +244,8 @@ TrainingSpec training_spec(const Options& options, const MeshShape& mesh) {
   spec.check_replicas = options.check_replicas > 0;
   spec.verify_steps = options.verify_step > 0;
   spec.guard = options.check_finite;
+  spec.data_parallel_shares = options.data_parallel_shares;
+  spec.stage_speeds = options.stage_speeds;
   return spec;
 }
 
@@ -259,7 +282,11 @@ void declare_evaluation(CommandLine& command, Options& options) {
 
 void derive_defaults(const CommandLine& command, Options& options) {
   LearningRateOptions& rate = options.learning_rate;
-  if (!command.given("--schedule") && options.chunks > 1)
+  const bool goes_up_and_down = options.schedule == ScheduleKind::zero_bubble_v;
+  if (goes_up_and_down && !command.given("--num-virtual-stages-per-pipeline-rank"))
+    options.chunks = 2;
+  if (!command.given("--schedule") && options.chunks > 1 &&
+      !(goes_up_and_down && options.chunks == 2))  // the default of a program
     options.schedule = ScheduleKind::interleaved;
   if (!command.given("--lr-decay-iters"))
     rate.decay_iters =

@@ -1,10 +1,9 @@
 // Checksums as values and text, and which of the compiled loops of simd/ this machine runs.
 #include "runtime/store/checksum.h"
 
-#include <charconv>
-
 #include <fmt/format.h>
 
+#include "runtime/core/parse_number.h"
 #include "runtime/store/hashing.h"
 
 namespace trireme::store {
@@ -39,14 +38,6 @@ const Hashing& best_hashing() {
   return wide ? *wide : *find_hashing(HashingSet::portable);
 }
 
-std::optional<std::uint64_t> parse_half(std::string_view digits) {
-  std::uint64_t half = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [stop, problem] = std::from_chars(digits.data(), end, half, 16);
-  if (problem != std::errc() || stop != end) return std::nullopt;
-  return half;
-}
-
 }  // namespace
 
 Checksum checksum(const void* data, Index bytes) { return best_hashing().checksum(data, bytes); }
@@ -61,7 +52,8 @@ std::string to_text(const Checksum& sum) {
 
 std::optional<Checksum> parse_checksum(std::string_view text) {
   if (text.size() != 32) return std::nullopt;
-  const auto high = parse_half(text.substr(0, 16)), low = parse_half(text.substr(16));
+  const auto high = parse_number<std::uint64_t>(text.substr(0, 16), 16),
+             low = parse_number<std::uint64_t>(text.substr(16), 16);
   if (!high || !low) return std::nullopt;
   return Checksum{*high, *low};
 }

@@ -57,6 +57,11 @@ class File {
 
 /// Throws: Error also when there are more than `limit_bytes`.
 std::string read_whole(const std::string& path, Index limit_bytes);
+/// The whole lines among its last `limit_bytes`; empty where there is no such file.
+std::string read_last_lines(const std::string& path, Index limit_bytes);
+/// Adds a line, which ends with \n, and syncs; makes the file where there is none. What a crash has
+/// left of a line before it becomes a line.
+void append_line(const std::string& path, const std::string& line);
 /// Writes and syncs a new file.
 void write_whole(const std::string& path, const std::string& text);
 /// Also when it is there already.

@@ -171,6 +171,7 @@ std::string to_text(const Manifest& manifest) {
                    {"files", std::move(files)},
                    {"tensors", std::move(tensors)}};
   if (!manifest.verified.empty()) all.emplace_back("verified", manifest.verified);
+  if (manifest.verified_step >= 0) all.emplace_back("verified_step", manifest.verified_step);
   return with_checksum(to_text(Json(std::move(all))) + '\n');
 }
 
@@ -197,6 +198,8 @@ Manifest parse_manifest(const std::string& text) {
   top.at("tensors").each(
       [&](const Place& tensor) { manifest.tensors.push_back(read_tensor(tensor, files)); });
   if (json.find("verified") != nullptr) manifest.verified = top.at("verified").text();
+  if (json.find("verified_step") != nullptr)
+    manifest.verified_step = top.at("verified_step").number();
   check(manifest);
   return manifest;
 }

@@ -26,6 +26,9 @@ struct Manifest {
   /// What found the state free of silent corruption before it was saved: "replicas"; empty: nothing
   /// did.
   std::string verified;
+  /// The newest step, this one or one before it, whose bits were the same when it was computed
+  /// twice; -1: none was. Steps after it may hold what the next such step finds wrong.
+  Index verified_step = -1;
   KeyValues identity;   // what a resumed run must have in common: model, data, seed, optimizer
   KeyValues options;    // the effective configuration
   KeyValues versions;   // trireme, HDF5, compiler, instruction set

@@ -27,6 +27,36 @@ std::string read_whole(const std::string& path, Index limit_bytes) {
   return text;
 }
 
+std::string read_last_lines(const std::string& path, Index limit_bytes) {
+  if (::access(path.c_str(), F_OK) != 0) return "";
+  const File file = File::open(path, Caching::buffered);
+  const Index bytes = file.size(), begin = std::max<Index>(0, bytes - limit_bytes);
+  std::string text(static_cast<std::size_t>(bytes - begin), '\0');
+  text.resize(static_cast<std::size_t>(file.read_at(begin, text.data(), bytes - begin)));
+  text.resize(text.rfind('\n') + 1);  // npos + 1 is 0
+  return begin == 0 ? text : text.substr(text.find('\n') + 1);
+}
+
+void append_line(const std::string& path, const std::string& line) {
+  if (::access(path.c_str(), F_OK) != 0) {
+    write_whole(path, line);
+    const std::size_t slash = path.rfind('/');
+    return sync_directory(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+  }
+  char last = '\n';
+  Index end = 0;
+  {
+    const File file = File::open(path, Caching::buffered);
+    end = file.size();
+    if (end > 0) file.read_at(end - 1, &last, 1);
+  }
+  const std::string text = last == '\n' ? line : "\n" + line;
+  File file = File::open_to_write(path, Caching::buffered);
+  file.write_at(end, text.data(), static_cast<Index>(text.size()));
+  file.sync();
+  file.close();
+}
+
 void write_whole(const std::string& path, const std::string& text) {
   File file = File::create(path, Caching::buffered);
   file.write_at(0, text.data(), static_cast<Index>(text.size()));

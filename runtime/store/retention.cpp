@@ -47,17 +47,50 @@ bool removed(const std::string& root, const std::string& path) {
   }
 }
 
+bool is_verified(const CommittedStep& step) {
+  const std::optional<Manifest> manifest = manifest_of(step);
+  return manifest && !manifest->verified.empty();
+}
+
+/// Takes the newest verified one of `older`, newest first, out of `goes`. A manifest may be large:
+/// one is read only where it decides. What stays in any case matters only where it is newer than a
+/// verified step that would go.
+void spare_newest_verified(const std::vector<CommittedStep>& older, std::vector<Index>& goes) {
+  const auto is_to_go = [&](const CommittedStep& step) {
+    return std::find(goes.begin(), goes.end(), step.step) != goes.end();
+  };
+  const auto found = std::find_if(older.begin(), older.end(), [&](const CommittedStep& step) {
+    return is_to_go(step) && is_verified(step);
+  });
+  if (found == older.end()) return;
+  const bool newer_stays = std::any_of(older.begin(), found, [&](const CommittedStep& step) {
+    return !is_to_go(step) && is_verified(step);
+  });
+  if (!newer_stays) std::erase(goes, found->step);
+}
+
+/// Takes the newest one of `older` that is not newer than `verified_step`, and can be read, out of
+/// `goes`.
+void spare_newest_up_to(Index verified_step, const std::vector<CommittedStep>& older,
+                        std::vector<Index>& goes) {
+  const auto found = std::find_if(older.begin(), older.end(), [&](const CommittedStep& step) {
+    return step.step <= verified_step && manifest_of(step);
+  });
+  if (found != older.end()) std::erase(goes, found->step);
+}
+
 }  // namespace
 
 std::vector<Index> steps_to_delete(const std::vector<Index>& steps, const Retention& retention,
-                                   Index verified) {
+                                   const std::vector<Index>& verified) {
   std::vector<Index> out;
   if (retention.keep_last <= 0) return out;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool recent = static_cast<Index>(i) < retention.keep_last;
     const bool retained =
         retention.retain_interval > 0 && steps[i] % retention.retain_interval == 0;
-    if (!recent && !retained && steps[i] != verified) out.push_back(steps[i]);
+    const bool spared = std::find(verified.begin(), verified.end(), steps[i]) != verified.end();
+    if (!recent && !retained && !spared) out.push_back(steps[i]);
   }
   return out;
 }
@@ -72,16 +105,26 @@ void delete_step(const std::string& root, Index step) {
 std::vector<Index> prune_steps(const std::string& root, const Retention& retention) {
   if (retention.keep_last <= 0) return {};
   // Only steps that can be read back count as kept; the others stay, for people to look at.
+  std::vector<CommittedStep> older;
   std::vector<Index> steps;
-  Index verified = -1;
+  bool verified = false;     // one of the newest is
+  Index verified_step = -1;  // as the newest say
   for (const CommittedStep& step : list_steps(root)) {
-    const bool counts = static_cast<Index>(steps.size()) < retention.keep_last;
-    const std::optional<Manifest> manifest =
-        counts || verified < 0 ? manifest_of(step) : std::nullopt;
-    if (!counts || manifest) steps.push_back(step.step);
-    if (verified < 0 && manifest && !manifest->verified.empty()) verified = step.step;
+    if (static_cast<Index>(steps.size()) >= retention.keep_last) {
+      older.push_back(step);
+    } else {
+      const std::optional<Manifest> manifest = manifest_of(step);
+      if (!manifest) continue;
+      verified = verified || !manifest->verified.empty();
+      verified_step = std::max(verified_step, manifest->verified_step);
+    }
+    steps.push_back(step.step);
   }
-  std::vector<Index> goes = steps_to_delete(steps, retention, verified);
+  std::vector<Index> goes = steps_to_delete(steps, retention);
+  if (!verified) spare_newest_verified(older, goes);
+  if (std::none_of(steps.begin(), steps.end() - std::ssize(older),
+                   [&](Index step) { return step <= verified_step; }))
+    spare_newest_up_to(verified_step, older, goes);
   for (const Index step : goes) delete_step(root, step);
   return goes;
 }

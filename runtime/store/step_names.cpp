@@ -1,13 +1,13 @@
 #include "runtime/store/step_names.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/parse_number.h"
 #include "runtime/store/file.h"
 #include "runtime/store/steps.h"
 
@@ -48,15 +48,13 @@ namespace trireme::store {
 std::optional<StepEntry> parse_step_name(std::string_view name) {
   const std::string_view number = name.substr(0, name.find('.'));
   if (!number.starts_with(prefix)) return {};
-  Index step = -1;
-  const char* end = number.data() + number.size();
-  const auto [stop, error] = std::from_chars(number.data() + prefix.size(), end, step);
-  if (error != std::errc() || stop != end || step < 0 || step_name(step) != number) return {};
-  if (number.size() == name.size()) return StepEntry{step, ""};
+  const auto step = parse_number<Index>(number.substr(prefix.size()));
+  if (!step || *step < 0 || step_name(*step) != number) return {};
+  if (number.size() == name.size()) return StepEntry{*step, ""};
   const std::string_view rest = name.substr(number.size() + 1);
   const std::string_view state = rest.substr(0, rest.find('-'));
   for (const char* known : {"tmp", "deleted", "replaced", "aside"})
-    if (state == known && state.size() + 1 < rest.size()) return StepEntry{step, known};
+    if (state == known && state.size() + 1 < rest.size()) return StepEntry{*step, known};
   return {};
 }
 

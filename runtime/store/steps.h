@@ -39,9 +39,10 @@ struct Retention {
   Index retain_interval = 0;  // multiples of it stay too; 0: none
 };
 /// Which of `steps` (newest first) to delete. Never the newest, nor `verified`: the newest that was
-/// verified clean (Manifest::verified); -1: none was.
+/// verified clean (Manifest::verified), and the newest that is no newer than a step that was
+/// (Manifest::verified_step).
 std::vector<Index> steps_to_delete(const std::vector<Index>& steps, const Retention& retention,
-                                   Index verified = -1);
+                                   const std::vector<Index>& verified = {});
 /// Renamed first, then removed: a crash in between leaves no half step under its name.
 void delete_step(const std::string& root, Index step);
 /// Deletes what `retention` does not keep; returns the steps.

@@ -92,12 +92,13 @@ std::string describe_saved(Index step, Index last_update) {
   return str("and step ", last_update, ", the last with an update, is saved");
 }
 
-/// All ranks have the same loss: one says so.
-void warn_of_loss_spike(const Log& log, const StepMetrics& metrics) {
+/// All ranks have the same loss: one says so. `first`, `last`: the samples of these steps.
+void warn_of_loss_spike(const Log& log, const StepMetrics& metrics, Index first, Index last) {
   if (log.rank() != 0) return;
   log.warning(str("loss spike: for ", LossSpikes::steps, " steps, to step ", metrics.step,
                   " with loss ", metrics.loss, ", the loss lies more than ", LossSpikes::deviations,
-                  " median absolute deviations above the median of the last ", LossSpikes::window));
+                  " median absolute deviations above the median of the last ", LossSpikes::window,
+                  "; their samples are ", first, '-', last));
 }
 
 std::string why_stopped(const Context& context) {
@@ -136,7 +137,10 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
     const bool evaluates = !diverged && !agreed.stop && validation != nullptr &&
                            o.eval_interval > 0 && (metrics.step % o.eval_interval == 0 || last);
     metrics.loss_spike = spikes.add(metrics.loss);
-    if (metrics.loss_spike) warn_of_loss_spike(context.log(), metrics);
+    if (metrics.loss_spike)
+      warn_of_loss_spike(context.log(), metrics,
+                         left_out.at(progress.samples - LossSpikes::steps * o.global_batch_size),
+                         left_out.at(progress.samples - 1));
     if (evaluates) metrics.valid_loss = run_evaluation(*validation, o.eval_iters, true);
     if (metrics.valid_loss) metrics.valid_metrics = evaluation_metrics;
     reporter.step(metrics);
@@ -150,7 +154,7 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
     if (!checkpointer) continue;
     snapshot_due = snapshot_due || checkpointer->snapshot_due(metrics.step);
     if (snapshot_due && !metrics.skipped) {
-      stop_if_corrupted(replicas.check(progress.step));
+      compare_replicas();
       checkpointer->save_snapshot(last_update);
       snapshot_due = false;
     }
@@ -165,14 +169,15 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
 }
 
 void Trainer::State::save(const DataSource& train) {
-  if (!context.options().checkpoint.save.empty()) stop_if_corrupted(replicas.check(progress.step));
+  if (!context.options().checkpoint.save.empty()) compare_replicas();
   const bool compared = replicas.last_clean() == progress.step,
              twice = verification.last_clean() == progress.step;
   checkpointer->save(last_update, train,
                      compared && twice ? "replicas, step"
                      : compared        ? "replicas"
                      : twice           ? "step"
-                                       : "");
+                                       : "",
+                     verification.last_clean());
 }
 
 void Trainer::State::finish_saves(End end, const DataSource& train) {

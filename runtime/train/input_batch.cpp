@@ -99,7 +99,8 @@ Index InputBatch::load(DataSource& source, Index first, Index end) {
         row_[plan_.inputs[k].row].data = inputs[k].data == nullptr ? nullptr
                                          : !staged_[k].empty()     ? staged_[k].data()
                                                                    : row_of(inputs[k], i);
-      const Index sample = std::min(first + first_sample(m) + i, end - 1);
+      const Index number = std::min(first + first_sample(m) + i, end - 1);
+      const Index sample = skipped_ == nullptr ? number : skipped_->at(number);
       targets += checked_targets(fill(source, sample, row_), sample);
       if (check_finite_) check_rows(sample);
       for (std::size_t k = 0; k < inputs.size(); ++k)

@@ -8,6 +8,7 @@
 #include "trireme/core/device.h"
 #include "trireme/data/source.h"
 
+#include "runtime/data/skipped_samples.h"
 #include "runtime/pipeline/executor.h"
 #include "runtime/plan/planned_inputs.h"
 
@@ -27,6 +28,8 @@ class InputBatch final : public MicroBatchSource {
   Index load(DataSource& source, Index first) { return load(source, first, no_end); }
   /// The same of a stream that ends before sample `end`: its last sample fills the rest.
   Index load(DataSource& source, Index first, Index end);
+  /// What a stream leaves out: borrowed.
+  void skip(const data::SkippedSamples& skipped) { skipped_ = &skipped; }
   /// Call when all work that reads this batch is queued on `stream`.
   void queued(Stream& stream) { read_->record(stream); }
   /// What the micro-batches handed out from now on carry.
@@ -44,6 +47,7 @@ class InputBatch final : public MicroBatchSource {
   void take_row(std::size_t k, void* to) const;
 
   const PlannedInputs& plan_;
+  const data::SkippedSamples* skipped_ = nullptr;
   bool check_finite_;
   Buffer memory_;
   std::unique_ptr<Event> read_;

@@ -6,23 +6,17 @@
 #include <sstream>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "trireme/comm/agree.h"
-#include "trireme/plan/training_spec.h"
 
 #include "runtime/checkpoint/checkpointer.h"
+#include "runtime/core/process/host_name.h"
 #include "runtime/core/show_bytes.h"
+#include "runtime/plan/rank_memory.h"
 #include "runtime/store/tiers/slots.h"
 
 namespace trireme::train {
 namespace {
-
-std::string node_name() {
-  char name[256] = {};
-  require(gethostname(name, sizeof name - 1) == 0, "gethostname failed");
-  return name;
-}
 
 /// Bytes that a rank needs of one place.
 struct Claim {
@@ -132,22 +126,11 @@ std::string memory_remedies(const Options& options, const KeyValues& configurati
 }
 
 MemoryNeed memory_need(const Context& context, const PlannedTraining& plan) {
-  MemoryNeed need = plan.memory_need();
-  need.checkpoint = Checkpointer::bytes(context, plan.flat, plan.spec.optimizer);
-  need.snapshots = Checkpointer::snapshot_bytes(context, plan.flat, plan.spec.optimizer);
-  need.loading = Checkpointer::loading_bytes(context, plan.flat);
-  return need;
-}
-
-Index largest_rank_bytes(const Context& context, const Model& model) {
-  const MeshShape& shape = context.mesh().shape();
-  Index most = 0;
-  for (int stage = 0; stage < shape.size(Axis::pipeline); ++stage) {
-    const PlannedTraining plan(model, training_spec(context.options(), shape),
-                               shape.rank_at({{Axis::pipeline, stage}}), context.device().traits());
-    most = std::max(most, memory_need(context, plan).total());
-  }
-  return most;
+  return rank_memory(plan, [&](const PlannedTraining&, MemoryNeed& need) {
+    need.checkpoint = Checkpointer::bytes(context, plan.flat, plan.spec.optimizer);
+    need.snapshots = Checkpointer::snapshot_bytes(context, plan.flat, plan.spec.optimizer);
+    need.loading = Checkpointer::loading_bytes(context, plan.flat);
+  });
 }
 
 int check_memory(const Context& context, const PlannedTraining& plan) {
@@ -157,7 +140,7 @@ int check_memory(const Context& context, const PlannedTraining& plan) {
   MemoryNeed need;
   problems.collect([&] { need = memory_need(context, plan); });
   agree_on(host, problems);
-  const std::string node = node_name();
+  const std::string node = host_name();
   need.snapshots = less_left_snapshots(context, node, need.snapshots, problems);
   const bool on_gpu = device.kind() == DeviceKind::cuda;
   std::vector<Claim> mine{{node, on_gpu ? need.host() : need.total()}};

@@ -23,10 +23,6 @@ std::string memory_remedies(const Options& options, const KeyValues& configurati
 /// With what checkpoints need. Throws: Error when what a rank saves is too large for a file.
 MemoryNeed memory_need(const Context& context, const PlannedTraining& plan);
 
-/// What the rank of a layout that needs most plans, without any other rank. Throws: Error when the
-/// model does not fit the layout.
-Index largest_rank_bytes(const Context& context, const Model& model);
-
 /// Collective. Returns how many ranks of this job are on this rank's node. Throws:
 /// ConfigurationError on all ranks when a node or a GPU has less memory free than its ranks need.
 int check_memory(const Context& context, const PlannedTraining& plan);

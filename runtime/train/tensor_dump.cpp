@@ -1,5 +1,6 @@
 #include "runtime/train/tensor_dump.h"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -13,14 +14,25 @@ namespace {
 
 struct FilePlace {
   Shape global;
+  Index place = 0;  // in the model
   Index offset_bytes = 0;
 };
 
-/// Every tensor that any rank names, in the order of names, with its place in the file.
+/// By their place in the model.
+std::vector<std::pair<const std::string, FilePlace>*> in_order(
+    std::map<std::string, FilePlace>& all) {
+  std::vector<std::pair<const std::string, FilePlace>*> ordered;
+  for (auto& each : all) ordered.push_back(&each);
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const auto* a, const auto* b) { return a->second.place < b->second.place; });
+  return ordered;
+}
+
+/// Every tensor that any rank names, with its place in the file.
 std::map<std::string, FilePlace> places(const std::vector<TensorPart>& mine, const Host& host) {
   std::ostringstream lines;
   for (const TensorPart& part : mine) {
-    lines << part.extent.name << ' ' << part.extent.global.dims();
+    lines << part.extent.name << ' ' << part.place << ' ' << part.extent.global.dims();
     for (const Index extent : part.extent.global) lines << ' ' << extent;
     lines << '\n';
   }
@@ -28,20 +40,21 @@ std::map<std::string, FilePlace> places(const std::vector<TensorPart>& mine, con
   for (const std::string& text : gather_strings(host, lines.str())) {
     std::istringstream in(text);
     std::string name;
-    for (int dims = 0; in >> name >> dims;) {
+    Index place = 0;
+    for (int dims = 0; in >> name >> place >> dims;) {
       Shape global;
       for (int d = 0; d < dims; ++d) {
         Index extent = 0;
         in >> extent;
         global.push_back(extent);
       }
-      all[name].global = global;
+      all[name] = {global, place};
     }
   }
   Index offset = 0;
-  for (auto& [name, place] : all) {
-    place.offset_bytes = offset;
-    offset += place.global.count() * size_bytes(DType::f32);
+  for (auto* each : in_order(all)) {
+    each->second.offset_bytes = offset;
+    offset += each->second.global.count() * size_bytes(DType::f32);
   }
   return all;
 }
@@ -63,10 +76,11 @@ void write_box(const File& file, const FilePlace& place, const Box& box, const f
   }
 }
 
-void write_index(const std::string& path, const std::map<std::string, FilePlace>& all) {
+void write_index(const std::string& path, std::map<std::string, FilePlace> all) {
   std::ofstream index(path);
-  for (const auto& [name, place] : all) {
-    index << name << ' ';
+  for (const auto* each : in_order(all)) {
+    const FilePlace& place = each->second;
+    index << each->first << ' ';
     for (int d = 0; d < place.global.dims(); ++d) index << (d > 0 ? "x" : "") << place.global[d];
     index << (place.global.dims() == 0 ? "- " : " ") << place.offset_bytes << '\n';
   }

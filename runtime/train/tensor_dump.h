@@ -1,6 +1,6 @@
 // Writes logical tensors to one file, whatever the layout: every rank puts the boxes it holds in
 // their place. For comparisons between layouts; needs a file system that all ranks share.
-//   PREFIX.f32    the tensors, packed fp32, one after the other in order of their names
+//   PREFIX.f32    the tensors, packed fp32, one after the other in the order of the model
 //   PREFIX.index  a line each: name, dims separated by x ("-" for a scalar), offset in bytes
 #pragma once
 
@@ -18,6 +18,7 @@ namespace trireme::train {
 struct TensorPart {
   Extent extent;
   std::vector<const float*> boxes;
+  Index place = 0;  // of the tensor in the model, the same on all ranks
 };
 
 /// Collective over the world. `mine`: what this rank is to write; over all ranks every element

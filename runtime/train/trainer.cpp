@@ -3,11 +3,13 @@
 //   bound_training.cpp    the memory of a plan (runtime/plan/), and what works on it
 //   fit.cpp               the loop around steps: when to log, evaluate, save and stop
 //   training_step.cpp     one step, and one evaluation
+//   chaos/                faults that a rank plants in itself when it is asked to
 //   numerics/             comparisons that find silent corruption
 //   inference/            generated text, and Model::result of samples
 //   trainer_agreement.cpp what ranks compare: their models and their data
 //   warm_up.cpp, memory_check.cpp, prepare.cpp   before step 1
 //   tensor_dump.cpp, trainer_dump.cpp   --dump-tensors
+//   layout/               what a layout needs, planned without ranks
 //   profile/              --profile-ops
 #include "trireme/train/trainer.h"
 
@@ -17,7 +19,8 @@
 #include "trireme/plan/training_spec.h"
 
 #include "runtime/comm/page_of.h"
-#include "runtime/job/check_layout.h"
+#include "runtime/options/left_out_samples.h"
+#include "runtime/train/layout/layout_report.h"
 #include "runtime/train/memory_check.h"
 #include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_agreement.h"
@@ -68,7 +71,7 @@ std::string shared_parameters(const Graph& graph) {
 
 /// Collective.
 PlannedTraining make_plan(const Context& context, const Model& model) {
-  if (only_checks_layout(context)) throw LayoutChecked{largest_rank_bytes(context, model)};
+  if (only_checks_layout(context)) throw check_layout(context, model);
   std::optional<PlannedTraining> plan;
   Problems problems;
   problems.collect([&] {
@@ -114,6 +117,7 @@ observe::StatusPage& in_phase_of_planning(observe::StatusPage& page) {
 Trainer::State::State(Context& context_, const Model& model)
     : context(context_),
       page(in_phase_of_planning(comm::page_of(context_.host().mesh, no_page))),
+      planted(context, page),
       plan(make_plan(context, model)),
       ties(connect_groups(context, plan)),
       node_ranks(check_memory(context, plan)),
@@ -122,17 +126,21 @@ Trainer::State::State(Context& context_, const Model& model)
           context, plan, ties, profile ? &profile->steps : nullptr,
           [this] {
             if (polled) polled->poll();
+            planted.at_op_boundary();
             announce_stop_if_asked();
           },
           page),
       checkpointer(make_checkpointer(context, bound, model.identity)),
       replicas(context, bound.flat, bound.replica_hashes ? &*bound.replica_hashes : nullptr),
       verification(context, bound.flat, bound.step_hashes ? &*bound.step_hashes : nullptr),
-      learning_rate(context.options().learning_rate) {
+      learning_rate(context.options().learning_rate),
+      left_out(options::left_out_samples(context.options())) {
   polled = checkpointer.get();
+  bound.train_inputs.skip(left_out);
   for (const std::string& name : plan.train.model().metrics) step_metrics.push_back({name});
   for (const std::string& name : plan.evaluate.model().metrics)
     evaluation_metrics.push_back({name});
+  page.set_micro_batches(context.micro_batches());
   sums_.resize(first_metric + std::max(step_metrics.size(), evaluation_metrics.size()));
   page.enter(observe::Phase::program);
 }
@@ -158,7 +166,14 @@ void Trainer::resume(DataSource& train) {
   s.resumed = true;
   agree_on_data(s.context.host(), &train, "data");
   s.page.enter(observe::Phase::load);
-  if (s.checkpointer) s.take_loaded(s.checkpointer->load(train));
+  if (s.checkpointer) {
+    s.take_loaded(s.checkpointer->load(train));
+    if (s.context.options().verify_step > 0)
+      s.verification.resume_from(s.checkpointer->verified_step(s.progress));
+    s.left_out = s.checkpointer->skipped_samples();
+  }
+  if (!s.left_out.empty())
+    s.context.log().info("samples left out of the training data: " + s.left_out.text());
   s.need_values();
 }
 

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
+#include "runtime/plan/reduction_order.h"
+
 namespace trireme::train {
 namespace {
 
@@ -47,19 +49,28 @@ std::string describe(const Graph& graph, const Node& node, int stage) {
   return text;
 }
 
-/// A schedule of the program's own, which could differ between ranks: a few works a fact.
-void add_schedule(const TrainingSpec& spec, std::vector<RankFact>& facts) {
+/// The work of one stage: a few works a fact.
+void add_order(const WorkOrder& order, int chunks, const std::string& title,
+               std::vector<RankFact>& facts) {
   constexpr std::size_t works = 8;
-  const PipelineShape shape = spec.pipeline();
-  for (int stage = 0; spec.own_schedule && stage < shape.stages; ++stage) {
-    const WorkOrder order = spec.own_schedule(shape, stage);
-    for (std::size_t i = 0; i < order.size(); i += works) {
-      std::string text;
-      for (std::size_t k = i; k < std::min(i + works, order.size()); ++k)
-        text += str(text.empty() ? "" : " ", describe(order[k], shape.chunks));
-      facts.push_back({str("schedule: stage ", stage, " from work ", i), text});
-    }
+  for (std::size_t i = 0; i < order.size(); i += works) {
+    std::string text;
+    for (std::size_t k = i; k < std::min(i + works, order.size()); ++k)
+      text += str(text.empty() ? "" : " ", describe(order[k], chunks));
+    facts.push_back({str(title, " from work ", i), text});
   }
+}
+
+/// A schedule of the program's own, which could differ between ranks: of all pipelines.
+void add_schedule(const TrainingSpec& spec, std::vector<RankFact>& facts) {
+  if (!spec.own_schedule) return;
+  const std::vector<PipelineShape> shapes = pipeline_shapes(spec);
+  for (const PipelineShape& shape : shapes)
+    for (int stage = 0; stage < shape.stages; ++stage)
+      add_order(spec.own_schedule(shape, stage), shape.chunks,
+                str("schedule: stage ", stage,
+                    shapes.size() == 1 ? "" : str(" with ", shape.micro_batches, " micro-batches")),
+                facts);
 }
 
 }  // namespace

@@ -1,19 +1,32 @@
 // Implements dump_parameters and dump_gradients (train/tensor_dump.h).
 #include <algorithm>
+#include <map>
 
 #include "runtime/train/tensor_dump.h"
 
 namespace trireme::train {
 namespace {
 
+/// The place of each logical tensor in the model, which all ranks trace alike.
+std::map<std::string, Index> places_of(const FlatLayout& flat) {
+  constexpr Index most_parts = 1024;  // of a parameter: query, key and value are three
+  std::map<std::string, Index> places;
+  for (int i = 0; i < static_cast<int>(flat.parameters().size()); ++i) {
+    Index place = flat.parameters()[static_cast<std::size_t>(i)].id * most_parts;
+    for (const ParameterPart& part : flat.declared(i).parts) places[part.name] = place++;
+  }
+  return places;
+}
+
 /// `offset_of`: from the offset in an extent to an offset into `data`.
 template <class F>
-std::vector<TensorPart> parts(const std::vector<FlatExtent>& extents, const float* data,
-                              F&& offset_of) {
+std::vector<TensorPart> parts(const FlatLayout& layout, const std::vector<FlatExtent>& extents,
+                              const float* data, F&& offset_of) {
+  const std::map<std::string, Index> places = places_of(layout);
   std::vector<TensorPart> all;
   for (const FlatExtent& flat : extents) {
     if (!flat.owned) continue;
-    TensorPart& part = all.emplace_back(TensorPart{flat.extent, {}});
+    TensorPart& part = all.emplace_back(TensorPart{flat.extent, {}, places.at(flat.extent.name)});
     for (const Index offset : flat.offsets) part.boxes.push_back(data + offset_of(offset));
   }
   return all;
@@ -26,7 +39,7 @@ void dump_parameters(const FlatParameters& flat, const Context& context) {
   const std::string& prefix = context.options().dump_tensors;
   if (prefix.empty()) return;
   const std::vector<TensorPart> mine =
-      parts(flat.slice_extents(FlatBuffer::masters), flat.master_data(),
+      parts(flat, flat.slice_extents(FlatBuffer::masters), flat.master_data(),
             [](Index offset) { return offset; });
   dump_tensors(prefix + ".parameters", mine, context);
 }
@@ -46,7 +59,7 @@ void dump_gradients(const FlatParameters& flat, const Context& context) {
   };
   std::vector<TensorPart> mine;
   if (context.mesh().coordinate(Axis::data) == 0 || flat.options().update == Update::sharded)
-    mine = parts(flat.state_extents(), flat.gradient_data(), gradient_offset);
+    mine = parts(flat, flat.state_extents(), flat.gradient_data(), gradient_offset);
   dump_tensors(prefix + ".gradients", mine, context);
 }
 

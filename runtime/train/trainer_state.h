@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/optim/learning_rate.h"
 #include "runtime/train/bound_training.h"
+#include "runtime/train/chaos/planted_faults.h"
 #include "runtime/train/numerics/loss_spikes.h"
 #include "runtime/train/numerics/replica_checks.h"
 #include "runtime/train/numerics/step_verification.h"
@@ -49,6 +50,8 @@ struct Trainer::State {
   }
   /// Collective. Starts a save of the newest state, once its replicas were found to agree.
   void save(const DataSource& train);
+  /// Collective. Compares the replicas of the newest state, and stops when they differ.
+  void compare_replicas();
   /// Collective. Throws: JobError with ExitCode::corrupted when something is wrong; what is being
   /// saved is durable then. `wrong`: the same on every rank.
   void stop_if_corrupted(const std::string& wrong);
@@ -80,7 +83,8 @@ struct Trainer::State {
   Context& context;
   observe::StatusPage no_page;
   observe::StatusPage& page;  // of this rank
-  int calls = 0;              // of the trainer's functions, which call each other
+  train::PlantedFaults planted;
+  int calls = 0;  // of the trainer's functions, which call each other
   const PlannedTraining plan;
   const TieGroups ties;  // connected
   const int node_ranks;  // ranks of this job on this rank's node
@@ -94,6 +98,7 @@ struct Trainer::State {
   train::ReplicaChecks replicas;
   train::StepVerification verification;
   const LearningRate learning_rate;
+  data::SkippedSamples left_out;  // of the training data
   TrainingProgress progress;
   TrainingProgress last_update;  // when the last update was made: what is saved
   bool resumed = false;          // resume() was called
@@ -108,8 +113,9 @@ struct Trainer::State {
 
  private:
   bool has_values_ = false;                       // parameters are drawn or loaded
-  static constexpr std::size_t first_metric = 4;  // in sums_
-  std::vector<double> sums_;  // a loss, votes to stop, to save and on a snapshot, metrics
+  static constexpr std::size_t first_metric = 5;  // in sums_
+  /// A loss, votes to stop, to save, on a snapshot and on its copies on disks, metrics.
+  std::vector<double> sums_;
   /// Adds what `pass` has computed to `sums_`: the loss, and behind it the metrics. Of all ranks
   /// with the same sums, one counts.
   void add_sums(train::Pass& pass);

@@ -56,9 +56,12 @@ double Trainer::State::end_step(double targets) {
   sums_[1] = vote(!context.stop_reason().empty());
   sums_[2] = vote(checkpointer && checkpointer->votes_to_save());
   sums_[3] = checkpointer ? checkpointer->snapshot_vote() : 0;
+  sums_[4] = checkpointer ? checkpointer->local_vote() : 0;
   const double loss = finish_sums(targets, step_metrics);
   agreed = {sums_[1] > 0, sums_[2] > 0};
-  if (checkpointer) checkpointer->take_snapshot_vote(sums_[3]);
+  if (!checkpointer) return loss;
+  checkpointer->take_local_vote(sums_[4]);  // first: the next may start what it is about
+  checkpointer->take_snapshot_vote(sums_[3]);
   return loss;
 }
 
@@ -101,6 +104,7 @@ void Trainer::State::start_micro_batches(bool profiled) {
 void Trainer::State::compute_gradients(Index step, double targets, bool profiled) {
   bound.train_inputs.begin(step, 1 / targets);
   bound.reducer.begin_step();
+  planted.after_zero_gradients(step, bound.flat, context.stream());
   mark(StepPart::zero_gradients);
   start_micro_batches(profiled);
   bound.train_inputs.queued(context.stream());
@@ -126,6 +130,7 @@ StepMetrics Trainer::State::step(DataSource& source) {
   metrics.step = progress.step + 1;
   if (page.phase() != observe::Phase::step) page.enter(observe::Phase::step);
   page.begin_step(metrics.step);
+  planted.begin_step(metrics.step);
   const std::int64_t waited_before = page.waited_ns();
   const bool profiled = is_profiled(metrics.step);
   if (profiled && profile) profile->steps.begin();
@@ -168,8 +173,15 @@ StepMetrics Trainer::State::step(DataSource& source) {
   }
   metrics.skipped_in_row = progress.step - last_update.step;
   if (twice) stop_if_corrupted(verification.check(progress.step));
-  if (replicas.due(progress.step)) stop_if_corrupted(replicas.check(progress.step));
+  if (replicas.due(progress.step)) compare_replicas();
+  planted.end_step(checkpointer ? checkpointer->failures() : 0);
   return metrics;
+}
+
+void Trainer::State::compare_replicas() {
+  if (replicas.on() && replicas.last_clean() != progress.step)
+    planted.before_replicas_are_compared(bound.flat, context.stream());
+  stop_if_corrupted(replicas.check(progress.step));
 }
 
 void Trainer::State::stop_if_corrupted(const std::string& wrong) {

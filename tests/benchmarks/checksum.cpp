@@ -3,7 +3,6 @@
 // and CPU time counts, which a busy machine disturbs less.
 #include "runtime/store/checksum.h"
 
-#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/store/file_layout.h"
+#include "tests/benchmarks/timing.h"
 
 namespace trireme {
 namespace {
@@ -25,12 +25,6 @@ double cpu_seconds(F f) {
   const std::clock_t start = std::clock();
   f();
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-}
-
-double median(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<Index>(times.size() / 2),
-                   times.end());
-  return times[times.size() / 2];
 }
 
 /// What a snapshot copies from: memory of this process in huge pages, or that shared with other

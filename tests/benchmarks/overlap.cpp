@@ -3,7 +3,6 @@
 //   mpirun -np 4 build/release/bin/overlap
 // One JSON object per case: exposed_ms is the time between the end of backward and reduced
 // gradients, hidden the share of buckets whose reduction started before that.
-#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/optim/optimizer.h"
+#include "tests/benchmarks/timing.h"
 
 using namespace trireme;
 
@@ -35,12 +35,6 @@ double now_ms() {
   return std::chrono::duration<double, std::milli>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size()) / 2,
-                   values.end());
-  return values[values.size() / 2];
 }
 
 enum class When { beside_backward, at_the_end };

@@ -2,8 +2,9 @@
 // measured.
 //   mpirun -np 4 build/release/bin/pipeline_bubble     stages = ranks; one JSON object per case
 //   build/release/bin/pipeline_bubble --draw    draws docs/concepts/schedules.md, no measurement
-// Ops sleep instead of working (a stage takes 8 ms forward, 16 ms backward, in 8 ops): what is
-// measured is the schedule and the transport, not the load of the machine or how equal stages are.
+// Ops sleep instead of working (a stage takes 8 ms forward, 8 ms for the gradients of its input and
+// 8 ms for those of its weights, in 8 ops): what is measured is the schedule and the transport, not
+// the load of the machine or how equal stages are.
 #include <algorithm>
 #include <chrono>
 #include <string_view>
@@ -34,21 +35,26 @@ double now_ms() {
   return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
 }
 
-// Takes its time, and adds it to a clock that outlives it.
+// Of a value and a weight. Takes its time, and adds it to a clock that outlives it.
 class Sleep final : public Op {
  public:
   Sleep(double ms, double& busy_ms) : ms_(ms), busy_ms_(busy_ms) {}
   std::string name() const override { return "sleep"; }
   Outputs infer(const Specs& in) const override { return {in[0]}; }
   double flops(const Specs&) const override { return 1e12; }  // what stages are cut by
-  void forward(Exec& e) const override { work(e, ms_, e.output(0), e.input(0)); }
-  void backward(Exec& e) const override { work(e, 2 * ms_, e.grad_input(0), e.grad_output(0)); }
+  void forward(Exec& e) const override {
+    work([&] { e.stream().copy(e.output(0), e.input(0)); });
+  }
+  void backward(Exec& e) const override {
+    if (e.wants(0)) work([&] { e.stream().copy(e.grad_input(0), e.grad_output(0)); });
+    if (e.wants(1)) work([&] { e.stream().zero(e.grad_input(1).data, e.grad_input(1).bytes()); });
+  }
 
  private:
-  void work(Exec& e, double ms, const Tensor& to, const Tensor& from) const {
+  void work(FunctionRef<void()> write) const {
     const double start = now_ms();
-    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
-    e.stream().copy(to, from);
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms_));
+    write();
     busy_ms_ += now_ms() - start;
   }
   double ms_;
@@ -114,7 +120,9 @@ void measure(Mesh& mesh, Stream& stream, ScheduleKind kind, const PipelineShape&
   for (int v = 0; v < shape.virtual_stages(); ++v)
     x = graph.block("block", v, [&] {
       Value y = x;
-      for (int i = 0; i < ops; ++i) y = y.apply<Sleep>(forward_ms / (shape.chunks * ops), busy_ms);
+      const Value weight = graph.parameter("weight", {1}, replicated(), ones());
+      for (int i = 0; i < ops; ++i)
+        y = apply<Sleep>({y, weight}, forward_ms / (shape.chunks * ops), busy_ms);
       return y;
     });
   const Value loss = squared_error(x, graph.input("y", {rows, width}));
@@ -124,10 +132,13 @@ void measure(Mesh& mesh, Stream& stream, ScheduleKind kind, const PipelineShape&
   Progress hooks(axis);
   std::vector<Chunk> chunks;
   std::vector<PipelineChunk> borrowed;
-  for (int c = 0; c < shape.chunks; ++c)
-    chunks.push_back(make_chunk(Plan(graph, {loss}, cut, shape.virtual_stage(axis.rank(), c)),
-                                graph, program.slots[static_cast<std::size_t>(c)], stream,
-                                mesh.axis(Axis::tensor), hooks));
+  for (int c = 0; c < shape.chunks; ++c) {
+    PlanOptions options;
+    if (program.splits_backward(c)) options.backward = PlanOptions::Backward::split;
+    chunks.push_back(make_chunk(
+        Plan(graph, {loss}, cut, shape.virtual_stage(axis.rank(), c), options), graph,
+        program.slots[static_cast<std::size_t>(c)], stream, mesh.axis(Axis::tensor), hooks));
+  }
   for (Chunk& chunk : chunks) borrowed.push_back({&chunk.plan, chunk.executor.get()});
   PipelineExecutor pipeline(program, borrowed, axis, stream);
 
@@ -157,14 +168,18 @@ void measure(Mesh& mesh, Stream& stream, ScheduleKind kind, const PipelineShape&
         "\"ideal_bubble\": {:.4f}, \"simulated_bubble\": {:.4f}, \"measured_bubble\": {:.4f}, "
         "\"best_bubble\": {:.4f}, "
         "\"step_ms\": {:.1f}}}\n",
-        name(kind), shape.stages, shape.chunks, shape.micro_batches, slots, ideal_bubble(shape),
-        simulated(kind, shape, extra_slots), bubbles[bubbles.size() / 2], bubbles.front(), step_ms);
+        name(kind), shape.stages, shape.chunks, shape.micro_batches, slots,
+        ideal_bubble(kind, shape), simulated(kind, shape, extra_slots), bubbles[bubbles.size() / 2],
+        bubbles.front(), step_ms);
 }
 
 void draw_all() {
-  for (const auto& [kind, shape] : {std::pair{ScheduleKind::gpipe, PipelineShape{4, 1, 8}},
-                                    {ScheduleKind::one_f_one_b, PipelineShape{4, 1, 8}},
-                                    {ScheduleKind::interleaved, PipelineShape{2, 2, 4}}}) {
+  for (const auto& [kind, shape] :
+       {std::pair{ScheduleKind::gpipe, PipelineShape{4, 1, 8}},
+        {ScheduleKind::one_f_one_b, PipelineShape{4, 1, 8}},
+        {ScheduleKind::interleaved, PipelineShape{2, 2, 4}},
+        {ScheduleKind::zero_bubble, PipelineShape{4, 1, 8}},
+        {ScheduleKind::zero_bubble_v, PipelineShape{2, 2, 4, Route::v}}}) {
     const Simulation simulation = simulate(make_programs(work_orders(kind, shape), shape));
     fmt::print("{}\n{}\n", name(kind), draw(simulation, shape.chunks));
   }
@@ -184,10 +199,13 @@ int main(int argc, char** argv) {
   for (const Index micro_batches : {session.size(), 2 * session.size(), 4 * session.size()})
     for (const auto& [kind, chunks] : {std::pair{ScheduleKind::gpipe, 1},
                                        {ScheduleKind::one_f_one_b, 1},
+                                       {ScheduleKind::zero_bubble, 1},
+                                       {ScheduleKind::zero_bubble_v, 2},
                                        {ScheduleKind::interleaved, 2},
                                        {ScheduleKind::interleaved, 4}})
       for (const int extra_slots : {0, 1}) {
         if (kind == ScheduleKind::gpipe && extra_slots > 0) continue;  // it has them all
-        measure(*mesh, *stream, kind, {session.size(), chunks, micro_batches}, extra_slots);
+        measure(*mesh, *stream, kind, {session.size(), chunks, micro_batches, route_of(kind)},
+                extra_slots);
       }
 }

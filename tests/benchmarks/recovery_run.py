@@ -82,7 +82,11 @@ class Run:
         self.start()
         return self
 
+    def end(self):
+        """Has the job end as a user would, where it can."""
+
     def __exit__(self, *_):
+        self.end()
         self.keeper.kill()
         self.keeper.wait()
         for pid in processes():
@@ -236,6 +240,10 @@ class Supervised(Run):
     def command(self):
         return [self.build / "bin/trireme", "run", "--quiet", "--max-restarts", 10**6,
                 *self.own_options(), "--", *self.program]
+
+    def end(self):  # what a killed supervisor leaves in memory stays until the run continues
+        subprocess.run([str(self.build / "bin/trireme"), "stop", str(self.directory), "--now",
+                        "--wait", "20"], stdout=subprocess.DEVNULL, check=False)
 
     def log_of(self, attempt):
         return self.directory / f"supervisor/attempt-{attempt:04}" / "output.log"

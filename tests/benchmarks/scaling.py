@@ -27,6 +27,8 @@ AXES = {
     "tensor": (["--tp", "{n}"], 8),
     "tensor, sequence parallel": (["--tp", "{n}", "--sequence-parallel"], 8),
     "pipeline, 1f1b": (["--pp", "{n}"], 1),
+    "pipeline, zero-bubble": (["--pp", "{n}", "--schedule", "zero-bubble"], 1),
+    "pipeline, zero-bubble-v": (["--pp", "{n}", "--schedule", "zero-bubble-v"], 1),
     "pipeline, interleaved x 2": (["--pp", "{n}", "--schedule", "interleaved",
                                    "--num-virtual-stages-per-pipeline-rank", "2"], 1),
 }

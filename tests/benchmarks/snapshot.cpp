@@ -11,10 +11,8 @@
 #include "runtime/store/write/snapshot.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,23 +24,12 @@
 
 #include "runtime/store/file.h"
 #include "runtime/store/read/reader.h"
+#include "tests/benchmarks/timing.h"
 
 namespace trireme {
 namespace {
 
 constexpr Index mib = Index{1} << 20;
-
-double ms_of(const std::function<void()>& call) {
-  const auto begin = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
-      .count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// Weights and two moments of a model: matrices of 4 MiB, and a small vector after each.
 class Benchmark {

@@ -1,18 +1,10 @@
 // Snapshots in memory on ranks as threads: what they hold, which of them is loaded, and what is
 // done when one cannot be.
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include "tests/checkpoint/memory_tier.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
-#include "runtime/checkpoint/partner_copies.h"
-#include "runtime/store/file.h"
-#include "runtime/store/tiers/slots.h"
-#include "tests/checkpoint/checkpoint_ranks.h"
 #include "tests/support/message_of.h"
-#include "tests/support/scratch_directory.h"
 
 namespace trireme {
 namespace {
@@ -20,82 +12,6 @@ namespace {
 using namespace testing;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-namespace fs = std::filesystem;
-
-double end_step(CheckpointRank& rank) {
-  double sum = rank.checkpointer.snapshot_vote();
-  rank.context.host().all_reduce({&sum, 1, DType::f64}, Reduction::sum);
-  rank.checkpointer.take_snapshot_vote(sum);
-  return sum;
-}
-
-/// A snapshot that all ranks have voted for, with its copies.
-void snapshot(CheckpointRank& rank) {
-  rank.checkpointer.save_snapshot(rank.progress);
-  end_step(rank);
-  EXPECT_EQ(rank.checkpointer.last_snapshot(), rank.progress.step);
-  while (end_step(rank) > 0) rank.checkpointer.poll();
-}
-
-/// A supervised run of which the tests are attempts.
-class MemoryTier : public ::testing::Test {
- protected:
-  MemoryTier() {
-    ::setenv("TRIREME_RUN_KEY", key_.c_str(), 1), ::setenv("TRIREME_ATTEMPT", "1", 1);
-  }
-  ~MemoryTier() override {
-    ::unsetenv("TRIREME_RUN_KEY"), ::unsetenv("TRIREME_ATTEMPT");
-    store::remove_snapshots(directory());
-  }
-  std::string directory() const { return store::snapshot_directory(key_); }
-  /// The same job again and again.
-  CheckpointJob attempt(CheckpointJob job = {}) const {
-    job.options.checkpoint.save_memory_interval = 1;
-    return loading_from(folder_ / "run", saving_to(folder_ / "run", std::move(job)));
-  }
-  /// Which step the next attempt loads.
-  Index loaded_step(const CheckpointJob& job) const {
-    Index step = -1;
-    on_threads(job, [&](CheckpointRank& rank) {
-      rank.load();
-      if (rank.context.host().rank() == 0) step = rank.progress.step;
-    });
-    return step;
-  }
-  /// A durable step 1, snapshots of steps 2 and 3.
-  void make_steps(const CheckpointJob& job) const {
-    on_threads(job, [&](CheckpointRank& rank) {
-      rank.load();
-      rank.train_to(1);
-      EXPECT_TRUE(rank.save_and_wait());
-      for (const Index step : {2, 3}) {
-        rank.train_to(step);
-        snapshot(rank);
-      }
-    });
-  }
-  /// Of rank `rank`, the file with what it has of `step`.
-  std::string shard_of(int rank, Index step) const {
-    for (const char* slot : {"-a", "-b"})
-      for (const char* suffix : {".json", ".unvoted"}) {
-        const std::string path = directory() + "/rank-0000" + std::to_string(rank) + slot;
-        if (!fs::exists(path + suffix)) continue;
-        if (store::parse_slot_header(read_whole(path + suffix, block_bytes)).step == step)
-          return path + ".h5";
-      }
-    return "";
-  }
-  static void flip_byte(const std::string& path, Index at) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(at);
-    const int byte = file.get();
-    file.seekp(at);
-    file.put(static_cast<char>(byte ^ 1));
-  }
-
-  const std::string key_ = "test-" + std::to_string(::getpid());
-  ScratchDirectory folder_;
-};
 
 TEST_F(MemoryTier, HoldsAllThatARankNeedsToResumeOnEveryLayout) {
   std::vector<CheckpointJob> jobs;
@@ -146,6 +62,25 @@ TEST_F(MemoryTier, IsLoadedWhereItIsNewerThanTheNewestDurableStep) {
   EXPECT_EQ(loaded_step(job), 5);
 }
 
+TEST_F(MemoryTier, IsLoadedWhereItsJobLeftOutSamplesThatTheDurableStepBeforeDidNot) {
+  const CheckpointJob before = attempt({{2, 1, 1, 1}});
+  CheckpointJob job = before;
+  job.options.checkpoint.skip_samples = {"8-9"};
+  on_threads(before, [&](CheckpointRank& rank) {
+    rank.load();
+    rank.train_to(1);
+    EXPECT_TRUE(rank.save_and_wait());
+  });
+  on_threads(job, [&](CheckpointRank& rank) {
+    rank.load();
+    EXPECT_EQ(rank.progress.step, 1);
+    rank.train_to(2);
+    snapshot(rank);
+  });
+  EXPECT_EQ(loaded_step(job), 2);
+  EXPECT_EQ(loaded_step(before), 1);
+}
+
 TEST_F(MemoryTier, GoesBackToTheStepBeforeWhereAnyBlockOfAnyRankIsDamaged) {
   const CheckpointJob job = attempt({{2, 2, 1, 1}});
   for (const int damaged : {0, 3}) {
@@ -171,6 +106,20 @@ TEST_F(MemoryTier, GoesBackToTheStepBeforeWhereARankHasNoSnapshotOrAShorterOne) 
   make_steps(job);
   fs::remove(fs::path(shard_of(1, 3)).replace_extension(".json"));
   EXPECT_EQ(loaded_step(job), 2);
+}
+
+TEST_F(MemoryTier, IsEnoughForAJobThatNeedsACheckpoint) {
+  const CheckpointJob any = attempt({{1, 1, 2, 1}});
+  CheckpointJob job = any;
+  job.options.checkpoint.exit_on_missing_checkpoint = true;
+  EXPECT_THAT(message_of([&] { loaded_step(job); }), HasSubstr("has no checkpoint"));
+  make_steps(any, false);
+  EXPECT_EQ(loaded_step(job), 3);  // and forgets step 2
+  const std::string file = shard_of(0, 3);
+  flip_byte(file, static_cast<Index>(fs::file_size(file)) / 2);
+  EXPECT_THAT(message_of([&] { loaded_step(job); }), HasSubstr("no step can be loaded"));
+  EXPECT_EQ(loaded_step(any), 0);  // as without snapshots
+  EXPECT_EQ(shard_of(0, 3), "");
 }
 
 TEST_F(MemoryTier, IsCompleteWithoutAVoteWhereAllRanksHaveIt) {
@@ -211,6 +160,42 @@ TEST_F(MemoryTier, OverwritesASlotOnlyWhenTheOtherOneIsComplete) {
   });
 }
 
+TEST_F(MemoryTier, IsGivenUpOnlyWhenNoRankIsBusyAnyMore) {
+  on_threads(attempt({{2, 1, 1, 1}}), [&](CheckpointRank& rank) {
+    rank.load();
+    rank.train_to(1);
+    rank.checkpointer.save_snapshot(rank.progress);
+    rank.checkpointer.take_snapshot_vote(1e9 + 1);  // one rank has failed, one still copies
+    rank.checkpointer.save_snapshot({.step = 2});   // not yet
+    EXPECT_NE(shard_of(rank.context.host().rank(), 1), "");
+    rank.checkpointer.take_snapshot_vote(2e9);
+    EXPECT_EQ(rank.checkpointer.last_snapshot(), -1);
+    rank.train_to(3);
+    snapshot(rank);
+  });
+}
+
+TEST_F(MemoryTier, KeepsTheNewestStepThatHasCopiesWhereThoseOfALaterOneFail) {
+  CheckpointJob job = attempt({{2, 1, 1, 1}});
+  job.options.checkpoint.save_memory_partner = true;
+  on_threads(job, [&](CheckpointRank& rank) {
+    const int me = rank.context.host().rank();
+    rank.load();
+    rank.train_to(1);
+    snapshot(rank);
+    rank.train_to(2);
+    rank.checkpointer.save_snapshot(rank.progress);
+    rank.checkpointer.take_snapshot_vote(0);
+    EXPECT_EQ(rank.checkpointer.last_snapshot(), 2);
+    rank.checkpointer.take_snapshot_vote(1e9);  // another rank cannot take its copies
+    rank.train_to(3);
+    rank.checkpointer.save_snapshot(rank.progress);
+    EXPECT_NE(shard_of(me, 1), "");
+    EXPECT_EQ(shard_of(me, 2), "");
+    EXPECT_NE(shard_of(me, 3), "");
+  });
+}
+
 TEST_F(MemoryTier, OfAnotherLayoutJobOrRunIsNotLoadedAndForgotten) {
   const CheckpointJob job = attempt({{2, 1, 2, 1}});
   std::vector<CheckpointJob> others(3, job);
@@ -248,62 +233,6 @@ TEST_F(MemoryTier, IsRemovedWithItsDirectory) {
     rank.checkpointer.end_snapshots(true);
   });
   EXPECT_FALSE(fs::exists(directory()));
-}
-
-TEST_F(MemoryTier, IsBroughtFromWhereACopyIsToRanksThatHaveNone) {
-  for (const bool damaged : {false, true}) {
-    CheckpointJob job = attempt({{2, 1, 2, 1}, Update::sharded});
-    job.options.checkpoint.save_memory_partner = true;
-    make_steps(job);
-    Gathered expected, loaded;
-    on_threads({job.layout, job.update}, [&](CheckpointRank& rank) {
-      rank.train_to(3);
-      rank.add_state_to(expected);
-    });
-    for (const int rank : {1, 3})  // whose nodes are lost, while partners have copies
-      for (const fs::directory_entry& entry : fs::directory_iterator(directory())) {
-        const std::string name = entry.path().filename();
-        if (name.starts_with("rank-0000" + std::to_string(rank)))
-          fs::rename(entry.path(), directory() + "/copy-of-" + name);
-      }
-    EXPECT_EQ(shard_of(3, 3), "");
-    const std::string copy = directory() + "/copy-of-rank-00003-b.h5";
-    if (damaged) flip_byte(copy, static_cast<Index>(fs::file_size(copy)) / 2);
-    on_threads(job, [&](CheckpointRank& rank) {
-      rank.load();
-      EXPECT_EQ(rank.progress.step, damaged ? 2 : 3);
-      rank.train_to(3);
-      rank.add_state_to(loaded);
-    });
-    EXPECT_EQ(loaded.tensors(), expected.tensors());
-    EXPECT_NE(shard_of(3, damaged ? 2 : 3), "");  // it is the rank's own again
-    fs::remove_all(folder_ / "run");
-    store::remove_snapshots(directory());
-  }
-}
-
-TEST_F(MemoryTier, IsNotBroughtWhereACopyIsMissingOrOfAnotherForm) {
-  CheckpointJob job = attempt({{2, 1, 1, 1}});
-  job.options.checkpoint.save_memory_partner = true;
-  make_steps(job);
-  const std::string lost = directory() + "/rank-00001-",
-                    copy = directory() + "/copy-of-rank-00001-";
-  for (const char* name : {"a.h5", "a.json"}) fs::rename(lost + name, copy + name);
-  for (const char* name : {"b.h5", "b.json"}) fs::remove(lost + name);
-  store::SlotHeader header = store::parse_slot_header(read_whole(copy + "a.json", block_bytes));
-  EXPECT_EQ(header.step, 2);
-  header.form.low ^= 1;
-  fs::remove(copy + "a.json");
-  write_whole(copy + "a.json", to_text(header));
-  EXPECT_EQ(loaded_step(job), 1);
-}
-
-TEST(Partners, AreInTheSamePlaceHalfOfTheNodesFurtherOn) {
-  EXPECT_THAT(checkpoint::partners({"n0", "n0"}), ElementsAre());
-  EXPECT_THAT(checkpoint::partners({"n0", "n0", "n1", "n1"}), ElementsAre(2, 3, 0, 1));
-  EXPECT_THAT(checkpoint::partners({"n0", "n1", "n2", "n3"}), ElementsAre(2, 3, 0, 1));
-  EXPECT_THAT(checkpoint::partners({"n0", "n1", "n2"}), ElementsAre(1, 2, 0));
-  EXPECT_THAT(checkpoint::partners({"n0", "n1", "n0"}), ElementsAre(1, 0, 1));  // unequal nodes
 }
 
 TEST_F(MemoryTier, NeedsASupervisor) {

@@ -1,3 +1,4 @@
+// Operations over MPI allocate no memory once they have run.
 #include "tests/support/allocation_checks.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/mpi_ranks.h"

@@ -1,3 +1,4 @@
+// Operations inside a node allocate no memory.
 #include <vector>
 
 #include "tests/support/allocation_checks.h"

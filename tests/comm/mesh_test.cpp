@@ -1,3 +1,5 @@
+// The groups of a mesh, its memory, and a mesh of one rank; the numbers of nodes; sums of several
+// sources.
 #include "trireme/comm/mesh.h"
 
 #include <gmock/gmock.h>

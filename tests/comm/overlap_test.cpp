@@ -1,3 +1,5 @@
+// Several operations of one group in flight: their order, the waits for them, and what hostile mode
+// finds.
 #include "tests/support/overlap_checks.h"
 
 namespace trireme {

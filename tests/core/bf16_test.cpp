@@ -1,3 +1,4 @@
+// Conversion between bf16 and float.
 #include "trireme/core/bf16.h"
 
 #include <cmath>

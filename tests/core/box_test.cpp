@@ -1,3 +1,4 @@
+// The boxes that a flat range of a tensor consists of.
 #include "trireme/core/box.h"
 
 #include <vector>

@@ -1,3 +1,5 @@
+// Memory of the host: its content, its alignment, its owners, and the error when there is too
+// little.
 #include "trireme/core/buffer.h"
 
 #include <algorithm>

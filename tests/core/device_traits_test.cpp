@@ -1,3 +1,4 @@
+// The numbers of known GPUs, the refusal of wrong ones, and the line that describes a device.
 #include "trireme/core/device_traits.h"
 
 #include <gmock/gmock.h>

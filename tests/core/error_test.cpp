@@ -1,3 +1,5 @@
+// Conditions and their messages, the place that an Error names, FunctionRef, and log lines by rank
+// and level.
 #include "trireme/core/error.h"
 
 #include <optional>

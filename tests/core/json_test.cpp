@@ -1,3 +1,4 @@
+// The JSON reader keeps the order of members and refuses texts that are too long or too deep.
 #include "runtime/core/json.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// Ranks, coordinates and groups of meshes of any list of axes.
 #include "trireme/core/mesh_shape.h"
 
 #include <gtest/gtest.h>

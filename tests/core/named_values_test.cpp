@@ -1,3 +1,4 @@
+// The names of the values of an enumeration.
 #include "trireme/core/named_values.h"
 
 #include <gmock/gmock.h>

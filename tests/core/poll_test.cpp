@@ -1,3 +1,4 @@
+// How often a wait asks, and how long it pauses.
 #include "runtime/core/poll.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// What a process prepares at its start: standard streams, the limit of open files, SIGXFSZ.
 #include "runtime/core/process/process_start.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Random numbers: the reference vectors of Philox, what they depend on, and their distributions.
 #include "trireme/core/random.h"
 
 #include <gtest/gtest.h>

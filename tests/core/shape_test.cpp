@@ -1,3 +1,4 @@
+// Shapes and strides, packed and read-only tensors, and element types.
 #include "trireme/core/shape.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Numbers of bytes as users read them.
 #include "runtime/core/show_bytes.h"
 
 #include <limits>

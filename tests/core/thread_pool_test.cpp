@@ -1,3 +1,4 @@
+// How a thread pool cuts work, and what it does with exceptions and nested jobs.
 #include "trireme/core/thread_pool.h"
 
 #include <atomic>

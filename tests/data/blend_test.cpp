@@ -1,3 +1,4 @@
+// Blends of several sources: their shares, their weights, and their paths on the command line.
 #include <cmath>
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// The order of samples: a bijection that depends on its key only, without an array.
 #include "runtime/data/permutation.h"
 
 #include <numeric>

@@ -1,3 +1,4 @@
+// Text files become token files, and `trireme data inspect` counts their tokens.
 #include "trireme/data/prepare.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Token files: their bytes, every element type, and damage.
 #include "trireme/data/token_file.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The samples of a token file, what they depend on, and its split into parts.
 #include "trireme/data/token_source.h"
 
 #include <cmath>

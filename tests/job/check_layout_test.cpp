@@ -1,19 +1,29 @@
 // --check-layout: what it says of each number of ranks, without ranks.
-#include "runtime/job/check_layout.h"
+#include "runtime/job/layout/check_layout.h"
+
+#include <regex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "runtime/job/layout/layout_mesh.h"
 
 namespace trireme {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 /// What check_layouts() prints, and its exit code.
 struct Checked {
   int code;
   std::string lines, errors;
+
+  /// The lines without the options.
+  std::string without_configuration() const {
+    return std::regex_replace(lines, std::regex(",\"configuration\":\\{[^}]*\\}"), "");
+  }
 };
 
 Checked check(const std::string& counts, std::vector<const char*> words,
@@ -38,12 +48,20 @@ TEST(CheckLayout, SaysWhichNumbersOfRanksAreLegalAndWhyOthersAreNot) {
       check("8,6,4", {"--tp", "2", "--check-layout", "8,6,4", "--global-batch-size", "8"}, train);
   EXPECT_EQ(found.code, 0);
   EXPECT_EQ(
-      found.lines,
+      found.without_configuration(),
       "{\"ranks\":8,\"legal\":true,\"data\":4,\"pipeline\":1,\"tensor\":2,\"rank_bytes\":40}\n"
       "{\"ranks\":6,\"legal\":false,\"problems\":[\"--global-batch-size 8 is not a multiple of "
       "data "
       "parallel size 3 x --micro-batch-size 1 = 3; the nearest: 6 or 9\"]}\n"
       "{\"ranks\":4,\"legal\":true,\"data\":2,\"pipeline\":1,\"tensor\":2,\"rank_bytes\":20}\n");
+}
+
+TEST(CheckLayout, HasTheEffectiveOptionsOfALegalLayout) {
+  const Checked found = check("2", {"--tp", "2", "--bf16"}, train);
+  EXPECT_THAT(found.lines, HasSubstr(",\"configuration\":{"));
+  EXPECT_THAT(found.lines, HasSubstr("\"--tensor-model-parallel-size\":\"2\""));
+  EXPECT_THAT(found.lines, HasSubstr("\"--bf16\":\"true\""));
+  EXPECT_THAT(check("3", {"--tp", "2"}, train).lines, Not(HasSubstr("configuration")));
 }
 
 TEST(CheckLayout, NamesWhatTheProgramItselfRefuses) {

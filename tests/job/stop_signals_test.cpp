@@ -1,3 +1,4 @@
+// Signals that stop a job: the first is a vote, the second ends the process.
 #include "runtime/job/stop_signals.h"
 
 #include <chrono>

@@ -30,11 +30,13 @@ const Imports may_import = {
     {"models", {"core", "graph", "nn"}},
     {"plan", {"core", "kernels", "graph", "pipeline", "optim"}},
     {"options", {"core", "kernels", "data", "pipeline", "optim", "models", "plan"}},
+    {"planner",
+     {"core", "kernels", "graph", "nn", "pipeline", "optim", "models", "plan", "options"}},
     {"job", {"core", "kernels", "observe", "comm", "store", "options"}},
     {"checkpoint", {"core", "observe", "comm", "store", "data", "optim", "options", "job"}},
     {"train",
      {"core", "kernels", "observe", "comm", "store", "data", "graph", "nn", "pipeline", "optim",
-      "models", "plan", "options", "job", "checkpoint"}},
+      "models", "plan", "options", "planner", "job", "checkpoint"}},
 };
 
 // A header of runtime/ that other modules need although it is not installed has this line. An empty
@@ -173,7 +175,8 @@ class Checker {
     if (starts_with(file.path, "include/")) public_includes_[file.path] = file.includes;
     for (const char* part : {"include/", "runtime/", "kernels/"})
       if (starts_with(file.path, part)) check_types(file);
-    if (starts_with(file.path, "runtime/")) check_namespace(file);
+    for (const char* part : {"runtime/", "kernels/"})
+      if (starts_with(file.path, part)) check_namespace(file);
     const bool example = starts_with(file.path, "examples/");
     const std::string module =
         example || starts_with(file.path, "launch/") ? "" : module_of(file.path);

@@ -3,13 +3,17 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
 
 #include "runtime/observe/gpu_health/health_monitor.h"
 #include "runtime/observe/gpu_health/nvml.h"
@@ -91,6 +95,72 @@ TEST_F(GpuHealthNvml, XidsAreThoseAfterTheStartOnly) {
   EXPECT_EQ(event->gpu, 0);
   EXPECT_TRUE(event->is_xid);
   EXPECT_EQ(event->xid, 79U);
+}
+
+/// What the driver says before and after something happens to GPU 0, and what is then found.
+struct Happening {
+  HealthSign sign;
+  const char *before, *after, *found;
+};
+const Happening happenings[] = {
+    {HealthSign::xid, "", "xid 79\ngpu0.xid_count 1", "fatal: GPU 0: Xid 79: "},
+    {HealthSign::xid, "", "xid 13\ngpu0.xid_count 1", "program: GPU 0: Xid 13: "},
+    {HealthSign::xid, "", "xid 63\ngpu0.xid_count 1", "leave: GPU 0: Xid 63: "},
+    {HealthSign::recovery_action, "", "recovery 1", "fatal: GPU 0: recovery action 1: "},
+    {HealthSign::recovery_action, "", "recovery 4", "leave: GPU 0: recovery action 4: "},
+    {HealthSign::gpu_lost, "", "lost 1", "fatal: GPU 0: GPU lost: "},
+    {HealthSign::uncorrected_ecc, "uncorrected 3", "uncorrected 4",
+     "leave: GPU 0: uncorrected ECC: an error of memory was not corrected (1 more)"},
+    {HealthSign::corrected_ecc_rate, "corrected 2", "corrected 100",
+     "leave: GPU 0: corrected ECC rate: "},
+    {HealthSign::remap_failed, "", "failed 1", "fatal: GPU 0: remap failed: "},
+    {HealthSign::remap_pending, "", "pending 1", "leave: GPU 0: remap pending: "},
+    {HealthSign::nvlink_errors, "link_errors 7", "link_errors 8",
+     "report: GPU 0: NVLink errors: errors of NVLink were corrected by sending again (5 more)"},
+    {HealthSign::thermal_slowdown, "", "reasons 32", "report: GPU 0: thermal slowdown: "},
+    {HealthSign::thermal_slowdown, "", "reasons 64", "report: GPU 0: thermal slowdown: "},
+    {HealthSign::power_brake, "", "reasons 128", "report: GPU 0: power brake: "},
+    {HealthSign::temperature, "slowdown 91", "temperature 88", "report: GPU 0: temperature: "},
+};
+
+/// All that is found within a minute, as the monitor asks; some readings precede it.
+std::vector<std::string> found_within_a_minute(Nvml& nvml, const std::function<void()>& happen) {
+  HealthWatch watch(0);
+  EXPECT_TRUE(nvml.watch(0));
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(watch.reading(nvml.read(0)), testing::IsEmpty());
+  happen();
+  std::vector<std::string> all;
+  const auto add = [&](const std::vector<HealthFinding>& found) {
+    for (const HealthFinding& finding : found)
+      all.push_back(str(name(finding.action), ": ", text_of(finding)));
+  };
+  for (int second = 0; second < 60; ++second) {
+    if (const auto event = nvml.wait(0)) add(watch.event(*event));
+    add(watch.clocks(nvml.clock_limits(0), second));
+    if (second % 10 == 0) add(watch.reading(nvml.read(0)));
+  }
+  return all;
+}
+
+TEST_F(GpuHealthNvml, EverySignOfTheTableIsFoundThroughTheLibrary) {
+  std::set<HealthSign> signs;
+  for (const Happening& each : happenings) {
+    SCOPED_TRACE(each.after);
+    std::ofstream(state_) << "gpus 1\n";
+    if (*each.before != 0) add(str("gpu0.", each.before, "\n"));
+    EXPECT_THAT(found_within_a_minute(*open(), [&] { add(str("gpu0.", each.after, "\n")); }),
+                ElementsAre(testing::StartsWith(each.found)));
+    signs.insert(each.sign);
+  }
+  EXPECT_EQ(signs.size(), static_cast<std::size_t>(health_sign_count));
+}
+
+TEST_F(GpuHealthNvml, WhatTheDriverAsksForComesBeforeTheSignsThatLedToIt) {
+  const auto found = found_within_a_minute(*open(), [&] {
+    add("gpu0.pending 1\ngpu0.failed 1\ngpu0.recovery 2\ngpu0.temperature 90\n");
+  });
+  ASSERT_EQ(found.size(), 4U);
+  EXPECT_THAT(found[0], HasSubstr("recovery action 2: the driver asks for a reboot of the node"));
 }
 
 TEST_F(GpuHealthNvml, TheReasonIsSaidWhereThereIsNone) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -88,6 +89,15 @@ class StuckRank {
   pid_t pid_ = -1;
 };
 
+bool is_pending(pid_t pid, int signal) {
+  std::ifstream status(str("/proc/", pid, "/status"));
+  const std::string key = "ShdPnd:\t";
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(key))
+      return (std::stoull(line.substr(key.size()), nullptr, 16) >> (signal - 1) & 1) != 0;
+  return false;
+}
+
 TEST(StackCapture, NamesTheFunctionInWhichARankIsStuck) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer delays signals until the next system call";
@@ -143,6 +153,7 @@ TEST(StackCapture, SaysWhyThereIsNone) {
   ASSERT_EQ(::waitpid(rank.pid(), nullptr, WUNTRACED), rank.pid());
   EXPECT_THAT(capture_stack(rank.reader(), 0.05).why,
               HasSubstr(str("process ", rank.pid(), " does not answer SIGUSR2: state T")));
+  EXPECT_FALSE(is_pending(rank.pid(), SIGUSR2)) << "it would answer when it continues";
   const PageReader reader = rank.reader();
   const pid_t pid = rank.pid();
   rank.end();

@@ -57,6 +57,7 @@ TEST(StatusPage, IsReadAsItWasWritten) {
   const ScratchDirectory folder(ScratchDirectory::in_memory());
   StatusPage page(folder / "a0001", 3, 8);
   page.set_coordinates("pp0 dp1 tp1");
+  page.set_micro_batches(6);
   const GroupId data = page.add_group("data", std::array{1, 3, 5});
   const GroupId from_2 = page.add_channel("pipeline", 2, 3);
   const NameId forward = page.add_name("forward"), linear = page.add_name("linear");
@@ -71,6 +72,7 @@ TEST(StatusPage, IsReadAsItWasWritten) {
   page.end(reduced);
   page.set_durable_step(30);
   page.set_memory_step(40);
+  page.set_local_step(35);
   page.wait_for(std::array{received});
 
   const PageState state = PageReader(page_path(folder / "a0001", 3)).read();
@@ -88,8 +90,10 @@ TEST(StatusPage, IsReadAsItWasWritten) {
   EXPECT_EQ(state.action, "forward");
   EXPECT_EQ(state.op_index, 17);
   EXPECT_EQ(state.op, "linear");
+  EXPECT_EQ(state.micro_batches, 6);
   EXPECT_EQ(state.durable_step, 30);
   EXPECT_EQ(state.memory_step, 40);
+  EXPECT_EQ(state.local_step, 35);
   EXPECT_EQ(state.loss, 3.25);
   EXPECT_THAT(state.torn, IsEmpty());
   ASSERT_THAT(state.steps, SizeIs(1));

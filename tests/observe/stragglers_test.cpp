@@ -152,42 +152,5 @@ TEST(Stragglers, AreNotSoughtAmongTwo) {
       IsEmpty());
 }
 
-/// All pairs of six nodes. `factor`: of each pair.
-std::vector<LinkSeries> links_of(Noise& noise, const std::function<double(int, int)>& factor) {
-  std::vector<LinkSeries> made;
-  for (int from = 0; from < 6; ++from)
-    for (int to = from + 1; to < 6; ++to)
-      made.push_back({str("n", from), str("n", to), noise.series("data", factor(from, to))});
-  return made;
-}
-
-TEST(SlowLinks, ShowInOnePair) {
-  Noise noise(7);
-  const auto found = find_slow_links(
-      links_of(noise, [](int from, int to) { return from == 1 && to == 4 ? 2.0 : 1; }));
-  ASSERT_EQ(found.links.size(), 1u);
-  EXPECT_EQ(found.links[0].from, "n1");
-  EXPECT_EQ(found.links[0].to, "n4");
-  EXPECT_THAT(found.nodes, IsEmpty());
-}
-
-TEST(SlowLinks, OfOneNodeAreTheNode) {
-  Noise noise(8);
-  const auto found = find_slow_links(
-      links_of(noise, [](int from, int to) { return from == 3 || to == 3 ? 2.0 : 1; }));
-  EXPECT_THAT(found.nodes, ElementsAre("n3"));
-  EXPECT_THAT(found.links, IsEmpty());
-}
-
-TEST(SlowLinks, AreNoneUpToATenthSlower) {
-  Noise noise(9);
-  for (int draw = 0; draw < 50; ++draw) {
-    const auto found = find_slow_links(
-        links_of(noise, [](int from, int to) { return from == 2 && to == 5 ? 1.1 : 1; }));
-    ASSERT_THAT(found.links, IsEmpty());
-    ASSERT_THAT(found.nodes, IsEmpty());
-  }
-}
-
 }  // namespace
 }  // namespace trireme::observe

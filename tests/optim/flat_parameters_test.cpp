@@ -1,3 +1,4 @@
+// The flat buffer of parameters: buckets, alignment, ownership on every layout, and initial values.
 #include "runtime/optim/flat_parameters.h"
 
 #include <map>
@@ -291,6 +292,17 @@ TEST(FlatParameters, RejectsChunksThatAreNotThoseOfOneRank) {
   EXPECT_NO_THROW(FlatLayout(graph, cut, {&a, &c}, {}));
   EXPECT_THROW(FlatLayout(graph, cut, {&a, &c}, {.bucket_bytes = 0}), Error);
   EXPECT_THROW(FlatLayout(graph, cut, {&a, &c}, {.data_rank = 2, .data_size = 2}), Error);
+}
+
+TEST(FlatParameters, ChunksLieWhereTheCutSays) {
+  Graph graph;
+  const Value loss = tiny_model(graph, 4);
+  StageCut cut = cut_stages(graph, {loss}, 4);
+  cut.rank_of_stage = {0, 1, 1, 0};
+  const Plan a(graph, {loss}, cut, 0), c(graph, {loss}, cut, 2), d(graph, {loss}, cut, 3);
+  EXPECT_THROW(FlatLayout(graph, cut, {&a, &c}, {}), Error);
+  EXPECT_THROW(FlatLayout(graph, cut, {&a}, {}), Error);
+  EXPECT_EQ(FlatLayout(graph, cut, {&a, &d}, {}).chunks(), 2);
 }
 
 TEST(FlatParameters, NeedMemoryFromTheStart) {

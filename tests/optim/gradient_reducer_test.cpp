@@ -1,3 +1,5 @@
+// Gradients are summed over the whole mesh, bucket by bucket, and their norm counts every element
+// once.
 #include "runtime/optim/gradient_reducer.h"
 
 #include <cmath>

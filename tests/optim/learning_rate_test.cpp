@@ -1,3 +1,4 @@
+// The learning rate by step: warm-up, each kind of decay, and refused options.
 #include "runtime/optim/learning_rate.h"
 
 #include <gtest/gtest.h>

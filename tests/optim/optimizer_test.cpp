@@ -1,3 +1,4 @@
+// AdamW and SGD over many steps against references, bit-equal on every layout, sharded or not.
 #include "runtime/optim/optimizer.h"
 
 #include <atomic>

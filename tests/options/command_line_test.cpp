@@ -1,3 +1,4 @@
+// The command line: values, mistakes, configuration files, help, and the reference of all options.
 #include "trireme/options/command_line.h"
 
 #include <fstream>

@@ -1,3 +1,4 @@
+// Configuration files in TOML: values that are read, and mistakes with their lines.
 #include "runtime/options/config_file.h"
 
 #include <gmock/gmock.h>

@@ -32,4 +32,8 @@ struct GptCommandLine {
   Problems problems;
 };
 
+inline std::vector<std::string> problems_of(const std::string& line, Index ranks) {
+  return GptCommandLine(line, ranks).problems.all();
+}
+
 }  // namespace trireme

@@ -1,3 +1,4 @@
+// Options that have no effect beside others are named.
 #include "runtime/options/idle_options.h"
 
 #include <gtest/gtest.h>
@@ -22,6 +23,8 @@ TEST(IdleOptions, AreNamedWithWhatMakesThemIdle) {
       "--num-virtual-stages-per-pipeline-rank 2 (pipeline parallel size 1: no bubble to fill)");
   EXPECT_EQ(idle("--use-distributed-optimizer", 1),
             "--use-distributed-optimizer (data parallel size 1)");
+  EXPECT_EQ(idle("--data-parallel-shares 2", 1), "--data-parallel-shares 2 (data parallel size 1)");
+  EXPECT_EQ(idle("--stage-speeds 2", 1), "--stage-speeds 2 (pipeline parallel size 1)");
   EXPECT_EQ(idle("--tp 2 --use-distributed-optimizer --schedule gpipe", 2),
             "--schedule gpipe (pipeline parallel size 1: no bubble to fill), "
             "--use-distributed-optimizer (data parallel size 1)");

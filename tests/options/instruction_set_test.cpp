@@ -1,3 +1,4 @@
+// --instruction-set and TRIREME_INSTRUCTION_SET, and what happens where they are wrong.
 #include "runtime/options/instruction_set.h"
 
 #include <cstdlib>

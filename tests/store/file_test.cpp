@@ -1,3 +1,5 @@
+// Files and directories of checkpoints: direct and buffered transfers, and errors with their
+// causes.
 #include "runtime/store/file.h"
 
 #include <gmock/gmock.h>
@@ -89,6 +91,22 @@ TEST(Paths, WholeFilesAreNewAndLimited) {
   EXPECT_EQ(read_whole(folder / "text", 9), "some text");
   EXPECT_THAT(message_of([&] { read_whole(folder / "text", 8); }), HasSubstr("has 9 bytes, more"));
   EXPECT_THAT(message_of([&] { write_whole(folder / "text", "x"); }), HasSubstr("File exists"));
+}
+
+TEST(Paths, LinesAreAddedAndTheLastOnesAreRead) {
+  const ScratchDirectory folder;
+  const std::string path = folder / "lines";
+  constexpr Index all = 1000;
+  EXPECT_EQ(read_last_lines(path, all), "");
+  append_line(path, "one\n");
+  append_line(path, "two\n");
+  EXPECT_EQ(read_last_lines(path, all), "one\ntwo\n");
+  EXPECT_EQ(read_last_lines(path, 7), "two\n") << "the first is cut";
+  EXPECT_EQ(read_last_lines(path, 3), "");
+  File::open_to_write(path, Caching::buffered).write_at(8, "thr", 3);
+  EXPECT_EQ(read_last_lines(path, all), "one\ntwo\n") << "the last is cut";
+  append_line(path, "four\n");
+  EXPECT_EQ(read_last_lines(path, all), "one\ntwo\nthr\nfour\n");
 }
 
 TEST(Paths, DirectoriesAreMadeListedExchangedAndRemoved) {

@@ -1,3 +1,4 @@
+// What `trireme checkpoint` shows, compares and plans to prune.
 #include "runtime/store/inspect/inspect.h"
 
 #include <filesystem>

@@ -134,6 +134,10 @@ TEST(Manifest, SaysWhetherTheStateWasVerifiedAndOldOnesSayNothing) {
   Manifest verified = sample();
   verified.verified = "replicas";
   EXPECT_EQ(parse_manifest(to_text(verified)).verified, "replicas");
+  EXPECT_EQ(to_text(verified).find("verified_step"), std::string::npos);
+  EXPECT_EQ(parse_manifest(to_text(verified)).verified_step, -1);
+  verified.verified_step = 7;
+  EXPECT_EQ(parse_manifest(to_text(verified)).verified_step, 7);
 }
 
 TEST(Manifest, OfTheWrongFormIsRefusedWithItsPlace) {

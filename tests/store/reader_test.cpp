@@ -1,3 +1,4 @@
+// Reading any box of a stored tensor, and the check of every block of a step.
 #include "runtime/store/read/reader.h"
 
 #include <atomic>

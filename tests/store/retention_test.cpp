@@ -1,11 +1,17 @@
 // Retention: which steps go, that a step which cannot be read protects the others, and what is
 // cleaned after a crash.
+#include <map>
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include "trireme/core/error.h"
 
 #include "runtime/store/file.h"
+#include "runtime/store/inspect/inspect.h"
 #include "runtime/store/steps.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
@@ -36,9 +42,9 @@ TEST(Retention, KeepsTheNewestAndTheMultiples) {
 
 TEST(Retention, KeepsTheNewestThatWasVerifiedClean) {
   const std::vector<Index> steps = {120, 100, 80, 60};
-  EXPECT_THAT(steps_to_delete(steps, {.keep_last = 1}, 80), ElementsAre(100, 60));
-  EXPECT_THAT(steps_to_delete(steps, {.keep_last = 2}, 120), ElementsAre(80, 60));
-  EXPECT_THAT(steps_to_delete(steps, {}, 80), IsEmpty());
+  EXPECT_THAT(steps_to_delete(steps, {.keep_last = 1}, {80}), ElementsAre(100, 60));
+  EXPECT_THAT(steps_to_delete(steps, {.keep_last = 2}, {120}), ElementsAre(80, 60));
+  EXPECT_THAT(steps_to_delete(steps, {}, {80}), IsEmpty());
 }
 
 TEST(Retention, PrunesAVerifiedStepOnceThereIsANewerOne) {
@@ -61,6 +67,87 @@ TEST(Retention, PrunesAVerifiedStepOnceThereIsANewerOne) {
   flip_bit(root + "/step-000120/manifest.json", 100);
   commit(140, "replicas");
   EXPECT_THAT(prune_steps(root, {.keep_last = 1}), ElementsAre(120));
+}
+
+TEST(Retention, KeepsTheNewestStepUpToOneThatWasComputedTwice) {
+  const ScratchDirectory folder;
+  const std::string root = folder / "run";
+  const auto commit = [&](Index step, Index verified_step) {
+    Manifest manifest = write_toy(root, step, {}, {});
+    manifest.verified = "replicas";
+    manifest.verified_step = verified_step;
+    commit_step(root, manifest);
+  };
+  commit(20, -1);
+  commit(40, -1);
+  commit(60, 45);
+  commit(80, 45);
+  const Retention retention{.keep_last = 1};
+  EXPECT_THAT(plan_prune(root, retention).deleted, ElementsAre(60, 20)) << "40 is before 45";
+  EXPECT_THAT(prune_steps(root, retention), ElementsAre(60, 20));
+  commit(100, 90);
+  EXPECT_THAT(plan_prune(root, retention).deleted, ElementsAre(40));
+  EXPECT_THAT(prune_steps(root, retention), ElementsAre(40));
+  commit(120, 110);
+  flip_bit(root + "/step-000100/manifest.json", 100);
+  EXPECT_THAT(prune_steps(root, retention), ElementsAre(100)) << "it cannot be read";
+  commit(140, 140);
+  EXPECT_THAT(prune_steps(root, retention), ElementsAre(120, 80));
+}
+
+/// Which manifests are opened while it exists.
+class OpenedManifests {
+ public:
+  OpenedManifests(const std::string& root, const std::vector<Index>& steps) {
+    for (const Index step : steps) {
+      const std::string path = str(root, '/', step_name(step), '/', manifest_name);
+      step_of_[::inotify_add_watch(watch_, path.c_str(), IN_OPEN)] = step;
+    }
+  }
+  ~OpenedManifests() { ::close(watch_); }
+  OpenedManifests(const OpenedManifests&) = delete;
+  OpenedManifests& operator=(const OpenedManifests&) = delete;
+  std::set<Index> steps() {
+    std::set<Index> opened;
+    inotify_event event;  // of a file, so without a name
+    while (::read(watch_, &event, sizeof event) == sizeof event)
+      if ((event.mask & IN_OPEN) != 0) opened.insert(step_of_.at(event.wd));
+    return opened;
+  }
+
+ private:
+  int watch_ = ::inotify_init1(IN_NONBLOCK);
+  std::map<int, Index> step_of_;
+};
+
+TEST(Retention, ReadsOnlyManifestsThatDecideWhatGoes) {
+  const ScratchDirectory folder;
+  const std::string root = run_with_steps(folder, {10, 20, 30, 40, 50, 60, 70});
+  const auto commit_verified = [&](Index step) {
+    Manifest manifest = write_toy(root, step, {}, {});
+    manifest.verified = "step";
+    commit_step(root, manifest);
+  };
+  const Retention retention{.keep_last = 2, .retain_interval = 20};
+  {
+    OpenedManifests opened(root, {10, 20, 30, 40, 50, 60, 70});
+    EXPECT_THAT(prune_steps(root, retention), ElementsAre(50, 30, 10));
+    EXPECT_THAT(opened.steps(), ElementsAre(10, 30, 50, 60, 70));
+  }
+  commit_verified(75);
+  commit_verified(80);
+  {
+    OpenedManifests opened(root, {20, 40, 60, 70, 75, 80});
+    EXPECT_THAT(prune_steps(root, retention), ElementsAre(70));
+    EXPECT_THAT(opened.steps(), ElementsAre(75, 80)) << "the newest ones are verified";
+  }
+  commit_toy(root, 81, {});
+  commit_toy(root, 82, {});
+  {
+    OpenedManifests opened(root, {20, 40, 60, 75, 80, 81, 82});
+    EXPECT_THAT(prune_steps(root, retention), ElementsAre(75)) << "80 is newer, and stays";
+    EXPECT_THAT(opened.steps(), ElementsAre(75, 80, 81, 82));
+  }
 }
 
 TEST(Retention, PrunesTheDirectory) {

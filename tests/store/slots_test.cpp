@@ -1,3 +1,4 @@
+// Slots of snapshots in the memory of a node: what they hold after exits, damage and new sizes.
 #include "runtime/store/tiers/slots.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writing a file from pieces of memory, also when calls of the file system fail at any place.
 #include "runtime/store/write/snapshot.h"
 
 #include <cstdio>

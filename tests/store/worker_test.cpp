@@ -1,3 +1,4 @@
+// The thread that writes checkpoints: one job at a time, its exception, its end.
 #include "runtime/store/write/worker.h"
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Which losses count as a spike.
 #include "runtime/train/numerics/loss_spikes.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// The options that are offered when memory is short.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

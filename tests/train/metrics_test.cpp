@@ -1,3 +1,4 @@
+// The metrics file and the lines of the log about steps.
 #include "trireme/train/metrics.h"
 
 #include <bit>

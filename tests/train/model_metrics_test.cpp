@@ -85,9 +85,10 @@ void expect_near(const Outcome& other, const Outcome& one) {
 
 TEST(ModelMetrics, AreTheSameOnEveryLayoutAndRank) {
   const Outcome one = train_measured({1, 1, 1, 1, 8});
-  for (const Layout& layout : {Layout{1, 1, 1, 1, 2}, Layout{4, 1, 1, 1, 1, true},
-                               Layout{1, 2, 1, 1, 1}, Layout{1, 4, 1, 1, 2}, Layout{1, 2, 1, 2, 2},
-                               Layout{1, 1, 2, 1, 4}, Layout{2, 2, 2, 2, 1, true}}) {
+  for (const Layout& layout :
+       {Layout{1, 1, 1, 1, 2}, Layout{4, 1, 1, 1, 1, true}, Layout{1, 2, 1, 1, 1},
+        Layout{1, 4, 1, 1, 2}, Layout{1, 2, 1, 2, 2}, Layout{1, 1, 2, 1, 4},
+        Layout{2, 2, 2, 2, 1, true}, Layout{1, 2, 1, 2, 1, false, false, true}}) {
     SCOPED_TRACE(testing::PrintToString(layout));
     expect_near(train_measured(layout), one);
     const int last = layout.data * layout.pipeline * layout.tensor - 1;

@@ -154,7 +154,8 @@ TEST(Outputs, OfAResultWhoseLaterBlocksHaveNoOpsComeFromTheLastStage) {
   };
   const std::vector<float> one = asked({1, 1, 1, 1, 2});
   EXPECT_EQ(one.size(), static_cast<std::size_t>(5 * width));
-  for (const Layout& layout : {Layout{1, 2, 1, 1, 2}, Layout{1, 4, 1, 1, 2}, Layout{2, 2, 1, 2, 2}})
+  for (const Layout& layout : {Layout{1, 2, 1, 1, 2}, Layout{1, 4, 1, 1, 2}, Layout{2, 2, 1, 2, 2},
+                               Layout{2, 2, 1, 2, 2, false, false, true}})
     EXPECT_EQ(asked(layout), one) << testing::PrintToString(layout);
 }
 

@@ -35,7 +35,8 @@ Options options_of(bool bf16, bool sharded, ScheduleKind schedule) {
   options.bf16 = bf16;
   options.use_distributed_optimizer = sharded;
   options.schedule = schedule;
-  options.chunks = schedule == ScheduleKind::interleaved ? 2 : 1;
+  const bool two = schedule == ScheduleKind::interleaved || schedule == ScheduleKind::zero_bubble_v;
+  options.chunks = two ? 2 : 1;
   options.learning_rate.decay_iters = 5;
   options.dump_plan = true;
   return options;

@@ -1,34 +1,23 @@
 // --check-replicas: one bit of one data replica is flipped. The rank is named, nothing wrong is
 // saved, and the job that goes back ends with the bits of one that nothing disturbed.
-#include <atomic>
 #include <filesystem>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include "trireme/kernels/device.h"
-#include "trireme/train/trainer.h"
-
+#include "runtime/core/process/host_name.h"
 #include "tests/support/checkpoint_state.h"
-#include "tests/support/flipping_mesh.h"
 #include "tests/support/scratch_directory.h"
-#include "tests/train/two_blocks.h"
+#include "tests/train/disturbed_fit.h"
 
 namespace trireme::train {
 namespace {
 
 using test::committed_steps;
-using test::FlippingMesh;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-std::string host() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 constexpr Index batch = 12;
 constexpr Index a_mantissa_byte = 22;  // of the sixth parameter
@@ -38,25 +27,6 @@ struct Flip {
   int rank = -1;
   Index step = 0;
   bool after_use = false;
-};
-
-class Data : public DataSource {
- public:
-  Data(FlippingMesh& mesh, Flip flip) : mesh_(mesh), flip_(flip) {}
-  Index fill(Index sample, std::span<const Tensor> out) override {
-    if (mesh_.rank() == flip_.rank && sample / batch + 1 == flip_.step && !flip_.after_use) {
-      mesh_.flip(a_mantissa_byte, 5);
-      flip_.rank = -1;
-    }
-    for (const Tensor& tensor : out)
-      if (tensor.data != nullptr)
-        std::fill_n(tensor.as<float>(), two_blocks_width, 1.0f + static_cast<float>(sample % 5));
-    return two_blocks_width;
-  }
-
- private:
-  FlippingMesh& mesh_;
-  Flip flip_;
 };
 
 class ReplicaChecksOfFit : public testing::Test {
@@ -76,43 +46,26 @@ class ReplicaChecksOfFit : public testing::Test {
   std::string root() const { return options_.checkpoint.save; }
   std::string file() const { return folder_.read("run/replicas.jsonl"); }
 
-  /// Returns the message of rank 0; empty: it was finished. On all ranks the same.
   std::string fit(const MeshShape& shape, Flip flip = {}) {
-    options_.tensor_size = shape.size(Axis::tensor);
-    options_.pipeline_size = shape.size(Axis::pipeline);
-    std::atomic<int> failed = 0;
-    std::string message;
-    run_on_threads(shape, [&](Mesh& real) {
-      FlippingMesh* flips = nullptr;
-      FlippingMesh mesh(real, hooks_of(real.rank(), flip, flips));
-      flips = &mesh;
-      const std::unique_ptr<Device> device = open_cpu();
-      const std::unique_ptr<Stream> stream = device->make_stream();
-      const Log log(mesh.rank(), LogLevel::quiet);
-      Context context(options_, mesh, *stream, log);
-      Trainer trainer(context, Model(two_blocks));
-      Data data(mesh, flip);
-      try {
-        trainer.fit(data);
-      } catch (const JobError& error) {
-        EXPECT_EQ(error.code(), ExitCode::corrupted) << error.what();
-        if (mesh.rank() == 0) message = error.what();
-        ++failed;
-      }
-    });
-    EXPECT_EQ(failed, message.empty() ? 0 : shape.size());
-    return message;
+    bool flipped = flip.after_use;
+    const auto before_sample = [&](DisturbedRank& rank, Index sample) {
+      if (rank.number == flip.rank && sample / batch + 1 == flip.step &&
+          !std::exchange(flipped, true))
+        rank.mesh->flip(a_mantissa_byte, 5);
+    };
+    const auto hooks = [&](DisturbedRank& rank) { return hooks_of(rank, flip); };
+    return disturbed_fit(shape, options_, {.hooks = hooks, .before_sample = before_sample});
   }
-  test::FlipHooks hooks_of(int rank, Flip flip, FlippingMesh*& mesh) {
+  test::FlipHooks hooks_of(DisturbedRank& rank, Flip flip) {
     test::FlipHooks hooks;
-    if (rank == gathers_of_)
+    if (rank.number == gathers_of_)
       hooks.after_gather = [](Elements out, Index) {
         if (out.dtype != DType::i64) static_cast<std::byte*>(out.data)[1] ^= std::byte{4};
       };
-    if (rank == 0 && flip.rank < 0) hooks.before_sum = [this](Index n) { sums_ = n + 1; };
-    if (rank == flip.rank && flip.after_use)  // the last sum of gradients of the step begins
-      hooks.before_sum = [&mesh, last = flip.step * sums_ / options_.train_iters - 1](Index n) {
-        if (n == last) mesh->flip(a_mantissa_byte, 5);
+    if (rank.number == 0 && flip.rank < 0) hooks.before_sum = [this](Index n) { sums_ = n + 1; };
+    if (rank.number == flip.rank && flip.after_use)  // the step's last sum of gradients begins
+      hooks.before_sum = [&rank, last = flip.step * sums_ / options_.train_iters - 1](Index n) {
+        if (n == last) rank.mesh->flip(a_mantissa_byte, 5);
       };
     return hooks;
   }
@@ -187,8 +140,8 @@ TEST_F(ReplicaChecksOfFit, OfTwoLeavesTheDecisionToTheStepDoneAgain) {
   EXPECT_THAT(file(), HasSubstr("\"wrong\":[]"));
   options_.check_replicas = 1000;  // and yet step 6 is compared
   EXPECT_EQ(fit(two), "");
-  EXPECT_THAT(file(),
-              HasSubstr("\"wrong\":[{\"attempt\":0,\"rank\":1,\"host\":\"" + host() + "\"}]}"));
+  EXPECT_THAT(file(), HasSubstr("\"wrong\":[{\"attempt\":0,\"rank\":1,\"host\":\"" + host_name() +
+                                "\"}]}"));
   expect_the_bits_of_a_clean_run(two);
 }
 
@@ -204,6 +157,19 @@ TEST_F(ReplicaChecksOfFit, ComparesBeforeEverySave) {
   options_.check_replicas = 1000;
   EXPECT_THAT(fit({3, 1, 1}, {2, 6}), HasSubstr("after step 8 the data replicas differ"));
   EXPECT_THAT(committed_steps(root()), ElementsAre(4));
+}
+
+TEST_F(ReplicaChecksOfFit, MissesAMasterOfADistributedOptimizerThatChangesBetweenSteps) {
+  const MeshShape three(3, 1, 1);
+  options_.use_distributed_optimizer = true;
+  options_.verify_step = 1;
+  EXPECT_EQ(fit(three, {0, 5}), "") << "of the slice of rank 0, which all receive";
+  const std::string last = "/step-000012", mine = root();
+  in("clean");
+  EXPECT_EQ(fit(three), "");
+  EXPECT_NE(
+      first_difference(test::read_checkpoint(mine + last), test::read_checkpoint(root() + last)),
+      "");
 }
 
 TEST_F(ReplicaChecksOfFit, IsOffWithZero) {

@@ -1,3 +1,4 @@
+// Which replica is wrong, by the hashes of all, and the records of votes.
 #include "runtime/train/numerics/replica_votes.h"
 
 #include <gmock/gmock.h>
@@ -88,6 +89,10 @@ TEST(ReplicaVotes, OnlyTheUndecidedStepAtTheEndOfTheFileIsLeft) {
   EXPECT_EQ(undecided(to_line(other) + first + "{\"st", "layout").front().step, 120);
   EXPECT_THAT(undecided(first + to_line(decided), "layout"), IsEmpty());
   EXPECT_THAT(undecided(first, "another layout"), IsEmpty());
+  ReplicaRecord twice{150, 2, "", {"n0", "n1"}, {}, {{2, 0, "n0"}}};
+  EXPECT_EQ(undecided(first + to_line(twice) + first, "layout").size(), 2U)
+      << "a step done twice decides nothing of replicas";
+  EXPECT_EQ(undecided(first + to_line(twice), "layout").size(), 1U);
   EXPECT_THAT(undecided("", "layout"), IsEmpty());
 }
 

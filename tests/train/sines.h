@@ -45,9 +45,11 @@ struct Layout {
   Index micro_batch = 1;
   bool zero = false;
   bool bf16 = false;
+  bool v = false;  // the schedule zero-bubble-v
   friend void PrintTo(const Layout& l, std::ostream* out) {
     *out << "data " << l.data << " pipeline " << l.pipeline << " tensor " << l.tensor << " chunks "
-         << l.chunks << " micro-batch " << l.micro_batch << (l.zero ? " zero" : "");
+         << l.chunks << " micro-batch " << l.micro_batch << (l.zero ? " zero" : "")
+         << (l.v ? " v" : "");
   }
 };
 
@@ -56,7 +58,8 @@ inline Options options_for(const Layout& layout) {
   o.tensor_size = layout.tensor;
   o.pipeline_size = layout.pipeline;
   o.chunks = layout.chunks;
-  if (layout.chunks > 1) o.schedule = ScheduleKind::interleaved;
+  if (layout.chunks > 1)
+    o.schedule = layout.v ? ScheduleKind::zero_bubble_v : ScheduleKind::interleaved;
   o.use_distributed_optimizer = layout.zero;
   o.bf16 = layout.bf16;
   o.micro_batch_size = layout.micro_batch;
@@ -71,14 +74,16 @@ inline Options options_for(const Layout& layout) {
 
 /// f(context) on every rank of the layout.
 inline void on_ranks(const Layout& layout, const Options& options,
-                     const std::function<void(Context&)>& f) {
-  run_on_threads(MeshShape(layout.data, layout.pipeline, layout.tensor), [&](Mesh& mesh) {
+                     const std::function<void(Context&)>& f,
+                     const ThreadTransport& transport = {}) {
+  const auto rank = [&](Mesh& mesh) {
     const std::unique_ptr<Device> device = open_cpu();
     const std::unique_ptr<Stream> stream = device->make_stream();
     const Log log(mesh.rank(), LogLevel::quiet);
     Context context(options, mesh, *stream, log);
     f(context);
-  });
+  };
+  run_on_threads(MeshShape(layout.data, layout.pipeline, layout.tensor), rank, transport);
 }
 
 }  // namespace trireme

@@ -1,37 +1,21 @@
 // --verify-step: a parameter is wrong for a few ops of the first computation of one step, as where
 // a processor computes wrongly once. The rank is named; without a fault nothing changes.
-#include <atomic>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/kernels/device.h"
-#include "trireme/train/trainer.h"
-
+#include "runtime/store/steps.h"
 #include "tests/support/checkpoint_state.h"
-#include "tests/support/flipping_mesh.h"
 #include "tests/support/scratch_directory.h"
-#include "tests/train/two_blocks.h"
+#include "tests/train/disturbed_fit.h"
 
 namespace trireme::train {
 namespace {
 
 using test::committed_steps;
-using test::FlippingMesh;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr Index batch = 8;
-
-class Data : public DataSource {
- public:
-  Index fill(Index sample, std::span<const Tensor> out) override {
-    for (const Tensor& tensor : out)
-      if (tensor.data != nullptr)
-        std::fill_n(tensor.as<float>(), two_blocks_width, 1.0f + static_cast<float>(sample % 5));
-    return two_blocks_width;
-  }
-};
 
 class VerifiedSteps : public testing::Test {
  protected:
@@ -47,34 +31,13 @@ class VerifiedSteps : public testing::Test {
   /// Returns the message of rank 0. On `rank` a parameter has another exponent between the third
   /// and the tenth op of step `step`.
   std::string fit(const MeshShape& shape, int rank = -1, Index step = 0) {
-    options_.tensor_size = shape.size(Axis::tensor);
-    std::string message;
-    run_on_threads(shape, [&](Mesh& real) {
-      FlippingMesh mesh(real);
-      const std::unique_ptr<Device> device = open_cpu();
-      const std::unique_ptr<Stream> stream = device->make_stream();
-      const Log log(mesh.rank(), LogLevel::quiet);
-      const Trainer* trained = nullptr;
-      int asked = 0;
-      const auto between_ops = [&]() -> std::string_view {
-        if (mesh.rank() != rank || trained == nullptr || trained->steps_done() + 1 != step)
-          return "";
-        ++asked;
-        if (asked == 4 || asked == 11) mesh.flip(a_sign_byte_, 7);
-        return "";
-      };
-      Context context(options_, mesh, *stream, log, {}, between_ops);
-      Trainer trainer(context, Model(two_blocks));
-      trained = &trainer;
-      Data data;
-      try {
-        trainer.fit(data);
-      } catch (const JobError& error) {
-        EXPECT_EQ(error.code(), ExitCode::corrupted) << error.what();
-        if (mesh.rank() == 0) message = error.what();
-      }
-    });
-    return message;
+    int asked = 0;
+    const auto flip_twice = [&](DisturbedRank& at) {
+      if (at.number != rank || at.trainer->steps_done() + 1 != step) return;
+      ++asked;
+      if (asked == 4 || asked == 11) at.mesh->flip(a_sign_byte_, 7);
+    };
+    return disturbed_fit(shape, options_, {.between_ops = flip_twice});
   }
 
   ScratchDirectory folder_;
@@ -91,9 +54,33 @@ TEST_F(VerifiedSteps, NameTheRankWhoseGradientsDifferBeforeTheirSum) {
   EXPECT_THAT(committed_steps(options_.checkpoint.save), ElementsAre(5, 4, 3, 2, 1));
   EXPECT_THAT(folder_.read("run/replicas.jsonl"),
               HasSubstr("\"votes\":[],\"wrong\":[{\"attempt\":0,\"rank\":1,"));
+  EXPECT_THAT(folder_.read("run/replicas.jsonl"), HasSubstr("\"clean\":3}\n"));
+}
+
+TEST_F(VerifiedSteps, AreRememberedByCheckpointsAndByTheJobThatResumes) {
+  options_.train_iters = 5;
+  EXPECT_EQ(fit({2, 1, 1}), "");
+  const auto verified_step = [&](Index step) {
+    return read_manifest(options_.checkpoint.save + "/" + step_name(step)).verified_step;
+  };
+  EXPECT_EQ(verified_step(2), -1);
+  EXPECT_EQ(verified_step(3), 3);
+  EXPECT_EQ(verified_step(5), 3);
+  options_.train_iters = 8;
+  options_.verify_step = 8;
+  options_.checkpoint.load = options_.checkpoint.save;
+  EXPECT_THAT(fit({2, 1, 1}, 1, 8), HasSubstr("step 8, computed twice"));
+  EXPECT_EQ(verified_step(7), 3) << "by the job before";
+  EXPECT_THAT(folder_.read("run/replicas.jsonl"), HasSubstr("\"clean\":3}\n"));
 }
 
 TEST_F(VerifiedSteps, SeeNothingInStepsBetween) { EXPECT_EQ(fit({2, 1, 1}, 1, 5), ""); }
+
+TEST_F(VerifiedSteps, AloneSeeWrongGradientsBeforeTheirSum) {
+  options_.verify_step = 0;
+  options_.check_replicas = 1;
+  EXPECT_EQ(fit({2, 1, 1}, 1, 6), "") << "replicas get the same wrong sum";
+}
 
 TEST_F(VerifiedSteps, ChangeNoBitOnAnyLayout) {
   for (const bool sharded : {false, true})

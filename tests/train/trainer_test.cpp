@@ -61,8 +61,8 @@ INSTANTIATE_TEST_SUITE_P(All, TrainerLayouts,
                          testing::Values(Layout{1, 1, 1, 1, 2, false}, Layout{2, 1, 1, 1, 2, false},
                                          Layout{4, 1, 1, 1, 1, true}, Layout{1, 2, 1, 1, 1, false},
                                          Layout{1, 2, 1, 2, 2, false}, Layout{1, 1, 2, 1, 4, false},
-                                         Layout{2, 2, 2, 1, 1, false},
-                                         Layout{2, 2, 2, 2, 1, true}));
+                                         Layout{2, 2, 2, 1, 1, false}, Layout{2, 2, 2, 2, 1, true},
+                                         Layout{2, 2, 2, 2, 1, true, false, true}));
 
 TEST(Trainer, LossAndGradientAreMeansOverTheTargetsOfTheGlobalBatch) {
   // The model is x + offset with offset 0: the first loss is the mean of (x - sin x)^2 over the
@@ -368,6 +368,7 @@ TEST(Trainer, GeneratesTheSameTokensOnEveryLayout) {
     EXPECT_EQ(generate({1, 2, 1, 2, 1, false}, temperature), one);
     EXPECT_EQ(generate({1, 1, 2, 1, 1, false}, temperature), one);
     EXPECT_EQ(generate({1, 2, 2, 1, 1, false}, temperature), one);
+    EXPECT_EQ(generate({1, 2, 1, 2, 1, false, false, true}, temperature), one);
   }
 }
 

@@ -1,18 +1,20 @@
 #include "runtime/core/process/process_stat.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "runtime/core/parse_number.h"
+
 namespace trireme {
 namespace {
 
-bool parse_number(std::string_view text, std::int64_t& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
+bool parse_field(std::string_view text, std::int64_t& value) {
+  const auto number = parse_number<std::int64_t>(text);
+  if (number) value = *number;
+  return number.has_value();
 }
 
 }  // namespace
@@ -30,9 +32,9 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
       if (word.size() != 1) return {};
       stat.state = word[0];
     }
-    if (field == parent_field && !parse_number(word, stat.parent)) return {};
-    if (field == session_field && !parse_number(word, stat.session)) return {};
-    if (field == started_field && !parse_number(word, stat.started_ticks)) return {};
+    if (field == parent_field && !parse_field(word, stat.parent)) return {};
+    if (field == session_field && !parse_field(word, stat.session)) return {};
+    if (field == started_field && !parse_field(word, stat.started_ticks)) return {};
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return stat;

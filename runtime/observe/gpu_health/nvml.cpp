@@ -63,6 +63,7 @@ struct Nvml::Library {
     get_uuid.load(handle, "nvmlDeviceGetUUID");
     get_pcie_width.load(handle, "nvmlDeviceGetCurrPcieLinkWidth");
     get_most_pcie_width.load(handle, "nvmlDeviceGetMaxPcieLinkWidth");
+    get_memory.load(handle, "nvmlDeviceGetMemoryInfo");
     get_temperature.load(handle, "nvmlDeviceGetTemperature");
     get_threshold.load(handle, "nvmlDeviceGetTemperatureThreshold");
     get_reasons.load(handle, "nvmlDeviceGetCurrentClocksEventReasons");
@@ -94,6 +95,7 @@ struct Nvml::Library {
   Function<nvml::GetHandle> get_handle;
   Function<nvml::GetDeviceText> get_name, get_uuid;
   Function<nvml::GetNumber> get_pcie_width, get_most_pcie_width;
+  Function<nvml::GetMemory> get_memory;
   Function<nvml::GetTemperature> get_temperature, get_threshold;
   Function<nvml::GetReasons> get_reasons;
   Function<nvml::GetEccErrors> get_ecc_errors;
@@ -160,6 +162,12 @@ GpuFacts Nvml::facts(int gpu) const {
     facts.nvlinks_up = facts.nvlinks_up.value_or(0) + (active != 0 ? 1 : 0);
   }
   return facts;
+}
+
+std::optional<std::uint64_t> Nvml::used_memory(int gpu) const {
+  nvml::Memory memory{};
+  if (library_->get_memory(library_->device(gpu), &memory) != nvml::success) return std::nullopt;
+  return memory.used;
 }
 
 GpuReading Nvml::read(int gpu) const {

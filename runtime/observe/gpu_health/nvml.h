@@ -56,6 +56,8 @@ class Nvml {
   int gpus() const;
   GpuFacts facts(int gpu) const;
   GpuReading read(int gpu) const;
+  /// Bytes, of all processes.
+  std::optional<std::uint64_t> used_memory(int gpu) const;
   ClockLimits clock_limits(int gpu) const;
 
   /// Events of this GPU are reported from now on. False where the driver cannot.

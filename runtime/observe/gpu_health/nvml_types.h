@@ -53,6 +53,10 @@ using GetCount = Return (*)(unsigned* count);
 using GetHandle = Return (*)(unsigned index, Device* device);
 using GetDeviceText = Return (*)(Device device, char* text, unsigned bytes);
 using GetNumber = Return (*)(Device device, unsigned* number);
+struct Memory {
+  unsigned long long total, free, used;  // bytes
+};
+using GetMemory = Return (*)(Device device, Memory* memory);
 using GetReasons = Return (*)(Device device, unsigned long long* reasons);
 using GetTemperature = Return (*)(Device device, unsigned which, unsigned* celsius);
 using GetEccErrors = Return (*)(Device device, unsigned type, unsigned counter,

@@ -30,7 +30,7 @@ double hang_limit_s(const RankProgress& rank, const JobFacts& job, const HangLim
     case Phase::program:
       return limits.program_s;
     case Phase::load:
-      return limits.load_s + static_cast<double>(job.load_bytes_per_rank) / limits.load_bytes_per_s;
+      return limits.load_s;  // without any read; see StatusPage::progressed()
     case Phase::warm_up:
       return limits.first_step_s;
     case Phase::step:

@@ -23,7 +23,6 @@ struct HangLimits {
   double start_s_per_rank = 0.05;
   double first_step_s = 120;  // kernels are loaded, connections made
   double load_s = 60;
-  double load_bytes_per_s = 20e6;  // of a rank, on slow storage
   double evaluate_s = 60;
   double program_s = 600;  // of code that is not ours
   double save_s = 600;
@@ -33,7 +32,6 @@ struct HangLimits {
 
 struct JobFacts {
   int ranks = 1;
-  Index load_bytes_per_rank = 0;
 };
 
 /// The limit of a rank in this phase. Without a gap measured, a step is the first one. A gap counts

@@ -79,6 +79,7 @@ class Judge {
     Verdict found = verdict(Kind::node_silent, true, ranks, "");
     found.sentence = fmt::format("hang: {} ({}) {} not answer", describe_hosts(found.hosts),
                                  describe_ranks(ranks), found.hosts.size() == 1 ? "does" : "do");
+    found.stopped = true;
     return found;
   }
 

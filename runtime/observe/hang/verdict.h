@@ -53,7 +53,8 @@ struct Verdict {
   std::vector<std::string> hosts;  // of these ranks, each once; sorted
   std::string group;               // "data group 0"
   std::string sentence;            // "hang: rank 37 (n05, pp0 dp2 tp1) has computed ..."
-  bool stopped = false;            // a rank is (SIGSTOP), others are not: no phase explains that
+  // A rank is stopped (SIGSTOP) or its node is silent, others are not: no phase explains that.
+  bool stopped = false;
 
   bool blames_nodes() const {
     return kind == Kind::rank || kind == Kind::node || kind == Kind::node_silent;

@@ -70,6 +70,11 @@ bool catches_signal(std::int64_t pid) {
   return false;
 }
 
+std::string no_answer(std::int64_t pid, const ProcessState& process) {
+  return fmt::format("process {} does not answer SIGUSR2: state {}{}{}", pid, process.state,
+                     process.wait_channel.empty() ? "" : " in ", process.wait_channel);
+}
+
 }  // namespace
 
 StackCapture::StackCapture(StatusPage& page) {
@@ -106,6 +111,8 @@ NamedStack capture_stack(const PageReader& page, double seconds) {
     return {{}, fmt::format("process {} has ended", before.pid)};
   if (!catches_signal(before.pid))
     return {{}, fmt::format("process {} does not catch SIGUSR2", before.pid)};
+  // It would answer when it continues, which a job that is to be ended does not wait for.
+  if (process->state == 'T') return {{}, no_answer(before.pid, *process)};
   if (::kill(static_cast<pid_t>(before.pid), SIGUSR2) != 0)
     return {{}, fmt::format("process {}: kill: {}", before.pid, std::strerror(errno))};
   using Clock = std::chrono::steady_clock;
@@ -115,10 +122,7 @@ NamedStack capture_stack(const PageReader& page, double seconds) {
     const PageState now = page.read();
     if (now.stacks_captured != before.stacks_captured) return {name_frames(now.pid, now.stack), ""};
   } while (Clock::now() < end);
-  return {
-      {},
-      fmt::format("process {} does not answer SIGUSR2: state {}{}{}", before.pid, process->state,
-                  process->wait_channel.empty() ? "" : " in ", process->wait_channel)};
+  return {{}, no_answer(before.pid, *process)};
 }
 
 }  // namespace trireme::observe

@@ -12,6 +12,7 @@
 #include "runtime/store/lease/lock_file.h"
 #include "runtime/store/read/reader.h"
 #include "runtime/store/step_names.h"
+#include "runtime/store/tiers/time_line.h"
 
 namespace trireme {
 
@@ -63,6 +64,7 @@ StepSummary summarize(const CommittedStep& step) {
     summary.run = manifest.run;
     summary.layout = manifest.layout;
     summary.verified = manifest.verified;
+    summary.verified_step = manifest.verified_step;
     summary.shards = std::count_if(manifest.files.begin(), manifest.files.end(),
                                    [](const auto& file) { return file.name != global_name; });
     read_manifest(step.path);
@@ -85,7 +87,7 @@ std::optional<Writer> writer_of(const std::string& root) {
 /// What jobs make in the directory of a run, and `trireme run`.
 bool is_of_a_run(const std::string& name) {
   return parse_step_name(name) || name == "lock" || is_left_of_lock(name) ||
-         name == "metrics.jsonl" || name == "supervisor";
+         name == "metrics.jsonl" || name == "supervisor" || name == store::time_line_name;
 }
 
 /// `text` with every `part` taken out.
@@ -219,19 +221,37 @@ std::vector<std::string> step_problems(const std::string& step_directory, int th
   return problems;
 }
 
+namespace {
+
+/// The newest that was verified clean, and the newest up to `verified_step`.
+std::vector<Index> verified_steps(const RunSummary& run, Index verified_step) {
+  const auto newest = [&](const auto& holds) -> std::vector<Index> {
+    for (const StepSummary& step : run.steps)
+      if (step.problem.empty() && holds(step)) return {step.step};
+    return {};
+  };
+  std::vector<Index> steps = newest([](const StepSummary& step) { return !step.verified.empty(); });
+  for (const Index step :
+       newest([&](const StepSummary& each) { return each.step <= verified_step; }))
+    steps.push_back(step);
+  return steps;
+}
+
+}  // namespace
+
 PrunePlan plan_prune(const std::string& root, const Retention& retention) {
   const RunSummary run = summarize_run(root);
   PrunePlan plan;
   plan.leftovers = run.unfinished;
   plan.leftovers.insert(plan.leftovers.end(), run.cut_off.begin(), run.cut_off.end());
   std::vector<Index> counted;  // as in prune_steps()
-  Index verified = -1;
-  for (const StepSummary& step : run.steps)
-    if (static_cast<Index>(counted.size()) >= retention.keep_last || step.problem.empty())
-      counted.push_back(step.step);
-  for (const StepSummary& step : run.steps)
-    if (verified < 0 && step.problem.empty() && !step.verified.empty()) verified = step.step;
-  plan.deleted = steps_to_delete(counted, retention, verified);
+  Index verified_step = -1;    // as the newest say
+  for (const StepSummary& step : run.steps) {
+    const bool recent = static_cast<Index>(counted.size()) < retention.keep_last;
+    if (recent && step.problem.empty()) verified_step = std::max(verified_step, step.verified_step);
+    if (!recent || step.problem.empty()) counted.push_back(step.step);
+  }
+  plan.deleted = steps_to_delete(counted, retention, verified_steps(run, verified_step));
   for (const StepSummary& step : run.steps) {
     if (std::count(plan.deleted.begin(), plan.deleted.end(), step.step) > 0) {
       plan.bytes += step.bytes;

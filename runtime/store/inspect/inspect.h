@@ -45,6 +45,7 @@ struct StepSummary {
   std::string created, run, layout;
   Index shards = 0;
   std::string verified = {};  // Manifest::verified
+  Index verified_step = -1;   // Manifest::verified_step
 };
 
 /// The holder of the lease of a directory.

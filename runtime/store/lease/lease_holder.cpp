@@ -16,6 +16,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
+#include "runtime/core/process/host_name.h"
 #include "runtime/core/process/process_stat.h"
 
 namespace trireme::store {
@@ -27,12 +28,6 @@ std::string first_line(const std::string& path) {
   std::string line;
   std::getline(file, line);
   return line;
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  ::gethostname(name, HOST_NAME_MAX);
-  return name;
 }
 
 std::string boot_id() { return first_line("/proc/sys/kernel/random/boot_id"); }

@@ -13,6 +13,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/round_up.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/file.h"
 #include "runtime/store/file_layout.h"
@@ -68,6 +69,15 @@ std::string snapshot_directory(const std::string& key) {
   return memory_of_node + "/trireme-" + key + "-snapshots";
 }
 
+std::string local_snapshot_directory(const std::string& disk, const std::string& key) {
+  return disk + "/trireme-" + key + "-snapshots";
+}
+
+std::string local_snapshot_directory(const std::string& disk, const std::string& key,
+                                     const std::string& node) {
+  return local_snapshot_directory(disk, key) + "/" + node;
+}
+
 Index free_snapshot_bytes() { return free_bytes(memory_of_node); }
 
 Index bytes_of_others(const std::string& directory, const std::vector<int>& own) {
@@ -80,6 +90,19 @@ Index bytes_of_others(const std::string& directory, const std::vector<int>& own)
 void remove_snapshots(const std::string& directory) {
   remove_slots_of_others(directory, {});
   remove_directory(directory);
+}
+
+void remove_local_snapshots(const std::string& disk, const std::string& key) {
+  const std::string directory = local_snapshot_directory(disk, key);
+  for (const std::string& node : files_of(directory)) remove_snapshots(directory + "/" + node);
+  remove_directory(directory);
+}
+
+void remove_local_snapshots(const std::string& disk, const std::string& key,
+                            const std::string& node) {
+  remove_snapshots(local_snapshot_directory(disk, key, node));
+  const std::string directory = local_snapshot_directory(disk, key);
+  if (files_of(directory).empty()) remove_directory(directory);
 }
 
 void remove_slots_of_others(const std::string& directory, const std::vector<int>& own,
@@ -118,14 +141,14 @@ Index Slots::reserved_bytes() const {
 }
 
 void Slots::reserve() {
-  constexpr mode_t mode = 0700;
-  if (::mkdir(directory_.c_str(), mode) != 0 && errno != EEXIST) fail_call(directory_, "mkdir");
   for (int slot = 0; slot < count; ++slot) reserve(slot);
 }
 
 // Writing to mapped memory cannot fail, but ends the process where the file system has no page for
 // it: so all pages are taken here.
 void Slots::reserve(int slot) {
+  constexpr mode_t mode = 0700;
+  if (::mkdir(directory_.c_str(), mode) != 0 && errno != EEXIST) fail_call(directory_, "mkdir");
   const std::string file = directory_ + "/" + shard(slot);
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC;
   const int descriptor = check_call(
@@ -147,6 +170,36 @@ void Slots::reserve(int slot) {
   require(data != MAP_FAILED, file, ": cannot be mapped: ", std::strerror(errno));
   memory_[static_cast<std::size_t>(slot)] = Buffer(
       data, bytes_, std::shared_ptr<void>(data, [length](void* at) { ::munmap(at, length); }));
+}
+
+// A header must not come back, after a power cut, beside a shard that was being overwritten: so its
+// removal is synced first. The checksums would show it as well.
+void Slots::write(int slot, const std::byte* from, const SlotHeader& header) const {
+  begin(slot);
+  sync_directory(directory_);
+  const std::string path = directory_ + "/" + shard(slot);
+  File file = is_there(path) ? File::open_to_write(path, Caching::direct)
+                             : File::create(path, Caching::direct);
+  const Index whole = round_up(bytes_, File::direct_alignment);  // memory has whole pages
+  file.reserve(whole);
+  file.write_at(0, from, whole);
+  file.truncate(bytes_);
+  file.sync();
+  file.close();
+  finish(slot, header);
+  sync_directory(directory_);
+}
+
+void Slots::read(int slot, std::byte* to, const std::function<void()>& has_read) const {
+  constexpr Index piece_bytes = Index{8} << 20;
+  const File file = File::open(directory_ + "/" + shard(slot), Caching::direct);
+  require(file.size() == bytes_, file.path(), ": has ", file.size(), " bytes instead of ", bytes_);
+  for (Index at = 0; at < bytes_; at += piece_bytes) {
+    const Index wanted = std::min(piece_bytes, bytes_ - at);
+    const Index got = file.read_at(at, to + at, round_up(wanted, File::direct_alignment));
+    require(got >= wanted, file.path(), ": ends at byte ", at + got, " of ", bytes_);
+    has_read();
+  }
 }
 
 void Slots::begin(int slot) const {

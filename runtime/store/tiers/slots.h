@@ -1,6 +1,7 @@
-// Slots: what one rank keeps of a run in a directory of its node, where it outlives the rank and
-// mpirun. Two files take turns; each is a shard (file_layout.h), with a small file beside it that
-// says what it holds, its header. A slot without a header holds nothing. Filling one:
+// Slots: what one rank keeps of a run in a directory of its node, in memory or on a disk, where it
+// outlives the rank and mpirun. Two files take turns; each is a shard (file_layout.h), with a small
+// file beside it that says what it holds, its header. A slot without a header holds nothing.
+// Filling one:
 //   begin()     removes the header
 //   (the shard is written through memory())
 //   finish()    writes the header: this rank's part of the step is there
@@ -12,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,12 +40,22 @@ SlotHeader parse_slot_header(const std::string& text);
 /// Directory of the snapshots of a run in the memory of this node. `key`: of the run, as the
 /// supervisor gives it (TRIREME_RUN_KEY). The private directories of attempts have other names.
 std::string snapshot_directory(const std::string& key);
-/// Bytes that the file system of that directory has free.
+/// Directory of the snapshots of a run on a disk of a node: a folder in `disk` (--save-local), in
+/// which each node has one of its own, so that nodes may also share a disk.
+std::string local_snapshot_directory(const std::string& disk, const std::string& key);
+std::string local_snapshot_directory(const std::string& disk, const std::string& key,
+                                     const std::string& node);
+/// Bytes that the file system of snapshot_directory() has free.
 Index free_snapshot_bytes();
 /// Bytes of memory that the files in the directory have, but those of the ranks in `own`.
 Index bytes_of_others(const std::string& directory, const std::vector<int>& own);
 /// Removes all snapshots in the directory, and the directory; also when it is gone already.
 void remove_snapshots(const std::string& directory);
+/// The same on a disk: those of all nodes that are there.
+void remove_local_snapshots(const std::string& disk, const std::string& key);
+/// Those of one node.
+void remove_local_snapshots(const std::string& disk, const std::string& key,
+                            const std::string& node);
 /// Removes all files but those of the ranks in `own`, and copies of those of the ranks in `copied`.
 void remove_slots_of_others(const std::string& directory, const std::vector<int>& own,
                             const std::vector<int>& copied = {});
@@ -67,6 +79,16 @@ class Slots {
   /// Makes the directory and the files, and reserves all their space; what they hold stays, if it
   /// has the right size. Throws: Error that names the bytes needed and free.
   void reserve();
+  /// Of one slot only.
+  void reserve(int slot);
+  /// In place of reserve(), memory() and finish() for slots on a disk: fills one durably, from the
+  /// memory of a slot of the same size. The directory must exist. Throws: Error; the slot then
+  /// holds nothing.
+  void write(int slot, const std::byte* from, const SlotHeader& header) const;
+  /// Copies the shard of a slot on a disk to such memory, and calls `has_read` after each read of
+  /// some MiB. Throws: Error.
+  void read(
+      int slot, std::byte* to, const std::function<void()>& has_read = [] {}) const;
 
   /// Of the shard; after reserve().
   std::byte* memory(int slot) const { return memory_[static_cast<std::size_t>(slot)].data(); }
@@ -76,7 +98,6 @@ class Slots {
 
  private:
   std::string path(int slot, const char* suffix) const;
-  void reserve(int slot);
 
   std::string directory_, prefix_;
   Index bytes_;

@@ -37,19 +37,20 @@ void OutputBatch::convert_results() {
     std::transform(results, results + count, reinterpret_cast<float*>(rows_.data()),
                    [](double x) { return static_cast<float>(x); });
   } else {
-    std::memcpy(rows_.data(), results_.data(), static_cast<std::size_t>(plan_.row_bytes()));
+    std::memcpy(rows_.data(), results_.data(), static_cast<std::size_t>(count) * sizeof(float));
   }
 }
 
-const float* OutputBatch::collect(int data, const Context& context) {
+const float* OutputBatch::collect(int data, Index samples, const Context& context) {
   const MeshShape& shape = context.mesh().shape();
-  const int owner =
-      shape.rank_at({{Axis::data, data}, {Axis::pipeline, shape.size(Axis::pipeline) - 1}});
+  const int last_stage = plan_.pass.program().shape.last_stage();
+  const int owner = shape.rank_at({{Axis::data, data}, {Axis::pipeline, last_stage}});
   const int mine = context.mesh().rank();
   if (mine == owner) convert_results();
   if (owner != 0) {
     const Host& host = context.host();
-    const Message sent{0, rows_.data(), plan_.row_bytes()}, received{owner, sent.data, sent.bytes};
+    const Message sent{0, rows_.data(), samples * plan_.sample.bytes()},
+        received{owner, sent.data, sent.bytes};
     const auto only = [mine](const Message& message, int rank) {
       return std::span(&message, mine == rank ? 1 : 0);
     };

@@ -24,9 +24,9 @@ class OutputBatch final : public MicroBatchSource {
   void on_result(Index number, const Tensor& result) override;
   /// Call when all work of this batch is queued.
   void queued();
-  /// Collective over the world: brings the rows of data rank `data` to rank 0, in f32. Returns them
-  /// there; unspecified on other ranks.
-  const float* collect(int data, const Context& context);
+  /// Collective over the world: brings the `samples` rows of data rank `data` to rank 0, in f32.
+  /// Returns them there; unspecified on other ranks.
+  const float* collect(int data, Index samples, const Context& context);
 
  private:
   void convert_results();

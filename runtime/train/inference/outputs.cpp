@@ -25,14 +25,17 @@ void hand_out(const OutputSink& sink, Index sample, const Tensor& row) {
 
 /// Collective. Hands out the rows of the global batch that begins at sample `first`, of a stream of
 /// `samples`, on rank 0. Throws: JobError on all ranks when the sink throws.
-void hand_out(const Context& context, const PlannedOutputs& plan, OutputBatch& batch, Index first,
+void hand_out(const Context& context, const PlannedTraining& plan, OutputBatch& batch, Index first,
               Index samples, const OutputSink& sink) {
   std::exception_ptr failure;
-  Tensor row = plan.sample;
+  Tensor row = plan.outputs->sample;
+  const Index size = plan.spec.micro_batch_size;
   for (int data = 0; data < context.data_size(); ++data) {
-    const Index begin = first + data * plan.samples, end = std::min(begin + plan.samples, samples);
+    const MicroBatchRange range = plan.spec.micro_batches(data);
+    const Index begin = first + range.first * size;
+    const Index end = std::min(begin + range.count * size, samples);
     if (begin >= end) break;  // on all ranks alike
-    const float* rows = batch.collect(data, context);
+    const float* rows = batch.collect(data, range.count * size, context);
     if (context.mesh().rank() != 0 || failure) continue;
     try {
       for (Index sample = begin; sample < end; ++sample) {
@@ -60,7 +63,7 @@ bool Trainer::State::run_outputs(DataSource& source, Index samples, const Output
     batch.inputs().begin(progress.step, 1);
     bound.outputs->start(batch);
     batch.queued();
-    hand_out(context, *plan.outputs, batch, first, samples, sink);
+    hand_out(context, plan, batch, first, samples, sink);
   }
   return true;
 }

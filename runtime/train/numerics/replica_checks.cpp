@@ -4,6 +4,7 @@
 
 #include "trireme/comm/agree.h"
 
+#include "runtime/core/process/host_name.h"
 #include "runtime/train/numerics/replica_file.h"
 
 namespace trireme::train {
@@ -48,10 +49,23 @@ std::string ReplicaChecks::check(Index step) {
   return "";
 }
 
-/// What this rank's data group holds: of the buckets that differ, and of those that an undecided
-/// record is about. One rank of each group reports.
+/// Collective. Of all data groups.
+Index ReplicaChecks::differing_buckets() const {
+  const Mesh& mesh = context_.mesh();
+  Index count = 0;
+  if (mesh.shape().coordinate(mesh.rank(), Axis::data) == 0)
+    for (int bucket = 0; bucket < hashes_->buckets(); ++bucket)
+      count += hashes_->differs(bucket) ? 1 : 0;
+  context_.host().all_reduce({&count, 1, DType::i64}, Reduction::sum);
+  return count;
+}
+
+/// What this rank's data group holds: of the first buckets that differ, and of those that an
+/// undecided record is about. One rank of each group reports.
 std::vector<BucketVote> ReplicaChecks::votes() const {
+  constexpr std::size_t most_votes = 8;  // more decide no better, and make a record long
   std::vector<BucketVote> votes;
+  std::size_t differing = 0;
   const MeshShape& shape = context_.mesh().shape();
   const int rank = context_.mesh().rank();
   if (shape.coordinate(rank, Axis::data) != 0) return votes;
@@ -65,7 +79,9 @@ std::vector<BucketVote> ReplicaChecks::votes() const {
     const bool asked = std::any_of(undecided_.begin(), undecided_.end(), [&](const auto& record) {
       return std::any_of(record.votes.begin(), record.votes.end(), same);
     });
-    if (!asked && !hashes_->differs(bucket)) continue;
+    const bool differs = hashes_->differs(bucket);
+    if (!asked && (!differs || differing >= most_votes)) continue;
+    if (differs) ++differing;
     for (int replica = 0; replica < hashes_->replicas(); ++replica)
       vote.hashes.push_back(hashes_->at(replica, bucket));
     votes.push_back(std::move(vote));
@@ -78,7 +94,7 @@ ReplicaRecord ReplicaChecks::gather(Index step) const {
   ReplicaRecord mine{step, this_attempt(), layout_, {}, votes(), {}};
   ReplicaRecord all = mine;
   all.votes.clear();
-  all.hosts = gather_strings(context_.host(), this_host());
+  all.hosts = gather_strings(context_.host(), host_name());
   for (const std::string& line : gather_strings(context_.host(), to_line(mine))) {
     const auto record = parse_replica_record(line);
     require(record.has_value(), "a rank sent no votes");
@@ -88,24 +104,22 @@ ReplicaRecord ReplicaChecks::gather(Index step) const {
 }
 
 std::string ReplicaChecks::differ(Index step) {
+  const Index others = differing_buckets() - 1;
   ReplicaRecord record = gather(step);
   std::vector<ReplicaRecord> all{record};
   if (!undecided_.empty() && undecided_.front().step == step)
     all.insert(all.end(), undecided_.begin(), undecided_.end());
   record.wrong = outvoted(all);
   append_record(context_, record);
-  const BucketVote* first = nullptr;
-  Index others = -1;
-  std::string held;
-  for (const BucketVote& vote : record.votes) {
-    if (std::equal(vote.hashes.begin() + 1, vote.hashes.end(), vote.hashes.begin())) continue;
-    first = first == nullptr ? &vote : first;
-    ++others;
-  }
-  if (first == nullptr)  // the exchange of the hashes is what differs
+  const auto first =
+      std::find_if(record.votes.begin(), record.votes.end(), [](const BucketVote& vote) {
+        return !std::equal(vote.hashes.begin() + 1, vote.hashes.end(), vote.hashes.begin());
+      });
+  if (first == record.votes.end())  // the exchange of the hashes is what differs
     return str("silent corruption: after step ", step,
                " ranks have other hashes of the same data replicas");
   const BucketVote& shown = *first;
+  std::string held;
   for (const int rank : shown.ranks)
     held += str(held.empty() ? "rank " : ", rank ", rank, " on ",
                 record.hosts[static_cast<std::size_t>(rank)]);

@@ -30,6 +30,7 @@ class ReplicaChecks {
   Index last_clean() const { return last_clean_; }
 
  private:
+  Index differing_buckets() const;
   std::vector<BucketVote> votes() const;
   ReplicaRecord gather(Index step) const;
   std::string differ(Index step);

@@ -9,11 +9,11 @@
 
 namespace trireme::train {
 
-std::string this_host();
 /// Of the supervisor that started this job; 0: none did.
 Index this_attempt();
 
-/// Empty where there is no --save directory, or no file. Throws: Error when it cannot be read.
+/// Its newest records. Empty where there is no --save directory, or no file. Throws: Error when it
+/// cannot be read.
 std::string read_records(const Context& context);
 /// On rank 0. Where it cannot be written, a warning says why.
 void append_record(const Context& context, const ReplicaRecord& record);

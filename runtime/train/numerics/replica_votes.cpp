@@ -1,7 +1,6 @@
 #include "runtime/train/numerics/replica_votes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
+#include "runtime/core/parse_number.h"
 
 namespace trireme::train {
 namespace {
@@ -45,11 +45,10 @@ int rank_in(const Json* json) {
 
 std::uint64_t hash_in(const Json& json) {
   const std::string* text = std::get_if<std::string>(&json.value);
-  std::uint64_t hash = 0;
   require(text != nullptr, "no hash");
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), hash, 16);
-  require(error == std::errc() && end == text->data() + text->size(), "no hash");
-  return hash;
+  const auto hash = parse_number<std::uint64_t>(*text, 16);
+  require(hash.has_value(), "no hash");
+  return *hash;
 }
 
 BucketVote vote_in(const Json& json) {
@@ -73,6 +72,7 @@ ReplicaRecord record_in(const Json& json) {
   for (const Json& wrong : member<Json::Array>(json, "wrong"))
     record.wrong.push_back({member<Index>(wrong, "attempt"), rank_in(wrong.find("rank")),
                             member<std::string>(wrong, "host")});
+  if (json.find("clean") != nullptr) record.clean = member<Index>(json, "clean");
   return record;
 }
 
@@ -110,13 +110,12 @@ std::string to_line(const ReplicaRecord& record) {
   Json::Array votes, wrong;
   for (const BucketVote& vote : record.votes) votes.push_back(json_of(vote));
   for (const ReplicaHolder& holder : record.wrong) wrong.push_back(json_of(holder));
-  return to_text(Json::Object{{"step", record.step},
-                              {"attempt", record.attempt},
-                              {"layout", record.layout},
-                              {"hosts", Json::Array(record.hosts.begin(), record.hosts.end())},
-                              {"votes", std::move(votes)},
-                              {"wrong", std::move(wrong)}}) +
-         "\n";
+  Json::Object all{
+      {"step", record.step},       {"attempt", record.attempt},
+      {"layout", record.layout},   {"hosts", Json::Array(record.hosts.begin(), record.hosts.end())},
+      {"votes", std::move(votes)}, {"wrong", std::move(wrong)}};
+  if (record.clean) all.emplace_back("clean", *record.clean);
+  return to_text(Json(std::move(all))) + "\n";
 }
 
 std::optional<ReplicaRecord> parse_replica_record(std::string_view line) {
@@ -156,7 +155,7 @@ std::vector<ReplicaRecord> undecided(std::string_view file, const std::string& l
     const std::string_view line = file.substr(0, file.find('\n'));
     file.remove_prefix(std::min(file.size(), line.size() + 1));
     std::optional<ReplicaRecord> record = parse_replica_record(line);
-    if (!record) continue;
+    if (!record || record->of_step_done_twice()) continue;
     if (!records.empty() &&
         (records.back().step != record->step || records.back().layout != record->layout))
       records.clear();

@@ -37,6 +37,10 @@ struct ReplicaRecord {
   std::vector<std::string> hosts;  // by world rank
   std::vector<BucketVote> votes;
   std::vector<ReplicaHolder> wrong;  // what the records decide; empty: nothing
+  /// Of a step done twice: the newest one before that was clean; -1: none is known.
+  std::optional<Index> clean = {};
+  /// Of a step done twice (--verify-step), which no replica decides.
+  bool of_step_done_twice() const { return layout.empty(); }
 };
 
 /// One line of JSON.

@@ -2,6 +2,7 @@
 
 #include "trireme/comm/agree.h"
 
+#include "runtime/core/process/host_name.h"
 #include "runtime/optim/replica_hashes.h"
 #include "runtime/train/numerics/replica_file.h"
 
@@ -39,8 +40,9 @@ std::string StepVerification::check(Index step) {
     mine = str("other ", first->name, " of ",
                names_in_bucket(flat_, hashes_->difference(first->part)));
   const std::vector<std::string> all = gather_strings(context_.host(), mine);
-  ReplicaRecord record{step, this_attempt(), "", gather_strings(context_.host(), this_host()), {},
+  ReplicaRecord record{step, this_attempt(), "", gather_strings(context_.host(), host_name()), {},
                        {}};
+  record.clean = last_clean_;
   std::string what;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;

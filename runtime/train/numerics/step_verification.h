@@ -24,6 +24,8 @@ class StepVerification {
   /// Collective, after the update of a step that was computed twice. Returns what is wrong, the
   /// same on every rank; empty: nothing. Allocates only where something is wrong.
   std::string check(Index step);
+  /// The newest step whose bits were the same both times, as what is resumed from says.
+  void resume_from(Index last_clean) { last_clean_ = last_clean; }
   /// The newest step whose bits were the same both times; -1: none was computed twice.
   Index last_clean() const { return last_clean_; }
 

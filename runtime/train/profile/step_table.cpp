@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/optim/optimizer.h"
+
 namespace trireme::train {
 namespace {
 
@@ -65,21 +67,6 @@ Sums sums_of(const FlatLayout& flat, const Mesh& mesh) {
   return sums;
 }
 
-/// Of one parameter: what its update reads and writes, and computes (kernels/optimizer.h).
-struct UpdateCost {
-  double bytes, flops;
-};
-
-UpdateCost update_cost(const OptimizerOptions& options, DType compute) {
-  constexpr double number = 4;
-  const double copy = compute == DType::f32 ? 0 : static_cast<double>(size_bytes(compute));
-  const double parameter_and_gradient = 3 * number, moment = 2 * number;
-  if (options.kind == OptimizerOptions::Kind::adamw)
-    return {parameter_and_gradient + 2 * moment + copy, 15};
-  const bool momentum = options.momentum != 0;
-  return {parameter_and_gradient + (momentum ? moment : 0) + copy, momentum ? 7.0 : 5.0};
-}
-
 }  // namespace
 
 StepTable::StepTable(const PlannedModel& model, const StageProgram& program, const FlatLayout& flat,
@@ -88,7 +75,7 @@ StepTable::StepTable(const PlannedModel& model, const StageProgram& program, con
   add(StepPart::zero_gradients, 1, static_cast<double>(flat.gradient_bytes()));
   for (const Plan& plan : model.chunks) add_plan(plan, context.micro_batches());
   add_exchanges(model, program);
-  if (program.stage == program.shape.stages - 1)
+  if (program.stage == program.shape.last_stage())
     add(StepPart::result, context.micro_batches(),
         static_cast<double>(context.micro_batches() * size_bytes(DType::f64)));
   add_update(flat, context);

@@ -1,3 +1,4 @@
+// Rates of the kernels that work element by element, by array or by row.
 #include <set>
 #include <string>
 

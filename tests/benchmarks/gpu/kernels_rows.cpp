@@ -1,3 +1,4 @@
+// Rates of the kernels that work on rows of channels: norms, activations, rotary embeddings.
 #include "trireme/kernels/activation.h"
 #include "trireme/kernels/norm.h"
 #include "trireme/kernels/rotary.h"

@@ -33,7 +33,7 @@ class SaveOfAGpu : public ::testing::Test {
 
   const ScratchDirectory folder_;
   ToyImage image_ = make_toy_image(9 * block_bytes + 77, 5, 3);
-  CudaDevice device_{0, ""};
+  kernels::CudaDevice device_{0, ""};
   const std::unique_ptr<Stream> copies_ = device_.make_stream();
   const std::unique_ptr<Event> before_ = device_.make_event();
   FileLayout layout_ = image_.filled();

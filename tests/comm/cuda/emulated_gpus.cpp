@@ -11,7 +11,7 @@ namespace trireme {
 GpuRanks open_gpu_ranks(const MeshShape& shape, const NcclOptions& options) {
   GpuRanks ranks;
   ranks.host = mpi_session().make_mesh(shape, {.timeout_s = 60});
-  ranks.gpu = std::make_unique<CudaDevice>(0);
+  ranks.gpu = std::make_unique<kernels::CudaDevice>(0);
   ranks.stream = ranks.gpu->make_stream();
   NcclOptions checked = options;
   checked.order_check = OrderCheck::on;

@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/onednn.h"
 
-namespace trireme {
+namespace trireme::kernels {
 
 /// Sums are fp64.
 void onednn_sgemm(const Gemm& p) {
@@ -36,4 +36,4 @@ void OnednnProducts::prepare(const Gemm&) {
 Index OnednnProducts::scratchpad_bytes(const Gemm&) { return 0; }
 void OnednnProducts::run(const Gemm& p, void*) { prepare(p); }
 
-}  // namespace trireme
+}  // namespace trireme::kernels

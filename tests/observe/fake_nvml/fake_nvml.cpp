@@ -2,6 +2,7 @@
 // The file is that of FAKE_NVML; "%h" in its path stands for the host name. Lines are "gpus COUNT"
 // and "gpuN.KEY VALUE"; the last one of a key counts, so a test appends lines while a job runs:
 //   temperature, slowdown, reasons, corrected, uncorrected, pending, failed, recovery, link_errors
+//   used             bytes of memory
 //   xid, xid_count   an event for each increase of the count since the GPU was registered
 //   lost 1           every question returns "GPU is lost"
 // What a file lacks is 0, as of a GPU that is well.
@@ -100,6 +101,10 @@ nvml::Return nvmlDeviceGetCurrPcieLinkWidth(nvml::Device device, unsigned* width
 }
 nvml::Return nvmlDeviceGetMaxPcieLinkWidth(nvml::Device device, unsigned* width) {
   return give(device, width, "most_pcie_width", 16);
+}
+nvml::Return nvmlDeviceGetMemoryInfo(nvml::Device device, nvml::Memory* memory) {
+  *memory = {};
+  return give(device, &memory->used, "used");
 }
 nvml::Return nvmlDeviceGetTemperature(nvml::Device device, unsigned /*which*/, unsigned* celsius) {
   return give(device, celsius, "temperature", 40);

@@ -11,18 +11,14 @@
 
 #include "trireme/job/run.h"
 
-#include "runtime/checkpoint/slot_transfer.h"
+#include "runtime/checkpoint/memory/piece_places.h"
+#include "runtime/checkpoint/memory/slot_transfer.h"
+#include "runtime/core/process/host_name.h"
+#include "runtime/observe/status_page.h"
 #include "runtime/store/tiers/slots.h"
+#include "runtime/store/tiers/time_line.h"
 
 namespace trireme::checkpoint {
-
-/// A step of a job.
-struct SnapshotStep {
-  Index step = 0;
-  std::string job;
-  friend bool operator==(const SnapshotStep&, const SnapshotStep&) = default;
-  friend auto operator<=>(const SnapshotStep&, const SnapshotStep&) = default;
-};
 
 /// Rank to rank: where a rank's snapshot is sent to. Empty where there is one node. `nodes`: the
 /// name of the node of each rank.
@@ -30,13 +26,17 @@ std::vector<int> partners(const std::vector<std::string>& nodes);
 
 class PartnerCopies {
  public:
-  /// Collective. `mine`: the slots of this rank.
-  PartnerCopies(const Context& context, const store::Slots& mine);
+  /// Collective. `mine`: the slots of this rank, which is on `node`.
+  PartnerCopies(const Context& context, const store::Slots& mine,
+                const std::string& node = host_name());
 
   /// What this rank finds of copies on its node, as text for all ranks; one rank of a node does.
-  std::vector<std::string> found() const;
+  /// Only of steps of `line`.
+  std::vector<std::string> found(const store::TimeLine& line) const;
   /// All ranks have found this. A line "form F" says that a rank needs headers of that form.
   void note(const std::vector<std::vector<std::string>>& found);
+  /// Those of which a copy was found.
+  std::vector<SnapshotStep> steps() const;
   /// Whether a copy for `rank` was found anywhere.
   bool has(const SnapshotStep& step, int rank) const;
   /// Collective. Brings the copies of `step` to the ranks in `lacking`; into `slot` of this rank,
@@ -49,13 +49,16 @@ class PartnerCopies {
   /// Ranks whose copies belong to a rank of this node.
   std::vector<int> sources_of_node() const;
 
-  /// Sends a complete snapshot to the partner, and receives those of the sources.
+  /// Gives up the older copies that this rank has. Throws: Error.
+  void prepare() const;
+  /// Collective, when all ranks are prepared. Sends a complete snapshot to the partner, and
+  /// receives those of the sources.
   void start(const store::Slots& mine, int slot, const std::string& header);
   bool poll() { return transfer_.poll(context_.host().stream); }
-  void wait() { transfer_.wait(context_.host().stream); }
-  /// All has arrived here: writes the headers. Throws: Error.
+  void wait();
+  /// All has arrived here: writes the headers. Throws: Error, after it has written all it could.
   void finish();
-  /// All has arrived everywhere.
+  /// All have finished. Without it the copies of these steps are the first to be overwritten.
   void confirm();
 
  private:
@@ -70,6 +73,8 @@ class PartnerCopies {
   store::Slots copies_of(int rank) const;
 
   const Context& context_;
+  observe::StatusPage no_page_;
+  observe::StatusPage& page_;
   const std::string directory_;
   std::vector<std::string> nodes_;  // by rank
   std::vector<Index> bytes_;        // of a slot, by rank

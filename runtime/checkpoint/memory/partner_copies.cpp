@@ -1,25 +1,20 @@
-#include "runtime/checkpoint/partner_copies.h"
+#include "runtime/checkpoint/memory/partner_copies.h"
 
 #include <algorithm>
 #include <cstring>
 #include <sstream>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "trireme/comm/agree.h"
+
+#include "runtime/comm/page_of.h"
 
 namespace trireme::checkpoint {
 namespace {
 
 using store::SlotHeader;
 using store::Slots;
-
-std::string node_name() {
-  char name[256] = {};
-  require(gethostname(name, sizeof name - 1) == 0, "gethostname failed");
-  return name;
-}
 
 /// The ranks of each node, in the order of their lowest rank.
 std::vector<std::vector<int>> ranks_by_node(const std::vector<std::string>& nodes) {
@@ -50,10 +45,11 @@ std::vector<int> partners(const std::vector<std::string>& nodes) {
   return all;
 }
 
-PartnerCopies::PartnerCopies(const Context& context, const Slots& mine)
+PartnerCopies::PartnerCopies(const Context& context, const Slots& mine, const std::string& node)
     : context_(context),
+      page_(comm::page_of(context.host().mesh, no_page_)),
       directory_(mine.directory()),
-      nodes_(gather_strings(context.host(), node_name())),
+      nodes_(gather_strings(context.host(), node)),
       partners_(partners(nodes_)),
       transfer_(context.host().mesh.split(0, "snapshots")) {
   for (const std::string& bytes : gather_strings(context.host(), std::to_string(mine.bytes())))
@@ -67,7 +63,7 @@ Slots PartnerCopies::copies_of(int rank) const {
   return {directory_, rank, bytes_[static_cast<std::size_t>(rank)], Slots::Whose::copy};
 }
 
-std::vector<std::string> PartnerCopies::found() const {
+std::vector<std::string> PartnerCopies::found(const store::TimeLine& line) const {
   const auto me = static_cast<std::size_t>(context_.host().rank());
   if (std::find(nodes_.begin(), nodes_.end(), nodes_[me]) - nodes_.begin() !=
       static_cast<std::ptrdiff_t>(me))
@@ -77,7 +73,7 @@ std::vector<std::string> PartnerCopies::found() const {
     for (int slot = 0; slot < Slots::count; ++slot) {
       const auto header = copies_of(static_cast<int>(rank)).header(slot);
       if (!header || header->rank != static_cast<int>(rank) ||
-          header->ranks != static_cast<int>(nodes_.size()))
+          header->ranks != static_cast<int>(nodes_.size()) || !line.has(header->step, header->job))
         continue;
       all.push_back(fmt::format("copy {} {} {} {} {}", rank, slot, to_text(header->form),
                                 header->step, header->job));
@@ -106,6 +102,12 @@ void PartnerCopies::note(const std::vector<std::vector<std::string>>& found) {
     }
 }
 
+std::vector<SnapshotStep> PartnerCopies::steps() const {
+  std::vector<SnapshotStep> all;
+  for (const auto& [step, places] : places_) all.push_back(step);
+  return all;
+}
+
 bool PartnerCopies::has(const SnapshotStep& step, int rank) const {
   const auto places = places_.find(step);
   return places != places_.end() && places->second.count(rank) > 0;
@@ -124,7 +126,7 @@ std::string PartnerCopies::fetch(const SnapshotStep& step, const std::vector<int
         receives.push_back({place.holder, mine.memory(slot), mine.bytes()});
       if (place.holder != host.rank()) continue;
       Slots& copies = read.emplace_back(copies_of(rank));
-      copies.reserve();
+      copies.reserve(place.slot);
       const auto header = copies.header(place.slot);
       require(header.has_value(), directory_, "/", copies.shard(place.slot),
               ": its header is gone");
@@ -138,7 +140,7 @@ std::string PartnerCopies::fetch(const SnapshotStep& step, const std::vector<int
     }
   });
   transfer_.start(std::move(sends), std::move(receives), host.stream);
-  transfer_.wait(host.stream);
+  wait();
   return transfer_.received().empty() ? here : transfer_.received().front().header;
 }
 
@@ -166,27 +168,40 @@ std::vector<int> PartnerCopies::sources_of_node() const {
   return all;
 }
 
+void PartnerCopies::prepare() const {
+  for (const Source& source : sources_) source.slots.begin(source.next);
+}
+
 void PartnerCopies::start(const Slots& mine, int slot, const std::string& header) {
   std::vector<SlotEnd> sends, receives;
   if (!partners_.empty())
     sends.push_back({partners_[static_cast<std::size_t>(context_.host().rank())], mine.memory(slot),
                      mine.bytes(), header});
-  for (Source& source : sources_) {
-    source.slots.begin(source.next);
+  for (const Source& source : sources_)
     receives.push_back({source.rank, source.slots.memory(source.next), source.slots.bytes()});
-  }
   transfer_.start(std::move(sends), std::move(receives), context_.host().stream);
 }
 
+void PartnerCopies::wait() {
+  transfer_.wait(context_.host().stream, [this] { page_.heartbeat(); });
+}
+
 void PartnerCopies::finish() {
+  Problems problems;
   for (std::size_t i = 0; i < sources_.size(); ++i)
-    sources_[i].slots.finish(sources_[i].next,
-                             store::parse_slot_header(transfer_.received()[i].header));
+    problems.collect([&] {
+      sources_[i].slots.finish(sources_[i].next,
+                               store::parse_slot_header(transfer_.received()[i].header));
+    });
+  require(problems.empty(), problems.empty() ? "" : problems.all().front());
 }
 
 void PartnerCopies::confirm() {
   for (Source& source : sources_) {
-    source.slots.confirm(source.next);
+    try {
+      source.slots.confirm(source.next);
+    } catch (const Error&) {  // all ranks have the step, whatever its header is called on this one
+    }
     source.next = 1 - source.next;
   }
 }

@@ -3,11 +3,14 @@
 // other, one exchange at a time, so that little of the network is taken at once.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "trireme/comm/communicator.h"
+
+#include "runtime/checkpoint/memory/transfer_pace.h"
 
 namespace trireme::checkpoint {
 
@@ -26,17 +29,24 @@ class SlotTransfer {
 
   /// The last one is done. Both ends of a way have the same `bytes`.
   void start(std::vector<SlotEnd> sends, std::vector<SlotEnd> receives, Stream& stream);
-  /// Advances it; returns whether it is done. Never blocks.
-  bool poll(Stream& stream);
-  void wait(Stream& stream);
+  /// Advances it, at the pace that training allows; returns whether it is done. Never blocks.
+  bool poll(Stream& stream) { return advance(stream, false); }
+  /// As fast as it can. Calls `beat` all the time.
+  void wait(Stream& stream, const std::function<void()>& beat);
   /// With their headers.
   const std::vector<SlotEnd>& received() const { return receives_; }
 
  private:
-  void start_round(Stream& stream);
+  bool advance(Stream& stream, bool at_once);
+  bool take_turn(Stream& stream, bool at_once, double now);
+  void start_round(Stream& stream, double now);
+  bool has_whole_piece() const;
 
   std::vector<SlotEnd> sends_, receives_;
-  Index round_ = 0, rounds_ = 0;  // round 0: headers
+  std::vector<Message> out_, in_;  // of a round
+  Index round_ = 0, rounds_ = 0;   // round 0: headers
+  bool under_way_ = false;         // a round is
+  TransferPace pace_;
   Ticket ticket_;
   std::unique_ptr<Communicator> group_;  // goes first, with what is under way
 };

@@ -13,20 +13,12 @@
 
 namespace trireme {
 
-/// Thrown by a Trainer of such a process, in place of allocating anything. Not a std::exception, so
-/// that no handler of the program mistakes it for a failure.
-struct LayoutChecked {
-  Index rank_bytes = 0;  // planned memory of the rank that needs most
-};
-
-/// Whether this process only checks a layout. The mesh then has its shape, but no other ranks.
-bool only_checks_layout(const Context& context);
-
 /// The value of --check-layout on a command line; nothing: it is not given.
 std::optional<std::string> layouts_to_check(int argc, const char* const* argv);
 
 /// Prints a line of JSON for each of `counts` ("8,6,4"):
-///   {"ranks":8,"legal":true,"data":4,"pipeline":1,"tensor":2,"rank_bytes":123456}
+///   {"ranks":8,"legal":true,"data":4,"pipeline":1,"tensor":2,"rank_bytes":123456,
+///    "configuration":{"--seed":"1234",...}}
 ///   {"ranks":6,"legal":false,"problems":["--global-batch-size 8 is not a multiple of ..."]}
 /// Returns the exit code: whether all could be checked. Call it where there are no threads.
 int check_layouts(const std::string& counts, int argc, char** argv, const Application& application,

@@ -1,18 +1,19 @@
-#include "runtime/checkpoint/memory_tier.h"
+#include "runtime/checkpoint/memory/memory_tier.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "trireme/comm/agree.h"
 
+#include "runtime/checkpoint/memory/votes.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/comm/page_of.h"
+#include "runtime/core/process/host_name.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/job/check_layout.h"
+#include "runtime/job/layout/layout_mesh.h"
 
 namespace trireme::checkpoint {
 namespace {
@@ -20,19 +21,21 @@ namespace {
 using store::SlotHeader;
 using store::Slots;
 
-/// Of a rank whose snapshot failed: more than any number of ranks that are not ready.
-constexpr double failed_vote = 1e9;
 /// Pinned, for copies of a GPU on their way to a slot.
 constexpr Index passing_ring_bytes = Index{64} << 20;
 
 /// Throws: Error where the job has no supervisor.
-std::string directory_of_run(const Context& context) {
+std::string key_of_run(const Context& context) {
   const char* key = std::getenv("TRIREME_RUN_KEY");
   require(key != nullptr && *key != '\0', "--save-memory-interval ",
           context.options().checkpoint.save_memory_interval,
           " needs a supervisor, which says whose snapshots are in memory: start the job with "
           "`trireme run`, or leave the option out");
-  return store::snapshot_directory(key);
+  return key;
+}
+
+std::string directory_of_run(const Context& context) {
+  return store::snapshot_directory(key_of_run(context));
 }
 
 FileLayout lay_out(std::vector<Piece> pieces) {
@@ -58,17 +61,10 @@ void put_pieces(Packer& out, const std::vector<Piece>& pieces) {
   }
 }
 
-std::string node_name() {
-  char name[256] = {};
-  require(gethostname(name, sizeof name - 1) == 0, "gethostname failed");
-  return name;
-}
-
-/// All ranks have the step, whatever its header is called on this one.
 template <class F>
-void ignore_names(F&& rename) {
+void ignore_failure(F&& f) {
   try {
-    rename();
+    f();
   } catch (const Error&) {
   }
 }
@@ -101,6 +97,20 @@ MemoryTier::MemoryTier(const Context& context, FlatParameters& flat, Optimizer& 
 void MemoryTier::connect() {
   if (context_.options().checkpoint.save_memory_partner)
     elsewhere_ = std::make_unique<PartnerCopies>(context_, slots_);
+  if (!context_.options().checkpoint.save_local.empty()) connect_disks();
+}
+
+/// Collective. A disk that cannot be used costs its copies only, but none at all is a mistake.
+void MemoryTier::connect_disks() {
+  on_disk_ = std::make_unique<LocalCopies>(context_, key_of_run(context_), slots_, host_name());
+  const Host& host = context_.host();
+  Index unusable = on_disk_->problem().empty() ? 0 : 1;
+  host.all_reduce({&unusable, 1, DType::i64}, Reduction::sum);
+  Problems problems;
+  if (unusable == host.world().size())
+    problems.add("--save-local ", context_.options().checkpoint.save_local, ": ",
+                 on_disk_->problem(), "; it has to be a directory of each node, which is there");
+  agree_on(host, problems);
 }
 
 Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
@@ -134,7 +144,7 @@ void MemoryTier::identify(const KeyValues& identity) {
 }
 
 std::vector<int> MemoryTier::ranks_of_node() const {
-  const std::vector<std::string> nodes = gather_strings(context_.host(), node_name());
+  const std::vector<std::string> nodes = gather_strings(context_.host(), host_name());
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < nodes.size(); ++rank)
     if (nodes[rank] == nodes[static_cast<std::size_t>(context_.host().rank())])
@@ -142,8 +152,8 @@ std::vector<int> MemoryTier::ranks_of_node() const {
   return ranks;
 }
 
-void MemoryTier::open(const std::optional<SnapshotStep>& kept) {
-  const int found = kept ? find(*kept) : -1;
+void MemoryTier::open(const std::optional<SnapshotStep>& kept, Index start) {
+  const int found = kept ? found_.find(*kept) : -1;
   const std::vector<int> here = ranks_of_node();
   const std::vector<int> copied = elsewhere_ ? elsewhere_->sources_of_node() : std::vector<int>();
   Problems problems;
@@ -157,7 +167,7 @@ void MemoryTier::open(const std::optional<SnapshotStep>& kept) {
   problems.collect([&] {
     slots_.reserve();
     if (elsewhere_) elsewhere_->open(kept ? &*kept : nullptr);
-    if (found >= 0 && !found_[static_cast<std::size_t>(found)]->complete) slots_.confirm(found);
+    if (found >= 0) keep(found);
   });
   agree_on(context_.host(), problems);
   newest_ = found < 0 ? -1 : kept->step;
@@ -166,6 +176,18 @@ void MemoryTier::open(const std::optional<SnapshotStep>& kept) {
   phase_ = Phase::idle;
   open_ = true;
   log_space();
+  if (!on_disk_) return;
+  if (here.front() == context_.host().rank())
+    ignore_failure([&] { store::remove_slots_of_others(on_disk_->slots().directory(), here); });
+  on_disk_->open(places_.newest_at(PieceAt::disk, start), start);
+}
+
+/// Its header is gone where another step was to be brought to this slot, and that failed before it
+/// came.
+void MemoryTier::keep(int slot) const {
+  const std::optional<SlotHeader> header = slots_.header(slot);
+  if (!header) slots_.finish(slot, *found_[slot]);
+  if (!header || !header->complete) slots_.confirm(slot);
 }
 
 /// Collective.
@@ -182,7 +204,7 @@ bool MemoryTier::due(Index step) const {
 }
 
 void MemoryTier::save(const TrainingProgress& progress) {
-  if (phase_ != Phase::idle) return;
+  if (phase_ != Phase::idle || (on_disk_ && on_disk_->needs(slot_))) return;
   scalars_.progress = progress;
   step_ = progress.step;
   try {
@@ -211,18 +233,23 @@ void MemoryTier::before_update() {
 }
 
 void MemoryTier::poll() {
+  if (on_disk_) on_disk_->poll();
   if (phase_ == Phase::sending) end_sending();
   if (phase_ != Phase::copying) return;
   snapshot_->move_on(*copies_);
   if (worker_.finished()) write_header();
 }
 
-void MemoryTier::write_header() {
+SlotHeader MemoryTier::header_of_step() const {
   const Host& host = context_.host();
+  return {step_, job_, host.rank(), host.world().size(), form_, snapshot_->report().blocks};
+}
+
+void MemoryTier::write_header() {
   const SnapshotReport& report = snapshot_->report();
   try {
     require(report.error.empty(), report.error);
-    slots_.finish(slot_, {step_, job_, host.rank(), host.world().size(), form_, report.blocks});
+    slots_.finish(slot_, header_of_step());
     phase_ = Phase::written;
   } catch (const std::exception& error) {
     fail(error.what());
@@ -237,48 +264,68 @@ void MemoryTier::fail(const std::string& why) {
 void MemoryTier::warn(const std::string& why) {
   if (!std::exchange(warned_, true))
     context_.log().warning(
-        fmt::format("the snapshot of step {} in memory is not complete: {}; training continues, "
-                    "later failures of this rank "
-                    "are not shown",
-                    step_, why));
+        fmt::format("{} step {} in memory is not complete: {}; training continues, later failures "
+                    "of this rank are not shown",
+                    sends_ ? "a copy of the snapshot of" : "the snapshot of", step_, why));
 }
 
 double MemoryTier::vote() const {
   switch (phase_) {
-    case Phase::idle:
-    case Phase::written:
-    case Phase::sent:
-      return 0;
     case Phase::copying:
     case Phase::sending:
-      return 1;
+      return busy_vote;
     case Phase::failed:
-      break;
+      return failed_vote;
+    default:
+      return 0;
   }
-  return failed_vote;
 }
 
+// All ranks pass from one phase to the next with the same vote, so they are in the same step of it.
+// Nothing is decided while a rank is busy, also where another one has failed.
 void MemoryTier::take_vote(double sum) {
-  if (phase_ == Phase::idle || (sum > 0 && sum < failed_vote)) return;
+  const std::optional<bool> vote = has_failed(sum);
+  if (phase_ == Phase::idle || !vote) return;
   const Phase voted = std::exchange(phase_, Phase::idle);
-  if (sum > 0) return;
-  if (voted == Phase::sent) {
-    ignore_names([&] { elsewhere_->confirm(); });
+  const bool failed = *vote;
+  if (!std::exchange(sends_, false)) {
+    if (!failed) end_writing();
     return;
   }
+  // The step before has copies everywhere, so it stays, and the newest gives way to the next.
+  if (failed) slot_ = 1 - slot_;
+  if (failed || voted == Phase::sent) {
+    if (!failed) elsewhere_->confirm();
+    return;
+  }
+  sends_ = true;
+  start_sending();
+}
+
+/// All ranks have written theirs.
+void MemoryTier::end_writing() {
   const int written = slot_;
   newest_ = step_;
   slot_ = 1 - slot_;
   page_.set_memory_step(newest_);
-  ignore_names([&] { slots_.confirm(written); });
-  if (elsewhere_) start_sending(written);
+  // All ranks have the step, whatever its header is called on this one.
+  ignore_failure([&] { slots_.confirm(written); });
+  if (on_disk_ && on_disk_->due(step_)) on_disk_->start(slots_, written, header_of_step());
+  if (elsewhere_) prepare_sending();
 }
 
-void MemoryTier::start_sending(int slot) {
-  const Host& host = context_.host();
-  elsewhere_->start(slots_, slot,
-                    to_text(SlotHeader{step_, job_, host.rank(), host.world().size(), form_,
-                                       snapshot_->report().blocks}));
+void MemoryTier::prepare_sending() {
+  sends_ = true;
+  phase_ = Phase::prepared;
+  try {
+    elsewhere_->prepare();
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+}
+
+void MemoryTier::start_sending() {
+  elsewhere_->start(slots_, 1 - slot_, to_text(header_of_step()));
   phase_ = Phase::sending;
 }
 
@@ -287,14 +334,27 @@ void MemoryTier::end_sending() {
   phase_ = Phase::sent;
   try {
     elsewhere_->finish();
-  } catch (const std::exception& error) {  // another rank has no copy of this step, no more
-    warn(error.what());
+  } catch (const std::exception& error) {
+    fail(error.what());
   }
 }
 
 void MemoryTier::end(bool remove) {
-  if (phase_ == Phase::sending) elsewhere_->wait();
-  if (remove) store::remove_snapshots(slots_.directory());
+  if (phase_ == Phase::sending) {
+    elsewhere_->wait();
+    end_sending();  // their headers, without which they would not be found
+  }
+  if (on_disk_) on_disk_->wait();
+  if (!remove) return;
+  context_.host().world().barrier();  // no rank writes a header any more
+  try {
+    store::remove_snapshots(slots_.directory());
+    if (on_disk_)
+      store::remove_local_snapshots(context_.options().checkpoint.save_local, key_of_run(context_),
+                                    host_name());
+  } catch (const Error& error) {
+    context_.log().warning(str("snapshots are left: ", error.what()));
+  }
 }
 
 }  // namespace trireme::checkpoint

@@ -1,4 +1,4 @@
-#include "runtime/job/check_layout.h"
+#include "runtime/job/layout/check_layout.h"
 
 #include <array>
 #include <cerrno>
@@ -12,10 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "trireme/kernels/device.h"
-
 #include "runtime/core/json.h"
-#include "runtime/job/program_options.h"
+#include "runtime/job/layout/plan_layout.h"
 #include "runtime/options/field_names.h"
 
 namespace trireme {
@@ -26,26 +24,6 @@ namespace {
 
 constexpr std::size_t most_digits = 6;
 const std::string option = "--check-layout";
-
-/// A shape with rank 0 alone: collectives have one member.
-class LayoutMesh final : public Mesh {
- public:
-  explicit LayoutMesh(const MeshShape& shape) : shape_(shape), self_(make_self_mesh()) {}
-  const MeshShape& shape() const override { return shape_; }
-  int rank() const override { return 0; }
-  Communicator& axis(Axis axis) override { return self_->axis(axis); }
-  Communicator& world() override { return self_->world(); }
-  std::unique_ptr<Communicator> split(int color, const std::string& name) override {
-    return self_->split(color, name);
-  }
-  Buffer allocate(Index bytes) override { return self_->allocate(bytes); }
-  std::string memory_description() const override { return self_->memory_description(); }
-  [[noreturn]] void abort(int code) override { std::_Exit(code); }
-
- private:
-  MeshShape shape_;
-  std::unique_ptr<Mesh> self_;
-};
 
 std::vector<Index> parse_counts(const std::string& text) {
   std::vector<Index> counts;
@@ -61,53 +39,32 @@ std::vector<Index> parse_counts(const std::string& text) {
   return counts;
 }
 
-/// The arguments of run().
-struct Program {
-  int argc;
-  char** argv;
-  const Application& application;
-  const std::function<void(Context&)>& f;
-};
-
-/// Runs the program on a mesh of the layout. Returns the bytes of its largest rank; 0: it has no
-/// Trainer.
-Index plan(const Program& program, const Options& options, const CommandLine& command,
-           const MeshShape& shape) {
-  LayoutMesh mesh(shape);
-  const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
-  const std::unique_ptr<Stream> stream = cpu->make_stream();
-  const Log log(0, LogLevel::quiet);
-  Context context(options, mesh, *stream, log, command.configuration());
-  try {
-    program.f(context);
-  } catch (const LayoutChecked& checked) {
-    return checked.rank_bytes;
-  }
-  return 0;
+Json json_of(const KeyValues& options) {
+  Json::Object all;
+  for (const auto& [name, value] : options) all.emplace_back(name, value);
+  return all;
 }
 
-Json check(const Program& program, Index ranks) {
-  const Application& application = program.application;
-  Options options = application.defaults;
-  StartFacts facts;
-  CommandLine command(application.name, application.description);
+Json check(const LayoutProgram& program, Index ranks) {
+  LayoutOptions read(program.application);
+  const Options& options = read.options;
   Problems problems;
-  const std::unique_ptr<Mesh> self = make_self_mesh();
-  read_options(program.argc, program.argv, application, command, options, *self, ranks, facts,
-               problems);
+  read_layout_options(program, ranks, read, problems);
   Json::Object line{{"ranks", ranks}};
   if (problems.empty()) {
     const MeshShape shape(static_cast<int>(options.data_size(ranks)),
                           static_cast<int>(options.pipeline_size),
                           static_cast<int>(options.tensor_size));
     Index bytes = 0;
-    problems.collect([&] { bytes = plan(program, options, command, shape); });
+    problems.collect(
+        [&] { bytes = plan_layout(program, read, shape).value_or(LayoutChecked{}).rank_bytes; });
     if (problems.empty())
       line.insert(line.end(), {{"legal", true},
                                {"data", Index{shape.size(Axis::data)}},
                                {"pipeline", options.pipeline_size},
                                {"tensor", options.tensor_size},
-                               {"rank_bytes", bytes}});
+                               {"rank_bytes", bytes},
+                               {"configuration", json_of(read.command.configuration())}});
   }
   if (problems.empty()) return line;
   Json::Array texts;
@@ -117,7 +74,7 @@ Json check(const Program& program, Index ranks) {
 }
 
 /// In a process of its own, whose standard output leads nowhere: the program may print.
-[[noreturn]] void check_and_exit(const Program& program, Index ranks, int result) {
+[[noreturn]] void check_and_exit(const LayoutProgram& program, Index ranks, int result) {
   const int nowhere = ::open("/dev/null", O_WRONLY);
   if (nowhere < 0 || ::dup2(nowhere, STDOUT_FILENO) < 0) std::_Exit(1);
   try {
@@ -146,7 +103,7 @@ std::string read_all(int file) {
 }
 
 /// The line of one number of ranks; empty: the process of the check has failed.
-std::string line_of(const Program& program, Index ranks) {
+std::string line_of(const LayoutProgram& program, Index ranks) {
   int ends[2];
   require(::pipe2(ends, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
   std::fflush(nullptr);  // or the child would print it again
@@ -165,10 +122,6 @@ std::string line_of(const Program& program, Index ranks) {
 
 }  // namespace
 
-bool only_checks_layout(const Context& context) {
-  return dynamic_cast<const LayoutMesh*>(&context.mesh()) != nullptr;
-}
-
 std::optional<std::string> layouts_to_check(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -180,7 +133,7 @@ std::optional<std::string> layouts_to_check(int argc, const char* const* argv) {
 
 int check_layouts(const std::string& counts, int argc, char** argv, const Application& application,
                   const std::function<void(Context&)>& f) {
-  const Program program{argc, argv, application, f};
+  const LayoutProgram program{argc, argv, application, f};
   std::vector<Index> ranks;
   Problems problems;
   problems.collect([&] { ranks = parse_counts(counts); });

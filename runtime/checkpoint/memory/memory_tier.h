@@ -1,15 +1,14 @@
 // MemoryTier: snapshots of this rank in memory of its node, which outlive the rank and mpirun, so
-// that a run resumes from a newer step than the newest durable one (--save-memory-interval). A
-// snapshot is all that this rank reads when it resumes in the same layout; so no rank needs the
-// files of another. One at a time:
+// that a run resumes from a newer step than the newest durable one (--save-memory-interval). Copies
+// may lie in memory of other nodes (PartnerCopies) and on disks (LocalCopies). A snapshot is all
+// that this rank reads when it resumes in the same layout; so no rank needs the files of another.
+// One at a time:
 //   copying   into the slot that does not hold the newest complete step
 //   written   the header is there: this rank votes yes
 //   complete  all ranks have voted, at a step boundary
 // Ranks find on their own what they have; which step is loaded they agree on (load.h).
 #pragma once
 
-#include <array>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +16,14 @@
 
 #include "trireme/job/run.h"
 
-#include "runtime/checkpoint/partner_copies.h"
+#include "runtime/checkpoint/memory/found_slots.h"
+#include "runtime/checkpoint/memory/local_copies.h"
+#include "runtime/checkpoint/memory/partner_copies.h"
+#include "runtime/checkpoint/memory/piece_places.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/observe/status_page.h"
 #include "runtime/store/tiers/slots.h"
+#include "runtime/store/tiers/time_line.h"
 #include "runtime/store/write/snapshot.h"
 
 namespace trireme::checkpoint {
@@ -43,19 +46,29 @@ class MemoryTier {
 
   /// Snapshots of jobs with another identity are not found. Before all that follows.
   void identify(const KeyValues& identity);
-  /// Collective. The steps that all ranks have, or that partners have for them; newest first.
-  std::vector<SnapshotStep> complete_steps();
-  /// Collective. Brings what partners have of `step` to ranks that have lost theirs. Throws: Error
-  /// on all ranks.
+  /// Collective. The steps of `line` of which the piece of each rank is in some place; newest
+  /// first.
+  std::vector<SnapshotStep> complete_steps(const store::TimeLine& line);
+  /// Collective. Brings the pieces of `step` to memory of the nodes of their ranks, each from the
+  /// place nearest to it. Throws: Error on all ranks.
   void fetch(const SnapshotStep& step);
+  /// Collective. Whether another place has the pieces of ranks that could not read theirs
+  /// (`failed`); then fetch() takes those.
+  bool has_other_places(const SnapshotStep& step, bool failed);
+  /// Where this rank's piece is read from; the rank is one of those that fail where that does.
+  PieceAt nearest(const SnapshotStep& step) const;
+  /// Of a step that is loaded: "memory", or "local" if a piece came from a disk.
+  const char* tier_of(const SnapshotStep& step) const;
   /// Fills parameters and state as far as this rank reads them. Throws: Error when a block is
   /// damaged; the content is then undefined.
   ReadReport read(const SnapshotStep& step, SavedScalars& scalars) const;
-  /// Collective. Takes the memory of the slots; all but `kept` is forgotten. Throws:
-  /// ConfigurationError on all ranks when there is too little.
-  void open(const std::optional<SnapshotStep>& kept);
+  /// Collective. Takes the memory of the slots; all but `kept` is forgotten, and on disks all but
+  /// the newest complete step up to `start`, with which training begins. Throws: ConfigurationError
+  /// on all ranks when there is too little memory.
+  void open(const std::optional<SnapshotStep>& kept, Index start);
   bool is_open() const { return open_; }
-  /// Collective, after construction on all ranks. No effect without --save-memory-partner.
+  /// Collective, after construction on all ranks: for --save-memory-partner and --save-local.
+  /// Throws: ConfigurationError on all ranks when none can use the directory of --save-local.
   void connect();
 
   bool due(Index step) const;
@@ -67,22 +80,36 @@ class MemoryTier {
   /// Added over all ranks: 0 when none has a snapshot that others wait for.
   double vote() const;
   void take_vote(double sum);
+  /// The same of copies on disks.
+  double disk_vote() const { return on_disk_ ? on_disk_->vote() : 0; }
+  void take_disk_vote(double sum) {
+    if (on_disk_) on_disk_->take_vote(sum);
+  }
   /// The newest complete step of this run; -1: none.
   Index newest() const { return newest_; }
-  /// Collective. Waits for copies that are under way. `remove`: the snapshots of all ranks on this
-  /// node.
+  /// The same on disks.
+  Index newest_on_disk() const { return on_disk_ ? on_disk_->newest() : -1; }
+  /// Collective. Waits for copies that are under way. `remove`: the snapshots of all ranks.
   void end(bool remove);
 
  private:
-  enum class Phase { idle, copying, written, sending, sent, failed };
-  int find(const SnapshotStep& step) const;
+  /// The last three are those of copies for partners.
+  enum class Phase { idle, copying, written, failed, prepared, sending, sent };
   bool is_ours(const store::SlotHeader& header) const;
   void write_header();
   void fail(const std::string& why);
   void warn(const std::string& why);
   std::vector<int> ranks_of_node() const;
-  std::vector<SnapshotStep> steps_of_all(const std::vector<std::vector<std::string>>& found);
-  void start_sending(int slot);
+  void note(const std::vector<std::vector<std::string>>& found);
+  void fetch_from_partners(const SnapshotStep& step, const std::vector<int>& ranks);
+  void fetch_from_disks(const SnapshotStep& step, const std::vector<int>& ranks);
+  int take_slot_for(const SnapshotStep& step);
+  void connect_disks();
+  void keep(int slot) const;
+  store::SlotHeader header_of_step() const;
+  void end_writing();
+  void prepare_sending();
+  void start_sending();
   void end_sending();
   void log_space() const;
   Manifest manifest_of(int slot) const;
@@ -94,15 +121,17 @@ class MemoryTier {
   SavedScalars scalars_;
   std::vector<Piece> pieces_;  // with their offsets
   store::Slots slots_;
-  std::array<std::optional<store::SlotHeader>, store::Slots::count> found_;  // of this job's form
-  Worker worker_;                                                            // of a GPU's copies
+  FoundSlots found_;    // of this job's form
+  PiecePlaces places_;  // of all ranks
+  Worker worker_;       // of a GPU's copies
   std::unique_ptr<Snapshot> snapshot_;
-  std::unique_ptr<PartnerCopies> elsewhere_;          // null without --save-memory-partner
-  std::map<SnapshotStep, std::vector<int>> lacking_;  // complete steps: ranks without their own
+  std::unique_ptr<PartnerCopies> elsewhere_;  // null without --save-memory-partner
+  std::unique_ptr<LocalCopies> on_disk_;      // null without --save-local
   /// On a GPU: copies to the host beside training.
   std::unique_ptr<Stream> copies_;
   std::unique_ptr<Event> ready_;
   bool copying_ = false, open_ = false, warned_ = false;
+  bool sends_ = false;  // the complete snapshot to partners, since it was complete
   Checksum form_;
 
   observe::StatusPage no_page_;

@@ -1,0 +1,129 @@
+#include "runtime/checkpoint/memory/local_copies.h"
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "runtime/checkpoint/memory/votes.h"
+#include "runtime/comm/page_of.h"
+#include "runtime/store/file.h"
+
+namespace trireme::checkpoint {
+
+using store::Slots;
+
+namespace {
+
+Index interval_of(const CheckpointOptions& options) {
+  constexpr Index default_snapshots = 10;
+  return options.save_local_interval > 0 ? options.save_local_interval
+                                         : default_snapshots * options.save_memory_interval;
+}
+
+}  // namespace
+
+LocalCopies::LocalCopies(const Context& context, const std::string& key, const Slots& mine,
+                         const std::string& node)
+    : context_(context), page_(comm::page_of(context.host().mesh, no_page_)), slots_("", 0, 0) {
+  const std::string& disk = context.options().checkpoint.save_local;
+  slots_ =
+      Slots(store::local_snapshot_directory(disk, key, node), context.host().rank(), mine.bytes());
+  try {
+    std::error_code unknown;
+    require(std::filesystem::is_directory(disk, unknown), "there is no such directory on ", node);
+    make_directory(store::local_snapshot_directory(disk, key));
+    make_directory(slots_.directory());
+    require(::access(slots_.directory().c_str(), W_OK | X_OK) == 0, slots_.directory(),
+            " cannot be written to on ", node);
+  } catch (const Error& error) {
+    problem_ = error.what();
+  }
+}
+
+void LocalCopies::open(const std::optional<SnapshotStep>& kept, Index start) {
+  const int slot = kept ? found.find(*kept) : -1;
+  last_ = start;
+  newest_ = slot < 0 ? -1 : kept->step;
+  target_ = slot < 0 ? 0 : 1 - slot;
+  if (newest_ >= 0) page_.set_local_step(newest_);
+  if (!problem_.empty()) return warn(problem_);
+  try {
+    for (int each = 0; each < Slots::count; ++each)
+      if (each != slot) slots_.begin(each);
+    if (slot >= 0 && !found[slot]->complete) slots_.confirm(slot);
+  } catch (const Error& error) {
+    warn(error.what());
+  }
+}
+
+bool LocalCopies::due(Index step) const {
+  const Index interval = interval_of(context_.options().checkpoint);
+  return phase_ == Phase::idle && step / interval > last_ / interval;
+}
+
+void LocalCopies::start(const Slots& mine, int slot, const store::SlotHeader& header) {
+  last_ = header.step;
+  source_ = slot;
+  header_ = header;
+  phase_ = Phase::failed;
+  if (!problem_.empty()) return;
+  try {
+    worker_.start([this, memory = mine.memory(slot)] { slots_.write(target_, memory, header_); });
+    phase_ = Phase::writing;
+  } catch (const std::exception& error) {
+    warn(error.what());
+  }
+}
+
+void LocalCopies::poll() {
+  if (phase_ != Phase::writing || !worker_.finished()) return;
+  try {
+    worker_.wait();
+    phase_ = Phase::written;
+    warned_ = false;
+  } catch (const std::exception& error) {
+    phase_ = Phase::failed;
+    warn(error.what());
+  }
+}
+
+void LocalCopies::wait() {
+  while (phase_ == Phase::writing) {
+    page_.heartbeat();
+    poll();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+double LocalCopies::vote() const {
+  return phase_ == Phase::writing ? busy_vote : phase_ == Phase::failed ? failed_vote : 0;
+}
+
+void LocalCopies::take_vote(double sum) {
+  const std::optional<bool> failed = has_failed(sum);
+  if (phase_ == Phase::idle || !failed) return;
+  phase_ = Phase::idle;
+  if (*failed) return;
+  try {
+    slots_.confirm(target_);
+  } catch (const Error&) {  // all ranks have the step, whatever its header is called on this one
+  }
+  newest_ = header_.step;
+  target_ = 1 - target_;
+  page_.set_local_step(newest_);
+}
+
+void LocalCopies::warn(const std::string& why) {
+  if (!std::exchange(warned_, true))
+    context_.log().warning(
+        fmt::format("--save-local {}: {}; training continues, without a copy of its snapshots "
+                    "there until all ranks can write theirs",
+                    context_.options().checkpoint.save_local, why));
+}
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,69 @@
+// LocalCopies: of this rank's snapshots a copy on a disk of its node, so that the loss of the
+// node's memory, as by a reboot, costs little (--save-local). They are the same files as in memory,
+// in two slots as well. A thread writes them beside training, from the memory of the snapshot. One
+// at a time:
+//   writing   the snapshot in memory must not be overwritten
+//   written   or failed: this rank votes so
+// and the copy is complete when all ranks have voted. What a disk cannot take costs its copy only.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "trireme/job/run.h"
+
+#include "runtime/checkpoint/memory/found_slots.h"
+#include "runtime/observe/status_page.h"
+#include "runtime/store/tiers/slots.h"
+#include "runtime/store/write/worker.h"
+
+namespace trireme::checkpoint {
+
+class LocalCopies {
+ public:
+  /// Of `mine`, the slots of this rank in memory, which is on `node`; `key`: of the run. Makes the
+  /// directory; where that fails no copies are made, see problem().
+  LocalCopies(const Context& context, const std::string& key, const store::Slots& mine,
+              const std::string& node);
+
+  /// Why the directory cannot be used; empty: it can.
+  const std::string& problem() const { return problem_; }
+  const store::Slots& slots() const { return slots_; }
+  /// What has been found here; filled by the caller.
+  FoundSlots found;
+
+  /// What is found is forgotten, but `kept`. Training begins after step `start`.
+  void open(const std::optional<SnapshotStep>& kept, Index start);
+  /// Whether the snapshot of `step` is to be copied. The same on every rank, as is all that decides
+  /// it: a step is due when it is the first one at or after a multiple of the interval.
+  bool due(Index step) const;
+  /// Starts to copy a complete snapshot in a slot of memory.
+  void start(const store::Slots& mine, int slot, const store::SlotHeader& header);
+  /// Whether the memory of that slot is still needed. The same on every rank.
+  bool needs(int slot) const { return phase_ != Phase::idle && source_ == slot; }
+  void poll();
+  /// Waits until nothing is being written.
+  void wait();
+  double vote() const;
+  void take_vote(double sum);
+  /// The newest complete step; -1: none.
+  Index newest() const { return newest_; }
+
+ private:
+  enum class Phase { idle, writing, written, failed };
+  void warn(const std::string& why);
+
+  const Context& context_;
+  observe::StatusPage no_page_;
+  observe::StatusPage& page_;
+  std::string problem_;
+  store::Slots slots_;
+  Phase phase_ = Phase::idle;
+  store::SlotHeader header_;  // of what is being written
+  int source_ = 0, target_ = 0;
+  Index last_ = 0, newest_ = -1;  // last_: the step of the last copy, be it complete or not
+  bool warned_ = false;
+  Worker worker_;  // goes first
+};
+
+}  // namespace trireme::checkpoint

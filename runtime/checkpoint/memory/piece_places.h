@@ -1,0 +1,49 @@
+// PiecePlaces: where the pieces of snapshots are, one piece a rank, as all ranks have agreed. A
+// step is complete when each piece is in some place. The nearest place counts; where what is there
+// turns out to be damaged, the next one does.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/core/dtype.h"
+
+namespace trireme::checkpoint {
+
+/// A step of a job.
+struct SnapshotStep {
+  Index step = 0;
+  std::string job;
+  friend bool operator==(const SnapshotStep&, const SnapshotStep&) = default;
+  friend auto operator<=>(const SnapshotStep&, const SnapshotStep&) = default;
+};
+
+/// Nearest first: memory of the rank's node, memory of another node, a disk of the rank's node.
+enum class PieceAt { memory, partner, disk, nowhere };
+
+class PiecePlaces {
+ public:
+  /// Nothing is known of `ranks` ranks.
+  explicit PiecePlaces(int ranks = 0) : ranks_(ranks) {}
+
+  void add(const SnapshotStep& step, int rank, PieceAt place);
+  /// What is at the nearest place of this piece is of no use.
+  void drop_nearest(const SnapshotStep& step, int rank);
+
+  PieceAt nearest(const SnapshotStep& step, int rank) const;
+  /// Whose nearest place is this one.
+  std::vector<int> ranks_at(const SnapshotStep& step, PieceAt place) const;
+  bool is_complete(const SnapshotStep& step) const;
+  /// All complete steps, newest first.
+  std::vector<SnapshotStep> complete() const;
+  /// The newest step up to `last` of which each piece is in this place.
+  std::optional<SnapshotStep> newest_at(PieceAt place, Index last) const;
+
+ private:
+  int ranks_;
+  std::map<SnapshotStep, std::vector<unsigned>> steps_;  // of each rank, a bit for each place
+};
+
+}  // namespace trireme::checkpoint

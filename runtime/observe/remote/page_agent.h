@@ -1,0 +1,55 @@
+// PageAgent: sends the status pages of a node to the supervisor of the job, which runs on another
+// machine, and removes them when the supervisor ends the connection. It is a process of its own,
+// since a rank that is stopped would report nothing.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/observe/page_reader.h"
+#include "runtime/observe/remote/page_connection.h"
+
+namespace trireme::observe {
+
+/// Where a supervisor listens: "PORT:TOKEN:ADDRESS,ADDRESS", the content of $TRIREME_PAGES_TO.
+struct SupervisorAddress {
+  int port = 0;
+  std::string token;
+  std::vector<std::string> addresses;  // of IPv4, in digits
+};
+std::string to_text(const SupervisorAddress& address);
+/// Throws: Error when it is none.
+SupervisorAddress parse_supervisor_address(const std::string& text);
+
+class PageAgent {
+ public:
+  /// `directory`: of the pages.
+  explicit PageAgent(std::string directory);
+  ~PageAgent();
+
+  /// Throws: Error that says why, when the supervisor cannot be reached in `seconds`.
+  void connect(const SupervisorAddress& address, double seconds);
+  /// Until the supervisor ends the connection.
+  void serve();
+  /// Until all ranks have ended: without a connection.
+  void wait_for_ranks();
+  /// Removes the pages, and those of other attempts of this run.
+  void clean() const;
+
+ private:
+  struct Seen;
+  void find_new_pages();
+  bool all_have_ended() const;
+  bool send_pages(bool whole);
+  bool answer(const ReceivedMessage& message);
+
+  const std::string directory_;
+  std::unique_ptr<PageConnection> connection_;
+  std::vector<std::unique_ptr<Seen>> pages_;
+  bool cleaned_ = false;
+};
+
+}  // namespace trireme::observe

@@ -141,6 +141,10 @@ Index File::read_at(Index offset, void* data, Index bytes) const {
   return done;
 }
 
+void File::will_need(Index offset, Index bytes) const {
+  static_cast<void>(::posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_WILLNEED));
+}
+
 void File::truncate(Index bytes) const {
   check_call(repeat_interrupted([&] { return ::ftruncate(descriptor_, bytes); }), path_,
              "ftruncate");

@@ -36,6 +36,8 @@ class File {
   void write_at(Index offset, const void* data, Index bytes) const;
   /// Reads up to `bytes`; returns how many there were before the end of the file.
   Index read_at(Index offset, void* data, Index bytes) const;
+  /// A hint that these bytes will be read soon; what the kernel does with it is its own affair.
+  void will_need(Index offset, Index bytes) const;
   void truncate(Index bytes) const;
   void sync() const;
   /// Sets its modification time to now; returns whether that worked.

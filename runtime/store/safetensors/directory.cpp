@@ -1,0 +1,142 @@
+#include "runtime/store/safetensors/directory.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <sys/stat.h>
+
+#include "trireme/core/error.h"
+
+#include "runtime/core/json.h"
+#include "runtime/store/file.h"
+
+namespace trireme::safetensors {
+namespace {
+
+constexpr JsonLimits index_limits{most_header_bytes, Index{4} << 20, 8};
+
+bool is_file(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+/// What to do about a directory without safetensors files.
+std::string why_none(const std::string& path) {
+  for (const char* other : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (is_file(path + '/' + other))
+      return str("it has ", other,
+                 ", which is not read; save the model as safetensors with save_pretrained()");
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return "there is no such directory";
+  return S_ISDIR(status.st_mode) ? "a directory of a model in safetensors files is needed"
+                                 : "is a file; the directory around it is needed";
+}
+
+using FileOfTensor = std::map<std::string, std::string>;
+
+/// {"weight_map": {"<tensor>": "<file>"}}
+FileOfTensor parse_index(const std::string& text) {
+  const Json json = parse_json(text, index_limits);
+  const Json* map = json.find("weight_map");
+  require(map != nullptr, "has no weight_map");
+  const auto* members = std::get_if<Json::Object>(&map->value);
+  require(members != nullptr && !members->empty(),
+          "weight_map should be an object with a file for each tensor");
+  FileOfTensor files;
+  for (const auto& [tensor, value] : *members) {
+    const auto* name = std::get_if<std::string>(&value.value);
+    require(name != nullptr, "weight_map.", tensor, " should be a string");
+    require(is_plain_name(*name), "weight_map.", tensor, " is \"", *name,
+            "\", which is no name of a file in this directory");
+    files.emplace(tensor, *name);
+  }
+  return files;
+}
+
+FileOfTensor read_index(const std::string& path) {
+  const std::string text = read_whole(path, most_header_bytes);
+  try {
+    return parse_index(text);
+  } catch (const Error& error) {
+    throw Error(str(path, ": ", error.what()));
+  }
+}
+
+/// Adds the tensors of a file, and its header to `sums`.
+void add_file(Directory& directory, const std::string& name, std::string& sums) {
+  const FileHeader file = read_header(directory.path + '/' + name);
+  const int index = static_cast<int>(directory.files.size());
+  if (index == 0) directory.metadata = file.header.metadata;
+  directory.files.push_back(name);
+  sums += to_text(file.sum);
+  for (const StoredTensor& tensor : file.header.tensors)
+    directory.tensors.push_back({tensor.name, tensor.type, tensor.shape, index,
+                                 file.data_begin + tensor.begin, tensor.end - tensor.begin});
+}
+
+/// `directory.tensors`, by name, are those of the index, each in its file.
+void check_index(const Directory& directory, const FileOfTensor& index) {
+  const std::string path = directory.path + '/' + index_name;
+  for (std::size_t i = 1; i < directory.tensors.size(); ++i)
+    require(directory.tensors[i].name != directory.tensors[i - 1].name, directory.path, ": tensor ",
+            directory.tensors[i].name, " is in two files");
+  for (const LocatedTensor& tensor : directory.tensors) {
+    const auto found = index.find(tensor.name);
+    require(found != index.end(), directory.file_path(tensor), ": has a tensor ", tensor.name,
+            ", which ", index_name, " does not name");
+    const std::string& file = directory.files[static_cast<std::size_t>(tensor.file)];
+    require(found->second == file, path, ": tensor ", tensor.name, " is said to be in ",
+            found->second, " but is in ", file);
+  }
+  for (const auto& [tensor, file] : index)
+    require(directory.find(tensor) != nullptr, path, ": tensor ", tensor, " is not in ", file);
+}
+
+}  // namespace
+
+const LocatedTensor* Directory::find(const std::string& name) const {
+  const auto found = std::lower_bound(
+      tensors.begin(), tensors.end(), name,
+      [](const LocatedTensor& tensor, const std::string& wanted) { return tensor.name < wanted; });
+  return found != tensors.end() && found->name == name ? &*found : nullptr;
+}
+
+Index Directory::bytes() const {
+  Index sum = 0;
+  for (const LocatedTensor& tensor : tensors) sum += tensor.bytes;
+  return sum;
+}
+
+Directory open_directory(const std::string& path) {
+  Directory directory;
+  directory.path = path;
+  const bool single = is_file(path + '/' + single_file_name);
+  require(single || is_file(path + '/' + index_name), path, ": has neither ", single_file_name,
+          " nor ", index_name, ": ", why_none(path));
+  FileOfTensor index;
+  std::set<std::string> names{single_file_name};
+  if (!single) {
+    index = read_index(path + '/' + index_name);
+    names.clear();
+    for (const auto& [tensor, file] : index) names.insert(file);
+  }
+  std::string missing;
+  for (const std::string& name : names)
+    if (!is_file(path + '/' + name)) missing += (missing.empty() ? "" : ", ") + name;
+  require(missing.empty(), path, ": ", index_name, " names files that are missing: ", missing);
+  std::string sums;
+  for (const std::string& name : names) add_file(directory, name, sums);
+  directory.headers = checksum(sums.data(), static_cast<Index>(sums.size()));
+  std::sort(directory.tensors.begin(), directory.tensors.end(),
+            [](const LocatedTensor& a, const LocatedTensor& b) { return a.name < b.name; });
+  if (!single) check_index(directory, index);
+  return directory;
+}
+
+}  // namespace trireme::safetensors

@@ -1,0 +1,37 @@
+// Element: the types of floating-point numbers that safetensors files hold and trireme reads, and
+// their conversion from and to f32.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "trireme/core/dtype.h"
+
+namespace trireme::safetensors {
+
+enum class Element { f32, bf16, f16 };
+
+/// "f32", as on a command line.
+const char* name(Element element);
+/// "F32", as in a file.
+const char* name_in_file(Element element);
+/// Of a name in a file; nothing for a type that is none of these.
+std::optional<Element> parse_element(std::string_view name_in_file);
+Index size_bytes(Element element);
+
+/// IEEE 754 binary16 as bits; exact.
+float half_to_float(std::uint16_t half);
+/// To nearest, ties to even; beyond 65504 infinity; a NaN stays one.
+std::uint16_t float_to_half(float x);
+
+/// `count` elements at `from`, which need not be aligned, to f32; exact.
+void to_f32(Element element, const void* from, Index count, float* to);
+/// The same back, rounded to nearest, ties to even. Returns the index of the first finite number
+/// that becomes infinite, or -1.
+Index from_f32(Element element, const float* from, Index count, void* to);
+
+}  // namespace trireme::safetensors

@@ -1,0 +1,51 @@
+// Reading rectangles of tensors in safetensors files as f32: long reads of whole rows, in the order
+// of the files, announced to the kernel ahead.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "runtime/store/read/reader.h"
+#include "runtime/store/safetensors/directory.h"
+
+namespace trireme::safetensors {
+
+/// The dims of a tensor as two: a tensor of one dim, or none, has rows of one element; all dims but
+/// the last of any other are folded into rows.
+struct Rows {
+  Index rows = 1, columns = 1;
+};
+Rows rows_of(const Shape& shape);
+
+/// A part of a tensor whose type is an Element: elements (row + i, column + j), which go to
+/// data[i * row_stride + j * column_stride].
+struct Rectangle {
+  const LocatedTensor* tensor = nullptr;
+  Index row = 0, rows = 0, column = 0, columns = 0;
+  float* data = nullptr;
+  Index row_stride = 0, column_stride = 1;
+  /// Rows count in RowSums::sum where the rectangle has their column 0. Each row of a tensor counts
+  /// once when all rectangles of all readers that count cover it once.
+  bool counts = true;
+};
+
+struct RowsRead {
+  ReadReport report;
+  /// Sum, modulo 2^64, of a hash of each row that counts: of its bytes, its number, and the name of
+  /// its tensor. Rectangles of any shapes that cover the same tensors have the same sum.
+  std::uint64_t sum = 0;
+};
+
+/// Throws: Error that names the file, when it ends early or cannot be read; and that names the
+/// tensor, when it has another type, a row is longer than `piece_bytes`, or a rectangle is not
+/// inside. Each of `threads` threads calls `has_read` after each of its reads.
+RowsRead read_rectangles(const Directory& directory, const std::vector<Rectangle>& rectangles,
+                         int threads, const std::function<void(Index bytes)>& has_read = {});
+
+/// What a thread reads at a time.
+inline constexpr Index piece_bytes = Index{8} << 20;
+
+}  // namespace trireme::safetensors

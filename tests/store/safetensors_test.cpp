@@ -1,0 +1,264 @@
+// Conversion of elements, rectangles of tensors, and files that come back as they were written.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+#include "runtime/store/safetensors/reader.h"
+#include "runtime/store/safetensors/writer.h"
+#include "tests/support/scratch_directory.h"
+#include "tests/support/toy_safetensors.h"
+
+namespace trireme::safetensors {
+namespace {
+
+using test::random_tensor;
+using test::RawTensor;
+using test::safetensors_of;
+using ::testing::HasSubstr;
+
+/// By the definition of binary16, without bits.
+double half_by_definition(unsigned half) {
+  const double sign = (half & 0x8000u) != 0 ? -1 : 1;
+  const int exponent = static_cast<int>((half >> 10) & 31u),
+            mantissa = static_cast<int>(half & 1023u);
+  if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
+  if (exponent == 0) return sign * std::ldexp(mantissa, -24);
+  return sign * std::ldexp(1024 + mantissa, exponent - 25);
+}
+
+TEST(SafetensorsElement, EveryHalfIsItsDefinitionAndComesBack) {
+  for (unsigned i = 0; i <= 0xffffu; ++i) {
+    const auto half = static_cast<std::uint16_t>(i);
+    const float x = half_to_float(half);
+    const double expected = half_by_definition(i);
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(x)) << i;
+      EXPECT_TRUE(std::isnan(half_to_float(float_to_half(x)))) << i;
+    } else {
+      ASSERT_EQ(static_cast<double>(x), expected) << i;
+      ASSERT_EQ(float_to_half(x), half) << i;
+    }
+  }
+}
+
+TEST(SafetensorsElement, FloatsRoundToTheNearestHalfTiesToEven) {
+  for (unsigned i = 0; i < 0x7bffu; ++i) {  // finite, and so is the next
+    const auto low = static_cast<std::uint16_t>(i), high = static_cast<std::uint16_t>(i + 1);
+    const float a = half_to_float(low), b = half_to_float(high), middle = (a + b) / 2;
+    ASSERT_EQ(float_to_half(std::nextafter(middle, a)), low) << i;
+    ASSERT_EQ(float_to_half(std::nextafter(middle, b)), high) << i;
+    ASSERT_EQ(float_to_half(middle), i % 2 == 0 ? low : high) << i;
+    ASSERT_EQ(float_to_half(-middle), (i % 2 == 0 ? low : high) | 0x8000) << i;
+  }
+  EXPECT_EQ(float_to_half(65519.f), 0x7bff);
+  EXPECT_EQ(float_to_half(65520.f), 0x7c00);
+  EXPECT_EQ(float_to_half(1e-10f), 0);
+}
+
+TEST(SafetensorsElement, SaysWhichNumberATypeCannotHold) {
+  const float numbers[] = {1, INFINITY, -70000, 70000, 3.4e38f};
+  std::uint16_t stored[5];
+  EXPECT_EQ(from_f32(Element::f16, numbers, 5, stored), 2);
+  EXPECT_EQ(from_f32(Element::f16, numbers, 2, stored), -1);
+  EXPECT_EQ(from_f32(Element::bf16, numbers, 4, stored), -1);
+  EXPECT_EQ(from_f32(Element::bf16, numbers, 5, stored), 4);
+}
+
+float value_of(const RawTensor& tensor, Index element) {
+  const Element type = *parse_element(tensor.type);
+  float x = 0;
+  to_f32(type, tensor.bytes.data() + element * size_bytes(type), 1, &x);
+  return x;
+}
+
+std::vector<RawTensor> toy_tensors() {
+  return {random_tensor("wide", "BF16", {300, 7000}, 1),
+          random_tensor("long", "F32", {3000, 130}, 2), random_tensor("half", "F16", {129, 65}, 3),
+          random_tensor("norm", "BF16", {777}, 4), random_tensor("cube", "F32", {3, 5, 7}, 5)};
+}
+
+Rectangle whole(const LocatedTensor& tensor, float* data) {
+  const Rows rows = rows_of(tensor.shape);
+  return {&tensor, 0, rows.rows, 0, rows.columns, data, rows.columns, 1};
+}
+
+TEST(SafetensorsReader, AnyRectangleComesOutInAnyOrderOfMemory) {
+  const ScratchDirectory folder;
+  const std::vector<RawTensor> toys = toy_tensors();
+  folder.write("model.safetensors", safetensors_of(toys));
+  const Directory directory = open_directory(folder.path());
+  std::mt19937 random(5);
+  const auto below = [&](Index end) {
+    return static_cast<Index>(random() % static_cast<unsigned>(end));
+  };
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Rectangle> rectangles;
+    std::vector<std::vector<float>> memory;
+    for (int i = 0; i < 8; ++i) {
+      const RawTensor& toy = toys[static_cast<std::size_t>(below(5))];
+      const LocatedTensor* tensor = directory.find(toy.name);
+      const Rows all = rows_of(tensor->shape);
+      Rectangle r{tensor, below(all.rows), 0, below(all.columns), 0};
+      r.rows = 1 + below(all.rows - r.row);
+      r.columns = 1 + below(all.columns - r.column);
+      memory.emplace_back(static_cast<std::size_t>(r.rows * r.columns), NAN);
+      r.data = memory.back().data();
+      const bool transposed = below(2) == 1;
+      r.row_stride = transposed ? 1 : r.columns;
+      r.column_stride = transposed ? r.rows : 1;
+      rectangles.push_back(r);
+    }
+    read_rectangles(directory, rectangles, 1 + round % 3);
+    for (const Rectangle& r : rectangles) {
+      const auto toy = std::find_if(toys.begin(), toys.end(),
+                                    [&](auto& each) { return each.name == r.tensor->name; });
+      const Index columns = rows_of(r.tensor->shape).columns;
+      for (Index i = 0; i < r.rows; ++i)
+        for (Index j = 0; j < r.columns; ++j)
+          ASSERT_EQ(r.data[i * r.row_stride + j * r.column_stride],
+                    value_of(*toy, (r.row + i) * columns + r.column + j))
+              << r.tensor->name << ' ' << i << ' ' << j;
+    }
+  }
+}
+
+TEST(SafetensorsReader, SumsAreThoseOfTheTensorsHoweverTheyAreCut) {
+  const ScratchDirectory folder;
+  std::vector<RawTensor> toys = toy_tensors();
+  folder.write("model.safetensors", safetensors_of(toys));
+  const Directory directory = open_directory(folder.path());
+  std::vector<float> memory(3'000'000);
+  std::vector<Rectangle> at_once, cut;
+  for (const LocatedTensor& tensor : directory.tensors) {
+    at_once.push_back(whole(tensor, memory.data()));
+    const Rows rows = rows_of(tensor.shape);
+    const Index row = rows.rows / 3, column = rows.columns / 2;
+    for (const auto& [from, to] : {std::pair{Index{0}, row}, {row, rows.rows}}) {
+      cut.push_back({&tensor, from, to - from, 0, column, memory.data(), rows.columns});
+      cut.push_back(
+          {&tensor, from, to - from, column, rows.columns - column, memory.data(), rows.columns});
+    }
+  }
+  // A tensor of one column has an empty left half.
+  const std::uint64_t sum = read_rectangles(directory, at_once, 2).sum;
+  std::erase_if(cut, [](const Rectangle& r) { return r.columns == 0; });
+  EXPECT_EQ(read_rectangles(directory, cut, 1).sum, sum);
+  for (Rectangle& r : cut) r.counts = false;
+  EXPECT_EQ(read_rectangles(directory, cut, 1).sum, 0u);
+
+  toys[1].bytes[1'000'001] ^= 1;
+  folder.write("model.safetensors", safetensors_of(toys));
+  EXPECT_NE(read_rectangles(directory, at_once, 2).sum, sum);
+  toys[1].bytes[1'000'001] ^= 1;
+  std::swap_ranges(toys[1].bytes.begin(), toys[1].bytes.begin() + 520,
+                   toys[1].bytes.begin() + 520);  // rows 0 and 1
+  folder.write("model.safetensors", safetensors_of(toys));
+  EXPECT_NE(read_rectangles(directory, at_once, 2).sum, sum);
+}
+
+TEST(SafetensorsReader, EachByteIsReadOnceByRectanglesSideBySide) {
+  const ScratchDirectory folder;
+  folder.write("model.safetensors",
+               safetensors_of({random_tensor("fused", "F32", {1000, 3000}, 1)}));
+  const Directory directory = open_directory(folder.path());
+  std::vector<float> memory(3'000'000);
+  std::vector<Rectangle> parts;
+  for (Index part = 0; part < 3; ++part)
+    parts.push_back({&directory.tensors[0], 0, 1000, part * 1000, 1000,
+                     memory.data() + part * 1'000'000, 1, 1000});
+  Index reads = 0;
+  const RowsRead read = read_rectangles(directory, parts, 1, [&](Index) { ++reads; });
+  EXPECT_EQ(read.report.bytes_read, 12'000'000);
+  EXPECT_EQ(read.report.bytes_used, 12'000'000);
+  EXPECT_EQ(reads, 2);
+}
+
+TEST(SafetensorsReader, NamesTheFileThatEndsEarlyAndTheTensorOfAnotherType) {
+  const ScratchDirectory folder;
+  RawTensor mask{"mask", "U8", {4}, "abcd"};
+  const std::string text = safetensors_of({random_tensor("a", "F32", {10, 10}, 1), mask});
+  const std::string path = folder.write("model.safetensors", text);
+  const Directory directory = open_directory(folder.path());
+  std::vector<float> memory(100);
+  EXPECT_THAT(message_of([&] {
+                read_rectangles(directory, {whole(*directory.find("mask"), memory.data())}, 1);
+              }),
+              HasSubstr("tensor mask has the type U8; F32, BF16 and F16 are read"));
+  Rectangle outside = whole(*directory.find("a"), memory.data());
+  ++outside.row;
+  EXPECT_THAT(message_of([&] { read_rectangles(directory, {outside}, 1); }),
+              HasSubstr("are not inside"));
+  std::filesystem::resize_file(path, text.size() - 100);
+  EXPECT_THAT(
+      message_of(
+          folder,
+          [&] { read_rectangles(directory, {whole(*directory.find("a"), memory.data())}, 1); }),
+      HasSubstr("model.safetensors: ends at byte"));
+}
+
+/// Tensors to write whose values are those of `toys`.
+std::vector<WrittenTensor> written(const std::vector<RawTensor>& toys) {
+  std::vector<WrittenTensor> tensors;
+  for (const RawTensor& toy : toys) {
+    const Shape shape{std::vector<Index>(toy.shape.begin(), toy.shape.end())};
+    const Index columns = rows_of(shape).columns;
+    tensors.push_back({toy.name, shape, [&toy, columns](Index row, Index rows, float* data) {
+                         for (Index i = 0; i < rows * columns; ++i)
+                           data[i] = value_of(toy, row * columns + i);
+                       }});
+  }
+  return tensors;
+}
+
+std::string bytes_of(const Directory& directory, const std::string& name) {
+  const LocatedTensor* tensor = directory.find(name);
+  const auto file = bytes_of_file(directory.file_path(*tensor));
+  const char* data = reinterpret_cast<const char*>(file.data()) + tensor->offset;
+  return {data, static_cast<std::size_t>(tensor->bytes)};
+}
+
+TEST(SafetensorsWriter, OneFileOrSeveralComeBackBitForBit) {
+  std::vector<RawTensor> toys = toy_tensors();
+  std::erase_if(toys, [](const RawTensor& toy) { return toy.type != "BF16"; });
+  for (const Index most : {Index{1} << 40, Index{4'000'000}}) {
+    const ScratchDirectory folder;
+    WriteOptions options{Element::bf16, most};
+    Index last = 0;
+    options.progress = [&](Index done, Index total) {
+      EXPECT_GT(done, last);
+      EXPECT_LE(done, total);
+      last = done;
+    };
+    write_model(folder.path(), written(toys), options);
+    const Directory directory = open_directory(folder.path());
+    EXPECT_EQ(directory.files.size(), most > 5'000'000 ? 1u : 2u);
+    EXPECT_EQ(directory.metadata, (KeyValues{{"format", "pt"}}));
+    EXPECT_EQ(last, directory.bytes());
+    for (const RawTensor& toy : toys) EXPECT_TRUE(bytes_of(directory, toy.name) == toy.bytes);
+  }
+}
+
+TEST(SafetensorsWriter, NamesTheTensorThatATypeCannotHoldAndLeavesNothing) {
+  const ScratchDirectory folder;
+  const WrittenTensor big{"big", {10, 10}, [](Index row, Index rows, float* data) {
+                            for (Index i = 0; i < rows * 10; ++i)
+                              data[i] = row * 10 + i == 37 ? -7e4f : 1;
+                          }};
+  EXPECT_THAT(message_of([&] { write_file(folder / "x", {big}, {Element::f16}); }),
+              HasSubstr("tensor big: element 37 is -70000, more than f16 holds"));
+  EXPECT_EQ(folder.files(), 0u);
+  folder.write("x", "");
+  EXPECT_THAT(message_of([&] { write_file(folder / "x", {big}, {}); }),
+              HasSubstr("x: exists already"));
+  EXPECT_EQ(folder.read("x"), "");
+}
+
+}  // namespace
+}  // namespace trireme::safetensors

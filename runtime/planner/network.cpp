@@ -2,15 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace trireme::planner {
 namespace {
-
-/// Members of a group that are on the node of its first one. Nodes are filled in the order of
-/// ranks, so that groups begin where nodes do.
-int local_members(const Group& group, const Network& network) {
-  return std::clamp(network.ranks_per_node / group.stride, 1, group.size);
-}
 
 /// The measurement whose group is nearest in size; null: none of this kind.
 const MeasuredCollective* measured(const CollectiveWork& work, bool across,
@@ -27,10 +22,10 @@ const MeasuredCollective* measured(const CollectiveWork& work, bool across,
 }
 
 /// What a ring of this group moves past each of its ranks. Ranks of a node share their ports.
-Link ring_link(const CollectiveWork& work, const Group& group, const Profile& profile,
+Link ring_link(const CollectiveWork& work, const Spread& group, const Profile& profile,
                const Network& network) {
-  const int local = local_members(group, network);
-  const bool across = local < group.size;
+  const int local = group.local;
+  const bool across = local < group.ranks;
   if (const MeasuredCollective* known = measured(work, across, profile)) return known->link;
   if (!across) return profile.node;
   const double ports = local * network.port.bytes_per_s * profile.port_efficiency;
@@ -39,14 +34,31 @@ Link ring_link(const CollectiveWork& work, const Group& group, const Profile& pr
 
 }  // namespace
 
+Spread spread_of(const Group& group, const Network& network) {
+  return {group.size, std::clamp(network.ranks_per_node / group.stride, 1, group.size)};
+}
+
+Spread spread_of(const std::vector<int>& ranks, const Network& network) {
+  std::map<int, int> on_node;
+  for (const int rank : ranks) ++on_node[rank / network.ranks_per_node];
+  Spread spread{static_cast<int>(ranks.size()), static_cast<int>(ranks.size())};
+  for (const auto& [node, count] : on_node) spread.local = std::min(spread.local, count);
+  return spread;
+}
+
 double collective_time(const CollectiveWork& work, const Group& group, const Profile& profile,
                        const Network& network) {
-  if (group.size <= 1 || work.bytes <= 0) return 0;
+  return ring_time(work, spread_of(group, network), profile, network);
+}
+
+double ring_time(const CollectiveWork& work, const Spread& group, const Profile& profile,
+                 const Network& network) {
+  if (group.ranks <= 1 || work.bytes <= 0) return 0;
   CollectiveWork sized = work;
-  sized.ranks = group.size;
+  sized.ranks = group.ranks;
   const Link link = ring_link(sized, group, profile, network);
   const int rounds = work.kind == CollectiveWork::Kind::all_reduce ? 2 : 1;
-  return profile.collective_seconds + link.latency * rounds * (group.size - 1) +
+  return profile.collective_seconds + link.latency * rounds * (group.ranks - 1) +
          sized.ring_bytes() / link.bytes_per_s;
 }
 

@@ -4,6 +4,8 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <vector>
+
 #include "runtime/planner/profile.h"
 
 namespace trireme::planner {
@@ -18,7 +20,19 @@ struct Group {
   int size = 1, stride = 1;
 };
 
-/// Seconds among the ranks of a group, all groups of the axis at once. One rank takes none.
+/// How a group lies on nodes: `local` of its ranks are on the node that has fewest of them.
+struct Spread {
+  int ranks = 1, local = 1;
+};
+/// Of an axis whose groups begin where nodes do. Nodes are filled in the order of ranks.
+Spread spread_of(const Group& group, const Network& network);
+/// Of any ranks of the world, in ascending order.
+Spread spread_of(const std::vector<int>& ranks, const Network& network);
+
+/// Seconds of a collective. One rank takes none.
+double ring_time(const CollectiveWork& work, const Spread& group, const Profile& profile,
+                 const Network& network);
+/// Among the ranks of a group, all groups of the axis at once.
 double collective_time(const CollectiveWork& work, const Group& group, const Profile& profile,
                        const Network& network);
 /// Seconds of a message from one rank to another. 0 bytes take none.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -26,6 +27,8 @@ void __tsan_release(void* point);
 #endif
 
 extern "C" void trireme_emulation_switch(void** save, void* load);
+// Calls r13 with r12 as its argument.
+extern "C" void trireme_emulation_enter();
 asm(R"(
 .text
 .globl trireme_emulation_switch
@@ -48,6 +51,15 @@ trireme_emulation_switch:
   popq %rbp
   ret
 .size trireme_emulation_switch,.-trireme_emulation_switch
+.globl trireme_emulation_enter
+.type trireme_emulation_enter,@function
+.p2align 4
+trireme_emulation_enter:
+  movq %r12,%rdi
+  subq $8,%rsp
+  call *%r13
+  ud2
+.size trireme_emulation_enter,.-trireme_emulation_enter
 )");
 
 namespace trireme::emulation {
@@ -99,13 +111,22 @@ Fiber::~Fiber() {
   munmap(stack_ - guard_bytes, stack_bytes + guard_bytes);
 }
 
-void Fiber::prepare(void (*entry)()) {
-  constexpr int saved_registers = 6;
+void Fiber::prepare(void (*entry)()) { prepare(reinterpret_cast<void*>(entry), nullptr, nullptr); }
+
+void Fiber::prepare(void (*entry)(void*), void* argument) {
+  prepare(reinterpret_cast<void*>(trireme_emulation_enter), argument,
+          reinterpret_cast<void*>(entry));
+}
+
+/// What the first switch returns to, with these in r12 and r13.
+void Fiber::prepare(void* entry, void* r12, void* r13) {
   auto top = reinterpret_cast<std::uintptr_t>(stack_ + stack_bytes) & ~std::uintptr_t{63};
   auto** pointer = reinterpret_cast<void**>(top);
   *--pointer = nullptr;  // where entry would return to
-  *--pointer = reinterpret_cast<void*>(entry);
-  for (int i = 0; i < saved_registers; ++i) *--pointer = nullptr;
+  *--pointer = entry;
+  for (void* saved : {static_cast<void*>(nullptr), static_cast<void*>(nullptr), r12, r13,
+                      static_cast<void*>(nullptr), static_cast<void*>(nullptr)})
+    *--pointer = saved;  // rbp, rbx, r12, r13, r14, r15
   stack_pointer_ = pointer;
 #if defined(EMULATION_ADDRESS_SANITIZER)
   __asan_unpoison_memory_region(stack_, stack_bytes);

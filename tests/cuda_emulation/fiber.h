@@ -1,6 +1,6 @@
 // Fiber: a stack of its own that one OS thread switches to and from: one CUDA thread of the
-// emulation. The sanitizers are notified of every switch; ThreadSanitizer takes fibers for threads,
-// which is how races between CUDA threads are found.
+// emulation, or one rank of tests/virtual_clock. The sanitizers are notified of every switch;
+// ThreadSanitizer takes fibers for threads, which is how races between CUDA threads are found.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +33,8 @@ class Fiber {
 
   /// The next switch to it starts `entry`, which never returns but switches away for the last time.
   void prepare(void (*entry)());
+  /// The same with an argument.
+  void prepare(void (*entry)(void*), void* argument);
   enum class Leaving { for_now, for_good };
   /// From this fiber, which runs, to another one.
   void switch_to(Fiber& to, Leaving leaving);
@@ -40,6 +42,8 @@ class Fiber {
   static void started();
 
  private:
+  void prepare(void* entry, void* r12, void* r13);
+
   void* stack_pointer_ = nullptr;
   char* stack_ = nullptr;   // owned; null for the OS thread's
   char* lowest_ = nullptr;  // of the stack, whosever it is

@@ -43,6 +43,16 @@ TEST(CollectiveTime, AcrossNodesUsesThePortsOfTheRanksThatShareANode) {
                    5e-6 + 15 * 4e-6 + 15e9 / 30e9);
 }
 
+TEST(CollectiveTime, OfAnyRanksUsesThePortsOfTheNodeThatHasFewest) {
+  // Of nodes of 8.
+  const auto time = [](const std::vector<int>& ranks) {
+    return ring_time({Kind::all_gather, 1, 3e9}, spread_of(ranks, network), linked(), network);
+  };
+  EXPECT_DOUBLE_EQ(time({8, 9, 15}), 5e-6 + 2 * 1e-6 + 2e9 / 100e9);
+  EXPECT_DOUBLE_EQ(time({6, 7, 8}), 5e-6 + 2 * 4e-6 + 2e9 / 10e9);
+  EXPECT_DOUBLE_EQ(time({0, 1, 8, 9}), 5e-6 + 3 * 4e-6 + 2.25e9 / 20e9);
+}
+
 TEST(CollectiveTime, OfOneRankIsNone) {
   EXPECT_EQ(collective_time({Kind::all_reduce, 1, 8e9}, {1, 1}, linked(), network), 0);
 }

@@ -1,0 +1,33 @@
+// Executes training steps of a layout on simulated ranks: the executors, the pipeline, the reducer
+// and the optimizer of the runtime, on devices and a transport whose time is computed.
+#pragma once
+
+#include <vector>
+
+#include "runtime/planner/layout.h"
+#include "runtime/planner/network.h"
+
+namespace trireme::virtual_clock {
+
+/// Seconds since the job began.
+struct ExecutedRank {
+  double backward = 0;  // when its last micro-batch is done
+  double summed = 0;    // when its gradients are summed
+  double updated = 0;   // when its parameters are there
+};
+
+struct ExecutedStep {
+  double begin = 0;  // the last rank was done with the step before
+  std::vector<ExecutedRank> ranks;
+
+  double end() const;  // the last rank is done
+  double seconds() const { return end() - begin; }
+};
+
+/// `profile`: of every rank; its contention is not simulated. Throws: Error of the rank that failed
+/// first.
+std::vector<ExecutedStep> execute(const Model& model, const TrainingSpec& spec,
+                                  const planner::Profile& profile, const planner::Network& network,
+                                  int steps = 1);
+
+}  // namespace trireme::virtual_clock

@@ -49,7 +49,14 @@ struct Build {
     return selective() ? g.recompute(std::forward<F>(f)) : f();
   }
 
+  /// Of this rank.
+  AttentionHeads heads() const {
+    const Index ranks = g.tensor_size();
+    return {config.num_attention_heads / ranks, config.kv_heads() / ranks, config.head_dim()};
+  }
+
   Value projections(Value normed) const;
+  Value norm_heads(Value qkv) const;
   Value attention(Value qkv) const;
   Value mlp(Value normed) const;
   Value mlp_in(Value normed) const;
@@ -62,19 +69,33 @@ struct Build {
 /// Queries, keys and values of this rank's heads under one GEMM.
 Value Build::projections(Value normed) const {
   const Index kv = config.kv_heads() * config.head_dim();
+  LinearOptions options = linear_options();
+  if (config.add_qkv_bias) options.bias = Bias::zeros;
   return g.scope("attention", [&] {
-    return column_linear(normed, {{"query", config.hidden_size}, {"key", kv}, {"value", kv}},
-                         linear_options());
+    const Value qkv = column_linear(
+        normed, {{"query", config.attention_width()}, {"key", kv}, {"value", kv}}, options);
+    return config.qk_layernorm ? norm_heads(qkv) : qkv;
   });
+}
+
+/// Queries and keys with each head normalised on its own, by weights that the heads share (Dehghani
+/// et al. 2023, arXiv:2302.05442).
+Value Build::norm_heads(Value qkv) const {
+  const auto [query, kv, head_dim] = heads();
+  const Index rows = qkv.shape()[0], keys = query * head_dim, values = keys + kv * head_dim;
+  const auto normed = [&, d = head_dim](Index begin, Index end, const char* name) {
+    const Value part = contiguous(slice(qkv, 1, begin, end));
+    const Value heads = reshape(part, {rows * (end - begin) / d, d});
+    return reshape(norm(heads, name), {rows, end - begin});
+  };
+  return concat_columns({normed(0, keys, "query_norm"), normed(keys, values, "key_norm"),
+                         slice(qkv, 1, values, qkv.shape()[1])});
 }
 
 Value Build::attention(Value qkv) const {
   return g.scope("attention", [&] {
-    const Index ranks = g.tensor_size();
-    const AttentionHeads heads{config.num_attention_heads / ranks, config.kv_heads() / ranks,
-                               config.head_dim()};
-    if (rotary) qkv = trireme::rotary(qkv, rotary, heads.query + heads.kv);
-    const Value y = causal_attention(qkv, config.seq_length, heads, config.attention_kernels);
+    if (rotary) qkv = trireme::rotary(qkv, rotary, heads().query + heads().kv);
+    const Value y = causal_attention(qkv, config.seq_length, heads(), config.attention_kernels);
     return drop(row_linear(y, "output", config.hidden_size, residual_options()));
   });
 }
@@ -134,8 +155,10 @@ Value Build::embed(Value tokens, Value table) const {
 
 Head Build::head(Index micro_batch) {
   if (config.position == PositionKind::rotary)
-    rotary = std::make_shared<const RotaryTable>(config.seq_length, config.head_dim(),
-                                                 config.rotary_base);
+    rotary = std::make_shared<const RotaryTable>(
+        config.seq_length,
+        rotary_frequencies(config.head_dim(), config.rotary_base, config.rotary_scaling),
+        rotary_amplitude(config.rotary_scaling));
   const Value tokens = g.input("tokens", Spec({micro_batch, config.seq_length}, DType::i32));
   const Shape table_shape = {config.vocab_size, config.hidden_size};
   const Value table =

@@ -1,5 +1,5 @@
-// Rotary positions: the rotation is orthogonal, so its gradient is the rotation backwards, in place
-// as well.
+// Rotary positions: the rotation is orthogonal up to a factor in the table, so its gradient is the
+// rotation backwards, in place as well.
 #include "trireme/nn/rotary.h"
 
 #include <cmath>
@@ -77,8 +77,10 @@ std::vector<double> rotary_frequencies(Index head_dim, float theta) {
   return frequencies;
 }
 
-RotaryTable::RotaryTable(Index sequence, std::span<const double> frequencies)
-    : sequence_(sequence), frequencies_(frequencies.begin(), frequencies.end()) {
+RotaryTable::RotaryTable(Index sequence, std::span<const double> frequencies, double amplitude)
+    : sequence_(sequence),
+      frequencies_(frequencies.begin(), frequencies.end()),
+      amplitude_(amplitude) {
   require(sequence > 0 && !frequencies.empty(),
           "a rotary table needs a sequence and frequencies, not ", sequence, " positions and ",
           frequencies.size(), " frequencies");
@@ -89,8 +91,10 @@ void RotaryTable::write(std::byte* to) const {
   auto* values = reinterpret_cast<float*>(to);
   for (Index position = 0; position < sequence_; ++position) {
     const auto p = static_cast<double>(position);
-    for (const double f : frequencies_) *values++ = static_cast<float>(std::cos(p * f));
-    for (const double f : frequencies_) *values++ = static_cast<float>(std::sin(p * f));
+    for (const double f : frequencies_)
+      *values++ = static_cast<float>(amplitude_ * std::cos(p * f));
+    for (const double f : frequencies_)
+      *values++ = static_cast<float>(amplitude_ * std::sin(p * f));
   }
 }
 

@@ -30,7 +30,7 @@ constexpr ForeignName table[] = {
      "use --global-batch-size, which is data parallel size x --micro-batch-size x accumulation "
      "steps"},
     {"rampup-batch-size", "trireme has none: --global-batch-size is the same in all steps", 3},
-    {"kv-channels", "leave it out: a head has --hidden-size / --num-attention-heads channels"},
+    {"head-dim head-size d-head", "use --kv-channels N"},
     {"make-vocab-size-divisible-by", "leave it out: --vocab-size need not divide by anything"},
     // The model.
     {"model-name-or-path flavor model-name", "use --model PRESET and the options that refine it"},
@@ -39,10 +39,20 @@ constexpr ForeignName table[] = {
      "use --activation with gelu-tanh, gelu-erf or swiglu"},
     {"use-rotary-position-embeddings no-position-embedding use-rope rope",
      "use --position-embedding-type rope"},
-    {"rotary-percent rotary-interleaved rotary-seq-len-interpolation-factor use-rope-scaling "
-     "rope-scaling",
+    {"rotary-percent rotary-interleaved",
      "trireme has none: --position-embedding-type rope turns all channels of a head, with the "
      "period of --rotary-base"},
+    {"use-rope-scaling", "use --rope-type llama3, with --rope-scaling-factor X"},
+    {"rope-scaling", "use --rope-type with linear, llama3 or yarn"},
+    {"rotary-seq-len-interpolation-factor", "use --rope-type linear with --rope-scaling-factor X"},
+    {"rotary-scaling-factor yarn-rotary-scaling-factor", "use --rope-scaling-factor X"},
+    {"original-max-position-embeddings yarn-original-max-position-embeddings",
+     "use --rope-original-positions N"},
+    {"beta-fast", "use --yarn-beta-fast X"},
+    {"beta-slow", "use --yarn-beta-slow X"},
+    {"mscale mscale-all-dim yarn-mscale yarn-mscale-all-dim", "use --yarn-attention-factor X"},
+    {"qkv-bias attention-bias", "use --disable-bias-linear with --add-qkv-bias"},
+    {"qk-norm use-qk-norm qk-layer-norm", "use --qk-layernorm"},
     {"rope-theta", "use --rotary-base X"},
     {"group-query-attention multi-query-attention", "leave it out: --num-query-groups N says it"},
     {"rms-norm rmsnorm", "use --normalization RMSNorm"},

@@ -30,8 +30,8 @@ void declare_float(CommandLine& c, const std::string& names, float& value, Real 
 void declare_preset(CommandLine& c, GptOptions& gpt) {
   std::string names;
   for (const std::string& name : preset_names()) names += (names.empty() ? "{" : ",") + name;
-  c.add({"--model", "PRESET", "preset of the model, which the options below refine: " + names + "}",
-         false,
+  c.add({"--model", "PRESET",
+         "preset of the model, which the options below refine: one of the table at the end", false,
          [&gpt, names](const std::vector<std::string>& words) {
            const std::string near = nearest(words.front(), preset_names());
            for (const std::string& name : preset_names())
@@ -46,6 +46,31 @@ void declare_preset(CommandLine& c, GptOptions& gpt) {
          [&gpt] { return gpt.preset; }});
 }
 
+/// The defaults are Llama 3.1's.
+void declare_scaling(CommandLine& c, RotaryScaling& s) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  c.choice(
+      "--rope-type", s.kind,
+      "how rotary embeddings are scaled for sequences longer than those of the first training");
+  declare_float(c, "--rope-scaling-factor", s.factor, {1, infinity, false, false},
+                "how many times longer; with --rope-type linear, llama3 or yarn");
+  c.whole("--rope-original-positions", s.original_positions, {1, TransformerLimits::positions},
+          "longest sequence of the first training; with --rope-type llama3 or yarn");
+  declare_float(c, "--rope-low-freq-factor", s.low_frequency_factor, {0, infinity, true, false},
+                "frequencies with fewer periods in --rope-original-positions are divided by the "
+                "factor; with --rope-type llama3");
+  declare_float(c, "--rope-high-freq-factor", s.high_frequency_factor, {0, infinity, true, false},
+                "frequencies with more periods stay as they are; with --rope-type llama3");
+  declare_float(c, "--yarn-beta-fast", s.beta_fast, {0, infinity, true, false},
+                "frequencies with more periods in --rope-original-positions stay as they are; with "
+                "--rope-type yarn");
+  declare_float(c, "--yarn-beta-slow", s.beta_slow, {0, infinity, true, false},
+                "frequencies with fewer periods are divided by the factor; with --rope-type yarn");
+  declare_float(c, "--yarn-attention-factor", s.attention_factor, {0, infinity, false, false},
+                "number that rotated queries and keys are multiplied by; 0: 0.1 ln(factor) + 1; "
+                "with --rope-type yarn");
+}
+
 void declare_model(CommandLine& c, TransformerConfig& m) {
   using Limits = TransformerLimits;
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -57,6 +82,8 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
   c.whole("--num-attention-heads", m.num_attention_heads, {1, Limits::heads}, "query heads");
   c.whole("--num-query-groups", m.num_query_groups, {1, Limits::heads},
           "key and value heads; default: one for each query head");
+  c.whole("--kv-channels", m.kv_channels, {1, Limits::channels},
+          "channels of a head; default: --hidden-size / --num-attention-heads");
   c.whole("--seq-length", m.seq_length, {1, Limits::sequence}, "tokens of a sample");
   c.whole("--max-position-embeddings", m.max_position_embeddings, {1, Limits::positions},
           "rows of the table of learned positions; default: --seq-length");
@@ -70,7 +97,12 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
            "how positions enter the model: by a learned table, or by rotary embeddings (rope)");
   declare_float(c, "--rotary-base", m.rotary_base, {0, infinity, true, false},
                 "base of the periods of rotary embeddings; with --position-embedding-type rope");
+  declare_scaling(c, m.rotary_scaling);
   c.flag_off("--disable-bias-linear", m.add_bias_linear, "linear layers have no bias");
+  c.flag("--add-qkv-bias", m.add_qkv_bias,
+         "queries, keys and values have a bias all the same; with --disable-bias-linear");
+  c.flag("--qk-layernorm", m.qk_layernorm,
+         "norm each head of queries and keys before positions enter, by weights that heads share");
   c.flag_off("--untie-embeddings-and-output-weights", m.tie_embeddings,
              "the output layer has weights of its own, not those of the embedding");
   declare_float(c, "--init-method-std", m.init_std, {0, infinity, true, false},
@@ -117,6 +149,7 @@ void declare_execution(CommandLine& c, TransformerConfig& m) {
 void settle_model(TransformerConfig& model) {
   model.ffn_hidden_size = model.ffn();
   model.num_query_groups = model.kv_heads();
+  model.kv_channels = model.head_dim();
   model.max_position_embeddings = model.positions();
 }
 
@@ -140,22 +173,63 @@ bool has_uncertain_positions(const CommandLine& command) {
   return command.is_uncertain("--model") || command.is_uncertain("--position-embedding-type");
 }
 
-/// Options that the kind of positions makes meaningless.
+/// An option of rotary embeddings, and the kinds of scaling that read it; none: all positions.
+struct RopeOption {
+  const char* name;
+  std::vector<RotaryScalingKind> readers;
+};
+
+std::vector<RopeOption> rope_options() {
+  using Kind = RotaryScalingKind;
+  return {{"--rotary-base", {}},
+          {"--rope-type", {}},
+          {"--rope-scaling-factor", {Kind::linear, Kind::llama3, Kind::yarn}},
+          {"--rope-original-positions", {Kind::llama3, Kind::yarn}},
+          {"--rope-low-freq-factor", {Kind::llama3}},
+          {"--rope-high-freq-factor", {Kind::llama3}},
+          {"--yarn-beta-fast", {Kind::yarn}},
+          {"--yarn-beta-slow", {Kind::yarn}},
+          {"--yarn-attention-factor", {Kind::yarn}}};
+}
+
+/// "linear, llama3 or yarn"
+std::string listed(const std::vector<RotaryScalingKind>& kinds) {
+  std::string all;
+  for (const RotaryScalingKind kind : kinds)
+    all += str(all.empty() ? "" : kind == kinds.back() ? " or " : ", ", name(kind));
+  return all;
+}
+
+/// Options that the kind of positions, or of their scaling, makes meaningless.
 void check_positions(const CommandLine& command, const TransformerConfig& model,
                      Problems& problems) {
-  if (model.position == PositionKind::rotary && command.given("--max-position-embeddings"))
+  const RotaryScalingKind kind = model.rotary_scaling.kind;
+  const bool learned = model.position == PositionKind::learned;
+  if (!learned && command.given("--max-position-embeddings"))
     problems.add(
         "--max-position-embeddings has no meaning with --position-embedding-type rope; leave it "
         "out");
-  if (model.position == PositionKind::learned && command.given("--rotary-base"))
-    problems.add(
-        "--rotary-base has no meaning with --position-embedding-type learned_absolute; leave it "
-        "out");
+  for (const auto& [option, readers] : rope_options()) {
+    const bool read =
+        readers.empty() || std::find(readers.begin(), readers.end(), kind) != readers.end();
+    if (!command.given(option)) continue;
+    if (learned)
+      problems.add(option,
+                   " has no meaning with --position-embedding-type learned_absolute; leave it out");
+    else if (!read && !command.is_uncertain("--rope-type"))
+      problems.add(option, " has no meaning with --rope-type ", name(kind), ", only with ",
+                   listed(readers), "; leave it out or set --rope-type");
+  }
 }
 
 /// An option that another one makes meaningless.
 void check_meaning(const CommandLine& command, const GptOptions& gpt, Problems& problems) {
   if (!has_uncertain_positions(command)) check_positions(command, gpt.model, problems);
+  if (command.given("--add-qkv-bias") && gpt.model.add_qkv_bias && gpt.model.add_bias_linear)
+    problems.add(
+        "--add-qkv-bias has no meaning without --disable-bias-linear: all linear layers have a "
+        "bias; "
+        "leave it out");
   for (const char* option : {"--prompt", "--temperature"})
     if (command.given(option) && gpt.generate == 0)
       problems.add(option, " has no meaning without --generate; add it or leave ", option, " out");
@@ -185,6 +259,11 @@ void warn_of_wide_mlp(const CommandLine& command, GptOptions& gpt) {
                                "; --ffn-hidden-size ", usual * width, " is ", usual, " times it"));
 }
 
+const char* style_of(const TransformerConfig& c) {
+  if (c.position == PositionKind::learned) return "GPT-2";
+  return c.qk_layernorm ? "Qwen3" : c.add_qkv_bias ? "Qwen2" : "Llama";
+}
+
 /// The sizes of the presets, for help.
 std::vector<std::vector<std::string>> table_of_presets() {
   std::vector<std::vector<std::string>> rows = {{"preset", "layers", "hidden size", "heads",
@@ -195,8 +274,7 @@ std::vector<std::vector<std::string>> table_of_presets() {
     const auto millions = static_cast<double>(c.parameter_count()) / 1e6;
     rows.push_back({name, str(c.num_layers), str(c.hidden_size), str(c.num_attention_heads),
                     str(c.kv_heads()), str(c.ffn()), str(c.vocab_size), str(c.seq_length),
-                    c.position == PositionKind::rotary ? "Llama" : "GPT-2",
-                    fmt::format("{:.{}f} M", millions, millions < 10 ? 2 : 0)});
+                    style_of(c), fmt::format("{:.{}f} M", millions, millions < 10 ? 2 : 0)});
   }
   return rows;
 }

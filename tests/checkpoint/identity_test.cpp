@@ -62,6 +62,22 @@ TEST(CheckpointerIdentity, OfAModelIsThatOfEarlierVersions) {
                        {"model/--rotary-base", "500000"}}));
 }
 
+// A checkpoint without a fact has what was there before the option; one with it is not taken for
+// one without.
+TEST(CheckpointerIdentity, ScaledPositionsAreAnotherModelInBothDirections) {
+  const KeyValues plain = model_identity(preset("llama-8b").identity()),
+                  scaled = model_identity(preset("llama-3.1-8b").identity());
+  Manifest old = job(), later = job();
+  old.identity = plain;
+  later.identity = scaled;
+  EXPECT_THAT(differences(old, old, plain, LoadScope::parameters, {}), IsEmpty());
+  EXPECT_THAT(differences(later, later, scaled, LoadScope::parameters, {}), IsEmpty());
+  EXPECT_THAT(differences(old, old, scaled, LoadScope::parameters, {}),
+              testing::Contains("--rope-type is llama3 here; the checkpoint says nothing of it"));
+  EXPECT_THAT(differences(later, later, plain, LoadScope::parameters, {}),
+              testing::Contains("--rope-type is llama3 in the checkpoint; this job has none"));
+}
+
 TEST(CheckpointerIdentity, TheSameJobHasNoDifferences) {
   for (const LoadScope scope :
        {LoadScope::everything, LoadScope::without_optimizer, LoadScope::parameters})

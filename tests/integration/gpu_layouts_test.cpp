@@ -14,6 +14,11 @@ void expect_equivalent(const std::string& model, std::size_t first) {
 
 TEST(GpuLayouts, OfAGptAgreeWithOneCpu) { expect_equivalent(gpu_gpt, 0); }
 TEST(GpuLayouts, OfALlamaAgreeWithOneCpu) { expect_equivalent(gpu_llama, 1); }
+TEST(GpuLayouts, OfAQwen3AgreeWithOneCpu) {
+  GpuTrainingHarness harness(gpu_qwen3);
+  for (const std::size_t i : {std::size_t{3}, std::size_t{5}})  // --tp and --pp
+    harness.expect_equivalent(gpu_layouts[i], emulated_orders[i % emulated_orders.size()]);
+}
 
 }  // namespace
 }  // namespace trireme::test

@@ -84,6 +84,7 @@ TEST(LayoutEquivalence, GptWithAdamW) { expect_equivalent(gpt + adamw, 0, 2); }
 TEST(LayoutEquivalence, GptWithSgd) { expect_equivalent(gpt + sgd, 1, 2); }
 TEST(LayoutEquivalence, LlamaWithSgd) { expect_equivalent(llama + sgd, 0, 2); }
 TEST(LayoutEquivalence, LlamaWithAdamW) { expect_equivalent(llama + adamw, 1, 2); }
+TEST(LayoutEquivalence, Qwen3WithAdamW) { expect_equivalent(qwen3 + adamw, 2, 5); }
 TEST(LayoutEquivalence, GptWithDropout) {
   expect_equivalent(gpt + adamw + "--hidden-dropout 0.1 ", 3, 4);
 }

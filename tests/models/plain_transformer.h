@@ -2,6 +2,7 @@
 // checked against.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -64,11 +65,11 @@ class PlainTransformer {
       for (std::size_t i = 0; i < x.size(); ++i) y[o] += x[i] * weight[o * x.size() + i];
     return y;
   }
-  Rows linear(const Rows& x, const std::string& name, Index out) const {
+  Rows linear(const Rows& x, const std::string& name, Index out, bool qkv = false) const {
     Rows y;
     for (const Row& row : x) {
       y.push_back(product(row, p_.at(name + ".weight"), out));
-      if (c_.add_bias_linear)
+      if (c_.add_bias_linear || (qkv && c_.add_qkv_bias))
         for (std::size_t o = 0; o < y.back().size(); ++o) y.back()[o] += p_.at(name + ".bias")[o];
     }
     return y;
@@ -87,29 +88,73 @@ class PlainTransformer {
     }
     return x;
   }
-  /// Turns pair (j, j + head_dim / 2) of every head by position * base^(-2 j / head_dim).
+  /// Each head as a row of its own.
+  Rows norm_heads(const Rows& x, const std::string& name) const {
+    Rows all = x;
+    for (Row& row : all)
+      for (std::size_t head = 0; head < row.size(); head += at(c_.head_dim())) {
+        const auto begin = row.begin() + static_cast<std::ptrdiff_t>(head);
+        const Row normed = norm({Row(begin, begin + c_.head_dim())}, name).front();
+        std::copy(normed.begin(), normed.end(), begin);
+      }
+    return all;
+  }
+  /// Radians a position of pair j. The scaled forms follow the text of the papers, case by case.
+  double frequency(double j) const {
+    const RotaryScaling& s = c_.rotary_scaling;
+    const double d = double(c_.head_dim()), base = c_.rotary_base, factor = s.factor;
+    const double f = std::pow(base, -2.0 * j / d), length = double(s.original_positions);
+    const double wavelength = 2 * M_PI / f;
+    if (s.kind == RotaryScalingKind::linear) return f / factor;
+    if (s.kind == RotaryScalingKind::llama3) {
+      const double low = s.low_frequency_factor, high = s.high_frequency_factor;
+      if (wavelength < length / high) return f;
+      if (wavelength > length / low) return f / factor;
+      const double smooth = (length / wavelength - low) / (high - low);
+      return (1 - smooth) * f / factor + smooth * f;
+    }
+    if (s.kind == RotaryScalingKind::yarn) {
+      const auto pair = [&](double turns) {
+        return d * std::log(length / (turns * 2 * M_PI)) / (2 * std::log(base));
+      };
+      const double low = std::max(std::floor(pair(s.beta_fast)), 0.0);
+      const double high = std::min(std::ceil(pair(s.beta_slow)), d - 1);
+      const double ramp = j <= low ? 0 : j >= high ? 1 : (j - low) / (high - low);
+      return f / factor * ramp + f * (1 - ramp);
+    }
+    return f;
+  }
+  double amplitude() const {
+    const RotaryScaling& s = c_.rotary_scaling;
+    if (s.kind != RotaryScalingKind::yarn) return 1;
+    return s.attention_factor > 0 ? s.attention_factor : 0.1 * std::log(double(s.factor)) + 1;
+  }
+  /// Turns pair (j, j + head_dim / 2) of every head by position * frequency(j).
   void turn(Rows& x) const {
     const Index d = c_.head_dim();
     for (std::size_t t = 0; t < x.size(); ++t)
       for (std::size_t head = 0; head < x[t].size(); head += at(d))
         for (std::size_t j = 0; j < at(d / 2); ++j) {
           double &a = x[t][head + j], &b = x[t][head + j + at(d / 2)];
-          const double angle =
-              static_cast<double>(t) * std::pow(c_.rotary_base, -2.0 * double(j) / double(d));
-          const double turned = a * std::cos(angle) - b * std::sin(angle);
-          b = a * std::sin(angle) + b * std::cos(angle);
+          const double angle = static_cast<double>(t) * frequency(double(j)), m = amplitude();
+          const double turned = m * (a * std::cos(angle) - b * std::sin(angle));
+          b = m * (a * std::sin(angle) + b * std::cos(angle));
           a = turned;
         }
   }
   Rows attention(const Rows& x, const std::string& name) const {
-    const Index d = c_.head_dim(), kv = c_.kv_heads() * d;
-    Rows q = linear(x, name + "query", c_.hidden_size), k = linear(x, name + "key", kv);
-    const Rows v = linear(x, name + "value", kv);
+    const Index d = c_.head_dim(), kv = c_.kv_heads() * d, width = c_.num_attention_heads * d;
+    Rows q = linear(x, name + "query", width, true), k = linear(x, name + "key", kv, true);
+    const Rows v = linear(x, name + "value", kv, true);
+    if (c_.qk_layernorm) {
+      q = norm_heads(q, name + "query_norm");
+      k = norm_heads(k, name + "key_norm");
+    }
     if (c_.position == PositionKind::rotary) {
       turn(q);
       turn(k);
     }
-    Rows y(x.size(), Row(at(c_.hidden_size)));
+    Rows y(x.size(), Row(at(width)));
     for (std::size_t t = 0; t < x.size(); ++t)
       for (Index h = 0; h < c_.num_attention_heads; ++h) {
         const std::size_t from = at(h * d),

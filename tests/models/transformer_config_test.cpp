@@ -1,6 +1,9 @@
 // Counts of the presets, and what is said of configurations that cannot be built.
 #include "trireme/models/transformer_config.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,19 +23,30 @@ TEST(TransformerConfig, PresetsHaveTheirPublishedParameterCounts) {
   EXPECT_EQ(preset("gpt2-774m").parameter_count(), 774030080);
   EXPECT_EQ(preset("gpt2-1558m").parameter_count(), 1557611200);
   EXPECT_EQ(preset("llama-1b").parameter_count(), 1235814400);
-  EXPECT_EQ(preset("llama-8b").parameter_count(), 8030261248);
+  for (const char* name : {"llama-8b", "llama-3.1-8b"})
+    EXPECT_EQ(preset(name).parameter_count(), 8030261248) << name;
+  EXPECT_EQ(preset("llama-70b").parameter_count(), 70553706496);
+  EXPECT_EQ(preset("llama-3.2-1b").parameter_count(), 1235814400);
+  EXPECT_EQ(preset("llama-3.2-3b").parameter_count(), 3212749824);
+  EXPECT_EQ(preset("mistral-7b").parameter_count(), 7248023552);
+  EXPECT_EQ(preset("qwen2.5-0.5b").parameter_count(), 494032768);
+  EXPECT_EQ(preset("qwen2.5-7b").parameter_count(), 7615616512);
+  EXPECT_EQ(preset("qwen3-0.6b").parameter_count(), 596049920);
+  EXPECT_EQ(preset("qwen3-8b").parameter_count(), 8190735360);
 }
 
 TEST(TransformerConfig, CountsFlopsByTheCommonConvention) {
   const TransformerConfig c = preset("gpt2-124m");
   EXPECT_EQ(c.flops_per_token(), 6.0 * 124439808 + 12.0 * 12 * 768 * 1024);
+  const TransformerConfig wide = preset("qwen3-0.6b");  // 16 heads of 128 in a width of 1024
+  EXPECT_EQ(wide.flops_per_token(), 6.0 * 596049920 + 12.0 * 28 * 2048 * 4096);
 }
 
 TEST(TransformerConfig, EveryPresetCanBeBuiltOnOneAndManyRanks) {
   for (const std::string& name : preset_names()) {
     EXPECT_THAT(problems_of(preset(name), 1, 1), IsEmpty()) << name;
-    if (name == "gpt2-1558m") continue;                // 25 heads
-    const Index ranks = name == "tiny-llama" ? 2 : 4;  // 2 query groups
+    if (name == "gpt2-1558m") continue;  // 25 heads
+    const Index ranks = preset(name).kv_heads() == 2 ? 2 : 4;
     EXPECT_THAT(problems_of(preset(name), ranks, 1), IsEmpty()) << name;
   }
   EXPECT_THAT(problems_of(preset("gpt2-1558m"), 4, 1),
@@ -102,6 +116,90 @@ TEST(TransformerConfig, IdentityIsWhatChangesTheFunctionAndNotHowItIsExecuted) {
   EXPECT_TRUE(changed([](auto& m) { m.mlp = MlpKind::gelu_erf; }));
   EXPECT_TRUE(changed([](auto& m) { m.position = PositionKind::rotary; }));
   EXPECT_TRUE(changed([](auto& m) { m.tie_embeddings = !m.tie_embeddings; }));
+  EXPECT_TRUE(changed([](auto& m) { m.qk_layernorm = true; }));
+  EXPECT_TRUE(changed([](auto& m) { m.kv_channels = 16; }));
+  EXPECT_FALSE(changed([](auto& m) { m.kv_channels = 32; }));     // hidden_size / heads
+  EXPECT_FALSE(changed([](auto& m) { m.add_qkv_bias = true; }));  // all have one
+}
+
+TEST(TransformerConfig, IdentityHasWhatTheKindOfScalingReads) {
+  using testing::Pair;
+  TransformerConfig c = preset("llama-3.1-8b");
+  const auto facts = [&] {  // those after the base
+    const auto all = c.identity();
+    const auto base = std::find_if(all.begin(), all.end(), [](const auto& fact) {
+      return fact.first == "TransformerConfig::rotary_base";
+    });
+    return std::vector(std::next(base), all.end());
+  };
+  EXPECT_THAT(facts(),
+              ElementsAre(Pair("RotaryScaling::kind", "llama3"), Pair("RotaryScaling::factor", "8"),
+                          Pair("RotaryScaling::original_positions", "8192"),
+                          Pair("RotaryScaling::low_frequency_factor", "1"),
+                          Pair("RotaryScaling::high_frequency_factor", "4")));
+  c.rotary_scaling.kind = RotaryScalingKind::linear;
+  EXPECT_THAT(facts(), ElementsAre(Pair("RotaryScaling::kind", "linear"),
+                                   Pair("RotaryScaling::factor", "8")));
+  c.rotary_scaling = {.kind = RotaryScalingKind::yarn, .factor = 4};
+  EXPECT_THAT(
+      facts(),
+      ElementsAre(Pair("RotaryScaling::kind", "yarn"), Pair("RotaryScaling::factor", "4"),
+                  Pair("RotaryScaling::original_positions", "8192"),
+                  Pair("RotaryScaling::beta_fast", "32"), Pair("RotaryScaling::beta_slow", "1"),
+                  Pair("RotaryScaling::attention_factor", "1.1386294")));
+  c.rotary_scaling = {};
+  EXPECT_THAT(facts(), IsEmpty());
+  c.add_qkv_bias = true;
+  EXPECT_THAT(facts(), ElementsAre(Pair("TransformerConfig::add_qkv_bias", "true")));
+}
+
+TEST(TransformerConfig, IsDescribedWithWhatItHas) {
+  EXPECT_THAT(preset("qwen3-0.6b").describe(),
+              HasSubstr("16 heads in 8 groups of 128 channels with norms, swiglu 3072"));
+  EXPECT_THAT(preset("qwen2.5-7b").describe(), HasSubstr("28 heads in 4 groups with biases"));
+  EXPECT_THAT(preset("llama-3.2-3b").describe(), HasSubstr("rotary (llama3 x 32) positions"));
+  EXPECT_THAT(preset("llama-8b").describe(), HasSubstr("RMSNorm, rotary positions, sequence"));
+}
+
+TEST(TransformerConfig, AHeadNeedNotBeThatShareOfTheWidth) {
+  TransformerConfig c;
+  c.hidden_size = 130;  // 4 heads
+  EXPECT_THAT(problems_of(c, 1, 1), ElementsAre(HasSubstr("TransformerConfig::kv_channels")));
+  c.kv_channels = 33;
+  EXPECT_THAT(problems_of(c, 1, 1), IsEmpty());
+  EXPECT_EQ(c.attention_width(), 132);
+  c.position = PositionKind::rotary;
+  EXPECT_THAT(problems_of(c, 1, 1),
+              ElementsAre(AllOf(HasSubstr("TransformerConfig::kv_channels 33 is odd"),
+                                HasSubstr("32 or 34"))));
+  c.kv_channels = Index{1} << 20;
+  c.num_attention_heads = 32;
+  EXPECT_THAT(problems_of(c, 1, 1), ElementsAre(HasSubstr("channels; at most 16777216")));
+  c.kv_channels = -1;
+  EXPECT_THAT(problems_of(c, 1, 1),
+              ElementsAre("TransformerConfig::kv_channels -1: at least 1, or 0 for the default"));
+}
+
+TEST(TransformerConfig, NumbersOfTheScalingAreChecked) {
+  TransformerConfig c = preset("tiny-llama");
+  c.rotary_scaling = {.kind = RotaryScalingKind::llama3,
+                      .factor = 0.5f,
+                      .original_positions = 0,
+                      .low_frequency_factor = 4};
+  EXPECT_THAT(
+      problems_of(c, 1, 1),
+      ElementsAre("RotaryScaling::factor 0.5: at least 1",
+                  "RotaryScaling::original_positions 0: from 1 to 2147483648",
+                  "RotaryScaling::low_frequency_factor 4 and RotaryScaling::high_frequency_factor "
+                  "4: above 0, the second above the first"));
+  c.rotary_scaling = {.kind = RotaryScalingKind::yarn, .beta_fast = 1, .attention_factor = -1};
+  c.rotary_base = 1;
+  EXPECT_THAT(problems_of(c, 1, 1),
+              ElementsAre(HasSubstr("RotaryScaling::beta_fast 1 and RotaryScaling::beta_slow 1"),
+                          HasSubstr("RotaryScaling::attention_factor -1"),
+                          HasSubstr("TransformerConfig::rotary_base 1: above 1")));
+  c.rotary_scaling.kind = RotaryScalingKind::none;
+  EXPECT_THAT(problems_of(c, 1, 1), IsEmpty());
 }
 
 TEST(TransformerConfig, IdentityHasTheValuesOfTheFields) {

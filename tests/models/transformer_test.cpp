@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trireme/core/named_values.h"
+
 #include "tests/models/plain_transformer.h"
 #include "tests/nn/compare_runs.h"
 #include "tests/nn/reference.h"
@@ -35,6 +37,39 @@ TransformerConfig small_llama() {
   c.add_bias_linear = false;
   c.tie_embeddings = false;
   return c;
+}
+
+/// As Qwen2: a bias on queries, keys and values only.
+TransformerConfig small_qwen2() {
+  TransformerConfig c = small_llama();
+  c.add_qkv_bias = true;
+  return c;
+}
+/// As Qwen3: norms of queries and keys, and heads that are wider than width / heads.
+TransformerConfig small_qwen3() {
+  TransformerConfig c = small_llama();
+  c.kv_channels = 10;
+  c.qk_layernorm = true;
+  return c;
+}
+TransformerConfig with_scaling(TransformerConfig c, RotaryScalingKind kind) {
+  c.kv_channels = 32;  // pairs on both sides of the ramp, and in it
+  c.rotary_base = 100;
+  c.rotary_scaling.kind = kind;
+  c.rotary_scaling.factor = 4;
+  c.rotary_scaling.original_positions = 64;
+  c.rotary_scaling.beta_fast = 5;
+  return c;
+}
+/// What the first releases did not have.
+std::vector<TransformerConfig> later_configs() {
+  TransformerConfig gpt = small_gpt();  // LayerNorm of heads, biases everywhere
+  gpt.qk_layernorm = true;
+  gpt.kv_channels = 7;
+  std::vector<TransformerConfig> all = {small_qwen2(), small_qwen3(), gpt};
+  for (const auto& [name, kind] : named_values<RotaryScalingKind>())
+    all.push_back(with_scaling(small_llama(), kind));
+  return all;
 }
 
 struct Layout {
@@ -74,7 +109,9 @@ TEST(Transformer, MatchesThePlainModel) {
   const std::vector<std::int32_t> tokens = random_tokens("tokens", batch * sequence, vocabulary);
   std::vector<std::int32_t> targets = random_tokens("targets", batch * sequence, vocabulary);
   targets[5] = -100;
-  for (const TransformerConfig& config : {small_gpt(), small_llama(), erf}) {
+  std::vector<TransformerConfig> configs = later_configs();
+  configs.insert(configs.end(), {small_gpt(), small_llama(), erf});
+  for (const TransformerConfig& config : configs) {
     const PlainTransformer plain(config, initial_parameters(config));
     double loss = 0;
     for (Index b = 0; b < batch; ++b)
@@ -96,17 +133,22 @@ TEST(Transformer, ProjectionsOntoTheResidualStreamStartSmaller) {
     }
 }
 
-/// Key biases have no influence on the softmax: their true gradient is zero, and what is left is
-/// rounding.
+/// Key biases have no influence on the softmax unless positions turn them: their true gradient is
+/// zero, and what is left is rounding.
 GraphRun without_key_biases(GraphRun r) {
   std::erase_if(r.gradients, [](const auto& entry) {
-    return entry.first.find("attention.key.bias") != std::string::npos;
+    return entry.first.find("attention.key.bias") != std::string::npos ||
+           entry.first.find("attention.key_norm.bias") != std::string::npos;
   });
   return r;
 }
 
 void expect_every_layout_agrees(TransformerConfig config) {
-  const GraphRun one = without_key_biases(run(config, {}));
+  const auto run_on = [&](const Layout& layout) {
+    return config.position == PositionKind::rotary ? run(config, layout)
+                                                   : without_key_biases(run(config, layout));
+  };
+  const GraphRun one = run_on({});
   EXPECT_GT(one.gradients.size(), 15u);
   for (const auto& [name, gradient] : one.gradients) {
     double size = 0;
@@ -115,7 +157,7 @@ void expect_every_layout_agrees(TransformerConfig config) {
   }
   for (const int ranks : {1, 2, 4})
     for (const SequenceParallel parallel : {SequenceParallel::off, SequenceParallel::on}) {
-      const Difference d = difference(without_key_biases(run(config, {ranks, parallel})), one);
+      const Difference d = difference(run_on({ranks, parallel}), one);
       EXPECT_LT(d.loss, 2e-7) << ranks << " ranks";
       EXPECT_LT(d.gradients, 5e-6) << ranks << " ranks " << d.worst;
     }
@@ -123,6 +165,12 @@ void expect_every_layout_agrees(TransformerConfig config) {
 
 TEST(Transformer, GptAgreesOnEveryTensorLayout) { expect_every_layout_agrees(small_gpt()); }
 TEST(Transformer, LlamaAgreesOnEveryTensorLayout) { expect_every_layout_agrees(small_llama()); }
+TEST(Transformer, EveryOptionAgreesOnEveryTensorLayout) {
+  for (const TransformerConfig& config : later_configs()) {
+    SCOPED_TRACE(config.describe());
+    expect_every_layout_agrees(config);
+  }
+}
 TEST(Transformer, DropoutAgreesOnEveryTensorLayout) {
   TransformerConfig c = small_gpt();
   c.hidden_dropout = 0.2f;
@@ -158,7 +206,7 @@ TEST(Transformer, OfTheLogitsOnlyAPieceIsPlanned) {
 }
 
 TEST(Transformer, RecomputationGivesTheSameBits) {
-  for (TransformerConfig config : {small_gpt(), small_llama()})
+  for (TransformerConfig config : {small_gpt(), small_llama(), small_qwen3()})
     for (const int ranks : {1, 2}) {
       config.hidden_dropout = 0.1f;
       const GraphRun kept = run(config, {ranks, SequenceParallel::on});
@@ -219,7 +267,8 @@ TEST(Transformer, LogitsOfEveryRankGiveTheLoss) {
 }
 
 TEST(Transformer, ParametersAddUpToTheCount) {
-  std::vector<TransformerConfig> configs = {small_gpt(), small_llama()};
+  std::vector<TransformerConfig> configs = later_configs();
+  configs.insert(configs.end(), {small_gpt(), small_llama()});
   for (const std::string& name : preset_names()) configs.push_back(preset(name));
   for (const TransformerConfig& config : configs) {
     Graph g;
@@ -231,20 +280,35 @@ TEST(Transformer, ParametersAddUpToTheCount) {
   }
 }
 
-TEST(Transformer, ParametersHaveTheirDocumentedNames) {
+std::vector<std::string> names_of_block(const TransformerConfig& config) {
   Graph g;
-  build_transformer_loss(g, small_llama(), batch);
+  build_transformer_loss(g, config, batch);
+  const std::string block = "block.1.";
   std::vector<std::string> names;
   for (const Parameter& p : g.parameters())
     for (const ParameterPart& part : p.parts)
-      if (part.name.rfind("block.1.", 0) == 0) names.push_back(part.name);
-  const std::vector<std::string> expected = {
-      "block.1.attention_norm.weight",   "block.1.attention.query.weight",
-      "block.1.attention.key.weight",    "block.1.attention.value.weight",
-      "block.1.attention.output.weight", "block.1.mlp_norm.weight",
-      "block.1.mlp.gate.weight",         "block.1.mlp.up.weight",
-      "block.1.mlp.down.weight"};
-  EXPECT_EQ(names, expected);
+      if (part.name.starts_with(block)) names.push_back(part.name.substr(block.size()));
+  return names;
+}
+
+TEST(Transformer, ParametersHaveTheirDocumentedNames) {
+  EXPECT_EQ(names_of_block(small_llama()),
+            (std::vector<std::string>{"attention_norm.weight", "attention.query.weight",
+                                      "attention.key.weight", "attention.value.weight",
+                                      "attention.output.weight", "mlp_norm.weight",
+                                      "mlp.gate.weight", "mlp.up.weight", "mlp.down.weight"}));
+  EXPECT_EQ(names_of_block(small_qwen2()),
+            (std::vector<std::string>{
+                "attention_norm.weight", "attention.query.weight", "attention.key.weight",
+                "attention.value.weight", "attention.query.bias", "attention.key.bias",
+                "attention.value.bias", "attention.output.weight", "mlp_norm.weight",
+                "mlp.gate.weight", "mlp.up.weight", "mlp.down.weight"}));
+  EXPECT_EQ(names_of_block(small_qwen3()),
+            (std::vector<std::string>{"attention_norm.weight", "attention.query.weight",
+                                      "attention.key.weight", "attention.value.weight",
+                                      "attention.query_norm.weight", "attention.key_norm.weight",
+                                      "attention.output.weight", "mlp_norm.weight",
+                                      "mlp.gate.weight", "mlp.up.weight", "mlp.down.weight"}));
 }
 
 TEST(Transformer, BadConfigurationsAreRejectedWithEveryProblem) {

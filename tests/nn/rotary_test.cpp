@@ -1,6 +1,7 @@
 // The table of rotations: from the frequencies of the paper, and from others.
 #include "trireme/nn/rotary.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -46,6 +47,61 @@ TEST(RotaryTable, IsMadeOfAnyFrequencies) {
 TEST(RotaryTable, OfABaseIsThatOfItsFrequencies) {
   EXPECT_EQ(values_of(RotaryTable(40, 66, 1e4f)),
             values_of(RotaryTable(40, rotary_frequencies(66, 1e4f))));
+}
+
+std::vector<double> scaled(RotaryScalingKind kind) {
+  RotaryScaling s;
+  s.kind = kind;
+  return rotary_frequencies(128, 500000, s);
+}
+
+// Of Llama 3.1's head: pairs 0 to 28 have more than 4 periods in 8192 positions, those from 35 on
+// less than one.
+TEST(RotaryFrequencies, OfLlama3AreKeptOrDividedOrBetween) {
+  const std::vector<double> plain = rotary_frequencies(128, 500000),
+                            f = scaled(RotaryScalingKind::llama3);
+  for (std::size_t j = 0; j < plain.size(); ++j) {
+    SCOPED_TRACE(j);
+    const double least = plain[j] / 8 * (28 < j && j < 35 ? 1.001 : 1),
+                 most = plain[j] / (j <= 28  ? 1
+                                    : j < 35 ? 1.001
+                                             : 8);
+    EXPECT_GE(f[j], (j <= 28 ? plain[j] : least) * (1 - 1e-15));
+    EXPECT_LE(f[j], most * (1 + 1e-15));
+  }
+}
+
+TEST(RotaryFrequencies, OfLinearScalingAreDivided) {
+  const std::vector<double> plain = rotary_frequencies(128, 500000),
+                            f = scaled(RotaryScalingKind::linear);
+  for (std::size_t j = 0; j < plain.size(); ++j) EXPECT_EQ(f[j], plain[j] / 8);
+  EXPECT_EQ(scaled(RotaryScalingKind::none), plain);
+}
+
+// 32 turns in 8192 positions belong to pair 18.1 of 64, rounded down; one turn to 34.98, rounded
+// up.
+TEST(RotaryFrequencies, OfYarnFollowARampOverThePairs) {
+  const std::vector<double> plain = rotary_frequencies(128, 500000),
+                            f = scaled(RotaryScalingKind::yarn);
+  for (std::size_t j = 0; j < plain.size(); ++j) {
+    const double divided = std::clamp((static_cast<double>(j) - 18) / (35 - 18), 0.0, 1.0);
+    EXPECT_NEAR(f[j] / plain[j], 1 - divided * 7 / 8, 1e-12) << j;
+  }
+}
+
+TEST(RotaryFrequencies, OfYarnNeedABaseAboveOne) {
+  EXPECT_THAT(message_of([] { rotary_frequencies(8, 1, {.kind = RotaryScalingKind::yarn}); }),
+              HasSubstr("above 1, not 1"));
+}
+
+TEST(RotaryTable, OfYarnIsMultiplied) {
+  EXPECT_EQ(rotary_amplitude({.kind = RotaryScalingKind::llama3, .attention_factor = 2}), 1);
+  EXPECT_EQ(rotary_amplitude({.kind = RotaryScalingKind::yarn, .attention_factor = 2}), 2);
+  EXPECT_EQ(rotary_amplitude({.kind = RotaryScalingKind::yarn, .factor = 1}), 1);
+  EXPECT_DOUBLE_EQ(rotary_amplitude({.kind = RotaryScalingKind::yarn, .factor = 4}),
+                   0.1 * std::log(4.0) + 1);
+  const std::vector<double> frequencies = {1.0};
+  EXPECT_THAT(values_of(RotaryTable(1, frequencies, 1.5)), ElementsAre(1.5f, 0.0f));
 }
 
 TEST(RotaryTable, SaysWhatItNeeds) {

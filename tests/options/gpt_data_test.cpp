@@ -114,7 +114,7 @@ TEST(Help, EndsWithTheSizesOfThePresets) {
   EXPECT_THAT(help, HasSubstr("\nPresets of --model:\n  preset "));
   EXPECT_THAT(
       help,
-      HasSubstr("\n  tiny-llama 4      128         4     2            384   256        128 "));
+      HasSubstr("\n  tiny-llama   4      128         4     2            384   256        128 "));
 }
 
 TEST_F(DescribedData, IsOfValidationAloneWhereNothingIsTrained) {

@@ -75,5 +75,9 @@ inline const std::string gpu_gpt =
     "--model gpt2-124m --num-attention-heads 4 --optimizer adamw --lr 3e-3 ";
 inline const std::string gpu_llama =
     "--model llama-1b --num-attention-heads 4 --num-query-groups 2 --optimizer sgd --lr 0.1 ";
+/// Norms of queries and keys, heads that are wider than width / heads, scaled positions.
+inline const std::string gpu_qwen3 =
+    "--model qwen3-0.6b --num-attention-heads 4 --num-query-groups 2 --kv-channels 16 "
+    "--add-qkv-bias --rope-type llama3 --rope-original-positions 16 --optimizer sgd --lr 0.1 ";
 
 }  // namespace trireme::test

@@ -16,6 +16,11 @@ namespace trireme::test {
 
 inline const std::string gpt = "--model gpt2-124m --num-attention-heads 12 ";
 inline const std::string llama = "--model llama-1b --num-attention-heads 24 --num-query-groups 12 ";
+/// Norms of queries and keys, heads of 16 in a width of 96, scaled positions, and all biases of
+/// queries, keys and values.
+inline const std::string qwen3 =
+    "--model qwen3-0.6b --num-attention-heads 12 --num-query-groups 12 --kv-channels 16 "
+    "--add-qkv-bias --rope-type yarn --rope-scaling-factor 4 --rope-original-positions 64 ";
 inline const std::string adamw = "--optimizer adamw --lr 3e-3 ";
 inline const std::string sgd = "--optimizer sgd --lr 0.1 ";
 inline const std::string small = "--hidden-size 96 --ffn-hidden-size 384 --train-iters 10 ";

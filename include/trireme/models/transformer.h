@@ -13,6 +13,8 @@
 //     attention.query.{weight,bias}    attn.c_attn, first part    self_attn.q_proj
 //     attention.key.{weight,bias}      attn.c_attn, second part   self_attn.k_proj
 //     attention.value.{weight,bias}    attn.c_attn, third part    self_attn.v_proj
+//     attention.query_norm.weight    -                            self_attn.q_norm (Qwen3)
+//     attention.key_norm.weight      -                            self_attn.k_norm (Qwen3)
 //     attention.output.{weight,bias}   attn.c_proj                self_attn.o_proj
 //     mlp_norm.{weight,bias}           ln_2                       post_attention_layernorm
 //     mlp.gate.{weight,bias}         -                            mlp.gate_proj

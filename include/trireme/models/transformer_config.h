@@ -10,6 +10,7 @@
 #include "trireme/core/dtype.h"
 #include "trireme/nn/attention.h"
 #include "trireme/nn/parallel.h"
+#include "trireme/nn/rotary.h"
 
 namespace trireme {
 
@@ -32,6 +33,7 @@ struct TransformerConfig {
   Index ffn_hidden_size = 0;  // 0: 4 * hidden_size
   Index num_attention_heads = 4;
   Index num_query_groups = 0;  // key-value heads; 0: one for each query head
+  Index kv_channels = 0;       // channels of a head; 0: hidden_size / num_attention_heads
   Index vocab_size = 256;
   Index seq_length = 128;
   Index max_position_embeddings = 0;  // rows of the learned position table; 0: seq_length
@@ -41,7 +43,10 @@ struct TransformerConfig {
   MlpKind mlp = MlpKind::gelu_tanh;
   PositionKind position = PositionKind::learned;
   float rotary_base = 10000;
+  RotaryScaling rotary_scaling = {};
   bool add_bias_linear = true;
+  bool add_qkv_bias = false;   // on queries, keys and values, where add_bias_linear is false
+  bool qk_layernorm = false;   // a norm of each head of queries and keys, before positions enter
   bool tie_embeddings = true;  // the output layer is the token table
 
   float hidden_dropout = 0;  // after the embedding, attention and the MLP
@@ -58,13 +63,17 @@ struct TransformerConfig {
   Index positions() const {
     return max_position_embeddings > 0 ? max_position_embeddings : seq_length;
   }
-  Index head_dim() const { return hidden_size / num_attention_heads; }
+  Index head_dim() const {
+    return kv_channels > 0 ? kv_channels : hidden_size / num_attention_heads;
+  }
+  /// Channels of all query heads.
+  Index attention_width() const { return num_attention_heads * head_dim(); }
 
   /// Number of elements in all parameters, without vocabulary padding.
   Index parameter_count() const;
-  /// Forward and backward of one token, by convention: 6 * parameters + 12 * layers * hidden_size *
-  /// seq_length, with the attention counted as if it were not causal (Chowdhery et al. 2022,
-  /// arXiv:2204.02311, appendix B).
+  /// Forward and backward of one token, by convention: 6 * parameters + 12 * layers *
+  /// attention_width * seq_length, with the attention counted as if it were not causal (Chowdhery
+  /// et al. 2022, arXiv:2204.02311, appendix B).
   double flops_per_token() const;
   /// One line for people.
   std::string describe() const;
@@ -73,8 +82,7 @@ struct TransformerConfig {
   std::vector<std::pair<std::string, std::string>> identity() const;
 };
 
-/// "tiny", "tiny-llama", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m", "llama-1b",
-/// "llama-8b".
+/// "tiny", "gpt2-124m", "llama-3.1-8b", "qwen3-0.6b", ...: shapes of published models.
 std::vector<std::string> preset_names();
 /// Throws: Error that lists the names when `name` is not one of them.
 TransformerConfig preset(std::string_view name);

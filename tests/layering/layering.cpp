@@ -28,15 +28,17 @@ const Imports may_import = {
     {"pipeline", {"core", "comm", "graph"}},
     {"optim", {"core", "kernels", "comm", "graph"}},
     {"models", {"core", "graph", "nn"}},
+    {"interop", {"core", "store", "models"}},
     {"plan", {"core", "kernels", "graph", "pipeline", "optim"}},
     {"options", {"core", "kernels", "data", "pipeline", "optim", "models", "plan"}},
     {"planner",
      {"core", "kernels", "graph", "nn", "pipeline", "optim", "models", "plan", "options"}},
     {"job", {"core", "kernels", "observe", "comm", "store", "options"}},
-    {"checkpoint", {"core", "observe", "comm", "store", "data", "optim", "options", "job"}},
+    {"checkpoint",
+     {"core", "observe", "comm", "store", "data", "optim", "interop", "options", "job"}},
     {"train",
      {"core", "kernels", "observe", "comm", "store", "data", "graph", "nn", "pipeline", "optim",
-      "models", "plan", "options", "planner", "job", "checkpoint"}},
+      "models", "interop", "plan", "options", "planner", "job", "checkpoint"}},
 };
 
 // A header of runtime/ that other modules need although it is not installed has this line. An empty

@@ -37,6 +37,7 @@ struct RunOptions {
   std::function<std::unique_ptr<Device>()> device =
       {};  // whose memory the host can reach; empty: a CPU with `threads`
   std::function<void(const Preparation&)> on_prepared = {};  // before the first op runs
+  std::function<float(const ParameterPart&, Index)> initial = run_graph_detail::initial_value;
 };
 
 using Trace = std::function<Value(Graph&)>;
@@ -70,7 +71,7 @@ class OneRank {
       if (training) memory_.gradients.push_back(allocate(p, DType::f32));
       for (const ParameterPart& part : p.parts)
         for_each_element(part, [&](Index global, Index local) {
-          const float value = initial_value(part, global);
+          const float value = options.initial(part, global);
           const Bf16 rounded = to_bf16(value);
           if (values.dtype == DType::bf16)
             values.as<Bf16>()[local] = rounded;

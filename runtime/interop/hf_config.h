@@ -1,0 +1,58 @@
+// config.json of a Hugging Face model directory as a TransformerConfig, and back. Two generations
+// are read and written: transformers 4 has rope_theta, rope_scaling and torch_dtype, transformers 5
+// rope_parameters and dtype. A file of the second alone is read wrong, without a word, by
+// transformers 4.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/models/transformer_config.h"
+
+#include "runtime/core/json.h"
+
+namespace trireme::interop {
+
+/// Sequences longer than this are computed in another way there.
+struct LengthLimit {
+  Index tokens;
+  std::string reason;  // "sliding_window 4096"
+};
+
+struct HfConfig {
+  std::string model_type;   // "llama"
+  TransformerConfig model;  // its seq_length: as long as the limits below and first training allow
+  std::string dtype;        // of the weights, "bfloat16"; "": the file says nothing of it
+  Index max_positions = 0;  // longest sequence that the file allows
+  std::vector<LengthLimit> limits;
+  std::vector<std::string> notes;     // what is not taken over, one sentence each
+  std::vector<std::string> not_used;  // keys that change nothing here
+  Json json;                          // the whole file
+};
+
+/// "gpt2", "llama", "mistral", "qwen2", "qwen3".
+std::vector<std::string> hf_model_types();
+
+/// Adds a sentence to `problems` for each thing that is not understood: the key, its value and what
+/// would be right. The result means something only if there is none.
+HfConfig parse_hf_config(std::string_view text, std::vector<std::string>& problems);
+/// Of a file. Throws: Error with all problems, a line each, behind the path.
+HfConfig read_hf_config(const std::string& path);
+
+/// What is wrong with samples of `seq_length` tokens, a sentence each.
+std::vector<std::string> length_problems(const HfConfig& config, Index seq_length);
+
+struct HfOutput {
+  std::string model_type = {};  // "mistral"; empty: the first family that has these options
+  std::string dtype = "float32";
+  Index max_positions = 0;     // 0: seq_length
+  const Json* base = nullptr;  // the file that the model came from: its other keys survive
+};
+/// The file that both generations read. Throws: Error when no family has these options, with what
+/// is in the way, or when `base` is another model.
+Json hf_config_of(const TransformerConfig& model, const HfOutput& output);
+
+}  // namespace trireme::interop

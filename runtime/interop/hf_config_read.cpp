@@ -1,0 +1,282 @@
+// Implements parse_hf_config and read_hf_config (hf_config.h). A key with an influence on the model
+// is either understood or refused; what transformers assumes where a key is absent is assumed here.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+#include "trireme/core/error.h"
+
+#include "runtime/interop/hf_config.h"
+#include "runtime/interop/hf_rope.h"
+#include "runtime/interop/json_keys.h"
+#include "runtime/models/transformer_limits.h"
+
+namespace trireme::interop {
+namespace {
+
+using Limits = TransformerLimits;
+using Problems = std::vector<std::string>;
+
+struct Family {
+  const char* model_type;
+  const char* causal_model;  // of "architectures"
+};
+constexpr Family families[] = {{"gpt2", "GPT2LMHeadModel"},
+                               {"llama", "LlamaForCausalLM"},
+                               {"mistral", "MistralForCausalLM"},
+                               {"qwen2", "Qwen2ForCausalLM"},
+                               {"qwen3", "Qwen3ForCausalLM"}};
+
+const Family* find_family(const std::string& model_type) {
+  const auto found =
+      std::find_if(std::begin(families), std::end(families),
+                   [&](const Family& family) { return family.model_type == model_type; });
+  return found == std::end(families) ? nullptr : found;
+}
+
+std::string listed_families() {
+  std::string all;
+  for (const Family& family : families)
+    all += str(all.empty()                         ? ""
+               : &family == std::end(families) - 1 ? " and "
+                                                   : ", ",
+               family.model_type);
+  return all;
+}
+
+void read_activation(JsonKeys& keys, const char* key, const char* absent, HfConfig& config) {
+  const std::string word = keys.word(key, absent);
+  const bool gated = config.model_type != "gpt2";
+  if (gated ? word == "silu" || word == "swish" : word == "gelu_new" || word == "gelu_pytorch_tanh")
+    config.model.mlp = gated ? MlpKind::swiglu : MlpKind::gelu_tanh;
+  else if (!gated && word == "gelu")
+    config.model.mlp = MlpKind::gelu_erf;
+  else
+    keys.problem(key, " is \"", word, "\"; trireme has ",
+                 gated ? "silu" : "gelu_new, gelu_pytorch_tanh and gelu", " for ",
+                 config.model_type);
+}
+
+/// Refuses a flag that has another value than `right`, which is also that of an absent one.
+void demand(JsonKeys& keys, const char* key, bool right, const char* what) {
+  if (keys.flag(key, right) != right)
+    keys.problem(key, " is ", right ? "false" : "true", ": trireme has no ", what);
+}
+
+void read_gpt2(JsonKeys& keys, HfConfig& config) {
+  TransformerConfig& m = config.model;
+  m.hidden_size = keys.whole("n_embd", Limits::channels);
+  m.num_layers = keys.whole("n_layer", Limits::layers);
+  m.num_attention_heads = keys.whole("n_head", Limits::heads);
+  m.ffn_hidden_size = keys.whole("n_inner", Limits::mlp_channels, 0);
+  m.max_position_embeddings = keys.whole("n_positions", Limits::positions);
+  m.norm_epsilon = static_cast<float>(keys.real("layer_norm_epsilon", 1e-5));
+  config.max_positions = m.max_position_embeddings;
+  read_activation(keys, "activation_function", "gelu_new", config);
+  demand(keys, "scale_attn_weights", true, "attention without division by the root of head size");
+  demand(keys, "scale_attn_by_inverse_layer_idx", false, "attention scaled by the layer");
+  demand(keys, "add_cross_attention", false, "cross attention");
+  m.tie_embeddings = keys.flag("tie_word_embeddings", true);
+}
+
+/// Biases of the linear layers: all or none, or those of Qwen2.
+void read_biases(JsonKeys& keys, HfConfig& config) {
+  TransformerConfig& m = config.model;
+  m.add_bias_linear = false;
+  m.add_qkv_bias = config.model_type == "qwen2";
+  if (m.add_qkv_bias) return;
+  const bool attention = keys.flag("attention_bias", false), mlp = keys.flag("mlp_bias", false);
+  if (attention && mlp && config.model_type == "llama")
+    m.add_bias_linear = true;
+  else if (attention || mlp)
+    keys.problem(attention ? "attention_bias" : "mlp_bias",
+                 " is true: trireme has biases of all "
+                 "linear layers (llama with attention_bias and mlp_bias), or of queries, keys and "
+                 "values alone (qwen2)");
+}
+
+/// Heads of keys and values, and the size of a head. An absent key is not the same everywhere.
+void read_heads(JsonKeys& keys, HfConfig& config) {
+  TransformerConfig& m = config.model;
+  m.num_attention_heads = keys.whole("num_attention_heads", Limits::heads);
+  const bool may_lack_groups =
+      config.model_type == "llama" || keys.find("num_key_value_heads") != nullptr;
+  m.num_query_groups = may_lack_groups ? keys.whole("num_key_value_heads", Limits::heads, 0)
+                                       : keys.whole("num_key_value_heads", Limits::heads);
+  const bool may_lack_size = config.model_type != "qwen3" || keys.find("head_dim") != nullptr;
+  m.kv_channels = may_lack_size ? keys.whole("head_dim", Limits::channels, 0)
+                                : keys.whole("head_dim", Limits::channels);
+  m.qk_layernorm = config.model_type == "qwen3";
+}
+
+/// Whether some layer has a window, and refuses other kinds of attention.
+bool has_sliding_layers(JsonKeys& keys) {
+  if (!keys.has("layer_types")) return false;
+  const auto* types = std::get_if<Json::Array>(&keys.find("layer_types")->value);
+  bool slides = false;
+  for (const Json& type : types != nullptr ? *types : Json::Array{*keys.find("layer_types")}) {
+    const auto* word = std::get_if<std::string>(&type.value);
+    if (word != nullptr && *word == "sliding_attention") slides = true;
+    if (word != nullptr && (*word == "sliding_attention" || *word == "full_attention")) continue;
+    keys.problem("layer_types has ", shown(type),
+                 "; trireme has full_attention, and sliding_attention of short sequences");
+    break;
+  }
+  return slides;
+}
+
+void read_window(JsonKeys& keys, HfConfig& config) {
+  constexpr Index of_mistral = 4096;  // where the key is absent, not null
+  const bool layers = has_sliding_layers(keys), mistral = config.model_type == "mistral";
+  if (config.model_type == "llama" && !layers) return;
+  const bool used = mistral || layers || keys.flag("use_sliding_window", false);
+  const bool absent = keys.find("sliding_window") == nullptr;
+  const Index window =
+      keys.whole("sliding_window", Limits::positions, mistral && absent ? of_mistral : 0);
+  if (used && window > 0)
+    config.limits.push_back(
+        {window, str("sliding_window ", window, " lets no token attend farther")});
+}
+
+void read_llama_like(JsonKeys& keys, HfConfig& config, Problems& problems) {
+  TransformerConfig& m = config.model;
+  m.hidden_size = keys.whole("hidden_size", Limits::channels);
+  m.num_layers = keys.whole("num_hidden_layers", Limits::layers);
+  m.ffn_hidden_size = keys.whole("intermediate_size", Limits::mlp_channels);
+  m.norm_epsilon = static_cast<float>(keys.real("rms_norm_eps", 1e-6));
+  m.normalization = Normalization::rms_norm;
+  m.position = PositionKind::rotary;
+  config.max_positions = keys.whole("max_position_embeddings", Limits::positions);
+  read_heads(keys, config);
+  read_biases(keys, config);
+  read_activation(keys, "hidden_act", "silu", config);
+  read_window(keys, config);
+  read_rope(keys, config, problems);
+  if (keys.real("partial_rotary_factor", 1) != 1)
+    keys.problem("partial_rotary_factor is ", shown(*keys.find("partial_rotary_factor")),
+                 "; trireme turns all channels of a head (1)");
+  m.tie_embeddings = keys.flag("tie_word_embeddings", false);
+}
+
+/// "modeling_x.py" and the like that the file would have run.
+void read_code(JsonKeys& keys, HfConfig& config) {
+  if (!keys.has("auto_map")) return;
+  const Json& map = *keys.find("auto_map");
+  const auto* members = std::get_if<Json::Object>(&map.value);
+  const bool model =
+      members == nullptr || std::any_of(members->begin(), members->end(), [](const auto& member) {
+        return member.first.starts_with("AutoModel") || member.first == "AutoConfig";
+      });
+  if (model)
+    keys.problem("auto_map is ", shown(map),
+                 ": the model is code of this directory, and trireme runs none; expected no such "
+                 "key");
+  else
+    config.notes.push_back(str("auto_map names code, which trireme does not run: ", shown(map)));
+}
+
+void read_architectures(JsonKeys& keys, const Family& family) {
+  if (!keys.has("architectures")) return;
+  const Json& json = *keys.find("architectures");
+  const auto* all = std::get_if<Json::Array>(&json.value);
+  const auto is_right = [&](const Json& name) {
+    const auto* word = std::get_if<std::string>(&name.value);
+    return word != nullptr && *word == family.causal_model;
+  };
+  if (all == nullptr || std::none_of(all->begin(), all->end(), is_right))
+    keys.problem("architectures is ", shown(json), "; expected ", family.causal_model, ", or none");
+}
+
+void read_dropout(JsonKeys& keys, HfConfig& config) {
+  for (const char* key :
+       {"attn_pdrop", "resid_pdrop", "embd_pdrop", "attention_dropout", "hidden_dropout"})
+    if (const double rate = keys.real(key, 0); rate != 0)
+      config.notes.push_back(str(key, " ", rate, " is not taken over: --hidden-dropout decides"));
+}
+
+/// What every family may have.
+void read_common(JsonKeys& keys, const Family& family, HfConfig& config) {
+  TransformerConfig& m = config.model;
+  m.vocab_size = keys.whole("vocab_size", Limits::vocabulary);
+  m.init_std = static_cast<float>(keys.real("initializer_range", 0.02));
+  config.dtype = keys.word("dtype", keys.word("torch_dtype", ""));
+  for (const char* key : {"quantization_config", "attn_logit_softcapping",
+                          "final_logit_softcapping", "num_experts", "num_local_experts"})
+    if (keys.has(key))
+      keys.problem(key, " is ", shown(*keys.find(key)), ": trireme has no such thing");
+  read_architectures(keys, family);
+  read_code(keys, config);
+  read_dropout(keys, config);
+}
+
+/// As long as the first training was, or as the limits allow.
+Index usual_length(const HfConfig& config) {
+  const RotaryScaling& s = config.model.rotary_scaling;
+  const bool scaled = s.kind == RotaryScalingKind::llama3 || s.kind == RotaryScalingKind::yarn;
+  Index tokens = config.max_positions;
+  if (scaled) tokens = std::min(tokens, s.original_positions);
+  for (const LengthLimit& limit : config.limits) tokens = std::min(tokens, limit.tokens);
+  return tokens;
+}
+
+}  // namespace
+
+std::vector<std::string> hf_model_types() {
+  std::vector<std::string> all;
+  for (const Family& family : families) all.emplace_back(family.model_type);
+  return all;
+}
+
+HfConfig parse_hf_config(std::string_view text, Problems& problems) {
+  HfConfig config;
+  try {
+    config.json = parse_json(text, {.text_bytes = Index{16} << 20, .values = 1 << 20, .depth = 16});
+  } catch (const Error& error) {
+    problems.push_back(error.what());
+    return config;
+  }
+  if (!std::holds_alternative<Json::Object>(config.json.value)) {
+    problems.push_back(str("the file is ", shown(config.json), "; expected an object"));
+    return config;
+  }
+  JsonKeys keys(config.json, "", problems);
+  config.model_type = keys.word("model_type", "");
+  const Family* family = find_family(config.model_type);
+  if (family == nullptr) {
+    keys.problem("model_type is \"", config.model_type, "\"; trireme trains ", listed_families());
+    return config;
+  }
+  const std::size_t before = problems.size();
+  read_common(keys, *family, config);
+  config.model_type == "gpt2" ? read_gpt2(keys, config) : read_llama_like(keys, config, problems);
+  config.not_used = keys.unread();
+  config.model.seq_length = usual_length(config);
+  if (problems.size() == before)
+    for (const std::string& problem : problems_of(config.model, 1, 1)) problems.push_back(problem);
+  return config;
+}
+
+HfConfig read_hf_config(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  require(!text.empty(), path, ": cannot be read, or is empty");
+  Problems problems;
+  HfConfig config = parse_hf_config(text, problems);
+  std::string all;
+  for (const std::string& problem : problems)
+    all += (all.empty() ? "" : "\n") + str(path, ": ", problem);
+  require(problems.empty(), all);
+  return config;
+}
+
+std::vector<std::string> length_problems(const HfConfig& config, Index seq_length) {
+  std::vector<std::string> all;
+  for (const LengthLimit& limit : config.limits)
+    if (seq_length > limit.tokens)
+      all.push_back(str("TransformerConfig::seq_length ", seq_length,
+                        " is too long: ", limit.reason, "; at most ", limit.tokens));
+  return all;
+}
+
+}  // namespace trireme::interop

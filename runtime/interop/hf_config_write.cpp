@@ -1,0 +1,149 @@
+// Implements hf_config_of (hf_config.h).
+#include <algorithm>
+
+#include "trireme/core/error.h"
+
+#include "runtime/interop/hf_config.h"
+#include "runtime/interop/hf_rope.h"
+
+namespace trireme::interop {
+namespace {
+
+bool is_llama_like(const TransformerConfig& m) {
+  return m.position == PositionKind::rotary && m.normalization == Normalization::rms_norm &&
+         m.mlp == MlpKind::swiglu;
+}
+
+/// The first family with these options; "": none.
+std::string type_of(const TransformerConfig& m) {
+  const bool own_bias = m.add_qkv_bias && !m.add_bias_linear;
+  if (is_llama_like(m) && m.qk_layernorm) return own_bias || m.add_bias_linear ? "" : "qwen3";
+  if (is_llama_like(m)) return own_bias ? "qwen2" : "llama";
+  const bool plain_heads =
+      m.kv_heads() == m.num_attention_heads && m.attention_width() == m.hidden_size;
+  const bool gpt2 = m.position == PositionKind::learned && plain_heads && !m.qk_layernorm &&
+                    m.normalization == Normalization::layer_norm && m.mlp != MlpKind::swiglu &&
+                    m.add_bias_linear;
+  return gpt2 ? "gpt2" : "";
+}
+
+constexpr const char* what_families_have =
+    "gpt2 has learned positions, LayerNorm, GELU, all biases and no query groups; the others have "
+    "rope, RMSNorm and swiglu, with all biases or none (llama), no bias (mistral), a bias on "
+    "queries, keys and values (qwen2), or norms of queries and keys and no bias (qwen3)";
+
+Json::Object gpt2_members(const TransformerConfig& m, Index positions) {
+  return {{"architectures", Json::Array{"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"vocab_size", m.vocab_size},
+          {"n_embd", m.hidden_size},
+          {"n_layer", m.num_layers},
+          {"n_head", m.num_attention_heads},
+          {"n_inner", m.ffn()},
+          {"n_positions", positions},
+          {"layer_norm_epsilon", shortest(m.norm_epsilon)},
+          {"activation_function", m.mlp == MlpKind::gelu_tanh ? "gelu_new" : "gelu"},
+          {"initializer_range", shortest(m.init_std)},
+          {"tie_word_embeddings", m.tie_embeddings}};
+}
+
+const char* causal_model_of(const std::string& type) {
+  if (type == "mistral") return "MistralForCausalLM";
+  if (type == "qwen2") return "Qwen2ForCausalLM";
+  return type == "qwen3" ? "Qwen3ForCausalLM" : "LlamaForCausalLM";
+}
+
+Json::Object llama_members(const TransformerConfig& m, const std::string& type, Index positions) {
+  Json::Object all = {{"architectures", Json::Array{causal_model_of(type)}},
+                      {"model_type", type},
+                      {"vocab_size", m.vocab_size},
+                      {"hidden_size", m.hidden_size},
+                      {"intermediate_size", m.ffn()},
+                      {"num_hidden_layers", m.num_layers},
+                      {"num_attention_heads", m.num_attention_heads},
+                      {"num_key_value_heads", m.kv_heads()},
+                      {"head_dim", m.head_dim()},
+                      {"hidden_act", "silu"},
+                      {"max_position_embeddings", positions},
+                      {"rms_norm_eps", shortest(m.norm_epsilon)},
+                      {"initializer_range", shortest(m.init_std)},
+                      {"tie_word_embeddings", m.tie_embeddings}};
+  if (type == "llama") {
+    all.emplace_back("attention_bias", m.add_bias_linear);
+    all.emplace_back("mlp_bias", m.add_bias_linear);
+  }
+  const Json none;  // null: no window; absent: a window of 4096
+  if (type == "mistral") all.emplace_back("sliding_window", none);
+  return all;
+}
+
+void set(Json::Object& object, const std::string& key, Json value) {
+  const auto found = std::find_if(object.begin(), object.end(),
+                                  [&](const auto& member) { return member.first == key; });
+  if (found != object.end())
+    found->second = std::move(value);
+  else
+    object.emplace_back(key, std::move(value));
+}
+
+bool lacks(const Json& json, const char* key) {
+  const Json* member = json.find(key);
+  return member == nullptr || std::holds_alternative<std::nullptr_t>(member->value);
+}
+
+/// The file that the model came from, with what may have changed, and the other generation's keys
+/// where it lacks them.
+Json::Object edited(const Json& base, const TransformerConfig& m) {
+  Json::Object all = std::get<Json::Object>(base.value);
+  set(all, "vocab_size", m.vocab_size);
+  if (m.position != PositionKind::rotary) return all;
+  for (auto& [key, value] : rope_members(m))
+    if (lacks(base, key.c_str())) set(all, key, std::move(value));
+  return all;
+}
+
+/// What is written must read as the model it was written of.
+void check_meaning(const Json& json, const TransformerConfig& m) {
+  std::vector<std::string> problems;
+  TransformerConfig read = parse_hf_config(to_text(json), problems).model;
+  require(problems.empty(),
+          "config.json of this model: ", problems.empty() ? "" : problems.front());
+  std::string differing;
+  const auto here = m.identity(), there = read.identity();
+  for (std::size_t i = 0; i < std::max(here.size(), there.size()); ++i) {
+    const bool both = i < here.size() && i < there.size();
+    if (both && here[i] == there[i]) continue;
+    differing = i < here.size() ? here[i].first : there[i].first;
+    break;
+  }
+  require(differing.empty(), "config.json that the model came from has another ", differing);
+}
+
+}  // namespace
+
+Json hf_config_of(const TransformerConfig& model, const HfOutput& output) {
+  const std::string own = type_of(model);
+  const std::string type = output.model_type.empty() ? own
+                           : own == "llama"          ? output.model_type
+                                                     : own;
+  require(!type.empty(), "no family of Hugging Face has the options of this model (",
+          model.describe(), "): ", what_families_have);
+  const Index longest = model.position == PositionKind::learned ? model.positions()
+                        : output.max_positions > 0              ? output.max_positions
+                                                                : model.seq_length;
+  Json::Object all;
+  if (output.base != nullptr) {
+    all = edited(*output.base, model);
+  } else {
+    all = type == "gpt2" ? gpt2_members(model, longest) : llama_members(model, type, longest);
+    if (type != "gpt2")
+      for (auto& member : rope_members(model)) all.push_back(std::move(member));
+  }
+  set(all, "dtype", output.dtype);
+  set(all, "torch_dtype", output.dtype);
+  Json json(std::move(all));
+  check_meaning(json, model);
+  return json;
+}
+
+}  // namespace trireme::interop

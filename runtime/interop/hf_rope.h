@@ -1,0 +1,20 @@
+// Rotary positions in a config.json, of both generations.
+#pragma once
+
+#include "trireme/models/transformer_config.h"
+
+#include "runtime/interop/hf_config.h"
+#include "runtime/interop/json_keys.h"
+
+namespace trireme::interop {
+
+/// Sets the base and the scaling of `config.model`; `config.max_positions` is known already.
+void read_rope(JsonKeys& keys, HfConfig& config, std::vector<std::string>& problems);
+
+/// The members that both generations read: rope_theta, rope_scaling, rope_parameters.
+Json::Object rope_members(const TransformerConfig& model);
+
+/// The number that reads as this float and is shortest: 1e-06, not 9.999999974752427e-07.
+double shortest(float value);
+
+}  // namespace trireme::interop

@@ -1,0 +1,315 @@
+// config.json of the families, in both generations, and what is refused.
+#include "runtime/interop/hf_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/interop/hf_configs.h"
+#include "tests/support/message_of.h"
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::interop {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+HfConfig read(const std::string& text) {
+  std::vector<std::string> problems;
+  HfConfig config = parse_hf_config(text, problems);
+  EXPECT_THAT(problems, IsEmpty()) << text;
+  return config;
+}
+
+TEST(HfConfig, OfPublishedModelsAreThePresets) {
+  for (const auto& [name, text] : published) {
+    TransformerConfig model = read(text).model;
+    EXPECT_EQ(model.identity(), preset(name).identity()) << name;
+    EXPECT_EQ(model.parameter_count(), preset(name).parameter_count()) << name;
+  }
+}
+
+TEST(HfConfig, SaysTypeLengthsAndWhatItDoesNotUse) {
+  const HfConfig llama = read(llama_31);
+  EXPECT_EQ(llama.model_type, "llama");
+  EXPECT_EQ(llama.dtype, "bfloat16");
+  EXPECT_EQ(llama.max_positions, 131072);
+  EXPECT_EQ(llama.model.seq_length, 8192);  // of the first training
+  EXPECT_THAT(llama.limits, IsEmpty());
+  EXPECT_THAT(llama.not_used, ElementsAre("bos_token_id", "eos_token_id", "pretraining_tp",
+                                          "transformers_version", "use_cache"));
+  const HfConfig gpt = read(gpt2);
+  EXPECT_EQ(gpt.model.seq_length, 1024);
+  EXPECT_THAT(gpt.notes, ElementsAre("attn_pdrop 0.1 is not taken over: --hidden-dropout decides",
+                                     "resid_pdrop 0.1 is not taken over: --hidden-dropout decides",
+                                     "embd_pdrop 0.1 is not taken over: --hidden-dropout decides"));
+  EXPECT_THAT(gpt.not_used, Contains("summary_type"));
+}
+
+TEST(HfConfig, BothGenerationsAreTheSameModel) {
+  const HfConfig old = read(llama_31);
+  const std::string base = without(without(llama_31, "rope_theta"), "rope_scaling");
+  const std::string now = with(without(base, "torch_dtype"), "dtype", "\"bfloat16\"");
+  const std::string parameters =
+      R"({"rope_theta": 500000.0, "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,)"
+      R"( "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})";
+  EXPECT_EQ(read(with(now, "rope_parameters", parameters)).model.identity(), old.model.identity());
+  EXPECT_EQ(read(with(now, "rope_parameters", parameters)).dtype, "bfloat16");
+  EXPECT_EQ(read(with(llama_31, "rope_parameters", parameters)).model.identity(),
+            old.model.identity());
+}
+
+TEST(HfConfig, OlderFilesCallTheTypeOfScalingType) {
+  const std::string file = with(llama_31, "rope_scaling", R"({"type": "linear", "factor": 2})");
+  const RotaryScaling scaling = read(file).model.rotary_scaling;
+  EXPECT_EQ(scaling.kind, RotaryScalingKind::linear);
+  EXPECT_EQ(scaling.factor, 2);
+}
+
+TEST(HfConfig, YarnHasTheDefaultsOfTransformers) {
+  const HfConfig config = read(with(with(qwen25_05b, "max_position_embeddings", "131072"),
+                                    "rope_scaling", R"({"rope_type": "yarn", "factor": 4.0})"));
+  const RotaryScaling& s = config.model.rotary_scaling;
+  EXPECT_EQ(s.kind, RotaryScalingKind::yarn);
+  EXPECT_EQ(s.original_positions, 131072);
+  EXPECT_EQ(s.beta_fast, 32);
+  EXPECT_EQ(s.beta_slow, 1);
+  EXPECT_EQ(s.attention_factor, 0);
+  const std::string all =
+      R"({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768,)"
+      R"( "beta_fast": 16, "beta_slow": 2, "mscale": 2.0, "mscale_all_dim": 1.0})";
+  const RotaryScaling deepseek = read(with(qwen25_05b, "rope_scaling", all)).model.rotary_scaling;
+  EXPECT_EQ(deepseek.original_positions, 32768);
+  EXPECT_EQ(deepseek.beta_fast, 16);
+  EXPECT_EQ(deepseek.beta_slow, 2);
+  EXPECT_FLOAT_EQ(deepseek.attention_factor,
+                  (0.2f * std::log(4.0f) + 1) / (0.1f * std::log(4.0f) + 1));
+}
+
+TEST(HfConfig, WhatFamiliesAssumeWhereAKeyIsAbsent) {
+  EXPECT_EQ(read(without(llama_31, "num_key_value_heads")).model.kv_heads(), 32);
+  EXPECT_EQ(read(with(mistral, "num_key_value_heads", "null")).model.kv_heads(), 32);
+  EXPECT_EQ(read(without(llama_31, "rope_theta")).model.rotary_base, 10000);
+  EXPECT_EQ(read(without(llama_31, "rms_norm_eps")).model.norm_epsilon, 1e-6f);
+  EXPECT_FALSE(read(without(llama_31, "tie_word_embeddings")).model.tie_embeddings);
+  EXPECT_TRUE(read(gpt2).model.tie_embeddings);
+  EXPECT_EQ(read(with(llama_31, "head_dim", "null")).model.head_dim(), 128);
+  EXPECT_EQ(read(with(llama_31, "head_dim", "64")).model.head_dim(), 64);
+}
+
+TEST(HfConfig, AllBiasesOfLlamaAreThoseOfAllLinearLayers) {
+  const HfConfig config = read(with(with(llama_31, "attention_bias", "true"), "mlp_bias", "true"));
+  EXPECT_TRUE(config.model.add_bias_linear);
+}
+
+TEST(HfConfig, ActivationsOfGpt2) {
+  EXPECT_EQ(read(with(gpt2, "activation_function", "\"gelu\"")).model.mlp, MlpKind::gelu_erf);
+  EXPECT_EQ(read(with(gpt2, "activation_function", "\"gelu_pytorch_tanh\"")).model.mlp,
+            MlpKind::gelu_tanh);
+}
+
+/// The longest sequence that is exact; 0: any.
+Index longest(const std::string& text) {
+  const HfConfig config = read(text);
+  EXPECT_LE(config.limits.size(), 1u);
+  if (config.limits.empty()) return 0;
+  const Index tokens = config.limits.front().tokens;
+  EXPECT_THAT(length_problems(config, tokens), IsEmpty());
+  EXPECT_THAT(length_problems(config, tokens + 1),
+              ElementsAre(AllOf(HasSubstr(str("TransformerConfig::seq_length ", tokens + 1)),
+                                HasSubstr(str("at most ", tokens)))));
+  EXPECT_LE(config.model.seq_length, tokens);
+  return tokens;
+}
+
+TEST(HfConfig, WindowsLimitTheSequence) {
+  EXPECT_EQ(longest(mistral), 0);
+  EXPECT_EQ(longest(with(mistral, "sliding_window", "2048")), 2048);
+  EXPECT_EQ(longest(without(mistral, "sliding_window")), 4096);
+  EXPECT_EQ(longest(with(qwen25_05b, "sliding_window", "100")), 0);  // use_sliding_window: false
+  EXPECT_EQ(longest(with(with(qwen25_05b, "sliding_window", "100"), "use_sliding_window", "true")),
+            100);
+  EXPECT_EQ(longest(with(with(qwen25_05b, "sliding_window", "100"), "layer_types",
+                         R"(["full_attention", "sliding_attention"])")),
+            100);
+  EXPECT_EQ(longest(with(qwen25_05b, "layer_types", R"(["full_attention"])")), 0);
+}
+
+TEST(HfConfig, DynamicScalingLimitsTheSequence) {
+  EXPECT_EQ(longest(with(llama_31, "rope_scaling", R"({"rope_type": "dynamic", "factor": 2})")),
+            131072);
+  EXPECT_EQ(longest(with(llama_31, "rope_scaling",
+                         R"({"rope_type": "dynamic", "factor": 2,)"
+                         R"( "original_max_position_embeddings": 4096})")),
+            4096);
+}
+
+struct Broken {
+  std::string text;
+  std::vector<std::string> parts;  // of the one problem
+};
+void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.parts.front(); }
+
+class BrokenConfig : public testing::TestWithParam<Broken> {};
+
+TEST_P(BrokenConfig, HasOneProblemOnOneLine) {
+  std::vector<std::string> problems;
+  parse_hf_config(GetParam().text, problems);
+  ASSERT_EQ(problems.size(), 1u) << testing::PrintToString(problems);
+  EXPECT_THAT(problems.front(), testing::Not(HasSubstr("\n")));
+  for (const std::string& part : GetParam().parts) EXPECT_THAT(problems.front(), HasSubstr(part));
+}
+
+std::string scaled(const std::string& rope) { return with(llama_31, "rope_scaling", rope); }
+
+const Broken broken[] = {
+    {"", {"not JSON"}},
+    {"{\"model_type\": \"llama\"", {"not JSON at byte"}},
+    {"[1, 2]", {"the file is [1,2]; expected an object"}},
+    {"{\"vocab_size\": 1, \"vocab_size\": 2}", {"two members are called vocab_size"}},
+    {"{}", {"model_type is \"\"; trireme trains gpt2, llama, mistral, qwen2 and qwen3"}},
+    {with(llama_31, "model_type", "\"gemma3_text\""), {"model_type is \"gemma3_text\""}},
+    {without(llama_31, "hidden_size"), {"hidden_size is missing; expected a whole number"}},
+    {with(llama_31, "hidden_size", "\"4096\""), {"hidden_size is \"4096\"; expected a whole"}},
+    {with(llama_31, "hidden_size", "4096.5"), {"hidden_size is 4096.5"}},
+    {with(llama_31, "num_hidden_layers", "0"), {"num_hidden_layers is 0; expected", "from 1"}},
+    {with(llama_31, "num_hidden_layers", "-3"), {"num_hidden_layers is -3"}},
+    {with(llama_31, "vocab_size", "9223372036854775807"), {"vocab_size is 9223372036854775807"}},
+    {with(llama_31, "num_attention_heads", "24"), {"TransformerConfig::hidden_size 4096"}},
+    {with(with(llama_31, "num_attention_heads", "30"), "head_dim", "128"),
+     {"TransformerConfig::num_query_groups 8 does not divide"}},
+    {without(qwen3_06b, "head_dim"), {"head_dim is missing"}},
+    {without(mistral, "num_key_value_heads"), {"num_key_value_heads is missing"}},
+    {with(llama_31, "tie_word_embeddings", "1"), {"tie_word_embeddings is 1", "true or false"}},
+    {with(llama_31, "hidden_act", "\"relu2\""), {"hidden_act is \"relu2\"; trireme has silu"}},
+    {with(gpt2, "activation_function", "\"silu\""), {"activation_function is \"silu\""}},
+    {with(gpt2, "scale_attn_weights", "false"), {"scale_attn_weights is false"}},
+    {with(gpt2, "scale_attn_by_inverse_layer_idx", "true"), {"scale_attn_by_inverse_layer_idx"}},
+    {with(gpt2, "add_cross_attention", "true"), {"add_cross_attention is true"}},
+    {with(llama_31, "attention_bias", "true"), {"attention_bias is true"}},
+    {with(llama_31, "mlp_bias", "true"), {"mlp_bias is true"}},
+    {with(qwen3_06b, "attention_bias", "true"), {"attention_bias is true"}},
+    {with(llama_31, "quantization_config", R"({"quant_method": "gptq"})"),
+     {"quantization_config is {\"quant_method\":\"gptq\"}"}},
+    {with(llama_31, "final_logit_softcapping", "30.0"), {"final_logit_softcapping is 30"}},
+    {with(qwen3_06b, "num_experts", "128"), {"num_experts is 128"}},
+    {with(llama_31, "architectures", R"(["LlamaForSequenceClassification"])"),
+     {"architectures is [\"LlamaForSequenceClassification\"]; expected LlamaForCausalLM"}},
+    {with(llama_31, "auto_map", R"({"AutoModelForCausalLM": "modeling_x.X"})"),
+     {"auto_map", "modeling_x.X", "trireme runs none"}},
+    {with(llama_31, "partial_rotary_factor", "0.5"), {"partial_rotary_factor is 0.5"}},
+    {with(qwen3_06b, "layer_types", R"(["linear_attention"])"),
+     {"layer_types has \"linear_attention\""}},
+    {with(llama_31, "rope_theta", "0"), {"rope_theta is 0; expected a number above 0"}},
+    {scaled("3"), {"rope_scaling is 3; expected an object, or null"}},
+    {scaled(R"({"rope_type": "longrope", "factor": 4})"),
+     {"rope_type is \"longrope\"; trireme has default, linear, dynamic, llama3 or yarn"}},
+    {scaled(R"({"rope_type": "linear"})"), {"rope_scaling.factor is missing"}},
+    {scaled(R"({"rope_type": "linear", "factor": 0.5})"),
+     {"RotaryScaling::factor 0.5: at least 1"}},
+    {scaled(R"({"rope_type": "linear", "factor": 2, "long_factor": [1]})"),
+     {"rope_scaling.long_factor is not understood for rope_type linear"}},
+    {scaled(R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4})"),
+     {"rope_scaling.original_max_position_embeddings is missing"}},
+    {scaled(R"({"rope_type": "yarn", "factor": 8, "truncate": false})"),
+     {"rope_scaling.truncate is false"}},
+    {with(llama_31, "rope_parameters", R"({"rope_type": "default", "rope_theta": 500000})"),
+     {"rope_scaling (llama3) and rope_parameters (default) differ"}},
+    {with(qwen3_06b, "rope_parameters", R"({"rope_type": "default", "rope_theta": 5000})"),
+     {"rope_theta is 1000000, but rope_parameters.rope_theta is 5000"}},
+    {with(qwen3_06b, "rope_parameters", R"({"full_attention": {"rope_type": "default"}})"),
+     {"rope_parameters.full_attention: positions that differ by layer"}},
+};
+INSTANTIATE_TEST_SUITE_P(Table, BrokenConfig, testing::ValuesIn(broken));
+
+TEST(HfConfig, AllThatIsNotUnderstoodIsSaidAtOnceWithTheFile) {
+  const ScratchDirectory folder;
+  const std::string path = folder.write(
+      "config.json", with(with(llama_31, "hidden_act", "\"gelu\""), "mlp_bias", "true"));
+  const std::string message = message_of([&] { read_hf_config(path); });
+  EXPECT_THAT(message, AllOf(HasSubstr(path + ": mlp_bias is true"),
+                             HasSubstr(path + ": hidden_act is \"gelu\"")));
+  EXPECT_THAT(message_of([&] { read_hf_config(folder / "missing.json"); }),
+              HasSubstr("missing.json: cannot be read"));
+}
+
+TEST(HfConfig, CodeThatIsNotTheModelIsANote) {
+  const HfConfig config =
+      read(with(llama_31, "auto_map", R"({"AutoTokenizer": ["tokenization_x.T", null]})"));
+  EXPECT_THAT(config.notes, ElementsAre(HasSubstr("tokenization_x.T")));
+}
+
+// ------------------------------------------ writing ---------------------------------------------
+
+TEST(HfConfigOf, AModelReadsAsTheModel) {
+  for (const std::string& name : preset_names()) {
+    const TransformerConfig model = preset(name);
+    const Json json = hf_config_of(model, {.dtype = "bfloat16"});
+    const HfConfig again = read(to_text(json));
+    EXPECT_EQ(again.model.identity(), model.identity()) << name;
+    EXPECT_EQ(again.dtype, "bfloat16");
+    EXPECT_THAT(again.limits, IsEmpty()) << name;
+  }
+}
+
+TEST(HfConfigOf, AScaledModelHasTheKeysOfBothGenerations) {
+  const Json json = hf_config_of(preset("llama-3.1-8b"), {.max_positions = 131072});
+  EXPECT_EQ(to_text(*json.find("rope_theta")), "500000.0");
+  EXPECT_EQ(to_text(*json.find("rope_scaling")),
+            R"({"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
+            R"("original_max_position_embeddings":8192})");
+  EXPECT_EQ(to_text(*json.find("rope_parameters")),
+            R"({"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
+            R"("original_max_position_embeddings":8192,"rope_theta":500000.0})");
+  EXPECT_EQ(to_text(*json.find("rms_norm_eps")), "1e-05");
+  EXPECT_EQ(to_text(*json.find("dtype")), R"("float32")");
+  EXPECT_EQ(to_text(*json.find("torch_dtype")), R"("float32")");
+  EXPECT_EQ(to_text(*json.find("max_position_embeddings")), "131072");
+}
+
+TEST(HfConfigOf, YarnAndLinearReadAsTheModel) {
+  for (const RotaryScalingKind kind : {RotaryScalingKind::linear, RotaryScalingKind::yarn}) {
+    TransformerConfig model = preset("qwen3-0.6b");
+    model.rotary_scaling = {.kind = kind, .factor = 4, .original_positions = 32768};
+    EXPECT_EQ(read(to_text(hf_config_of(model, {}))).model.identity(), model.identity());
+  }
+}
+
+TEST(HfConfigOf, AFileThatAModelCameFromKeepsItsKeys) {
+  const HfConfig from = read(with(mistral, "my_key", "[1, 2]"));
+  TransformerConfig model = from.model;
+  model.vocab_size += 7;
+  const Json json = hf_config_of(model, {.model_type = "mistral", .base = &from.json});
+  EXPECT_EQ(to_text(*json.find("my_key")), "[1,2]");
+  EXPECT_EQ(to_text(*json.find("vocab_size")), "32775");
+  EXPECT_EQ(to_text(*json.find("dtype")), R"("float32")");
+  ASSERT_NE(json.find("rope_parameters"), nullptr);
+  EXPECT_EQ(read(to_text(json)).model.identity(), model.identity());
+  model.norm_epsilon = 1e-3f;
+  EXPECT_THAT(message_of([&] { hf_config_of(model, {.base = &from.json}); }),
+              HasSubstr("TransformerConfig::norm_epsilon"));
+}
+
+TEST(HfConfigOf, AMistralIsALlamaWhoseFamilyIsSaid) {
+  const TransformerConfig model = preset("mistral-7b");
+  EXPECT_EQ(to_text(*hf_config_of(model, {}).find("model_type")), R"("llama")");
+  const Json json = hf_config_of(model, {.model_type = "mistral"});
+  EXPECT_EQ(to_text(*json.find("architectures")), R"(["MistralForCausalLM"])");
+}
+
+TEST(HfConfigOf, OptionsThatNoFamilyHasAreRefused) {
+  TransformerConfig gpt = preset("tiny");
+  gpt.position = PositionKind::rotary;
+  TransformerConfig qwen = preset("qwen3-0.6b");
+  qwen.add_qkv_bias = true;
+  for (const TransformerConfig& model : {gpt, qwen})
+    EXPECT_THAT(message_of([&] { hf_config_of(model, {}); }),
+                AllOf(HasSubstr("no family of Hugging Face has the options of this model"),
+                      HasSubstr("gpt2 has learned positions")));
+}
+
+}  // namespace
+}  // namespace trireme::interop

@@ -126,8 +126,9 @@ PlannedLayout LayoutPlanner::plan(const Candidate& candidate) {
   return layout;
 }
 
-double LayoutPlanner::flops_per_sample() {
+double LayoutPlanner::flops_per_sample(DType compute) {
   Candidate one;
+  one.spec.compute = compute;
   const State::Planned& planned = state_->of(one);
   const PlannedModel model = plan_training(planned.model.loss, {one.spec, 0, state_->device});
   double flops = 0;

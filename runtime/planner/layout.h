@@ -61,8 +61,8 @@ class LayoutPlanner {
   /// Throws: Error when the layout is not possible for the model, in one sentence.
   PlannedLayout plan(const Candidate& candidate);
   /// FLOPs of the products and the attention of one sample, over all ranks, without what is
-  /// recomputed. Planned in each call.
-  double flops_per_sample();
+  /// recomputed. Planned in each call. `compute`: a GPU may have no kernel for another type.
+  double flops_per_sample(DType compute);
 
  private:
   struct State;

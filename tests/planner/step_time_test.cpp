@@ -159,7 +159,8 @@ TEST(StepTime, IsNoLessThanItsBound) {
     const Candidate c = candidate(mesh, 4);
     LayoutPlanner planner(layers(2), cpu_traits());
     // The candidate of flops_per_sample() has a micro-batch of 1, this model one of 2 rows.
-    const double bound = least_step_time(c, planner.flops_per_sample() / rows, products_only());
+    const double bound =
+        least_step_time(c, planner.flops_per_sample(DType::f32) / rows, products_only());
     EXPECT_GT(bound, 0);
     EXPECT_LE(bound, step_time(planner.plan(c), products_only(), {}).total * (1 + 1e-9))
         << mesh.describe();

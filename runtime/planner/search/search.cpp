@@ -77,7 +77,8 @@ struct Searcher::State {
 
   /// Of one sample; asks for a plan of the whole model.
   double flops() {
-    if (flops_per_sample == 0) flops_per_sample = planner.flops_per_sample();
+    if (flops_per_sample == 0)
+      flops_per_sample = planner.flops_per_sample(task.options().compute());
     return flops_per_sample;
   }
 

@@ -12,13 +12,6 @@ namespace {
 constexpr Index most_samples = 64, most_tokens = Index{1} << 17;
 constexpr std::array<Index, 3> head_chunks = {1, 8, 32};
 
-std::vector<int> divisors_of(Index value, Index most) {
-  std::vector<int> all;
-  for (Index i = 1; i <= std::min(value, most); ++i)
-    if (value % i == 0) all.push_back(static_cast<int>(i));
-  return all;
-}
-
 /// The pinned value in place of all others, even where it is none of them: the gate then says why
 /// it is not legal.
 std::vector<int> pinned(const std::optional<Index>& pin, std::vector<int> all) {
@@ -96,8 +89,7 @@ class Lister {
   std::vector<int> micro_batches_of(int data) const {
     const Index batch = task_.options().global_batch_size;
     if (batch % data != 0) return {1};  // which the gate refuses
-    const Index most = std::clamp<Index>(most_tokens / task_.model().seq_length, 1, most_samples);
-    return divisors_of(batch / data, most);
+    return micro_batches_of_samples(task_, batch / data);
   }
 
   /// What does not depend on the mesh, once the gate lets the plainest layout pass.
@@ -124,11 +116,7 @@ class Lister {
   }
 
   void add(Layout layout) {
-    const Index rows = layout.micro_batch * task_.model().seq_length;
-    std::vector<int> chunks;
-    for (const Index each : head_chunks)
-      if (each <= rows) chunks.push_back(static_cast<int>(each));
-    for (const int each : pinned(pins_.head_chunks, chunks)) {
+    for (const int each : pinned(pins_.head_chunks, head_chunks_of(task_, layout.micro_batch))) {
       layout.head_chunks = each;
       for (const RecomputeGranularity recompute :
            {RecomputeGranularity::none, RecomputeGranularity::selective,
@@ -147,6 +135,26 @@ class Lister {
 };
 
 }  // namespace
+
+std::vector<int> divisors_of(Index value, Index most) {
+  std::vector<int> all;
+  for (Index i = 1; i <= std::min(value, most); ++i)
+    if (value % i == 0) all.push_back(static_cast<int>(i));
+  return all;
+}
+
+std::vector<int> micro_batches_of_samples(const TrainingTask& task, Index samples) {
+  const Index most = std::clamp<Index>(most_tokens / task.model().seq_length, 1, most_samples);
+  return divisors_of(samples, most);
+}
+
+std::vector<int> head_chunks_of(const TrainingTask& task, Index micro_batch) {
+  const Index rows = micro_batch * task.model().seq_length;
+  std::vector<int> chunks;
+  for (const Index each : head_chunks)
+    if (each <= rows) chunks.push_back(static_cast<int>(each));
+  return chunks;
+}
 
 LayoutList list_layouts(const TrainingTask& task, const GpuCount& count, const LayoutPins& pins) {
   return Lister(task, count, pins).run();

@@ -31,4 +31,11 @@ struct LayoutList {
 /// pinned. `gpipe` is left out: 1f1b has its bubble and needs less memory.
 LayoutList list_layouts(const TrainingTask& task, const GpuCount& count, const LayoutPins& pins);
 
+/// The divisors of `value` that are at most `most`, in order.
+std::vector<int> divisors_of(Index value, Index most);
+/// Samples of a micro-batch that list_layouts() tries, of so many that a data rank has.
+std::vector<int> micro_batches_of_samples(const TrainingTask& task, Index samples);
+/// Pieces of the head that it tries.
+std::vector<int> head_chunks_of(const TrainingTask& task, Index micro_batch);
+
 }  // namespace trireme::planner

@@ -1,56 +1,18 @@
 #include "runtime/planner/search/report.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
-#include <string_view>
 
 #include <fmt/format.h>
 
 #include "runtime/core/show_bytes.h"
+#include "runtime/planner/search/figures_text.h"
 
 namespace trireme::planner {
 namespace {
 
 constexpr double percent = 100;
-
-/// 70553706496 -> "70.6 B", 124439808 -> "124 M".
-std::string show_count(double count) {
-  if (count >= 1e9) return fmt::format("{:.1f} B", count / 1e9);
-  return fmt::format("{:.{}f} M", count / 1e6, count < 1e7 ? 1 : 0);
-}
-
-/// 64450.2 -> "64,450".
-std::string in_thousands(double value) {
-  std::string digits = fmt::format("{:.0f}", value);
-  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
-  return digits;
-}
-
-/// "0.85 ms", "1.23 s", "1,234 s".
-std::string show_seconds(double seconds) {
-  constexpr double largest = 999.5;  // that three digits show
-  const bool small = 1e3 * seconds < largest;
-  const double value = small ? 1e3 * seconds : seconds;
-  const std::string digits = value < largest ? fmt::format("{:.3g}", value) : in_thousands(value);
-  return digits + (small ? " ms" : " s");
-}
-
-std::string show_hours(double hours) {
-  return hours < 1 ? fmt::format("{:.1f} min", 60 * hours) : fmt::format("{:.1f} h", hours);
-}
-
-std::string heading(const TrainingTask& task, const Question& question) {
-  const Profile& profile = question.cluster.groups.front().profile;
-  const bool bf16 = task.options().bf16;
-  return fmt::format(
-      "{} parameters, sequence {}, {}, batch {} | {} | profile: {} (times ± {:.0f} %{})\n",
-      show_count(static_cast<double>(task.model().parameter_count())), task.model().seq_length,
-      bf16 ? "bf16" : "f32", task.options().global_batch_size, question.cluster.describe(),
-      name(profile.grade), percent * profile.spread,
-      profile.grade == Grade::data_sheet ? ", order mostly right; no calibration" : "");
-}
 
 /// Of the column of layouts.
 std::size_t layout_width(const Answer& answer) {
@@ -190,34 +152,6 @@ std::string helps(const Answer& answer) {
   return text.empty() ? "" : "what would help most   " + text + "\n";
 }
 
-/// For a POSIX shell: in quotes, unless it has none but harmless characters.
-std::string shell_word(const std::string& word) {
-  const auto harmless = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-           std::string_view("-_=+:,./@%").find(c) != std::string_view::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), harmless)) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
-}
-
-std::string command(const std::vector<std::string>& words) {
-  constexpr std::size_t width = 110;
-  std::string text;
-  std::size_t column = 0;
-  for (const std::string& word : words) {
-    const std::string shown = shell_word(word);
-    if (column > 0 && column + shown.size() > width && word.starts_with("--")) {
-      text += " \\\n ";
-      column = 1;
-    }
-    text += fmt::format("{}{}", column == 0 ? "" : " ", shown);
-    column += shown.size() + 1;
-  }
-  return text + '\n';
-}
-
 std::string no_fit(const TrainingTask& task, const Question& question, const Answer& answer) {
   const Cluster& cluster = question.cluster;
   if (answer.result.considered.empty()) {
@@ -266,6 +200,21 @@ std::string explain(const TrainingTask& task, const Question& question, const An
 
 }  // namespace
 
+std::string heading(const TrainingTask& task, const Question& question) {
+  const std::vector<GpuGroup>& groups = question.cluster.groups;
+  const Profile& profile =
+      std::max_element(groups.begin(), groups.end(), [](const GpuGroup& x, const GpuGroup& y) {
+        return x.profile.spread < y.profile.spread;
+      })->profile;
+  const bool bf16 = task.options().bf16;
+  return fmt::format(
+      "{} parameters, sequence {}, {}, batch {} | {} | profile: {} (times ± {:.0f} %{})\n",
+      show_count(static_cast<double>(task.model().parameter_count())), task.model().seq_length,
+      bf16 ? "bf16" : "f32", task.options().global_batch_size, question.cluster.describe(),
+      name(profile.grade), percent * profile.spread,
+      profile.grade == Grade::data_sheet ? ", order mostly right; no calibration" : "");
+}
+
 std::vector<std::pair<std::string, double>> parts_of(const StepTime& time) {
   std::vector<std::pair<std::string, double>> parts = {{"products", time.products},
                                                        {"attention", time.attention},
@@ -302,7 +251,7 @@ std::string report(const TrainingTask& task, const Question& question, const Ans
   text += "time of 1   " + bar(chosen.time) + '\n';
   text += "memory      " + memory_line(question, chosen) + '\n';
   text += nearest(answer) + helps(answer) + '\n';
-  return text + command(launch_words(task, question, chosen.layout));
+  return text + shell_command(launch_words(task, question, chosen.layout));
 }
 
 }  // namespace trireme::planner

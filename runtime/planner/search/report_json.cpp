@@ -7,19 +7,6 @@
 namespace trireme::planner {
 namespace {
 
-Json to_json(const Layout& layout) {
-  return Json::Object{{"tp", layout.tensor},
-                      {"pp", layout.pipeline},
-                      {"v", layout.chunks},
-                      {"dp", layout.data},
-                      {"mb", layout.micro_batch},
-                      {"schedule", name(layout.schedule)},
-                      {"recompute", name(layout.recompute)},
-                      {"zero", layout.sharded ? 1 : 0},
-                      {"sp", layout.sequence_parallel ? 1 : 0},
-                      {"chunks", layout.head_chunks}};
-}
-
 Json to_json(const PlannedRank& rank) {
   Json::Object classes;
   for (const auto& [name, bytes] : classes_of(rank.need)) classes.emplace_back(name, bytes);
@@ -79,7 +66,22 @@ Json illegal_to_json(const SearchResult& result) {
   return all;
 }
 
-Json cluster_to_json(const Cluster& cluster) {
+}  // namespace
+
+Json to_json(const Layout& layout) {
+  return Json::Object{{"tp", layout.tensor},
+                      {"pp", layout.pipeline},
+                      {"v", layout.chunks},
+                      {"dp", layout.data},
+                      {"mb", layout.micro_batch},
+                      {"schedule", name(layout.schedule)},
+                      {"recompute", name(layout.recompute)},
+                      {"zero", layout.sharded ? 1 : 0},
+                      {"sp", layout.sequence_parallel ? 1 : 0},
+                      {"chunks", layout.head_chunks}};
+}
+
+Json to_json(const Cluster& cluster) {
   Json::Array groups;
   for (const GpuGroup& group : cluster.groups)
     groups.emplace_back(Json::Object{{"gpu", group.gpu},
@@ -93,8 +95,6 @@ Json cluster_to_json(const Cluster& cluster) {
   return groups;
 }
 
-}  // namespace
-
 Json to_json(const TrainingTask& task, const Question& question, const Answer& answer) {
   Json::Array best;
   for (const std::size_t each : answer.result.best)
@@ -103,7 +103,7 @@ Json to_json(const TrainingTask& task, const Question& question, const Answer& a
                    {"version", version()},
                    {"parameters", task.model().parameter_count()},
                    {"tokens_per_step", task.tokens_per_step()},
-                   {"cluster", cluster_to_json(question.cluster)},
+                   {"cluster", to_json(question.cluster)},
                    {"limit_bytes", answer.result.limit},
                    {"best", std::move(best)},
                    {"candidates", candidates_to_json(task, question, answer.result)},

@@ -13,4 +13,7 @@ namespace trireme::planner {
 /// `command` where there are some. docs/how-to/plan.md explains the members.
 Json to_json(const TrainingTask& task, const Question& question, const Answer& answer);
 
+Json to_json(const Layout& layout);
+Json to_json(const Cluster& cluster);
+
 }  // namespace trireme::planner

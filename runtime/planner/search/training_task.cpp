@@ -1,5 +1,8 @@
 #include "runtime/planner/search/training_task.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "trireme/plan/training_spec.h"
 
 #include "runtime/options/field_names.h"
@@ -41,7 +44,7 @@ LayoutPins TrainingTask::pins_with(const LayoutPins& more, Problems& problems) c
   return pins;
 }
 
-Options TrainingTask::options_of(const Layout& layout) const {
+Options TrainingTask::options_of(const Layout& layout, const UnequalParts& parts) const {
   Options options = options_;
   options.tensor_size = layout.tensor;
   options.pipeline_size = layout.pipeline;
@@ -49,6 +52,8 @@ Options TrainingTask::options_of(const Layout& layout) const {
   options.schedule = layout.schedule;
   options.micro_batch_size = layout.micro_batch;
   options.use_distributed_optimizer = layout.sharded;
+  if (!parts.shares.empty()) options.data_parallel_shares = parts.shares;
+  if (!parts.speeds.empty()) options.stage_speeds = parts.speeds;
   return options;
 }
 
@@ -61,9 +66,10 @@ GptOptions TrainingTask::gpt_of(const Layout& layout) const {
   return gpt;
 }
 
-std::vector<std::string> TrainingTask::problems_of(const Layout& layout) const {
+std::vector<std::string> TrainingTask::problems_of(const Layout& layout,
+                                                   const UnequalParts& parts) const {
   Problems problems;
-  const Options options = options_of(layout);
+  const Options options = options_of(layout, parts);
   GptOptions gpt = gpt_of(layout);
   check_options(command_, options, layout.ranks(), problems);
   check_gpt_options(command_, options, gpt, problems);
@@ -72,10 +78,10 @@ std::vector<std::string> TrainingTask::problems_of(const Layout& layout) const {
   return all;
 }
 
-Candidate TrainingTask::candidate(const Layout& layout) const {
+Candidate TrainingTask::candidate(const Layout& layout, const UnequalParts& parts) const {
   Candidate candidate;
-  candidate.spec =
-      training_spec(options_of(layout), MeshShape(layout.data, layout.pipeline, layout.tensor));
+  candidate.spec = training_spec(options_of(layout, parts),
+                                 MeshShape(layout.data, layout.pipeline, layout.tensor));
   candidate.recompute = layout.recompute;
   candidate.sequence_parallel =
       layout.sequence_parallel ? SequenceParallel::on : SequenceParallel::off;
@@ -83,7 +89,8 @@ Candidate TrainingTask::candidate(const Layout& layout) const {
   return candidate;
 }
 
-std::vector<std::string> TrainingTask::words_of(const Layout& layout) const {
+std::vector<std::string> TrainingTask::words_of(const Layout& layout,
+                                                const UnequalParts& parts) const {
   const Layout usual;
   std::vector<std::string> words;
   const auto add = [&](const char* option, const std::string& value, bool given) {
@@ -111,6 +118,8 @@ std::vector<std::string> TrainingTask::words_of(const Layout& layout) const {
   add("--use-distributed-optimizer", "",
       layout.sharded && !command_.given("--use-distributed-optimizer"));
   number("--lm-head-chunks", "--lm-head-chunks", layout.head_chunks, usual.head_chunks);
+  add("--data-parallel-shares", trireme::describe(parts.shares), !parts.shares.empty());
+  add("--stage-speeds", fmt::format("{}", fmt::join(parts.speeds, ",")), !parts.speeds.empty());
   return words;
 }
 

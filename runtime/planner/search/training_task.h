@@ -14,6 +14,12 @@
 
 namespace trireme::planner {
 
+/// What a layout of ranks of unequal speed has in addition; empty: equal ranks.
+struct UnequalParts {
+  DataShares shares;           // of data ranks
+  std::vector<double> speeds;  // of pipeline ranks
+};
+
 class TrainingTask {
  public:
   /// `words`: of the command line of train_gpt, such as --config FILE. bf16 is on where they, and
@@ -32,13 +38,13 @@ class TrainingTask {
   LayoutPins pins_with(const LayoutPins& more, Problems& problems) const;
 
   /// Why train_gpt would refuse this layout; empty: it would train.
-  std::vector<std::string> problems_of(const Layout& layout) const;
-  Candidate candidate(const Layout& layout) const;
+  std::vector<std::string> problems_of(const Layout& layout, const UnequalParts& parts = {}) const;
+  Candidate candidate(const Layout& layout, const UnequalParts& parts = {}) const;
   /// What to add to the words for this layout.
-  std::vector<std::string> words_of(const Layout& layout) const;
+  std::vector<std::string> words_of(const Layout& layout, const UnequalParts& parts = {}) const;
 
  private:
-  Options options_of(const Layout& layout) const;
+  Options options_of(const Layout& layout, const UnequalParts& parts) const;
   GptOptions gpt_of(const Layout& layout) const;
 
   Options options_;

@@ -1,0 +1,65 @@
+#include "runtime/planner/search/figures_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace trireme::planner {
+namespace {
+
+/// For a POSIX shell: in quotes, unless it has none but harmless characters.
+std::string shell_word(const std::string& word) {
+  const auto harmless = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_=+:,./@%").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), harmless)) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+std::string show_count(double count) {
+  if (count >= 1e9) return fmt::format("{:.1f} B", count / 1e9);
+  return fmt::format("{:.{}f} M", count / 1e6, count < 1e7 ? 1 : 0);
+}
+
+std::string in_thousands(double value) {
+  std::string digits = fmt::format("{:.0f}", value);
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
+  return digits;
+}
+
+std::string show_seconds(double seconds) {
+  constexpr double largest = 999.5;  // that three digits show
+  const bool small = 1e3 * seconds < largest;
+  const double value = small ? 1e3 * seconds : seconds;
+  const std::string digits = value < largest ? fmt::format("{:.3g}", value) : in_thousands(value);
+  return digits + (small ? " ms" : " s");
+}
+
+std::string show_hours(double hours) {
+  return hours < 1 ? fmt::format("{:.1f} min", 60 * hours) : fmt::format("{:.1f} h", hours);
+}
+
+std::string shell_command(const std::vector<std::string>& words) {
+  constexpr std::size_t width = 110;
+  std::string text;
+  std::size_t column = 0;
+  for (const std::string& word : words) {
+    const std::string shown = shell_word(word);
+    if (column > 0 && column + shown.size() > width && word.starts_with("--")) {
+      text += " \\\n ";
+      column = 1;
+    }
+    text += fmt::format("{}{}", column == 0 ? "" : " ", shown);
+    column += shown.size() + 1;
+  }
+  return text + '\n';
+}
+
+}  // namespace trireme::planner

@@ -5,6 +5,7 @@
 #include "launch/commands.h"
 #include "runtime/planner/search/report.h"
 #include "runtime/planner/search/report_json.h"
+#include "runtime/planner/unequal/unequal_answer.h"
 
 namespace trireme {
 namespace {
@@ -93,11 +94,14 @@ Question make_question(const CommandLine& command, const Words& words, Problems&
     read("--pin", pin, [&] { question.aim.pins = parse_pins(pin, question.aim.pins); });
   if (command.given("--explain"))
     read("--explain", words.explain, [&] { question.explain = parse_pins(words.explain); });
-  if (question.cluster.groups.size() > 1)
-    problems.add("--cluster ", words.cluster,
-                 ": groups of unequal nodes are not planned yet; give "
-                 "one group");
   return question;
+}
+
+ExitCode plan_unequal(const TrainingTask& task, const Question& question, bool json) {
+  const UnequalResult found = search_unequal(task, question.cluster, question.aim);
+  std::cout << (json ? to_text(to_json(task, question, found)) + '\n'
+                     : report(task, question, found));
+  return found.launched >= 0 ? ExitCode::success : ExitCode::configuration;
 }
 
 int plan(int argc, char** argv) {
@@ -120,9 +124,13 @@ int plan(int argc, char** argv) {
           problems.add("--global-batch-size is missing: the samples of one step");
         if (!problems.empty()) return;
         question.aim.pins = task->pins_with(question.aim.pins, problems);
+        if (question.cluster.groups.size() > 1)
+          if (const std::string problem = unequal_problem(*task, question); !problem.empty())
+            problems.add("--cluster ", words.cluster, " ", problem);
         add_steps(*task, question);
       },
       [&] {
+        if (question.cluster.groups.size() > 1) return plan_unequal(*task, question, words.json);
         const Answer found = answer(*task, question);
         if (words.json)
           std::cout << to_text(to_json(*task, question, found)) << '\n';

@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include "trireme/core/error.h"
+
 #include "runtime/core/json.h"
 #include "runtime/core/show_bytes.h"
 #include "tests/support/scratch_directory.h"
@@ -131,6 +133,68 @@ TEST_F(Planned, BadInputIsOneLineEach) {
     EXPECT_EQ(found.output, "");
   }
   EXPECT_THAT(plan("--cluster 8xH100 --pin tp=3" + rest).output, HasSubstr("is legal: "));
+}
+
+constexpr const char* unequal_cluster =
+    R"({"groups": [{"gpu": "H100-80", "nodes": 1, "per_node": 8, "price": 2.5},
+                   {"gpu": "4090", "nodes": 2, "per_node": 4, "price": 0.35}]})";
+
+TEST_F(Planned, CommandLinesForUnequalGpusAreAcceptedByTrainGpt) {
+  const std::string cluster = " --cluster " + file("unequal.json", unequal_cluster) + " --json";
+  const std::pair<std::string, const char*> plans[] = {
+      {"--model gpt2-124m --global-batch-size 48 --pin dp=16", "--data-parallel-shares"},
+      {"--model gpt2-124m --global-batch-size 64 --pin pp=2 --pin dp=8", "--stage-speeds"}};
+  for (const auto& [words, option] : plans) {
+    const Outcome found = plan(words + cluster);
+    ASSERT_EQ(found.exit_code, 0) << found.errors;
+    const Json json = parse_json(found.output);
+    const std::string command = words_of_train_gpt(*json.find("command"));
+    EXPECT_THAT(command, HasSubstr(option));
+    const std::string program = TRIREME_BIN_DIR "/train_gpt";
+    const Outcome job = run(program + command + " --plan-only=16,H100-SXM");
+    EXPECT_EQ(job.exit_code, 0) << job.errors << command;
+    Index ranks = 0;
+    for (const Json& run : std::get<Json::Array>(json.find("hosts")->value))
+      ranks += std::get<Index>(run.find("ranks")->value);
+    EXPECT_EQ(ranks, 16);
+  }
+}
+
+TEST_F(Planned, OfUnequalGpusSaysWhatToLeaveOutAndWhatCannotBeLaunched) {
+  const Outcome found = plan("--model gpt2-124m --global-batch-size 64 --tokens 1e9 --cluster " +
+                             file("unequal.json", unequal_cluster));
+  EXPECT_EQ(found.exit_code, 0) << found.errors;
+  for (const char* part : {"8 H100-SXM of 79.10 GiB, 1 node", " + 8 RTX-4090 of ", "total time",
+                           "\nchoices of GPUs, ", "   8 H100-80  ", "   8 4090  ", "  time x ",
+                           "  cost x ", "cheapest", " planned exactly, ", "\nmpirun -np "})
+    EXPECT_THAT(found.output, HasSubstr(part));
+}
+
+TEST_F(Planned, OfUnequalGpusRefusesWhatItDoesNotKnowInOneLine) {
+  const std::string rest = " --model tiny --global-batch-size 8 --cluster ";
+  const std::string two = file("two.json", unequal_cluster);
+  std::string groups;
+  for (int nodes = 1; nodes <= 5; ++nodes)
+    groups += str(nodes == 1 ? "" : ",", R"({"gpu": "H100", "nodes": 1, "per_node": )", nodes, "}");
+  const std::string five = file("five.json", "{\"groups\": [" + groups + "]}");
+  const std::string config = file("shares.toml", "data-parallel-shares = \"2,1\"\n");
+  const std::pair<std::string, const char*> wrong[] = {
+      {rest + five, "has 5 groups of unequal nodes; at most 4 are planned together"},
+      {rest + two + " --explain 'tp 2'", "has unequal nodes, which --explain does not know"},
+      {rest + two + " --pin v=2", "are planned with one virtual stage a rank; leave out v"},
+      {rest + two + " --pin schedule=interleaved", "with the schedule 1f1b; leave out schedule"},
+      {rest + two + " --model-config " + config,
+       "for which --data-parallel-shares of --model-config is sought; leave it out there"},
+      {rest + file("same.json", R"({"groups": [{"gpu": "H100", "nodes": 1, "per_node": 8},
+                                              {"gpu": "H100", "nodes": 1, "per_node": 8}]})"),
+       "groups 1 and 2 are of the same nodes; make them one with \"nodes\": 2"}};
+  for (const auto& [words, message] : wrong) {
+    const Outcome found = plan(words);
+    EXPECT_EQ(found.exit_code, 64) << words;
+    EXPECT_THAT(found.errors, HasSubstr(message)) << words;
+    EXPECT_EQ(std::count(found.errors.begin(), found.errors.end(), '\n'), 1) << found.errors;
+    EXPECT_EQ(found.output, "");
+  }
 }
 
 TEST_F(Planned, LayoutsAreExplained) {

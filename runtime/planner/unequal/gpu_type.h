@@ -1,0 +1,49 @@
+// GpuType: what one group of a cluster would take for parts of a model, estimated, and planned
+// exactly.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/planner/search/cluster.h"
+#include "runtime/planner/unequal/block_costs.h"
+#include "runtime/planner/unequal/share.h"
+
+namespace trireme::planner {
+
+/// A stage of a pipeline, counted from 0.
+struct StagePlace {
+  int stage = 0, stages = 1;
+
+  bool is_last() const { return stage + 1 == stages; }
+};
+
+class GpuType {
+ public:
+  /// `margin`: share of the memory that stays free.
+  GpuType(const TrainingTask& task, const GpuGroup& group, double margin);
+
+  const GpuGroup& group() const { return group_; }
+  Index limit() const { return limit_; }  // bytes that a rank may use
+
+  /// A stage as a worker whose items are blocks, of a micro-batch: what the head takes comes first,
+  /// and it has at most as many as its memory holds under 1f1b.
+  Workers stage(const Layout& layout, const StagePlace& place);
+  /// What the data axis adds to a step at least: the updated parameters are gathered.
+  double data_seconds(const Layout& layout);
+  /// Throws: Error when the layout is not possible for the model.
+  PlannedLayout plan(const Candidate& candidate) { return planner_->plan(candidate); }
+
+ private:
+  Index most_blocks(const Layout& layout, const StagePlace& place);
+
+  const TrainingTask& task_;
+  const GpuGroup& group_;
+  Index limit_;
+  std::unique_ptr<BlockCosts> costs_;
+  std::unique_ptr<LayoutPlanner> planner_;
+};
+
+std::vector<GpuType> gpu_types(const TrainingTask& task, const Cluster& cluster, double margin);
+
+}  // namespace trireme::planner

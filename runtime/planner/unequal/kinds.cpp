@@ -1,0 +1,141 @@
+#include "runtime/planner/unequal/kinds.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "runtime/core/at.h"
+#include "runtime/planner/search/candidates.h"
+
+namespace trireme::planner {
+namespace {
+
+constexpr std::size_t most_mixes = 20;
+
+/// The types of `uses` in that order of its stages in which a micro-batch leaves soonest.
+std::optional<PipelineKind> best_order(std::vector<GpuType>& types, const std::vector<int>& uses,
+                                       const Layout& layout, Index blocks) {
+  std::vector<int> used;
+  for (std::size_t type = 0; type < uses.size(); ++type)
+    if (uses[type] > 0) used.push_back(static_cast<int>(type));
+  std::optional<PipelineKind> best;
+  double least = 0;
+  do {
+    auto kind = cut_pipeline(types, order_of(used, uses), layout, blocks);
+    if (!kind) continue;
+    const auto worker = worker_of(types, *kind, layout, 1);
+    if (worker && (!best || worker->each < least)) best = std::move(kind), least = worker->each;
+  } while (std::next_permutation(used.begin(), used.end()));
+  return best;
+}
+
+/// Of all numbers of stages that divide what there is of each type, those that use it best.
+class KindFinder {
+ public:
+  KindFinder(std::vector<GpuType>& types, const Supply& supply, const Layout& setting, Index blocks)
+      : types_(types), supply_(supply), layout_(setting), blocks_(blocks) {}
+
+  MixedKinds run(const LayoutPins& pins) {
+    uses_.assign(types_.size(), 0);
+    choose(0, pins);
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const Found& a, const Found& b) { return a.efficiency > b.efficiency; });
+    if (found_.size() > most_mixes) found_.resize(most_mixes);
+    MixedKinds all;
+    for (Found& each : found_) {
+      all.kinds.push_back(std::move(each.kind));
+      all.mixes.push_back(std::move(each.mix));
+    }
+    return all;
+  }
+
+ private:
+  struct Found {
+    PipelineKind kind;
+    Mix mix;
+    double efficiency;  // of what its GPUs add at best
+  };
+
+  void choose(std::size_t type, const LayoutPins& pins) {
+    if (type == uses_.size()) return take(pins);
+    uses_[type] = 0;
+    choose(type + 1, pins);
+    for (const int stages :
+         divisors_of(supply_.available[type], std::min<Index>(most_stages, blocks_))) {
+      uses_[type] = stages;
+      choose(type + 1, pins);
+    }
+  }
+
+  void take(const LayoutPins& pins) {
+    const int stages = std::accumulate(uses_.begin(), uses_.end(), 0);
+    if (stages == 0 || stages > std::min<Index>(most_stages, blocks_)) return;
+    if (pins.pipeline && *pins.pipeline != stages) return;
+    layout_.pipeline = stages;
+    layout_.data = std::numeric_limits<int>::max();
+    double best = 0;
+    for (std::size_t type = 0; type < uses_.size(); ++type) {
+      if (uses_[type] == 0) continue;
+      layout_.data = std::min(layout_.data, supply_.available[type] / uses_[type]);
+      best += uses_[type] * supply_.ideal[type];
+    }
+    layout_.sharded = layout_.data > 1 && pins.sharded.value_or(1) == 1;
+    auto kind = best_order(types_, uses_, layout_, blocks_);
+    if (!kind) return;
+    const double rate = 1 / worker_of(types_, *kind, layout_, 1)->each;
+    found_.push_back({std::move(*kind), {uses_, rate}, rate / best});
+  }
+
+  std::vector<GpuType>& types_;
+  const Supply& supply_;
+  Layout layout_;
+  const Index blocks_;
+  std::vector<int> uses_;
+  std::vector<Found> found_;
+};
+
+}  // namespace
+
+/// Stages of each type in turn.
+std::vector<int> order_of(const std::vector<int>& types, const std::vector<int>& stages) {
+  std::vector<int> order;
+  for (const int type : types) order.insert(order.end(), at(stages[at(type)]), type);
+  return order;
+}
+
+std::optional<PipelineKind> cut_pipeline(std::vector<GpuType>& types, const std::vector<int>& order,
+                                         const Layout& layout, Index blocks,
+                                         const std::vector<Index>& limits) {
+  const auto stages = static_cast<int>(order.size());
+  std::vector<Workers> workers;
+  for (int s = 0; s < stages; ++s) {
+    workers.push_back(types[at(order[at(s)])].stage(layout, {s, stages}));
+    if (!limits.empty()) workers.back().most = std::min(workers.back().most, limits[at(s)]);
+  }
+  const auto shares = share(workers, blocks);
+  if (!shares) return std::nullopt;
+  PipelineKind kind;
+  kind.types = order;
+  for (const Share& one : *shares) kind.blocks.push_back(static_cast<int>(one.most()));
+  return kind;
+}
+
+std::optional<Workers> worker_of(std::vector<GpuType>& types, const PipelineKind& kind,
+                                 const Layout& layout, Index micro_batches) {
+  double sum = 0, slowest = 0;
+  for (int s = 0; s < kind.stages(); ++s) {
+    const Workers stage = types[at(kind.types[at(s)])].stage(layout, {s, kind.stages()});
+    if (kind.blocks[at(s)] > stage.most) return std::nullopt;
+    const double seconds = seconds_of(stage, {kind.blocks[at(s)], 0});
+    sum += seconds;
+    slowest = std::max(slowest, seconds);
+  }
+  return Workers{kind.count, sum - slowest, slowest, micro_batches};
+}
+
+MixedKinds find_kinds(std::vector<GpuType>& types, const Supply& supply, const Layout& setting,
+                      Index blocks, const LayoutPins& pins) {
+  return KindFinder(types, supply, setting, blocks).run(pins);
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,47 @@
+// Kinds of pipelines: where a model is cut for the types of their stages, and how fast they are.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "runtime/planner/unequal/gpu_type.h"
+#include "runtime/planner/unequal/pack.h"
+#include "runtime/planner/unequal/unequal_plan.h"
+
+namespace trireme::planner {
+
+constexpr int most_stages = 64;
+
+/// Stages of each of these types in turn. `stages`: of every type.
+std::vector<int> order_of(const std::vector<int>& types, const std::vector<int>& stages);
+
+/// A pipeline whose stages have these types, in order: `blocks` so that its slowest stage takes
+/// least, as its types' memory allows; nothing: too little memory. `count` of the kind is 1.
+/// `limits`: blocks that each stage may have at most; empty: as many as its memory holds.
+std::optional<PipelineKind> cut_pipeline(std::vector<GpuType>& types, const std::vector<int>& order,
+                                         const Layout& layout, Index blocks,
+                                         const std::vector<Index>& limits = {});
+/// A pipeline of that kind as a worker whose items are micro-batches. Nothing: too little memory.
+std::optional<Workers> worker_of(std::vector<GpuType>& types, const PipelineKind& kind,
+                                 const Layout& layout, Index micro_batches);
+
+/// Pipelines that a mix may have.
+struct MixedKinds {
+  std::vector<PipelineKind> kinds;
+  std::vector<Mix> mixes;
+};
+
+/// What there is, in tensor groups of each type, and what one adds at best (micro-batches a
+/// second).
+struct Supply {
+  std::vector<int> available;
+  std::vector<double> ideal;
+};
+/// Of all numbers of stages that divide what there is of each type, in the best order of types:
+/// those that come nearest to the ideal.
+MixedKinds find_kinds(std::vector<GpuType>& types, const Supply& supply, const Layout& setting,
+                      Index blocks, const LayoutPins& pins);
+
+}  // namespace trireme::planner

@@ -1,0 +1,34 @@
+// What trireme plan says of GPUs of several types: the text, the JSON, and the command line.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/core/json.h"
+#include "runtime/planner/search/answer.h"
+#include "runtime/planner/unequal/unequal_search.h"
+
+namespace trireme::planner {
+
+/// What such a cluster has no answer to, in one sentence; empty: nothing. `question`: with more
+/// than one group.
+std::string unequal_problem(const TrainingTask& task, const Question& question);
+
+/// What a step of a choice means for people; its GPUs alone are paid for.
+Figures figures_of(const TrainingTask& task, const Question& question, const Choice& choice);
+/// "tp 1  pp 1  dp 24  mb 1", without GPUs.
+std::string describe(const Choice& choice);
+/// As many as are used: "8 H100-80 + 8 A100-80", in the order of stages "8 A100-80 > 8 H100-80".
+std::string describe_gpus(const Cluster& cluster, const Choice& choice);
+
+/// Of a choice that can be launched.
+std::vector<std::string> launch_words(const TrainingTask& task, const Question& question,
+                                      const Choice& choice);
+
+std::string report(const TrainingTask& task, const Question& question, const UnequalResult& result);
+/// All of it.
+Json to_json(const TrainingTask& task, const Question& question, const UnequalResult& result);
+
+}  // namespace trireme::planner

@@ -1,0 +1,194 @@
+// The screen of trireme plan for GPUs of several types.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runtime/core/at.h"
+#include "runtime/core/show_bytes.h"
+#include "runtime/planner/search/figures_text.h"
+#include "runtime/planner/search/report.h"
+#include "runtime/planner/unequal/hosts.h"
+#include "runtime/planner/unequal/unequal_answer.h"
+
+namespace trireme::planner {
+namespace {
+
+constexpr double percent = 100;
+
+std::string show_cost(double cost) {
+  constexpr double exact = 100;  // below it cents count
+  return cost < exact ? fmt::format("{:.2f}", cost) : in_thousands(cost);
+}
+
+class Screen {
+ public:
+  Screen(const TrainingTask& task, const Question& question, const UnequalResult& result)
+      : task_(task), question_(question), cluster_(question.cluster), result_(result) {
+    for (const auto* choices : {&result.best, &result.subsets})
+      for (const Choice& choice : *choices) {
+        layout_width_ = std::max(layout_width_, describe(choice).size());
+        gpus_width_ = std::max(gpus_width_, describe_gpus(cluster_, choice).size());
+      }
+  }
+
+  std::string all() const {
+    std::string text = heading(task_, question_) + '\n';
+    if (result_.best.empty()) return text + no_fit();
+    text += table() + '\n';
+    if (result_.launched < 0) return text + "none of these can be launched yet\n" + counts();
+    const Choice& launched = result_.best[at(result_.launched)];
+    if (launched.plan) text += pipelines(*launched.plan);
+    text += choices() + left_out() + equal_shares() + counts() + '\n';
+    if (launched.plan)
+      text += fmt::format("# hosts: {}\n",
+                          describe_hosts(cluster_, host_runs(cluster_, launched.plan->plan)));
+    return text + shell_command(launch_words(task_, question_, launched));
+  }
+
+ private:
+  std::string table() const {
+    const bool total = question_.tokens > 0;
+    std::string text = fmt::format("     {:<{}}  {:<{}}  {:>8}  {:>10}  {:>5}", "layout",
+                                   layout_width_, "GPUs", gpus_width_, "step", "tokens/s", "MFU");
+    if (total) text += fmt::format("  {:>10}", "total time");
+    if (is_priced() && total) text += fmt::format("  {:>10}", "cost");
+    text += '\n';
+    for (std::size_t i = 0; i < result_.best.size(); ++i) text += row(i, result_.best[i], total);
+    return text;
+  }
+
+  std::string row(std::size_t i, const Choice& choice, bool total) const {
+    const Figures figures = figures_of(task_, question_, choice);
+    const bool chosen = static_cast<int>(i) == result_.launched;
+    std::string text = fmt::format(
+        "{:>2} {} {:<{}}  {:<{}}  {:>8}  {:>10}  {:>3.0f} %", i + 1, chosen ? '>' : ' ',
+        describe(choice), layout_width_, describe_gpus(cluster_, choice), gpus_width_,
+        show_seconds(choice.seconds), in_thousands(figures.tokens_per_s), percent * figures.mfu);
+    if (total) text += fmt::format("  {:>10}", show_hours(figures.hours));
+    if (total && figures.cost > 0) text += fmt::format("  {:>10}", show_cost(figures.cost));
+    text += '\n';
+    if (!choice.not_launched.empty())
+      text += "     cannot be launched yet: " + choice.not_launched + '\n';
+    return text;
+  }
+
+  /// "4 H100-80 (40 blocks) > 2 RTX-4090 (8+7 blocks)".
+  std::string describe_stages(const PipelineKind& kind) const {
+    std::string text;
+    for (std::size_t s = 0; s < kind.types.size();) {
+      std::vector<int> blocks;
+      const int type = kind.types[s];
+      for (; s < kind.types.size() && kind.types[s] == type; ++s) blocks.push_back(kind.blocks[s]);
+      text +=
+          fmt::format("{}{} ({} block{})", text.empty() ? "" : " > ", cluster_.groups[at(type)].gpu,
+                      fmt::join(blocks, "+"), blocks.size() == 1 && blocks.front() == 1 ? "" : "s");
+    }
+    return text;
+  }
+
+  std::string pipelines(const ExactPlan& exact) const {
+    std::string text = fmt::format("pipelines of {}\n", result_.launched + 1);
+    for (std::size_t k = 0; k < exact.kinds.size(); ++k) {
+      const PipelineKind& kind = exact.plan.kinds[k];
+      const KindFacts& facts = exact.kinds[k];
+      const auto tightest = static_cast<std::size_t>(
+          std::max_element(facts.bytes.begin(), facts.bytes.end()) - facts.bytes.begin());
+      std::string share = std::to_string(kind.share.each);
+      if (kind.share.more > 0)
+        share = kind.share.more == kind.count
+                    ? std::to_string(kind.share.most())
+                    : fmt::format("{} or {}", kind.share.each, kind.share.most());
+      text += fmt::format("   {} of {}: {} micro-batches, busy {}, {} of {} a GPU\n", kind.count,
+                          describe_stages(kind), share, show_seconds(facts.busy()),
+                          show_bytes(facts.bytes[tightest]), show_bytes(facts.limits[tightest]));
+    }
+    return text;
+  }
+
+  std::string choices() const {
+    std::string text = "choices of GPUs, the fastest that can be launched of each\n";
+    const Choice& first = result_.subsets.front();
+    const double cost = figures_of(task_, question_, first).cost;
+    for (const Choice& choice : result_.subsets) {
+      text += fmt::format("   {:<{}}  {:<{}}  {:>8}", describe_gpus(cluster_, choice), gpus_width_,
+                          describe(choice), layout_width_, show_seconds(choice.seconds));
+      if (&choice != &first) text += fmt::format("  time x {:.2f}", choice.seconds / first.seconds);
+      const double its = figures_of(task_, question_, choice).cost;
+      if (&choice != &first && cost > 0 && its > 0)
+        text += fmt::format("  cost x {:.2f}", its / cost);
+      text += '\n';
+    }
+    return text;
+  }
+
+  const Choice* cheapest() const {
+    const Choice* best = nullptr;
+    double least = 0;
+    for (const Choice& choice : result_.subsets) {
+      const double cost = figures_of(task_, question_, choice).cost;
+      if (cost > 0 && (best == nullptr || cost < least)) best = &choice, least = cost;
+    }
+    return best;
+  }
+
+  /// What to leave out, and why.
+  std::string left_out() const {
+    const Choice& fastest = result_.subsets.front();
+    std::string text, out;
+    for (std::size_t g = 0; g < cluster_.groups.size(); ++g)
+      if ((fastest.groups & (1U << g)) == 0)
+        out += (out.empty() ? "" : " and ") + cluster_.groups[g].gpu;
+    if (!out.empty()) text += fmt::format("leave out {}: training is faster without\n", out);
+    const Choice* cheap = cheapest();
+    if (cheap == nullptr) return text;
+    const double least = figures_of(task_, question_, *cheap).cost;
+    const double cost = figures_of(task_, question_, fastest).cost;
+    if (cheap == &fastest) return text + "the fastest choice is the cheapest, too\n";
+    if (cost <= 0) return text;
+    return text + fmt::format("cheapest: {}: cost x {:.2f}, time x {:.2f}\n",
+                              describe_gpus(cluster_, *cheap), least / cost,
+                              cheap->seconds / fastest.seconds);
+  }
+
+  std::string equal_shares() const {
+    const Choice& launched = result_.best[at(result_.launched)];
+    if (!launched.plan || launched.plan->parts.shares.empty() || result_.equal_shares == 0)
+      return "";
+    return fmt::format("with equal shares of the batch a step takes {}, {:.2f} times as long\n",
+                       show_seconds(result_.equal_shares), result_.equal_shares / launched.seconds);
+  }
+
+  std::string counts() const {
+    return fmt::format("   {} plans: {} planned exactly, of which {} do not fit\n",
+                       result_.considered, result_.planned, result_.refused);
+  }
+
+  std::string no_fit() const {
+    return fmt::format(
+        "none of {} plans fits {}: {} were planned exactly, the others cannot hold their state and "
+        "activations, or are not legal\n",
+        result_.considered, cluster_.describe(), result_.planned);
+  }
+
+  bool is_priced() const {
+    return std::any_of(result_.best.begin(), result_.best.end(), [&](const Choice& choice) {
+      return figures_of(task_, question_, choice).cost > 0;
+    });
+  }
+
+  const TrainingTask& task_;
+  const Question& question_;
+  const Cluster& cluster_;
+  const UnequalResult& result_;
+  std::size_t layout_width_ = 0, gpus_width_ = 0;
+};
+
+}  // namespace
+
+std::string report(const TrainingTask& task, const Question& question,
+                   const UnequalResult& result) {
+  return Screen(task, question, result).all();
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,256 @@
+#include "runtime/planner/unequal/unequal_search.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "trireme/core/error.h"
+
+#include "runtime/core/at.h"
+#include "runtime/planner/unequal/families.h"
+#include "runtime/planner/unequal/kinds.h"
+
+namespace trireme::planner {
+namespace {
+
+/// Exact plans that one choice of groups may take; those of all together.
+constexpr int most_plans_of_subset = 40, most_plans = 300;
+
+/// What a user sees as one plan; its last part is what may need more memory.
+std::string frame_of(const UnequalPlan& plan) {
+  std::string text = fmt::format("{} {}", name(plan.family), plan.layout.tensor);
+  for (const PipelineKind& kind : plan.kinds)
+    text += fmt::format(" {}x{}", kind.count, fmt::join(kind.types, ","));
+  return text;
+}
+
+std::string essence_of(const UnequalPlan& plan) {
+  return fmt::format("{} {} {}", frame_of(plan), plan.layout.micro_batch,
+                     name(plan.layout.recompute));
+}
+
+/// A plan that waits for its turn. `limits`: blocks of its stages at most, as exact plans said.
+struct Waiting {
+  UnequalPlan plan;
+  std::vector<Index> limits;
+
+  friend bool operator>(const Waiting& a, const Waiting& b) {
+    return a.plan.estimate > b.plan.estimate;
+  }
+};
+
+/// Plans exactly, in order of estimates.
+class Queue {
+ public:
+  Queue(ExactPlanner& planner, std::vector<GpuType>& types, Index blocks)
+      : planner_(planner), types_(types), blocks_(blocks) {}
+
+  void add(const UnequalPlan& plan) { queue_.push({plan, {}}); }
+  bool empty() const { return queue_.empty(); }
+  double least() const { return queue_.top().plan.estimate; }
+  int planned() const { return planned_; }
+  int refused() const { return refused_; }
+
+  /// The next one; nothing: it is not possible, or one alike but for details was there.
+  std::optional<Choice> next() {
+    const Waiting waiting = queue_.top();
+    queue_.pop();
+    if (known_.count(essence_of(waiting.plan)) > 0 || needs_more_than_refused(waiting.plan))
+      return std::nullopt;
+    if (!planner_.problem_of(waiting.plan).empty()) return std::nullopt;
+    ++planned_;
+    ExactPlan exact;
+    try {
+      exact = planner_.plan(waiting.plan);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    if (!exact.fits()) {
+      refuse(waiting, exact);
+      return std::nullopt;
+    }
+    known_.insert(essence_of(waiting.plan));
+    return Choice{waiting.plan.groups(), exact.seconds, std::move(exact), std::nullopt,
+                  why_not_launched(waiting.plan)};
+  }
+
+ private:
+  /// An unequal cut may be moved to where it fits; a pipeline with fewer blocks on the stages that
+  /// were too full is as fast as any that fits.
+  void refuse(const Waiting& waiting, const ExactPlan& exact) {
+    ++refused_;
+    if (waiting.plan.family != Family::pipeline) {
+      refusals_.push_back(waiting.plan);
+      return;
+    }
+    Waiting moved = waiting;
+    PipelineKind& kind = moved.plan.kinds.front();
+    moved.limits.resize(at(kind.stages()), blocks_);
+    for (std::size_t s = 0; s < moved.limits.size(); ++s)
+      if (exact.kinds.front().bytes[s] > exact.kinds.front().limits[s])
+        moved.limits[s] = std::min<Index>(moved.limits[s], kind.blocks[s] - 1);
+    auto cut = cut_pipeline(types_, kind.types, moved.plan.layout, blocks_, moved.limits);
+    if (!cut) {
+      refusals_.push_back(waiting.plan);
+      return;
+    }
+    const auto before = worker_of(types_, kind, moved.plan.layout, 1);
+    kind.blocks = cut->blocks;
+    const auto after = worker_of(types_, kind, moved.plan.layout, 1);
+    const double slower = seconds_of(*after, kind.share) - seconds_of(*before, kind.share);
+    moved.plan.estimate += std::max(0.0, slower);
+    queue_.push(std::move(moved));
+  }
+
+  bool needs_more_than_refused(const UnequalPlan& plan) const {
+    return std::any_of(refusals_.begin(), refusals_.end(), [&](const UnequalPlan& other) {
+      const Layout &a = other.layout, &b = plan.layout;
+      return frame_of(other) == frame_of(plan) && a.micro_batch <= b.micro_batch &&
+             a.recompute >= b.recompute && a.head_chunks >= b.head_chunks;
+    });
+  }
+
+  ExactPlanner& planner_;
+  std::vector<GpuType>& types_;
+  const Index blocks_;
+  std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> queue_;
+  std::set<std::string> known_;
+  std::vector<UnequalPlan> refusals_;
+  int planned_ = 0, refused_ = 0;
+};
+
+class UnequalSearch {
+ public:
+  UnequalSearch(const TrainingTask& task, const Cluster& cluster, const SearchAim& aim)
+      : task_(task),
+        cluster_(cluster),
+        aim_(aim),
+        types_(gpu_types(task, cluster, aim.margin)),
+        cut_(task, cluster.groups.front().profile.device),
+        planner_(task, types_, cut_) {}
+
+  UnequalResult run() {
+    plans_ = Families(task_, types_, cut_, aim_.pins).list();
+    result_.considered = static_cast<int>(plans_.size());
+    take_groups_alone();
+    take_best();
+    take_subsets();
+    sort(found_);
+    choose();
+    return std::move(result_);
+  }
+
+ private:
+  static void sort(std::vector<Choice>& choices) {
+    std::stable_sort(choices.begin(), choices.end(),
+                     [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
+  }
+
+  Queue queue() { return {planner_, types_, task_.model().num_layers}; }
+
+  void count(const Queue& queue) {
+    result_.planned += queue.planned();
+    result_.refused += queue.refused();
+  }
+
+  /// Empty where the GPUs cannot run the model.
+  SearchResult search_alone(const GpuGroup& group, const SearchAim& aim) const {
+    try {
+      return Searcher(task_, group.profile.device).search(group, aim);
+    } catch (const Error&) {
+      return {};
+    }
+  }
+
+  void take_groups_alone() {
+    SearchAim one = aim_;
+    one.best = 1;
+    for (std::size_t g = 0; g < cluster_.groups.size(); ++g) {
+      const GpuGroup& group = cluster_.groups[g];
+      const SearchResult found = search_alone(group, one);
+      result_.considered += static_cast<int>(found.considered.size());
+      result_.planned += static_cast<int>(found.evaluated.size());
+      if (found.best.empty()) continue;
+      const Evaluated& best = found.evaluated[found.best.front()];
+      found_.push_back({1U << g, best.time.total, std::nullopt, best, ""});
+    }
+  }
+
+  /// Until there are so many, one of them can be launched, and no estimate of another is less.
+  void take_best() {
+    Queue all = queue();
+    for (const UnequalPlan& plan : plans_) all.add(plan);
+    std::vector<double> times;
+    bool launched = false;
+    while (!all.empty() && all.planned() < most_plans) {
+      const auto wanted = static_cast<std::size_t>(aim_.best);
+      if (launched && times.size() >= wanted && all.least() >= times[wanted - 1]) break;
+      std::optional<Choice> choice = all.next();
+      if (!choice) continue;
+      launched = launched || choice->not_launched.empty();
+      times.insert(std::upper_bound(times.begin(), times.end(), choice->seconds), choice->seconds);
+      found_.push_back(std::move(*choice));
+    }
+    count(all);
+  }
+
+  bool has_launched(unsigned groups) const {
+    return std::any_of(found_.begin(), found_.end(), [&](const Choice& choice) {
+      return choice.groups == groups && choice.not_launched.empty();
+    });
+  }
+
+  /// One that can be launched for each choice of groups.
+  void take_subsets() {
+    const unsigned all = (1U << cluster_.groups.size()) - 1;
+    for (unsigned groups = 1; groups <= all; ++groups) {
+      if (has_launched(groups)) continue;
+      Queue some = queue();
+      for (const UnequalPlan& plan : plans_)
+        if (plan.groups() == groups && why_not_launched(plan).empty()) some.add(plan);
+      while (!some.empty() && some.planned() < most_plans_of_subset && !has_launched(groups))
+        if (std::optional<Choice> choice = some.next()) found_.push_back(std::move(*choice));
+      count(some);
+    }
+  }
+
+  void choose() {
+    std::set<unsigned> seen;
+    for (const Choice& choice : found_)
+      if (choice.not_launched.empty() && seen.insert(choice.groups).second)
+        result_.subsets.push_back(choice);
+    for (const Choice& choice : found_) {
+      const bool full = std::ssize(result_.best) >= aim_.best;
+      if (full && (result_.launched >= 0 || !choice.not_launched.empty())) continue;
+      if (choice.not_launched.empty() && result_.launched < 0)
+        result_.launched = static_cast<int>(result_.best.size());
+      result_.best.push_back(choice);
+    }
+    if (result_.launched < 0) return;
+    const Choice& launched = result_.best[at(result_.launched)];
+    if (launched.plan) result_.equal_shares = planner_.seconds_of_equal_shares(launched.plan->plan);
+  }
+
+  const TrainingTask& task_;
+  const Cluster& cluster_;
+  const SearchAim& aim_;
+  std::vector<GpuType> types_;
+  ModelCut cut_;
+  ExactPlanner planner_;
+  std::vector<UnequalPlan> plans_;
+  std::vector<Choice> found_;
+  UnequalResult result_;
+};
+
+}  // namespace
+
+UnequalResult search_unequal(const TrainingTask& task, const Cluster& cluster,
+                             const SearchAim& aim) {
+  return UnequalSearch(task, cluster, aim).run();
+}
+
+}  // namespace trireme::planner

@@ -220,20 +220,12 @@ ReadReport read_pieces(const LoadTarget& t, const SnapshotStep& step, SavedScala
   MemoryTier& memory = *t.memory;
   for (;;) {
     ReadReport read;
-    std::string failure;
-    bool failed = memory.nearest(step) != PieceAt::memory;
-    try {
-      memory.fetch(step);
-      failed = true;
-      read = memory.read(step, scalars);
-      failed = false;
-    } catch (const std::exception& error) {
-      failure = error.what();
-    }
-    failure = first_failure(t, failure);
-    if (failure.empty()) return read;
-    if (!memory.has_other_places(step, failed)) throw BadStep(failure);
-    warn(t, str("step ", step.step, ": ", failure, "; it is read from elsewhere"));
+    LostPieces lost = memory.fetch(step);
+    lost.collect(host_of(t).rank(), [&] { read = memory.read(step, scalars); });
+    lost = lost.of_all(host_of(t));
+    if (lost.empty()) return read;
+    if (!memory.has_other_places(step, lost)) throw BadStep(lost.text());
+    warn(t, str("step ", step.step, ": ", lost.text(), "; it is read from elsewhere"));
   }
 }
 

@@ -161,6 +161,30 @@ TEST_F(LocalCopies, StandInForACopyOfAPartnerThatIsDamaged) {
   EXPECT_EQ(tier(), "local");
 }
 
+TEST_F(LocalCopies, OfOtherRanksAreTakenWhereACopyOfAPartnerCannotBeSent) {
+  CheckpointJob job = with_disk({{2, 1, 2, 1}, Update::sharded});
+  job.options.checkpoint.save_memory_partner = true;
+  Gathered expected, loaded;
+  on_threads({job.layout, job.update}, [&](CheckpointRank& rank) {
+    rank.train_to(3);
+    rank.add_state_to(expected);
+  });
+  make_steps(job);
+  const fs::path mine = fs::path(shard_of(1, 3)).replace_extension();
+  const std::string copy = directory() + "/copy-of-" + mine.filename().string();
+  for (const char* suffix : {".h5", ".json"}) fs::rename(mine.string() + suffix, copy + suffix);
+  fs::resize_file(copy + ".h5", 100);
+  for (const int rank : {2, 3})
+    fs::remove(fs::path(shard_of(rank, 3)).replace_extension(".json"));  // on their disks only
+  on_threads(job, [&](CheckpointRank& rank) {
+    rank.load();
+    EXPECT_EQ(rank.progress.step, 3);
+    rank.add_state_to(loaded);
+  });
+  EXPECT_EQ(loaded.tensors(), expected.tensors());
+  EXPECT_EQ(tier(), "local");
+}
+
 TEST_F(LocalCopies, OfATimeThatWasAbandonedAreNeitherLoadedNorKept) {
   const CheckpointJob job = with_disk({{2, 1, 2, 1}});
   CheckpointJob back = job, back_without = job;

@@ -1,4 +1,5 @@
 // Continues MemoryTier (checkpoint/memory/memory_tier.h): what is found after a start, and read.
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <sstream>
@@ -63,19 +64,34 @@ void MemoryTier::note(const std::vector<std::vector<std::string>>& found) {
       if (elsewhere_->has(step, rank)) places_.add(step, rank, PieceAt::partner);
 }
 
-void MemoryTier::fetch(const SnapshotStep& step) {
-  const std::vector<int> partners = places_.ranks_at(step, PieceAt::partner),
-                         disks = places_.ranks_at(step, PieceAt::disk);
-  if (partners.empty() && disks.empty()) return;
+std::vector<int> MemoryTier::ranks_to_fetch(const SnapshotStep& step, PieceAt place) const {
+  std::vector<int> ranks = places_.ranks_at(step, place);
+  std::erase_if(ranks, [&](int rank) { return read_.count(rank) > 0; });
+  return ranks;
+}
+
+LostPieces MemoryTier::fetch(const SnapshotStep& step) {
+  LostPieces lost;
+  const std::vector<int> partners = ranks_to_fetch(step, PieceAt::partner),
+                         disks = ranks_to_fetch(step, PieceAt::disk);
+  if (partners.empty() && disks.empty()) return lost;
+  remove_slots_of_other_ranks();
+  if (!partners.empty()) fetch_from_partners(step, partners, lost);
+  if (!disks.empty()) fetch_from_disks(step, disks, lost);
+  return lost;
+}
+
+/// Collective. Those of ranks that are on other nodes now are of no use on this one.
+void MemoryTier::remove_slots_of_other_ranks() const {
   const std::vector<int> here = ranks_of_node();
-  agree(context_.host(), [&] {
-    if (here.front() != context_.host().rank()) return;
-    std::vector<int> all(static_cast<std::size_t>(context_.host().world().size()));
-    std::iota(all.begin(), all.end(), 0);
-    store::remove_slots_of_others(slots_.directory(), here, all);  // of no use on this node
-  });
-  if (!partners.empty()) fetch_from_partners(step, partners);
-  if (!disks.empty()) fetch_from_disks(step, disks);
+  if (here.front() == context_.host().rank()) try {
+      std::vector<int> all(static_cast<std::size_t>(context_.host().world().size()));
+      std::iota(all.begin(), all.end(), 0);
+      store::remove_slots_of_others(slots_.directory(), here, all);
+    } catch (const Error& error) {  // where their memory is needed, taking it fails
+      context_.log().warning(str("snapshots of other ranks are left: ", error.what()));
+    }
+  context_.host().world().barrier();
 }
 
 /// A slot of memory for a piece that comes from elsewhere. The other one is taken when the step is
@@ -88,47 +104,57 @@ int MemoryTier::take_slot_for(const SnapshotStep& step) {
   return slot;
 }
 
-void MemoryTier::fetch_from_partners(const SnapshotStep& step, const std::vector<int>& ranks) {
-  const bool mine = nearest(step) == PieceAt::partner;
+void MemoryTier::fetch_from_partners(const SnapshotStep& step, const std::vector<int>& ranks,
+                                     LostPieces& lost) {
+  const int me = context_.host().rank();
+  const bool mine = std::find(ranks.begin(), ranks.end(), me) != ranks.end();
   int slot = 0;
-  agree(context_.host(), [&] {
-    if (mine) slot = take_slot_for(step);
-  });
-  const std::string header = elsewhere_->fetch(step, ranks, slots_, slot);
-  agree(context_.host(), [&] {
-    if (!mine) return;
-    const SlotHeader arrived = store::parse_slot_header(header);
-    slots_.finish(slot, arrived);
-    found_[slot] = arrived;
-  });
-  context_.log().info(fmt::format("step {}: {} of {} ranks got their snapshot from another node",
-                                  step.step, ranks.size(), context_.host().world().size()));
+  if (mine) lost.collect(me, [&] { slot = take_slot_for(step); });
+  const std::string header = elsewhere_->fetch(step, ranks, slots_, slot, lost);
+  if (mine)
+    lost.collect(me, [&] {
+      const SlotHeader arrived = store::parse_slot_header(header);
+      slots_.finish(slot, arrived);
+      found_[slot] = arrived;
+    });
+  log_fetched(step, ranks, lost, "another node");
 }
 
-void MemoryTier::fetch_from_disks(const SnapshotStep& step, const std::vector<int>& ranks) {
-  agree(context_.host(), [&] {
-    if (nearest(step) != PieceAt::disk) return;
-    const int from = on_disk_->found.find(step), slot = take_slot_for(step);
-    on_disk_->slots().read(from, slots_.memory(slot), [this] { page_.progressed(); });
-    SlotHeader header = *on_disk_->found[from];
-    header.complete = false;
-    slots_.finish(slot, header);
-    found_[slot] = header;
-  });
-  context_.log().info(fmt::format("step {}: {} of {} ranks got their snapshot from --save-local {}",
-                                  step.step, ranks.size(), context_.host().world().size(),
-                                  context_.options().checkpoint.save_local));
+void MemoryTier::fetch_from_disks(const SnapshotStep& step, const std::vector<int>& ranks,
+                                  LostPieces& lost) {
+  const int me = context_.host().rank();
+  const bool mine = std::find(ranks.begin(), ranks.end(), me) != ranks.end();
+  if (mine)
+    lost.collect(me, [&] {
+      const int from = on_disk_->found.find(step), slot = take_slot_for(step);
+      on_disk_->slots().read(from, slots_.memory(slot), [this] { page_.progressed(); });
+      SlotHeader header = *on_disk_->found[from];
+      header.complete = false;
+      slots_.finish(slot, header);
+      found_[slot] = header;
+    });
+  log_fetched(step, ranks, lost, "--save-local " + context_.options().checkpoint.save_local);
 }
 
-PieceAt MemoryTier::nearest(const SnapshotStep& step) const {
-  return places_.nearest(step, context_.host().rank());
+/// Collective.
+void MemoryTier::log_fetched(const SnapshotStep& step, const std::vector<int>& ranks,
+                             const LostPieces& lost, const std::string& from) const {
+  const LostPieces all = lost.of_all(context_.host());
+  const auto came = std::count_if(ranks.begin(), ranks.end(), [&](int r) { return !all.has(r); });
+  context_.log().info(fmt::format("step {}: {} of {} ranks got their snapshot from {}", step.step,
+                                  came, context_.host().world().size(), from));
 }
 
-bool MemoryTier::has_other_places(const SnapshotStep& step, bool failed) {
-  const std::vector<std::string> all = gather_strings(context_.host(), failed ? "failed" : "");
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (!all[rank].empty()) places_.drop_nearest(step, static_cast<int>(rank));
-  return places_.is_complete(step);
+bool MemoryTier::has_other_places(const SnapshotStep& step, const LostPieces& lost) {
+  for (int rank = 0; rank < context_.host().world().size(); ++rank) {
+    if (lost.has(rank))
+      places_.drop_nearest(step, rank);
+    else
+      read_.insert(rank);
+  }
+  const bool has = places_.is_complete(step);
+  if (!has) read_.clear();
+  return has;
 }
 
 const char* MemoryTier::tier_of(const SnapshotStep& step) const {

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 
 #include "runtime/checkpoint/memory/found_slots.h"
 #include "runtime/checkpoint/memory/local_copies.h"
+#include "runtime/checkpoint/memory/lost_pieces.h"
 #include "runtime/checkpoint/memory/partner_copies.h"
 #include "runtime/checkpoint/memory/piece_places.h"
 #include "runtime/checkpoint/tensors.h"
@@ -50,13 +52,11 @@ class MemoryTier {
   /// first.
   std::vector<SnapshotStep> complete_steps(const store::TimeLine& line);
   /// Collective. Brings the pieces of `step` to memory of the nodes of their ranks, each from the
-  /// place nearest to it. Throws: Error on all ranks.
-  void fetch(const SnapshotStep& step);
-  /// Collective. Whether another place has the pieces of ranks that could not read theirs
-  /// (`failed`); then fetch() takes those.
-  bool has_other_places(const SnapshotStep& step, bool failed);
-  /// Where this rank's piece is read from; the rank is one of those that fail where that does.
-  PieceAt nearest(const SnapshotStep& step) const;
+  /// place nearest to it. Returns those that did not come, as far as this rank knows.
+  LostPieces fetch(const SnapshotStep& step);
+  /// Whether other places have these pieces, which are of no use in the nearest one; then fetch()
+  /// takes them there, and leaves alone what all others have read. `lost`: the same on every rank.
+  bool has_other_places(const SnapshotStep& step, const LostPieces& lost);
   /// Of a step that is loaded: "memory", or "local" if a piece came from a disk.
   const char* tier_of(const SnapshotStep& step) const;
   /// Fills parameters and state as far as this rank reads them. Throws: Error when a block is
@@ -89,7 +89,8 @@ class MemoryTier {
   Index newest() const { return newest_; }
   /// The same on disks.
   Index newest_on_disk() const { return on_disk_ ? on_disk_->newest() : -1; }
-  /// Collective. Waits for copies that are under way. `remove`: the snapshots of all ranks.
+  /// Collective. Waits for copies that are under way. `remove`: the snapshots of all ranks; copies
+  /// to disks are then given up.
   void end(bool remove);
 
  private:
@@ -101,8 +102,13 @@ class MemoryTier {
   void warn(const std::string& why);
   std::vector<int> ranks_of_node() const;
   void note(const std::vector<std::vector<std::string>>& found);
-  void fetch_from_partners(const SnapshotStep& step, const std::vector<int>& ranks);
-  void fetch_from_disks(const SnapshotStep& step, const std::vector<int>& ranks);
+  std::vector<int> ranks_to_fetch(const SnapshotStep& step, PieceAt place) const;
+  void remove_slots_of_other_ranks() const;
+  void fetch_from_partners(const SnapshotStep& step, const std::vector<int>& ranks,
+                           LostPieces& lost);
+  void fetch_from_disks(const SnapshotStep& step, const std::vector<int>& ranks, LostPieces& lost);
+  void log_fetched(const SnapshotStep& step, const std::vector<int>& ranks, const LostPieces& lost,
+                   const std::string& from) const;
   int take_slot_for(const SnapshotStep& step);
   void connect_disks();
   void keep(int slot) const;
@@ -123,6 +129,7 @@ class MemoryTier {
   store::Slots slots_;
   FoundSlots found_;    // of this job's form
   PiecePlaces places_;  // of all ranks
+  std::set<int> read_;  // ranks that have theirs in memory, of the step that is being loaded
   Worker worker_;       // of a GPU's copies
   std::unique_ptr<Snapshot> snapshot_;
   std::unique_ptr<PartnerCopies> elsewhere_;  // null without --save-memory-partner

@@ -114,32 +114,37 @@ bool PartnerCopies::has(const SnapshotStep& step, int rank) const {
 }
 
 std::string PartnerCopies::fetch(const SnapshotStep& step, const std::vector<int>& lacking,
-                                 const Slots& mine, int slot) {
-  const Host& host = context_.host();
-  std::vector<SlotEnd> sends, receives;
-  std::vector<Slots> read;
+                                 const Slots& mine, int slot, LostPieces& lost) {
+  const int me = context_.host().rank();
+  std::vector<Slots> read;  // whose memory is sent
+  std::vector<SlotEnd> held, sends, receives;
+  for (const int rank : lacking) {
+    const Place place = places_.at(step).at(rank);
+    if (place.holder == me)
+      lost.collect(rank, [&] {
+        Slots& copies = read.emplace_back(copies_of(rank));
+        copies.reserve(place.slot);
+        const auto header = copies.header(place.slot);
+        require(header.has_value(), directory_, "/", copies.shard(place.slot),
+                ": its header is gone");
+        held.push_back({rank, copies.memory(place.slot), copies.bytes(), to_text(*header)});
+      });
+  }
+  lost = lost.of_all(context_.host());
   std::string here;  // the header of a copy that this rank holds itself
-  agree(host, [&] {
-    for (const int rank : lacking) {
-      const Place place = places_.at(step).at(rank);
-      if (rank == host.rank() && place.holder != rank)
-        receives.push_back({place.holder, mine.memory(slot), mine.bytes()});
-      if (place.holder != host.rank()) continue;
-      Slots& copies = read.emplace_back(copies_of(rank));
-      copies.reserve(place.slot);
-      const auto header = copies.header(place.slot);
-      require(header.has_value(), directory_, "/", copies.shard(place.slot),
-              ": its header is gone");
-      if (rank == host.rank()) {
-        std::memcpy(mine.memory(slot), copies.memory(place.slot),
-                    static_cast<std::size_t>(mine.bytes()));
-        here = store::to_text(*header);
-        continue;
-      }
-      sends.push_back({rank, copies.memory(place.slot), copies.bytes(), store::to_text(*header)});
+  for (SlotEnd& copy : held) {
+    if (lost.has(copy.peer)) continue;
+    if (copy.peer != me) {
+      sends.push_back(std::move(copy));
+      continue;
     }
-  });
-  transfer_.start(std::move(sends), std::move(receives), host.stream);
+    std::memcpy(mine.memory(slot), copy.data, static_cast<std::size_t>(copy.bytes));
+    here = std::move(copy.header);
+  }
+  const bool comes = std::find(lacking.begin(), lacking.end(), me) != lacking.end();
+  if (comes && here.empty() && !lost.has(me))
+    receives.push_back({places_.at(step).at(me).holder, mine.memory(slot), mine.bytes()});
+  transfer_.start(std::move(sends), std::move(receives), context_.host().stream);
   wait();
   return transfer_.received().empty() ? here : transfer_.received().front().header;
 }
@@ -182,9 +187,7 @@ void PartnerCopies::start(const Slots& mine, int slot, const std::string& header
   transfer_.start(std::move(sends), std::move(receives), context_.host().stream);
 }
 
-void PartnerCopies::wait() {
-  transfer_.wait(context_.host().stream, [this] { page_.heartbeat(); });
-}
+void PartnerCopies::wait() { transfer_.wait(context_.host().stream, page_); }
 
 void PartnerCopies::finish() {
   Problems problems;

@@ -11,6 +11,7 @@
 
 #include "trireme/job/run.h"
 
+#include "runtime/checkpoint/memory/lost_pieces.h"
 #include "runtime/checkpoint/memory/piece_places.h"
 #include "runtime/checkpoint/memory/slot_transfer.h"
 #include "runtime/core/process/host_name.h"
@@ -39,10 +40,11 @@ class PartnerCopies {
   std::vector<SnapshotStep> steps() const;
   /// Whether a copy for `rank` was found anywhere.
   bool has(const SnapshotStep& step, int rank) const;
-  /// Collective. Brings the copies of `step` to the ranks in `lacking`; into `slot` of this rank,
-  /// if it is one of them. Returns the header that came with it. Throws: Error on all ranks.
+  /// Collective. Brings the copies of `step` to the ranks in `lacking`, but to those that are
+  /// `lost` on any rank; into `slot` of this rank, if it is one of them. Returns the header that
+  /// came with it. `lost` is then that of all ranks, with copies that could not be sent.
   std::string fetch(const SnapshotStep& step, const std::vector<int>& lacking,
-                    const store::Slots& mine, int slot);
+                    const store::Slots& mine, int slot, LostPieces& lost);
 
   /// Reserves memory; copies of other steps are forgotten.
   void open(const SnapshotStep* kept);

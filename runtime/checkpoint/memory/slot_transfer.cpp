@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "runtime/store/file_layout.h"
 
@@ -87,8 +88,13 @@ bool SlotTransfer::take_turn(Stream& stream, bool at_once, double now) {
   return true;
 }
 
-void SlotTransfer::wait(Stream& stream, const std::function<void()>& beat) {
-  for (; !advance(stream, true); std::this_thread::sleep_for(std::chrono::microseconds(50))) beat();
+// Other ranks wait for it in a phase whose limit counts from the last sign of progress.
+void SlotTransfer::wait(Stream& stream, observe::StatusPage& page) {
+  for (Index seen = round_; !advance(stream, true);
+       std::this_thread::sleep_for(std::chrono::microseconds(50))) {
+    page.heartbeat();
+    if (std::exchange(seen, round_) != round_) page.progressed();
+  }
 }
 
 }  // namespace trireme::checkpoint

@@ -3,7 +3,6 @@
 // other, one exchange at a time, so that little of the network is taken at once.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "trireme/comm/communicator.h"
 
 #include "runtime/checkpoint/memory/transfer_pace.h"
+#include "runtime/observe/status_page.h"
 
 namespace trireme::checkpoint {
 
@@ -31,8 +31,8 @@ class SlotTransfer {
   void start(std::vector<SlotEnd> sends, std::vector<SlotEnd> receives, Stream& stream);
   /// Advances it, at the pace that training allows; returns whether it is done. Never blocks.
   bool poll(Stream& stream) { return advance(stream, false); }
-  /// As fast as it can. Calls `beat` all the time.
-  void wait(Stream& stream, const std::function<void()>& beat);
+  /// As fast as it can. `page` shows that this rank is alive, and that pieces arrive.
+  void wait(Stream& stream, observe::StatusPage& page);
   /// With their headers.
   const std::vector<SlotEnd>& received() const { return receives_; }
 

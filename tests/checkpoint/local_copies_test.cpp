@@ -1,11 +1,15 @@
 // Copies of snapshots on disks of the nodes (--save-local): what is loaded when memory is lost,
 // wholly or in part, and that a disk that cannot take one costs no more than that.
+#include "runtime/checkpoint/memory/local_copies.h"
+
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 
+#include "runtime/checkpoint/memory/votes.h"
 #include "runtime/core/process/host_name.h"
 #include "runtime/store/tiers/time_line.h"
 #include "tests/checkpoint/memory_tier.h"
@@ -15,6 +19,7 @@ namespace trireme {
 namespace {
 
 using namespace testing;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class LocalCopies : public MemoryTier {
@@ -277,17 +282,96 @@ TEST_F(LocalCopies, ThatADiskCannotTakeCostNothingElse) {
   });
 }
 
+TEST_F(LocalCopies, ThatAreUnderWayAreGivenUpOrFinishedAtTheEnd) {
+  on_threads(with_disk({{1, 1, 1, 1}}), [&](CheckpointRank& rank) {
+    store::Slots mine(directory(), 0, Index{9} << 20);
+    mine.reserve();
+    const auto header = [&](Index step) { return store::SlotHeader{step, "job", 0, 1, {}, {}}; };
+    checkpoint::LocalCopies copies(rank.context, key_, mine, host_name());
+    copies.open(std::nullopt, 0);
+    copies.start(mine, 0, header(1));
+    copies.end(false);
+    EXPECT_EQ(copies.vote(), 0);
+    EXPECT_NE(copy_of(0, 1), "");
+    copies.take_vote(0);
+    copies.end(true);
+    copies.start(mine, 0, header(2));  // the thread sees at its first piece that it has to end
+    copies.end(true);
+    EXPECT_EQ(copies.vote(), checkpoint::failed_vote);
+    EXPECT_EQ(copy_of(0, 2), "");
+    EXPECT_NE(copy_of(0, 1), "");
+    EXPECT_EQ(copies.newest(), 1);
+  });
+}
+
+TEST_F(LocalCopies, AreMadeByNoRankWhereOneCannotAndTheLogNamesItsNodeOnce) {
+  const CheckpointJob job = with_disk({{2, 1, 2, 1}});
+  const auto on_ranks = [&](const std::function<void(CheckpointRank&)>& f) {
+    run_on_threads(job.layout.shape(), [&](Mesh& mesh) {
+      CheckpointJob mine = job;
+      if (mesh.rank() >= 2) mine.options.checkpoint.save_local = folder_ / "missing";
+      CheckpointRank rank(mesh, mine);
+      f(rank);
+    });
+  };
+  const auto two_steps = [](CheckpointRank& rank) {
+    rank.load();
+    for (const Index step : {1, 2}) {
+      rank.train_to(step);
+      snapshot(rank);
+      EXPECT_EQ(rank.checkpointer.last_local_snapshot(), -1);
+    }
+  };
+  ::testing::internal::CaptureStderr();
+  on_ranks(two_steps);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const std::string why = str("on ", host_name(), ": there is no such directory; no rank copies");
+  EXPECT_THAT(log, HasSubstr(str("warning: --save-local ", disk_, ": ", why)));
+  EXPECT_EQ(log.find("--save-local"), log.rfind("--save-local")) << log;
+  for (int rank = 0; rank < 4; ++rank)
+    for (const Index step : {1, 2}) EXPECT_EQ(copy_of(rank, step), "") << rank << ' ' << step;
+}
+
+TEST_F(LocalCopies, OfRanksThatCanAreReadWhereOthersHaveTheirsInMemory) {
+  const CheckpointJob job = with_disk({{2, 1, 1, 1}});
+  make_steps(job);
+  fs::remove(fs::path(shard_of(0, 3)).replace_extension(".json"));
+  run_on_threads(job.layout.shape(), [&](Mesh& mesh) {
+    CheckpointJob mine = job;
+    if (mesh.rank() == 1) mine.options.checkpoint.save_local = folder_ / "missing";
+    CheckpointRank rank(mesh, mine);
+    rank.load();
+    EXPECT_EQ(rank.progress.step, 3);
+  });
+}
+
+TEST_F(LocalCopies, InADirectoryOfAnEarlierJobAreRemovedAtTheEndAsWell) {
+  const CheckpointJob before = with_disk({{2, 1, 1, 1}});
+  CheckpointJob job = before;
+  job.options.checkpoint.save_local = folder_ / "other";
+  fs::create_directory(job.options.checkpoint.save_local);
+  make_steps(before);
+  EXPECT_NE(copy_of(0, 3), "");
+  on_threads(job, [&](CheckpointRank& rank) {
+    rank.load();
+    rank.context.host().world().barrier();
+    rank.checkpointer.end_snapshots(true);
+  });
+  EXPECT_TRUE(fs::is_empty(disk_));
+  EXPECT_TRUE(fs::is_empty(job.options.checkpoint.save_local));
+}
+
 TEST_F(LocalCopies, NeedADirectoryThatIsThere) {
   CheckpointJob job = with_disk({{2, 1, 1, 1}});
   job.options.checkpoint.save_local = folder_ / "missing";
   EXPECT_THAT(message_of([&] { loaded_step(job); }),
-              HasSubstr("/missing: there is no such directory on "));
+              HasSubstr(str("/missing: on ", host_name(), ": there is no such directory; it has")));
 }
 
 TEST_F(LocalCopies, AreRemovedWithTheirDirectory) {
   const CheckpointJob job = with_disk({{2, 1, 1, 1}});
   make_steps(job);
-  EXPECT_EQ(store::read_time_line(folder_ / "run").value().disk(), disk_);
+  EXPECT_THAT(store::read_time_line(folder_ / "run").value().disks(), ElementsAre(disk_));
   on_threads(job, [&](CheckpointRank& rank) {
     rank.load();
     rank.context.host().world().barrier();

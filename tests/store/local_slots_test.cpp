@@ -68,6 +68,31 @@ TEST_F(SlotsOnADisk, HoldNothingWhereWritingFails) {
   EXPECT_FALSE(fs::exists(directory()));  // what was mounted there is gone
 }
 
+TEST_F(SlotsOnADisk, HoldNothingWhereWritingIsGivenUpAfterAnyPiece) {
+  constexpr Index large = (Index{16} << 20) + 77;  // three pieces
+  Slots memory(in_memory_ / "large", 4, large);
+  memory.reserve();
+  const Slots disk(directory(), 4, large);
+  const SlotHeader header{10, "job-1", 4, 8, {}, std::vector<Checksum>(17)};
+  int pieces = 0;
+  const auto give_up_at = [&](int piece) {
+    pieces = 0;
+    disk.write(0, memory.memory(0), header, [&, piece] {
+      if (pieces++ == piece) throw Error("given up");
+    });
+  };
+  for (const int piece : {0, 1, 2}) {
+    disk.write(0, memory.memory(0), header);
+    disk.confirm(0);
+    EXPECT_THAT(message_of([&] { give_up_at(piece); }), HasSubstr("given up"));
+    EXPECT_EQ(pieces, piece + 1);
+    EXPECT_FALSE(disk.header(0).has_value());
+    EXPECT_THAT(list_directory(directory()), ElementsAre("rank-00004-a.h5"));
+  }
+  EXPECT_NO_THROW(give_up_at(3));
+  EXPECT_TRUE(disk.header(0).has_value());
+}
+
 TEST_F(SlotsOnADisk, AreNotReadWhereTheyAreShorter) {
   disk_.write(0, memory_.memory(0), fill(10));
   fs::resize_file(directory() + "/rank-00003-a.h5", bytes - 1);

@@ -8,6 +8,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/store/checked_text.h"
 #include "runtime/store/file.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
@@ -69,6 +70,7 @@ TEST(TimeLineFile, HasAllOfIt) {
   TimeLine line;
   line.begin("a", {1, 0, ""}, true);
   line.begin("b", {2, 30, "memory"}, true);
+  for (const char* disk : {"/scratch", "/nvme", "/scratch"}) line.add_disk(disk);
   for (int twice = 0; twice < 2; ++twice) write_time_line(folder / "", line);
   const auto read = read_time_line(folder / "");
   ASSERT_TRUE(read.has_value());
@@ -76,7 +78,16 @@ TEST(TimeLineFile, HasAllOfIt) {
   EXPECT_EQ(read->start().attempt, 2);
   EXPECT_EQ(read->start().step, 30);
   EXPECT_EQ(read->start().tier, "memory");
+  EXPECT_THAT(read->disks(), ElementsAre("/scratch", "/nvme"));
   EXPECT_THAT(list_directory(folder / ""), ElementsAre(time_line_name));
+}
+
+TEST(TimeLineFile, OfAnOlderVersionNamesOneDirectory) {
+  const std::string text =
+      R"({"what":"trireme time line","format":1,"attempt":2,"step":30,"tier":"memory",)"
+      R"("jobs":[{"job":"a"}],"disk":"/nvme"})"
+      "\n";
+  EXPECT_THAT(parse_time_line(with_checksum(text)).disks(), ElementsAre("/nvme"));
 }
 
 TEST(TimeLineFile, IsRefusedWhereItIsDamagedAtAnyByte) {

@@ -181,20 +181,22 @@ int release(int argc, char** argv) {
 }
 
 /// Where the run has had snapshots on disks.
-void clean_disk(const Paths& paths, const std::string& key) {
+void clean_disks(const Paths& paths, const std::string& key) {
   const auto line = store::read_time_line(paths.run);
-  if (!line || line->disk().empty()) return;
-  const std::string snapshots = store::local_snapshot_directory(line->disk(), key);
-  if (::access(snapshots.c_str(), F_OK) != 0) return;
-  store::remove_local_snapshots(line->disk(), key);
-  std::cout << "removed " << snapshots << '\n';
+  if (!line) return;
+  for (const std::string& disk : line->disks()) {
+    const std::string snapshots = store::local_snapshot_directory(disk, key);
+    if (::access(snapshots.c_str(), F_OK) != 0) continue;
+    store::remove_local_snapshots(disk, key);
+    std::cout << "removed " << snapshots << '\n';
+  }
 }
 
 int clean(int argc, char** argv) {
   std::string run;
   CommandLine command("trireme nodes clean",
                       "Removes the snapshots that a run has in memory of this host "
-                      "(--save-memory-interval) and on its disk (--save-local). It then resumes "
+                      "(--save-memory-interval) and on its disks (--save-local). It then resumes "
                       "from its newest durable step.");
   command.positional("RUN", run, run_help);
   return parse_and_run(
@@ -210,7 +212,7 @@ int clean(int argc, char** argv) {
         const bool there = ::access(snapshots.c_str(), F_OK) == 0;
         store::remove_snapshots(snapshots);
         std::cout << (there ? "removed " : "nothing to remove: there is no ") << snapshots << '\n';
-        clean_disk(paths, key);
+        clean_disks(paths, key);
         return ExitCode::success;
       });
 }

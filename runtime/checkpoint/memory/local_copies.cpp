@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/memory/local_copies.h"
 
 #include <chrono>
-#include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -9,9 +9,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint/memory/disk_pace.h"
 #include "runtime/checkpoint/memory/votes.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/store/file.h"
+#include "runtime/store/system_call.h"
 
 namespace trireme::checkpoint {
 
@@ -25,7 +27,36 @@ Index interval_of(const CheckpointOptions& options) {
                                          : default_snapshots * options.save_memory_interval;
 }
 
+double seconds_of(clockid_t clock) {
+  struct timespec now {};
+  store::check_call(::clock_gettime(clock, &now), "the clock", "clock_gettime");
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 }  // namespace
+
+/// Between the pieces of a copy, on the thread that writes it.
+class LocalCopies::Rests {
+ public:
+  explicit Rests(const std::atomic<Haste>& haste) : haste_(haste) {}
+
+  /// Throws: Error where the copy is to be given up.
+  void rest() {
+    const double now = seconds_of(CLOCK_MONOTONIC), cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    const double until = pieces_ == 0 ? now : now + DiskPace::rest_s(now - began_, cpu - cpu_);
+    while (haste_ == Haste::none && seconds_of(CLOCK_MONOTONIC) < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    require(haste_ != Haste::give_up, "the job ends");
+    began_ = seconds_of(CLOCK_MONOTONIC);
+    cpu_ = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    ++pieces_;
+  }
+
+ private:
+  const std::atomic<Haste>& haste_;
+  double began_ = 0, cpu_ = 0;  // of the piece before
+  Index pieces_ = 0;
+};
 
 LocalCopies::LocalCopies(const Context& context, const std::string& key, const Slots& mine,
                          const std::string& node)
@@ -35,15 +66,17 @@ LocalCopies::LocalCopies(const Context& context, const std::string& key, const S
       Slots(store::local_snapshot_directory(disk, key, node), context.host().rank(), mine.bytes());
   try {
     std::error_code unknown;
-    require(std::filesystem::is_directory(disk, unknown), "there is no such directory on ", node);
+    require(std::filesystem::is_directory(disk, unknown), "there is no such directory");
     make_directory(store::local_snapshot_directory(disk, key));
     make_directory(slots_.directory());
     require(::access(slots_.directory().c_str(), W_OK | X_OK) == 0, slots_.directory(),
-            " cannot be written to on ", node);
+            " cannot be written to");
   } catch (const Error& error) {
-    problem_ = error.what();
+    problem_ = str("on ", node, ": ", error.what());
   }
 }
+
+LocalCopies::~LocalCopies() { haste_ = Haste::give_up; }
 
 void LocalCopies::open(const std::optional<SnapshotStep>& kept, Index start) {
   const int slot = kept ? found.find(*kept) : -1;
@@ -51,7 +84,7 @@ void LocalCopies::open(const std::optional<SnapshotStep>& kept, Index start) {
   newest_ = slot < 0 ? -1 : kept->step;
   target_ = slot < 0 ? 0 : 1 - slot;
   if (newest_ >= 0) page_.set_local_step(newest_);
-  if (!problem_.empty()) return warn(problem_);
+  if (!problem_.empty()) return;
   try {
     for (int each = 0; each < Slots::count; ++each)
       if (each != slot) slots_.begin(each);
@@ -63,7 +96,7 @@ void LocalCopies::open(const std::optional<SnapshotStep>& kept, Index start) {
 
 bool LocalCopies::due(Index step) const {
   const Index interval = interval_of(context_.options().checkpoint);
-  return phase_ == Phase::idle && step / interval > last_ / interval;
+  return makes_ && phase_ == Phase::idle && step / interval > last_ / interval;
 }
 
 void LocalCopies::start(const Slots& mine, int slot, const store::SlotHeader& header) {
@@ -71,9 +104,11 @@ void LocalCopies::start(const Slots& mine, int slot, const store::SlotHeader& he
   source_ = slot;
   header_ = header;
   phase_ = Phase::failed;
-  if (!problem_.empty()) return;
   try {
-    worker_.start([this, memory = mine.memory(slot)] { slots_.write(target_, memory, header_); });
+    worker_.start([this, memory = mine.memory(slot)] {
+      Rests rests(haste_);
+      slots_.write(target_, memory, header_, [&] { rests.rest(); });
+    });
     phase_ = Phase::writing;
   } catch (const std::exception& error) {
     warn(error.what());
@@ -92,7 +127,9 @@ void LocalCopies::poll() {
   }
 }
 
-void LocalCopies::wait() {
+void LocalCopies::end(bool give_up) {
+  haste_ = give_up ? Haste::give_up : Haste::finish;
+  warned_ = warned_ || give_up;  // what is given up is no failure
   while (phase_ == Phase::writing) {
     page_.heartbeat();
     poll();

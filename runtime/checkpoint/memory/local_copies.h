@@ -1,12 +1,13 @@
 // LocalCopies: of this rank's snapshots a copy on a disk of its node, so that the loss of the
 // node's memory, as by a reboot, costs little (--save-local). They are the same files as in memory,
-// in two slots as well. A thread writes them beside training, from the memory of the snapshot. One
-// at a time:
+// in two slots as well. A thread writes them beside training, from the memory of the snapshot, and
+// rests between pieces (DiskPace). One at a time:
 //   writing   the snapshot in memory must not be overwritten
 //   written   or failed: this rank votes so
 // and the copy is complete when all ranks have voted. What a disk cannot take costs its copy only.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
 
@@ -22,12 +23,19 @@ namespace trireme::checkpoint {
 class LocalCopies {
  public:
   /// Of `mine`, the slots of this rank in memory, which is on `node`; `key`: of the run. Makes the
-  /// directory; where that fails no copies are made, see problem().
+  /// directory; where that fails there is a problem().
   LocalCopies(const Context& context, const std::string& key, const store::Slots& mine,
               const std::string& node);
+  /// Gives up what is being written.
+  ~LocalCopies();
+  LocalCopies(const LocalCopies&) = delete;
+  LocalCopies& operator=(const LocalCopies&) = delete;
 
-  /// Why the directory cannot be used; empty: it can.
+  /// Why the directory cannot be used, and on which node; empty: it can.
   const std::string& problem() const { return problem_; }
+  /// Some rank has a problem: none makes copies, which would never be complete. Those that are
+  /// there are read.
+  void make_none() { makes_ = false; }
   const store::Slots& slots() const { return slots_; }
   /// What has been found here; filled by the caller.
   FoundSlots found;
@@ -42,8 +50,9 @@ class LocalCopies {
   /// Whether the memory of that slot is still needed. The same on every rank.
   bool needs(int slot) const { return phase_ != Phase::idle && source_ == slot; }
   void poll();
-  /// Waits until nothing is being written.
-  void wait();
+  /// Training has ended. What is being written is finished, without rests, or given up at the next
+  /// piece. Waits until nothing is being written.
+  void end(bool give_up);
   double vote() const;
   void take_vote(double sum);
   /// The newest complete step; -1: none.
@@ -51,6 +60,8 @@ class LocalCopies {
 
  private:
   enum class Phase { idle, writing, written, failed };
+  enum class Haste { none, finish, give_up };
+  class Rests;
   void warn(const std::string& why);
 
   const Context& context_;
@@ -62,7 +73,8 @@ class LocalCopies {
   store::SlotHeader header_;  // of what is being written
   int source_ = 0, target_ = 0;
   Index last_ = 0, newest_ = -1;  // last_: the step of the last copy, be it complete or not
-  bool warned_ = false;
+  bool makes_ = true, warned_ = false;
+  std::atomic<Haste> haste_{Haste::none};
   Worker worker_;  // goes first
 };
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
 
+#include "runtime/checkpoint/memory/time_line.h"
 #include "runtime/checkpoint/memory/votes.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/comm/page_of.h"
@@ -100,17 +102,29 @@ void MemoryTier::connect() {
   if (!context_.options().checkpoint.save_local.empty()) connect_disks();
 }
 
-/// Collective. A disk that cannot be used costs its copies only, but none at all is a mistake.
+/// Collective. A disk that cannot be used costs the copies of all ranks, but none at all is a
+/// mistake.
 void MemoryTier::connect_disks() {
   on_disk_ = std::make_unique<LocalCopies>(context_, key_of_run(context_), slots_, host_name());
   const Host& host = context_.host();
-  Index unusable = on_disk_->problem().empty() ? 0 : 1;
-  host.all_reduce({&unusable, 1, DType::i64}, Reduction::sum);
+  const std::vector<std::string> all = gather_strings(host, on_disk_->problem());
+  const auto usable = std::count(all.begin(), all.end(), "");
+  if (usable == host.world().size()) return;
+  on_disk_->make_none();
+  const std::string disk = "--save-local " + context_.options().checkpoint.save_local + ": ";
   Problems problems;
-  if (unusable == host.world().size())
-    problems.add("--save-local ", context_.options().checkpoint.save_local, ": ",
-                 on_disk_->problem(), "; it has to be a directory of each node, which is there");
+  if (usable == 0)
+    problems.add(disk, on_disk_->problem(), "; it has to be a directory of each node");
   agree_on(host, problems);
+  if (host.rank() != 0) return;
+  constexpr int most_named = 4;
+  int named = 0;
+  std::string text;
+  for (const std::string& reason : std::set<std::string>(all.begin(), all.end()))
+    if (!reason.empty() && ++named <= most_named) text += reason + "; ";
+  if (named > most_named) text += str("and ", named - most_named, " more; ");
+  context_.log().warning(disk + text +
+                         "no rank copies its snapshots to a disk, as copies of some are of no use");
 }
 
 Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
@@ -344,14 +358,16 @@ void MemoryTier::end(bool remove) {
     elsewhere_->wait();
     end_sending();  // their headers, without which they would not be found
   }
-  if (on_disk_) on_disk_->wait();
+  if (on_disk_) on_disk_->end(remove);
   if (!remove) return;
   context_.host().world().barrier();  // no rank writes a header any more
+  // Also where earlier jobs of this run have had theirs.
+  std::vector<std::string> disks = agree_on_time_line(context_).disks();
+  if (on_disk_) disks.push_back(context_.options().checkpoint.save_local);
   try {
     store::remove_snapshots(slots_.directory());
-    if (on_disk_)
-      store::remove_local_snapshots(context_.options().checkpoint.save_local, key_of_run(context_),
-                                    host_name());
+    for (const std::string& disk : disks)
+      store::remove_local_snapshots(disk, key_of_run(context_), host_name());
   } catch (const Error& error) {
     context_.log().warning(str("snapshots are left: ", error.what()));
   }

@@ -41,7 +41,7 @@ void begin_time_line(const Context& context, const std::string& job, const store
     store::TimeLine next = line.value_or(store::TimeLine());
     next.begin(job, start, resumes);
     if (!options.save_local.empty())
-      next.set_disk(std::filesystem::absolute(options.save_local).lexically_normal().string());
+      next.add_disk(std::filesystem::absolute(options.save_local).lexically_normal().string());
     store::write_time_line(directory, next);
   });
   if (!failure.empty()) throw JobError("--save " + directory + ": " + failure);

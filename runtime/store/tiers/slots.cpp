@@ -24,6 +24,7 @@ namespace {
 
 const std::string memory_of_node = "/dev/shm";
 constexpr Index header_limit_bytes = Index{64} << 20;  // of a shard of 1.7 TB
+constexpr Index piece_bytes = 8 * block_bytes;         // of one transfer
 constexpr const char *unconfirmed = ".unvoted", *confirmed = ".json", *unfinished = ".new";
 
 Index free_bytes(const std::string& directory) {
@@ -174,7 +175,8 @@ void Slots::reserve(int slot) {
 
 // A header must not come back, after a power cut, beside a shard that was being overwritten: so its
 // removal is synced first. The checksums would show it as well.
-void Slots::write(int slot, const std::byte* from, const SlotHeader& header) const {
+void Slots::write(int slot, const std::byte* from, const SlotHeader& header,
+                  const std::function<void()>& before_piece) const {
   begin(slot);
   sync_directory(directory_);
   const std::string path = directory_ + "/" + shard(slot);
@@ -182,7 +184,11 @@ void Slots::write(int slot, const std::byte* from, const SlotHeader& header) con
                              : File::create(path, Caching::direct);
   const Index whole = round_up(bytes_, File::direct_alignment);  // memory has whole pages
   file.reserve(whole);
-  file.write_at(0, from, whole);
+  for (Index at = 0; at < whole; at += piece_bytes) {
+    before_piece();
+    file.write_at(at, from + at, std::min(piece_bytes, whole - at));
+    if (file.caching() == Caching::buffered) file.sync();  // else the last sync would take it all
+  }
   file.truncate(bytes_);
   file.sync();
   file.close();
@@ -191,7 +197,6 @@ void Slots::write(int slot, const std::byte* from, const SlotHeader& header) con
 }
 
 void Slots::read(int slot, std::byte* to, const std::function<void()>& has_read) const {
-  constexpr Index piece_bytes = Index{8} << 20;
   const File file = File::open(directory_ + "/" + shard(slot), Caching::direct);
   require(file.size() == bytes_, file.path(), ": has ", file.size(), " bytes instead of ", bytes_);
   for (Index at = 0; at < bytes_; at += piece_bytes) {

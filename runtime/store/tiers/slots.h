@@ -82,9 +82,12 @@ class Slots {
   /// Of one slot only.
   void reserve(int slot);
   /// In place of reserve(), memory() and finish() for slots on a disk: fills one durably, from the
-  /// memory of a slot of the same size. The directory must exist. Throws: Error; the slot then
-  /// holds nothing.
-  void write(int slot, const std::byte* from, const SlotHeader& header) const;
+  /// memory of a slot of the same size. The directory must exist. Calls `before_piece` before each
+  /// piece of some blocks, which may take its time, or throw to give up. Throws: Error; the slot
+  /// then holds nothing.
+  void write(
+      int slot, const std::byte* from, const SlotHeader& header,
+      const std::function<void()>& before_piece = [] {}) const;
   /// Copies the shard of a slot on a disk to such memory, and calls `has_read` after each read of
   /// some MiB. Throws: Error.
   void read(

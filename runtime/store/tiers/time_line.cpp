@@ -49,6 +49,11 @@ void TimeLine::begin(const std::string& job, const StartOfJob& start, bool resum
   if (parts_.size() > most_parts) parts_.erase(parts_.begin());
 }
 
+void TimeLine::add_disk(const std::string& directory) {
+  if (std::find(disks_.begin(), disks_.end(), directory) == disks_.end())
+    disks_.push_back(directory);
+}
+
 std::string to_text(const TimeLine& line) {
   Json::Array jobs;
   for (const TimeLine::Part& part : line.parts()) {
@@ -59,7 +64,9 @@ std::string to_text(const TimeLine& line) {
   const StartOfJob& start = line.start();
   Json::Object all{{"what", what},       {"format", format},   {"attempt", start.attempt},
                    {"step", start.step}, {"tier", start.tier}, {"jobs", std::move(jobs)}};
-  if (!line.disk().empty()) all.emplace_back("disk", line.disk());
+  Json::Array disks;
+  for (const std::string& disk : line.disks()) disks.emplace_back(disk);
+  if (!disks.empty()) all.emplace_back("disks", std::move(disks));
   return with_checksum(trireme::to_text(Json(std::move(all))) + "\n");
 }
 
@@ -71,7 +78,13 @@ TimeLine parse_time_line(const std::string& text) {
   TimeLine line;
   line.start_ = {required<Index>(json, "attempt"), required<Index>(json, "step"),
                  required<std::string>(json, "tier")};
-  if (const std::string* disk = member<std::string>(json, "disk")) line.disk_ = *disk;
+  if (const std::string* disk = member<std::string>(json, "disk")) line.add_disk(*disk);
+  if (const Json::Array* disks = member<Json::Array>(json, "disks"))
+    for (const Json& each : *disks) {
+      const auto* disk = std::get_if<std::string>(&each.value);
+      require(disk != nullptr, "the time line has a directory of another type");
+      line.add_disk(*disk);
+    }
   for (const Json& job : required<Json::Array>(json, "jobs")) {
     const Index* until = member<Index>(job, "until");
     line.parts_.push_back(

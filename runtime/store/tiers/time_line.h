@@ -41,15 +41,16 @@ class TimeLine {
 
   const std::vector<Part>& parts() const { return parts_; }
   const StartOfJob& start() const { return start_; }
-  /// Where snapshots of the run are on disks of nodes (--save-local); empty: no job had any.
-  const std::string& disk() const { return disk_; }
-  void set_disk(const std::string& directory) { disk_ = directory; }
+  /// Where snapshots of the run may be on disks of nodes: --save-local of each of its jobs, each
+  /// directory once.
+  const std::vector<std::string>& disks() const { return disks_; }
+  void add_disk(const std::string& directory);
 
  private:
   friend TimeLine parse_time_line(const std::string& text);
   std::vector<Part> parts_;  // oldest first
   StartOfJob start_;
-  std::string disk_;
+  std::vector<std::string> disks_;
 };
 
 std::string to_text(const TimeLine& line);

@@ -19,6 +19,9 @@ struct Wanted {
   Shape global;
   Box box;
   void* data = nullptr;
+  /// Whether this reader stands for the box where sums are made of what all ranks have read: one of
+  /// its copies does.
+  bool counts = true;
 };
 
 struct ReadReport {

@@ -1,0 +1,102 @@
+#include "runtime/interop/model_files.h"
+
+#include <filesystem>
+
+#include "trireme/core/error.h"
+
+#include "runtime/core/json.h"
+#include "runtime/interop/hf_files.h"
+#include "runtime/store/file.h"
+
+namespace trireme::interop {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Index largest_kept_file = Index{256} << 20;
+constexpr const char* config_name = "config.json";
+constexpr const char* facts_name = "origin.json";
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::string kept_in(const std::string& run) { return run + '/' + kept_directory; }
+
+/// Fills a new directory by `fill`(path), then gives it the name RUN/hf. Sweeps what a dead job has
+/// left half done.
+template <class Fill>
+void replace_kept(const std::string& run, Fill&& fill) {
+  const std::string kept = kept_in(run), unfinished = kept + ".tmp";
+  fs::remove_all(unfinished);
+  make_directory(unfinished);
+  fill(unfinished);
+  sync_directory(unfinished);
+  if (!exists(kept)) {
+    rename_path(unfinished, kept);
+  } else if (!exchange_paths(unfinished, kept)) {
+    fs::remove_all(kept);  // this file system cannot exchange names
+    rename_path(unfinished, kept);
+  }
+  sync_directory(run);
+  fs::remove_all(unfinished);
+}
+
+void copy(const std::string& from, const std::string& to, const std::string& name) {
+  write_whole(to + '/' + name, read_whole(from + '/' + name, largest_kept_file));
+}
+
+}  // namespace
+
+ModelFiles open_model(const std::string& directory) {
+  ModelFiles model;
+  model.config = read_hf_config(directory + '/' + config_name);
+  model.files = safetensors::open_directory(directory);
+  model.views = hf_views(model.config.model_type, model.config.model);
+  std::string all;
+  for (const std::string& problem : fit(model.views, model.files))
+    all += str(all.empty() ? "" : "\n", directory, ": ", problem);
+  require(all.empty(), all);
+  return model;
+}
+
+void keep_files(const std::string& model, const std::string& run, const KeyValues& facts) {
+  replace_kept(run, [&](const std::string& path) {
+    for (const HfFile kind : {HfFile::config, HfFile::kept})
+      for (const std::string& name : files_of_kind(model, kind)) copy(model, path, name);
+    write_whole(path + '/' + facts_name,
+                to_text(Json(Json::Object(facts.begin(), facts.end()))) + '\n');
+  });
+}
+
+KeyValues kept_facts(const std::string& run) {
+  const std::string path = kept_in(run) + '/' + facts_name;
+  if (!exists(path)) return {};
+  const Json json = parse_json(read_whole(path, largest_kept_file));
+  const auto* members = std::get_if<Json::Object>(&json.value);
+  require(members != nullptr, path, ": should be an object");
+  KeyValues facts;
+  for (const auto& [name, value] : *members) {
+    const auto* text = std::get_if<std::string>(&value.value);
+    require(text != nullptr, path, ": ", name, " should be a string");
+    facts.emplace_back(name, *text);
+  }
+  return facts;
+}
+
+void keep_kept(const std::string& from_run, const std::string& run) {
+  if (!exists(kept_in(from_run)) || exists(kept_in(run))) return;
+  replace_kept(run, [&](const std::string& path) {
+    for (const std::string& name : list_directory(kept_in(from_run)))
+      copy(kept_in(from_run), path, name);
+  });
+}
+
+std::string directory_of_config(const std::string& directory, const std::string& run) {
+  for (const std::string& place : {directory, kept_in(run)})
+    if (exists(place + '/' + config_name)) return place;
+  return "";
+}
+
+}  // namespace trireme::interop

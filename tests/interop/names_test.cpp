@@ -1,0 +1,156 @@
+// Which tensor of Hugging Face holds which logical one, and what of a directory does not fit.
+#include "runtime/interop/names.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+#include "trireme/models/transformer.h"
+
+#include "tests/interop/toy_model.h"
+
+namespace trireme::interop {
+namespace {
+
+using test::gpt2_config;
+using test::llama_config;
+using test::random_tensor;
+using test::RawTensor;
+using test::tensor_called;
+using test::toy_model;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+HfConfig parse(const std::string& text) {
+  std::vector<std::string> problems;
+  HfConfig config = parse_hf_config(text, problems);
+  EXPECT_THAT(problems, IsEmpty()) << text;
+  return config;
+}
+
+/// A model of one layer, with more keys.
+std::string config_of(const std::string& type, const std::string& more) {
+  return R"({"model_type":")" + type +
+         R"(","vocab_size":37,"hidden_size":32,"num_hidden_layers":1,"num_attention_heads":4,)"
+         R"("num_key_value_heads":2,"intermediate_size":48,"max_position_embeddings":64)" +
+         more + "}";
+}
+const std::string qwen2_config = config_of("qwen2", R"(,"tie_word_embeddings":true)");
+const std::string qwen3_config = config_of("qwen3", R"(,"head_dim":16)");
+const std::string mistral_config = config_of("mistral", R"(,"sliding_window":null)");
+const std::string biased_llama_config =
+    config_of("llama", R"(,"attention_bias":true,"mlp_bias":true)");
+
+TEST(HfNames, AreOneForEachParameterOfTheModelWithItsShape) {
+  for (const std::string& text : {gpt2_config, llama_config, qwen2_config, qwen3_config,
+                                  mistral_config, biased_llama_config}) {
+    const HfConfig config = parse(text);
+    Graph graph;
+    build_transformer_loss(graph, config.model, 1);
+    std::map<std::string, std::string> parameters, views;
+    for (const Parameter& parameter : graph.parameters())
+      for (const ParameterPart& part : parameter.parts) parameters[part.name] = str(part.global);
+    for (const HfView& view : hf_views(config.model_type, config.model))
+      views[view.logical] = str(view.shape);
+    EXPECT_EQ(views, parameters) << text;
+  }
+}
+
+/// By logical name: "h.0.attn.c_attn.weight^T (32, 96) from 32"
+std::map<std::string, std::string> shown(const std::string& text) {
+  const HfConfig config = parse(text);
+  std::map<std::string, std::string> all;
+  for (const HfView& view : hf_views(config.model_type, config.model))
+    all[view.logical] =
+        str(view.hf, view.transposed ? "^T " : " ", view.hf_shape, " from ", view.first_row);
+  return all;
+}
+
+TEST(HfNames, OfGpt2AreTransposedAndFused) {
+  auto names = shown(gpt2_config);
+  EXPECT_EQ(names["embedding.weight"], "transformer.wte.weight (37, 32) from 0");
+  EXPECT_EQ(names["position.weight"], "transformer.wpe.weight (24, 32) from 0");
+  EXPECT_EQ(names["block.1.attention_norm.bias"], "transformer.h.1.ln_1.bias (32) from 0");
+  EXPECT_EQ(names["block.0.attention.query.weight"],
+            "transformer.h.0.attn.c_attn.weight^T (32, 96) from 0");
+  EXPECT_EQ(names["block.0.attention.key.weight"],
+            "transformer.h.0.attn.c_attn.weight^T (32, 96) from 32");
+  EXPECT_EQ(names["block.0.attention.value.bias"], "transformer.h.0.attn.c_attn.bias (96) from 64");
+  EXPECT_EQ(names["block.0.attention.output.weight"],
+            "transformer.h.0.attn.c_proj.weight^T (32, 32) from 0");
+  EXPECT_EQ(names["block.0.mlp.up.weight"], "transformer.h.0.mlp.c_fc.weight^T (32, 128) from 0");
+  EXPECT_EQ(names["block.0.mlp.down.weight"],
+            "transformer.h.0.mlp.c_proj.weight^T (128, 32) from 0");
+  EXPECT_EQ(names["norm.weight"], "transformer.ln_f.weight (32) from 0");
+  EXPECT_EQ(names.count("head.weight"), 0u);
+}
+
+TEST(HfNames, OfTheOthersAreThoseOfLlama) {
+  auto names = shown(llama_config), qwen2 = shown(qwen2_config), qwen3 = shown(qwen3_config);
+  const std::string layer = "model.layers.0.";
+  EXPECT_EQ(names["embedding.weight"], "model.embed_tokens.weight (37, 32) from 0");
+  EXPECT_EQ(names["block.1.attention_norm.weight"],
+            "model.layers.1.input_layernorm.weight (32) from 0");
+  EXPECT_EQ(names["block.0.attention.query.weight"],
+            layer + "self_attn.q_proj.weight (32, 32) from 0");
+  EXPECT_EQ(names["block.0.attention.value.weight"],
+            layer + "self_attn.v_proj.weight (16, 32) from 0");
+  EXPECT_EQ(names["block.0.mlp_norm.weight"],
+            layer + "post_attention_layernorm.weight (32) from 0");
+  EXPECT_EQ(names["block.0.mlp.gate.weight"], layer + "mlp.gate_proj.weight (48, 32) from 0");
+  EXPECT_EQ(names["block.0.mlp.down.weight"], layer + "mlp.down_proj.weight (32, 48) from 0");
+  EXPECT_EQ(names["norm.weight"], "model.norm.weight (32) from 0");
+  EXPECT_EQ(names["head.weight"], "lm_head.weight (37, 32) from 0");
+  EXPECT_EQ(qwen2["block.0.attention.key.bias"], layer + "self_attn.k_proj.bias (16) from 0");
+  EXPECT_EQ(qwen2.count("block.0.attention.output.bias"), 0u);
+  EXPECT_EQ(qwen3["block.0.attention.key_norm.weight"],
+            layer + "self_attn.k_norm.weight (16) from 0");
+  EXPECT_EQ(qwen3["block.0.attention.output.weight"],
+            layer + "self_attn.o_proj.weight (32, 64) from 0");
+}
+
+/// What does not fit in a directory of these tensors.
+std::vector<std::string> problems(const std::string& text, const std::vector<RawTensor>& tensors) {
+  const ScratchDirectory folder;
+  test::write_model(folder, text, tensors);
+  const HfConfig config = parse(text);
+  std::vector<HfView> views = hf_views(config.model_type, config.model);
+  return fit(views, safetensors::open_directory(folder.path()));
+}
+
+TEST(HfNames, FitFilesWithAndWithoutThePrefixOfGpt2AndOldTables) {
+  std::vector<RawTensor> tensors = toy_model(gpt2_config, "F32");
+  EXPECT_THAT(problems(gpt2_config, tensors), IsEmpty());
+  for (RawTensor& tensor : tensors) tensor.name.erase(0, std::string("transformer.").size());
+  tensors.push_back({"h.0.attn.bias", "U8", {1, 1, 4, 4}, std::string(16, 'x')});
+  tensors.push_back({"h.0.attn.masked_bias", "F32", {}, "1234"});
+  tensors.push_back(random_tensor("lm_head.weight", "F32", {37, 32}, 9));
+  EXPECT_THAT(problems(gpt2_config, tensors), IsEmpty());
+  tensors = toy_model(llama_config, "BF16");
+  tensors.push_back(random_tensor("model.layers.0.self_attn.rotary_emb.inv_freq", "F32", {4}, 9));
+  EXPECT_THAT(problems(llama_config, tensors), IsEmpty());
+}
+
+TEST(HfNames, AllThatDoesNotFitIsListedAtOnce) {
+  std::vector<RawTensor> tensors = toy_model(llama_config, "BF16");
+  tensor_called(tensors, "model.norm.weight").name = "model.norm.bias";
+  tensor_called(tensors, "lm_head.weight").shape = {32, 37};
+  RawTensor& up = tensor_called(tensors, "model.layers.1.mlp.up_proj.weight");
+  up.type = "I16";
+  EXPECT_THAT(problems(llama_config, tensors),
+              UnorderedElementsAre("tensor model.norm.weight (32) is missing",
+                                   "tensor model.norm.bias (32) has no place in this model",
+                                   "tensor lm_head.weight is (32, 37), should be (37, 32)",
+                                   "tensor model.layers.1.mlp.up_proj.weight has the type I16; "
+                                   "F32, BF16 and F16 are read"));
+}
+
+TEST(HfNames, OfAnUnknownTypeAreRefused) {
+  EXPECT_EQ(message_of([] { hf_views("bloom", {}); }),
+            "the model type bloom is not one of gpt2, llama, mistral, qwen2, qwen3");
+}
+
+}  // namespace
+}  // namespace trireme::interop

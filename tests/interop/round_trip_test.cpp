@@ -1,0 +1,197 @@
+// Models of Hugging Face into a run and out again: no bit of a tensor changes.
+#include <cstring>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+#include "runtime/interop/export.h"
+#include "runtime/interop/hf_source.h"
+#include "runtime/interop/import.h"
+#include "runtime/store/inspect/inspect.h"
+#include "tests/interop/toy_model.h"
+
+namespace trireme::interop {
+namespace {
+
+using safetensors::Element;
+using test::gpt2_config;
+using test::llama_config;
+using test::RawTensor;
+using test::tensor_called;
+using test::toy_model;
+using test::write_model;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Step 0 of `run`.
+OpenedStep import(const ScratchDirectory& from, const std::string& run) {
+  Manifest head;
+  head.run = "test";
+  head.created = "2026-01-01T00:00:00Z";
+  import_model(open_model(from.path()), run, head, {});
+  return open_step(run + "/step-000000");
+}
+
+std::string bytes_of(const safetensors::Directory& files, const std::string& name) {
+  const safetensors::LocatedTensor* tensor = files.find(name);
+  if (tensor == nullptr) return "missing";
+  const auto file = bytes_of_file(files.file_path(*tensor));
+  return {reinterpret_cast<const char*>(file.data()) + tensor->offset,
+          static_cast<std::size_t>(tensor->bytes)};
+}
+
+struct Case {
+  const char* name;
+  const std::string* config;
+  const char* type;
+  Element element;
+  int files;
+};
+void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
+
+class RoundTrip : public ::testing::TestWithParam<Case> {};
+
+TEST_P(RoundTrip, LeavesEveryTensorAsItWas) {
+  const Case& c = GetParam();
+  const ScratchDirectory folder, from;
+  const std::vector<RawTensor> tensors = toy_model(*c.config, c.type);
+  write_model(from, *c.config, tensors, c.files);
+  from.write("tokenizer.json", "{}");
+  const std::string run = folder / "run", to = folder / "out";
+  const OpenedStep step = import(from, run);
+  EXPECT_THAT(step_problems(step.directory, 1), IsEmpty());
+
+  ExportOptions options;
+  options.files.element = c.element;
+  if (c.files > 1) options.files.max_file_bytes = 10'000;
+  const TransformerConfig model = open_model(from.path()).config.model;
+  export_model(step, run, model, to, options);
+  const safetensors::Directory out = safetensors::open_directory(to);
+  EXPECT_EQ(out.files.size() > 1, c.files > 1);
+  EXPECT_EQ(out.tensors.size(), tensors.size());
+  for (const RawTensor& tensor : tensors)
+    EXPECT_TRUE(bytes_of(out, tensor.name) == tensor.bytes) << tensor.name;
+  EXPECT_TRUE(std::filesystem::exists(to + "/tokenizer.json"));
+  EXPECT_FALSE(std::filesystem::exists(to + "/origin.json"));
+  EXPECT_EQ(open_model(to).config.model.identity(), model.identity());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, RoundTrip,
+    ::testing::Values(Case{"Gpt2InF32", &gpt2_config, "F32", Element::f32, 1},
+                      Case{"Gpt2InBf16AndTwoFiles", &gpt2_config, "BF16", Element::bf16, 2},
+                      Case{"LlamaInBf16", &llama_config, "BF16", Element::bf16, 1},
+                      Case{"LlamaInF32AndTwoFiles", &llama_config, "F32", Element::f32, 2}),
+    [](const auto& each) { return each.param.name; });
+
+/// A box of a logical tensor, as HfSource reads it; -1 where it leaves memory as it was.
+std::vector<float> read(const ModelFiles& model, const std::string& logical, const Shape& shape,
+                        const Box& box) {
+  HfSource source(model.files, model.views);
+  std::vector<float> values(static_cast<std::size_t>(box.count()), -1);
+  source.read({{HfSource::prefix + logical, DType::f32, shape, box, values.data()}}, 1, {});
+  return values;
+}
+
+TEST(HfSource, TakesQueriesKeysAndValuesOutOfOneTransposedTensor) {
+  const ScratchDirectory from;
+  std::vector<RawTensor> tensors = toy_model(gpt2_config, "F32");
+  write_model(from, gpt2_config, tensors);
+  const ModelFiles model = open_model(from.path());
+  std::vector<float> fused(32 * 96);
+  std::memcpy(fused.data(),
+              tensor_called(tensors, "transformer.h.1.attn.c_attn.weight").bytes.data(),
+              fused.size() * sizeof(float));
+  const Box box{Shape{3, 5}, Shape{20, 7}};  // rows: outputs
+  const std::vector<float> key = read(model, "block.1.attention.key.weight", {32, 32}, box);
+  for (std::size_t out = 0; out < 20; ++out)
+    for (std::size_t in = 0; in < 7; ++in)
+      ASSERT_EQ(key[out * 7 + in], fused[(5 + in) * 96 + 32 + 3 + out]);
+}
+
+TEST(HfSource, LeavesRowsThatTheFilesLackAsTheyAre) {
+  const ScratchDirectory from;
+  write_model(from, llama_config, toy_model(llama_config, "F32"));
+  const std::vector<float> rows =
+      read(open_model(from.path()), "embedding.weight", {40, 32}, {Shape{30, 0}, Shape{10, 32}});
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i] == -1, i >= 7 * 32) << i;
+}
+
+TEST(HfModel, WithTiedEmbeddingsMayHaveTheHeadAsWellIfItIsTheSame) {
+  const ScratchDirectory folder, from;
+  std::vector<RawTensor> tensors = toy_model(gpt2_config, "F32");
+  RawTensor head = tensor_called(tensors, "transformer.wte.weight");
+  head.name = "lm_head.weight";
+  tensors.push_back(head);
+  write_model(from, gpt2_config, tensors);
+  import(from, folder / "same");
+  tensors.back().bytes.back() ^= 1;
+  write_model(from, gpt2_config, tensors);
+  EXPECT_THAT(message_of([&] { import(from, folder / "other"); }),
+              HasSubstr("tensors lm_head.weight and transformer.wte.weight differ, but the config "
+                        "ties them"));
+  EXPECT_THAT(list_steps(folder / "other"), IsEmpty());
+}
+
+TEST(HfModel, IsExportedOnceAndWithEveryNumberOrNotAtAll) {
+  const ScratchDirectory folder, from;
+  std::vector<RawTensor> tensors = toy_model(llama_config, "F32");
+  const float large = 1e5f;
+  std::memcpy(tensors.front().bytes.data() + 40, &large, sizeof large);
+  write_model(from, llama_config, tensors);
+  const std::string run = folder / "run", to = folder / "out";
+  const OpenedStep step = import(from, run);
+  const TransformerConfig model = open_model(from.path()).config.model;
+  ExportOptions options;
+  options.files.element = Element::f16;
+  EXPECT_THAT(
+      message_of([&] { export_model(step, run, model, to, options); }),
+      HasSubstr("tensor " + tensors.front().name + ": element 10 is 100000, more than f16"));
+  EXPECT_EQ(folder.files(), 1u);
+  options.files.element = Element::f32;
+  export_model(step, run, model, to, options);
+  EXPECT_THAT(message_of([&] { export_model(step, run, model, to, options); }),
+              HasSubstr("exists already"));
+  EXPECT_THAT(message_of([&] { import(from, run); }), HasSubstr("has steps already"));
+}
+
+TEST(CheckpointExport, HasTheLogicalNames) {
+  const ScratchDirectory folder, from;
+  std::vector<RawTensor> tensors = toy_model(llama_config, "F32");
+  write_model(from, llama_config, tensors);
+  std::filesystem::create_directory(folder / "out");
+  export_parameters(import(from, folder / "run"), folder / "out/model.safetensors", {});
+  const safetensors::Directory out = safetensors::open_directory(folder / "out");
+  EXPECT_EQ(out.tensors.size(), tensors.size());
+  EXPECT_TRUE(bytes_of(out, "block.1.mlp.up.weight") ==
+              tensor_called(tensors, "model.layers.1.mlp.up_proj.weight").bytes);
+}
+
+TEST(KeptFiles, AreReplacedWholeAndGoWithTheRun) {
+  const ScratchDirectory folder, from;
+  from.write("config.json", llama_config);
+  from.write("tokenizer.json", "1");
+  from.write("code.py", "import os");
+  const std::string run = folder / "run", other = folder / "other";
+  std::filesystem::create_directories(run);
+  std::filesystem::create_directories(other);
+  keep_files(from.path(), run, {{"origin/model", "x"}});
+  from.write("tokenizer.json", "2");
+  keep_files(from.path(), run, {{"origin/model", "y"}});
+  EXPECT_EQ(folder.read("run/hf/tokenizer.json"), "2");
+  EXPECT_FALSE(std::filesystem::exists(run + "/hf/code.py"));
+  EXPECT_FALSE(std::filesystem::exists(run + "/hf.tmp"));
+  keep_kept(run, other);
+  EXPECT_EQ(folder.read("other/hf/tokenizer.json"), "2");
+  EXPECT_EQ(kept_facts(other), (KeyValues{{"origin/model", "y"}}));
+  EXPECT_EQ(directory_of_config(from.path(), run), from.path());
+  std::filesystem::remove(from / "config.json");
+  EXPECT_EQ(directory_of_config(from.path(), run), run + "/hf");
+  EXPECT_EQ(directory_of_config(from.path(), folder / "none"), "");
+}
+
+}  // namespace
+}  // namespace trireme::interop

@@ -1,0 +1,65 @@
+// A small model directory of Hugging Face with random weights.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/interop/hf_config.h"
+#include "runtime/interop/names.h"
+#include "tests/support/scratch_directory.h"
+#include "tests/support/toy_safetensors.h"
+
+namespace trireme::test {
+
+inline const std::string gpt2_config =
+    R"({"model_type":"gpt2","vocab_size":37,"n_embd":32,"n_layer":2,"n_head":4,"n_positions":24})";
+inline const std::string llama_config =
+    R"({"model_type":"llama","vocab_size":37,"hidden_size":32,"num_hidden_layers":2,)"
+    R"("num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":48,)"
+    R"("max_position_embeddings":64,"rms_norm_eps":1e-5,"rope_theta":10000.0,"note":"kept"})";
+
+/// The tensors of the model that `config` describes, by name.
+inline std::vector<RawTensor> toy_model(const std::string& config, const std::string& type) {
+  std::vector<std::string> problems;
+  const interop::HfConfig parsed = interop::parse_hf_config(config, problems);
+  if (!problems.empty()) throw std::runtime_error(problems.front());
+  std::map<std::string, RawTensor> tensors;
+  unsigned seed = 1;
+  for (const interop::HfView& view : interop::hf_views(parsed.model_type, parsed.model))
+    if (!tensors.contains(view.hf))
+      tensors[view.hf] = random_tensor(
+          view.hf, type, std::vector<long>(view.hf_shape.begin(), view.hf_shape.end()), seed++);
+  std::vector<RawTensor> all;
+  for (auto& [name, tensor] : tensors) all.push_back(std::move(tensor));
+  return all;
+}
+
+inline RawTensor& tensor_called(std::vector<RawTensor>& tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const RawTensor& tensor) { return tensor.name == name; });
+  if (found == tensors.end()) throw std::runtime_error("no tensor " + name);
+  return *found;
+}
+
+/// In one file, or in two with an index.
+inline void write_model(const ScratchDirectory& folder, const std::string& config,
+                        const std::vector<RawTensor>& tensors, int files = 1) {
+  folder.write("config.json", config);
+  if (files == 1) {
+    folder.write("model.safetensors", safetensors_of(tensors));
+    return;
+  }
+  const auto middle = tensors.begin() + static_cast<std::ptrdiff_t>(tensors.size() / 2);
+  folder.write("a.safetensors", safetensors_of({tensors.begin(), middle}));
+  folder.write("b.safetensors", safetensors_of({middle, tensors.end()}));
+  std::vector<std::pair<std::string, std::string>> index;
+  for (auto each = tensors.begin(); each != tensors.end(); ++each)
+    index.emplace_back(each->name, each < middle ? "a.safetensors" : "b.safetensors");
+  folder.write("model.safetensors.index.json", index_of(index));
+}
+
+}  // namespace trireme::test

@@ -118,8 +118,15 @@ class Simulator {
 
   double transfer_time(std::size_t stage, const Exchange& exchange) const {
     double longest = 0;
-    for (const auto* hops : {&exchange.sends, &exchange.receives})
-      for (const Hop& hop : *hops) longest = std::max(longest, costs_of(stage, hop.chunk).transfer);
+    const auto take = [&](const Hop& hop, double TransferCosts::*values,
+                          double TransferCosts::*gradients) {
+      const TransferCosts& costs = costs_of(stage, hop.chunk).transfer;
+      longest = std::max(longest, costs.*(hop.kind == Hop::Kind::values ? values : gradients));
+    };
+    for (const Hop& hop : exchange.sends)
+      take(hop, &TransferCosts::values_out, &TransferCosts::gradients_out);
+    for (const Hop& hop : exchange.receives)
+      take(hop, &TransferCosts::values_in, &TransferCosts::gradients_in);
     return longest;
   }
 

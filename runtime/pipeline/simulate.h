@@ -13,13 +13,19 @@
 
 namespace trireme::pipeline {
 
-/// Time of one work of one chunk, in any unit; `transfer` of an exchange that has a message to or
-/// from that chunk (of several chunks, the longest).
+/// Time of the messages of one chunk. An exchange takes as long as its longest message.
+struct TransferCosts {
+  constexpr TransferCosts(double all = 0)  // NOLINT(google-explicit-constructor)
+      : values_in(all), values_out(all), gradients_in(all), gradients_out(all) {}
+  double values_in, values_out, gradients_in, gradients_out;
+};
+
+/// Time of one work of one chunk, in any unit.
 struct Costs {
   double forward = 1;
   double backward_input = 1;
   double backward_weight = 1;  // a whole backward costs both
-  double transfer = 0;
+  TransferCosts transfer = {};
 };
 
 struct TimedSpan {

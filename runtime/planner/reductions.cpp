@@ -97,6 +97,17 @@ class Queues {
   double tensor_free_ = 0, data_free_ = 0, traffic_ = 0;
 };
 
+/// Ranks whose copies meet: of all data ranks, or of the first one where slices are summed.
+std::vector<int> ranks_of_tie(const PlannedTraining& plan, int tie) {
+  const MeshShape& mesh = plan.spec.mesh;
+  const bool sharded = plan.flat.options().update == Update::sharded;
+  std::vector<int> ranks;
+  for (const int holder : plan.flat.ties()[at(tie)])
+    for (int data = 0; data < (sharded ? 1 : mesh.size(Axis::data)); ++data)
+      ranks.push_back(mesh.rank_at({{Axis::pipeline, holder}, {Axis::data, data}}));
+  return ranks;
+}
+
 double elements_in_norm(const FlatLayout& flat) {
   double sum = 0;
   for (const FlatParameter& parameter : flat.parameters()) {
@@ -127,17 +138,12 @@ Reductions reduce_buckets(const PlannedTraining& plan, const StageTime& time,
 
 double tie_time(const PlannedTraining& plan, int tie, const Profile& profile,
                 const Network& network) {
-  const MeshShape& mesh = plan.spec.mesh;
-  const std::vector<int>& holders = plan.flat.ties()[at(tie)];
-  const int distance = holders.back() - holders.front();
-  const bool sharded = plan.flat.options().update == Update::sharded;
-  Group group{static_cast<int>(holders.size()), distance * group_of(mesh, Axis::pipeline).stride};
-  if (!sharded) group.size *= mesh.size(Axis::data);  // all copies meet
+  const Spread group = spread_of(ranks_of_tie(plan, tie), network);
   double seconds = 0;
   for (const Bucket& bucket : plan.flat.buckets())
     if (bucket.tie == tie)
-      seconds += collective_time({Kind::all_reduce, 1, f32_bytes(plan.flat.updated(bucket).count)},
-                                 group, profile, network);
+      seconds += ring_time({Kind::all_reduce, 1, f32_bytes(plan.flat.updated(bucket).count)}, group,
+                           profile, network);
   return seconds;
 }
 

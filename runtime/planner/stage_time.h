@@ -30,7 +30,7 @@ struct CallTime {
 struct ChunkTime {
   CallTime forward, backward, parameter_backward;
 
-  pipeline::Costs costs(double transfer) const {
+  pipeline::Costs costs(const pipeline::TransferCosts& transfer) const {
     return {forward.seconds, backward.seconds, parameter_backward.seconds, transfer};
   }
   double seconds() const { return forward.seconds + backward.seconds + parameter_backward.seconds; }

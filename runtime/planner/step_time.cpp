@@ -36,23 +36,23 @@ class Walk {
     return layout_.candidate.spec.mesh.rank_at({{Axis::pipeline, stage}});
   }
 
-  /// The longest message to or from a chunk of a stage.
-  double transfer(std::size_t stage, std::size_t chunk) const {
+  /// The messages to and from a chunk of a stage.
+  pipeline::TransferCosts transfer(std::size_t stage, std::size_t chunk) const {
     const Plan& plan = this->plan(stage).train.model().chunks[chunk];
     const PipelineShape shape = layout_.shape();
-    const int v = plan.stage(), here = rank_of_stage(static_cast<int>(stage));
-    double longest = 0;
-    const auto take = [&](const Transfer& message, int neighbour) {
-      if (message.bytes == 0) return;
-      longest = std::max(longest, message_time(static_cast<double>(message.bytes), here,
-                                               rank_of_stage(shape.stage_of(neighbour)),
-                                               *profiles_[stage], network_));
+    const int here = rank_of_stage(static_cast<int>(stage));
+    const int v = plan.stage();
+    const auto time = [&](const Transfer& message, int neighbour) {
+      if (message.bytes == 0) return 0.0;
+      return message_time(static_cast<double>(message.bytes), here,
+                          rank_of_stage(shape.stage_of(neighbour)), *profiles_[stage], network_);
     };
-    take(plan.receive_values(), v - 1);
-    take(plan.send_values(), v + 1);
-    take(plan.receive_gradients(), v + 1);
-    take(plan.send_gradients(), v - 1);
-    return longest;
+    pipeline::TransferCosts costs;
+    costs.values_in = time(plan.receive_values(), v - 1);
+    costs.values_out = time(plan.send_values(), v + 1);
+    costs.gradients_in = time(plan.receive_gradients(), v + 1);
+    costs.gradients_out = time(plan.send_gradients(), v - 1);
+    return costs;
   }
 
   /// Zeroes the gradients, then runs the schedule.

@@ -64,6 +64,21 @@ TEST(Simulation, TakesTheCostsOfEachStage) {
   EXPECT_THROW(simulate(programs, {{{1, 2, 4, 10}}}), Error);
 }
 
+// Three stages; only messages between the last two take time.
+TEST(Simulation, TakesTheTimeOfEachMessage) {
+  const PipelineShape shape{3, 1, 1};
+  const auto programs = make_programs(work_orders(ScheduleKind::one_f_one_b, shape), shape);
+  TransferCosts middle, last;
+  middle.values_out = last.values_in = 10;
+  middle.gradients_in = last.gradients_out = 20;
+  const Simulation result =
+      simulate(programs, {{{1, 1, 1, 0}}, {{1, 1, 1, middle}}, {{1, 1, 1, last}}});
+  EXPECT_EQ(result.stages[1].front().begin, 1);
+  EXPECT_EQ(result.stages[2].front().begin, 12);
+  EXPECT_EQ(result.stages[1].back().begin, 12 + 3 + 20);
+  EXPECT_EQ(result.makespan, 12 + 3 + 20 + 4);
+}
+
 TEST(Simulation, AnOrderThatWaitsForItselfIsRejected) {
   const PipelineShape shape{2, 1, 2};
   std::vector<WorkOrder> orders = work_orders(ScheduleKind::one_f_one_b, shape);

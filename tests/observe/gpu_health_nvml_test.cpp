@@ -97,6 +97,36 @@ TEST_F(GpuHealthNvml, XidsAreThoseAfterTheStartOnly) {
   EXPECT_EQ(event->xid, 79U);
 }
 
+TEST_F(GpuHealthNvml, EccErrorsThatAreNotCorrectedAreEventsOfTheirOwn) {
+  add("gpu1.double_bits 3\ngpu0.no_ecc 1\n");
+  const auto nvml = open();
+  ASSERT_TRUE(nvml->watch(0));  // of Xids alone
+  ASSERT_TRUE(nvml->watch(1));
+  EXPECT_FALSE(nvml->wait(1));
+  add("gpu0.double_bits 1\ngpu1.double_bits 4\n");
+  const auto event = nvml->wait(1);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->gpu, 1);
+  EXPECT_FALSE(event->is_xid);
+  EXPECT_FALSE(nvml->wait(1)) << "GPU 0 has no ECC";
+  add("gpu0.xid 79\ngpu0.xid_count 1\n");
+  const auto xid = nvml->wait(1);
+  ASSERT_TRUE(xid);
+  EXPECT_EQ(xid->gpu, 0);
+  EXPECT_TRUE(xid->is_xid);
+}
+
+TEST_F(GpuHealthNvml, UsedMemoryIsThatOfTheGpuWhereItIsKnown) {
+  add("gpu0.used 12884901888\ngpu1.used 5\n");
+  const auto nvml = open();
+  EXPECT_EQ(nvml->used_memory(0), std::uint64_t{12884901888});
+  EXPECT_EQ(nvml->used_memory(1), 5U);
+  add("gpu1.no_memory 1\n");
+  EXPECT_EQ(nvml->used_memory(1), std::nullopt);
+  add("gpu0.lost 1\n");
+  EXPECT_EQ(nvml->used_memory(0), std::nullopt);
+}
+
 /// What the driver says before and after something happens to GPU 0, and what is then found.
 struct Happening {
   HealthSign sign;
@@ -111,6 +141,8 @@ const Happening happenings[] = {
     {HealthSign::gpu_lost, "", "lost 1", "fatal: GPU 0: GPU lost: "},
     {HealthSign::uncorrected_ecc, "uncorrected 3", "uncorrected 4",
      "leave: GPU 0: uncorrected ECC: an error of memory was not corrected (1 more)"},
+    {HealthSign::uncorrected_ecc, "", "double_bits 1",
+     "leave: GPU 0: uncorrected ECC: an error of memory was not corrected"},
     {HealthSign::corrected_ecc_rate, "corrected 2", "corrected 100",
      "leave: GPU 0: corrected ECC rate: "},
     {HealthSign::remap_failed, "", "failed 1", "fatal: GPU 0: remap failed: "},

@@ -2,7 +2,9 @@
 // and nothing else.
 #include "runtime/observe/remote/sweep.h"
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -88,6 +90,21 @@ TEST_F(Sweeps, WaitWhileMemoryIsGivenBack) {
   await_free_memory(used, 0, 0, [] {});
   EXPECT_EQ(reads, 1U);
   await_free_memory([] { return std::optional<std::uint64_t>(); }, 0, 60, [] {});
+}
+
+TEST_F(Sweeps, WaitUntilNoGpuGivesMemoryBackAnyMore) {
+  const std::string state = folder_.write("gpus", "gpus 2\ngpu0.used 100\ngpu1.used 900\n");
+  ::setenv("TRIREME_NVML", TRIREME_FAKE_NVML, 1);
+  ::setenv("FAKE_NVML", state.c_str(), 1);
+  std::ofstream out(state, std::ios::app);
+  await_free_gpus(60, [&] {
+    if (++waits_ < 3) out << "gpu1.used " << 900 - 100 * waits_ << std::endl;
+  });
+  EXPECT_EQ(waits_, 3);
+  ::setenv("TRIREME_NVML", "/nowhere/libnvidia-ml.so.1", 1);
+  await_free_gpus(60, [&] { ADD_FAILURE() << "there is no GPU"; });
+  ::unsetenv("TRIREME_NVML");
+  ::unsetenv("FAKE_NVML");
 }
 
 }  // namespace

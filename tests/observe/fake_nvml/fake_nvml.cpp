@@ -4,6 +4,8 @@
 //   temperature, slowdown, reasons, corrected, uncorrected, pending, failed, recovery, link_errors
 //   used             bytes of memory
 //   xid, xid_count   an event for each increase of the count since the GPU was registered
+//   double_bits      the same for ECC errors; no_ecc 1: these events cannot be registered
+//   no_memory 1      the used memory is not known
 //   lost 1           every question returns "GPU is lost"
 // What a file lacks is 0, as of a GPU that is well.
 #include <chrono>
@@ -63,10 +65,28 @@ nvml::Return give(nvml::Device device, T* to, const char* key, unsigned long lon
   return state(device);
 }
 
-/// Of a set of events: how many Xids of each GPU were reported.
-struct Set {
-  std::map<int, unsigned long long> reported;
+/// Of a set of events: how many of each kind were reported, by GPU.
+struct Reported {
+  unsigned long long types = 0, xids = 0, double_bits = 0;
 };
+struct Set {
+  std::map<int, Reported> gpus;
+};
+
+/// Whether there is one more of a kind that is registered.
+bool next_event(nvml::Device device, Reported& reported, nvml::EventData& data) {
+  if (of(device, "xid_count") > reported.xids) {
+    ++reported.xids;
+    data = {device, nvml::event_xid, of(device, "xid"), 0, 0};
+    return true;
+  }
+  if ((reported.types & nvml::event_double_bit_ecc) == 0 ||
+      of(device, "double_bits") <= reported.double_bits)
+    return false;
+  ++reported.double_bits;
+  data = {device, nvml::event_double_bit_ecc, 0, 0, 0};
+  return true;
+}
 
 }  // namespace
 
@@ -104,6 +124,7 @@ nvml::Return nvmlDeviceGetMaxPcieLinkWidth(nvml::Device device, unsigned* width)
 }
 nvml::Return nvmlDeviceGetMemoryInfo(nvml::Device device, nvml::Memory* memory) {
   *memory = {};
+  if (of(device, "no_memory") != 0) return not_supported;
   return give(device, &memory->used, "used");
 }
 nvml::Return nvmlDeviceGetTemperature(nvml::Device device, unsigned /*which*/, unsigned* celsius) {
@@ -154,19 +175,18 @@ nvml::Return nvmlEventSetFree(nvml::EventSet set) {
 nvml::Return nvmlDeviceRegisterEvents(nvml::Device device, unsigned long long types,
                                       nvml::EventSet set) {
   if ((types & ~(nvml::event_xid | nvml::event_double_bit_ecc)) != 0) return not_supported;
-  static_cast<Set*>(set)->reported[index_of(device)] = of(device, "xid_count");
+  if ((types & nvml::event_double_bit_ecc) != 0 && of(device, "no_ecc") != 0) return not_supported;
+  static_cast<Set*>(set)->gpus[index_of(device)] = {types, of(device, "xid_count"),
+                                                    of(device, "double_bits")};
   return state(device);
 }
 nvml::Return nvmlEventSetWait_v2(nvml::EventSet set, nvml::EventData* data, unsigned timeout_ms) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + std::chrono::milliseconds(timeout_ms);
   for (;;) {
-    for (auto& [gpu, reported] : static_cast<Set*>(set)->reported) {
+    for (auto& [gpu, reported] : static_cast<Set*>(set)->gpus) {
       const auto device = reinterpret_cast<nvml::Device>(static_cast<std::uintptr_t>(gpu) + 1);
-      if (of(device, "xid_count") <= reported) continue;
-      ++reported;
-      *data = {device, nvml::event_xid, of(device, "xid"), 0, 0};
-      return nvml::success;
+      if (next_event(device, reported, *data)) return nvml::success;
     }
     if (Clock::now() >= until) return timeout;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

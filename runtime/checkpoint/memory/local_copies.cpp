@@ -13,7 +13,6 @@
 #include "runtime/checkpoint/memory/votes.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/store/file.h"
-#include "runtime/store/system_call.h"
 
 namespace trireme::checkpoint {
 
@@ -29,7 +28,7 @@ Index interval_of(const CheckpointOptions& options) {
 
 double seconds_of(clockid_t clock) {
   struct timespec now {};
-  store::check_call(::clock_gettime(clock, &now), "the clock", "clock_gettime");
+  require(::clock_gettime(clock, &now) == 0, "the system has no such clock");
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 

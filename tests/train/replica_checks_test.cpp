@@ -1,6 +1,8 @@
 // --check-replicas: one bit of one data replica is flipped. The rank is named, nothing wrong is
 // saved, and the job that goes back ends with the bits of one that nothing disturbed.
+#include <array>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include <gmock/gmock.h>
@@ -164,6 +166,30 @@ TEST_F(ReplicaChecksOfFit, MissesAMasterOfADistributedOptimizerThatChangesBetwee
   options_.use_distributed_optimizer = true;
   options_.verify_step = 1;
   EXPECT_EQ(fit(three, {0, 5}), "") << "of the slice of rank 0, which all receive";
+  const std::string last = "/step-000012", mine = root();
+  in("clean");
+  EXPECT_EQ(fit(three), "");
+  EXPECT_NE(
+      first_difference(test::read_checkpoint(mine + last), test::read_checkpoint(root() + last)),
+      "");
+}
+
+TEST_F(ReplicaChecksOfFit, MissesAComputeCopyThatChangesWhichTheUpdateWritesAnew) {
+  const MeshShape three(3, 1, 1);
+  options_.bf16 = true;
+  options_.check_replicas = 1;
+  bool flipped = false;
+  const auto before_sample = [&](DisturbedRank& rank, Index sample) {
+    if (rank.number != 1 || sample / batch + 1 != 5 || std::exchange(flipped, true)) return;
+    std::array<Bf16, 8> computed;
+    for (std::size_t i = 0; i < computed.size(); ++i)
+      computed[i] = to_bf16(rank.mesh->parameters()[i]);
+    const Index at = rank.mesh->find(std::as_bytes(std::span(computed)));
+    ASSERT_GE(at, 0);
+    rank.mesh->flip(at + 1, 7);  // the sign of the first
+  };
+  EXPECT_EQ(disturbed_fit(three, options_, {.before_sample = before_sample}), "");
+  EXPECT_TRUE(flipped);
   const std::string last = "/step-000012", mine = root();
   in("clean");
   EXPECT_EQ(fit(three), "");

@@ -1,5 +1,8 @@
 // --verify-step: a parameter is wrong for a few ops of the first computation of one step, as where
 // a processor computes wrongly once. The rank is named; without a fault nothing changes.
+#include <array>
+#include <utility>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,6 +41,23 @@ class VerifiedSteps : public testing::Test {
       if (asked == 4 || asked == 11) at.mesh->flip(a_sign_byte_, 7);
     };
     return disturbed_fit(shape, options_, {.between_ops = flip_twice});
+  }
+
+  /// In step 6 a sum of gradients is wrong on ranks from `first`: each time that it is computed, or
+  /// once.
+  std::string fit_with_wrong_sums(int first, bool each_time) {
+    std::array<bool, 2> wrong{};
+    const auto hooks = [&](DisturbedRank& rank) {
+      test::FlipHooks all;
+      all.after_sum = [&, each_time](Elements sum) {
+        if (rank.number < first || rank.trainer == nullptr || rank.trainer->steps_done() + 1 != 6)
+          return;
+        if (!std::exchange(wrong[static_cast<std::size_t>(rank.number)], true) || each_time)
+          static_cast<float*>(sum.data)[0] += 1;
+      };
+      return all;
+    };
+    return disturbed_fit({2, 1, 1}, options_, {.hooks = hooks});
   }
 
   ScratchDirectory folder_;
@@ -80,6 +100,26 @@ TEST_F(VerifiedSteps, AloneSeeWrongGradientsBeforeTheirSum) {
   options_.verify_step = 0;
   options_.check_replicas = 1;
   EXPECT_EQ(fit({2, 1, 1}, 1, 6), "") << "replicas get the same wrong sum";
+}
+
+TEST_F(VerifiedSteps, SeeASumThatIsWrongOnceAndBlameNoRank) {
+  const std::string message = fit_with_wrong_sums(1, false);
+  EXPECT_THAT(message, HasSubstr("step 6, computed twice, has other bits the second time: every "
+                                 "rank computed the same gradients, and their sums over the ranks "
+                                 "differ"));
+  EXPECT_THAT(folder_.read("run/replicas.jsonl"), HasSubstr("\"wrong\":[]"));
+}
+
+TEST_F(VerifiedSteps, MissAFaultThatRepeatsWhichReplicasFindOnOneRank) {
+  options_.check_replicas = 1;
+  EXPECT_EQ(fit_with_wrong_sums(2, true), "");
+  options_.checkpoint.save = folder_ / "all";
+  EXPECT_EQ(fit_with_wrong_sums(0, true), "");
+  EXPECT_NE(first_difference(test::read_checkpoint(folder_ / "run/step-000008"),
+                             test::read_checkpoint(folder_ / "all/step-000008")),
+            "");
+  options_.checkpoint.save = folder_ / "one";
+  EXPECT_THAT(fit_with_wrong_sums(1, true), HasSubstr("after step 6 the data replicas differ"));
 }
 
 TEST_F(VerifiedSteps, ChangeNoBitOnAnyLayout) {

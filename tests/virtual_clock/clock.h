@@ -15,6 +15,7 @@ class Clock {
   void run(double host_seconds, double device_seconds) {
     host_ += host_seconds;
     device_ = std::max(device_, host_) + device_seconds;
+    busy_ += device_seconds;
     if (!queues_) host_ = device_;
   }
   /// What is queued from now on begins at `time` or later.
@@ -31,11 +32,13 @@ class Clock {
   double device() const { return device_; }
   /// When work that is queued now can begin.
   double now() const { return std::max(device_, host_); }
+  /// What the device has computed so far.
+  double busy() const { return busy_; }
   bool queues() const { return queues_; }
 
  private:
   bool queues_;
-  double host_ = 0, device_ = 0;
+  double host_ = 0, device_ = 0, busy_ = 0;
 };
 
 }  // namespace trireme::virtual_clock

@@ -103,6 +103,7 @@ class Rank {
 
   ExecutedRank step() {
     const auto now = [&] { return stream_.clock().device(); };
+    const double busy_before = stream_.clock().busy();
     ExecutedRank times;
     reducer_.begin_step();
     pipeline_.start(data_);
@@ -112,6 +113,7 @@ class Rank {
     optimizer_.start_step(1e-3);
     times.updated = now();
     optimizer_.finish_step();
+    times.busy = stream_.clock().busy() - busy_before;
     return times;
   }
 
@@ -165,12 +167,22 @@ class Rank {
   NoData data_;
 };
 
+double last(const std::vector<ExecutedRank>& ranks, double ExecutedRank::*time) {
+  double latest = 0;
+  for (const ExecutedRank& rank : ranks) latest = std::max(latest, rank.*time);
+  return latest;
+}
+
 }  // namespace
 
-double ExecutedStep::end() const {
-  double last = 0;
-  for (const ExecutedRank& rank : ranks) last = std::max(last, rank.updated);
-  return last;
+double ExecutedStep::end() const { return last(ranks, &ExecutedRank::updated); }
+double ExecutedStep::backward() const { return last(ranks, &ExecutedRank::backward); }
+double ExecutedStep::summed() const { return last(ranks, &ExecutedRank::summed); }
+
+double ExecutedStep::busy() const {
+  double sum = 0;
+  for (const ExecutedRank& rank : ranks) sum += rank.busy;
+  return sum / (seconds() * static_cast<double>(ranks.size()));
 }
 
 std::vector<ExecutedStep> execute(const Model& model, const TrainingSpec& spec,

@@ -9,11 +9,12 @@
 
 namespace trireme::virtual_clock {
 
-/// Seconds since the job began.
+/// Seconds; times since the job began.
 struct ExecutedRank {
   double backward = 0;  // when its last micro-batch is done
   double summed = 0;    // when its gradients are summed
   double updated = 0;   // when its parameters are there
+  double busy = 0;      // that its device has computed in this step
 };
 
 struct ExecutedStep {
@@ -22,6 +23,10 @@ struct ExecutedStep {
 
   double end() const;  // the last rank is done
   double seconds() const { return end() - begin; }
+  double backward() const;  // the last rank is done with its micro-batches
+  double summed() const;    // all gradients are summed
+  /// Mean share of the step in which devices compute.
+  double busy() const;
 };
 
 /// `profile`: of every rank; its contention is not simulated. Throws: Error of the rank that failed

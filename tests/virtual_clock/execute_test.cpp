@@ -52,6 +52,13 @@ TEST(Execute, HasTheBubbleOfUnequalStages) {
   EXPECT_NEAR(seconds(spec_of({1, 2, 1}, 4), products_only()), 14 * product, 1e-9);
 }
 
+TEST(Execute, CountsWhatEachDeviceComputes) {
+  const auto step = execute(layers(2), spec_of({1, 2, 1}, 4), products_only(), {}).front();
+  EXPECT_NEAR(step.ranks[0].busy, 4 * 2 * product, 1e-9);
+  EXPECT_NEAR(step.ranks[1].busy, 4 * 3 * product, 1e-9);
+  EXPECT_NEAR(step.busy(), 20.0 / 28, 1e-9);
+}
+
 TEST(Execute, WaitsForTransfers) {
   Profile profile = products_only();
   profile.node = {0, 1};
@@ -63,8 +70,8 @@ TEST(Execute, SumsBucketsBesideBackward) {
   Profile profile = products_only();
   profile.node = {0, 1};
   const auto step = execute(layers(2), spec_of({2, 1, 1}, 1), profile, {}).front();
-  EXPECT_NEAR(step.ranks[0].backward, 5 * product, 1e-9);
-  EXPECT_NEAR(step.ranks[0].summed, (4 + 2 + 2) * product, 1e-9) << "one sum is half hidden";
+  EXPECT_NEAR(step.backward(), 5 * product, 1e-9);
+  EXPECT_NEAR(step.summed(), (4 + 2 + 2) * product, 1e-9) << "one sum is half hidden";
   EXPECT_NEAR(step.seconds(), 8 * product + agreement_on_norm, 1e-9);
 }
 

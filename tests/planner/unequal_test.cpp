@@ -259,13 +259,15 @@ TEST(UnequalSearch, OfTheKnownExampleEqualSharesAreAboutTwiceAsSlow) {
   EXPECT_LT(found.equal_shares, 2.6 * best.seconds);
 }
 
-TEST(UnequalSearch, NeverMixesTypesInATensorGroupAndMarksWhatCannotBeLaunched) {
+TEST(UnequalSearch, MarksWhatCannotBeLaunchedAndUsesNoMoreThanThereIs) {
   const auto task = eight_layers("64");
   SearchAim aim;
-  aim.best = 12;
-  const Cluster cluster = three_types();
+  aim.best = 60;
+  aim.pins = parse_pins("tp 1 mb 1 chunks 1 none");
+  const Cluster cluster = two_types();
   const UnequalResult found = search_unequal(*task, cluster, aim);
   std::set<Family> families;
+  int marked = 0;
   for (const Choice& choice : found.best) {
     if (!choice.plan) continue;
     const UnequalPlan& plan = choice.plan->plan;
@@ -282,8 +284,23 @@ TEST(UnequalSearch, NeverMixesTypesInATensorGroupAndMarksWhatCannotBeLaunched) {
     for (const PipelineKind& kind : plan.kinds)
       alike = alike && kind.blocks == plan.kinds.front().blocks;
     EXPECT_EQ(choice.not_launched.empty(), alike);
+    marked += choice.not_launched.empty() ? 0 : 1;
   }
-  EXPECT_FALSE(families.empty());
+  EXPECT_EQ(families.size(), 3u);
+  EXPECT_GT(marked, 0);
+}
+
+TEST(UnequalSearch, LeavesOutATypeWhoseNodesAreTooSmallForATensorGroup) {
+  const auto task = eight_layers("64");
+  const Cluster cluster = cluster_of(R"({"gpu": "H100", "nodes": 1, "per_node": 4},
+                                        {"gpu": "4090", "nodes": 2, "per_node": 2})");
+  SearchAim aim;
+  for (const auto& [pin, groups] : {std::pair("tp 2", 3U), std::pair("tp 4", 1U)}) {
+    aim.pins = parse_pins(pin);
+    unsigned used = 0;
+    for (const Choice& choice : search_unequal(*task, cluster, aim).best) used |= choice.groups;
+    EXPECT_EQ(used, groups) << pin;
+  }
 }
 
 TEST(WhyNotLaunched, SaysWhatTheRuntimeLacks) {

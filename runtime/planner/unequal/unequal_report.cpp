@@ -160,8 +160,9 @@ class Screen {
   }
 
   std::string counts() const {
-    return fmt::format("   {} plans: {} planned exactly, of which {} do not fit\n",
-                       result_.considered, result_.planned, result_.refused);
+    return fmt::format("   {} plan{}: {} planned exactly, of which {} did not fit\n",
+                       result_.considered, result_.considered == 1 ? "" : "s", result_.planned,
+                       result_.refused);
   }
 
   std::string no_fit() const {

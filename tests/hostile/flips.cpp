@@ -60,6 +60,7 @@ class FaultyStream final : public Stream {
 
   Stream& real() { return real_; }
   std::string wrong_update;  // of the next update: "update" or "moment"; empty: none is
+  float* moment = nullptr;   // the first one of the last update
 
  private:
   Stream& real_;
@@ -72,6 +73,7 @@ void faulty_adamw(Stream& stream, const AdamW& update) {
   const std::string what = std::exchange(faulty.wrong_update, "");
   if (what == "update") update.parameter[0] += 1;
   if (what == "moment") update.first_moment[0] += 1;
+  faulty.moment = update.first_moment;
 }
 
 /// Plants what has to be there when a step begins.
@@ -135,7 +137,8 @@ void train(Context& real, const GptOptions& gpt, GptData& data, const Flip& flip
       {"gradient", [&] { ops = 0; }},
       {"slow", [&] { slow = true; }},
       {"update", [&] { stream.wrong_update = "update"; }},
-      {"moment", [&] { stream.wrong_update = "moment"; }}};
+      {"moment", [&] { stream.wrong_update = "moment"; }},
+      {"kept", [&] { stream.moment[0] += 1; }}};  // since the last step
   FaultyData train(*data.train, real.options().global_batch_size, flip.step,
                    mine ? plants.at(flip.what) : nullptr);
   trainer.fit(train, data.valid.get());
@@ -153,7 +156,7 @@ int main(int argc, char** argv) {
   application.declare = [&](CommandLine& command, Options& options) {
     declare_gpt_options(command, options, gpt);
     command.text("--flip", place, "WHAT:RANK:STEP",
-                 "master, nan, scale, gradient, update, moment, slow");
+                 "master, nan, scale, gradient, update, moment, kept, slow");
     command.whole("--flip-attempts", flip.attempts, at_least(0), "attempts in which it is planted");
   };
   application.derive_defaults = [&](const CommandLine& command, Options& options) {

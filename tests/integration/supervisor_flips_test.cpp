@@ -71,6 +71,19 @@ TEST_F(Flips, OfAMomentOfOneReplicaOfThreeAreFoundOnceTheyReachItsMasters) {
   expect_the_bits_on("host0:1,host3:1,host2:1");
 }
 
+TEST_F(Flips, OfAMomentBetweenTwoStepsAreFoundOnceItIsUsed) {
+  ASSERT_EQ(train(3, "--check-replicas 1 --flip kept:1:8"), 0) << output();
+  expect_host1_to_be_left(5, "after step 8 the data replicas differ in ");
+  expect_the_bits_on("host0:1,host3:1,host2:1");
+}
+
+TEST_F(Flips, OfAMomentOfADistributedOptimizerBetweenTwoStepsAreMissed) {
+  own_ = "--use-distributed-optimizer";
+  ASSERT_EQ(train(2, "--check-replicas 1 --verify-step 1 --flip kept:1:8"), 0) << output();
+  EXPECT_THAT(causes(), ElementsAre("finished"));
+  expect_nothing_left();
+}
+
 TEST_F(Flips, OfOneReplicaOfTwoAreDecidedOnSwappedHosts) {
   ASSERT_EQ(train(2, "--check-replicas 4 --flip update:1:8"), 0) << output();
   const History found = history();

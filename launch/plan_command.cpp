@@ -2,7 +2,12 @@
 #include <cmath>
 #include <iostream>
 
+#include "launch/calibrate/start.h"
 #include "launch/commands.h"
+#include "launch/plan_trials.h"
+#include "launch/supervisor/decide/command_words.h"
+#include "launch/supervisor/machine/processes.h"
+#include "runtime/planner/search/calibration.h"
 #include "runtime/planner/search/report.h"
 #include "runtime/planner/search/report_json.h"
 #include "runtime/planner/unequal/unequal_answer.h"
@@ -13,9 +18,9 @@ namespace {
 using namespace planner;
 
 struct Words {
-  std::string model, config, cluster, explain;
+  std::string model, config, cluster, explain, calibrate, mpirun = "mpirun";
   std::vector<std::string> prices, pins;
-  Index batch = 0;
+  Index batch = 0, ranks = 0, tries = 0;
   double tokens = 0, margin = SearchAim().margin;
   bool json = false;
 };
@@ -27,7 +32,8 @@ void declare(CommandLine& command, Words& words) {
       "--model-config", words.config, "FILE",
       "TOML file of train_gpt (--config); a layout's options that it has stay as they are");
   command.text("--cluster", words.cluster, "TEXT|FILE",
-               "8x8xH100-80 (nodes, GPUs of a node, GPU), 8xH100-80, or a file of JSON");
+               "8x8xH100-80 (nodes, GPUs of a node, GPU), 8xH100-80, or a file of JSON; for GPU "
+               "also the file of a profile, as --calibrate writes it: 4xcpu.json");
   command.whole("--global-batch-size", words.batch, at_least(1),
                 "samples of one step over all ranks; default: that of --model-config");
   command.real("--tokens", words.tokens, {0, infinity, true, true},
@@ -41,6 +47,16 @@ void declare(CommandLine& command, Words& words) {
   command.text("--explain", words.explain, "LAYOUT",
                "one layout such as \"tp 8 pp 2\", part by part, beside the chosen one");
   command.flag("--json", words.json, "print one line of JSON instead of text");
+  command.text("--calibrate", words.calibrate, "FILE",
+               "plan nothing, but measure this machine, with all --ranks at once, in less than a "
+               "minute, and write its profile; with a model also the products of it");
+  command.whole("--ranks,-n", words.ranks, at_least(1), "of --calibrate: as many as a job has");
+  constexpr Index most_tries = 32;
+  command.whole("--try", words.tries, {0, most_tries},
+                "run so many of the best layouts for five steps each, here, and choose by what was "
+                "measured");
+  command.text("--mpirun", words.mpirun, "WORDS",
+               "of --calibrate and --try: mpirun, and options for it");
 }
 
 /// The options of train_gpt that the task is made of.
@@ -74,6 +90,7 @@ Question make_question(const CommandLine& command, const Words& words, Problems&
   question.words = training_words(command, words);
   question.tokens = words.tokens;
   question.aim.margin = words.margin;
+  question.aim.best = std::max(question.aim.best, static_cast<int>(words.tries));
   if (!command.given("--model") && !command.given("--model-config"))
     problems.add("--model PRESET or --model-config FILE is missing: the model to plan");
   const auto read = [&](const char* option, const std::string& value, const auto& f) {
@@ -104,7 +121,88 @@ ExitCode plan_unequal(const TrainingTask& task, const Question& question, bool j
   return found.launched >= 0 ? ExitCode::success : ExitCode::configuration;
 }
 
+bool plans_for_cpus(const Question& question) {
+  return !question.cluster.groups.empty() && question.cluster.groups.front().profile.is_cpu();
+}
+
+void check_mpirun(const Words& words, Problems& problems) {
+  const std::vector<std::string> mpirun = supervisor::words_in(words.mpirun);
+  if (mpirun.empty() || !supervisor::is_executable(mpirun.front()))
+    problems.add("--mpirun '", words.mpirun, "': there is no such program");
+}
+
+/// `more`: behind --, of train_gpt.
+void check_calibration(const CommandLine& command, const Words& words,
+                       const std::vector<std::string>& more, calibrate::Request& request,
+                       Problems& problems) {
+  request.file = words.calibrate;
+  request.ranks = words.ranks;
+  request.mpirun = supervisor::words_in(words.mpirun);
+  request.options = training_words(command, words);
+  request.options.insert(request.options.end(), more.begin(), more.end());
+  if (!command.given("--ranks"))
+    problems.add("--ranks is missing: --calibrate measures with as many as a job will have");
+  check_mpirun(words, problems);
+  for (const char* option : {"--cluster", "--global-batch-size", "--tokens", "--price", "--pin",
+                             "--explain", "--json", "--memory-margin", "--try"})
+    if (command.given(option))
+      problems.add(option, " does not go with --calibrate, which plans nothing");
+}
+
+/// What starts jobs: their failures, and signals, end with an exit code.
+ExitCode run_jobs(const std::function<void(verify::Signals&)>& f) {
+  constexpr int exit_of_signals = 128;
+  try {
+    verify::Signals signals;
+    f(signals);
+    return ExitCode::success;
+  } catch (const verify::Interrupted& interrupted) {
+    return static_cast<ExitCode>(exit_of_signals + interrupted.signal);
+  } catch (const ConfigurationError& error) {
+    std::cerr << "trireme plan: " << error.what() << '\n';
+    return ExitCode::configuration;
+  } catch (const Error& error) {
+    std::cerr << "trireme plan: " << error.what() << '\n';
+    return ExitCode::failure;
+  }
+}
+
+ExitCode calibrate_now(const calibrate::Request& request) {
+  std::cerr << "trireme plan: measuring with " << request.ranks
+            << (request.ranks == 1 ? " rank" : " ranks") << ", about a minute\n";
+  return run_jobs(
+      [&](verify::Signals& signals) { std::cout << calibrate::calibrate(request, signals); });
+}
+
+void warn(const Question& question) {
+  for (const GpuGroup& group : question.cluster.groups)
+    for (const std::string& doubt :
+         calibration_doubts(group, group.profile.is_cpu() ? name_of_this_cpu() : ""))
+      std::cerr << "trireme plan: warning: " << doubt << '\n';
+}
+
+ExitCode plan_now(const TrainingTask& task, const Question& question, const Words& words) {
+  warn(question);
+  if (question.cluster.groups.size() > 1) return plan_unequal(task, question, words.json);
+  Answer found = answer(task, question);
+  if (words.tries > 0 && question.explain.empty() && found.fits()) {
+    const Trials trials{static_cast<std::size_t>(words.tries), supervisor::words_in(words.mpirun)};
+    const ExitCode tried = run_jobs(
+        [&](verify::Signals& signals) { try_layouts(task, question, trials, signals, found); });
+    if (tried != ExitCode::success) return tried;
+  }
+  if (words.json)
+    std::cout << to_text(to_json(task, question, found)) << '\n';
+  else
+    std::cout << report(task, question, found);
+  const bool made = question.explain.empty() ? found.fits() : found.explained.has_value();
+  return made ? ExitCode::success : ExitCode::configuration;
+}
+
 int plan(int argc, char** argv) {
+  int own = 0;
+  while (own < argc && std::string(argv[own]) != "--") ++own;
+  const std::vector<std::string> more(argv + std::min(own + 1, argc), argv + argc);
   Words words;
   CommandLine command(
       "trireme plan",
@@ -112,13 +210,20 @@ int plan(int argc, char** argv) {
       "and prints the command line that trains so. Exit code 64 where none fits.");
   declare(command, words);
   Question question;
+  calibrate::Request calibration;
   std::unique_ptr<TrainingTask> task;
   return parse_and_run(
-      command, argc, argv,
+      command, own, argv,
       [&](Problems& problems) {
+        if (command.given("--calibrate"))
+          return check_calibration(command, words, more, calibration, problems);
+        if (words.tries > 0) check_mpirun(words, problems);
+        if (!more.empty())
+          problems.add(
+              "words behind -- are options of train_gpt for --calibrate, which is missing");
         question = make_question(command, words, problems);
         Problems of_task;
-        task = std::make_unique<TrainingTask>(question.words, of_task);
+        task = std::make_unique<TrainingTask>(question.words, of_task, !plans_for_cpus(question));
         for (const std::string& problem : of_task.all()) problems.add(with_own_names(problem));
         if (!command.given("--global-batch-size") && !task->given("--global-batch-size"))
           problems.add("--global-batch-size is missing: the samples of one step");
@@ -130,14 +235,8 @@ int plan(int argc, char** argv) {
         add_steps(*task, question);
       },
       [&] {
-        if (question.cluster.groups.size() > 1) return plan_unequal(*task, question, words.json);
-        const Answer found = answer(*task, question);
-        if (words.json)
-          std::cout << to_text(to_json(*task, question, found)) << '\n';
-        else
-          std::cout << report(*task, question, found);
-        const bool made = question.explain.empty() ? found.fits() : found.explained.has_value();
-        return made ? ExitCode::success : ExitCode::configuration;
+        if (command.given("--calibrate")) return calibrate_now(calibration);
+        return plan_now(*task, question, words);
       });
 }
 

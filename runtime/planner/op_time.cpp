@@ -21,19 +21,43 @@ double distance(const ProductWork& work, const MeasuredProduct& known) {
 }
 
 /// What was measured over what the model says, of the shapes around this one: the nearer the more
-/// it counts, a shape that was measured alone. So far from all of them the model's form remains.
+/// it counts, a shape that was measured alone, by the mean of its kinds. So far from all of them
+/// the model's form remains.
 double correction(const ProductWork& work, const Profile& profile) {
-  double weights = 0, sum = 0;
+  double weights = 0, sum = 0, kinds = 0, sum_of_kinds = 0;
   for (const MeasuredProduct& known : profile.products) {
     if (known.dtype != work.dtype) continue;
     const double ratio = std::log(known.flops_per_s / modelled_rate(profile, known.dtype, known.k));
     const double away = distance(work, known);
-    if (away == 0) return std::exp(ratio);
+    if (away == 0) {
+      kinds += 1;
+      sum_of_kinds += ratio;
+      continue;
+    }
     const double weight = 1 / (away * away);
     weights += weight;
     sum += weight * ratio;
   }
+  if (kinds > 0) return std::exp(sum_of_kinds / kinds);
   return weights == 0 ? 1 : std::exp(sum / weights);
+}
+
+/// FLOP/s: of what was measured, that which is nearest in length and size of heads.
+double attention_rate(const AttentionWork& work, bool backward, const Profile& profile) {
+  const auto doublings = [](Index a, Index b) {
+    return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
+  };
+  const MeasuredAttention* best = nullptr;
+  const auto away = [&](const MeasuredAttention& known) {
+    return doublings(work.sequence, known.sequence) + doublings(work.head_dim, known.head_dim);
+  };
+  for (const MeasuredAttention& known : profile.attentions)
+    if (known.dtype == work.dtype && known.backward == backward &&
+        (best == nullptr || away(known) < away(*best)))
+      best = &known;
+  if (best != nullptr) return best->flops_per_s;
+  return (backward ? profile.attention_backward : profile.attention_forward) *
+         profile.peak(work.dtype);
 }
 
 }  // namespace
@@ -62,15 +86,14 @@ OpTime op_time(const StepWork& work, const Profile& profile, const Group& tensor
                const Network& network) {
   OpTime time;
   if (work.idle) return time;
+  const bool backward = work.phase == StepWork::Phase::backward;
   Index queued = 0;
   for (const ProductWork& product : work.parts.products) {
     time.products += product_time(product, profile);
     queued += product.count;
   }
   for (const AttentionWork& attention : work.parts.attention) {
-    const double share = work.phase == StepWork::Phase::backward ? profile.attention_backward
-                                                                 : profile.attention_forward;
-    time.attention += std::max(attention.flops / (share * profile.peak(attention.dtype)),
+    time.attention += std::max(attention.flops / attention_rate(attention, backward, profile),
                                work.bytes / profile.bytes_per_s);
     ++queued;
   }
@@ -78,7 +101,7 @@ OpTime op_time(const StepWork& work, const Profile& profile, const Group& tensor
     time.tensor_traffic += collective_time(collective, tensor, profile, network);
     ++queued;
   }
-  time.memory_bound = work.loop_bytes() / profile.bytes_per_s;
+  time.memory_bound = work.loop_bytes() / profile.loop_rate(work.op, backward);
   time.host = static_cast<double>(std::max<Index>(queued, 1)) * profile.op_seconds;
   return time;
 }

@@ -16,4 +16,10 @@ const char* name(Grade grade) {
   return "unknown";
 }
 
+double Profile::loop_rate(std::string_view op, bool backward) const {
+  for (const MeasuredLoop& known : loops)
+    if (known.op == op && known.backward == backward) return known.bytes_per_s;
+  return bytes_per_s;
+}
+
 }  // namespace trireme::planner

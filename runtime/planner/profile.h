@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/core/device_traits.h"
@@ -36,10 +37,27 @@ struct MeasuredCollective {
   Link link;
 };
 
+/// A kind of product that was measured, "NT", "NN" or "TN": how its matrices lie (BLAS).
 struct MeasuredProduct {
   Index m = 0, n = 0, k = 0;
   DType dtype = DType::f32;
   double flops_per_s = 0;
+  std::string kind = "NT";
+};
+
+/// Causal attention that was measured, with the masked half not counted.
+struct MeasuredAttention {
+  Index sequence = 0, head_dim = 0;
+  bool backward = false;
+  DType dtype = DType::f32;
+  double flops_per_s = 0;
+};
+
+/// An op that loops over memory, by its name; or work of a step that is no op, such as "update".
+struct MeasuredLoop {
+  std::string op;
+  bool backward = false;
+  double bytes_per_s = 0;
 };
 
 struct Profile {
@@ -57,22 +75,29 @@ struct Profile {
   std::vector<MeasuredProduct> products;
   // Of the peak in the type of the op; causal, with the masked half not counted.
   double attention_forward = 0, attention_backward = 0;
+  std::vector<MeasuredAttention> attentions;  // where measured, they replace these shares
 
-  double bytes_per_s = 0;  // that memory-bound ops reach
-  double op_seconds = 0;   // of the host, to queue a kernel; of a CPU rank, what any op costs
+  double bytes_per_s = 0;           // that memory-bound ops reach
+  std::vector<MeasuredLoop> loops;  // where measured, they replace it
+  double op_seconds = 0;  // of the host, to queue a kernel; of a CPU rank, what any op costs
   /// The device computes beside the host, which then is a floor only. False for CPU ranks.
   bool queues = true;
 
-  Link node;                                    // between ranks of a node
-  std::vector<MeasuredCollective> collectives;  // where measured, they replace `node` and the port
+  Link node;    // between ranks of a node; 0: not known
+  Link across;  // between ranks of different nodes; 0: that of the cluster
+  std::vector<MeasuredCollective> collectives;  // where measured, they replace these two
   double port_efficiency = 1;                   // what collectives reach of Network::port
   double collective_seconds = 0;                // that any collective takes, however small
   double contention = 0;  // time that a second of hidden traffic adds to the work that hides it
 
   Index context_bytes = 0;       // of the device, before any allocation (CUDA)
   Index communicator_bytes = 0;  // of the device, for a communicator (NCCL)
+  int ranks_per_node = 0;        // that measured together; 0: not known
 
   double peak(DType dtype) const { return dtype == DType::bf16 ? peak_bf16 : peak_f32; }
+  /// Bytes a second that an op reaches where it loops over memory.
+  double loop_rate(std::string_view op, bool backward) const;
+  bool is_cpu() const { return device.kind == DeviceKind::cpu; }
 };
 
 }  // namespace trireme::planner

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -30,11 +31,22 @@ Grade grade_of(const Fields& fields) {
               name(Grade::calibrated), "' or '", name(Grade::shapes), "'");
 }
 
+/// The vector code that a CPU was measured with: plans depend on it.
+void take_cpu(const Fields& device, Profile& profile) {
+  profile.queues = false;
+  profile.device.threads = static_cast<int>(device.whole("threads", 1, 1));
+  const std::string set = device.text("instruction_set", name(InstructionSet::portable));
+  for (const auto known : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512})
+    if (set == name(known)) profile.device.instruction_set = known;
+  if (set != name(profile.device.instruction_set))
+    device.fail("instruction_set '", set, "' is not 'portable', 'avx2' or 'avx512'");
+  profile.device.native_bf16 = device.whole("native_bf16", 0, 0) != 0;
+}
+
 void take_device(const Fields& device, Profile& profile) {
   profile.name = device.text("name");
   if (device.text("kind", "gpu") == "cpu") {
-    profile.queues = false;
-    profile.device.threads = static_cast<int>(device.whole("threads", 1, 1));
+    take_cpu(device, profile);
   } else if (const std::string gpu = device.text("gpu", ""); !gpu.empty()) {
     try {
       profile.device = gpu_traits(gpu);
@@ -54,23 +66,65 @@ void take_device(const Fields& device, Profile& profile) {
   device.end();
 }
 
-/// [m, n, k, "NT", "bf16", TFLOP/s]. How the matrices lie makes no difference here.
+/// The cells of a row of a table.
+class Cells {
+ public:
+  /// `form`: "[m, n, k, kind, type, TFLOP/s]".
+  Cells(const Fields& root, const Json& row, const char* what, const char* form)
+      : root_(root), row_(row), what_(what) {
+    const auto* cells = std::get_if<Json::Array>(&row.value);
+    const auto count =
+        static_cast<std::size_t>(1 + std::count(form, form + std::strlen(form), ','));
+    if (cells == nullptr || cells->size() != count)
+      root.fail("an entry of ", what, "s is not ", form, ": ", to_text(row));
+    cells_ = cells;
+  }
+  Index size(std::size_t i) const {
+    const auto* value = std::get_if<Index>(&(*cells_)[i].value);
+    if (value == nullptr || *value < 1)
+      root_.fail("the sizes of a ", what_, " are at least 1: ", to_text(row_));
+    return *value;
+  }
+  const std::string& text(std::size_t i, const char* which) const {
+    const auto* text = std::get_if<std::string>(&(*cells_)[i].value);
+    if (text == nullptr) root_.fail("the ", which, " of a ", what_, " is a text: ", to_text(row_));
+    return *text;
+  }
+  bool backward(std::size_t i) const {
+    const std::string& call = text(i, "direction");
+    if (call != "forward" && call != "backward")
+      root_.fail("the direction of a ", what_, " is 'forward' or 'backward': ", to_text(row_));
+    return call == "backward";
+  }
+  double rate(std::size_t i) const {
+    const std::optional<double> rate = number_in((*cells_)[i]);
+    if (!rate || !(*rate > 0)) root_.fail("the rate of a ", what_, " is above 0: ", to_text(row_));
+    return *rate;
+  }
+
+ private:
+  const Fields& root_;
+  const Json& row_;
+  const char* what_;
+  const Json::Array* cells_ = nullptr;
+};
+
 void take_products(const Fields& root, Profile& profile) {
   for (const Json& row : root.array("products")) {
-    const auto* cells = std::get_if<Json::Array>(&row.value);
-    if (cells == nullptr || cells->size() != 6)
-      root.fail("an entry of products is not [m, n, k, kind, type, TFLOP/s]: ", to_text(row));
-    const auto size = [&](std::size_t i) {
-      const auto* value = std::get_if<Index>(&(*cells)[i].value);
-      if (value == nullptr || *value < 1)
-        root.fail("the sizes of a product are at least 1: ", to_text(row));
-      return *value;
-    };
-    const auto* type = std::get_if<std::string>(&(*cells)[4].value);
-    if (type == nullptr) root.fail("the type of a product is a text: ", to_text(row));
-    const std::optional<double> rate = number_in((*cells)[5]);
-    if (!rate || !(*rate > 0)) root.fail("the rate of a product is above 0: ", to_text(row));
-    profile.products.push_back({size(0), size(1), size(2), dtype_of(root, *type), *rate * tera});
+    const Cells cells(root, row, "product", "[m, n, k, kind, type, TFLOP/s]");
+    profile.products.push_back({cells.size(0), cells.size(1), cells.size(2),
+                                dtype_of(root, cells.text(4, "type")), cells.rate(5) * tera,
+                                cells.text(3, "kind")});
+  }
+  for (const Json& row : root.array("attentions")) {
+    const Cells cells(root, row, "attention",
+                      "[sequence, size of a head, direction, type, TFLOP/s]");
+    profile.attentions.push_back({cells.size(0), cells.size(1), cells.backward(2),
+                                  dtype_of(root, cells.text(3, "type")), cells.rate(4) * tera});
+  }
+  for (const Json& row : root.array("loops")) {
+    const Cells cells(root, row, "loop", "[op, direction, GB/s]");
+    profile.loops.push_back({cells.text(0, "op"), cells.backward(1), cells.rate(2) * giga});
   }
 }
 
@@ -87,16 +141,14 @@ void take_links(const Fields& root, Profile& profile) {
     const Kind kinds[] = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather};
     const auto* kind =
         std::find_if(std::begin(kinds), std::end(kinds), [&](Kind one) { return op == name(one); });
-    if (op == "any" && group == "node")
-      profile.node = speed;
+    if (op == "any")
+      (group == "node" ? profile.node : profile.across) = speed;
     else if (kind != std::end(kinds))
       profile.collectives.push_back({*kind, group == "network", static_cast<int>(size), speed});
     else
-      link.fail("op '", op,
-                "' is not 'any' (of group 'node'), 'all_reduce', 'reduce_scatter' or "
-                "'all_gather'");
+      link.fail("op '", op, "' is not 'any', 'all_reduce', 'reduce_scatter' or 'all_gather'");
   }
-  if (profile.node.bytes_per_s == 0)
+  if (profile.node.bytes_per_s == 0 && profile.ranks_per_node != 1)
     root.fail("links lacks the entry with group 'node' and op 'any'");
 }
 
@@ -151,11 +203,12 @@ Profile parse_profile(std::string_view text, const std::string& source) {
   if (format != 1) root.fail("format ", format, " is not known: this program reads format 1");
   Profile profile;
   profile.grade = grade_of(root);
+  profile.ranks_per_node = static_cast<int>(root.whole("ranks_per_node", 1, 0));
   take_device(root.object("device"), profile);
   take_products(root, profile);
   take_links(root, profile);
   take_rates(root, profile);
-  root.ignore({"ranks_per_node", "when", "sources"});
+  root.ignore({"when", "sources"});
   root.end();
   return profile;
 }

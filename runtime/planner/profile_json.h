@@ -16,6 +16,8 @@ namespace trireme::planner {
 /// value and what would be right.
 Profile parse_profile(std::string_view text, const std::string& source);
 Profile read_profile(const std::filesystem::path& file);
+/// The text of such a file, a member a line. `when`: for people.
+std::string text_of(const Profile& profile, const std::string& when);
 
 /// The profiles of data sheets, by name: "A100-40GB", "A100-80GB", "H100-SXM", "H200", "L40S",
 /// "RTX-4090".

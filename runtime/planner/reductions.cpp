@@ -154,10 +154,12 @@ UpdateTime update_time(const PlannedTraining& plan, const Profile& profile,
   const bool gathers = flat.options().update == Update::sharded && data.size > 1;
   const double each = update_cost(plan.spec.optimizer, plan.spec.compute).bytes;
   UpdateTime time;
-  time.norm = 4 * elements_in_norm(flat) / profile.bytes_per_s + profile.op_seconds;
+  const double rate = profile.loop_rate("update", false);
+  time.norm =
+      4 * elements_in_norm(flat) / profile.loop_rate("gradient_norm", false) + profile.op_seconds;
   double gathered = 0;
   for (const Bucket& bucket : flat.buckets()) {
-    time.update += each * static_cast<double>(flat.updated(bucket).count) / profile.bytes_per_s;
+    time.update += each * static_cast<double>(flat.updated(bucket).count) / rate;
     if (!gathers) continue;
     time.update += profile.op_seconds;
     const double bytes =

@@ -63,7 +63,8 @@ class Walk {
       for (std::size_t c = 0; c < stages_[s].chunks.size(); ++c)
         costs.back().push_back(stages_[s].chunks[c].costs(transfer(s, c)));
       const auto zeroed = static_cast<double>(plan(s).flat.gradient_bytes());
-      step.optimizer = std::max(step.optimizer, zeroed / profiles_[s]->bytes_per_s);
+      step.optimizer =
+          std::max(step.optimizer, zeroed / profiles_[s]->loop_rate("zero_gradients", false));
       if (stages_[s].seconds > stages_[at(step.critical_stage)].seconds)
         step.critical_stage = static_cast<int>(s);
     }
@@ -193,14 +194,18 @@ double least_step_time(const Candidate& candidate, double flops, const Profile& 
           std::max(rate, known.flops_per_s * (1 + profile.half_k / static_cast<double>(known.k)));
   const double share = std::max(profile.attention_forward, profile.attention_backward);
   rate = std::max(rate, share * profile.peak(candidate.spec.compute));
+  for (const MeasuredAttention& known : profile.attentions)
+    if (known.dtype == candidate.spec.compute) rate = std::max(rate, known.flops_per_s);
   const double ideal = flops * static_cast<double>(candidate.spec.global_batch_size) /
                        (rate * candidate.spec.mesh.size());
   return ideal / (1 - least_bubble(candidate.spec));
 }
 
 Index device_bytes(const PlannedLayout& layout, const Profile& profile) {
-  return layout.tightest().need.device() + profile.context_bytes +
-         layout.communicators() * profile.communicator_bytes;
+  Index most = 0;
+  for (const PlannedRank& rank : layout.ranks)  // a CPU is its own host
+    most = std::max(most, profile.is_cpu() ? rank.need.total() : rank.need.device());
+  return most + profile.context_bytes + layout.communicators() * profile.communicator_bytes;
 }
 
 }  // namespace trireme::planner

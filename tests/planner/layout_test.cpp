@@ -93,6 +93,9 @@ TEST(LayoutPlanner, CountsTheCommunicatorsOfARank) {
   profile.context_bytes = 100;
   profile.communicator_bytes = 10;
   const PlannedLayout layout = planner.plan(candidate({2, 2, 2}, false));
+  EXPECT_EQ(device_bytes(layout, profile), layout.tightest().need.total() + 150)
+      << "a CPU is its own host";
+  profile.device = gpu_traits("H100-SXM");
   EXPECT_EQ(device_bytes(layout, profile), layout.tightest().need.device() + 150);
 }
 

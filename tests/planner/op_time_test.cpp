@@ -37,6 +37,14 @@ TEST(ProductTime, ComesFromTheMeasurementsWhereThereAreSome) {
   EXPECT_LT(rate(20), rate(50));
 }
 
+TEST(ProductTime, IsTheMeanOfTheKindsOfItsShape) {
+  Profile profile = products_only();
+  profile.peak_f32 = 100;
+  profile.products = {{16, 16, 16, DType::f32, 40, "NT"}, {16, 16, 16, DType::f32, 10, "TN"}};
+  const ProductWork work{16, 16, 16, 1, DType::f32};
+  EXPECT_DOUBLE_EQ(work.flops() / product_time(work, profile), 20);
+}
+
 StepWork step(double bytes) {
   StepWork work;
   work.bytes = bytes;
@@ -70,6 +78,35 @@ TEST(OpTime, AttentionHasARateOfItsOwnForBackward) {
   EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 2000);
   work.phase = StepWork::Phase::backward;
   EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 4000);
+}
+
+TEST(OpTime, AttentionIsThatOfTheNearestMeasurement) {
+  Profile profile = unit_profile();
+  profile.bytes_per_s = 1e9;
+  profile.attentions = {{256, 64, false, DType::f32, 10},
+                        {4096, 64, false, DType::f32, 20},
+                        {4096, 64, true, DType::f32, 5},
+                        {4096, 64, false, DType::bf16, 1000}};
+  StepWork work = step(0);
+  work.parts.attention = {{1, 2048, 1, 1, 64, DType::f32, 100}};
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 5);
+  work.phase = StepWork::Phase::backward;
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 20);
+  work.parts.attention = {{1, 300, 1, 1, 64, DType::f32, 100}};
+  work.phase = StepWork::Phase::recompute;
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 10);
+}
+
+TEST(OpTime, LoopsHaveTheRateOfTheirOp) {
+  Profile profile = unit_profile();
+  profile.loops = {{"norm", false, 10}, {"norm", true, 5}};
+  StepWork work = step(100);
+  work.op = "norm";
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).memory_bound, 10);
+  work.phase = StepWork::Phase::backward;
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).memory_bound, 20);
+  work.op = "gelu";
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).memory_bound, 100);
 }
 
 TEST(OpTime, CountsTheHostForEachKernel) {

@@ -69,6 +69,51 @@ TEST(Profiles, ReadWhatACalibrationMeasured) {
   EXPECT_DOUBLE_EQ(profile.collectives[0].link.latency, 9e-6);
 }
 
+TEST(Profiles, AreReadAsTheyWereWritten) {
+  Profile profile = parse_profile(with(calibrated, "84e9", "84000000000"), "file");
+  profile.products.push_back({64, 256, 512, DType::f32, 3e10, "TN"});
+  profile.attentions = {{1024, 64, false, DType::bf16, 2e14}, {1024, 128, true, DType::f32, 1e13}};
+  profile.loops = {{"norm", false, 2e12}, {"norm", true, 1e12}};
+  profile.across = {5e-6, 4e10};
+  profile.grade = Grade::shapes;
+  const std::string text = text_of(profile, "2026-01-02");
+  const Profile read = parse_profile(text, "written");
+  EXPECT_EQ(text_of(read, "2026-01-02"), text);
+  EXPECT_EQ(read.device, profile.device);
+  EXPECT_EQ(read.ranks_per_node, 8);
+  EXPECT_EQ(read.products[1].kind, "TN");
+  EXPECT_DOUBLE_EQ(read.attentions[1].flops_per_s, 1e13);
+  EXPECT_TRUE(read.attentions[1].backward);
+  EXPECT_DOUBLE_EQ(read.loop_rate("norm", true), 1e12);
+  EXPECT_DOUBLE_EQ(read.loop_rate("gelu", true), read.bytes_per_s);
+  EXPECT_DOUBLE_EQ(read.across.bytes_per_s, 4e10);
+}
+
+TEST(Profiles, OfCpusKeepTheirVectorCode) {
+  Profile profile = parse_profile(with(calibrated, "84e9", "84000000000"), "file");
+  profile.device = DeviceTraits();
+  profile.device.threads = 3;
+  profile.device.instruction_set = InstructionSet::avx512;
+  profile.device.native_bf16 = true;
+  const Profile read = parse_profile(text_of(profile, ""), "written");
+  EXPECT_EQ(read.device, profile.device);
+  EXPECT_TRUE(read.is_cpu());
+  EXPECT_FALSE(read.queues);
+  EXPECT_EQ(
+      message_of([&] { parse_profile(with(text_of(profile, ""), "avx512", "avx7"), "file"); }),
+      "file: device: instruction_set 'avx7' is not 'portable', 'avx2' or 'avx512'");
+}
+
+TEST(Profiles, OfOneRankHaveNoLinks) {
+  Profile profile = parse_profile(with(calibrated, "84e9", "84000000000"), "file");
+  profile.node = profile.across = {};
+  profile.collectives.clear();
+  EXPECT_EQ(message_of([&] { parse_profile(text_of(profile, ""), "file"); }),
+            "file: links lacks the entry with group 'node' and op 'any'");
+  profile.ranks_per_node = 1;
+  EXPECT_EQ(parse_profile(text_of(profile, ""), "file").node.bytes_per_s, 0);
+}
+
 TEST(Profiles, SayWhatIsWrongWithAFile) {
   const std::string good = with(calibrated, "84e9", "84000000000");
   const auto refusal = [&](const std::string& old, const std::string& now) {
@@ -85,9 +130,15 @@ TEST(Profiles, SayWhatIsWrongWithAFile) {
   EXPECT_EQ(refusal("\"NT\", \"bf16\"", "\"NT\", \"f16\""),
             "file: type 'f16' is not 'bf16' or 'f32'");
   EXPECT_THAT(refusal("4096, 8192", "4096, 0"), HasSubstr("sizes of a product are at least 1"));
+  const std::string spread = "\"spread\": 0.05";
+  EXPECT_EQ(refusal(spread, spread + ", \"loops\": [[\"norm\", \"both\", 1]]"),
+            "file: the direction of a loop is 'forward' or 'backward': [\"norm\",\"both\",1]");
+  EXPECT_EQ(refusal(spread, spread + ", \"attentions\": [[1, 64, \"forward\", \"f32\"]]"),
+            "file: an entry of attentions is not [sequence, size of a head, direction, type, "
+            "TFLOP/s]: [1,64,\"forward\",\"f32\"]");
   EXPECT_EQ(refusal("\"op\": \"any\"", "\"op\": \"broadcast\""),
-            "file: links: op 'broadcast' is not 'any' (of group 'node'), 'all_reduce', "
-            "'reduce_scatter' or 'all_gather'");
+            "file: links: op 'broadcast' is not 'any', 'all_reduce', 'reduce_scatter' or "
+            "'all_gather'");
   EXPECT_EQ(refusal("\"sms\": 132", "\"sms\": true"),
             "file: device: 'sms' is true: expected a whole number of at least 1");
   EXPECT_THAT(message_of([] { parse_profile("{", "file"); }), HasSubstr("file: "));

@@ -13,7 +13,8 @@ Answer answer(const TrainingTask& task, const Question& question) {
     all.explained = searcher.explain(group, question.explain, all.result.limit, all.not_explained);
   } else if (all.fits()) {
     all.refusals = nearest_refusals(searcher, group, all.result);
-    all.levers = find_levers(searcher, group, question.aim, all.result);
+    if (!group.profile.is_cpu())  // they are of GPUs
+      all.levers = find_levers(searcher, group, question.aim, all.result);
   } else if (!all.result.considered.empty()) {
     all.least_need = find_least_need(searcher, group, all.result);
     all.fit = find_smallest_fit(searcher, group, question.aim);
@@ -47,6 +48,9 @@ std::vector<std::string> launch_words(const TrainingTask& task, const Question& 
   words.emplace_back("train_gpt");
   for (const auto& more : {question.words, task.words_of(layout)})
     words.insert(words.end(), more.begin(), more.end());
+  if (group.profile.is_cpu()) words.insert(words.end(), {"--device", "cpu"});
+  if (group.profile.is_cpu() && group.profile.device.threads > 1)
+    words.insert(words.end(), {"--threads-per-rank", str(group.profile.device.threads)});
   return words;
 }
 

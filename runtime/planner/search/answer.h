@@ -21,8 +21,16 @@ struct Question {
   LayoutPins explain = {};  // not empty: one layout, part by part
 };
 
+/// One of the best that ran for a few steps.
+struct TriedLayout {
+  Layout layout;
+  double predicted_s = 0, measured_s = 0;  // of a step
+  std::string problem;                     // why it did not train
+};
+
 struct Answer {
   SearchResult result;
+  std::vector<TriedLayout> tried;  // in the order in which they were predicted
   std::vector<NearRefusal> refusals;
   std::vector<Lever> levers;
   // Where nothing fits.

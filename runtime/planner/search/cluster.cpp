@@ -29,6 +29,8 @@ constexpr const char* form =
 
 /// "H100-80" is an H100 of 80 GB: memory behind the name is compared with that of the profile.
 Profile profile_of(const std::string& gpu) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(gpu, ignored)) return read_profile(gpu);
   const std::size_t dash = gpu.rfind('-');
   const auto memory = dash == std::string::npos
                           ? std::nullopt
@@ -55,6 +57,13 @@ GpuGroup make_group(const std::string& gpu, int nodes, int per_node) {
   group.per_node = per_node;
   group.profile = profile_of(gpu);
   group.network.ranks_per_node = per_node;
+  const Profile& profile = group.profile;
+  require(profile.node.bytes_per_s > 0 || per_node == 1, gpu,
+          " was calibrated with one rank, which communicates with none; calibrate with as many "
+          "ranks as a node will have");
+  if (profile.across.bytes_per_s > 0)
+    group.network.port = {profile.across.latency,
+                          profile.across.bytes_per_s / profile.port_efficiency};
   return group;
 }
 

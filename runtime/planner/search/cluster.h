@@ -33,8 +33,9 @@ struct Cluster {
   std::string describe() const;
 };
 
-/// "8x8xH100-80": nodes, GPUs of a node, GPU; "8xH100-80": one node; or the path of a file. Throws:
-/// Error that says what is wrong, and what would be right.
+/// "8x8xH100-80": nodes, GPUs of a node, GPU; "8xH100-80": one node; or the path of a file. The GPU
+/// may be the file of a profile, of a GPU or of a CPU rank: "4xcpu.json". Throws: Error that says
+/// what is wrong, and what would be right.
 Cluster read_cluster(const std::string& text_or_file);
 /// The text of such a file; `source`: its name, for messages.
 ///   {"groups": [{"gpu": "H100-80", "nodes": 8, "per_node": 8, "memory_gib": 79, "price": 2.5,

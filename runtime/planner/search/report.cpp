@@ -54,9 +54,27 @@ std::string within_error(const Question& question, const Answer& answer) {
   for (const std::size_t each : answer.result.best)
     if (answer.result.evaluated[each].time.total <= (1 + spread) * answer.chosen().time.total)
       ++near;
-  if (near < 2) return "";
-  return fmt::format("     1 to {} are within the error: run each for a few steps to decide\n",
+  if (near < 2 || !answer.tried.empty()) return "";
+  return fmt::format("     1 to {0} are within the error: --try {0} runs each for five steps\n",
                      near);
+}
+
+/// "" where none was tried.
+std::string trials(const Answer& answer) {
+  if (answer.tried.empty()) return "";
+  const std::size_t width = layout_width(answer);
+  std::string text =
+      fmt::format("tried{:<{}}  {:>9}  {:>9}  {:>7}\n", "", width, "predicted", "measured", "off");
+  for (const TriedLayout& each : answer.tried) {
+    const bool chosen = each.layout == answer.chosen().layout;
+    text += fmt::format("   {} {:<{}}  {:>9}", chosen ? '>' : ' ', describe(each.layout), width,
+                        show_seconds(each.predicted_s));
+    text += each.problem.empty()
+                ? fmt::format("  {:>9}  {:>+5.0f} %\n", show_seconds(each.measured_s),
+                              percent * (each.predicted_s / each.measured_s - 1))
+                : "  " + each.problem + '\n';
+  }
+  return text;
 }
 
 std::string bar(const StepTime& time) {
@@ -87,9 +105,10 @@ std::string memory_line(const Question& question, const Evaluated& each) {
     text += "  ";
   }
   const Index planned = rank.need.device();
-  return text + fmt::format("= {}, + context and communicators {} (estimate) of {}",
-                            show_bytes(planned), show_bytes(each.bytes - planned),
-                            show_bytes(profile.memory));
+  return text + fmt::format("= {}, + {} {} of {}", show_bytes(planned),
+                            profile.is_cpu() ? "data and libraries"
+                                             : "context and communicators (estimate)",
+                            show_bytes(each.bytes - planned), show_bytes(profile.memory));
 }
 
 std::string describe_refusal(const NearRefusal& refusal, const Answer& answer) {
@@ -200,7 +219,7 @@ std::string explain(const TrainingTask& task, const Question& question, const An
 
 }  // namespace
 
-std::string heading(const TrainingTask& task, const Question& question) {
+std::string heading(const TrainingTask& task, const Question& question, bool tried) {
   const std::vector<GpuGroup>& groups = question.cluster.groups;
   const Profile& profile =
       std::max_element(groups.begin(), groups.end(), [](const GpuGroup& x, const GpuGroup& y) {
@@ -211,7 +230,7 @@ std::string heading(const TrainingTask& task, const Question& question) {
       "{} parameters, sequence {}, {}, batch {} | {} | profile: {} (times ± {:.0f} %{})\n",
       show_count(static_cast<double>(task.model().parameter_count())), task.model().seq_length,
       bf16 ? "bf16" : "f32", task.options().global_batch_size, question.cluster.describe(),
-      name(profile.grade), percent * profile.spread,
+      name(tried ? Grade::tried : profile.grade), percent * profile.spread,
       profile.grade == Grade::data_sheet ? ", order mostly right; no calibration" : "");
 }
 
@@ -243,11 +262,11 @@ std::vector<std::pair<std::string, Index>> classes_of(const MemoryNeed& need) {
 }
 
 std::string report(const TrainingTask& task, const Question& question, const Answer& answer) {
-  std::string text = heading(task, question) + '\n';
+  std::string text = heading(task, question, !answer.tried.empty()) + '\n';
   if (!question.explain.empty()) return text + explain(task, question, answer);
   if (!answer.fits()) return text + no_fit(task, question, answer);
   const Evaluated& chosen = answer.chosen();
-  text += table(task, question, answer) + within_error(question, answer) + '\n';
+  text += table(task, question, answer) + within_error(question, answer) + trials(answer) + '\n';
   text += "time of 1   " + bar(chosen.time) + '\n';
   text += "memory      " + memory_line(question, chosen) + '\n';
   text += nearest(answer) + helps(answer) + '\n';

@@ -11,8 +11,8 @@
 
 namespace trireme::planner {
 
-/// What is planned, on what, and how well its times are known.
-std::string heading(const TrainingTask& task, const Question& question);
+/// What is planned, on what, and how well its times are known. `tried`: layouts have run.
+std::string heading(const TrainingTask& task, const Question& question, bool tried = false);
 /// Where layouts fit: the table, and what follows from it. Else what is least needed, and what
 /// would fit. With Question::explain one layout beside the chosen one.
 std::string report(const TrainingTask& task, const Question& question, const Answer& answer);

@@ -66,6 +66,19 @@ Json illegal_to_json(const SearchResult& result) {
   return all;
 }
 
+Json tried_to_json(const Answer& answer) {
+  Json::Array all;
+  for (const TriedLayout& each : answer.tried) {
+    Json::Object one{{"layout", to_json(each.layout)}, {"predicted_s", each.predicted_s}};
+    if (each.problem.empty())
+      one.emplace_back("measured_s", each.measured_s);
+    else
+      one.emplace_back("problem", each.problem);
+    all.emplace_back(std::move(one));
+  }
+  return all;
+}
+
 }  // namespace
 
 Json to_json(const Layout& layout) {
@@ -108,6 +121,7 @@ Json to_json(const TrainingTask& task, const Question& question, const Answer& a
                    {"best", std::move(best)},
                    {"candidates", candidates_to_json(task, question, answer.result)},
                    {"illegal", illegal_to_json(answer.result)}};
+  if (!answer.tried.empty()) all.emplace_back("tried", tried_to_json(answer));
   if (answer.fits()) {
     Json::Array words;
     for (const std::string& word : launch_words(task, question, answer.chosen().layout))

@@ -22,9 +22,9 @@ struct UnequalParts {
 
 class TrainingTask {
  public:
-  /// `words`: of the command line of train_gpt, such as --config FILE. bf16 is on where they, and
-  /// the file, do not say otherwise. Adds what is wrong with them to `problems`.
-  TrainingTask(const std::vector<std::string>& words, Problems& problems);
+  /// `words`: of the command line of train_gpt, such as --config FILE. `bf16`: what holds where
+  /// they, and the file, do not say. Adds what is wrong with them to `problems`.
+  TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16 = true);
   TrainingTask(const TrainingTask&) = delete;
   TrainingTask& operator=(const TrainingTask&) = delete;
 

@@ -1,0 +1,20 @@
+// Rates of attention, forward and backward.
+#pragma once
+
+#include "launch/calibrate/timer.h"
+#include "runtime/planner/profile.h"
+
+namespace trireme::calibrate {
+
+struct AttentionCase {
+  Index sequence, query_heads, kv_heads, head_dim;
+};
+/// 3 lengths x 2 sizes of heads.
+std::vector<AttentionCase> usual_attention();
+
+/// Collective. Adds them to the profile.
+void measure_attention(const Context& context, Timer& timer,
+                       const std::vector<AttentionCase>& cases, double budget_s,
+                       planner::Profile& profile);
+
+}  // namespace trireme::calibrate

@@ -1,0 +1,98 @@
+// trireme plan --calibrate, a plan with what it wrote, and --try.
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "runtime/core/json.h"
+#include "runtime/planner/profile_json.h"
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+
+class Calibrated : public testing::Test {
+ protected:
+  struct Outcome {
+    int exit_code;
+    std::string output, errors;
+  };
+  Outcome plan(const std::string& words) const {
+    const std::string out = folder_ / "out", errors = folder_ / "errors";
+    const int status = std::system(
+        (TRIREME_BIN_DIR "/trireme plan " + words + " > " + out + " 2> " + errors).c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(out), read(errors)};
+  }
+  Outcome calibrate(const std::string& words) const {
+    return plan("--calibrate " + file() + " --ranks 2 --mpirun '" + mpirun() + "' " + words);
+  }
+  std::string file() const { return folder_ / "cpu.json"; }
+  static std::string mpirun() { return "mpirun --allow-run-as-root --oversubscribe"; }
+  ScratchDirectory folder_;
+
+ private:
+  static std::string read(const std::string& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+};
+
+TEST_F(Calibrated, ProfilesPlanTheModelAndItsBestLayoutsRun) {
+  const Outcome measured = calibrate("--model tiny -- --device cpu --seconds 2");
+  ASSERT_EQ(measured.exit_code, 0) << measured.errors;
+  const planner::Profile profile = planner::read_profile(file());
+  EXPECT_EQ(profile.grade, planner::Grade::shapes);
+  EXPECT_EQ(profile.ranks_per_node, 2);
+  EXPECT_TRUE(profile.is_cpu());
+  EXPECT_GT(profile.peak_f32, 1e8);
+  EXPECT_GT(profile.node.bytes_per_s, 1e6);
+  EXPECT_EQ(profile.collectives.size(), 3u);
+  EXPECT_FALSE(profile.attentions.empty());
+  EXPECT_NE(profile.loop_rate("update", false), profile.bytes_per_s) << "it is measured";
+
+  const std::string task = " --model tiny --global-batch-size 8 --cluster 2x" + file();
+  const Outcome tried = plan(task + " --try 2 --mpirun '" + mpirun() + "'");
+  ASSERT_EQ(tried.exit_code, 0) << tried.errors;
+  EXPECT_THAT(tried.output, HasSubstr("| profile: tried"));
+  EXPECT_THAT(tried.output, HasSubstr("predicted   measured"));
+  EXPECT_THAT(tried.output, HasSubstr("\nmpirun -np 2 train_gpt --model tiny"));
+  EXPECT_THAT(tried.output, HasSubstr("--device cpu"));
+  EXPECT_THAT(tried.errors, HasSubstr("trying 2 of 2: "));
+
+  const Outcome other = plan(" --model tiny --global-batch-size 8 --cluster 4x" + file());
+  EXPECT_EQ(other.exit_code, 0);
+  EXPECT_THAT(other.output, HasSubstr("| profile: calibrated with the model's shapes"));
+  EXPECT_THAT(other.errors, HasSubstr("was calibrated with 2 ranks on a node, not 4"));
+}
+
+TEST_F(Calibrated, MistakesAreOneLineEach) {
+  const std::pair<std::string, const char*> wrong[] = {
+      {"--calibrate " + file(), "trireme: --ranks is missing: --calibrate measures with as many"},
+      {"--calibrate " + file() + " --ranks 2 --cluster 8xH100",
+       "trireme: --cluster does not go with --calibrate"},
+      {"--calibrate " + file() + " --ranks 2 --mpirun missing-mpirun",
+       "trireme: --mpirun 'missing-mpirun': there is no such program"},
+      {"--cluster 8xH100 --model tiny --global-batch-size 8 -- --bf16",
+       "trireme: words behind -- are options of train_gpt for --calibrate"},
+      {"--cluster 8xmissing.json --model tiny --global-batch-size 8",
+       "'missing.json' is not known"},
+  };
+  for (const auto& [words, message] : wrong) {
+    const Outcome found = plan(words);
+    EXPECT_EQ(found.exit_code, 64) << words;
+    EXPECT_THAT(found.errors, HasSubstr(message)) << words;
+    EXPECT_EQ(std::count(found.errors.begin(), found.errors.end(), '\n'), 1) << found.errors;
+  }
+  const Outcome refused = calibrate("-- --threads-per-rank 0");
+  EXPECT_EQ(refused.exit_code, 64);
+  EXPECT_THAT(refused.errors, HasSubstr("--threads-per-rank 0"));
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -232,6 +232,8 @@ int plan(int argc, char** argv) {
         if (question.cluster.groups.size() > 1)
           if (const std::string problem = unequal_problem(*task, question); !problem.empty())
             problems.add("--cluster ", words.cluster, " ", problem);
+        if (question.cluster.groups.size() > 1 && words.tries > 0)
+          problems.add("--try ", words.tries, ": layouts over several types of GPUs are not tried");
         add_steps(*task, question);
       },
       [&] {

@@ -36,26 +36,26 @@ LLAMA = {"num-layers": 12, "hidden-size": 768, "ffn-hidden-size": 2048, "num-att
 # Ranks, model, changes of the model, samples of a step, words of the layout. What is not named is
 # as plain as can be.
 LAYOUTS = [
-    (1, GPT, {"num-layers": 4}, 2, "mb=1"),
+    (1, GPT, {"num-layers": 5}, 2, "mb=1"),
     (2, GPT, {"num-layers": 10}, 4, "tp=2 mb=2"),
-    (4, LLAMA, {}, 4, "tp=2 pp=2 mb=1 sp=1"),
-    (1, LLAMA, {"num-layers": 4}, 4, "mb=4"),
+    (4, LLAMA, {"num-layers": 20}, 4, "tp=2 pp=2 mb=1 sp=1"),
+    (1, LLAMA, {"num-layers": 5}, 4, "mb=4"),
     (1, GPT, {"num-layers": 4, "seq-length": 512}, 4, "mb=4"),
     (1, GPT, {"num-layers": 6}, 4, "mb=2 recompute=full"),
-    (1, GPT, {"num-layers": 4, "bf16": True}, 2, "mb=2"),
+    (1, GPT, {"num-layers": 5, "bf16": True}, 2, "mb=2"),
     (1, LLAMA, {"num-layers": 4, "vocab-size": 32000}, 2, "mb=1 chunks=8"),
     (2, GPT, {"num-layers": 10}, 4, "pp=2 mb=1"),
-    (2, LLAMA, {"num-layers": 8}, 4, "pp=2 v=2 mb=1"),
-    (2, GPT, {"num-layers": 4}, 4, "dp=2 mb=1"),
-    (2, GPT, {"num-layers": 6}, 4, "dp=2 mb=2 zero=1"),
+    (2, LLAMA, {"num-layers": 12}, 4, "pp=2 v=2 mb=1"),
+    (2, GPT, {"num-layers": 5}, 4, "dp=2 mb=1"),
+    (2, GPT, {"num-layers": 7}, 4, "dp=2 mb=2 zero=1"),
     (2, LLAMA, {"num-layers": 6, "bf16": True}, 4, "dp=2 mb=1 zero=1"),
-    (2, LLAMA, {"num-layers": 8, "seq-length": 256}, 4, "tp=2 mb=4 sp=1"),
+    (2, LLAMA, {"num-layers": 12, "seq-length": 256}, 4, "tp=2 mb=4 sp=1"),
     (2, GPT, {"num-layers": 10}, 4, "tp=2 mb=2 recompute=selective"),
     (4, GPT, {"num-layers": 20}, 8, "pp=4 mb=1"),
-    (4, GPT, {"num-layers": 10}, 4, "tp=2 dp=2 mb=1 zero=1"),
+    (4, GPT, {"num-layers": 14}, 4, "tp=2 dp=2 mb=1 zero=1"),
     (4, GPT, {"num-layers": 10}, 8, "pp=2 dp=2 mb=1"),
-    (4, LLAMA, {"num-layers": 20}, 4, "tp=4 mb=2 sp=1"),
-    (4, LLAMA, {"num-layers": 16}, 8, "tp=2 pp=2 v=2 mb=2"),
+    (4, LLAMA, {"num-layers": 24}, 4, "tp=4 mb=2 sp=1"),
+    (4, LLAMA, {"num-layers": 24}, 8, "tp=2 pp=2 v=2 mb=2"),
 ]
 
 
@@ -183,7 +183,8 @@ def main():
         profile = a.profile or pathlib.Path(folder) / "cpu.json"
         if not a.profile:
             run([a.build / "bin/trireme", "plan", "--calibrate", profile, "--ranks", "2",
-                 "--mpirun", "mpirun --allow-run-as-root --oversubscribe"])
+                 "--mpirun", "mpirun --allow-run-as-root --oversubscribe",
+                 "--", "--device", "cpu", "--seconds", "2"])  # times do not matter here
         jobs = Jobs(a.build, data, profile, a.steps)
         print(f"{'ranks':>5}  {'layout':30} {'bytes':>6} {'planned':>9} {'idle':>7} {'had':>9}"
               f" {'off':>7}    MiB a rank")

@@ -48,7 +48,7 @@ std::vector<std::string> length_problems(const HfConfig& config, Index seq_lengt
 struct HfOutput {
   std::string model_type = {};  // "mistral"; empty: the first family that has these options
   std::string dtype = "float32";
-  Index max_positions = 0;     // 0: seq_length
+  Index max_positions = 0;     // 0: as long as the scaling reaches, or seq_length
   const Json* base = nullptr;  // the file that the model came from: its other keys survive
 };
 /// The file that both generations read. Throws: Error when no family has these options, with what

@@ -5,6 +5,7 @@
 
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/hf_rope.h"
+#include "runtime/models/transformer_limits.h"
 
 namespace trireme::interop {
 namespace {
@@ -119,6 +120,17 @@ void check_meaning(const Json& json, const TransformerConfig& m) {
   require(differing.empty(), "config.json that the model came from has another ", differing);
 }
 
+/// The longest sequence that the file allows, where nothing else is said.
+Index usual_positions(const TransformerConfig& m) {
+  const RotaryScaling& s = m.rotary_scaling;
+  const bool scaled = s.kind == RotaryScalingKind::llama3 || s.kind == RotaryScalingKind::yarn;
+  if (m.position == PositionKind::learned) return m.positions();
+  if (!scaled) return m.seq_length;
+  const double reach = static_cast<double>(s.factor) * static_cast<double>(s.original_positions);
+  constexpr auto most = static_cast<double>(TransformerLimits::positions);
+  return std::max(m.seq_length, static_cast<Index>(std::min(reach, most)));
+}
+
 }  // namespace
 
 Json hf_config_of(const TransformerConfig& model, const HfOutput& output) {
@@ -128,9 +140,8 @@ Json hf_config_of(const TransformerConfig& model, const HfOutput& output) {
                                                      : own;
   require(!type.empty(), "no family of Hugging Face has the options of this model (",
           model.describe(), "): ", what_families_have);
-  const Index longest = model.position == PositionKind::learned ? model.positions()
-                        : output.max_positions > 0              ? output.max_positions
-                                                                : model.seq_length;
+  const bool said = output.max_positions > 0 && model.position == PositionKind::rotary;
+  const Index longest = said ? output.max_positions : usual_positions(model);
   Json::Object all;
   if (output.base != nullptr) {
     all = edited(*output.base, model);

@@ -268,6 +268,10 @@ TEST(HfConfigOf, AScaledModelHasTheKeysOfBothGenerations) {
   EXPECT_EQ(to_text(*json.find("dtype")), R"("float32")");
   EXPECT_EQ(to_text(*json.find("torch_dtype")), R"("float32")");
   EXPECT_EQ(to_text(*json.find("max_position_embeddings")), "131072");
+  const Json usual = hf_config_of(preset("llama-3.2-1b"), {});
+  EXPECT_EQ(to_text(*usual.find("max_position_embeddings")), "262144");  // 32 x 8192
+  const Json plain = hf_config_of(preset("llama-1b"), {});
+  EXPECT_EQ(to_text(*plain.find("max_position_embeddings")), "8192");
 }
 
 TEST(HfConfigOf, YarnAndLinearReadAsTheModel) {

@@ -178,7 +178,9 @@ void fit_product_model(planner::Profile& profile) {
   const double determinant = n * xx - x * x;
   const double slope = determinant > 0 ? std::max(0.0, (n * xy - x * y) / determinant) : 0;
   const double at_infinity = (y - slope * x) / n;
-  profile.efficiency = at_infinity >= 1 ? 1 / at_infinity : 1;
+  // The best product that was measured is not infinitely deep: its rate is less than the limit.
+  constexpr double least = 0.5;
+  profile.efficiency = 1 / std::max(least, at_infinity);
   profile.half_k = slope * profile.efficiency;
 }
 

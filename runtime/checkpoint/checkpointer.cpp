@@ -3,23 +3,21 @@
 #include "runtime/checkpoint/checkpointer.h"
 
 #include <chrono>
-#include <cstdlib>
-#include <ctime>
-#include <random>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "runtime/checkpoint/catalog.h"
+#include "runtime/checkpoint/initial_values.h"
 #include "runtime/checkpoint/load.h"
 #include "runtime/checkpoint/memory/memory_tier.h"
 #include "runtime/checkpoint/memory/time_line.h"
 #include "runtime/checkpoint/messages.h"
+#include "runtime/checkpoint/run_names.h"
 #include "runtime/checkpoint/save.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/comm/page_of.h"
-#include "runtime/core/parse_number.h"
+#include "runtime/interop/model_files.h"
 #include "runtime/options/left_out_samples.h"
 #include "runtime/store/file.h"
 
@@ -30,29 +28,6 @@ using namespace checkpoint;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string utc_now(const char* format) {
-  return fmt::format(fmt::runtime(format), fmt::gmtime(std::time(nullptr)));
-}
-
-/// Unique among all jobs, on one host or several.
-std::string new_run_id() {
-  return fmt::format("{}-{}-{:04x}", utc_now("{:%Y%m%d%H%M%S}"), getpid(),
-                     std::random_device()() & 0xffffu);
-}
-
-/// What a supervisor gives to the attempts of a run (trireme run). Throws: Error for a value that
-/// no supervisor gives.
-store::Lineage supervised_lineage() {
-  const char* run = std::getenv("TRIREME_RUN_KEY");
-  const char* attempt = std::getenv("TRIREME_ATTEMPT");
-  if (run == nullptr && attempt == nullptr) return {};
-  require(run != nullptr && attempt != nullptr && *run != '\0',
-          "TRIREME_RUN_KEY and TRIREME_ATTEMPT are set by a supervisor, both or neither");
-  const auto number = parse_number<Index>(attempt);
-  require(number && *number > 0, "TRIREME_ATTEMPT=", attempt, ": expected a whole number >= 1");
-  return {run, *number};
-}
 
 std::string describe_layout(const Context& context) {
   const Options& o = context.options();
@@ -90,6 +65,7 @@ struct Checkpointer::State {
   Manifest head(const TrainingProgress& progress, const DataSource& train) const;
   void begin_time_line(const std::optional<Loaded>& loaded, bool resumes);
   void set_aside(Index step);
+  void take_origin();
 
   const Context& context;
   FlatParameters& flat;
@@ -98,6 +74,7 @@ struct Checkpointer::State {
   const CheckpointOptions& options = context.options().checkpoint;
   const Host& host = context.host();
   std::string run;
+  KeyValues origin;  // facts about the files of --load-hf with which the run began
   data::SkippedSamples skipped = options::left_out_samples(context.options());
   SavedScalars scalars;
   Manifest catalog;                                // rank 0: of what all ranks write
@@ -180,11 +157,22 @@ Manifest Checkpointer::State::head(const TrainingProgress& progress,
   manifest.created = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
   manifest.layout = describe_layout(context);
   manifest.identity = with_skipped(job_identity(model, context.options(), train), skipped);
+  manifest.identity.insert(manifest.identity.end(), origin.begin(), origin.end());
   manifest.options = context.configuration();
   manifest.versions = software_versions(context.device().describe());
   for (const SourcePosition& position : train.positions(skipped.at(progress.samples)))
     manifest.positions.emplace_back(position.name, std::to_string(position.samples));
   return manifest;
+}
+
+/// Collective. The run that is loaded may have begun with files of another program: what it keeps
+/// of them goes along.
+void Checkpointer::State::take_origin() {
+  const std::string failure = on_root(host, [&] {
+    origin = interop::kept_facts(options.load);
+    if (!options.save.empty()) interop::keep_kept(options.load, options.save);
+  });
+  if (!failure.empty()) throw JobError("--load " + options.load + ": " + failure);
 }
 
 /// Collective. What earlier jobs have made after the step that was loaded is abandoned.
@@ -261,7 +249,9 @@ std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {
     loaded = load_checkpoint({s.context, s.flat, s.optimizer, s.catalog, identity, files_of(train),
                               scope, resumes ? s.memory.get() : nullptr});
   if (!s.options.load.empty() && !loaded)
-    s.context.log().info("no checkpoint in " + s.options.load + ": starting from scratch");
+    s.context.log().info("no checkpoint in " + s.options.load + ": starting from " +
+                         (s.options.load_hf.empty() ? "scratch" : s.options.load_hf));
+  if (loaded) s.take_origin();
   const TrainingProgress start = loaded ? loaded->progress : TrainingProgress{};
   const data::SkippedSamples recorded =
       loaded && loaded->snapshot ? of_snapshots
@@ -290,7 +280,7 @@ const data::SkippedSamples& Checkpointer::skipped_samples() const { return state
 
 std::optional<TrainingProgress> Checkpointer::load_parameters() {
   State& s = *state_;
-  if (s.options.load.empty()) return std::nullopt;
+  if (s.options.load.empty()) return std::nullopt;  // --load-hf has the values, or they are drawn
   const auto loaded = load_checkpoint({s.context,
                                        s.flat,
                                        s.optimizer,
@@ -299,11 +289,18 @@ std::optional<TrainingProgress> Checkpointer::load_parameters() {
                                        {},
                                        LoadScope::parameters});
   Problems problems;
-  if (!loaded)
+  if (!loaded && s.options.load_hf.empty())
     problems.add("--load ", s.options.load,
                  " has no checkpoint, and a job that does not train (--train-iters 0) needs one");
   agree_on(s.context.host(), problems);
+  if (!loaded) return std::nullopt;
   return loaded->progress;
+}
+
+void Checkpointer::load_initial_values(
+    const std::function<void(const std::function<Index(const std::string&)>&)>& draw) {
+  State& s = *state_;
+  s.origin = checkpoint::load_initial_values(s.context, s.flat, s.catalog, draw);
 }
 
 bool Checkpointer::due(Index step) const {

@@ -8,6 +8,7 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,12 @@ class Checkpointer {
   /// optimizer of the checkpoint were, into a job that does not train. Returns nothing without
   /// --load. Throws: as load(), and ConfigurationError when --load has no checkpoint.
   std::optional<TrainingProgress> load_parameters();
+
+  /// Collective, when load() or load_parameters() has found nothing: fills the parameters from
+  /// --load-hf. `draw`(held) draws the rows of each logical tensor from held(name) on. Throws:
+  /// ConfigurationError, JobError.
+  void load_initial_values(
+      const std::function<void(const std::function<Index(const std::string&)>&)>& draw);
 
   /// Whether a save is due by --save-interval alone. The same on every rank.
   bool due(Index step) const;

@@ -71,7 +71,8 @@ void compare_facts(const Manifest& checkpoint, const KeyValues& identity, LoadSc
                                 readable(name, value), readable(name, *saved), file_of(name)));
   }
   for (const auto& [name, value] : checkpoint.identity)
-    if (here.count(name) == 0 && in_scope(name, scope) && name != skipped_samples_fact)
+    if (here.count(name) == 0 && in_scope(name, scope) && name != skipped_samples_fact &&
+        !name.starts_with(origin_facts))
       out.push_back(fmt::format("{} is {} in the checkpoint; this job has none", readable(name),
                                 readable(name, value)));
 }

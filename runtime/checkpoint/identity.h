@@ -19,6 +19,10 @@ namespace trireme::checkpoint {
 inline constexpr const char* skipped_samples_fact = "data/skipped samples";
 KeyValues with_skipped(KeyValues identity, const data::SkippedSamples& skipped);
 
+/// Names of facts about the files of --load-hf with which a run began begin with it. A job that
+/// resumes needs none of them.
+inline constexpr const char* origin_facts = "origin/";
+
 /// How much of a checkpoint a job loads: all; without optimizer state (--no-load-optim); parameters
 /// alone (--finetune).
 enum class LoadScope { everything, without_optimizer, parameters };

@@ -13,7 +13,7 @@
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/store/read/reader.h"
+#include "runtime/store/read/tensor_source.h"
 #include "runtime/store/steps.h"
 
 namespace trireme::checkpoint {
@@ -34,12 +34,7 @@ std::string step_path(const LoadTarget& t, Index step) {
 /// Throws: ConfigurationError on all ranks, when rank 0 has found problems (a line each).
 void stop_for(const LoadTarget& t, const std::string& of_root) {
   Problems problems;
-  const std::string lines = broadcast_text(host_of(t), of_root);
-  for (std::size_t begin = 0; begin < lines.size();) {
-    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
-    problems.add(lines.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  problems.add_lines("", broadcast_text(host_of(t), of_root));
   agree_on(host_of(t), problems);
 }
 
@@ -122,8 +117,9 @@ ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedS
   if (scope != LoadScope::parameters && host_of(t).rank() == 0) add(wanted_scalars(scalars));
   observe::StatusPage no_page;
   observe::StatusPage& page = comm::page_of(host_of(t).mesh, no_page);
-  return read_into(t.context.stream(), step_path(t, manifest.step), manifest, wanted,
-                   reading_threads(t.context.options()), [&page] { page.progressed(); });
+  StepSource source(step_path(t, manifest.step), manifest);
+  return read_into(t.context.stream(), source, wanted, reading_threads(t.context.options()),
+                   [&page] { page.progressed(); });
 }
 
 /// Collective. The first message of any rank, and how many more there are; "" when there is none.
@@ -323,7 +319,7 @@ bool saves_where_it_loads(const CheckpointOptions& options) {
 
 Index loading_bytes(const Context& context, const FlatLayout& flat) {
   const Options& o = context.options();
-  if (o.checkpoint.load.empty()) return 0;
+  if (o.checkpoint.load.empty() && o.checkpoint.load_hf.empty()) return 0;
   const auto states = static_cast<Index>(Optimizer::state_names(o.optimizer).size());
   const Index tensors = 1 + (load_scope(o.checkpoint) == LoadScope::everything ? states : 0);
   Index wanted = 0;

@@ -39,9 +39,8 @@ Index reading_bytes(DeviceKind kind, Index wanted_bytes, int threads) {
          (kind == DeviceKind::cpu ? 0 : std::min(wanted_bytes, passing_bytes));
 }
 
-ReadReport read_in_batches(Stream& stream, const std::string& directory, const Manifest& manifest,
-                           const std::vector<Wanted>& wanted, int threads, Index most,
-                           const std::function<void()>& has_read) {
+ReadReport read_in_batches(Stream& stream, TensorSource& source, const std::vector<Wanted>& wanted,
+                           int threads, Index most, const std::function<void()>& has_read) {
   std::vector<Wanted> parts;
   Index all = 0;
   for (const Wanted& w : wanted) {
@@ -60,7 +59,7 @@ ReadReport read_in_batches(Stream& stream, const std::string& directory, const M
       used += bytes_of(parts[next]);
     }
     require(!batch.empty(), "a batch of ", most, " bytes holds no element");
-    const ReadReport read = read_boxes(directory, manifest, batch, threads, has_read);
+    const ReadReport read = source.read(batch, threads, has_read);
     report.bytes_used += read.bytes_used;
     report.bytes_read += read.bytes_read;
     report.ms += read.ms;
@@ -71,13 +70,11 @@ ReadReport read_in_batches(Stream& stream, const std::string& directory, const M
   return report;
 }
 
-ReadReport read_into(Stream& stream, const std::string& directory, const Manifest& manifest,
-                     const std::vector<Wanted>& wanted, int threads,
-                     const std::function<void()>& has_read) {
+ReadReport read_into(Stream& stream, TensorSource& source, const std::vector<Wanted>& wanted,
+                     int threads, const std::function<void()>& has_read) {
   return stream.device().kind() == DeviceKind::cpu
-             ? read_boxes(directory, manifest, wanted, threads, has_read)
-             : read_in_batches(stream, directory, manifest, wanted, threads, passing_bytes,
-                               has_read);
+             ? source.read(wanted, threads, has_read)
+             : read_in_batches(stream, source, wanted, threads, passing_bytes, has_read);
 }
 
 }  // namespace trireme::checkpoint

@@ -1,4 +1,4 @@
-// Reading boxes of a checkpoint into memory of any device, with little host memory.
+// Reading boxes of logical tensors into memory of any device, with little host memory.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 #include "trireme/core/device.h"
 #include "trireme/options/options.h"
 
-#include "runtime/store/read/reader.h"
+#include "runtime/store/read/tensor_source.h"
 
 namespace trireme::checkpoint {
 
@@ -21,16 +21,14 @@ int reading_threads(const Options& options);
 /// Host memory that read_into needs for boxes of `wanted_bytes`.
 Index reading_bytes(DeviceKind kind, Index wanted_bytes, int threads);
 
-/// Like read_boxes, has_read included, with Wanted::data on the device of `stream`: directly into
-/// memory of a CPU, through the host in batches for other devices. On return all data is in place;
-/// after an exception any part of it may be.
-ReadReport read_into(Stream& stream, const std::string& directory, const Manifest& manifest,
-                     const std::vector<Wanted>& wanted, int threads,
-                     const std::function<void()>& has_read = {});
+/// Like TensorSource::read(), with Wanted::data on the device of `stream`: directly into memory of
+/// a CPU, through the host in batches for other devices. On return all data is in place; after an
+/// exception any part of it may be.
+ReadReport read_into(Stream& stream, TensorSource& source, const std::vector<Wanted>& wanted,
+                     int threads, const std::function<void()>& has_read = {});
 
 /// The path through the host: in batches of at most `most` bytes, into which larger boxes are cut.
-ReadReport read_in_batches(Stream& stream, const std::string& directory, const Manifest& manifest,
-                           const std::vector<Wanted>& wanted, int threads, Index most,
-                           const std::function<void()>& has_read = {});
+ReadReport read_in_batches(Stream& stream, TensorSource& source, const std::vector<Wanted>& wanted,
+                           int threads, Index most, const std::function<void()>& has_read = {});
 
 }  // namespace trireme::checkpoint

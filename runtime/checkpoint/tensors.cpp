@@ -3,14 +3,14 @@
 namespace trireme::checkpoint {
 namespace {
 
-/// f(name, dtype, global shape, box, memory) for each box of `extents`.
+/// f(name, dtype, global shape, box, memory, owned) for each box of `extents`.
 template <class F>
 void for_each_box(const std::string& prefix, const std::vector<FlatExtent>& extents, float* data,
                   F&& f) {
   for (const FlatExtent& flat : extents)
     for (std::size_t i = 0; i < flat.extent.boxes.size(); ++i)
       f(prefix + flat.extent.name, flat.extent.dtype, flat.extent.global, flat.extent.boxes[i],
-        data == nullptr ? nullptr : data + flat.offsets[i]);
+        data == nullptr ? nullptr : data + flat.offsets[i], flat.owned);
 }
 
 std::string state_prefix(const std::string& name) { return optimizer_prefix + name + "/"; }
@@ -29,7 +29,7 @@ void add_extents(std::vector<Piece>& pieces, const std::string& prefix,
                  const std::vector<FlatExtent>& extents, float* data) {
   for_each_box(prefix, extents, data,
                [&](const std::string& name, DType dtype, const Shape& global, const Box& box,
-                   const float* memory) {
+                   const float* memory, bool /*owned*/) {
                  pieces.push_back({name, dtype, global, box, memory, MemoryOf::device});
                });
 }
@@ -70,8 +70,8 @@ std::vector<Wanted> wanted(const std::string& prefix, const std::vector<FlatExte
   std::vector<Wanted> all;
   for_each_box(prefix, extents, data,
                [&](const std::string& name, DType dtype, const Shape& global, const Box& box,
-                   float* memory) {
-                 all.push_back({name, dtype, global, box, memory});
+                   float* memory, bool owned) {
+                 all.push_back({name, dtype, global, box, memory, owned});
                });
   return all;
 }

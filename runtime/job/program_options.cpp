@@ -3,6 +3,8 @@
 #include "trireme/core/version.h"
 #include "trireme/kernels/device.h"
 
+#include "runtime/core/parse_number.h"
+#include "runtime/job/hf_options.h"
 #include "runtime/job/layout/check_layout.h"
 #include "runtime/job/layout/plan_only.h"
 #include "runtime/job/saved_options.h"
@@ -17,18 +19,38 @@ std::vector<RankFact> facts_of(const KeyValues& options) {
   return facts;
 }
 
-/// Collective. --use-checkpoint-args. Returns what was taken from where, for the log. `mesh`: of
-/// all ranks. Called before the threads of the rank's device are made, which depend on options.
+/// The value of an option, a whole number, that the command line gives; otherwise 0.
+Index given_whole(const CommandLine& command, const std::string& option) {
+  if (!command.given(option)) return 0;
+  for (const auto& [name, value] : command.configuration())
+    if (name == option) return parse_number<Index>(value).value_or(0);
+  return 0;
+}
+
+/// Collective. --use-checkpoint-args, --load-hf. Returns what was taken from where, for the log.
+/// `mesh`: of all ranks. Called before the threads of the rank's device are made, which depend on
+/// options.
 std::string take_saved_options(Mesh& mesh, CommandLine& command, const Options& options,
                                Problems& problems) {
   const std::unique_ptr<Device> one_thread = open_cpu();
   const std::unique_ptr<Stream> stream = one_thread->make_stream();
-  const auto saved = agree_on_saved_options({mesh, *stream}, options.checkpoint, problems);
+  const CheckpointOptions& checkpoint = options.checkpoint;
+  const auto read = [&](Problems& found) {
+    return checkpoint.use_checkpoint_args ? read_saved_options(checkpoint, found)
+                                          : read_hf_options(checkpoint,
+                                                            {given_whole(command, "--seq-length"),
+                                                             given_whole(command, "--vocab-size")},
+                                                            found);
+  };
+  const auto saved = agree_on_saved_options(
+      {mesh, *stream}, checkpoint.use_checkpoint_args || !checkpoint.load_hf.empty(), read,
+      problems);
   if (!saved) return "";
   std::string all;
-  for (const auto& [name, value] : command.take(saved->options, saved->origin, problems))
+  for (const auto& [name, value] :
+       command.take(saved->options, saved->origin, problems, saved->why))
     all += str(all.empty() ? "" : ", ", name, " ", value);
-  return str("--use-checkpoint-args: ", saved->origin, ": ",
+  return str(saved->why, ": ", saved->origin, ": ",
              all.empty() ? "the model is that of the options here" : all);
 }
 

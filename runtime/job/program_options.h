@@ -16,7 +16,7 @@ namespace trireme::job {
 /// it.
 struct StartFacts {
   std::vector<RankFact> program, given, effective;
-  std::string from_checkpoint = {};  // what --use-checkpoint-args has taken, for the log
+  std::string from_checkpoint = {};  // what was taken from a checkpoint or model, for the log
   std::string layouts = {};          // --check-layout, which run() reads before there are ranks
 };
 

@@ -99,9 +99,11 @@ void describe(const Context& context, const CommandLine& command) {
   log.info(context.mesh().shape().describe());
   log.info(str("device: ", context.device().describe()));
   log.info(str("collectives: ", context.mesh().memory_description()));
-  log.info(context.options().checkpoint.use_checkpoint_args
+  const CheckpointOptions& checkpoint = context.options().checkpoint;
+  log.info(checkpoint.use_checkpoint_args
                ? "effective configuration (* given, + from the checkpoint)"
-               : "effective configuration (* given)");
+           : !checkpoint.load_hf.empty() ? "effective configuration (* given, + from config.json)"
+                                         : "effective configuration (* given)");
   const std::string text = command.effective();
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());

@@ -13,8 +13,8 @@ namespace {
 /// Of rank 0: its problems, and the options with their origin, or null.
 std::string pack(const std::optional<SavedOptions>& saved, const Problems& problems) {
   const Json::Array texts(problems.all().begin(), problems.all().end());
-  if (!saved) return to_text(Json::Array{texts, Json(), Json()});
-  return to_text(Json::Array{texts, saved->origin,
+  if (!saved) return to_text(Json::Array{texts, Json(), Json(), Json()});
+  return to_text(Json::Array{texts, saved->origin, saved->why,
                              Json::Object(saved->options.begin(), saved->options.end())});
 }
 
@@ -24,9 +24,9 @@ std::optional<SavedOptions> unpack(const std::string& packed, Problems& problems
   const Json json = parse_json(packed);
   const auto& parts = std::get<Json::Array>(json.value);
   for (const Json& problem : std::get<Json::Array>(parts[0].value)) problems.add(text_of(problem));
-  const auto* options = std::get_if<Json::Object>(&parts[2].value);
+  const auto* options = std::get_if<Json::Object>(&parts[3].value);
   if (options == nullptr) return std::nullopt;
-  SavedOptions saved{{}, text_of(parts[1])};
+  SavedOptions saved{{}, text_of(parts[1]), text_of(parts[2])};
   for (const auto& [name, value] : *options) saved.options.emplace_back(name, text_of(value));
   return saved;
 }
@@ -61,18 +61,18 @@ std::optional<SavedOptions> read_saved_options(const CheckpointOptions& options,
   return std::nullopt;
 }
 
-std::optional<SavedOptions> agree_on_saved_options(const Host& host,
-                                                   const CheckpointOptions& options,
-                                                   Problems& problems) {
+std::optional<SavedOptions> agree_on_saved_options(
+    const Host& host, bool wanted,
+    const std::function<std::optional<SavedOptions>(Problems&)>& read, Problems& problems) {
   std::string packed;
-  if (host.rank() == 0 && options.use_checkpoint_args) {
+  if (host.rank() == 0 && wanted) {
     std::optional<SavedOptions> saved;
     Problems found;
-    found.collect([&] { saved = read_saved_options(options, found); });
+    found.collect([&] { saved = read(found); });
     packed = pack(saved, found);
   }
   packed = broadcast_text(host, packed);
-  if (packed.empty() || !options.use_checkpoint_args) return std::nullopt;
+  if (packed.empty() || !wanted) return std::nullopt;
   return unpack(packed, problems);
 }
 

@@ -35,6 +35,14 @@ Index columns_of(const Box& box) {
   return last < 0 ? 1 : box.size[last];
 }
 
+/// Rows of a box, as above, that lie before row `first` of dim 0 of its tensor.
+Index rows_before(const Box& box, Index first) {
+  if (box.size.dims() == 0) return first > 0 ? 1 : 0;
+  const Index before = std::clamp<Index>(first - box.begin[0], 0, box.size[0]);
+  if (box.size.dims() == 1) return before == box.size[0] ? 1 : 0;
+  return before * (box.size.rows() / box.size[0]);
+}
+
 /// Values of rows [begin, end) of `box`, packed from `values` on.
 void fill_rows(const ParameterPart& part, const Box& box, const Random& random, Index begin,
                Index end, float* values) {
@@ -111,7 +119,8 @@ struct FlatParameters::Drawn {
 
 void FlatParameters::clear(Stream& stream) { stream.zero(master_data_, parameter_bytes()); }
 
-void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& host) {
+void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& host,
+                                const std::function<Index(const std::string&)>& from_row) {
   Drawn drawn;
   for (std::size_t i = 0; i < parameters().size(); ++i)
     for (const ParameterPart& part : declared(static_cast<int>(i)).parts) {
@@ -119,7 +128,8 @@ void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& 
       for (const Packed& packed : packed_boxes(part, parameters()[i].range.begin)) {
         const Index rows = packed.box.size.rows(), columns = columns_of(packed.box);
         const Index step = std::max<Index>(1, most_drawn / std::max<Index>(1, columns));
-        for (Index row = 0; row < rows; row += step) {
+        const Index first = from_row ? rows_before(packed.box, from_row(part.name)) : 0;
+        for (Index row = first; row < rows; row += step) {
           drawn.resize(std::min(step, rows - row) * columns);
           host.parallel_for(std::min(step, rows - row), 1, [&](Index begin, Index end) {
             float* values = drawn.values.data() + begin * columns;

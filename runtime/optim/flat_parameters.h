@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "trireme/comm/communicator.h"
 #include "trireme/core/bf16.h"
@@ -41,7 +42,9 @@ class FlatParameters final : public FlatLayout {
   /// After clear(). Writes the initial values: element i of a logical tensor depends on (seed,
   /// name, i) only. The compute copy gets the same values, rounded. The threads of `host` generate
   /// them, whatever the device.
-  void initialise(std::uint64_t seed, Stream& stream, ThreadPool& host);
+  /// `from_row`(name): only rows (of dim 0) of that logical tensor from there on.
+  void initialise(std::uint64_t seed, Stream& stream, ThreadPool& host,
+                  const std::function<Index(const std::string&)>& from_row = {});
 
  private:
   struct Drawn;

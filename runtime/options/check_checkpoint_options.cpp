@@ -109,6 +109,16 @@ void check_load(const CommandLine& command, const CheckpointOptions& o, Problems
                  "leave --finetune out to resume");
 }
 
+/// Options that say something else about the model, or about where it comes from.
+void check_load_hf(const CommandLine& command, const CheckpointOptions& o, Problems& problems) {
+  if (o.load_hf.empty()) return;
+  for (const char* option : {"--model", "--use-checkpoint-args", "--finetune"})
+    if (command.given(option))
+      problems.add(option, " beside --load-hf ", o.load_hf,
+                   ", which says what the model is and where it comes from; leave one of the two "
+                   "options out");
+}
+
 }  // namespace
 
 std::string parent_directory(const std::string& path) {
@@ -178,6 +188,7 @@ void check_checkpoint_options(const CommandLine& command, const Options& options
   check_intervals(command, o, problems);
   check_local(o, problems);
   check_load(command, o, problems);
+  check_load_hf(command, o, problems);
 }
 
 }  // namespace trireme::options

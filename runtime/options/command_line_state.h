@@ -60,7 +60,7 @@ struct CommandLine::State {
                         std::map<std::string, const options::ConfigLine*>& seen);
   void apply(Problems& problems, const std::map<std::string, options::Written>& written);
   std::string why_not_taken(const std::map<std::string, std::string>& saved,
-                            const std::string& origin) const;
+                            const std::string& origin, const std::string& why) const;
   /// The tables below the options, for help.
   std::string tables_as_text() const;
   /// Throws: Error when no such option is declared.

@@ -1,5 +1,5 @@
 // Implements CommandLine::take (trireme/options/command_line.h).
-// --use-checkpoint-args: options of the model that come from a checkpoint.
+// Options of the model that come from a checkpoint, or from files of a model.
 #include <map>
 
 #include "runtime/options/command_line_state.h"
@@ -21,8 +21,8 @@ const std::string* saved_value(const Values& saved, const std::string& name) {
 }  // namespace
 
 /// Why nothing can be taken, or "".
-std::string CommandLine::State::why_not_taken(const Values& saved,
-                                              const std::string& origin) const {
+std::string CommandLine::State::why_not_taken(const Values& saved, const std::string& origin,
+                                              const std::string& why) const {
   bool has_model = false;
   for (const Option& option : options)
     if (option.from_checkpoint == FromCheckpoint::always) {
@@ -30,17 +30,17 @@ std::string CommandLine::State::why_not_taken(const Values& saved,
       has_model = true;
     }
   if (!has_model)
-    return "--use-checkpoint-args has no meaning: no option of this program describes the model; "
-           "leave it out";
-  return "--use-checkpoint-args: " + origin +
+    return why + " has no meaning: no option of this program describes the model; leave it out";
+  return why + ": " + origin +
          " does not say with which options its model was made; give them here instead";
 }
 
 /// In order of declaration once more: a preset from the checkpoint resets what comes after it.
-KeyValues CommandLine::take(const KeyValues& saved, const std::string& origin, Problems& problems) {
+KeyValues CommandLine::take(const KeyValues& saved, const std::string& origin, Problems& problems,
+                            const std::string& why) {
   const Values values(saved.begin(), saved.end());
-  if (const std::string why = state_->why_not_taken(values, origin); !why.empty()) {
-    problems.add(why);
+  if (const std::string none = state_->why_not_taken(values, origin, why); !none.empty()) {
+    problems.add(none);
     return {};
   }
   const KeyValues before = configuration();
@@ -53,7 +53,7 @@ KeyValues CommandLine::take(const KeyValues& saved, const std::string& origin, P
     if (value != nullptr && !option.values.empty() && *value != here &&
         option.from_checkpoint == FromCheckpoint::always)
       problems.add(option.name, " is ", here, " here and ", *value, " in ", origin,
-                   ", whose model --use-checkpoint-args takes; leave one of the two options out");
+                   ", whose model ", why, " takes; leave one of the two options out");
     if (option.taken) try {
         option.definition.set({*value});
       } catch (const Error& error) {

@@ -112,8 +112,9 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
   GptData data;
   if (options.plan_only) return data;
   const bool trains = options.train_iters > 0 || !options.checkpoint.save.empty();
-  const bool only_evaluates = !trains && options.eval_interval > 0 &&
-                              !options.checkpoint.load.empty() && !gpt.data_path.empty();
+  const bool loads = !options.checkpoint.load.empty() || !options.checkpoint.load_hf.empty();
+  const bool only_evaluates =
+      !trains && options.eval_interval > 0 && loads && !gpt.data_path.empty();
   if (!trains && !only_evaluates) return data;
   Split split;
   problems.collect([&] { split = parse_split(gpt.split); });

@@ -296,6 +296,10 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
   declare_preset(command, gpt);
   declare_model(command, gpt.model);
   take_from_checkpoints(command, first);
+  command.text(
+      "--load-hf", options.checkpoint.load_hf, "DIR",
+      "directory of a Hugging Face model (config.json, safetensors files): its options and "
+      "its weights, to begin with where --load has no checkpoint");
   declare_execution(command, gpt.model);
   command.group("Data");
   command.list("--data-path", gpt.data_path, "[W] PREFIX...",
@@ -318,9 +322,36 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
 }
 
 void settle_gpt_options(const CommandLine& command, Options& options, const GptOptions& gpt) {
-  if (gpt.generate > 0 && !options.checkpoint.load.empty() && !command.given("--train-iters") &&
-      !command.given("--data-path"))
+  const CheckpointOptions& checkpoint = options.checkpoint;
+  const bool loads = !checkpoint.load.empty() || !checkpoint.load_hf.empty();
+  if (gpt.generate > 0 && loads && !command.given("--train-iters") && !command.given("--data-path"))
     options.train_iters = 0;
+}
+
+KeyValues options_of(TransformerConfig model) {
+  settle_model(model);
+  CommandLine command("", "");
+  declare_model(command, model);
+  KeyValues all = command.configuration();
+  std::erase_if(all, [&](const auto& option) {
+    return option.second.empty() ||
+           (model.position == PositionKind::rotary && option.first == "--max-position-embeddings");
+  });
+  return all;
+}
+
+TransformerConfig model_of(const KeyValues& options) {
+  GptOptions gpt;
+  CommandLine command("", "");
+  declare_preset(command, gpt);
+  declare_model(command, gpt.model);
+  for (const std::string& name : command.names())
+    command.from_checkpoint(name, CommandLine::FromCheckpoint::always);
+  Problems problems;
+  command.take(options, "the checkpoint", problems, "the model");
+  require(problems.empty(), problems.empty() ? "" : problems.all().front());
+  settle_model(gpt.model);
+  return gpt.model;
 }
 
 std::string model_options(const KeyValues& options) {

@@ -17,7 +17,8 @@ std::string given(const CommandLine& command, const std::string& name) {
 std::string idle_options(const CommandLine& command, const Options& o, Index ranks) {
   const bool one_stage = o.pipeline_size == 1;
   const bool trains = o.train_iters > 0;
-  const bool evaluates_only = !o.checkpoint.load.empty() && !given(command, "--data-path").empty();
+  const bool loads = !o.checkpoint.load.empty() || !o.checkpoint.load_hf.empty();
+  const bool evaluates_only = loads && !given(command, "--data-path").empty();
   const bool evaluates_nothing = o.eval_interval > 0 && !trains && !evaluates_only;
   const struct {
     const char* option;

@@ -73,13 +73,14 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
   flat.clear(context.stream());
 }
 
-void BoundTraining::draw_initial_values(const Context& context) {
+void BoundTraining::draw_initial_values(const Context& context,
+                                        const std::function<Index(const std::string&)>& from_row) {
   const auto seed = static_cast<std::uint64_t>(context.options().seed);
   if (context.device().kind() == DeviceKind::cpu) {
-    flat.initialise(seed, context.stream(), context.stream().pool());
+    flat.initialise(seed, context.stream(), context.stream().pool(), from_row);
   } else {  // a host that has a GPU to compute takes all of its cores for this
     ThreadPool cores(cores_of_this_process());
-    flat.initialise(seed, context.stream(), cores);
+    flat.initialise(seed, context.stream(), cores, from_row);
   }
   context.log().debug(str("initial values are drawn with --seed ", seed));
 }

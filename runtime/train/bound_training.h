@@ -31,8 +31,9 @@ struct BoundTraining {
                 StepProfile* profile, std::function<void()> between_ops, observe::StatusPage& page);
   BoundTraining(const BoundTraining&) = delete;
   BoundTraining& operator=(const BoundTraining&) = delete;
-  /// Writes the initial values of all parameters.
-  void draw_initial_values(const Context& context);
+  /// Writes the initial values of all parameters. `from_row`: as in FlatParameters::initialise.
+  void draw_initial_values(const Context& context,
+                           const std::function<Index(const std::string&)>& from_row = {});
 
  private:
   std::function<void()> between_ops_;

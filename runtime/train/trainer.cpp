@@ -103,7 +103,8 @@ TieGroups connect_groups(const Context& context, const PlannedTraining& plan) {
 std::unique_ptr<Checkpointer> make_checkpointer(Context& context, BoundTraining& bound,
                                                 const KeyValues& identity) {
   const CheckpointOptions& checkpoint = context.options().checkpoint;
-  if (checkpoint.save.empty() && checkpoint.load.empty()) return nullptr;
+  if (checkpoint.save.empty() && checkpoint.load.empty() && checkpoint.load_hf.empty())
+    return nullptr;
   return std::make_unique<Checkpointer>(context, bound.flat, bound.optimizer, identity);
 }
 
@@ -151,8 +152,12 @@ void Trainer::State::take_loaded(const std::optional<TrainingProgress>& loaded) 
 }
 
 void Trainer::State::need_values() {
-  if (!has_values_) bound.draw_initial_values(context);
+  if (has_values_) return;
   has_values_ = true;
+  if (context.options().checkpoint.load_hf.empty()) return bound.draw_initial_values(context);
+  checkpointer->load_initial_values([this](const std::function<Index(const std::string&)>& held) {
+    bound.draw_initial_values(context, held);
+  });
 }
 
 Trainer::Trainer(Context& context, const Model& model)

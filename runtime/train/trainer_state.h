@@ -57,8 +57,9 @@ struct Trainer::State {
   void stop_if_corrupted(const std::string& wrong);
   /// Collective. What a checkpoint gave; nothing where there was none.
   void take_loaded(const std::optional<TrainingProgress>& loaded);
-  /// Before parameters are read. Draws initial values where there are none yet: not when the
-  /// trainer is made, since drawing takes 40 ns a value, for values that a checkpoint replaces.
+  /// Collective. Before parameters are read. Loads initial values from --load-hf, or draws them,
+  /// where there are none yet: not when the trainer is made, since drawing takes 40 ns a value, for
+  /// values that a checkpoint replaces.
   void need_values();
   /// For the status page: passes that are no step of training.
   void enter_evaluation() {

@@ -121,7 +121,8 @@ void run_all(const Context& context, const PlannedTraining& plan, const TieGroup
       groups.reduce_scatter(data);
     else
       groups.all_reduce(data);
-    if (o.use_distributed_optimizer || !o.checkpoint.load.empty()) groups.all_gather(data);
+    const bool loads = !o.checkpoint.load.empty() || !o.checkpoint.load_hf.empty();
+    if (o.use_distributed_optimizer || loads) groups.all_gather(data);
   }
   if (Communicator& pipeline = mesh.axis(Axis::pipeline); pipeline.size() > 1)
     groups.exchange(pipeline, neighbours(plan.train.program()));

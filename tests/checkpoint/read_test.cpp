@@ -28,7 +28,8 @@ class ReadInBatches : public ::testing::Test {
         if (i == 0 || tensor.global.count() < 10000) want(tensor, step_.random_box(tensor.global));
   }
   ReadReport read(Index most) {
-    return read_in_batches(*stream_, folder_.path(), step_.manifest, wanted_, 2, most);
+    StepSource source(folder_.path(), step_.manifest);
+    return read_in_batches(*stream_, source, wanted_, 2, most);
   }
   void clear() {
     for (auto& box : memory_) std::fill(box.begin(), box.end(), std::byte{0});
@@ -83,7 +84,8 @@ TEST_F(ReadInBatches, LeaveNothingOfADamagedStepBehindTheNextOne) {
   EXPECT_TRUE(std::any_of(memory_.begin(), memory_.end(), [](const auto& box) {
     return std::any_of(box.begin(), box.end(), [](std::byte b) { return b != std::byte{0}; });
   }));
-  read_in_batches(*stream_, before_folder.path(), before.manifest, wanted_, 2, 1 << 20);
+  StepSource source(before_folder.path(), before.manifest);
+  read_in_batches(*stream_, source, wanted_, 2, 1 << 20);
   expect_all_of(before);
 }
 

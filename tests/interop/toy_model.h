@@ -22,6 +22,12 @@ inline const std::string llama_config =
     R"("num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":48,)"
     R"("max_position_embeddings":64,"rms_norm_eps":1e-5,"rope_theta":10000.0,"note":"kept"})";
 
+/// Of a norm: its weights are near 1, or the gradients before it would vanish.
+inline bool is_gain(const std::string& name) {
+  return name.ends_with(".weight") &&
+         (name.find("norm") != std::string::npos || name.find("ln_") != std::string::npos);
+}
+
 /// The tensors of the model that `config` describes, by name.
 inline std::vector<RawTensor> toy_model(const std::string& config, const std::string& type) {
   std::vector<std::string> problems;
@@ -32,7 +38,8 @@ inline std::vector<RawTensor> toy_model(const std::string& config, const std::st
   for (const interop::HfView& view : interop::hf_views(parsed.model_type, parsed.model))
     if (!tensors.contains(view.hf))
       tensors[view.hf] = random_tensor(
-          view.hf, type, std::vector<long>(view.hf_shape.begin(), view.hf_shape.end()), seed++);
+          view.hf, type, std::vector<long>(view.hf_shape.begin(), view.hf_shape.end()), seed++,
+          is_gain(view.hf) ? 1.0f : 0.0f);
   std::vector<RawTensor> all;
   for (auto& [name, tensor] : tensors) all.push_back(std::move(tensor));
   return all;

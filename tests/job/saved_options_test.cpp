@@ -88,7 +88,9 @@ std::vector<OfRank> agree(const std::vector<CheckpointOptions>& options) {
     HostStream stream;
     const auto rank = static_cast<std::size_t>(mesh.rank());
     Problems problems;
-    const auto saved = agree_on_saved_options({mesh, stream}, options[rank], problems);
+    const auto saved = agree_on_saved_options(
+        {mesh, stream}, options[rank].use_checkpoint_args,
+        [&](Problems& found) { return read_saved_options(options[rank], found); }, problems);
     mesh.world().barrier();  // all have done the same collectives
     all[rank] = {saved ? saved->origin + str(" ", saved->options.size()) : "", problems.all()};
   });

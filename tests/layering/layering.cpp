@@ -33,7 +33,7 @@ const Imports may_import = {
     {"options", {"core", "kernels", "data", "pipeline", "optim", "models", "plan"}},
     {"planner",
      {"core", "kernels", "graph", "nn", "pipeline", "optim", "models", "plan", "options"}},
-    {"job", {"core", "kernels", "observe", "comm", "store", "options"}},
+    {"job", {"core", "kernels", "observe", "comm", "store", "interop", "options"}},
     {"checkpoint",
      {"core", "observe", "comm", "store", "data", "optim", "interop", "options", "job"}},
     {"train",

@@ -44,12 +44,12 @@ inline std::string safetensors_of(const std::vector<RawTensor>& tensors) {
   return safetensors_of(json + "}", data);
 }
 
-/// The upper halves of floats, or floats, near 0 and different from each other.
+/// The upper halves of floats, or floats, near `mean` and different from each other.
 inline RawTensor random_tensor(const std::string& name, const std::string& type,
-                               const std::vector<long>& shape, unsigned seed) {
+                               const std::vector<long>& shape, unsigned seed, float mean = 0) {
   RawTensor tensor{name, type, shape, ""};
   std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 0.02f);
+  std::normal_distribution<float> normal(mean, 0.02f);
   for (long i = 0; i < tensor.count(); ++i) {
     const float value = normal(random);
     const auto* bytes = reinterpret_cast<const char*>(&value);

@@ -23,6 +23,7 @@ struct CheckpointOptions {
   Index save_retain_interval = 0;    // --save-retain-interval; 0: none
 
   std::string load;                       // --load DIR; empty: start from scratch
+  std::string load_hf;                    // --load-hf DIR: initial values; empty: drawn
   Index ckpt_step = -1;                   // --ckpt-step; -1: the newest good one
   std::vector<std::string> skip_samples;  // --skip-samples: "4792-4799", of the data order
   bool finetune = false;                  // --finetune: weights only, from step 0

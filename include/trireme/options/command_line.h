@@ -107,8 +107,10 @@ class CommandLine {
   Outcome parse(int argc, const char* const* argv, Problems& problems);
 
   /// After parse(): sets the options that describe the model to the values of the job that wrote
-  /// the checkpoint. `origin`: "step 10 of run". Returns those that changed their value.
-  KeyValues take(const KeyValues& saved, const std::string& origin, Problems& problems);
+  /// the checkpoint, or of other files. `origin`: "step 10 of run"; `why`: the option that asks for
+  /// it. Returns those that changed their value.
+  KeyValues take(const KeyValues& saved, const std::string& origin, Problems& problems,
+                 const std::string& why = "--use-checkpoint-args");
 
   /// Was this option (canonical name) given, on the command line or in the file?
   bool given(const std::string& name) const;

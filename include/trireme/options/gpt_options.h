@@ -27,8 +27,8 @@ struct GptOptions {
 /// Model, data, evaluation and generation.
 void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt);
 
-/// Sets --train-iters to 0 for a job that only generates: one with --load and --generate, but
-/// neither --train-iters nor --data-path. Call before derive_defaults.
+/// Sets --train-iters to 0 for a job that only generates: one with --load or --load-hf and
+/// --generate, but neither --train-iters nor --data-path. Call before derive_defaults.
 void settle_gpt_options(const CommandLine& command, Options& options, const GptOptions& gpt);
 
 /// Reports what is wrong with the model on this mesh, and with generation. First replaces zeros in
@@ -39,6 +39,11 @@ void check_gpt_options(const CommandLine& command, const Options& options, GptOp
 /// Those options of a job that define its model: "--model tiny --num-layers 2"; "" if there is no
 /// --model.
 std::string model_options(const KeyValues& options);
+
+/// The options that describe this model, without --model.
+KeyValues options_of(TransformerConfig model);
+/// The model of these options, which may be those of a checkpoint. Throws: Error that names one.
+TransformerConfig model_of(const KeyValues& options);
 
 struct GptData {
   std::unique_ptr<DataSource> train;

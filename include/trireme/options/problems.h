@@ -37,6 +37,8 @@ class Problems {
       add_text(error.what());
     }
   }
+  /// One for each line of `text`, behind `title`.
+  void add_lines(const std::string& title, const std::string& text);
   bool empty() const { return all_.empty(); }
   const std::vector<std::string>& all() const { return all_; }
 

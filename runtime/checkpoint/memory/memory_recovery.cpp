@@ -184,9 +184,11 @@ ReadReport MemoryTier::read(const SnapshotStep& step, SavedScalars& scalars) con
   std::vector<Wanted> wanted = wanted_parameters(flat_);
   for (const Wanted& more : wanted_state(flat_, optimizer_)) wanted.push_back(more);
   for (const Wanted& more : wanted_scalars(scalars)) wanted.push_back(more);
+  const Manifest manifest = manifest_of(slot);
+  StepSource source(slots_.directory(), manifest);
   const ReadReport report =
-      read_into(context_.stream(), slots_.directory(), manifest_of(slot), wanted,
-                reading_threads(context_.options()), [this] { page_.progressed(); });
+      read_into(context_.stream(), source, wanted, reading_threads(context_.options()),
+                [this] { page_.progressed(); });
   require(scalars.progress.step == step.step, slots_.directory(), "/", slots_.shard(slot),
           ": is of step ", scalars.progress.step, ", its header of step ", step.step);
   return report;

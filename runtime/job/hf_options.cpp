@@ -1,0 +1,43 @@
+#include "runtime/job/hf_options.h"
+
+#include "trireme/options/gpt_options.h"
+
+#include "runtime/interop/model_files.h"
+#include "runtime/store/steps.h"
+
+namespace trireme::job {
+namespace {
+
+/// Throws: Error with everything that does not fit, a line each, behind the path.
+interop::HfConfig read_config(const CheckpointOptions& options, const std::string& directory) {
+  const bool begins = options.load.empty() || list_steps(options.load).empty();
+  if (begins) return interop::open_model(options.load_hf).config;
+  return interop::read_hf_config(directory + "/config.json");
+}
+
+}  // namespace
+
+std::optional<SavedOptions> read_hf_options(const CheckpointOptions& options,
+                                            const GivenSizes& given, Problems& problems) {
+  const std::string directory = interop::directory_of_config(options.load_hf, options.load);
+  if (directory.empty()) {
+    problems.add("--load-hf ", options.load_hf,
+                 ": has no config.json; the directory of a Hugging Face model is needed");
+    return std::nullopt;
+  }
+  try {
+    const interop::HfConfig config = read_config(options, directory);
+    SavedOptions found{options_of(config.model), directory + "/config.json", "--load-hf"};
+    if (given.vocab_size > config.model.vocab_size)
+      std::erase_if(found.options, [](const auto& each) { return each.first == "--vocab-size"; });
+    const Index length = given.seq_length > 0 ? given.seq_length : config.model.seq_length;
+    for (const std::string& problem : interop::length_problems(config, length))
+      problems.add(problem);
+    return found;
+  } catch (const std::exception& error) {
+    problems.add_lines("--load-hf ", error.what());
+    return std::nullopt;
+  }
+}
+
+}  // namespace trireme::job

@@ -1,17 +1,12 @@
-// trireme checkpoint: lists, shows, verifies, compares and prunes checkpoints. Exit code 0: all is
-// well (diff: equal), 1: something is not, 64: the command was wrong.
-#include <algorithm>
+// trireme checkpoint: lists, shows, verifies, compares, exports and prunes checkpoints. Exit code
+// 0: all is well (diff: equal), 1: something is not, 64: the command was wrong.
 #include <chrono>
 #include <iostream>
 #include <limits>
-#include <mutex>
-#include <thread>
-
-#include <unistd.h>
 
 #include "launch/commands.h"
-#include "runtime/core/show_bytes.h"
-#include "runtime/store/inspect/inspect.h"
+#include "launch/step_arguments.h"
+#include "runtime/interop/export.h"
 #include "runtime/store/lease/lease.h"
 
 namespace trireme {
@@ -23,10 +18,6 @@ Index now() {
   using std::chrono::system_clock;
   return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
       .count();
-}
-
-Index default_threads() {
-  return std::clamp<Index>(static_cast<Index>(std::thread::hardware_concurrency()), 1, 16);
 }
 
 /// How results are printed: as text or as one line of JSON.
@@ -49,39 +40,7 @@ class Output {
   bool json_ = false;
 };
 
-void declare_threads(CommandLine& command, Index& threads) {
-  command.whole("--threads", threads, {1, 256}, "number of reader threads");
-}
-
 ExitCode success_if(bool well) { return well ? ExitCode::success : ExitCode::failure; }
-
-/// The progress line of a long read on a terminal; nothing without a terminal.
-class Progress {
- public:
-  explicit Progress(std::string what) : what_(std::move(what)), shown_(::isatty(STDERR_FILENO)) {}
-  ~Progress() {
-    if (shown_) std::cerr << "\r\033[K" << std::flush;
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  /// From any thread.
-  void show(Index done, Index total) {
-    if (!shown_ || total == 0) return;
-    const std::lock_guard lock(mutex_);
-    const auto time = std::chrono::steady_clock::now();
-    if (time < next_) return;
-    next_ = time + std::chrono::milliseconds(100);
-    std::cerr << "\r\033[K" << what_ << ": " << show_bytes(done) << " of " << show_bytes(total)
-              << ", " << done * 100 / total << " %" << std::flush;
-  }
-
- private:
-  std::string what_;
-  bool shown_;
-  std::mutex mutex_;
-  std::chrono::steady_clock::time_point next_{};
-};
 
 int list(int argc, char** argv) {
   std::string directory;
@@ -155,20 +114,6 @@ int verify(int argc, char** argv) {
       });
 }
 
-/// The step that "DIR", "DIR:STEP" or the directory of a step names.
-OpenedStep step_at(std::string path, Index step) {
-  constexpr std::size_t most_digits = 18;  // always an Index
-  const std::size_t colon = path.rfind(':');
-  const std::size_t digits = colon == std::string::npos ? 0 : path.size() - colon - 1;
-  const bool suffixed = 0 < digits && digits <= most_digits &&
-                        path.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-  if (step < 0 && suffixed && ::access(path.c_str(), F_OK) != 0) {
-    step = std::stoll(path.substr(colon + 1));
-    path.resize(colon);
-  }
-  return open_step(find_steps(path, step).front().path);
-}
-
 int diff(int argc, char** argv) {
   std::string a, b;
   Index step_a = -1, step_b = -1, threads = default_threads();
@@ -201,6 +146,34 @@ int diff(int argc, char** argv) {
         const StepDiff found = diff_steps(left, right, options);
         output.print(found, left, right);
         return success_if(found.beyond() == 0);
+      });
+}
+
+int export_file(int argc, char** argv) {
+  std::string run, output;
+  Index threads = default_threads();
+  interop::ExportOptions options;
+  CommandLine command("trireme checkpoint export",
+                      "Writes the parameters of a step, of any model, as one safetensors file with "
+                      "their logical names. The file appears whole, or not at all.");
+  command.positional("RUN", run, "directory of a run (its newest step), RUN:STEP, or of a step");
+  command.text("--output", output, "FILE", "safetensors file to write; it must not exist");
+  declare_dtype(command, options.files.element);
+  declare_threads(command, threads);
+  return parse_and_run(
+      command, argc, argv,
+      [&](Problems& problems) {
+        if (output.empty()) problems.add("--output is missing: the safetensors file to write");
+      },
+      [&] {
+        Progress progress(output);
+        options.threads = static_cast<int>(threads);
+        options.files.progress = [&](Index done, Index total) { progress.show(done, total); };
+        const OpenedStep step = step_at(run);
+        interop::export_parameters(step, output, options);
+        std::cout << output << ": the parameters of " << step.directory << " as "
+                  << name(options.files.element) << '\n';
+        return ExitCode::success;
       });
 }
 
@@ -252,6 +225,10 @@ std::vector<Subcommand> checkpoint_commands() {
        show},
       {{"checkpoint", "verify"}, "DIR [--step N]", "read and check every byte", verify},
       {{"checkpoint", "diff"}, "A B [--tolerance X]", "compare two steps, tensor by tensor", diff},
+      {{"checkpoint", "export"},
+       "RUN[:STEP] --output FILE",
+       "write the parameters of a step as a safetensors file",
+       export_file},
       {{"checkpoint", "prune"},
        "DIR --keep-last N",
        "delete old steps and what unfinished saves left",

@@ -20,6 +20,7 @@ std::vector<Subcommand> data_commands();
 std::vector<Subcommand> checkpoint_commands();
 std::vector<Subcommand> plan_commands();
 std::vector<Subcommand> hf_show_commands();
+std::vector<Subcommand> hf_transfer_commands();
 
 /// Parses, checks, and when nothing is wrong does `work`. Prints help, or all mistakes.
 int parse_and_run(CommandLine& command, int argc, char** argv,

@@ -16,10 +16,11 @@ int exit_code(ExitCode code) { return static_cast<int>(code); }
 
 std::vector<Subcommand> subcommands() {
   std::vector<Subcommand> all = data_commands();
-  for (const auto& more : {checkpoint_commands(), hf_show_commands(), plan_commands(),
-                           supervisor::run_commands(), supervisor::watch_commands(),
-                           supervisor::chaos_commands(), supervisor::report_pages_commands(),
-                           preflight::preflight_commands(), verify::verify_commands()})
+  for (const auto& more :
+       {checkpoint_commands(), hf_show_commands(), hf_transfer_commands(), plan_commands(),
+        supervisor::run_commands(), supervisor::watch_commands(), supervisor::chaos_commands(),
+        supervisor::report_pages_commands(), preflight::preflight_commands(),
+        verify::verify_commands()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -1,6 +1,7 @@
 #include "launch/verify/program_words.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -68,9 +69,13 @@ constexpr Dropped dropped[] = {
     {"--min-lr", true},
 };
 constexpr const char* save_buffer = "256M";  // a save may take its time, one rank's memory is short
-constexpr const char* loads_the_model = "--use-checkpoint-args";
+constexpr std::array loads_the_model = {"--use-checkpoint-args", "--load-hf"};
 
 std::string name_in(const std::string& word) { return word.substr(0, word.find('=')); }
+
+bool loads_model(const std::string& name) {
+  return std::find(loads_the_model.begin(), loads_the_model.end(), name) != loads_the_model.end();
+}
 
 const Dropped* find_dropped(const std::string& word) {
   for (const Dropped& each : dropped)
@@ -178,7 +183,7 @@ std::string plain_config(const std::string& text, const Words& more) {
   for (const options::ConfigLine& line : options::read_config(text)) {
     if (!line.mistake.empty()) return text;
     const std::string name = "--" + line.key;
-    require(name != loads_the_model, name,
+    require(!loads_model(name), name,
             " in the file of --config: verify begins with new values; give the model's options");
     if (find_dropped(name) == nullptr && std::find(more.begin(), more.end(), name) == more.end())
       kept += text_of(line);
@@ -189,7 +194,7 @@ std::string plain_config(const std::string& text, const Words& more) {
 Words plain_words(const Words& words, const std::string& config) {
   Words kept;
   for (std::size_t i = 0; i < words.size();) {
-    require(name_in(words[i]) != loads_the_model, loads_the_model,
+    require(!loads_model(name_in(words[i])), name_in(words[i]),
             ": verify begins with new values; give the model's options instead");
     const Dropped* drop = find_dropped(words[i]);
     if (drop != nullptr)

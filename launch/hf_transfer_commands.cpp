@@ -1,0 +1,120 @@
+// trireme hf import, trireme hf export: models of Hugging Face into a run and out of it.
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+
+#include <fmt/chrono.h>
+#include <unistd.h>
+
+#include "trireme/core/version.h"
+#include "trireme/options/gpt_options.h"
+
+#include "launch/commands.h"
+#include "launch/step_arguments.h"
+#include "runtime/interop/export.h"
+#include "runtime/interop/import.h"
+#include "runtime/options/field_names.h"
+
+namespace trireme {
+namespace {
+
+/// What the manifest of an imported step says besides its tensors.
+Manifest head_of(const interop::ModelFiles& model) {
+  Manifest head;
+  head.run = fmt::format("hf-import-{}", ::getpid());
+  head.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  head.layout = "imported from " + model.files.path;
+  for (const auto& [name, value] : as_options(model.config.model.identity()))
+    head.identity.emplace_back("model/" + name, value);
+  head.identity.emplace_back("origin/model type", model.config.model_type);
+  head.identity.emplace_back("origin/headers xxh3", to_text(model.files.headers));
+  head.options = options_of(model.config.model);
+  head.versions = {{"trireme", version()}};
+  return head;
+}
+
+int import(int argc, char** argv) {
+  std::string directory, output;
+  interop::ModelFiles model;
+  Index threads = default_threads();
+  CommandLine command("trireme hf import",
+                      "Writes a Hugging Face model (config.json and *.safetensors) as step 0 of a "
+                      "run, in fp32 and with checksums. train_gpt begins with it by --load RUN "
+                      "--finetune --use-checkpoint-args.");
+  command.positional("DIR", directory, "directory of the model");
+  command.text("--output", output, "RUN", "directory of the run to write; it has no step yet");
+  declare_threads(command, threads);
+  return parse_and_run(
+      command, argc, argv,
+      [&](Problems& problems) {
+        if (output.empty()) problems.add("--output is missing: the directory of the run to write");
+        if (!problems.empty()) return;
+        try {
+          model = interop::open_model(directory);
+        } catch (const Error& error) {
+          problems.add_lines("", error.what());
+        }
+      },
+      [&] {
+        Progress progress(output);
+        interop::import_model(model, output, head_of(model),
+                              {static_cast<int>(threads),
+                               [&](Index done, Index total) { progress.show(done, total); }});
+        std::cout << output << ": step 0, " << model.config.model.describe() << '\n';
+        return ExitCode::success;
+      });
+}
+
+int export_directory(int argc, char** argv) {
+  std::string run, output;
+  Index threads = default_threads();
+  interop::ExportOptions options;
+  options.files.max_file_bytes = Index{5} << 30;
+  CommandLine command("trireme hf export",
+                      "Writes a step of a run as a Hugging Face model: config.json, *.safetensors, "
+                      "and the tokenizer of the model that the run began with. The directory "
+                      "appears whole, or not at all.");
+  command.positional("RUN", run, "directory of a run (its newest step), RUN:STEP, or of a step");
+  command.text("--output", output, "DIR", "directory to write; it must not exist");
+  declare_dtype(command, options.files.element);
+  command.size("--max-shard-size", options.files.max_file_bytes, 1,
+               "largest safetensors file, such as 5G; a larger tensor has a file of its own");
+  declare_threads(command, threads);
+  return parse_and_run(
+      command, argc, argv,
+      [&](Problems& problems) {
+        if (output.empty()) problems.add("--output is missing: the directory to write");
+        if (std::filesystem::exists(output))
+          problems.add("--output ", output, ": exists already; remove it, or give another name");
+      },
+      [&] {
+        Progress progress(output);
+        options.threads = static_cast<int>(threads);
+        options.files.progress = [&](Index done, Index total) { progress.show(done, total); };
+        const OpenedStep step = step_at(run);
+        const std::filesystem::path path(step.directory);
+        const std::string parent = path.parent_path().string();
+        const TransformerConfig model = model_of(step.manifest.options);
+        interop::export_model(step, parent.empty() ? "." : parent, model, output, options);
+        std::cout << output << ": step " << step.manifest.step << " as "
+                  << name(options.files.element) << ", " << model.describe() << '\n';
+        return ExitCode::success;
+      });
+}
+
+}  // namespace
+
+std::vector<Subcommand> hf_transfer_commands() {
+  return {
+      {{"hf", "import"},
+       "DIR --output RUN",
+       "write a Hugging Face model as step 0 of a run",
+       import},
+      {{"hf", "export"},
+       "RUN[:STEP] --output DIR",
+       "write a step as a Hugging Face model",
+       export_directory},
+  };
+}
+
+}  // namespace trireme

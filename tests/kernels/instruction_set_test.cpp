@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "trireme/kernels/device.h"
-#include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
 
 #include "tests/kernels/all_instruction_sets.h"

@@ -25,10 +25,13 @@ Message message(int peer, Index bytes) { return {peer, nullptr, bytes}; }
 
 TEST(CollectiveQueue, BeginsWhenTheLastMemberArrives) {
   CollectiveQueue queue = collectives();
-  EXPECT_EQ(queue.start(0, of(5), 10), 0);
+  EXPECT_EQ(queue.start(0, of(5), 3), 0);
   EXPECT_EQ(queue.end(0), std::nullopt);
-  EXPECT_EQ(queue.start(1, of(5), 3), 0);
+  EXPECT_EQ(queue.start(1, of(5), 10), 0);
   EXPECT_THAT(queue.end(0), Optional(Eq(15.0)));
+  queue.start(0, of(5), 40);
+  queue.start(1, of(5), 30);
+  EXPECT_THAT(queue.end(1), Optional(Eq(45.0)));
 }
 
 TEST(CollectiveQueue, RunsOneAfterTheOther) {

@@ -1,11 +1,6 @@
 #include "launch/preflight/launch.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -13,111 +8,22 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "trireme/core/error.h"
 
 #include "launch/preflight/mark.h"
-#include "launch/preflight/stopwatch.h"
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/machine/processes.h"
+#include "launch/supervisor/machine/run_program.h"
+#include "launch/supervisor/machine/temporary_directory.h"
 
 namespace trireme::preflight {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 using supervisor::Words;
 
 constexpr std::size_t most_output = std::size_t{64} << 20;
-
-/// A directory for what mpirun writes, removed with it.
-class PrivateDirectory {
- public:
-  PrivateDirectory() {
-    std::string pattern = (fs::temp_directory_path() / "trireme-preflight-XXXXXX").string();
-    require(::mkdtemp(pattern.data()) != nullptr, pattern, ": ", std::strerror(errno));
-    path_ = pattern;
-  }
-  /// Daemons of simulated nodes may still remove their files when mpirun has ended.
-  ~PrivateDirectory() {
-    std::error_code failed;
-    for (int tries = 0; tries < most_tries; ++tries) {
-      fs::remove_all(path_, failed);
-      if (!failed) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-  PrivateDirectory(const PrivateDirectory&) = delete;
-  PrivateDirectory& operator=(const PrivateDirectory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  static constexpr int most_tries = 100;
-  std::string path_;
-};
-
-class Child {
- public:
-  Child(const Words& words, const std::function<void(std::string_view)>& take_line,
-        const EndSignals* signals)
-      : take_line_(take_line), signals_(signals) {
-    const supervisor::ProgramWithOutput started = supervisor::start_with_output(words);
-    id_ = started.id;
-    pipe_ = started.output;
-  }
-  ~Child() { ::close(pipe_); }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  /// Until it closes its output, for so long, or until a signal comes: then it is asked to end, and
-  /// after 3 s killed.
-  bool read(double seconds, std::string& output) {
-    const auto until = Clock::now() + std::chrono::duration<double>(seconds);
-    bool in_time = read_until(until, output);
-    if (!in_time) {
-      signals_ = nullptr;
-      ::kill(id_, SIGTERM);  // mpirun then ends its ranks
-      if (!read_until(Clock::now() + std::chrono::seconds(3), output)) ::kill(id_, SIGKILL);
-    }
-    int status = 0;
-    while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
-    }
-    return in_time && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-
- private:
-  void take_lines(const std::string& output) {
-    for (std::size_t end; (end = output.find('\n', taken_)) != std::string::npos; taken_ = end + 1)
-      take_line_(std::string_view(output).substr(taken_, end - taken_));
-  }
-  bool read_until(std::chrono::time_point<Clock, std::chrono::duration<double>> until,
-                  std::string& output) {
-    char buffer[1 << 16];
-    for (;;) {
-      const double left = std::chrono::duration<double>(until - Clock::now()).count();
-      if (left <= 0) return false;
-      // A negative descriptor is left out.
-      pollfd in[2] = {{pipe_, POLLIN, 0}, {signals_ == nullptr ? -1 : signals_->file(), POLLIN, 0}};
-      if (::poll(in, 2, static_cast<int>(left * 1e3) + 1) <= 0) continue;
-      if (in[1].revents != 0) return false;
-      if (in[0].revents == 0) continue;
-      const ssize_t bytes = ::read(pipe_, buffer, sizeof buffer);
-      if (bytes == 0) return true;
-      if (bytes <= 0 || output.size() >= most_output) continue;
-      output.append(buffer, static_cast<std::size_t>(bytes));
-      take_lines(output);
-    }
-  }
-
-  const std::function<void(std::string_view)>& take_line_;
-  const EndSignals* signals_;
-  std::size_t taken_ = 0;  // of the output
-  int pipe_ = -1;
-  pid_t id_ = -1;
-};
 
 /// Which check each process is in, by the lines that it prints.
 class Progress {
@@ -229,7 +135,8 @@ std::string program_path() {
 
 std::optional<Report> measure(const Launch& launch, std::string& why) {
   if (launch.signals != nullptr && launch.signals->came()) return std::nullopt;
-  const PrivateDirectory scratch;
+  const supervisor::TemporaryDirectory scratch(fs::temp_directory_path().string(),
+                                               "trireme-preflight");
   supervisor::Launch start;
   start.mpirun = launch.mpirun;
   start.scratch = scratch.path();
@@ -243,23 +150,24 @@ std::optional<Report> measure(const Launch& launch, std::string& why) {
   if (!launch.hosts.empty()) program.insert(program.end(), {"--names", names_of(launch.hosts)});
   if (launch.gpus > 0) program.insert(program.end(), {"--gpus", str(launch.gpus)});
   Progress progress(launch);
-  const std::function<void(std::string_view)> take = [&](std::string_view line) {
-    progress.take(line);
-  };
-  Child child(supervisor::mpirun_words(start, plan, program), take, launch.signals);
-  std::string output;
-  const Stopwatch watch;
-  const bool ended_well = child.read(launch.seconds, output);
+  const supervisor::ProgramEnd end =
+      supervisor::run_program(supervisor::mpirun_words(start, plan, program),
+                              {.limit_s = launch.seconds,
+                               .ending_s = 3,
+                               .signals = launch.signals,
+                               .most_output = most_output,
+                               .take_line = [&](std::string_view line) { progress.take(line); }});
+  const std::string_view output = end.output;
   const std::size_t begin = output.find(mark);
-  const std::size_t end = begin == std::string::npos ? begin : output.find('\n', begin);
-  if (ended_well && end != std::string::npos)
-    return report_of(parse_json(
-        std::string_view(output).substr(begin + mark.size(), end - begin - mark.size())));
-  const bool late = watch.seconds() >= launch.seconds;
+  const std::size_t line_end = begin == output.npos ? begin : output.find('\n', begin);
+  if (end.succeeded() && line_end != output.npos)
+    return report_of(
+        parse_json(output.substr(begin + mark.size(), line_end - begin - mark.size())));
   const std::string printed = reason_in(progress.others());
   why =
-      late ? fmt::format("no end after {:.0f} s, {}; {}", launch.seconds, progress.where(), printed)
-           : printed;
+      end.why == supervisor::ProgramEnd::Why::late
+          ? fmt::format("no end after {:.0f} s, {}; {}", launch.seconds, progress.where(), printed)
+          : printed;
   return std::nullopt;
 }
 

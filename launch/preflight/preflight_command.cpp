@@ -157,7 +157,7 @@ Report measure_everything(Given& given) {
 }
 
 int measure_and_judge(Given& given) {
-  const EndSignals signals;
+  supervisor::EndSignals signals;
   given.launch.signals = &signals;
   given.launch.remote_shell = given.remote_shell;
   given.launch.seconds = given.thorough ? most_times * given.steady_s + beyond_steady_s : short_s;
@@ -169,7 +169,7 @@ int measure_and_judge(Given& given) {
     options.insert(options.end(), {"--run-dir", paths.run});
   }
   const Report report = measure_everything(given);
-  signals.obey();
+  if (const int signal = signals.take()) supervisor::end_by(signal);
   std::vector<Finding> warnings;
   if (given.before) warnings = keep_comparable(report, *given.before, given.against);
   std::vector<Finding> findings = judge(report, given.before ? &*given.before : nullptr);

@@ -256,6 +256,27 @@ Words words_of(const JobWords& job) {
   return supervisor::with_options_of(job.program, options);
 }
 
+std::string reason_in(const std::string& output) {
+  constexpr std::size_t most = 4000, last_lines = 6;
+  std::istringstream in(output);
+  std::string own;
+  std::vector<std::string> all;
+  bool inside = false;  // of a message of several lines
+  for (std::string line; std::getline(in, line);) {
+    const bool begins = line.starts_with("trireme: ") || line.starts_with("trireme error: ") ||
+                        line.starts_with("trireme[rank ");
+    inside = begins || (inside && line.starts_with("  "));
+    if (inside && own.size() < most) own += (own.empty() ? "" : "\n") + line;
+    if (line.find_first_not_of(" -\n") != std::string::npos) all.push_back(line);
+  }
+  if (!own.empty()) return own;
+  if (all.empty()) return "it printed nothing";
+  std::string last;
+  for (std::size_t i = all.size() - std::min(all.size(), last_lines); i < all.size(); ++i)
+    last += (last.empty() ? "" : "\n") + all[i];
+  return last;
+}
+
 std::string saved_in(const std::string& folder) { return folder + "/saved"; }
 std::string step_in(const std::string& folder, Index step) {
   return saved_in(folder) + "/" + step_name(step);

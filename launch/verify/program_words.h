@@ -34,6 +34,9 @@ struct Facts {
 /// Of what it printed. Throws: Error when there is no line about `ranks`.
 Facts facts_in(const std::string& printed, Index ranks);
 
+/// What a job that failed has said: its own messages, else its last lines.
+std::string reason_in(const std::string& output);
+
 /// `words` without options that save, load, report or end a job, and those of the learning rate's
 /// schedule. `config`: a file for what is left of --config FILE. Throws: Error.
 Words plain_words(const Words& words, const std::string& config);

@@ -6,23 +6,37 @@
 
 #include "trireme/options/problems.h"
 
+#include "launch/supervisor/machine/run_program.h"
+#include "launch/supervisor/machine/temporary_directory.h"
 #include "runtime/core/show_bytes.h"
 
 namespace trireme::verify {
 namespace {
 
 namespace fs = std::filesystem;
+using supervisor::EndSignals;
+using supervisor::ProgramEnd;
+using supervisor::TemporaryDirectory;
+using Why = ProgramEnd::Why;
 
 constexpr double time_to_answer_s = 300;
 // What one rank in fp32 does not get: attention on tensor cores needs bf16.
 const Words in_bf16_only = {"--bf16", "--attention"};
 const std::string chunks_option = "--num-virtual-stages-per-pipeline-rank";
 
+/// Runs a program to its end. Throws: Interrupted, after the program has ended.
+ProgramEnd run_job(const Words& words, double limit_s, const EndSignals& signals) {
+  ProgramEnd end = supervisor::run_program(words, {.limit_s = limit_s, .signals = &signals});
+  if (end.why == Why::signal) throw Interrupted();
+  return end;
+}
+
 /// Asks the program about layouts, without ranks.
 class Questions {
  public:
   /// `config`: a file for what is left of --config.
-  Questions(const std::string& config, Signals& signals) : config_(config), signals_(signals) {}
+  Questions(const std::string& config, const EndSignals& signals)
+      : config_(config), signals_(signals) {}
 
   /// What it says of these words; `who`: what is asked about. Throws: ConfigurationError with all
   /// that is wrong.
@@ -41,8 +55,8 @@ class Questions {
     // Layouts are checked for a CPU, for which the kernels of a GPU are no choice.
     Words question = without_options(words, {"--attention"}, config_);
     question.insert(question.end(), {"--check-layout", str(ranks)});
-    const JobEnd end = run_job(question, time_to_answer_s, signals_);
-    if (end.late)
+    const ProgramEnd end = run_job(question, time_to_answer_s, signals_);
+    if (end.why == Why::late)
       throw Error(str("the program has not answered --check-layout ", ranks, " in ",
                       time_to_answer_s, " s:\n", reason_in(end.output)));
     try {
@@ -53,7 +67,7 @@ class Questions {
   }
 
   std::string config_;
-  Signals& signals_;
+  const EndSignals& signals_;
 };
 
 /// The jobs of one request.
@@ -82,7 +96,8 @@ Words depth_words(const Request& request, const Facts& facts, Report& report) {
   return {request.depth_option, str(report.depth)};
 }
 
-Plan make_plan(const Request& request, const JobDirectory& directory, Signals& signals) {
+Plan make_plan(const Request& request, const TemporaryDirectory& directory,
+               const EndSignals& signals) {
   Plan plan;
   Report& report = plan.report;
   report.program = fs::path(request.program.front()).filename().string();
@@ -127,10 +142,10 @@ Index bytes_in(const std::string& folder) {
 
 class Verification {
  public:
-  Verification(const Request& request, Signals& signals)
+  Verification(const Request& request, const EndSignals& signals)
       : request_(request),
         signals_(signals),
-        directory_(request.directory),
+        directory_(request.directory, "trireme-verify"),
         plan_(make_plan(request, directory_, signals)) {}
 
   Report run() {
@@ -205,14 +220,15 @@ class Verification {
   /// Returns the folder of the job; empty: it found its own results wrong, which is a check that
   /// has failed.
   std::string train(const std::string& name, JobWords words, Index ranks) {
-    words.folder = directory_.folder(str("job-", ++jobs_));
+    words.folder = str(directory_.path(), "/job-", ++jobs_);
+    fs::create_directory(words.folder);
     Words line = request_.mpirun;
     line.insert(line.end(), {"-np", str(ranks)});
     const Words program = words_of(words);
     line.insert(line.end(), program.begin(), program.end());
     request_.say(str(jobs_, " of ", report().bf16 ? 6 : 5, ": ", name, ", ", ranks,
                      ranks == 1 ? " rank" : " ranks"));
-    const JobEnd end = run_job(line, request_.limit_s, signals_);
+    const ProgramEnd end = run_job(line, request_.limit_s, signals_);
     if (end.code == static_cast<int>(ExitCode::success)) {
       compare_devices(end.output);
       return words.folder;
@@ -227,7 +243,8 @@ class Verification {
       return "";
     }
     throw Error(str("job ", jobs_, ", ", name, ", ",
-                    end.late   ? str("has not ended in ", request_.limit_s, " s (--limit)")
+                    end.why == Why::late
+                        ? str("has not ended in ", request_.limit_s, " s (--limit)")
                     : end.code ? str("has ended with exit code ", *end.code)
                                : "has been ended by a signal",
                     ":\n", reason));
@@ -261,12 +278,12 @@ class Verification {
 
   void add(const std::vector<Check>& checks) {
     report().checks.insert(report().checks.end(), checks.begin(), checks.end());
-    if (const int signal = signals_.first()) throw Interrupted{signal};
+    if (signals_.came()) throw Interrupted();
   }
 
   const Request& request_;
-  Signals& signals_;
-  JobDirectory directory_;
+  const EndSignals& signals_;
+  TemporaryDirectory directory_;
   Plan plan_;
   std::string truth_, one_, layout_;
   GradientDistances distances_;
@@ -285,7 +302,7 @@ const TensorFault* Report::fault() const {
   return nullptr;
 }
 
-Report verify(const Request& request, Signals& signals) {
+Report verify(const Request& request, const EndSignals& signals) {
   return Verification(request, signals).run();
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "launch/supervisor/machine/end_signals.h"
 #include "launch/verify/judge.h"
 #include "launch/verify/program_words.h"
-#include "launch/verify/run_job.h"
 
 namespace trireme::verify {
 
@@ -37,9 +37,12 @@ struct Report {
   const TensorFault* fault() const;
 };
 
+/// A signal has come. Not a std::exception, so that no handler takes it for a failure.
+struct Interrupted {};
+
 /// Throws: ConfigurationError where it cannot be tried, Error where a job fails for another reason,
 /// Interrupted.
-Report verify(const Request& request, Signals& signals);
+Report verify(const Request& request, const supervisor::EndSignals& signals);
 
 std::string to_text(const Report& report);
 std::string to_json(const Report& report);  // one line

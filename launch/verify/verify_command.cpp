@@ -16,8 +16,6 @@
 namespace trireme::verify {
 namespace {
 
-constexpr int exit_of_signals = 128;
-
 struct Given {
   Request request;
   std::string mpirun = "mpirun";
@@ -81,16 +79,16 @@ std::function<void(const std::string&)> show_jobs() {
 
 int prove(Given& given) {
   given.request.say = show_jobs();
-  int signal = 0;
+  supervisor::EndSignals signals;
   try {
-    Signals signals;
-    try {
-      const Report report = verify(given.request, signals);
-      std::cout << (given.json ? to_json(report) : to_text(report)) << std::flush;
-      return static_cast<int>(report.proved() ? ExitCode::success : ExitCode::corrupted);
-    } catch (const Interrupted& interrupted) {
-      signal = interrupted.signal;
-    }
+    const Report report = verify(given.request, signals);
+    std::cout << (given.json ? to_json(report) : to_text(report)) << std::flush;
+    return static_cast<int>(report.proved() ? ExitCode::success : ExitCode::corrupted);
+  } catch (const Interrupted&) {
+    const int signal = signals.take();
+    std::cerr << "trireme verify: " << ::strsignal(signal) << ": nothing is proved\n";
+    supervisor::end_by(signal);
+    return 128 + signal;  // where it does not end this process
   } catch (const ConfigurationError& error) {
     std::cerr << "trireme verify: " << error.what() << '\n';
     return static_cast<int>(ExitCode::configuration);
@@ -98,8 +96,6 @@ int prove(Given& given) {
     std::cerr << "trireme verify: " << error.what() << '\n';
     return static_cast<int>(ExitCode::failure);
   }
-  std::cerr << "trireme verify: " << ::strsignal(signal) << ": nothing is proved\n";
-  return exit_of_signals + signal;
 }
 
 int run(int argc, char** argv) {

@@ -16,7 +16,6 @@ function(trireme_module name)
   target_include_directories(trireme_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(trireme_${name} PRIVATE trireme_warnings ${MODULE_LIBRARIES})
-  trireme_precompile(trireme_${name})
   set(closure ${name})
   foreach(import IN LISTS MODULE_IMPORTS)
     get_target_property(below trireme_${import} TRIREME_MODULES)

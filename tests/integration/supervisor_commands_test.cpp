@@ -1,7 +1,9 @@
 // trireme run, stop, status, report and nodes: what they refuse, with one line each, and what they
 // print.
+#include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -196,6 +198,23 @@ TEST_F(SupervisorCommands, EndsWhatTheLauncherLeaves) {
   const Outcome outcome =
       shell(command + " run --run-dir " + run_directory() + " --mpirun " + launcher + " -- true");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  expect_nothing_left();
+}
+
+TEST_F(SupervisorCommands, ContinuesUnderNohupWhenTheTerminalIsGone) {
+  const std::string begun = folder_ / "begun", go = folder_ / "go";
+  const std::string launcher = folder_.write(
+      "launcher", "#!/bin/sh\ntouch " + begun + "\nuntil [ -e " + go + " ]; do sleep 0.05; done\n");
+  fs::permissions(launcher, fs::perms::owner_all);
+  BackgroundProcess run(
+      str("trap '' HUP; exec ", environment(), " TMPDIR=", folder_ / "tmp", " ", command,
+          " run --run-dir ", run_directory(), " --mpirun ", launcher, " -- true"),
+      folder_ / "log");
+  ASSERT_TRUE(wait_until([&] { return fs::exists(begun) || !run.running(); })) << run.output();
+  run.send(SIGHUP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // in which it would end the job
+  folder_.write("go", "");
+  EXPECT_EQ(run.wait().exit_code, 0) << run.output();
   expect_nothing_left();
 }
 

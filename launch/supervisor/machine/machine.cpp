@@ -14,6 +14,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/end_signals.h"
 #include "launch/supervisor/machine/preflight_figures.h"
 #include "launch/supervisor/machine/processes.h"
 #include "runtime/store/file.h"
@@ -25,11 +26,12 @@ namespace {
 
 constexpr double lease_check_s = 1, durable_check_s = 2, check_layout_s = 120;
 
-/// Blocks them in this thread and in those that it starts.
+/// Blocks them in this thread and in those that it starts. Under nohup SIGHUP stays ignored.
 int open_signals() {
   sigset_t watched;
   sigemptyset(&watched);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1, SIGHUP}) sigaddset(&watched, signal);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1}) sigaddset(&watched, signal);
+  if (!is_ignored(SIGHUP)) sigaddset(&watched, SIGHUP);
   require(::sigprocmask(SIG_BLOCK, &watched, nullptr) == 0, "signals cannot be blocked");
   ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that ends costs lines, not the job
   const int signals = ::signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);

@@ -5,7 +5,7 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/machine/ask_program.h"
+#include "launch/supervisor/machine/run_program.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -35,13 +35,19 @@ bool slurm_requeues(const std::string& config, int exit_code) {
 }
 
 std::string requeue_slurm_job(const std::string& job, int exit_code) {
-  if (slurm_requeues(ask_program({"scontrol", "show", "config"}, limit_s).text, exit_code))
-    return str("Slurm queues job ", job, " again (RequeueExit)");
-  auto [answer, whole] = ask_program({"scontrol", "requeue", job}, limit_s);
-  while (answer.ends_with('\n')) answer.pop_back();
-  if (!answer.empty()) return str("scontrol requeue ", job, ": ", answer);
-  return whole ? str("queued Slurm job ", job, " again")
+  const RunOptions options{.limit_s = limit_s, .ending_s = 1};
+  try {
+    if (slurm_requeues(run_program({"scontrol", "show", "config"}, options).output, exit_code))
+      return str("Slurm queues job ", job, " again (RequeueExit)");
+    ProgramEnd end = run_program({"scontrol", "requeue", job}, options);
+    while (end.output.ends_with('\n')) end.output.pop_back();
+    if (!end.output.empty()) return str("scontrol requeue ", job, ": ", end.output);
+    return end.why == ProgramEnd::Why::by_itself
+               ? str("queued Slurm job ", job, " again")
                : str("scontrol requeue ", job, ": no answer within ", limit_s, " s");
+  } catch (const Error& error) {
+    return str("scontrol requeue ", job, ": ", error.what());
+  }
 }
 
 }  // namespace trireme::supervisor

@@ -1,0 +1,161 @@
+// Programs that a command waits for, the signals that end it meanwhile, and its files.
+#include "launch/supervisor/machine/run_program.h"
+
+#include <csignal>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+
+#include "launch/supervisor/machine/temporary_directory.h"
+#include "runtime/core/process/process_stat.h"
+#include "tests/support/message_of.h"
+#include "tests/support/process.h"
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+using trireme::test::wait_until;
+using Why = ProgramEnd::Why;
+
+ProgramEnd run_line(const std::string& line, const RunOptions& options = {}) {
+  return run_program({"/bin/sh", "-c", line}, options);
+}
+
+TEST(RunProgram, ReturnsTheCodeAndWhatWasPrinted) {
+  const ProgramEnd end = run_line("echo yes; echo no >&2; exit 3");
+  EXPECT_EQ(end.why, Why::by_itself);
+  EXPECT_EQ(end.code, 3);
+  EXPECT_EQ(end.output, "yes\nno\n");
+  EXPECT_FALSE(end.succeeded());
+  EXPECT_TRUE(run_line("true").succeeded());
+}
+
+TEST(RunProgram, ReturnsNoCodeWhereASignalEndsIt) {
+  const ProgramEnd end = run_line("kill -KILL $$");
+  EXPECT_EQ(end.why, Why::by_itself);
+  EXPECT_FALSE(end.code);
+}
+
+TEST(RunProgram, AsksItToEndAtTheLimit) {
+  const ProgramEnd end =
+      run_line("trap 'echo over; exit 0' TERM; echo begun; while :; do sleep 0.01; done",
+               {.limit_s = 1, .ending_s = 50});
+  EXPECT_EQ(end.why, Why::late);
+  EXPECT_FALSE(end.code);
+  EXPECT_THAT(end.output, EndsWith("over\n"));
+}
+
+TEST(RunProgram, KillsWhatDoesNotEnd) {
+  const ProgramEnd end =
+      run_line("trap '' TERM; while :; do sleep 0.01; done", {.limit_s = 0.05, .ending_s = 0.05});
+  EXPECT_EQ(end.why, Why::late);
+}
+
+TEST(RunProgram, EndsAProgramAtTheLimitThatHasClosedItsOutput) {
+  EXPECT_EQ(run_line("exec sleep 1000 > /dev/null 2>&1", {.limit_s = 0.2}).why, Why::late);
+}
+
+TEST(RunProgram, WaitsForAProgramThatHasClosedItsOutput) {
+  const ProgramEnd end = run_line("exec > /dev/null 2>&1; sleep 0.3; exit 4");
+  EXPECT_EQ(end.why, Why::by_itself);
+  EXPECT_EQ(end.code, 4);
+}
+
+TEST(RunProgram, DoesNotWaitForAProcessThatKeepsTheOutputOpenAndEndsIt) {
+  const ProgramEnd end = run_line("sleep 1000 & echo $!; exit 3", {.limit_s = 1000});
+  EXPECT_EQ(end.why, Why::by_itself);
+  EXPECT_EQ(end.code, 3);
+  const std::int64_t left = std::stoll(end.output);
+  EXPECT_TRUE(wait_until([&] {
+    const auto stat = read_process_stat(left);
+    return !stat || stat->state == 'Z' || stat->state == 'X';
+  }));
+}
+
+TEST(RunProgram, LetsAProcessThatIsLeftRemoveItsFiles) {
+  const ScratchDirectory folder;
+  const std::string file = folder / "file";
+  const ProgramEnd end =
+      run_line("touch " + file + "; (sleep 0.2; rm " + file + ") & exit 0", {.leftover_s = 50});
+  EXPECT_TRUE(end.succeeded());
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+TEST(RunProgram, AsksItToEndAfterASignal) {
+  EndSignals signals;
+  EXPECT_FALSE(signals.came());
+  ::raise(SIGTERM);
+  const ProgramEnd end = run_line("trap 'exit 0' TERM; while :; do sleep 0.01; done",
+                                  {.limit_s = 1000, .signals = &signals});
+  EXPECT_EQ(end.why, Why::signal);
+  EXPECT_FALSE(end.code);
+  EXPECT_TRUE(signals.came());
+  EXPECT_EQ(signals.take(), SIGTERM);
+  EXPECT_EQ(signals.take(), 0);
+}
+
+TEST(RunProgram, KeepsTheBeginningAndTheEndOfMuch) {
+  const ProgramEnd end =
+      run_line("echo begin; head -c 300000 /dev/zero | tr '\\0' x; echo end", {.most_output = 999});
+  EXPECT_LE(end.output.size(), 999U);
+  EXPECT_THAT(end.output, StartsWith("begin\nxxx"));
+  EXPECT_THAT(end.output, EndsWith("xxxend\n"));
+}
+
+TEST(RunProgram, HandsOverWholeLines) {
+  std::vector<std::string> lines;
+  run_line("printf 'a\\nb'; sleep 0.1; printf 'c\\n\\nopen'",
+           {.take_line = [&](std::string_view line) { lines.emplace_back(line); }});
+  EXPECT_THAT(lines, ElementsAre("a", "bc", ""));
+}
+
+TEST(RunProgram, RefusesWhatIsNoProgram) {
+  EXPECT_THAT(trireme::message_of([] { run_program({"no-such-program"}, {}); }),
+              HasSubstr("no-such-program is no program"));
+}
+
+TEST(EndSignals, ThatThisProcessIgnoresStayIgnored) {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  {
+    EndSignals signals;
+    ::raise(SIGHUP);
+    EXPECT_FALSE(signals.came());
+    ::raise(SIGTERM);
+    EXPECT_EQ(signals.take(), SIGTERM);
+  }
+  std::signal(SIGHUP, before);
+}
+
+TEST(EndSignals, ThatWereNotTakenAreForgotten) {
+  {
+    const EndSignals signals;
+    ::raise(SIGTERM);
+  }
+  SUCCEED();  // this process has not ended
+}
+
+TEST(TemporaryDirectories, AreRemovedWithWhatIsInThem) {
+  const ScratchDirectory folder;
+  std::string path;
+  {
+    const TemporaryDirectory directory(folder.path(), "name");
+    path = directory.path();
+    EXPECT_THAT(path, StartsWith(folder / "name-"));
+    std::filesystem::create_directories(path + "/a/b");
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_THAT(trireme::message_of([&] { TemporaryDirectory(folder / "none", "name"); }),
+              AllOf(StartsWith(folder / "none/name-"), HasSubstr(": mkdtemp: No such file")));
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

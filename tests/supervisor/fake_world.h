@@ -25,16 +25,15 @@ class FakeWorld : public World, public FakeProgram {
   std::deque<Script> scripts;
   std::vector<Host> all_hosts;
   mutable int unreadable_lists = 0;  // reads of the list of hosts that fail
-  std::vector<std::string> unfit, releases;
+  std::function<void()> at_list_read = [] {};
+  std::vector<std::string> unfit, unfit_in_long, releases;
   std::string not_checked;                        // why no preflight can be made; empty: it can
   std::vector<std::vector<std::string>> checked;  // hosts of each preflight
-  bool checks_long = false;                       // there is a long preflight
-  std::vector<std::string> unfit_in_long;
+  bool mine = true, checks_long = false;          // checks_long: there is a long preflight
   std::vector<std::vector<std::string>> checked_long;
   double preflight_s = 0, layouts_s = 0, reach_s = 0;  // what they take
-  int pending = 0;            // preflights and questions that were not dropped
-  Index last_step = 1000000;  // --train-iters
-  bool mine = true;
+  int pending = 0;                  // preflights and questions that were not dropped
+  Index last_step = 1000000;        // --train-iters
   std::map<Index, Started> starts;  // of attempts that say it
   std::string ledger;
   std::vector<UnfitHost> shown_unfit;
@@ -51,6 +50,7 @@ class FakeWorld : public World, public FakeProgram {
   Index date() const override { return wall + static_cast<Index>(time); }
   bool is_mine() const override { return mine; }
   std::vector<Host> hosts() const override {
+    at_list_read();
     require(unreadable_lists-- <= 0, "hosts: line 2 is cut");
     return all_hosts;
   }

@@ -73,6 +73,31 @@ TEST_F(Stragglers, StayWhereNoSpareIsThere) {
   EXPECT_THAT(history().leaves, IsEmpty());
 }
 
+TEST_F(Stragglers, AreNoReasonToReadTheListOfHostsAtEachLook) {
+  world_.all_hosts.resize(2);
+  int reads = 0;
+  world_.at_list_read = [&] { ++reads; };
+  world_.scripts.front().at_second_step = [&] { reads = 0; };
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(reads, 1);  // in more than 15 looks, within a minute
+}
+
+TEST_F(Stragglers, AreReplacedByASpareThatComesLater) {
+  world_.all_hosts.resize(2);
+  world_.last_step = 2000;
+  world_.scripts.front().steps = 2000;
+  int reads = 0;
+  world_.at_list_read = [&] { ++reads; };
+  world_.scripts.front().at_second_step = [&] {
+    world_.at_list_read = [&] { world_.all_hosts.resize(reads++ == 0 ? 2 : 3, {"n2", 1}); };
+    reads = 0;
+  };
+  world_.scripts.back().steps = 2000;
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(causes(), ElementsAre("replacement", "finished"));
+  EXPECT_THAT(nodes_of(1), ElementsAre("n0", "n2"));
+}
+
 TEST_F(Stragglers, StayAtAPlaceWhereTheHostBeforeWasSlowToo) {
   world_.scripts = {slow("n1"), slow("n2")};
   EXPECT_EQ(run(), 0);

@@ -11,7 +11,8 @@ namespace {
 
 // Each look judges the last 20 steps: slow in all looks over so many means for 60.
 constexpr Index slow_steps = 40;
-constexpr Index most_in_window = 3;  // replacements in 24 hours
+constexpr Index most_in_window = 3;      // replacements in 24 hours
+constexpr double look_for_spare_s = 60;  // again, where none was there
 
 /// Hosts that have taken the place of a slow one.
 std::set<std::string> heirs_of_stragglers(const History& history) {
@@ -61,9 +62,16 @@ void Supervisor::consider_stragglers(Watch& watch, const AttemptPlan& plan) {
     if (watch.last_step - since < slow_steps) continue;
     std::string stays = why_it_stays(watch, each);
     if (stays.empty()) {
-      const auto can = can_do_without(plan, each.host);
+      const double now = world_.now();
+      if (watch.no_spare.contains(each.host) &&
+          now - watch.no_spare.at(each.host) < look_for_spare_s)
+        continue;
+      const auto can = can_do_without(plan, each.host);  // reads the list of hosts
       if (!can) return;
-      if (!*can) stays = "no spare can take its place";
+      if (!*can) {
+        watch.no_spare[each.host] = now;
+        stays = "no spare can take its place";
+      }
     }
     if (stays.empty()) {
       const Leave line{each.host, world_.date(), each.why, true};

@@ -24,6 +24,7 @@ struct Supervisor::Watch {
   bool replaces = false;                    // or to leave a host
   std::map<std::string, Index> slow_since;  // hosts, and the step at which they were so first
   std::set<std::string> slow_said;          // that stay although they are slow
+  std::map<std::string, double> no_spare;   // for which there was none, and when
   double asked_at = 0, last_asked = 0, looked_for_hosts = 0, looked_for_signs = 0;
   Index asked_step = 0;
   Index first_number = 0;     // of the first step that it did

@@ -75,6 +75,26 @@ TEST(Judge, GivesHangsOfOneKindOneSignatureWhateverTheHost) {
   EXPECT_NE(signature("rank 1", "rank"), signature("rank 1", "group"));
 }
 
+TEST(Decide, SaysWhereARunGoesOnAfterCorruptionOnlyWhereThatIsKnown) {
+  const auto why = [](const std::optional<Index>& clean) {
+    History history;
+    AttemptBegan began;
+    began.attempt = 1;
+    history.add(began);
+    AttemptEnded ended;
+    ended.attempt = 1;
+    ended.cause = "corruption";
+    ended.clean = clean;
+    history.add(ended);
+    return decide({.code = 66}, history, 10).why;
+  };
+  EXPECT_EQ(why(std::nullopt),
+            "silent corruption: once more, from the newest step that is saved, whose replicas "
+            "agreed");
+  EXPECT_EQ(why(30), "silent corruption: once more");  // the step is chosen later
+  EXPECT_EQ(why(-1), "silent corruption: once more");
+}
+
 TEST(Judge, BlamesHostsThatTheOutputNames) {
   Facts facts;
   facts.code = 205;

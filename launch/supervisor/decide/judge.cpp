@@ -200,14 +200,15 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
     if (!history.attempts[i].ended || !is_planned(history.attempts[i].ended->cause)) ++made;
   if (made > max_restarts)
     return end(code::no_help, str("--max-restarts ", max_restarts, " are used up"));
-  return {
-      .restart = true,
-      .delay_s = std::max(backoff_s(tail.all), refused ? after_refusal_s : 0),
-      .why = numerics  ? "gradients were not finite: once more, from an earlier step"
-             : refused ? "the configuration could run before: once more"
-             : last.cause == "corruption"
-                 ? "silent corruption: once more, from the newest checkpoint that was found clean"
-                 : ""};
+  return {.restart = true,
+          .delay_s = std::max(backoff_s(tail.all), refused ? after_refusal_s : 0),
+          .why = numerics  ? "gradients were not finite: once more, from an earlier step"
+                 : refused ? "the configuration could run before: once more"
+                 : last.cause != "corruption" ? ""
+                 : last.clean
+                     ? "silent corruption: once more"  // from where: step_to_go_back_to()
+                     : "silent corruption: once more, from the newest step that is saved, whose "
+                       "replicas agreed"};
 }
 
 }  // namespace trireme::supervisor

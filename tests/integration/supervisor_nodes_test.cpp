@@ -93,7 +93,7 @@ TEST_F(SupervisedNodes, AreTakenAwayByTheCommandOfTheUserWhenChaosAsksForIt) {
                             "; [ $TRIREME_FAULT_STATE = end ] || kill -9 $(pgrep -P $(cat " +
                             (folder_ / "") + "$TRIREME_HOST.pid))'";
   EXPECT_THAT(shell(chaos + " --max 2").output,
-              HasSubstr("--max 2: 2 of these faults may take a host out (node, link, flip, xid), "
+              HasSubstr("--max 2: the first 2 faults may take 2 hosts out (node, link, flip, xid), "
                         "but the run has 1 spare hosts"));
   const Outcome outcome = shell(chaos + " --max 1");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output << output();

@@ -36,6 +36,17 @@ TEST(FaultDeck, IsTheSameForTheSameSeed) {
   }
 }
 
+TEST(FaultDeck, SaysHowManyFaultsTheSparesAreEnoughFor) {
+  constexpr Index endless = Index{1} << 62;
+  const FaultDeck processes({"kill", "segv"}, 7), hosts({"node", "link"}, 7);
+  EXPECT_EQ(faults_with_spares(processes, endless, 0), endless);
+  EXPECT_EQ(faults_with_spares(hosts, endless, 5), 5);
+  EXPECT_EQ(faults_with_spares(hosts, 4, 5), 4);
+  const FaultDeck both({"node", "kill"}, 7);  // one of two
+  EXPECT_GE(faults_with_spares(both, endless, 5), 10);
+  EXPECT_LE(faults_with_spares(both, endless, 5), 11);
+}
+
 AttemptEnded ended_with(const std::string& cause, const std::string& error) {
   AttemptEnded ended;
   ended.attempt = 1;

@@ -78,6 +78,20 @@ FaultRequest FaultDeck::next(const std::string& token) {
   return request;
 }
 
+bool FaultDeck::takes_hosts() const {
+  return std::any_of(kinds_.begin(), kinds_.end(), [](const std::string& name) {
+    const FaultKind* kind = find_fault_kind(name);
+    return kind != nullptr && kind->takes_host;
+  });
+}
+
+Index faults_with_spares(FaultDeck deck, Index most, Index spares) {
+  if (!deck.takes_hosts()) return most;
+  for (Index i = 0; i < most; ++i)
+    if (find_fault_kind(deck.next("").kind)->takes_host && spares-- == 0) return i;
+  return most;
+}
+
 Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds) {
   Trial trial;
   trial.fault = fault;

@@ -20,12 +20,18 @@ class FaultDeck {
  public:
   FaultDeck(std::vector<std::string> kinds, Index seed);
   FaultRequest next(const std::string& token);
+  /// Whether any of the kinds may take a host out of the run.
+  bool takes_hosts() const;
 
  private:
   const std::vector<std::string> kinds_;
   std::vector<std::string> left_;
   std::mt19937_64 random_;
 };
+
+/// How many of the first `most` faults of a deck may take together no more than `spares` hosts out
+/// of the run. It returns soon, however many `most` are.
+Index faults_with_spares(FaultDeck deck, Index most, Index spares);
 
 enum class Culprit { right, wrong, not_named };
 

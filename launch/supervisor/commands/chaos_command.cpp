@@ -57,15 +57,6 @@ void check_kinds(const ChaosOptions& options, Problems& problems) {
                  ", whose checkpoints are never touched");
 }
 
-/// How many of the first `max` faults may take a host out of the run.
-Index faults_of_hosts(const ChaosOptions& options) {
-  FaultDeck deck(options.kinds, options.seed);
-  Index count = 0;
-  for (Index i = 0; i < options.max; ++i)
-    if (find_fault_kind(deck.next("").kind)->takes_host) ++count;
-  return count;
-}
-
 /// What the attempt that runs lacks for a kind.
 void check_attempt(const ChaosOptions& options, const Paths& paths, double hang_s,
                    Problems& problems) {
@@ -80,10 +71,11 @@ void check_attempt(const ChaosOptions& options, const Paths& paths, double hang_
           "--hang-timeout, which says how soon a stopped rank is noticed; start it with one, such "
           "as --hang-timeout 10");
     const Index slots = std::max<Index>(1, began.ranks / std::ssize(began.nodes));
-    const Index faults = faults_of_hosts(options), spares = began.spares / slots;
-    if (faults > spares)
-      problems.add("--max ", options.max, ": ", faults, " of these faults may take a host out (",
-                   "node, link, flip, xid), but the run has ", spares, " spare hosts");
+    const Index spares = began.spares / slots;
+    const Index most = faults_with_spares({options.kinds, options.seed}, options.max, spares);
+    if (most < options.max)
+      problems.add("--max ", options.max, ": the first ", most + 1, " faults may take ", spares + 1,
+                   " hosts out (node, link, flip, xid), but the run has ", spares, " spare hosts");
   } else if (asks_for(options, "node") || asks_for(options, "link")) {
     problems.add("--kinds node, link: the run has this machine only, no hosts");
   }

@@ -106,6 +106,10 @@ Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, 
       if (right || trial.culprit == Culprit::not_named)
         trial.culprit = right ? Culprit::right : Culprit::wrong;
     }
+  // A host that is lost may be noticed first by its ranks, which do not move; as one of any reason
+  // only where it is named.
+  if (fault.kind == "node" && ended.cause == "hang" && trial.culprit != Culprit::right)
+    trial.cause_is_right = false;
   trial.seconds = seconds;
   trial.lost_steps = std::max<Index>(0, ended.last_step - resumed);
   return trial;

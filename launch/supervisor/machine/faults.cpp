@@ -133,7 +133,7 @@ const std::vector<FaultKind>& fault_kinds() {
       {"corrupt", Victim::copy, 0, none, {}},
       {"mpirun", Victim::launcher, SIGKILL, none, {"launcher_killed"}},
       {"daemon", Victim::daemon, SIGKILL, none, {"node_lost"}},
-      {"node", Victim::host, 0, none, {"node_lost"}, true},
+      {"node", Victim::host, 0, none, {"node_lost", "hang"}, true},
       {"link", Victim::host, 0, none, {"node_lost", "hang"}, true},
       {"term", Victim::supervisor, SIGTERM, none, {"stopped"}},
   };

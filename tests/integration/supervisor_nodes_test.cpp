@@ -108,6 +108,28 @@ TEST_F(SupervisedNodes, AreTakenAwayByTheCommandOfTheUserWhenChaosAsksForIt) {
   expect_nothing_left();
 }
 
+TEST_F(SupervisedNodes, AreBroughtBackWhenChaosIsInterrupted) {
+  start("--allow-chaos --nodes 2 --spares 1 --hostfile " + (folder_ / "hosts") +
+        " --remote-shell " TRIREME_SOURCE_DIR "/tests/support/simulated_node");
+  ASSERT_TRUE(wait_until([&] { return durable() > 0 || !job_->running(); })) << output();
+  BackgroundProcess chaos("exec " + command + " chaos " + run_directory() +
+                              " --kinds link --max 1 --yes --link-cmd 'echo $TRIREME_FAULT_STATE "
+                              "$TRIREME_HOST >> " +
+                              (folder_ / "called") + "'",
+                          folder_ / "chaos");
+  ASSERT_TRUE(wait_until([&] {
+    return count(read_text(folder_ / "called"), "\n") == 1 || !chaos.running();
+  })) << chaos.output();
+  chaos.send(SIGINT);
+  EXPECT_EQ(chaos.wait().exit_code, 128 + SIGINT) << chaos.output();
+  EXPECT_THAT(chaos.output(), HasSubstr("trireme chaos: stopped by a signal\n"));
+  const History found = history();
+  ASSERT_EQ(found.faults.size(), 1U);
+  const std::string host = found.faults[0].victim.substr(5);
+  EXPECT_EQ(read_text(folder_ / "called"), "begin " + host + "\nend " + host + "\n");
+  stop();
+}
+
 TEST_F(SupervisedNodes, ReplaceOneThatIsDownWhenTheJobStarts) {
   const std::string shell_of_nodes =
       folder_.write("shell",

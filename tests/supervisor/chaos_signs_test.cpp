@@ -2,10 +2,12 @@
 #include "launch/supervisor/commands/chaos_signs.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/supervisor/machine/output_log.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
 
@@ -25,15 +27,39 @@ TEST(ChaosSigns, ASkippedStepIsFoundBehindAnother) {
   EXPECT_EQ(skipped_step(folder / "metrics", 4), -1);
 }
 
+void append(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::app) << text;
+}
+
 TEST(ChaosSigns, AFailedSaveIsFoundInWhatTheLogGained) {
   const ScratchDirectory folder;
-  EXPECT_EQ(failed_save(folder / "log", 0), "");
-  const std::string old = "# step 5 is not saved: it was before\n";
-  folder.write("log", old + "# saved step 10\n");
-  EXPECT_EQ(failed_save(folder / "log", static_cast<Index>(old.size())), "");
-  folder.write("log", old + "# step 15 is not saved: File too large; training continues\n# s");
-  EXPECT_EQ(failed_save(folder / "log", static_cast<Index>(old.size())),
-            "# step 15 is not saved: File too large; training continues");
+  const std::string log = folder.write("log", "# step 5 is not saved: it was before\n");
+  LogTail tail(log);
+  append(log, "# saved step 10\n");
+  EXPECT_EQ(failed_save(tail.read()), "");
+  append(log, "# step 15 is not saved: File too large");
+  EXPECT_EQ(failed_save(tail.read()), "");  // the line is not whole
+  append(log, "; training continues\n# s");
+  EXPECT_EQ(failed_save(tail.read()), "# step 15 is not saved: File too large; training continues");
+}
+
+TEST(ChaosSigns, TheTailOfALogHasWhatWasWrittenBeforeAndAfterItWasRotated) {
+  const ScratchDirectory folder;
+  constexpr Index most_bytes = 20;
+  LogTail none(folder / "log");
+  OutputLog output(folder / "log", most_bytes);
+  output.write("before\n");
+  LogTail tail(folder / "log");
+  output.write("one\n");
+  EXPECT_EQ(tail.read(), "one\n");
+  output.write("two\n");
+  output.write("three, in a new file\n");
+  EXPECT_EQ(tail.read(), "one\ntwo\nthree, in a new file\n");
+  output.write("four, in a new file\n");  // may have the number of the first
+  output.write("five, in a new file\n");
+  EXPECT_EQ(tail.read(),
+            "one\ntwo\nthree, in a new file\nfour, in a new file\nfive, in a new file\n");
+  EXPECT_EQ(none.read(), "four, in a new file\nfive, in a new file\n");
 }
 
 TEST(ChaosSigns, TheStepThatWasLoadedIsInTheLog) {
@@ -43,6 +69,8 @@ TEST(ChaosSigns, TheStepThatWasLoadedIsInTheLog) {
   EXPECT_EQ(loaded_step(folder / "log"), 128);
   folder.write("log", "# loaded step ");
   EXPECT_EQ(loaded_step(folder / "log"), -1);
+  folder.write("log.1", "# loaded step 64\n");  // rotated
+  EXPECT_EQ(loaded_step(folder / "log"), 64);
 }
 
 TEST(ChaosSigns, ReplicasAreCountedByTheCoordinatesInPages) {

@@ -161,10 +161,11 @@ int chaos(int argc, char** argv) {
       "step whose numbers differ from those it had before, when the run does not recover, and when "
       "a cause or a culprit was wrong.");
   declare(command, given);
+  EndSignals signals;
   return parse_and_run(
       command, argc, argv, [&](Problems& problems) { check(given, problems); },
       [&] {
-        Experiment experiment(given.options);
+        Experiment experiment(given.options, signals);
         bool right = false;
         std::string failure;
         try {
@@ -176,6 +177,11 @@ int chaos(int argc, char** argv) {
                           ? trireme::to_text(to_json(experiment.trials(), experiment.steps())) +
                                 "\n"
                           : to_text(experiment.trials(), experiment.steps(), failure.empty()));
+        std::cout.flush();
+        if (const int signal = signals.take()) {
+          std::cerr << "trireme chaos: " << failure << '\n';
+          end_by(signal);
+        }
         require(failure.empty(), failure);
         return right ? ExitCode::success : ExitCode::failure;
       });

@@ -32,14 +32,6 @@ double seconds_since(Clock::time_point begin) {
 
 void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-/// Whether a condition came to hold within a time.
-template <class F>
-bool comes_true(double within_s, double pause_s, F&& condition) {
-  for (const auto begin = Clock::now(); seconds_since(begin) < within_s; sleep(pause_s))
-    if (condition()) return true;
-  return condition();
-}
-
 std::string joined(const std::vector<std::string>& lines) {
   std::string all;
   for (const std::string& line : lines) all += (all.empty() ? "" : "; ") + line;
@@ -48,11 +40,21 @@ std::string joined(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-Experiment::Experiment(const ChaosOptions& options)
+Experiment::Experiment(const ChaosOptions& options, const EndSignals& signals)
     : options_(options),
+      signals_(signals),
       paths_(options.run),
       metrics_(read_history(paths_).metrics_in(paths_.run)),
       deck_(options.kinds, options.seed) {}
+
+bool Experiment::comes_true(double within_s, double pause_s,
+                            const std::function<bool()>& condition) const {
+  for (const auto begin = Clock::now(); seconds_since(begin) < within_s; sleep(pause_s)) {
+    require(!signals_.came(), "stopped by a signal");
+    if (condition()) return true;
+  }
+  return condition();
+}
 
 /// The ledger only grows: it is read again when it has.
 const History& Experiment::history() const {
@@ -90,13 +92,16 @@ Experiment::Struck Experiment::strike(const FaultRequest& request) {
                 find_fault_kind(request.kind),
                 Clock::now(),
                 last_step_in(metrics_),
-                size_of(paths_.attempt(history().attempts.back().began.attempt) + "/output.log")};
+                std::make_shared<LogTail>(paths_.attempt(history().attempts.back().began.attempt) +
+                                          "/output.log")};
   ask_for(request, paths_);
   constexpr double taken_within_s = 30;
-  if (!comes_true(taken_within_s, 0.001, [&] { return !is_pending(paths_); })) {
+  try {
+    require(comes_true(taken_within_s, 0.001, [&] { return !is_pending(paths_); }), paths_.run,
+            ": its supervisor does not take the request for '", request.kind, "'");
+  } catch (const Error&) {
     withdraw_request(paths_);
-    throw Error(
-        str(paths_.run, ": its supervisor does not take the request for '", request.kind, "'"));
+    throw;
   }
   require(history().faults.size() > before, "the supervisor has refused '", request.kind,
           "': it says why");
@@ -163,8 +168,7 @@ std::optional<Trial> Experiment::outcome_without_end(const Struck& struck) {
     trial.cause = "skipped";
     seen_.forget_from(skipped);
   } else if (kind == "full-disk") {
-    const std::string log = paths_.attempt(struck.fault.attempt) + "/output.log";
-    if (failed_save(log, struck.log_bytes).empty()) return std::nullopt;
+    if (failed_save(struck.log->read()).empty()) return std::nullopt;
     const std::vector<Index> durable = durable_steps(paths_.run, 1);
     if (durable.empty() || durable.front() <= struck.step) return std::nullopt;
     trial.cause = "save_failed";
@@ -247,7 +251,7 @@ void Experiment::do_next() {
     await_recovery(struck);
 }
 
-/// Whatever becomes of the run, the command is called to bring the host back.
+/// Whatever becomes of the run, also after a signal, the command is called to bring the host back.
 void Experiment::disturb_host(const Struck& struck) {
   std::vector<std::string> failures;
   const auto collect = [&](const auto& work) {

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "launch/supervisor/commands/chaos.h"
 #include "launch/supervisor/commands/chaos_signs.h"
+#include "launch/supervisor/machine/end_signals.h"
 
 namespace trireme::supervisor {
 
@@ -23,7 +26,8 @@ struct ChaosOptions {
 
 class Experiment {
  public:
-  explicit Experiment(const ChaosOptions& options);
+  /// After one of these signals it stops, once what a command of the user took away is back.
+  Experiment(const ChaosOptions& options, const EndSignals& signals);
 
   /// Returns whether every fault was recovered from, with the right cause and culprit. Throws:
   /// Error at the first wrong bit, or where the run does not recover.
@@ -38,9 +42,12 @@ class Experiment {
     Fault fault;
     const FaultKind* kind;
     Clock::time_point at;
-    Index step, log_bytes;
+    Index step;
+    std::shared_ptr<LogTail> log;
   };
 
+  /// Whether a condition came to hold within a time. Throws: Error after a signal.
+  bool comes_true(double within_s, double pause_s, const std::function<bool()>& condition) const;
   const History& history() const;
   bool is_ready() const;
   bool has_ended() const;
@@ -59,6 +66,7 @@ class Experiment {
   void take(Trial trial);
 
   const ChaosOptions options_;
+  const EndSignals& signals_;
   const Paths paths_;
   const std::string metrics_;
   FaultDeck deck_;

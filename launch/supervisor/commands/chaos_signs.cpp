@@ -7,6 +7,10 @@
 #include <random>
 #include <set>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/machine/run_directory.h"
@@ -71,6 +75,21 @@ std::string copy_newest_step(const std::string& run, const std::string& director
   }
 }
 
+/// The number of an open file, or of a path; 0: there is none.
+ino_t number_of(int file) {
+  struct stat info {};
+  return ::fstat(file, &info) == 0 ? info.st_ino : 0;
+}
+ino_t number_of(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+int open_to_read(const std::string& path) { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }
+
+/// The supervisor renames a log that is full to this, in place of the one before.
+std::string rotated(const std::string& log) { return log + ".1"; }
+
 }  // namespace
 
 Replicas replicas_of(const std::vector<observe::PageState>& pages) {
@@ -111,20 +130,49 @@ Index size_of(const std::string& path) {
   return missing ? 0 : static_cast<Index>(bytes);
 }
 
-std::string failed_save(const std::string& log, Index from) {
-  if (size_of(log) == 0) return "";
-  const std::string text = read_whole(log, most_bytes);
-  const std::size_t at = text.find(
-      " is not saved: ", std::min<std::size_t>(static_cast<std::size_t>(from), text.size()));
+LogTail::LogTail(std::string log) : log_(std::move(log)), file_(open_to_read(log_)) {
+  if (file_ >= 0) ::lseek(file_, 0, SEEK_END);
+}
+
+LogTail::~LogTail() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void LogTail::read_to_end() {
+  char buffer[1 << 14];
+  for (ssize_t bytes; file_ >= 0 && (bytes = ::read(file_, buffer, sizeof buffer)) > 0;)
+    text_.append(buffer, static_cast<std::size_t>(bytes));
+}
+
+const std::string& LogTail::read() {
+  read_to_end();
+  const auto take = [&](const std::string& path) {
+    const int next = open_to_read(path);
+    if (next < 0) return;
+    read_to_end();  // what it has gained before it was renamed
+    if (file_ >= 0) ::close(file_);
+    file_ = next;
+    read_to_end();
+  };
+  if (number_of(file_) == number_of(log_)) return text_;
+  if (number_of(file_) != number_of(rotated(log_))) take(rotated(log_));
+  take(log_);
+  return text_;
+}
+
+std::string failed_save(const std::string& text) {
+  const std::size_t at = text.find(" is not saved: ");
   const std::size_t end = text.find('\n', at);
   if (at == std::string::npos || end == std::string::npos) return "";
-  const std::size_t begin = text.rfind('\n', at) + 1;
+  const std::size_t begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
   return text.substr(begin, end - begin);
 }
 
 Index loaded_step(const std::string& log) {
-  if (size_of(log) == 0) return -1;
-  const std::string text = read_whole(log, most_bytes), mark = "loaded step ";
+  const std::string mark = "loaded step ";
+  std::string text;
+  for (const std::string& path : {rotated(log), log})
+    if (size_of(path) > 0) text += read_whole(path, most_bytes);
   const std::size_t at = text.find(mark);
   if (at == std::string::npos) return -1;
   const char* const begin = text.data() + at + mark.size();

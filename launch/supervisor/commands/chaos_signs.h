@@ -20,8 +20,27 @@ Index skipped_step(const std::string& metrics, Index after);
 
 /// Bytes of a file; 0: there is none.
 Index size_of(const std::string& path);
-/// The line of an attempt's log that says that a save has failed, from byte `from` on; empty: none.
-std::string failed_save(const std::string& log, Index from);
+/// What an attempt's log gains, also where it is rotated meanwhile (OutputLog).
+class LogTail {
+ public:
+  /// From now on.
+  explicit LogTail(std::string log);
+  ~LogTail();
+  LogTail(const LogTail&) = delete;
+  LogTail& operator=(const LogTail&) = delete;
+
+  /// All so far. Call it often: of a log that was rotated twice since, what is gone is left out.
+  const std::string& read();
+
+ private:
+  void read_to_end();
+
+  const std::string log_;
+  int file_ = -1;  // it is open, so that no other file gets its number; -1: there was none
+  std::string text_;
+};
+/// The line that says that a save has failed; empty: none.
+std::string failed_save(const std::string& text);
 /// The step from which the attempt with this log has continued, as its ranks say; -1: not known.
 Index loaded_step(const std::string& log);
 

@@ -78,7 +78,9 @@ std::vector<std::string> names_of(const std::vector<supervisor::Host>& hosts) {
   return {host_name()};
 }
 
-void check(Given& given, Problems& problems) {
+void check(Given& given, const CommandLine& command, Problems& problems) {
+  if (command.given("--seconds") && !given.thorough)
+    problems.add("--seconds has no meaning without --long");
   if (given.brief && given.thorough) problems.add("--short and --long: give one of them");
   if (!given.hosts.empty() && !given.hostfile.empty())
     problems.add("--hosts and --hostfile: give one of them");
@@ -189,7 +191,7 @@ int run(int argc, char** argv) {
   declare(command, given);
   int code = 0;
   const int checked = parse_and_run(
-      command, argc, argv, [&](Problems& problems) { check(given, problems); },
+      command, argc, argv, [&](Problems& problems) { check(given, command, problems); },
       [&] {
         code = measure_and_judge(given);
         return ExitCode::success;

@@ -128,6 +128,7 @@ TEST_F(Preflight, RefusesWhatCannotRunWithOneLineEach) {
                               " --json " + (folder_ / "missing/report.json"));
   EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("--short and --long: give one of them\n"));
+  EXPECT_THAT(run("--seconds 3").output, HasSubstr("--seconds has no meaning without --long\n"));
   EXPECT_THAT(outcome.output, HasSubstr("--hosts and --hostfile: give one of them\n"));
   EXPECT_THAT(outcome.output, HasSubstr("--mpirun 'nothing': there is no such program\n"));
   EXPECT_THAT(outcome.output, HasSubstr("--nodes 3: there are 1 hosts\n"));

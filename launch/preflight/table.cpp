@@ -13,7 +13,8 @@ std::string lines_of(const std::vector<Node>& nodes, const std::vector<Finding>&
   std::string text;
   for (const Node& node : nodes) {
     const bool bad = std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
-      return finding.bad && finding.host == node.host && finding.peer.empty();
+      const bool of_it = finding.host == node.host || finding.host.starts_with(node.host + "/");
+      return finding.bad && of_it && finding.peer.empty();  // "n1/gpu3" is of n1
     });
     text += fmt::format("{:<{}}  {}  {}\n", node.host, width, bad ? "BAD " : "well", node.kind);
     std::string line;

@@ -79,10 +79,14 @@ TEST(SchedulerHosts, DoNotCountWhereTheUserNamesHosts) {
   const HostSource source = find_hosts(with_file, slurm("node[1-3]"), none);
   EXPECT_EQ(source.kind, Kind::hostfile);
   EXPECT_EQ(source.name, "--hostfile hosts");
-  for (const char* option : {"-H", "--host", "--hostfile", "--machinefile"})
-    EXPECT_EQ(find_hosts(request(true, {"mpirun", option, "a"}), slurm("node[1-3]"), none).kind,
-              Kind::this_machine)
-        << option;
+}
+
+TEST(SchedulerHosts, AreRefusedInTheOptionsOfMpirun) {
+  for (const std::string option : {"-H", "--host", "--hostfile", "--machinefile"})
+    EXPECT_THAT(message_of([&] {
+                  find_hosts(request(true, {"mpirun", option, "a"}), slurm("node[1-3]"), none);
+                }),
+                HasSubstr("--mpirun: " + option + " has no meaning here: give the hosts by "));
 }
 
 TEST(SchedulerHosts, ThatSlurmDescribesWronglyAreRefusedWithTheJob) {

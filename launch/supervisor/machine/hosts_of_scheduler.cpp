@@ -88,11 +88,11 @@ std::vector<std::string> expand_slots(const std::string& text) {
   return slots;
 }
 
-bool names_hosts(const std::vector<std::string>& mpirun) {
-  for (const std::string& word : mpirun)
-    for (const char* option : {"-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile",
-                               "--machinefile", "--default-hostfile", "-default-hostfile"})
-      if (word == option) return true;
+/// Of mpirun, by which it gets hosts.
+bool names_hosts(const std::string& option) {
+  for (const char* name : {"-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile",
+                           "--machinefile", "--default-hostfile", "-default-hostfile"})
+    if (option == name) return true;
   return false;
 }
 
@@ -143,9 +143,12 @@ std::vector<std::string> expand_nodelist(const std::string& list) {
 HostSource find_hosts(const HostRequest& request, const Environment& environment,
                       const std::string& discovery) {
   using Kind = HostSource::Kind;
+  for (const std::string& word : request.mpirun)
+    require(!names_hosts(word), "--mpirun: ", word,
+            " has no meaning here: give the hosts by --hostfile FILE, a line each, so that one "
+            "that is lost or bad can be left out");
   if (!request.hostfile.empty())
     return {Kind::hostfile, "--hostfile " + request.hostfile, request.hostfile, ""};
-  if (names_hosts(request.mpirun)) return {};
   if (const std::string job = variable_or(environment, "SLURM_JOB_ID", "SLURM_JOBID");
       !job.empty()) {
     const std::string name = "Slurm job " + job;

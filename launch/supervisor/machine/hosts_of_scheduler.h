@@ -31,9 +31,9 @@ struct HostRequest {
   std::vector<std::string> mpirun;  // mpirun and its options
   bool several = false;             // --nodes and --spares are more than one host
 };
-/// --hostfile comes first; with hosts in the options of mpirun it alone knows them. Then a Slurm
-/// job of several nodes, then `discovery`, where there is such a file. Throws: Error when the list
-/// of Slurm's nodes cannot be read.
+/// --hostfile comes first, then a Slurm job of several nodes, then `discovery`, where there is such
+/// a file. Throws: Error when the options of mpirun name hosts, which it alone would know, or the
+/// list of Slurm's nodes cannot be read.
 HostSource find_hosts(const HostRequest& request, const Environment& environment,
                       const std::string& discovery = mpijob_discovery);
 

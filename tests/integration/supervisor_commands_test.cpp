@@ -175,6 +175,17 @@ TEST_F(SupervisorCommands, KnowHostsThatACommandOfTheUserLeavesOut) {
   EXPECT_EQ(shell(command + " nodes release " + run_directory() + " host1").exit_code, 0);
 }
 
+TEST_F(SupervisorCommands, HaveHostsCheckedAtTheSameTime) {
+  const std::string hosts = folder_.write("hosts", "host0\nhost1\n"), begun = folder_ / "begun-";
+  // Each waits for the other.
+  start("--nodes 2 --hostfile " + hosts + " --preflight 'touch " + begun +
+        "$TRIREME_HOST; until [ -e " + begun + "host0 ] && [ -e " + begun +
+        "host1 ]; do sleep 0.05; done; exit 7'");
+  EXPECT_EQ(wait(), 69) << output();
+  EXPECT_THAT(output(), HasSubstr("host0 does not pass the preflight: --preflight ends with exit"));
+  EXPECT_THAT(output(), HasSubstr("host1 does not pass the preflight: --preflight ends with exit"));
+}
+
 TEST_F(SupervisorCommands, WatchesAnotherProgramByItsExitCode) {
   const std::string own = " run --run-dir " + run_directory() +
                           " --on-event 'echo $TRIREME_EVENT >> " + (folder_ / "events") +

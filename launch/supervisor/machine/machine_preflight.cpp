@@ -95,43 +95,56 @@ class OwnPreflight : public Pending<Fitness> {
   std::unique_ptr<SideProgram> program_;
 };
 
-/// A command of the user checks one host after the other.
+/// A command of the user checks hosts, some at a time.
 class PreflightOfUser : public Pending<Fitness> {
  public:
-  PreflightOfUser(SideStatuses& statuses, std::string command, std::vector<Host> hosts)
-      : statuses_(statuses), command_(std::move(command)), hosts_(std::move(hosts)) {}
+  PreflightOfUser(SideStatuses& statuses, std::string command, const std::vector<Host>& hosts)
+      : statuses_(statuses), command_(std::move(command)) {
+    for (const Host& host : hosts) checks_.push_back({host.name});
+  }
 
   std::optional<Fitness> poll() override {
-    for (; next_ < hosts_.size(); ++next_, program_.reset()) {
-      const std::string& host = hosts_[next_].name;
+    constexpr int together = 32;
+    int running = 0;
+    Fitness fitness;
+    for (Check& check : checks_) {
+      if (running == together) return std::nullopt;
       try {
-        if (program_ == nullptr)
-          program_ = std::make_unique<SideProgram>(
-              statuses_,
-              SideCommand{
-                  {"/bin/sh", "-c", command_}, {"TRIREME_HOST=" + host}, short_s, "", true});
+        if (!check.end && check.program == nullptr) check.program = start(check.host);
       } catch (const Error& error) {  // no fault of the host
         return Fitness{{}, error.what()};
       }
-      const std::optional<SideEnd> end = program_->poll();
-      if (!end) return std::nullopt;
-      if (end->late)
-        fitness_.unfit.push_back({host, str("--preflight had not ended after ", short_s, " s")});
-      else if (!end->code)
-        fitness_.unfit.push_back({host, "a signal ended --preflight"});
-      else if (*end->code != all_well)
-        fitness_.unfit.push_back({host, str("--preflight ends with exit code ", *end->code)});
+      if (!check.end && (check.end = check.program->poll())) check.program.reset();
+      if (!check.end)
+        ++running;
+      else if (std::string fault = fault_of(*check.end); !fault.empty())
+        fitness.unfit.push_back({check.host, std::move(fault)});
     }
-    return fitness_;
+    return running > 0 ? std::nullopt : std::optional(fitness);
   }
 
  private:
+  struct Check {
+    std::string host;
+    std::unique_ptr<SideProgram> program = nullptr;  // while it runs
+    std::optional<SideEnd> end = {};
+  };
+
+  std::unique_ptr<SideProgram> start(const std::string& host) const {
+    const SideCommand command{
+        {"/bin/sh", "-c", command_}, {"TRIREME_HOST=" + host}, short_s, "", true};
+    return std::make_unique<SideProgram>(statuses_, command);
+  }
+  /// Empty: none.
+  static std::string fault_of(const SideEnd& end) {
+    if (end.late) return str("--preflight had not ended after ", short_s, " s");
+    if (!end.code) return "a signal ended --preflight";
+    return *end.code == all_well ? "" : str("--preflight ends with exit code ", *end.code);
+  }
+
   SideStatuses& statuses_;
   const std::string command_;
-  const std::vector<Host> hosts_;
-  std::size_t next_ = 0;
-  Fitness fitness_;
-  std::unique_ptr<SideProgram> program_;
+  std::vector<Check> checks_;
 };
 
 }  // namespace

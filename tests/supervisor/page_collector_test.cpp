@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -87,6 +88,21 @@ TEST_F(PageCollectors, KeepCopiesOfThePagesOfANode) {
   EXPECT_THAT(found.torn, IsEmpty());
   EXPECT_TRUE(collector_->find(0)->running);
   EXPECT_EQ(collector_->find(0)->state.started_ticks, found.started_ticks);
+  EXPECT_TRUE(collector_->any_answers_within(long_s));
+}
+
+TEST_F(PageCollectors, AreReachedByIpv6) {
+  if (!std::ifstream("/proc/net/if_inet6").good()) GTEST_SKIP() << "there is no IPv6 here";
+  observe::SupervisorAddress address = collector_->address();
+  address.addresses = {"::1"};
+  EXPECT_EQ(observe::parse_supervisor_address(observe::to_text(address)).addresses,
+            address.addresses);
+  thread_ = std::thread([&] {
+    agent_.connect(observe::parse_supervisor_address(observe::to_text(address)), long_s);
+    agent_.serve();
+  });
+  ASSERT_TRUE(wait_for_copies());
+  EXPECT_EQ(copy(0).read().step, 3);
   EXPECT_TRUE(collector_->any_answers_within(long_s));
 }
 
@@ -199,6 +215,9 @@ TEST_F(PageCollectors, AreNamedInTheErrorOfAnAgentThatCannotReachThem) {
   collector_.reset();
   EXPECT_THAT(message_of([&] { agent_.connect(address, 0); }),
               HasSubstr("the supervisor cannot be reached at "));
+  address.addresses = {"no address"};
+  EXPECT_THAT(message_of([&] { agent_.connect(address, 0); }),
+              HasSubstr("cannot be reached at no address, port "));
 }
 
 /// The silent machine is one whose pages come no more.

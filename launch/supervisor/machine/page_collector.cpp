@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <set>
 #include <sstream>
-#include <utility>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -42,33 +41,72 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-/// Of this machine, as others reach it; that of its loopback device where there is no other.
+/// In digits; empty: an address that other machines cannot reach.
+std::string text_of(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address->sa_family == AF_INET) {
+    const auto* four = reinterpret_cast<const sockaddr_in*>(address);
+    ::inet_ntop(AF_INET, &four->sin_addr, text, sizeof text);
+  } else if (address->sa_family == AF_INET6) {
+    const auto* six = reinterpret_cast<const sockaddr_in6*>(address);
+    if (!IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr))  // which counts within one network only
+      ::inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text);
+  }
+  return text;
+}
+
+/// Of this machine, as others reach it, those of IPv4 first; that of its loopback device where
+/// there is no other.
 std::vector<std::string> own_addresses() {
-  std::vector<std::string> found;
+  std::vector<std::string> four, six;
   ifaddrs* all = nullptr;
   require(::getifaddrs(&all) == 0, "getifaddrs: ", std::strerror(errno));
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
     const bool up = (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
-    if (!up || one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
-    char text[INET_ADDRSTRLEN] = {};
-    const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
-    if (::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr)
-      found.emplace_back(text);
+    if (!up || one->ifa_addr == nullptr) continue;
+    const std::string text = text_of(one->ifa_addr);
+    if (!text.empty()) (one->ifa_addr->sa_family == AF_INET ? four : six).push_back(text);
   }
   ::freeifaddrs(all);
-  if (found.empty()) found.emplace_back("127.0.0.1");
-  return found;
+  four.insert(four.end(), six.begin(), six.end());
+  if (four.empty()) four.emplace_back("127.0.0.1");
+  return four;
 }
 
 /// Nothing for a connection within this machine, both ends of which have one address.
-std::optional<in_addr_t> other_machine_of(int socket) {
-  sockaddr_in own{}, peer{};
+std::optional<std::string> other_machine_of(int socket) {
+  sockaddr_storage own{}, peer{};
   socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_bytes) != 0 ||
-      ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) != 0 ||
-      own.sin_addr.s_addr == peer.sin_addr.s_addr)
+  auto* own_address = reinterpret_cast<sockaddr*>(&own);
+  auto* peer_address = reinterpret_cast<sockaddr*>(&peer);
+  if (::getsockname(socket, own_address, &own_bytes) != 0 ||
+      ::getpeername(socket, peer_address, &peer_bytes) != 0)
     return {};
-  return peer.sin_addr.s_addr;
+  const std::string other = text_of(peer_address);
+  return other == text_of(own_address) ? std::nullopt : std::optional(other);
+}
+
+/// A socket that listens, and its port; -1: there is none, and errno says why.
+int listen_at(int family, int& port) {
+  const int socket = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (socket < 0) return -1;
+  sockaddr_storage any{};  // of IPv4 or IPv6: zeros are any address, and any port
+  any.ss_family = static_cast<sa_family_t>(family);
+  socklen_t bytes = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  auto* address = reinterpret_cast<sockaddr*>(&any);
+  const int no = 0;
+  const bool takes_both =
+      family == AF_INET || ::setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0;
+  if (takes_both && ::bind(socket, address, bytes) == 0 && ::listen(socket, SOMAXCONN) == 0 &&
+      ::getsockname(socket, address, &bytes) == 0) {
+    port = ntohs(family == AF_INET ? reinterpret_cast<const sockaddr_in*>(&any)->sin_port
+                                   : reinterpret_cast<const sockaddr_in6*>(&any)->sin6_port);
+    return socket;
+  }
+  const int reason = errno;
+  ::close(socket);
+  errno = reason;
+  return -1;
 }
 
 }  // namespace
@@ -76,7 +114,7 @@ std::optional<in_addr_t> other_machine_of(int socket) {
 struct PageCollector::Agent {
   explicit Agent(int socket) : connection(socket), other_machine(other_machine_of(socket)) {}
   observe::PageConnection connection;
-  const std::optional<in_addr_t> other_machine;  // its address
+  const std::optional<std::string> other_machine;  // its address
   Clock::time_point heard = Clock::now();
   bool known = false;  // has said the token
   bool gone = false;
@@ -113,19 +151,9 @@ PageCollector::~PageCollector() {
 }
 
 void PageCollector::listen() {
-  socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  require(socket_ >= 0, "socket: ", std::strerror(errno));
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_addr.s_addr = htonl(INADDR_ANY);
-  socklen_t bytes = sizeof any;
-  auto* address = reinterpret_cast<sockaddr*>(&any);
-  const bool listens = ::bind(socket_, address, bytes) == 0 && ::listen(socket_, SOMAXCONN) == 0 &&
-                       ::getsockname(socket_, address, &bytes) == 0;
-  const int error = errno;
-  if (!listens) ::close(std::exchange(socket_, -1));
-  require(listens, "a port for status pages: ", std::strerror(error));
-  address_.port = ntohs(any.sin_port);
+  socket_ = listen_at(AF_INET6, address_.port);  // IPv4 as well
+  if (socket_ < 0) socket_ = listen_at(AF_INET, address_.port);
+  require(socket_ >= 0, "a port for status pages: ", std::strerror(errno));
 }
 
 void PageCollector::take_connections() {
@@ -254,7 +282,7 @@ void PageCollector::ask(double silent_s) {
 
 bool PageCollector::any_answers_within(double silent_s) const {
   const auto is_connected = [](const auto& agent) { return agent->known && !agent->gone; };
-  std::set<in_addr_t> others;
+  std::set<std::string> others;
   for (const auto& agent : agents_)
     if (is_connected(agent) && agent->other_machine) others.insert(*agent->other_machine);
   const bool only_others = others.size() > 1;

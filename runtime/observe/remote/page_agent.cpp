@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <thread>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -37,15 +37,17 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-/// Empty when it is connected, otherwise why not.
-std::string try_to_connect(int socket, const std::string& address, int port, int wait_ms) {
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return "no address of IPv4";
+/// To connect to a supervisor.
+struct Attempt {
+  PageConnection connection;
+  std::string failed;  // empty: it is connected; otherwise why not
+};
+
+/// Waits until it is connected.
+std::string connect_to(int socket, const addrinfo& address, int wait_ms) {
   const int flags = ::fcntl(socket, F_GETFL);
   ::fcntl(socket, F_SETFL, flags | O_NONBLOCK);
-  if (::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
+  if (::connect(socket, address.ai_addr, address.ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return std::strerror(errno);
     pollfd out{socket, POLLOUT, 0};
     if (::poll(&out, 1, wait_ms) != 1) return "no answer";
@@ -56,6 +58,20 @@ std::string try_to_connect(int socket, const std::string& address, int port, int
   }
   ::fcntl(socket, F_SETFL, flags);
   return "";
+}
+
+/// `address`: in digits, of IPv4 or IPv6.
+Attempt try_to_connect(const std::string& address, int port, int wait_ms) {
+  addrinfo wanted{}, *found = nullptr;
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  const int error = ::getaddrinfo(address.c_str(), str(port).c_str(), &wanted, &found);
+  if (error != 0) return {PageConnection(-1), ::gai_strerror(error)};
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  Attempt attempt{PageConnection(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0)), ""};
+  const int socket = attempt.connection.socket();
+  attempt.failed = socket < 0 ? std::strerror(errno) : connect_to(socket, *found, wait_ms);
+  return attempt;
 }
 
 /// The end of a supervisor's machine is noticed within a minute; while data is under way to it,
@@ -140,9 +156,7 @@ void PageAgent::connect(const SupervisorAddress& address, double seconds) {
   do {
     for (const std::string& one : address.addresses) {
       constexpr int wait_ms = 1000;
-      PageConnection connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      require(connection.socket() >= 0, "socket: ", std::strerror(errno));
-      const std::string failed = try_to_connect(connection.socket(), one, address.port, wait_ms);
+      auto [connection, failed] = try_to_connect(one, address.port, wait_ms);
       why = failed.empty() ? "the connection was closed" : failed;
       if (!failed.empty() || !connection.send(PageMessage::hello, -1, address.token, true))
         continue;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,12 +28,21 @@ std::vector<char*> environment_of_agent() {
   return variables;
 }
 
+/// All files but standard input and output. `files`: how many there may be, where the kernel
+/// (before 5.9) does not close them itself.
+void close_others(long files) {
+#ifdef SYS_close_range
+  if (::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0) == 0) return;
+#endif
+  for (int file = STDERR_FILENO + 1; file < files; ++file) ::close(file);
+}
+
 /// In a child: calls only what is safe there.
 [[noreturn]] void become(char** words, char** variables, long files) {
   const int null = ::open("/dev/null", O_RDWR);
   ::dup2(null, STDIN_FILENO);
   ::dup2(null, STDOUT_FILENO);  // the launcher waits until this is closed
-  for (int file = STDERR_FILENO + 1; file < files; ++file) ::close(file);
+  close_others(files);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -43,11 +53,12 @@ std::vector<char*> environment_of_agent() {
 }  // namespace
 
 void start_agent(const std::string& program, const std::string& directory) {
-  require(::access(program.c_str(), X_OK) == 0, program, ": ", std::strerror(errno));
+  const bool usable = ::access(program.c_str(), X_OK) == 0;  // before errno is read
+  require(usable, program, ": ", std::strerror(errno));
   std::string words[] = {program, "report-pages", directory};
   char* arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
   std::vector<char*> variables = environment_of_agent();
-  constexpr long most_files = 4096;
+  constexpr long most_files = 65536;  // the limit of a container may be 2^30
   const long files = std::min(::sysconf(_SC_OPEN_MAX), most_files);
   const pid_t child = ::fork();
   require(child >= 0, "fork: ", std::strerror(errno));

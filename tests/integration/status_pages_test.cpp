@@ -2,6 +2,7 @@
 // wait for one that is stopped.
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -46,11 +47,13 @@ class StatusPages : public testing::Test {
   std::unique_ptr<KillableJob> start(const std::string& options) {
     return std::make_unique<KillableJob>(
         str("env TRIREME_PAGES=", pages(), " " TRIREME_MPIRUN " --timeout 100 -np ", ranks),
-        TRIREME_BIN_DIR "/train_gpt",
-        str("--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 32 --pp 2 --tp 2 "
-            "--global-batch-size 8 --log-interval 1 --lr-decay-iters 1000 --data-path ",
-            folder_ / "corpus", " ", options),
-        folder_ / "log");
+        TRIREME_BIN_DIR "/train_gpt", training(options), folder_ / "log");
+  }
+  std::string training(const std::string& options) const {
+    return str(
+        "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 32 --pp 2 --tp 2 "
+        "--global-batch-size 8 --log-interval 1 --lr-decay-iters 1000 --data-path ",
+        folder_ / "corpus", " ", options);
   }
   std::string output() const {
     std::ifstream in(folder_ / "log");
@@ -126,6 +129,27 @@ TEST_F(StatusPages, OutliveARankThatIsKilled) {
   EXPECT_EQ(page.phase, Phase::step);
   EXPECT_GE(page.step, 3);
   EXPECT_EQ(observe::report_of(reader(2)).process, observe::RankReport::Process::ended);
+}
+
+/// As on a host of several, whose supervisor could open no port.
+TEST_F(StatusPages, AreRemovedAndEarlierAttemptsEndedWhereTheSupervisorTakesNoPages) {
+  const std::string key = str("key-of-a-test-", ::getpid()), begun = folder_ / "begun";
+  const std::string attempt = folder_ / str("trireme-", key, "-a2");
+  BackgroundProcess earlier(str("exec env TRIREME_RUN_KEY=", key,
+                                " TRIREME_ATTEMPT=1 sh -c 'touch ", begun, "; sleep 1000; :'"),
+                            folder_ / "earlier");
+  ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(begun); }));
+  const Outcome outcome = run_shell(
+      str("env TRIREME_RUN_KEY=", key, " TRIREME_ATTEMPT=2 TRIREME_PAGES=", attempt,
+          "/pages TRIREME_PAGES_TO= TRIREME_PAGES_AGENT=" TRIREME_BIN_DIR "/trireme " TRIREME_MPIRUN
+          " --timeout 100 -np 4 " TRIREME_BIN_DIR "/train_gpt ",
+          training("--train-iters 3")),
+      folder_ / "shell.log");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "of earlier attempts on this node, ended "), 1) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "warning"), 0) << outcome.output;
+  EXPECT_EQ(earlier.wait().exit_code, 128 + SIGKILL);
+  EXPECT_TRUE(wait_until([&] { return !std::filesystem::exists(attempt); }));
 }
 
 TEST_F(StatusPages, SayWhyARankHasFailed) {

@@ -30,22 +30,27 @@ void close_output() {
   ::dup2(null, STDERR_FILENO);
 }
 
-ExitCode report(const std::string& directory) {
-  leave_the_core_of_the_rank();
-  const char* address = std::getenv("TRIREME_PAGES_TO");
-  observe::PageAgent agent(directory);
+/// Whether the supervisor takes the pages. One that cannot has said so, and gives no address.
+bool connect(observe::PageAgent& agent) {
+  const char* given = std::getenv("TRIREME_PAGES_TO");
+  const std::string address = given == nullptr ? "missing" : given;
+  if (address.empty()) return false;
   try {
-    agent.connect(observe::parse_supervisor_address(address == nullptr ? "" : address), connect_s);
+    agent.connect(observe::parse_supervisor_address(address), connect_s);
+    return true;
   } catch (const Error& error) {
     std::cerr << "trireme: warning: the status pages of " << host_name()
               << " are not seen, training continues: " << error.what() << std::endl;
-    close_output();
-    agent.wait_for_ranks();
-    agent.clean();
-    return ExitCode::success;
+    return false;
   }
+}
+
+ExitCode report(const std::string& directory) {
+  leave_the_core_of_the_rank();
+  observe::PageAgent agent(directory);
+  const bool connected = connect(agent);
   close_output();
-  agent.serve();
+  if (connected) agent.serve();
   agent.wait_for_ranks();  // a connection that is lost says nothing of them
   agent.clean();
   return ExitCode::success;

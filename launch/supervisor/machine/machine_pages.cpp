@@ -20,19 +20,20 @@ Words Machine::watch_ranks(const AttemptPlan& plan) {
   options.hosts = plan.hosts;
   options.ranks_of_each =
       plan.slots > 0 ? plan.slots : plan.ranks / static_cast<Index>(plan.hosts.size());
+  std::string address;
   try {
     auto collector = std::make_unique<PageCollector>(options.pages, options.ranks);
-    const std::string address = observe::to_text(collector->address());
+    address = observe::to_text(collector->address());
     rank_watch_ = std::make_unique<RankWatch>(options, std::move(collector));
-    std::error_code unknown;
-    const auto self = std::filesystem::read_symlink("/proc/self/exe", unknown);
-    return {"TRIREME_PAGES=" + pages, "TRIREME_PAGES_TO=" + address,
-            "TRIREME_PAGES_AGENT=" + self.string()};
   } catch (const Error& error) {
     rank_watch_.reset();
     say(str("warning: no status pages of other machines: ", error.what()));
-    return {"TRIREME_PAGES=", "TRIREME_PAGES_TO=", "TRIREME_PAGES_AGENT="};
   }
+  // Without an address the first rank of each host still ends what earlier attempts have left.
+  std::error_code unknown;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  return {"TRIREME_PAGES=" + pages, "TRIREME_PAGES_TO=" + address,
+          "TRIREME_PAGES_AGENT=" + self.string()};
 }
 
 std::vector<SlowHost> Machine::slow_hosts() const {

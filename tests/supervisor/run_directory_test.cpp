@@ -1,4 +1,4 @@
-// The directory of a run: folders of attempts that go, and core files that stay.
+// The directory of a run: folders of attempts that go.
 #include "launch/supervisor/machine/run_directory.h"
 
 #include <filesystem>
@@ -17,13 +17,6 @@ class RunDirectory : public testing::Test {
  protected:
   RunDirectory() { fs::create_directory(folder_ / "work"); }
   void begin(Index attempt) const { fs::create_directories(paths_.attempt(attempt)); }
-  std::string core(char type = 4) const {
-    std::string text = "\177ELF";
-    text.resize(16);
-    text += {type, '\0'};
-    return text.append("memory");
-  }
-  void keep(Index attempt) const { keep_cores(folder_ / "work", 0, paths_, attempt); }
 
   ScratchDirectory folder_;
   const Paths paths_{folder_ / "run"};
@@ -34,30 +27,6 @@ TEST_F(RunDirectory, KeepsTheLastTenAttempts) {
   forget_attempts(paths_, 13);
   EXPECT_FALSE(fs::exists(paths_.attempt(3)));
   EXPECT_TRUE(fs::exists(paths_.attempt(4)));
-}
-
-TEST_F(RunDirectory, KeepsTheCoresOfTwoAttempts) {
-  for (Index attempt = 1; attempt <= 3; ++attempt) {
-    begin(attempt);
-    folder_.write("work/core.17", core());
-    keep(attempt);
-  }
-  EXPECT_FALSE(fs::exists(paths_.attempt(1) + "/core.17"));
-  EXPECT_TRUE(fs::exists(paths_.attempt(2) + "/core.17"));
-  EXPECT_TRUE(fs::exists(paths_.attempt(3) + "/core.17"));
-  EXPECT_TRUE(fs::is_empty(folder_ / "work"));
-}
-
-TEST_F(RunDirectory, MovesNothingThatIsNoCore) {
-  begin(1);
-  folder_.write("work/core.cpp", "int main() {}");
-  folder_.write("work/core.so", core(3));
-  folder_.write("work/corpus", core().substr(0, 5));
-  keep(1);
-  EXPECT_TRUE(fs::is_empty(paths_.attempt(1)));
-  folder_.write("work/core", core());
-  keep_cores(folder_ / "work", 1'000'000'000'000, paths_, 1);  // it is older
-  EXPECT_TRUE(fs::is_empty(paths_.attempt(1)));
 }
 
 TEST_F(RunDirectory, IsFinishedByTheIterationsOfAFileOfOptions) {

@@ -14,6 +14,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/core_files.h"
 #include "launch/supervisor/machine/machine.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/reach.h"
@@ -189,7 +190,7 @@ void Machine::end_all() {
   if (rank_watch_) slow_ = rank_watch_->slow();
   rank_watch_.reset();
   if (!key_.empty()) remove_private_directories(key_);
-  if (attempt_ > 0) keep_cores(".", began_, paths_, attempt_);
+  if (attempt_ > 0) keep_cores(".", began_, run_variable + "=" + key_, paths_, attempt_);
 }
 
 std::vector<GpuSign> Machine::gpu_signs() const {

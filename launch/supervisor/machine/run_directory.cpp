@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 
-#include <elf.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,8 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using store::LeaseHolder;
 
-constexpr Index kept_attempts = 10, kept_cores = 2;
-const std::string attempt_prefix = "attempt-", private_prefix = "trireme-", core_prefix = "core";
+constexpr Index kept_attempts = 10;
+const std::string attempt_prefix = "attempt-", private_prefix = "trireme-";
 
 std::optional<LeaseHolder> holder_of(const Paths& paths) {
   const auto sight = store::look_at_lock(paths.folder + "/lock");
@@ -66,19 +64,6 @@ std::string private_name(const std::string& key, Index attempt) {
 }
 std::string shared_name(const std::string& key, Index attempt) {
   return private_name(key, attempt) + (scratch_root() == shared_root() ? "-shared" : "");
-}
-
-/// An ELF file of the type core, of this user, changed since a time.
-bool is_core(const std::string& path, Index since) {
-  struct stat info;
-  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid() ||
-      info.st_mtime < since)
-    return false;
-  std::ifstream in(path, std::ios::binary);
-  std::string head(18, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  constexpr std::size_t type_at = 16;
-  return in && head.starts_with("\177ELF") && head[type_at] + head[type_at + 1] == ET_CORE;
 }
 
 /// --train-iters of the newest checkpoint; -1: unknown.
@@ -203,19 +188,6 @@ void forget_attempts(const Paths& paths, Index newest) {
     std::error_code ignored;
     if (std::atoll(number.c_str()) <= newest - kept_attempts) fs::remove_all(entry, ignored);
   }
-}
-
-void keep_cores(const std::string& from, Index since, const Paths& paths, Index attempt) {
-  for (const fs::path& entry : entries_of(from, core_prefix)) {
-    std::error_code other_disk;
-    if (is_core(entry.string(), since))
-      fs::rename(entry, fs::path(paths.attempt(attempt)) / entry.filename(), other_disk);
-  }
-  for (Index old = std::max<Index>(1, attempt - kept_attempts); old <= attempt - kept_cores; ++old)
-    for (const fs::path& entry : entries_of(paths.attempt(old), core_prefix)) {
-      std::error_code ignored;
-      fs::remove(entry, ignored);
-    }
 }
 
 std::string key_of(const Paths& paths, const std::string& run_id) {

@@ -55,10 +55,6 @@ bool training_is_finished(const Job& job);
 /// Removes folders of attempts before the last ten.
 void forget_attempts(const Paths& paths, Index newest);
 
-/// Moves core files of this user that were written in `from` since a time (seconds since 1970) to
-/// the folder of an attempt, and keeps those of two attempts.
-void keep_cores(const std::string& from, Index since, const Paths& paths, Index attempt);
-
 /// Directories of this machine for one attempt: what Open MPI writes there goes with it.
 struct PrivateDirectories {
   std::string scratch, shared;  // on disk, in memory

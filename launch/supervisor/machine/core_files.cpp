@@ -1,0 +1,90 @@
+#include "launch/supervisor/machine/core_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include <elf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace trireme::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Index kept_attempts = 10, kept_cores = 2;
+const std::string prefix = "core";
+
+std::vector<fs::path> cores_in(const std::string& folder) {
+  std::vector<fs::path> found;
+  std::error_code missing;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, missing))
+    if (entry.path().filename().string().starts_with(prefix)) found.push_back(entry.path());
+  return found;
+}
+
+template <class T>
+bool read_at(std::ifstream& in, std::uint64_t offset, T* data, std::size_t count) {
+  in.seekg(static_cast<std::streamoff>(offset));
+  in.read(reinterpret_cast<char*>(data), static_cast<std::streamsize>(count * sizeof(T)));
+  return in.good();
+}
+
+/// What the core has of writable memory, in the order of addresses.
+std::vector<Elf64_Phdr> writable_memory(std::ifstream& in) {
+  Elf64_Ehdr head;
+  if (!read_at(in, 0, &head, 1) || !std::equal(head.e_ident, head.e_ident + SELFMAG, ELFMAG) ||
+      head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_type != ET_CORE ||
+      head.e_phentsize != sizeof(Elf64_Phdr))
+    return {};
+  std::vector<Elf64_Phdr> memory(head.e_phnum);
+  if (!read_at(in, head.e_phoff, memory.data(), memory.size())) return {};
+  std::erase_if(memory, [](const Elf64_Phdr& part) {
+    return part.p_type != PT_LOAD || part.p_filesz == 0 || (part.p_flags & PF_W) == 0;
+  });
+  return memory;
+}
+
+bool is_new_and_own(const std::string& path, Index since) {
+  struct stat info;
+  return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
+         info.st_mtime >= since;
+}
+
+}  // namespace
+
+/// The environment is at the end of the stack, the last writable memory of a process.
+bool is_core_of(const std::string& path, const std::string& variable) {
+  constexpr std::size_t most_parts = 3;
+  constexpr std::uint64_t most_bytes = 8 << 20;  // of each; a longer environment is not possible
+  std::ifstream in(path, std::ios::binary);
+  std::vector<Elf64_Phdr> memory = writable_memory(in);
+  std::reverse(memory.begin(), memory.end());
+  memory.resize(std::min(memory.size(), most_parts));
+  const std::string wanted = '\0' + variable + '\0';
+  for (const Elf64_Phdr& part : memory) {
+    std::string bytes(std::min<std::uint64_t>(part.p_filesz, most_bytes), '\0');
+    if (!read_at(in, part.p_offset + part.p_filesz - bytes.size(), bytes.data(), bytes.size()))
+      return false;
+    if (bytes.find(wanted) != std::string::npos) return true;
+  }
+  return false;
+}
+
+void keep_cores(const std::string& from, Index since, const std::string& variable,
+                const Paths& paths, Index attempt) {
+  for (const fs::path& entry : cores_in(from)) {
+    std::error_code other_disk;
+    if (is_new_and_own(entry.string(), since) && is_core_of(entry.string(), variable))
+      fs::rename(entry, fs::path(paths.attempt(attempt)) / entry.filename(), other_disk);
+  }
+  for (Index old = std::max<Index>(1, attempt - kept_attempts); old <= attempt - kept_cores; ++old)
+    for (const fs::path& entry : cores_in(paths.attempt(old))) {
+      std::error_code ignored;
+      fs::remove(entry, ignored);
+    }
+}
+
+}  // namespace trireme::supervisor

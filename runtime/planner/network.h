@@ -15,16 +15,20 @@ struct Network {
   Link port{5e-6, 50e9};  // of one rank, to other nodes: 400 Gb/s for each GPU
 };
 
-/// A group of ranks first, first + stride, ...: what one axis of a mesh is.
+/// The groups of ranks first, first + stride, ... of one axis of a mesh: the first one starts at
+/// rank 0, the next ones at the ranks that are in none before them.
 struct Group {
   int size = 1, stride = 1;
+  int ranks = 0;  // of the mesh; 0: very many
 };
 
-/// How a group lies on nodes: `local` of its ranks are on the node that has fewest of them.
+/// How a group lies on nodes, which are filled in the order of ranks: on so many, with `local` of
+/// its ranks on the node that has fewest of them.
 struct Spread {
-  int ranks = 1, local = 1;
+  int ranks = 1, nodes = 1, local = 1;
 };
-/// Of an axis whose groups begin where nodes do. Nodes are filled in the order of ranks.
+/// Of all groups of the axis that with the fewest ranks on one of its nodes, and of these that on
+/// the most nodes.
 Spread spread_of(const Group& group, const Network& network);
 /// Of any ranks of the world, in ascending order.
 Spread spread_of(const std::vector<int>& ranks, const Network& network);

@@ -147,6 +147,14 @@ double tie_time(const PlannedTraining& plan, int tie, const Profile& profile,
   return seconds;
 }
 
+double agreement_time(const MeshShape& mesh, const Profile& profile, const Network& network) {
+  double seconds = 0;
+  for (const MeshShape::Extent& extent : mesh.axes())
+    seconds +=
+        collective_time({Kind::all_reduce, 1, 8}, group_of(mesh, extent.axis), profile, network);
+  return seconds;
+}
+
 UpdateTime update_time(const PlannedTraining& plan, const Profile& profile,
                        const Network& network) {
   const FlatLayout& flat = plan.flat;

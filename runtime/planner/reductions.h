@@ -22,6 +22,10 @@ Reductions reduce_buckets(const PlannedTraining& plan, const StageTime& time,
 double tie_time(const PlannedTraining& plan, int tie, const Profile& profile,
                 const Network& network);
 
+/// The norm is summed over all ranks: counted as a ring for each axis, as one ring of all would
+/// take far longer than what libraries do.
+double agreement_time(const MeshShape& mesh, const Profile& profile, const Network& network);
+
 struct UpdateTime {
   double norm = 0;    // of the gradients of this rank
   double update = 0;  // of parameters

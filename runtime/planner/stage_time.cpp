@@ -26,17 +26,21 @@ CallTime call_time(const Plan& plan, StepWork::Call call, const Profile& profile
 
 Group group_of(const MeshShape& mesh, Axis axis) {
   const int size = mesh.size(axis);
-  return {size, size == 1 ? 1 : mesh.rank_at({{axis, 1}})};
+  return {size, size == 1 ? 1 : mesh.rank_at({{axis, 1}}), mesh.size()};
+}
+
+ChunkTime chunk_time(const Plan& chunk, const Profile& profile, const Group& tensor,
+                     const Network& network) {
+  using Call = StepWork::Call;
+  const auto time = [&](Call call) { return call_time(chunk, call, profile, tensor, network); };
+  return {time(Call::forward), time(Call::backward), time(Call::parameter_backward)};
 }
 
 StageTime stage_time(const PlannedTraining& plan, const Profile& profile, const Network& network) {
-  using Call = StepWork::Call;
   const Group tensor = group_of(plan.spec.mesh, Axis::tensor);
   StageTime stage;
   for (const Plan& chunk : plan.train.model().chunks) {
-    const auto time = [&](Call call) { return call_time(chunk, call, profile, tensor, network); };
-    stage.chunks.push_back(
-        {time(Call::forward), time(Call::backward), time(Call::parameter_backward)});
+    stage.chunks.push_back(chunk_time(chunk, profile, tensor, network));
     const ChunkTime& calls = stage.chunks.back();
     for (const CallTime* call : {&calls.forward, &calls.backward, &calls.parameter_backward}) {
       stage.parts += call->parts;

@@ -36,6 +36,10 @@ struct ChunkTime {
   double seconds() const { return forward.seconds + backward.seconds + parameter_backward.seconds; }
 };
 
+/// `tensor`: the group of the tensor axis.
+ChunkTime chunk_time(const Plan& chunk, const Profile& profile, const Group& tensor,
+                     const Network& network);
+
 /// Of one micro-batch.
 struct StageTime {
   std::vector<ChunkTime> chunks;

@@ -33,14 +33,46 @@ TEST(CollectiveTime, AcrossNodesUsesThePortsOfTheRanksThatShareANode) {
   // Every eighth rank: one of each node, with one port.
   EXPECT_DOUBLE_EQ(collective_time({Kind::all_gather, 1, 4e9}, {4, 8}, linked(), network),
                    5e-6 + 3 * 4e-6 + 3e9 / 10e9);
-  // Every second one: four of each node, with four ports.
+  // Every second one: four of each node, with four ports. Of seven steps one is between nodes.
   EXPECT_DOUBLE_EQ(collective_time({Kind::all_gather, 1, 4e9}, {8, 2}, linked(), network),
-                   5e-6 + 7 * 4e-6 + 3.5e9 / 40e9);
+                   5e-6 + 4e-6 + 6 * 1e-6 + 3.5e9 / 40e9);
   // All: no more than the links inside a node move.
   Profile slow = linked();
   slow.node.bytes_per_s = 30e9;
   EXPECT_DOUBLE_EQ(collective_time({Kind::all_gather, 1, 16e9}, {16, 1}, slow, network),
-                   5e-6 + 15 * 4e-6 + 15e9 / 30e9);
+                   5e-6 + 4e-6 + 14 * 1e-6 + 15e9 / 30e9);
+  // Twice round, over 2048 nodes.
+  EXPECT_DOUBLE_EQ(collective_time({Kind::all_reduce, 1, 16384e9}, {16384, 1}, slow, network),
+                   5e-6 + 2 * (2047 * 4e-6 + 14336 * 1e-6) + 2 * 16383e9 / 30e9);
+}
+
+void expect_spread(const Group& group, int nodes, int local) {
+  const Spread spread = spread_of(group, network);
+  EXPECT_EQ(spread.nodes, nodes) << group.size << " every " << group.stride;
+  EXPECT_EQ(spread.local, local) << group.size << " every " << group.stride;
+}
+
+TEST(Spread, IsThatOfTheGroupThatNodesSplitMost) {
+  expect_spread({1, 1}, 1, 1);
+  expect_spread({4, 2}, 1, 4);
+  expect_spread({16, 4}, 8, 2);
+  expect_spread({4, 8}, 4, 1);
+  expect_spread({4, 12}, 4, 1);
+  // Ranks 6, 7 | 8, where ranks 0 to 2 share a node.
+  expect_spread({3, 1}, 2, 1);
+  // Ranks 6 to 7 | 8 to 11.
+  expect_spread({6, 1}, 2, 2);
+  // The mesh has ranks 0 to 5 only: no group lies on two nodes.
+  expect_spread({3, 1, 6}, 1, 3);
+  // Ranks 0, 3, 6 | 9 and 2, 5 | 8, 11.
+  expect_spread({4, 3, 12}, 2, 1);
+  // 12 ranks, then 12 more: 8 | 4, 4 | 8.
+  expect_spread({12, 1}, 2, 4);
+}
+
+TEST(CollectiveTime, IsThatOfTheGroupThatNodesSplitMost) {
+  EXPECT_DOUBLE_EQ(collective_time({Kind::all_gather, 1, 3e9}, {3, 1}, linked(), network),
+                   5e-6 + 4e-6 + 1e-6 + 2e9 / 10e9);
 }
 
 TEST(CollectiveTime, OfAnyRanksUsesThePortsOfTheNodeThatHasFewest) {
@@ -49,8 +81,8 @@ TEST(CollectiveTime, OfAnyRanksUsesThePortsOfTheNodeThatHasFewest) {
     return ring_time({Kind::all_gather, 1, 3e9}, spread_of(ranks, network), linked(), network);
   };
   EXPECT_DOUBLE_EQ(time({8, 9, 15}), 5e-6 + 2 * 1e-6 + 2e9 / 100e9);
-  EXPECT_DOUBLE_EQ(time({6, 7, 8}), 5e-6 + 2 * 4e-6 + 2e9 / 10e9);
-  EXPECT_DOUBLE_EQ(time({0, 1, 8, 9}), 5e-6 + 3 * 4e-6 + 2.25e9 / 20e9);
+  EXPECT_DOUBLE_EQ(time({6, 7, 8}), 5e-6 + 4e-6 + 1e-6 + 2e9 / 10e9);
+  EXPECT_DOUBLE_EQ(time({0, 1, 8, 9}), 5e-6 + 4e-6 + 2 * 1e-6 + 2.25e9 / 20e9);
 }
 
 TEST(CollectiveTime, OfOneRankIsNone) {

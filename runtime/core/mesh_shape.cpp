@@ -22,9 +22,12 @@ MeshShape::MeshShape(std::vector<Extent> axes) : axes_(std::move(axes)) {
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     const auto [axis, size] = axes_[i];
     require(index(axis) == i, "the axis ", axis.name(), " of the mesh is named twice");
-    require(size >= 1, "every axis of the mesh has at least one rank, got ", list(axes_));
-    require(size_ <= std::numeric_limits<int>::max() / size, "a mesh of ", list(axes_),
-            " ranks is larger than ", std::numeric_limits<int>::max());
+    // Texts are made when they are needed only: a search makes very many meshes.
+    if (size < 1)
+      throw Error(str("every axis of the mesh has at least one rank, got ", list(axes_)));
+    if (size_ > std::numeric_limits<int>::max() / size)
+      throw Error(str("a mesh of ", list(axes_), " ranks is larger than ",
+                      std::numeric_limits<int>::max()));
     size_ *= size;
   }
 }
@@ -63,10 +66,11 @@ int MeshShape::rank_at(const std::vector<Position>& positions) const {
   std::vector<bool> named(axes_.size());
   for (const auto& [axis, coordinate] : positions) {
     const std::size_t i = index(axis);
-    require(!named[i], "the axis ", axis.name(), " of a position is named twice in ", describe());
+    if (named[i])
+      throw Error(str("the axis ", axis.name(), " of a position is named twice in ", describe()));
     named[i] = true;
-    require(0 <= coordinate && coordinate < axes_[i].size, "no rank at ", axis.name(), " ",
-            coordinate, " of ", describe());
+    if (coordinate < 0 || coordinate >= axes_[i].size)
+      throw Error(str("no rank at ", axis.name(), " ", coordinate, " of ", describe()));
     rank += coordinate * stride(i);
   }
   return rank;

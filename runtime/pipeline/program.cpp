@@ -204,6 +204,16 @@ class Derivation {
 
 }  // namespace
 
+std::vector<int> slots_of(const WorkOrder& order, int chunks) {
+  std::vector<int> slots(static_cast<std::size_t>(chunks), 1), held(slots.size(), 0);
+  for (const Work& work : order) {
+    const auto chunk = static_cast<std::size_t>(work.chunk);
+    if (work.kind == WorkKind::forward) slots[chunk] = std::max(slots[chunk], ++held[chunk]);
+    if (work.kind == WorkKind::backward || work.kind == WorkKind::backward_weight) --held[chunk];
+  }
+  return slots;
+}
+
 std::vector<StageProgram> make_programs(const std::vector<WorkOrder>& orders,
                                         const PipelineShape& shape, ProgramOptions options) {
   return Derivation(orders, shape, options).programs();

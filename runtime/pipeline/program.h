@@ -80,6 +80,9 @@ struct ProgramOptions {
   int extra_slots = 0;
 };
 
+/// Per chunk: StageProgram::slots of a stage that runs this order, whatever the others do.
+std::vector<int> slots_of(const WorkOrder& order, int chunks);
+
 /// The programs of all stages. Throws: Error when the orders cannot run, naming what each stage
 /// waits for.
 std::vector<StageProgram> make_programs(const std::vector<WorkOrder>& orders,

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <set>
 
 #include "trireme/core/error.h"
 
@@ -14,9 +12,15 @@ namespace {
 
 constexpr double unknown = -1;
 
+/// An exchange that must be started too. Each exchange has a list of them: there are very many.
+struct Partner {
+  int stage, exchange;
+  int next;  // of the list, or -1
+};
+
 struct SimulatedExchange {
-  std::set<std::pair<int, int>> partners;  // (stage, exchange) that must be started too
-  bool unmatched = false;                  // a message has no counterpart: never completes
+  int partners = -1;       // the first of the list
+  bool unmatched = false;  // a message has no counterpart: never completes
   double started = unknown;
   double active = unknown;  // started, and all before it on this stage complete
   double transfer = 0;
@@ -33,9 +37,11 @@ class Simulator {
         heads_(programs.size(), 0),
         queues_(programs.size()),
         exchanges_(programs.size()) {
-    for (std::size_t s = 0; s < programs.size(); ++s)
+    for (std::size_t s = 0; s < programs.size(); ++s) {
+      exchanges_[s].reserve(programs[s].exchanges.size());
       for (const Exchange& exchange : programs[s].exchanges)
         exchanges_[s].emplace_back().transfer = transfer_time(s, exchange);
+    }
     result_.stages.resize(programs.size());
     result_.transfer_waits.resize(programs.size());
     match_messages();
@@ -64,36 +70,41 @@ class Simulator {
   void match_messages() {
     struct End {
       int exchange;
-      Hop hop;
+      const Hop* hop;
     };
-    std::map<std::pair<int, int>, std::vector<End>> sends, receives;  // by (from, to)
-    for (std::size_t s = 0; s < programs_.size(); ++s)
+    const std::size_t stages = programs_.size();
+    std::vector<std::vector<End>> sends(stages * stages), receives(stages * stages);  // [from, to]
+    for (std::size_t s = 0; s < stages; ++s)
       for (const Action& action : programs_[s].actions) {
         if (action.kind != Action::Kind::start) continue;
         const auto& exchange = programs_[s].exchanges[static_cast<std::size_t>(action.exchange)];
-        const int stage = static_cast<int>(s);
         for (const Hop& hop : exchange.sends)
-          sends[{stage, hop.peer}].push_back({action.exchange, hop});
+          sends[s * stages + static_cast<std::size_t>(hop.peer)].push_back({action.exchange, &hop});
         for (const Hop& hop : exchange.receives)
-          receives[{hop.peer, stage}].push_back({action.exchange, hop});
+          receives[static_cast<std::size_t>(hop.peer) * stages + s].push_back(
+              {action.exchange, &hop});
       }
-    for (auto& [pair, out] : sends) {
-      auto& in = receives[pair];
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        SimulatedExchange& sender = at(pair.first, out[i].exchange);
-        if (i >= in.size()) {
-          sender.unmatched = true;
-          continue;
-        }
-        SimulatedExchange& receiver = at(pair.second, in[i].exchange);
-        sender.partners.insert({pair.second, in[i].exchange});
-        receiver.partners.insert({pair.first, out[i].exchange});
-        check_same_message(pair, out[i].hop, in[i].hop);
+    for (std::size_t pair = 0; pair < sends.size(); ++pair) {
+      const auto from = static_cast<int>(pair / stages), to = static_cast<int>(pair % stages);
+      const std::vector<End>&out = sends[pair], &in = receives[pair];
+      const std::size_t matched = std::min(out.size(), in.size());
+      for (std::size_t i = 0; i < matched; ++i) {
+        add_partner(at(from, out[i].exchange), to, in[i].exchange);
+        add_partner(at(to, in[i].exchange), from, out[i].exchange);
+        check_same_message({from, to}, *out[i].hop, *in[i].hop);
       }
+      for (std::size_t i = matched; i < out.size(); ++i) at(from, out[i].exchange).unmatched = true;
+      for (std::size_t i = matched; i < in.size(); ++i) at(to, in[i].exchange).unmatched = true;
     }
-    for (auto& [pair, in] : receives)
-      for (std::size_t i = sends[pair].size(); i < in.size(); ++i)
-        at(pair.second, in[i].exchange).unmatched = true;
+  }
+
+  void add_partner(SimulatedExchange& exchange, int stage, int other) {
+    for (int p = exchange.partners; p >= 0; p = partners_[static_cast<std::size_t>(p)].next) {
+      const Partner& known = partners_[static_cast<std::size_t>(p)];
+      if (known.stage == stage && known.exchange == other) return;
+    }
+    partners_.push_back({stage, other, exchange.partners});
+    exchange.partners = static_cast<int>(partners_.size()) - 1;
   }
 
   void check_same_message(std::pair<int, int> pair, const Hop& out, const Hop& in) {
@@ -179,12 +190,13 @@ class Simulator {
     }
     if (head.unmatched) return moved;
     double complete = head.active;
-    for (const auto& [stage, exchange] : head.partners) {
-      const double active = at(stage, exchange).active;
+    for (int p = head.partners; p >= 0; p = partners_[static_cast<std::size_t>(p)].next) {
+      const Partner& partner = partners_[static_cast<std::size_t>(p)];
+      const double active = at(partner.stage, partner.exchange).active;
       if (active == unknown) return moved;
       complete = std::max(complete, active);
     }
-    head.complete = complete + (head.partners.empty() ? 0 : head.transfer);
+    head.complete = complete + (head.partners < 0 ? 0 : head.transfer);
     ++heads_[s];
     return true;
   }
@@ -210,6 +222,7 @@ class Simulator {
   std::vector<std::size_t> heads_;  // into queues_
   std::vector<std::vector<int>> queues_;
   std::vector<std::vector<SimulatedExchange>> exchanges_;
+  std::vector<Partner> partners_;
   Simulation result_;
 };
 

@@ -20,6 +20,14 @@ PlanCache::ModelKey PlanCache::key_of(PlannedModel::Pass pass, const PlanTarget&
           spec.stage_speeds};
 }
 
+PlannedModel PlanCache::trace(PlannedModel::Pass pass, const PlanTarget& target,
+                              FunctionRef<PlannedModel()> make) {
+  const TraceKey key{pass, target.coordinate(Axis::tensor), target.spec.mesh.size(Axis::tensor),
+                     target.spec.compute};
+  const auto found = traces_.find(key);
+  return found != traces_.end() ? found->second : traces_.emplace(key, make()).first->second;
+}
+
 PlannedModel PlanCache::model(PlannedModel::Pass pass, const PlanTarget& target,
                               FunctionRef<PlannedModel()> make) {
   const ModelKey key = key_of(pass, target);

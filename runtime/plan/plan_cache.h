@@ -22,6 +22,9 @@ class PlanCache {
  public:
   using Programs = std::shared_ptr<const std::vector<StageProgram>>;
 
+  /// `make`: traced. For passes that add nothing to the graph once it is traced.
+  PlannedModel trace(PlannedModel::Pass pass, const PlanTarget& target,
+                     FunctionRef<PlannedModel()> make);
   /// `make`: traced and cut, without chunks.
   PlannedModel model(PlannedModel::Pass pass, const PlanTarget& target,
                      FunctionRef<PlannedModel()> make);
@@ -35,6 +38,7 @@ class PlanCache {
   std::size_t plans() const { return plans_.size(); }
 
  private:
+  using TraceKey = std::tuple<PlannedModel::Pass, int, int, DType>;
   using ShapeKey = std::tuple<int, int, Index, Route>;
   /// All that a trace and its cut depend on besides the model and the device.
   using ModelKey =
@@ -42,6 +46,7 @@ class PlanCache {
   static ShapeKey key_of(const PipelineShape& shape);
   static ModelKey key_of(PlannedModel::Pass pass, const PlanTarget& target);
 
+  std::map<TraceKey, PlannedModel> traces_;
   std::map<ModelKey, PlannedModel> models_;
   std::map<std::tuple<ModelKey, int, bool>, Plan> plans_;
   std::map<std::tuple<bool, ScheduleKind, ShapeKey>, Programs> train_programs_;

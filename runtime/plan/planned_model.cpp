@@ -64,6 +64,16 @@ void take_metrics(PlannedModel& model) {
 using Pass = PlannedModel::Pass;
 using Backward = PlanOptions::Backward;
 
+/// With its metrics among the results.
+PlannedModel trace_with_metrics(const Forward& trace, Pass pass, const PlanTarget& target) {
+  const auto make = [&] {
+    PlannedModel model = trace_model(trace, target);
+    take_metrics(model);
+    return model;
+  };
+  return target.cache != nullptr ? target.cache->trace(pass, target, make) : make();
+}
+
 /// `make`: traced and cut.
 PlannedModel cut_model(Pass pass, const PlanTarget& target, FunctionRef<PlannedModel()> make) {
   return target.cache != nullptr ? target.cache->model(pass, target, make) : make();
@@ -174,8 +184,7 @@ Value packed_copy(const Value& result) { return result.apply<PackedCopy>(); }
 PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
                            const std::vector<Backward>& backward) {
   PlannedModel model = cut_model(Pass::train, target, [&] {
-    PlannedModel cut = trace_model(trace, target);
-    take_metrics(cut);
+    PlannedModel cut = trace_with_metrics(trace, Pass::train, target);
     const PipelineShape shape = target.pipeline();
     cut.cut = cut_stages(*cut.graph, cut.results, shape.virtual_stages(),
                          speeds_of_stages(target.spec, shape));
@@ -202,8 +211,7 @@ PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
 PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
                              const PlannedModel& training) {
   PlannedModel model = cut_model(Pass::evaluate, target, [&] {
-    PlannedModel cut = trace_model(trace, target);
-    take_metrics(cut);
+    PlannedModel cut = trace_with_metrics(trace, Pass::evaluate, target);
     cut_like(cut, training);
     return cut;
   });

@@ -58,9 +58,9 @@ Index PlannedPass::constant_bytes() const {
   return round_up(trireme::constant_bytes(*model_.graph), alignment);
 }
 
-Index PlannedPass::slot_bytes() const {
+Index PlannedPass::slot_bytes(const StageProgram& program) const {
   Index sum = 0;
-  for (std::size_t c = 0; c < model_.chunks.size(); ++c) sum += program_->slots[c] * slot_stride(c);
+  for (std::size_t c = 0; c < model_.chunks.size(); ++c) sum += program.slots[c] * slot_stride(c);
   return sum;
 }
 

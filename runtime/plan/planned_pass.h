@@ -21,13 +21,19 @@ class PlannedPass {
   /// Bytes from one slot of a chunk to the next.
   Index slot_stride(std::size_t chunk) const;
   /// All slots of all chunks, and the scratch that they share.
-  Index slot_bytes() const;
+  Index slot_bytes() const { return slot_bytes(*program_); }
   Index scratch_bytes() const { return model_.scratch_bytes(); }
   Index bytes() const { return slot_bytes() + scratch_bytes(); }
+  /// Of a rank that is planned alike and runs another program.
+  Index bytes_with(const StageProgram& program) const {
+    return slot_bytes(program) + scratch_bytes();
+  }
   /// Of the constants of its graph, which are its own; aligned to 4096.
   Index constant_bytes() const;
 
  private:
+  Index slot_bytes(const StageProgram& program) const;
+
   PlannedModel model_;
   std::shared_ptr<const StageProgram> program_;
 };

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
 #include "trireme/models/transformer.h"
 
+#include "runtime/core/at.h"
+#include "runtime/graph/plan/alike.h"
 #include "runtime/plan/plan_cache.h"
 
 namespace trireme::planner {
@@ -73,15 +76,98 @@ int PlannedLayout::communicators() const {
   return count + static_cast<int>(stages.front()->flat.ties().size());
 }
 
-struct LayoutPlanner::State {
-  struct Planned {
-    Model model;
-    PlanCache cache;
+namespace {
+
+/// What is planned of one model.
+struct PlannedRanks {
+  /// Of virtual stages.
+  struct Kinds {
+    std::vector<int> train, evaluate;
   };
+
+  Model model;
+  PlanCache cache;
+  std::map<const Graph*, std::vector<int>> blocks;  // their kinds, by graph that the cache keeps
+  /// By mesh, chunks and speeds: what the cut depends on.
+  std::map<std::tuple<int, int, int, Route, std::vector<double>>, Kinds> stages;
+
+  std::vector<int> kinds(const PlannedModel& planned, PlanOptions::Mode mode) {
+    const auto [known, is_new] = blocks.try_emplace(planned.graph.get());
+    if (is_new) known->second = block_kinds(*planned.graph, planned.results, mode);
+    return stage_kinds(*planned.graph, planned.results, planned.cut, mode, known->second);
+  }
+
+  /// Per virtual stage, for training and for evaluation.
+  const Kinds& kinds_of(const PlannedTraining& any) {
+    const PipelineShape shape = any.train.program().shape;
+    const auto [known, is_new] =
+        stages.try_emplace({any.spec.mesh.size(Axis::tensor), shape.stages, shape.chunks,
+                            shape.route, any.spec.stage_speeds});
+    if (is_new)
+      known->second = {kinds(any.train.model(), PlanOptions::Mode::training),
+                       kinds(any.evaluate.model(), PlanOptions::Mode::forward_only)};
+    return known->second;
+  }
+
+  /// Per pipeline rank: the first one that is planned alike. `first`: of pipeline rank 0.
+  std::vector<int> alike(const PlannedTraining& first) {
+    const PipelineShape shape = first.train.program().shape;
+    const Kinds& of = kinds_of(first);
+    const auto programs = cache.train_programs(first.spec, shape);
+    const bool splits = splits_backward(first.spec);
+    std::map<std::vector<int>, int> ranks;
+    std::vector<int> like;
+    for (int stage = 0; stage < shape.stages; ++stage) {
+      std::vector<int> key;
+      for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+        const int v = shape.virtual_stage(stage, chunk);
+        key.push_back(of.train[at(v)]);
+        key.push_back(of.evaluate[at(v)]);
+        if (splits) key.push_back(programs->at(at(stage)).splits_backward(chunk) ? 1 : 0);
+      }
+      like.push_back(shares_plans(first.spec) ? ranks.try_emplace(key, stage).first->second
+                                              : stage);
+    }
+    return like;
+  }
+
+  /// Passes beside training and evaluation are not compared, nor data ranks that split otherwise.
+  bool shares_plans(const TrainingSpec& spec) const {
+    return !model.logits && !model.result &&
+           (spec.data_parallel_shares.empty() || !splits_backward(spec));
+  }
+
+  /// Whether some stage may.
+  static bool splits_backward(const TrainingSpec& spec) {
+    return spec.own_schedule || spec.schedule == ScheduleKind::zero_bubble ||
+           spec.schedule == ScheduleKind::zero_bubble_v;
+  }
+
+  /// Of pipeline rank `stage`, which is planned as `like` is, but may keep other micro-batches.
+  MemoryNeed need(const PlannedTraining& like, int stage, const CheckpointMemory& checkpoint) {
+    MemoryNeed need = rank_memory(like, checkpoint);
+    if (stage == like.coordinate(Axis::pipeline)) return need;
+    const PipelineShape shape = like.train.program().shape;
+    need.activations =
+        std::max(like.train.bytes_with(cache.train_programs(like.spec, shape)->at(at(stage))),
+                 like.evaluate.bytes_with(cache.forward_programs(shape)->at(at(stage))));
+    return need;
+  }
+
+  int slots(const PlannedTraining& like, int stage) {
+    const auto programs = cache.train_programs(like.spec, like.train.program().shape);
+    const std::vector<int>& slots = programs->at(at(stage)).slots;
+    return std::accumulate(slots.begin(), slots.end(), 0);
+  }
+};
+
+}  // namespace
+
+struct LayoutPlanner::State {
   ModelOfCandidate models;
   DeviceTraits device;
   CheckpointMemory checkpoint;
-  std::map<ModelKey, Planned> planned;
+  std::map<ModelKey, PlannedRanks> planned;
 
   /// Plans of a large model take much memory, and a search asks for thousands.
   void forget_when_full() {
@@ -91,11 +177,11 @@ struct LayoutPlanner::State {
     if (plans > most_plans) planned.clear();
   }
 
-  Planned& of(const Candidate& candidate) {
+  PlannedRanks& of(const Candidate& candidate) {
     const ModelKey key = key_of(candidate);
     const auto found = planned.find(key);
     if (found != planned.end()) return found->second;
-    return planned.emplace(key, Planned{models(candidate), {}}).first->second;
+    return planned.emplace(key, PlannedRanks{models(candidate), {}, {}, {}}).first->second;
   }
 };
 
@@ -107,29 +193,42 @@ LayoutPlanner::~LayoutPlanner() = default;
 
 PlannedLayout LayoutPlanner::plan(const Candidate& candidate) {
   state_->forget_when_full();
-  State::Planned& planned = state_->of(candidate);
-  const MeshShape& mesh = candidate.spec.mesh;
+  PlannedRanks& planned = state_->of(candidate);
+  const TrainingSpec& spec = candidate.spec;
+  const std::set<int> data_ranks = distinct_data_ranks(spec),
+                      tensor_ranks = ends(spec.mesh, Axis::tensor);
   PlannedLayout layout;
   layout.candidate = candidate;
-  layout.data_rank = with_most_micro_batches(candidate.spec);
-  for (int stage = 0; stage < mesh.size(Axis::pipeline); ++stage)
-    for (const int data : distinct_data_ranks(candidate.spec))
-      for (const int tensor : ends(mesh, Axis::tensor)) {
-        const int rank =
-            mesh.rank_at({{Axis::pipeline, stage}, {Axis::data, data}, {Axis::tensor, tensor}});
-        auto plan = std::make_shared<const PlannedTraining>(planned.model, candidate.spec, rank,
-                                                            state_->device, &planned.cache);
-        layout.ranks.push_back({rank, stage, rank_memory(*plan, state_->checkpoint)});
-        if (data == layout.data_rank && tensor == 0) layout.stages.push_back(std::move(plan));
+  layout.data_rank = with_most_micro_batches(spec);
+  // By pipeline, data and tensor rank.
+  std::map<std::tuple<int, int, int>, std::shared_ptr<const PlannedTraining>> plans;
+  std::vector<int> alike;  // known once the first rank is planned
+  for (int stage = 0; stage < spec.mesh.size(Axis::pipeline); ++stage)
+    for (const int data : data_ranks)
+      for (const int tensor : tensor_ranks) {
+        const auto rank_of = [&](int pipeline) {
+          return spec.mesh.rank_at(
+              {{Axis::pipeline, pipeline}, {Axis::data, data}, {Axis::tensor, tensor}});
+        };
+        const int like = alike.empty() ? 0 : alike.at(at(stage));
+        auto& plan = plans[{like, data, tensor}];
+        if (!plan)
+          plan = std::make_shared<const PlannedTraining>(planned.model, spec, rank_of(like),
+                                                         state_->device, &planned.cache);
+        if (alike.empty()) alike = planned.alike(*plan);
+        layout.ranks.push_back({rank_of(stage), stage,
+                                planned.need(*plan, stage, state_->checkpoint),
+                                planned.slots(*plan, stage)});
+        if (data == layout.data_rank && tensor == 0) layout.stages.push_back(plan);
       }
-  layout.programs = planned.cache.train_programs(candidate.spec, layout.shape());
+  layout.programs = planned.cache.train_programs(spec, layout.shape());
   return layout;
 }
 
 double LayoutPlanner::flops_per_sample(DType compute) {
   Candidate one;
   one.spec.compute = compute;
-  const State::Planned& planned = state_->of(one);
+  const PlannedRanks& planned = state_->of(one);
   const PlannedModel model = plan_training(planned.model.loss, {one.spec, 0, state_->device});
   double flops = 0;
   for (const StepWork& work : model.chunks.front().work()) {

@@ -34,6 +34,7 @@ ModelOfCandidate transformer_models(const TransformerConfig& config);
 struct PlannedRank {
   int rank = 0, stage = 0;
   MemoryNeed need;
+  int slots = 0;  // of training, all chunks together
 };
 
 struct PlannedLayout {
@@ -41,7 +42,8 @@ struct PlannedLayout {
   std::vector<PlannedRank> ranks;
   /// The one that runs most micro-batches.
   int data_rank = 0;
-  /// Of tensor rank 0 and that data rank, for each stage.
+  /// Of tensor rank 0 and that data rank, for each stage. Stages that are alike (stage_kinds())
+  /// share the plan of the first of them, whose rank, names and slots are not theirs.
   std::vector<std::shared_ptr<const PlannedTraining>> stages;
   std::shared_ptr<const std::vector<StageProgram>> programs;  // of all stages, in order
 

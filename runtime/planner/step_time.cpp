@@ -1,6 +1,7 @@
 #include "runtime/planner/step_time.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/core/at.h"
 #include "runtime/planner/reductions.h"
@@ -16,8 +17,12 @@ class Walk {
   Walk(const PlannedLayout& layout, const std::vector<const Profile*>& profiles,
        const Network& network)
       : layout_(layout), profiles_(profiles), network_(network) {
-    for (std::size_t s = 0; s < layout.stages.size(); ++s)
-      stages_.push_back(stage_time(*layout.stages[s], *profiles[s], network));
+    for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+      const std::size_t like = first_alike(s);
+      stages_.push_back(like < s ? stages_[like]
+                                 : stage_time(*layout.stages[s], *profiles[s], network));
+      updates_.push_back(like < s ? updates_[like] : update_time(plan(s), *profiles_[s], network_));
+    }
   }
 
   StepTime time() {
@@ -30,6 +35,14 @@ class Walk {
   }
 
  private:
+  /// The first stage of the same plan and device.
+  std::size_t first_alike(std::size_t stage) const {
+    std::size_t first = 0;
+    while (layout_.stages[first] != layout_.stages[stage] || profiles_[first] != profiles_[stage])
+      ++first;
+    return first;
+  }
+
   const PlannedTraining& plan(std::size_t stage) const { return *layout_.stages[stage]; }
 
   int rank_of_stage(int stage) const {
@@ -41,7 +54,7 @@ class Walk {
     const Plan& plan = this->plan(stage).train.model().chunks[chunk];
     const PipelineShape shape = layout_.shape();
     const int here = rank_of_stage(static_cast<int>(stage));
-    const int v = plan.stage();
+    const int v = shape.virtual_stage(static_cast<int>(stage), static_cast<int>(chunk));
     const auto time = [&](const Transfer& message, int neighbour) {
       if (message.bytes == 0) return 0.0;
       return message_time(static_cast<double>(message.bytes), here,
@@ -129,47 +142,40 @@ class Walk {
     const double zeroed = step.optimizer;
     double norm = 0, updated = 0, gathered = 0;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const UpdateTime time = update_time(plan(s), *profiles_[s], network_);
+      const UpdateTime& time = updates_[s];
       norm = std::max(norm, time.norm);
       updated = std::max(updated, time.update);
       gathered = std::max(gathered, time.update + time.gather);
       if (at(step.critical_stage) == s) step.hidden_traffic += time.traffic - time.gather;
     }
-    step.optimizer += norm + agreement() + updated;
+    const double agreed = agreement_time(layout_.candidate.spec.mesh, *profiles_.front(), network_);
+    step.optimizer += norm + agreed + updated;
     step.data_traffic += gathered - updated;
-    now_ += zeroed + norm + agreement() + gathered;
-  }
-
-  /// The norm is summed over all ranks: counted as a ring for each axis, as one ring of all would
-  /// take far longer than what libraries do.
-  double agreement() const {
-    const MeshShape& mesh = layout_.candidate.spec.mesh;
-    double seconds = 0;
-    for (const MeshShape::Extent& extent : mesh.axes())
-      seconds += collective_time({Kind::all_reduce, 1, 8}, group_of(mesh, extent.axis),
-                                 *profiles_.front(), network_);
-    return seconds;
+    now_ += zeroed + norm + agreed + gathered;
   }
 
   const PlannedLayout& layout_;
   const std::vector<const Profile*>& profiles_;
   const Network& network_;
   std::vector<StageTime> stages_;
+  std::vector<UpdateTime> updates_;
   pipeline::Simulation simulation_;
   double now_ = 0;
 };
 
-/// Schedules that split backward may have none.
-double least_bubble(const TrainingSpec& spec) {
-  if (spec.own_schedule || !spec.data_parallel_shares.empty()) return 0;
-  switch (spec.schedule) {
-    case ScheduleKind::gpipe:
-    case ScheduleKind::one_f_one_b:
-    case ScheduleKind::interleaved:
-      return ideal_bubble(spec.schedule, spec.pipeline(0));
-    default:
-      return 0;
-  }
+/// The share of the sum of what all stages do for one micro-batch that a step takes at least, times
+/// the stages over the micro-batches: 1 where stages may all be busy to the end.
+double least_idle(const TrainingSpec& spec) {
+  const double p = spec.mesh.size(Axis::pipeline);
+  if (spec.own_schedule || !spec.data_parallel_shares.empty() || p == 1 ||
+      (spec.schedule != ScheduleKind::gpipe && spec.schedule != ScheduleKind::one_f_one_b))
+    return 1;
+  // A step takes T(0) + ... + T(s - 1) + m T(s) for each stage s: the first micro-batch comes
+  // through those before s, and the last one goes back through them. A mean of these, with weights
+  // that make all stages count equally, is this multiple of the sum of all T; for equal stages it
+  // is less than (m + p - 1) / p, which unequal ones may fall below.
+  const auto m = static_cast<double>(spec.micro_batches(0).count);
+  return p / (m * (1 - std::pow(1 - 1 / m, p)));
 }
 
 }  // namespace
@@ -198,7 +204,7 @@ double least_step_time(const Candidate& candidate, double flops, const Profile& 
     if (known.dtype == candidate.spec.compute) rate = std::max(rate, known.flops_per_s);
   const double ideal = flops * static_cast<double>(candidate.spec.global_batch_size) /
                        (rate * candidate.spec.mesh.size());
-  return ideal / (1 - least_bubble(candidate.spec));
+  return ideal * least_idle(candidate.spec);
 }
 
 Index device_bytes(const PlannedLayout& layout, const Profile& profile) {

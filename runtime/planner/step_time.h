@@ -35,7 +35,7 @@ StepTime step_time(const PlannedLayout& layout, const std::vector<const Profile*
                    const Network& network);
 
 /// Never more than step_time() of the candidate: its products at the profile's best rate for any
-/// shape, spread evenly over all ranks, with the bubble that its schedule has at least. No plan is
+/// shape, spread over all ranks in whatever way, with what its stages wait at least. No plan is
 /// made. `flops`: LayoutPlanner::flops_per_sample().
 double least_step_time(const Candidate& candidate, double flops, const Profile& profile);
 

@@ -70,6 +70,14 @@ TEST(Program, MarksTheLastBackwardOfEachChunk) {
   });
 }
 
+TEST(Program, HasTheSlotsOfItsOrder) {
+  for_every_shape([](ScheduleKind kind, const PipelineShape& shape) {
+    for (const StageProgram& program : make_programs(work_orders(kind, shape), shape))
+      ASSERT_EQ(slots_of(work_order(kind, shape, program.stage), shape.chunks), program.slots)
+          << name(kind) << " " << shape << " stage " << program.stage;
+  });
+}
+
 TEST(Program, AnExtraSlotReceivesEarlier) {
   const PipelineShape shape{2, 1, 4};
   // The last stage has one micro-batch in flight. With one slot, micro-batch 1 can come only after

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "trireme/kernels/device.h"
+#include "trireme/nn/nn.h"
 
+#include "runtime/core/at.h"
+#include "runtime/planner/stage_time.h"
 #include "runtime/planner/step_time.h"
 #include "tests/planner/tiny_profile.h"
 
@@ -63,6 +66,76 @@ TEST(LayoutPlanner, PlansWhatEachRankPlansAlone) {
         expect_as_planned_alone(planner.plan(c), models);
       }
   }
+}
+
+/// All of `stage` but names and ids.
+void expect_alike(const PlannedTraining& shared, const PlannedTraining& alone) {
+  Profile profile = unit_profile();
+  profile.op_seconds = 1;
+  const StageTime a = stage_time(shared, profile, {}), b = stage_time(alone, profile, {});
+  EXPECT_EQ(a.seconds, b.seconds);
+  EXPECT_EQ(a.parts.products, b.parts.products);
+  EXPECT_EQ(a.parts.tensor_traffic, b.parts.tensor_traffic);
+  ASSERT_EQ(shared.flat.buckets().size(), alone.flat.buckets().size());
+  for (std::size_t i = 0; i < alone.flat.buckets().size(); ++i)
+    EXPECT_EQ(shared.flat.buckets()[i].range, alone.flat.buckets()[i].range);
+  for (std::size_t c = 0; c < b.chunks.size(); ++c) {
+    EXPECT_EQ(a.chunks[c].forward.seconds, b.chunks[c].forward.seconds);
+    const Plan &x = shared.train.model().chunks[c], &y = alone.train.model().chunks[c];
+    EXPECT_EQ(x.receive_values().bytes, y.receive_values().bytes);
+    EXPECT_EQ(x.send_values().bytes, y.send_values().bytes);
+    EXPECT_EQ(x.send_gradients().bytes, y.send_gradients().bytes);
+    EXPECT_EQ(x.receive_gradients().bytes, y.receive_gradients().bytes);
+  }
+}
+
+TEST(LayoutPlanner, SharesThePlansOfStagesThatAreAlike) {
+  TransformerConfig config = small(true);
+  config.num_layers = 16;
+  const ModelOfCandidate models = transformer_models(config);
+  LayoutPlanner planner(models, cpu_traits());
+  using Kind = ScheduleKind;
+  for (const auto& [schedule, chunks] :
+       {std::pair(Kind::one_f_one_b, 1), std::pair(Kind::interleaved, 2),
+        std::pair(Kind::zero_bubble, 1), std::pair(Kind::zero_bubble_v, 2)})
+    for (const bool sharded : {false, true}) {
+      if (sharded != (schedule == Kind::interleaved)) continue;  // one of each takes long enough
+      Candidate c = candidate({2, 8, 1}, sharded);
+      c.spec.global_batch_size = 32;
+      c.spec.schedule = schedule;
+      c.spec.chunks = chunks;
+      const PlannedLayout layout = planner.plan(c);
+      expect_as_planned_alone(layout, models);
+      EXPECT_EQ(layout.stages.at(3), layout.stages.at(4)) << name(schedule);
+      EXPECT_NE(layout.stages.at(0), layout.stages.at(3)) << name(schedule);
+      for (int stage = 0; stage < 8; ++stage)
+        expect_alike(*layout.stages.at(at(stage)),
+                     PlannedTraining(models(c), c.spec,
+                                     c.spec.mesh.rank_at({{Axis::pipeline, stage}}), cpu_traits()));
+    }
+}
+
+/// A model whose third block is wider.
+Model wide_in_the_middle() {
+  return Model([](Graph& g) {
+    Value x = g.input("x", {2, 4});
+    for (int i = 0; i < 6; ++i)
+      x = g.block("block", i, [&] {
+        const Value h = linear(x, "up", i == 2 ? 32 : 8, {.bias = Bias::none});
+        return linear(h, "down", 4, {.bias = Bias::none});
+      });
+    return squared_error(x, g.input("y", {2, 4}));
+  });
+}
+
+TEST(LayoutPlanner, PlansStagesThatDiffer) {
+  const ModelOfCandidate models = [](const Candidate&) { return wide_in_the_middle(); };
+  Candidate c = candidate({1, 6, 1}, false);
+  c.spec.compute = DType::f32;
+  const PlannedLayout layout = LayoutPlanner(models, cpu_traits()).plan(c);
+  expect_as_planned_alone(layout, models);
+  EXPECT_NE(layout.stages.at(2), layout.stages.at(3));
+  EXPECT_NE(layout.stages.at(1), layout.stages.at(3));
 }
 
 TEST(LayoutPlanner, KnowsTheSplitOfTheBackwardFromTheWholeOne) {

@@ -21,9 +21,21 @@ double cost_of(const Graph& graph, const Derivative& derivative, const Node& nod
   return node.op->flops(specs) * (derivative.active[at(node.id)] ? 3 : 1);
 }
 
-// How many of the blocks each stage gets: least time of the slowest stage, then least sum of
-// squared times.
-std::vector<int> deal(const std::vector<double>& cost, const std::vector<double>& speeds) {
+void check(const Graph& graph, int stages, const std::vector<double>& speeds) {
+  require(stages >= 1, "a graph cannot be cut into ", stages, " stages");
+  const auto blocks = static_cast<int>(graph.blocks().size());
+  require(stages == 1 || stages <= blocks, "the graph has ", blocks, " blocks, too few for ",
+          stages, " pipeline stages: use at most ", std::max(1, blocks));
+  require(speeds.empty() || speeds.size() == at(stages), speeds.size(), " speeds given for ",
+          stages, " stages");
+  for (const double speed : speeds)
+    require(speed > 0, "the speed of a stage has to be positive, not ", speed);
+}
+
+}  // namespace
+
+// Least time of the slowest stage, then least sum of squared times.
+std::vector<int> deal_blocks(const std::vector<double>& cost, const std::vector<double>& speeds) {
   const std::size_t blocks = cost.size(), stages = speeds.size();
   std::vector<double> sum(blocks + 1, 0);
   std::partial_sum(cost.begin(), cost.end(), sum.begin() + 1);
@@ -57,19 +69,6 @@ std::vector<int> deal(const std::vector<double>& cost, const std::vector<double>
   return stage_of;
 }
 
-void check(const Graph& graph, int stages, const std::vector<double>& speeds) {
-  require(stages >= 1, "a graph cannot be cut into ", stages, " stages");
-  const auto blocks = static_cast<int>(graph.blocks().size());
-  require(stages == 1 || stages <= blocks, "the graph has ", blocks, " blocks, too few for ",
-          stages, " pipeline stages: use at most ", std::max(1, blocks));
-  require(speeds.empty() || speeds.size() == at(stages), speeds.size(), " speeds given for ",
-          stages, " stages");
-  for (const double speed : speeds)
-    require(speed > 0, "the speed of a stage has to be positive, not ", speed);
-}
-
-}  // namespace
-
 std::vector<int> block_of_nodes(const Graph& graph) {
   std::vector<int> block_of;
   int block = 0;
@@ -95,7 +94,7 @@ StageCut cut_stages(const Graph& graph, const Values& results, int stages,
   const std::vector<int> stage_of_block =
       stages == 1
           ? std::vector<int>(block_cost.size(), 0)
-          : deal(block_cost, speeds.empty() ? std::vector<double>(at(stages), 1.0) : speeds);
+          : deal_blocks(block_cost, speeds.empty() ? std::vector<double>(at(stages), 1.0) : speeds);
 
   StageCut cut;
   cut.stages = stages;

@@ -1,70 +1,50 @@
 #include "runtime/planner/search/estimate.h"
 
 #include <algorithm>
-#include <numeric>
-#include <set>
+#include <cmath>
 
+#include "trireme/kernels/gemm.h"
 #include "trireme/models/transformer.h"
 #include "trireme/pipeline/schedule.h"
 
-#include "runtime/planner/stage_time.h"
+#include "runtime/core/at.h"
+#include "runtime/graph/plan/alike.h"
+#include "runtime/optim/optimizer.h"
+#include "runtime/pipeline/program.h"
+#include "runtime/planner/search/least_step.h"
 
 namespace trireme::planner {
 namespace {
 
-/// For what stages that differ, and schedules that are not as regular as the formula, can gain.
-constexpr double certainty = 0.98;
+/// For sums in another order.
+constexpr double rounding = 1 - 1e-9;
+/// Of slots and scratch: where several blocks share them, values may overlap better than in one.
+constexpr double packing = 0.98;
 
-std::unique_ptr<LayoutPlanner> planner_of(TransformerConfig config, Index layers,
-                                          const DeviceTraits& device) {
-  config.num_layers = layers;
-  return std::make_unique<LayoutPlanner>(transformer_models(config), device);
+bool splits_backward(ScheduleKind kind) {
+  return kind == ScheduleKind::zero_bubble || kind == ScheduleKind::zero_bubble_v;
 }
 
-/// The same model on a mesh of its tensor axis, and as many data ranks, for one micro-batch.
-Candidate one_micro_batch(const TrainingTask& task, Layout layout, int data) {
-  layout.pipeline = layout.chunks = 1;
-  layout.schedule = ScheduleKind::one_f_one_b;
-  layout.data = data;
-  layout.sharded = data > 1;
-  Candidate candidate = task.candidate(layout);
-  candidate.spec.global_batch_size = data * layout.micro_batch;
-  return candidate;
+/// Whether all blocks but the first and the last one are alike.
+bool has_alike_blocks(const TrainingTask& task, const DeviceTraits& device) {
+  Graph graph(0, 1, task.options().compute());
+  graph.plan_for(device);
+  const Value loss = build_transformer_loss(graph, task.model(), 1);
+  const std::vector<int> kinds = block_kinds(graph, {loss}, PlanOptions::Mode::training);
+  return kinds.size() < 4 || kinds[1] == kinds[kinds.size() - 2];
 }
 
-double compute_seconds(const StepTime& time) {
-  return time.products + time.attention + time.memory_bound + time.tensor_traffic + time.host;
+double seconds_of(const CallCost& call, bool queues) {
+  return queues ? std::max(call.device, call.host) : call.device + call.host;
 }
 
-EndsAndBlock split(double one, double two) { return {one - (two - one), two - one}; }
-
-EndsAndBlock split(Index one, Index two) {
-  return split(static_cast<double>(one), static_cast<double>(two));
-}
-
-double bytes_of_state(const PlannedLayout& planned) {
-  const MemoryNeed& need = planned.tightest().need;
-  return static_cast<double>(need.parameters + need.gradients + need.optimizer);
-}
-
-/// They close a bucket, whatever is in it before them.
-bool is_large(const FlatLayout& flat, const FlatParameter& parameter) {
-  return parameter.range.count * size_bytes(DType::f32) >= flat.options().bucket_bytes;
-}
-
-double large_parameters(const PlannedLayout& planned) {
-  const FlatLayout& flat = planned.stages.front()->flat;
-  double count = 0;
-  for (const FlatParameter& parameter : flat.parameters()) count += is_large(flat, parameter);
-  return count;
-}
-
-double elements_of_large(const PlannedLayout& planned) {
-  const FlatLayout& flat = planned.stages.front()->flat;
-  Index count = 0;
-  for (const FlatParameter& parameter : flat.parameters())
-    if (is_large(flat, parameter)) count += parameter.range.count;
-  return static_cast<double>(count);
+/// `blocks` blocks, with the ends of the model that the virtual stage has.
+template <class Member>
+auto sum_of(const Pieces& pieces, Member member, int blocks, bool first, bool last) {
+  auto sum = pieces.middle.*member * (blocks - (first ? 1 : 0) - (last ? 1 : 0));
+  if (first) sum += pieces.first.*member;
+  if (last) sum += pieces.last.*member;
+  return sum;
 }
 
 }  // namespace
@@ -72,187 +52,132 @@ double elements_of_large(const PlannedLayout& planned) {
 Estimator::Estimator(const TrainingTask& task, const Profile& profile, const Network& network)
     : task_(task),
       profile_(profile),
-      network_(network),
-      one_block_(planner_of(task.model(), 1, profile.device)),
-      two_blocks_(planner_of(task.model(), 2, profile.device)) {}
-Estimator::~Estimator() = default;
+      pieces_(task, profile, network),
+      alike_(has_alike_blocks(task, profile.device)) {}
 
-ModelCosts Estimator::measure(const Layout& layout) {
-  const Candidate candidate = one_micro_batch(task_, layout, 1);
-  const PlannedLayout one = one_block_->plan(candidate), two = two_blocks_->plan(candidate);
-  const auto slot = [](const PlannedLayout& planned) {
-    return planned.stages.front()->train.slot_stride(0);
-  };
-  ModelCosts costs;
-  costs.seconds = split(compute_seconds(step_time(one, profile_, network_)),
-                        compute_seconds(step_time(two, profile_, network_)));
-  costs.slot = split(slot(one), slot(two));
-  return costs;
-}
-
-const ModelCosts& Estimator::costs(const Layout& layout) {
-  const Key key{layout.tensor, layout.micro_batch, layout.recompute, layout.sequence_parallel,
-                layout.head_chunks};
-  const auto known = costs_.find(key);
-  if (known != costs_.end()) return known->second;
-  if (layout.head_chunks == 1 || layout.recompute == RecomputeGranularity::none)
-    return costs_.emplace(key, measure(layout)).first->second;
-  // The head is that of the model without recomputation, the blocks are those of one piece.
-  Layout blocks = layout, head = layout;
-  blocks.head_chunks = 1;
-  head.recompute = RecomputeGranularity::none;
-  ModelCosts both = costs(blocks);
-  const ModelCosts& of_head = costs(head);
-  both.seconds.ends = of_head.seconds.ends;
-  both.slot.ends = std::min(both.slot.ends, of_head.slot.ends);
-  return costs_.emplace(key, both).first->second;
-}
-
-const std::vector<int>& Estimator::blocks(const Layout& layout) {
-  const int stages = layout.pipeline * layout.chunks;
-  const auto [known, is_new] = blocks_.try_emplace(stages);
+const std::vector<int>& Estimator::blocks(int stages, const Pieces& pieces) {
+  const auto [known, is_new] =
+      blocks_.try_emplace({stages, pieces.first.flops, pieces.middle.flops, pieces.last.flops});
   if (!is_new) return known->second;
-  if (!graph_) {
-    // Costs of blocks are in proportion for all micro-batches and tensor sizes.
-    graph_ = std::make_unique<Graph>(0, 1, task_.options().compute());
-    graph_->plan_for(profile_.device);
-    loss_ = build_transformer_loss(*graph_, task_.model(), 1);
-  }
-  const StageCut cut = cut_stages(*graph_, {loss_}, stages);
-  const std::vector<int> block_of = block_of_nodes(*graph_);
-  std::vector<std::set<int>> found(static_cast<std::size_t>(stages));
-  for (std::size_t node = 0; node < block_of.size(); ++node)
-    found[static_cast<std::size_t>(cut.stage_of_node[node])].insert(block_of[node]);
-  for (const std::set<int>& each : found) known->second.push_back(static_cast<int>(each.size()));
+  const std::size_t layers = at(task_.model().num_layers);
+  std::vector<double> costs(layers, pieces.middle.flops);
+  costs.at(0) = pieces.first.flops;
+  costs.at(layers - 1) = pieces.last.flops;
+  known->second.assign(at(stages), 0);
+  for (const int stage : deal_blocks(costs, std::vector<double>(at(stages), 1.0)))
+    ++known->second[at(stage)];
   return known->second;
 }
 
-std::vector<double> Estimator::stage_seconds(const Layout& layout, const PipelineShape& shape) {
-  const EndsAndBlock& each = costs(layout).seconds;
-  const std::vector<int>& counts = blocks(layout);
-  std::vector<double> seconds(static_cast<std::size_t>(layout.pipeline), 0);
-  for (int stage = 0; stage < shape.virtual_stages(); ++stage)
-    seconds[static_cast<std::size_t>(shape.stage_of(stage))] +=
-        counts[static_cast<std::size_t>(stage)] * each.block;
-  // The embedding takes next to nothing.
-  seconds[static_cast<std::size_t>(shape.last_stage())] += std::max(0.0, each.ends);
-  return seconds;
+std::vector<LeastStage> Estimator::stages(const Layout& layout, const PipelineShape& shape) {
+  // No stage waits for gradients of the first one, which makes all at once.
+  const Pieces& whole = pieces_.of(layout, false);
+  const Pieces& split = splits_backward(layout.schedule) ? pieces_.of(layout, true) : whole;
+  const std::vector<int>& counts = blocks(shape.virtual_stages(), whole);
+  std::vector<LeastStage> all(at(shape.stages));
+  for (int v = 0; v < shape.virtual_stages(); ++v) {
+    const bool first = v == 0, last = v + 1 == shape.virtual_stages();
+    const Pieces& pieces = first ? whole : split;
+    const int count = counts[at(v)];
+    const auto of = [&](auto member) { return sum_of(pieces, member, count, first, last); };
+    const auto call = [&](auto member) { return seconds_of(of(member), profile_.queues); };
+    LeastStage& stage = all[at(shape.stage_of(v))];
+    stage.chunks.push_back(
+        {call(&Piece::forward), call(&Piece::backward), call(&Piece::parameter_backward)});
+    stage.slots.push_back(of(&Piece::slot));
+    stage.scratch = std::max({stage.scratch, first ? pieces.first.scratch : pieces.middle.scratch,
+                              last ? pieces.last.scratch : 0});
+    stage.add(pieces.middle.parameters, count - (first ? 1 : 0) - (last ? 1 : 0));
+    if (first) stage.add(pieces.first.parameters, 1);
+    if (last) stage.add(pieces.last.parameters, 1);
+  }
+  if (shape.last_stage() == 0) {  // what the first and the last block share is there once
+    PieceParameters& parameters = all.front().parameters;
+    parameters.elements -= parameters.tied / 2;
+    parameters.tied = 0;
+  }
+  return all;
 }
 
-double Estimator::seconds(const Layout& layout) {
-  const TrainingSpec spec = task_.candidate(layout).spec;
+Estimator::Least Estimator::least(const Layout& layout, const TrainingSpec& spec,
+                                  const Network& network) {
+  if (!is_known(spec)) return {0, state_bytes(layout, spec)};
+  const std::vector<LeastStage> all = stages(layout, spec.pipeline(0));
+  const double message = pieces_.of(layout, false).message;
+  return {rounding * least_step(all, message, spec, profile_, network), bytes(layout, spec, all)};
+}
+
+bool Estimator::is_known(const TrainingSpec& spec) const {
+  return alike_ && spec.stage_speeds.empty() && spec.data_parallel_shares.empty();
+}
+
+double Estimator::simulated(const Layout& layout, const TrainingSpec& spec,
+                            const Network& network) {
+  if (!is_known(spec)) return 0;
   const PipelineShape shape = spec.pipeline(0);
-  const auto micro_batches = static_cast<double>(spec.micro_batches(0).count);
-  const std::vector<double> stages = stage_seconds(layout, shape);
-  const double sum = std::accumulate(stages.begin(), stages.end(), 0.0);
-  const double mean = sum / layout.pipeline;
-  double least = micro_batches * mean / (1 - ideal_bubble(layout.schedule, shape));
-  double before = 0;  // forward before the first micro-batch, and backward behind the last
-  for (const double stage : stages) {
-    least = std::max(least, micro_batches * stage + (layout.chunks == 1 ? before : 0));
-    before += stage;
-  }
-  return certainty * least;
+  return rounding * least_step(stages(layout, shape), pieces_.of(layout, false).message, spec,
+                               profile_, network, programs_.train_programs(spec, shape).get());
 }
 
-double Estimator::data_seconds(const Layout& layout, const Network& network) {
-  if (layout.data == 1) return 0;
-  using Kind = CollectiveWork::Kind;
-  const TrainingSpec spec = task_.candidate(layout).spec;
-  const Group data = group_of(spec.mesh, Axis::data);
-  const StateCosts& parameters = state(layout.tensor);
-  const auto traffic = [&](Kind kind, double number, double elements, DType dtype) {
-    if (number <= 0) return 0.0;
-    const double bytes = elements / number * static_cast<double>(size_bytes(dtype));
-    return number * collective_time({kind, 1, bytes}, data, profile_, network);
-  };
-  double seconds = 0;
-  if (layout.sharded) {
-    // All stages wait for the one that has most, which is at least the mean.
-    const auto layers = static_cast<double>(task_.model().num_layers);
-    seconds += traffic(Kind::all_gather, parameters.large.of(layers) / layout.pipeline,
-                       parameters.elements.of(layers) / layout.pipeline, spec.compute);
-  }
-  if (layout.schedule == ScheduleKind::one_f_one_b) {
-    // The first stage ends last, with a backward that makes all its gradients.
-    const int held = blocks(layout).front();
-    const double sums =
-        traffic(layout.sharded ? Kind::reduce_scatter : Kind::all_reduce,
-                held * parameters.large.block, held * parameters.elements.block, DType::f32);
-    seconds += std::max(0.0, sums - stage_seconds(layout, spec.pipeline(0)).front());
-  }
-  return certainty * seconds;
-}
-
-const StateCosts& Estimator::state(int tensor) {
-  const auto [known, is_new] = state_.try_emplace(tensor);
-  if (!is_new) return known->second;
-  Layout plain;  // the state is that of any micro-batch
-  plain.tensor = tensor;
-  plain.recompute = RecomputeGranularity::full;
-  const auto planned = [&](LayoutPlanner& planner, int data) {
-    return planner.plan(one_micro_batch(task_, plain, data));
-  };
-  const PlannedLayout one = planned(*one_block_, 1), two = planned(*two_blocks_, 1);
-  known->second.large = split(large_parameters(one), large_parameters(two));
-  known->second.elements = split(elements_of_large(one), elements_of_large(two));
-  const EndsAndBlock whole = split(bytes_of_state(one), bytes_of_state(two));
-  const EndsAndBlock halved =
-      split(bytes_of_state(planned(*one_block_, 2)), bytes_of_state(planned(*two_blocks_, 2)));
-  // Of d data ranks each has kept + shared / d; two of them were asked.
-  known->second.shared = {2 * (whole.ends - halved.ends), 2 * (whole.block - halved.block)};
-  known->second.kept = {whole.ends - known->second.shared.ends,
-                        whole.block - known->second.shared.block};
-  return known->second;
-}
-
-double Estimator::state_of(const Layout& layout, double blocks, double ends) {
-  const StateCosts& costs = state(layout.tensor);
-  const double share = layout.sharded ? 1.0 / layout.data : 1.0;
-  const auto of = [&](const EndsAndBlock& each) { return ends * each.ends + blocks * each.block; };
-  // Padding of slices makes the shared part look a little smaller than it is.
-  return certainty * (of(costs.kept) + share * of(costs.shared));
+double Estimator::state_of(double elements, const TrainingSpec& spec) const {
+  const double moments = static_cast<double>(Optimizer::state_names(spec.optimizer).size());
+  const double copy =
+      spec.compute == DType::f32 ? 0 : static_cast<double>(size_bytes(spec.compute));
+  const double share = spec.update == Update::sharded ? 1.0 / spec.mesh.size(Axis::data) : 1;
+  // FlatLayout: with a compute copy a rank keeps the masters that it updates.
+  const double masters = copy > 0 ? share : 1;
+  return elements * (size_bytes(DType::f32) * (1 + masters + share * moments) + copy);
 }
 
 Index Estimator::fixed_bytes(const Layout& layout) const {
   const int axes = (layout.tensor > 1) + (layout.pipeline > 1) + (layout.data > 1);
-  return profile_.context_bytes + axes * profile_.communicator_bytes;
+  const int communicators = axes + (layout.ranks() > 1 ? 1 : 0);
+  return gemm_stream_bytes(profile_.device) + profile_.context_bytes +
+         communicators * profile_.communicator_bytes;
 }
 
-Index Estimator::state_bytes(const Layout& layout) {
-  const auto layers = static_cast<double>(task_.model().num_layers);
-  const double mean = state_of(layout, layers, 1) / layout.pipeline;
-  return static_cast<Index>(mean) + fixed_bytes(layout);
+double Estimator::elements(const Layout& layout) {
+  const auto [known, is_new] = elements_.try_emplace(layout.tensor, 0);
+  if (!is_new) return known->second;
+  Layout plain;  // parameters are those of any micro-batch
+  plain.tensor = layout.tensor;
+  plain.recompute = RecomputeGranularity::full;
+  const Pieces& pieces = pieces_.of(plain, false);
+  const auto of = [](const Piece& piece) { return piece.parameters.elements; };
+  // What the first and the last block share may be there once.
+  return known->second = of(pieces.first) + of(pieces.last) - pieces.last.parameters.tied +
+                         static_cast<double>(task_.model().num_layers - 2) * of(pieces.middle);
 }
 
-const std::vector<int>& Estimator::slots(const Layout& layout, PipelineShape shape) {
-  // More micro-batches than these need no more slots, other than in gpipe.
-  constexpr Index rounds = 4;
-  if (layout.schedule != ScheduleKind::gpipe)
-    shape.micro_batches = std::min<Index>(shape.micro_batches, rounds * layout.pipeline);
+Index Estimator::state_bytes(const Layout& layout, const TrainingSpec& spec) {
+  const double mean = alike_ && spec.stage_speeds.empty() ? elements(layout) / layout.pipeline : 0;
+  return static_cast<Index>(state_of(mean, spec)) + fixed_bytes(layout);
+}
+
+const std::vector<int>& Estimator::slots(const Layout& layout, const PipelineShape& shape,
+                                         int stage) {
   const auto [known, is_new] =
-      slots_.try_emplace({layout.schedule, shape.stages, shape.chunks, shape.micro_batches});
-  if (is_new) known->second = make_program(layout.schedule, shape, 0).slots;
+      slots_.try_emplace({layout.schedule, shape.stages, shape.chunks, shape.micro_batches, stage});
+  if (is_new) known->second = slots_of(work_order(layout.schedule, shape, stage), shape.chunks);
   return known->second;
 }
 
-Index Estimator::bytes(const Layout& layout) {
-  const EndsAndBlock& slot = costs(layout).slot;
-  const std::vector<int>& counts = blocks(layout);
-  const PipelineShape shape = task_.candidate(layout).spec.pipeline(0);
-  const std::vector<int>& slots_of = slots(layout, shape);
-  const bool whole = layout.pipeline == 1;
-  double held = 0, activations = 0;  // blocks of the first stage, bytes
-  for (std::size_t chunk = 0; chunk < slots_of.size(); ++chunk) {
-    const int stage = shape.virtual_stage(0, static_cast<int>(chunk));
-    const int count = counts[static_cast<std::size_t>(stage)];
-    held += count;
-    activations += slots_of[chunk] * count * slot.block;
+Index Estimator::bytes(const Layout& layout, const TrainingSpec& spec,
+                       const std::vector<LeastStage>& stages) {
+  const PipelineShape shape = spec.pipeline(0);
+  double most = 0;
+  // The first one has most slots in most schedules, the last one the head.
+  for (const int stage : {0, shape.stages - 1}) {
+    const LeastStage& each = stages[at(stage)];
+    const std::vector<int>& counts = slots(layout, shape, stage);
+    double activations = each.scratch;
+    for (std::size_t chunk = 0; chunk < counts.size(); ++chunk)
+      activations += counts[chunk] * each.slots[chunk];
+    most = std::max(most, state_of(each.parameters.elements, spec) + packing * activations);
   }
-  if (whole) activations += slots_of.front() * std::max(0.0, slot.ends);
-  // The first stage has the embedding: half of the ends, or all of them where it is tied.
-  const double first = state_of(layout, held, whole ? 1 : 0.5) + certainty * activations;
-  return std::max(state_bytes(layout), static_cast<Index>(first) + fixed_bytes(layout));
+  const double constants = pieces_.of(layout, false).constants;
+  return std::max(state_bytes(layout, spec),
+                  static_cast<Index>(most + constants) + fixed_bytes(layout));
 }
 
 }  // namespace trireme::planner

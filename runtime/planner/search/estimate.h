@@ -1,83 +1,59 @@
-// Estimates of layouts that need no plan of them: a step takes at least so long, a rank needs at
-// least so much. They come from plans of the model with one and with two blocks, as all blocks are
-// alike.
+// Bounds of layouts that need no plan of them: a step takes at least so long, a rank needs at least
+// so much. They come from what the first block, one in the middle and the last one cost.
 //
 // Not installed; modules above may include it.
 #pragma once
 
 #include <map>
-#include <memory>
 #include <tuple>
 #include <vector>
 
-#include "runtime/planner/search/training_task.h"
-#include "runtime/planner/step_time.h"
+#include "runtime/plan/plan_cache.h"
+#include "runtime/planner/search/least_step.h"
 
 namespace trireme::planner {
 
-/// Of the ends of the model (embedding and head) and of each block, for one micro-batch of a rank
-/// that holds all of them.
-struct EndsAndBlock {
-  double ends = 0, block = 0;
-
-  double of(double blocks) const { return ends + blocks * block; }
-};
-
-struct ModelCosts {
-  EndsAndBlock seconds;
-  EndsAndBlock slot;  // bytes of a micro-batch in flight
-};
-
-/// Bytes of parameters, gradients and optimizer: what each data rank keeps, and what ZeRO-1 divides
-/// among them.
-struct StateCosts {
-  EndsAndBlock kept, shared;
-  EndsAndBlock large, elements;  // parameters that fill a bucket alone: how many, their elements
-};
-
 class Estimator {
  public:
-  Estimator(const TrainingTask& task, const Profile& profile, const Network& network);
-  ~Estimator();
+  struct Least {
+    double seconds = 0;  // never more than step_time() of its plan
+    Index bytes = 0;     // never more than device_bytes() of its plan
+  };
 
-  /// Rarely more than step_time() of its plan, and then by little; without data traffic, optimizer,
-  /// exchange between stages.
-  double seconds(const Layout& layout);
-  /// What the data axis adds to that at least: each large parameter is in a bucket of its own,
-  /// which is gathered after the update, and summed in no more time beside computation than the
-  /// last micro-batch takes (known for 1f1b only).
-  double data_seconds(const Layout& layout, const Network& network);
-  /// What the tightest rank needs at least: of parameters, gradients and optimizer; of these and
-  /// activations.
-  Index state_bytes(const Layout& layout);
-  Index bytes(const Layout& layout);
+  /// `network`: but for ports between nodes, which least() is given, in all layouts.
+  Estimator(const TrainingTask& task, const Profile& profile, const Network& network);
+
+  /// `spec`: of the layout's candidate.
+  Least least(const Layout& layout, const TrainingSpec& spec, const Network& network);
+  /// Never more than step_time() of its plan either, nearer to it, and dearer.
+  double simulated(const Layout& layout, const TrainingSpec& spec, const Network& network);
+  /// Bytes that parameters, gradients and optimizer need alone: no more than those.
+  Index state_bytes(const Layout& layout, const TrainingSpec& spec);
 
  private:
-  using Key = std::tuple<int, Index, RecomputeGranularity, bool, Index>;
-  ModelCosts measure(const Layout& layout);
-  const ModelCosts& costs(const Layout& layout);
-  /// Of a micro-batch, on each stage.
-  std::vector<double> stage_seconds(const Layout& layout, const PipelineShape& shape);
-  const StateCosts& state(int tensor);
-  /// `ends`: the share of the ends of the model.
-  double state_of(const Layout& layout, double blocks, double ends);
+  /// Whether pieces say what its stages cost.
+  bool is_known(const TrainingSpec& spec) const;
+  std::vector<LeastStage> stages(const Layout& layout, const PipelineShape& shape);
+  Index bytes(const Layout& layout, const TrainingSpec& spec,
+              const std::vector<LeastStage>& stages);
+  /// How many blocks each virtual stage has, by the runtime's own cut.
+  const std::vector<int>& blocks(int stages, const Pieces& pieces);
+  /// Slots of each chunk of a pipeline rank.
+  const std::vector<int>& slots(const Layout& layout, const PipelineShape& shape, int stage);
+  /// Parameters of all stages, of a tensor rank.
+  double elements(const Layout& layout);
+  double state_of(double elements, const TrainingSpec& spec) const;
   /// Of the device, whatever the model.
   Index fixed_bytes(const Layout& layout) const;
-  /// Of each chunk of the first stage.
-  const std::vector<int>& slots(const Layout& layout, PipelineShape shape);
-  /// How many blocks each virtual stage has, by the runtime's own cut.
-  const std::vector<int>& blocks(const Layout& layout);
 
   const TrainingTask& task_;
   const Profile profile_;
-  const Network network_;
-  std::unique_ptr<LayoutPlanner> one_block_, two_blocks_;
-  std::map<Key, ModelCosts> costs_;
-  std::map<int, StateCosts> state_;  // by tensor size
-  std::map<std::tuple<ScheduleKind, int, int, Index>, std::vector<int>> slots_;
-  std::unique_ptr<Graph> graph_;  // of the whole model, for its cuts
-  Value loss_;
-  std::map<int, std::vector<int>> blocks_;  // by number of virtual stages
+  PieceMaker pieces_;
+  bool alike_;  // all blocks but the first and the last; else nothing is known beside the products
+  std::map<std::tuple<int, double, double, double>, std::vector<int>> blocks_;
+  std::map<std::tuple<ScheduleKind, int, int, Index, int>, std::vector<int>> slots_;
+  PlanCache programs_;
+  std::map<int, double> elements_;  // by tensor size
 };
 
 }  // namespace trireme::planner

@@ -96,12 +96,8 @@ std::string memory_line(const Question& question, const Evaluated& each) {
   std::string text = fmt::format("stage {}: ", rank.stage);
   for (const auto& [name, bytes] : classes_of(rank.need)) {
     text += fmt::format("{} {}", name, show_bytes(bytes));
-    if (name == "activations") {
-      int slots = 0;
-      const auto stage = static_cast<std::size_t>(rank.stage);
-      for (const int count : (*each.plan.programs)[stage].slots) slots += count;
-      text += fmt::format(" ({} slot{})", slots, slots == 1 ? "" : "s");
-    }
+    if (name == "activations")
+      text += fmt::format(" ({} slot{})", rank.slots, rank.slots == 1 ? "" : "s");
     text += "  ";
   }
   const Index planned = rank.need.device();

@@ -13,10 +13,13 @@
 namespace trireme::planner {
 namespace {
 
-/// A layout that waits for its turn. `exact`: its time is that of its plan.
+/// What its time is from.
+enum class Known { products, pieces, simulation, plan };
+
+/// A layout that waits for its turn.
 struct Waiting {
   double seconds;
-  bool estimated, exact;
+  Known known;
   std::size_t index;  // in SearchResult::considered
 
   friend bool operator>(const Waiting& a, const Waiting& b) {
@@ -71,7 +74,9 @@ struct Searcher::State {
     Evaluated made{layout, planner.plan(task.candidate(layout)), {}, 0};
     made.time = step_time(made.plan, group.profile, group.network);
     made.bytes = device_bytes(made.plan, group.profile);
-    made.plan.stages.clear();  // most of the memory of a search, which keeps all that it evaluates
+    // Most of the memory of a search, which keeps all that it evaluates.
+    made.plan.stages.clear();
+    made.plan.programs.reset();
     return made;
   }
 
@@ -128,61 +133,64 @@ class Search {
       queue_.pop();
       take(next);
     }
-    // An estimate may be above the exact time, so that a faster layout can come later.
-    std::stable_sort(result_.best.begin(), result_.best.end(), [&](std::size_t a, std::size_t b) {
-      return result_.evaluated[a].time.total < result_.evaluated[b].time.total;
-    });
     return std::move(result_);
   }
 
  private:
   void enter(const Layout& layout) {
+    const Candidate candidate = task_.candidate(layout);
     Considered each;
     each.layout = layout;
-    each.least_bytes = estimator_.state_bytes(layout);
-    each.least_seconds = least_step_time(task_.candidate(layout), flops_, group_.profile);
+    each.least_bytes = estimator_.state_bytes(layout, candidate.spec);
+    each.least_seconds = least_step_time(candidate, flops_, group_.profile);
     if (each.least_bytes > result_.limit)
       each.verdict = Verdict::state;
     else
-      queue_.push({each.least_seconds, false, false, result_.considered.size()});
+      queue_.push({each.least_seconds, Known::products, result_.considered.size()});
     result_.considered.push_back(std::move(each));
   }
 
   void take(const Waiting& next) {
     Considered& each = result_.considered[next.index];
-    if (next.exact)
-      finish(each);
-    else if (next.estimated)
-      plan(next.index, each);
-    else
-      estimate(next.index, each);
+    // The fastest of those that differ in details may be known.
+    if (finished_.count(essence_of(each.layout)) > 0) return;
+    switch (next.known) {
+      case Known::products:
+        return estimate(next.index, each);
+      case Known::pieces:
+        return simulate(next.index, each);
+      case Known::simulation:
+        return plan(next.index, each);
+      case Known::plan:
+        return finish(each);
+    }
   }
 
   /// Of layouts that differ in details only, the first is among the best.
   void finish(const Considered& each) {
-    if (finished_.insert(essence_of(each.layout)).second)
-      result_.best.push_back(static_cast<std::size_t>(each.evaluated));
+    finished_.insert(essence_of(each.layout));
+    result_.best.push_back(static_cast<std::size_t>(each.evaluated));
   }
 
   void estimate(std::size_t index, Considered& each) {
-    each.least_bytes = std::max(each.least_bytes, estimator_.bytes(each.layout));
-    each.least_seconds =
-        std::max(each.least_seconds, estimator_.seconds(each.layout) +
-                                         estimator_.data_seconds(each.layout, group_.network));
+    const Estimator::Least least =
+        estimator_.least(each.layout, task_.candidate(each.layout).spec, group_.network);
+    each.least_bytes = std::max(each.least_bytes, least.bytes);
+    each.least_seconds = std::max(each.least_seconds, least.seconds);
     if (each.least_bytes > result_.limit)
       each.verdict = Verdict::estimate;
     else
-      queue_.push({each.least_seconds, true, false, index});
+      queue_.push({each.least_seconds, Known::pieces, index});
+  }
+
+  void simulate(std::size_t index, Considered& each) {
+    const TrainingSpec spec = task_.candidate(each.layout).spec;
+    each.least_seconds =
+        std::max(each.least_seconds, estimator_.simulated(each.layout, spec, group_.network));
+    queue_.push({each.least_seconds, Known::simulation, index});
   }
 
   void plan(std::size_t index, Considered& each) {
-    // One that differs in details, fits, and was estimated to take no more time: no need to plan.
-    const Essence essence = essence_of(each.layout);
-    if (fitting_.count(essence) > 0) return;
-    if (needs_more_than_refused(each.layout)) {
-      each.verdict = Verdict::estimate;
-      return;
-    }
     try {
       result_.evaluated.push_back(evaluate_(each.layout));
     } catch (const Error& error) {
@@ -193,24 +201,7 @@ class Search {
     const Evaluated& made = result_.evaluated.back();
     each.evaluated = static_cast<int>(result_.evaluated.size()) - 1;
     each.verdict = made.bytes > result_.limit ? Verdict::memory : Verdict::fits;
-    if (each.verdict != Verdict::fits) {
-      refused_.push_back(each.layout);
-      return;
-    }
-    fitting_.insert(essence);
-    queue_.push({made.time.total, true, true, index});
-  }
-
-  /// One of the same cut that does without something, or has less of it, does not fit.
-  bool needs_more_than_refused(const Layout& layout) const {
-    return std::any_of(refused_.begin(), refused_.end(), [&](const Layout& other) {
-      return other.tensor == layout.tensor && other.pipeline == layout.pipeline &&
-             other.chunks == layout.chunks && other.schedule == layout.schedule &&
-             other.micro_batch <= layout.micro_batch && other.recompute >= layout.recompute &&
-             other.sharded >= layout.sharded &&
-             other.sequence_parallel >= layout.sequence_parallel &&
-             other.head_chunks >= layout.head_chunks;
-    });
+    if (each.verdict == Verdict::fits) queue_.push({made.time.total, Known::plan, index});
   }
 
   const TrainingTask& task_;
@@ -220,8 +211,7 @@ class Search {
   Estimator& estimator_;
   const Evaluate evaluate_;
   Queue queue_;
-  std::set<Essence> fitting_, finished_;
-  std::vector<Layout> refused_;  // by their exact plans
+  std::set<Essence> finished_;
   SearchResult result_;
 };
 
@@ -239,8 +229,9 @@ SearchResult Searcher::search(const GpuGroup& group, const SearchAim& aim) {
 }
 
 double Searcher::least_seconds(const Layout& layout, const GpuGroup& group) {
-  Estimator& estimator = state_->estimator_of(group, layout.tensor);
-  return estimator.seconds(layout) + estimator.data_seconds(layout, group.network);
+  return state_->estimator_of(group, layout.tensor)
+      .least(layout, state_->task.candidate(layout).spec, group.network)
+      .seconds;
 }
 
 Evaluated Searcher::evaluate(const Layout& layout, const GpuGroup& group) {
@@ -261,9 +252,9 @@ std::optional<Evaluated> Searcher::explain(const GpuGroup& group, const LayoutPi
   double best_seconds = std::numeric_limits<double>::infinity();
   bool best_fits = false;
   for (const Layout& layout : list.legal) {
-    const double seconds =
-        estimator.seconds(layout) + estimator.data_seconds(layout, group.network);
-    const bool fits = estimator.bytes(layout) <= limit;
+    const auto [seconds, bytes] =
+        estimator.least(layout, state_->task.candidate(layout).spec, group.network);
+    const bool fits = bytes <= limit;
     if (best != nullptr && (best_fits != fits ? best_fits : best_seconds <= seconds)) continue;
     best = &layout;
     best_seconds = seconds;

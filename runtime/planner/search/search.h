@@ -15,6 +15,7 @@
 #include "runtime/planner/search/candidates.h"
 #include "runtime/planner/search/cluster.h"
 #include "runtime/planner/search/estimate.h"
+#include "runtime/planner/step_time.h"
 
 namespace trireme::planner {
 

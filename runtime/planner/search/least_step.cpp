@@ -1,0 +1,192 @@
+#include "runtime/planner/search/least_step.h"
+
+#include <algorithm>
+
+#include "runtime/core/at.h"
+#include "runtime/optim/optimizer.h"
+#include "runtime/pipeline/simulate.h"
+#include "runtime/planner/reductions.h"
+
+namespace trireme::planner {
+namespace {
+
+using Kind = CollectiveWork::Kind;
+
+/// Of a stage, in the step.
+struct Times {
+  double last_begin = 0;  // of the backward of the last micro-batch, of whichever chunk is first
+  double end = 0;
+};
+
+class Bound {
+ public:
+  Bound(const std::vector<LeastStage>& stages, double message, const TrainingSpec& spec,
+        const Profile& profile, const Network& network)
+      : stages_(stages),
+        message_(message),
+        spec_(spec),
+        profile_(profile),
+        network_(network),
+        data_(group_of(spec.mesh, Axis::data)) {}
+
+  double seconds(const std::vector<StageProgram>* programs) const {
+    const std::vector<Times> times = programs == nullptr ? schedule() : simulated(*programs);
+    double computed = 0, zeroed = 0, norm = 0, updated = 0;
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      computed = std::max(computed, with_sums(s, times[s]));
+      zeroed = std::max(
+          zeroed, 4 * stages_[s].parameters.elements / profile_.loop_rate("zero_gradients", false));
+      norm = std::max(
+          norm, 4 * owned(s) / profile_.loop_rate("gradient_norm", false) + profile_.op_seconds);
+      updated = std::max(updated, update(s));
+    }
+    return computed + zeroed + norm + agreement_time(spec_.mesh, profile_, network_) + updated;
+  }
+
+ private:
+  bool sharded() const { return spec_.update == Update::sharded; }
+  double share() const { return sharded() ? 1.0 / data_.size : 1; }
+
+  /// From a stage to the next one.
+  double hop(int stage) const {
+    const auto rank = [&](int s) { return spec_.mesh.rank_at({{Axis::pipeline, s}}); };
+    return message_time(message_, rank(stage), rank(stage + 1), profile_, network_);
+  }
+
+  /// A stage begins once the first micro-batch has come to it, never does two works at once, and
+  /// ends before the stages that wait for its last gradient of inputs.
+  std::vector<Times> schedule() const {
+    const bool halves = spec_.schedule == ScheduleKind::zero_bubble;
+    const bool up_and_down = spec_.schedule == ScheduleKind::zero_bubble_v;
+    const auto count = static_cast<double>(spec_.micro_batches(0).count);
+    std::vector<Times> times(stages_.size());
+    double begin = 0;
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const LeastStage& stage = stages_[s];
+      double all = 0, forwards = 0, backwards = 0;
+      for (const LeastStage::Chunk& chunk : stage.chunks) {
+        all += chunk.seconds();
+        forwards += chunk.forward;
+        backwards += chunk.backward;
+      }
+      times[s].end = begin + count * all;
+      // Before the first backward of the last micro-batch: all forwards, and the backwards of
+      // the micro-batches before it, but for those of the same group in other chunks.
+      const auto ring = static_cast<double>(stages_.size());
+      const double grouped = count < 2 * ring ? count : ring;
+      times[s].last_begin =
+          begin + count * forwards + (up_and_down || halves ? 0 : (count - grouped) * backwards);
+      if (s + 1 < stages_.size()) begin += stage.chunks.front().forward + hop(static_cast<int>(s));
+    }
+    if (up_and_down) return times;
+    // The last work but for gradients of weights is the last gradient of inputs of chunk 0.
+    double next = 0;  // when the stage behind is done with that
+    for (std::size_t s = stages_.size(); s-- > 0;) {
+      const LeastStage::Chunk& chunk = stages_[s].chunks.front();
+      const double weights = count * chunk.parameter_backward;
+      double done = times[s].end - (halves ? weights : 0);
+      if (s + 1 < stages_.size())
+        done = std::max(done, next + hop(static_cast<int>(s)) + chunk.backward);
+      if (stages_[s].chunks.size() == 1)
+        times[s].last_begin = std::max(times[s].last_begin, done - chunk.backward);
+      times[s].end = std::max(times[s].end, done + (halves ? chunk.parameter_backward : 0));
+      next = done;
+    }
+    return times;
+  }
+
+  /// All times grow with those of the works, which are bounds themselves.
+  std::vector<Times> simulated(const std::vector<StageProgram>& programs) const {
+    const PipelineShape& shape = programs.front().shape;
+    std::vector<std::vector<pipeline::Costs>> costs;
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      costs.emplace_back();
+      for (std::size_t c = 0; c < stages_[s].chunks.size(); ++c) {
+        const LeastStage::Chunk& chunk = stages_[s].chunks[c];
+        costs.back().push_back({chunk.forward, chunk.backward, chunk.parameter_backward,
+                                transfer(shape, static_cast<int>(s), static_cast<int>(c))});
+      }
+    }
+    const pipeline::Simulation simulation = pipeline::simulate(programs, costs);
+    std::vector<Times> times;
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      Times& stage = times.emplace_back();
+      stage.end = stage.last_begin = simulation.ends[s];
+      for (const pipeline::TimedSpan& span : simulation.stages[s])
+        if (span.work.micro_batch == shape.micro_batches - 1 && span.work.kind != WorkKind::forward)
+          stage.last_begin = std::min(stage.last_begin, span.begin);
+    }
+    return times;
+  }
+
+  /// To and from the neighbours of a virtual stage.
+  pipeline::TransferCosts transfer(const PipelineShape& shape, int stage, int chunk) const {
+    const int v = shape.virtual_stage(stage, chunk);
+    const auto to = [&](int other) {
+      if (other < 0 || other >= shape.virtual_stages()) return 0.0;
+      const auto rank = [&](int s) { return spec_.mesh.rank_at({{Axis::pipeline, s}}); };
+      return message_time(message_, rank(stage), rank(shape.stage_of(other)), profile_, network_);
+    };
+    pipeline::TransferCosts costs;
+    costs.values_in = costs.gradients_out = to(v - 1);
+    costs.values_out = costs.gradients_in = to(v + 1);
+    return costs;
+  }
+
+  /// Of collectives over data, one for each large parameter at least.
+  double traffic(std::size_t s, Kind kind, double elements, DType dtype) const {
+    if (data_.size == 1 || elements <= 0) return 0;
+    const double buckets = std::max(1.0, stages_[s].parameters.large);
+    const double bytes = elements * static_cast<double>(size_bytes(dtype)) / buckets;
+    return buckets * collective_time({kind, 1, bytes}, data_, profile_, network_);
+  }
+
+  /// No bucket is ready before the last micro-batch. What is summed beside work slows it.
+  double with_sums(std::size_t s, const Times& times) const {
+    const PieceParameters& all = stages_[s].parameters;
+    const double summed = traffic(s, sharded() ? Kind::reduce_scatter : Kind::all_reduce,
+                                  all.elements - all.tied, DType::f32);
+    const double end = std::max(times.end, times.last_begin + summed);
+    const double slowed = std::min(profile_.contention, 1.0);
+    return (1 - slowed) * end + slowed * (summed + times.end);
+  }
+
+  /// Elements in the norm: of each data rank its slice, sharded or not. A tied parameter may be in
+  /// that of another stage.
+  double owned(std::size_t s) const {
+    return (stages_[s].parameters.elements - stages_[s].parameters.tied) / data_.size;
+  }
+
+  /// Until a stage has updated, and gathered, what it holds.
+  double update(std::size_t s) const {
+    const PieceParameters& all = stages_[s].parameters;
+    const double updated = update_cost(spec_.optimizer, spec_.compute).bytes * share() *
+                               all.elements / profile_.loop_rate("update", false) +
+                           profile_.op_seconds;
+    if (!sharded()) return updated;
+    return std::max(updated, traffic(s, Kind::all_gather, all.elements - all.tied, spec_.compute));
+  }
+
+  const std::vector<LeastStage>& stages_;
+  const double message_;
+  const TrainingSpec& spec_;
+  const Profile& profile_;
+  const Network& network_;
+  const Group data_;
+};
+
+}  // namespace
+
+void LeastStage::add(const PieceParameters& more, double times) {
+  parameters.elements += times * more.elements;
+  parameters.tied += times * more.tied;
+  parameters.large += times * more.large;
+}
+
+double least_step(const std::vector<LeastStage>& stages, double message, const TrainingSpec& spec,
+                  const Profile& profile, const Network& network,
+                  const std::vector<StageProgram>* programs) {
+  return Bound(stages, message, spec, profile, network).seconds(programs);
+}
+
+}  // namespace trireme::planner

@@ -15,6 +15,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/thread_pool.h"
+#include "trireme/kernels/gemm.h"
 
 #include "kernels/owned.h"
 

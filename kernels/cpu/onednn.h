@@ -4,7 +4,10 @@
 #include <memory>
 
 #include "trireme/kernels/device.h"
-#include "trireme/kernels/gemm.h"
+
+namespace trireme {
+struct Gemm;
+}
 
 namespace trireme::kernels {
 

@@ -150,14 +150,14 @@ void check_calibration(const CommandLine& command, const Words& words,
 }
 
 /// What starts jobs: their failures, and signals, end with an exit code.
-ExitCode run_jobs(const std::function<void(verify::Signals&)>& f) {
+ExitCode run_jobs(const std::function<void(const supervisor::EndSignals&)>& f) {
   constexpr int exit_of_signals = 128;
+  supervisor::EndSignals signals;
   try {
-    verify::Signals signals;
     f(signals);
     return ExitCode::success;
-  } catch (const verify::Interrupted& interrupted) {
-    return static_cast<ExitCode>(exit_of_signals + interrupted.signal);
+  } catch (const verify::Interrupted&) {
+    return static_cast<ExitCode>(exit_of_signals + signals.take());
   } catch (const ConfigurationError& error) {
     std::cerr << "trireme plan: " << error.what() << '\n';
     return ExitCode::configuration;
@@ -170,8 +170,9 @@ ExitCode run_jobs(const std::function<void(verify::Signals&)>& f) {
 ExitCode calibrate_now(const calibrate::Request& request) {
   std::cerr << "trireme plan: measuring with " << request.ranks
             << (request.ranks == 1 ? " rank" : " ranks") << ", about a minute\n";
-  return run_jobs(
-      [&](verify::Signals& signals) { std::cout << calibrate::calibrate(request, signals); });
+  return run_jobs([&](const supervisor::EndSignals& signals) {
+    std::cout << calibrate::calibrate(request, signals);
+  });
 }
 
 void warn(const Question& question) {
@@ -187,8 +188,9 @@ ExitCode plan_now(const TrainingTask& task, const Question& question, const Word
   Answer found = answer(task, question);
   if (words.tries > 0 && question.explain.empty() && found.fits()) {
     const Trials trials{static_cast<std::size_t>(words.tries), supervisor::words_in(words.mpirun)};
-    const ExitCode tried = run_jobs(
-        [&](verify::Signals& signals) { try_layouts(task, question, trials, signals, found); });
+    const ExitCode tried = run_jobs([&](const supervisor::EndSignals& signals) {
+      try_layouts(task, question, trials, signals, found);
+    });
     if (tried != ExitCode::success) return tried;
   }
   if (words.json)

@@ -22,7 +22,8 @@ constexpr Index steps = 5, first_timed = 3;
 constexpr double limit_s = 1800;  // of a job
 
 /// Enough for the first steps, or to be read again and again.
-std::string random_tokens(const TrainingTask& task, const verify::JobDirectory& directory) {
+std::string random_tokens(const TrainingTask& task,
+                          const supervisor::TemporaryDirectory& directory) {
   constexpr Index least = 20'000, most = Index{1} << 24;
   const Index vocabulary = task.model().vocab_size;
   const Index count = std::clamp(2 * steps * task.tokens_per_step(), least, most);
@@ -48,7 +49,7 @@ std::string program() {
 class Trial {
  public:
   Trial(const TrainingTask& task, const Question& question, const Trials& trials,
-        verify::Signals& signals)
+        const supervisor::EndSignals& signals)
       : task_(task), question_(question), trials_(trials), signals_(signals) {
     if (!task.given("--data-path")) data_ = {"--data-path", random_tokens(task, directory_)};
   }
@@ -57,10 +58,12 @@ class Trial {
     TriedLayout tried{layout.layout, layout.time.total, 0, {}};
     const std::string metrics = directory_.path() + "/metrics.jsonl";
     std::filesystem::remove(metrics);
-    const verify::JobEnd end = verify::run_job(words_of(layout.layout, metrics), limit_s, signals_);
+    const supervisor::ProgramEnd end =
+        verify::run_job(words_of(layout.layout, metrics), limit_s, signals_);
     if (end.code != 0)
-      tried.problem =
-          end.late ? str("no end after ", limit_s, " s") : verify::reason_in(end.output);
+      tried.problem = end.why == supervisor::ProgramEnd::Why::late
+                          ? str("no end after ", limit_s, " s")
+                          : verify::reason_in(end.output);
     else
       tried.measured_s = median_step(metrics);
     return tried;
@@ -102,15 +105,16 @@ class Trial {
   const TrainingTask& task_;
   const Question& question_;
   const Trials& trials_;
-  verify::Signals& signals_;
-  const verify::JobDirectory directory_{std::filesystem::temp_directory_path().string()};
+  const supervisor::EndSignals& signals_;
+  const supervisor::TemporaryDirectory directory_{std::filesystem::temp_directory_path().string(),
+                                                  "trireme-plan"};
   Words data_;
 };
 
 }  // namespace
 
 void try_layouts(const TrainingTask& task, const Question& question, const Trials& trials,
-                 verify::Signals& signals, Answer& answer) {
+                 const supervisor::EndSignals& signals, Answer& answer) {
   const Trial trial(task, question, trials, signals);
   std::vector<std::size_t>& best = answer.result.best;
   const std::size_t count = std::min(trials.layouts, best.size());

@@ -18,6 +18,6 @@ struct Request {
 };
 /// Writes the profile, and returns what was printed. Throws: ConfigurationError where the options
 /// are wrong, Error where it fails, verify::Interrupted.
-std::string calibrate(const Request& request, verify::Signals& signals);
+std::string calibrate(const Request& request, const supervisor::EndSignals& signals);
 
 }  // namespace trireme::calibrate

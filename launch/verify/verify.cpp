@@ -24,13 +24,6 @@ constexpr double time_to_answer_s = 300;
 const Words in_bf16_only = {"--bf16", "--attention"};
 const std::string chunks_option = "--num-virtual-stages-per-pipeline-rank";
 
-/// Runs a program to its end. Throws: Interrupted, after the program has ended.
-ProgramEnd run_job(const Words& words, double limit_s, const EndSignals& signals) {
-  ProgramEnd end = supervisor::run_program(words, {.limit_s = limit_s, .signals = &signals});
-  if (end.why == Why::signal) throw Interrupted();
-  return end;
-}
-
 /// Asks the program about layouts, without ranks.
 class Questions {
  public:

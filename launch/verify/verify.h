@@ -9,6 +9,7 @@
 #include "launch/supervisor/machine/end_signals.h"
 #include "launch/verify/judge.h"
 #include "launch/verify/program_words.h"
+#include "launch/verify/run_job.h"
 
 namespace trireme::verify {
 
@@ -36,9 +37,6 @@ struct Report {
   /// Of the first check that has one; null: none.
   const TensorFault* fault() const;
 };
-
-/// A signal has come. Not a std::exception, so that no handler takes it for a failure.
-struct Interrupted {};
 
 /// Throws: ConfigurationError where it cannot be tried, Error where a job fails for another reason,
 /// Interrupted.

@@ -1,0 +1,25 @@
+// Runs a job to its end, for commands that start one job after the other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/supervisor/machine/run_program.h"
+#include "launch/supervisor/machine/temporary_directory.h"
+#include "launch/verify/program_words.h"
+
+namespace trireme::verify {
+
+/// A signal has come. Not a std::exception, so that no handler takes it for a failure.
+struct Interrupted {};
+
+/// Throws: Interrupted, after the program has ended.
+inline supervisor::ProgramEnd run_job(const std::vector<std::string>& words, double limit_s,
+                                      const supervisor::EndSignals& signals) {
+  supervisor::ProgramEnd end =
+      supervisor::run_program(words, {.limit_s = limit_s, .signals = &signals});
+  if (end.why == supervisor::ProgramEnd::Why::signal) throw Interrupted();
+  return end;
+}
+
+}  // namespace trireme::verify

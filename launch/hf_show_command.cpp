@@ -28,7 +28,7 @@ struct Shown {
 };
 
 /// The options of the model as train_gpt takes them.
-KeyValues options_of(const TransformerConfig& model) {
+KeyValues changed_options(const TransformerConfig& model) {
   Options options;
   GptOptions gpt;
   CommandLine command("", "");
@@ -64,7 +64,7 @@ void read_config(Shown& shown) {
   else
     shown.config = interop::parse_hf_config(text, problems);
   for (const std::string& problem : problems) shown.problems.push_back(file + ": " + problem);
-  if (shown.problems.empty()) shown.options = options_of(shown.config.model);
+  if (shown.problems.empty()) shown.options = changed_options(shown.config.model);
 }
 
 /// The headers of the weights; their names only where the model is known.

@@ -27,11 +27,12 @@ Rectangle HfSource::rectangle(const Wanted& wanted) const {
   require(wanted.dtype == DType::f32 && (box.size.dims() == 1 || box.size.dims() == 2),
           wanted.tensor, ": tensors of f32 with one or two dims are read, not ", wanted.dtype, ' ',
           wanted.global);
-  // Rows that the files lack are at the end.
-  const Index rows = std::clamp<Index>(view.shape[0] - box.begin[0], 0, box.size[0]);
+  // Rows that the files lack are at the end; a box may have no others.
+  const Index first = std::min(box.begin[0], view.shape[0]);
+  const Index rows = std::min(view.shape[0] - first, box.size[0]);
   const bool matrix = box.size.dims() == 2;
   const Index columns = matrix ? box.size[1] : 1, column = matrix ? box.begin[1] : 0;
-  const Index row = view.first_row + box.begin[0];
+  const Index row = view.first_row + first;
   Rectangle r{files_.find(view.hf),
               row,
               rows,

@@ -118,6 +118,9 @@ TEST(HfSource, LeavesRowsThatTheFilesLackAsTheyAre) {
   const std::vector<float> rows =
       read(open_model(from.path()), "embedding.weight", {40, 32}, {Shape{30, 0}, Shape{10, 32}});
   for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i] == -1, i >= 7 * 32) << i;
+  const std::vector<float> beyond =
+      read(open_model(from.path()), "embedding.weight", {80, 32}, {Shape{40, 0}, Shape{40, 32}});
+  EXPECT_THAT(beyond, ::testing::Each(-1));
 }
 
 TEST(HfModel, WithTiedEmbeddingsMayHaveTheHeadAsWellIfItIsTheSame) {

@@ -93,6 +93,8 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{TENSOR("[1,1,1,1,1,1,2]", "[0,8]"), "tensor a has 7 dims, more than 6"},
         Broken{TENSOR("[1099511627776,1099511627776]", "[0,8]"),
                "tensor a: its shape (1099511627776, 1099511627776) is too large"},
+        Broken{TENSOR("[1099511627776,1099511627776,0,5]", "[0,0]"),
+               "tensor a: its shape (1099511627776, 1099511627776, 0, 5) is too large"},
         Broken{TENSOR("[9223372036854775808]", "[0,8]"), "too large"},
         Broken{TENSOR("[2]", "8"), "tensor a: data_offsets should be an array"},
         Broken{TENSOR("[2]", "[0,4,8]"), "tensor a: data_offsets has 3 elements, should have 2"},

@@ -64,20 +64,22 @@ Shape parse_shape(const Json::Array& extents, const std::string& name) {
   return shape;
 }
 
-/// Bytes that the shape needs.
+/// Bytes that the shape needs. The extents beside a 0 must be possible too: shapes are multiplied.
 Index bytes_of(const StoredTensor& tensor) {
   const auto* type = std::find_if(types.begin(), types.end(),
                                   [&](const Type& each) { return each.name == tensor.type; });
   require(type != types.end(), "tensor ", tensor.name, " has the type ", tensor.type,
           ", which this version of trireme does not know");
   Index bytes = type->bytes;
-  const bool empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
+  bool empty = false;
   for (const Index extent : tensor.shape) {
-    require(empty || bytes <= store::largest_count / extent, "tensor ", tensor.name, ": its shape ",
+    empty = empty || extent == 0;
+    const Index most = extent == 0 ? 1 : extent;
+    require(bytes <= store::largest_count / most, "tensor ", tensor.name, ": its shape ",
             tensor.shape, " is too large");
-    bytes = empty ? 0 : bytes * extent;
+    bytes *= most;
   }
-  return bytes;
+  return empty ? 0 : bytes;
 }
 
 StoredTensor parse_tensor(const std::string& name, const Json& json) {

@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 using safetensors::Element;
 using safetensors::WrittenTensor;
 
-constexpr Index largest_config = Index{16} << 20;
 const std::string parameters = HfSource::prefix;
 
 /// "bfloat16", as a config.json has it.

@@ -1,8 +1,6 @@
 // trireme hf show: what a Hugging Face model is in options of trireme, and what is not understood.
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 #include "trireme/options/gpt_options.h"
 
@@ -56,13 +54,12 @@ std::string words_of(const KeyValues& options) {
 
 void read_config(Shown& shown) {
   const std::string file = std::filesystem::path(shown.path) / "config.json";
-  std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
   std::vector<std::string> problems;
-  if (text.empty())
-    problems.emplace_back("cannot be read, or is empty");
-  else
-    shown.config = interop::parse_hf_config(text, problems);
+  try {
+    shown.config = interop::parse_hf_config(interop::hf_config_text(file), problems);
+  } catch (const Error& error) {
+    shown.problems.emplace_back(error.what());
+  }
   for (const std::string& problem : problems) shown.problems.push_back(file + ": " + problem);
   if (shown.problems.empty()) shown.options = changed_options(shown.config.model);
 }

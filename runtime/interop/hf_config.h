@@ -36,6 +36,8 @@ struct HfConfig {
 /// "gpt2", "llama", "mistral", "qwen2", "qwen3".
 std::vector<std::string> hf_model_types();
 
+/// The text of a config.json. Throws: Error when it cannot be read, or has more than 16 MiB.
+std::string hf_config_text(const std::string& path);
 /// Adds a sentence to `problems` for each thing that is not understood: the key, its value and what
 /// would be right. The result means something only if there is none.
 HfConfig parse_hf_config(std::string_view text, std::vector<std::string>& problems);

@@ -1,5 +1,5 @@
-// Implements parse_hf_config and read_hf_config (hf_config.h). A key with an influence on the model
-// is either understood or refused; what transformers assumes where a key is absent is assumed here.
+// Implements the reading half of hf_config.h. A key with an influence on the model is either
+// understood or refused; what transformers assumes where a key is absent is assumed here.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -17,6 +17,8 @@ namespace {
 
 using Limits = TransformerLimits;
 using Problems = std::vector<std::string>;
+
+constexpr Index most_config_bytes = Index{16} << 20;
 
 struct Family {
   const char* model_type;
@@ -231,7 +233,8 @@ std::vector<std::string> hf_model_types() {
 HfConfig parse_hf_config(std::string_view text, Problems& problems) {
   HfConfig config;
   try {
-    config.json = parse_json(text, {.text_bytes = Index{16} << 20, .values = 1 << 20, .depth = 16});
+    config.json =
+        parse_json(text, {.text_bytes = most_config_bytes, .values = 1 << 20, .depth = 16});
   } catch (const Error& error) {
     problems.push_back(error.what());
     return config;
@@ -257,12 +260,20 @@ HfConfig parse_hf_config(std::string_view text, Problems& problems) {
   return config;
 }
 
-HfConfig read_hf_config(const std::string& path) {
+std::string hf_config_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text(static_cast<std::size_t>(most_config_bytes) + 1, '\0');
+  in.read(text.data(), most_config_bytes + 1);
+  text.resize(static_cast<std::size_t>(in.gcount()));
   require(!text.empty(), path, ": cannot be read, or is empty");
+  require(static_cast<Index>(text.size()) <= most_config_bytes, path, ": has more than ",
+          most_config_bytes, " bytes; this is no config.json of a model");
+  return text;
+}
+
+HfConfig read_hf_config(const std::string& path) {
   Problems problems;
-  HfConfig config = parse_hf_config(text, problems);
+  HfConfig config = parse_hf_config(hf_config_text(path), problems);
   std::string all;
   for (const std::string& problem : problems)
     all += (all.empty() ? "" : "\n") + str(path, ": ", problem);

@@ -234,6 +234,9 @@ TEST(HfConfig, AllThatIsNotUnderstoodIsSaidAtOnceWithTheFile) {
                              HasSubstr(path + ": hidden_act is \"gelu\"")));
   EXPECT_THAT(message_of([&] { read_hf_config(folder / "missing.json"); }),
               HasSubstr("missing.json: cannot be read"));
+  const std::string large = folder.write("large.json", std::string((16 << 20) + 1, ' '));
+  EXPECT_THAT(message_of([&] { read_hf_config(large); }),
+              HasSubstr("large.json: has more than 16777216 bytes"));
 }
 
 TEST(HfConfig, CodeThatIsNotTheModelIsANote) {

@@ -68,6 +68,7 @@ Rope read_object(JsonKeys& keys, Index max_positions) {
   if (keys.real("partial_rotary_factor", 1) != 1)
     keys.problem("partial_rotary_factor is ", shown(*keys.find("partial_rotary_factor")),
                  "; trireme turns all channels of a head (1)");
+  const bool named = keys.has("type") || keys.has("rope_type");
   const std::string old_name = keys.word("type", "default");
   const std::string type = keys.word("rope_type", old_name);
   if (type != "llama3")
@@ -87,7 +88,7 @@ Rope read_object(JsonKeys& keys, Index max_positions) {
     keys.problem("rope_type is \"", type, "\"; trireme has ", types);
     return rope;
   }
-  if (type != "default")
+  if (type != "default" || !named)
     for (const std::string& key : keys.unread())
       keys.problem(key, " is not understood for rope_type ", type);
   return rope;
@@ -125,11 +126,19 @@ std::string type_of(const Rope& rope) { return rope.dynamic ? "dynamic" : name(r
 /// A file that has both must say the same twice.
 void compare(JsonKeys& keys, const HfConfig& config, const Rope& old, const Rope& now) {
   if (old.theta && now.theta && *old.theta != *now.theta)
-    keys.problem("rope_theta is ", *old.theta, ", but rope_parameters.rope_theta is ", *now.theta,
-                 "; one of them is wrong");
+    keys.problem("rope_scaling.rope_theta is ", *old.theta, ", but rope_parameters.rope_theta is ",
+                 *now.theta, "; one of them is wrong");
   if (facts_of(config.model, old) != facts_of(config.model, now))
     keys.problem("rope_scaling (", type_of(old), ") and rope_parameters (", type_of(now),
                  ") differ; one of them is wrong");
+}
+
+/// The base beside an object, which may have its own, says the same.
+void compare_theta(JsonKeys& keys, double theta, const char* name,
+                   const std::optional<Rope>& rope) {
+  if (rope && rope->theta && *rope->theta != theta)
+    keys.problem("rope_theta is ", theta, ", but ", name, ".rope_theta is ", *rope->theta,
+                 "; one of them is wrong");
 }
 
 void limit_dynamic(HfConfig& config, const Rope& rope) {
@@ -150,11 +159,11 @@ void read_rope(JsonKeys& keys, HfConfig& config, Problems& problems) {
                       now = read_member(keys, "rope_parameters", config, problems);
   const bool has_theta = keys.has("rope_theta");
   const double theta = keys.real("rope_theta", usual_theta);
-  if (old && !old->theta && has_theta) old->theta = theta;
+  if (has_theta) {
+    compare_theta(keys, theta, "rope_scaling", old);
+    compare_theta(keys, theta, "rope_parameters", now);
+  }
   if (old && now) compare(keys, config, *old, *now);
-  if (!old && now && has_theta && now->theta && *now->theta != theta)
-    keys.problem("rope_theta is ", theta, ", but rope_parameters.rope_theta is ", *now->theta,
-                 "; one of them is wrong");
   const Rope rope = now ? *now : old ? *old : Rope{};
   const double base = rope.theta.value_or(theta);
   if (!(base > 0)) keys.problem("rope_theta is ", base, "; expected a number above 0");

@@ -220,6 +220,9 @@ const Broken broken[] = {
      {"rope_scaling (llama3) and rope_parameters (default) differ"}},
     {with(qwen3_06b, "rope_parameters", R"({"rope_type": "default", "rope_theta": 5000})"),
      {"rope_theta is 1000000, but rope_parameters.rope_theta is 5000"}},
+    {with(qwen3_06b, "rope_scaling", R"({"rope_type": "default", "rope_theta": 5000})"),
+     {"rope_theta is 1000000, but rope_scaling.rope_theta is 5000"}},
+    {scaled(R"({"factor": 8})"), {"rope_scaling.factor is not understood for rope_type default"}},
     {with(qwen3_06b, "rope_parameters", R"({"full_attention": {"rope_type": "default"}})"),
      {"rope_parameters.full_attention: positions that differ by layer"}},
 };

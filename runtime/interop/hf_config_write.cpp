@@ -92,13 +92,42 @@ bool lacks(const Json& json, const char* key) {
   return member == nullptr || std::holds_alternative<std::nullptr_t>(member->value);
 }
 
+/// The object of `base` that scales positions by the length of a sequence, which is no option of a
+/// model here; null: none.
+const Json::Object* dynamic_rope(const Json& base) {
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    const Json* rope = base.find(key);
+    if (rope == nullptr) continue;
+    for (const char* type : {"rope_type", "type"}) {
+      const Json* word = rope->find(type);
+      if (word != nullptr && to_text(*word) == "\"dynamic\"")
+        return &std::get<Json::Object>(rope->value);
+    }
+  }
+  return nullptr;
+}
+
+/// rope_theta, rope_scaling and rope_parameters; a dynamic scaling is that of `base`.
+Json::Object rope_members_of(const Json& base, const TransformerConfig& m) {
+  Json::Object all = rope_members(m);
+  const Json::Object* dynamic = dynamic_rope(base);
+  if (dynamic == nullptr) return all;
+  Json::Object rope = *dynamic;
+  set(rope, "rope_type", "dynamic");
+  set(rope, "rope_theta", shortest(m.rotary_base));
+  set(all, "rope_parameters", rope);
+  std::erase_if(rope, [](const auto& member) { return member.first == "rope_theta"; });
+  set(all, "rope_scaling", std::move(rope));
+  return all;
+}
+
 /// The file that the model came from, with what may have changed, and the other generation's keys
 /// where it lacks them.
 Json::Object edited(const Json& base, const TransformerConfig& m) {
   Json::Object all = std::get<Json::Object>(base.value);
   set(all, "vocab_size", m.vocab_size);
   if (m.position != PositionKind::rotary) return all;
-  for (auto& [key, value] : rope_members(m))
+  for (auto& [key, value] : rope_members_of(base, m))
     if (lacks(base, key.c_str())) set(all, key, std::move(value));
   return all;
 }

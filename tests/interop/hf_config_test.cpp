@@ -303,6 +303,21 @@ TEST(HfConfigOf, AFileThatAModelCameFromKeepsItsKeys) {
               HasSubstr("TransformerConfig::norm_epsilon"));
 }
 
+TEST(HfConfigOf, ADynamicScalingIsWrittenForBothGenerations) {
+  const std::string rope = R"({"type": "dynamic", "factor": 2})";
+  const std::string old = with(llama_31, "rope_scaling", rope),
+                    now = with(without(llama_31, "rope_scaling"), "rope_parameters", rope);
+  for (const std::string& file : {old, now}) {
+    const HfConfig from = read(file);
+    const Json json = hf_config_of(from.model, {.base = &from.json});
+    for (const char* key : {"rope_scaling", "rope_parameters"}) {
+      ASSERT_NE(json.find(key), nullptr);
+      EXPECT_EQ(to_text(*json.find(key)->find("type")), R"("dynamic")");
+    }
+    EXPECT_EQ(longest(to_text(json)), 131072);
+  }
+}
+
 TEST(HfConfigOf, AMistralIsALlamaWhoseFamilyIsSaid) {
   const TransformerConfig model = preset("mistral-7b");
   EXPECT_EQ(to_text(*hf_config_of(model, {}).find("model_type")), R"("llama")");

@@ -123,9 +123,12 @@ std::string facts_of(const TransformerConfig& model, const Rope& rope) {
 
 std::string type_of(const Rope& rope) { return rope.dynamic ? "dynamic" : name(rope.scaling.kind); }
 
+/// Two bases are one to the model, which has them as floats.
+bool is_same_base(double a, double b) { return static_cast<float>(a) == static_cast<float>(b); }
+
 /// A file that has both must say the same twice.
 void compare(JsonKeys& keys, const HfConfig& config, const Rope& old, const Rope& now) {
-  if (old.theta && now.theta && *old.theta != *now.theta)
+  if (old.theta && now.theta && !is_same_base(*old.theta, *now.theta))
     keys.problem("rope_scaling.rope_theta is ", *old.theta, ", but rope_parameters.rope_theta is ",
                  *now.theta, "; one of them is wrong");
   if (facts_of(config.model, old) != facts_of(config.model, now))
@@ -136,7 +139,7 @@ void compare(JsonKeys& keys, const HfConfig& config, const Rope& old, const Rope
 /// The base beside an object, which may have its own, says the same.
 void compare_theta(JsonKeys& keys, double theta, const char* name,
                    const std::optional<Rope>& rope) {
-  if (rope && rope->theta && *rope->theta != theta)
+  if (rope && rope->theta && !is_same_base(*rope->theta, theta))
     keys.problem("rope_theta is ", theta, ", but ", name, ".rope_theta is ", *rope->theta,
                  "; one of them is wrong");
 }

@@ -318,6 +318,13 @@ TEST(HfConfigOf, ADynamicScalingIsWrittenForBothGenerations) {
   }
 }
 
+TEST(HfConfigOf, ABaseThatIsNoFloatIsKept) {
+  const HfConfig from = read(with(mistral, "rope_theta", "283461213.0"));
+  const Json json = hf_config_of(from.model, {.model_type = "mistral", .base = &from.json});
+  EXPECT_EQ(to_text(*json.find("rope_theta")), "283461213.0");
+  EXPECT_EQ(read(to_text(json)).model.identity(), from.model.identity());
+}
+
 TEST(HfConfigOf, AMistralIsALlamaWhoseFamilyIsSaid) {
   const TransformerConfig model = preset("mistral-7b");
   EXPECT_EQ(to_text(*hf_config_of(model, {}).find("model_type")), R"("llama")");

@@ -1,6 +1,7 @@
 // trireme checkpoint: lists, shows, verifies, compares, exports and prunes checkpoints. Exit code
 // 0: all is well (diff: equal), 1: something is not, 64: the command was wrong.
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 
@@ -164,6 +165,8 @@ int export_file(int argc, char** argv) {
       command, argc, argv,
       [&](Problems& problems) {
         if (output.empty()) problems.add("--output is missing: the safetensors file to write");
+        if (std::filesystem::exists(output))
+          problems.add("--output ", output, ": exists already; remove it, or give another name");
       },
       [&] {
         Progress progress(output);

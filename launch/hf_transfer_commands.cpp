@@ -65,6 +65,17 @@ int import(int argc, char** argv) {
       });
 }
 
+std::string without_slashes_at_the_end(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+/// The directory of the run of a step, also where the step is "." or ends with a slash.
+std::string run_of(const OpenedStep& step) {
+  const auto whole = std::filesystem::absolute(step.directory).lexically_normal().string();
+  return std::filesystem::path(without_slashes_at_the_end(whole)).parent_path().string();
+}
+
 int export_directory(int argc, char** argv) {
   std::string run, output;
   Index threads = default_threads();
@@ -84,6 +95,7 @@ int export_directory(int argc, char** argv) {
       command, argc, argv,
       [&](Problems& problems) {
         if (output.empty()) problems.add("--output is missing: the directory to write");
+        output = without_slashes_at_the_end(output);
         if (std::filesystem::exists(output))
           problems.add("--output ", output, ": exists already; remove it, or give another name");
       },
@@ -92,10 +104,8 @@ int export_directory(int argc, char** argv) {
         options.threads = static_cast<int>(threads);
         options.files.progress = [&](Index done, Index total) { progress.show(done, total); };
         const OpenedStep step = step_at(run);
-        const std::filesystem::path path(step.directory);
-        const std::string parent = path.parent_path().string();
         const TransformerConfig model = model_of(step.manifest.options);
-        interop::export_model(step, parent.empty() ? "." : parent, model, output, options);
+        interop::export_model(step, run_of(step), model, output, options);
         std::cout << output << ": step " << step.manifest.step << " as "
                   << name(options.files.element) << ", " << model.describe() << '\n';
         return ExitCode::success;

@@ -220,6 +220,8 @@ TEST(HfCommands, ExportWhatWasTrainedAndWhatWasImported) {
   trireme("hf export " + run + " --output " + out);
   trireme("hf export " + imported + ":0 --dtype bf16 --max-shard-size 50K --output " + out + "2");
   trireme("checkpoint export " + run + " --output " + out + ".safetensors");
+  trireme("hf export " + run + "/step-000001/ --output " + out + "3/");
+  EXPECT_TRUE(std::filesystem::exists(out + "3/tokenizer.json"));
   EXPECT_TRUE(std::filesystem::exists(out + "2/model.safetensors.index.json"));
   EXPECT_TRUE(std::filesystem::exists(out + "/tokenizer.json"));
   // What was exported comes back as what the run has.
@@ -240,6 +242,9 @@ TEST(HfCommands, ExportWhatWasTrainedAndWhatWasImported) {
   const Outcome there = hf.jobs.run(hf.jobs.trireme("hf export " + run + " --output " + out));
   EXPECT_EQ(there.exit_code, 64);
   EXPECT_THAT(there.output, HasSubstr("exists already"));
+  const Outcome file = hf.jobs.run(
+      hf.jobs.trireme("checkpoint export " + run + " --output " + out + ".safetensors"));
+  EXPECT_EQ(file.exit_code, 64) << file.output;
 }
 
 }  // namespace

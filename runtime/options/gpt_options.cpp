@@ -76,7 +76,7 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   c.whole("--num-layers", m.num_layers, {1, Limits::layers}, "blocks of attention and MLP");
   c.whole("--hidden-size", m.hidden_size, {1, Limits::channels},
-          "channels of the residual stream; a multiple of the heads");
+          "channels of the residual stream; without --kv-channels a multiple of the heads");
   c.whole("--ffn-hidden-size", m.ffn_hidden_size, {1, Limits::mlp_channels},
           "channels inside the MLP; default: 4 x --hidden-size");
   c.whole("--num-attention-heads", m.num_attention_heads, {1, Limits::heads}, "query heads");

@@ -129,13 +129,13 @@ bool has_sliding_layers(JsonKeys& keys) {
 }
 
 void read_window(JsonKeys& keys, HfConfig& config) {
-  constexpr Index of_mistral = 4096;  // where the key is absent, not null
+  constexpr Index usual_window = 4096;  // where the key is absent, not null
   const bool layers = has_sliding_layers(keys), mistral = config.model_type == "mistral";
   if (config.model_type == "llama" && !layers) return;
   const bool used = mistral || layers || keys.flag("use_sliding_window", false);
   const bool absent = keys.find("sliding_window") == nullptr;
   const Index window =
-      keys.whole("sliding_window", Limits::positions, mistral && absent ? of_mistral : 0);
+      keys.whole("sliding_window", Limits::positions, used && absent ? usual_window : 0);
   if (used && window > 0)
     config.limits.push_back(
         {window, str("sliding_window ", window, " lets no token attend farther")});

@@ -132,6 +132,8 @@ TEST(HfConfig, WindowsLimitTheSequence) {
   EXPECT_EQ(longest(with(qwen25_05b, "sliding_window", "100")), 0);  // use_sliding_window: false
   EXPECT_EQ(longest(with(with(qwen25_05b, "sliding_window", "100"), "use_sliding_window", "true")),
             100);
+  EXPECT_EQ(longest(with(without(qwen25_05b, "sliding_window"), "use_sliding_window", "true")),
+            4096);
   EXPECT_EQ(longest(with(with(qwen25_05b, "sliding_window", "100"), "layer_types",
                          R"(["full_attention", "sliding_attention"])")),
             100);

@@ -144,6 +144,18 @@ void compare_theta(JsonKeys& keys, double theta, const char* name,
                  "; one of them is wrong");
 }
 
+/// The length of the first training beside an object, which transformers 5 prefers, says the same.
+void compare_positions(JsonKeys& keys, const RotaryScaling& scaling) {
+  const bool reads =
+      scaling.kind == RotaryScalingKind::llama3 || scaling.kind == RotaryScalingKind::yarn;
+  if (!reads || !keys.has("original_max_position_embeddings")) return;
+  const Index positions =
+      keys.whole("original_max_position_embeddings", TransformerLimits::positions);
+  if (positions != scaling.original_positions)
+    keys.problem("original_max_position_embeddings is ", positions, ", but rope type ",
+                 name(scaling.kind), " has ", scaling.original_positions, "; one of them is wrong");
+}
+
 void limit_dynamic(HfConfig& config, const Rope& rope) {
   const Index original = rope.original_positions;
   const Index tokens =
@@ -172,6 +184,7 @@ void read_rope(JsonKeys& keys, HfConfig& config, Problems& problems) {
   if (!(base > 0)) keys.problem("rope_theta is ", base, "; expected a number above 0");
   config.model.rotary_base = static_cast<float>(base);
   config.model.rotary_scaling = rope.scaling;
+  compare_positions(keys, rope.scaling);
   if (rope.dynamic) limit_dynamic(config, rope);
 }
 

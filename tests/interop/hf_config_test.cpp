@@ -224,6 +224,8 @@ const Broken broken[] = {
      {"rope_theta is 1000000, but rope_parameters.rope_theta is 5000"}},
     {with(qwen3_06b, "rope_scaling", R"({"rope_type": "default", "rope_theta": 5000})"),
      {"rope_theta is 1000000, but rope_scaling.rope_theta is 5000"}},
+    {with(llama_31, "original_max_position_embeddings", "4096"),
+     {"original_max_position_embeddings is 4096, but rope type llama3 has 8192"}},
     {scaled(R"({"factor": 8})"), {"rope_scaling.factor is not understood for rope_type default"}},
     {with(qwen3_06b, "rope_parameters", R"({"full_attention": {"rope_type": "default"}})"),
      {"rope_parameters.full_attention: positions that differ by layer"}},

@@ -169,9 +169,10 @@ std::vector<std::string> fit(std::vector<HfView>& views, const Directory& files)
       problems.push_back(
           str("tensor ", view.hf, " has the type ", tensor->type, "; F32, BF16 and F16 are read"));
   }
+  const bool tied = is_tied(views);
   for (const LocatedTensor& tensor : files.tensors)
     if (!named.contains(tensor.name) && !is_ignored(tensor.name) &&
-        !(is_tied(views) && tensor.name == head_name))
+        !(tied && tensor.name == head_name))
       problems.push_back(
           str("tensor ", tensor.name, ' ', tensor.shape, " has no place in this model"));
   return problems;

@@ -59,6 +59,9 @@ ReadReport read_in_batches(Stream& stream, TensorSource& source, const std::vect
       used += bytes_of(parts[next]);
     }
     require(!batch.empty(), "a batch of ", most, " bytes holds no element");
+    for (std::size_t i = 0; i < batch.size(); ++i)
+      if (!source.fills(batch[i])) stream.copy(batch[i].data, places[i], bytes_of(batch[i]));
+    stream.synchronize();
     const ReadReport read = source.read(batch, threads, has_read);
     report.bytes_used += read.bytes_used;
     report.bytes_read += read.bytes_read;

@@ -18,11 +18,19 @@ HfSource::HfSource(const Directory& files, const std::vector<HfView>& views,
   for (const HfView& view : views) views_.emplace(view.logical, view);
 }
 
-Rectangle HfSource::rectangle(const Wanted& wanted) const {
+const HfView& HfSource::view(const Wanted& wanted) const {
   const std::string_view name = std::string_view(wanted.tensor).substr(std::strlen(prefix));
   const auto found = views_.find(std::string(name));
   require(found != views_.end(), files_.path, ": has no tensor for ", wanted.tensor);
-  const HfView& view = found->second;
+  return found->second;
+}
+
+bool HfSource::fills(const Wanted& wanted) const {
+  return wanted.box.begin[0] + wanted.box.size[0] <= view(wanted).shape[0];
+}
+
+Rectangle HfSource::rectangle(const Wanted& wanted) const {
+  const HfView& view = this->view(wanted);
   const Box& box = wanted.box;
   require(wanted.dtype == DType::f32 && (box.size.dims() == 1 || box.size.dims() == 2),
           wanted.tensor, ": tensors of f32 with one or two dims are read, not ", wanted.dtype, ' ',

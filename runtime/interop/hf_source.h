@@ -24,12 +24,14 @@ class HfSource final : public TensorSource {
   /// tensor.
   ReadReport read(const std::vector<Wanted>& wanted, int threads,
                   const std::function<void()>& has_read) override;
+  bool fills(const Wanted& wanted) const override;
   /// Of all reads so far: safetensors::RowsRead::sum.
   std::uint64_t sum() const { return sum_; }
 
   static constexpr const char* prefix = "parameters/";
 
  private:
+  const HfView& view(const Wanted& wanted) const;
   safetensors::Rectangle rectangle(const Wanted& wanted) const;
 
   const safetensors::Directory& files_;

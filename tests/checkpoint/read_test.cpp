@@ -104,6 +104,27 @@ TEST_F(ReadInBatches, ThatHoldNoElementAreRefused) {
   EXPECT_THAT(message_of([&] { read(1); }), ::testing::HasSubstr("holds no element"));
 }
 
+/// Fills the first element of each box, a byte, with 1.
+class FirstElements final : public TensorSource {
+ public:
+  ReadReport read(const std::vector<Wanted>& wanted, int, const std::function<void()>&) override {
+    for (const Wanted& box : wanted) *static_cast<std::byte*>(box.data) = std::byte{1};
+    return {};
+  }
+  bool fills(const Wanted& wanted) const override { return wanted.box.count() == 1; }
+};
+
+// The rows of a larger vocabulary, which a file lacks, begin with the values that were drawn.
+TEST_F(ReadInBatches, LeaveWhatTheSourceLacksAsItWas) {
+  std::vector<std::byte> memory(10, std::byte{7});
+  const Box box{Shape{0}, Shape{10}};
+  FirstElements source;
+  read_in_batches(*stream_, source, {{"t", DType::u8, Shape{10}, box, memory.data()}}, 1, 5);
+  std::vector<std::byte> expected(10, std::byte{7});
+  expected[0] = expected[5] = std::byte{1};
+  EXPECT_EQ(memory, expected);
+}
+
 TEST(ReadingBytes, AreThoseOfReadersAndOnAGpuAPassageOfLimitedSize) {
   constexpr Index readers = 2 * 8 * (Index{1} << 20);
   EXPECT_EQ(reading_bytes(DeviceKind::cpu, Index{1} << 40, 2), readers);

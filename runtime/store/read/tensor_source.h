@@ -23,6 +23,8 @@ class TensorSource {
   /// tensor.
   virtual ReadReport read(const std::vector<Wanted>& wanted, int threads,
                           const std::function<void()>& has_read) = 0;
+  /// Whether read() fills the whole box; the rest stays as it was in memory.
+  virtual bool fills(const Wanted&) const { return true; }
 };
 
 /// A step as it lies in `directory`.

@@ -149,6 +149,18 @@ void check_calibration(const CommandLine& command, const Words& words,
       problems.add(option, " does not go with --calibrate, which plans nothing");
 }
 
+/// Options of jobs, which a plan starts only to try layouts.
+void check_jobs(const CommandLine& command, const Words& words, Problems& problems) {
+  if (command.given("--ranks"))
+    problems.add("--ranks ", words.ranks,
+                 " goes with --calibrate only; --cluster says how many ranks there are");
+  if (command.given("--mpirun") && words.tries == 0)
+    problems.add("--mpirun goes with --calibrate or --try, which are missing");
+  if (command.given("--explain") && words.tries > 0)
+    problems.add("--try ", words.tries, " does not go with --explain, which shows one layout");
+  if (words.tries > 0) check_mpirun(words, problems);
+}
+
 /// What starts jobs: their failures, and signals, end with an exit code.
 ExitCode run_jobs(const std::function<void(const supervisor::EndSignals&)>& f) {
   constexpr int exit_of_signals = 128;
@@ -219,7 +231,7 @@ int plan(int argc, char** argv) {
       [&](Problems& problems) {
         if (command.given("--calibrate"))
           return check_calibration(command, words, more, calibration, problems);
-        if (words.tries > 0) check_mpirun(words, problems);
+        check_jobs(command, words, problems);
         if (!more.empty())
           problems.add(
               "words behind -- are options of train_gpt for --calibrate, which is missing");

@@ -1,5 +1,6 @@
 // trireme plan: the fastest layout of a model on a cluster, before there are ranks.
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 
 #include "launch/calibrate/start.h"
@@ -7,6 +8,7 @@
 #include "launch/plan_trials.h"
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/machine/processes.h"
+#include "runtime/options/check_options.h"
 #include "runtime/planner/search/calibration.h"
 #include "runtime/planner/search/report.h"
 #include "runtime/planner/search/report_json.h"
@@ -131,6 +133,16 @@ void check_mpirun(const Words& words, Problems& problems) {
     problems.add("--mpirun '", words.mpirun, "': there is no such program");
 }
 
+/// The file of --calibrate, which is written once all is measured.
+void check_profile_file(const std::string& file, Problems& problems) {
+  std::error_code ignored;
+  if (file.empty() || std::filesystem::is_directory(file, ignored))
+    problems.add("--calibrate '", file, "' is no file; expected one such as cpu.json");
+  else if (const std::string wrong = options::why_not_writable(options::parent_directory(file));
+           !wrong.empty())
+    problems.add("--calibrate ", file, ": ", wrong);
+}
+
 /// `more`: behind --, of train_gpt.
 void check_calibration(const CommandLine& command, const Words& words,
                        const std::vector<std::string>& more, calibrate::Request& request,
@@ -140,6 +152,7 @@ void check_calibration(const CommandLine& command, const Words& words,
   request.mpirun = supervisor::words_in(words.mpirun);
   request.options = training_words(command, words);
   request.options.insert(request.options.end(), more.begin(), more.end());
+  check_profile_file(words.calibrate, problems);
   if (!command.given("--ranks"))
     problems.add("--ranks is missing: --calibrate measures with as many as a job will have");
   check_mpirun(words, problems);

@@ -252,10 +252,14 @@ Cluster parse_cluster(std::string_view json, const std::string& source) {
   for (const auto& [key, value] : std::get<Json::Object>(all.value))
     require(key == "groups", source, ": \"", key, "\" is unknown; there is \"groups\"");
   Cluster cluster;
-  for (std::size_t i = 0; i < list->size(); ++i)
+  int left = most_gpus;
+  for (std::size_t i = 0; i < list->size(); ++i) {
     cluster.groups.push_back(read_group((*list)[i], str(source, ": group ", i + 1)));
+    const int gpus = cluster.groups.back().gpus();
+    require(gpus <= left, source, " has more than ", most_gpus, " GPUs");
+    left -= gpus;
+  }
   check_distinct(cluster, source);
-  require(cluster.gpus() <= most_gpus, source, " has more than ", most_gpus, " GPUs");
   return cluster;
 }
 

@@ -138,6 +138,12 @@ class GroupReader {
   std::set<std::string> read_;
 };
 
+/// What a file says of links counts in place of what was measured of collectives on others.
+void forget_collectives(bool across, Profile& profile) {
+  std::erase_if(profile.collectives,
+                [across](const MeasuredCollective& one) { return one.across == across; });
+}
+
 /// What a file says beyond the type of the GPU.
 void refine(GroupReader& reader, GpuGroup& group) {
   if (const double memory = reader.positive("memory_gib"); memory > 0) {
@@ -154,9 +160,12 @@ void refine(GroupReader& reader, GpuGroup& group) {
     require(group.per_node > 1, reader.where(),
             ": \"link_gb_s\" contradicts \"per_node\" 1: a node has no second GPU to link");
     group.profile.node.bytes_per_s = rate * 1e9;
+    forget_collectives(false, group.profile);
   }
-  if (const double rate = reader.positive("network_gbit_s"); rate > 0)
+  if (const double rate = reader.positive("network_gbit_s"); rate > 0) {
     group.network.port.bytes_per_s = rate * 1e9 / bits;
+    forget_collectives(true, group.profile);
+  }
 }
 
 GpuGroup read_group(const Json& json, const std::string& where) {

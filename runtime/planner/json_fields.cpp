@@ -1,6 +1,7 @@
 #include "runtime/planner/json_fields.h"
 
 #include <cmath>
+#include <limits>
 
 namespace trireme::planner {
 
@@ -45,6 +46,17 @@ Index Fields::whole(std::string_view name, Index least) const {
 
 Index Fields::whole(std::string_view name, Index least, Index otherwise) const {
   return find(name) == nullptr ? otherwise : whole(name, least);
+}
+
+int Fields::count(std::string_view name, Index least) const {
+  constexpr Index most = std::numeric_limits<int>::max();
+  const Index value = whole(name, least);
+  if (value > most) fail("'", name, "' is ", value, ": expected at most ", most);
+  return static_cast<int>(value);
+}
+
+int Fields::count(std::string_view name, Index least, int otherwise) const {
+  return find(name) == nullptr ? otherwise : count(name, least);
 }
 
 double Fields::number(std::string_view name) const {

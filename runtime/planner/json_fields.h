@@ -27,6 +27,9 @@ class Fields {
   std::string text(std::string_view name, std::string_view otherwise) const;
   Index whole(std::string_view name, Index least) const;
   Index whole(std::string_view name, Index least, Index otherwise) const;
+  /// As whole(), of what is counted in an int.
+  int count(std::string_view name, Index least) const;
+  int count(std::string_view name, Index least, int otherwise) const;
   double positive(std::string_view name) const;
   double not_negative(std::string_view name) const;
   Fields object(std::string_view name) const;

@@ -34,7 +34,7 @@ Grade grade_of(const Fields& fields) {
 /// The vector code that a CPU was measured with: plans depend on it.
 void take_cpu(const Fields& device, Profile& profile) {
   profile.queues = false;
-  profile.device.threads = static_cast<int>(device.whole("threads", 1, 1));
+  profile.device.threads = device.count("threads", 1, 1);
   const std::string set = device.text("instruction_set", name(InstructionSet::portable));
   for (const auto known : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512})
     if (set == name(known)) profile.device.instruction_set = known;
@@ -55,8 +55,8 @@ void take_device(const Fields& device, Profile& profile) {
     }
   } else {
     profile.device =
-        gpu_traits(static_cast<int>(device.whole("capability", 1)),
-                   static_cast<int>(device.whole("sms", 1)), device.whole("shared_bytes", 1));
+        gpu_traits(device.count("capability", 1), device.count("sms", 1),
+                   device.whole("shared_bytes", 1));
   }
   profile.memory = device.whole("memory", 1);
   const Fields peak = device.object("peak");
@@ -135,7 +135,7 @@ void take_links(const Fields& root, Profile& profile) {
     if (group != "node" && group != "network")
       link.fail("group '", group, "' is not 'node' or 'network'");
     const Link speed{link.not_negative("alpha_us") * micro, link.positive("beta_gbs") * giga};
-    const Index size = link.whole("size", 2, 2);
+    const int size = link.count("size", 2, 2);
     link.end();
     using Kind = CollectiveWork::Kind;
     const Kind kinds[] = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather};
@@ -144,7 +144,7 @@ void take_links(const Fields& root, Profile& profile) {
     if (op == "any")
       (group == "node" ? profile.node : profile.across) = speed;
     else if (kind != std::end(kinds))
-      profile.collectives.push_back({*kind, group == "network", static_cast<int>(size), speed});
+      profile.collectives.push_back({*kind, group == "network", size, speed});
     else
       link.fail("op '", op, "' is not 'any', 'all_reduce', 'reduce_scatter' or 'all_gather'");
   }
@@ -203,7 +203,7 @@ Profile parse_profile(std::string_view text, const std::string& source) {
   if (format != 1) root.fail("format ", format, " is not known: this program reads format 1");
   Profile profile;
   profile.grade = grade_of(root);
-  profile.ranks_per_node = static_cast<int>(root.whole("ranks_per_node", 1, 0));
+  profile.ranks_per_node = root.count("ranks_per_node", 1, 0);
   take_device(root.object("device"), profile);
   take_products(root, profile);
   take_links(root, profile);

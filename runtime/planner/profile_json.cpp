@@ -45,7 +45,9 @@ void take_cpu(const Fields& device, Profile& profile) {
 
 void take_device(const Fields& device, Profile& profile) {
   profile.name = device.text("name");
-  if (device.text("kind", "gpu") == "cpu") {
+  const std::string kind = device.text("kind", "gpu");
+  if (kind != "cpu" && kind != "gpu") device.fail("kind '", kind, "' is not 'cpu' or 'gpu'");
+  if (kind == "cpu") {
     take_cpu(device, profile);
   } else if (const std::string gpu = device.text("gpu", ""); !gpu.empty()) {
     try {

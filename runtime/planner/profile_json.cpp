@@ -56,9 +56,8 @@ void take_device(const Fields& device, Profile& profile) {
       device.fail(error.what());
     }
   } else {
-    profile.device =
-        gpu_traits(device.count("capability", 1), device.count("sms", 1),
-                   device.whole("shared_bytes", 1));
+    profile.device = gpu_traits(device.count("capability", 1), device.count("sms", 1),
+                                device.whole("shared_bytes", 1));
   }
   profile.memory = device.whole("memory", 1);
   const Fields peak = device.object("peak");

@@ -188,9 +188,9 @@ void calibrate(const Context& context, const Given& given) {
     write(given.output, planner::text_of(profile, fmt::format("{:%Y-%m-%d}",
                                                               fmt::localtime(std::time(nullptr)))));
   constexpr double quiet = 0.1;
-  say(fmt::format("{}: repeats differ by {:.1f} %{}", given.output, 100 * profile.spread,
-                  profile.spread > quiet ? "; other programs were running: measure again without"
-                                         : ""));
+  say(fmt::format(
+      "{}: repeats differ by {:.1f} %{}", given.output, 100 * profile.spread,
+      profile.spread > quiet ? "; other programs were running: measure again without" : ""));
 }
 
 int run_program(int argc, char** argv) {

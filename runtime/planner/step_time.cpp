@@ -167,13 +167,13 @@ class Walk {
 /// the stages over the micro-batches: 1 where stages may all be busy to the end.
 double least_idle(const TrainingSpec& spec) {
   const double p = spec.mesh.size(Axis::pipeline);
-  if (spec.own_schedule || !spec.data_parallel_shares.empty() || p == 1 ||
+  if (spec.own_schedule || !spec.data_parallel_shares.empty() || p == 1 || spec.chunks > 1 ||
       (spec.schedule != ScheduleKind::gpipe && spec.schedule != ScheduleKind::one_f_one_b))
     return 1;
-  // A step takes T(0) + ... + T(s - 1) + m T(s) for each stage s: the first micro-batch comes
-  // through those before s, and the last one goes back through them. A mean of these, with weights
-  // that make all stages count equally, is this multiple of the sum of all T; for equal stages it
-  // is less than (m + p - 1) / p, which unequal ones may fall below.
+  // With one chunk a step takes T(0) + ... + T(s - 1) + m T(s) for each stage s: the first
+  // micro-batch comes through those before s, and the last one goes back through them. A mean of
+  // these, with weights that make all stages count equally, is this multiple of the sum of all T;
+  // for equal stages it is less than (m + p - 1) / p, which unequal ones may fall below.
   const auto m = static_cast<double>(spec.micro_batches(0).count);
   return p / (m * (1 - std::pow(1 - 1 / m, p)));
 }

@@ -154,17 +154,28 @@ TEST(StepTime, CountsWhatIsRecomputed) {
   EXPECT_NEAR(time.products, (2 + 3 + 1) * product, 1e-9);
 }
 
+void expect_no_less_than_its_bound(const Candidate& c, int count) {
+  LayoutPlanner planner(layers(count), cpu_traits());
+  // The candidate of flops_per_sample() has a micro-batch of 1, this model one of 2 rows.
+  const double bound =
+      least_step_time(c, planner.flops_per_sample(DType::f32) / rows, products_only());
+  EXPECT_GT(bound, 0);
+  EXPECT_LE(bound, step_time(planner.plan(c), products_only(), {}).total * (1 + 1e-9))
+      << c.spec.mesh.describe();
+}
+
 TEST(StepTime, IsNoLessThanItsBound) {
-  for (const MeshShape& mesh : {MeshShape(1, 1, 1), MeshShape(2, 1, 1), MeshShape(1, 2, 1)}) {
-    const Candidate c = candidate(mesh, 4);
-    LayoutPlanner planner(layers(2), cpu_traits());
-    // The candidate of flops_per_sample() has a micro-batch of 1, this model one of 2 rows.
-    const double bound =
-        least_step_time(c, planner.flops_per_sample(DType::f32) / rows, products_only());
-    EXPECT_GT(bound, 0);
-    EXPECT_LE(bound, step_time(planner.plan(c), products_only(), {}).total * (1 + 1e-9))
-        << mesh.describe();
-  }
+  for (const MeshShape& mesh : {MeshShape(1, 1, 1), MeshShape(2, 1, 1), MeshShape(1, 2, 1)})
+    expect_no_less_than_its_bound(candidate(mesh, 4), 2);
+}
+
+// The first micro-batch comes through one chunk of each stage only: 56 products, where the bound of
+// one chunk would be 68.
+TEST(StepTime, OfSeveralChunksIsNoLessThanItsBound) {
+  Candidate c = candidate({1, 4, 1}, 4);
+  c.spec.schedule = ScheduleKind::gpipe;
+  c.spec.chunks = 4;
+  expect_no_less_than_its_bound(c, 16);
 }
 
 }  // namespace

@@ -71,9 +71,11 @@ class Bound {
       }
       times[s].end = begin + count * all;
       // Before the first backward of the last micro-batch: all forwards, and the backwards of
-      // the micro-batches before it, but for those of the same group in other chunks.
+      // the micro-batches before it, but for those of the same group in other chunks. All
+      // micro-batches of gpipe are one group.
       const auto ring = static_cast<double>(stages_.size());
-      const double grouped = count < 2 * ring ? count : ring;
+      const bool one_group = count < 2 * ring || spec_.schedule == ScheduleKind::gpipe;
+      const double grouped = one_group ? count : ring;
       times[s].last_begin =
           begin + count * forwards + (up_and_down || halves ? 0 : (count - grouped) * backwards);
       if (s + 1 < stages_.size()) begin += stage.chunks.front().forward + hop(static_cast<int>(s));

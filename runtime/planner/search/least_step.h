@@ -27,7 +27,7 @@ struct LeastStage {
 };
 
 /// Never more than step_time(), but for rounding. `message`: bytes from each stage to the next one.
-/// The spec has one of the runtime's schedules but gpipe, and equal data ranks and stages.
+/// The spec has one of the runtime's schedules, and equal data ranks and stages.
 /// `programs`: of all stages, to simulate, which is tighter; null: only what is known without.
 double least_step(const std::vector<LeastStage>& stages, double message, const TrainingSpec& spec,
                   const Profile& profile, const Network& network,

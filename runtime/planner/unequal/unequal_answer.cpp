@@ -95,6 +95,10 @@ std::string unequal_problem(const TrainingTask& task, const Question& question) 
   const auto most = static_cast<std::size_t>(most_groups);
   if (groups > most)
     return str("has ", groups, " groups of unequal nodes; at most ", most, " are planned together");
+  for (const GpuGroup& group : question.cluster.groups)
+    if (group.profile.is_cpu())
+      return str("has unequal nodes, which are planned for GPUs only; leave out ", group.gpu,
+                 ", a profile of a CPU");
   if (!question.explain.empty())
     return "has unequal nodes, which --explain does not know; --pin shows such plans alone";
   if (question.aim.pins.chunks.value_or(1) != 1)

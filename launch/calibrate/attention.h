@@ -12,7 +12,7 @@ struct AttentionCase {
 /// 3 lengths x 2 sizes of heads.
 std::vector<AttentionCase> usual_attention();
 
-/// Collective. Adds them to the profile.
+/// Collective. Adds to the profile those that `budget_s` lets it begin, the first one always.
 void measure_attention(const Context& context, Timer& timer,
                        const std::vector<AttentionCase>& cases, double budget_s,
                        planner::Profile& profile);

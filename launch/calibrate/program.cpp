@@ -202,8 +202,8 @@ int run_program(int argc, char** argv) {
   application.declare = [&](CommandLine& command, Options& options) {
     declare_gpt_options(command, options, given.gpt);
     command.text("--output", given.output, "FILE", "where the profile is written");
-    constexpr double most_seconds = 200;  // trireme plan ends what takes 300
-    command.real("--seconds", given.seconds, {0, most_seconds, true},
+    constexpr double least_seconds = 1, most_seconds = 200;  // trireme plan ends what takes 300
+    command.real("--seconds", given.seconds, {least_seconds, most_seconds},
                  "so long it measures, about: longer is more exact");
   };
   application.derive_defaults = [&](const CommandLine& command, Options& options) {

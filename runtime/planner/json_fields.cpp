@@ -59,17 +59,26 @@ int Fields::count(std::string_view name, Index least, int otherwise) const {
   return find(name) == nullptr ? otherwise : count(name, least);
 }
 
+Index Fields::bytes(std::string_view name, Index least) const {
+  constexpr Index most = Index{1} << 50;
+  const Index value = whole(name, least);
+  if (value > most) fail("'", name, "' is ", value, ": expected at most ", most, " bytes");
+  return value;
+}
+
 double Fields::number(std::string_view name) const {
   const Json& json = need(name);
   const std::optional<double> number = number_in(json);
-  if (!number || !std::isfinite(*number))
-    fail("'", name, "' is ", to_text(json), ": expected a number");
+  if (!number || !(std::abs(*number) <= most_number))
+    fail("'", name, "' is ", to_text(json), ": expected a number of at most ", most_number);
   return *number;
 }
 
 double Fields::positive(std::string_view name) const {
   const double value = number(name);
   if (value <= 0) fail("'", name, "' is ", value, ": expected a number above 0");
+  if (value < least_number)
+    fail("'", name, "' is ", value, ": expected a number of at least ", least_number);
   return value;
 }
 

@@ -16,6 +16,8 @@ namespace trireme::planner {
 
 std::optional<double> number_in(const Json& json);
 
+constexpr double least_number = 1e-30, most_number = 1e30;
+
 class Fields {
  public:
   /// `where`: of messages. Throws: Error when `json` is no object.
@@ -30,6 +32,9 @@ class Fields {
   /// As whole(), of what is counted in an int.
   int count(std::string_view name, Index least) const;
   int count(std::string_view name, Index least, int otherwise) const;
+  /// As whole(): at most 1 PiB, so that sums of them stay an Index.
+  Index bytes(std::string_view name, Index least) const;
+  // At most 1e30, and what is above 0 at least 1e-30: quotients and products of some stay finite.
   double positive(std::string_view name) const;
   double not_negative(std::string_view name) const;
   Fields object(std::string_view name) const;

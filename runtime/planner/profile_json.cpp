@@ -57,9 +57,9 @@ void take_device(const Fields& device, Profile& profile) {
     }
   } else {
     profile.device = gpu_traits(device.count("capability", 1), device.count("sms", 1),
-                                device.whole("shared_bytes", 1));
+                                device.bytes("shared_bytes", 1));
   }
-  profile.memory = device.whole("memory", 1);
+  profile.memory = device.bytes("memory", 1);
   const Fields peak = device.object("peak");
   profile.peak_bf16 = peak.positive("bf16");
   profile.peak_f32 = peak.positive("f32");
@@ -100,6 +100,9 @@ class Cells {
   double rate(std::size_t i) const {
     const std::optional<double> rate = number_in((*cells_)[i]);
     if (!rate || !(*rate > 0)) root_.fail("the rate of a ", what_, " is above 0: ", to_text(row_));
+    if (*rate < least_number || *rate > most_number)
+      root_.fail("the rate of a ", what_, " is from ", least_number, " to ", most_number, ": ",
+                 to_text(row_));
     return *rate;
   }
 
@@ -167,8 +170,8 @@ void take_rates(const Fields& root, Profile& profile) {
   profile.port_efficiency = root.positive("port_efficiency");
   profile.collective_seconds = root.not_negative("collective_us") * micro;
   profile.contention = root.not_negative("contention");
-  profile.context_bytes = root.whole("context_bytes", 0);
-  profile.communicator_bytes = root.whole("nccl_bytes", 0);
+  profile.context_bytes = root.bytes("context_bytes", 0);
+  profile.communicator_bytes = root.bytes("nccl_bytes", 0);
   profile.spread = root.not_negative("spread");
 }
 

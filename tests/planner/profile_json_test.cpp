@@ -141,6 +141,13 @@ TEST(Profiles, SayWhatIsWrongWithAFile) {
             "'all_gather'");
   EXPECT_EQ(refusal("\"sms\": 132", "\"sms\": true"),
             "file: device: 'sms' is true: expected a whole number of at least 1");
+  EXPECT_EQ(refusal("\"sms\": 132", "\"sms\": 4294967297"),
+            "file: device: 'sms' is 4294967297: expected at most 2147483647");
+  EXPECT_THAT(refusal("9e14", "1e300"), HasSubstr("expected a number of at most 1e+30"));
+  EXPECT_THAT(refusal("9e14", "1e-300"), HasSubstr("expected a number of at least 1e-30"));
+  EXPECT_THAT(
+      refusal("84000000000", "9223372036854775807"),
+      HasSubstr("'memory' is 9223372036854775807: expected at most 1125899906842624 bytes"));
   EXPECT_THAT(message_of([] { parse_profile("{", "file"); }), HasSubstr("file: "));
   EXPECT_EQ(message_of([] { parse_profile("[]", "file"); }), "file: expected an object { }");
 }

@@ -252,9 +252,11 @@ std::optional<Evaluated> Searcher::explain(const GpuGroup& group, const LayoutPi
   double best_seconds = std::numeric_limits<double>::infinity();
   bool best_fits = false;
   for (const Layout& layout : list.legal) {
-    const auto [seconds, bytes] =
-        estimator.least(layout, state_->task.candidate(layout).spec, group.network);
-    const bool fits = bytes <= limit;
+    const Candidate candidate = state_->task.candidate(layout);
+    const Estimator::Least least = estimator.least(layout, candidate.spec, group.network);
+    const double seconds =
+        std::max(least.seconds, least_step_time(candidate, state_->flops(), group.profile));
+    const bool fits = least.bytes <= limit;
     if (best != nullptr && (best_fits != fits ? best_fits : best_seconds <= seconds)) continue;
     best = &layout;
     best_seconds = seconds;

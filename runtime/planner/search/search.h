@@ -1,8 +1,7 @@
-// The fastest layouts of a model on equal GPUs that fit: layouts are taken in order of what their
-// step is estimated to take at least, are planned exactly when they are the next, and the search
-// ends when the estimate of the next one is no less than the time of the last of the best. A result
-// is no proof: an estimate may be a little too high (Estimator::seconds), and of layouts that
-// differ in details only one is planned.
+// The fastest layouts of a model on equal GPUs that fit: layouts are taken in order of a lower
+// bound of their step, which becomes tighter twice before a layout is planned exactly, and the
+// search ends when no bound of another is less than the time of the last of the best. Of layouts
+// that differ in details only the fastest is among the best.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -34,7 +33,7 @@ enum class Verdict {
   estimate,    // refused: what it needs at least exceeds the limit
   memory,      // refused by its exact plan
   impossible,  // refused by its exact plan: the model cannot be cut so
-  slower,      // not planned: estimated no faster than the best, or than one alike but for details
+  slower,      // not planned: no faster than the best, or than one alike but for details
 };
 const char* name(Verdict verdict);
 
@@ -72,12 +71,12 @@ class Searcher {
   ~Searcher();
 
   SearchResult search(const GpuGroup& group, const SearchAim& aim);
-  /// Of a step, estimated.
+  /// A lower bound of a step; 0: none but that of its products.
   double least_seconds(const Layout& layout, const GpuGroup& group);
   /// The exact plan and time of one layout. Throws: Error when the model cannot be cut so.
   Evaluated evaluate(const Layout& layout, const GpuGroup& group);
-  /// The fastest of the layouts that match the pins, whether it fits or not; nothing: none is
-  /// legal, and `why` says why.
+  /// Of the layouts that match the pins the one with the least bound, of those that may fit if
+  /// there are some; nothing: none is legal, and `why` says why.
   std::optional<Evaluated> explain(const GpuGroup& group, const LayoutPins& pins, Index limit,
                                    std::string& why);
 

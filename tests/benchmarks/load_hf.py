@@ -17,6 +17,7 @@ import re
 import statistics
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -108,7 +109,7 @@ def load(build, directory, ranks):
     """Returns: seconds that the ranks read for, and the largest peak memory of a rank, bytes."""
     program = f"{build}/bin/train_gpt --load-hf {directory} --train-iters 0 --seq-length 128"
     # The shell of each rank prints the peak memory of its only child.
-    rank = f"/usr/bin/python3 -c 'import resource, subprocess, sys; " \
+    rank = f"{sys.executable} -c 'import resource, subprocess, sys; " \
            f"code = subprocess.call(sys.argv[1:]); " \
            f"print(\"peak\", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" \
            f"; sys.exit(code)' {program}"

@@ -166,7 +166,7 @@ def check(jobs, ranks, model, batch, words):
     return {"ranks": ranks, "layout": words, "same_bytes": said["rank_bytes"] == planned["most"],
             "planned_mib": bytes_planned / ranks / MIB, "idle_mib": idle / ranks / MIB,
             "had_mib": had / ranks / MIB, "off": had / (bytes_planned + idle) - 1,
-            "judged": had >= ranks * LEAST}
+            "judged": bytes_planned + idle >= ranks * LEAST}
 
 
 def main():

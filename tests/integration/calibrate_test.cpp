@@ -79,6 +79,7 @@ TEST_F(Calibrated, MistakesAreOneLineEach) {
       {"--calibrate " + file(), "trireme: --ranks is missing: --calibrate measures with as many"},
       {"--calibrate " + file() + " --ranks 2 --cluster 8xH100",
        "trireme: --cluster does not go with --calibrate"},
+      {"--calibrate " + file() + "/cpu.json --ranks 2", "cpu.json: there is no directory "},
       {"--calibrate " + file() + " --ranks 2 --mpirun missing-mpirun",
        "trireme: --mpirun 'missing-mpirun': there is no such program"},
       {"--cluster 8xH100 --model tiny --global-batch-size 8 -- --bf16",

@@ -124,7 +124,11 @@ TEST_F(Planned, BadInputIsOneLineEach) {
       {"--cluster 8xH100 --explain 'tp'" + rest, "trireme: --explain tp: 'tp' needs a value"},
       {"--cluster 8xH100 --model-config missing --global-batch-size 8",
        "trireme: --model-config missing: cannot be read"},
-      {"--cluster 8xH100 --memory-margin 1" + rest, "trireme: --memory-margin 1: "}};
+      {"--cluster 8xH100 --memory-margin 1" + rest, "trireme: --memory-margin 1: "},
+      {"--cluster 8xH100 --ranks 8" + rest, "trireme: --ranks 8 goes with --calibrate only"},
+      {"--cluster 8xH100 --mpirun true" + rest, "trireme: --mpirun goes with --calibrate or --try"},
+      {"--cluster 8xH100 --mpirun true --try 2 --explain 'tp 2'" + rest,
+       "trireme: --try 2 does not go with --explain"}};
   for (const auto& [words, message] : wrong) {
     const Outcome found = plan(words);
     EXPECT_EQ(found.exit_code, 64) << words;

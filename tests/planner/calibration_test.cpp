@@ -74,6 +74,23 @@ TEST_F(Calibration, OfOneRankIsRefusedForSeveral) {
               HasSubstr("was calibrated with one rank, which communicates with none"));
 }
 
+TEST_F(Calibration, OfCollectivesGivesWayToTheLinksOfAClusterFile) {
+  constexpr auto all_reduce = CollectiveWork::Kind::all_reduce;
+  profile_.collectives = {{all_reduce, false, 4, {0, 1e9}}, {all_reduce, true, 8, {0, 1e9}}};
+  std::ofstream(file_) << text_of(profile_, "today");
+  const auto collectives = [&](const std::string& more) {
+    const std::string json = R"({"groups": [{"gpu": ")" + file_ + R"(", "nodes": 2, "per_node": 4)";
+    return parse_cluster(json + more + "}]}", "FILE").groups.front().profile.collectives;
+  };
+  EXPECT_EQ(collectives("").size(), 2u);
+  const auto across = collectives(R"(, "link_gb_s": 3)");
+  ASSERT_EQ(across.size(), 1u);
+  EXPECT_TRUE(across.front().across);
+  const auto inside = collectives(R"(, "network_gbit_s": 3)");
+  ASSERT_EQ(inside.size(), 1u);
+  EXPECT_FALSE(inside.front().across);
+}
+
 TEST(ThisCpu, HasAName) { EXPECT_THAT(name_of_this_cpu(), testing::StartsWith("CPU ")); }
 
 }  // namespace

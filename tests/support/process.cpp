@@ -26,6 +26,8 @@ int exit_code_of(int status) {
 /// Only what is allowed between fork and exec.
 [[noreturn]] void become(const char* command, const char* log, pid_t test) {
   setpgid(0, 0);
+  // nohup and shells that start tests in the background ignore some, which a child would inherit.
+  for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) ::signal(number, SIG_DFL);
   // A test program that is killed, as at its time-out, leaves nothing that runs on.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != test) _exit(125);
   const int file = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0644);

@@ -90,6 +90,18 @@ TEST_F(SidePrograms, AreEndedWithTheirChildrenWhenTheirAnswerIsDropped) {
     })) << id;
 }
 
+TEST_F(SidePrograms, MayBeAskedToEndBeforeTheyAreWaitedFor) {
+  const std::string begun = folder_ / "begun";
+  SideCommand command =
+      shell("trap 'echo over; exit 0' TERM; touch " + begun + "; while :; do sleep 0.01; done");
+  command.limit_s = 1000;
+  SideProgram program(statuses_, command);
+  ASSERT_TRUE(wait_until([&] { return ::access(begun.c_str(), F_OK) == 0; }));
+  program.ask_to_end();
+  EXPECT_EQ(end_of(program).output, "over\n");
+  program.ask_to_end();  // it has ended: its number may be that of another process
+}
+
 TEST_F(SidePrograms, MayRemoveTheirFilesWhenTheyAreEnded) {
   const std::string file = folder_ / "file", begun = folder_ / "begun";
   const std::string line = "trap 'rm " + file + "; exit 0' TERM; touch " + file + "; touch " +

@@ -102,6 +102,13 @@ class PreflightOfUser : public Pending<Fitness> {
       : statuses_(statuses), command_(std::move(command)) {
     for (const Host& host : hosts) checks_.push_back({host.name});
   }
+  /// All are asked to end before it waits for one.
+  ~PreflightOfUser() override {
+    for (const Check& check : checks_)
+      if (check.program != nullptr) check.program->ask_to_end();
+  }
+  PreflightOfUser(const PreflightOfUser&) = delete;
+  PreflightOfUser& operator=(const PreflightOfUser&) = delete;
 
   std::optional<Fitness> poll() override {
     constexpr int together = 32;

@@ -65,8 +65,9 @@ SideProgram::~SideProgram() {
 
 /// With what shares its session.
 void SideProgram::ask_to_end() {
-  if (!asked_to_end_) ::kill(-id_, SIGTERM);
-  asked_to_end_ = true;
+  if (asked_to_end_ || statuses_.of(id_)) return;
+  ::kill(-id_, SIGTERM);
+  asked_to_end_ = now();
 }
 
 /// While its status is not asked for, its number stays its own.
@@ -78,7 +79,7 @@ void SideProgram::end() {
   };
   if (ending_s_ > 0) ask_to_end();
   constexpr int pause_ms = 5;
-  for (const double until = now() + ending_s_; runs() && now() < until;) {
+  for (const double until = asked_to_end_.value_or(0) + ending_s_; now() < until && runs();) {
     read();  // it may wait for space in the pipe
     ::poll(nullptr, 0, pause_ms);
   }

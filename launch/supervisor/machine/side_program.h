@@ -54,10 +54,11 @@ class SideProgram {
 
   /// Nothing: it runs. Call it again soon, it also empties the pipe that the program writes to.
   std::optional<SideEnd> poll();
+  /// SIGTERM now, where it runs, so that several end at the same time: ending_s counts from now.
+  void ask_to_end();
 
  private:
   void read();
-  void ask_to_end();
   void end();
 
   SideStatuses& statuses_;
@@ -65,7 +66,7 @@ class SideProgram {
   pid_t id_ = -1;
   int pipe_ = -1;
   double until_ = 0;
-  bool asked_to_end_ = false;
+  std::optional<double> asked_to_end_;  // when
   SideEnd end_;
 };
 

@@ -364,13 +364,16 @@ void MemoryTier::end(bool remove) {
   // Also where earlier jobs of this run have had theirs.
   std::vector<std::string> disks = agree_on_time_line(context_).disks();
   if (on_disk_) disks.push_back(context_.options().checkpoint.save_local);
-  try {
-    store::remove_snapshots(slots_.directory());
-    for (const std::string& disk : disks)
-      store::remove_local_snapshots(disk, key_of_run(context_), host_name());
-  } catch (const Error& error) {
-    context_.log().warning(str("snapshots are left: ", error.what()));
-  }
+  const auto remove_or_warn = [&](const auto& remove_there) {
+    try {
+      remove_there();
+    } catch (const Error& error) {
+      context_.log().warning(str("snapshots are left: ", error.what()));
+    }
+  };
+  remove_or_warn([&] { store::remove_snapshots(slots_.directory()); });
+  for (const std::string& disk : disks)
+    remove_or_warn([&] { store::remove_local_snapshots(disk, key_of_run(context_), host_name()); });
 }
 
 }  // namespace trireme::checkpoint

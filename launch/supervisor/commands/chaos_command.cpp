@@ -179,7 +179,7 @@ int chaos(int argc, char** argv) {
                           : to_text(experiment.trials(), experiment.steps(), failure.empty()));
         std::cout.flush();
         if (const int signal = signals.take()) {
-          std::cerr << "trireme chaos: " << failure << '\n';
+          if (!failure.empty()) std::cerr << "trireme chaos: " << failure << '\n';
           end_by(signal);
         }
         require(failure.empty(), failure);

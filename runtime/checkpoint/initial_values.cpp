@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -58,6 +59,18 @@ std::string differences(const Manifest& catalog, const std::vector<HfView>& view
 void stop_for(const Host& host, const std::string& directory, const std::string& of_root) {
   Problems problems;
   problems.add_lines(str("--load-hf ", directory, ": "), broadcast_text(host, of_root));
+  agree_on(host, problems);
+}
+
+/// Collective. The directory may be one of each node. Throws: ConfigurationError when a rank has
+/// other tensors there than rank 0.
+void stop_where_files_differ(const Host& host, const std::string& directory,
+                             const ModelFiles& model) {
+  const std::string mine = to_text(model.files.headers);
+  Problems problems;
+  if (mine != broadcast_text(host, host.rank() == 0 ? mine : ""))
+    problems.add("--load-hf ", directory,
+                 ": has other tensors here than where rank 0 runs; all nodes need the same files");
   agree_on(host, problems);
 }
 
@@ -162,6 +175,7 @@ KeyValues load_initial_values(const Context& context, const FlatParameters& flat
     problems.add_lines("--load-hf ", error.what());
   }
   agree_on(host, problems);
+  stop_where_files_differ(host, o.load_hf, model);
   std::string different;
   const std::string failure = on_root(host, [&] {
     different = differences(catalog, model.views);

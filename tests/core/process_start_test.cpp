@@ -1,9 +1,12 @@
-// What a process prepares at its start: standard streams, the limit of open files, SIGXFSZ.
+// What a process prepares at its start: standard streams, limits of files, signals.
 #include "runtime/core/process/process_start.h"
+
+#include <csignal>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/scratch_directory.h"
@@ -58,6 +61,19 @@ TEST(ProcessStartDeathTest, AFileBeyondTheLimitIsAnErrorOfTheWrite) {
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(write_beyond(), testing::ExitedWithCode(0), "");
+}
+
+TEST(ProcessStartDeathTest, AChildHasAStatusAlsoWhereTheParentIgnoredSuchSignals) {
+  const auto wait_for_a_child = [] {
+    std::signal(SIGCHLD, SIG_IGN);
+    prepare_process();
+    const pid_t child = ::fork();
+    if (child == 0) _exit(7);
+    int status = 0;
+    _exit(::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(wait_for_a_child(), testing::ExitedWithCode(7), "");
 }
 
 }  // namespace

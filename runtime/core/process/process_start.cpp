@@ -37,7 +37,8 @@ void raise_limit_of_open_files() {
 void prepare_process() {
   open_standard_streams();
   raise_limit_of_open_files();
-  require(std::signal(SIGXFSZ, SIG_IGN) != SIG_ERR, "signal: ", std::strerror(errno));
+  require(std::signal(SIGXFSZ, SIG_IGN) != SIG_ERR && std::signal(SIGCHLD, SIG_DFL) != SIG_ERR,
+          "signal: ", std::strerror(errno));
 }
 
 }  // namespace trireme

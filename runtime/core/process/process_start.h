@@ -8,7 +8,8 @@ namespace trireme {
 /// Opens /dev/null in place of each standard stream that is closed: otherwise the next file that is
 /// opened takes its number and gets what is printed. Raises the limit of open files (a data source
 /// keeps two) to what this user may have. Ignores SIGXFSZ: a write beyond the limit of file sizes
-/// is then an error, as on a full disk. Throws: Error when the system refuses.
+/// is then an error, as on a full disk. Does not ignore SIGCHLD, also where the parent did: the
+/// status of a child could then not be asked for. Throws: Error when the system refuses.
 void prepare_process();
 
 }  // namespace trireme

@@ -240,6 +240,13 @@ Loaded load_snapshot(const LoadTarget& t, const SnapshotStep& step) {
   return {scalars.progress, step, "", tier};
 }
 
+/// Of moments that were read before damage was found. Parameters are initialised by the caller.
+void clear_state(const LoadTarget& t) {
+  const Index bytes = t.flat.state_count() * size_bytes(DType::f32);
+  for (const Optimizer::StateTensor& tensor : t.optimizer.state_tensors())
+    t.context.stream().zero(tensor.data, bytes);
+}
+
 /// Why steps cannot be loaded; of many, only of the first few.
 class BadSteps {
  public:
@@ -351,7 +358,10 @@ std::optional<Loaded> load_checkpoint(const LoadTarget& t) {
   // Snapshots that are damaged leave the job as it would be without them.
   const bool durable =
       std::any_of(places.begin(), places.end(), [](const Place& each) { return !each.snapshot; });
-  if (!durable && !o.exit_on_missing_checkpoint) return std::nullopt;
+  if (!durable && !o.exit_on_missing_checkpoint) {
+    clear_state(t);
+    return std::nullopt;
+  }
   throw JobError("--load " + o.load + ": no step can be loaded:" + bad.text());
 }
 

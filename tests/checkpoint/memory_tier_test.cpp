@@ -2,6 +2,8 @@
 // done when one cannot be.
 #include "tests/checkpoint/memory_tier.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "tests/support/message_of.h"
@@ -120,6 +122,25 @@ TEST_F(MemoryTier, IsEnoughForAJobThatNeedsACheckpoint) {
   EXPECT_THAT(message_of([&] { loaded_step(job); }), HasSubstr("no step can be loaded"));
   EXPECT_EQ(loaded_step(any), 0);  // as without snapshots
   EXPECT_EQ(shard_of(0, 3), "");
+}
+
+TEST_F(MemoryTier, LeavesNoMomentsBehindWhereItIsDamagedAndNoStepIsDurable) {
+  const CheckpointJob job = attempt({{2, 1, 1, 1}});
+  make_steps(job, false);
+  for (const Index step : {2, 3}) {
+    const std::string file = shard_of(1, step);  // rank 0 reads all of its own
+    flip_byte(file, static_cast<Index>(fs::file_size(file)) / 2);
+  }
+  on_threads(job, [&](CheckpointRank& rank) {
+    rank.load();
+    EXPECT_EQ(rank.progress.step, 0);
+    rank.context.stream().synchronize();
+    const Index count = rank.steps.model.flat->state_count();
+    EXPECT_FALSE(rank.steps.optimizer->state_tensors().empty());
+    for (const Optimizer::StateTensor& tensor : rank.steps.optimizer->state_tensors())
+      EXPECT_TRUE(std::all_of(tensor.data, tensor.data + count, [](float x) { return x == 0; }))
+          << tensor.name;
+  });
 }
 
 TEST_F(MemoryTier, IsCompleteWithoutAVoteWhereAllRanksHaveIt) {

@@ -94,9 +94,8 @@ void keep_kept(const std::string& from_run, const std::string& run) {
 }
 
 std::string directory_of_config(const std::string& directory, const std::string& run) {
-  for (const std::string& place : {directory, kept_in(run)})
-    if (exists(place + '/' + config_name)) return place;
-  return "";
+  if (exists(directory + '/' + config_name)) return directory;
+  return !run.empty() && exists(kept_in(run) + '/' + config_name) ? kept_in(run) : "";
 }
 
 }  // namespace trireme::interop

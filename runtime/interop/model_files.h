@@ -36,7 +36,7 @@ KeyValues kept_facts(const std::string& run);
 void keep_kept(const std::string& from_run, const std::string& run);
 
 /// `directory` itself, or, where it has no config.json any more, what a run has kept of it; "" when
-/// neither is there.
+/// neither is there. `run`: "" without one.
 std::string directory_of_config(const std::string& directory, const std::string& run);
 
 }  // namespace trireme::interop

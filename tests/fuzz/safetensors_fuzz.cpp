@@ -23,8 +23,8 @@ void read_all(const Directory& directory) {
     const Rows rows = rows_of(tensor.shape);
     std::vector<float> data(static_cast<std::size_t>(rows.rows * rows.columns));
     try {
-      read_rectangles(
-          directory, {{&tensor, 0, rows.rows, 0, rows.columns, data.data(), rows.columns, 1}}, 1);
+      read_rectangles(directory,
+                      {{&tensor, 0, rows.rows, 0, rows.columns, data.data(), rows.columns, 1}}, 1);
     } catch (const Error&) {  // rows that are too long
     }
   }

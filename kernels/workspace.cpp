@@ -5,6 +5,7 @@
 #include "trireme/kernels/embedding.h"
 #include "trireme/kernels/gemm.h"
 #include "trireme/kernels/norm.h"
+#include "trireme/kernels/stream_bytes.h"
 
 namespace trireme {
 

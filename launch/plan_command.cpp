@@ -9,9 +9,9 @@
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/machine/processes.h"
 #include "runtime/options/check_options.h"
+#include "runtime/planner/report/report.h"
+#include "runtime/planner/report/report_json.h"
 #include "runtime/planner/search/calibration.h"
-#include "runtime/planner/search/report.h"
-#include "runtime/planner/search/report_json.h"
 #include "runtime/planner/unequal/unequal_answer.h"
 
 namespace trireme {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "trireme/kernels/gemm.h"
+#include "trireme/kernels/stream_bytes.h"
 
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/replica_hashes.h"

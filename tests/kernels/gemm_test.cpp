@@ -11,6 +11,7 @@
 
 #include "trireme/kernels/activation.h"
 #include "trireme/kernels/elementwise.h"
+#include "trireme/kernels/stream_bytes.h"
 
 #include "kernels/cpu/onednn.h"
 #include "runtime/core/at.h"

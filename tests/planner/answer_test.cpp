@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/planner/search/report.h"
-#include "runtime/planner/search/report_json.h"
+#include "runtime/planner/report/report.h"
+#include "runtime/planner/report/report_json.h"
 #include "tests/planner/task.h"
 
 namespace trireme::planner {

@@ -77,8 +77,5 @@ struct GemmKernels {
 /// or not). Reads no memory. Throws: Error for bf16 on a CPU with native bf16 where this machine
 /// has none: only oneDNN on such a CPU knows.
 Index gemm_workspace_bytes(const DeviceTraits&, const Gemm&);
-/// Bytes of device memory that a stream allocates for itself, at the latest for its first product,
-/// and keeps.
-Index gemm_stream_bytes(const DeviceTraits&);
 
 }  // namespace trireme

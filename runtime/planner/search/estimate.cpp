@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/kernels/gemm.h"
+#include "trireme/kernels/stream_bytes.h"
 #include "trireme/models/transformer.h"
 #include "trireme/pipeline/schedule.h"
 

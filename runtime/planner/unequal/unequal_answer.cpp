@@ -7,7 +7,7 @@
 #include "trireme/core/version.h"
 
 #include "runtime/core/at.h"
-#include "runtime/planner/search/report_json.h"
+#include "runtime/planner/report/report_json.h"
 #include "runtime/planner/unequal/families.h"
 #include "runtime/planner/unequal/hosts.h"
 

@@ -6,8 +6,8 @@
 
 #include "runtime/core/at.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/planner/search/figures_text.h"
-#include "runtime/planner/search/report.h"
+#include "runtime/planner/report/figures_text.h"
+#include "runtime/planner/report/report.h"
 #include "runtime/planner/unequal/hosts.h"
 #include "runtime/planner/unequal/unequal_answer.h"
 

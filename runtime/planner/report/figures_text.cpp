@@ -1,4 +1,4 @@
-#include "runtime/planner/search/figures_text.h"
+#include "runtime/planner/report/figures_text.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "runtime/planner/search/report.h"
+#include "runtime/planner/report/report.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "runtime/core/show_bytes.h"
-#include "runtime/planner/search/figures_text.h"
+#include "runtime/planner/report/figures_text.h"
 
 namespace trireme::planner {
 namespace {

@@ -1,8 +1,8 @@
-#include "runtime/planner/search/report_json.h"
+#include "runtime/planner/report/report_json.h"
 
 #include "trireme/core/version.h"
 
-#include "runtime/planner/search/report.h"
+#include "runtime/planner/report/report.h"
 
 namespace trireme::planner {
 namespace {

@@ -1,9 +1,10 @@
-# trireme_module(name SOURCES dir... [IMPORTS modules...] [LIBRARIES targets...])
+# trireme_module(name [CONTROL] SOURCES dir... [IMPORTS modules...] [LIBRARIES targets...])
 # A module is an object library trireme_<name>. IMPORTS are the modules it may use (their headers
 # come along, transitively recorded in the property TRIREME_MODULES so that a test program can link
-# exactly this module and those below it); TRIREME_LIBRARIES are what its own sources need.
+# exactly this module and those below it); TRIREME_LIBRARIES are what its own sources need. CONTROL:
+# it has no loop over values or layouts, and is compiled by -O1.
 function(trireme_module name)
-  cmake_parse_arguments(MODULE "" "" "SOURCES;IMPORTS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(MODULE "CONTROL" "" "SOURCES;IMPORTS;LIBRARIES" ${ARGN})
   set(sources)
   foreach(dir IN LISTS MODULE_SOURCES)
     file(GLOB found CONFIGURE_DEPENDS ${dir}/*.cpp)
@@ -16,6 +17,11 @@ function(trireme_module name)
   target_include_directories(trireme_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(trireme_${name} PRIVATE trireme_warnings ${MODULE_LIBRARIES})
+  if(MODULE_CONTROL)
+    trireme_precompile(trireme_${name} CONTROL)
+  else()
+    trireme_precompile(trireme_${name})
+  endif()
   set(closure ${name})
   foreach(import IN LISTS MODULE_IMPORTS)
     get_target_property(below trireme_${import} TRIREME_MODULES)

@@ -100,9 +100,13 @@ class NodeHangs : public SupervisedRun {
 TEST_F(NodeHangs, OfARankOfAnotherNodeNameIt) {
   start_on_nodes();
   if (HasFatalFailure()) return;
-  const std::string status = shell(command + " status " + run_directory()).output;
-  for (const char* rank : {"rank 0 (pp0 dp0 tp0): ", "rank 3 (pp0 dp1 tp1): "})
-    EXPECT_THAT(status, HasSubstr(rank));
+  std::string status;
+  const auto names_the_ranks = [&] {
+    status = shell(command + " status " + run_directory()).output;
+    return status.find("rank 0 (pp0 dp0 tp0): ") != std::string::npos &&
+           status.find("rank 3 (pp0 dp1 tp1): ") != std::string::npos;
+  };
+  ASSERT_TRUE(wait_until(names_the_ranks)) << status << output();
   stop_in_a_step({process_of(3)});
   if (HasFatalFailure()) return;
   const nlohmann::json found = wait_for_verdict();

@@ -145,6 +145,7 @@ struct PageAgent::Seen {
   PageReader reader;
   PageNote note;
   std::string sent;  // the begin of the page, when it was sent last
+  std::uint64_t named = 0;  // the coordinates that were sent last
 };
 
 PageAgent::PageAgent(std::string directory) : directory_(std::move(directory)) {}
@@ -191,12 +192,16 @@ bool PageAgent::send_pages(bool whole) {
   for (const auto& page : pages_) {
     const bool did_run = page->note.running != 0;
     page->look();
-    const bool all = whole || page->sent.empty() || (did_run && page->note.running == 0);
+    // Coordinates are set once: a reader need not wait for the next whole page.
+    const std::uint64_t named = page->reader.raw().coordinates.sequence();
+    const bool all = whole || page->sent.empty() || named != page->named ||
+                     (did_run && page->note.running == 0);
     std::string body(bytes_of(page->note));
     if (all) {
       const auto copy = std::make_unique<PageLayout>();
       copy_page(page->reader.raw(), *copy);
       body += bytes_of(*copy);
+      page->named = named;
     } else {
       body += bytes_of(page->reader.raw(), page_head_bytes);
     }

@@ -1,0 +1,29 @@
+# The headers of the standard library and of fmt that most sources include are parsed once, not in
+# each of them: a third of the time that they take to compile. Sources include what they use all the
+# same; the preset tsan, which has no precompiled headers, shows what is missing.
+set(TRIREME_COMMON_HEADERS <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem>
+  <functional> <map> <memory> <optional> <set> <string> <string_view> <utility> <vector>
+  <fmt/format.h>)
+
+# trireme_precompiled(name options...): the target that holds them, for targets with these options.
+function(trireme_precompiled name)
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/runtime/cmake/empty.cpp)
+  target_link_libraries(${name} PRIVATE trireme_warnings fmt::fmt)
+  target_compile_options(${name} PRIVATE ${ARGN}
+    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # ccache must see that header
+  target_precompile_headers(${name} PRIVATE ${TRIREME_COMMON_HEADERS})
+endfunction()
+
+# trireme_precompile(target [CONTROL]): fully optimised, or by -O1, which takes three quarters of the
+# compile time of -O3.
+trireme_precompiled(common_precompiled)
+trireme_precompiled(control_precompiled $<$<CONFIG:Release>:-O1>)
+function(trireme_precompile target)
+  set(precompiled common_precompiled)
+  if("CONTROL" IN_LIST ARGN)
+    set(precompiled control_precompiled)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  target_precompile_headers(${target} REUSE_FROM ${precompiled})
+endfunction()

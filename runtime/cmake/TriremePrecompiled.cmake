@@ -14,8 +14,8 @@ function(trireme_precompiled name)
   target_precompile_headers(${name} PRIVATE ${TRIREME_COMMON_HEADERS})
 endfunction()
 
-# trireme_precompile(target [CONTROL]): fully optimised, or by -O1, which takes three quarters of the
-# compile time of -O3.
+# trireme_precompile(target [CONTROL]): fully optimised, or by -O1, which takes three quarters of
+# the compile time of -O3.
 trireme_precompiled(common_precompiled)
 trireme_precompiled(control_precompiled $<$<CONFIG:Release>:-O1>)
 function(trireme_precompile target)

@@ -29,6 +29,7 @@
 #include "launch/preflight/steady_products.h"
 #include "launch/preflight/storage_checks.h"
 #include "launch/preflight/training_steps.h"
+#include "runtime/core/require_call.h"
 #include "runtime/store/checksum.h"
 #include "runtime/store/file.h"
 
@@ -83,7 +84,7 @@ void system_facts(Node& node) {
 
 void shared_memory(Node& node) {
   struct statvfs info {};
-  require(::statvfs("/dev/shm", &info) == 0, std::strerror(errno));
+  require_call(::statvfs("/dev/shm", &info) == 0, "statvfs");
   const double free = static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize) / mib;
   node.figures["shm_free_mib"] = free;
   constexpr double little = 65;  // what containers give by default is 64
@@ -95,7 +96,7 @@ void shared_memory(Node& node) {
 
 void ports() {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  require(socket >= 0, "socket: ", std::strerror(errno));
+  require_call(socket >= 0, "socket");
   sockaddr_in any{};
   any.sin_family = AF_INET;
   const bool works = ::bind(socket, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 &&

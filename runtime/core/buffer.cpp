@@ -1,11 +1,10 @@
 #include "trireme/core/buffer.h"
 
-#include <cerrno>
-#include <cstring>
-
 #include <sys/mman.h>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/require_call.h"
 
 namespace trireme {
 
@@ -14,8 +13,7 @@ Buffer allocate_host(Index bytes) {
   if (bytes == 0) return {};
   void* data = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  require(data != MAP_FAILED, "cannot allocate ", bytes,
-          " bytes of host memory: ", std::strerror(errno));
+  require_call(data != MAP_FAILED, "cannot allocate ", bytes, " bytes of host memory");
   ::madvise(data, static_cast<std::size_t>(bytes),
             MADV_HUGEPAGE);  // a hint: failure changes nothing
   return Buffer(data, bytes, std::shared_ptr<void>(data, [bytes](void* p) {

@@ -9,6 +9,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/require_call.h"
+
 namespace trireme::data {
 
 DataFile::Descriptor::~Descriptor() {
@@ -17,9 +19,9 @@ DataFile::Descriptor::~Descriptor() {
 
 DataFile::DataFile(const std::string& path)
     : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-  require(file_.number >= 0, path, ": cannot be opened: ", std::strerror(errno));
+  require_call(file_.number >= 0, path, ": cannot be opened");
   struct stat status {};
-  require(::fstat(file_.number, &status) == 0, path, ": ", std::strerror(errno));
+  require_call(::fstat(file_.number, &status) == 0, path);
   require(S_ISREG(status.st_mode), path, ": is not a regular file");
   bytes_ = status.st_size;
 }
@@ -29,9 +31,9 @@ void DataFile::read(Index offset, void* out, Index count) const {
     const ssize_t got = ::pread(file_.number, static_cast<char*>(out) + done,
                                 static_cast<std::size_t>(count - done), offset + done);
     if (got < 0 && errno == EINTR) continue;
+    const char* const reason = got < 0 ? std::strerror(errno) : "";
     require(got > 0, path_, ": the data changed or its file system went away: byte ", offset + done,
-            " of ", bytes_, got < 0 ? " cannot be read: " : " is not there any more",
-            got < 0 ? std::strerror(errno) : "");
+            " of ", bytes_, got < 0 ? " cannot be read: " : " is not there any more", reason);
     done += got;
   }
 }

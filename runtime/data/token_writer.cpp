@@ -1,7 +1,6 @@
 // Implements TokenFileWriter (trireme/data/token_file.h).
 // TokenFileWriter: tokens go to disk as they come; only the length of each document is kept in
 // memory.
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <limits>
@@ -15,6 +14,7 @@
 #include "trireme/core/error.h"
 #include "trireme/data/token_file.h"
 
+#include "runtime/core/require_call.h"
 #include "runtime/data/token_layout.h"
 
 namespace trireme {
@@ -28,7 +28,7 @@ class NewFile {
  public:
   explicit NewFile(const std::string& path)
       : path_(path), file_(std::fopen(temporary().c_str(), "wb")) {
-    require(file_ != nullptr, temporary(), ": cannot be written: ", std::strerror(errno));
+    require_call(file_ != nullptr, temporary(), ": cannot be written");
   }
   ~NewFile() {
     if (file_ != nullptr) std::fclose(file_);
@@ -59,9 +59,7 @@ class NewFile {
 
  private:
   std::string temporary() const { return path_ + ".tmp"; }
-  void check(bool good) const {
-    require(good, temporary(), ": cannot be written: ", std::strerror(errno));
-  }
+  void check(bool good) const { require_call(good, temporary(), ": cannot be written"); }
 
   std::string path_;
   FILE* file_;

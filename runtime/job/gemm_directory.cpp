@@ -1,7 +1,5 @@
 #include "runtime/job/gemm_directory.h"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -9,6 +7,8 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
+
+#include "runtime/core/require_call.h"
 
 namespace trireme::job {
 namespace {
@@ -21,8 +21,7 @@ class Probe {
   Probe(const std::string& directory, int rank)
       : path_(fmt::format("{}/.rank-{}-XXXXXX", directory, rank)) {
     const int file = ::mkstemp(path_.data());
-    require(file >= 0, "--gemm-cache ", directory,
-            ": no file can be made there: ", std::strerror(errno));
+    require_call(file >= 0, "--gemm-cache ", directory, ": no file can be made there");
     ::close(file);
   }
   ~Probe() { ::unlink(path_.c_str()); }

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <string_view>
 
 #include <fcntl.h>
@@ -15,6 +14,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/require_call.h"
 #include "runtime/train/metrics_end.h"
 
 namespace trireme {
@@ -80,7 +80,7 @@ void check_metric_name(const std::string& name) {
 MetricsFile::MetricsFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
   file_ = open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  require(file_ >= 0, "--metrics ", path, ": ", std::strerror(errno));
+  require_call(file_ >= 0, "--metrics ", path);
   try {
     repair_last_line(file_, path);
   } catch (...) {
@@ -117,8 +117,9 @@ void MetricsFile::append(const StepMetrics& m) {
   ssize_t written = -1;
   do written = write(file_, text.data(), text.size());
   while (written < 0 && errno == EINTR);
-  require(written == static_cast<ssize_t>(text.size()), "--metrics ", path_, ": ",
-          written < 0 ? std::strerror(errno) : "the file system is full");
+  require_call(written >= 0, "--metrics ", path_);
+  require(written == static_cast<ssize_t>(text.size()), "--metrics ", path_,
+          ": the file system is full");
 }
 
 Reporter::Reporter(const Log& log, const ReporterOptions& options) : log_(log), options_(options) {}

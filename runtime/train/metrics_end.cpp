@@ -2,9 +2,7 @@
 #include "runtime/train/metrics_end.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -13,6 +11,8 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/require_call.h"
 
 namespace trireme::train {
 namespace {
@@ -23,12 +23,12 @@ constexpr Index chunk = 64 * 1024;
 /// Bytes of a file that can be cut; -1 for a device or a pipe.
 Index regular_size(int file, const std::string& path) {
   struct stat status = {};
-  require(fstat(file, &status) == 0, "--metrics ", path, ": ", std::strerror(errno));
+  require_call(fstat(file, &status) == 0, "--metrics ", path);
   return S_ISREG(status.st_mode) ? static_cast<Index>(status.st_size) : -1;
 }
 
 void cut(int file, const std::string& path, Index size) {
-  require(ftruncate(file, size) == 0, "--metrics ", path, ": ", std::strerror(errno));
+  require_call(ftruncate(file, size) == 0, "--metrics ", path);
 }
 
 /// A line without its newline; `offset`: of its first byte in the file.
@@ -102,8 +102,8 @@ class LinesBackwards {
     const Index count = std::min(chunk, begin_);
     std::string before(static_cast<std::size_t>(count), '\0');
     const ssize_t read = pread(file_, before.data(), before.size(), begin_ - count);
-    require(read == count, "--metrics ", path_, ": ",
-            read < 0 ? std::strerror(errno) : "became shorter while it was read");
+    require_call(read >= 0, "--metrics ", path_);
+    require(read == count, "--metrics ", path_, ": became shorter while it was read");
     unread_.insert(0, before);
     begin_ -= count;
   }
@@ -125,7 +125,7 @@ void repair_last_line(int file, const std::string& path) {
   if (tail.text.empty()) return;
   const std::string_view known = std::string_view(tail.text).substr(0, beginning.size());
   if (step_of(tail.text))
-    require(write(file, "\n", 1) == 1, "--metrics ", path, ": ", std::strerror(errno));
+    require_call(write(file, "\n", 1) == 1, "--metrics ", path);
   else if (beginning.starts_with(known))
     cut(file, path, tail.offset);
   else

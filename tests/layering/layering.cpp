@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "tests/layering/early_errno.h"
 #include "tests/layering/literals.h"
 #include "tests/layering/types.h"
 
@@ -173,6 +174,10 @@ class Checker {
           fmt::format("{} lines, must be below {}: split by idea", file.lines, most));
     if (starts_with(file.path, "runtime/"))
       ++files_in_[fs::path(file.path).parent_path().generic_string()];
+    for (const int line : lines_of_early_errno(file.text))
+      say(file.path, line,
+          "errno may be read before the call that sets it: require_call reads it after (or keep "
+          "it in a variable before require)");
     if (starts_with(file.path, "tests/")) return;  // tests may include what they like
     if (starts_with(file.path, "include/")) public_includes_[file.path] = file.includes;
     for (const char* part : {"include/", "runtime/", "kernels/"})

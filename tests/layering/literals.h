@@ -15,6 +15,9 @@ struct Literal {
 /// In the order of the text; what comments hold is none, and neither are the names of #include.
 std::vector<Literal> literals_of(const std::string& text);
 
+/// `text` with spaces in place of its comments, names of #include, and what is in quotes.
+std::string code_of(const std::string& text);
+
 /// "--hidden-size" of "use --hidden-size 8"; "" where the text names no option.
 std::string option_in(const std::string& text);
 

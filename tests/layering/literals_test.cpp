@@ -26,6 +26,11 @@ h(R"(raw "text")");
                           Literal{R"(raw "text")", 5}));
 }
 
+TEST(Literals, LeaveTheCodeAroundThem) {
+  EXPECT_EQ(code_of("f(\"a)\", ')', R\"(b)\", 1'000); // c\ng();\n"),
+            "f(    ,    ,       , 1'000);     \ng();\n");
+}
+
 TEST(Literals, NameOptions) {
   EXPECT_EQ(option_in("use --hidden-size 8 or --tp"), "--hidden-size");
   EXPECT_EQ(option_in("--bf16"), "--bf16");

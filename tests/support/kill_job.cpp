@@ -5,7 +5,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -17,6 +16,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/require_call.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::test {
@@ -67,7 +67,7 @@ KillableJob::KillableJob(const std::string& mpirun, const std::string& program,
           " --mca btl_vader_backing_directory ", scratch_.path(),
           " --mca osc_sm_backing_directory ", scratch_.path(), " ", program, " ", arguments);
   session_ = ::fork();
-  require(session_ >= 0, "fork: ", std::strerror(errno));
+  require_call(session_ >= 0, "fork");
   if (session_ == 0) become(command, log);
   while (::getsid(session_) != session_) std::this_thread::yield();  // only then it can be found
 }
@@ -121,7 +121,7 @@ bool KillableJob::ended() {
 int KillableJob::wait() {
   while (!reaped_) {
     reaped_ = ::waitpid(session_, &status_, 0) == session_;
-    if (!reaped_) require(errno == EINTR, "waitpid: ", std::strerror(errno));
+    if (!reaped_) require_call(errno == EINTR, "waitpid");
   }
   return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
 }

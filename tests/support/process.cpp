@@ -16,6 +16,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/require_call.h"
+
 namespace trireme::test {
 namespace {
 
@@ -93,7 +95,7 @@ void BackgroundProcess::send(int signal) const { kill(leader_, signal); }
 Outcome BackgroundProcess::wait() {
   while (!ended_) {
     const pid_t found = waitpid(leader_, &status_, 0);
-    require(found == leader_ || errno == EINTR, "waitpid failed");
+    require_call(found == leader_ || errno == EINTR, "waitpid");
     ended_ = found == leader_;
   }
   return {exit_code_of(status_), output()};

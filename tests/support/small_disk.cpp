@@ -1,7 +1,5 @@
 #include "tests/support/small_disk.h"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include <fcntl.h>
@@ -12,10 +10,12 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/require_call.h"
+
 namespace trireme::test {
 namespace {
 
-void check(int status, const char* call) { require(status == 0, call, ": ", std::strerror(errno)); }
+void check(int status, const char* call) { require_call(status == 0, call); }
 
 }  // namespace
 
@@ -33,7 +33,7 @@ void SmallDisk::fill_up_to(Index bytes) const {
   check(statvfs(path_.c_str(), &disk), "statvfs");
   const Index free = static_cast<Index>(disk.f_bavail) * static_cast<Index>(disk.f_bsize);
   const int file = open((path_ + "/filler").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  require(file >= 0, path_, "/filler: ", std::strerror(errno));
+  require_call(file >= 0, path_, "/filler");
   const int status = fallocate(file, 0, 0, free - bytes);
   close(file);
   check(status, "fallocate");

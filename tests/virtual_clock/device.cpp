@@ -1,11 +1,11 @@
 #include "tests/virtual_clock/device.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include <sys/mman.h>
 
+#include "runtime/core/require_call.h"
 #include "tests/virtual_clock/kernels.h"
 
 namespace trireme::virtual_clock {
@@ -36,7 +36,7 @@ Buffer VirtualDevice::allocate(Index bytes) {
   const auto size = static_cast<std::size_t>(bytes);
   void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  require(data != MAP_FAILED, "no address space of ", bytes, " bytes: ", std::strerror(errno));
+  require_call(data != MAP_FAILED, "no address space of ", bytes, " bytes");
   const auto* begin = static_cast<const std::byte*>(data);
   ranges_.emplace_back(begin, begin + bytes);
   return {data, bytes, std::shared_ptr<void>(data, [size](void* p) { munmap(p, size); })};

@@ -16,6 +16,7 @@
 #include "launch/supervisor/machine/metrics_tail.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/rank_watch.h"
+#include "runtime/core/require_call.h"
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
@@ -121,7 +122,7 @@ void Experiment::call_user(const Struck& struck, const std::string& state) const
                      "TRIREME_FAULT_STATE=" + state, "TRIREME_RUN_DIRECTORY=" + paths_.run},
                     -1, false);
   int status = 0;
-  while (::waitpid(id, &status, 0) < 0) require(errno == EINTR, "waitpid: ", std::strerror(errno));
+  while (::waitpid(id, &status, 0) < 0) require_call(errno == EINTR, "waitpid");
   require(WIFEXITED(status) && WEXITSTATUS(status) == 0, of_link ? "--link-cmd" : "--node-cmd",
           ": '", command, "' has failed for ", host, " (", state, ")");
 }

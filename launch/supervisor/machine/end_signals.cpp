@@ -1,13 +1,12 @@
 #include "launch/supervisor/machine/end_signals.h"
 
-#include <cerrno>
-#include <cstring>
-
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 
@@ -23,7 +22,7 @@ EndSignals::EndSignals() {
     if (!is_ignored(signal)) sigaddset(&set, signal);
   require(::pthread_sigmask(SIG_BLOCK, &set, &before_) == 0, "signals cannot be blocked");
   file_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  require(file_ >= 0, "signalfd: ", std::strerror(errno));
+  require_call(file_ >= 0, "signalfd");
 }
 
 EndSignals::~EndSignals() {

@@ -11,6 +11,7 @@
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/machine/new_token.h"
+#include "runtime/core/require_call.h"
 #include "runtime/observe/page_mapping.h"
 #include "runtime/observe/page_reader.h"
 #include "runtime/store/file.h"
@@ -29,12 +30,12 @@ void write_private(const std::string& path, const std::string& text) {
   const std::string fresh = path + ".new";
   remove_file(fresh);
   const int file = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  require(file >= 0, fresh, ": open: ", std::strerror(errno));
+  require_call(file >= 0, fresh, ": open");
   const ssize_t written = ::write(file, text.data(), text.size());
   const int reason = errno;
   const bool closed = ::close(file) == 0;  // a network file system may say only now that it is full
   require(written == static_cast<ssize_t>(text.size()), fresh, ": write: ", std::strerror(reason));
-  require(closed, fresh, ": close: ", std::strerror(errno));
+  require_call(closed, fresh, ": close");
   rename_path(fresh, path);
 }
 

@@ -1,10 +1,8 @@
 #include "launch/supervisor/machine/machine.h"
 
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 
 #include <sys/prctl.h>
@@ -17,6 +15,7 @@
 #include "launch/supervisor/machine/end_signals.h"
 #include "launch/supervisor/machine/preflight_figures.h"
 #include "launch/supervisor/machine/processes.h"
+#include "runtime/core/require_call.h"
 #include "runtime/store/file.h"
 #include "runtime/store/lease/lease.h"
 #include "runtime/store/steps.h"
@@ -35,7 +34,7 @@ int open_signals() {
   require(::sigprocmask(SIG_BLOCK, &watched, nullptr) == 0, "signals cannot be blocked");
   ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that ends costs lines, not the job
   const int signals = ::signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
-  require(signals >= 0, "signalfd: ", std::strerror(errno));
+  require_call(signals >= 0, "signalfd");
   return signals;
 }
 
@@ -67,7 +66,7 @@ Machine::Machine(Job job, MachineOptions options)
       metrics_("") {
   others_.insert(::getsid(0));
   for (const pid_t child : children_outside(others_)) others_.insert({child, ::getsid(child)});
-  require(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "prctl: ", std::strerror(errno));
+  require_call(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "prctl");
   lease_ = take_run(paths_);
   ledger_ = std::make_unique<LedgerFile>(paths_.ledger);
   remove_file(paths_.stop);  // it was for the supervisor before

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "launch/supervisor/machine/machine.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/reach.h"
+#include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -56,7 +56,7 @@ void Machine::start(const AttemptPlan& plan) {
   status_.reset();
   reported_ = false;
   int ends[2];
-  require(::pipe2(ends, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+  require_call(::pipe2(ends, O_CLOEXEC) == 0, "pipe");
   pipe_ = ends[0];
   ::fcntl(pipe_, F_SETFL, O_NONBLOCK);
   const Launch launch{options_.mpirun,

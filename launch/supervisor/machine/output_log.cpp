@@ -4,13 +4,14 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <sstream>
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -73,7 +74,7 @@ void EvidenceReader::read_line(const std::string& line) {
 OutputLog::OutputLog(std::string path, Index most_bytes)
     : path_(std::move(path)), most_bytes_(most_bytes) {
   open();
-  require(file_ >= 0, path_, ": open: ", std::strerror(errno));
+  require_call(file_ >= 0, path_, ": open");
 }
 
 OutputLog::~OutputLog() { ::close(file_); }

@@ -20,6 +20,7 @@
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/machine/new_token.h"
+#include "runtime/core/require_call.h"
 #include "runtime/observe/page_mapping.h"
 #include "runtime/observe/remote/page_copy.h"
 #include "runtime/observe/status_page.h"
@@ -60,7 +61,7 @@ std::string text_of(const sockaddr* address) {
 std::vector<std::string> own_addresses() {
   std::vector<std::string> four, six;
   ifaddrs* all = nullptr;
-  require(::getifaddrs(&all) == 0, "getifaddrs: ", std::strerror(errno));
+  require_call(::getifaddrs(&all) == 0, "getifaddrs");
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
     const bool up = (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
     if (!up || one->ifa_addr == nullptr) continue;
@@ -153,7 +154,7 @@ PageCollector::~PageCollector() {
 void PageCollector::listen() {
   socket_ = listen_at(AF_INET6, address_.port);  // IPv4 as well
   if (socket_ < 0) socket_ = listen_at(AF_INET, address_.port);
-  require(socket_ >= 0, "a port for status pages: ", std::strerror(errno));
+  require_call(socket_ >= 0, "a port for status pages");
 }
 
 void PageCollector::take_connections() {

@@ -18,6 +18,7 @@
 
 #include "runtime/core/process/process_environment.h"
 #include "runtime/core/process/process_stat.h"
+#include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -110,7 +111,7 @@ pid_t start_program(const std::vector<std::string>& words, const Variables& vari
   require(!program.empty(), words.front(), " is no program");
   const ExecWords arguments(words), environment(environment_with(variables));
   int failure[2];  // closed by a successful exec
-  require(::pipe2(failure, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+  require_call(::pipe2(failure, O_CLOEXEC) == 0, "pipe");
   const Child child{program.c_str(),
                     arguments.pointers.data(),
                     environment.pointers.data(),
@@ -135,7 +136,7 @@ pid_t start_program(const std::vector<std::string>& words, const Variables& vari
 
 ProgramWithOutput start_with_output(const std::vector<std::string>& words) {
   int ends[2];
-  require(::pipe2(ends, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+  require_call(::pipe2(ends, O_CLOEXEC) == 0, "pipe");
   try {
     const pid_t id = start_program(words, {}, ends[1], true);
     ::close(ends[1]);

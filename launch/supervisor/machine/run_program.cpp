@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,6 +11,7 @@
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/machine/processes.h"
+#include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -77,7 +77,7 @@ class Program {
   bool has_ended() {
     siginfo_t info{};
     const int found = ::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT);
-    require(found == 0, "waitid: ", std::strerror(errno));
+    require_call(found == 0, "waitid");
     if (info.si_pid == 0) return false;
     if (info.si_code == CLD_EXITED) end_.code = info.si_status;
     return true;

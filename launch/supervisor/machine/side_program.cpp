@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <utility>
 
 #include <fcntl.h>
@@ -12,6 +11,8 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -27,11 +28,11 @@ std::pair<int, int> open_output(const SideCommand& command) {
   if (command.prints) return {-1, -1};
   if (!command.log.empty()) {
     const int file = ::open(command.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    require(file >= 0, command.log, ": open: ", std::strerror(errno));
+    require_call(file >= 0, command.log, ": open");
     return {file, -1};
   }
   int ends[2];
-  require(::pipe2(ends, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+  require_call(::pipe2(ends, O_CLOEXEC) == 0, "pipe");
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return {ends[1], ends[0]};
 }

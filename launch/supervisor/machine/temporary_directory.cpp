@@ -1,14 +1,14 @@
 #include "launch/supervisor/machine/temporary_directory.h"
 
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <thread>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 
@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 
 TemporaryDirectory::TemporaryDirectory(const std::string& parent, const std::string& prefix) {
   std::string pattern = (fs::absolute(parent) / (prefix + "-XXXXXX")).string();
-  const bool made = ::mkdtemp(pattern.data()) != nullptr;  // before errno is read
-  require(made, pattern, ": mkdtemp: ", std::strerror(errno));
+  require_call(::mkdtemp(pattern.data()) != nullptr, pattern, ": mkdtemp");
   path_ = pattern;
 }
 

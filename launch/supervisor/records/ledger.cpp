@@ -10,6 +10,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/require_call.h"
+
 namespace trireme::supervisor {
 namespace {
 
@@ -275,11 +277,11 @@ History replay(std::string_view text) {
 
 LedgerFile::LedgerFile(const std::string& path) : path_(path) {
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  require(file_ >= 0, path, ": open: ", std::strerror(errno));
+  require_call(file_ >= 0, path, ": open");
   off_t end = ::lseek(file_, 0, SEEK_END);
   char last = '\n';
   while (end > 0 && ::pread(file_, &last, 1, end - 1) == 1 && last != '\n') --end;
-  require(::ftruncate(file_, end) == 0, path, ": ftruncate: ", std::strerror(errno));
+  require_call(::ftruncate(file_, end) == 0, path, ": ftruncate");
 }
 
 LedgerFile::~LedgerFile() { ::close(file_); }
@@ -293,7 +295,7 @@ void LedgerFile::append(const Json& line) {
     const bool cut = end >= 0 && ::ftruncate(file_, end) == 0;  // or the next line would be torn
     throw Error(str(path_, ": write: ", why, cut ? "" : "; its last line is torn"));
   }
-  require(::fsync(file_) == 0, path_, ": fsync: ", std::strerror(errno));
+  require_call(::fsync(file_) == 0, path_, ": fsync");
 }
 
 }  // namespace trireme::supervisor

@@ -13,6 +13,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/require_call.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -37,7 +39,7 @@ Index mib(Index bytes) { return (bytes + (Index{1} << 20) - 1) >> 20; }
 
 void require_shared_memory(Index bytes, int ranks) {
   struct statvfs status {};
-  require(::statvfs("/dev/shm", &status) == 0, "there is no /dev/shm: ", std::strerror(errno));
+  require_call(::statvfs("/dev/shm", &status) == 0, "there is no /dev/shm");
   const Index free = static_cast<Index>(status.f_bavail) * static_cast<Index>(status.f_bsize);
   require(bytes <= free, "/dev/shm has ", free >> 20, " MiB free but its ", ranks, " ranks need ",
           mib(bytes), " MiB (in a container: its shm size)");
@@ -66,8 +68,7 @@ SharedMemory SharedMemory::create(Index bytes) {
 
 SharedMemory SharedMemory::open(const std::string& name, Index bytes) {
   const File file(::shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
-  require(file.get() >= 0, "the shared memory ", name,
-          " of another rank cannot be opened: ", std::strerror(errno));
+  require_call(file.get() >= 0, "the shared memory ", name, " of another rank cannot be opened");
   SharedMemory memory;
   memory.map(file.get(), bytes);
   return memory;
@@ -76,8 +77,7 @@ SharedMemory SharedMemory::open(const std::string& name, Index bytes) {
 void SharedMemory::map(int file, Index bytes) {
   void* data =
       ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  require(data != MAP_FAILED, "cannot map ", bytes,
-          " bytes of shared memory: ", std::strerror(errno));
+  require_call(data != MAP_FAILED, "cannot map ", bytes, " bytes of shared memory");
   data_ = static_cast<std::byte*>(data);
   bytes_ = bytes;
 }

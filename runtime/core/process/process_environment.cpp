@@ -1,7 +1,6 @@
 #include "runtime/core/process/process_environment.h"
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/parse_number.h"
+#include "runtime/core/require_call.h"
 
 namespace trireme {
 
@@ -48,8 +48,8 @@ std::string value_in(const std::string& environment, const std::string& name) {
 void signal_where(std::int64_t pid, int signal,
                   const std::function<bool(const std::string& environment)>& is_meant) {
   const int process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  require(process >= 0 || (errno != ENOSYS && errno != EPERM), "process ", pid,
-          " cannot be ended: pidfd_open: ", std::strerror(errno));
+  require_call(process >= 0 || (errno != ENOSYS && errno != EPERM), "process ", pid,
+               " cannot be ended: pidfd_open");
   if (process < 0) return;
   if (is_meant(environment_of(pid))) ::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0);
   ::close(process);

@@ -2,13 +2,14 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/require_call.h"
 
 namespace trireme {
 namespace {
@@ -17,19 +18,19 @@ void open_standard_streams() {
   // In ascending order: open(2) takes the lowest free number.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0) continue;
-    require(errno == EBADF, "file descriptor ", stream, ": ", std::strerror(errno));
+    require_call(errno == EBADF, "file descriptor ", stream);
     const int opened = ::open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY);
-    require(opened >= 0, "file descriptor ", stream,
-            " is closed, and /dev/null cannot be opened: ", std::strerror(errno));
+    require_call(opened >= 0, "file descriptor ", stream,
+                 " is closed, and /dev/null cannot be opened");
     require(opened == stream, "/dev/null is file descriptor ", opened, " in place of ", stream);
   }
 }
 
 void raise_limit_of_open_files() {
   rlimit limit = {};
-  require(::getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit: ", std::strerror(errno));
+  require_call(::getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
   limit.rlim_cur = limit.rlim_max;
-  require(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit: ", std::strerror(errno));
+  require_call(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
 }
 
 }  // namespace
@@ -37,8 +38,8 @@ void raise_limit_of_open_files() {
 void prepare_process() {
   open_standard_streams();
   raise_limit_of_open_files();
-  require(std::signal(SIGXFSZ, SIG_IGN) != SIG_ERR && std::signal(SIGCHLD, SIG_DFL) != SIG_ERR,
-          "signal: ", std::strerror(errno));
+  require_call(std::signal(SIGXFSZ, SIG_IGN) != SIG_ERR && std::signal(SIGCHLD, SIG_DFL) != SIG_ERR,
+               "signal");
 }
 
 }  // namespace trireme

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/core/json.h"
+#include "runtime/core/require_call.h"
 #include "runtime/job/layout/plan_layout.h"
 #include "runtime/options/field_names.h"
 
@@ -105,7 +106,7 @@ std::string read_all(int file) {
 /// The line of one number of ranks; empty: the process of the check has failed.
 std::string line_of(const LayoutProgram& program, Index ranks) {
   int ends[2];
-  require(::pipe2(ends, O_CLOEXEC) == 0, "pipe: ", std::strerror(errno));
+  require_call(::pipe2(ends, O_CLOEXEC) == 0, "pipe");
   std::fflush(nullptr);  // or the child would print it again
   const pid_t child = ::fork();
   if (child == 0) check_and_exit(program, ranks, ends[1]);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +12,8 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/require_call.h"
 
 namespace trireme::observe {
 namespace {
@@ -53,15 +54,14 @@ void close_others(long files) {
 }  // namespace
 
 void start_agent(const std::string& program, const std::string& directory) {
-  const bool usable = ::access(program.c_str(), X_OK) == 0;  // before errno is read
-  require(usable, program, ": ", std::strerror(errno));
+  require_call(::access(program.c_str(), X_OK) == 0, program);
   std::string words[] = {program, "report-pages", directory};
   char* arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
   std::vector<char*> variables = environment_of_agent();
   constexpr long most_files = 65536;  // the limit of a container may be 2^30
   const long files = std::min(::sysconf(_SC_OPEN_MAX), most_files);
   const pid_t child = ::fork();
-  require(child >= 0, "fork: ", std::strerror(errno));
+  require_call(child >= 0, "fork");
   if (child == 0) {
     ::setsid();  // the launcher ends the process groups of its ranks
     const pid_t agent = ::fork();

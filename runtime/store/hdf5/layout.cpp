@@ -1,13 +1,11 @@
 // Creating groups and datasets in a scratch file.
 #include "runtime/store/hdf5/layout.h"
 
-#include <cerrno>
-#include <cstring>
-
 #include <sys/resource.h>
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/require_call.h"
 #include "runtime/store/hdf5/dataset.h"
 
 namespace trireme::hdf5 {
@@ -29,7 +27,7 @@ Handle create_file(const std::string& path) {
 
 void require_file_size(Index bytes) {
   rlimit limit = {};
-  require(::getrlimit(RLIMIT_FSIZE, &limit) == 0, "getrlimit: ", std::strerror(errno));
+  require_call(::getrlimit(RLIMIT_FSIZE, &limit) == 0, "getrlimit");
   require(limit.rlim_cur == RLIM_INFINITY || static_cast<rlim_t>(bytes) <= limit.rlim_cur,
           "a file of up to ", bytes, " bytes is needed, and this process may write ",
           limit.rlim_cur, " (ulimit -f)");

@@ -13,6 +13,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/require_call.h"
 #include "runtime/core/round_up.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/file.h"
@@ -168,7 +169,7 @@ void Slots::reserve(int slot) {
           show_bytes(free_bytes(directory_)), " are free (", std::strerror(reason), ")");
   const auto length = static_cast<std::size_t>(bytes_);
   void* data = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  require(data != MAP_FAILED, file, ": cannot be mapped: ", std::strerror(errno));
+  require_call(data != MAP_FAILED, file, ": cannot be mapped");
   memory_[static_cast<std::size_t>(slot)] = Buffer(
       data, bytes_, std::shared_ptr<void>(data, [length](void* at) { ::munmap(at, length); }));
 }

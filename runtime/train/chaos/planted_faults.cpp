@@ -1,7 +1,6 @@
 #include "runtime/train/chaos/planted_faults.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -9,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "runtime/core/require_call.h"
 #include "runtime/job/gpu_health.h"
 
 namespace trireme::train {
@@ -136,16 +136,16 @@ void PlantedFaults::end_step(Index failures) {
 /// Only the limit that this process may raise again changes. SIGXFSZ is ignored (process_start.h).
 void PlantedFaults::fill_disk() {
   if (disk_is_full_) return;
-  require(::getrlimit(RLIMIT_FSIZE, &file_size_) == 0, "getrlimit: ", std::strerror(errno));
+  require_call(::getrlimit(RLIMIT_FSIZE, &file_size_) == 0, "getrlimit");
   rlimit low = file_size_;
   low.rlim_cur = std::min(low.rlim_cur, full_disk_bytes);
-  require(::setrlimit(RLIMIT_FSIZE, &low) == 0, "setrlimit: ", std::strerror(errno));
+  require_call(::setrlimit(RLIMIT_FSIZE, &low) == 0, "setrlimit");
   disk_is_full_ = true;
   disk_filled_ = Clock::now();
 }
 
 void PlantedFaults::empty_disk() {
-  require(::setrlimit(RLIMIT_FSIZE, &file_size_) == 0, "setrlimit: ", std::strerror(errno));
+  require_call(::setrlimit(RLIMIT_FSIZE, &file_size_) == 0, "setrlimit");
   disk_is_full_ = false;
 }
 

@@ -7,9 +7,9 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/json/json_keys.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/hf_rope.h"
-#include "runtime/interop/json_keys.h"
 #include "runtime/models/transformer_limits.h"
 
 namespace trireme::interop {

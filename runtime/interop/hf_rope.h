@@ -3,8 +3,8 @@
 
 #include "trireme/models/transformer_config.h"
 
+#include "runtime/core/json/json_keys.h"
 #include "runtime/interop/hf_config.h"
-#include "runtime/interop/json_keys.h"
 
 namespace trireme::interop {
 

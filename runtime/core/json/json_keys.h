@@ -1,5 +1,7 @@
 // JsonKeys: the members of a JSON object as numbers, flags and words. What does not fit becomes a
 // problem, a sentence with the key, its value and what would be right; reading goes on.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <optional>
@@ -12,7 +14,7 @@
 
 #include "runtime/core/json.h"
 
-namespace trireme::interop {
+namespace trireme {
 
 class JsonKeys {
  public:
@@ -54,4 +56,4 @@ class JsonKeys {
 /// A value as it would be written, shortened.
 std::string shown(const Json& json);
 
-}  // namespace trireme::interop
+}  // namespace trireme

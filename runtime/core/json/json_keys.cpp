@@ -1,8 +1,8 @@
-#include "runtime/interop/json_keys.h"
+#include "runtime/core/json/json_keys.h"
 
 #include <cmath>
 
-namespace trireme::interop {
+namespace trireme {
 namespace {
 
 bool is_null(const Json& json) { return std::holds_alternative<std::nullptr_t>(json.value); }
@@ -96,4 +96,4 @@ std::vector<std::string> JsonKeys::unread() const {
   return all;
 }
 
-}  // namespace trireme::interop
+}  // namespace trireme

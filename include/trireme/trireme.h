@@ -7,6 +7,7 @@
 #include "trireme/data/prepare.h"
 #include "trireme/data/source.h"
 #include "trireme/data/token_source.h"
+#include "trireme/data/tokenizer.h"
 #include "trireme/graph/gradient_check.h"
 #include "trireme/graph/graph.h"
 #include "trireme/job/run.h"

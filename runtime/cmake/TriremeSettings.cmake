@@ -12,6 +12,11 @@ find_package(MPI REQUIRED COMPONENTS C)
 # oneDNN by library and header: its CMake package wants OpenCL.
 find_path(DNNL_INCLUDE_DIR dnnl.h REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
+# So are PCRE2 and utf8proc, which have CMake packages in some distributions only.
+find_path(PCRE2_INCLUDE_DIR pcre2.h REQUIRED)
+find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
 # HDF5, the serial C library; xxHash is used as a header.
 find_package(HDF5 REQUIRED COMPONENTS C)
 add_library(trireme_hdf5 INTERFACE)

@@ -66,6 +66,8 @@ const std::vector<Package> packages = {
     {"HDF5", {"hdf5", "H5"}, "runtime/store/hdf5/", any_number},
     {"oneDNN", {"dnnl", "oneapi/dnnl"}, "kernels/cpu/", 1},
     {"CLI11", {"CLI/"}, "runtime/options/", 1},
+    {"PCRE2", {"pcre2.h"}, "runtime/data/tokenizer/", 1},
+    {"utf8proc", {"utf8proc"}, "runtime/data/tokenizer/", 1},
     {"nlohmann-json", {"nlohmann/"}, "runtime/core/", 1},
 };
 

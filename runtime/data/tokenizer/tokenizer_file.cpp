@@ -1,0 +1,238 @@
+// Reads a tokenizer.json, which may be anything: what a TokenizerDefinition holds fits together.
+#include <array>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "trireme/core/error.h"
+
+#include "runtime/core/json.h"
+#include "runtime/core/json/json_keys.h"
+#include "runtime/data/data_file.h"
+#include "runtime/data/tokenizer/tokenizer_definition.h"
+#include "runtime/data/tokenizer/tokenizer_steps.h"
+
+namespace trireme::data {
+namespace {
+
+using Symbols = TokenizerDefinition::Symbols;
+
+constexpr std::size_t most_problems = 20;
+
+Json read_json(const std::string& path) {
+  const DataFile file(path);
+  const JsonLimits limits;
+  require(file.bytes() <= limits.text_bytes, "has ", file.bytes(), " bytes, more than ",
+          limits.text_bytes);
+  std::string text(static_cast<std::size_t>(file.bytes()), '\0');
+  file.read(0, text.data(), file.bytes());
+  return parse_json(text, limits);
+}
+
+class Reader {
+ public:
+  explicit Reader(const Json& json) : json_(json) {}
+
+  TokenizerDefinition read() {
+    JsonKeys keys(json_, "", problems_);
+    for (const char* unused : {"version", "truncation", "padding"}) keys.find(unused);
+    const Json none, *model = keys.find("model");
+    const auto part = [&](const char* key) {
+      const Json* found = keys.find(key);
+      return found ? found : &none;
+    };
+    read_normalizer(*part("normalizer"), out_.normalizer, problems_);
+    const bool bytes = read_pretokenizer(*part("pre_tokenizer"), out_.pretokenizer, problems_);
+    out_.symbols = bytes ? Symbols::bytes : Symbols::characters;
+    read_decoder(*part("decoder"), out_.symbols, out_.decoder, problems_);
+    read_post_processor(*part("post_processor"), problems_);
+    if (model == nullptr || !std::holds_alternative<Json::Object>(model->value))
+      problem("model is ", model ? shown(*model) : "missing", "; expected an object");
+    else
+      read_model(*model);
+    read_added(*part("added_tokens"));
+    for (const std::string& key : keys.unread()) problem(key, " is not understood");
+    refuse_problems();
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Parts>
+  void problem(const Parts&... parts) {
+    if (problems_.size() <= most_problems) problems_.push_back(str(parts...));
+  }
+  void refuse_problems() const {
+    if (problems_.empty()) return;
+    std::string all;
+    for (std::size_t i = 0; i < problems_.size() && i < most_problems; ++i)
+      all += "\n  " + problems_[i];
+    if (problems_.size() > most_problems) all += "\n  and more";
+    throw Error("cannot be used:" + all);
+  }
+
+  void read_model(const Json& model) {
+    JsonKeys keys(model, "model.", problems_);
+    if (const std::string type = keys.word("type", "BPE"); type != "BPE")
+      return problem("model.type is \"", type, "\"; understood is BPE");
+    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
+      if (const std::string text = keys.word(key, ""); !text.empty())
+        problem("model.", key, " is \"", text, "\"; understood is none");
+    if (keys.real("dropout", 0) != 0) problem("model.dropout is not 0: tokens would be random");
+    keys.word("unk_token", "");  // every text has tokens
+    keys.flag("fuse_unk", false);
+    out_.whole_words_first = keys.flag("ignore_merges", false);
+    const bool fallback = keys.flag("byte_fallback", false);
+    read_vocabulary(keys.find("vocab"));
+    read_merges(keys.find("merges"));
+    for (const std::string& key : keys.unread()) keys.problem(key, " is not understood");
+    if (out_.symbols == Symbols::characters && !fallback)
+      problem("the last pre-tokenizer is not ByteLevel, and model.byte_fallback is not true: ",
+              "some characters would have no token");
+    else
+      demand_all_bytes();
+  }
+
+  void read_vocabulary(const Json* json) {
+    const auto* members = json ? std::get_if<Json::Object>(&json->value) : nullptr;
+    if (!members || members->empty())
+      return problem("model.vocab is ", json ? shown(*json) : "missing",
+                     "; expected an object of tokens");
+    for (const auto& [text, value] : *members) {
+      const Token* token = token_of(value);
+      if (!token)
+        problem("model.vocab: \"", text, "\" is ", shown(value), "; expected a number below ",
+                token_limit);
+      else if (!taken_.insert(*token).second)
+        problem("model.vocab: \"", text, "\" is ", *token, ", which another one is as well");
+      else
+        texts_.emplace(text, *token), out_.vocabulary.emplace_back(*token, text);
+    }
+    std::sort(out_.vocabulary.begin(), out_.vocabulary.end());
+  }
+  /// Null when it is none; valid until the next call.
+  const Token* token_of(const Json& value) {
+    const auto* number = std::get_if<Index>(&value.value);
+    if (!number || *number < 0 || *number >= token_limit) return nullptr;
+    token_ = static_cast<Token>(*number);
+    return &token_;
+  }
+
+  void read_merges(const Json* json) {
+    const auto* merges = json ? std::get_if<Json::Array>(&json->value) : nullptr;
+    if (!merges)
+      return problem("model.merges is ", json ? shown(*json) : "missing", "; expected a list");
+    std::unordered_set<std::uint64_t> seen;
+    for (const Json& json_merge : *merges) {
+      std::string_view left, right;
+      if (!parts_of_merge(json_merge, left, right)) {
+        problem("model.merges: ", shown(json_merge), " is not two texts");
+        continue;
+      }
+      const auto a = texts_.find(std::string(left)), b = texts_.find(std::string(right));
+      const auto whole = texts_.find(std::string(left).append(right));
+      if (a == texts_.end() || b == texts_.end() || whole == texts_.end()) {
+        problem("model.merges: ", shown(json_merge), ": model.vocab lacks a part or the whole");
+        continue;
+      }
+      const auto pair =
+          static_cast<std::uint64_t>(a->second) << 32 | static_cast<std::uint64_t>(b->second);
+      if (!seen.insert(pair).second)
+        problem("model.merges: ", shown(json_merge), " is there twice");
+      out_.merges.push_back({a->second, b->second, whole->second});
+    }
+  }
+  /// "a b" of old files, ["a", "b"] of new ones.
+  static bool parts_of_merge(const Json& json, std::string_view& left, std::string_view& right) {
+    if (const auto* text = std::get_if<std::string>(&json.value)) {
+      const std::size_t space = text->find(' ');
+      if (space == text->npos || text->find(' ', space + 1) != text->npos) return false;
+      left = std::string_view(*text).substr(0, space);
+      right = std::string_view(*text).substr(space + 1);
+    } else {
+      const auto* pair = std::get_if<Json::Array>(&json.value);
+      if (!pair || pair->size() != 2) return false;
+      const auto* a = std::get_if<std::string>(&(*pair)[0].value);
+      const auto* b = std::get_if<std::string>(&(*pair)[1].value);
+      if (!a || !b) return false;
+      left = *a, right = *b;
+    }
+    return !left.empty() && !right.empty();
+  }
+
+  void demand_all_bytes() {
+    std::array<bool, 256> there = {};
+    std::string bytes;
+    if (out_.symbols == Symbols::bytes) {
+      for (const auto& [token, text] : out_.vocabulary)
+        if (bytes_of_alphabet(text, bytes) && bytes.size() == 1)
+          there[static_cast<unsigned char>(bytes[0])] = true;
+    } else {
+      for (std::size_t i = 0; i < there.size(); ++i)
+        there[i] = texts_.contains(name_of_byte(static_cast<unsigned char>(i)));
+    }
+    const auto lacking = std::find(there.begin(), there.end(), false);
+    if (lacking != there.end())
+      problem("model.vocab lacks ", std::count(there.begin(), there.end(), false),
+              " of the 256 bytes; the first is ",
+              name_of_byte(static_cast<unsigned char>(lacking - there.begin())));
+  }
+
+  void read_added(const Json& json) {
+    if (std::holds_alternative<std::nullptr_t>(json.value)) return;
+    const auto* list = std::get_if<Json::Array>(&json.value);
+    if (!list) return problem("added_tokens is ", shown(json), "; expected a list");
+    for (const Json& token : *list)
+      if (problems_.size() <= most_problems) read_added_token(token);
+  }
+  void read_added_token(const Json& json) {
+    JsonKeys keys(json, "added_tokens: ", problems_);
+    const std::string content = keys.word("content", "");
+    const Json* id = keys.find("id");
+    const Token* token = id ? token_of(*id) : nullptr;
+    const bool special = keys.flag("special", false), single = keys.flag("single_word", false);
+    const AddedToken added{token ? *token : 0, content, keys.flag("lstrip", false),
+                           keys.flag("rstrip", false), keys.flag("normalized", !special)};
+    for (const std::string& key : keys.unread()) keys.problem(key, " is not understood");
+    if (content.empty() || !token)
+      return problem("added_tokens: ", shown(json), " lacks a content or an id below ",
+                     token_limit);
+    if (single)
+      problem("added_tokens: single_word of \"", content, "\" is true; understood is false");
+    if (!added_.insert(content).second)
+      return problem("added_tokens: \"", content, "\" is there twice");
+    check_number(added);
+    out_.added.push_back(added);
+  }
+  /// The package `tokenizers` numbers tokens that the model lacks itself, whatever the file says.
+  void check_number(const AddedToken& added) {
+    const auto in_model = texts_.find(added.content);
+    const auto size = static_cast<Token>(out_.vocabulary.size());
+    const Token right =
+        in_model != texts_.end() ? in_model->second : std::max(last_added_ + 1, size);
+    if (added.id != right)
+      problem("added_tokens: the id of \"", added.content, "\" is ", added.id, "; right is ",
+              right);
+    last_added_ = std::max(last_added_, added.id);
+  }
+
+  const Json& json_;
+  TokenizerDefinition out_;
+  Problems problems_;
+  std::unordered_map<std::string, Token> texts_;  // of the model
+  std::unordered_set<Token> taken_;
+  std::unordered_set<std::string> added_;
+  Token token_ = 0, last_added_ = -1;
+};
+
+}  // namespace
+
+TokenizerDefinition read_tokenizer(const std::string& path) {
+  try {
+    const Json json = read_json(path);
+    return Reader(json).read();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    throw Error(text.starts_with(path) ? text : path + ": " + text);
+  }
+}
+
+}  // namespace trireme::data

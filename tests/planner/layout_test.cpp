@@ -157,6 +157,23 @@ TEST(LayoutPlanner, AddsWhatCheckpointsNeed) {
   EXPECT_EQ(layout.ranks.front().need.host() - layout.ranks.back().need.host(), 1000);
 }
 
+TEST(LayoutPlanner, PlansOneRankOfEachStageForTheTime) {
+  LayoutPlanner planner(transformer_models(small(false)), cpu_traits());
+  for (const MeshShape& mesh : {MeshShape(2, 2, 2), MeshShape(4, 2, 1)}) {
+    const Candidate c = candidate(mesh, true);
+    const PlannedLayout one = planner.plan(c, LayoutPlanner::Ranks::one), all = planner.plan(c);
+    ASSERT_EQ(one.ranks.size(), 2u);
+    for (const PlannedRank& rank : one.ranks)
+      EXPECT_EQ(std::count_if(all.ranks.begin(), all.ranks.end(),
+                              [&](const PlannedRank& other) {
+                                return other.rank == rank.rank &&
+                                       other.need.describe() == rank.need.describe();
+                              }),
+                1);
+    EXPECT_EQ(step_time(one, unit_profile(), {}).total, step_time(all, unit_profile(), {}).total);
+  }
+}
+
 TEST(LayoutPlanner, CountsTheCommunicatorsOfARank) {
   LayoutPlanner planner(transformer_models(small(false)), cpu_traits());
   EXPECT_EQ(planner.plan(candidate({1, 1, 1}, false)).communicators(), 0);

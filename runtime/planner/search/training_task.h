@@ -49,6 +49,7 @@ class TrainingTask {
 
   Options options_;
   GptOptions gpt_;
+  TrainingSpec spec_;  // what all layouts share: a search asks for very many
   CommandLine command_{"train_gpt", ""};
   bool adds_bf16_ = false;
 };

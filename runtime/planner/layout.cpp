@@ -10,6 +10,7 @@
 
 #include "runtime/core/at.h"
 #include "runtime/graph/plan/alike.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/plan/plan_cache.h"
 
 namespace trireme::planner {
@@ -42,6 +43,15 @@ int with_most_micro_batches(const TrainingSpec& spec) {
     for (int rank = 1; rank < spec.mesh.size(Axis::data); ++rank)
       if (spec.micro_batches(rank).count > spec.micro_batches(most).count) most = rank;
   return most;
+}
+
+/// Masters and state of the optimizer in f32: checkpoints have nothing else of weight.
+Index saved_bytes(const PlannedTraining& plan) {
+  Index elements = 0;
+  for (const FlatExtent& each : plan.flat.written_extents(FlatBuffer::masters))
+    for (const Box& box : each.extent.boxes) elements += box.count();
+  const auto moments = static_cast<Index>(Optimizer::state_names(plan.spec.optimizer).size());
+  return elements * (1 + moments) * size_bytes(DType::f32);
 }
 
 }  // namespace
@@ -221,7 +231,7 @@ PlannedLayout LayoutPlanner::plan(const Candidate& candidate, Ranks ranks) {
         if (alike.empty()) alike = planned.alike(*plan);
         layout.ranks.push_back({rank_of(stage), stage,
                                 planned.need(*plan, stage, state_->checkpoint),
-                                planned.slots(*plan, stage)});
+                                planned.slots(*plan, stage), all ? saved_bytes(*plan) : 0});
         if (data == layout.data_rank && tensor == 0) layout.stages.push_back(plan);
       }
   layout.programs = planned.cache.train_programs(spec, layout.shape());

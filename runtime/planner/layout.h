@@ -34,7 +34,8 @@ ModelOfCandidate transformer_models(const TransformerConfig& config);
 struct PlannedRank {
   int rank = 0, stage = 0;
   MemoryNeed need;
-  int slots = 0;  // of training, all chunks together
+  int slots = 0;    // of training, all chunks together
+  Index saved = 0;  // bytes of a checkpoint that it writes; 0 where one rank of each is planned
 };
 
 struct PlannedLayout {

@@ -157,6 +157,19 @@ TEST(LayoutPlanner, AddsWhatCheckpointsNeed) {
   EXPECT_EQ(layout.ranks.front().need.host() - layout.ranks.back().need.host(), 1000);
 }
 
+TEST(LayoutPlanner, RanksWriteEachParameterAndItsMomentsOnce) {
+  const TransformerConfig config = small(true);
+  LayoutPlanner planner(transformer_models(config), cpu_traits());
+  for (const bool sharded : {false, true})
+    for (const MeshShape& mesh : {MeshShape(1, 1, 1), MeshShape(2, 2, 2)}) {
+      const PlannedLayout layout = planner.plan(candidate(mesh, sharded));
+      ASSERT_EQ(layout.ranks.size(), static_cast<std::size_t>(mesh.size()));
+      Index saved = 0;
+      for (const PlannedRank& rank : layout.ranks) saved += rank.saved;
+      EXPECT_EQ(saved, 3 * 4 * config.parameter_count()) << mesh.describe();
+    }
+}
+
 TEST(LayoutPlanner, PlansOneRankOfEachStageForTheTime) {
   LayoutPlanner planner(transformer_models(small(false)), cpu_traits());
   for (const MeshShape& mesh : {MeshShape(2, 2, 2), MeshShape(4, 2, 1)}) {

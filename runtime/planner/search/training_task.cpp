@@ -9,12 +9,14 @@
 
 namespace trireme::planner {
 
-TrainingTask::TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16) {
+TrainingTask::TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16,
+                           const ModelOfFiles& model) {
   declare_options(command_, options_);
   declare_gpt_options(command_, options_, gpt_);
   std::vector<const char*> arguments{"train_gpt"};
   for (const std::string& word : words) arguments.push_back(word.c_str());
   command_.parse(static_cast<int>(arguments.size()), arguments.data(), problems);
+  if (!model.options.empty()) command_.take(model.options, model.origin, problems, model.option);
   settle_gpt_options(command_, options_, gpt_);
   adds_bf16_ = bf16 && !command_.given("--bf16");
   if (adds_bf16_) options_.bf16 = true;

@@ -217,7 +217,8 @@ ExitCode calibrate_now(const calibrate::Request& request) {
   std::cerr << "trireme plan: measuring with " << request.ranks
             << (request.ranks == 1 ? " rank" : " ranks") << ", about a minute\n";
   return run_jobs([&](const supervisor::EndSignals& signals) {
-    std::cout << calibrate::calibrate(request, signals);
+    calibrate::calibrate(request, signals,
+                         [](std::string_view line) { std::cout << line << std::endl; });
   });
 }
 

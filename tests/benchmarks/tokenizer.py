@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Tokens a second on one core, beside the package `tokenizers`, in one run.
 
-Tokenizers of four kinds are trained on files of this machine, and encode others: by turns, each in a
-process of one thread, whose CPU time is taken, so that other jobs disturb little. Each round of
-trireme begins with no word known (`first`), and goes over the texts again (`again`).
+Tokenizers of four kinds are trained on files of this machine, and encode others: by turns, each in
+one thread, whose CPU time is taken, so that other jobs disturb little. Each round of trireme begins
+with no word known (`first`), and goes over the texts again (`again`).
 
 usage: tests/benchmarks/tokenizer.py [--build build/release] [--mb 20] [--vocabulary 32000]
        [--rounds 3] [--json FILE]

@@ -15,7 +15,7 @@ namespace {
 class TokenizerGolden : public testing::TestWithParam<const char*> {
  protected:
   std::string path() const {
-    return TRIREME_SOURCE_DIR "/tests/data/tokenizer/golden/" + std::string(GetParam());
+    return TRIREME_SOURCE_DIR "/tests/data/tokenizer/fixture/" + std::string(GetParam());
   }
   Json::Array cases() const {
     std::ifstream file(path() + "/cases.json");

@@ -71,7 +71,8 @@ def main():
                 count = differ = size = 0
                 for batch, batch_size in batches(source):
                     encodings = theirs.encode_batch(batch, add_special_tokens=False)
-                    for text, mine, right in zip(batch, ours(program, path, batch, work), encodings):
+                    rows = ours(program, path, batch, work)
+                    for text, mine, right in zip(batch, rows, encodings):
                         if mine != right.ids:
                             differ += 1
                             if differ <= 3:

@@ -9,6 +9,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/json_texts.h"
+
 namespace trireme {
 
 namespace {
@@ -87,6 +89,77 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   std::vector<Json*> open_;
 };
 
+/// Keeps the texts of some members of the outermost object.
+class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  TextsOfMembers(std::span<const std::string> names, std::vector<std::string>& texts)
+      : names_(names), texts_(texts), found_(names.size()) {
+    texts_.resize(names.size());
+  }
+
+  bool null() override { return other("null"); }
+  bool boolean(bool) override { return other("true or false"); }
+  bool number_integer(std::int64_t) override { return other("a number"); }
+  bool number_unsigned(std::uint64_t) override { return other("a number"); }
+  bool number_float(double, const std::string&) override { return other("a number"); }
+  bool binary(nlohmann::json::binary_t&) override { return false; }
+  bool string(std::string& text) override {
+    if (wanted_ == none) return other("text");
+    texts_[wanted_] = std::move(text);
+    wanted_ = none;
+    return true;
+  }
+  bool start_object(std::size_t) override {
+    return depth_ == 0 ? enter() : other("an object") && enter();
+  }
+  bool start_array(std::size_t) override { return other("an array") && enter(); }
+  bool end_object() override { return leave(); }
+  bool end_array() override { return leave(); }
+  bool key(std::string& name) override {
+    if (depth_ != 1) return true;
+    const auto found = std::find(names_.begin(), names_.end(), name);
+    if (found != names_.end()) {
+      wanted_ = static_cast<std::size_t>(found - names_.begin());
+      require(!found_[wanted_], "two members are called ", name);
+      found_[wanted_] = true;
+    }
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    throw Error(str("this is not JSON at byte ", position));
+  }
+  void check_all() const {
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      require(found_[i], "there is no member '", names_[i], "'");
+  }
+
+ private:
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  bool enter() {
+    ++depth_;
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+  /// A value that is not kept.
+  bool other(const char* kind) const {
+    require(depth_ > 0, "this is ", kind, ", not a JSON object");
+    require(wanted_ == none, "member '", wanted_ == none ? "" : names_[wanted_], "' is ", kind,
+            ", not text");
+    return true;
+  }
+
+  std::span<const std::string> names_;
+  std::vector<std::string>& texts_;
+  std::vector<bool> found_;
+  std::size_t wanted_ = none;  // the member whose value comes next
+  Index depth_ = 0;
+};
+
 ordered_json converted(const Json& json);
 
 struct Converter {
@@ -130,6 +203,13 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   Builder builder(limits);
   require(nlohmann::json::sax_parse(text, &builder), "this is not JSON");
   return builder.take();
+}
+
+void read_texts(std::string_view text, std::span<const std::string> names,
+                std::vector<std::string>& texts) {
+  TextsOfMembers reader(names, texts);
+  require(nlohmann::json::sax_parse(text, &reader), "this is not JSON");
+  reader.check_all();
 }
 
 }  // namespace trireme

@@ -7,6 +7,9 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/json_texts.h"
+#include "tests/support/message_of.h"
+
 namespace trireme {
 namespace {
 
@@ -21,6 +24,35 @@ TEST(Json, KeepsTheOrderOfMembersAndRefusesWhatIsTooMuch) {
   EXPECT_THROW(parse_json(std::string(1000000, '[')), Error);
   for (const char* bad : {"", "{", "1 2", "{\"a\":1,}", "nul", "\"\xff\"", "NaN"})
     EXPECT_THROW(parse_json(bad), Error) << bad;
+}
+
+std::vector<std::string> texts_of(const std::string& text, std::vector<std::string> names) {
+  std::vector<std::string> texts;
+  read_texts(text, names, texts);
+  return texts;
+}
+
+TEST(ReadTexts, ReturnsTheWantedMembersOfTheOutermostObjectInTheOrderOfTheirNames) {
+  const std::string text =
+      "{\"a\": {\"text\": \"inner\", \"b\": [1, \"text\"]}, \"b\": \"B\", \"n\": "
+      "18446744073709551615,"
+      " \"x\": [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]], \"text\": \"a\\ud83d\\ude00\\n\\u0000\"}";
+  EXPECT_EQ(texts_of(text, {"text", "b"}),
+            (std::vector<std::string>{std::string("a\xf0\x9f\x98\x80\n\0", 7), "B"}));
+}
+
+TEST(ReadTexts, SaysWhatIsMissingWrongOrThereTwice) {
+  const auto message = [](const std::string& text) {
+    return message_of([&] { texts_of(text, {"text"}); });
+  };
+  EXPECT_EQ(message("{\"a\": 1}"), "there is no member 'text'");
+  EXPECT_EQ(message("{\"text\": 1.5}"), "member 'text' is a number, not text");
+  EXPECT_EQ(message("{\"text\": {\"text\": \"a\"}}"), "member 'text' is an object, not text");
+  EXPECT_EQ(message("{\"text\": \"a\", \"text\": \"b\"}"), "two members are called text");
+  EXPECT_EQ(message("\"text\""), "this is text, not a JSON object");
+  EXPECT_EQ(message("[{\"text\": \"a\"}]"), "this is an array, not a JSON object");
+  EXPECT_EQ(message("{\"text\": \"\\ud800\"}"), "this is not JSON at byte 17");
+  EXPECT_EQ(message("{\"text\": \"a\""), "this is not JSON at byte 13");
 }
 
 }  // namespace

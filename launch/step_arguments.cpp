@@ -45,13 +45,18 @@ Progress::~Progress() {
 }
 
 void Progress::show(Index done, Index total) {
-  if (!shown_ || total == 0) return;
+  if (!shown_) return;
   const std::lock_guard lock(mutex_);
   const auto time = std::chrono::steady_clock::now();
   if (time < next_) return;
   next_ = time + std::chrono::milliseconds(100);
-  std::cerr << "\r\033[K" << what_ << ": " << show_bytes(done) << " of " << show_bytes(total)
-            << ", " << done * 100 / total << " %" << std::flush;
+  const double seconds = std::chrono::duration<double>(time - begin_).count();
+  std::cerr << "\r\033[K" << what_ << ": " << show_bytes(done);
+  if (total > 0) std::cerr << " of " << show_bytes(total) << ", " << done * 100 / total << " %";
+  if (seconds >= 1)
+    std::cerr << ", " << show_bytes(static_cast<Index>(static_cast<double>(done) / seconds))
+              << " a second";
+  std::cerr << std::flush;
 }
 
 }  // namespace trireme

@@ -28,14 +28,14 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Bytes. From any thread.
+  /// Bytes; `total` 0: not known. From any thread.
   void show(Index done, Index total);
 
  private:
   std::string what_;
   bool shown_;
   std::mutex mutex_;
-  std::chrono::steady_clock::time_point next_{};
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), next_{};
 };
 
 }  // namespace trireme

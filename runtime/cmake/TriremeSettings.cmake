@@ -17,6 +17,10 @@ find_path(PCRE2_INCLUDE_DIR pcre2.h REQUIRED)
 find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
 find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
 find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
+# Compressed text; the zstd of Debian 12 and Ubuntu 22.04 has no CMake package.
+find_package(ZLIB REQUIRED)
+find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
+find_library(ZSTD_LIBRARY zstd REQUIRED)
 # HDF5, the serial C library; xxHash is used as a header.
 find_package(HDF5 REQUIRED COMPONENTS C)
 add_library(trireme_hdf5 INTERFACE)

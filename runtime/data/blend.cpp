@@ -1,8 +1,10 @@
 // Implements BlendedSource (trireme/data/token_source.h).
 // BlendedSource: the order of sources repeats in blocks, so a sample's source is a look-up.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "trireme/data/sidecar.h"
 #include "trireme/data/token_source.h"
 
 namespace trireme {
@@ -101,7 +103,9 @@ std::vector<std::pair<std::string, std::string>> BlendedSource::identity() const
   for (const Index quota : quota_) shares += str(shares.empty() ? "" : " : ", quota);
   std::vector<std::pair<std::string, std::string>> all{{"blend", shares}};
   for (const auto& source : sources_)
-    for (auto& fact : source->identity()) all.push_back(std::move(fact));
+    for (auto& fact : source->identity())
+      if (fact.first != tokenizer_fact || std::find(all.begin(), all.end(), fact) == all.end())
+        all.push_back(std::move(fact));
   return all;
 }
 

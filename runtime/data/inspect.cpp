@@ -1,4 +1,6 @@
-// Implements inspect (trireme/data/prepare.h).
+// Implements inspect (trireme/data/inspect.h).
+#include "trireme/data/inspect.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
-#include "trireme/data/prepare.h"
 
 namespace trireme {
 
@@ -93,8 +94,9 @@ std::optional<TokenStatistics> scan_tokens(const TokenFile& file) {
 
 Inspection inspect(const std::string& prefix, Scan scan) {
   const TokenFile file(prefix);
-  Inspection result{prefix, file.type(), file.sequences(), file.documents(), file.tokens(), 0,
-                    0,      {}};
+  Inspection result{prefix, file.type(), file.sequences(), file.documents(), file.tokens(), 0, 0,
+                    {},     {}};
+  result.sidecar = read_sidecar(file);
   for (Index d = 0; d < file.documents(); ++d) {
     const Index length = file.document_begin(d + 1) - file.document_begin(d);
     result.shortest_document = d == 0 ? length : std::min(result.shortest_document, length);
@@ -115,12 +117,28 @@ std::string impossible_tokens(const Inspection& x) {
       negative ? s.smallest_position : s.largest_position, largest_possible);
 }
 
+namespace {
+std::string describe(const Sidecar& s) {
+  const auto token = [](const char* what, const std::optional<Index>& value, bool added) {
+    return value ? fmt::format(", {} {}{}", what, *value, added ? " (added)" : "") : std::string();
+  };
+  return fmt::format(
+      "tokenizer {} of {} tokens{}{}\n{} of text, {:.3f} a token{}\n", s.tokenizer, s.vocabulary,
+      token("bos", s.bos, s.prepend_bos), token("eod", s.eod, s.append_eod),
+      counted(s.text_bytes, "byte"), s.bytes_per_token(),
+      s.empty_documents == 0
+          ? ""
+          : "; " + counted(s.empty_documents, "document") + " without text left out");
+}
+}  // namespace
+
 std::string describe(const Inspection& x) {
   std::string text = fmt::format(
       "{}: {} tokens of type {} in {} ({})\n"
       "shortest document {} tokens, longest {}\n",
       x.prefix, x.tokens, name(x.type), counted(x.documents, "document"),
       counted(x.sequences, "sequence"), x.shortest_document, x.longest_document);
+  if (x.sidecar) text += describe(*x.sidecar);
   if (!x.statistics) return text;
   const TokenStatistics& s = *x.statistics;
   text += fmt::format(

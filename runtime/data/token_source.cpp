@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "trireme/core/random.h"
+#include "trireme/data/sidecar.h"
 
 #include "runtime/core/parse_number.h"
 #include "runtime/data/fingerprint.h"
@@ -52,12 +53,16 @@ std::vector<SourcePosition> TokenSource::positions(Index samples) const {
 }
 
 std::vector<std::pair<std::string, std::string>> TokenSource::identity() const {
-  return {{name_ + " tokens", str(range_.begin, " to ", range_.end, " of ", file_->tokens())},
-          {name_ + " content", fmt::format("{:016x}", fingerprint_)},
-          {name_ + " sequence length", str(options_.sequence_length)}};
+  std::vector<std::pair<std::string, std::string>> all{
+      {name_ + " tokens", str(range_.begin, " to ", range_.end, " of ", file_->tokens())},
+      {name_ + " content", fmt::format("{:016x}", fingerprint_)},
+      {name_ + " sequence length", str(options_.sequence_length)}};
+  if (!options_.tokenizer.empty()) all.emplace_back(tokenizer_fact, options_.tokenizer);
+  return all;
 }
 
 std::string TokenSource::file_of(const std::string& fact) const {
+  if (fact == tokenizer_fact && read_sidecar(file_->prefix())) return file_->prefix() + ".json";
   return fact == name_ + " tokens" || fact == name_ + " content" ? file_->prefix() + ".bin" : "";
 }
 
@@ -90,13 +95,16 @@ Index document_of(const TokenFile& file, Index token) {
 }
 
 TokenPart::Content content_of(const TokenFile& file, const TokenRange& range, Index samples) {
+  std::optional<double> bytes_per_token;
+  if (const auto sidecar = read_sidecar(file)) bytes_per_token = sidecar->bytes_per_token();
   return {file.prefix(),
           file.type(),
           range.count(),
           samples,
           document_of(file, range.begin),
           document_of(file, range.end - 1),
-          file.documents()};
+          file.documents(),
+          bytes_per_token};
 }
 
 // One part over all files. Each file of a blend has a name of its own, so equal files are shuffled
@@ -131,11 +139,16 @@ std::array<TokenPart, 3> open_token_parts(const std::vector<WeightedPath>& paths
                                           const Split& split, const TokenOptions& options) {
   require(!paths.empty(), "no data: open_token_parts was given no paths");
   std::vector<std::shared_ptr<const TokenFile>> files;
-  for (const WeightedPath& path : paths)
+  std::vector<std::string> prefixes;
+  for (const WeightedPath& path : paths) {
     files.push_back(std::make_shared<const TokenFile>(path.prefix));
+    prefixes.push_back(path.prefix);
+  }
+  TokenOptions with_tokenizer = options;
+  with_tokenizer.tokenizer = common_tokenizer(prefixes);
   std::array<TokenPart, 3> parts;
   for (const Part part : {Part::train, Part::valid, Part::test})
-    parts[static_cast<std::size_t>(part)] = open_part(part, files, paths, split, options);
+    parts[static_cast<std::size_t>(part)] = open_part(part, files, paths, split, with_tokenizer);
   return parts;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,10 +16,12 @@
 #include "trireme/data/token_file.h"
 
 #include "runtime/core/require_call.h"
+#include "runtime/data/prepare/sidecar.h"
 #include "runtime/data/token_layout.h"
 
 namespace trireme {
 
+using namespace data;
 using namespace data::token_layout;
 
 namespace {
@@ -78,35 +81,39 @@ struct TokenFileWriter::State {
 
   State(const std::string& prefix_, TokenType type_)
       : prefix(prefix_), type(type_), bin(prefix_ + ".bin"), index(prefix_ + ".idx") {}
+
+  template <class Token>
+  void add(std::span<const Token> tokens) {
+    with_type(type, [&](auto zero) {
+      using Stored = decltype(zero);
+      packed.resize(tokens.size() * sizeof(Stored));
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        const std::int64_t token = tokens[i];
+        const auto stored = static_cast<Stored>(token);
+        require(static_cast<std::int64_t>(stored) == token, prefix, ": token ", token,
+                " of document ", documents.size(), " does not fit ", name(type));
+        std::memcpy(packed.data() + i * sizeof stored, &stored, sizeof stored);
+      }
+    });
+    bin.write(packed.data(), packed.size());
+    open += static_cast<Index>(tokens.size());
+    require(open <= std::numeric_limits<std::int32_t>::max(), prefix, ": document ",
+            documents.size(), " has more than 2^31 - 1 tokens, the most that the format can hold");
+  }
 };
 
 TokenFileWriter::TokenFileWriter(const std::string& prefix, TokenType type)
     : state_(std::make_unique<State>(prefix, type)) {}
 TokenFileWriter::~TokenFileWriter() = default;
 
-void TokenFileWriter::add(std::span<const std::int64_t> tokens) {
-  State& s = *state_;
-  with_type(s.type, [&](auto zero) {
-    using Stored = decltype(zero);
-    s.packed.resize(tokens.size() * sizeof(Stored));
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const auto stored = static_cast<Stored>(tokens[i]);
-      require(static_cast<std::int64_t>(stored) == tokens[i], s.prefix, ": token ", tokens[i],
-              " of document ", s.documents.size(), " does not fit ", name(s.type));
-      std::memcpy(s.packed.data() + i * sizeof stored, &stored, sizeof stored);
-    }
-  });
-  s.bin.write(s.packed.data(), s.packed.size());
-  s.open += static_cast<Index>(tokens.size());
-  require(s.open <= std::numeric_limits<std::int32_t>::max(), s.prefix, ": document ",
-          s.documents.size(), " has more than 2^31 - 1 tokens, the most that the format can hold");
-}
+void TokenFileWriter::add(std::span<const std::int64_t> tokens) { state_->add(tokens); }
+void TokenFileWriter::add(std::span<const std::int32_t> tokens) { state_->add(tokens); }
 
 void TokenFileWriter::end_document() {
   state_->documents.push_back(std::exchange(state_->open, 0));
 }
 
-void TokenFileWriter::finish() {
+void TokenFileWriter::finish(const std::string& sidecar) {
   State& s = *state_;
   require(s.open == 0, s.prefix, ": the last document has not ended");
   s.index.write(magic, sizeof magic);
@@ -121,10 +128,18 @@ void TokenFileWriter::finish() {
     offset += length * size_bytes(s.type);
   }
   for (std::size_t d = 0; d <= s.documents.size(); ++d) s.index.write(static_cast<std::int64_t>(d));
+  std::optional<NewFile> beside;
+  if (!sidecar.empty()) {
+    beside.emplace(sidecar_path(s.prefix));
+    beside->write(sidecar.data(), sidecar.size());
+    beside->close();
+  }
   s.bin.close();
   s.index.close();
   s.index.remove_old();  // so that an index never accompanies another run's .bin
+  remove_sidecar(s.prefix);
   s.bin.rename();
+  if (beside) beside->rename();
   s.index.rename();
 }
 

@@ -14,7 +14,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/version.h"
-#include "trireme/data/prepare.h"
+#include "trireme/data/inspect.h"
 #include "trireme/data/token_file.h"
 
 #include "runtime/core/json.h"

@@ -69,6 +69,8 @@ const std::vector<Package> packages = {
     {"PCRE2", {"pcre2.h"}, "runtime/data/tokenizer/", 1},
     {"utf8proc", {"utf8proc"}, "runtime/data/tokenizer/", 1},
     {"nlohmann-json", {"nlohmann/"}, "runtime/core/", 1},
+    {"zlib", {"zlib.h"}, "runtime/data/prepare/", 1},
+    {"zstd", {"zstd.h"}, "runtime/data/prepare/", 1},
 };
 
 // Modules whose messages name fields and functions; those above them translate to options, by this

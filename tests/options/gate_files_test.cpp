@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/data/prepare.h"
+#include "trireme/data/token_file.h"
 #include "trireme/options/gpt_options.h"
 
 #include "tests/options/gpt_command_line.h"
@@ -25,7 +25,10 @@ using testing::Not;
 class GateFiles : public testing::Test {
  protected:
   GateFiles() {
-    prepare_bytes({directory_.write("text", std::string(5000, 'x'))}, prefix_);
+    TokenFileWriter writer(prefix_, TokenType::u8);
+    writer.add(std::vector<std::int64_t>(5000, 'x'));
+    writer.end_document();
+    writer.finish();
     gpt_.data_path = {prefix_};
   }
 

@@ -60,9 +60,11 @@ class TokenFileWriter {
   /// Appends to the open document. Throws: Error when a token does not fit the type, or the disk is
   /// full.
   void add(std::span<const std::int64_t> tokens);
+  void add(std::span<const std::int32_t> tokens);
   void end_document();
-  /// Throws: Error when the disk is full or a document is still open.
-  void finish();
+  /// `sidecar`: the text of PREFIX.json, which appears with them; empty: none, and that of earlier
+  /// tokens is removed. Throws: Error when the disk is full or a document is still open.
+  void finish(const std::string& sidecar = "");
 
  private:
   struct State;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct TokenOptions {
   Index sequence_length = 0;
   Index vocabulary = 0;  // tokens must lie in [0, vocabulary)
   std::uint64_t seed = 0;
+  std::string tokenizer = "";  // as Sidecar::tokenizer; "": not known
 };
 
 /// One part of one file. Graph inputs: tokens and targets, rows of sequence_length i32 each; each
@@ -91,13 +93,15 @@ struct TokenPart {
     TokenType type = TokenType::u8;
     Index tokens = 0, samples = 0;  // of an epoch
     Index first_document = 0, last_document = 0, documents_of_file = 0;
+    /// Of the whole file, by its sidecar: for bits per byte.
+    std::optional<double> bytes_per_token = {};
   };
   std::unique_ptr<DataSource> source;
   std::string absent;
   std::vector<Content> contents = {};  // in order of the files
 };
-/// Opens all files and creates the parts train, valid and test. Throws: Error when a file is
-/// damaged.
+/// Opens all files and creates the parts train, valid and test. TokenOptions::tokenizer is that of
+/// their sidecars. Throws: Error when a file is damaged, or they are of different tokenizers.
 std::array<TokenPart, 3> open_token_parts(const std::vector<WeightedPath>& paths,
                                           const Split& split, const TokenOptions& options);
 

@@ -29,7 +29,6 @@ struct Waiting {
 };
 
 using Queue = std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>>;
-using Ranks = LayoutPlanner::Ranks;
 
 /// What a user sees as one layout: ZeRO, sequence parallelism and pieces of the head are details.
 using Essence = std::tuple<int, int, int, int, Index, ScheduleKind, RecomputeGranularity>;
@@ -71,17 +70,14 @@ struct Searcher::State {
   State(const TrainingTask& task_, const DeviceTraits& device)
       : task(task_), planner(transformer_models(task_.model()), device) {}
 
-  const Evaluated& evaluate(const Layout& layout, const GpuGroup& group, Ranks ranks = Ranks::all) {
-    const Key key{describe(layout), rates_of(group, group.network.port.bytes_per_s), ranks};
-    std::optional<Evaluated>& known = evaluated[key];
-    if (known) return *known;
-    known = Evaluated{layout, planner.plan(task.candidate(layout), ranks), {}, 0};
-    known->time = step_time(known->plan, group.profile, group.network);
-    known->bytes = device_bytes(known->plan, group.profile);
+  Evaluated evaluate(const Layout& layout, const GpuGroup& group) {
+    Evaluated made{layout, planner.plan(task.candidate(layout)), {}, 0};
+    made.time = step_time(made.plan, group.profile, group.network);
+    made.bytes = device_bytes(made.plan, group.profile);
     // Most of the memory of a search, which keeps all that it evaluates.
-    known->plan.stages.clear();
-    known->plan.programs.reset();
-    return *known;
+    made.plan.stages.clear();
+    made.plan.programs.reset();
+    return made;
   }
 
   /// Of one sample; asks for a plan of the whole model.
@@ -91,20 +87,15 @@ struct Searcher::State {
     return flops_per_sample;
   }
 
-  /// What times depend on, of groups that one searcher is asked about.
+  /// What estimates of time depend on, data traffic aside.
   using Rates = std::tuple<std::string, int, double, double>;
-  using Key = std::tuple<std::string, Rates, Ranks>;
-
-  /// `port`: 0 where it does not count.
-  static Rates rates_of(const GpuGroup& group, double port) {
-    return {group.profile.name, group.per_node, port, group.profile.node.bytes_per_s};
-  }
 
   /// `tensor`: of the largest tensor group, which the network between nodes concerns if it is not
-  /// inside one. Data traffic is not in what an estimator keeps.
+  /// inside one.
   Estimator& estimator_of(const GpuGroup& group, Index tensor) {
-    const Rates rates =
-        rates_of(group, tensor > group.per_node ? group.network.port.bytes_per_s : 0);
+    const Rates rates{group.profile.name, group.per_node,
+                      tensor > group.per_node ? group.network.port.bytes_per_s : 0,
+                      group.profile.node.bytes_per_s};
     std::unique_ptr<Estimator>& known = estimators[rates];
     if (!known) known = std::make_unique<Estimator>(task, group.profile, group.network);
     return *known;
@@ -114,7 +105,6 @@ struct Searcher::State {
   LayoutPlanner planner;
   double flops_per_sample = 0;  // 0: not known yet
   std::map<Rates, std::unique_ptr<Estimator>> estimators;
-  std::map<Key, std::optional<Evaluated>> evaluated;
 };
 
 namespace {
@@ -122,7 +112,7 @@ namespace {
 /// One search, over one list of layouts.
 class Search {
  public:
-  using Evaluate = std::function<Evaluated(const Layout&, Ranks)>;
+  using Evaluate = std::function<Evaluated(const Layout&)>;
 
   Search(const TrainingTask& task, const GpuGroup& group, const SearchAim& aim, double flops,
          Estimator& estimator, Evaluate evaluate)
@@ -177,13 +167,7 @@ class Search {
   }
 
   /// Of layouts that differ in details only, the first is among the best.
-  void finish(Considered& each) {
-    Evaluated& made = result_.evaluated[static_cast<std::size_t>(each.evaluated)];
-    made = evaluate_(each.layout, Ranks::all);
-    if (made.bytes > result_.limit) {
-      each.verdict = Verdict::memory;
-      return;
-    }
+  void finish(const Considered& each) {
     finished_.insert(essence_of(each.layout));
     result_.best.push_back(static_cast<std::size_t>(each.evaluated));
   }
@@ -208,7 +192,7 @@ class Search {
 
   void plan(std::size_t index, Considered& each) {
     try {
-      result_.evaluated.push_back(evaluate_(each.layout, Ranks::one));
+      result_.evaluated.push_back(evaluate_(each.layout));
     } catch (const Error& error) {
       each.verdict = Verdict::impossible;
       each.problem = error.what();
@@ -240,9 +224,7 @@ Searcher::~Searcher() = default;
 SearchResult Searcher::search(const GpuGroup& group, const SearchAim& aim) {
   return Search(state_->task, group, aim, state_->flops(),
                 state_->estimator_of(group, aim.pins.tensor.value_or(1)),
-                [&](const Layout& layout, Ranks ranks) {
-                  return state_->evaluate(layout, group, ranks);
-                })
+                [&](const Layout& layout) { return state_->evaluate(layout, group); })
       .run();
 }
 

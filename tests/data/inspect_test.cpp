@@ -1,5 +1,5 @@
-// Text files become token files, and `trireme data inspect` counts their tokens.
-#include "trireme/data/prepare.h"
+// `trireme data inspect` counts the tokens of a file.
+#include "trireme/data/inspect.h"
 
 #include <cmath>
 
@@ -12,55 +12,21 @@
 namespace trireme {
 namespace {
 
-TEST(Prepare, TurnsEachFileIntoADocumentOfItsBytes) {
-  const ScratchDirectory folder;
-  std::string every_byte;
-  for (int i = 0; i < 256; ++i) every_byte += static_cast<char>(i);
-  const std::string long_text(3'000'001, 'x');  // several pieces
-  const std::vector<std::string> inputs{folder.write("one", every_byte),
-                                        folder.write("two", "hello\n"),
-                                        folder.write("three", long_text)};
-  std::vector<Index> done;
-  const Prepared prepared = prepare_bytes(inputs, folder / "out", [&](Index now, Index total) {
-    EXPECT_EQ(total, 3'000'263);
-    done.push_back(now);
-  });
-  EXPECT_EQ(prepared.documents, 3);
-  EXPECT_EQ(prepared.tokens, 3'000'263);
-  EXPECT_EQ(done, (std::vector<Index>{256, 262, 1'048'838, 2'097'414, 3'000'263}));
-  EXPECT_EQ(folder.read("out.bin"), every_byte + "hello\n" + long_text);
-  const TokenFile file(folder / "out");
-  EXPECT_EQ(file.documents(), 3);
-  EXPECT_EQ(file.type(), TokenType::u8);
-  EXPECT_EQ(file.document_begin(2), 262);
-  EXPECT_EQ(folder.files(), 5u);  // no temporary files are left
-}
-
-TEST(Prepare, NamesInputsThatCannotBeUsedAndWritesNothing) {
-  const ScratchDirectory folder;
-  const std::string good = folder.write("good", "text");
-  const auto message = [&](std::vector<std::string> inputs) {
-    return message_of(folder, [&] { prepare_bytes(inputs, folder / "out"); });
-  };
-  EXPECT_EQ(message({}), "no input files");
-  EXPECT_EQ(message({good, folder / "none"}), "none: cannot be opened: No such file or directory");
-  EXPECT_EQ(message({good, folder.write("empty", "")}), "empty: is empty; leave it out");
-  std::filesystem::create_directory(folder / "sub");
-  EXPECT_EQ(message({good, folder / "sub"}), "sub: is not a regular file");
-  EXPECT_EQ(folder.files(), 3u);
-}
-
-TEST(Prepare, ReplacesAnEarlierResult) {
-  const ScratchDirectory folder;
-  prepare_bytes({folder.write("a", "a long first text")}, folder / "out");
-  prepare_bytes({folder.write("a", "short")}, folder / "out");
-  EXPECT_EQ(TokenFile(folder / "out").tokens(), 5);
+/// Writes token files of these documents, a byte a token.
+void write_bytes(const std::string& prefix, const std::vector<std::string>& documents) {
+  TokenFileWriter writer(prefix, TokenType::u8);
+  for (const std::string& text : documents) {
+    std::vector<std::int64_t> tokens;
+    for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+    writer.add(tokens);
+    writer.end_document();
+  }
+  writer.finish();
 }
 
 TEST(Inspect, CountsEveryToken) {
   const ScratchDirectory folder;
-  prepare_bytes({folder.write("a", "abab"), folder.write("b", "cccc"), folder.write("c", "dd")},
-                folder / "out");
+  write_bytes(folder / "out", {"abab", "cccc", "dd"});
   const Inspection quick = inspect(folder / "out", Scan::index);
   EXPECT_FALSE(quick.statistics);
   const Inspection full = inspect(folder / "out", Scan::every_token);

@@ -1,25 +1,14 @@
-// The implementation of `trireme data prepare` and `trireme data inspect`.
+// The implementation of `trireme data inspect`.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "trireme/core/function_ref.h"
+#include "trireme/data/sidecar.h"
 #include "trireme/data/token_file.h"
 
 namespace trireme {
-
-struct Prepared {
-  Index documents = 0, tokens = 0;
-};
-/// Converts text to byte tokens: vocabulary 256, stored as u8, one document per file, nothing added
-/// or left out. Writes PREFIX.bin and PREFIX.idx completely or not at all. Calls `progress` with
-/// the bytes done and the total bytes. Throws: Error that names a missing, empty or non-regular
-/// file, or reports that the disk is full.
-Prepared prepare_bytes(const std::vector<std::string>& inputs, const std::string& prefix,
-                       FunctionRef<void(Index done, Index total)> progress);
-Prepared prepare_bytes(const std::vector<std::string>& inputs, const std::string& prefix);
 
 enum class Scan { index, every_token };
 
@@ -41,8 +30,9 @@ struct Inspection {
   Index sequences = 0, documents = 0, tokens = 0;
   Index shortest_document = 0, longest_document = 0;  // tokens
   std::optional<TokenStatistics> statistics;
+  std::optional<Sidecar> sidecar;
 };
-/// Throws: Error when the files are damaged.
+/// Throws: Error when the files are damaged, or the sidecar is that of other tokens.
 Inspection inspect(const std::string& prefix, Scan scan);
 /// Describes tokens that no vocabulary can contain, those outside [0, 2^31 - 1]. Empty when there
 /// are none.

@@ -1,0 +1,44 @@
+// Sidecar: PREFIX.json beside PREFIX.bin and PREFIX.idx says which tokenizer made the tokens, and
+// of how much text. `trireme data prepare` writes it; token files without one are used as well.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/data/token_file.h"
+
+namespace trireme {
+
+struct Sidecar {
+  static constexpr const char* bytes = "bytes";  // the tokenizer whose tokens are bytes
+
+  std::string tokenizer;  // its hash, 16 hex digits; or `bytes`
+  Index vocabulary = 0;   // its tokens lie in [0, vocabulary)
+  std::optional<Index> bos, eod;
+  Index documents = 0, tokens = 0;
+  Index text_bytes = 0;       // of UTF-8, before it became tokens
+  Index empty_documents = 0;  // documents without text, left out
+  bool prepend_bos = false, append_eod = false;
+  std::vector<std::string> json_keys;
+
+  /// For bits per byte: log2(e) * loss / bytes_per_token(), of the whole corpus. Tokens that were
+  /// added count as tokens without text.
+  double bytes_per_token() const;
+};
+
+/// The entry of DataSource::identity() with the tokenizer, where sidecars name it.
+inline constexpr const char* tokenizer_fact = "tokenizer";
+
+/// PREFIX.json, or none where it does not exist or is another kind of file. Throws: Error that
+/// names the file and the member that is missing or wrong.
+std::optional<Sidecar> read_sidecar(const std::string& prefix);
+/// The same, of an open file. Throws: Error also when it was written for other tokens.
+std::optional<Sidecar> read_sidecar(const TokenFile& file);
+/// The largest vocabulary that sidecars of these files name; none if none does.
+std::optional<Index> common_vocabulary(const std::vector<std::string>& prefixes);
+/// The hash of the one tokenizer that all of these have which have a sidecar; "" if none has.
+/// Throws: Error that names two files of different tokenizers.
+std::string common_tokenizer(const std::vector<std::string>& prefixes);
+
+}  // namespace trireme

@@ -1,0 +1,23 @@
+// TextStream: the text of a file, which may be compressed by gzip or zstd, recognised by how it
+// begins.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/data/prepare/input_file.h"
+
+namespace trireme::data {
+
+class TextStream {
+ public:
+  virtual ~TextStream() = default;
+  /// Fills `out` as far as there is text. Returns the bytes; 0 at the end. Throws: Error that names
+  /// the file and the byte where it cannot be read, is truncated or damaged.
+  virtual Index read(char* out, Index most) = 0;
+};
+
+/// `file` is borrowed.
+std::unique_ptr<TextStream> open_text(InputFile& file);
+
+}  // namespace trireme::data

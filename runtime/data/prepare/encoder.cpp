@@ -1,0 +1,72 @@
+#include "runtime/data/prepare/encoder.h"
+
+#include <algorithm>
+
+#include "trireme/data/sidecar.h"
+#include "trireme/data/tokenizer.h"
+
+namespace trireme::data {
+namespace {
+
+class ByteEncoder final : public TextEncoder {
+ public:
+  std::unique_ptr<Worker> worker() const override { return std::make_unique<Bytes>(); }
+  std::string decode(std::span<const std::int32_t> tokens) const override {
+    std::string text(tokens.size(), '\0');
+    std::transform(tokens.begin(), tokens.end(), text.begin(),
+                   [](std::int32_t token) { return static_cast<char>(token); });
+    return text;
+  }
+  Index vocabulary() const override { return 256; }
+  std::optional<Index> bos() const override { return std::nullopt; }
+  std::optional<Index> eod() const override { return std::nullopt; }
+  std::string hash() const override { return Sidecar::bytes; }
+  bool of_bytes() const override { return true; }
+
+ private:
+  class Bytes final : public Worker {
+   public:
+    void encode(std::string_view text, std::vector<std::int32_t>& tokens) override {
+      tokens.reserve(tokens.size() + text.size());
+      for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+    }
+  };
+};
+
+class TokenizerEncoder final : public TextEncoder {
+ public:
+  explicit TokenizerEncoder(const std::string& path) : tokenizer_(Tokenizer::load(path)) {}
+  std::unique_ptr<Worker> worker() const override { return std::make_unique<Words>(tokenizer_); }
+  std::string decode(std::span<const std::int32_t> tokens) const override {
+    return tokenizer_.decode(tokens);
+  }
+  Index vocabulary() const override { return tokenizer_.vocabulary(); }
+  std::optional<Index> bos() const override { return tokenizer_.bos(); }
+  std::optional<Index> eod() const override { return tokenizer_.eod(); }
+  std::string hash() const override { return tokenizer_.hash(); }
+  bool of_bytes() const override { return false; }
+
+ private:
+  class Words final : public Worker {
+   public:
+    explicit Words(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+    void encode(std::string_view text, std::vector<std::int32_t>& tokens) override {
+      tokenizer_.encode(text, scratch_, tokens);
+    }
+
+   private:
+    const Tokenizer& tokenizer_;
+    Tokenizer::Scratch scratch_;
+  };
+
+  Tokenizer tokenizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<TextEncoder> byte_encoder() { return std::make_unique<ByteEncoder>(); }
+std::unique_ptr<TextEncoder> tokenizer_encoder(const std::string& path) {
+  return std::make_unique<TokenizerEncoder>(path);
+}
+
+}  // namespace trireme::data

@@ -1,0 +1,47 @@
+// TextEncoder: text into tokens and back, by a tokenizer or as bytes.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/core/dtype.h"
+
+namespace trireme::data {
+
+/// Safe to use from several threads.
+class TextEncoder {
+ public:
+  /// What one thread encodes with.
+  class Worker {
+   public:
+    virtual ~Worker() = default;
+    /// Appends the tokens of a text; none are added.
+    virtual void encode(std::string_view text, std::vector<std::int32_t>& tokens) = 0;
+  };
+
+  virtual ~TextEncoder() = default;
+  virtual std::unique_ptr<Worker> worker() const = 0;
+  virtual std::string decode(std::span<const std::int32_t> tokens) const = 0;
+  virtual Index vocabulary() const = 0;
+  virtual std::optional<Index> bos() const = 0;
+  virtual std::optional<Index> eod() const = 0;
+  /// As Sidecar::tokenizer.
+  virtual std::string hash() const = 0;
+  /// Whether tokens are bytes: text may be anything, and may be cut anywhere.
+  virtual bool of_bytes() const = 0;
+};
+
+/// A token is a byte: vocabulary 256.
+std::unique_ptr<TextEncoder> byte_encoder();
+
+/// `path`: tokenizer.json, or a directory with one. Throws: Error, as Tokenizer::load().
+std::unique_ptr<TextEncoder> tokenizer_encoder(const std::string& path);
+
+}  // namespace trireme::data

@@ -1,0 +1,200 @@
+#include "runtime/data/prepare/prepare_text.h"
+
+#include <algorithm>
+
+#include "trireme/core/error.h"
+
+#include "runtime/core/json_texts.h"
+#include "runtime/data/prepare/ordered_work.h"
+#include "runtime/data/prepare/sidecar.h"
+#include "runtime/data/prepare/text_reader.h"
+
+namespace trireme::data {
+namespace {
+
+/// What becomes of a batch.
+struct EncodedBatch {
+  std::vector<std::int32_t> tokens;
+  std::vector<Index> documents;  // tokens of each that ends here
+  Index text_bytes = 0, empty_documents = 0;
+  Index position = 0;  // as TextBatch::position
+};
+
+/// The work of one thread.
+class BatchEncoder {
+ public:
+  BatchEncoder(const PrepareOptions& options, const TextEncoder& encoder)
+      : options_(options), encoder_(encoder), worker_(encoder.worker()) {}
+
+  EncodedBatch encode(TextBatch& batch) {
+    EncodedBatch out;
+    out.position = batch.position;
+    if (batch.json) {
+      add_lines(batch, out);
+      return out;
+    }
+    try {
+      add_text(batch, out);
+    } catch (const Error& error) {
+      throw Error(str(batch.name, ": ", error.what()));
+    }
+    return out;
+  }
+
+ private:
+  void add_text(const TextBatch& batch, EncodedBatch& out) {
+    if (!encoder_.of_bytes()) return add_document(batch.text, out);
+    worker_->encode(batch.text, out.tokens);  // it may be a part of a document
+    out.text_bytes += static_cast<Index>(batch.text.size());
+    if (batch.ends_document) out.documents.push_back(static_cast<Index>(out.tokens.size()));
+  }
+
+  void add_lines(const TextBatch& batch, EncodedBatch& out) {
+    std::string_view rest = batch.text;
+    for (Index line = batch.first_line; !rest.empty(); ++line) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      const std::string_view text = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      try {
+        read_texts(text, options_.json_keys, texts_);
+        for (std::size_t i = 1; i < texts_.size(); ++i) texts_[0] += '\n' + texts_[i];
+        add_document(texts_[0], out);
+      } catch (const Error& error) {
+        throw Error(str(batch.name, ": line ", line, ": ", error.what()));
+      }
+    }
+  }
+
+  void add_document(std::string_view text, EncodedBatch& out) {
+    if (text.empty()) {
+      ++out.empty_documents;
+      return;
+    }
+    const std::size_t before = out.tokens.size();
+    if (options_.prepend_bos) out.tokens.push_back(static_cast<std::int32_t>(*encoder_.bos()));
+    worker_->encode(text, out.tokens);
+    if (options_.append_eod) out.tokens.push_back(static_cast<std::int32_t>(*encoder_.eod()));
+    out.documents.push_back(static_cast<Index>(out.tokens.size() - before));
+    out.text_bytes += static_cast<Index>(text.size());
+  }
+
+  const PrepareOptions& options_;
+  const TextEncoder& encoder_;
+  std::unique_ptr<TextEncoder::Worker> worker_;
+  std::vector<std::string> texts_;
+};
+
+/// Writes batches in order; counts what the sidecar says.
+class CorpusWriter {
+ public:
+  CorpusWriter(const PrepareOptions& options, const TextEncoder& encoder)
+      : writer_(options.prefix, token_type_for(encoder.vocabulary())) {
+    sidecar_.tokenizer = encoder.hash();
+    sidecar_.vocabulary = encoder.vocabulary();
+    sidecar_.bos = encoder.bos();
+    sidecar_.eod = encoder.eod();
+    sidecar_.prepend_bos = options.prepend_bos;
+    sidecar_.append_eod = options.append_eod;
+    sidecar_.json_keys = options.json_keys;
+  }
+
+  void add(const EncodedBatch& batch) {
+    std::span<const std::int32_t> rest(batch.tokens);
+    for (const Index document : batch.documents) {
+      writer_.add(rest.first(static_cast<std::size_t>(document)));
+      writer_.end_document();
+      rest = rest.subspan(static_cast<std::size_t>(document));
+    }
+    writer_.add(rest);  // the beginning of a document that a later batch ends
+    sidecar_.documents += static_cast<Index>(batch.documents.size());
+    sidecar_.tokens += static_cast<Index>(batch.tokens.size());
+    sidecar_.text_bytes += batch.text_bytes;
+    sidecar_.empty_documents += batch.empty_documents;
+  }
+
+  Sidecar finish() {
+    require(sidecar_.documents > 0, "there is no document with text");
+    writer_.finish(text_of(sidecar_));
+    return sidecar_;
+  }
+
+ private:
+  TokenFileWriter writer_;
+  Sidecar sidecar_;
+};
+
+void check_tokenizer(const TokenFile& file, const TextEncoder& encoder) {
+  const std::optional<Sidecar> sidecar = read_sidecar(file);
+  require(!sidecar || sidecar->tokenizer == encoder.hash(), sidecar_path(file.prefix()),
+          ": has tokens of tokenizer ", sidecar ? sidecar->tokenizer : "", ", and this one is ",
+          encoder.hash());
+}
+
+}  // namespace
+
+void check(const PrepareOptions& options, const TextEncoder& encoder) {
+  require(!options.append_eod || encoder.eod(),
+          "PrepareOptions::append_eod: the tokenizer has no token for the end of a document");
+  require(!options.prepend_bos || encoder.bos(),
+          "PrepareOptions::prepend_bos: the tokenizer has no token for the beginning of a text");
+  require(std::count(options.inputs.begin(), options.inputs.end(), "-") <= 1,
+          "PrepareOptions::inputs names standard input, -, more than once");
+  const std::string sidecar = sidecar_path(options.prefix);
+  require(!is_taken(sidecar), sidecar,
+          ": exists, and is not the sidecar of token files; choose another PrepareOptions::prefix");
+}
+
+Sidecar prepare_text(const PrepareOptions& options, const TextEncoder& encoder,
+                     FunctionRef<void(Index done, Index total)> progress) {
+  require(!options.inputs.empty(), "no input files");
+  check(options, encoder);
+  Index total = 0;
+  bool has_pipe = false;
+  for (const std::string& input : options.inputs) {  // all, before anything is written
+    const Index bytes = check_input(input);
+    has_pipe = has_pipe || bytes == 0;
+    total += bytes;
+  }
+  if (has_pipe) total = 0;
+  Interruption interruption(options.stop_file);
+  TextReader reader(options.inputs, options.format, encoder.of_bytes(), interruption, {});
+  CorpusWriter writer(options, encoder);
+  using Work = OrderedWork<TextBatch, EncodedBatch>;
+  Work work({[&] { return reader.next(); },
+             [&] {
+               auto one = std::make_shared<BatchEncoder>(options, encoder);
+               return [one](TextBatch& batch) { return one->encode(batch); };
+             },
+             [&](const EncodedBatch& batch) {
+               writer.add(batch);
+               progress(batch.position, total);
+             },
+             [&] { interruption.interrupt(); },
+             [](const TextBatch& batch) { return static_cast<Index>(batch.text.size()); }},
+            (4 * options.workers + 16) * batch_bytes);
+  work.run(options.workers);
+  return writer.finish();
+}
+
+std::string decode_tokens(const TokenFile& file, Index begin, Index end,
+                          const TextEncoder& encoder) {
+  check_tokenizer(file, encoder);
+  require(0 <= begin && begin <= end && end <= file.tokens(), file.prefix(), ": tokens ", begin,
+          " to ", end, " of ", file.tokens());
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(end - begin));
+  file.read(begin, tokens, encoder.vocabulary());
+  return encoder.decode(tokens);
+}
+
+std::string decode_document(const TokenFile& file, Index document, const TextEncoder& encoder) {
+  require(1 <= document && document <= file.documents(), file.prefix(), ": document ", document,
+          " of ", file.documents());
+  const std::optional<Sidecar> sidecar = read_sidecar(file);
+  Index begin = file.document_begin(document - 1), end = file.document_begin(document);
+  if (sidecar && sidecar->prepend_bos && begin < end) ++begin;
+  if (sidecar && sidecar->append_eod && begin < end) --end;
+  return decode_tokens(file, begin, end, encoder);
+}
+
+}  // namespace trireme::data

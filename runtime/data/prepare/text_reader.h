@@ -1,0 +1,65 @@
+// TextReader: the documents of text files and of JSON lines, in batches that are worked on apart
+// from each other.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/data/prepare/decompress.h"
+#include "runtime/data/prepare/prepare_text.h"
+
+namespace trireme::data {
+
+/// The longest document, or JSON line.
+constexpr Index most_document_bytes = Index{1} << 30;
+constexpr Index batch_bytes = Index{1} << 20;
+
+/// Whole lines of JSON, or text: a document, or a part of one.
+struct TextBatch {
+  std::string name;  // of the file, for messages
+  bool json = false;
+  Index first_line = 1;       // of these lines; counted from 1
+  bool ends_document = true;  // of text
+  std::string text;
+  Index position = 0;  // bytes of all files that have been read so far
+};
+
+class TextReader {
+ public:
+  struct Limits {
+    Index batch = batch_bytes, document = most_document_bytes;
+  };
+  /// `may_cut`: text comes in parts of Limits::batch, otherwise as whole documents.
+  TextReader(std::vector<std::string> inputs, TextFormat format, bool may_cut,
+             const Interruption& interruption, Limits limits);
+
+  /// None at the end. Throws: Error that names the file, and the line.
+  std::optional<TextBatch> next();
+
+ private:
+  void open();
+  void close();
+  /// Reads on until `wanted` bytes are there, or the text ends.
+  void fill(Index wanted);
+  void fill_with_lines();
+  void fill_with_text();
+  bool is_json() const;
+
+  std::vector<std::string> inputs_;
+  TextFormat format_;
+  bool may_cut_;
+  const Interruption& interruption_;
+  Limits limits_;
+  std::size_t opened_ = 0;  // files
+  std::unique_ptr<InputFile> file_;
+  std::unique_ptr<TextStream> stream_;
+  bool json_ = false, ended_ = false;
+  std::string text_;       // read, and not yet in a batch
+  std::size_t whole_ = 0;  // bytes of it that are whole lines
+  Index line_ = 1;
+  Index position_before_ = 0;  // bytes of the files before this one
+};
+
+}  // namespace trireme::data

@@ -1,0 +1,87 @@
+// trireme data prepare and decode as programs: pipes, refusals, signals and kills.
+#include <csignal>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/process.h"
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+
+class PrepareCommand : public testing::Test {
+ protected:
+  Outcome run(const std::string& words) const {
+    return run_shell(trireme + words, folder_ / "log");
+  }
+  bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
+
+  const std::string trireme = TRIREME_BIN_DIR "/trireme data ";
+  const ScratchDirectory folder_;
+  const std::string out_ = " --output " + (folder_ / "out");
+};
+
+TEST_F(PrepareCommand, ReadsPipesAndCompressedFilesAndPrintsTheirText) {
+  const std::string plain = folder_.write("plain", "of a file\n");
+  const std::string lines = folder_.write("a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
+  ASSERT_EQ(run_shell("gzip -k " + lines, folder_ / "log").exit_code, 0);
+  const Outcome made = run_shell("cat " + lines + " | " + trireme + "prepare --workers 3 --input " +
+                                     plain + " " + lines + ".gz -" + out_,
+                                 folder_ / "log");
+  EXPECT_EQ(made.exit_code, 0) << made.output;
+  EXPECT_THAT(made.output, HasSubstr("5 documents, 22 tokens of 22 bytes of text"));
+  EXPECT_EQ(run("decode " + (folder_ / "out")).output, "of a file\n");
+  EXPECT_EQ(run("decode --document 5 " + (folder_ / "out")).output, "two");
+  EXPECT_EQ(run("decode --tokens 8:12 " + (folder_ / "out")).output, "e\non");
+  EXPECT_THAT(run("inspect " + (folder_ / "out")).output, HasSubstr("tokenizer bytes"));
+}
+
+TEST_F(PrepareCommand, RefusesWithOneLineAndWritesNothing) {
+  const std::string good = folder_.write("good", "text");
+  const struct {
+    std::string words;
+    int exit_code;
+    std::string part;
+  } wrong[] = {
+      {"prepare --append-eod --input " + good + out_, 64, "--append-eod: the tokenizer has no"},
+      {"prepare --input - -" + out_, 64, "--input names standard input, -, more than once"},
+      {"prepare --tokenizer " + (folder_ / "none") + " --input " + good + out_, 64,
+       "--tokenizer: "},
+      {"prepare --format jsonl --input " + good + out_, 1, "good: line 1: this is not JSON"},
+      {"decode --tokens 5:2 " + (folder_ / "out"), 64, "--tokens 5:2: expected A:B"},
+      {"decode " + (folder_ / "out"), 1, "out.idx: cannot be opened"},
+  };
+  for (const auto& [words, exit_code, part] : wrong) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, exit_code) << words;
+    EXPECT_THAT(outcome.output, HasSubstr(part)) << words;
+    EXPECT_EQ(count(outcome.output, "\n"), 1) << outcome.output;
+  }
+  EXPECT_EQ(folder_.files(), 2u);  // good, log
+}
+
+TEST_F(PrepareCommand, ASignalRemovesItsFilesAndAKillLeavesNoIndex) {
+  ASSERT_EQ(run_shell("mkfifo " + (folder_ / "pipe"), folder_ / "log").exit_code, 0);
+  for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {
+    BackgroundProcess job("exec " + trireme + "prepare --input " + (folder_ / "pipe") + out_,
+                          folder_ / "job");
+    ASSERT_TRUE(wait_until([&] { return exists("out.bin.tmp"); }));
+    job.send(signal);
+    const Outcome ended = job.wait();
+    EXPECT_EQ(ended.exit_code, 128 + signal);
+    if (signal != SIGKILL) {
+      EXPECT_FALSE(exists("out.bin.tmp"));
+      EXPECT_THAT(ended.output, HasSubstr("out.idx was not written"));
+    }
+    for (const char* name : {"out.bin", "out.idx", "out.json"}) EXPECT_FALSE(exists(name)) << name;
+  }
+  EXPECT_EQ(run("prepare --input " + folder_.write("good", "text") + out_).exit_code, 0);
+  EXPECT_EQ(run("decode " + (folder_ / "out")).output, "text");
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "trireme/core/version.h"
+#include "trireme/data/sidecar.h"
 #include "trireme/options/gpt_options.h"
 
 #include "runtime/checkpoint/tensors.h"
@@ -26,7 +27,7 @@ bool in_scope(const std::string& fact, LoadScope scope) {
     case LoadScope::without_optimizer:
       return fact != optimizer_fact;
     case LoadScope::parameters:
-      return fact.starts_with(model_facts);
+      return fact.starts_with(model_facts) || fact == data_facts + tokenizer_fact;
   }
   return true;
 }
@@ -44,9 +45,10 @@ std::string readable(const std::string& fact, const std::string& value) {
   return value == "rotary" ? name(PositionKind::rotary) : value;
 }
 
-/// Facts that checkpoints of the first releases do not have.
+/// Facts that checkpoints of the first releases do not have, and data without a sidecar.
 bool may_be_missing(const std::string& fact) {
-  return fact.starts_with(data_facts) && fact.ends_with(" content");
+  return fact == data_facts + tokenizer_fact ||
+         (fact.starts_with(data_facts) && fact.ends_with(" content"));
 }
 
 std::string form(const Manifest::Tensor& tensor) { return str(tensor.dtype, " ", tensor.global); }
@@ -72,7 +74,7 @@ void compare_facts(const Manifest& checkpoint, const KeyValues& identity, LoadSc
   }
   for (const auto& [name, value] : checkpoint.identity)
     if (here.count(name) == 0 && in_scope(name, scope) && name != skipped_samples_fact &&
-        !name.starts_with(origin_facts))
+        !name.starts_with(origin_facts) && name != data_facts + tokenizer_fact)
       out.push_back(fmt::format("{} is {} in the checkpoint; this job has none", readable(name),
                                 readable(name, value)));
 }

@@ -40,6 +40,10 @@ void check_local(const CheckpointOptions& o, Problems& problems) {
 void check_intervals(const CommandLine& command, const CheckpointOptions& o, Problems& problems) {
   if (command.given("--async-save") && command.given("--no-async-save"))
     problems.add("--async-save and --no-async-save contradict each other; keep one");
+  if (o.save_interval_auto && !o.save.empty() && !command.given("--save-interval-seconds"))
+    problems.add(
+        "--save-interval auto: `trireme run` chooses the interval, and this job was not "
+        "started by it; give a number of steps, or --save-interval-seconds X");
   if (!command.given("--save-retain-interval") || o.save.empty()) return;
   if (o.keep_last == 0)
     problems.add("--save-retain-interval ", o.save_retain_interval,
@@ -47,8 +51,8 @@ void check_intervals(const CommandLine& command, const CheckpointOptions& o, Pro
                  "or leave it out");
   else if (o.save_interval == 0)
     problems.add("--save-retain-interval ", o.save_retain_interval,
-                 " keeps multiples of a step, which only --save-interval makes sure to save; add "
-                 "it, such as --save-interval ",
+                 " keeps multiples of a step, which only --save-interval N makes sure to save; "
+                 "give it, such as --save-interval ",
                  o.save_retain_interval);
   else if (o.save_retain_interval % o.save_interval != 0)
     problems.add("--save-retain-interval ", o.save_retain_interval,

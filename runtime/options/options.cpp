@@ -10,6 +10,8 @@
 #include "trireme/core/named_values.h"
 #include "trireme/plan/training_spec.h"
 
+#include "runtime/options/option_values.h"
+
 namespace trireme {
 namespace {
 
@@ -150,6 +152,23 @@ void declare_training(CommandLine& c, Options& o) {
          "momentum, with --optimizer sgd");
 }
 
+void declare_save_interval(CommandLine& c, CheckpointOptions& o) {
+  c.add({"--save-interval", "{N,auto}",
+         "steps between checkpoints; auto: `trireme run` chooses, from the cost of a save and the "
+         "time between failures; default: only at the end",
+         false,
+         [&o](const std::vector<std::string>& words) {
+           o.save_interval_auto = words.front() == "auto";
+           o.save_interval =
+               o.save_interval_auto ? 0 : options::parse_whole(words.front(), at_least(1));
+         },
+         [&o] {
+           return o.save_interval_auto  ? std::string("auto")
+                  : o.save_interval > 0 ? std::to_string(o.save_interval)
+                                        : std::string();
+         }});
+}
+
 void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   c.group("Checkpoints");
@@ -157,8 +176,7 @@ void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
       "--save", o.save, "DIR",
       "directory for checkpoints; one is written at the end in any case, and when a signal stops "
       "the job");
-  c.whole("--save-interval", o.save_interval, at_least(1),
-          "steps between checkpoints; default: only at the end");
+  declare_save_interval(c, o);
   c.real("--save-interval-seconds", o.save_interval_seconds, {0, infinity, true, false},
          "seconds between checkpoints; may be combined with --save-interval; default: not by time");
   c.flag("--async-save", o.async_save,

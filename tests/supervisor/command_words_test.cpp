@@ -82,6 +82,39 @@ TEST(Words, OfAnotherLayoutReplaceTheSameOptionsByWhateverName) {
   EXPECT_EQ(words_for(given, {}).size(), given.size() + 2);
 }
 
+TEST(Words, SaveAsChosenWhereTheIntervalIsAuto) {
+  const Words given = {"p", "--save", "r", "--load", "r", "--save-interval", "auto"};
+  const auto with = [&](const std::string& name, const std::string& value) {
+    return testing::ElementsAreArray(with_options_of(given, {name, value}));
+  };
+  EXPECT_THAT(words_for(given, {}), with("--save-interval-seconds", "600"));
+  EXPECT_THAT(words_for(given, {.saves = {.seconds = 75}}), with("--save-interval-seconds", "75"));
+  EXPECT_THAT(words_for(given, {.saves = {.steps = 14}}), with("--save-interval", "14"));
+
+  const Words by_time = with_options_of(given, {"--save-interval-seconds", "9"});
+  EXPECT_EQ(words_for(by_time, {.saves = {.seconds = 9}}), by_time);
+  EXPECT_EQ(words_for(by_time, {.saves = {.steps = 14}}),
+            with_options_of(by_time, {"--save-interval", "14"}));
+  const Words fixed = {"p", "--save", "r", "--load", "r", "--save-interval", "7"};
+  EXPECT_EQ(words_for(fixed, {.saves = {.steps = 14}}), fixed);
+}
+
+TEST(Words, SaveAsChosenWhereAFileOfOptionsSaysAuto) {
+  const ScratchDirectory folder;
+  const std::string file = folder / "job.toml";
+  std::ofstream(file) << "save = \"r\"\nload = \"r\"\nsave-interval = \"auto\"\n";
+  EXPECT_THAT(words_for({"p", "--config", file}, {.saves = {.steps = 14}}),
+              ElementsAre("p", "--config", file, "--save", "r", "--save-interval", "14"));
+  EXPECT_FALSE(make_job({"p", "--config", file, "--save-interval", "3"}, "").auto_saves);
+
+  std::ofstream(file, std::ios::app) << "keep-last = 2\nsave-retain-interval = 100\n";
+  EXPECT_THAT(message_of([&] {
+                make_job({"p", "--config", file}, "");
+              }),
+              HasSubstr("--save-retain-interval 100 keeps multiples of a step, which "
+                        "--save-interval auto does not make sure to save"));
+}
+
 TEST(Job, LiesWhereTheProgramSaves) {
   const Job job = make_job({"bin/train_gpt", "--save", "r"}, "");
   EXPECT_EQ(job.name(), "train_gpt");

@@ -113,6 +113,19 @@ TEST(Goodput, NamesTheLayoutsWhereTheyChanged) {
   EXPECT_THAT(text(), HasSubstr("agree within the layout tolerance, not in bits"));
 }
 
+TEST(Goodput, SaysWhichIntervalBetweenSavesWasChosen) {
+  History history = two_attempts();
+  const auto text = [&] { return to_text(goodput(history), {}); };
+  const auto json = [&] { return to_text(to_json(goodput(history), {})); };
+  EXPECT_THAT(text(), testing::Not(HasSubstr("--save-interval auto")));
+  EXPECT_THAT(json(), testing::Not(HasSubstr("save_interval_auto")));
+  history.attempts[0].began.saves = SaveRule{.seconds = 600};
+  EXPECT_THAT(text(), HasSubstr("\n--save-interval auto: every 600 s in attempt 1\n"));
+  history.attempts[1].began.saves = SaveRule{.steps = 14};
+  EXPECT_THAT(text(), HasSubstr("\n--save-interval auto: every 14 steps in attempt 2\n"));
+  EXPECT_THAT(json(), HasSubstr(R"("save_interval_auto":{"attempt":2,"steps":14,"seconds":null})"));
+}
+
 TEST(Goodput, AddsUpToTheWholeTime) {
   const Goodput found = goodput(two_attempts());
   EXPECT_EQ(found.wall_s, 3600);

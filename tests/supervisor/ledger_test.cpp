@@ -64,6 +64,16 @@ TEST(Ledger, ReadsWhatItWrote) {
   EXPECT_EQ(history.first, 1U);
 }
 
+TEST(Ledger, ReadsWhenAnAttemptSaves) {
+  AttemptBegan began;
+  const auto read = [&] { return replay(to_text(to_json(began)) + "\n").attempts[0].began.saves; };
+  EXPECT_EQ(read(), std::nullopt);
+  began.saves = SaveRule{.steps = 14};
+  EXPECT_EQ(read(), began.saves);
+  began.saves = SaveRule{.seconds = 37.5};
+  EXPECT_EQ(read(), began.saves);
+}
+
 TEST(Ledger, ReadsTheHostsThatAreToBeLeft) {
   const History history = replay(to_text(to_json(Release{"n2", 5, 0})) + "\n" +
                                  to_text(to_json(Leave{"n2", 1'700'000'000, "remap"})) + "\n");

@@ -32,6 +32,22 @@ TEST_F(Restarts, EndsAfterSixFailuresOfAnyKindWithoutProgressAndWaitsLongerAndLo
     EXPECT_NEAR(found[i], (std::vector<double>{0, 0, 1, 2, 4, 8})[i], 0.2) << i;
 }
 
+TEST_F(Restarts, ChooseTheIntervalBetweenSavesAfterTwoFailures) {
+  settings_.auto_saves = true;
+  for (int i = 0; i < 2; ++i) world_.scripts.push_back({.steps = 35, .code = 7});
+  world_.last_step = 100;
+  world_.scripts.push_back({.steps = 100});
+  EXPECT_EQ(run(), code::done);
+  ASSERT_EQ(world_.plans.size(), 3U);
+  EXPECT_EQ(world_.plans[0].saves, SaveRule());
+  EXPECT_EQ(world_.plans[1].saves, SaveRule());
+  EXPECT_GT(world_.plans[2].saves.steps, 0);
+  const Attempt third = history().attempts[2];
+  EXPECT_EQ(third.began.saves, world_.plans[2].saves);
+  EXPECT_THAT(world_.said, testing::Contains(
+                               HasSubstr("from step 60, saves " + to_text(world_.plans[2].saves))));
+}
+
 TEST_F(Restarts, CountsFailuresAnewAfterProgress) {
   for (int i = 0; i < 2; ++i) world_.scripts.push_back({.steps = 3, .code = 7});
   world_.scripts.push_back({.steps = 12, .code = 7});

@@ -61,5 +61,26 @@ TEST(SaveInterval, IsUnknownWithFewFailuresOrSaves) {
   EXPECT_FALSE(save_interval({}));
 }
 
+TEST(SaveInterval, IsChosenOnceFailuresAndSavesAreKnown) {
+  EXPECT_EQ(choose_saves({}, 0), (SaveRule{.steps = 0, .seconds = 600}));
+  EXPECT_EQ(choose_saves(with_failures(1, 2), 0), (SaveRule{.steps = 0, .seconds = 600}));
+  EXPECT_EQ(choose_saves(with_failures(2, 2), 0).steps, 14);
+  EXPECT_EQ(choose_saves({}, 30), (SaveRule{.steps = 0, .seconds = 30}));
+  EXPECT_EQ(choose_saves(with_failures(2, 2), 30).steps, 14);
+  EXPECT_EQ(to_text(choose_saves(with_failures(2, 2), 0)), "every 14 steps");
+  EXPECT_EQ(to_text(choose_saves({}, 0)), "every 600 s");
+}
+
+TEST(SaveInterval, FallsWhereFailuresComeBeforeSaves) {
+  History no_save = with_failures(2, 2);
+  for (Attempt& attempt : no_save.attempts) attempt.ended->saves = 0;
+  EXPECT_EQ(choose_saves(no_save, 0), (SaveRule{.steps = 0, .seconds = 50}));  // a failure a 200 s
+  EXPECT_EQ(choose_saves(no_save, 30), (SaveRule{.steps = 0, .seconds = 30}));
+  for (Attempt& attempt : no_save.attempts) attempt.ended->wall_s = 1;
+  EXPECT_EQ(choose_saves(no_save, 0).seconds, 1);
+  for (Attempt& attempt : no_save.attempts) attempt.ended->wall_s = 1e5;
+  EXPECT_EQ(choose_saves(no_save, 0).seconds, 600);
+}
+
 }  // namespace
 }  // namespace trireme::supervisor::test

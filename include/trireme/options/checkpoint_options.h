@@ -12,6 +12,7 @@ namespace trireme {
 struct CheckpointOptions {
   std::string save;                  // --save DIR; empty: never
   Index save_interval = 0;           // --save-interval, steps; 0: only at the end
+  bool save_interval_auto = false;   // --save-interval auto: `trireme run` chooses
   double save_interval_seconds = 0;  // --save-interval-seconds; 0: not by time
   bool async_save = true;            // --no-async-save clears it
   Index save_buffer = 0;             // --save-buffer, bytes of each rank; 0: its whole share

@@ -1,5 +1,6 @@
 // trireme run: starts mpirun and keeps a run going until it is finished.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -219,6 +220,8 @@ void check_requeue(const Given& given, Problems& problems) {
 int supervise(Given& given, const Job& job, bool& requeue) {
   Settings& settings = given.settings;
   settings.watched = job.watched;
+  settings.auto_saves = job.watched && job.auto_saves;
+  settings.save_seconds = std::atof(job.save_seconds.c_str());
   settings.has_hosts = given.machine.hosts.kind != HostSource::Kind::this_machine;
   settings.program = job.name();
   if (job.watched) settings.metrics = std::filesystem::absolute(job.metrics).string();

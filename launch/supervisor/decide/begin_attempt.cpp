@@ -40,13 +40,15 @@ Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
                      plan.slots,
                      std::exchange(no_hosts_s_, 0),
                      std::exchange(preflight_s_, 0),
-                     plan.step >= 0};
+                     plan.step >= 0,
+                     settings_.auto_saves ? std::optional(plan.saves) : std::nullopt};
   world_.append(to_json(began));  // first: no other attempt may ever get this number
   history_.add(began);
   start(plan);
-  world_.say(fmt::format("attempt {}: {} rank{}{}{}", plan.attempt, plan.ranks,
+  world_.say(fmt::format("attempt {}: {} rank{}{}{}{}", plan.attempt, plan.ranks,
                          plan.ranks == 1 ? "" : "s", describe_layout(plan),
-                         watch.resumed > 0 ? fmt::format(", from step {}", watch.resumed) : ""));
+                         watch.resumed > 0 ? fmt::format(", from step {}", watch.resumed) : "",
+                         began.saves ? ", saves " + to_text(*began.saves) : ""));
   world_.notify("attempt_began", to_json(began));
   return watch;
 }

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "trireme/core/error.h"
 
 #include "runtime/options/config_file.h"
@@ -58,6 +60,14 @@ std::string option_or_config(const Words& words, const std::string& key, Value k
   return value;
 }
 
+/// `auto` stays where saves are by time: the program takes it beside --save-interval-seconds.
+Words with_saves(const Words& words, const Job& job, const SaveRule& saves) {
+  if (saves.steps > 0)
+    return with_options_of(words, {"--save-interval", std::to_string(saves.steps)});
+  if (!job.save_seconds.empty()) return words;
+  return with_options_of(words, {"--save-interval-seconds", fmt::format("{:g}", saves.seconds)});
+}
+
 }  // namespace
 
 Words words_in(const std::string& text) {
@@ -104,7 +114,13 @@ Job make_job(const Words& words, const std::string& run_dir) {
           true,
           "",
           option_or_config(words, "train-iters", Value::number),
-          option_or_config(words, "check-replicas", Value::number) != "0"};
+          option_or_config(words, "check-replicas", Value::number) != "0",
+          option_or_config(words, "save-interval") == "auto",
+          option_or_config(words, "save-interval-seconds", Value::number)};
+  const std::string retained = option_or_config(words, "save-retain-interval", Value::number);
+  require(!job.auto_saves || retained.empty(), "--save-retain-interval ", retained,
+          " keeps multiples of a step, which --save-interval auto does not make sure to save; give "
+          "--save-interval a number of steps, or leave --save-retain-interval out");
   require(job.run.empty() || run_dir.empty() || same_directory(job.run, run_dir), "--run-dir ",
           run_dir, " is not the --save of the program, ", job.run, ": leave --run-dir out");
   if (job.run.empty()) {
@@ -143,6 +159,7 @@ Words words_of(const Job& job, const AttemptPlan& plan) {
   Words words = with_options_of(job.words, plan.options);
   if (!job.watched) return words;
   if (option_of(words, "--save").empty()) words.insert(words.end(), {"--save", job.run});
+  if (job.auto_saves) words = with_saves(words, job, plan.saves);
   const std::string load = option_or_config(words, "load");
   const bool own = load.empty() || same_directory(load, job.run);
   bool loads = !load.empty();

@@ -23,9 +23,11 @@ struct Job {
   std::string run;      // the directory of checkpoints; of what the supervisor writes as well
   bool watched = true;  // it saves there
   std::string metrics;  // empty: it is not watched
-  std::string iterations = {};  // --train-iters; empty: not given
-  bool compares = true;         // data replicas: not with --check-replicas 0
-  std::string name() const;     // of the program, without its directory
+  std::string iterations = {};    // --train-iters; empty: not given
+  bool compares = true;           // data replicas: not with --check-replicas 0
+  bool auto_saves = false;        // --save-interval auto: AttemptPlan::saves
+  std::string save_seconds = {};  // --save-interval-seconds; empty: not given
+  std::string name() const;       // of the program, without its directory
 };
 /// `run_dir`: --run-dir; empty: the --save of the words. Throws: Error when there is neither, or
 /// both and they differ.

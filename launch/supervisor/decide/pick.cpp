@@ -31,6 +31,7 @@ bool Supervisor::pick(AttemptPlan& plan) {
   for (std::size_t i = 0; i < history_.attempts.size(); ++i)
     if (progressed(history_.attempts[i])) (i < first ? plan.has_saved : plan.resumes) = true;
   plan.step = step_to_go_back_to(plan.resumes);
+  if (settings_.auto_saves) plan.saves = choose_saves(history_, settings_.save_seconds);
   return true;
 }
 

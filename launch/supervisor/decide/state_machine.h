@@ -30,6 +30,8 @@ struct Settings {
   double time_limit_s = 0;  // of this supervisor; then it stops the job; 0: none
   double wait_nodes_s = 0;  // for hosts, where too few are healthy
   Index quarantine_s = quarantine_window_s;  // how long a host stays out
+  bool auto_saves = false;                   // PROGRAM has --save-interval auto
+  double save_seconds = 0;                   // and this --save-interval-seconds; 0: not given
   bool watched = true;         // PROGRAM is trireme's: it writes metrics and checkpoints
   std::string program;         // its name
   std::string metrics;         // its file of steps

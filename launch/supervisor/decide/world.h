@@ -72,6 +72,7 @@ struct AttemptPlan {
   Layout layout = {};    // where the program was asked
   bool fewer = false;    // hosts than --nodes
   std::vector<std::string> options = {};  // of --also-layout: they replace those of PROGRAM
+  SaveRule saves = {};                    // with --save-interval auto
 };
 
 struct Fitness {

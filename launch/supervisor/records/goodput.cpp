@@ -102,6 +102,10 @@ Goodput goodput(const History& history) {
     const Attempt& attempt = history.attempts[i];
     sum.from_memory += attempt.started.tier == "memory" ? 1 : 0;
     sum.from_local += attempt.started.tier == "local" ? 1 : 0;
+    if (attempt.began.saves) {
+      sum.chosen = attempt.began.saves;
+      sum.chosen_in = attempt.began.attempt;
+    }
     if (!attempt.ended) continue;
     AttemptEnded ended = *attempt.ended;
     const RecoveredSteps recovered = recovered_steps(history, i);
@@ -195,6 +199,9 @@ std::string to_text(const Goodput& g, const Price& price) {
   if (g.layouts.size() > 1)
     text += "  results of these layouts agree within the layout tolerance, not in bits\n";
   if (g.saves) text += to_text(*g.saves);
+  if (g.chosen)
+    text +=
+        fmt::format("--save-interval auto: {} in attempt {}\n", to_text(*g.chosen), g.chosen_in);
   text += describe_hours(g);
   if (price.amount > 0) text += describe_cost(g, price);
   return text;
@@ -234,6 +241,12 @@ Json to_json(const Goodput& g, const Price& price) {
                    {"hosts", std::move(hosts)},
                    {"layouts", std::move(layouts)}};
   all.emplace_back("saves", g.saves ? to_json(*g.saves) : Json());
+  if (g.chosen)
+    all.emplace_back(
+        "save_interval_auto",
+        Json::Object{{"attempt", g.chosen_in},
+                     {"steps", g.chosen->steps > 0 ? Json(g.chosen->steps) : Json()},
+                     {"seconds", g.chosen->steps > 0 ? Json() : Json(g.chosen->seconds)}});
   all.emplace_back("notes", Json::Array(g.notes.begin(), g.notes.end()));
   if (price.amount > 0) {
     all.emplace_back("cost", hours_for(g, price).all * price.amount);

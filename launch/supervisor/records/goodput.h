@@ -52,6 +52,8 @@ struct Goodput {
   std::map<std::string, Index> failures_of_host;
   std::vector<std::string> notes;  // of attempts: why one hung, which ranks were slow
   std::optional<SaveInterval> saves;
+  std::optional<SaveRule> chosen;  // by --save-interval auto, for attempt `chosen_in`: the last one
+  Index chosen_in = 0;
   std::map<std::string, double> layouts;  // wall_s of attempts whose layout is known
   double ratio() const { return wall_s > 0 ? useful_s / wall_s : 0; }
   /// Of the time in which there were hosts enough: the effective training time ratio.

@@ -37,6 +37,11 @@ class Members {
       if (const auto* text = std::get_if<std::string>(&each.value)) all.push_back(*text);
     return all;
   }
+  std::optional<SaveRule> saves() const {
+    if (has("save_steps")) return SaveRule{.steps = whole("save_steps")};
+    if (has("save_seconds")) return SaveRule{.seconds = real("save_seconds")};
+    return std::nullopt;
+  }
   std::vector<Blame> blame(const char* key) const {
     std::vector<Blame> all;
     for (const Json& each : get<Json::Array>(key)) {
@@ -67,7 +72,7 @@ bool add(History& history, const Json& json) {
                              line.whole("ranks"), line.whole("spares"), line.whole("resumed"),
                              line.real("waited_s"), line.text("layout"), line.flag("fewer"),
                              line.whole("slots"), line.real("no_hosts_s"), line.real("preflight_s"),
-                             line.flag("went_back")});
+                             line.flag("went_back"), line.saves()});
   } else if (json.find("attempt") != nullptr && ends) {
     history.add(
         AttemptEnded{line.whole("attempt"),
@@ -148,19 +153,22 @@ Json to_json(const SupervisionEnded& line) {
 }
 
 Json to_json(const AttemptBegan& line) {
-  return Json::Object{{"attempt", line.attempt},
-                      {"began", date_text(line.at)},
-                      {"nodes", Json::Array(line.nodes.begin(), line.nodes.end())},
-                      {"ranks", line.ranks},
-                      {"spares", line.spares},
-                      {"resumed", line.resumed},
-                      {"waited_s", line.waited_s},
-                      {"layout", line.layout},
-                      {"fewer", line.fewer},
-                      {"slots", line.slots},
-                      {"no_hosts_s", line.no_hosts_s},
-                      {"preflight_s", line.preflight_s},
-                      {"went_back", line.went_back}};
+  Json::Object all{{"attempt", line.attempt},
+                   {"began", date_text(line.at)},
+                   {"nodes", Json::Array(line.nodes.begin(), line.nodes.end())},
+                   {"ranks", line.ranks},
+                   {"spares", line.spares},
+                   {"resumed", line.resumed},
+                   {"waited_s", line.waited_s},
+                   {"layout", line.layout},
+                   {"fewer", line.fewer},
+                   {"slots", line.slots},
+                   {"no_hosts_s", line.no_hosts_s},
+                   {"preflight_s", line.preflight_s},
+                   {"went_back", line.went_back}};
+  if (line.saves && line.saves->steps > 0) all.emplace_back("save_steps", line.saves->steps);
+  if (line.saves && line.saves->steps == 0) all.emplace_back("save_seconds", line.saves->seconds);
+  return all;
 }
 
 Json to_json(const AttemptEnded& line) {

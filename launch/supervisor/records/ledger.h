@@ -35,6 +35,13 @@ struct Blame {
   std::string why;
 };
 
+/// When an attempt saves, with `--save-interval auto`.
+struct SaveRule {
+  Index steps = 0;       // every so many steps; 0: by time
+  double seconds = 600;  // every so many seconds, where `steps` is 0
+  bool operator==(const SaveRule&) const = default;
+};
+
 struct AttemptBegan {
   Index attempt = 0, at = 0;
   std::vector<std::string> nodes;
@@ -46,6 +53,7 @@ struct AttemptBegan {
   Index slots = 0;              // ranks on each host but the last; 0: all hosts have equally many
   double no_hosts_s = 0, preflight_s = 0;  // parts of waited_s: too few hosts; measuring them
   bool went_back = false;                  // from `resumed`, though newer steps may be durable
+  std::optional<SaveRule> saves = {};      // nothing: as PROGRAM's options say
 };
 /// The step that an attempt has started from.
 struct Started {

@@ -42,6 +42,26 @@ std::optional<SaveInterval> save_interval(const History& history) {
   return found;
 }
 
+SaveRule choose_saves(const History& history, double seconds) {
+  if (const auto known = save_interval(history))
+    return {.steps = static_cast<Index>(known->best_steps())};
+  if (seconds > 0) return {.seconds = seconds};
+  double wall_s = 0, failures = 0;
+  for (const Attempt& attempt : history.attempts) {
+    if (!attempt.ended) continue;
+    wall_s += attempt.ended->wall_s;
+    failures += is_failure(attempt.ended->cause) ? 1 : 0;
+  }
+  SaveRule rule;
+  if (failures >= 2) rule.seconds = std::clamp(std::round(wall_s / failures / 4), 1., rule.seconds);
+  return rule;
+}
+
+std::string to_text(const SaveRule& rule) {
+  return rule.steps > 0 ? fmt::format("every {} step{}", rule.steps, rule.steps == 1 ? "" : "s")
+                        : fmt::format("every {:g} s", rule.seconds);
+}
+
 std::string to_text(const SaveInterval& interval) {
   return fmt::format(
       "a save every {:.0f} steps ({:.3g} s) stalls training for at most {:.2g} s; with a failure "

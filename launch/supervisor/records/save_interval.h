@@ -21,6 +21,13 @@ struct SaveInterval {
 /// Nothing: fewer than two failures, or no two saves in one attempt.
 std::optional<SaveInterval> save_interval(const History& history);
 
+/// For the next attempt, with `--save-interval auto`: best_steps() once that is known. Before,
+/// every 10 minutes, or after two failures before any attempt has made two saves, every quarter of
+/// the mean time between failures; but every `seconds` where the user has given that.
+SaveRule choose_saves(const History& history, double seconds);
+/// "every 120 steps", "every 600 s"
+std::string to_text(const SaveRule& rule);
+
 /// A line for people.
 std::string to_text(const SaveInterval& interval);
 Json to_json(const SaveInterval& interval);

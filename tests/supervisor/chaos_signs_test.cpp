@@ -73,6 +73,17 @@ TEST(ChaosSigns, TheStepThatWasLoadedIsInTheLog) {
   EXPECT_EQ(loaded_step(folder / "log"), 64);
 }
 
+TEST(ChaosSigns, SuspectedHostsAreThoseOfTheVerdict) {
+  const ScratchDirectory folder;
+  EXPECT_THAT(suspected_hosts(folder.path()), testing::IsEmpty());
+  folder.write("verdict.json", R"({"sentence":"hang","certain":false,"hosts":["n1","n2"]})");
+  EXPECT_THAT(suspected_hosts(folder.path()), testing::ElementsAre("n1", "n2"));
+  folder.write("verdict.json", R"({"hosts":"n1"})");
+  EXPECT_THAT(suspected_hosts(folder.path()), testing::IsEmpty());
+  folder.write("verdict.json", "{\"ho");  // torn
+  EXPECT_THAT(suspected_hosts(folder.path()), testing::IsEmpty());
+}
+
 TEST(ChaosSigns, ReplicasAreCountedByTheCoordinatesInPages) {
   std::vector<observe::PageState> pages(4);
   EXPECT_EQ(replicas_of(pages).data, 0);

@@ -28,6 +28,12 @@ bool names_any_rank(const std::string& text) {
   return false;
 }
 
+/// `victim`: "host n1"
+bool is_among(const std::string& victim, const std::vector<std::string>& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [&](const std::string& host) { return "host " + host == victim; });
+}
+
 struct Row {
   Index faults = 0, causes = 0, right = 0, wrong = 0, lost_steps = 0;
   std::vector<double> seconds;
@@ -92,7 +98,8 @@ Index faults_with_spares(FaultDeck deck, Index most, Index spares) {
   return most;
 }
 
-Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds) {
+Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds,
+                  const std::vector<std::string>& suspects) {
   Trial trial;
   trial.fault = fault;
   trial.cause = ended.cause;
@@ -100,12 +107,14 @@ Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, 
   trial.cause_is_right = kind != nullptr && kind->is_expected(ended.cause);
   if (kind != nullptr && kind->victim == Victim::rank)
     trial.culprit = culprit_in(ended.error, fault.victim);
-  if (kind != nullptr && kind->victim == Victim::host)
-    for (const Blame& blame : ended.blame) {
-      const bool right = "host " + blame.host == fault.victim;
-      if (right || trial.culprit == Culprit::not_named)
-        trial.culprit = right ? Culprit::right : Culprit::wrong;
-    }
+  if (kind != nullptr && kind->victim == Victim::host) {
+    std::vector<std::string> hosts;
+    for (const Blame& blame : ended.blame) hosts.push_back(blame.host);
+    if (!hosts.empty())
+      trial.culprit = is_among(fault.victim, hosts) ? Culprit::right : Culprit::wrong;
+    else if (is_among(fault.victim, suspects))  // of several, of which none is blamed
+      trial.culprit = Culprit::right;
+  }
   // A host that is lost may be noticed first by its ranks, which do not move; as one of any reason
   // only where it is named.
   if (fault.kind == "node" && ended.cause == "hang" && trial.culprit != Culprit::right)

@@ -44,8 +44,10 @@ struct Trial {
   double seconds = 0;  // until the first step that no attempt had done
   Index lost_steps = 0;
 };
-/// `ended`: the attempt that the fault hit; `resumed`: from which step the next one went on.
-Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds);
+/// `ended`: the attempt that the fault hit; `resumed`: from which step the next one went on;
+/// `suspects`: hosts that the record of its hang names, blamed or not.
+Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds,
+                  const std::vector<std::string>& suspects = {});
 /// "rank 3" of a fault that hit a rank; whether `text` names it, another one, or none.
 Culprit culprit_in(const std::string& text, const std::string& victim);
 /// Of a flipped bit: by what the ranks have decided (RUN/replicas.jsonl).

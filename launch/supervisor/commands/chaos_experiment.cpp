@@ -139,7 +139,8 @@ std::optional<Trial> Experiment::outcome_of_attempt(const Struck& struck,
   // A snapshot in memory may have been newer; of an attempt that runs the ledger does not say it.
   resumed =
       std::max(resumed, loaded_step(paths_.attempt(struck.fault.attempt + 1) + "/output.log"));
-  Trial trial = judge_trial(struck.fault, ended, resumed, seconds_since(struck.at));
+  Trial trial = judge_trial(struck.fault, ended, resumed, seconds_since(struck.at),
+                            suspected_hosts(paths_.attempt(struck.fault.attempt)));
   if (struck.fault.kind == "flip") {
     std::vector<WrongRank> wrong;
     for (Index attempt = struck.fault.attempt; attempt <= last.attempt; ++attempt)

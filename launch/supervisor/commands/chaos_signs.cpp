@@ -13,6 +13,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/rank_watch.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "runtime/store/file.h"
 #include "runtime/store/inspect/inspect.h"
@@ -83,6 +84,15 @@ ino_t number_of(int file) {
 ino_t number_of(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+/// Empty: there is no such file, for an instant while it is rotated.
+std::string read_or_empty(const std::string& path) {
+  try {
+    return read_whole(path, most_bytes);
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 int open_to_read(const std::string& path) { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }
@@ -171,13 +181,26 @@ std::string failed_save(const std::string& text) {
 Index loaded_step(const std::string& log) {
   const std::string mark = "loaded step ";
   std::string text;
-  for (const std::string& path : {rotated(log), log})
-    if (size_of(path) > 0) text += read_whole(path, most_bytes);
+  // The newer one first: what is rotated between the two reads is read twice, not missed.
+  for (const std::string& path : {log, rotated(log)}) text.insert(0, read_or_empty(path));
   const std::size_t at = text.find(mark);
   if (at == std::string::npos) return -1;
   const char* const begin = text.data() + at + mark.size();
   Index step = -1;
   return std::from_chars(begin, text.data() + text.size(), step).ec == std::errc() ? step : -1;
+}
+
+std::vector<std::string> suspected_hosts(const std::string& folder) {
+  std::vector<std::string> hosts;
+  try {
+    const Json verdict = parse_json(read_whole(folder + "/" + verdict_file, most_bytes));
+    const Json* found = verdict.find("hosts");
+    const auto* all = found == nullptr ? nullptr : std::get_if<Json::Array>(&found->value);
+    for (const Json& each : all == nullptr ? Json::Array() : *all)
+      if (const auto* host = std::get_if<std::string>(&each.value)) hosts.push_back(*host);
+  } catch (const Error&) {  // there is none
+  }
+  return hosts;
 }
 
 CorruptCopy corrupt_a_copy(const std::string& run, const std::string& directory, Index draw) {

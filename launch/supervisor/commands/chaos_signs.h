@@ -44,6 +44,10 @@ std::string failed_save(const std::string& text);
 /// The step from which the attempt with this log has continued, as its ranks say; -1: not known.
 Index loaded_step(const std::string& log);
 
+/// The hosts of the ranks that held the others up in an attempt that hung, by the verdict in its
+/// folder; none where there is no verdict.
+std::vector<std::string> suspected_hosts(const std::string& folder);
+
 /// What became of a bit that was flipped in a copy of a checkpoint.
 struct CorruptCopy {
   std::string where;    // "step-000120/rank-00003.h5, byte 17"

@@ -82,11 +82,14 @@ TEST(SchedulerHosts, DoNotCountWhereTheUserNamesHosts) {
 }
 
 TEST(SchedulerHosts, AreRefusedInTheOptionsOfMpirun) {
-  for (const std::string option : {"-H", "--host", "--hostfile", "--machinefile"})
+  for (const std::string option : {"-H", "--H", "-host", "--host", "--hostfile", "--machinefile",
+                                   "-default-hostfile", "--host=n1", "--hostfile=hosts"})
     EXPECT_THAT(message_of([&] {
                   find_hosts(request(true, {"mpirun", option, "a"}), slurm("node[1-3]"), none);
                 }),
                 HasSubstr("--mpirun: " + option + " has no meaning here: give the hosts by "));
+  for (const std::string other : {"H", "host=1", "--", "-", "", "--host-alias", "-np"})
+    EXPECT_NO_THROW(find_hosts(request(true, {"mpirun", "-x", other}), slurm("node[1-3]"), none));
 }
 
 TEST(SchedulerHosts, ThatSlurmDescribesWronglyAreRefusedWithTheJob) {

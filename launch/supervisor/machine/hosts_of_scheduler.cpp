@@ -88,11 +88,13 @@ std::vector<std::string> expand_slots(const std::string& text) {
   return slots;
 }
 
-/// Of mpirun, by which it gets hosts.
+/// Of mpirun, by which it gets hosts: with one dash or two, and in newer ones also "--host=n1".
 bool names_hosts(const std::string& option) {
-  for (const char* name : {"-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile",
-                           "--machinefile", "--default-hostfile", "-default-hostfile"})
-    if (option == name) return true;
+  if (!option.starts_with('-')) return false;
+  const std::string word = option.substr(option.starts_with("--") ? 2 : 1);
+  const std::string name = word.substr(0, word.find('='));
+  for (const char* known : {"H", "host", "hostfile", "machinefile", "default-hostfile"})
+    if (name == known) return true;
   return false;
 }
 

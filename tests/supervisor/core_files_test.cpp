@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include <elf.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/process.h"
@@ -15,6 +16,8 @@ namespace trireme::supervisor::test {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::IsEmpty;
 
 class CoreFiles : public testing::Test {
  protected:
@@ -45,8 +48,8 @@ class CoreFiles : public testing::Test {
     using namespace std::string_literals;
     return "HOME=/\0"s + variable + "\0LANG=C\0"s;
   }
-  void keep(Index attempt, Index since = 0) const {
-    keep_cores(folder_ / "work", since, "KEY=1", paths_, attempt);
+  std::vector<std::string> keep(Index attempt, Index since = 0) const {
+    return keep_cores(folder_ / "work", since, "KEY=1", paths_, attempt);
   }
 
   ScratchDirectory folder_;
@@ -56,7 +59,7 @@ class CoreFiles : public testing::Test {
 TEST_F(CoreFiles, OfTwoAttemptsAreKept) {
   for (Index attempt = 1; attempt <= 3; ++attempt) {
     folder_.write("work/core.17", core(environment("KEY=1")));
-    keep(attempt);
+    EXPECT_THAT(keep(attempt), IsEmpty());
   }
   EXPECT_FALSE(fs::exists(paths_.attempt(1) + "/core.17"));
   EXPECT_TRUE(fs::exists(paths_.attempt(2) + "/core.17"));
@@ -72,11 +75,20 @@ TEST_F(CoreFiles, OfOtherProcessesAndOtherFilesStay) {
   folder_.write("work/core.3", core(""));
   folder_.write("work/core.4", core(environment("KEY=1")).substr(0, 100));  // cut off
   folder_.write("work/corpus", core(environment("KEY=1")).substr(0, 5));
-  keep(1);
+  EXPECT_THAT(keep(1), IsEmpty());
   EXPECT_TRUE(fs::is_empty(paths_.attempt(1)));
   folder_.write("work/core", core(environment("KEY=1")));
-  keep(1, 1'000'000'000'000);  // it is older
+  EXPECT_THAT(keep(1, 1'000'000'000'000), IsEmpty());  // it is older
   EXPECT_TRUE(fs::is_empty(paths_.attempt(1)));
+}
+
+TEST_F(CoreFiles, ThatCannotBeMovedAreNamed) {
+  const std::string core_file = folder_.write("work/core.17", core(environment("KEY=1")));
+  fs::create_directories(paths_.attempt(1) + "/core.17/full");  // as another disk would, in the way
+  const std::vector<std::string> lines = keep(1);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_THAT(lines[0], HasSubstr("the core file " + core_file + " stays there: it cannot be "));
+  EXPECT_TRUE(fs::exists(core_file));
 }
 
 TEST_F(CoreFiles, OfTheKernelAreThoseOfTheirProcess) {

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "trireme/core/error.h"
+
 namespace trireme::supervisor {
 namespace {
 
@@ -73,18 +75,25 @@ bool is_core_of(const std::string& path, const std::string& variable) {
   return false;
 }
 
-void keep_cores(const std::string& from, Index since, const std::string& variable,
-                const Paths& paths, Index attempt) {
+std::vector<std::string> keep_cores(const std::string& from, Index since,
+                                    const std::string& variable, const Paths& paths,
+                                    Index attempt) {
+  std::vector<std::string> stay;
   for (const fs::path& entry : cores_in(from)) {
-    std::error_code other_disk;
-    if (is_new_and_own(entry.string(), since) && is_core_of(entry.string(), variable))
-      fs::rename(entry, fs::path(paths.attempt(attempt)) / entry.filename(), other_disk);
+    if (!is_new_and_own(entry.string(), since) || !is_core_of(entry.string(), variable)) continue;
+    std::error_code failed;
+    const std::string folder = paths.attempt(attempt);
+    fs::rename(entry, fs::path(folder) / entry.filename(), failed);
+    if (failed)
+      stay.push_back(str("the core file ", fs::absolute(entry).lexically_normal().string(),
+                         " stays there: it cannot be moved to ", folder, ": ", failed.message()));
   }
   for (Index old = std::max<Index>(1, attempt - kept_attempts); old <= attempt - kept_cores; ++old)
     for (const fs::path& entry : cores_in(paths.attempt(old))) {
       std::error_code ignored;
       fs::remove(entry, ignored);
     }
+  return stay;
 }
 
 }  // namespace trireme::supervisor

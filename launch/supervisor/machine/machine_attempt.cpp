@@ -190,7 +190,10 @@ void Machine::end_all() {
   if (rank_watch_) slow_ = rank_watch_->slow();
   rank_watch_.reset();
   if (!key_.empty()) remove_private_directories(key_);
-  if (attempt_ > 0) keep_cores(".", began_, run_variable + "=" + key_, paths_, attempt_);
+  if (attempt_ > 0)
+    for (const std::string& line :
+         keep_cores(".", began_, run_variable + "=" + key_, paths_, attempt_))
+      say(line);
 }
 
 std::vector<GpuSign> Machine::gpu_signs() const {

@@ -34,6 +34,16 @@ TEST(Evidence, IsReadFromLinesHoweverTheyArrive) {
   }
 }
 
+TEST(Evidence, OfAnEndThatTheLauncherMissedIsNoErrorOfTheProgram) {
+  EvidenceReader reader;
+  reader.read(
+      "2. this process called \"init\", but exited without calling \"finalize\".\n"
+      "error message you will receive is this one.\n");
+  EXPECT_TRUE(reader.found().end_missed);
+  EXPECT_EQ(reader.found().first_error,
+            "2. this process called \"init\", but exited without calling \"finalize\".");
+}
+
 TEST(Evidence, SaysWhetherRanksHaveGpus) {
   EvidenceReader reader;
   EXPECT_EQ(reader.found().gpus_per_rank, -1);

@@ -33,6 +33,7 @@ struct Script {
   std::optional<Index> clean = {};  // newest_clean_step()
   Index spike_at_step = 0;          // its loss has a spike to this step
   bool daemon_lost = false;
+  bool end_missed = false;
   std::vector<std::string> unreachable = {};
   Index snapshot = 0;              // in memory, where it is newer than what is saved
   std::deque<Hang> verdicts = {};  // of its status pages while it hangs, one a look; none: no pages
@@ -51,6 +52,7 @@ inline Evidence evidence_of(const Script& script) {
   found.lost_host = script.lost_host;
   found.rank_host = script.rank_host;
   found.daemon_lost = script.daemon_lost;
+  found.end_missed = script.end_missed;
   found.out_of_memory = script.out_of_memory;
   found.wrong_ranks = script.wrong_ranks;
   found.clean = script.clean;

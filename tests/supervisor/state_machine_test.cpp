@@ -43,6 +43,14 @@ TEST_F(Supervision, TakesExitCode0OfAJobThatIsNotFinishedForAFailure) {
   EXPECT_THAT(causes(), ElementsAre("ended_early", "finished"));
 }
 
+TEST_F(Supervision, DoesNotRestartAFinishedJobWhoseEndTheLauncherMissed) {
+  world_.last_step = 40;
+  world_.scripts = {{.steps = 25, .code = 1, .end_missed = true},  // something else: not finished
+                    {.steps = 20, .code = 1, .end_missed = true}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(causes(), ElementsAre("failed", "finished"));
+}
+
 TEST_F(Supervision, GoesBackOnceWhereGradientsAreNotFinite) {
   world_.scripts = {{.steps = 35, .code = 65}, {.steps = 15, .code = 65}};
   EXPECT_EQ(run(), code::no_help);

@@ -34,7 +34,7 @@ std::string without_numbers(const std::string& text) {
 std::string cause_of(const Facts& facts) {
   const bool gpu_failed = has_sign(facts.gpu_signs, observe::HealthAction::fatal);
   if (facts.hang) return gpu_failed ? "gpu_failed" : "hang";
-  if (facts.code == code::done && (facts.finished || !facts.watched)) return "finished";
+  if (facts.finished || (facts.code == code::done && !facts.watched)) return "finished";
   if (facts.code == code::configuration) return "configuration";
   if (facts.grows && facts.stop == 0) return "growth";
   if (facts.replaces && facts.stop == 0) return "replacement";

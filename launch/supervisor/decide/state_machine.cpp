@@ -143,7 +143,8 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) {
   }
   if (force_ != 0) facts.stop = force_ == SIGKILL ? SIGTERM : force_;
   facts.watched = settings_.watched;
-  facts.finished = facts.code == code::done && world_.training_is_finished();
+  facts.finished =
+      (facts.code == code::done || evidence.end_missed) && world_.training_is_finished();
   facts.resumed = watch.resumed;
   facts.last_step = watch.last_step;
   facts.durable = watch.durable;

@@ -48,6 +48,7 @@ struct Sight {
 struct Evidence {
   std::string first_error, lost_host, rank_host;
   bool daemon_lost = false;        // of a host that the launcher does not name
+  bool end_missed = false;         // a rank ended with 0, and its daemon did not see MPI_Finalize
   std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
   double gpus_per_rank = -1;       // 0 on CPUs; -1: the job has not said it
   std::vector<WrongRank> wrong_ranks = {};  // that held other bits than their replicas

@@ -53,7 +53,10 @@ void EvidenceReader::read_line(const std::string& line) {
   // What mpirun says of a signal has the rank, which the handler in the process does not say.
   const bool says_more = found_.first_error.find("] Signal: ") != std::string::npos &&
                          line.find("exited on signal") != std::string::npos;
-  if ((found_.first_error.empty() && names_an_error(line)) || says_more)
+  // A rank waits 2 s for its daemon (PMIx_Finalize), which may be longer on a busy machine.
+  const bool end_missed = line.find("but exited without calling \"finalize\"") != std::string::npos;
+  found_.end_missed = found_.end_missed || end_missed;
+  if ((found_.first_error.empty() && (names_an_error(line) || end_missed)) || says_more)
     found_.first_error = line.substr(0, longest_error);
   if (line.find("device: CPU ") != std::string::npos) found_.gpus_per_rank = 0;
   if (line.find("device: GPU ") != std::string::npos) found_.gpus_per_rank = 1;

@@ -9,7 +9,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json_texts.h"
+#include "runtime/core/json/json_texts.h"
 
 namespace trireme {
 

@@ -7,7 +7,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json_texts.h"
+#include "runtime/core/json/json_texts.h"
 #include "tests/support/message_of.h"
 
 namespace trireme {

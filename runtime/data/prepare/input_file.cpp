@@ -1,7 +1,6 @@
 #include "runtime/data/prepare/input_file.h"
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include <fcntl.h>
@@ -11,6 +10,8 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/require_call.h"
 
 namespace trireme::data {
 namespace {
@@ -26,25 +27,25 @@ struct stat status_of(const std::string& path) {
   struct stat status {};
   const int failed =
       path == standard_input ? ::fstat(STDIN_FILENO, &status) : ::stat(path.c_str(), &status);
-  require(failed == 0, shown(path), ": cannot be opened: ", std::strerror(errno));
+  require_call(failed == 0, shown(path), ": cannot be opened");
   return status;
 }
 
 }  // namespace
 
 Interruption::Interruption(int file) : outer_(file), inner_(::eventfd(0, EFD_CLOEXEC)) {
-  require(inner_ >= 0, "eventfd: ", std::strerror(errno));
+  require_call(inner_ >= 0, "eventfd");
 }
 Interruption::~Interruption() { ::close(inner_); }
 
 void Interruption::interrupt() {
   const std::uint64_t one = 1;
-  require(::write(inner_, &one, sizeof one) == sizeof one, "eventfd: ", std::strerror(errno));
+  require_call(::write(inner_, &one, sizeof one) == sizeof one, "eventfd");
 }
 
 void Interruption::wait_for(int descriptor) const {
   pollfd files[] = {{descriptor, POLLIN, 0}, {inner_, POLLIN, 0}, {outer_, POLLIN, 0}};
-  while (::poll(files, 3, -1) < 0) require(errno == EINTR, "poll: ", std::strerror(errno));
+  while (::poll(files, 3, -1) < 0) require_call(errno == EINTR, "poll");
   require(files[1].revents == 0 && files[2].revents == 0, "interrupted");
 }
 
@@ -55,7 +56,7 @@ InputFile::InputFile(const std::string& path, const Interruption& interruption)
       descriptor_(path == standard_input ? STDIN_FILENO
                                          : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
       buffer_(buffer_bytes) {
-  require(descriptor_ >= 0, name_, ": cannot be opened: ", std::strerror(errno));
+  require_call(descriptor_ >= 0, name_, ": cannot be opened");
 }
 
 InputFile::~InputFile() {
@@ -67,7 +68,7 @@ bool InputFile::read_more() {
     interruption_.wait_for(descriptor_);
     const ssize_t got = ::read(descriptor_, buffer_.data() + filled_, buffer_.size() - filled_);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    require(got >= 0, name_, ": cannot be read: ", std::strerror(errno));
+    require_call(got >= 0, name_, ": cannot be read");
     filled_ += static_cast<std::size_t>(got);
     return got > 0;
   }
@@ -91,8 +92,8 @@ Index check_input(const std::string& path) {
   if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode) || S_ISSOCK(status.st_mode)) return 0;
   require(S_ISREG(status.st_mode), shown(path), ": is neither a file nor a pipe");
   require(status.st_size > 0, shown(path), ": is empty; leave it out");
-  require(path == standard_input || ::access(path.c_str(), R_OK) == 0, path,
-          ": cannot be opened: ", std::strerror(errno));
+  require_call(path == standard_input || ::access(path.c_str(), R_OK) == 0, path,
+               ": cannot be opened");
   return status.st_size;
 }
 

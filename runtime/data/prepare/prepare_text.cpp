@@ -4,7 +4,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json_texts.h"
+#include "runtime/core/json/json_texts.h"
 #include "runtime/data/prepare/ordered_work.h"
 #include "runtime/data/prepare/sidecar.h"
 #include "runtime/data/prepare/text_reader.h"

@@ -70,6 +70,8 @@ void write_whole(const std::string& path, const std::string& text);
 void make_directory(const std::string& path);
 void sync_directory(const std::string& path);
 void rename_path(const std::string& from, const std::string& to);
+/// Replaces nothing. Throws: Error when `to` exists.
+void rename_new(const std::string& from, const std::string& to);
 /// Exchanges two directories atomically; returns false if the file system cannot.
 bool exchange_paths(const std::string& a, const std::string& b);
 /// Also when it is gone already.

@@ -91,6 +91,17 @@ void rename_path(const std::string& from, const std::string& to) {
              from + " -> " + to, "rename");
 }
 
+void rename_new(const std::string& from, const std::string& to) {
+  int status = repeat_interrupted(
+      [&] { return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE); });
+  const bool cannot = status < 0 && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP);
+  struct stat there {};
+  if (cannot && ::lstat(to.c_str(), &there) != 0) return rename_path(from, to);
+  const bool taken = cannot || (status < 0 && errno == EEXIST);
+  require(!taken, to, ": exists already; remove it, or give another name");
+  check_call(status, from + " -> " + to, "renameat2");
+}
+
 bool exchange_paths(const std::string& a, const std::string& b) {
   const int status = repeat_interrupted(
       [&] { return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE); });

@@ -1,7 +1,6 @@
 #include "runtime/store/safetensors/writer.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 #include "runtime/store/file.h"
 #include "runtime/store/safetensors/directory.h"
 #include "runtime/store/safetensors/reader.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::safetensors {
 namespace {
@@ -127,21 +127,10 @@ std::string index_text(const std::vector<Tensors>& files, const std::vector<std:
 
 void write_file(const std::string& path, const std::vector<WrittenTensor>& tensors,
                 const WriteOptions& options) {
-  require(!std::filesystem::exists(path), path,
-          ": exists already; remove it, or give another name");
-  const std::string unfinished = path + ".tmp";
-  remove_file(unfinished);
-  try {
-    const Tensors all = by_name(tensors);
-    Writer(all, options).write(unfinished, all);
-    rename_path(unfinished, path);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(unfinished, ignored);
-    throw;
-  }
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  sync_directory(parent.empty() ? "." : parent);
+  Unfinished unfinished(path);
+  const Tensors all = by_name(tensors);
+  Writer(all, options).write(unfinished.path(), all);
+  unfinished.finish();
 }
 
 void write_model(const std::string& path, const std::vector<WrittenTensor>& tensors,

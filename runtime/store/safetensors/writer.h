@@ -27,9 +27,9 @@ struct WriteOptions {
   std::function<void(Index done, Index total)> progress = {};  // bytes
 };
 
-/// Writes `path`, which must not exist, by way of "<path>.tmp". Tensors lie in the order of their
-/// names. Throws: Error that names the file, or the tensor and the element that `element` cannot
-/// hold; nothing is then left.
+/// Writes `path`, which must not exist, by way of a name of its own (Unfinished). Tensors lie in
+/// the order of their names. Throws: Error that names the file, or the tensor and the element that
+/// `element` cannot hold; nothing is then left.
 void write_file(const std::string& path, const std::vector<WrittenTensor>& tensors,
                 const WriteOptions& options);
 

@@ -14,6 +14,7 @@
 #include "runtime/interop/model_files.h"
 #include "runtime/store/file.h"
 #include "runtime/store/safetensors/reader.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::interop {
 namespace {
@@ -122,6 +123,8 @@ void check_tensors(const OpenedStep& step, const Parameters& from,
 std::optional<HfConfig> kept_config(const std::string& run) {
   const std::string path = run + '/' + kept_directory + "/config.json";
   if (!fs::exists(path)) return std::nullopt;
+  for (const std::string& problem : problems_of_kept_files(run + '/' + kept_directory))
+    throw Error(str(run, '/', kept_directory, ": ", problem));
   return read_hf_config(path);
 }
 
@@ -141,14 +144,14 @@ void copy_kept(const std::string& run, const std::string& to) {
   const std::string kept = run + '/' + kept_directory;
   if (!fs::exists(kept)) return;
   for (const std::string& name : files_of_kind(kept, HfFile::kept))
-    write_whole(to + '/' + name, read_whole(kept + '/' + name, Index{1} << 30));
+    write_whole(to + '/' + name, read_whole(kept + '/' + name, largest_kept_file));
 }
 
 }  // namespace
 
 void export_model(const OpenedStep& step, const std::string& run, const TransformerConfig& model,
                   const std::string& output, const ExportOptions& options) {
-  require(!fs::exists(output), output, ": exists already; remove it, or give another name");
+  Unfinished unfinished(output);
   const std::optional<HfConfig> kept = kept_config(run);
   const Json config = config_of(model, kept, options.files.element);
   const std::string type = std::get<std::string>(config.find("model_type")->value);
@@ -156,21 +159,11 @@ void export_model(const OpenedStep& step, const std::string& run, const Transfor
   const Parameters from(step, options.threads);
   check_tensors(step, from, views);
 
-  const std::string unfinished = output + ".tmp";
-  fs::remove_all(unfinished);  // of an export that was cut off
-  make_directory(unfinished);
-  try {
-    write_whole(unfinished + "/config.json", to_text(config) + '\n');
-    copy_kept(run, unfinished);
-    safetensors::write_model(unfinished, written(from, views), options.files);
-    rename_path(unfinished, output);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(unfinished, ignored);
-    throw;
-  }
-  const std::string parent = fs::path(output).parent_path().string();
-  sync_directory(parent.empty() ? "." : parent);
+  make_directory(unfinished.path());
+  write_whole(unfinished.path() + "/config.json", to_text(config) + '\n');
+  copy_kept(run, unfinished.path());
+  safetensors::write_model(unfinished.path(), written(from, views), options.files);
+  unfinished.finish();
 }
 
 void export_parameters(const OpenedStep& step, const std::string& output,

@@ -7,6 +7,51 @@
 #include "trireme/core/error.h"
 
 namespace trireme::interop {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// `file` lies in `directory`, at any depth; both canonical.
+bool is_inside(const fs::path& file, const fs::path& directory) {
+  return std::mismatch(directory.begin(), directory.end(), file.begin(), file.end()).first ==
+         directory.end();
+}
+
+/// The hub's cache has models--X/snapshots/REVISION/NAME -> ../../blobs/HASH.
+bool is_followed(const fs::path& target, const fs::path& directory, const std::string& name) {
+  return target.filename() == name || is_inside(target, directory) ||
+         is_inside(target, directory.parent_path().parent_path() / "blobs");
+}
+
+/// "": none.
+std::string problem_of_kept(const std::string& directory, const std::string& name) {
+  std::error_code error;
+  const fs::path path = fs::path(directory) / name;
+  const fs::file_status status = fs::status(path, error);
+  const bool link = fs::is_symlink(fs::symlink_status(path, error));
+  if (status.type() == fs::file_type::not_found && link)
+    return str("is a link to ", fs::read_symlink(path, error).string(),
+               ", which is not there; copy the file here, or remove the link");
+  if (!fs::is_regular_file(status)) return "is no file; remove it, or put the file in its place";
+  const auto bytes = static_cast<Index>(fs::file_size(path, error));
+  if (bytes > largest_kept_file)
+    return str("has ", bytes, " bytes; a file of this name is copied, and has at most ",
+               largest_kept_file);
+  const fs::path target = fs::canonical(path, error), whole = fs::canonical(directory, error);
+  if (!link || is_followed(target, whole, name)) return "";
+  return str("is a link to ", target.string(), ", outside of the model; copy the file here");
+}
+
+}  // namespace
+
+std::vector<std::string> problems_of_kept_files(const std::string& directory) {
+  std::vector<std::string> problems;
+  for (const HfFile kind : {HfFile::config, HfFile::kept})
+    for (const std::string& name : files_of_kind(directory, kind))
+      if (const std::string problem = problem_of_kept(directory, name); !problem.empty())
+        problems.push_back(name + ' ' + problem);
+  return problems;
+}
 
 HfFile kind_of(std::string_view name) {
   constexpr std::array kept = {"generation_config.json",  "tokenizer.json",    "added_tokens.json",

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/core/dtype.h"
+
 namespace trireme::interop {
 
 enum class HfFile {
@@ -19,6 +21,15 @@ enum class HfFile {
 
 /// By name alone.
 HfFile kind_of(std::string_view name);
+
+/// No file is kept, or read as a config.json, that is larger.
+inline constexpr Index largest_kept_file = Index{256} << 20;
+
+/// What keeps config.json and the kept files of `directory` from being copied, a sentence each that
+/// begins with a name: it is no file, it is too large, or a link that leads to a file of another
+/// name outside of the model. The links of the hub's cache, into its "blobs", are followed. Throws:
+/// Error when the directory cannot be read.
+std::vector<std::string> problems_of_kept_files(const std::string& directory);
 
 /// Names of the files of `directory`, not of those below it, of one kind; sorted. Throws: Error
 /// when it cannot be read.

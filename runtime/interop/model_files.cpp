@@ -13,7 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Index largest_kept_file = Index{256} << 20;
 constexpr const char* config_name = "config.json";
 constexpr const char* facts_name = "origin.json";
 
@@ -54,8 +53,11 @@ ModelFiles open_model(const std::string& directory) {
   model.config = read_hf_config(directory + '/' + config_name);
   model.files = safetensors::open_directory(directory);
   model.views = hf_views(model.config.model_type, model.config.model);
+  std::vector<std::string> problems = fit(model.views, model.files);
+  for (std::string& problem : problems_of_kept_files(directory))
+    problems.push_back(std::move(problem));
   std::string all;
-  for (const std::string& problem : fit(model.views, model.files))
+  for (const std::string& problem : problems)
     all += str(all.empty() ? "" : "\n", directory, ": ", problem);
   require(all.empty(), all);
   return model;

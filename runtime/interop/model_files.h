@@ -20,8 +20,8 @@ struct ModelFiles {
   std::vector<HfView> views;  // fit `files`
 };
 
-/// Reads config.json and the headers. Throws: Error with everything that does not fit, a line each,
-/// behind the path.
+/// Reads config.json and the headers, and sees whether keep_files() can copy. Throws: Error with
+/// everything that does not fit, a line each, behind the path.
 ModelFiles open_model(const std::string& directory);
 
 /// What a run keeps in its directory of the model that it began with.

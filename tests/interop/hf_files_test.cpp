@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
@@ -31,6 +32,32 @@ TEST(HfFiles, AreKeptOrReadOrCodeByTheirNames) {
   EXPECT_THAT(files_of_kind(folder.path(), HfFile::code), ElementsAre("modeling_own.py"));
   EXPECT_THAT(files_of_kind(folder.path(), HfFile::not_used),
               ElementsAre("README.md", "pytorch_model.bin"));
+}
+
+TEST(HfFiles, ThatCannotBeKeptAreNamedBeforeAnyWork) {
+  const ScratchDirectory folder, elsewhere;
+  namespace fs = std::filesystem;
+  const std::string model = folder / "models--x/snapshots/1", blobs = folder / "models--x/blobs";
+  fs::create_directories(model);
+  fs::create_directories(blobs);
+  folder.write("models--x/blobs/5f3a", "{}");
+  fs::create_symlink("../../blobs/5f3a", model + "/config.json");  // as in the hub's cache
+  fs::create_symlink(elsewhere.write("merges.txt", "x"), model + "/merges.txt");
+  EXPECT_THAT(problems_of_kept_files(model), testing::IsEmpty());
+  fs::create_symlink(elsewhere.write("id_rsa", "secret"), model + "/vocab.json");
+  fs::create_symlink("nowhere", model + "/LICENSE");
+  ASSERT_EQ(::mkfifo((model + "/tokenizer.json").c_str(), 0600), 0);
+  folder.write("models--x/snapshots/1/NOTICE", "");
+  fs::resize_file(model + "/NOTICE", static_cast<std::uintmax_t>(largest_kept_file) + 1);
+  EXPECT_THAT(
+      problems_of_kept_files(model),
+      ElementsAre("LICENSE is a link to nowhere, which is not there; copy the file here, or remove "
+                  "the link",
+                  "NOTICE has 268435457 bytes; a file of this name is copied, and has at most "
+                  "268435456",
+                  "tokenizer.json is no file; remove it, or put the file in its place",
+                  "vocab.json is a link to " + elsewhere / "id_rsa" +
+                      ", outside of the model; copy the file here"));
 }
 
 TEST(HfFiles, OfNoDirectoryAreRefused) {

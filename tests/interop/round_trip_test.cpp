@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "trireme/core/error.h"
 
@@ -159,6 +160,34 @@ TEST(HfModel, IsExportedOnceAndWithEveryNumberOrNotAtAll) {
   EXPECT_THAT(message_of([&] { export_model(step, run, model, to, options); }),
               HasSubstr("exists already"));
   EXPECT_THAT(message_of([&] { import(from, run); }), HasSubstr("has steps already"));
+}
+
+TEST(HfModel, ThatCannotBeKeptIsNotImported) {
+  const ScratchDirectory folder, from;
+  write_model(from, llama_config, toy_model(llama_config, "F32"));
+  std::filesystem::create_symlink("nowhere", from / "LICENSE");
+  EXPECT_THAT(message_of([&] { import(from, folder / "run"); }),
+              HasSubstr("LICENSE is a link to nowhere, which is not there"));
+  EXPECT_EQ(folder.files(), 0u);
+  std::filesystem::remove(from / "config.json");
+  ASSERT_EQ(::mkfifo((from / "config.json").c_str(), 0600), 0);
+  EXPECT_THAT(message_of([&] { open_model(from.path()); }),
+              HasSubstr("config.json: cannot be read: it is missing, or no file"));
+}
+
+TEST(HfModel, AnExportTouchesNothingThatIsNotItsOwn) {
+  const ScratchDirectory folder, from;
+  write_model(from, llama_config, toy_model(llama_config, "F32"));
+  const std::string run = folder / "run";
+  const OpenedStep step = import(from, run);
+  std::filesystem::create_directories(folder / "out.tmp");
+  folder.write("out.tmp/mine", "1");
+  folder.write("file.tmp", "2");
+  export_model(step, run, open_model(from.path()).config.model, folder / "out", {});
+  export_parameters(step, folder / "file", {});
+  EXPECT_EQ(folder.read("out.tmp/mine"), "1");
+  EXPECT_EQ(folder.read("file.tmp"), "2");
+  EXPECT_EQ(folder.files(), 5u);
 }
 
 TEST(CheckpointExport, HasTheLogicalNames) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 
 #include "trireme/core/error.h"
@@ -129,6 +130,24 @@ class Views {
   std::vector<HfView> views_;
 };
 
+/// The first problems of a kind, and how many more there are: files may have a million tensors.
+class FirstProblems {
+ public:
+  template <class... Parts>
+  void add(const Parts&... parts) {
+    if (++count_ <= most) first_.push_back(str(parts...));
+  }
+  void move_to(std::vector<std::string>& all, const char* kind) {
+    std::move(first_.begin(), first_.end(), std::back_inserter(all));
+    if (count_ > most) all.push_back(str("and ", count_ - most, " tensors more ", kind));
+  }
+
+ private:
+  static constexpr Index most = 10;
+  Index count_ = 0;
+  std::vector<std::string> first_;
+};
+
 bool has_prefix(const Directory& files) {
   return std::any_of(files.tensors.begin(), files.tensors.end(),
                      [](const LocatedTensor& t) { return t.name.starts_with(gpt2_prefix); });
@@ -155,26 +174,27 @@ std::vector<std::string> fit(std::vector<HfView>& views, const Directory& files)
   if (!has_prefix(files))
     for (HfView& view : views)
       if (view.hf.starts_with(prefix)) view.hf.erase(0, prefix.size());
-  std::vector<std::string> problems;
+  FirstProblems differing, unknown;
   std::set<std::string> named;
   for (const HfView& view : views) {
     if (!named.insert(view.hf).second) continue;  // parts of one tensor
     const LocatedTensor* tensor = files.find(view.hf);
     if (tensor == nullptr)
-      problems.push_back(str("tensor ", view.hf, ' ', view.hf_shape, " is missing"));
+      differing.add("tensor ", view.hf, ' ', view.hf_shape, " is missing");
     else if (tensor->shape != view.hf_shape)
-      problems.push_back(
-          str("tensor ", view.hf, " is ", tensor->shape, ", should be ", view.hf_shape));
+      differing.add("tensor ", view.hf, " is ", tensor->shape, ", should be ", view.hf_shape);
     else if (!safetensors::parse_element(tensor->type))
-      problems.push_back(
-          str("tensor ", view.hf, " has the type ", tensor->type, "; F32, BF16 and F16 are read"));
+      differing.add("tensor ", view.hf, " has the type ", tensor->type,
+                    "; F32, BF16 and F16 are read");
   }
   const bool tied = is_tied(views);
   for (const LocatedTensor& tensor : files.tensors)
     if (!named.contains(tensor.name) && !is_ignored(tensor.name) &&
         !(tied && tensor.name == head_name))
-      problems.push_back(
-          str("tensor ", tensor.name, ' ', tensor.shape, " has no place in this model"));
+      unknown.add("tensor ", tensor.name, ' ', tensor.shape, " has no place in this model");
+  std::vector<std::string> problems;
+  differing.move_to(problems, "are missing, or have another shape or type");
+  unknown.move_to(problems, "have no place in this model");
   return problems;
 }
 

@@ -29,10 +29,11 @@ struct HfView {
 /// lists the types when `model_type` is none of them, and when it cannot have this config.
 std::vector<HfView> hf_views(const std::string& model_type, const TransformerConfig& config);
 
-/// Everything in which the files differ from the views, a line each: tensors that are missing, that
-/// no view names, that have another shape or type. Names without the prefix "transformer." are
-/// taken in GPT-2's files: `views` then get the names of the files. A head that is in the files of
-/// a model with tied embeddings is no difference; see tied_head().
+/// Everything in which the files differ from the views, a line each: tensors that are missing or
+/// have another shape or type, and tensors that no view names; of either kind the first ten, and
+/// the number of the others. Names without the prefix "transformer." are taken in GPT-2's files:
+/// `views` then get the names of the files. A head that is in the files of a model with tied
+/// embeddings is no difference; see tied_head().
 std::vector<std::string> fit(std::vector<HfView>& views, const safetensors::Directory& files);
 
 /// The output layer that files of a model with tied embeddings hold although they need not; null:

@@ -147,6 +147,18 @@ TEST(HfNames, AllThatDoesNotFitIsListedAtOnce) {
                                    "F32, BF16 and F16 are read"));
 }
 
+TEST(HfNames, TheFirstOfManyProblemsAreListedAndTheOthersCounted) {
+  std::vector<RawTensor> tensors = toy_model(llama_config, "BF16");
+  const auto all = static_cast<Index>(tensors.size());
+  for (RawTensor& tensor : tensors) tensor.name = "x." + tensor.name;
+  const std::vector<std::string> found = problems(llama_config, tensors);
+  ASSERT_EQ(found.size(), 22u);
+  EXPECT_EQ(found[0], "tensor model.embed_tokens.weight (37, 32) is missing");
+  EXPECT_EQ(found[10],
+            str("and ", all - 10, " tensors more are missing, or have another shape or type"));
+  EXPECT_EQ(found[21], str("and ", all - 10, " tensors more have no place in this model"));
+}
+
 TEST(HfNames, OfAnUnknownTypeAreRefused) {
   EXPECT_EQ(message_of([] { hf_views("bloom", {}); }),
             "the model type bloom is not one of gpt2, llama, mistral, qwen2, qwen3");

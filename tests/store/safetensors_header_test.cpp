@@ -49,7 +49,7 @@ TEST(SafetensorsHeader, ComesBackFromItsText) {
 }
 
 struct Broken {
-  const char* json;
+  std::string json;
   const char* says;
 };
 void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.says; }
@@ -114,6 +114,11 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"strides":[1]}})",
                "tensor a has a member strides, which the format does not know"},
         Broken{R"({"":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "a tensor has no name"},
+        Broken{R"({"a\nb\u001b[2J":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+               R"(the name of a tensor has control characters: "a\nb\u001b[2J")"},
+        Broken{"{\"" + std::string(1025, 'a') +
+                   R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+               "a tensor has a name of 1025 bytes, more than 1024"},
         Broken{R"({"__metadata__":1})", "__metadata__ should be an object"},
         Broken{R"({"__metadata__":{"format":1}})", "__metadata__.format should be a string"},
         Broken{R"({"a":{"dtype":{"a":{"b":{}}}}})", "more than 4 deep"}));

@@ -68,12 +68,28 @@ FileOfTensor read_index(const std::string& path) {
   }
 }
 
+/// `names`: of the index, or the single file.
+void check_files(const std::string& path, const std::set<std::string>& names) {
+  constexpr Index most_shown = 5;
+  std::string missing;
+  Index count = 0;
+  for (const std::string& name : names)
+    if (!is_file(path + '/' + name) && ++count <= most_shown)
+      missing += (missing.empty() ? "" : ", ") + name;
+  require(count == 0, path, ": ", index_name, " names files that are missing: ", missing,
+          count > most_shown ? str(" and ", count - most_shown, " more") : "");
+}
+
 /// Adds the tensors of a file, and its header to `sums`.
 void add_file(Directory& directory, const std::string& name, std::string& sums) {
   const FileHeader file = read_header(directory.path + '/' + name);
   const int index = static_cast<int>(directory.files.size());
   if (index == 0) directory.metadata = file.header.metadata;
   directory.files.push_back(name);
+  directory.header_bytes += file.data_begin;
+  require(directory.header_bytes <= most_header_bytes, directory.path,
+          ": the headers of its files have more than ", most_header_bytes,
+          " bytes together; this is no model");
   sums += to_text(file.sum);
   for (const StoredTensor& tensor : file.header.tensors)
     directory.tensors.push_back({tensor.name, tensor.type, tensor.shape, index,
@@ -126,10 +142,7 @@ Directory open_directory(const std::string& path) {
     names.clear();
     for (const auto& [tensor, file] : index) names.insert(file);
   }
-  std::string missing;
-  for (const std::string& name : names)
-    if (!is_file(path + '/' + name)) missing += (missing.empty() ? "" : ", ") + name;
-  require(missing.empty(), path, ": ", index_name, " names files that are missing: ", missing);
+  check_files(path, names);
   std::string sums;
   for (const std::string& name : names) add_file(directory, name, sums);
   directory.headers = checksum(sums.data(), static_cast<Index>(sums.size()));

@@ -29,6 +29,7 @@ struct Directory {
   std::vector<LocatedTensor> tensors;  // by name
   KeyValues metadata;                  // of the first file
   Checksum headers;                    // of the headers of all files
+  Index header_bytes = 0;              // of all files
 
   const LocatedTensor* find(const std::string& name) const;  // null: none
   std::string file_path(const LocatedTensor& tensor) const {

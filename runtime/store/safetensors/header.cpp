@@ -82,10 +82,20 @@ Index bytes_of(const StoredTensor& tensor) {
   return empty ? 0 : bytes;
 }
 
+/// Of a tensor: names stand in messages.
+void check_name(const std::string& name) {
+  constexpr std::size_t most = 1024;
+  require(!name.empty(), "a tensor has no name");
+  require(name.size() <= most, "a tensor has a name of ", name.size(), " bytes, more than ", most);
+  require(std::none_of(name.begin(), name.end(),
+                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }),
+          "the name of a tensor has control characters: ", to_text(Json(name)));
+}
+
 StoredTensor parse_tensor(const std::string& name, const Json& json) {
   require(std::holds_alternative<Json::Object>(json.value), "tensor ", name,
           " should be an object with dtype, shape and data_offsets");
-  require(!name.empty(), "a tensor has no name");
+  check_name(name);
   for (const auto& [key, value] : std::get<Json::Object>(json.value))
     require(key == "dtype" || key == "shape" || key == "data_offsets", "tensor ", name,
             " has a member ", key, ", which the format does not know");

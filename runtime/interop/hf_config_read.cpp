@@ -2,6 +2,7 @@
 // understood or refused; what transformers assumes where a key is absent is assumed here.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -197,11 +198,20 @@ void read_dropout(JsonKeys& keys, HfConfig& config) {
       config.notes.push_back(str(key, " ", rate, " is not taken over: --hidden-dropout decides"));
 }
 
+constexpr float usual_init_std = 0.02f;
+
 /// What every family may have.
 void read_common(JsonKeys& keys, const Family& family, HfConfig& config) {
   TransformerConfig& m = config.model;
   m.vocab_size = keys.whole("vocab_size", Limits::vocabulary);
-  m.init_std = static_cast<float>(keys.real("initializer_range", 0.02));
+  m.init_std = static_cast<float>(keys.real("initializer_range", usual_init_std));
+  if (m.init_std == 0) {  // legal: all values are read
+    m.init_std = usual_init_std;
+    config.notes.push_back(
+        str("initializer_range 0 is not taken over: new rows of the table of "
+            "tokens begin with ",
+            usual_init_std));
+  }
   config.dtype = keys.word("dtype", keys.word("torch_dtype", ""));
   for (const char* key : {"quantization_config", "attn_logit_softcapping",
                           "final_logit_softcapping", "num_experts", "num_local_experts"})
@@ -261,6 +271,9 @@ HfConfig parse_hf_config(std::string_view text, Problems& problems) {
 }
 
 std::string hf_config_text(const std::string& path) {
+  std::error_code ignored;  // opening a pipe could wait for ever
+  require(std::filesystem::is_regular_file(path, ignored), path,
+          ": cannot be read: it is missing, or no file");
   std::ifstream in(path, std::ios::binary);
   std::string text(static_cast<std::size_t>(most_config_bytes) + 1, '\0');
   in.read(text.data(), most_config_bytes + 1);

@@ -3,12 +3,15 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/json/json_keys.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/hf_rope.h"
 #include "runtime/models/transformer_limits.h"
 
 namespace trireme::interop {
 namespace {
+
+constexpr const char* positions_name = "max_position_embeddings";
 
 bool is_llama_like(const TransformerConfig& m) {
   return m.position == PositionKind::rotary && m.normalization == Normalization::rms_norm &&
@@ -65,7 +68,7 @@ Json::Object llama_members(const TransformerConfig& m, const std::string& type, 
                       {"num_key_value_heads", m.kv_heads()},
                       {"head_dim", m.head_dim()},
                       {"hidden_act", "silu"},
-                      {"max_position_embeddings", positions},
+                      {positions_name, positions},
                       {"rms_norm_eps", shortest(m.norm_epsilon)},
                       {"initializer_range", shortest(m.init_std)},
                       {"tie_word_embeddings", m.tie_embeddings}};
@@ -90,6 +93,12 @@ void set(Json::Object& object, const std::string& key, Json value) {
 bool lacks(const Json& json, const char* key) {
   const Json* member = json.find(key);
   return member == nullptr || std::holds_alternative<std::nullptr_t>(member->value);
+}
+
+/// The longest sequence that `base` allows.
+Index positions_of(const Json& base) {
+  std::vector<std::string> ignored;
+  return JsonKeys(base, "", ignored).whole(positions_name, TransformerLimits::positions, 1);
 }
 
 /// The object of `base` that scales positions by the length of a sequence, which is no option of a
@@ -127,17 +136,23 @@ Json::Object edited(const Json& base, const TransformerConfig& m) {
   Json::Object all = std::get<Json::Object>(base.value);
   set(all, "vocab_size", m.vocab_size);
   if (m.position != PositionKind::rotary) return all;
+  const bool longer = m.seq_length > positions_of(base);
+  if (longer) set(all, positions_name, m.seq_length);
+  // A scaling may take its length from the number that was replaced: all of it is said then.
   for (auto& [key, value] : rope_members_of(base, m))
-    if (lacks(base, key.c_str())) set(all, key, std::move(value));
+    if (longer || lacks(base, key.c_str())) set(all, key, std::move(value));
   return all;
 }
 
 /// What is written must read as the model it was written of.
 void check_meaning(const Json& json, const TransformerConfig& m) {
   std::vector<std::string> problems;
-  TransformerConfig read = parse_hf_config(to_text(json), problems).model;
+  const HfConfig config = parse_hf_config(to_text(json), problems);
+  for (const std::string& problem : length_problems(config, m.seq_length))
+    problems.push_back(problem + "; the run was trained with that length");
   require(problems.empty(),
           "config.json of this model: ", problems.empty() ? "" : problems.front());
+  const TransformerConfig& read = config.model;
   std::string differing;
   const auto here = m.identity(), there = read.identity();
   for (std::size_t i = 0; i < std::max(here.size(), there.size()); ++i) {

@@ -1,5 +1,6 @@
 // Checking a configuration, before anything is built.
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -34,7 +35,7 @@ class Check {
       : c_(config), tensor_size_(tensor_size), micro_batch_size_(micro_batch_size) {}
 
   std::vector<std::string> run() {
-    if (!sizes_are_legal() || !model_is_possible())
+    if (!sizes_are_legal() || !numbers_are_finite() || !model_is_possible())
       return problems_;  // nothing else means anything
     heads();
     positions();
@@ -75,6 +76,24 @@ class Check {
       if (value > most) problem("{} {}: at most {}", field, value, most);
     }
     if (problems_.empty()) attention_is_possible();
+    return problems_.empty();
+  }
+
+  bool numbers_are_finite() {
+    const RotaryScaling& s = c_.rotary_scaling;
+    const std::pair<const char*, float> numbers[] = {
+        {"TransformerConfig::init_std", c_.init_std},
+        {"TransformerConfig::norm_epsilon", c_.norm_epsilon},
+        {"TransformerConfig::rotary_base", c_.rotary_base},
+        {"TransformerConfig::hidden_dropout", c_.hidden_dropout},
+        {"RotaryScaling::factor", s.factor},
+        {"RotaryScaling::low_frequency_factor", s.low_frequency_factor},
+        {"RotaryScaling::high_frequency_factor", s.high_frequency_factor},
+        {"RotaryScaling::beta_fast", s.beta_fast},
+        {"RotaryScaling::beta_slow", s.beta_slow},
+        {"RotaryScaling::attention_factor", s.attention_factor}};
+    for (const auto& [field, value] : numbers)
+      if (!std::isfinite(value)) problem("{} {}: a finite number is needed", field, value);
     return problems_.empty();
   }
 

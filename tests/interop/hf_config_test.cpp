@@ -205,6 +205,8 @@ const Broken broken[] = {
     {with(llama_31, "partial_rotary_factor", "0.5"), {"partial_rotary_factor is 0.5"}},
     {with(qwen3_06b, "layer_types", R"(["linear_attention"])"),
      {"layer_types has \"linear_attention\""}},
+    {with(llama_31, "rope_theta", "1e300"),
+     {"rope_theta is 1e+300; expected a number that fits fp32"}},
     {with(llama_31, "rope_theta", "0"), {"rope_theta is 0; expected a number above 0"}},
     {scaled("3"), {"rope_scaling is 3; expected an object, or null"}},
     {scaled(R"({"rope_type": "longrope", "factor": 4})"),
@@ -250,6 +252,17 @@ TEST(HfConfig, CodeThatIsNotTheModelIsANote) {
   const HfConfig config =
       read(with(llama_31, "auto_map", R"({"AutoTokenizer": ["tokenization_x.T", null]})"));
   EXPECT_THAT(config.notes, ElementsAre(HasSubstr("tokenization_x.T")));
+}
+
+TEST(HfConfig, ARangeOfInitialValuesOfZeroIsReplacedForAllValuesAreRead) {
+  const HfConfig config = read(with(mistral, "initializer_range", "0.0"));
+  EXPECT_EQ(config.model.init_std, 0.02f);
+  EXPECT_THAT(config.notes, ElementsAre(HasSubstr("initializer_range 0 is not taken over")));
+}
+
+TEST(HfConfig, KeysThatAreNotUsedKeepATerminalAsItIs) {
+  const HfConfig config = read(with(mistral, "a\x1b[2J", "1"));
+  EXPECT_THAT(config.not_used, Contains(R"("a\u001b[2J")"));
 }
 
 // ------------------------------------------ writing ---------------------------------------------
@@ -305,6 +318,24 @@ TEST(HfConfigOf, AFileThatAModelCameFromKeepsItsKeys) {
   model.norm_epsilon = 1e-3f;
   EXPECT_THAT(message_of([&] { hf_config_of(model, {.base = &from.json}); }),
               HasSubstr("TransformerConfig::norm_epsilon"));
+}
+
+// A run may be longer than the model that it began with, by `hf import` and another --seq-length.
+TEST(HfConfigOf, ALongerRunRaisesTheLengthAndChangesNothingElse) {
+  const std::string yarn = with(qwen25_05b, "rope_scaling", R"({"type": "yarn", "factor": 4.0})");
+  for (const std::string& file : {mistral, llama_31, yarn}) {
+    const HfConfig from = read(file);
+    TransformerConfig model = from.model;
+    model.seq_length = 2 * from.max_positions;
+    const HfConfig longer = read(to_text(hf_config_of(model, {.base = &from.json})));
+    EXPECT_EQ(longer.max_positions, model.seq_length);
+    EXPECT_EQ(longer.model.identity(), from.model.identity());
+  }
+  const HfConfig from = read(with(mistral, "sliding_window", "4096"));
+  TransformerConfig model = from.model;
+  model.seq_length = 8192;
+  EXPECT_THAT(message_of([&] { hf_config_of(model, {.base = &from.json}); }),
+              HasSubstr("seq_length 8192 is too long: sliding_window 4096"));
 }
 
 TEST(HfConfigOf, ADynamicScalingIsWrittenForBothGenerations) {

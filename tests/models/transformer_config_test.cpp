@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -200,6 +201,16 @@ TEST(TransformerConfig, NumbersOfTheScalingAreChecked) {
                           HasSubstr("TransformerConfig::rotary_base 1: above 1")));
   c.rotary_scaling.kind = RotaryScalingKind::none;
   EXPECT_THAT(problems_of(c, 1, 1), IsEmpty());
+}
+
+TEST(TransformerConfig, NumbersAreFinite) {
+  TransformerConfig c = preset("tiny-llama");
+  c.norm_epsilon = c.rotary_base = std::numeric_limits<float>::infinity();
+  c.rotary_scaling.factor = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(problems_of(c, 1, 1),
+              ElementsAre("TransformerConfig::norm_epsilon inf: a finite number is needed",
+                          "TransformerConfig::rotary_base inf: a finite number is needed",
+                          "RotaryScaling::factor nan: a finite number is needed"));
 }
 
 TEST(TransformerConfig, IdentityHasTheValuesOfTheFields) {

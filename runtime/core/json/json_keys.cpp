@@ -1,6 +1,8 @@
 #include "runtime/core/json/json_keys.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace trireme {
 namespace {
@@ -26,6 +28,12 @@ std::optional<Index> as<Index>(const Json& json) {
   const double* real = std::get_if<double>(&json.value);
   if (real == nullptr || std::floor(*real) != *real || std::abs(*real) > exact) return std::nullopt;
   return static_cast<Index>(*real);
+}
+
+/// Without the characters that turn a terminal's line into another.
+bool is_plain(const std::string& key) {
+  return std::none_of(key.begin(), key.end(),
+                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
 constexpr const char *a_whole = "a whole number from 1 on", *a_number = "a number",
@@ -75,7 +83,10 @@ Index JsonKeys::whole(const char* key, Index most, Index absent) {
   return absent;
 }
 double JsonKeys::real(const char* key, double absent) {
-  return value<double>(key, a_number).value_or(absent);
+  const double number = value<double>(key, a_number).value_or(absent);
+  if (std::abs(number) <= double{std::numeric_limits<float>::max()}) return number;
+  problem(key, " is ", number, "; expected a number that fits fp32");
+  return absent;
 }
 double JsonKeys::real(const char* key) {
   missing(key, a_number);
@@ -92,7 +103,7 @@ std::vector<std::string> JsonKeys::unread() const {
   std::vector<std::string> all;
   if (const auto* members = std::get_if<Json::Object>(&object_.value))
     for (const auto& [key, value] : *members)
-      if (!read_.contains(key)) all.push_back(key);
+      if (!read_.contains(key)) all.push_back(is_plain(key) ? key : to_text(Json(key)));
   return all;
 }
 

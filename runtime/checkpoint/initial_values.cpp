@@ -19,6 +19,7 @@
 #include "runtime/core/show_bytes.h"
 #include "runtime/interop/hf_source.h"
 #include "runtime/interop/model_files.h"
+#include "runtime/store/safetensors/sample.h"
 
 namespace trireme::checkpoint {
 namespace {
@@ -62,15 +63,30 @@ void stop_for(const Host& host, const std::string& directory, const std::string&
   agree_on(host, problems);
 }
 
+/// What the files of all nodes must have in common.
+struct Fingerprint {
+  std::string headers, config, values;
+};
+Fingerprint fingerprint_of(const ModelFiles& model) {
+  const std::string config = to_text(model.config.json);
+  return {to_text(model.files.headers),
+          to_text(checksum(config.data(), static_cast<Index>(config.size()))),
+          to_text(safetensors::sample_of(model.files))};
+}
+
 /// Collective. The directory may be one of each node. Throws: ConfigurationError when a rank has
-/// other tensors there than rank 0.
+/// other files there than rank 0.
 void stop_where_files_differ(const Host& host, const std::string& directory,
-                             const ModelFiles& model) {
-  const std::string mine = to_text(model.files.headers);
+                             const Fingerprint& mine) {
   Problems problems;
-  if (mine != broadcast_text(host, host.rank() == 0 ? mine : ""))
-    problems.add("--load-hf ", directory,
-                 ": has other tensors here than where rank 0 runs; all nodes need the same files");
+  const auto compare = [&](const std::string& part, const char* what) {
+    if (part != broadcast_text(host, host.rank() == 0 ? part : ""))
+      problems.add("--load-hf ", directory, ": has ", what,
+                   " here than where rank 0 runs; all nodes need the same files");
+  };
+  compare(mine.headers, "other tensors");
+  compare(mine.config, "another config.json");
+  compare(mine.values, "other values");
   agree_on(host, problems);
 }
 
@@ -168,14 +184,16 @@ KeyValues load_initial_values(const Context& context, const FlatParameters& flat
   const Host& host = context.host();
   const CheckpointOptions& o = context.options().checkpoint;
   ModelFiles model;
+  Fingerprint fingerprint;
   Problems problems;
   try {
     model = interop::open_model(o.load_hf);
+    fingerprint = fingerprint_of(model);
   } catch (const Error& error) {
     problems.add_lines("--load-hf ", error.what());
   }
   agree_on(host, problems);
-  stop_where_files_differ(host, o.load_hf, model);
+  stop_where_files_differ(host, o.load_hf, fingerprint);
   std::string different;
   const std::string failure = on_root(host, [&] {
     different = differences(catalog, model.views);

@@ -10,7 +10,9 @@ namespace {
 
 /// Throws: Error with everything that does not fit, a line each, behind the path.
 interop::HfConfig read_config(const CheckpointOptions& options, const std::string& directory) {
-  const bool begins = options.load.empty() || list_steps(options.load).empty();
+  // Without the directory only a snapshot can be loaded; where there is none, the load says so.
+  const bool begins =
+      directory == options.load_hf && (options.load.empty() || list_steps(options.load).empty());
   if (begins) return interop::open_model(options.load_hf).config;
   return interop::read_hf_config(directory + "/config.json");
 }

@@ -95,9 +95,13 @@ void check_load(const CommandLine& command, const CheckpointOptions& o, Problems
   } else if (exists && access(o.load.c_str(), R_OK | X_OK) != 0) {
     problems.add("--load ", o.load, ": the directory cannot be read");
   } else if (const std::string foreign = foreign_checkpoint(o.load); !foreign.empty()) {
+    const bool model = foreign.starts_with("model.safetensors");
     problems.add("--load ", o.load, ": holds ", foreign,
-                 " of another program and no step of trireme; other checkpoints are not read, so "
-                 "leave --load out, or give a directory that trireme saved to");
+                 " of another program and no step of trireme; ",
+                 model ? str("begin with such a model by --load-hf ", o.load,
+                             ", and leave --load out, or give a directory that trireme saved to")
+                       : "other checkpoints are not read, so leave --load out, or give a directory "
+                         "that trireme saved to");
   } else if (!exists) {
     for (const char* option :
          {"--ckpt-step", "--finetune", "--exit-on-missing-checkpoint", "--use-checkpoint-args"})

@@ -153,6 +153,39 @@ TEST(LoadHf, RefusesWhatDoesNotFitWithALineEachBeforeItStarts) {
   EXPECT_THAT(refused(""), HasSubstr("has no config.json"));
 }
 
+TEST(LoadHf, NodesWhoseFilesDifferAreRefused) {
+  HuggingFace hf(bytes_llama);
+  const auto copy_to_node = [&](int node) {
+    std::filesystem::copy(hf.from.path(), hf.jobs / str("node", node, "/hf"),
+                          std::filesystem::copy_options::overwrite_existing |
+                              std::filesystem::copy_options::recursive);
+  };
+  for (const int node : {0, 1}) {
+    std::filesystem::create_directories(hf.jobs / str("node", node, "/hf"));
+    copy_to_node(node);
+  }
+  const auto run = [&] {
+    return hf.jobs.run(hf.jobs.training(
+        layouts[2], "--load-hf hf --train-iters 1",
+        str("sh -c 'cd ", hf.jobs / "node", "$OMPI_COMM_WORLD_RANK && exec \"$@\"' sh")));
+  };
+  const Outcome same = run();
+  EXPECT_EQ(same.exit_code, 0) << same.output;
+  std::vector<RawTensor> others = hf.tensors;
+  for (RawTensor& tensor : others)
+    for (std::size_t i = 0; i < tensor.bytes.size(); i += 4) tensor.bytes[i] ^= 1;
+  write_model(hf.from, bytes_llama, others, 2);
+  copy_to_node(1);
+  const Outcome values = run();
+  EXPECT_EQ(values.exit_code, 64);
+  EXPECT_THAT(values.output, HasSubstr("--load-hf hf: has other values here than where rank 0"));
+  write_model(hf.from, "{\"note\":1," + bytes_llama.substr(1), hf.tensors, 2);
+  copy_to_node(1);
+  const Outcome config = run();
+  EXPECT_EQ(config.exit_code, 64);
+  EXPECT_THAT(config.output, HasSubstr("--load-hf hf: has another config.json here than where"));
+}
+
 TEST(LoadHf, ALargerVocabularyBeginsWithInitialValues) {
   HuggingFace hf(bytes_llama);
   hf.jobs.model = "--seq-length 24 --lr 1e-30 --weight-decay 0";  // no step changes a bit

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/store/tiers/slots.h"
+#include "tests/interop/toy_model.h"
 #include "tests/support/supervised_run.h"
 
 namespace trireme::test {
@@ -48,6 +49,27 @@ class SupervisedMemory : public SupervisedRun {
     return steps;
   }
 };
+
+// The files of --load-hf are where a run begins. What it needs of them later lies in the run.
+TEST_F(SupervisedMemory, IsLoadedWhenTheModelThatTheRunBeganWithIsGone) {
+  const ScratchDirectory from;
+  const std::string config =
+      R"({"model_type":"llama","vocab_size":256,"hidden_size":32,"num_hidden_layers":2,)"
+      R"("num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":64,)"
+      R"("max_position_embeddings":64,"rms_norm_eps":1e-5,"rope_theta":10000.0})";
+  write_model(from, config, toy_model(config, "F32"));
+  model_ = "--load-hf " + from.path();
+  start("", trainer, options());
+  wait_for_steps(1, 2 * interval);
+  if (HasFatalFailure()) return;
+  std::filesystem::remove(from / "config.json");
+  std::filesystem::remove(from / "model.safetensors");
+  kill(rank_processes().back(), SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return loaded_from_memory().size() == 1 || !job_->running(); }));
+  EXPECT_EQ(loaded_from_memory().size(), 1u) << output();
+  EXPECT_EQ(durable(), 0);
+  stop();
+}
 
 TEST_F(SupervisedMemory, LosesNoMoreThanOneIntervalAndNoBitWhenRanksAreKilled) {
   start("", trainer, options());

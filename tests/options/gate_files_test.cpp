@@ -146,6 +146,12 @@ TEST_F(GateFiles, ACheckpointOfAnotherProgramIsNoEmptyDirectory) {
               ElementsAre(HasSubstr("--load " + of_megatron +
                                     ": holds iter_0000010 of another program and no step of "
                                     "trireme; other checkpoints are not read")));
+  const std::string of_hf = directory_ / "hf";
+  std::filesystem::create_directories(of_hf);
+  std::ofstream(of_hf + "/model.safetensors") << "x";
+  EXPECT_THAT(problems_of_loading(of_hf),
+              ElementsAre(AllOf(HasSubstr("--load " + of_hf + ": holds model.safetensors of "),
+                                HasSubstr("begin with such a model by --load-hf " + of_hf))));
   std::ofstream(of_ours + "/latest") << "a note";
   EXPECT_THAT(problems_of_loading(of_ours), ElementsAre());
 }

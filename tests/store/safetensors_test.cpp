@@ -11,6 +11,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/store/safetensors/reader.h"
+#include "runtime/store/safetensors/sample.h"
 #include "runtime/store/safetensors/writer.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_safetensors.h"
@@ -178,6 +179,31 @@ TEST(SafetensorsReader, EachByteIsReadOnceByRectanglesSideBySide) {
   EXPECT_EQ(read.report.bytes_read, 12'000'000);
   EXPECT_EQ(read.report.bytes_used, 12'000'000);
   EXPECT_EQ(reads, 2);
+}
+
+TEST(SafetensorsReader, RowsLongerThanAPieceAreReadWhole) {
+  const ScratchDirectory folder;
+  constexpr Index columns = piece_bytes / 2 + 3;  // of BF16: longer than a piece
+  const RawTensor toy = random_tensor("wide", "BF16", {2, columns}, 1);
+  folder.write("model.safetensors", safetensors_of({toy}));
+  const Directory directory = open_directory(folder.path());
+  std::vector<float> memory(static_cast<std::size_t>(2 * columns));
+  read_rectangles(directory, {whole(directory.tensors[0], memory.data())}, 2);
+  for (const Index i : {Index{0}, columns - 1, columns, 2 * columns - 1})
+    EXPECT_EQ(memory[static_cast<std::size_t>(i)], value_of(toy, i)) << i;
+}
+
+TEST(SafetensorsSample, DiffersWhereValuesDifferUnderTheSameHeaders) {
+  const ScratchDirectory folder;
+  const auto sample = [&](unsigned seed) {
+    folder.write("model.safetensors", safetensors_of({random_tensor("a", "F32", {3}, 1),
+                                                      random_tensor("b", "BF16", {1000, 300}, seed),
+                                                      random_tensor("c", "F32", {0, 5}, 1)}));
+    return to_text(sample_of(open_directory(folder.path())));
+  };
+  const std::string first = sample(2);
+  EXPECT_NE(sample(3), first);
+  EXPECT_EQ(sample(2), first);
 }
 
 TEST(SafetensorsReader, NamesTheFileThatEndsEarlyAndTheTensorOfAnotherType) {

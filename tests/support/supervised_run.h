@@ -59,12 +59,10 @@ class SupervisedRun : public testing::Test {
                      folder_ / "shell.log");
   }
   std::string training(const std::string& run, const std::string& options) const {
-    return str(
-        " --model tiny --num-layers 2 --hidden-size 32 --ffn-hidden-size 64 "
-        "--seq-length 32 --hidden-dropout 0.1 ",
-        layout_, " --log-interval 1 --lr-decay-iters 1000 --train-iters ", last_step_,
-        " --data-path ", folder_ / "corpus", " --save ", run, " --save-interval ", save_interval_,
-        " --keep-last 3 ", options);
+    return str(" ", model_, " --seq-length 32 --hidden-dropout 0.1 ", layout_,
+               " --log-interval 1 --lr-decay-iters 1000 --train-iters ", last_step_,
+               " --data-path ", folder_ / "corpus", " --save ", run, " --save-interval ",
+               save_interval_, " --keep-last 3 ", options);
   }
   std::string supervision(const std::string& own, const std::string& program,
                           const std::string& options) const {
@@ -127,6 +125,7 @@ class SupervisedRun : public testing::Test {
   std::string log_;
   int jobs_ = 0;
   int per_host_ = ranks, ranks_ = ranks;
+  std::string model_ = "--model tiny --num-layers 2 --hidden-size 32 --ffn-hidden-size 64";
   std::string layout_ = "--tp 2 --global-batch-size 8";
   std::string variables_;     // "NAME=VALUE ..." for the supervisor and its job
   Index last_step_ = 100000;  // until finish() chooses one

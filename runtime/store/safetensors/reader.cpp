@@ -78,7 +78,7 @@ class RowReader {
   const std::vector<Rectangle>& rectangles_;
   std::vector<Use> uses_;
   std::vector<Piece> pieces_;
-  Index bytes_used_ = 0;
+  Index bytes_used_ = 0, largest_piece_ = 0;
 
   std::atomic<std::size_t> next_piece_{0};
   std::atomic<Index> bytes_read_{0};
@@ -98,11 +98,9 @@ void RowReader::add_uses(std::size_t index) {
               0 <= r.columns && r.column + r.columns <= whole.columns,
           "tensor ", tensor.name, " ", tensor.shape, ": rows ", r.row, " to ", r.row + r.rows,
           " and columns ", r.column, " to ", r.column + r.columns, " are not inside");
-  require(row_bytes <= piece_bytes, "tensor ", tensor.name, " ", tensor.shape, " has rows of ",
-          row_bytes, " bytes, more than the ", piece_bytes, " that are read at a time");
   bytes_used_ += r.rows * r.columns * item;
   if (r.rows * r.columns == 0) return;
-  const Index step = piece_bytes / row_bytes;
+  const Index step = std::max<Index>(piece_bytes / row_bytes, 1);
   for (Index row = r.row; row < r.row + r.rows;) {
     const Index end = std::min((row / step + 1) * step, r.row + r.rows);
     uses_.push_back({tensor.file, tensor.offset + row * row_bytes, tensor.offset + end * row_bytes,
@@ -130,6 +128,8 @@ void RowReader::plan_pieces() {
     }
     pieces_.push_back({use.file, use.begin, use.end, i, i + 1});
   }
+  for (const Piece& piece : pieces_)
+    largest_piece_ = std::max(largest_piece_, piece.end - piece.begin);
 }
 
 void RowReader::announce(std::size_t index, const Piece& current, const File& file) const {
@@ -178,7 +178,7 @@ std::uint64_t RowReader::sum(const Use& use, const std::byte* rows) const {
 }
 
 void RowReader::read_pieces(int threads, const std::function<void(Index)>& has_read) {
-  const Buffer buffer = allocate_host(piece_bytes);
+  const Buffer buffer = allocate_host(largest_piece_);
   std::optional<File> file;
   int opened = -1;
   while (!failed_) {

@@ -40,12 +40,12 @@ struct RowsRead {
 };
 
 /// Throws: Error that names the file, when it ends early or cannot be read; and that names the
-/// tensor, when it has another type, a row is longer than `piece_bytes`, or a rectangle is not
-/// inside. Each of `threads` threads calls `has_read` after each of its reads.
+/// tensor, when it has another type, or a rectangle is not inside. Each of `threads` threads calls
+/// `has_read` after each of its reads.
 RowsRead read_rectangles(const Directory& directory, const std::vector<Rectangle>& rectangles,
                          int threads, const std::function<void(Index bytes)>& has_read = {});
 
-/// What a thread reads at a time.
+/// What a thread reads at a time, and the memory that it has: this, or a row that is longer.
 inline constexpr Index piece_bytes = Index{8} << 20;
 
 }  // namespace trireme::safetensors

@@ -1,8 +1,9 @@
-// Implements GptData (trireme/options/gpt_options.h).
+// Implements GptData and settle_gpt_options (trireme/options/gpt_options.h).
 // The data of --data-path and --split as sources of samples.
 #include <algorithm>
 #include <filesystem>
 
+#include "trireme/data/sidecar.h"
 #include "trireme/data/token_source.h"
 #include "trireme/options/gpt_options.h"
 
@@ -106,7 +107,30 @@ std::string how_to_make(const std::string& problem, const std::vector<WeightedPa
   return "";
 }
 
+/// The vocabulary that the sidecars of the data name. What is wrong with the data is reported where
+/// it is opened.
+std::optional<Index> vocabulary_of_data(const std::vector<std::string>& data_path) {
+  std::optional<Index> vocabulary;
+  Problems reported_later;
+  reported_later.collect([&] {
+    std::vector<std::string> prefixes;
+    for (const WeightedPath& path : parse_data_path(data_path)) prefixes.push_back(path.prefix);
+    vocabulary = common_vocabulary(prefixes);
+  });
+  return vocabulary;
+}
+
 }  // namespace
+
+void settle_gpt_options(const CommandLine& command, Options& options, GptOptions& gpt) {
+  const CheckpointOptions& checkpoint = options.checkpoint;
+  if (!command.given("--vocab-size") && !checkpoint.use_checkpoint_args &&
+      checkpoint.load_hf.empty())
+    gpt.model.vocab_size = vocabulary_of_data(gpt.data_path).value_or(gpt.model.vocab_size);
+  const bool loads = !checkpoint.load.empty() || !checkpoint.load_hf.empty();
+  if (gpt.generate > 0 && loads && !command.given("--train-iters") && !command.given("--data-path"))
+    options.train_iters = 0;
+}
 
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems) {
   GptData data;

@@ -321,13 +321,6 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
                "temperature of sampling; 0: always take the most probable byte");
 }
 
-void settle_gpt_options(const CommandLine& command, Options& options, const GptOptions& gpt) {
-  const CheckpointOptions& checkpoint = options.checkpoint;
-  const bool loads = !checkpoint.load.empty() || !checkpoint.load_hf.empty();
-  if (gpt.generate > 0 && loads && !command.given("--train-iters") && !command.given("--data-path"))
-    options.train_iters = 0;
-}
-
 KeyValues options_of(TransformerConfig model) {
   settle_model(model);
   CommandLine command("", "");

@@ -1,4 +1,5 @@
 // What the log says of the data before training, and what is legal but probably not meant.
+#include <fstream>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -81,6 +82,22 @@ TEST_F(DescribedData, AVocabularyFarAboveTheTokenTypeIsAWarning) {
               ElementsAre(HasSubstr("--vocab-size 65536 is enough")));
   EXPECT_THAT(open(line + "1 " + bytes + " 1 " + words + " --vocab-size 50257").warnings,
               IsEmpty());
+}
+
+TEST_F(DescribedData, TheVocabularyIsThatOfTheSidecarUnlessItIsGiven) {
+  const std::string corpus = file("corpus", {400}), line = "--data-path " + corpus;
+  const auto vocabulary = [](const std::string& words) {
+    return GptCommandLine(words, 1).gpt.model.vocab_size;
+  };
+  EXPECT_EQ(vocabulary(line), 256);
+  std::ofstream(corpus + ".json")
+      << "{\"trireme_corpus\":1,\"tokenizer\":\"00\",\"vocabulary\":777,\"bos\":null,\"eod\":null,"
+         "\"documents\":1,\"tokens\":400,\"text_bytes\":900,\"empty_documents\":0,"
+         "\"prepend_bos\":false,\"append_eod\":false,\"json_keys\":[]}";
+  EXPECT_EQ(vocabulary(line), 777);
+  EXPECT_EQ(vocabulary(line + " --model gpt2"), 777);
+  EXPECT_EQ(vocabulary(line + " --vocab-size 1000"), 1000);
+  EXPECT_EQ(vocabulary(line + " --use-checkpoint-args --load run"), 256);
 }
 
 TEST(GptWarnings, ANarrowModelWithThePresetsWideMlpIsOne) {

@@ -27,9 +27,11 @@ struct GptOptions {
 /// Model, data, evaluation and generation.
 void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt);
 
-/// Sets --train-iters to 0 for a job that only generates: one with --load or --load-hf and
-/// --generate, but neither --train-iters nor --data-path. Call before derive_defaults.
-void settle_gpt_options(const CommandLine& command, Options& options, const GptOptions& gpt);
+/// Sets --vocab-size, where it is not given, to that of the sidecars of --data-path, unless the
+/// model is that of a checkpoint or of --load-hf. Sets --train-iters to 0 for a job that only
+/// generates: one with --load or --load-hf and --generate, but neither --train-iters nor
+/// --data-path. Call before derive_defaults.
+void settle_gpt_options(const CommandLine& command, Options& options, GptOptions& gpt);
 
 /// Reports what is wrong with the model on this mesh, and with generation. First replaces zeros in
 /// the model by the defaults they mean, so that the effective configuration shows these.

@@ -8,6 +8,7 @@
 #include "launch/plan_trials.h"
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/machine/processes.h"
+#include "runtime/interop/hf_config.h"
 #include "runtime/options/check_options.h"
 #include "runtime/planner/report/report.h"
 #include "runtime/planner/report/report_json.h"
@@ -20,7 +21,7 @@ namespace {
 using namespace planner;
 
 struct Words {
-  std::string model, config, cluster, explain, calibrate, mpirun = "mpirun";
+  std::string model, config, hf, cluster, explain, calibrate, mpirun = "mpirun";
   std::vector<std::string> prices, pins;
   Index batch = 0, ranks = 0, tries = 0;
   double tokens = 0, margin = SearchAim().margin;
@@ -33,6 +34,8 @@ void declare(CommandLine& command, Words& words) {
   command.text(
       "--model-config", words.config, "FILE",
       "TOML file of train_gpt (--config); a layout's options that it has stay as they are");
+  command.text("--hf", words.hf, "DIR",
+               "directory of a Hugging Face model, of which only config.json is read");
   command.text("--cluster", words.cluster, "TEXT|FILE",
                "8x8xH100-80 (nodes, GPUs of a node, GPU), 8xH100-80, or a file of JSON; for GPU "
                "also the file of a profile, as --calibrate writes it: 4xcpu.json");
@@ -66,6 +69,7 @@ std::vector<std::string> training_words(const CommandLine& command, const Words&
   std::vector<std::string> all;
   if (command.given("--model-config")) all = {"--config", words.config};
   if (command.given("--model")) all.insert(all.end(), {"--model", words.model});
+  if (command.given("--hf")) all.insert(all.end(), {"--load-hf", words.hf});
   if (command.given("--global-batch-size"))
     all.insert(all.end(), {"--global-batch-size", std::to_string(words.batch)});
   return all;
@@ -73,9 +77,23 @@ std::vector<std::string> training_words(const CommandLine& command, const Words&
 
 /// Names of the options here, for those of train_gpt.
 std::string with_own_names(std::string problem) {
-  const std::string config = "--config ";
-  if (problem.starts_with(config)) problem = "--model-config " + problem.substr(config.size());
+  const std::pair<std::string, std::string> names[] = {{"--config ", "--model-config "},
+                                                       {"--load-hf", "--hf"}};
+  for (const auto& [name, own] : names)
+    if (const std::size_t found = problem.find(name); found != std::string::npos)
+      problem.replace(found, name.size(), own);
   return problem;
+}
+
+/// Of --hf. What is wrong with it is added to `problems`.
+ModelOfFiles read_hf(const std::string& directory, Problems& problems) {
+  ModelOfFiles model{{}, (std::filesystem::path(directory) / "config.json").string(), "--load-hf"};
+  try {
+    model.options = options_of(interop::read_hf_config(model.origin).model);
+  } catch (const Error& error) {
+    problems.add_lines("--hf ", error.what());
+  }
+  return model;
 }
 
 /// As many steps as the tokens take.
@@ -93,8 +111,11 @@ Question make_question(const CommandLine& command, const Words& words, Problems&
   question.tokens = words.tokens;
   question.aim.margin = words.margin;
   question.aim.best = std::max(question.aim.best, static_cast<int>(words.tries));
-  if (!command.given("--model") && !command.given("--model-config"))
-    problems.add("--model PRESET or --model-config FILE is missing: the model to plan");
+  if (!command.given("--model") && !command.given("--model-config") && !command.given("--hf"))
+    problems.add("--model PRESET, --model-config FILE or --hf DIR is missing: the model to plan");
+  if (command.given("--model") && command.given("--hf"))
+    problems.add("--model ", words.model, " beside --hf ", words.hf,
+                 ", which says what the model is; leave one of the two out");
   const auto read = [&](const char* option, const std::string& value, const auto& f) {
     try {
       f();
@@ -156,8 +177,8 @@ void check_calibration(const CommandLine& command, const Words& words,
   if (!command.given("--ranks"))
     problems.add("--ranks is missing: --calibrate measures with as many as a job will have");
   check_mpirun(words, problems);
-  for (const char* option : {"--cluster", "--global-batch-size", "--tokens", "--price", "--pin",
-                             "--explain", "--json", "--memory-margin", "--try"})
+  for (const char* option : {"--hf", "--cluster", "--global-batch-size", "--tokens", "--price",
+                             "--pin", "--explain", "--json", "--memory-margin", "--try"})
     if (command.given(option))
       problems.add(option, " does not go with --calibrate, which plans nothing");
 }
@@ -196,7 +217,8 @@ ExitCode calibrate_now(const calibrate::Request& request) {
   std::cerr << "trireme plan: measuring with " << request.ranks
             << (request.ranks == 1 ? " rank" : " ranks") << ", about a minute\n";
   return run_jobs([&](const supervisor::EndSignals& signals) {
-    std::cout << calibrate::calibrate(request, signals);
+    calibrate::calibrate(request, signals,
+                         [](std::string_view line) { std::cout << line << std::endl; });
   });
 }
 
@@ -249,8 +271,11 @@ int plan(int argc, char** argv) {
           problems.add(
               "words behind -- are options of train_gpt for --calibrate, which is missing");
         question = make_question(command, words, problems);
+        ModelOfFiles model;
+        if (command.given("--hf") && !command.given("--model")) model = read_hf(words.hf, problems);
         Problems of_task;
-        task = std::make_unique<TrainingTask>(question.words, of_task, !plans_for_cpus(question));
+        task = std::make_unique<TrainingTask>(question.words, of_task, !plans_for_cpus(question),
+                                              model);
         for (const std::string& problem : of_task.all()) problems.add(with_own_names(problem));
         if (!command.given("--global-batch-size") && !task->given("--global-batch-size"))
           problems.add("--global-batch-size is missing: the samples of one step");

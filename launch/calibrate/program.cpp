@@ -27,18 +27,38 @@ namespace {
 
 struct Given {
   std::string output;
-  double seconds = 45;
+  double seconds = 50;  // less than a minute with the start and the end of the job
   GptOptions gpt;
   bool has_model = false;  // whose shapes are measured
   bool has_type = false;   // --bf16
 };
 
-/// Seconds of each part; together what is given. Training steps come on top of it.
-struct Budget {
-  explicit Budget(double seconds) : part(seconds / 45) {}
-  double part;
-  double products = 14 * part, other_products = 5 * part, model_products = 10 * part,
-         attention = 6 * part, links = 10 * part;
+/// What each part counts in the time that there is.
+namespace weights {
+constexpr double model_products = 10, products = 14, other_products = 5, attention = 6, loops = 5,
+                 links = 10;
+double all(bool has_model) {
+  return (has_model ? model_products : 0) + products + other_products + attention + loops + links;
+}
+}  // namespace weights
+
+/// Seconds of each part, as each begins: the same on all ranks.
+class Budget {
+ public:
+  Budget(const Context& context, const Given& given)
+      : context_(context), time_(given.seconds, weights::all(given.has_model)) {}
+
+  /// Collective.
+  double next(double weight) {
+    const std::chrono::duration<double> passed = Clock::now() - start_;
+    return time_.next(weight, mean_over_ranks(context_.host(), passed.count()));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const Context& context_;
+  SharedTime time_;
+  Clock::time_point start_ = Clock::now();
 };
 
 class Progress {
@@ -90,8 +110,7 @@ double op_seconds(const Context& context, Timer& timer) {
 }
 
 void add_products(const Context& context, Timer& timer, const Given& given, int tensor_ranks,
-                  const Progress& say, planner::Profile& profile) {
-  const Budget budget(given.seconds);
+                  const Progress& say, Budget& budget, planner::Profile& profile) {
   const DType compute = context.options().compute();
   const DType other = compute == DType::f32 ? DType::bf16 : DType::f32;
   const auto add = [&](const char* what, const Products& products, double budget_s) {
@@ -103,13 +122,13 @@ void add_products(const Context& context, Timer& timer, const Given& given, int 
                     products.size(), best / 1e9));
   };
   if (given.has_model) {
-    add("products of the model",
-        products_of_model(given.gpt.model, compute, context.device().traits(), tensor_ranks),
-        budget.model_products);
+    const Products products =
+        products_of_model(given.gpt.model, compute, context.device().traits(), tensor_ranks);
+    add("products of the model", products, budget.next(weights::model_products));
     profile.grade = planner::Grade::shapes;
   }
-  add(name(compute), usual_products(compute), budget.products);
-  add(name(other), usual_products(other), budget.other_products);
+  add(name(compute), usual_products(compute), budget.next(weights::products));
+  add(name(other), usual_products(other), budget.next(weights::other_products));
   fit_product_model(profile);
 }
 
@@ -159,24 +178,26 @@ void write(const std::string& file, const std::string& text) {
 void calibrate(const Context& context, const Given& given) {
   const Nodes nodes = find_nodes(context.host());
   const Progress say(context);
-  const Budget budget(given.seconds);
+  Budget budget(context, given);
   Timer timer(context);
   planner::Profile profile = empty_profile(context, nodes);
   say(fmt::format("{}, {} rank{} on each of {} node{}", profile.name, nodes.ranks,
                   nodes.ranks == 1 ? "" : "s", nodes.count, nodes.count == 1 ? "" : "s"));
-  add_products(context, timer, given, nodes.ranks, say, profile);
-  measure_attention(context, timer, attention_cases(given), budget.attention, profile);
+  add_products(context, timer, given, nodes.ranks, say, budget, profile);
+  measure_attention(context, timer, attention_cases(given), budget.next(weights::attention),
+                    profile);
   set_attention_shares(context.options().compute(), profile);
   say(fmt::format("attention: {:.0f} % of the peak forward, {:.0f} % backward",
                   100 * profile.attention_forward, 100 * profile.attention_backward));
   profile.bytes_per_s = mean_over_ranks(context.host(), measure_copy_rate(context.stream()));
   profile.op_seconds = op_seconds(context, timer);
   const Index samples = context.device().kind() == DeviceKind::cuda ? 4 : 2;
+  budget.next(weights::loops);  // some steps of training, which take as long as they take
   measure_loops(context, models_to_train(context, given, profile), given.has_model ? 1 : samples,
                 given.output + ".ops", profile);
   say(fmt::format("memory: copies {:.1f} GB/s, {} ops; an op without work {:.2f} us",
                   profile.bytes_per_s / 1e9, profile.loops.size(), profile.op_seconds * 1e6));
-  measure_links(context, timer, nodes, budget.links, profile);
+  measure_links(context, timer, nodes, budget.next(weights::links), profile);
   if (!profile.collectives.empty())
     say(fmt::format(
         "links: {} collectives, messages {:.1f} GB/s; a second of hidden traffic costs "

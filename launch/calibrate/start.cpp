@@ -1,5 +1,6 @@
 #include "launch/calibrate/start.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "trireme/core/error.h"
@@ -20,20 +21,30 @@ std::string program_path() {
 
 }  // namespace
 
-std::string calibrate(const Request& request, const supervisor::EndSignals& signals) {
+bool is_progress(std::string_view line) {
+  const std::size_t digits = std::min(line.find_first_not_of(' '), line.size());
+  const std::size_t behind = line.find_first_not_of("0123456789", digits);
+  return behind != digits && behind != std::string_view::npos &&
+         line.substr(behind).starts_with(" s  ");
+}
+
+void calibrate(const Request& request, const supervisor::EndSignals& signals,
+               const std::function<void(std::string_view)>& take_line) {
   constexpr double limit_s = 300;  // it takes less than 60 where nothing else runs
   std::vector<std::string> words = request.mpirun;
   words.insert(words.end(), {"-np", str(request.ranks), program_path()});
   words.insert(words.end(), request.options.begin(), request.options.end());
   words.insert(words.end(), {"--output", std::filesystem::absolute(request.file).string(),
                              "--micro-batch-size", "1", "--global-batch-size", str(request.ranks)});
-  const supervisor::ProgramEnd end = verify::run_job(words, limit_s, signals);
+  const supervisor::ProgramEnd end =
+      verify::run_job(words, limit_s, signals, [&](std::string_view line) {
+        if (is_progress(line)) take_line(line);  // others are of mpirun, or a reason to fail
+      });
   require(end.why != supervisor::ProgramEnd::Why::late, "the calibration did not end within ",
           limit_s, " s:\n", verify::reason_in(end.output));
   if (end.code == static_cast<int>(ExitCode::configuration))
     throw ConfigurationError(verify::reason_in(end.output));
   require(end.code == 0, "the calibration has failed:\n", verify::reason_in(end.output));
-  return end.output;
 }
 
 }  // namespace trireme::calibrate

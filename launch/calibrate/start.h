@@ -1,7 +1,9 @@
 // Starts trireme_calibrate under mpirun.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/core/dtype.h"
@@ -16,8 +18,12 @@ struct Request {
   std::vector<std::string> mpirun = {"mpirun"};  // and options for it
   std::vector<std::string> options;              // of train_gpt: the model, threads, the device
 };
-/// Writes the profile, and returns what was printed. Throws: ConfigurationError where the options
-/// are wrong, Error where it fails, verify::Interrupted.
-std::string calibrate(const Request& request, const supervisor::EndSignals& signals);
+/// Writes the profile. `take_line`: gets each line of its progress, at once. Throws:
+/// ConfigurationError where the options are wrong, Error where it fails, verify::Interrupted.
+void calibrate(const Request& request, const supervisor::EndSignals& signals,
+               const std::function<void(std::string_view)>& take_line);
+
+/// Whether a line that such a job prints is of its progress: "  12 s  attention: ...".
+bool is_progress(std::string_view line);
 
 }  // namespace trireme::calibrate

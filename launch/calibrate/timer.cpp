@@ -33,6 +33,13 @@ double least_over_ranks(const Host& host, double value) {
   return over_ranks(host, value, Reduction::min);
 }
 
+double SharedTime::next(double weight, double passed) {
+  const double left = std::max(0.0, seconds_ - passed);
+  const double share = left * weight / weights_;
+  weights_ -= weight;
+  return share;
+}
+
 double Timer::operator()(const std::function<void(Index)>& call, double budget_s) {
   constexpr double least_s = 1e-3;  // of a repeat
   constexpr double least_repeats = 5, most_repeats = 40, most_calls = 10'000;

@@ -26,6 +26,20 @@ class Timer {
   std::vector<double> spreads_;
 };
 
+/// The time that there is for all parts of a measurement. What a part takes more or less than its
+/// share, those behind it have less or more.
+class SharedTime {
+ public:
+  /// `weights`: of all parts together.
+  SharedTime(double seconds, double weights) : seconds_(seconds), weights_(weights) {}
+
+  /// Seconds of the next part, of this weight; `passed`: since the first one began.
+  double next(double weight, double passed);
+
+ private:
+  double seconds_, weights_;
+};
+
 /// Collective.
 double mean_over_ranks(const Host& host, double value);
 double least_over_ranks(const Host& host, double value);

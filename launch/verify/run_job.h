@@ -1,7 +1,10 @@
 // Runs a job to its end, for commands that start one job after the other.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launch/supervisor/machine/run_program.h"
@@ -13,11 +16,13 @@ namespace trireme::verify {
 /// A signal has come. Not a std::exception, so that no handler takes it for a failure.
 struct Interrupted {};
 
-/// Throws: Interrupted, after the program has ended.
-inline supervisor::ProgramEnd run_job(const std::vector<std::string>& words, double limit_s,
-                                      const supervisor::EndSignals& signals) {
-  supervisor::ProgramEnd end =
-      supervisor::run_program(words, {.limit_s = limit_s, .signals = &signals});
+/// `take_line`: gets each line that it prints, at once. Throws: Interrupted, after the program has
+/// ended.
+inline supervisor::ProgramEnd run_job(
+    const std::vector<std::string>& words, double limit_s, const supervisor::EndSignals& signals,
+    std::function<void(std::string_view)> take_line = [](std::string_view) {}) {
+  supervisor::ProgramEnd end = supervisor::run_program(
+      words, {.limit_s = limit_s, .signals = &signals, .take_line = std::move(take_line)});
   if (end.why == supervisor::ProgramEnd::Why::signal) throw Interrupted();
   return end;
 }

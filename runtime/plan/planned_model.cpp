@@ -98,19 +98,27 @@ void plan_chunks(PlannedModel& model, Pass pass, const PlanTarget& target, PlanO
   }
 }
 
-/// Parameters are found by their id, on stages that hold them for training.
-void check_parameters(const PlannedModel& model, const PlannedModel& training, const Plan& plan) {
-  const std::vector<Parameter>& known = training.graph->parameters();
-  for (const Parameter& parameter : model.graph->parameters()) {
+/// Parameters are found by their id.
+void check_same_parameters(const Graph& graph, const Graph& training) {
+  const std::vector<Parameter>& known = training.parameters();
+  for (const Parameter& parameter : graph.parameters()) {
     const auto id = static_cast<std::size_t>(parameter.id);
-    require(id < known.size() && known[id].name() == parameter.name() &&
-                known[id].spec.shape == parameter.spec.shape,
-            "parameter ", id, " of a forward-only model is '", parameter.name(), "' ",
-            parameter.spec.shape, ", but training has ",
-            id < known.size() ? str("'", known[id].name(), "' ", known[id].spec.shape)
-                              : std::string("fewer"),
-            ": declare those that both have first, and in the same order");
+    const Parameter* other = id < known.size() ? &known[id] : nullptr;
+    if (other != nullptr && other->name() == parameter.name() &&
+        other->spec.shape == parameter.spec.shape)
+      continue;
+    throw Error(str(
+        "parameter ", id, " of a forward-only model is '", parameter.name(), "' ",
+        parameter.spec.shape, ", but training has ",
+        other != nullptr ? str("'", other->name(), "' ", other->spec.shape) : std::string("fewer"),
+        ": declare those that both have first, and in the same order"));
   }
+}
+
+/// On stages that hold them for training.
+void check_parameters(const PlannedModel& model, const PlannedModel& training, const Plan& plan) {
+  if (model.graph != training.graph) check_same_parameters(*model.graph, *training.graph);
+  const std::vector<Parameter>& known = training.graph->parameters();
   const auto rank_of = [&](int stage) {
     return training.cut.rank_of_stage[static_cast<std::size_t>(stage)];
   };
@@ -163,6 +171,10 @@ PlannedModel plan_cut(PlannedModel model, Pass pass, const PlanTarget& target,
   return model;
 }
 
+PlannedModel without_chunks(const PlannedModel& model) {
+  return {model.graph, model.results, model.metrics, model.cut, {}};
+}
+
 /// Of each virtual stage: that of its rank.
 std::vector<double> speeds_of_stages(const TrainingSpec& spec, const PipelineShape& shape) {
   const std::vector<double>& speeds = spec.stage_speeds;
@@ -211,8 +223,9 @@ PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
 PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
                              const PlannedModel& training) {
   PlannedModel model = cut_model(Pass::evaluate, target, [&] {
-    PlannedModel cut = trace_with_metrics(trace, Pass::evaluate, target);
-    cut_like(cut, training);
+    PlannedModel cut =
+        trace ? trace_with_metrics(trace, Pass::evaluate, target) : without_chunks(training);
+    if (trace) cut_like(cut, training);
     return cut;
   });
   return plan_cut(std::move(model), Pass::evaluate, target, training);

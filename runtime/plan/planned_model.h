@@ -58,7 +58,8 @@ PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
 /// that every parameter is held where it is needed. Its result is on the last stage.
 PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
                           const PlannedModel& training, PlannedModel::Pass pass);
-/// The same with the metrics that it registers.
+/// The same with the metrics that it registers. An empty `trace`: of the graph of `training`
+/// itself, which is not traced again.
 PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
                              const PlannedModel& training);
 

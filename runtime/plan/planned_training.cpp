@@ -27,7 +27,9 @@ PlannedPass plan_train(const Model& model, const PlanTarget& target) {
 }
 
 PlannedPass plan_evaluate(const Model& model, const PlanTarget& target, const PlannedPass& train) {
-  return {plan_evaluation(model.evaluation ? model.evaluation : model.loss, target, train.model()),
+  const bool shares_graph = target.cache != nullptr && !model.evaluation;
+  const Forward trace = shares_graph ? Forward() : model.evaluation ? model.evaluation : model.loss;
+  return {plan_evaluation(trace, target, train.model()),
           forward_program(target, target.pipeline())};
 }
 

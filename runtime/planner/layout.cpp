@@ -10,6 +10,7 @@
 
 #include "runtime/core/at.h"
 #include "runtime/graph/plan/alike.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/plan/plan_cache.h"
 
 namespace trireme::planner {
@@ -44,6 +45,15 @@ int with_most_micro_batches(const TrainingSpec& spec) {
   return most;
 }
 
+/// Masters and state of the optimizer in f32: checkpoints have nothing else of weight.
+Index saved_bytes(const PlannedTraining& plan) {
+  Index elements = 0;
+  for (const FlatExtent& each : plan.flat.written_extents(FlatBuffer::masters))
+    for (const Box& box : each.extent.boxes) elements += box.count();
+  const auto moments = static_cast<Index>(Optimizer::state_names(plan.spec.optimizer).size());
+  return elements * (1 + moments) * size_bytes(DType::f32);
+}
+
 }  // namespace
 
 ModelOfCandidate transformer_models(const TransformerConfig& base) {
@@ -52,10 +62,11 @@ ModelOfCandidate transformer_models(const TransformerConfig& base) {
     config.recompute = candidate.recompute;
     config.sequence_parallel = candidate.sequence_parallel;
     config.lm_head_chunks = candidate.lm_head_chunks;
-    TransformerConfig evaluation = config;
-    evaluation.hidden_dropout = 0;
     const Index batch = candidate.spec.micro_batch_size;
     Model model([config, batch](Graph& g) { return build_transformer_loss(g, config, batch); });
+    if (config.hidden_dropout == 0) return model;
+    TransformerConfig evaluation = config;
+    evaluation.hidden_dropout = 0;
     model.evaluation = [evaluation, batch](Graph& g) {
       return build_transformer_loss(g, evaluation, batch);
     };
@@ -87,12 +98,13 @@ struct PlannedRanks {
 
   Model model;
   PlanCache cache;
-  std::map<const Graph*, std::vector<int>> blocks;  // their kinds, by graph that the cache keeps
+  /// Their kinds, by graph that the cache keeps, and how it is planned.
+  std::map<std::pair<const Graph*, PlanOptions::Mode>, std::vector<int>> blocks;
   /// By mesh, chunks and speeds: what the cut depends on.
   std::map<std::tuple<int, int, int, Route, std::vector<double>>, Kinds> stages;
 
   std::vector<int> kinds(const PlannedModel& planned, PlanOptions::Mode mode) {
-    const auto [known, is_new] = blocks.try_emplace(planned.graph.get());
+    const auto [known, is_new] = blocks.try_emplace({planned.graph.get(), mode});
     if (is_new) known->second = block_kinds(*planned.graph, planned.results, mode);
     return stage_kinds(*planned.graph, planned.results, planned.cut, mode, known->second);
   }
@@ -191,15 +203,16 @@ LayoutPlanner::LayoutPlanner(ModelOfCandidate models, const DeviceTraits& device
 }
 LayoutPlanner::~LayoutPlanner() = default;
 
-PlannedLayout LayoutPlanner::plan(const Candidate& candidate) {
+PlannedLayout LayoutPlanner::plan(const Candidate& candidate, Ranks ranks) {
   state_->forget_when_full();
   PlannedRanks& planned = state_->of(candidate);
   const TrainingSpec& spec = candidate.spec;
-  const std::set<int> data_ranks = distinct_data_ranks(spec),
-                      tensor_ranks = ends(spec.mesh, Axis::tensor);
   PlannedLayout layout;
   layout.candidate = candidate;
   layout.data_rank = with_most_micro_batches(spec);
+  const bool all = ranks == Ranks::all;
+  const std::set<int> data_ranks = all ? distinct_data_ranks(spec) : std::set{layout.data_rank},
+                      tensor_ranks = all ? ends(spec.mesh, Axis::tensor) : std::set{0};
   // By pipeline, data and tensor rank.
   std::map<std::tuple<int, int, int>, std::shared_ptr<const PlannedTraining>> plans;
   std::vector<int> alike;  // known once the first rank is planned
@@ -218,7 +231,7 @@ PlannedLayout LayoutPlanner::plan(const Candidate& candidate) {
         if (alike.empty()) alike = planned.alike(*plan);
         layout.ranks.push_back({rank_of(stage), stage,
                                 planned.need(*plan, stage, state_->checkpoint),
-                                planned.slots(*plan, stage)});
+                                planned.slots(*plan, stage), all ? saved_bytes(*plan) : 0});
         if (data == layout.data_rank && tensor == 0) layout.stages.push_back(plan);
       }
   layout.programs = planned.cache.train_programs(spec, layout.shape());

@@ -34,7 +34,8 @@ ModelOfCandidate transformer_models(const TransformerConfig& config);
 struct PlannedRank {
   int rank = 0, stage = 0;
   MemoryNeed need;
-  int slots = 0;  // of training, all chunks together
+  int slots = 0;    // of training, all chunks together
+  Index saved = 0;  // bytes of a checkpoint that it writes; 0 where one rank of each is planned
 };
 
 struct PlannedLayout {
@@ -60,8 +61,11 @@ class LayoutPlanner {
   LayoutPlanner(ModelOfCandidate models, const DeviceTraits& device,
                 CheckpointMemory checkpoint = {});
   ~LayoutPlanner();
+  /// `one`: of each stage, which says how long a step takes: of tensor rank 0, and of the data rank
+  /// that runs most micro-batches. Others may need a little more, or less, by padding.
+  enum class Ranks { one, all };
   /// Throws: Error when the layout is not possible for the model, in one sentence.
-  PlannedLayout plan(const Candidate& candidate);
+  PlannedLayout plan(const Candidate& candidate, Ranks ranks = Ranks::all);
   /// FLOPs of the products and the attention of one sample, over all ranks, without what is
   /// recomputed. Planned in each call. `compute`: a GPU may have no kernel for another type.
   double flops_per_sample(DType compute);

@@ -21,6 +21,23 @@ TEST(FittedLine, IsNeverNegative) {
   EXPECT_GT(falling.bytes_per_s, 0);
 }
 
+TEST(SharedTime, OfPartsThatKeepTheirShareIsAllThatThereIs) {
+  SharedTime time(50, 1 + 3 + 6);
+  EXPECT_DOUBLE_EQ(time.next(1, 0), 5);
+  EXPECT_DOUBLE_EQ(time.next(3, 5), 15);
+  EXPECT_DOUBLE_EQ(time.next(6, 20), 30);
+}
+
+TEST(SharedTime, IsTakenFromThePartsBehindOneThatTakesLonger) {
+  SharedTime time(50, 1 + 3 + 6);
+  time.next(1, 0);
+  EXPECT_DOUBLE_EQ(time.next(3, 41), 3);
+  EXPECT_DOUBLE_EQ(time.next(6, 44), 6);
+  SharedTime late(50, 2);
+  late.next(1, 0);
+  EXPECT_EQ(late.next(1, 60), 0);
+}
+
 TEST(FittedProducts, GiveBackTheirModel) {
   planner::Profile profile;
   for (const Index k : {256, 512, 1024, 8192})

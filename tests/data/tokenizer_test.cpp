@@ -56,5 +56,92 @@ TEST(Tokenizer, DecodesToTheBytesOfTheText) {
   EXPECT_EQ(tokens[7], 257);  // after ab, space, three bytes, newline and U+0001
 }
 
+TEST(Tokenizer, RefusesTextThatIsNotUtf8AndLeavesTokensAlone) {
+  const ScratchDirectory folder;
+  const Tokenizer tokenizer = SmallTokenizer().load(folder);
+  Tokenizer::Scratch scratch;
+  Tokens tokens = {5};
+  const std::vector<std::string> wrong = {"abcdefghij\xFF",                 // no lead byte
+                                          "abcdefghij\x80",                 // a tail
+                                          "abcdefghij\xC0\x80",             // overlong
+                                          "abcdefghij\xE0\x80\x80",         // overlong
+                                          "abcdefghij\xED\xA0\x80",         // a surrogate
+                                          "abcdefghij\xF4\x90\x80\x80",     // beyond U+10FFFF
+                                          "abcdefghij\xF0\x9F\x98",         // cut off
+                                          "abcdefghij\xE2\x82x and more"};  // cut off, inside
+  for (const std::string& text : wrong) {
+    const auto encode = [&] { tokenizer.encode(text, scratch, tokens); };
+    EXPECT_EQ(message_of(folder, encode), "byte 10 of the text is not UTF-8");
+    EXPECT_EQ(tokens, Tokens{5});
+  }
+}
+
+TEST(Tokenizer, AddedTokensTakeSpaceBesideThemAndTheLongestIsFound) {
+  const ScratchDirectory folder;
+  SmallTokenizer small;
+  small.add("<m>", ",\"lstrip\":true,\"rstrip\":true").add("<a>").add("<a><b>");
+  const Tokenizer tokenizer = small.load(folder);
+  EXPECT_EQ(encode(tokenizer, "x \n<m>\xC2\xA0 y"),
+            (Tokens{small.token("x"), 256, small.token("y")}));
+  EXPECT_EQ(encode(tokenizer, "<a><b> <a>"), (Tokens{258, small.token("\xC4\xA0"), 257}));
+  EXPECT_EQ(encode(tokenizer, "<a"), (Tokens{small.token("<"), small.token("a")}));
+}
+
+TEST(Tokenizer, WholeWordsComeFirstWhereMergesAreIgnored) {
+  const ScratchDirectory folder;
+  SmallTokenizer small;
+  small.merge("a", "b").merge("b", "c").merge("a", "bc");
+  EXPECT_EQ(encode(small.load(folder), "abc"), (Tokens{small.token("ab"), small.token("c")}));
+  small.set("model_members", ",\"ignore_merges\":true");
+  EXPECT_EQ(encode(small.load(folder), "abc"), (Tokens{small.token("abc")}));
+}
+
+TEST(Tokenizer, AScratchServesSeveralTokenizersInTurn) {
+  const ScratchDirectory folder;
+  SmallTokenizer small;
+  const Tokenizer plain = small.load(folder), merged = small.merge("a", "b").load(folder);
+  Tokenizer::Scratch scratch;
+  for (int i = 0; i < 2; ++i) {
+    Tokens tokens;
+    plain.encode("ab", scratch, tokens);
+    merged.encode("ab", scratch, tokens);
+    EXPECT_EQ(tokens, (Tokens{small.token("a"), small.token("b"), small.token("ab")}));
+  }
+}
+
+TEST(Tokenizer, FindsTheEndsOfDocumentsInFilesBesideItOrByTheirNames) {
+  const ScratchDirectory folder;
+  SmallTokenizer small;
+  small.add("<s>").add("<|endoftext|>").add("<|stop|>");
+  EXPECT_EQ(small.load(folder).bos(), 256);
+  EXPECT_EQ(small.load(folder).eod(), 257);
+  EXPECT_EQ(SmallTokenizer().load(folder).eod(), std::nullopt);
+  folder.write("config.json", R"({"bos_token_id":65,"eos_token_id":[258,257]})");
+  EXPECT_EQ(small.load(folder).bos(), 65);
+  EXPECT_EQ(small.load(folder).eod(), 258);
+  folder.write("tokenizer_config.json", R"({"bos_token":null,"eos_token":{"content":"<s>"}})");
+  EXPECT_EQ(small.load(folder).bos(), std::nullopt);
+  EXPECT_EQ(small.load(folder).eod(), 256);
+  folder.write("tokenizer_config.json", R"({"eos_token":"<none>"})");
+  EXPECT_EQ(message_of(folder, [&] { small.load(folder); }),
+            "tokenizer_config.json: eos_token is \"<none>\", which the tokenizer lacks");
+}
+
+TEST(Tokenizer, TheHashIsOfWhatDecidesTokens) {
+  const ScratchDirectory folder;
+  const auto hash = [&](const SmallTokenizer& small) { return small.load(folder).hash(); };
+  const SmallTokenizer small = SmallTokenizer().merge("a", "b").merge("c", "d");
+  EXPECT_EQ(hash(small).size(), 16u);
+  EXPECT_EQ(hash(small), hash(small));
+  std::set<std::string> others = {hash(small)};
+  others.insert(hash(SmallTokenizer().merge("c", "d").merge("a", "b")));
+  others.insert(hash(SmallTokenizer(small).add("<x>")));
+  others.insert(hash(SmallTokenizer(small).add("<x>", ",\"lstrip\":true")));
+  others.insert(hash(SmallTokenizer(small).set("normalizer", R"({"type":"NFC"})")));
+  others.insert(hash(SmallTokenizer(small).set("pre_tokenizer", R"({"type":"ByteLevel"})")));
+  others.insert(hash(SmallTokenizer(small).set("model_members", ",\"ignore_merges\":true")));
+  EXPECT_EQ(others.size(), 7u);
+}
+
 }  // namespace
 }  // namespace trireme::data

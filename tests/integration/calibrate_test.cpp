@@ -1,6 +1,7 @@
 // trireme plan --calibrate, a plan with what it wrote, and --try.
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -72,6 +73,21 @@ TEST_F(Calibrated, ProfilesPlanTheModelAndItsBestLayoutsRun) {
   EXPECT_EQ(other.exit_code, 0);
   EXPECT_THAT(other.output, HasSubstr("| profile: calibrated with the model's shapes"));
   EXPECT_THAT(other.errors, HasSubstr("was calibrated with 2 ranks on a node, not 4"));
+}
+
+/// An mpirun that ends once its first line has reached the output of `trireme plan`.
+TEST_F(Calibrated, ProgressIsShownAtOnce) {
+  const std::string script = folder_ / "mpirun";
+  std::ofstream(script) << "#!/bin/sh\necho '   1 s  products'\necho other\n"
+                           "for i in $(seq 600); do\n"
+                           "  grep -q products "
+                        << folder_ / "out"
+                        << " && exit 0\n"
+                           "  sleep 0.05\ndone\nexit 1\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const Outcome shown = plan("--calibrate " + file() + " --ranks 2 --mpirun " + script);
+  EXPECT_EQ(shown.exit_code, 0) << shown.errors;
+  EXPECT_EQ(shown.output, "   1 s  products\n");
 }
 
 TEST_F(Calibrated, MistakesAreOneLineEach) {

@@ -99,6 +99,28 @@ TEST_F(Planned, ScreenEndsWithTheCommandToPaste) {
                                       "gpt2-124m --global-batch-size 512 --train-iters 19074"));
 }
 
+TEST_F(Planned, ModelsOfHuggingFaceAreThoseOfTheirOptions) {
+  file("config.json",
+       R"({"model_type": "llama", "vocab_size": 512, "hidden_size": 256, "num_hidden_layers": 4,
+           "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 512,
+           "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0})");
+  const std::string config =
+      file("model.toml",
+           "num-layers = 4\nhidden-size = 256\nffn-hidden-size = 512\nnum-attention-heads = 8\n"
+           "num-query-groups = 4\nseq-length = 128\nvocab-size = 512\n"
+           "normalization = \"RMSNorm\"\nactivation = \"swiglu\"\ndisable-bias-linear = true\n"
+           "position-embedding-type = \"rope\"\nuntie-embeddings-and-output-weights = true\n");
+  const std::string rest = " --cluster 8xH100-80 --global-batch-size 64 --json --pin chunks=1";
+  const Outcome files = plan("--hf " + folder_.path() + rest);
+  const Outcome options = plan("--model-config " + config + rest);
+  ASSERT_EQ(files.exit_code, 0) << files.errors;
+  ASSERT_EQ(options.exit_code, 0) << options.errors;
+  const Json one = parse_json(files.output), other = parse_json(options.output);
+  for (const char* field : {"parameters", "tokens_per_step", "best"})
+    EXPECT_EQ(to_text(*one.find(field)), to_text(*other.find(field))) << field;
+  EXPECT_THAT(words_of_train_gpt(*one.find("command")), StartsWith(" --load-hf " + folder_.path()));
+}
+
 TEST_F(Planned, OnTooFewGpusIsRefusedWithTheLeastNeedAndWhatWouldFit) {
   const std::string model = "--model-config " + file("70b.toml", seventy_billion);
   const Outcome found = plan(model + " --cluster 8xH100-80 --global-batch-size 512");
@@ -117,7 +139,10 @@ TEST_F(Planned, BadInputIsOneLineEach) {
       {"--cluster somewhere" + rest, "is no file, and no cluster: expected NODESxGPUSxGPU"},
       {"--cluster " + contradiction + rest, "\"gpus\" 8 contradicts \"nodes\" 2 x \"per_node\" 8"},
       {rest, "trireme: --cluster is missing"},
-      {"--cluster 8xH100 --global-batch-size 8", "trireme: --model PRESET or --model-config FILE"},
+      {"--cluster 8xH100 --global-batch-size 8",
+       "trireme: --model PRESET, --model-config FILE or --hf DIR is missing"},
+      {"--cluster 8xH100 --global-batch-size 8 --hf missing", "trireme: --hf missing/config.json"},
+      {"--cluster 8xH100 --hf " + folder_.path() + rest, "which says what the model is"},
       {"--cluster 8xH100 --model tiny", "trireme: --global-batch-size is missing"},
       {"--cluster 8xH100 --price H200=2" + rest, "trireme: --price H200=2: 'H200=2': the cluster "},
       {"--cluster 8xH100 --pin xp=2" + rest, "trireme: --pin xp=2: 'xp' is no word of a layout"},

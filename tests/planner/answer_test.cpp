@@ -41,8 +41,9 @@ TEST_F(AnswerTest, HasATableTheBarTheMemoryTheRefusalsAndTheCommand) {
   for (const char* part :
        {"0.8 M parameters, sequence 128, bf16, batch 64 | 4 H100-SXM of ", "profile: data sheet",
         "\n 1 > tp ", "\n 2   tp ", "tokens/s", "MFU", "bubble", "cost", "time of 1   ",
-        "memory      stage ", "parameters ", "+ context and communicators ", "nearest refusals\n",
-        " layouts: ", " planned exactly", "what would help most   ",
+        "memory      stage ", "\ncheckpoint  ", " a save; a rank writes at most ", "parameters ",
+        "+ context and communicators ", "nearest refusals\n", " layouts: ", " planned exactly",
+        "what would help most   ",
         "\nmpirun -np 4 --map-by ppr:2:node train_gpt --model tiny --global-batch-size 64 --bf16"})
     EXPECT_THAT(text, HasSubstr(part));
 }

@@ -23,25 +23,25 @@ std::vector<Layout> some_of(std::vector<Layout> all, std::size_t most) {
 void expect_bounds(const Words& words, const GpuGroup& group, std::size_t most,
                    const LayoutPins& pins = {}) {
   const auto task = task_of(words);
-  Searcher searcher(*task, group.profile.device);
   Estimator estimator(*task, group.profile, group.network);
   LayoutPlanner whole(transformer_models(task->model()), group.profile.device);
   const double flops = whole.flops_per_sample(task->options().compute());
   const std::vector<Layout> all = list_layouts(*task, {group.gpus(), group.per_node}, pins).legal;
   ASSERT_FALSE(all.empty());
   for (const Layout& layout : some_of(all, most)) {
-    const Evaluated made = searcher.evaluate(layout, group);
-    EXPECT_LE(least_step_time(task->candidate(layout), flops, group.profile), made.time.total)
-        << describe(layout);
-    const TrainingSpec spec = task->candidate(layout).spec;
+    // One rank of each stage takes as long as all, and needs no more: what bounds it bounds all.
+    const Candidate candidate = task->candidate(layout);
+    const PlannedLayout planned = whole.plan(candidate, LayoutPlanner::Ranks::one);
+    const double seconds = step_time(planned, group.profile, group.network).total;
+    const Index bytes = device_bytes(planned, group.profile);
+    EXPECT_LE(least_step_time(candidate, flops, group.profile), seconds) << describe(layout);
+    const TrainingSpec& spec = candidate.spec;
     const Estimator::Least least = estimator.least(layout, spec, group.network);
-    EXPECT_LE(least.seconds, made.time.total) << describe(layout);
+    EXPECT_LE(least.seconds, seconds) << describe(layout);
     EXPECT_GT(least.seconds, 0) << describe(layout);
-    EXPECT_LE(estimator.simulated(layout, spec, group.network), made.time.total)
-        << describe(layout);
-
-    EXPECT_LE(estimator.state_bytes(layout, spec), made.bytes) << describe(layout);
-    EXPECT_LE(least.bytes, made.bytes) << describe(layout);
+    EXPECT_LE(estimator.simulated(layout, spec, group.network), seconds) << describe(layout);
+    EXPECT_LE(estimator.state_bytes(layout, spec), bytes) << describe(layout);
+    EXPECT_LE(least.bytes, bytes) << describe(layout);
   }
 }
 
@@ -94,28 +94,37 @@ struct Best {
   Layout layout;
 };
 
-/// The fastest that fits of each set of layouts that differ in details, planned exactly.
-std::vector<Best> best_of_all(const TrainingTask& task, const GpuGroup& group, const SearchAim& aim,
-                              Index limit) {
-  Searcher searcher(task, group.profile.device);
+/// All, in order of their exact times, for which one rank of each stage is planned.
+std::vector<Best> all_by_time(const TrainingTask& task, const GpuGroup& group,
+                              const LayoutPins& pins) {
+  LayoutPlanner planner(transformer_models(task.model()), group.profile.device);
   std::vector<Best> all;
-  for (const Layout& layout : list_layouts(task, {group.gpus(), group.per_node}, aim.pins).legal) {
-    const Evaluated made = searcher.evaluate(layout, group);
-    if (made.bytes <= limit) all.push_back({made.time.total, layout});
+  for (const Layout& layout : list_layouts(task, {group.gpus(), group.per_node}, pins).legal) {
+    const PlannedLayout planned = planner.plan(task.candidate(layout), LayoutPlanner::Ranks::one);
+    all.push_back({step_time(planned, group.profile, group.network).total, layout});
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Best& a, const Best& b) { return a.seconds < b.seconds; });
+  return all;
+}
+
+/// The fastest that fits, with all of its ranks, of each set of layouts that differ in details.
+std::vector<Best> best_of_all(const TrainingTask& task, const GpuGroup& group, const SearchAim& aim,
+                              Index limit) {
+  Searcher searcher(task, group.profile.device);
   std::vector<Best> best;
   const auto without_details = [](Layout layout) {
     layout.sharded = layout.sequence_parallel = false;
     layout.head_chunks = 1;
     return layout;
   };
-  for (const Best& each : all)
+  for (const Best& each : all_by_time(task, group, aim.pins))
     if (std::ssize(best) < aim.best &&
-        std::none_of(best.begin(), best.end(), [&](const Best& other) {
-          return without_details(other.layout) == without_details(each.layout);
-        }))
+        std::none_of(best.begin(), best.end(),
+                     [&](const Best& other) {
+                       return without_details(other.layout) == without_details(each.layout);
+                     }) &&
+        searcher.evaluate(each.layout, group).bytes <= limit)
       best.push_back(each);
   return best;
 }

@@ -157,6 +157,36 @@ TEST(LayoutPlanner, AddsWhatCheckpointsNeed) {
   EXPECT_EQ(layout.ranks.front().need.host() - layout.ranks.back().need.host(), 1000);
 }
 
+TEST(LayoutPlanner, RanksWriteEachParameterAndItsMomentsOnce) {
+  const TransformerConfig config = small(true);
+  LayoutPlanner planner(transformer_models(config), cpu_traits());
+  for (const bool sharded : {false, true})
+    for (const MeshShape& mesh : {MeshShape(1, 1, 1), MeshShape(2, 2, 2)}) {
+      const PlannedLayout layout = planner.plan(candidate(mesh, sharded));
+      ASSERT_EQ(layout.ranks.size(), static_cast<std::size_t>(mesh.size()));
+      Index saved = 0;
+      for (const PlannedRank& rank : layout.ranks) saved += rank.saved;
+      EXPECT_EQ(saved, 3 * 4 * config.parameter_count()) << mesh.describe();
+    }
+}
+
+TEST(LayoutPlanner, PlansOneRankOfEachStageForTheTime) {
+  LayoutPlanner planner(transformer_models(small(false)), cpu_traits());
+  for (const MeshShape& mesh : {MeshShape(2, 2, 2), MeshShape(4, 2, 1)}) {
+    const Candidate c = candidate(mesh, true);
+    const PlannedLayout one = planner.plan(c, LayoutPlanner::Ranks::one), all = planner.plan(c);
+    ASSERT_EQ(one.ranks.size(), 2u);
+    for (const PlannedRank& rank : one.ranks)
+      EXPECT_EQ(std::count_if(all.ranks.begin(), all.ranks.end(),
+                              [&](const PlannedRank& other) {
+                                return other.rank == rank.rank &&
+                                       other.need.describe() == rank.need.describe();
+                              }),
+                1);
+    EXPECT_EQ(step_time(one, unit_profile(), {}).total, step_time(all, unit_profile(), {}).total);
+  }
+}
+
 TEST(LayoutPlanner, CountsTheCommunicatorsOfARank) {
   LayoutPlanner planner(transformer_models(small(false)), cpu_traits());
   EXPECT_EQ(planner.plan(candidate({1, 1, 1}, false)).communicators(), 0);

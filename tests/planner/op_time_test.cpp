@@ -8,7 +8,7 @@
 namespace trireme::planner {
 namespace {
 
-constexpr Network network;
+constexpr Network one_node;
 
 TEST(ProductTime, IsThatOfItsFlopsOrOfItsBytes) {
   Profile profile = unit_profile();
@@ -54,7 +54,7 @@ StepWork step(double bytes) {
 TEST(OpTime, CountsWhatNoProductMovesAsMemoryBound) {
   StepWork work = step(1000);
   work.parts.products = {{2, 3, 4, 1, DType::f32}};  // 4 * (8 + 12 + 6) = 104 bytes, 48 FLOPs
-  const OpTime time = op_time(work, unit_profile(), {1, 1}, network);
+  const OpTime time = op_time(work, unit_profile(), {1, 1}, one_node);
   EXPECT_DOUBLE_EQ(time.products, 104);
   EXPECT_DOUBLE_EQ(time.memory_bound, 896);
 }
@@ -64,7 +64,7 @@ TEST(OpTime, HasTheCollectivesOfTheTensorAxis) {
   work.parts.collectives = {{CollectiveWork::Kind::all_reduce, 4, 400}};  // 600 bytes a rank
   Profile profile = unit_profile();
   profile.collective_seconds = 7;
-  const OpTime time = op_time(work, profile, {4, 1}, network);
+  const OpTime time = op_time(work, profile, {4, 1}, one_node);
   EXPECT_DOUBLE_EQ(time.tensor_traffic, 7 + 600);
   EXPECT_EQ(time.memory_bound, 0);
 }
@@ -75,9 +75,9 @@ TEST(OpTime, AttentionHasARateOfItsOwnForBackward) {
   Profile profile = unit_profile();
   profile.attention_forward = 0.5;
   profile.attention_backward = 0.25;
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 2000);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).attention, 2000);
   work.phase = StepWork::Phase::backward;
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 4000);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).attention, 4000);
 }
 
 TEST(OpTime, AttentionIsThatOfTheNearestMeasurement) {
@@ -89,12 +89,12 @@ TEST(OpTime, AttentionIsThatOfTheNearestMeasurement) {
                         {4096, 64, false, DType::bf16, 1000}};
   StepWork work = step(0);
   work.parts.attention = {{1, 2048, 1, 1, 64, DType::f32, 100}};
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 5);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).attention, 5);
   work.phase = StepWork::Phase::backward;
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 20);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).attention, 20);
   work.parts.attention = {{1, 300, 1, 1, 64, DType::f32, 100}};
   work.phase = StepWork::Phase::recompute;
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).attention, 10);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).attention, 10);
 }
 
 TEST(OpTime, LoopsHaveTheRateOfTheirOp) {
@@ -102,22 +102,22 @@ TEST(OpTime, LoopsHaveTheRateOfTheirOp) {
   profile.loops = {{"norm", false, 10}, {"norm", true, 5}};
   StepWork work = step(100);
   work.op = "norm";
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).memory_bound, 10);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).memory_bound, 10);
   work.phase = StepWork::Phase::backward;
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).memory_bound, 20);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).memory_bound, 20);
   work.op = "gelu";
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).memory_bound, 100);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).memory_bound, 100);
 }
 
 TEST(OpTime, CountsTheHostForEachKernel) {
   Profile profile = unit_profile();
   profile.op_seconds = 3;
   StepWork work = step(1);
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).host, 3);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).host, 3);
   work.parts.products = {{1, 1, 1, 4, DType::f32}, {1, 1, 1, 1, DType::f32}};
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).host, 15);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).host, 15);
   work.idle = true;
-  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, network).host, 0);
+  EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).host, 0);
 }
 
 }  // namespace

@@ -107,6 +107,13 @@ std::string memory_line(const Question& question, const Evaluated& each) {
                             show_bytes(each.bytes - planned), show_bytes(profile.memory));
 }
 
+std::string checkpoint_line(const TrainingTask& task, const Evaluated& each) {
+  Index most = 0;
+  for (const PlannedRank& rank : each.plan.ranks) most = std::max(most, rank.saved);
+  return fmt::format("{} a save; a rank writes at most {}, from a copy in memory of its host",
+                     show_bytes(checkpoint_bytes(task)), show_bytes(most));
+}
+
 std::string describe_refusal(const NearRefusal& refusal, const Answer& answer) {
   const double best = answer.chosen().time.total, seconds = refusal.layout.time.total;
   const double difference = percent * std::abs(seconds - best) / best;
@@ -265,6 +272,7 @@ std::string report(const TrainingTask& task, const Question& question, const Ans
   text += table(task, question, answer) + within_error(question, answer) + trials(answer) + '\n';
   text += "time of 1   " + bar(chosen.time) + '\n';
   text += "memory      " + memory_line(question, chosen) + '\n';
+  text += "checkpoint  " + checkpoint_line(task, chosen) + '\n';
   text += nearest(answer) + helps(answer) + '\n';
   return text + shell_command(launch_words(task, question, chosen.layout));
 }

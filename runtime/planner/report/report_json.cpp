@@ -14,6 +14,7 @@ Json to_json(const PlannedRank& rank) {
                       {"stage", rank.stage},
                       {"device_bytes", rank.need.device()},
                       {"host_bytes", rank.need.host()},
+                      {"saved_bytes", rank.saved},
                       {"classes", std::move(classes)}};
 }
 
@@ -116,6 +117,7 @@ Json to_json(const TrainingTask& task, const Question& question, const Answer& a
                    {"version", version()},
                    {"parameters", task.model().parameter_count()},
                    {"tokens_per_step", task.tokens_per_step()},
+                   {"checkpoint_bytes", checkpoint_bytes(task)},
                    {"cluster", to_json(question.cluster)},
                    {"limit_bytes", answer.result.limit},
                    {"best", std::move(best)},

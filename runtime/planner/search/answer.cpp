@@ -2,6 +2,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/optim/optimizer.h"
+
 namespace trireme::planner {
 
 Answer answer(const TrainingTask& task, const Question& question) {
@@ -35,6 +37,11 @@ Figures figures_of(const TrainingTask& task, const Question& question, const Eva
   figures.hours = question.tokens / figures.tokens_per_s / seconds_per_hour;
   figures.cost = figures.hours * question.cluster.price();
   return figures;
+}
+
+Index checkpoint_bytes(const TrainingTask& task) {
+  const auto moments = static_cast<Index>(Optimizer::state_names(task.options().optimizer).size());
+  return task.model().parameter_count() * (1 + moments) * size_bytes(DType::f32);
 }
 
 std::vector<std::string> launch_words(const TrainingTask& task, const Question& question,

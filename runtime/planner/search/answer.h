@@ -55,6 +55,9 @@ struct Figures {
 };
 Figures figures_of(const TrainingTask& task, const Question& question, const Evaluated& layout);
 
+/// Bytes of a checkpoint, whatever the layout: parameters and state of the optimizer in f32.
+Index checkpoint_bytes(const TrainingTask& task);
+
 /// "mpirun -np 64 --map-by ppr:8:node train_gpt --config 70b.toml --tp 4 ...", as words.
 std::vector<std::string> launch_words(const TrainingTask& task, const Question& question,
                                       const Layout& layout);

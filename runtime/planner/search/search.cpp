@@ -29,6 +29,7 @@ struct Waiting {
 };
 
 using Queue = std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>>;
+using Ranks = LayoutPlanner::Ranks;
 
 /// What a user sees as one layout: ZeRO, sequence parallelism and pieces of the head are details.
 using Essence = std::tuple<int, int, int, int, Index, ScheduleKind, RecomputeGranularity>;
@@ -70,14 +71,17 @@ struct Searcher::State {
   State(const TrainingTask& task_, const DeviceTraits& device)
       : task(task_), planner(transformer_models(task_.model()), device) {}
 
-  Evaluated evaluate(const Layout& layout, const GpuGroup& group) {
-    Evaluated made{layout, planner.plan(task.candidate(layout)), {}, 0};
-    made.time = step_time(made.plan, group.profile, group.network);
-    made.bytes = device_bytes(made.plan, group.profile);
+  const Evaluated& evaluate(const Layout& layout, const GpuGroup& group, Ranks ranks = Ranks::all) {
+    const Key key{describe(layout), rates_of(group, group.network.port.bytes_per_s), ranks};
+    std::optional<Evaluated>& known = evaluated[key];
+    if (known) return *known;
+    known = Evaluated{layout, planner.plan(task.candidate(layout), ranks), {}, 0};
+    known->time = step_time(known->plan, group.profile, group.network);
+    known->bytes = device_bytes(known->plan, group.profile);
     // Most of the memory of a search, which keeps all that it evaluates.
-    made.plan.stages.clear();
-    made.plan.programs.reset();
-    return made;
+    known->plan.stages.clear();
+    known->plan.programs.reset();
+    return *known;
   }
 
   /// Of one sample; asks for a plan of the whole model.
@@ -87,15 +91,20 @@ struct Searcher::State {
     return flops_per_sample;
   }
 
-  /// What estimates of time depend on, data traffic aside.
+  /// What times depend on, of groups that one searcher is asked about.
   using Rates = std::tuple<std::string, int, double, double>;
+  using Key = std::tuple<std::string, Rates, Ranks>;
+
+  /// `port`: 0 where it does not count.
+  static Rates rates_of(const GpuGroup& group, double port) {
+    return {group.profile.name, group.per_node, port, group.profile.node.bytes_per_s};
+  }
 
   /// `tensor`: of the largest tensor group, which the network between nodes concerns if it is not
-  /// inside one.
+  /// inside one. Data traffic is not in what an estimator keeps.
   Estimator& estimator_of(const GpuGroup& group, Index tensor) {
-    const Rates rates{group.profile.name, group.per_node,
-                      tensor > group.per_node ? group.network.port.bytes_per_s : 0,
-                      group.profile.node.bytes_per_s};
+    const Rates rates =
+        rates_of(group, tensor > group.per_node ? group.network.port.bytes_per_s : 0);
     std::unique_ptr<Estimator>& known = estimators[rates];
     if (!known) known = std::make_unique<Estimator>(task, group.profile, group.network);
     return *known;
@@ -105,6 +114,7 @@ struct Searcher::State {
   LayoutPlanner planner;
   double flops_per_sample = 0;  // 0: not known yet
   std::map<Rates, std::unique_ptr<Estimator>> estimators;
+  std::map<Key, std::optional<Evaluated>> evaluated;
 };
 
 namespace {
@@ -112,7 +122,7 @@ namespace {
 /// One search, over one list of layouts.
 class Search {
  public:
-  using Evaluate = std::function<Evaluated(const Layout&)>;
+  using Evaluate = std::function<Evaluated(const Layout&, Ranks)>;
 
   Search(const TrainingTask& task, const GpuGroup& group, const SearchAim& aim, double flops,
          Estimator& estimator, Evaluate evaluate)
@@ -167,7 +177,13 @@ class Search {
   }
 
   /// Of layouts that differ in details only, the first is among the best.
-  void finish(const Considered& each) {
+  void finish(Considered& each) {
+    Evaluated& made = result_.evaluated[static_cast<std::size_t>(each.evaluated)];
+    made = evaluate_(each.layout, Ranks::all);
+    if (made.bytes > result_.limit) {
+      each.verdict = Verdict::memory;
+      return;
+    }
     finished_.insert(essence_of(each.layout));
     result_.best.push_back(static_cast<std::size_t>(each.evaluated));
   }
@@ -192,7 +208,7 @@ class Search {
 
   void plan(std::size_t index, Considered& each) {
     try {
-      result_.evaluated.push_back(evaluate_(each.layout));
+      result_.evaluated.push_back(evaluate_(each.layout, Ranks::one));
     } catch (const Error& error) {
       each.verdict = Verdict::impossible;
       each.problem = error.what();
@@ -224,7 +240,9 @@ Searcher::~Searcher() = default;
 SearchResult Searcher::search(const GpuGroup& group, const SearchAim& aim) {
   return Search(state_->task, group, aim, state_->flops(),
                 state_->estimator_of(group, aim.pins.tensor.value_or(1)),
-                [&](const Layout& layout) { return state_->evaluate(layout, group); })
+                [&](const Layout& layout, Ranks ranks) {
+                  return state_->evaluate(layout, group, ranks);
+                })
       .run();
 }
 

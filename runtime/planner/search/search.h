@@ -18,12 +18,12 @@
 
 namespace trireme::planner {
 
-/// A layout that was planned exactly.
+/// A layout that was planned exactly: of the best all ranks, of others one of each stage.
 struct Evaluated {
   Layout layout;
   PlannedLayout plan;  // without its stages
   StepTime time;
-  Index bytes = 0;  // of the tightest device, with context and communicators
+  Index bytes = 0;  // of the tightest device that is planned, with context and communicators
 };
 
 /// How far a layout came. The names are the codes of --json.
@@ -73,7 +73,8 @@ class Searcher {
   SearchResult search(const GpuGroup& group, const SearchAim& aim);
   /// A lower bound of a step; 0: none but that of its products.
   double least_seconds(const Layout& layout, const GpuGroup& group);
-  /// The exact plan and time of one layout. Throws: Error when the model cannot be cut so.
+  /// The exact plan of all ranks of one layout, and its time. Throws: Error when the model cannot
+  /// be cut so.
   Evaluated evaluate(const Layout& layout, const GpuGroup& group);
   /// Of the layouts that match the pins the one with the least bound, of those that may fit if
   /// there are some; nothing: none is legal, and `why` says why.

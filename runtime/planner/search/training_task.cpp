@@ -9,16 +9,19 @@
 
 namespace trireme::planner {
 
-TrainingTask::TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16) {
+TrainingTask::TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16,
+                           const ModelOfFiles& model) {
   declare_options(command_, options_);
   declare_gpt_options(command_, options_, gpt_);
   std::vector<const char*> arguments{"train_gpt"};
   for (const std::string& word : words) arguments.push_back(word.c_str());
   command_.parse(static_cast<int>(arguments.size()), arguments.data(), problems);
+  if (!model.options.empty()) command_.take(model.options, model.origin, problems, model.option);
   settle_gpt_options(command_, options_, gpt_);
   adds_bf16_ = bf16 && !command_.given("--bf16");
   if (adds_bf16_) options_.bf16 = true;
   derive_defaults(command_, options_);
+  spec_ = training_spec(options_, MeshShape(1, 1, 1));
 }
 
 LayoutPins TrainingTask::pins_with(const LayoutPins& more, Problems& problems) const {
@@ -80,8 +83,14 @@ std::vector<std::string> TrainingTask::problems_of(const Layout& layout,
 
 Candidate TrainingTask::candidate(const Layout& layout, const UnequalParts& parts) const {
   Candidate candidate;
-  candidate.spec = training_spec(options_of(layout, parts),
-                                 MeshShape(layout.data, layout.pipeline, layout.tensor));
+  TrainingSpec& spec = candidate.spec = spec_;
+  spec.mesh = MeshShape(layout.data, layout.pipeline, layout.tensor);
+  spec.chunks = layout.chunks;
+  spec.schedule = layout.schedule;
+  spec.micro_batch_size = layout.micro_batch;
+  spec.update = layout.sharded ? Update::sharded : Update::replicated;
+  if (!parts.shares.empty()) spec.data_parallel_shares = parts.shares;
+  if (!parts.speeds.empty()) spec.stage_speeds = parts.speeds;
   candidate.recompute = layout.recompute;
   candidate.sequence_parallel =
       layout.sequence_parallel ? SequenceParallel::on : SequenceParallel::off;

@@ -20,11 +20,18 @@ struct UnequalParts {
   std::vector<double> speeds;  // of pipeline ranks
 };
 
+/// What files of a model say of it, which the words name by `option`.
+struct ModelOfFiles {
+  KeyValues options;
+  std::string origin, option;  // "DIR/config.json", "--load-hf"
+};
+
 class TrainingTask {
  public:
   /// `words`: of the command line of train_gpt, such as --config FILE. `bf16`: what holds where
   /// they, and the file, do not say. Adds what is wrong with them to `problems`.
-  TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16 = true);
+  TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16 = true,
+               const ModelOfFiles& model = {});
   TrainingTask(const TrainingTask&) = delete;
   TrainingTask& operator=(const TrainingTask&) = delete;
 
@@ -49,6 +56,7 @@ class TrainingTask {
 
   Options options_;
   GptOptions gpt_;
+  TrainingSpec spec_;  // what all layouts share: a search asks for very many
   CommandLine command_{"train_gpt", ""};
   bool adds_bf16_ = false;
 };

@@ -1,0 +1,87 @@
+"""Compares trireme's tokens with those of the package `tokenizers`, of four kinds trained here, on
+random Unicode and on files of this machine. Exit status 0 only when there is no difference.
+
+usage: parity.py PROGRAM RANDOM_MB TEXT_MB SEED    (tests/data/tokenizer/parity runs it)
+"""
+import array
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import kinds
+import texts
+from tokenizers import Tokenizer
+
+BATCH = 10_000_000  # bytes
+
+
+def batches(documents):
+    batch, size = [], 0
+    for text in documents:
+        text = text.replace("\0", "")
+        batch.append(text)
+        size += len(text.encode())
+        if size >= BATCH:
+            yield batch, size
+            batch, size = [], 0
+    if batch:
+        yield batch, size
+
+
+def ours(program, tokenizer, batch, work):
+    """Tokens of each text."""
+    documents, tokens = os.path.join(work, "documents"), os.path.join(work, "tokens")
+    with open(documents, "wb") as file:
+        file.write("".join(text + "\0" for text in batch).encode())
+    subprocess.run([program, tokenizer, documents, tokens], check=True, stdout=subprocess.DEVNULL)
+    numbers = array.array("i")
+    with open(tokens, "rb") as file:
+        numbers.frombytes(file.read())
+    rows, begin = [], 0
+    for _ in batch:
+        end = numbers.index(-1, begin)
+        rows.append(numbers[begin:end].tolist())
+        begin = end + 1
+    return rows
+
+
+def show(text, mine, theirs, theirs_tokenizer):
+    at = next((i for i, (a, b) in enumerate(zip(mine, theirs)) if a != b),
+              min(len(mine), len(theirs)))
+    near = slice(max(0, at - 2), at + 3)
+    names = [[theirs_tokenizer.id_to_token(t) for t in row[near]] for row in (mine, theirs)]
+    print(f"  token {at} of {len(theirs)}: {names[0]}, tokenizers {names[1]}: {text[:60]!r}")
+
+
+def main():
+    program, random_mb, text_mb, seed = sys.argv[1:]
+    corpus = list(texts.some(4_000_000, seed=int(seed) + 1))
+    wrong = 0
+    with tempfile.TemporaryDirectory() as work:
+        for name in kinds.NAMES:
+            path = os.path.join(work, name + ".json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(kinds.make(name, corpus, 16000), file)
+            theirs = Tokenizer.from_file(path)
+            sources = {"random Unicode": texts.random_texts(int(random_mb) * 10**6, int(seed)),
+                       "files": texts.some(int(text_mb) * 10**6, int(seed))}
+            for what, source in sources.items():
+                count = differ = size = 0
+                for batch, batch_size in batches(source):
+                    encodings = theirs.encode_batch(batch, add_special_tokens=False)
+                    rows = ours(program, path, batch, work)
+                    for text, mine, right in zip(batch, rows, encodings):
+                        if mine != right.ids:
+                            differ += 1
+                            if differ <= 3:
+                                show(text, mine, right.ids, theirs)
+                    count, size = count + len(batch), size + batch_size
+                print(f"{name}: {what}: {differ} of {count} texts differ ({size / 1e6:.1f} MB)",
+                      flush=True)
+                wrong += differ
+    sys.exit(1 if wrong else 0)
+
+
+main()

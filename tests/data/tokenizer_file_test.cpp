@@ -1,0 +1,104 @@
+// A tokenizer.json that is not understood, or broken, is refused with all reasons.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/core/error.h"
+#include "trireme/data/tokenizer.h"
+
+#include "tests/data/tokenizer/small_tokenizer.h"
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::data {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal(const std::string& json) {
+  const ScratchDirectory folder;
+  const std::string path = folder.write("tokenizer.json", json);
+  return message_of(folder, [&] { Tokenizer::load(path); });
+}
+std::string refusal_of(const std::string& part, const std::string& json) {
+  return refusal(SmallTokenizer().merge("a", "b").set(part, json).json());
+}
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(TokenizerFile, NamesEverythingThatIsNotUnderstoodAtOnce) {
+  SmallTokenizer small;
+  small.merge("a", "b").set("normalizer", R"({"type":"NFKC"})");
+  small.set("pre_tokenizer", R"({"type":"Sequence","pretokenizers":[{"type":"Whitespace"},
+    {"type":"ByteLevel","add_prefix_space":false,"surprise":1}]})");
+  small.set("model_members", R"(,"dropout":0.1,"new_option":true)");
+  const std::string all = refusal(small.json());
+  EXPECT_THAT(all, HasSubstr("tokenizer.json: cannot be used:\n"));
+  EXPECT_THAT(all, HasSubstr("normalizer.type is \"NFKC\"; understood are NFC, Prepend, Replace"));
+  EXPECT_THAT(all, HasSubstr("pre_tokenizer.pretokenizers[0].type is \"Whitespace\""));
+  EXPECT_THAT(all, HasSubstr("pre_tokenizer.pretokenizers[1].surprise is not understood"));
+  EXPECT_THAT(all, HasSubstr("model.dropout is not 0"));
+  EXPECT_THAT(all, HasSubstr("model.new_option is not understood"));
+}
+
+TEST(TokenizerFile, RefusesBrokenVocabulariesAndMerges) {
+  const std::string good = SmallTokenizer().merge("a", "b").json();
+  EXPECT_EQ(refusal(good), "");
+  EXPECT_THAT(refusal(replaced(good, "\"a\":64", "\"a\":65")), HasSubstr("which another one is"));
+  EXPECT_THAT(refusal(replaced(good, "\"a\":64", "\"a\":-1")),
+              HasSubstr("a number below 16777216"));
+  EXPECT_THAT(refusal(replaced(good, "\"a\":64", "\"a\":16777216")), HasSubstr("a number below"));
+  EXPECT_THAT(refusal(replaced(good, "\"a\":64", "\"a\":\"x\"")), HasSubstr("a number below"));
+  EXPECT_THAT(refusal(replaced(good, "\"a\":64", "\"b\":64")),
+              HasSubstr("two members are called b"));
+  EXPECT_THAT(refusal(replaced(good, "\"!\":0,", "")), HasSubstr("lacks 1 of the 256 bytes"));
+  const std::string merge = R"(["a","b"])";
+  EXPECT_THAT(refusal(replaced(good, merge, R"(["a","z"])")),
+              HasSubstr("lacks a part or the whole"));
+  EXPECT_THAT(refusal(replaced(good, merge, R"(["a"])")), HasSubstr("is not two texts"));
+  EXPECT_THAT(refusal(replaced(good, merge, "\"a b c\"")), HasSubstr("is not two texts"));
+  EXPECT_THAT(refusal(replaced(good, merge, merge + "," + merge)), HasSubstr("is there twice"));
+  EXPECT_EQ(refusal(replaced(good, merge, "\"a b\"")), "");
+}
+
+TEST(TokenizerFile, RefusesHostileText) {
+  EXPECT_THAT(refusal(""), HasSubstr("this is not JSON at byte"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("model is missing"));
+  EXPECT_THAT(refusal("{\"model\":3}"), HasSubstr("model is 3; expected an object"));
+  EXPECT_THAT(refusal(std::string(100'000, '[')), HasSubstr("more than 16 deep"));
+  EXPECT_THAT(refusal("{\"model\":{\"vocab\":{\"\xFF\":1}}}"), HasSubstr("not JSON at byte"));
+  const std::string step = R"({"type":"Digits"},)";
+  std::string steps;
+  for (int i = 0; i < 40; ++i) steps += step;
+  steps.pop_back();
+  EXPECT_THAT(refusal_of("pre_tokenizer", R"({"type":"Sequence","pretokenizers":[)" + steps + "]}"),
+              HasSubstr("40 steps; understood are 32"));
+}
+
+TEST(TokenizerFile, RefusesPatternsThatAreReadOtherwiseElsewhere) {
+  const auto pattern = [](const std::string& text) {
+    return refusal_of(
+        "pre_tokenizer",
+        R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":")" + text +
+            R"("},"behavior":"Isolated","invert":false},)" +
+            R"({"type":"ByteLevel","use_regex":false,"add_prefix_space":false}]})");
+  };
+  EXPECT_EQ(pattern(R"(\\p{L}+|\\p{N}{1,3}|[^\\s\\p{L}]?+x|(?i:'s)|\\s+(?!\\S))"), "");
+  for (const char* wrong : {"^a", "a$", R"(\\w+)", R"(\\bx)", "[a[b]]", "[a&&b]", R"(\\p{Han})",
+                            "(?m:x)", "(?x)", R"((a)\\1)", "a{2}+"})
+    EXPECT_THAT(pattern(wrong), HasSubstr("is not understood")) << wrong;
+  EXPECT_THAT(pattern("(a"), HasSubstr("missing closing parenthesis"));
+}
+
+TEST(TokenizerFile, RefusesAddedTokensThatTheyWouldNumberOtherwise) {
+  const std::string good = SmallTokenizer().add("<x>").add("<y>").json();
+  EXPECT_EQ(refusal(good), "");
+  EXPECT_THAT(refusal(replaced(good, "\"id\":257", "\"id\":300")),
+              HasSubstr("the id of \"<y>\" is 300; right is 257"));
+  EXPECT_THAT(refusal(replaced(good, "<y>", "<x>")), HasSubstr("\"<x>\" is there twice"));
+  EXPECT_THAT(refusal(replaced(good, "<y>", "")), HasSubstr("lacks a content"));
+}
+
+}  // namespace
+}  // namespace trireme::data

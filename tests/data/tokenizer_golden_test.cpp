@@ -1,0 +1,68 @@
+// Texts have the tokens that the package `tokenizers` gives them: golden values of small tokenizers
+// of four kinds, made by tests/data/tokenizer/make_golden.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "trireme/data/tokenizer.h"
+
+#include "runtime/core/json.h"
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::data {
+namespace {
+
+class TokenizerGolden : public testing::TestWithParam<const char*> {
+ protected:
+  std::string path() const {
+    return TRIREME_SOURCE_DIR "/tests/data/tokenizer/fixture/" + std::string(GetParam());
+  }
+  Json::Array cases() const {
+    std::ifstream file(path() + "/cases.json");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return std::get<Json::Array>(parse_json(text).value);
+  }
+  static std::string text_of(const Json& row) {
+    return std::get<std::string>(row.find("text")->value);
+  }
+  static std::vector<std::int32_t> tokens_of(const Json& row) {
+    std::vector<std::int32_t> tokens;
+    for (const Json& token : std::get<Json::Array>(row.find("tokens")->value))
+      tokens.push_back(static_cast<std::int32_t>(std::get<Index>(token.value)));
+    return tokens;
+  }
+};
+
+TEST_P(TokenizerGolden, TextsHaveTheTokensOfThePackageTokenizers) {
+  const Tokenizer tokenizer = Tokenizer::load(path());
+  Tokenizer::Scratch scratch;
+  const Json::Array rows = cases();
+  ASSERT_GT(rows.size(), 20u);
+  for (int pass = 0; pass < 2; ++pass)  // words are known in the second one
+    for (const Json& row : rows) {
+      std::vector<std::int32_t> tokens = {-7};
+      tokenizer.encode(text_of(row), scratch, tokens);
+      tokens.erase(tokens.begin());
+      EXPECT_EQ(tokens, tokens_of(row)) << text_of(row);
+    }
+}
+
+TEST_P(TokenizerGolden, DecodingGivesTheTextBack) {
+  const Tokenizer tokenizer = Tokenizer::load(path());
+  const std::string kind = GetParam();
+  for (const Json& row : cases()) {
+    const std::string text = text_of(row);
+    const bool changes = kind == "qwen" || (kind == "llama2" && text.find('<') != text.npos) ||
+                         (kind == "llama2" && text.find("\xE2\x96\x81") != text.npos);
+    if (!changes) {
+      EXPECT_EQ(tokenizer.decode(tokens_of(row)), text);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, TokenizerGolden,
+                         testing::Values("gpt2", "llama3", "qwen", "llama2"),
+                         [](const auto& kind) { return std::string(kind.param); });
+
+}  // namespace
+}  // namespace trireme::data

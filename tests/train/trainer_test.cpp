@@ -340,7 +340,7 @@ TEST(Trainer, AnOpThatDoesNotWorkInBf16IsAConfigurationErrorThatNamesIt) {
 }
 
 /// Text of 40 tokens from an untrained transformer.
-std::vector<std::int32_t> generate(const Layout& layout, double temperature) {
+std::vector<std::int32_t> generate(const Layout& layout, const GenerateOptions& asked) {
   TransformerConfig config;
   config.num_layers = 4;
   config.hidden_size = 16;
@@ -354,10 +354,14 @@ std::vector<std::int32_t> generate(const Layout& layout, double temperature) {
     Model model([&](Graph& g) { return build_transformer_loss(g, config, layout.micro_batch); });
     model.logits = [&](Graph& g) { return build_transformer_logits(g, config, 1); };
     Trainer trainer(context, model);
-    const auto mine = trainer.generate({{5, 6, 7}, 40, temperature});
+    const auto mine = trainer.generate(asked);
     if (context.mesh().rank() == context.mesh().shape().size() - 1) text = mine;
   });
   return text;
+}
+
+std::vector<std::int32_t> generate(const Layout& layout, double temperature) {
+  return generate(layout, {{5, 6, 7}, 40, temperature});
 }
 
 TEST(Trainer, GeneratesTheSameTokensOnEveryLayout) {
@@ -370,6 +374,29 @@ TEST(Trainer, GeneratesTheSameTokensOnEveryLayout) {
     EXPECT_EQ(generate({1, 2, 2, 1, 1, false}, temperature), one);
     EXPECT_EQ(generate({1, 2, 1, 2, 1, false, false, true}, temperature), one);
   }
+}
+
+TEST(Trainer, GeneratesTheMostProbableTokensAlikeOnEveryLayout) {
+  GenerateOptions asked{{5, 6, 7}, 40, 1.5};
+  asked.top_k = 8;
+  asked.top_p = 0.7;
+  const auto one = generate({}, asked);
+  EXPECT_NE(generate({}, {{5, 6, 7}, 40, 1.5}), one);
+  EXPECT_EQ(generate({2, 1, 1, 1, 1, false}, asked), one);
+  EXPECT_EQ(generate({1, 2, 1, 1, 1, false}, asked), one);
+  EXPECT_EQ(generate({1, 1, 2, 1, 1, false}, asked), one);
+  asked.number = 1;
+  EXPECT_NE(generate({}, asked), one);
+}
+
+TEST(Trainer, GeneratesUpToTheTokenThatStopsIt) {
+  GenerateOptions asked{{5, 6, 7}, 40, 1};
+  auto expected = generate({}, asked);
+  asked.stop = expected[10];
+  expected.erase(std::find(expected.begin(), expected.end(), asked.stop), expected.end());
+  EXPECT_LT(expected.size(), 11u);
+  for (const Layout& layout : {Layout{}, Layout{.pipeline = 2}})
+    EXPECT_EQ(generate(layout, asked), expected);
 }
 
 TEST(Trainer, TemperatureZeroIsNotSampling) {

@@ -18,6 +18,11 @@ struct GenerateOptions {
   std::vector<std::int32_t> prompt;  // at least one token
   Index count = 0;
   double temperature = 1;  // 0: always the most probable token
+  Index top_k = 0;         // draw from so many of the most probable tokens; 0: from all
+  /// Draw from the fewest of those, the most probable ones, whose probabilities add up to this.
+  double top_p = 1;
+  std::int32_t stop = -1;  // token that ends the text, of which it is no part; -1: none does
+  Index number = 0;        // of the text: each number draws other tokens
 };
 
 /// Gets the result of one sample: f32 on the host, packed, without dim 0; valid during the call.
@@ -56,8 +61,9 @@ class Trainer {
   double evaluate(DataSource& validation, Index batches);
   /// The metrics of the last evaluation, in the order of Graph::metric; valid until the next one.
   std::span<const Metric> evaluation_metrics() const;
-  /// Collective. Tokens that follow the prompt, the same for every layout. Needs Model::logits.
-  /// Throws: Stopped, as evaluate() does.
+  /// Collective. Tokens that follow the prompt, the same for every layout: `count` of them, or
+  /// fewer before the token that stops them. Needs Model::logits. Throws: Stopped, as evaluate()
+  /// does.
   std::vector<std::int32_t> generate(const GenerateOptions& options);
   /// Collective. Runs Model::result on samples 0 to samples - 1 of `source` and hands each result
   /// to `sink`, in this order, on rank 0; the sinks of other ranks are not called. The targets of

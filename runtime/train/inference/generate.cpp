@@ -2,11 +2,11 @@
 // Text generation: the whole sequence is computed again for every token, which works for every
 // layout. The last stage draws a token from (seed, how many were drawn), and sends it to all ranks.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "trireme/core/bf16.h"
 
+#include "runtime/train/inference/sampler.h"
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
@@ -72,21 +72,6 @@ class Sequence final : public MicroBatchSource {
   Index last_ = 0;
 };
 
-/// u: uniform in [0, 1).
-std::int32_t draw(const std::vector<float>& logits, double temperature, double u) {
-  const auto most = std::max_element(logits.begin(), logits.end());
-  if (temperature == 0) return static_cast<std::int32_t>(most - logits.begin());
-  const auto weight = [&](float x) {
-    return std::exp((static_cast<double>(x) - static_cast<double>(*most)) / temperature);
-  };
-  double sum = 0;
-  for (const float x : logits) sum += weight(x);
-  double left = u * sum;
-  for (std::size_t i = 0; i < logits.size(); ++i)
-    if ((left -= weight(logits[i])) < 0) return static_cast<std::int32_t>(i);
-  return static_cast<std::int32_t>(most - logits.begin());  // u * sum rounded up to sum
-}
-
 }  // namespace
 
 std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
@@ -101,8 +86,9 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
   Mesh& mesh = s.context.mesh();
   const MeshShape& shape = mesh.shape();
   const int drawer = shape.rank_at({{Axis::pipeline, s.plan.spec.pipeline(0).last_stage()}});
-  const Random random =
-      random_for(static_cast<std::uint64_t>(s.context.options().seed), "generate");
+  const Random random = random_for(static_cast<std::uint64_t>(s.context.options().seed), "generate",
+                                   static_cast<std::uint64_t>(options.number));
+  Sampler sampler(options, logits.back());
 
   Sequence sequence(*model.graph, logits.back(), s.context.stream());
   std::vector<std::int32_t> text = options.prompt;
@@ -112,10 +98,10 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
     sequence.queued();
     Index sums[2] = {0, s.context.stop_reason().empty() ? 0 : 1};  // the token, votes to stop
     if (mesh.rank() == drawer)
-      sums[0] =
-          draw(sequence.logits(), options.temperature, static_cast<double>(random.uniform(i)));
+      sums[0] = sampler.draw(sequence.logits(), static_cast<double>(random.uniform(i)));
     s.context.host().all_reduce({sums, 2, DType::i64}, Reduction::sum);
     if (sums[1] > 0 && s.is_saved()) s.stop_after_training();
+    if (sums[0] == options.stop) break;
     text.push_back(static_cast<std::int32_t>(sums[0]));
   }
   return {text.begin() + static_cast<std::ptrdiff_t>(options.prompt.size()), text.end()};

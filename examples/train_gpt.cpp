@@ -9,6 +9,7 @@ using namespace trireme;
 int main(int argc, char** argv) {
   GptOptions gpt;
   GptData data;
+  std::vector<Prompt> prompts;
   Application application;
   application.name = "train_gpt";
   application.description = "Trains a transformer over data x tensor x pipeline parallel ranks.";
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
                           Problems& problems) {
     check_gpt_options(command, options, gpt, problems);
     data = open_gpt_data(options, gpt, problems);
+    prompts = open_prompts(options, gpt, problems);
   };
 
   return run(argc, argv, application, [&](Context& context) {
@@ -39,17 +41,14 @@ int main(int argc, char** argv) {
     Trainer trainer(context, model);
     if (data.train)
       trainer.fit(*data.train, data.valid.get());
-    else  // --train-iters 0
+    else  // --train-iters 0, --skip-train
       trainer.load_parameters();
+    if (!data.swept.empty()) evaluate_parts(context, trainer, data.swept);
     if (data.valid && !data.train) {
       const Index batches = context.options().eval_iters;
       const double loss = trainer.evaluate(*data.valid, batches);
       context.log().info(str("validation loss ", loss, " (--eval-iters ", batches, ")"));
     }
-    if (gpt.generate > 0) {
-      const auto text = trainer.generate({byte_tokens(gpt.prompt), gpt.generate, gpt.temperature});
-      context.log().info("generated text:");
-      context.log().line(gpt.prompt + byte_text(text));
-    }
+    if (gpt.generate > 0) generate_texts(context, trainer, gpt, prompts);
   });
 }

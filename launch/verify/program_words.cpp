@@ -56,9 +56,14 @@ constexpr Dropped dropped[] = {
     // What comes beside training.
     {"--eval-interval", true},
     {"--eval-iters", true},
+    {"--skip-train", false},
     {"--generate", true},
     {"--prompt", true},
+    {"--prompts", true},
+    {"--output", true},
     {"--temperature", true},
+    {"--top-k", true},
+    {"--top-p", true},
     // Two steps, and both make a full update.
     {"--train-iters", true},
     {"--lr-warmup-iters", true},

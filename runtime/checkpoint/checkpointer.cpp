@@ -48,12 +48,14 @@ FileLayout lay_out(const CheckpointOptions& options, std::vector<Piece> pieces) 
 }  // namespace
 
 struct Checkpointer::State {
-  State(const Context& context_, FlatParameters& flat_, Optimizer& optimizer_,
+  State(const Context& context_, FlatParameters& flat_, Optimizer* optimizer_,
         const KeyValues& model_)
       : context(context_), flat(flat_), optimizer(optimizer_), model(model_) {
     scalars.seed = context.options().seed;
     std::vector<Piece> pieces =
         saved_pieces(flat, optimizer, host.rank() == 0 ? &scalars : nullptr);
+    require(optimizer != nullptr || options.save.empty(),
+            "a job of forward passes only (Options::forward_only) has nothing to save");
     if (options.save.empty())
       catalog = gather_catalog(host, {.pieces = std::move(pieces)});
     else
@@ -69,7 +71,7 @@ struct Checkpointer::State {
 
   const Context& context;
   FlatParameters& flat;
-  Optimizer& optimizer;
+  Optimizer* const optimizer;  // null: nothing is trained
   const KeyValues model;
   const CheckpointOptions& options = context.options().checkpoint;
   const Host& host = context.host();
@@ -90,7 +92,7 @@ void Checkpointer::State::prepare_saving(std::vector<Piece> pieces) {
   problems.collect([&] {
     layout = lay_out(options, std::move(pieces));
     if (options.save_memory_interval > 0)
-      memory = std::make_unique<checkpoint::MemoryTier>(context, flat, optimizer, run);
+      memory = std::make_unique<checkpoint::MemoryTier>(context, flat, *optimizer, run);
   });
   agree_on(host, problems);
   if (memory) memory->connect();
@@ -201,7 +203,7 @@ void Checkpointer::State::set_aside(Index step) {
         options.save, options.save));
 }
 
-Checkpointer::Checkpointer(Context& context, FlatParameters& flat, Optimizer& optimizer,
+Checkpointer::Checkpointer(Context& context, FlatParameters& flat, Optimizer* optimizer,
                            const KeyValues& identity)
     : state_(std::make_unique<State>(context, flat, optimizer, identity)) {}
 Checkpointer::~Checkpointer() = default;
@@ -258,7 +260,7 @@ std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {
                                  : data::SkippedSamples(loaded ? loaded->skipped_samples : "");
   s.skipped = skipped_after(s.host, s.skipped, recorded, start);
   if (s.memory) s.memory->identify(with_skipped(identity, s.skipped));
-  s.optimizer.set_updates(start.updates);
+  s.optimizer->set_updates(start.updates);
   // A job that resumes and has nothing left to train makes no other past of this directory.
   const bool ends_here = loaded && resumes && start.step >= s.context.options().train_iters;
   if (s.saver && !ends_here) {
@@ -291,10 +293,12 @@ std::optional<TrainingProgress> Checkpointer::load_parameters() {
   Problems problems;
   if (!loaded && s.options.load_hf.empty())
     problems.add("--load ", s.options.load,
-                 " has no checkpoint, and a job that does not train (--train-iters 0) needs one");
+                 " has no checkpoint, and a job that does not train needs one");
   agree_on(s.context.host(), problems);
   if (!loaded) return std::nullopt;
-  return loaded->progress;
+  TrainingProgress progress = loaded->progress;
+  if (s.optimizer == nullptr) progress.step = loaded->step;  // of parameters that stay as they are
+  return progress;
 }
 
 void Checkpointer::load_initial_values(

@@ -33,10 +33,12 @@ struct TrainingProgress {
 
 class Checkpointer {
  public:
-  /// Collective. `flat` and `optimizer` are bound and borrowed. `identity`: properties of the model
-  /// that shapes do not show. With --save it takes the lease of the directory, cleans leftovers of
-  /// dead jobs, and allocates all memory of a save. Throws: ConfigurationError on all ranks.
-  Checkpointer(Context& context, FlatParameters& flat, Optimizer& optimizer,
+  /// Collective. `flat` and `optimizer` are bound and borrowed; `optimizer` is null in a job of
+  /// forward passes only, which loads parameters and saves nothing. `identity`: properties of the
+  /// model that shapes do not show. With --save it takes the lease of the directory, cleans
+  /// leftovers of dead jobs, and allocates all memory of a save. Throws: ConfigurationError on all
+  /// ranks.
+  Checkpointer(Context& context, FlatParameters& flat, Optimizer* optimizer,
                const KeyValues& identity);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;

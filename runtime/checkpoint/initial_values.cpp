@@ -147,8 +147,9 @@ ReadByAll read_all(const Context& context, const FlatParameters& flat, const Mod
   ReadReport mine;
   std::string failure;
   try {
-    mine = read_into(context.stream(), source, wanted_parameters(flat),
-                     reading_threads(context.options()), [&page] { page.progressed(); });
+    mine = read_into(
+        context.stream(), source, wanted_parameters(flat), reading_threads(context.options()),
+        [&page] { page.progressed(); }, kept_in(flat));
   } catch (const std::exception& error) {
     failure = error.what();
   }

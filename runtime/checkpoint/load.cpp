@@ -113,13 +113,14 @@ ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedS
   const auto add = [&](const std::vector<Wanted>& more) {
     wanted.insert(wanted.end(), more.begin(), more.end());
   };
-  if (scope == LoadScope::everything) add(wanted_state(t.flat, t.optimizer));
+  if (scope == LoadScope::everything) add(wanted_state(t.flat, *t.optimizer));
   if (scope != LoadScope::parameters && host_of(t).rank() == 0) add(wanted_scalars(scalars));
   observe::StatusPage no_page;
   observe::StatusPage& page = comm::page_of(host_of(t).mesh, no_page);
   StepSource source(step_path(t, manifest.step), manifest);
-  return read_into(t.context.stream(), source, wanted, reading_threads(t.context.options()),
-                   [&page] { page.progressed(); });
+  return read_into(
+      t.context.stream(), source, wanted, reading_threads(t.context.options()),
+      [&page] { page.progressed(); }, kept_in(t.flat));
 }
 
 /// Collective. The first message of any rank, and how many more there are; "" when there is none.
@@ -154,7 +155,8 @@ std::vector<Place> places_to_try(const LoadTarget& t) {
 void gather_over_data(const LoadTarget& t) {
   Communicator& data = t.context.mesh().axis(Axis::data);
   gather_parameters(t.flat, data, t.context.stream());
-  if (t.scope == LoadScope::everything) gather_state(t.flat, t.optimizer, data, t.context.stream());
+  if (t.scope == LoadScope::everything)
+    gather_state(t.flat, *t.optimizer, data, t.context.stream());
 }
 
 /// Collective. The bytes of all ranks, and the milliseconds of the slowest.
@@ -203,7 +205,7 @@ Loaded load_step(const LoadTarget& t, Index step) {
   if (t.scope != LoadScope::everything) p.updates = 0;
   const std::string* skipped = manifest.identity_of(skipped_samples_fact);
   const bool resumes = t.scope != LoadScope::parameters && skipped != nullptr;
-  return {p, std::nullopt, resumes ? *skipped : ""};
+  return {p, std::nullopt, resumes ? *skipped : "", "durable", step};
 }
 
 void warn(const LoadTarget& t, const std::string& what) {
@@ -242,8 +244,9 @@ Loaded load_snapshot(const LoadTarget& t, const SnapshotStep& step) {
 
 /// Of moments that were read before damage was found. Parameters are initialised by the caller.
 void clear_state(const LoadTarget& t) {
+  if (t.optimizer == nullptr) return;
   const Index bytes = t.flat.state_count() * size_bytes(DType::f32);
-  for (const Optimizer::StateTensor& tensor : t.optimizer.state_tensors())
+  for (const Optimizer::StateTensor& tensor : t.optimizer->state_tensors())
     t.context.stream().zero(tensor.data, bytes);
 }
 
@@ -328,14 +331,16 @@ Index loading_bytes(const Context& context, const FlatLayout& flat) {
   const Options& o = context.options();
   if (o.checkpoint.load.empty() && o.checkpoint.load_hf.empty()) return 0;
   const auto states = static_cast<Index>(Optimizer::state_names(o.optimizer).size());
-  const Index tensors = 1 + (load_scope(o.checkpoint) == LoadScope::everything ? states : 0);
+  const bool moments = flat.options().trains && load_scope(o.checkpoint) == LoadScope::everything;
+  const Index tensors = 1 + (moments ? states : 0);
   Index wanted = 0;
   for (const FlatExtent& extent : flat.slice_extents(FlatBuffer::masters))
     for (const Box& box : extent.extent.boxes)
       wanted += tensors * box.count() * size_bytes(DType::f32);
   SavedScalars scalars;
   for (const Wanted& w : wanted_scalars(scalars)) wanted += w.box.count() * size_bytes(w.dtype);
-  return reading_bytes(context.device().kind(), wanted, reading_threads(o));
+  const bool direct = context.device().kind() == DeviceKind::cpu && flat.has_masters();
+  return reading_bytes(direct, wanted, reading_threads(o));
 }
 
 std::optional<Loaded> load_checkpoint(const LoadTarget& t) {

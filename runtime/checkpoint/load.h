@@ -21,7 +21,7 @@ namespace trireme::checkpoint {
 struct LoadTarget {
   const Context& context;
   FlatParameters& flat;
-  Optimizer& optimizer;
+  Optimizer* optimizer;     // null: scope is parameters
   const Manifest& catalog;  // tensors of the whole job; used on rank 0
   KeyValues identity;
   std::map<std::string, std::string> files;  // that entries of the identity describe
@@ -36,6 +36,7 @@ struct Loaded {
   std::optional<checkpoint::SnapshotStep> snapshot;
   std::string skipped_samples;   // of the checkpoint; of a snapshot, its form says it
   std::string tier = "durable";  // as in store::StartOfJob
+  Index step = 0;                // whatever the scope
 };
 
 /// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load.

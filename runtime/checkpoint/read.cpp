@@ -1,7 +1,9 @@
 #include "runtime/checkpoint/read.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "trireme/core/bf16.h"
 #include "trireme/core/error.h"
 
 namespace trireme::checkpoint {
@@ -9,10 +11,39 @@ namespace {
 
 Index bytes_of(const Wanted& w) { return w.box.count() * size_bytes(w.dtype); }
 
+bool is_rounded(const Wanted& w, DType kept) { return w.dtype == DType::f32 && kept != w.dtype; }
+
+/// Of a box where it is kept.
+Index kept_bytes(const Wanted& w, DType kept) {
+  return w.box.count() * size_bytes(is_rounded(w, kept) ? kept : w.dtype);
+}
+
+/// f32 becomes bf16 in the first half of the same memory.
+void round_in_place(void* data, Index count) {
+  auto* bytes = static_cast<std::byte*>(data);
+  for (Index i = 0; i < count; ++i) {
+    float value;
+    std::memcpy(&value, bytes + i * size_bytes(DType::f32), sizeof value);
+    const Bf16 rounded = to_bf16(value);
+    std::memcpy(bytes + i * size_bytes(DType::bf16), &rounded, sizeof rounded);
+  }
+}
+
+/// The reverse.
+void widen_in_place(void* data, Index count) {
+  auto* bytes = static_cast<std::byte*>(data);
+  for (Index i = count - 1; i >= 0; --i) {
+    Bf16 rounded;
+    std::memcpy(&rounded, bytes + i * size_bytes(DType::bf16), sizeof rounded);
+    const float value = to_float(rounded);
+    std::memcpy(bytes + i * size_bytes(DType::f32), &value, sizeof value);
+  }
+}
+
 /// Adds `w` in boxes of at most `most` bytes, each of which lies in one run in the memory of the
 /// whole. That is a cut of the first dim that can be cut, and where one row of it is too large of
 /// the next one.
-void add_parts(const Wanted& w, Index most, std::vector<Wanted>& parts) {
+void add_parts(const Wanted& w, Index most, DType kept, std::vector<Wanted>& parts) {
   const Index bytes = bytes_of(w);
   if (bytes <= most || w.box.count() == 1) return parts.push_back(w);
   int d = 0;
@@ -23,8 +54,8 @@ void add_parts(const Wanted& w, Index most, std::vector<Wanted>& parts) {
     Wanted part = w;
     part.box.begin[d] += begin;
     part.box.size[d] = std::min(step, rows - begin);
-    part.data = static_cast<std::byte*>(w.data) + begin * row_bytes;
-    add_parts(part, most, parts);
+    part.data = static_cast<std::byte*>(w.data) + begin * (kept_bytes(w, kept) / rows);
+    add_parts(part, most, kept, parts);
   }
 }
 
@@ -34,17 +65,17 @@ int reading_threads(const Options& options) {
   return std::max(2, static_cast<int>(options.threads_per_rank));
 }
 
-Index reading_bytes(DeviceKind kind, Index wanted_bytes, int threads) {
-  return reader_bytes(threads) +
-         (kind == DeviceKind::cpu ? 0 : std::min(wanted_bytes, passing_bytes));
+Index reading_bytes(bool direct, Index wanted_bytes, int threads) {
+  return reader_bytes(threads) + (direct ? 0 : std::min(wanted_bytes, passing_bytes));
 }
 
 ReadReport read_in_batches(Stream& stream, TensorSource& source, const std::vector<Wanted>& wanted,
-                           int threads, Index most, const std::function<void()>& has_read) {
+                           int threads, Index most, const std::function<void()>& has_read,
+                           DType kept) {
   std::vector<Wanted> parts;
   Index all = 0;
   for (const Wanted& w : wanted) {
-    add_parts(w, most, parts);
+    add_parts(w, most, kept, parts);
     all += bytes_of(w);
   }
   const Buffer host = allocate_host(std::min(all, most));
@@ -60,24 +91,29 @@ ReadReport read_in_batches(Stream& stream, TensorSource& source, const std::vect
     }
     require(!batch.empty(), "a batch of ", most, " bytes holds no element");
     for (std::size_t i = 0; i < batch.size(); ++i)
-      if (!source.fills(batch[i])) stream.copy(batch[i].data, places[i], bytes_of(batch[i]));
+      if (!source.fills(batch[i]))
+        stream.copy(batch[i].data, places[i], kept_bytes(batch[i], kept));
     stream.synchronize();
+    for (const Wanted& w : batch)
+      if (is_rounded(w, kept) && !source.fills(w)) widen_in_place(w.data, w.box.count());
     const ReadReport read = source.read(batch, threads, has_read);
     report.bytes_used += read.bytes_used;
     report.bytes_read += read.bytes_read;
     report.ms += read.ms;
+    for (const Wanted& w : batch)
+      if (is_rounded(w, kept)) round_in_place(w.data, w.box.count());
     for (std::size_t i = 0; i < batch.size(); ++i)
-      stream.copy(places[i], batch[i].data, bytes_of(batch[i]));
+      stream.copy(places[i], batch[i].data, kept_bytes(batch[i], kept));
     stream.synchronize();  // the next batch takes the same memory
   }
   return report;
 }
 
 ReadReport read_into(Stream& stream, TensorSource& source, const std::vector<Wanted>& wanted,
-                     int threads, const std::function<void()>& has_read) {
-  return stream.device().kind() == DeviceKind::cpu
+                     int threads, const std::function<void()>& has_read, DType kept) {
+  return stream.device().kind() == DeviceKind::cpu && kept == DType::f32
              ? source.read(wanted, threads, has_read)
-             : read_in_batches(stream, source, wanted, threads, passing_bytes, has_read);
+             : read_in_batches(stream, source, wanted, threads, passing_bytes, has_read, kept);
 }
 
 }  // namespace trireme::checkpoint

@@ -4,8 +4,8 @@ namespace trireme::checkpoint {
 namespace {
 
 /// f(name, dtype, global shape, box, memory, owned) for each box of `extents`.
-template <class F>
-void for_each_box(const std::string& prefix, const std::vector<FlatExtent>& extents, float* data,
+template <class T, class F>
+void for_each_box(const std::string& prefix, const std::vector<FlatExtent>& extents, T* data,
                   F&& f) {
   for (const FlatExtent& flat : extents)
     for (std::size_t i = 0; i < flat.extent.boxes.size(); ++i)
@@ -43,12 +43,13 @@ void add_scalars(std::vector<Piece>& pieces, const SavedScalars& scalars) {
 
 /// `extents`(buffer): what of each tensor.
 template <class Extents>
-std::vector<Piece> pieces_of(const FlatParameters& flat, const Optimizer& optimizer,
+std::vector<Piece> pieces_of(const FlatParameters& flat, const Optimizer* optimizer,
                              const SavedScalars* scalars, Extents&& extents) {
   std::vector<Piece> pieces;
   if (scalars != nullptr) add_scalars(pieces, *scalars);
   add_extents(pieces, parameters_prefix, extents(FlatBuffer::masters), flat.master_data());
-  for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
+  if (optimizer == nullptr) return pieces;
+  for (const Optimizer::StateTensor& tensor : optimizer->state_tensors())
     add_extents(pieces, state_prefix(tensor.name), extents(FlatBuffer::state), tensor.data);
   return pieces;
 }
@@ -65,12 +66,13 @@ std::vector<Piece> planned(const OptimizerOptions& optimizer, bool scalars, Exte
   return pieces;
 }
 
+template <class T>
 std::vector<Wanted> wanted(const std::string& prefix, const std::vector<FlatExtent>& extents,
-                           float* data) {
+                           T* data) {
   std::vector<Wanted> all;
   for_each_box(prefix, extents, data,
                [&](const std::string& name, DType dtype, const Shape& global, const Box& box,
-                   float* memory, bool owned) {
+                   T* memory, bool owned) {
                  all.push_back({name, dtype, global, box, memory, owned});
                });
   return all;
@@ -78,7 +80,7 @@ std::vector<Wanted> wanted(const std::string& prefix, const std::vector<FlatExte
 
 }  // namespace
 
-std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& optimizer,
+std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer* optimizer,
                                 const SavedScalars* scalars) {
   return pieces_of(flat, optimizer, scalars,
                    [&](FlatBuffer buffer) { return flat.written_extents(buffer); });
@@ -92,7 +94,7 @@ std::vector<Piece> planned_pieces(const FlatLayout& flat, const OptimizerOptions
 
 std::vector<Piece> snapshot_pieces(const FlatParameters& flat, const Optimizer& optimizer,
                                    const SavedScalars& scalars) {
-  return pieces_of(flat, optimizer, &scalars,
+  return pieces_of(flat, &optimizer, &scalars,
                    [&](FlatBuffer buffer) { return flat.slice_extents(buffer); });
 }
 
@@ -101,8 +103,14 @@ std::vector<Piece> planned_snapshot_pieces(const FlatLayout& flat,
   return planned(optimizer, true, [&](FlatBuffer buffer) { return flat.slice_extents(buffer); });
 }
 
+DType kept_in(const FlatLayout& flat) {
+  return flat.has_masters() ? DType::f32 : flat.options().compute;
+}
+
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat) {
-  return wanted(parameters_prefix, flat.slice_extents(FlatBuffer::masters), flat.master_data());
+  if (flat.has_masters())
+    return wanted(parameters_prefix, flat.slice_extents(FlatBuffer::masters), flat.master_data());
+  return wanted(parameters_prefix, flat.slice_extents(FlatBuffer::computed), flat.compute_data());
 }
 
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer) {
@@ -115,17 +123,18 @@ std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& op
 }
 
 void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& stream) {
-  if (flat.masters_are_slices()) flat.refresh_compute_copy(stream);
+  const bool has_all_masters = flat.has_masters() && !flat.masters_are_slices();
+  if (!has_all_masters) flat.refresh_compute_copy(stream);
   for (const Bucket& bucket : flat.buckets()) {
     const auto master = [&](FlatRange range) {
       return Elements{flat.master_data() + range.begin, range.count, DType::f32};
     };
-    if (flat.masters_are_slices())
+    if (!has_all_masters)
       data.all_gather(flat.computed(bucket.slice), flat.computed(bucket.range), stream);
     else
       data.all_gather(master(bucket.slice), master(bucket.range), stream);
   }
-  if (!flat.masters_are_slices()) flat.refresh_compute_copy(stream);
+  if (has_all_masters) flat.refresh_compute_copy(stream);
 }
 
 void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Communicator& data,

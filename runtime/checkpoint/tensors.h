@@ -19,8 +19,8 @@ struct SavedScalars {
 };
 
 /// What one rank writes: the pieces of its shard. Over all ranks each logical element occurs once.
-/// `scalars`: null on ranks that do not write them.
-std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer& optimizer,
+/// `scalars`: null on ranks that do not write them. `optimizer`: null where nothing is trained.
+std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer* optimizer,
                                 const SavedScalars* scalars);
 /// The same pieces before their memory exists, to plan it.
 std::vector<Piece> planned_pieces(const FlatLayout& flat, const OptimizerOptions& optimizer,
@@ -34,7 +34,8 @@ std::vector<Piece> planned_snapshot_pieces(const FlatLayout& flat,
                                            const OptimizerOptions& optimizer);
 
 /// What one rank reads: its slices of parameters and moments, so that data replicas read nothing
-/// twice.
+/// twice. Parameters are in memory as kept_in() says.
+DType kept_in(const FlatLayout& flat);
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat);
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer);
 /// Collective. Distributes what the data ranks have read: each then has the parameters that it

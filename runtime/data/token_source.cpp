@@ -7,6 +7,7 @@
 
 #include "runtime/core/parse_number.h"
 #include "runtime/data/fingerprint.h"
+#include "runtime/data/part_content.h"
 #include "runtime/data/permutation.h"
 
 namespace trireme {
@@ -84,29 +85,6 @@ std::vector<WeightedPath> parse_data_path(const std::vector<std::string>& values
 }
 
 namespace {
-/// The document, counted from 1, in which a token lies.
-Index document_of(const TokenFile& file, Index token) {
-  Index low = 0, high = file.documents();  // document_begin(low) <= token < document_begin(high)
-  while (high - low > 1) {
-    const Index middle = low + (high - low) / 2;
-    (file.document_begin(middle) <= token ? low : high) = middle;
-  }
-  return low + 1;
-}
-
-TokenPart::Content content_of(const TokenFile& file, const TokenRange& range, Index samples) {
-  std::optional<double> bytes_per_token;
-  if (const auto sidecar = read_sidecar(file)) bytes_per_token = sidecar->bytes_per_token();
-  return {file.prefix(),
-          file.type(),
-          range.count(),
-          samples,
-          document_of(file, range.begin),
-          document_of(file, range.end - 1),
-          file.documents(),
-          bytes_per_token};
-}
-
 // One part over all files. Each file of a blend has a name of its own, so equal files are shuffled
 // differently.
 TokenPart open_part(Part part, const std::vector<std::shared_ptr<const TokenFile>>& files,

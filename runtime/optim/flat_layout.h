@@ -26,6 +26,7 @@ struct FlatOptions {
   int data_rank = 0, data_size = 1;
   Update update = Update::replicated;
   DType compute = DType::f32;  // of the plans: f32, or bf16 with a compute copy
+  bool trains = true;          // false: no gradients, and no masters beside a compute copy
 };
 
 /// Elements [begin, begin + count) of a flat buffer.
@@ -102,11 +103,15 @@ class FlatLayout {
   Index parameter_bytes() const { return master_bytes() + compute_bytes(); }
   Index master_bytes() const { return master_count() * size_bytes(DType::f32); }
   /// Elements of the masters: state_count() of them where masters_are_slices(), else count().
-  Index master_count() const { return masters_are_slices() ? state_count_ : count_; }
+  Index master_count() const {
+    return !has_masters() ? 0 : masters_are_slices() ? state_count_ : count_;
+  }
+  /// Whether there are any. Otherwise parameters exist in the compute type alone.
+  bool has_masters() const { return options_.trains || options_.compute == DType::f32; }
   /// Whether this rank has masters only of `updated()`. It then has what other data ranks update in
   /// the compute copy only. The masters are laid out like the optimizer's state.
   bool masters_are_slices() const {
-    return options_.compute != DType::f32 && options_.update == Update::sharded;
+    return has_masters() && options_.compute != DType::f32 && options_.update == Update::sharded;
   }
   /// Where the masters of `updated(bucket)` begin.
   Index master_begin(const Bucket& bucket) const {
@@ -115,7 +120,7 @@ class FlatLayout {
   Index compute_bytes() const {
     return options_.compute == DType::f32 ? 0 : count_ * size_bytes(options_.compute);
   }
-  Index gradient_bytes() const { return count_ * size_bytes(DType::f32); }
+  Index gradient_bytes() const { return options_.trains ? count_ * size_bytes(DType::f32) : 0; }
 
   /// Position in parameters() of each parameter that the plan reads or writes, in the order of
   /// plan.parameters(): any plan over this rank's stages, forward-only ones too. Throws: Error for

@@ -75,7 +75,7 @@ FlatParameters::FlatParameters(const FlatLayout& layout, std::byte* parameters,
 }
 
 void FlatParameters::refresh_compute_copy(Stream& stream) const {
-  if (compute_data_ == nullptr) return;
+  if (compute_data_ == nullptr || !has_masters()) return;
   for (const Bucket& bucket : buckets()) {
     const FlatRange mine = updated(bucket);
     stream.copy(Tensor(compute_data_ + mine.begin, {mine.count}, DType::bf16),
@@ -151,7 +151,7 @@ void FlatParameters::store(const Bucket& bucket, Index begin, const Drawn& drawn
   const FlatRange mine = updated(bucket);
   const Index from = masters_are_slices() ? std::max(begin, mine.begin) : begin;
   const Index to = masters_are_slices() ? std::min(end, mine.end()) : end;
-  if (from < to)
+  if (has_masters() && from < to)
     stream.copy(master_data_ + from + shift_of(FlatBuffer::masters, bucket),
                 drawn.values.data() + (from - begin), (to - from) * size_bytes(DType::f32));
   if (compute_data_ != nullptr)

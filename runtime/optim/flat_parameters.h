@@ -22,7 +22,8 @@ class FlatParameters final : public FlatLayout {
   FlatParameters(const FlatLayout& layout, std::byte* parameters, std::byte* gradients);
 
   /// The f32 masters: master_count() elements, whose offsets are those of FlatBuffer::masters.
-  float* master_data() const { return master_data_; }
+  /// Null without has_masters().
+  float* master_data() const { return has_masters() ? master_data_ : nullptr; }
   float* gradient_data() const { return gradient_data_; }
   /// The compute copy; null if ops read the masters themselves.
   Bf16* compute_data() const { return compute_data_; }

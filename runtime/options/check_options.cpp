@@ -205,16 +205,6 @@ void check_device(const CommandLine& command, const Options& o, Problems& proble
         "collective of another from ever starting");
 }
 
-/// A file that will be written: its directory must exist and be writable.
-void check_writable(const char* option, const std::string& path, Problems& problems) {
-  if (path.empty()) return;
-  std::error_code ignored;
-  if (const std::string wrong = why_not_writable(parent_directory(path)); !wrong.empty())
-    problems.add(option, " ", path, ": ", wrong);
-  else if (std::filesystem::is_directory(path, ignored))
-    problems.add(option, " ", path, ": is a directory; a file name is needed");
-}
-
 void check_profile(const CommandLine& command, const Options& o, Problems& problems) {
   if (o.profile_ops.empty()) {
     if (command.given("--profile-step"))
@@ -241,6 +231,15 @@ void check_metrics(const Options& o, Problems& problems) {
 }
 
 }  // namespace
+
+void options::check_writable(const char* option, const std::string& path, Problems& problems) {
+  if (path.empty()) return;
+  std::error_code ignored;
+  if (const std::string wrong = why_not_writable(parent_directory(path)); !wrong.empty())
+    problems.add(option, " ", path, ": ", wrong);
+  else if (std::filesystem::is_directory(path, ignored))
+    problems.add(option, " ", path, ": is a directory; a file name is needed");
+}
 
 std::string nearest_multiples(Index value, Index step) {
   const Index below = value / step * step;

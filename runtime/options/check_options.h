@@ -17,6 +17,8 @@ std::string why_not_writable(const std::string& directory);
 /// What is wrong with a directory that `option` will create or write to.
 void check_directory(const char* option, const std::string& path, const char* what_for,
                      Problems& problems);
+/// A file that will be written: its directory must exist and be writable.
+void check_writable(const char* option, const std::string& path, Problems& problems);
 /// Whether both name the same place, whether it exists or not, and however they are written.
 bool same_place(const std::string& a, const std::string& b);
 

@@ -166,8 +166,7 @@ constexpr ForeignName table[] = {
     {"eval-strategy evaluation-strategy do-eval eval-only per-device-eval-batch-size",
      "use --eval-interval N and --eval-iters N"},
     {"max-new-tokens num-tokens-to-generate out-seq-length num-samples", "use --generate N"},
-    {"top-k top-p top-k-sampling top-p-sampling",
-     "trireme draws from all tokens; --temperature X is what it has"},
+    {"top-k-sampling top-p-sampling", "use --top-k N and --top-p X"},
     {"start", "use --prompt TEXT"},
     // Checkpoints.
     {"out-dir output-dir save-dir checkpoint-dir", "use --save DIR"},

@@ -5,6 +5,7 @@
 
 #include "trireme/data/sidecar.h"
 #include "trireme/data/token_source.h"
+#include "trireme/data/token_sweep.h"
 #include "trireme/options/gpt_options.h"
 
 namespace trireme {
@@ -74,6 +75,26 @@ void warn_of_vocabulary(Index vocabulary, const TokenPart& train,
                            most, " is enough"));
 }
 
+/// A line for each file that is evaluated as a whole.
+std::vector<std::string> describe(const std::vector<SweptPart>& parts, const std::string& split) {
+  std::vector<std::string> lines;
+  for (const SweptPart& part : parts)
+    lines.push_back(str("evaluation of ", part.path.prefix, ", its validation part by --split ",
+                        split, ": ", describe(part.content)));
+  return lines;
+}
+
+/// For --skip-train.
+void open_sweep(const std::vector<WeightedPath>& paths, const Split& split,
+                const TokenOptions& tokens, const std::string& given, GptData& data,
+                Problems& problems) {
+  if (split.weights[static_cast<std::size_t>(Part::valid)] == 0)
+    return problems.add("--split ", given,
+                        ": no validation data for --skip-train; --split 0,1 takes all data");
+  data.swept = open_swept_parts(paths, split, Part::valid, tokens);
+  data.description = describe(data.swept, given);
+}
+
 /// Samples that an evaluation reads twice say nothing new.
 void warn_of_repetition(const Options& options, const TokenPart& valid,
                         std::vector<std::string>& warnings) {
@@ -130,6 +151,11 @@ void settle_gpt_options(const CommandLine& command, Options& options, GptOptions
   const bool loads = !checkpoint.load.empty() || !checkpoint.load_hf.empty();
   if (gpt.generate > 0 && loads && !command.given("--train-iters") && !command.given("--data-path"))
     options.train_iters = 0;
+  if (gpt.skip_train) options.train_iters = 0;
+  const bool asks = loads && (gpt.generate > 0 || options.eval_interval > 0);
+  options.forward_only =
+      gpt.skip_train ||
+      (asks && options.train_iters == 0 && checkpoint.save.empty() && options.dump_tensors.empty());
 }
 
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems) {
@@ -139,7 +165,8 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
   const bool loads = !options.checkpoint.load.empty() || !options.checkpoint.load_hf.empty();
   const bool only_evaluates =
       !trains && options.eval_interval > 0 && loads && !gpt.data_path.empty();
-  if (!trains && !only_evaluates) return data;
+  const bool sweeps = gpt.skip_train && (gpt.generate == 0 || !gpt.data_path.empty());
+  if (!trains && !only_evaluates && !sweeps) return data;
   Split split;
   problems.collect([&] { split = parse_split(gpt.split); });
   if (gpt.data_path.empty()) {
@@ -162,6 +189,10 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
   try {
     const TokenOptions tokens{gpt.model.seq_length, gpt.model.vocab_size,
                               static_cast<std::uint64_t>(options.seed)};
+    if (sweeps) {
+      open_sweep(paths, split, tokens, gpt.split, data, problems);
+      return data;
+    }
     auto parts = open_token_parts(paths, split, tokens);
     TokenPart& train = parts[static_cast<std::size_t>(Part::train)];
     TokenPart& valid = parts[static_cast<std::size_t>(Part::valid)];

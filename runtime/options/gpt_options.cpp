@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "runtime/models/transformer_limits.h"
+#include "runtime/options/inference/check_inference.h"
 #include "runtime/options/option_values.h"
 
 namespace trireme {
@@ -153,21 +154,6 @@ void settle_model(TransformerConfig& model) {
   model.max_position_embeddings = model.positions();
 }
 
-void check_generation(const GptOptions& gpt, Problems& problems) {
-  if (gpt.generate == 0) return;
-  if (gpt.model.vocab_size != 256)
-    problems.add("--generate ", gpt.generate, " prints bytes and needs --vocab-size 256, not ",
-                 gpt.model.vocab_size);
-  if (static_cast<Index>(gpt.prompt.size()) > gpt.model.seq_length)
-    problems.add("--prompt has ", gpt.prompt.size(), " bytes, more than --seq-length ",
-                 gpt.model.seq_length);
-}
-
-void check_evaluation(const CommandLine& command, const Options& options, Problems& problems) {
-  if (command.given("--eval-iters") && options.eval_interval == 0)
-    problems.add("--eval-iters has no meaning without --eval-interval; add it or leave it out");
-}
-
 /// An unknown option may be what another program calls the kind of positions.
 bool has_uncertain_positions(const CommandLine& command) {
   return command.is_uncertain("--model") || command.is_uncertain("--position-embedding-type");
@@ -230,9 +216,6 @@ void check_meaning(const CommandLine& command, const GptOptions& gpt, Problems& 
         "--add-qkv-bias has no meaning without --disable-bias-linear: all linear layers have a "
         "bias; "
         "leave it out");
-  for (const char* option : {"--prompt", "--temperature"})
-    if (command.given(option) && gpt.generate == 0)
-      problems.add(option, " has no meaning without --generate; add it or leave ", option, " out");
 }
 
 /// What can be known before there is a GPU.
@@ -309,16 +292,10 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
   command.text("--split", gpt.split, "A,B,C",
                "shares of the data for training, validation and test");
   declare_evaluation(command, options);
+  declare_skip_train(command, gpt);
   command.group("Generation");
   command.table("Presets of --model", table_of_presets());
-  command.whole(
-      "--generate", gpt.generate, at_least(0),
-      "bytes of text to generate after training; needs --vocab-size 256; with --load and without "
-      "--data-path nothing is trained first");
-  command.text("--prompt", gpt.prompt, "TEXT", "beginning of the text, which the model continues");
-  command.real("--temperature", gpt.temperature,
-               {0, std::numeric_limits<double>::infinity(), false, false},
-               "temperature of sampling; 0: always take the most probable byte");
+  declare_generation(command, gpt);
 }
 
 KeyValues options_of(TransformerConfig model) {
@@ -380,8 +357,8 @@ void check_gpt_options(const CommandLine& command, const Options& options, GptOp
   check_stages(options, gpt.model, problems);
   warn_of_wide_mlp(command, gpt);
   check_attention(options, gpt.model, problems);
-  check_evaluation(command, options, problems);
-  check_generation(gpt, problems);
+  check_evaluation(command, options, gpt, problems);
+  check_generation(command, gpt, problems);
   check_meaning(command, gpt, problems);
   settle_model(gpt.model);
 }

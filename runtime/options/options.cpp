@@ -259,8 +259,9 @@ TrainingSpec training_spec(const Options& options, const MeshShape& mesh) {
   spec.optimizer = options.optimizer;
   spec.update = options.use_distributed_optimizer ? Update::sharded : Update::replicated;
   spec.bucket_size = options.bucket_size;
-  spec.check_replicas = options.check_replicas > 0;
-  spec.verify_steps = options.verify_step > 0;
+  spec.trains = !options.forward_only;
+  spec.check_replicas = spec.trains && options.check_replicas > 0;
+  spec.verify_steps = spec.trains && options.verify_step > 0;
   spec.guard = options.check_finite;
   spec.data_parallel_shares = options.data_parallel_shares;
   spec.stage_speeds = options.stage_speeds;

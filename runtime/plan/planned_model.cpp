@@ -238,6 +238,7 @@ FlatOptions flat_options(const TrainingSpec& spec, int rank) {
   flat.data_size = spec.mesh.size(Axis::data);
   flat.update = spec.update;
   flat.compute = spec.compute;
+  flat.trains = spec.trains;
   return flat;
 }
 

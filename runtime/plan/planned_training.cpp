@@ -80,7 +80,9 @@ PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, 
       product_bytes(gemm_stream_bytes(device)) {}
 
 std::vector<const PlannedPass*> PlannedTraining::passes() const {
-  std::vector<const PlannedPass*> all = {&train, &evaluate};
+  std::vector<const PlannedPass*> all;
+  if (spec.trains) all.push_back(&train);
+  all.push_back(&evaluate);
   if (generate) all.push_back(&*generate);
   if (outputs) all.push_back(&outputs->pass);
   return all;
@@ -90,14 +92,14 @@ MemoryNeed PlannedTraining::memory_need() const {
   MemoryNeed need;
   need.parameters = flat.parameter_bytes();
   need.gradients = flat.gradient_bytes();
-  need.optimizer = Optimizer::state_bytes(flat, spec.optimizer);
+  if (spec.trains) need.optimizer = Optimizer::state_bytes(flat, spec.optimizer);
   for (const PlannedPass* pass : passes()) {
     need.activations = std::max(need.activations, pass->bytes());
     need.constants += pass->constant_bytes();
   }
   if (spec.check_replicas) need.checks += ReplicaHashes::bytes(flat);
   if (spec.verify_steps) need.checks += StepHashes::bytes(flat);
-  need.inputs = train_inputs.bytes() + evaluate_inputs.bytes();
+  need.inputs = (spec.trains ? train_inputs.bytes() : 0) + evaluate_inputs.bytes();
   if (outputs) {
     need.inputs += outputs->inputs.bytes();
     need.outputs = outputs->bytes();

@@ -27,7 +27,7 @@ struct PlannedTraining {
   TrainingSpec spec;
   int rank;
   DeviceTraits device;
-  PlannedPass train, evaluate;
+  PlannedPass train, evaluate;            // `train` without TrainingSpec::trains: for its cut alone
   std::optional<PlannedPass> generate;    // where there is Model::logits
   std::optional<PlannedOutputs> outputs;  // where there is Model::result
   FlatLayout flat;
@@ -35,7 +35,8 @@ struct PlannedTraining {
   Index product_bytes;  // of the device's stream that computes
 
   int coordinate(Axis axis) const { return spec.mesh.coordinate(rank, axis); }
-  /// All that there are.
+  /// All that run: the first is training where there is any (TrainingSpec::trains), otherwise
+  /// evaluation.
   std::vector<const PlannedPass*> passes() const;
   /// Without what checkpoints need.
   MemoryNeed memory_need() const;

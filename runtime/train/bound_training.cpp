@@ -41,14 +41,21 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
     : between_ops_(std::move(between_ops)),
       arena_(allocate(context, plan.memory_need())),
       flat(plan.flat, arena_.parameters, arena_.gradients),
-      reducer(flat, context.mesh(), context.stream(), ties),
-      optimizer(flat, context.mesh(), context.stream(), plan.spec.optimizer, arena_.optimizer),
-      train_inputs(plan.train_inputs, context.device(), context.options().check_finite),
       evaluate_inputs(plan.evaluate_inputs, context.device(), context.options().check_finite),
-      train(plan.train, memory_of(plan.train, plan, arena_), flat, context,
-            {.reducer = &reducer, .between_ops = between_ops_, .page = page, .profile = profile}),
       evaluate(plan.evaluate, memory_of(plan.evaluate, plan, arena_), flat, context,
                {.between_ops = between_ops_, .page = page}) {
+  std::vector<Pass*> passes;
+  if (plan.spec.trains) {
+    reducer.emplace(flat, context.mesh(), context.stream(), ties);
+    optimizer.emplace(flat, context.mesh(), context.stream(), plan.spec.optimizer,
+                      arena_.optimizer);
+    train_inputs.emplace(plan.train_inputs, context.device(), context.options().check_finite);
+    train.emplace(
+        plan.train, memory_of(plan.train, plan, arena_), flat, context,
+        Pass::Settings{
+            .reducer = &*reducer, .between_ops = between_ops_, .page = page, .profile = profile});
+    passes.push_back(&*train);
+  }
   if (plan.spec.check_replicas && context.data_size() > 1)
     replica_hashes.emplace(flat, context.mesh(), context.stream(), arena_.checks);
   if (plan.spec.verify_steps)
@@ -64,7 +71,7 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
     outputs.emplace(pass, memory_of(pass, plan, arena_), flat, context, forward_only);
     outputs_batch.emplace(*plan.outputs, context);
   }
-  std::vector<Pass*> passes = {&train, &evaluate};
+  passes.push_back(&evaluate);
   if (generate) passes.push_back(&*generate);
   if (outputs) passes.push_back(&*outputs);
   prepare_passes(context, passes,

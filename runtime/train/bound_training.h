@@ -41,13 +41,16 @@ struct BoundTraining {
 
  public:
   FlatParameters flat;
-  GradientReducer reducer;
-  Optimizer optimizer;
+  // With TrainingSpec::trains.
+  std::optional<GradientReducer> reducer;
+  std::optional<Optimizer> optimizer;
+  std::optional<InputBatch> train_inputs;
+  std::optional<Pass> train;
   // With --check-replicas and replicas.
   std::optional<ReplicaHashes> replica_hashes;
   std::optional<StepHashes> step_hashes;  // with --verify-step
-  InputBatch train_inputs, evaluate_inputs;
-  Pass train, evaluate;
+  InputBatch evaluate_inputs;
+  Pass evaluate;
   std::optional<Pass> generate;  // where there is Model::logits
   // Where there is Model::result.
   std::optional<Pass> outputs;

@@ -141,7 +141,7 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
       warn_of_loss_spike(context.log(), metrics,
                          left_out.at(progress.samples - LossSpikes::steps * o.global_batch_size),
                          left_out.at(progress.samples - 1));
-    if (evaluates) metrics.valid_loss = run_evaluation(*validation, o.eval_iters, true);
+    if (evaluates) metrics.valid_loss = run_evaluation(*validation, o.eval_iters, true, false);
     if (metrics.valid_loss) metrics.valid_metrics = evaluation_metrics;
     reporter.step(metrics);
     file->append(metrics);
@@ -202,6 +202,10 @@ std::string Trainer::State::describe_divergence(const std::string& failed) const
 }
 
 void Trainer::State::stop_after_training() const {
+  if (!plan.spec.trains) {
+    context.log().info(why_stopped(context) + ": stopped before the end; nothing was changed");
+    throw Stopped();
+  }
   context.log().info(why_stopped(context) +
                      ": stopped after training, whose end is saved; start again with --load " +
                      context.options().checkpoint.save + " to do what follows it");

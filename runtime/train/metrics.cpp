@@ -48,6 +48,16 @@ class Line {
   std::size_t length_ = 0;
 };
 
+/// Of a string. Braces too: lines are flat (metrics_end.cpp).
+void add_escaped(Line& line, char c) {
+  const bool plain =
+      static_cast<unsigned char>(c) >= ' ' && c != '"' && c != '\\' && c != '{' && c != '}';
+  if (plain)
+    line.add("{}", c);
+  else
+    line.add("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+}
+
 /// A NaN has a sign, which says nothing.
 double without_sign_of_nan(double x) { return std::isnan(x) ? std::abs(x) : x; }
 
@@ -113,9 +123,26 @@ void MetricsFile::append(const StepMetrics& m) {
   if (m.valid_loss) line.add_number("valid_loss", *m.valid_loss);
   for (const Metric& metric : m.valid_metrics) line.add_number("valid_", metric.name, metric.value);
   line.add("}}\n");
-  const std::string_view text = line.text();
+  write(line.text());
+}
+
+double EvaluationMetrics::perplexity() const { return std::exp(loss); }
+
+void MetricsFile::append(const EvaluationMetrics& m) {
+  if (file_ < 0) return;
+  Line line;
+  line.add("{{\"step\":{},\"evaluated\":\"", m.step);
+  for (const char c : m.source) add_escaped(line, c);
+  line.add("\",\"targets\":{}", m.targets);
+  line.add_number("valid_loss", m.loss);
+  line.add_number("perplexity", m.perplexity());
+  line.add("}}\n");
+  write(line.text());
+}
+
+void MetricsFile::write(std::string_view text) {
   ssize_t written = -1;
-  do written = write(file_, text.data(), text.size());
+  do written = ::write(file_, text.data(), text.size());
   while (written < 0 && errno == EINTR);
   require_call(written >= 0, "--metrics ", path_);
   require(written == static_cast<ssize_t>(text.size()), "--metrics ", path_,

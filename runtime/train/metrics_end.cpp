@@ -59,6 +59,9 @@ std::optional<Index> step_of(std::string_view line) {
                   "'; name another file, or remove from this one what is not metrics"));
 }
 
+/// Of a job that trained nothing: its step is one that is done.
+bool is_evaluation(const Line& line) { return line.text.find(",\"evaluated\":") != line.text.npos; }
+
 Index step_of(const Line& line, const std::string& path) {
   const std::optional<Index> step = step_of(line.text);
   if (!step) refuse(path, line);
@@ -139,6 +142,7 @@ Index remove_lines_after(Index step, int file, const std::string& path) {
   Index removed = 0, from = size, later = std::numeric_limits<Index>::max();
   while (const std::optional<Line> line = lines.next()) {
     const Index mine = step_of(*line, path);
+    if (is_evaluation(*line)) continue;
     if (mine <= step || mine >= later) break;
     later = mine;
     from = line->offset;

@@ -105,7 +105,8 @@ std::unique_ptr<Checkpointer> make_checkpointer(Context& context, BoundTraining&
   const CheckpointOptions& checkpoint = context.options().checkpoint;
   if (checkpoint.save.empty() && checkpoint.load.empty() && checkpoint.load_hf.empty())
     return nullptr;
-  return std::make_unique<Checkpointer>(context, bound.flat, bound.optimizer, identity);
+  return std::make_unique<Checkpointer>(context, bound.flat,
+                                        bound.optimizer ? &*bound.optimizer : nullptr, identity);
 }
 
 observe::StatusPage& in_phase_of_planning(observe::StatusPage& page) {
@@ -137,7 +138,7 @@ Trainer::State::State(Context& context_, const Model& model)
       learning_rate(context.options().learning_rate),
       left_out(options::left_out_samples(context.options())) {
   polled = checkpointer.get();
-  bound.train_inputs.skip(left_out);
+  if (bound.train_inputs) bound.train_inputs->skip(left_out);
   for (const std::string& name : plan.train.model().metrics) step_metrics.push_back({name});
   for (const std::string& name : plan.evaluate.model().metrics)
     evaluation_metrics.push_back({name});
@@ -149,6 +150,11 @@ Trainer::State::State(Context& context_, const Model& model)
 void Trainer::State::take_loaded(const std::optional<TrainingProgress>& loaded) {
   progress = last_update = loaded.value_or(TrainingProgress{});
   has_values_ = has_values_ || loaded;
+}
+
+void Trainer::State::need_training() const {
+  require(plan.spec.trains,
+          "a Trainer with Options::forward_only runs forward passes only: it cannot train");
 }
 
 void Trainer::State::need_values() {
@@ -167,6 +173,7 @@ Trainer::~Trainer() = default;
 void Trainer::resume(DataSource& train) {
   State& s = *state_;
   if (s.resumed) return;
+  s.need_training();
   const State::Call call(s);
   s.resumed = true;
   agree_on_data(s.context.host(), &train, "data");
@@ -190,7 +197,8 @@ void Trainer::load_parameters() {
   s.page.enter(observe::Phase::load);
   if (s.checkpointer) s.take_loaded(s.checkpointer->load_parameters());
   s.need_values();
-  s.context.log().info("nothing is trained: --train-iters 0");
+  s.context.log().info(
+      str("nothing is trained: ", s.plan.spec.trains ? "--train-iters 0" : "forward passes only"));
   dump_parameters(s.bound.flat, s.context);
 }
 

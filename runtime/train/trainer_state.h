@@ -31,13 +31,16 @@ struct Trainer::State {
   /// Collective. The last save. A state whose gradients were not finite pushes out no older one.
   void finish_saves(End end, const DataSource& train);
   /// Collective. As Trainer::evaluate; nothing where it ends early, since all agree to stop and
-  /// `may_stop`.
-  std::optional<double> run_evaluation(DataSource& validation, Index batches, bool may_stop);
+  /// `may_stop`. `reports`: a line every few seconds.
+  std::optional<double> run_evaluation(DataSource& validation, Index batches, bool may_stop,
+                                       bool reports);
   /// Collective. As Trainer::outputs; false where it ends early, since all agree to stop.
   bool run_outputs(DataSource& source, Index samples, const OutputSink& sink);
-  /// The newest state is in a checkpoint, so that a job can stop at a signal.
+  /// The newest state is in a checkpoint, so that a job can stop at a signal; so is that of a job
+  /// that never changes it.
   bool is_saved() const {
-    return checkpointer && checkpointer->last_committed() == last_update.step;
+    return !plan.spec.trains ||
+           (checkpointer && checkpointer->last_committed() == last_update.step);
   }
   /// For what follows training, when all have agreed to stop and the state is saved. Throws:
   /// Stopped.
@@ -57,6 +60,8 @@ struct Trainer::State {
   void stop_if_corrupted(const std::string& wrong);
   /// Collective. What a checkpoint gave; nothing where there was none.
   void take_loaded(const std::optional<TrainingProgress>& loaded);
+  /// Throws: Error where only forward passes run.
+  void need_training() const;
   /// Collective. Before parameters are read. Loads initial values from --load-hf, or draws them,
   /// where there are none yet: not when the trainer is made, since drawing takes 40 ns a value, for
   /// values that a checkpoint replaces.

@@ -52,7 +52,7 @@ double Trainer::State::finish_sums(double targets, std::vector<Metric>& metrics)
 double Trainer::State::end_step(double targets) {
   const auto vote = [](bool yes) { return yes ? 1.0 : 0.0; };
   std::fill(sums_.begin(), sums_.end(), 0.0);
-  add_sums(bound.train);
+  add_sums(*bound.train);
   sums_[1] = vote(!context.stop_reason().empty());
   sums_[2] = vote(checkpointer && checkpointer->votes_to_save());
   sums_[3] = checkpointer ? checkpointer->snapshot_vote() : 0;
@@ -96,34 +96,35 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first,
 }
 
 void Trainer::State::start_micro_batches(bool profiled) {
-  if (!profiled || !profile) return bound.train.start(bound.train_inputs);
-  ProfiledBatch batch(bound.train_inputs, profile->steps);
-  bound.train.start(batch);
+  if (!profiled || !profile) return bound.train->start(*bound.train_inputs);
+  ProfiledBatch batch(*bound.train_inputs, profile->steps);
+  bound.train->start(batch);
 }
 
 void Trainer::State::compute_gradients(Index step, double targets, bool profiled) {
-  bound.train_inputs.begin(step, 1 / targets);
-  bound.reducer.begin_step();
+  bound.train_inputs->begin(step, 1 / targets);
+  bound.reducer->begin_step();
   planted.after_zero_gradients(step, bound.flat, context.stream());
   mark(StepPart::zero_gradients);
   start_micro_batches(profiled);
-  bound.train_inputs.queued(context.stream());
-  bound.reducer.finish();
+  bound.train_inputs->queued(context.stream());
+  bound.reducer->finish();
   mark(StepPart::gradient_sums);
 }
 
 void Trainer::State::compute_gradients_twice(Index step, double targets) {
   StepHashes& hashes = *verification.hashes();
-  bound.reducer.hash_terms_with(&hashes);
+  bound.reducer->hash_terms_with(&hashes);
   for (const int time : {0, 1}) {
     hashes.begin(time);
     compute_gradients(step, targets, false);
     hashes.hash_sums();
   }
-  bound.reducer.hash_terms_with(nullptr);
+  bound.reducer->hash_terms_with(nullptr);
 }
 
 StepMetrics Trainer::State::step(DataSource& source) {
+  need_training();
   need_values();
   const Clock::time_point start = Clock::now();
   StepMetrics metrics;
@@ -134,7 +135,7 @@ StepMetrics Trainer::State::step(DataSource& source) {
   const std::int64_t waited_before = page.waited_ns();
   const bool profiled = is_profiled(metrics.step);
   if (profiled && profile) profile->steps.begin();
-  metrics.targets = load(bound.train_inputs, source, progress.samples);
+  metrics.targets = load(*bound.train_inputs, source, progress.samples);
   metrics.lr = learning_rate.at(metrics.step);
   const auto targets = static_cast<double>(metrics.targets);
   mark(StepPart::data);
@@ -146,13 +147,13 @@ StepMetrics Trainer::State::step(DataSource& source) {
     compute_gradients(metrics.step, targets, profiled);
   if (progress.step == 0) dump_gradients(bound.flat, context);
   if (checkpointer) checkpointer->before_update();
-  bound.optimizer.start_step(
+  bound.optimizer->start_step(
       metrics.lr, [&](Optimizer::Part part) { mark(part_of(part)); },
       twice ? verification.hashes() : nullptr);
   // All work is queued: from here on the host waits for a GPU, but the GPU never for its host.
   metrics.loss = end_step(targets);
   metrics.metrics = step_metrics;
-  const StepReport report = bound.optimizer.finish_step();
+  const StepReport report = bound.optimizer->finish_step();
 
   metrics.grad_norm = report.grad_norm;
   metrics.skipped = report.skipped;
@@ -165,7 +166,7 @@ StepMetrics Trainer::State::step(DataSource& source) {
   last_step_ms = metrics.step_ms;
   ++progress.step;
   progress.samples += context.options().global_batch_size;
-  progress.updates = bound.optimizer.updates();
+  progress.updates = bound.optimizer->updates();
   progress.skipped += report.skipped ? 1 : 0;
   if (!report.skipped) {
     last_update = progress;
@@ -194,7 +195,9 @@ void Trainer::State::stop_if_corrupted(const std::string& wrong) {
 }
 
 std::optional<double> Trainer::State::run_evaluation(DataSource& validation, Index batches,
-                                                     bool may_stop) {
+                                                     bool may_stop, bool reports) {
+  constexpr auto between_lines = std::chrono::seconds(10);
+  Clock::time_point next_line = Clock::now() + between_lines;
   require(batches >= 1, "Trainer::evaluate needs at least one global batch, not ", batches);
   need_values();
   enter_evaluation();
@@ -207,6 +210,9 @@ std::optional<double> Trainer::State::run_evaluation(DataSource& validation, Ind
     bound.evaluate.start(bound.evaluate_inputs);
     bound.evaluate_inputs.queued(context.stream());
     add_sums(bound.evaluate);
+    if (!reports || Clock::now() < next_line) continue;
+    next_line += between_lines;
+    context.log().info(str("evaluation: ", i + 1, " of ", batches, " global batches"));
   }
   return finish_sums(static_cast<double>(targets), evaluation_metrics);
 }
@@ -222,7 +228,7 @@ double Trainer::evaluate(DataSource& validation, Index batches) {
   const State::Call call(*state_);
   agree_on_count(state_->context.host(), batches, "batches of evaluate");
   const std::optional<double> loss =
-      state_->run_evaluation(validation, batches, state_->is_saved());
+      state_->run_evaluation(validation, batches, state_->is_saved(), true);
   if (!loss) state_->stop_after_training();
   return *loss;
 }

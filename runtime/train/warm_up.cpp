@@ -117,9 +117,9 @@ void run_all(const Context& context, const PlannedTraining& plan, const TieGroup
     groups.reduce_scatter(tensor);
   }
   if (Communicator& data = mesh.axis(Axis::data); data.size() > 1) {
-    if (o.use_distributed_optimizer)
+    if (plan.spec.trains && o.use_distributed_optimizer)
       groups.reduce_scatter(data);
-    else
+    else if (plan.spec.trains)
       groups.all_reduce(data);
     const bool loads = !o.checkpoint.load.empty() || !o.checkpoint.load_hf.empty();
     if (o.use_distributed_optimizer || loads) groups.all_gather(data);

@@ -47,7 +47,7 @@ struct CheckpointRank {
         steps(mesh, job.layout, tiny(job), job.options.optimizer),
         log(mesh.rank(), LogLevel::quiet),
         context(job.options, mesh, *steps.stream, log),
-        checkpointer(context, *steps.model.flat, *steps.optimizer, job.model) {}
+        checkpointer(context, *steps.model.flat, &*steps.optimizer, job.model) {}
 
   static TinyOptions tiny(const CheckpointJob& job) {
     TinyOptions options;

@@ -8,8 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/models/transformer.h"
-
 #include "tests/support/message_of.h"
 #include "tests/train/sines.h"
 
@@ -337,70 +335,6 @@ TEST(Trainer, AnOpThatDoesNotWorkInBf16IsAConfigurationErrorThatNamesIt) {
                     HasSubstr("--bf16")));
   on_ranks({}, options_for({}),
            [&](Context& context) { EXPECT_NO_THROW(Trainer(context, model)); });
-}
-
-/// Text of 40 tokens from an untrained transformer.
-std::vector<std::int32_t> generate(const Layout& layout, const GenerateOptions& asked) {
-  TransformerConfig config;
-  config.num_layers = 4;
-  config.hidden_size = 16;
-  config.num_attention_heads = 2;
-  config.seq_length = 12;
-  config.vocab_size = 31;
-  config.init_std = 0.5f;
-  const Options options = options_for(layout);
-  std::vector<std::int32_t> text;
-  on_ranks(layout, options, [&](Context& context) {
-    Model model([&](Graph& g) { return build_transformer_loss(g, config, layout.micro_batch); });
-    model.logits = [&](Graph& g) { return build_transformer_logits(g, config, 1); };
-    Trainer trainer(context, model);
-    const auto mine = trainer.generate(asked);
-    if (context.mesh().rank() == context.mesh().shape().size() - 1) text = mine;
-  });
-  return text;
-}
-
-std::vector<std::int32_t> generate(const Layout& layout, double temperature) {
-  return generate(layout, {{5, 6, 7}, 40, temperature});
-}
-
-TEST(Trainer, GeneratesTheSameTokensOnEveryLayout) {
-  for (const double temperature : {0.0, 1.0}) {
-    const auto one = generate({1, 1, 1, 1, 1, false}, temperature);
-    ASSERT_EQ(one.size(), 40u);
-    EXPECT_EQ(generate({2, 1, 1, 1, 1, false}, temperature), one);
-    EXPECT_EQ(generate({1, 2, 1, 2, 1, false}, temperature), one);
-    EXPECT_EQ(generate({1, 1, 2, 1, 1, false}, temperature), one);
-    EXPECT_EQ(generate({1, 2, 2, 1, 1, false}, temperature), one);
-    EXPECT_EQ(generate({1, 2, 1, 2, 1, false, false, true}, temperature), one);
-  }
-}
-
-TEST(Trainer, GeneratesTheMostProbableTokensAlikeOnEveryLayout) {
-  GenerateOptions asked{{5, 6, 7}, 40, 1.5};
-  asked.top_k = 8;
-  asked.top_p = 0.7;
-  const auto one = generate({}, asked);
-  EXPECT_NE(generate({}, {{5, 6, 7}, 40, 1.5}), one);
-  EXPECT_EQ(generate({2, 1, 1, 1, 1, false}, asked), one);
-  EXPECT_EQ(generate({1, 2, 1, 1, 1, false}, asked), one);
-  EXPECT_EQ(generate({1, 1, 2, 1, 1, false}, asked), one);
-  asked.number = 1;
-  EXPECT_NE(generate({}, asked), one);
-}
-
-TEST(Trainer, GeneratesUpToTheTokenThatStopsIt) {
-  GenerateOptions asked{{5, 6, 7}, 40, 1};
-  auto expected = generate({}, asked);
-  asked.stop = expected[10];
-  expected.erase(std::find(expected.begin(), expected.end(), asked.stop), expected.end());
-  EXPECT_LT(expected.size(), 11u);
-  for (const Layout& layout : {Layout{}, Layout{.pipeline = 2}})
-    EXPECT_EQ(generate(layout, asked), expected);
-}
-
-TEST(Trainer, TemperatureZeroIsNotSampling) {
-  EXPECT_NE(generate({1, 1, 1, 1, 1, false}, 0), generate({1, 1, 1, 1, 1, false}, 2));
 }
 
 }  // namespace

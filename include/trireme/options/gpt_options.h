@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/data/source.h"
+#include "trireme/data/token_sweep.h"
 #include "trireme/models/transformer_config.h"
 #include "trireme/options/options.h"
 
@@ -18,9 +19,14 @@ struct GptOptions {
   TransformerConfig model = trireme::preset("tiny");
   std::vector<std::string> data_path;  // PREFIX, or w1 PREFIX1 w2 PREFIX2 ...
   std::string split = "969,30,1";      // train, valid, test
+  bool skip_train = false;             // evaluate all of the validation part, and train nothing
   Index generate = 0;                  // tokens after training
   std::string prompt = "The ";
+  std::string prompts;  // file of them, in place of `prompt`
   double temperature = 0.8;
+  Index top_k = 0;
+  double top_p = 1;
+  std::string output;                      // file of JSON lines
   std::vector<std::string> warnings = {};  // of check_gpt_options
 };
 
@@ -28,9 +34,10 @@ struct GptOptions {
 void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt);
 
 /// Sets --vocab-size, where it is not given, to that of the sidecars of --data-path, unless the
-/// model is that of a checkpoint or of --load-hf. Sets --train-iters to 0 for a job that only
-/// generates: one with --load or --load-hf and --generate, but neither --train-iters nor
-/// --data-path. Call before derive_defaults.
+/// model is that of a checkpoint or of --load-hf. Sets --train-iters to 0 with --skip-train, and
+/// for a job that only generates: one with --load or --load-hf and --generate, but neither
+/// --train-iters nor --data-path. Sets Options::forward_only for jobs that evaluate or generate,
+/// and neither train nor save. Call before derive_defaults.
 void settle_gpt_options(const CommandLine& command, Options& options, GptOptions& gpt);
 
 /// Reports what is wrong with the model on this mesh, and with generation. First replaces zeros in
@@ -50,6 +57,7 @@ TransformerConfig model_of(const KeyValues& options);
 struct GptData {
   std::unique_ptr<DataSource> train;
   std::unique_ptr<DataSource> valid;               // null unless there are evaluations
+  std::vector<SweptPart> swept;                    // with --skip-train: what is evaluated
   std::vector<std::string> description, warnings;  // lines for the log
 };
 /// Opens the files of --data-path and adds what is wrong with them to `problems`. Opens none for a

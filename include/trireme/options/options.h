@@ -49,6 +49,7 @@ struct Options {
   Index micro_batch_size = 1;   // samples
   Index global_batch_size = 8;  // samples
   Index train_iters = 100;
+  bool forward_only = false;  // nothing is trained or saved; train_iters is then 0
   Index seed = 1234;
   bool bf16 = false;  // weights and activations of the computation; masters and sums stay f32
 

@@ -18,6 +18,9 @@ struct TrainingSpec {
   Index micro_batch_size = 1;   // samples
   Index global_batch_size = 1;  // samples; a multiple of micro_batch_size x the sum of shares
 
+  /// False: only forward passes run. There are then no gradients, no optimizer state, and no
+  /// parameters but those that ops read.
+  bool trains = true;
   DType compute = DType::f32;  // or bf16
   OptimizerOptions optimizer;
   Update update = Update::replicated;  // sharded: the distributed optimizer

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "trireme/core/dtype.h"
 #include "trireme/core/log.h"
@@ -35,6 +36,15 @@ struct StepMetrics {
   std::span<const Metric> valid_metrics;  // until its next evaluation
 };
 
+/// The loss over each token of some data.
+struct EvaluationMetrics {
+  Index step = 0;      // after which it was computed
+  std::string source;  // PREFIX of the data, or "blend"
+  Index targets = 0;
+  double loss = 0;  // mean over the targets; of a blend over its parts by their weights
+  double perplexity() const;
+};
+
 /// JSON lines, appended: one write(2) per line, so that a reader never sees half of one and several
 /// runs may share a file. Numbers that are not finite become null.
 class MetricsFile {
@@ -52,8 +62,11 @@ class MetricsFile {
   Index go_back_to(Index step);
   /// Throws: Error when the file system takes less than the whole line.
   void append(const StepMetrics& metrics);
+  void append(const EvaluationMetrics& metrics);
 
  private:
+  void write(std::string_view line);
+
   std::string path_;
   int file_ = -1;
 };

@@ -18,6 +18,9 @@ TrainingTask::TrainingTask(const std::vector<std::string>& words, Problems& prob
   command_.parse(static_cast<int>(arguments.size()), arguments.data(), problems);
   if (!model.options.empty()) command_.take(model.options, model.origin, problems, model.option);
   settle_gpt_options(command_, options_, gpt_);
+  options_.forward_only = false;
+  if (gpt_.skip_train)
+    problems.add("--skip-train has no meaning for a plan of training; leave it out");
   adds_bf16_ = bf16 && !command_.given("--bf16");
   if (adds_bf16_) options_.bf16 = true;
   derive_defaults(command_, options_);

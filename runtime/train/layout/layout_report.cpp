@@ -31,7 +31,7 @@ struct StageSums {
 
 StageSums sums_of(const PlannedTraining& plan) {
   StageSums sums;
-  for (const Plan& chunk : plan.train.model().chunks) {
+  for (const Plan& chunk : plan.passes().front()->model().chunks) {
     for (const StepWork& work : chunk.work()) {
       sums.bytes += work.bytes;
       if (work.phase == StepWork::Phase::forward) sums.forward += work.flops;
@@ -46,7 +46,7 @@ StageSums sums_of(const PlannedTraining& plan) {
 std::string stage_line(const PlannedTraining& plan, const MemoryNeed& need) {
   const StageSums sums = sums_of(plan);
   std::string slots;
-  for (const int count : plan.train.program().slots)
+  for (const int count : plan.passes().front()->program().slots)
     slots += fmt::format("{}{}", slots.empty() ? "" : "+", count);
   return fmt::format("{:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7}  {:>10}  {:>10}\n",
                      plan.coordinate(Axis::pipeline), show_flops(sums.forward),

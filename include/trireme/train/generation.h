@@ -1,0 +1,18 @@
+// Generated texts, as --generate asks for them.
+#pragma once
+
+#include <vector>
+
+#include "trireme/options/prompts.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme {
+
+/// Collective. Continues each prompt by up to --generate tokens: the same ones on every layout, and
+/// others for each prompt, whatever the prompts before it. Prints them, or writes a line of JSON
+/// for each to --output, which it replaces. Throws: as Trainer::generate; ConfigurationError on all
+/// ranks when these have other prompts; JobError when --output cannot be written.
+void generate_texts(Context& context, Trainer& trainer, const GptOptions& gpt,
+                    const std::vector<Prompt>& prompts);
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+#include "runtime/options/inference/check_inference.h"
+
+#include "runtime/options/check_options.h"
+
+namespace trireme::options {
+
+void declare_skip_train(CommandLine& command, GptOptions& gpt) {
+  command.flag("--skip-train", gpt.skip_train,
+               "train nothing: print loss and perplexity over each token of the validation part of "
+               "--data-path, by file, of the weights of --load or --load-hf");
+}
+
+void declare_generation(CommandLine& command, GptOptions& gpt) {
+  command.whole(
+      "--generate", gpt.generate, at_least(0),
+      "bytes of text to generate after training; needs --vocab-size 256; with --load and without "
+      "--data-path nothing is trained first");
+  command.text("--prompt", gpt.prompt, "TEXT", "beginning of the text, which the model continues");
+  command.text("--prompts", gpt.prompts, "FILE",
+               "file of prompts, one a line; in FILE.jsonl a JSON string or an object with "
+               "\"prompt\" a line");
+  command.real("--temperature", gpt.temperature,
+               {0, std::numeric_limits<double>::infinity(), false, false},
+               "temperature of sampling; 0: always take the most probable byte");
+  command.whole("--top-k", gpt.top_k, at_least(0),
+                "draw from so many of the most probable tokens; 0: from all");
+  command.real("--top-p", gpt.top_p, {0, 1, true, false},
+               "draw from the fewest of them, the most probable ones, whose probabilities add up "
+               "to this");
+  command.text("--output", gpt.output, "FILE",
+               "write each generated text as a line of JSON to this file instead of printing it");
+}
+
+namespace {
+
+/// Of a job with --skip-train.
+void check_skip_train(const CommandLine& command, const Options& options, Problems& problems) {
+  const CheckpointOptions& checkpoint = options.checkpoint;
+  if (checkpoint.load.empty() && checkpoint.load_hf.empty() && !options.plan_only)
+    problems.add("--skip-train evaluates weights: add --load DIR or --load-hf DIR");
+  for (const char* option : {"--train-iters", "--save", "--finetune", "--dump-tensors"})
+    if (command.given(option))
+      problems.add(option, " has no meaning with --skip-train, which neither trains nor saves; ",
+                   "leave it out");
+  for (const char* option : {"--eval-interval", "--eval-iters"})
+    if (command.given(option))
+      problems.add(option, " has no meaning with --skip-train, which reads each token of the ",
+                   "validation part once; leave it out");
+}
+
+}  // namespace
+
+void check_evaluation(const CommandLine& command, const Options& options, const GptOptions& gpt,
+                      Problems& problems) {
+  if (gpt.skip_train) return check_skip_train(command, options, problems);
+  if (command.given("--eval-iters") && options.eval_interval == 0)
+    problems.add("--eval-iters has no meaning without --eval-interval; add it or leave it out");
+}
+
+void check_generation(const CommandLine& command, const GptOptions& gpt, Problems& problems) {
+  if (command.given("--prompt") && command.given("--prompts"))
+    problems.add("--prompt and --prompts both say what to continue; leave one out");
+  check_writable("--output", gpt.output, problems);
+  for (const char* option : {"--top-k", "--top-p"})
+    if (command.given(option) && gpt.generate > 0 && gpt.temperature == 0)
+      problems.add(option, " has no meaning with --temperature 0, which always takes the most ",
+                   "probable token; leave it out");
+  for (const char* option :
+       {"--prompt", "--prompts", "--temperature", "--top-k", "--top-p", "--output"})
+    if (command.given(option) && gpt.generate == 0)
+      problems.add(option, " has no meaning without --generate; add it or leave ", option, " out");
+  if (gpt.generate == 0) return;
+  if (gpt.model.vocab_size != 256)
+    problems.add("--generate ", gpt.generate, " prints bytes and needs --vocab-size 256, not ",
+                 gpt.model.vocab_size);
+}
+
+}  // namespace trireme::options

@@ -1,0 +1,71 @@
+#include "trireme/options/prompts.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "runtime/core/json.h"
+
+namespace trireme {
+namespace {
+
+constexpr Index most_reported = 5;  // lines of a file
+
+/// The prompt in a line of JSON. Throws: Error.
+std::string prompt_of(const std::string& line) {
+  const Json json = parse_json(line);
+  const Json* prompt =
+      std::holds_alternative<Json::Object>(json.value) ? json.find("prompt") : &json;
+  const auto* text = prompt == nullptr ? nullptr : std::get_if<std::string>(&prompt->value);
+  require(text != nullptr, "is no JSON string, and no object with a string named \"prompt\"");
+  return *text;
+}
+
+/// Throws: Error that says what is wrong with it.
+Prompt checked(std::string text, const GptOptions& gpt) {
+  require(!text.empty(), "is empty; a model continues at least one token");
+  Prompt prompt{text, byte_tokens(text)};
+  const auto tokens = static_cast<Index>(prompt.tokens.size());
+  require(tokens <= gpt.model.seq_length, "has ", tokens, " tokens, more than --seq-length ",
+          gpt.model.seq_length);
+  return prompt;
+}
+
+std::vector<Prompt> read_prompts(const GptOptions& gpt, Problems& problems) {
+  const std::string& path = gpt.prompts;
+  std::vector<Prompt> all;
+  std::ifstream file(path);
+  Index number = 0, wrong = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    try {
+      all.push_back(checked(path.ends_with(".jsonl") ? prompt_of(line) : line, gpt));
+    } catch (const Error& error) {
+      if (++wrong <= most_reported)
+        problems.add("--prompts ", path, ":", number, ": ", error.what());
+    }
+  }
+  if (wrong > most_reported)
+    problems.add("--prompts ", path, ": ", wrong - most_reported, " more lines are wrong");
+  if (number == 0)
+    problems.add("--prompts ", path, ": ",
+                 file.is_open() ? "has no line; give one prompt a line" : std::strerror(errno));
+  return all;
+}
+
+}  // namespace
+
+std::vector<Prompt> open_prompts(const Options& options, const GptOptions& gpt,
+                                 Problems& problems) {
+  if (gpt.generate == 0 || options.plan_only) return {};
+  if (!gpt.prompts.empty()) return read_prompts(gpt, problems);
+  std::vector<Prompt> all;
+  try {
+    all.push_back(checked(gpt.prompt, gpt));
+  } catch (const Error& error) {
+    problems.add("--prompt ", error.what());
+  }
+  return all;
+}
+
+}  // namespace trireme

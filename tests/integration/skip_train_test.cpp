@@ -1,0 +1,115 @@
+// train_gpt --skip-train, as users start it: the same figures on every layout.
+#include <cmath>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "trireme/core/error.h"
+
+#include "runtime/core/show_bytes.h"
+#include "tests/support/process.h"
+#include "tests/support/scratch_directory.h"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string model =
+    "--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 ";
+
+class SkipTrain : public testing::Test {
+ protected:
+  SkipTrain() {
+    std::string text;
+    for (int i = 0; i < 2000; ++i) text += str(i * i, i % 7 == 0 ? ".\n" : " ");
+    std::ofstream(folder_ / "a.txt") << text;
+    std::ofstream(folder_ / "b.txt") << text.substr(0, 3000) << "something else";
+    for (const char* name : {"a", "b"})
+      run_shell(TRIREME_BIN_DIR "/trireme data prepare --input " + (folder_ / name) +
+                    ".txt --output " + (folder_ / name),
+                folder_ / "log");
+  }
+  Outcome run(const std::string& options, int ranks = 1) const {
+    const std::string start =
+        ranks == 1 ? "" : str(TRIREME_MPIRUN " --timeout 120 -np ", ranks, " ");
+    return run_shell(start + TRIREME_BIN_DIR "/train_gpt " + options, folder_ / "log");
+  }
+  /// The lines of --metrics of a job that evaluates.
+  std::vector<nlohmann::json> evaluate(const std::string& options, int ranks = 1) const {
+    const std::string file = folder_ / "metrics.jsonl";
+    std::ofstream(file, std::ios::trunc).close();
+    const Outcome outcome = run("--skip-train --metrics " + file + " " + options, ranks);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("gradients 0 B, optimizer 0 B"));
+    std::ifstream in(file);
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+
+  ScratchDirectory folder_;
+};
+
+TEST_F(SkipTrain, TheSameFiguresOnEveryLayoutOfEachFileAndTheirBlend) {
+  const std::string run_directory = folder_ / "run";
+  const Outcome trained =
+      run(model + "--train-iters 3 --data-path " + (folder_ / "a") + " --save " + run_directory);
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+  const std::string weights = "--load " + run_directory + " --use-checkpoint-args ";
+  const std::string data =
+      "--data-path 1 " + (folder_ / "a") + " 3 " + (folder_ / "b") + " --split 0,1 ";
+  const auto expected = evaluate(weights + data);
+  ASSERT_EQ(expected.size(), 3u);
+  EXPECT_EQ(expected[1]["targets"], 3013);
+  EXPECT_EQ(expected[0]["step"], 3);
+  EXPECT_EQ(expected[2]["evaluated"], "blend");
+  const auto loss = [](const nlohmann::json& line) { return line["valid_loss"].get<double>(); };
+  EXPECT_DOUBLE_EQ(loss(expected[2]), (loss(expected[0]) + 3 * loss(expected[1])) / 4);
+  for (const char* layout : {"--tp 2", "--pp 2", "", "--micro-batch-size 2 --tp 2"}) {
+    const auto found = evaluate(weights + data + layout, 2);
+    ASSERT_EQ(found.size(), 3u) << layout;
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_NEAR(loss(found[i]), loss(expected[i]), 2e-7 * loss(expected[i])) << layout;
+  }
+}
+
+TEST_F(SkipTrain, OfBf16LoadsOnlyBf16) {
+  const std::string run_directory = folder_ / "run";
+  const std::string data = "--data-path " + (folder_ / "a") + " --split 90,10 ";
+  const Outcome trained = run(model + "--bf16 --train-iters 40 --lr 1e-2 --lr-warmup-iters 2 " +
+                              data + "--save " + run_directory);
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+  const std::string weights = "--load " + run_directory + " --use-checkpoint-args ";
+  const auto loss = [&](const std::string& options, int ranks) {
+    const auto lines = evaluate(weights + data + options, ranks);
+    return lines.size() == 1 ? lines[0]["valid_loss"].get<double>() : 0;
+  };
+  const double expected = loss("--bf16=false ", 1);
+  EXPECT_LT(expected, 0.8 * std::log(256));  // it has learned something
+  EXPECT_NEAR(loss("", 1), expected, 0.01 * expected);
+  for (const char* layout : {"--tp 2", "--use-distributed-optimizer"})
+    EXPECT_NEAR(loss(layout, 2), expected, 0.01 * expected) << layout;
+}
+
+TEST_F(SkipTrain, APlanShowsTheSameMemory) {
+  const Outcome plan = run(model + "--skip-train --plan-only=4 --tp 2");
+  EXPECT_EQ(plan.exit_code, 0) << plan.output;
+  EXPECT_THAT(plan.output, HasSubstr("gradients 0 B, optimizer 0 B"));
+}
+
+TEST_F(SkipTrain, RefusesWhatItCannotDo) {
+  const Outcome without =
+      run(model + "--skip-train --load " + (folder_ / "none") + " --data-path " + (folder_ / "a"));
+  EXPECT_EQ(without.exit_code, 64) << without.output;
+  EXPECT_THAT(without.output, HasSubstr("--load " + (folder_ / "none")));
+  const Outcome empty = run(model + "--skip-train --load " + folder_.path() + " --data-path " +
+                            (folder_ / "a") + " --split 1");
+  EXPECT_EQ(empty.exit_code, 64) << empty.output;
+  EXPECT_THAT(empty.output, HasSubstr("--split 1"));
+}
+
+}  // namespace
+}  // namespace trireme::test

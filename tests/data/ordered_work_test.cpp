@@ -18,7 +18,7 @@ namespace {
 using Work = OrderedWork<Index, Index>;
 
 /// The pieces 0 to count - 1.
-auto counting(Index count) {
+auto numbers_below(Index count) {
   return [next = Index{0}, count]() mutable {
     return next < count ? std::optional<Index>(next++) : std::nullopt;
   };
@@ -28,7 +28,7 @@ TEST(OrderedWork, ResultsComeInTheOrderOfThePieces) {
   for (const int workers : {1, 3, 8}) {
     std::vector<Index> used, expected(500);
     std::iota(expected.begin(), expected.end(), Index{0});
-    Work work({counting(500),
+    Work work({numbers_below(500),
                [] {
                  return [](Index& piece) {
                    if (piece % 7 == 0) std::this_thread::yield();
@@ -46,7 +46,7 @@ TEST(OrderedWork, ResultsComeInTheOrderOfThePieces) {
 TEST(OrderedWork, HoldsNoMoreThanItsBoundButOneLargerPieceAlone) {
   std::atomic<Index> held{0}, most{0}, beside_the_large{0};
   const auto size = [](const Index& piece) { return piece == 50 ? Index{1000} : Index{3}; };
-  Work work({[make = counting(100), &size, &held, &most]() mutable {
+  Work work({[make = numbers_below(100), &size, &held, &most]() mutable {
                auto piece = make();
                if (piece) most = std::max(most.load(), held += size(*piece));
                return piece;
@@ -66,7 +66,7 @@ TEST(OrderedWork, HoldsNoMoreThanItsBoundButOneLargerPieceAlone) {
 TEST(OrderedWork, ThrowsTheFirstFailureInOrderAfterUsingWhatIsBeforeIt) {
   for (const int workers : {1, 2, 7}) {
     Index used = 0;
-    Work work({counting(300),
+    Work work({numbers_below(300),
                [] {
                  return [](Index& piece) {
                    require(piece < 100 || piece % 2 == 1, "piece ", piece);
@@ -83,7 +83,7 @@ TEST(OrderedWork, ThrowsTheFirstFailureInOrderAfterUsingWhatIsBeforeIt) {
 TEST(OrderedWork, ThrowsWhatEachStepThrows) {
   const auto message = [](const std::string& failing) {
     const auto fail = [=](const std::string& step) { require(step != failing, "in ", step); };
-    Work work({[&, make = counting(5)]() mutable {
+    Work work({[&, make = numbers_below(5)]() mutable {
                  fail("make");
                  return make();
                },
@@ -109,7 +109,7 @@ TEST(OrderedWork, ThrowsWhatEachStepThrows) {
 
 TEST(OrderedWork, InterruptsAMakerThatWaits) {
   std::promise<void> interrupted;
-  Work work({[&, make = counting(1)]() mutable {
+  Work work({[&, make = numbers_below(1)]() mutable {
                auto piece = make();
                if (!piece) interrupted.get_future().wait();
                return piece;

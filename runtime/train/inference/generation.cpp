@@ -1,11 +1,10 @@
 #include "trireme/train/generation.h"
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 
 #include "runtime/core/json.h"
+#include "runtime/core/require_call.h"
 #include "runtime/job/rank_agreement.h"
 
 namespace trireme {
@@ -49,7 +48,7 @@ class OutputLines {
 
  private:
   void check() const {
-    require(!writes_ || file_.good(), "--output ", path_, ": ", std::strerror(errno));
+    require_call(!writes_ || file_.good(), "--output ", path_);
   }
 
   const std::string& path_;

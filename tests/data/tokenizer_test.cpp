@@ -109,6 +109,29 @@ TEST(Tokenizer, AScratchServesSeveralTokenizersInTurn) {
   }
 }
 
+TEST(Tokenizer, AScratchServesATokenizerThatIsLoadedAgain) {
+  const ScratchDirectory folder;
+  const SmallTokenizer small = SmallTokenizer().merge("a", "b");
+  Tokenizer::Scratch scratch;
+  for (int i = 0; i < 3; ++i) {
+    Tokens tokens;
+    const Tokenizer tokenizer = small.load(folder);
+    tokenizer.encode("ab a", scratch, tokens);
+    EXPECT_EQ(tokens.front(), small.token("ab"));
+  }
+}
+
+TEST(Tokenizer, ManyCombiningCharactersAreSortedByTheirClasses) {
+  const ScratchDirectory folder;
+  const Tokenizer tokenizer =
+      SmallTokenizer().set("normalizer", R"({"type":"NFC"})").load(folder);
+  constexpr int count = 500'000;  // takes hours where the time is quadratic
+  std::string above, below;
+  for (int i = 0; i < count; ++i) above += "\xCC\x81", below += "\xCC\x96";
+  const std::string expected = "\xC3\xA9" + below + above.substr(2);
+  EXPECT_TRUE(tokenizer.decode(encode(tokenizer, "e" + above + below)) == expected);
+}
+
 TEST(Tokenizer, FindsTheEndsOfDocumentsInFilesBesideItOrByTheirNames) {
   const ScratchDirectory folder;
   SmallTokenizer small;

@@ -1,8 +1,8 @@
 #include "runtime/data/tokenizer/normalizer.h"
 
+#include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <memory>
+#include <vector>
 
 #include <utf8proc.h>
 
@@ -14,20 +14,38 @@
 namespace trireme::data {
 namespace {
 
-struct Free {
-  void operator()(utf8proc_uint8_t* text) const { std::free(text); }
-};
+constexpr auto nfc_options =
+    static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
-/// Appends NFC of `text`.
+/// Appends the full decomposition of `c`, in no order of classes.
+void decompose(char32_t c, std::vector<utf8proc_int32_t>& characters) {
+  std::array<utf8proc_int32_t, 32> parts;
+  int last_class = 0;
+  const utf8proc_ssize_t count = utf8proc_decompose_char(
+      static_cast<utf8proc_int32_t>(c), parts.data(), parts.size(),
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE), &last_class);
+  require(count > 0 && count <= static_cast<utf8proc_ssize_t>(parts.size()),
+          "utf8proc: ", utf8proc_errmsg(count));
+  characters.insert(characters.end(), parts.begin(), parts.begin() + count);
+}
+
+/// Appends NFC of `text`. utf8proc_map() takes quadratic time for a run of combining characters.
 void append_nfc(std::string_view text, std::string& out) {
-  utf8proc_uint8_t* composed = nullptr;
-  const utf8proc_ssize_t bytes =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &composed,
-                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  const std::unique_ptr<utf8proc_uint8_t, Free> owner(composed);
-  require(bytes >= 0, "utf8proc: ", utf8proc_errmsg(bytes));
-  out.append(reinterpret_cast<const char*>(composed), static_cast<std::size_t>(bytes));
+  std::vector<utf8proc_int32_t> characters;
+  for (std::size_t at = 0; at < text.size(); at += character_bytes(text[at]))
+    decompose(character_at(&text[at]), characters);
+  const auto class_of = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
+  const auto is_starter = [&](utf8proc_int32_t c) { return class_of(c) == 0; };
+  for (auto at = characters.begin(); at != characters.end();) {
+    const auto first = std::find_if_not(at, characters.end(), is_starter);
+    at = std::find_if(first, characters.end(), is_starter);
+    std::stable_sort(first, at, [&](auto a, auto b) { return class_of(a) < class_of(b); });
+  }
+  const utf8proc_ssize_t count = utf8proc_normalize_utf32(
+      characters.data(), static_cast<utf8proc_ssize_t>(characters.size()), nfc_options);
+  require(count >= 0, "utf8proc: ", utf8proc_errmsg(count));
+  characters.resize(static_cast<std::size_t>(count));
+  for (const utf8proc_int32_t c : characters) append_character(static_cast<char32_t>(c), out);
 }
 
 void replace_all(std::string_view text, const std::string& pattern, const std::string& content,
@@ -42,21 +60,18 @@ void replace_all(std::string_view text, const std::string& pattern, const std::s
 
 Nfc::Nfc() {
   stable_.set();
-  std::array<utf8proc_int32_t, 32> parts;
+  std::vector<utf8proc_int32_t> parts;
   for (char32_t c = 0x80; c < planes; ++c) {
     if (is_newer_than_nfc(c) || (c >= 0xD800 && c < 0xE000)) continue;
     const auto code = static_cast<utf8proc_int32_t>(c);
     if (utf8proc_get_property(code)->combining_class != 0) stable_.reset(c);
-    int last_class = 0;
-    const utf8proc_ssize_t count = utf8proc_decompose_char(
-        code, parts.data(), parts.size(),
-        static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE), &last_class);
-    require(count > 0, "utf8proc: ", utf8proc_errmsg(count));
+    parts.clear();
+    decompose(c, parts);
     // What may be composed with a character before it, and what NFC replaces.
-    for (std::size_t i = 1; i < static_cast<std::size_t>(count); ++i)
+    for (std::size_t i = 1; i < parts.size(); ++i)
       if (!is_newer_than_nfc(static_cast<char32_t>(parts[i])))
         stable_.reset(static_cast<std::size_t>(parts[i]));
-    if (count == 1 && parts[0] == code) continue;
+    if (parts.size() == 1 && parts[0] == code) continue;
     std::string character, composed;
     append_character(c, character);
     append_nfc(character, composed);

@@ -25,7 +25,8 @@ class Tokenizer {
   ~Tokenizer();
 
   /// What one thread needs to encode: the tokens of words that it has met, and working memory. At
-  /// most 8 MiB and some times the longest text. May be used with several tokenizers in turn.
+  /// most 8 MiB and some times the longest text. May be used with several tokenizers in turn; keeps
+  /// the memory of the last one.
   class Scratch {
    public:
     Scratch();
@@ -59,8 +60,8 @@ class Tokenizer {
 
  private:
   struct Parts;
-  explicit Tokenizer(std::unique_ptr<const Parts> parts);
-  std::unique_ptr<const Parts> parts_;
+  explicit Tokenizer(std::shared_ptr<const Parts> parts);
+  std::shared_ptr<const Parts> parts_;  // shared with each Scratch
 };
 
 }  // namespace trireme::data

@@ -99,7 +99,7 @@ struct Tokenizer::Parts {
 };
 
 struct Tokenizer::Scratch::State {
-  std::string hash;  // of the tokenizer that the rest belongs to
+  std::shared_ptr<const Parts> parts;  // of the tokenizer that the rest belongs to
   WordCache cache;
   Pretokenizer::Memory pretokenizer;
   Normalizer::Memory normalizer;
@@ -111,7 +111,7 @@ Tokenizer::Scratch::Scratch(Scratch&& other) noexcept = default;
 Tokenizer::Scratch& Tokenizer::Scratch::operator=(Scratch&& other) noexcept = default;
 Tokenizer::Scratch::~Scratch() = default;
 
-Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+Tokenizer::Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 Tokenizer::Tokenizer(Tokenizer&& other) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&& other) noexcept = default;
 Tokenizer::~Tokenizer() = default;
@@ -125,7 +125,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
                 ".save_pretrained(DIRECTORY) of transformers"
               : "");
   return Tokenizer(
-      std::make_unique<const Parts>(read_tokenizer(file.string()), file.parent_path()));
+      std::make_shared<const Parts>(read_tokenizer(file.string()), file.parent_path()));
 }
 
 namespace {
@@ -184,11 +184,10 @@ void Tokenizer::encode(std::string_view text, Scratch& scratch,
   const std::size_t invalid = first_invalid(text);
   require(invalid == text.size(), "byte ", invalid, " of the text is not UTF-8");
   Scratch::State& state = *scratch.state_;
-  if (state.hash != parts_->hash) {
-    state.hash.clear();
+  if (state.parts != parts_) {
     state.cache.clear();
     state.pretokenizer = parts_->pretokenizer.make_memory();
-    state.hash = parts_->hash;
+    state.parts = parts_;
   }
   const std::size_t before = tokens.size();
   try {

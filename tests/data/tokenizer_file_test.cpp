@@ -62,6 +62,12 @@ TEST(TokenizerFile, RefusesBrokenVocabulariesAndMerges) {
   EXPECT_EQ(refusal(replaced(good, merge, "\"a b\"")), "");
 }
 
+TEST(TokenizerFile, NamesAFileThatCannotBeOpened) {
+  EXPECT_THAT(message_of([] { Tokenizer::load("none"); }), HasSubstr("none: there is no such file"));
+  EXPECT_THAT(message_of([] { Tokenizer::load(std::string(300, 'x')); }),
+              HasSubstr("x: cannot be opened: File name too long"));
+}
+
 TEST(TokenizerFile, RefusesHostileText) {
   EXPECT_THAT(refusal(""), HasSubstr("this is not JSON at byte"));
   EXPECT_THAT(refusal("[]"), HasSubstr("model is missing"));

@@ -117,10 +117,12 @@ Tokenizer& Tokenizer::operator=(Tokenizer&& other) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
-  const bool is_directory = std::filesystem::is_directory(path);
+  std::error_code ignored, unknown;  // unknown: why opening it will fail as well
+  const bool is_directory = std::filesystem::is_directory(path, ignored);
   const std::filesystem::path file = is_directory ? path / "tokenizer.json" : path;
-  require(std::filesystem::exists(file), file.string(), ": there is no such file",
-          std::filesystem::exists(file.parent_path() / "tokenizer.model")
+  require(std::filesystem::exists(file, unknown) || unknown, file.string(),
+          ": there is no such file",
+          std::filesystem::exists(file.parent_path() / "tokenizer.model", ignored)
               ? "; make it of tokenizer.model by AutoTokenizer.from_pretrained(DIRECTORY)"
                 ".save_pretrained(DIRECTORY) of transformers"
               : "");

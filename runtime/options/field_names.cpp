@@ -61,6 +61,7 @@ constexpr FieldName all_names[] = {
     {"PrepareOptions::append_eod", "--append-eod"},
     {"PrepareOptions::prepend_bos", "--prepend-bos"},
     {"PrepareOptions::inputs", "--input"},
+    {"PrepareOptions::json_keys", "--json-keys"},
     {"PrepareOptions::prefix", "--output"},
     {"TokenOptions::sequence_length", "--seq-length"},
     {"PlanOptions::guard", "--check-finite"},

@@ -173,6 +173,15 @@ TEST_F(PrepareText, JoinsTheTextsOfSeveralKeysInTheirOrder) {
   EXPECT_THAT(documents(), ElementsAre("T\nbody"));
 }
 
+TEST_F(PrepareText, RefusesKeysThatAreNoneOrThereTwice) {
+  options_.json_keys = {"title", "text", "title"};
+  EXPECT_EQ(message_of([&] { check(options_, encoder_); }),
+            "PrepareOptions::json_keys names title more than once");
+  options_.json_keys.clear();
+  EXPECT_EQ(message_of([&] { check(options_, encoder_); }),
+            "PrepareOptions::json_keys is empty; expected a member's name");
+}
+
 TEST_F(PrepareText, AddsWhatIsAskedForAndLeavesDocumentsWithoutTextOut) {
   options_.append_eod = options_.prepend_bos = true;
   const Sidecar made =

@@ -140,6 +140,11 @@ void check(const PrepareOptions& options, const TextEncoder& encoder) {
           "PrepareOptions::prepend_bos: the tokenizer has no token for the beginning of a text");
   require(std::count(options.inputs.begin(), options.inputs.end(), "-") <= 1,
           "PrepareOptions::inputs names standard input, -, more than once");
+  const std::vector<std::string>& keys = options.json_keys;
+  require(!keys.empty(), "PrepareOptions::json_keys is empty; expected a member's name");
+  for (const std::string& key : keys)
+    require(std::count(keys.begin(), keys.end(), key) == 1, "PrepareOptions::json_keys names ", key,
+            " more than once");
   const std::string sidecar = sidecar_path(options.prefix);
   require(!is_taken(sidecar), sidecar,
           ": exists, and is not the sidecar of token files; choose another PrepareOptions::prefix");

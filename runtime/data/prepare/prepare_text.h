@@ -30,8 +30,8 @@ struct PrepareOptions {
   int stop_file = -1;  // the work ends with an Error once it can be read; borrowed
 };
 
-/// What is wrong with the options: a token that the encoder does not have, a file that cannot be
-/// an input, a PREFIX.json that is not a sidecar. Opens no pipe. Throws: Error.
+/// What is wrong with the options: a token that the encoder does not have, keys that are none or
+/// there twice, a PREFIX.json that is not a sidecar. Throws: Error.
 void check(const PrepareOptions& options, const TextEncoder& encoder);
 
 /// Writes PREFIX.bin, PREFIX.json and PREFIX.idx completely or not at all; the bytes do not depend

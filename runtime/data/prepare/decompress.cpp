@@ -44,7 +44,8 @@ class Gzip final : public TextStream {
     state_.avail_out = static_cast<uInt>(std::min(most, most_at_once));
     const uInt wanted = state_.avail_out;
     while (state_.avail_out == wanted && has_more()) {
-      if (std::exchange(ended_, false)) ::inflateReset(&state_);
+      if (std::exchange(ended_, false))
+        require(::inflateReset(&state_) == Z_OK, "zlib: cannot be reset");
       const int result = ::inflate(&state_, Z_NO_FLUSH);
       ended_ = result == Z_STREAM_END;
       require(ended_ || result == Z_OK || result == Z_BUF_ERROR, file_.name(),

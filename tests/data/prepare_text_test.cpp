@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "trireme/core/error.h"
 
@@ -267,6 +268,22 @@ TEST_F(PrepareText, AMistakeEndsItWhileAPipeHasNothingToRead) {
   EXPECT_THAT(refusal({pipe}), testing::HasSubstr("pipe: line 1: this is not JSON"));
   ended.set_value();
   writer.join();
+}
+
+TEST_F(PrepareText, AnEndThatIsAskedForAfterAllIsReadLeavesNothing) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  options_.stop_file = pipe[0];
+  options_.inputs = {folder_.write("a", "text")};
+  options_.prefix = folder_ / "out";
+  EXPECT_EQ(message_of([&] {
+              prepare_text(options_, encoder_,
+                           [&](Index, Index) { EXPECT_EQ(::write(pipe[1], "x", 1), 1); });
+            }),
+            "interrupted");
+  EXPECT_EQ(folder_.files(), 1u);  // the input
+  ::close(pipe[0]);
+  ::close(pipe[1]);
 }
 
 TEST_F(PrepareText, TextComesBackByDocumentAndByToken) {

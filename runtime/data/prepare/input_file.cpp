@@ -49,6 +49,13 @@ void Interruption::wait_for(int descriptor) const {
   require(files[1].revents == 0 && files[2].revents == 0, "interrupted");
 }
 
+void Interruption::check() const {
+  pollfd files[] = {{inner_, POLLIN, 0}, {outer_, POLLIN, 0}};
+  int ready = 0;
+  while ((ready = ::poll(files, 2, 0)) < 0) require_call(errno == EINTR, "poll");
+  require(ready == 0, "interrupted");
+}
+
 // A pipe with a name opens at once, even if its writer is not there yet; poll then waits for it.
 InputFile::InputFile(const std::string& path, const Interruption& interruption)
     : name_(shown(path)),

@@ -21,6 +21,8 @@ class Interruption {
   void interrupt();
   /// Waits until `descriptor` can be read. Throws: Error when it is interrupted.
   void wait_for(int descriptor) const;
+  /// Does not wait. Throws: Error when it is interrupted.
+  void check() const;
 
  private:
   int outer_, inner_ = -1;

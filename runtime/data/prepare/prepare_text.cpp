@@ -172,6 +172,7 @@ Sidecar prepare_text(const PrepareOptions& options, const TextEncoder& encoder,
                return [one](TextBatch& batch) { return one->encode(batch); };
              },
              [&](const EncodedBatch& batch) {
+               interruption.check();
                writer.add(batch);
                progress(batch.position, total);
              },
@@ -179,6 +180,7 @@ Sidecar prepare_text(const PrepareOptions& options, const TextEncoder& encoder,
              [](const TextBatch& batch) { return static_cast<Index>(batch.text.size()); }},
             (4 * options.workers + 16) * batch_bytes);
   work.run(options.workers);
+  interruption.check();
   return writer.finish();
 }
 

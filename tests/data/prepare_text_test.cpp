@@ -127,9 +127,10 @@ TEST_F(PrepareText, ReadsGzipAndZstdByTheirContent) {
   prepare({folder_.write("a.jsonl.gz", gzip(lines)), folder_.write("b.jsonl.zst", zstd(lines)),
            folder_.write("c", gzip("first ") + gzip("second")),
            folder_.write("d", zstd("third ") + zstd("fourth")), folder_.write("e", gzip(big)),
-           folder_.write("f", zstd(big))});
+           folder_.write("f", zstd(big)),
+           folder_.write("g", "\x5f\x2a\x4d\x18" + little_endian(4, 4) + "skip" + zstd("fifth"))});
   EXPECT_TRUE(documents() == (std::vector<std::string>{"a", "b", "a", "b", "first second",
-                                                       "third fourth", big, big}));
+                                                       "third fourth", big, big, "fifth"}));
 }
 
 TEST_F(PrepareText, NamesTruncatedAndDamagedCompressedFiles) {

@@ -75,7 +75,7 @@ class Gzip final : public TextStream {
   bool ended_ = false;  // a member has
 };
 
-/// One or more frames (RFC 8878).
+/// One or more frames (RFC 8878), skippable ones among them.
 class Zstd final : public TextStream {
  public:
   explicit Zstd(InputFile& file) : file_(file), state_(::ZSTD_createDStream()) {
@@ -113,13 +113,19 @@ class Zstd final : public TextStream {
   bool open_frame_ = false, flushing_ = false;
 };
 
+/// pzstd begins with one.
+bool begins_skippable_frame(std::string_view text) {
+  constexpr std::string_view behind_first = "\x2a\x4d\x18";
+  return text.size() >= 4 && (text[0] & 0xf0) == 0x50 && text.substr(1, 3) == behind_first;
+}
+
 }  // namespace
 
 std::unique_ptr<TextStream> open_text(InputFile& file) {
   constexpr std::string_view gzip = "\x1f\x8b", zstd = "\x28\xb5\x2f\xfd";
   const std::string_view begin = file.peek(zstd.size());
   if (begin.starts_with(gzip)) return std::make_unique<Gzip>(file);
-  if (begin.starts_with(zstd)) return std::make_unique<Zstd>(file);
+  if (begin.starts_with(zstd) || begins_skippable_frame(begin)) return std::make_unique<Zstd>(file);
   return std::make_unique<Plain>(file);
 }
 

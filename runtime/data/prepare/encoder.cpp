@@ -52,9 +52,11 @@ class TokenizerEncoder final : public TextEncoder {
     explicit Words(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
     void encode(std::string_view text, std::vector<std::int32_t>& tokens) override {
       tokenizer_.encode(text, scratch_, tokens);
+      if (text.size() > long_text) scratch_ = {};
     }
 
    private:
+    static constexpr std::size_t long_text = 16 << 20;  // its working memory is not kept
     const Tokenizer& tokenizer_;
     Tokenizer::Scratch scratch_;
   };

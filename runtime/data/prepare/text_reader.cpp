@@ -102,7 +102,7 @@ void TextReader::fill_with_lines() {
 
 void TextReader::fill_with_text() {
   for (Index wanted = limits_.batch; !ended_ && (!may_cut_ || wanted == limits_.batch);
-       wanted = 2 * static_cast<Index>(text_.size())) {
+       wanted = std::min(2 * static_cast<Index>(text_.size()), limits_.document + 1)) {
     fill(wanted);
     require(may_cut_ || static_cast<Index>(text_.size()) <= limits_.document, file_->name(),
             ": is longer than ", show_bytes(limits_.document),

@@ -5,6 +5,7 @@
 #include "trireme/core/error.h"
 #include "trireme/data/tokenizer.h"
 
+#include "runtime/data/tokenizer/tokenizer_definition.h"
 #include "tests/data/tokenizer/small_tokenizer.h"
 #include "tests/support/scratch_directory.h"
 
@@ -80,6 +81,22 @@ TEST(TokenizerFile, RefusesHostileText) {
   steps.pop_back();
   EXPECT_THAT(refusal_of("pre_tokenizer", R"({"type":"Sequence","pretokenizers":[)" + steps + "]}"),
               HasSubstr("40 steps; understood are 32"));
+}
+
+TEST(TokenizerFile, RefusesADecoderThatDoublesATokenAgainAndAgain) {
+  std::string vocabulary = "\"a\":256", steps;
+  for (int i = 0; i < 256; ++i)
+    vocabulary += str(",\"", name_of_byte(static_cast<unsigned char>(i)), "\":", i);
+  for (int i = 0; i < 60; ++i)
+    steps += R"({"type":"Replace","pattern":{"String":"a"},"content":"aa"},)";
+  const auto with = [&](const std::string& decoders) {
+    return refusal(str(R"({"decoder":{"type":"Sequence","decoders":[)", decoders,
+                       R"({"type":"Fuse"}]},"model":{"byte_fallback":true,"merges":[],"vocab":{)",
+                       vocabulary, "}}}"));
+  };
+  EXPECT_EQ(with(""), "");
+  EXPECT_THAT(with(steps),
+              HasSubstr("replacing \"a\" by \"aa\" makes a text longer than 1048576 bytes"));
 }
 
 TEST(TokenizerFile, RefusesPatternsThatAreReadOtherwiseElsewhere) {

@@ -48,15 +48,21 @@ void append_nfc(std::string_view text, std::string& out) {
   for (const utf8proc_int32_t c : characters) append_character(static_cast<char32_t>(c), out);
 }
 
-void replace_all(std::string_view text, const std::string& pattern, const std::string& content,
-                 std::string& out) {
-  std::size_t from = 0;
-  for (std::size_t at; (at = text.find(pattern, from)) != text.npos; from = at + pattern.size())
-    out.append(text, from, at - from).append(content);
-  out.append(text, from);
-}
+/// A step may make text longer, and each of several steps the text of the one before.
+constexpr std::size_t most_normalized_bytes = std::size_t{4} << 30;
 
 }  // namespace
+
+void replace_all(std::string_view text, const std::string& pattern, const std::string& content,
+                 std::size_t most, std::string& out) {
+  std::size_t from = 0;
+  for (std::size_t at; (at = text.find(pattern, from)) != text.npos; from = at + pattern.size()) {
+    out.append(text, from, at - from).append(content);
+    require(out.size() <= most, "replacing \"", pattern, "\" by \"", content,
+            "\" makes a text longer than ", most, " bytes");
+  }
+  out.append(text, from);
+}
 
 Nfc::Nfc() {
   stable_.set();
@@ -122,7 +128,7 @@ std::string_view Normalizer::apply(std::string_view text, Memory& memory) const 
       if (step.kind == NormalizerStep::Kind::prepend)
         memory.next.append(step.content).append(before);
       else
-        replace_all(before, step.pattern, step.content, memory.next);
+        replace_all(before, step.pattern, step.content, most_normalized_bytes, memory.next);
       text = memory.next;
     }
     if (text.data() == memory.next.data()) {

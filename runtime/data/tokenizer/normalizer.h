@@ -11,6 +11,11 @@
 
 namespace trireme::data {
 
+/// Appends `text` with `content` in place of each `pattern`, which is not empty. Throws: Error when
+/// that makes `out` longer than `most` bytes.
+void replace_all(std::string_view text, const std::string& pattern, const std::string& content,
+                 std::size_t most, std::string& out);
+
 /// Unicode's NFC, by utf8proc.
 class Nfc {
  public:

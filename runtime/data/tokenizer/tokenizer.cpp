@@ -33,6 +33,7 @@ class TokenTexts {
   }
 
  private:
+  static constexpr std::size_t most_bytes = 1 << 20;  // of a token, where the decoder changes it
   struct Place {
     std::size_t begin = 0;
     Index bytes = -1;  // -1: there is no such token
@@ -50,9 +51,11 @@ class TokenTexts {
       for (int byte = 0; byte < 256; ++byte)
         if (name_of_byte(static_cast<unsigned char>(byte)) == text)
           return std::string(1, static_cast<char>(byte));
-    for (const auto& [pattern, content] : definition_->decoder.replace)
-      for (std::size_t at = 0; (at = text.find(pattern, at)) != text.npos; at += content.size())
-        text.replace(at, pattern.size(), content);
+    for (const auto& [pattern, content] : definition_->decoder.replace) {
+      std::string replaced;
+      replace_all(text, pattern, content, most_bytes, replaced);
+      text = std::move(replaced);
+    }
     return text;
   }
 

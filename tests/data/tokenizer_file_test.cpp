@@ -64,7 +64,8 @@ TEST(TokenizerFile, RefusesBrokenVocabulariesAndMerges) {
 }
 
 TEST(TokenizerFile, NamesAFileThatCannotBeOpened) {
-  EXPECT_THAT(message_of([] { Tokenizer::load("none"); }), HasSubstr("none: there is no such file"));
+  EXPECT_THAT(message_of([] { Tokenizer::load("none"); }),
+              HasSubstr("none: there is no such file"));
   EXPECT_THAT(message_of([] { Tokenizer::load(std::string(300, 'x')); }),
               HasSubstr("x: cannot be opened: File name too long"));
 }

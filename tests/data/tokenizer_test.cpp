@@ -123,8 +123,7 @@ TEST(Tokenizer, AScratchServesATokenizerThatIsLoadedAgain) {
 
 TEST(Tokenizer, ManyCombiningCharactersAreSortedByTheirClasses) {
   const ScratchDirectory folder;
-  const Tokenizer tokenizer =
-      SmallTokenizer().set("normalizer", R"({"type":"NFC"})").load(folder);
+  const Tokenizer tokenizer = SmallTokenizer().set("normalizer", R"({"type":"NFC"})").load(folder);
   constexpr int count = 500'000;  // takes hours where the time is quadratic
   std::string above, below;
   for (int i = 0; i < count; ++i) above += "\xCC\x81", below += "\xCC\x96";

@@ -14,8 +14,7 @@
 namespace trireme::data {
 namespace {
 
-constexpr auto nfc_options =
-    static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+constexpr auto nfc_options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
 /// Appends the full decomposition of `c`, in no order of classes.
 void decompose(char32_t c, std::vector<utf8proc_int32_t>& characters) {
@@ -34,7 +33,9 @@ void append_nfc(std::string_view text, std::string& out) {
   std::vector<utf8proc_int32_t> characters;
   for (std::size_t at = 0; at < text.size(); at += character_bytes(text[at]))
     decompose(character_at(&text[at]), characters);
-  const auto class_of = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
+  const auto class_of = [](utf8proc_int32_t c) {
+    return utf8proc_get_property(c)->combining_class;
+  };
   const auto is_starter = [&](utf8proc_int32_t c) { return class_of(c) == 0; };
   for (auto at = characters.begin(); at != characters.end();) {
     const auto first = std::find_if_not(at, characters.end(), is_starter);

@@ -71,7 +71,8 @@ void AddedTokens::split(std::string_view text, FunctionRef<void(std::string_view
     std::size_t at = 0;
     while (const Entry* entry = find(text, at)) {
       std::size_t begin = at, end = at += entry->text.size();
-      if (entry->left_strip) begin = std::max(begin_of_last_space(text.substr(0, begin)), done);
+      if (entry->left_strip && done < begin)
+        begin = done + begin_of_last_space(text.substr(done, begin - done));
       if (entry->right_strip) end += end_of_first_space(text.substr(end));
       if (done < begin) between(text.substr(done, begin - done));
       found(entry->token);

@@ -176,10 +176,23 @@ class Search {
     }
   }
 
+  /// Nothing, and a verdict, where the model cannot be cut so.
+  std::optional<Evaluated> planned(Considered& each, Ranks ranks) const {
+    try {
+      return evaluate_(each.layout, ranks);
+    } catch (const Error& error) {
+      each.verdict = Verdict::impossible;
+      each.problem = error.what();
+      return std::nullopt;
+    }
+  }
+
   /// Of layouts that differ in details only, the first is among the best.
   void finish(Considered& each) {
+    std::optional<Evaluated> all = planned(each, Ranks::all);
+    if (!all) return;
     Evaluated& made = result_.evaluated[static_cast<std::size_t>(each.evaluated)];
-    made = evaluate_(each.layout, Ranks::all);
+    made = std::move(*all);
     if (made.bytes > result_.limit) {
       each.verdict = Verdict::memory;
       return;
@@ -207,13 +220,9 @@ class Search {
   }
 
   void plan(std::size_t index, Considered& each) {
-    try {
-      result_.evaluated.push_back(evaluate_(each.layout, Ranks::one));
-    } catch (const Error& error) {
-      each.verdict = Verdict::impossible;
-      each.problem = error.what();
-      return;
-    }
+    std::optional<Evaluated> one = planned(each, Ranks::one);
+    if (!one) return;
+    result_.evaluated.push_back(std::move(*one));
     const Evaluated& made = result_.evaluated.back();
     each.evaluated = static_cast<int>(result_.evaluated.size()) - 1;
     each.verdict = made.bytes > result_.limit ? Verdict::memory : Verdict::fits;

@@ -229,9 +229,9 @@ PlannedLayout LayoutPlanner::plan(const Candidate& candidate, Ranks ranks) {
           plan = std::make_shared<const PlannedTraining>(planned.model, spec, rank_of(like),
                                                          state_->device, &planned.cache);
         if (alike.empty()) alike = planned.alike(*plan);
-        layout.ranks.push_back({rank_of(stage), stage,
-                                planned.need(*plan, stage, state_->checkpoint),
-                                planned.slots(*plan, stage), all ? saved_bytes(*plan) : 0});
+        layout.ranks.push_back(
+            {rank_of(stage), stage, planned.need(*plan, stage, state_->checkpoint),
+             planned.slots(*plan, stage), all ? std::optional(saved_bytes(*plan)) : std::nullopt});
         if (data == layout.data_rank && tensor == 0) layout.stages.push_back(plan);
       }
   layout.programs = planned.cache.train_programs(spec, layout.shape());

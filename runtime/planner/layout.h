@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "trireme/graph/model.h"
@@ -34,8 +35,9 @@ ModelOfCandidate transformer_models(const TransformerConfig& config);
 struct PlannedRank {
   int rank = 0, stage = 0;
   MemoryNeed need;
-  int slots = 0;    // of training, all chunks together
-  Index saved = 0;  // bytes of a checkpoint that it writes; 0 where one rank of each is planned
+  int slots = 0;  // of training, all chunks together
+  /// Bytes of a checkpoint that it writes; nothing where one rank of each stage is planned.
+  std::optional<Index> saved = {};
 };
 
 struct PlannedLayout {

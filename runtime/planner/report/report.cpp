@@ -109,7 +109,7 @@ std::string memory_line(const Question& question, const Evaluated& each) {
 
 std::string checkpoint_line(const TrainingTask& task, const Evaluated& each) {
   Index most = 0;
-  for (const PlannedRank& rank : each.plan.ranks) most = std::max(most, rank.saved);
+  for (const PlannedRank& rank : each.plan.ranks) most = std::max(most, rank.saved.value_or(0));
   return fmt::format("{} a save; a rank writes at most {}, from a copy in memory of its host",
                      show_bytes(checkpoint_bytes(task)), show_bytes(most));
 }

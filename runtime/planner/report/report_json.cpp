@@ -14,7 +14,7 @@ Json to_json(const PlannedRank& rank) {
                       {"stage", rank.stage},
                       {"device_bytes", rank.need.device()},
                       {"host_bytes", rank.need.host()},
-                      {"saved_bytes", rank.saved},
+                      {"saved_bytes", rank.saved ? Json(*rank.saved) : Json()},
                       {"classes", std::move(classes)}};
 }
 

@@ -186,7 +186,7 @@ class FakeWorld : public World, public FakeProgram {
     ++step_;
     sight.steps.push_back({step_, script_.step_s, step_ == script_.spike_at_step, 7.5});
     if (done_ == 2 && script_.at_second_step) script_.at_second_step();
-    if (step_ % 10 == 0 || step_ == last_step) saved.push_back(step_);
+    if (step_ % 10 == 0 || (step_ == last_step && script_.saves_last)) saved.push_back(step_);
     if (done_ == script_.signal_at_step) signals.push_back(SIGTERM);
     if (done_ == 2) wall += static_cast<Index>(script_.clock_jump_s);
   }

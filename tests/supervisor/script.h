@@ -34,6 +34,7 @@ struct Script {
   Index spike_at_step = 0;          // its loss has a spike to this step
   bool daemon_lost = false;
   bool end_missed = false;
+  bool saves_last = true;  // the last step, at the end of training
   std::vector<std::string> unreachable = {};
   Index snapshot = 0;              // in memory, where it is newer than what is saved
   std::deque<Hang> verdicts = {};  // of its status pages while it hangs, one a look; none: no pages

@@ -51,6 +51,14 @@ TEST_F(Supervision, DoesNotRestartAFinishedJobWhoseEndTheLauncherMissed) {
   EXPECT_THAT(causes(), ElementsAre("failed", "finished"));
 }
 
+TEST_F(Supervision, RestartsAJobWhoseEndTheLauncherMissedBeforeItsLastStepWasSaved) {
+  world_.last_step = 25;
+  world_.scripts = {{.steps = 25, .code = 1, .end_missed = true, .saves_last = false},
+                    {.steps = 5}};
+  EXPECT_EQ(run(), 0);
+  EXPECT_THAT(causes(), ElementsAre("failed", "finished"));
+}
+
 TEST_F(Supervision, GoesBackOnceWhereGradientsAreNotFinite) {
   world_.scripts = {{.steps = 35, .code = 65}, {.steps = 15, .code = 65}};
   EXPECT_EQ(run(), code::no_help);

@@ -143,8 +143,9 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) {
   }
   if (force_ != 0) facts.stop = force_ == SIGKILL ? SIGTERM : force_;
   facts.watched = settings_.watched;
-  facts.finished =
-      (facts.code == code::done || evidence.end_missed) && world_.training_is_finished();
+  const bool ended_well =
+      facts.code == code::done || (evidence.end_missed && watch.durable >= watch.last_step);
+  facts.finished = ended_well && world_.training_is_finished();
   facts.resumed = watch.resumed;
   facts.last_step = watch.last_step;
   facts.durable = watch.durable;

@@ -69,7 +69,7 @@ std::vector<std::string> training_words(const CommandLine& command, const Words&
   std::vector<std::string> all;
   if (command.given("--model-config")) all = {"--config", words.config};
   if (command.given("--model")) all.insert(all.end(), {"--model", words.model});
-  if (command.given("--hf")) all.insert(all.end(), {"--load-hf", words.hf});
+  if (!words.hf.empty()) all.insert(all.end(), {"--load-hf", words.hf});
   if (command.given("--global-batch-size"))
     all.insert(all.end(), {"--global-batch-size", std::to_string(words.batch)});
   return all;
@@ -94,6 +94,17 @@ ModelOfFiles read_hf(const std::string& directory, Problems& problems) {
     problems.add_lines("--hf ", error.what());
   }
   return model;
+}
+
+/// The file of --model-config may name another model than the words do.
+void check_model_of_config(const CommandLine& command, const Words& words, const TrainingTask& task,
+                           Problems& problems) {
+  if (!command.given("--hf") && task.given("--load-hf"))
+    problems.add("--model-config ", words.config,
+                 ": load-hf is not read for a plan; give its directory by --hf as well");
+  if (command.given("--hf") && !command.given("--model") && task.given("--model"))
+    problems.add("--model-config ", words.config, ": model beside --hf ", words.hf,
+                 ", which says what the model is; leave one of the two out");
 }
 
 /// As many steps as the tokens take.
@@ -272,11 +283,12 @@ int plan(int argc, char** argv) {
               "words behind -- are options of train_gpt for --calibrate, which is missing");
         question = make_question(command, words, problems);
         ModelOfFiles model;
-        if (command.given("--hf") && !command.given("--model")) model = read_hf(words.hf, problems);
+        if (!words.hf.empty() && !command.given("--model")) model = read_hf(words.hf, problems);
         Problems of_task;
         task = std::make_unique<TrainingTask>(question.words, of_task, !plans_for_cpus(question),
                                               model);
         for (const std::string& problem : of_task.all()) problems.add(with_own_names(problem));
+        check_model_of_config(command, words, *task, problems);
         if (!command.given("--global-batch-size") && !task->given("--global-batch-size"))
           problems.add("--global-batch-size is missing: the samples of one step");
         if (!problems.empty()) return;

@@ -134,6 +134,7 @@ TEST_F(Planned, BadInputIsOneLineEach) {
   const std::string contradiction = file(
       "cluster.json", R"({"groups": [{"gpu": "H100", "nodes": 2, "per_node": 8, "gpus": 8}]})");
   const std::string rest = " --model tiny --global-batch-size 8 ";
+  const std::string loads = file("loads.toml", "load-hf = \"there\"\n");
   const std::pair<std::string, const char*> wrong[] = {
       {"--cluster 8x8xH9000" + rest, "trireme: --cluster 8x8xH9000: "},
       {"--cluster somewhere" + rest, "is no file, and no cluster: expected NODESxGPUSxGPU"},
@@ -143,6 +144,9 @@ TEST_F(Planned, BadInputIsOneLineEach) {
        "trireme: --model PRESET, --model-config FILE or --hf DIR is missing"},
       {"--cluster 8xH100 --global-batch-size 8 --hf missing", "trireme: --hf missing/config.json"},
       {"--cluster 8xH100 --hf " + folder_.path() + rest, "which says what the model is"},
+      {"--cluster 8xH100 --global-batch-size 8 --hf ''", "trireme: --hf needs a value: DIR"},
+      {"--cluster 8xH100 --global-batch-size 8 --model-config " + loads,
+       ": load-hf is not read for a plan; give its directory by --hf as well"},
       {"--cluster 8xH100 --model tiny", "trireme: --global-batch-size is missing"},
       {"--cluster 8xH100 --price H200=2" + rest, "trireme: --price H200=2: 'H200=2': the cluster "},
       {"--cluster 8xH100 --pin xp=2" + rest, "trireme: --pin xp=2: 'xp' is no word of a layout"},

@@ -170,7 +170,7 @@ void write(const std::string& file, const std::string& text) {
     std::ofstream out(unfinished, std::ios::binary);
     out << text;
     out.flush();
-    require(out.good(), "--output ", file, ": cannot be written");
+    require(out.good(), "--profile ", file, ": cannot be written");
   }
   std::filesystem::rename(unfinished, file);
 }
@@ -222,7 +222,7 @@ int run_program(int argc, char** argv) {
   application.defaults.log_level = LogLevel::quiet;
   application.declare = [&](CommandLine& command, Options& options) {
     declare_gpt_options(command, options, given.gpt);
-    command.text("--output", given.output, "FILE", "where the profile is written");
+    command.text("--profile", given.output, "FILE", "where the profile is written");
     constexpr double least_seconds = 1, most_seconds = 200;  // trireme plan ends what takes 300
     command.real("--seconds", given.seconds, {least_seconds, most_seconds},
                  "so long it measures, about: longer is more exact");
@@ -237,7 +237,7 @@ int run_program(int argc, char** argv) {
   application.check = [&](const CommandLine& command, const Options&, Index, Problems& problems) {
     given.has_type = command.given("--bf16");
     given.has_model = command.given("--model") || command.given("--num-layers");
-    if (given.output.empty()) problems.add("--output FILE is missing");
+    if (given.output.empty()) problems.add("--profile FILE is missing");
   };
   return run(argc, argv, application, [&](Context& context) {
     Options options = context.options();

@@ -34,7 +34,7 @@ void calibrate(const Request& request, const supervisor::EndSignals& signals,
   std::vector<std::string> words = request.mpirun;
   words.insert(words.end(), {"-np", str(request.ranks), program_path()});
   words.insert(words.end(), request.options.begin(), request.options.end());
-  words.insert(words.end(), {"--output", std::filesystem::absolute(request.file).string(),
+  words.insert(words.end(), {"--profile", std::filesystem::absolute(request.file).string(),
                              "--micro-batch-size", "1", "--global-batch-size", str(request.ranks)});
   const supervisor::ProgramEnd end =
       verify::run_job(words, limit_s, signals, [&](std::string_view line) {

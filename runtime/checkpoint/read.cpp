@@ -18,14 +18,16 @@ Index kept_bytes(const Wanted& w, DType kept) {
   return w.box.count() * size_bytes(is_rounded(w, kept) ? kept : w.dtype);
 }
 
+constexpr Index f32_bytes = sizeof(float), bf16_bytes = sizeof(Bf16);
+
 /// f32 becomes bf16 in the first half of the same memory.
 void round_in_place(void* data, Index count) {
   auto* bytes = static_cast<std::byte*>(data);
   for (Index i = 0; i < count; ++i) {
     float value;
-    std::memcpy(&value, bytes + i * size_bytes(DType::f32), sizeof value);
+    std::memcpy(&value, bytes + i * f32_bytes, sizeof value);
     const Bf16 rounded = to_bf16(value);
-    std::memcpy(bytes + i * size_bytes(DType::bf16), &rounded, sizeof rounded);
+    std::memcpy(bytes + i * bf16_bytes, &rounded, sizeof rounded);
   }
 }
 
@@ -34,9 +36,9 @@ void widen_in_place(void* data, Index count) {
   auto* bytes = static_cast<std::byte*>(data);
   for (Index i = count - 1; i >= 0; --i) {
     Bf16 rounded;
-    std::memcpy(&rounded, bytes + i * size_bytes(DType::bf16), sizeof rounded);
+    std::memcpy(&rounded, bytes + i * bf16_bytes, sizeof rounded);
     const float value = to_float(rounded);
-    std::memcpy(bytes + i * size_bytes(DType::f32), &value, sizeof value);
+    std::memcpy(bytes + i * f32_bytes, &value, sizeof value);
   }
 }
 

@@ -83,6 +83,20 @@ TEST(Sampler, OfEqualOnesTheFirstIsTheMoreProbable) {
               ElementsAre(near(1.0 / 3), near(1.0 / 3), near(1.0 / 3), 0));
 }
 
+/// Sorting by a comparison with NaN may read outside of the vector.
+TEST(Sampler, NeverDrawsANan) {
+  constexpr std::size_t tokens = 1000;
+  std::vector<float> logits(tokens, std::nanf(""));
+  for (std::size_t i = 0; i < tokens; i += 3) logits[i] = -static_cast<float>(i);
+  logits[0] = logits[3] = 0;
+  for (const GenerateOptions& options :
+       {options_of(1, 0, 1), options_of(1, 2, 1), options_of(1, 0, 0.9), options_of(1, 500, 0.9)}) {
+    Sampler sampler(options, tokens);
+    EXPECT_EQ(sampler.draw(logits, 0.4), 0);
+    EXPECT_EQ(sampler.draw(logits, 0.6), 3);
+  }
+}
+
 TEST(Sampler, NamesWhatIsOutOfRange) {
   const auto message = [](double temperature, Index top_k, double top_p) {
     return message_of([&] { Sampler(options_of(temperature, top_k, top_p), 5); });

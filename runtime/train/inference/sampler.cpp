@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace trireme::train {
@@ -22,8 +23,13 @@ Sampler::Sampler(const GenerateOptions& options, Index vocabulary)
 }
 
 void Sampler::keep_top(const std::vector<float>& logits) {
+  // A NaN, which has no order, is the least: sorting needs one.
+  const auto logit_of = [&](std::int32_t token) {
+    const float x = logits[static_cast<std::size_t>(token)];
+    return std::isnan(x) ? -std::numeric_limits<float>::infinity() : x;
+  };
   const auto more_probable = [&](std::int32_t a, std::int32_t b) {
-    const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+    const float x = logit_of(a), y = logit_of(b);
     return x > y || (x == y && a < b);
   };
   const auto weight_of = [&](std::int32_t token) -> double& {
@@ -48,7 +54,8 @@ std::int32_t Sampler::draw(const std::vector<float>& logits, double u) {
   const auto best = static_cast<std::int32_t>(most - logits.begin());
   if (temperature_ == 0) return best;
   std::transform(logits.begin(), logits.end(), weights_.begin(), [&](float x) {
-    return std::exp((static_cast<double>(x) - static_cast<double>(*most)) / temperature_);
+    const double w = std::exp((static_cast<double>(x) - static_cast<double>(*most)) / temperature_);
+    return std::isnan(w) ? 0 : w;
   });
   if (top_k_ < static_cast<Index>(logits.size()) || top_p_ < 1) keep_top(logits);
   double left = u * std::accumulate(weights_.begin(), weights_.end(), 0.0);

@@ -14,7 +14,7 @@ class Sampler {
   /// range.
   Sampler(const GenerateOptions& options, Index vocabulary);
   /// `logits`: one a token of the vocabulary. `u`: uniform in [0, 1). Of equal logits the first is
-  /// the more probable one.
+  /// the more probable one. A token whose logit is NaN is drawn only where the first one's is.
   std::int32_t draw(const std::vector<float>& logits, double u);
 
  private:

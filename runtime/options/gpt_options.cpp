@@ -358,7 +358,7 @@ void check_gpt_options(const CommandLine& command, const Options& options, GptOp
   warn_of_wide_mlp(command, gpt);
   check_attention(options, gpt.model, problems);
   check_evaluation(command, options, gpt, problems);
-  check_generation(command, gpt, problems);
+  check_generation(command, options, gpt, problems);
   check_meaning(command, gpt, problems);
   settle_model(gpt.model);
 }

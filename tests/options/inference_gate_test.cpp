@@ -29,6 +29,10 @@ TEST(InferenceGate, NamesOptionValueAndWhatWouldBeRight) {
       {"--generate 5 --output /missing-directory/f",
        1,
        {"--output /missing-directory/f", "no directory"}},
+      {"--generate 5 --prompts /tmp/f --output /tmp/./f",
+       1,
+       {"--output /tmp/./f", "--prompts", "name another one"}},
+      {"--generate 5 --metrics /tmp/f --output /tmp/f", 1, {"--output /tmp/f", "--metrics"}},
       // What evaluates alone.
       {"--skip-train", 1, {"--skip-train", "add --load DIR or --load-hf DIR"}},
       {"--skip-train --load /tmp --train-iters 5", 1, {"--train-iters", "--skip-train"}},

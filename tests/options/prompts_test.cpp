@@ -64,6 +64,8 @@ TEST_F(Prompts, ThatCannotBeContinuedAreNamedByTheirLines) {
               ElementsAre(HasSubstr("empty: has no line")));
   EXPECT_THAT(open("--prompts " + (folder_ / "none")).problems,
               ElementsAre(HasSubstr("none: No such file")));
+  EXPECT_THAT(open("--prompts " + folder_.path()).problems,
+              ElementsAre(HasSubstr("Is a directory")));
   EXPECT_THAT(open("--prompts " + file("many", std::string(8, '\n'))).problems,
               testing::AllOf(testing::SizeIs(6), testing::Contains(HasSubstr("3 more lines"))));
   EXPECT_THAT(open("--prompt 123456789").problems,

@@ -10,6 +10,7 @@ void declare_skip_train(CommandLine& command, GptOptions& gpt);
 void declare_generation(CommandLine& command, GptOptions& gpt);
 void check_evaluation(const CommandLine& command, const Options& options, const GptOptions& gpt,
                       Problems& problems);
-void check_generation(const CommandLine& command, const GptOptions& gpt, Problems& problems);
+void check_generation(const CommandLine& command, const Options& options, const GptOptions& gpt,
+                      Problems& problems);
 
 }  // namespace trireme::options

@@ -47,9 +47,10 @@ std::vector<Prompt> read_prompts(const GptOptions& gpt, Problems& problems) {
   }
   if (wrong > most_reported)
     problems.add("--prompts ", path, ": ", wrong - most_reported, " more lines are wrong");
-  if (number == 0)
-    problems.add("--prompts ", path, ": ",
-                 file.is_open() ? "has no line; give one prompt a line" : std::strerror(errno));
+  if (!file.is_open() || file.bad())
+    problems.add("--prompts ", path, ": ", std::strerror(errno));
+  else if (number == 0)
+    problems.add("--prompts ", path, ": has no line; give one prompt a line");
   return all;
 }
 

@@ -226,6 +226,9 @@ std::span<const Metric> Trainer::evaluation_metrics() const { return state_->eva
 
 double Trainer::evaluate(DataSource& validation, Index batches) {
   const State::Call call(*state_);
+  // Where it trains, fit() has compared them, and nothing may be allocated here.
+  if (!state_->plan.spec.trains)
+    agree_on_data(state_->context.host(), &validation, "data of evaluate");
   agree_on_count(state_->context.host(), batches, "batches of evaluate");
   const std::optional<double> loss =
       state_->run_evaluation(validation, batches, state_->is_saved(), true);

@@ -210,6 +210,22 @@ TEST(Evaluation, InBf16IsThatOfATrainerWithMasters) {
   }
 }
 
+/// Nodes may have other files under the same name.
+TEST(Evaluation, OfOtherDataOnARankIsRefused) {
+  const ScratchDirectory folder;
+  const std::string prefixes[] = {tokens_file(folder, "a", 333), tokens_file(folder, "b", 333)};
+  const Layout layout{.data = 2};
+  on_ranks(layout, options_of(layout), [&](Context& context) {
+    Trainer trainer(context, model_of(1));
+    trainer.load_parameters();
+    const int rank = context.mesh().rank();
+    EXPECT_THAT(message_of([&] {
+                  evaluate_parts(context, trainer, open({{1, prefixes[rank]}}));
+                }),
+                HasSubstr("data of evaluate: content must be the same on all ranks"));
+  });
+}
+
 TEST(Evaluation, ATrainerOfForwardPassesCannotTrain) {
   on_ranks({}, options_of({}), [&](Context& context) {
     Trainer trainer(context, model_of(1));

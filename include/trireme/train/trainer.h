@@ -56,8 +56,9 @@ class Trainer {
   StepMetrics step(DataSource& train);
   Index steps_done() const;
   /// Collective. Mean loss per target over the first `batches` global batches, one or more. Throws:
-  /// ConfigurationError on all ranks when `batches` differs between them; Stopped when ranks agree
-  /// to stop (Context::stop_reason) and the state is saved, as after fit().
+  /// ConfigurationError on all ranks when `batches` differs between them, or with
+  /// Options::forward_only the data; Stopped when ranks agree to stop (Context::stop_reason) and
+  /// the state is saved, as after fit().
   double evaluate(DataSource& validation, Index batches);
   /// The metrics of the last evaluation, in the order of Graph::metric; valid until the next one.
   std::span<const Metric> evaluation_metrics() const;

@@ -78,11 +78,13 @@ struct Clock {
 }  // namespace
 
 void check_metric_name(const std::string& name) {
-  constexpr const char* taken[] = {"step",    "loss",         "loss_bits", "grad_norm", "lr",
-                                   "step_ms", "tokens_per_s", "skipped",   "loss_spike"};
+  // "evaluated" tells lines of evaluations apart (metrics_end.cpp).
+  constexpr const char* taken[] = {"step",       "loss",     "loss_bits",    "grad_norm",
+                                   "lr",         "step_ms",  "tokens_per_s", "skipped",
+                                   "loss_spike", "evaluated"};
   for (const char* other : taken)
     require(name != other, "metric '", name,
-            "' has the name of a field of every line of --metrics: use another name");
+            "' has the name of a field of lines of --metrics: use another name");
   require(!name.starts_with("valid_"), "metric '", name,
           "': the metrics of evaluations begin with 'valid_', so a name cannot");
 }

@@ -196,7 +196,8 @@ TEST(ModelMetrics, ThatCannotBeAreRefused) {
   for (const char* name :
        {"", "Accuracy", "a b", "a-name-with-a-dash", "a_name_of_more_than_24_ch"})
     EXPECT_THAT(named(name), HasSubstr(str("metric '", name, "': a name is 1 to 24 small")));
-  EXPECT_THAT(named("grad_norm"), HasSubstr("has the name of a field of every line of --metrics"));
+  for (const char* taken : {"grad_norm", "evaluated"})
+    EXPECT_THAT(named(taken), HasSubstr("has the name of a field of lines of --metrics"));
   EXPECT_THAT(named("valid_error"), HasSubstr("begin with 'valid_'"));
   EXPECT_THAT(refused([](Graph& g, Value loss) {
                 g.metric("twice", loss);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "trireme/data/sidecar.h"
+
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/part_content.h"
 
@@ -62,6 +64,9 @@ std::vector<SweptPart> open_swept_parts(const std::vector<WeightedPath>& paths, 
                                         Part part, const TokenOptions& options) {
   const auto p = static_cast<std::size_t>(part);
   require(split.weights[p] > 0, "Split::weights has 0 for '", name(part), "'");
+  std::vector<std::string> prefixes;
+  for (const WeightedPath& path : paths) prefixes.push_back(path.prefix);
+  common_tokenizer(prefixes);  // throws where they are of different ones
   std::vector<SweptPart> parts;
   for (const WeightedPath& path : paths) {
     auto file = std::make_shared<const TokenFile>(path.prefix);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/data/token_source.h"
+#include "trireme/data/token_sweep.h"
 
 #include "tests/support/scratch_directory.h"
 
@@ -115,6 +116,12 @@ TEST(Tokenizers, OfABlendAreOneAndPartOfItsIdentity) {
                        }),
             "other.json: has tokens of tokenizer 00bb, and a.json of 00aa; prepare all texts of a "
             "blend with one tokenizer");
+  const std::vector<WeightedPath> two = {{1, a}, {1, other}};
+  EXPECT_THAT(message_of(folder,
+                         [&] {
+                           open_swept_parts(two, parse_split("0,1"), Part::valid, {9, 300, 1});
+                         }),
+              HasSubstr("prepare all texts of a blend with one tokenizer"));
 }
 
 }  // namespace

@@ -271,7 +271,7 @@ HfConfig parse_hf_config(std::string_view text, Problems& problems) {
 }
 
 std::string hf_config_text(const std::string& path) {
-  std::error_code ignored;  // opening a pipe could wait for ever
+  std::error_code ignored;  // opening a pipe could wait without end
   require(std::filesystem::is_regular_file(path, ignored), path,
           ": cannot be read: it is missing, or no file");
   std::ifstream in(path, std::ios::binary);

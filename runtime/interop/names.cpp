@@ -139,7 +139,7 @@ class FirstProblems {
   }
   void move_to(std::vector<std::string>& all, const char* kind) {
     std::move(first_.begin(), first_.end(), std::back_inserter(all));
-    if (count_ > most) all.push_back(str("and ", count_ - most, " tensors more ", kind));
+    if (count_ > most) all.push_back(str("and ", count_ - most, " more tensors ", kind));
   }
 
  private:

@@ -155,8 +155,8 @@ TEST(HfNames, TheFirstOfManyProblemsAreListedAndTheOthersCounted) {
   ASSERT_EQ(found.size(), 22u);
   EXPECT_EQ(found[0], "tensor model.embed_tokens.weight (37, 32) is missing");
   EXPECT_EQ(found[10],
-            str("and ", all - 10, " tensors more are missing, or have another shape or type"));
-  EXPECT_EQ(found[21], str("and ", all - 10, " tensors more have no place in this model"));
+            str("and ", all - 10, " more tensors are missing, or have another shape or type"));
+  EXPECT_EQ(found[21], str("and ", all - 10, " more tensors have no place in this model"));
 }
 
 TEST(HfNames, OfAnUnknownTypeAreRefused) {

@@ -206,15 +206,16 @@ std::vector<std::string> differences(const Manifest& checkpoint, const Manifest&
 }
 
 std::string option_differences(const KeyValues& now, const KeyValues& then) {
-  constexpr std::array no_matter{"--save",       "--load",
-                                 "--ckpt",       "--finetune",
-                                 "--no-load",    "--exit",
-                                 "--log",        "--dump",
-                                 "--metrics",    "--profile",
-                                 "--keep-last",  "--no-async-save",
-                                 "--config",     "--use-checkpoint-args",
-                                 "--generate",   "--prompt",
-                                 "--temperature"};
+  constexpr std::array no_matter{"--save",        "--load",
+                                 "--ckpt",        "--finetune",
+                                 "--no-load",     "--exit",
+                                 "--log",         "--dump",
+                                 "--metrics",     "--profile",
+                                 "--keep-last",   "--no-async-save",
+                                 "--config",      "--use-checkpoint-args",
+                                 "--generate",    "--prompt",
+                                 "--temperature", "--top-k",
+                                 "--top-p",       "--output"};
   const std::map<std::string, std::string> saved(then.begin(), then.end());
   std::string all;
   for (const auto& [name, value] : now) {

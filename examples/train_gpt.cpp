@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
     if (data.train)
       trainer.fit(*data.train, data.valid.get());
     else  // --train-iters 0, --skip-train
-      trainer.load_parameters();
+      trainer.load_parameters(data.evaluated());
     if (!data.swept.empty()) evaluate_parts(context, trainer, data.swept);
     if (data.valid && !data.train) {
       const Index batches = context.options().eval_iters;

@@ -280,16 +280,21 @@ Index Checkpointer::verified_step(const TrainingProgress& loaded) const {
 
 const data::SkippedSamples& Checkpointer::skipped_samples() const { return state_->skipped; }
 
-std::optional<TrainingProgress> Checkpointer::load_parameters() {
+std::optional<TrainingProgress> Checkpointer::load_parameters(const DataSource* data) {
   State& s = *state_;
   if (s.options.load.empty()) return std::nullopt;  // --load-hf has the values, or they are drawn
-  const auto loaded = load_checkpoint({s.context,
-                                       s.flat,
-                                       s.optimizer,
-                                       s.catalog,
-                                       model_identity(s.model),
-                                       {},
-                                       LoadScope::parameters});
+  LoadTarget target{s.context,
+                    s.flat,
+                    s.optimizer,
+                    s.catalog,
+                    model_identity(s.model),
+                    {},
+                    LoadScope::parameters};
+  if (data != nullptr) {
+    target.identity = job_identity(s.model, s.context.options(), *data);
+    target.files = files_of(*data);
+  }
+  const auto loaded = load_checkpoint(target);
   Problems problems;
   if (!loaded && s.options.load_hf.empty())
     problems.add("--load ", s.options.load,

@@ -24,7 +24,8 @@ TokenSweep::TokenSweep(std::shared_ptr<const TokenFile> file, TokenRange range,
       length_(options.sequence_length),
       vocabulary_(options.vocabulary),
       targets_(range.count() - 1),
-      fingerprint_(fingerprint(*file_)) {
+      fingerprint_(fingerprint(*file_)),
+      tokenizer_(options.tokenizer) {
   require(length_ >= 1 && vocabulary_ >= 1, "sequence length ", length_, " and vocabulary ",
           vocabulary_, " must be at least 1");
   require(targets_ >= 1, file_->prefix(), ": ", range.count(),
@@ -51,12 +52,16 @@ Index TokenSweep::fill(Index sample, std::span<const Tensor> out) {
 }
 
 std::vector<std::pair<std::string, std::string>> TokenSweep::identity() const {
-  return {{"tokens", str(range_.begin, " to ", range_.end, " of ", file_->tokens())},
-          {"content", fmt::format("{:016x}", fingerprint_)},
-          {"sequence length", str(length_)}};
+  std::vector<std::pair<std::string, std::string>> all = {
+      {"tokens", str(range_.begin, " to ", range_.end, " of ", file_->tokens())},
+      {"content", fmt::format("{:016x}", fingerprint_)},
+      {"sequence length", str(length_)}};
+  if (!tokenizer_.empty()) all.emplace_back(tokenizer_fact, tokenizer_);
+  return all;
 }
 
 std::string TokenSweep::file_of(const std::string& fact) const {
+  if (fact == tokenizer_fact && read_sidecar(file_->prefix())) return file_->prefix() + ".json";
   return fact == "tokens" || fact == "content" ? file_->prefix() + ".bin" : "";
 }
 
@@ -66,14 +71,15 @@ std::vector<SweptPart> open_swept_parts(const std::vector<WeightedPath>& paths, 
   require(split.weights[p] > 0, "Split::weights has 0 for '", name(part), "'");
   std::vector<std::string> prefixes;
   for (const WeightedPath& path : paths) prefixes.push_back(path.prefix);
-  common_tokenizer(prefixes);  // throws where they are of different ones
+  TokenOptions with_tokenizer = options;
+  with_tokenizer.tokenizer = common_tokenizer(prefixes);
   std::vector<SweptPart> parts;
   for (const WeightedPath& path : paths) {
     auto file = std::make_shared<const TokenFile>(path.prefix);
     const TokenRange range = split_tokens(*file, split)[p];
     require(range.count() >= 2, path.prefix, ": its part '", name(part), "' has ", range.count(),
             range.count() == 1 ? " token" : " tokens", "; a prediction takes 2");
-    auto source = std::make_unique<TokenSweep>(file, range, options);
+    auto source = std::make_unique<TokenSweep>(file, range, with_tokenizer);
     const Index samples = source->samples();
     parts.push_back({path, content_of(*file, range, samples), std::move(source)});
   }

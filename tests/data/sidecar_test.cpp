@@ -116,6 +116,11 @@ TEST(Tokenizers, OfABlendAreOneAndPartOfItsIdentity) {
                        }),
             "other.json: has tokens of tokenizer 00bb, and a.json of 00aa; prepare all texts of a "
             "blend with one tokenizer");
+  const auto swept =
+      open_swept_parts({{1, none}, {1, a}}, parse_split("0,1"), Part::valid, {9, 300, 1});
+  for (const SweptPart& part : swept)
+    EXPECT_THAT(part.source->identity(), testing::Contains(testing::Pair(tokenizer_fact, "00aa")));
+  EXPECT_EQ(swept[1].source->file_of(tokenizer_fact), a + ".json");
   const std::vector<WeightedPath> two = {{1, a}, {1, other}};
   EXPECT_THAT(message_of(folder,
                          [&] {

@@ -1,6 +1,7 @@
 // train_gpt --skip-train, as users start it: the same figures on every layout.
 #include <cmath>
 #include <fstream>
+#include <regex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -73,6 +74,23 @@ TEST_F(SkipTrain, TheSameFiguresOnEveryLayoutOfEachFileAndTheirBlend) {
     ASSERT_EQ(found.size(), 3u) << layout;
     for (std::size_t i = 0; i < 3; ++i)
       EXPECT_NEAR(loss(found[i]), loss(expected[i]), 2e-7 * loss(expected[i])) << layout;
+  }
+}
+
+TEST_F(SkipTrain, RefusesDataOfAnotherTokenizerThanTheCheckpoints) {
+  const Outcome trained = run(model + "--train-iters 1 --data-path " + (folder_ / "a") +
+                              " --save " + (folder_ / "run"));
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+  const std::string other_sidecar =
+      std::regex_replace(folder_.read("b.json"), std::regex("\"bytes\""), "\"00bb\"");
+  std::ofstream(folder_ / "b.json") << other_sidecar;
+  const std::string weights = "--load " + (folder_ / "run") + " --use-checkpoint-args ";
+  for (const char* evaluation : {"--skip-train ", "--train-iters 0 --eval-interval 1 "}) {
+    const Outcome other = run(weights + evaluation + "--split 0,1 --data-path " + (folder_ / "b"));
+    EXPECT_EQ(other.exit_code, 64) << other.output;
+    EXPECT_THAT(other.output, HasSubstr("tokenizer is 00bb here and bytes in the checkpoint; "
+                                        "the file is " +
+                                        (folder_ / "b.json")));
   }
 }
 

@@ -29,6 +29,7 @@ class TokenSweep final : public DataSource {
   TokenRange range_;
   Index length_, vocabulary_, targets_;
   std::uint64_t fingerprint_;  // of the whole file, from samples of it
+  std::string tokenizer_;
 };
 
 /// One part of a file of a blend, to evaluate.
@@ -37,8 +38,8 @@ struct SweptPart {
   TokenPart::Content content;
   std::unique_ptr<TokenSweep> source;
 };
-/// Opens all files. Throws: Error when a file is damaged, or has fewer than two tokens in this
-/// part.
+/// Opens all files. TokenOptions::tokenizer is that of their sidecars. Throws: Error when a file is
+/// damaged, they are of different tokenizers, or one has fewer than two tokens in this part.
 std::vector<SweptPart> open_swept_parts(const std::vector<WeightedPath>& paths, const Split& split,
                                         Part part, const TokenOptions& options);
 

@@ -59,6 +59,11 @@ struct GptData {
   std::unique_ptr<DataSource> valid;               // null unless there are evaluations
   std::vector<SweptPart> swept;                    // with --skip-train: what is evaluated
   std::vector<std::string> description, warnings;  // lines for the log
+
+  /// Without training: what is evaluated, or the first part of it; null: nothing.
+  const DataSource* evaluated() const {
+    return swept.empty() ? valid.get() : swept.front().source.get();
+  }
 };
 /// Opens the files of --data-path and adds what is wrong with them to `problems`. Opens none for a
 /// job that neither trains nor saves, or only plans.

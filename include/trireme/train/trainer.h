@@ -48,9 +48,10 @@ class Trainer {
   void fit(DataSource& train, DataSource* validation = nullptr);
   void fit(DataSource&& train) { fit(train); }
   /// Collective. Replaces fit() when nothing is trained: loads the parameters from the checkpoint
-  /// given by --load, if any, whatever its data and optimizer were. Throws: as resume(), and
+  /// given by --load, if any, whatever its data and optimizer were; the tokenizer of `data`, on
+  /// which it is evaluated (may be null), must be the same. Throws: as resume(), and
   /// ConfigurationError when there is no checkpoint.
-  void load_parameters();
+  void load_parameters(const DataSource* data = nullptr);
 
   /// Collective. One step on the next global batch.
   StepMetrics step(DataSource& train);

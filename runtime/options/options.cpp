@@ -152,6 +152,16 @@ void declare_training(CommandLine& c, Options& o) {
          "momentum, with --optimizer sgd");
 }
 
+/// 0 for "auto".
+Index parse_save_interval(const std::string& word) {
+  if (word == "auto") return 0;
+  try {
+    return options::parse_whole(word, at_least(1));
+  } catch (const Error& error) {
+    throw Error(str(error.what(), ", or auto"));
+  }
+}
+
 void declare_save_interval(CommandLine& c, CheckpointOptions& o) {
   c.add({"--save-interval", "{N,auto}",
          "steps between checkpoints; auto: `trireme run` chooses, from the cost of a save and the "
@@ -159,8 +169,7 @@ void declare_save_interval(CommandLine& c, CheckpointOptions& o) {
          false,
          [&o](const std::vector<std::string>& words) {
            o.save_interval_auto = words.front() == "auto";
-           o.save_interval =
-               o.save_interval_auto ? 0 : options::parse_whole(words.front(), at_least(1));
+           o.save_interval = parse_save_interval(words.front());
          },
          [&o] {
            return o.save_interval_auto  ? std::string("auto")

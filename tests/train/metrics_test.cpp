@@ -158,6 +158,20 @@ TEST(MetricsFile, GoesBackToAStepOfTheLastJobOnly) {
   }
 }
 
+/// Of --skip-train, which may come between the steps of a run and its restart.
+TEST(MetricsFile, PassesOverEvaluationsWhenItGoesBack) {
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
+  write(path, lines({1, 2, 3}));
+  MetricsFile file(path);
+  file.append(EvaluationMetrics{3, "a", 10, 2.5});
+  const std::string all = read(path);
+  EXPECT_EQ(file.go_back_to(3), 0);
+  EXPECT_EQ(read(path), all);
+  EXPECT_EQ(file.go_back_to(1), 2);
+  EXPECT_EQ(read(path), lines({1}));
+}
+
 TEST(MetricsFile, GoesBackOverManyChunksOfAFile) {
   const ScratchDirectory folder;
   const std::string path = folder / "metrics.jsonl";

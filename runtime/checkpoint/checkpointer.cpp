@@ -283,18 +283,12 @@ const data::SkippedSamples& Checkpointer::skipped_samples() const { return state
 std::optional<TrainingProgress> Checkpointer::load_parameters(const DataSource* data) {
   State& s = *state_;
   if (s.options.load.empty()) return std::nullopt;  // --load-hf has the values, or they are drawn
-  LoadTarget target{s.context,
-                    s.flat,
-                    s.optimizer,
-                    s.catalog,
-                    model_identity(s.model),
-                    {},
-                    LoadScope::parameters};
-  if (data != nullptr) {
-    target.identity = job_identity(s.model, s.context.options(), *data);
-    target.files = files_of(*data);
-  }
-  const auto loaded = load_checkpoint(target);
+  const KeyValues identity =
+      data == nullptr ? model_identity(s.model) : job_identity(s.model, s.context.options(), *data);
+  const auto loaded =
+      load_checkpoint({s.context, s.flat, s.optimizer, s.catalog, identity,
+                       data == nullptr ? std::map<std::string, std::string>() : files_of(*data),
+                       LoadScope::parameters});
   Problems problems;
   if (!loaded && s.options.load_hf.empty())
     problems.add("--load ", s.options.load,

@@ -144,7 +144,7 @@ struct PageAgent::Seen {
   std::string path;
   PageReader reader;
   PageNote note;
-  std::string sent;  // the begin of the page, when it was sent last
+  std::string sent;         // the begin of the page, when it was sent last
   std::uint64_t named = 0;  // the coordinates that were sent last
 };
 
@@ -194,8 +194,8 @@ bool PageAgent::send_pages(bool whole) {
     page->look();
     // Coordinates are set once: a reader need not wait for the next whole page.
     const std::uint64_t named = page->reader.raw().coordinates.sequence();
-    const bool all = whole || page->sent.empty() || named != page->named ||
-                     (did_run && page->note.running == 0);
+    const bool all =
+        whole || page->sent.empty() || named != page->named || (did_run && page->note.running == 0);
     std::string body(bytes_of(page->note));
     if (all) {
       const auto copy = std::make_unique<PageLayout>();

@@ -47,9 +47,7 @@ class OutputLines {
   }
 
  private:
-  void check() const {
-    require_call(!writes_ || file_.good(), "--output ", path_);
-  }
+  void check() const { require_call(!writes_ || file_.good(), "--output ", path_); }
 
   const std::string& path_;
   bool writes_;

@@ -100,13 +100,16 @@ TEST(Trials, OfHostsAskForTheHostThatIsBlamed) {
   ended.cause = "hang";  // noticed by ranks before mpirun notices it: right where it is named
   EXPECT_TRUE(judge_trial(fault, ended, 20, 1).cause_is_right);
   EXPECT_TRUE(judge_trial({1, 0, "link", "host n2"}, ended, 20, 1).cause_is_right);
-  ended.blame.clear();  // its ranks and others may be the reason: named, and none is blamed
-  EXPECT_EQ(judge_trial(fault, ended, 20, 1, {"n1", "n2"}).culprit, Culprit::right);
+  ended.blame.clear();  // its ranks and others may be the reason, and none is blamed
+  EXPECT_EQ(judge_trial(fault, ended, 20, 1, {"n1", "n2"}).culprit, Culprit::not_named);
   EXPECT_TRUE(judge_trial(fault, ended, 20, 1, {"n1", "n2"}).cause_is_right);
+  EXPECT_EQ(judge_trial(fault, ended, 20, 1, {"n2"}).culprit, Culprit::right);
+  EXPECT_TRUE(judge_trial(fault, ended, 20, 1, {"n2"}).cause_is_right);
   EXPECT_EQ(judge_trial(fault, ended, 20, 1, {"n1"}).culprit, Culprit::not_named);
   EXPECT_FALSE(judge_trial(fault, ended, 20, 1, {"n1"}).cause_is_right);
   ended.blame = {{"n1", 2, ""}};  // what is blamed counts
-  EXPECT_EQ(judge_trial(fault, ended, 20, 1, {"n1", "n2"}).culprit, Culprit::wrong);
+  EXPECT_EQ(judge_trial(fault, ended, 20, 1, {"n2"}).culprit, Culprit::wrong);
+  EXPECT_FALSE(judge_trial(fault, ended, 20, 1, {"n2"}).cause_is_right);
   for (const std::vector<Blame>& blame : {std::vector<Blame>{}, {{"n1", 2, ""}}}) {
     ended.blame = blame;
     EXPECT_FALSE(judge_trial(fault, ended, 20, 1).cause_is_right);

@@ -112,13 +112,13 @@ Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, 
     for (const Blame& blame : ended.blame) hosts.push_back(blame.host);
     if (!hosts.empty())
       trial.culprit = is_among(fault.victim, hosts) ? Culprit::right : Culprit::wrong;
-    else if (is_among(fault.victim, suspects))  // of several, of which none is blamed
+    else if (suspects.size() == 1 && is_among(fault.victim, suspects))
       trial.culprit = Culprit::right;
   }
-  // A host that is lost may be noticed first by its ranks, which do not move; as one of any reason
-  // only where it is named.
+  // A host that is lost may be noticed first by its ranks, which do not move: it must be among
+  // those that may be the reason, though it is named only where it is the only one.
   if (fault.kind == "node" && ended.cause == "hang" && trial.culprit != Culprit::right)
-    trial.cause_is_right = false;
+    trial.cause_is_right = ended.blame.empty() && is_among(fault.victim, suspects);
   trial.seconds = seconds;
   trial.lost_steps = std::max<Index>(0, ended.last_step - resumed);
   return trial;

@@ -45,7 +45,7 @@ struct Trial {
   Index lost_steps = 0;
 };
 /// `ended`: the attempt that the fault hit; `resumed`: from which step the next one went on;
-/// `suspects`: hosts that the record of its hang names, blamed or not.
+/// `suspects`: hosts that may be the reason of its hang by its record, blamed or not.
 Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds,
                   const std::vector<std::string>& suspects = {});
 /// "rank 3" of a fault that hit a rank; whether `text` names it, another one, or none.

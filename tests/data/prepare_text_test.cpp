@@ -298,7 +298,8 @@ TEST_F(PrepareText, TextComesBackByDocumentAndByToken) {
   EXPECT_THAT(message_of([&] { decode_tokens(file, 3, 14, encoder_); }),
               testing::HasSubstr("tokens 3 to 14 of 13"));
   EXPECT_EQ(message_of(folder_, [&] { decode_document(file, 1, *byte_encoder()); }),
-            "out.json: has tokens of tokenizer 00000000000000ab, and this one is bytes");
+            "out.json: has tokens of tokenizer 00000000000000ab, and the one given is bytes; give "
+            "the one that made them");
 }
 
 }  // namespace

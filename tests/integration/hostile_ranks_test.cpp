@@ -106,7 +106,7 @@ TEST_F(HostileRanks, DifferentOptionsAreRefusedWithBothValues) {
 TEST_F(HostileRanks, WhatNamesTheNodeMayDiffer) {
   folder_.write("a.toml", "lr = 1e-3\n");
   const std::string more = " --hidden-size 32 --train-iters 2 --data-path {}/";
-  for (const char* extension : {".bin", ".idx"})
+  for (const char* extension : {".bin", ".idx", ".json"})
     folder_.write(std::string("copy") + extension,
                   folder_.read(std::string("text.tokens") + extension));
   const Outcome outcome = train("--config {}/a.toml --threads-per-rank 2" + more + "text.tokens",

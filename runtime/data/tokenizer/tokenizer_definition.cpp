@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #define XXH_INLINE_ALL
+#define XXH_NO_INLINE_HINTS 1  // gcc -Og cannot inline what it is forced to
 #include <xxhash.h>
 
 #include "trireme/core/error.h"

@@ -127,8 +127,8 @@ class CorpusWriter {
 void check_tokenizer(const TokenFile& file, const TextEncoder& encoder) {
   const std::optional<Sidecar> sidecar = read_sidecar(file);
   require(!sidecar || sidecar->tokenizer == encoder.hash(), sidecar_path(file.prefix()),
-          ": has tokens of tokenizer ", sidecar ? sidecar->tokenizer : "", ", and the one given is ",
-          encoder.hash(), "; give the one that made them");
+          ": has tokens of tokenizer ", sidecar ? sidecar->tokenizer : "",
+          ", and the one given is ", encoder.hash(), "; give the one that made them");
 }
 
 }  // namespace

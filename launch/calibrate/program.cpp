@@ -27,7 +27,7 @@ namespace {
 
 struct Given {
   std::string output;
-  double seconds = 50;  // less than a minute with the start and the end of the job
+  double seconds = 50;  // shared by the parts; the job's start and end come on top
   GptOptions gpt;
   bool has_model = false;  // whose shapes are measured
   bool has_type = false;   // --bf16

@@ -7,6 +7,7 @@
 #include "tests/interop/hf_configs.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
+#include "tests/support/test_name.h"
 
 namespace trireme::interop {
 namespace {
@@ -153,7 +154,9 @@ struct Broken {
   std::string text;
   std::vector<std::string> parts;  // of the one problem
 };
-void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.parts.front(); }
+void PrintTo(const Broken& broken, std::ostream* out) {
+  *out << test::in_test_name(broken.parts.front());
+}
 
 class BrokenConfig : public testing::TestWithParam<Broken> {};
 

@@ -52,7 +52,7 @@ struct Broken {
   std::string json;
   const char* says;
 };
-void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.says; }
+void PrintTo(const Broken& broken, std::ostream* out) { *out << test::in_test_name(broken.says); }
 
 class BrokenHeaders : public ::testing::TestWithParam<Broken> {};
 

@@ -1,6 +1,6 @@
 # The headers of the standard library and of fmt that most sources include are parsed once, not in
-# each of them: a third of the time that they take to compile. Sources include what they use all the
-# same; the preset tsan has no precompiled headers, so tests/run --all shows what is missing.
+# each of them. Sources include what they use all the same; the preset tsan has no precompiled
+# headers, so tests/run --all shows what is missing.
 set(TRIREME_COMMON_HEADERS <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem>
   <functional> <map> <memory> <optional> <set> <string> <string_view> <utility> <vector>
   <fmt/format.h>)
@@ -14,8 +14,7 @@ function(trireme_precompiled name)
   target_precompile_headers(${name} PRIVATE ${TRIREME_COMMON_HEADERS})
 endfunction()
 
-# trireme_precompile(target [CONTROL]): fully optimised, or by -O1, which takes three quarters of
-# the compile time of -O3.
+# trireme_precompile(target [CONTROL]): fully optimised, or by -O1, which compiles faster.
 trireme_precompiled(common_precompiled)
 trireme_precompiled(control_precompiled $<$<CONFIG:Release>:-O1>)
 function(trireme_precompile target)

@@ -41,18 +41,17 @@ function(trireme_left_out what why)
   file(APPEND ${PROJECT_BINARY_DIR}/tests_left_out.txt "${what}: ${why}\n")
 endfunction()
 
-# GoogleTest is parsed once, not in each test: a fourth of the time that tests take to compile. What
-# is left is mostly code for assertions, so tests are not optimised, but for those that compute much
-# (OPTIMISED below), by -O1: two thirds of the compile time of -O3. They have no debug information,
-# a tenth of it.
+# GoogleTest is parsed once, not in each test. What is left is mostly code for assertions, so tests
+# are not optimised, but for those that compute much (OPTIMISED below), by -O1. They have no debug
+# information. All three are there for the time that tests take to compile.
 function(trireme_test_options name optimisation)
   target_compile_options(${name} PRIVATE "$<$<CONFIG:Release>:${optimisation};-g0>")
   # ccache must see that header
   target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endfunction()
 
-# trireme_compile_together(program): six files of it at once, as they instantiate the same matchers,
-# in two thirds of the time. Helpers of two of its tests must not have one name then.
+# trireme_compile_together(program): six files of it at once, as they instantiate the same matchers.
+# Helpers of two of its tests must not have one name then.
 add_library(trireme_compiled_together INTERFACE)  # -Wno-shadow comes after -Wshadow
 target_compile_options(trireme_compiled_together INTERFACE -Wno-shadow)
 function(trireme_compile_together program)
@@ -115,8 +114,8 @@ endfunction()
 # trireme_mpi_test(name SOURCES files... [MODULE module] RANKS counts... [TIMEOUT seconds]
 #   [LABELS labels...] [ARGS args...])
 # A GoogleTest program whose main makes an MpiSession (tests/support/mpi_main.cpp), run by mpirun
-# once for each number of ranks, as test <name>.np<ranks>. 3 and 4 ranks find most of what any
-# number finds: where both run, 2 and 8 have the label full.
+# once for each number of ranks, as test <name>.np<ranks>. An odd number and one with groups within
+# groups come first: where 3 and 4 run, 2 and 8 have the label full.
 function(trireme_mpi_test name)
   cmake_parse_arguments(T "" "MODULE;TIMEOUT" "SOURCES;RANKS;ARGS;LABELS" ${ARGN})
   if(NOT T_TIMEOUT)

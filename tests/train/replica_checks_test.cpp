@@ -94,6 +94,7 @@ struct Case {
   bool bf16;
   int rank;
 };
+void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
 
 class OfThree : public ReplicaChecksOfFit, public testing::WithParamInterface<Case> {};
 

@@ -119,6 +119,18 @@ TEST(Trials, OfHostsAskForTheHostThatIsBlamed) {
   EXPECT_FALSE(judge_trial(fault, ended, 20, 1).cause_is_right);
 }
 
+TEST(Trials, OfHostsCountSuspectsOnlyWhereTheseAreNotAllHosts) {
+  const std::vector<std::string> two = {"n1", "n2"}, three = {"n1", "n2", "n3"};
+  EXPECT_THAT(hosts_narrowed_down(two, two), testing::IsEmpty());  // a hang of a group of all
+  EXPECT_THAT(hosts_narrowed_down(three, two), testing::IsEmpty());
+  EXPECT_EQ(hosts_narrowed_down(two, three), two);
+  EXPECT_EQ(hosts_narrowed_down({"n2"}, two), std::vector<std::string>{"n2"});
+  const Trial trial = judge_trial({1, 0, "node", "host n2"}, ended_with("hang", ""), 20, 1,
+                                  hosts_narrowed_down(two, two));
+  EXPECT_FALSE(trial.cause_is_right);
+  EXPECT_EQ(trial.culprit, Culprit::not_named);
+}
+
 TEST(Trials, OfAFlippedBitAskForWhatTheRanksDecided) {
   const Fault fault{7, 0, "flip", "rank 2"};
   EXPECT_EQ(culprit_in({}, fault), Culprit::not_named);

@@ -115,13 +115,22 @@ Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, 
     else if (suspects.size() == 1 && is_among(fault.victim, suspects))
       trial.culprit = Culprit::right;
   }
-  // A host that is lost may be noticed first by its ranks, which do not move: it must be among
-  // those that may be the reason, though it is named only where it is the only one.
+  // A host that is lost may be noticed first by the ranks of others, which do not move: it must be
+  // among those that may be the reason, though it is named only where it is the only one.
   if (fault.kind == "node" && ended.cause == "hang" && trial.culprit != Culprit::right)
     trial.cause_is_right = ended.blame.empty() && is_among(fault.victim, suspects);
   trial.seconds = seconds;
   trial.lost_steps = std::max<Index>(0, ended.last_step - resumed);
   return trial;
+}
+
+std::vector<std::string> hosts_narrowed_down(std::vector<std::string> suspects,
+                                             const std::vector<std::string>& hosts) {
+  const bool all = std::all_of(hosts.begin(), hosts.end(), [&](const std::string& host) {
+    return std::find(suspects.begin(), suspects.end(), host) != suspects.end();
+  });
+  if (all) suspects.clear();
+  return suspects;
 }
 
 std::string to_text(const std::vector<Trial>& trials, Index steps, bool all_same) {

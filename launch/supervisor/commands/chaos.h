@@ -45,9 +45,14 @@ struct Trial {
   Index lost_steps = 0;
 };
 /// `ended`: the attempt that the fault hit; `resumed`: from which step the next one went on;
-/// `suspects`: hosts that may be the reason of its hang by its record, blamed or not.
+/// `suspects`: hosts that may be the reason of its hang by its record, blamed or not
+/// (hosts_narrowed_down()).
 Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, double seconds,
                   const std::vector<std::string>& suspects = {});
+/// `suspects`; none where they are all `hosts` of the attempt, as in a hang of a group that spans
+/// them: then the record says nothing about hosts.
+std::vector<std::string> hosts_narrowed_down(std::vector<std::string> suspects,
+                                             const std::vector<std::string>& hosts);
 /// "rank 3" of a fault that hit a rank; whether `text` names it, another one, or none.
 Culprit culprit_in(const std::string& text, const std::string& victim);
 /// Of a flipped bit: by what the ranks have decided (RUN/replicas.jsonl).

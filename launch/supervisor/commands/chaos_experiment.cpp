@@ -134,13 +134,17 @@ std::optional<Trial> Experiment::outcome_of_attempt(const Struck& struck,
   if (last.attempt <= struck.fault.attempt || last_step_in(metrics_) <= ended.last_step)
     return std::nullopt;
   Index resumed = last.resumed;
-  for (const Attempt& attempt : history().attempts)
+  std::vector<std::string> hosts;
+  for (const Attempt& attempt : history().attempts) {
+    if (attempt.began.attempt == struck.fault.attempt) hosts = attempt.began.nodes;
     if (attempt.began.attempt == struck.fault.attempt + 1) resumed = attempt.began.resumed;
+  }
   // A snapshot in memory may have been newer; of an attempt that runs the ledger does not say it.
   resumed =
       std::max(resumed, loaded_step(paths_.attempt(struck.fault.attempt + 1) + "/output.log"));
-  Trial trial = judge_trial(struck.fault, ended, resumed, seconds_since(struck.at),
-                            suspected_hosts(paths_.attempt(struck.fault.attempt)));
+  Trial trial = judge_trial(
+      struck.fault, ended, resumed, seconds_since(struck.at),
+      hosts_narrowed_down(suspected_hosts(paths_.attempt(struck.fault.attempt)), hosts));
   if (struck.fault.kind == "flip") {
     std::vector<WrongRank> wrong;
     for (Index attempt = struck.fault.attempt; attempt <= last.attempt; ++attempt)

@@ -73,6 +73,20 @@ TEST(ChaosSigns, TheStepThatWasLoadedIsInTheLog) {
   EXPECT_EQ(loaded_step(folder / "log"), 64);
 }
 
+TEST(ChaosSigns, TheStepThatWasLoadedIsFoundWhileTheLogIsRotated) {
+  const ScratchDirectory folder;
+  const std::string log = folder.write("log", "# loaded step 128 from RUN\n");
+  std::vector<std::string> reads;
+  const auto read = [&](const std::string& path) {
+    const std::string text = folder.read(std::filesystem::path(path).filename().string());
+    reads.push_back(path);
+    if (reads.size() == 1) std::filesystem::rename(log, log + ".1");
+    return text;
+  };
+  EXPECT_EQ(loaded_step(log, read), 128);
+  EXPECT_EQ(reads.size(), 2U);
+}
+
 TEST(ChaosSigns, SuspectedHostsAreThoseOfTheVerdict) {
   const ScratchDirectory folder;
   EXPECT_THAT(suspected_hosts(folder.path()), testing::IsEmpty());

@@ -178,11 +178,13 @@ std::string failed_save(const std::string& text) {
   return text.substr(begin, end - begin);
 }
 
-Index loaded_step(const std::string& log) {
+Index loaded_step(const std::string& log) { return loaded_step(log, read_or_empty); }
+
+Index loaded_step(const std::string& log, const ReadText& read) {
   const std::string mark = "loaded step ";
   std::string text;
   // The newer one first: what is rotated between the two reads is read twice, not missed.
-  for (const std::string& path : {log, rotated(log)}) text.insert(0, read_or_empty(path));
+  for (const std::string& path : {log, rotated(log)}) text.insert(0, read(path));
   const std::size_t at = text.find(mark);
   if (at == std::string::npos) return -1;
   const char* const begin = text.data() + at + mark.size();

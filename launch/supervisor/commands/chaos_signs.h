@@ -1,6 +1,7 @@
 // By what `trireme chaos` notices a fault that ends no attempt.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,10 @@ class LogTail {
 std::string failed_save(const std::string& text);
 /// The step from which the attempt with this log has continued, as its ranks say; -1: not known.
 Index loaded_step(const std::string& log);
+/// As this. `read`: returns the text of a file, "" where there is none; the log may be rotated
+/// before, between and after its calls.
+using ReadText = std::function<std::string(const std::string& path)>;
+Index loaded_step(const std::string& log, const ReadText& read);
 
 /// The hosts of the ranks that held the others up in an attempt that hung, by the verdict in its
 /// folder; none where there is no verdict.

@@ -7,7 +7,6 @@
 
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
@@ -18,12 +17,11 @@
 #include "runtime/core/require_call.h"
 #include "runtime/store/file.h"
 #include "runtime/store/lease/lease.h"
-#include "runtime/store/steps.h"
 
 namespace trireme::supervisor {
 namespace {
 
-constexpr double lease_check_s = 1, durable_check_s = 2, check_layout_s = 120;
+constexpr double lease_check_s = 1, check_layout_s = 120;
 
 /// Blocks them in this thread and in those that it starts. Under nohup SIGHUP stays ignored.
 int open_signals() {
@@ -63,7 +61,8 @@ Machine::Machine(Job job, MachineOptions options)
       options_(std::move(options)),
       paths_(job_.run),
       signals_(open_signals()),
-      metrics_("") {
+      metrics_(""),
+      durable_(paths_.run) {
   others_.insert(::getsid(0));
   for (const pid_t child : children_outside(others_)) others_.insert({child, ::getsid(child)});
   require_call(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "prctl");
@@ -186,22 +185,6 @@ void Machine::start_command(const std::string& option, const std::string& comman
   } catch (const Error& error) {
     say(option + ": " + error.what());
   }
-}
-
-Index Machine::newest_durable() {
-  struct stat info;
-  if (::stat(paths_.run.c_str(), &info) != 0) return durable_;
-  const Index changed_ns = Index{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
-  // A commit renames in the directory. Some network file systems show that late.
-  if (changed_ns == durable_changed_ns_ && now() - durable_checked_ < durable_check_s)
-    return durable_;
-  durable_changed_ns_ = changed_ns;
-  durable_checked_ = now();
-  const std::vector<CommittedStep> steps = list_steps(paths_.run);
-  if (!steps.empty() && steps.front().step == durable_) return durable_;
-  const std::vector<Index> durable = supervisor::durable_steps(paths_.run, 1);
-  durable_ = durable.empty() ? 0 : durable.front();
-  return durable_;
 }
 
 std::string Machine::log_of(Index attempt) const { return paths_.attempt(attempt) + "/output.log"; }

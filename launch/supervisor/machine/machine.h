@@ -8,6 +8,7 @@
 
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/machine/durable_watch.h"
 #include "launch/supervisor/machine/faults.h"
 #include "launch/supervisor/machine/hosts_of_scheduler.h"
 #include "launch/supervisor/machine/metrics_tail.h"
@@ -96,7 +97,6 @@ class Machine : public World {
   void read_output();
   void echo(std::string_view text) const;
   void reap();
-  Index newest_durable();
 
   const Job job_;
   const MachineOptions options_;
@@ -128,9 +128,7 @@ class Machine : public World {
   std::set<pid_t> others_;
   bool stop_seen_ = false, now_seen_ = false, ended_by_signal_ = false;
   mutable double mine_checked_ = -1;
-  Index durable_ = 0;
-  Index durable_changed_ns_ = -1;
-  double durable_checked_ = -1;
+  DurableWatch durable_;
 };
 
 }  // namespace trireme::supervisor

@@ -52,7 +52,7 @@ void Machine::start(const AttemptPlan& plan) {
   reader_ = EvidenceReader();
   oom_kills_ = count_oom_kills();
   metrics_ = MetricsTail(job_.metrics);
-  durable_changed_ns_ = -1;
+  durable_.look_again();
   status_.reset();
   reported_ = false;
   int ends[2];
@@ -95,7 +95,7 @@ Sight Machine::look(double seconds) {
   reap();
   sight.output = std::exchange(printed_, false);
   if (job_.watched) {
-    sight.durable = newest_durable();
+    sight.durable = durable_.newest(now());
     sight.steps = metrics_.read();
   }
   if (rank_watch_ && mpirun_ > 0) {
@@ -187,6 +187,7 @@ void Machine::end_all() {
   for (int i = 0; i < most_reads && pipe_ >= 0; ++i) read_output();
   if (pipe_ >= 0) ::close(pipe_);
   pipe_ = -1;
+  durable_.look_again();  // what comes now decides whether the run is finished
   if (rank_watch_) slow_ = rank_watch_->slow();
   rank_watch_.reset();
   if (!key_.empty()) remove_private_directories(key_);

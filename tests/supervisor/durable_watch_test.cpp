@@ -1,0 +1,60 @@
+// The newest durable step, as the supervisor follows it.
+#include "launch/supervisor/machine/durable_watch.h"
+
+#include <chrono>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch_directory.h"
+#include "tests/support/toy_checkpoint.h"
+
+namespace trireme::supervisor::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DurableSteps : public testing::Test {
+ protected:
+  void commit(Index step) const { trireme::test::commit_toy(run_, step, {}); }
+
+  ScratchDirectory folder_;
+  const std::string run_ = folder_ / "run";
+  DurableWatch watch_{run_};
+};
+
+TEST_F(DurableSteps, AreSeenAsSoonAsTheDirectoryChanges) {
+  EXPECT_EQ(watch_.newest(0), 0);
+  commit(5);
+  EXPECT_EQ(watch_.newest(0.1), 5);
+  commit(10);
+  fs::last_write_time(run_, fs::file_time_type::clock::now() + std::chrono::seconds(9));
+  EXPECT_EQ(watch_.newest(0.2), 10);
+}
+
+TEST_F(DurableSteps, OfADirectoryWhoseDateIsThatOfBeforeAreSeenAfter2SecondsOrWhenAskedTo) {
+  commit(5);
+  const auto date = fs::last_write_time(run_);
+  EXPECT_EQ(watch_.newest(0), 5);
+  const auto commit_at_the_same_date = [&](Index step) {
+    commit(step);
+    fs::last_write_time(run_, date);
+  };
+  commit_at_the_same_date(10);
+  EXPECT_EQ(watch_.newest(1.9), 5);
+  EXPECT_EQ(watch_.newest(2.1), 10);
+  commit_at_the_same_date(15);
+  EXPECT_EQ(watch_.newest(2.2), 10);
+  watch_.look_again();
+  EXPECT_EQ(watch_.newest(2.3), 15);
+}
+
+TEST_F(DurableSteps, ThatAreDamagedAreNone) {
+  commit(5);
+  commit(10);
+  fs::resize_file(run_ + "/" + step_name(10) + "/" + global_name, 7);
+  EXPECT_EQ(watch_.newest(0), 5);
+}
+
+}  // namespace
+}  // namespace trireme::supervisor::test

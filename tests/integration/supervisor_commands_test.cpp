@@ -71,6 +71,9 @@ TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
               HasSubstr("--min-nodes 3 are more than --nodes 2"));
   EXPECT_THAT(refused(two + "--also-layout '--tp 1'", "true --save r"),
               HasSubstr("--also-layout has no meaning without fewer --min-nodes than --nodes"));
+  EXPECT_THAT(refused(two + "--min-nodes 1 --also-layout '--save-interval 5'", "true --save r"),
+              HasSubstr("--also-layout \"--save-interval 5\": --save-interval is the same on every "
+                        "layout"));
   EXPECT_THAT(refused(two + "--min-nodes 2 --grow", "true --save r"),
               HasSubstr("--grow has no meaning without fewer --min-nodes than --nodes"));
   EXPECT_THAT(refused("--grow", "true --save r"),

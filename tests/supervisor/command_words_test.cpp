@@ -82,6 +82,17 @@ TEST(Words, OfAnotherLayoutReplaceTheSameOptionsByWhateverName) {
   EXPECT_EQ(words_for(given, {}).size(), given.size() + 2);
 }
 
+TEST(Words, OfAnotherLayoutMayNotSetWhatIsThatOfTheRun) {
+  check_layout_options({"--tp", "4", "--pp=1", "--micro-batch-size", "2", "--save-buffer=1"});
+  EXPECT_EQ(message_of([] {
+              check_layout_options({"--tp", "4", "--save-interval", "auto"});
+            }),
+            "--also-layout \"--tp 4 --save-interval auto\": --save-interval is the same on every "
+            "layout; give it to PROGRAM itself, after --");
+  EXPECT_THAT(message_of([] { check_layout_options({"--save=r"}); }),
+              HasSubstr("\"--save=r\": --save is the same on every layout"));
+}
+
 TEST(Words, SaveAsChosenWhereTheIntervalIsAuto) {
   const Words given = {"p", "--save", "r", "--load", "r", "--save-interval", "auto"};
   const auto with = [&](const std::string& name, const std::string& value) {

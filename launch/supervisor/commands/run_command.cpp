@@ -138,6 +138,8 @@ void check_min_nodes(const Given& given, const CommandLine& command, Problems& p
         problems.add(name, " has no meaning without fewer --min-nodes than --nodes");
   if (command.given("--grow-interval") && !settings.grow)
     problems.add("--grow-interval has no meaning without --grow");
+  for (const Words& options : settings.also_layouts)
+    problems.collect([&] { check_layout_options(options); });
 }
 
 void check_slots(const Given& given, const std::vector<Host>& hosts, Problems& problems) {

@@ -155,6 +155,16 @@ Words with_options_of(const Words& words, const Words& options) {
   return all;
 }
 
+void check_layout_options(const Words& options) {
+  for (const char* of_run :
+       {"--save", "--load", "--ckpt-step", "--metrics", "--train-iters", "--save-interval",
+        "--save-interval-seconds", "--save-retain-interval"})
+    for (const std::string& word : options)
+      require(word.substr(0, word.find('=')) != of_run, "--also-layout \"",
+              fmt::format("{}", fmt::join(options, " ")), "\": ", of_run,
+              " is the same on every layout; give it to PROGRAM itself, after --");
+}
+
 Words words_of(const Job& job, const AttemptPlan& plan) {
   Words words = with_options_of(job.words, plan.options);
   if (!job.watched) return words;

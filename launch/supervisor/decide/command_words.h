@@ -39,6 +39,9 @@ Words words_of(const Job& job, const AttemptPlan& plan);
 
 /// `words` with `options`, in place of those that set the same.
 Words with_options_of(const Words& words, const Words& options);
+/// `options`: of --also-layout. Throws: Error where they set what is that of the run, on whatever
+/// layout: the supervisor reads it in the words of PROGRAM only.
+void check_layout_options(const Words& options);
 
 /// How mpirun is started.
 struct Launch {

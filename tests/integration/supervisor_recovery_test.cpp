@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/supervisor/records/save_interval.h"
 #include "runtime/observe/page_reader.h"
 #include "runtime/observe/process_state.h"
 #include "tests/support/supervised_run.h"
@@ -102,7 +103,26 @@ TEST_F(Supervised, LeavesNoJobBehindWhenItIsKilled) {
   supervisor::remove_private_directories(supervisor::key_of(paths(), history().run));
 }
 
-TEST_F(Supervised, RestartsAfterEveryWayInWhichAJobCanEnd) {
+/// With --save-interval auto.
+class AutoSaves : public Supervised {
+ protected:
+  AutoSaves() { saves_ = "--save-interval auto --save-interval-seconds 0.2"; }
+  void expect_that_the_attempt_saves_as_the_ledger_says() const;
+};
+
+/// By time before two failures, then every so many steps.
+void AutoSaves::expect_that_the_attempt_saves_as_the_ledger_says() const {
+  const History found = history();
+  const auto& saves = found.attempts.back().began.saves;
+  ASSERT_TRUE(saves);
+  EXPECT_EQ(saves->steps > 0, found.attempts.size() > 2) << output();
+  EXPECT_THAT(output(), HasSubstr("saves " + supervisor::to_text(*saves)));
+  const std::string words = read_text(str("/proc/", mpirun(), "/cmdline")),
+                    given = saves->steps > 0 ? std::to_string(saves->steps) : "auto";
+  EXPECT_THAT(words, HasSubstr(std::string("--save-interval\0", 16) + given + '\0'));
+}
+
+TEST_F(AutoSaves, RestartAfterEveryWayInWhichAJobCanEnd) {
   struct Way {
     int signal;
     bool to_mpirun;
@@ -113,8 +133,10 @@ TEST_F(Supervised, RestartsAfterEveryWayInWhichAJobCanEnd) {
   start();
   std::vector<std::string> expected;
   for (const Way& way : ways) {
-    wait_for_progress(expected.size() + 1, durable());
+    for (int saves = 0; saves < 3 && !HasFatalFailure(); ++saves)
+      wait_for_progress(expected.size() + 1, durable());
     if (HasFatalFailure()) return;
+    expect_that_the_attempt_saves_as_the_ledger_says();
     expected.emplace_back(way.cause);
     kill(way.to_mpirun ? mpirun() : rank_processes().front(), way.signal);
     ASSERT_TRUE(wait_until(

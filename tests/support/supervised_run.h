@@ -61,8 +61,9 @@ class SupervisedRun : public testing::Test {
   std::string training(const std::string& run, const std::string& options) const {
     return str(" ", model_, " --seq-length 32 --hidden-dropout 0.1 ", layout_,
                " --log-interval 1 --lr-decay-iters 1000 --train-iters ", last_step_,
-               " --data-path ", folder_ / "corpus", " --save ", run, " --save-interval ",
-               save_interval_, " --keep-last 3 ", options);
+               " --data-path ", folder_ / "corpus", " --save ", run, " ",
+               saves_.empty() ? str("--save-interval ", save_interval_) : saves_, " --keep-last 3 ",
+               options);
   }
   std::string supervision(const std::string& own, const std::string& program,
                           const std::string& options) const {
@@ -130,6 +131,7 @@ class SupervisedRun : public testing::Test {
   std::string variables_;     // "NAME=VALUE ..." for the supervisor and its job
   Index last_step_ = 100000;  // until finish() chooses one
   Index save_interval_ = 5;
+  std::string saves_;  // options in place of --save-interval
   std::mt19937 random_{std::random_device()()};
 };
 

@@ -1,11 +1,15 @@
 // trireme run with snapshots in memory and copies of them on a local disk, durable steps far apart:
-// when memory is lost as well, as by a reboot, the run resumes from the disk with the same bits.
+// when memory is lost as well, as by a reboot, the run resumes from the disk with the same bits. A
+// slow disk delays no stop.
 #include <csignal>
+#include <sstream>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/observe/page_mapping.h"
+#include "runtime/observe/page_reader.h"
 #include "runtime/store/tiers/slots.h"
 #include "tests/support/supervised_run.h"
 
@@ -71,6 +75,44 @@ TEST_F(SupervisedLocal, ResumesFromTheDiskWithTheSameBitsWhenMemoryIsLost) {
   EXPECT_TRUE(fs::is_empty(disk_));  // all was durable
   expect_nothing_left();
   expect_the_bits_of_an_undisturbed_run();
+}
+
+/// Of a rank, by the trace of io_shim.
+int writes_of(int rank, const std::string& trace) {
+  std::istringstream lines(trace);
+  int found = 0;
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(str(rank, " ")) && line.find(" pwrite ") != std::string::npos) ++found;
+  return found;
+}
+
+TEST_F(SupervisedLocal, HoldsNoSaveOfAStopUpAndIsGivenUp) {
+  constexpr int slow = 1;  // the rank whose disk takes nothing until the job is saved
+  const std::string hold = folder_.write("hold", ""), trace = folder_ / "trace";
+  variables_ = str("TRIREME_SHIM_ROOT=", disk_, " TRIREME_SHIM_FAULT=hold=", hold,
+                   " TRIREME_SHIM_RANK=", slow, " TRIREME_SHIM_TRACE=", trace,
+                   " LD_PRELOAD=" TRIREME_IO_SHIM);
+  start("", trainer, options());
+  ASSERT_TRUE(wait_until([&] { return step() >= 8 || !job_->running(); })) << output();
+  job_->send(SIGTERM);
+  const observe::PageReader reader(observe::page_path(supervisor::pages_directory(key(), 1), slow));
+  int looks = 0;  // that have shown it in a row: the wait for the save may just be over
+  const auto waits_for_its_copy = [&] {
+    const observe::PageState page = reader.read();
+    const bool waits = page.durable_step > 0 && page.waits_for == observe::WaitsFor::storage;
+    looks = waits ? looks + 1 : 0;
+    return looks == 10 || !job_->running();
+  };
+  ASSERT_TRUE(wait_until(waits_for_its_copy)) << output();
+  EXPECT_EQ(durable(), step());
+  ASSERT_TRUE(job_->running()) << output();
+  fs::remove(hold);
+  EXPECT_EQ(wait(), 75) << output();
+  EXPECT_EQ(writes_of(slow, read_text(trace)), 0);
+  EXPECT_GT(writes_of(0, read_text(trace)), 0);
+  EXPECT_TRUE(fs::is_empty(disk_));
+  EXPECT_THAT(read_text(paths().attempt(1) + "/output.log"), Not(HasSubstr("without a copy")));
+  expect_nothing_left();
 }
 
 TEST_F(SupervisedLocal, IsRemovedByHand) {

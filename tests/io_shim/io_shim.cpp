@@ -107,7 +107,7 @@ bool held(const std::string& path) {
 }
 
 /// What may be done with a call: a permanent lack of space leaves alone what frees space, or reads.
-enum class Kind { takes_space, other };
+enum class Kind { takes_space, makes_directory, other };  // a directory is not held
 
 /// A counted call: says in its constructor whether it fails, dies or is cut short, and dies after
 /// it in its destructor.
@@ -392,7 +392,7 @@ int rmdir(const char* path) noexcept {
 }
 int mkdir(const char* path, mode_t mode) noexcept {
   static const auto real = next<int(const char*, mode_t)>("mkdir");
-  return with_faults("mkdir", Kind::takes_space, {"mkdir", path_at(AT_FDCWD, path)},
+  return with_faults("mkdir", Kind::makes_directory, {"mkdir", path_at(AT_FDCWD, path)},
                      [&] { return real(path, mode); });
 }
 

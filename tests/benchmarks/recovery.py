@@ -11,9 +11,11 @@ pipeline 2) under `trireme run` and, for comparison, under mpirun in a loop of t
   step       the first step is done, which repeats one that was lost
   new step   the first step is done that no attempt had done; preempted: 75 is returned
 
-Each fault hits a random rank, up to ten steps after the attempt has made a durable step. With
-trireme run, the cause in the ledger must be right. Times are judged by the targets only when the
-machine was idle before and after; times on a machine that other jobs share say little.
+Each fault hits a random rank, up to ten steps after the attempt has made a durable step; hang-all
+hits all ranks, so that no single one is certain to be the reason, and the job ends at twice the
+limit (it needs the target hang_ranks). With trireme run, the cause in the ledger must be right.
+Times are judged by the targets only when the machine was idle before and after; times on a machine
+that other jobs share say little.
 
 node-lost and node-of-rank-0-lost need root: nodes are simulated (tests/support/simulated_node).
 
@@ -32,7 +34,7 @@ import sys
 import tempfile
 import time
 
-from recovery_run import HANG_LIMIT, PHASES, LoopOfShell, Nodes, Supervised
+from recovery_run import HANG_LIMIT, PHASES, HangOfAll, LoopOfShell, Nodes, Supervised
 from runs import ROOT, corpus
 
 
@@ -57,6 +59,7 @@ FAULTS = [
     Fault("mpirun", "launcher_killed", signal.SIGKILL, "mpirun"),
     Fault("supervisor", "supervisor_lost", signal.SIGKILL, "supervisor"),
     Fault("hang", "hang", signal.SIGSTOP, "rank", of_target=(("p95", 1.2),), limit=HANG_LIMIT),
+    Fault("hang-all", "hang", 0, "rank", HangOfAll, (("p95", 1.2),), 2 * HANG_LIMIT),
     Fault("node-lost", "node_lost", signal.SIGKILL, "node 1", Nodes, (("p95", 2.5),)),
     Fault("node-of-rank-0-lost", "node_lost", signal.SIGKILL, "node 0", Nodes, (("p95", 2.5),)),
     Fault("preempted-usr1", "stopped", signal.SIGUSR1, "supervisor", of_target=(("p95", 0.3),)),
@@ -131,7 +134,7 @@ def measure(fault, a, data, chance):
     before = machine()
     with tempfile.TemporaryDirectory(dir=a.directory, prefix="recovery-") as folder:
         run = fault.run(a.build, data, pathlib.Path(folder), chance,
-                        hang_limit=HANG_LIMIT if fault.signal == signal.SIGSTOP else 0)
+                        hang_limit=HANG_LIMIT if fault.cause == "hang" else 0)
         with run:
             trials = [run.preempt(fault) if fault.preempts else run.strike(fault)
                       for _ in range(count)]

@@ -143,6 +143,9 @@ class Run:
             return self.keeper.pid
         return self.chance.choice([p for p, name in family.items() if name == named[fault.victim]])
 
+    def hit(self, victim, fault):
+        os.kill(victim, fault.signal)
+
     def strike(self, fault):
         """Does the fault, and returns what was seen until a new step is done."""
         self.settle()
@@ -151,7 +154,7 @@ class Run:
         victim = self.victim(fault, family)
         watched = [p for p, name in family.items() if name in ("mpirun", "train_gpt", "orted")]
         watch = Watch(self, before, victim, watched)
-        watch.begin(fault.signal)
+        watch.begin(fault)
         self.until(watch.look)
         return {"seconds": watch.seconds, "lost_steps": watch.lost_steps,
                 "cause": self.cause_of(before)}
@@ -174,9 +177,9 @@ class Watch:
         self.seconds, self.lost_steps = {}, 0
         self.last_step, self.loaded_step, self.shortened = None, None, False
 
-    def begin(self, number):
+    def begin(self, fault):
         self.began = time.monotonic()
-        os.kill(self.victim, number)
+        self.run.hit(self.victim, fault)
 
     def see(self, phase):
         self.seconds.setdefault(phase, time.monotonic() - self.began)
@@ -271,6 +274,20 @@ class Supervised(Run):
         self.start()
         self.until(lambda: self.newest_attempt() > attempt)
         return {"seconds": seconds, "save_s": save_s, "lost_steps": 0, "cause": cause}
+
+
+class HangOfAll(Supervised):
+    def own_options(self):
+        return [*super().own_options(), "--allow-chaos"]
+
+    def hit(self, victim, fault):
+        variables = pathlib.Path(f"/proc/{victim}/environ").read_text().split("\0")
+        pages = next(v for v in variables if v.startswith("TRIREME_PAGES="))
+        run_to_the_end([self.build / "bin/hang_ranks", pages.partition("=")[2]])
+
+    def cause_of(self, attempt):
+        verdict = json.loads((self.log_of(attempt).parent / "verdict.json").read_text())
+        return "hang of one rank" if verdict["certain"] else super().cause_of(attempt)
 
 
 class Nodes(Supervised):

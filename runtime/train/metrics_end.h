@@ -17,7 +17,8 @@ constexpr Index longest_metrics_line = 4096;
 void repair_last_line(int file, const std::string& path);
 
 /// Removes the lines after `step` in the last ascending run of steps, which is the job that
-/// resumes. Returns their number. Throws: Error when one of them is not a metrics line.
+/// resumes, and with them those of evaluations behind the first of them. Returns the number of
+/// lines of steps. Throws: Error when one of them is not a metrics line.
 Index remove_lines_after(Index step, int file, const std::string& path);
 
 }  // namespace trireme::train

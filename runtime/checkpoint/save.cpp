@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "runtime/checkpoint/catalog.h"
+#include "runtime/checkpoint/storage_wait.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/file.h"
@@ -18,25 +19,6 @@ namespace {
 double milliseconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
-
-/// While it exists, the status page says that this rank waits for storage.
-class StorageWait {
- public:
-  explicit StorageWait(observe::StatusPage& page) : page_(page), before_(page.phase()) {
-    page_.enter(observe::Phase::save_wait);
-    page_.wait_for(observe::WaitsFor::storage);
-  }
-  ~StorageWait() {
-    page_.stop_waiting();
-    page_.enter(before_);
-  }
-  StorageWait(const StorageWait&) = delete;
-  StorageWait& operator=(const StorageWait&) = delete;
-
- private:
-  observe::StatusPage& page_;
-  const observe::Phase before_;
-};
 
 }  // namespace
 

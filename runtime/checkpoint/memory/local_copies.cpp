@@ -11,6 +11,7 @@
 
 #include "runtime/checkpoint/memory/disk_pace.h"
 #include "runtime/checkpoint/memory/votes.h"
+#include "runtime/checkpoint/storage_wait.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/store/file.h"
 
@@ -129,6 +130,8 @@ void LocalCopies::poll() {
 void LocalCopies::end(bool give_up) {
   haste_ = give_up ? Haste::give_up : Haste::finish;
   warned_ = warned_ || give_up;  // what is given up is no failure
+  if (phase_ != Phase::writing) return;
+  const StorageWait shown(page_);  // a slow disk is no hang of this rank
   while (phase_ == Phase::writing) {
     page_.heartbeat();
     poll();

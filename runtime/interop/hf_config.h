@@ -35,6 +35,8 @@ struct HfConfig {
 
 /// "gpt2", "llama", "mistral", "qwen2", "qwen3".
 std::vector<std::string> hf_model_types();
+/// The class of transformers, which "architectures" names. `model_type`: one of these.
+std::string causal_model_of(const std::string& model_type);
 
 /// The text of a config.json. Throws: Error when it cannot be read, or has more than 16 MiB.
 std::string hf_config_text(const std::string& path);

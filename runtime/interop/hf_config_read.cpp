@@ -240,6 +240,12 @@ std::vector<std::string> hf_model_types() {
   return all;
 }
 
+std::string causal_model_of(const std::string& model_type) {
+  const Family* family = find_family(model_type);
+  require(family != nullptr, "\"", model_type, "\" is no model_type that trireme knows");
+  return family->causal_model;
+}
+
 HfConfig parse_hf_config(std::string_view text, Problems& problems) {
   HfConfig config;
   try {

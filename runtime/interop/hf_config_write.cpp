@@ -37,7 +37,7 @@ constexpr const char* what_families_have =
     "queries, keys and values (qwen2), or norms of queries and keys and no bias (qwen3)";
 
 Json::Object gpt2_members(const TransformerConfig& m, Index positions) {
-  return {{"architectures", Json::Array{"GPT2LMHeadModel"}},
+  return {{"architectures", Json::Array{causal_model_of("gpt2")}},
           {"model_type", "gpt2"},
           {"vocab_size", m.vocab_size},
           {"n_embd", m.hidden_size},
@@ -49,12 +49,6 @@ Json::Object gpt2_members(const TransformerConfig& m, Index positions) {
           {"activation_function", m.mlp == MlpKind::gelu_tanh ? "gelu_new" : "gelu"},
           {"initializer_range", shortest(m.init_std)},
           {"tie_word_embeddings", m.tie_embeddings}};
-}
-
-const char* causal_model_of(const std::string& type) {
-  if (type == "mistral") return "MistralForCausalLM";
-  if (type == "qwen2") return "Qwen2ForCausalLM";
-  return type == "qwen3" ? "Qwen3ForCausalLM" : "LlamaForCausalLM";
 }
 
 Json::Object llama_members(const TransformerConfig& m, const std::string& type, Index positions) {
@@ -101,6 +95,11 @@ Index positions_of(const Json& base) {
   return JsonKeys(base, "", ignored).whole(positions_name, TransformerLimits::positions, 1);
 }
 
+std::string type_in(const Json& base) {
+  std::vector<std::string> ignored;
+  return JsonKeys(base, "", ignored).word("model_type", "");
+}
+
 /// The object of `base` that scales positions by the length of a sequence, which is no option of a
 /// model here; null: none.
 const Json::Object* dynamic_rope(const Json& base) {
@@ -135,6 +134,8 @@ Json::Object rope_members_of(const Json& base, const TransformerConfig& m) {
 Json::Object edited(const Json& base, const TransformerConfig& m) {
   Json::Object all = std::get<Json::Object>(base.value);
   set(all, "vocab_size", m.vocab_size);
+  if (lacks(base, "architectures"))  // by which vLLM finds the model
+    set(all, "architectures", Json::Array{causal_model_of(type_in(base))});
   if (m.position != PositionKind::rotary) return all;
   const bool longer = m.seq_length > positions_of(base);
   if (longer) set(all, positions_name, m.seq_length);

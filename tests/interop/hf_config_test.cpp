@@ -323,6 +323,16 @@ TEST(HfConfigOf, AFileThatAModelCameFromKeepsItsKeys) {
               HasSubstr("TransformerConfig::norm_epsilon"));
 }
 
+TEST(HfConfigOf, AFileWithoutAnArchitectureGetsThatOfItsType) {
+  for (const auto& [name, file] : published) {
+    const HfConfig from = read(without(file, "architectures"));
+    const Json json = hf_config_of(from.model, {.base = &from.json});
+    ASSERT_NE(json.find("architectures"), nullptr) << name;
+    EXPECT_EQ(to_text(*json.find("architectures")),
+              to_text(*read(file).json.find("architectures")));
+  }
+}
+
 // A run may be longer than the model that it began with, by `hf import` and another --seq-length.
 TEST(HfConfigOf, ALongerRunRaisesTheLengthAndChangesNothingElse) {
   const std::string yarn = with(qwen25_05b, "rope_scaling", R"({"type": "yarn", "factor": 4.0})");

@@ -14,8 +14,12 @@
 namespace trireme::interop {
 namespace {
 
+using test::config_of;
 using test::gpt2_config;
 using test::llama_config;
+using test::mistral_config;
+using test::qwen2_config;
+using test::qwen3_config;
 using test::random_tensor;
 using test::RawTensor;
 using test::tensor_called;
@@ -30,16 +34,6 @@ HfConfig parse(const std::string& text) {
   return config;
 }
 
-/// A model of one layer, with more keys.
-std::string config_of(const std::string& type, const std::string& more) {
-  return R"({"model_type":")" + type +
-         R"(","vocab_size":37,"hidden_size":32,"num_hidden_layers":1,"num_attention_heads":4,)"
-         R"("num_key_value_heads":2,"intermediate_size":48,"max_position_embeddings":64)" +
-         more + "}";
-}
-const std::string qwen2_config = config_of("qwen2", R"(,"tie_word_embeddings":true)");
-const std::string qwen3_config = config_of("qwen3", R"(,"head_dim":16)");
-const std::string mistral_config = config_of("mistral", R"(,"sliding_window":null)");
 const std::string biased_llama_config =
     config_of("llama", R"(,"attention_bias":true,"mlp_bias":true)");
 

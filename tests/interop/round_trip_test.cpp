@@ -20,6 +20,9 @@ namespace {
 using safetensors::Element;
 using test::gpt2_config;
 using test::llama_config;
+using test::mistral_config;
+using test::qwen2_config;
+using test::qwen3_config;
 using test::RawTensor;
 using test::tensor_called;
 using test::toy_model;
@@ -85,6 +88,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{"Gpt2InF32", &gpt2_config, "F32", Element::f32, 1},
                       Case{"Gpt2InBf16AndTwoFiles", &gpt2_config, "BF16", Element::bf16, 2},
                       Case{"LlamaInBf16", &llama_config, "BF16", Element::bf16, 1},
+                      Case{"MistralInBf16", &mistral_config, "BF16", Element::bf16, 1},
+                      Case{"Qwen2InBf16AndTwoFiles", &qwen2_config, "BF16", Element::bf16, 2},
+                      Case{"Qwen3InBf16", &qwen3_config, "BF16", Element::bf16, 1},
                       Case{"LlamaInF32AndTwoFiles", &llama_config, "F32", Element::f32, 2}),
     [](const auto& each) { return each.param.name; });
 

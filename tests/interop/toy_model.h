@@ -22,6 +22,17 @@ inline const std::string llama_config =
     R"("num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":48,)"
     R"("max_position_embeddings":64,"rms_norm_eps":1e-5,"rope_theta":10000.0,"note":"kept"})";
 
+/// A model of one layer, with more keys.
+inline std::string config_of(const std::string& type, const std::string& more) {
+  return R"({"model_type":")" + type +
+         R"(","vocab_size":37,"hidden_size":32,"num_hidden_layers":1,"num_attention_heads":4,)"
+         R"("num_key_value_heads":2,"intermediate_size":48,"max_position_embeddings":64)" +
+         more + "}";
+}
+inline const std::string qwen2_config = config_of("qwen2", R"(,"tie_word_embeddings":true)");
+inline const std::string qwen3_config = config_of("qwen3", R"(,"head_dim":16)");
+inline const std::string mistral_config = config_of("mistral", R"(,"sliding_window":null)");
+
 /// Of a norm: its weights are near 1, or the gradients before it would vanish.
 inline bool is_gain(const std::string& name) {
   return name.ends_with(".weight") &&

@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   GptOptions gpt;
   GptData data;
   std::vector<Prompt> prompts;
+  LayoutChoice layout;
   Application application;
   application.name = "train_gpt";
   application.description = "Trains a transformer over data x tensor x pipeline parallel ranks.";
@@ -18,6 +19,10 @@ int main(int argc, char** argv) {
   };
   application.derive_defaults = [&](const CommandLine& command, Options& options) {
     settle_gpt_options(command, options, gpt);
+  };
+  application.choose = [&](const CommandLine& command, const Options& options,
+                           const RankCounts& counts, Problems& problems) {
+    return choose_layout(command, options, gpt, counts, layout, problems);
   };
   application.check = [&](const CommandLine& command, const Options& options, Index /*ranks*/,
                           Problems& problems) {
@@ -28,6 +33,7 @@ int main(int argc, char** argv) {
 
   return run(argc, argv, application, [&](Context& context) {
     describe_gpt(context.log(), gpt, data);
+    describe_layout_choice(context.log(), layout);
     const Index batch = context.options().micro_batch_size;
     TransformerConfig evaluation = gpt.model;
     evaluation.hidden_dropout = 0;
@@ -39,6 +45,7 @@ int main(int argc, char** argv) {
       model.logits = [&](Graph& g) { return build_transformer_logits(g, gpt.model, 1); };
 
     Trainer trainer(context, model);
+    if (gpt.plans_layout) trainer.compare_with(layout.predicted);
     if (data.train)
       trainer.fit(*data.train, data.valid.get());
     else  // --train-iters 0, --skip-train

@@ -53,8 +53,8 @@ void declare(CommandLine& command, Words& words) {
                "one layout such as \"tp 8 pp 2\", part by part, beside the chosen one");
   command.flag("--json", words.json, "print one line of JSON instead of text");
   command.text("--calibrate", words.calibrate, "FILE",
-               "plan nothing, but measure this machine, with all --ranks at once, in less than a "
-               "minute, and write its profile; with a model also the products of it");
+               "plan nothing, but measure this machine, with all --ranks at once, and write its "
+               "profile; with a model also the products of it; the parts share 50 s");
   command.whole("--ranks,-n", words.ranks, at_least(1), "of --calibrate: as many as a job has");
   constexpr Index most_tries = 32;
   command.whole("--try", words.tries, {0, most_tries},
@@ -226,7 +226,7 @@ ExitCode run_jobs(const std::function<void(const supervisor::EndSignals&)>& f) {
 
 ExitCode calibrate_now(const calibrate::Request& request) {
   std::cerr << "trireme plan: measuring with " << request.ranks
-            << (request.ranks == 1 ? " rank" : " ranks") << ", about a minute\n";
+            << (request.ranks == 1 ? " rank" : " ranks") << "; each part is shown when it ends\n";
   return run_jobs([&](const supervisor::EndSignals& signals) {
     calibrate::calibrate(request, signals,
                          [](std::string_view line) { std::cout << line << std::endl; });

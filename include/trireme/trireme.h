@@ -23,4 +23,5 @@
 #include "trireme/plan/training_spec.h"
 #include "trireme/train/evaluation.h"
 #include "trireme/train/generation.h"
+#include "trireme/train/layout_choice.h"
 #include "trireme/train/trainer.h"

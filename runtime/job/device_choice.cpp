@@ -1,6 +1,7 @@
 #include "runtime/job/device_choice.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "trireme/comm/agree.h"
@@ -40,6 +41,11 @@ std::string why_none_is_left(const std::vector<Gpus>& seen, const Gpus& mine, In
 }
 
 }  // namespace
+
+std::string cuda_module() {
+  const char* path = std::getenv("TRIREME_CUDA_MODULE");
+  return path == nullptr ? "" : path;
+}
 
 DeviceChoice choose_device(const Options& options, const Host& host, const std::string& module,
                            Problems& problems) {

@@ -1,5 +1,7 @@
 // Which device a job trains on: decided by all ranks together, before anything is allocated. Either
 // all have a GPU or none.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <memory>
@@ -16,6 +18,14 @@ struct DeviceChoice {
   std::string module;  // of CUDA, empty: the installed one
   std::string reason;  // why no GPU is used although one was wanted; may be empty
 };
+
+/// Another build of the CUDA module than the installed one: against another CUDA, or the host
+/// emulation of the tests. Empty: the installed one.
+std::string cuda_module();
+
+/// Another build of the CUDA module than the installed one: against another CUDA, or the host
+/// emulation of the tests. Empty: the installed one.
+std::string cuda_module();
 
 /// Collective. `module`: of CUDA; empty: the installed one. A choice that is not possible is added
 /// to `problems`.

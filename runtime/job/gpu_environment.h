@@ -1,4 +1,6 @@
 // The environment in which CUDA and NCCL start: they take some choices from it alone.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include "trireme/options/options.h"

@@ -54,11 +54,32 @@ std::string take_saved_options(Mesh& mesh, CommandLine& command, const Options& 
              all.empty() ? "the model is that of the options here" : all);
 }
 
+/// Collective. Application::choose, on rank 0. `runs`: this rank was not asked for help. Returns
+/// false where nothing can be chosen, which is added to `problems`.
+bool take_choices(Mesh& mesh, const Application& application, bool runs, CommandLine& command,
+                  const Options& options, const RankCounts& counts, StartFacts& facts,
+                  Problems& problems) {
+  if (!application.choose) return true;
+  const std::unique_ptr<Device> one_thread = open_cpu();
+  const std::unique_ptr<Stream> stream = one_thread->make_stream();
+  Problems found;
+  const auto chosen = agree_on_saved_options(
+      {mesh, *stream}, runs,
+      [&](Problems& of_choice) {
+        return SavedOptions{application.choose(command, options, counts, of_choice), "", ""};
+      },
+      found);
+  if (chosen) found.collect([&] { command.choose(chosen->options); });
+  facts.chosen = chosen && !chosen->options.empty();
+  for (const std::string& problem : found.all()) problems.add(problem);
+  return found.empty();
+}
+
 }  // namespace
 
 CommandLine::Outcome read_options(int argc, char** argv, const Application& application,
-                                  CommandLine& command, Options& options, Mesh& mesh, Index ranks,
-                                  StartFacts& facts, Problems& problems) {
+                                  CommandLine& command, Options& options, Mesh& mesh,
+                                  const RankCounts& counts, StartFacts& facts, Problems& problems) {
   declare_options(command, options);
   command.text("--check-layout", facts.layouts, "N,N,...",
                "start nothing, but say for each number of ranks whether this configuration can run "
@@ -77,12 +98,15 @@ CommandLine::Outcome read_options(int argc, char** argv, const Application& appl
     problems.add("--plan-only belongs on the command line, not into a file");
   set_instruction_set(command, options, problems);
   facts.from_checkpoint = take_saved_options(mesh, command, options, problems);
-  if (outcome != Outcome::run) return outcome;
-  facts.given = facts_of(command.common());
-  if (application.derive_defaults) application.derive_defaults(command, options);
+  const bool runs = outcome == Outcome::run;
+  if (runs) facts.given = facts_of(command.common());
+  if (runs && application.derive_defaults) application.derive_defaults(command, options);
+  const bool chosen =
+      take_choices(mesh, application, runs, command, options, counts, facts, problems);
+  if (!runs) return outcome;
   derive_defaults(command, options);
-  check_options(command, options, ranks, problems);
-  if (application.check) application.check(command, options, ranks, problems);
+  if (chosen) check_options(command, options, counts.ranks, problems);
+  if (chosen && application.check) application.check(command, options, counts.ranks, problems);
   facts.effective = facts_of(command.common());
   return outcome;
 }

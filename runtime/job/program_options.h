@@ -18,12 +18,13 @@ struct StartFacts {
   std::vector<RankFact> program, given, effective;
   std::string from_checkpoint = {};  // what was taken from a checkpoint or model, for the log
   std::string layouts = {};          // --check-layout, which run() reads before there are ranks
+  bool chosen = false;               // Application::choose has chosen some
 };
 
-/// Collective. Reads the options of one rank and checks them for a job of `ranks` ranks. `mesh`: of
+/// Collective. Reads the options of one rank and checks them for a job of these ranks. `mesh`: of
 /// all ranks, or of one that speaks for them. `facts` outlives `command`.
 CommandLine::Outcome read_options(int argc, char** argv, const Application& application,
-                                  CommandLine& command, Options& options, Mesh& mesh, Index ranks,
-                                  StartFacts& facts, Problems& problems);
+                                  CommandLine& command, Options& options, Mesh& mesh,
+                                  const RankCounts& counts, StartFacts& facts, Problems& problems);
 
 }  // namespace trireme::job

@@ -94,16 +94,21 @@ void agree_on_options(const Host& host, const StartFacts& mine, Problems& proble
   }
 }
 
-void describe(const Context& context, const CommandLine& command) {
+/// What the marks of the effective configuration mean.
+std::string legend(const CheckpointOptions& checkpoint, bool chosen) {
+  std::string from = checkpoint.use_checkpoint_args ? "from the checkpoint"
+                     : !checkpoint.load_hf.empty()  ? "from config.json"
+                                                    : "";
+  if (chosen) from += from.empty() ? "chosen" : ", or chosen";
+  return "effective configuration (* given" + (from.empty() ? "" : ", + " + from) + ")";
+}
+
+void describe(const Context& context, const CommandLine& command, bool chosen) {
   const Log& log = context.log();
   log.info(context.mesh().shape().describe());
   log.info(str("device: ", context.device().describe()));
   log.info(str("collectives: ", context.mesh().memory_description()));
-  const CheckpointOptions& checkpoint = context.options().checkpoint;
-  log.info(checkpoint.use_checkpoint_args
-               ? "effective configuration (* given, + from the checkpoint)"
-           : !checkpoint.load_hf.empty() ? "effective configuration (* given, + from config.json)"
-                                         : "effective configuration (* given)");
+  log.info(legend(context.options().checkpoint, chosen));
   const std::string text = command.effective();
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -131,13 +136,6 @@ void open_gpu(const DeviceChoice& choice, const Host& host, const Options& optio
   nccl.order_check = options.check_collectives ? OrderCheck::on : OrderCheck::off;
   nccl.module = choice.module;
   gpu.mesh = open_nccl_mesh(host.mesh, *gpu.device, nccl);
-}
-
-/// Another build of the CUDA module than the installed one: against another CUDA, or the host
-/// emulation of the tests.
-std::string cuda_module() {
-  const char* path = std::getenv("TRIREME_CUDA_MODULE");
-  return path == nullptr ? "" : path;
 }
 
 /// The arguments of run().
@@ -185,8 +183,8 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
   program.page.enter(observe::Phase::mesh);
   mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
   const CommandLine::Outcome outcome =
-      read_options(program.argc, program.argv, application, command, options, *mesh, session.size(),
-                   facts, problems);
+      read_options(program.argc, program.argv, application, command, options, *mesh,
+                   {session.size(), session.node_size()}, facts, problems);
   if (options.checkpoint.save.empty())
     signals.restore();
   else
@@ -219,7 +217,7 @@ int run_program(MpiSession& session, StopSignals& signals, const Program& progra
                   host, log, command.configuration(),
                   stop_reason(signals, session.rank(), options.checkpoint.exit_duration_seconds,
                               program.started));
-  describe(context, command);
+  describe(context, command, facts.chosen);
   if (!facts.from_checkpoint.empty()) log.info(facts.from_checkpoint);
   if (const std::string idle = idle_options(command, options, session.size()); !idle.empty())
     log.info("idle in this job: " + idle);

@@ -37,7 +37,7 @@ struct CommandLine::State {
     bool given = false;
     bool may_differ = false;  // between ranks
     std::optional<FromCheckpoint> from_checkpoint = {};
-    bool taken = false;                    // from a checkpoint
+    bool taken = false;                    // from a checkpoint, or chosen
     std::vector<std::string> values = {};  // that were given, when they are legal
   };
 

@@ -1,5 +1,6 @@
-// Implements CommandLine::take (trireme/options/command_line.h).
-// Options of the model that come from a checkpoint, or from files of a model.
+// Implements CommandLine::take and choose (trireme/options/command_line.h).
+// Options of the model that come from a checkpoint, or from files of a model; and options that the
+// program chooses.
 #include <map>
 
 #include "runtime/options/command_line_state.h"
@@ -66,6 +67,15 @@ KeyValues CommandLine::take(const KeyValues& saved, const std::string& origin, P
   for (std::size_t i = 0; i < after.size(); ++i)
     if (state_->options[i].taken && after[i] != before[i]) changed.push_back(after[i]);
   return changed;
+}
+
+void CommandLine::choose(const KeyValues& values) {
+  for (const auto& [name, value] : values) {
+    State::Option& option = state_->find(name);
+    if (option.given) continue;
+    option.definition.set({value});
+    option.taken = true;
+  }
 }
 
 }  // namespace trireme

@@ -146,6 +146,22 @@ void declare_execution(CommandLine& c, TransformerConfig& m) {
          }});
 }
 
+void declare_plan(CommandLine& c, GptOptions& gpt) {
+  c.group("Choice of the layout");
+  c.add({"--plan", "{auto}",
+         "choose the fastest layout that fits these ranks, as trireme plan does; options of a "
+         "layout that are given stay; default: the layout is that of the options",
+         false,
+         [&gpt](const std::vector<std::string>& words) {
+           require(words.front() == "auto", "expected auto");
+           gpt.plans_layout = true;
+         },
+         [&gpt] { return std::string(gpt.plans_layout ? "auto" : ""); }});
+  c.text("--plan-profile", gpt.plan_profile, "FILE|GPU",
+         "of --plan auto: the file of trireme plan --calibrate, or a GPU such as H100-80; default: "
+         "the data sheet of the GPU in use");
+}
+
 /// Replaces each 0 that means a default by its value.
 void settle_model(TransformerConfig& model) {
   model.ffn_hidden_size = model.ffn();
@@ -216,6 +232,8 @@ void check_meaning(const CommandLine& command, const GptOptions& gpt, Problems& 
         "--add-qkv-bias has no meaning without --disable-bias-linear: all linear layers have a "
         "bias; "
         "leave it out");
+  if (!gpt.plan_profile.empty() && !gpt.plans_layout)
+    problems.add("--plan-profile ", gpt.plan_profile, " goes with --plan auto, which is missing");
 }
 
 /// What can be known before there is a GPU.
@@ -284,6 +302,7 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
       "directory of a Hugging Face model (config.json, safetensors files): its options and "
       "its weights, to begin with where --load has no checkpoint");
   declare_execution(command, gpt.model);
+  declare_plan(command, gpt);
   command.group("Data");
   command.list("--data-path", gpt.data_path, "[W] PREFIX...",
                "PREFIX of PREFIX.bin and PREFIX.idx (see trireme data prepare); several with "

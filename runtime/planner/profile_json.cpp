@@ -10,6 +10,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/show_bytes.h"
 #include "runtime/planner/json_fields.h"
 
 namespace trireme::planner {
@@ -246,6 +247,21 @@ Profile known_profile(std::string_view name) {
           found.empty() ? "not known" : "not one GPU but several", ": expected one of ", names,
           ", or the file of a profile");
   return found.front();
+}
+
+Profile known_profile(const DeviceTraits& gpu, Index free) {
+  std::optional<Profile> found;
+  std::string names;
+  for (const Profile& profile : all_known()) {
+    names += (names.empty() ? "" : ", ") + profile.name;
+    if (profile.device.capability == gpu.capability &&
+        profile.device.multiprocessors == gpu.multiprocessors && profile.memory >= free &&
+        (!found || profile.memory < found->memory))
+      found = profile;
+  }
+  require(found.has_value(), "there is no profile of this ", gpu.describe(), ", with ",
+          show_bytes(free), " free; the profiles are those of ", names);
+  return *found;
 }
 
 }  // namespace trireme::planner

@@ -25,6 +25,10 @@ std::vector<std::string> known_profiles();
 /// `name` in any case, also shortened where one profile is meant: "h100", "4090", "A100-80".
 /// Throws: Error that lists known_profiles().
 Profile known_profile(std::string_view name);
+/// Of a GPU in use: of those with its capability and multiprocessors the one with the least memory
+/// that is not less than `free` bytes, which are free on it. Throws: Error that lists
+/// known_profiles().
+Profile known_profile(const DeviceTraits& gpu, Index free);
 
 /// runtime/planner/profiles/*.json.
 std::vector<std::string_view> texts_of_known_profiles();

@@ -145,6 +145,7 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
     if (metrics.valid_loss) metrics.valid_metrics = evaluation_metrics;
     reporter.step(metrics);
     file->append(metrics);
+    if (comparison) comparison->add(context, metrics.step_ms);
     if (diverged) return End::diverged;
     if (agreed.stop) {
       announce_stop(metrics.step);

@@ -9,7 +9,7 @@
 //   trainer_agreement.cpp what ranks compare: their models and their data
 //   warm_up.cpp, memory_check.cpp, prepare.cpp   before step 1
 //   tensor_dump.cpp, trainer_dump.cpp   --dump-tensors
-//   layout/               what a layout needs, planned without ranks
+//   layout/               what a layout needs, planned without ranks; --plan auto
 //   profile/              --profile-ops
 #include "trireme/train/trainer.h"
 
@@ -200,6 +200,10 @@ void Trainer::load_parameters(const DataSource* data) {
   s.context.log().info(
       str("nothing is trained: ", s.plan.spec.trains ? "--train-iters 0" : "forward passes only"));
   dump_parameters(s.bound.flat, s.context);
+}
+
+void Trainer::compare_with(const StepPrediction& predicted) {
+  state_->comparison.emplace(predicted);
 }
 
 Index Trainer::steps_done() const { return state_->progress.step; }

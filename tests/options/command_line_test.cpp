@@ -325,6 +325,20 @@ TEST(CommandLine, AReferencePageHasEveryOptionAndTheTables) {
   EXPECT_THAT(e.command.help(), HasSubstr("\nColours:\n  name wave\n  red  700 nm\n"));
 }
 
+TEST(CommandLine, ChosenValuesAreSetWhereNoneIsGiven) {
+  Example e;
+  Problems problems;
+  const char* words[] = {"example", "--colour", "red"};
+  e.command.parse(3, words, problems);
+  e.command.choose({{"--colour", "green"}, {"--tensor-size", "4"}, {"--fast", "true"}});
+  EXPECT_THAT(e.command.effective(), HasSubstr("tensor-size 4+"));
+  EXPECT_THAT(e.command.effective(), HasSubstr("fast true+"));
+  EXPECT_THAT(e.command.effective(), HasSubstr("colour red*"));
+  EXPECT_FALSE(e.command.given("--tensor-size"));
+  EXPECT_THROW(e.command.choose({{"--tensor-size", "none"}}), Error);
+  EXPECT_THROW(e.command.choose({{"--nonsense", "1"}}), Error);
+}
+
 TEST(Nearest, FindsTyposAndPartsButNothingFarAway) {
   const std::vector<std::string> names{"--train-iters", "--tensor-model-parallel-size", "--lr"};
   EXPECT_EQ(nearest("--train-iter", names), "--train-iters");

@@ -35,6 +35,18 @@ TEST(Profiles, AreFoundByWhatPeopleCallThem) {
   EXPECT_THAT(message_of([] { known_profile(""); }), HasSubstr("'' is not known"));
 }
 
+TEST(Profiles, AreFoundForAGpuInUse) {
+  constexpr Index gib = Index{1} << 30;
+  for (const std::string& name : known_profiles()) {
+    const Profile profile = known_profile(name);
+    EXPECT_EQ(known_profile(profile.device, profile.memory - gib).name, name);
+  }
+  EXPECT_THAT(message_of([] { known_profile(gpu_traits("H100-PCIe"), gib); }),
+              HasSubstr("there is no profile of this GPU of compute capability 9.0, 114 "));
+  EXPECT_THAT(message_of([] { known_profile(gpu_traits("L40S"), 100 * gib); }),
+              HasSubstr("with 100.00 GiB free; the profiles are those of A100-40GB, "));
+}
+
 const std::string calibrated = R"({"format": 1,
   "device": {"name": "mine", "capability": 90, "sms": 132, "shared_bytes": 232448,
              "memory": 84e9, "peak": {"bf16": 9e14, "f32": 6e13}},

@@ -61,6 +61,12 @@ class Context {
   std::function<std::string_view()> stop_reason_;
 };
 
+/// How many ranks a job has.
+struct RankCounts {
+  Index ranks = 1;
+  Index per_node = 0;  // on the node of rank 0; 0: not known, as there are no ranks yet
+};
+
 /// A program with options of its own.
 struct Application {
   std::string name = "program";
@@ -72,6 +78,12 @@ struct Application {
   std::function<void(const CommandLine&, const Options&, Index ranks, Problems&)> check = {};
   /// Sets defaults that depend on other options, after parsing and before any check.
   std::function<void(const CommandLine&, Options&)> derive_defaults = {};
+  /// Chooses options by the number of ranks, after derive_defaults and before any check: their
+  /// values by canonical name, as they would be written; empty: none. Runs on rank 0 only; all
+  /// ranks take what it returns, but for options that were given. Where it adds a problem, nothing
+  /// else is checked.
+  std::function<KeyValues(const CommandLine&, const Options&, const RankCounts&, Problems&)>
+      choose = {};
 };
 
 /// Runs f on every rank. Returns the exit code.

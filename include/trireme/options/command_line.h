@@ -112,6 +112,10 @@ class CommandLine {
   KeyValues take(const KeyValues& saved, const std::string& origin, Problems& problems,
                  const std::string& why = "--use-checkpoint-args");
 
+  /// After parse(): sets these options (by canonical name), but for those that were given. Throws:
+  /// Error when a value is illegal.
+  void choose(const KeyValues& values);
+
   /// Was this option (canonical name) given, on the command line or in the file?
   bool given(const std::string& name) const;
   /// May this option (canonical name) be meant to have another value? True when its value was
@@ -123,7 +127,7 @@ class CommandLine {
   /// Every option with its values, default and meaning, as a page of Markdown: --help-markdown.
   std::string reference() const;
   /// The effective configuration, a line (or more) per group; `*` marks what was given, `+` what
-  /// came from a checkpoint.
+  /// came from a checkpoint, or was chosen.
   std::string effective() const;
   /// The same for programs: every option, in order of declaration.
   KeyValues configuration() const;

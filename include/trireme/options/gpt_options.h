@@ -19,6 +19,8 @@ struct GptOptions {
   TransformerConfig model = trireme::preset("tiny");
   std::vector<std::string> data_path;  // PREFIX, or w1 PREFIX1 w2 PREFIX2 ...
   std::string split = "969,30,1";      // train, valid, test
+  bool plans_layout = false;           // --plan auto (train/layout_choice.h)
+  std::string plan_profile;            // its --plan-profile; empty: of the GPU in use
   bool skip_train = false;             // evaluate all of the validation part, and train nothing
   Index generate = 0;                  // tokens after training
   std::string prompt = "The ";

@@ -25,6 +25,12 @@ struct GenerateOptions {
   Index number = 0;        // of the text: each number draws other tokens
 };
 
+/// What a planner says of a step.
+struct StepPrediction {
+  double seconds = 0;
+  Index bytes = 0;  // of the device of the rank that needs most, with what its libraries have
+};
+
 /// Gets the result of one sample: f32 on the host, packed, without dim 0; valid during the call.
 using OutputSink = std::function<void(Index sample, const Tensor& result)>;
 
@@ -43,6 +49,9 @@ class Trainer {
   /// when the checkpoint is of another model or other data, JobError when no checkpoint is
   /// complete.
   void resume(DataSource& train);
+  /// On all ranks or none, before fit(), which then logs after 20 steps of this job what rank 0
+  /// gives here beside what was measured.
+  void compare_with(const StepPrediction& predicted);
   /// Collective. Steps until --train-iters are done, with log lines, metrics and evaluations on
   /// `validation` (may be null).
   void fit(DataSource& train, DataSource* validation = nullptr);

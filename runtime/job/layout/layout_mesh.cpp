@@ -49,7 +49,7 @@ CommandLine::Outcome read_layout_options(const LayoutProgram& program, Index ran
                                          LayoutOptions& read, Problems& problems) {
   const std::unique_ptr<Mesh> self = make_self_mesh();
   return read_options(program.argc, program.argv, program.application, read.command, read.options,
-                      *self, ranks, read.facts, problems);
+                      *self, {ranks, 0}, read.facts, problems);
 }
 
 std::optional<LayoutChecked> plan_layout(const LayoutProgram& program, const LayoutOptions& read,

@@ -174,27 +174,6 @@ std::string helps(const Answer& answer) {
   return text.empty() ? "" : "what would help most   " + text + "\n";
 }
 
-std::string no_fit(const TrainingTask& task, const Question& question, const Answer& answer) {
-  const Cluster& cluster = question.cluster;
-  if (answer.result.considered.empty()) {
-    const std::string why = answer.result.illegal.empty() ? "no layout matches what is pinned"
-                                                          : answer.result.illegal.front().problem;
-    return fmt::format("no layout of {} parameters on {} is legal: {}\n",
-                       show_count(static_cast<double>(task.model().parameter_count())),
-                       cluster.describe(), why);
-  }
-  std::string text = fmt::format("none of {} layouts fits {} ({} of each may be used)",
-                                 answer.result.considered.size(), cluster.describe(),
-                                 show_bytes(answer.result.limit));
-  if (answer.least_need)
-    text += fmt::format(": least {} a GPU ({})", show_bytes(answer.least_need->bytes),
-                        describe(answer.least_need->layout));
-  if (answer.fit)
-    text += fmt::format(". It fits on {} GPUs: {}, {}", answer.fit->gpus,
-                        describe(answer.fit->layout.layout), show_bytes(answer.fit->layout.bytes));
-  return text + '\n';
-}
-
 std::string explain(const TrainingTask& task, const Question& question, const Answer& answer) {
   if (!answer.explained) return "no such layout: " + answer.not_explained + '\n';
   std::vector<const Evaluated*> both = {&*answer.explained};
@@ -264,10 +243,36 @@ std::vector<std::pair<std::string, Index>> classes_of(const MemoryNeed& need) {
   return classes;
 }
 
+std::string why_none_fits(const TrainingTask& task, const Question& question,
+                          const Answer& answer) {
+  const Cluster& cluster = question.cluster;
+  if (answer.result.considered.empty()) {
+    const std::string why = answer.result.illegal.empty() ? "no layout matches what is pinned"
+                                                          : answer.result.illegal.front().problem;
+    return fmt::format("no layout of {} parameters on {} is legal: {}\n",
+                       show_count(static_cast<double>(task.model().parameter_count())),
+                       cluster.describe(), why);
+  }
+  std::string text = fmt::format("none of {} layouts fits {} ({} of each may be used)",
+                                 answer.result.considered.size(), cluster.describe(),
+                                 show_bytes(answer.result.limit));
+  if (answer.least_need)
+    text += fmt::format(": least {} a GPU ({})", show_bytes(answer.least_need->bytes),
+                        describe(answer.least_need->layout));
+  if (answer.fit)
+    text += fmt::format(". It fits on {} GPUs: {}, {}", answer.fit->gpus,
+                        describe(answer.fit->layout.layout), show_bytes(answer.fit->layout.bytes));
+  return text + '\n';
+}
+
+std::string short_report(const TrainingTask& task, const Question& question, const Answer& answer) {
+  return heading(task, question) + table(task, question, answer);
+}
+
 std::string report(const TrainingTask& task, const Question& question, const Answer& answer) {
   std::string text = heading(task, question, !answer.tried.empty()) + '\n';
   if (!question.explain.empty()) return text + explain(task, question, answer);
-  if (!answer.fits()) return text + no_fit(task, question, answer);
+  if (!answer.fits()) return text + why_none_fits(task, question, answer);
   const Evaluated& chosen = answer.chosen();
   text += table(task, question, answer) + within_error(question, answer) + trials(answer) + '\n';
   text += "time of 1   " + bar(chosen.time) + '\n';

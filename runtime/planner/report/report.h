@@ -17,6 +17,11 @@ std::string heading(const TrainingTask& task, const Question& question, bool tri
 /// would fit. With Question::explain one layout beside the chosen one.
 std::string report(const TrainingTask& task, const Question& question, const Answer& answer);
 
+/// Of these, only the heading and the table; layouts fit.
+std::string short_report(const TrainingTask& task, const Question& question, const Answer& answer);
+/// Where no layout fits, or none is legal: the line that says so.
+std::string why_none_fits(const TrainingTask& task, const Question& question, const Answer& answer);
+
 /// The parts of a step with their seconds, largest first; those of 0 are left out.
 std::vector<std::pair<std::string, double>> parts_of(const StepTime& time);
 /// The classes of the memory of a rank with their bytes, in a fixed order; those of 0 are left out.

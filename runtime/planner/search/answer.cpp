@@ -14,6 +14,7 @@ Answer answer(const TrainingTask& task, const Question& question) {
   if (!question.explain.empty()) {
     all.explained = searcher.explain(group, question.explain, all.result.limit, all.not_explained);
   } else if (all.fits()) {
+    if (!question.advises) return all;
     all.refusals = nearest_refusals(searcher, group, all.result);
     if (!group.profile.is_cpu())  // they are of GPUs
       all.levers = find_levers(searcher, group, question.aim, all.result);

@@ -19,6 +19,7 @@ struct Question {
   /// The words of train_gpt that the task was made of.
   std::vector<std::string> words;
   LayoutPins explain = {};  // not empty: one layout, part by part
+  bool advises = true;      // also which layouts are refused, and what would help
 };
 
 /// One of the best that ran for a few steps.

@@ -10,19 +10,27 @@
 namespace trireme::planner {
 
 TrainingTask::TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16,
-                           const ModelOfFiles& model) {
-  declare_options(command_, options_);
-  declare_gpt_options(command_, options_, gpt_);
+                           const ModelOfFiles& model)
+    : own_(std::make_unique<CommandLine>("train_gpt", "")), command_(*own_) {
+  declare_options(*own_, options_);
+  declare_gpt_options(*own_, options_, gpt_);
   std::vector<const char*> arguments{"train_gpt"};
   for (const std::string& word : words) arguments.push_back(word.c_str());
-  command_.parse(static_cast<int>(arguments.size()), arguments.data(), problems);
-  if (!model.options.empty()) command_.take(model.options, model.origin, problems, model.option);
+  own_->parse(static_cast<int>(arguments.size()), arguments.data(), problems);
+  if (!model.options.empty()) own_->take(model.options, model.origin, problems, model.option);
   settle_gpt_options(command_, options_, gpt_);
   options_.forward_only = false;
   if (gpt_.skip_train)
     problems.add("--skip-train has no meaning for a plan of training; leave it out");
   adds_bf16_ = bf16 && !command_.given("--bf16");
   if (adds_bf16_) options_.bf16 = true;
+  derive_defaults(command_, options_);
+  spec_ = training_spec(options_, MeshShape(1, 1, 1));
+}
+
+TrainingTask::TrainingTask(const CommandLine& command, const Options& options,
+                           const GptOptions& gpt)
+    : options_(options), gpt_(gpt), command_(command) {
   derive_defaults(command_, options_);
   spec_ = training_spec(options_, MeshShape(1, 1, 1));
 }

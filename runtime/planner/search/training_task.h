@@ -4,6 +4,7 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ class TrainingTask {
   /// they, and the file, do not say. Adds what is wrong with them to `problems`.
   TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16 = true,
                const ModelOfFiles& model = {});
+  /// Of options that are parsed and settled. `command` outlives the task.
+  TrainingTask(const CommandLine& command, const Options& options, const GptOptions& gpt);
   TrainingTask(const TrainingTask&) = delete;
   TrainingTask& operator=(const TrainingTask&) = delete;
 
@@ -56,8 +59,9 @@ class TrainingTask {
 
   Options options_;
   GptOptions gpt_;
-  TrainingSpec spec_;  // what all layouts share: a search asks for very many
-  CommandLine command_{"train_gpt", ""};
+  TrainingSpec spec_;                       // what all layouts share: a search asks for very many
+  const std::unique_ptr<CommandLine> own_;  // of words
+  const CommandLine& command_;
   bool adds_bf16_ = false;
 };
 

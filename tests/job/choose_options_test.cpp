@@ -1,0 +1,62 @@
+// Application::choose: when it runs, and what becomes of what it returns.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/job/program_options.h"
+
+namespace trireme::job {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// The options of a program that chooses a tensor size by the number of its ranks.
+struct Read {
+  explicit Read(std::vector<const char*> words, Index ranks, bool finds = true) {
+    words.insert(words.begin(), "program");
+    application.choose = [&, finds](const CommandLine&, const Options&, const RankCounts& counts,
+                                    Problems& found) -> KeyValues {
+      ++calls;
+      if (!finds) found.add("nothing fits");
+      if (!finds) return {};
+      return {{"--tensor-model-parallel-size", str(counts.ranks)}, {"--lr", "0.5"}};
+    };
+    application.check = [&](const CommandLine&, const Options&, Index, Problems&) { ++checks; };
+    const std::unique_ptr<Mesh> mesh = make_self_mesh();
+    read_options(static_cast<int>(words.size()), const_cast<char**>(words.data()), application,
+                 command, options, *mesh, {ranks, 2}, facts, problems);
+  }
+  int calls = 0, checks = 0;
+  Application application;
+  Options options;
+  CommandLine command{"program", ""};
+  StartFacts facts;
+  Problems problems;
+};
+
+TEST(ChosenOptions, AreTakenButForThoseThatAreGiven) {
+  const Read read({"--lr", "0.25"}, 4);
+  EXPECT_THAT(read.problems.all(), IsEmpty());
+  EXPECT_EQ(read.options.tensor_size, 4);
+  EXPECT_EQ(read.options.learning_rate.lr, 0.25);
+  EXPECT_TRUE(read.facts.chosen);
+  EXPECT_EQ(read.checks, 1);
+}
+
+TEST(ChosenOptions, AreCheckedAsAllOthers) {
+  const Read read({"--pp", "2"}, 4);  // tensor 4 x pipeline 2 on 4 ranks
+  EXPECT_THAT(read.problems.all(), ElementsAre(HasSubstr("--tensor-model-parallel-size 4")));
+}
+
+TEST(ChosenOptions, ThatCannotBeChosenAreTheOnlyProblem) {
+  const Read read({"--global-batch-size", "3"}, 4, false);  // which 4 data ranks do not divide
+  EXPECT_THAT(read.problems.all(), ElementsAre("nothing fits"));
+  EXPECT_EQ(read.checks, 0);
+  EXPECT_FALSE(read.facts.chosen);
+}
+
+TEST(ChosenOptions, AreNotSoughtForHelp) { EXPECT_EQ(Read({"--help"}, 4).calls, 0); }
+
+}  // namespace
+}  // namespace trireme::job

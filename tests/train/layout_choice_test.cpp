@@ -1,0 +1,199 @@
+// --plan auto: which options it chooses, which it keeps, and what it refuses.
+#include "trireme/train/layout_choice.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/kernels/device.h"
+
+#include "runtime/planner/search/answer.h"
+#include "tests/support/cpu_profile.h"
+#include "tests/support/scratch_directory.h"
+#include "tests/support/toy_checkpoint.h"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+/// What choose_layout() says of a job.
+struct Chosen {
+  std::map<std::string, std::string> values;
+  LayoutChoice choice;
+  std::vector<std::string> problems;
+
+  std::string layout() const {
+    std::string text;
+    for (const char* option : {"--tensor-model-parallel-size", "--pipeline-model-parallel-size",
+                               "--micro-batch-size", "--schedule"})
+      text += values.at(option) + ' ';
+    return text;
+  }
+};
+
+class ChosenLayout : public testing::Test {
+ protected:
+  const ScratchDirectory folder_;
+  const std::string profile_ = test::write_cpu_profile(folder_ / "cpu.json");
+  const std::string model_ =
+      "--model tiny --global-batch-size 16 --plan auto --plan-profile " + profile_ + ' ';
+
+  static Chosen choose(const std::string& line, const RankCounts& counts = {2, 2}) {
+    Options options;
+    GptOptions gpt;
+    CommandLine command("train_gpt", "");
+    declare_options(command, options);
+    declare_gpt_options(command, options, gpt);
+    std::vector<std::string> words{"train_gpt"};
+    std::istringstream in(line);
+    for (std::string word; in >> word;) words.push_back(word);
+    std::vector<const char*> argv;
+    for (const std::string& word : words) argv.push_back(word.c_str());
+    Problems problems;
+    command.parse(static_cast<int>(argv.size()), argv.data(), problems);
+    settle_gpt_options(command, options, gpt);
+    Chosen chosen;
+    const KeyValues values = choose_layout(command, options, gpt, counts, chosen.choice, problems);
+    chosen.values = {values.begin(), values.end()};
+    chosen.problems = problems.all();
+    return chosen;
+  }
+
+  /// A checkpoint of so many ranks whose job had these options of a layout.
+  std::string checkpoint(int ranks, const KeyValues& layout) const {
+    std::string root = folder_ / str("run", ranks);
+    Manifest manifest = test::write_toy(root, 7, {}, {test::ToyLayout::Cut::rows, ranks});
+    manifest.options = layout;
+    commit_step(root, manifest);
+    return root;
+  }
+  static KeyValues pipeline_of_two() {
+    return {{"--tensor-model-parallel-size", "1"},
+            {"--pipeline-model-parallel-size", "2"},
+            {"--num-virtual-stages-per-pipeline-rank", "1"},
+            {"--schedule", "gpipe"},
+            {"--micro-batch-size", "1"},
+            {"--recompute-granularity", "full"},
+            {"--sequence-parallel", "false"},
+            {"--use-distributed-optimizer", "false"},
+            {"--lm-head-chunks", "1"}};
+  }
+};
+
+TEST_F(ChosenLayout, IsTheFirstThatTheSearchFinds) {
+  const Chosen chosen = choose(model_);
+  ASSERT_THAT(chosen.problems, IsEmpty());
+  Problems problems;
+  const planner::TrainingTask task({"--model", "tiny", "--global-batch-size", "16"}, problems,
+                                   false);
+  planner::Question question;
+  question.cluster = planner::read_cluster("2x" + profile_);
+  planner::GpuGroup& group = question.cluster.groups.front();
+  group.profile.device = cpu_traits();
+  const planner::Answer found = planner::answer(task, question);
+  const planner::Layout& best = found.chosen().layout;
+  EXPECT_EQ(chosen.layout(), str(best.tensor, ' ', best.pipeline, ' ', best.micro_batch, ' ',
+                                 name(best.schedule), ' '));
+  EXPECT_EQ(chosen.values.at("--device"), "cpu");
+  EXPECT_EQ(chosen.choice.predicted.seconds, found.chosen().time.total);
+  EXPECT_EQ(chosen.choice.predicted.bytes, found.chosen().bytes);
+  EXPECT_THAT(chosen.choice.report, HasSubstr("batch 16 | 2 CPU of tests of 4.00 GiB, 1 node"));
+  EXPECT_THAT(chosen.choice.report, HasSubstr("\n 1 > tp "));
+  EXPECT_THAT(chosen.choice.report, HasSubstr("doubtful: "));  // it is of another CPU
+  EXPECT_THAT(chosen.choice.report, Not(HasSubstr("mpirun")));
+}
+
+TEST_F(ChosenLayout, KeepsTheOptionsThatAreGiven) {
+  const Chosen chosen = choose(model_ + "--tp 2 --recompute-granularity full --bf16");
+  ASSERT_THAT(chosen.problems, IsEmpty());
+  EXPECT_EQ(chosen.values.at("--tensor-model-parallel-size"), "2");
+  EXPECT_EQ(chosen.values.at("--recompute-granularity"), "full");
+  EXPECT_THAT(chosen.choice.report, HasSubstr(", bf16, batch 16"));
+  const Chosen shares = choose(model_ + "--tp 1 --pp 1 --data-parallel-shares 3,1");
+  EXPECT_THAT(shares.problems, IsEmpty());
+  EXPECT_EQ(shares.values.at("--pipeline-model-parallel-size"), "1");
+}
+
+TEST_F(ChosenLayout, IsNoneWithoutAuto) {
+  const Chosen chosen = choose("--model tiny --global-batch-size 16");
+  EXPECT_THAT(chosen.values, IsEmpty());
+  EXPECT_THAT(chosen.problems, IsEmpty());
+  EXPECT_EQ(chosen.choice.report, "");
+}
+
+TEST_F(ChosenLayout, OfAGpuByItsNameNeedsNoGpuHere) {
+  const Chosen chosen =
+      choose("--model tiny --global-batch-size 16 --plan auto --plan-profile H100-80", {16, 0});
+  ASSERT_THAT(chosen.problems, IsEmpty());
+  EXPECT_EQ(chosen.values.at("--device"), "cuda");
+  EXPECT_THAT(chosen.choice.report, HasSubstr("| 16 H100-SXM of 79.10 GiB, 2 nodes"));
+}
+
+TEST_F(ChosenLayout, OfRanksThatDoNotRunYetHasTheNodesOfTheCalibration) {
+  EXPECT_THAT(choose(model_, {4, 0}).choice.report, HasSubstr("| 4 CPU of tests of 4.00 GiB, 2 n"));
+  EXPECT_THAT(choose(model_, {4, 4}).choice.report, HasSubstr("| 4 CPU of tests of 4.00 GiB, 1 n"));
+}
+
+TEST_F(ChosenLayout, RefusesWhatItCannotPlanByOneLineEach) {
+  const auto of = [&](const std::string& line, const RankCounts& counts = {2, 2}) {
+    const Chosen chosen = choose(line, counts);
+    EXPECT_THAT(chosen.values, IsEmpty()) << line;
+    for (const std::string& problem : chosen.problems)
+      EXPECT_THAT(problem, Not(HasSubstr("\n"))) << line;
+    return chosen.problems;
+  };
+  const std::string small = test::write_cpu_profile(folder_ / "small.json", 1 << 20);
+  EXPECT_THAT(of("--plan auto --device cpu"),
+              ElementsAre(HasSubstr("--plan auto on CPUs needs --plan-profile FILE")));
+  EXPECT_THAT(of(model_ + "--train-iters 0"), ElementsAre(HasSubstr("this job trains nothing")));
+  EXPECT_THAT(of(model_, {3, 2}), ElementsAre(HasSubstr("3 ranks, of which 2 are on the node")));
+  EXPECT_THAT(of(model_ + "--device cuda"),
+              ElementsAre(HasSubstr("cpu.json is of a CPU and contradicts --device cuda")));
+  EXPECT_THAT(of("--plan auto --device cpu --plan-profile H100"),
+              ElementsAre("--plan-profile H100 is of a GPU and contradicts --device cpu"));
+  EXPECT_THAT(of("--plan auto --plan-profile H1000"),
+              ElementsAre(HasSubstr("--plan-profile H1000: the GPU 'H1000' is not known")));
+  EXPECT_THAT(of(model_ + "--tp 3"), ElementsAre(HasSubstr("--plan auto: no layout of 0.8 M "
+                                                           "parameters on 2 CPU of tests")));
+  EXPECT_THAT(of("--model tiny --global-batch-size 16 --plan auto --plan-profile " + small),
+              ElementsAre(AllOf(HasSubstr("--plan auto: none of "),
+                                HasSubstr(" layouts fits 2 CPU"), HasSubstr(": least "))));
+}
+
+TEST_F(ChosenLayout, IsThatOfTheCheckpointOfAsManyRanks) {
+  const std::string load = model_ + "--load " + checkpoint(2, pipeline_of_two());
+  const Chosen kept = choose(load);
+  ASSERT_THAT(kept.problems, IsEmpty());
+  EXPECT_EQ(kept.layout(), "1 2 1 gpipe ");
+  EXPECT_EQ(kept.values.at("--recompute-granularity"), "full");
+  EXPECT_THAT(kept.choice.report, HasSubstr("the layout of step 7 of "));
+  EXPECT_GT(kept.choice.predicted.seconds, 0);
+  // An option that is given, other ranks, a new run, another step: the fastest one is sought.
+  for (const char* more : {" --pp 1", " --finetune", " --ckpt-step 6"}) {
+    const Chosen anew = choose(load + more);
+    EXPECT_THAT(anew.choice.report, Not(HasSubstr("is kept"))) << more;
+    EXPECT_NE(anew.layout(), kept.layout()) << more;
+  }
+  EXPECT_THAT(choose(load, {4, 4}).choice.report, Not(HasSubstr("is kept")));
+}
+
+TEST_F(ChosenLayout, IsSoughtWhereThatOfTheCheckpointIsNotSaidOrNoLongerLegal) {
+  EXPECT_THAT(choose(model_ + "--load " + checkpoint(2, {{"--lr", "0.1"}})).choice.report,
+              Not(HasSubstr("is kept")));
+  KeyValues layout = pipeline_of_two();
+  layout[4].second = "5";  // does not divide 16 samples
+  const Chosen anew = choose(model_ + "--load " + checkpoint(2, layout));
+  EXPECT_THAT(anew.problems, IsEmpty());
+  EXPECT_THAT(anew.choice.report, Not(HasSubstr("is kept")));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -16,7 +16,11 @@ using testing::HasSubstr;
 
 class GpuChaos : public SupervisedRun {
  protected:
-  GpuChaos() { variables_ = on_emulated_gpus(); }
+  GpuChaos() {
+    variables_ = on_emulated_gpus();
+    per_host_ = ranks_ = 2;
+    layout_ = "--micro-batch-size 2 --global-batch-size 4";
+  }
 };
 
 TEST_F(GpuChaos, FindsWhatIsPlantedInTheMemoryOfDevicesAndARankThatHangs) {

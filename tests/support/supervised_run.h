@@ -102,7 +102,7 @@ class SupervisedRun : public testing::Test {
   void wait_for_progress(std::size_t number, Index before) {
     ASSERT_TRUE(wait_until([&] {
       return !job_->running() || (history().attempts.size() >= number && durable() > before &&
-                                  rank_processes().size() == ranks);
+                                  std::ssize(rank_processes()) == ranks_);
     })) << output();
     ASSERT_TRUE(job_->running()) << output();
   }

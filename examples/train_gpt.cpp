@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
                           Problems& problems) {
     check_gpt_options(command, options, gpt, problems);
     data = open_gpt_data(options, gpt, problems);
-    prompts = open_prompts(options, gpt, problems);
+    prompts = open_prompts(gpt, data.encoder.get(), problems);
   };
 
   return run(argc, argv, application, [&](Context& context) {
@@ -49,13 +49,13 @@ int main(int argc, char** argv) {
     if (data.train)
       trainer.fit(*data.train, data.valid.get());
     else  // --train-iters 0, --skip-train
-      trainer.load_parameters(data.evaluated());
+      trainer.load_parameters(data.tokenizer);
     if (!data.swept.empty()) evaluate_parts(context, trainer, data.swept);
     if (data.valid && !data.train) {
       const Index batches = context.options().eval_iters;
       const double loss = trainer.evaluate(*data.valid, batches);
       context.log().info(str("validation loss ", loss, " (--eval-iters ", batches, ")"));
     }
-    if (gpt.generate > 0) generate_texts(context, trainer, gpt, prompts);
+    if (gpt.generate > 0) generate_texts(context, trainer, gpt, *data.encoder, prompts);
   });
 }

@@ -280,15 +280,12 @@ Index Checkpointer::verified_step(const TrainingProgress& loaded) const {
 
 const data::SkippedSamples& Checkpointer::skipped_samples() const { return state_->skipped; }
 
-std::optional<TrainingProgress> Checkpointer::load_parameters(const DataSource* data) {
+std::optional<TrainingProgress> Checkpointer::load_parameters(const UsedTokenizer& tokenizer) {
   State& s = *state_;
   if (s.options.load.empty()) return std::nullopt;  // --load-hf has the values, or they are drawn
-  const KeyValues identity =
-      data == nullptr ? model_identity(s.model) : job_identity(s.model, s.context.options(), *data);
   const auto loaded =
-      load_checkpoint({s.context, s.flat, s.optimizer, s.catalog, identity,
-                       data == nullptr ? std::map<std::string, std::string>() : files_of(*data),
-                       LoadScope::parameters});
+      load_checkpoint({s.context, s.flat, s.optimizer, s.catalog, job_identity(s.model, tokenizer),
+                       files_of(tokenizer), LoadScope::parameters});
   Problems problems;
   if (!loaded && s.options.load_hf.empty())
     problems.add("--load ", s.options.load,

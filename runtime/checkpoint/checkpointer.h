@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/data/sidecar.h"
 #include "trireme/data/source.h"
 #include "trireme/job/run.h"
 
@@ -69,10 +70,10 @@ class Checkpointer {
   Index verified_step(const TrainingProgress& loaded) const;
 
   /// Collective, before the first step. Loads only the parameters, whatever the data and the
-  /// optimizer of the checkpoint were, into a job that does not train. The tokenizer of `data`
-  /// (null: none) must be the checkpoint's. Returns nothing without --load. Throws: as load(), and
+  /// optimizer of the checkpoint were, into a job that does not train. `tokenizer`, where it is
+  /// known, must be the checkpoint's. Returns nothing without --load. Throws: as load(), and
   /// ConfigurationError when --load has no checkpoint.
-  std::optional<TrainingProgress> load_parameters(const DataSource* data = nullptr);
+  std::optional<TrainingProgress> load_parameters(const UsedTokenizer& tokenizer = {});
 
   /// Collective, when load() or load_parameters() has found nothing: fills the parameters from
   /// --load-hf. `draw`(held) draws the rows of each logical tensor from held(name) on. Throws:

@@ -176,6 +176,17 @@ KeyValues job_identity(const KeyValues& model, const Options& options, const Dat
   return all;
 }
 
+KeyValues job_identity(const KeyValues& model, const UsedTokenizer& tokenizer) {
+  KeyValues all = model_identity(model);
+  if (!tokenizer.hash.empty()) all.emplace_back(data_facts + tokenizer_fact, tokenizer.hash);
+  return all;
+}
+
+std::map<std::string, std::string> files_of(const UsedTokenizer& tokenizer) {
+  if (tokenizer.file.empty()) return {};
+  return {{data_facts + tokenizer_fact, tokenizer.file}};
+}
+
 std::map<std::string, std::string> files_of(const DataSource& train) {
   std::map<std::string, std::string> files;
   for (const auto& [name, value] : train.identity())
@@ -215,7 +226,8 @@ std::string option_differences(const KeyValues& now, const KeyValues& then) {
                                  "--config",      "--use-checkpoint-args",
                                  "--generate",    "--prompt",
                                  "--temperature", "--top-k",
-                                 "--top-p",       "--output"};
+                                 "--top-p",       "--output",
+                                 "--tokenizer"};
   const std::map<std::string, std::string> saved(then.begin(), then.end());
   std::string all;
   for (const auto& [name, value] : now) {

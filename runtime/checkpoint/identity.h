@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/data/sidecar.h"
 #include "trireme/data/source.h"
 #include "trireme/options/options.h"
 
@@ -33,8 +34,12 @@ KeyValues model_identity(const KeyValues& model);
 /// Names begin with "model/", "training/" or "data/".
 KeyValues job_identity(const KeyValues& model, const Options& options, const DataSource& train);
 
+/// Of a job that does not train: of data, only the tokenizer, where it is known.
+KeyValues job_identity(const KeyValues& model, const UsedTokenizer& tokenizer);
+
 /// The files that entries about the data describe, by the name of the entry in job_identity().
 std::map<std::string, std::string> files_of(const DataSource& train);
+std::map<std::string, std::string> files_of(const UsedTokenizer& tokenizer);
 
 /// Every difference that makes loading impossible, one sentence each. `job`: the tensors of the
 /// job; their pieces are not used.

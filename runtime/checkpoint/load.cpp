@@ -90,6 +90,11 @@ std::string split_difference(const LoadTarget& t, const Manifest& checkpoint) {
   return str("; --split is ", here, " here and was ", saved);
 }
 
+/// Of a line of differences().
+bool depends_on_split(const std::string& line) {
+  return line.starts_with("data: ") && !line.starts_with(str("data: ", tokenizer_fact));
+}
+
 /// Collective. Rank 0 reads the manifest of `step` and compares it with the job. Throws: BadStep
 /// when it cannot be read, ConfigurationError when it is another job's.
 Manifest agree_on_manifest(const LoadTarget& t, Index step) {
@@ -100,7 +105,7 @@ Manifest agree_on_manifest(const LoadTarget& t, Index step) {
     text = to_text(manifest);
     for (const std::string& line : differences(manifest, t.catalog, t.identity, t.scope, t.files))
       different += str("--load ", step_path(t, step), ": ", line,
-                       line.starts_with("data: ") ? split_difference(t, manifest) : "", "\n");
+                       depends_on_split(line) ? split_difference(t, manifest) : "", "\n");
   });
   if (!failure.empty()) throw BadStep(failure);
   stop_for(t, different);

@@ -123,7 +123,8 @@ std::array<TokenPart, 3> open_token_parts(const std::vector<WeightedPath>& paths
     prefixes.push_back(path.prefix);
   }
   TokenOptions with_tokenizer = options;
-  with_tokenizer.tokenizer = common_tokenizer(prefixes);
+  if (const std::string found = common_tokenizer(prefixes); !found.empty())
+    with_tokenizer.tokenizer = found;
   std::array<TokenPart, 3> parts;
   for (const Part part : {Part::train, Part::valid, Part::test})
     parts[static_cast<std::size_t>(part)] = open_part(part, files, paths, split, with_tokenizer);

@@ -72,7 +72,8 @@ std::vector<SweptPart> open_swept_parts(const std::vector<WeightedPath>& paths, 
   std::vector<std::string> prefixes;
   for (const WeightedPath& path : paths) prefixes.push_back(path.prefix);
   TokenOptions with_tokenizer = options;
-  with_tokenizer.tokenizer = common_tokenizer(prefixes);
+  if (const std::string found = common_tokenizer(prefixes); !found.empty())
+    with_tokenizer.tokenizer = found;
   std::vector<SweptPart> parts;
   for (const WeightedPath& path : paths) {
     auto file = std::make_shared<const TokenFile>(path.prefix);

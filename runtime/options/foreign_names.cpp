@@ -158,7 +158,7 @@ constexpr ForeignName table[] = {
      "no-create-attention-mask-in-dataloader reset-position-ids reset-attention-mask eod-mask-loss "
      "data-impl",
      "leave it out: trireme reads --data-path without workers or caches, across documents"},
-    {"tokenizer tokenizer-type tokenizer-model tokenizer-name-or-path vocab-file merge-file",
+    {"tokenizer-type tokenizer-model tokenizer-name-or-path vocab-file merge-file",
      "leave it out: --data-path holds tokens already ('trireme data prepare'); --vocab-size N is "
      "the size of their vocabulary"},
     // Evaluation and generation.

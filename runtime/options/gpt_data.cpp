@@ -8,6 +8,8 @@
 #include "trireme/data/token_sweep.h"
 #include "trireme/options/gpt_options.h"
 
+#include "runtime/options/inference/gpt_tokenizer.h"
+
 namespace trireme {
 
 namespace {
@@ -141,24 +143,9 @@ std::optional<Index> vocabulary_of_data(const std::vector<std::string>& data_pat
   return vocabulary;
 }
 
-}  // namespace
-
-void settle_gpt_options(const CommandLine& command, Options& options, GptOptions& gpt) {
-  const CheckpointOptions& checkpoint = options.checkpoint;
-  if (!command.given("--vocab-size") && !checkpoint.use_checkpoint_args &&
-      checkpoint.load_hf.empty())
-    gpt.model.vocab_size = vocabulary_of_data(gpt.data_path).value_or(gpt.model.vocab_size);
-  const bool loads = !checkpoint.load.empty() || !checkpoint.load_hf.empty();
-  if (gpt.generate > 0 && loads && !command.given("--train-iters") && !command.given("--data-path"))
-    options.train_iters = 0;
-  if (gpt.skip_train) options.train_iters = 0;
-  const bool asks = loads && (gpt.generate > 0 || options.eval_interval > 0);
-  options.forward_only =
-      gpt.skip_train ||
-      (asks && options.train_iters == 0 && checkpoint.save.empty() && options.dump_tensors.empty());
-}
-
-GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems) {
+/// The data of GptData. `tokenizer`: whose tokens it has where no sidecar says so; "": not known.
+GptData open_data(const Options& options, const GptOptions& gpt, const std::string& tokenizer,
+                  Problems& problems) {
   GptData data;
   if (options.plan_only) return data;
   const bool trains = options.train_iters > 0 || !options.checkpoint.save.empty();
@@ -188,7 +175,7 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
   }
   try {
     const TokenOptions tokens{gpt.model.seq_length, gpt.model.vocab_size,
-                              static_cast<std::uint64_t>(options.seed)};
+                              static_cast<std::uint64_t>(options.seed), tokenizer};
     if (sweeps) {
       open_sweep(paths, split, tokens, gpt.split, data, problems);
       return data;
@@ -216,24 +203,43 @@ GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& p
   return data;
 }
 
+}  // namespace
+
+void settle_gpt_options(const CommandLine& command, Options& options, GptOptions& gpt) {
+  const CheckpointOptions& checkpoint = options.checkpoint;
+  if (!command.given("--vocab-size") && !checkpoint.use_checkpoint_args &&
+      checkpoint.load_hf.empty())
+    gpt.model.vocab_size = vocabulary_of_data(gpt.data_path).value_or(gpt.model.vocab_size);
+  const bool loads = !checkpoint.load.empty() || !checkpoint.load_hf.empty();
+  if (gpt.generate > 0 && loads && !command.given("--train-iters") && !command.given("--data-path"))
+    options.train_iters = 0;
+  if (gpt.skip_train) options.train_iters = 0;
+  const bool asks = loads && (gpt.generate > 0 || options.eval_interval > 0);
+  options.forward_only =
+      gpt.skip_train ||
+      (asks && options.train_iters == 0 && checkpoint.save.empty() && options.dump_tensors.empty());
+}
+
+GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems) {
+  const std::shared_ptr<const data::TextEncoder> encoder =
+      options::open_encoder(options, gpt, problems);
+  const bool given = encoder && !gpt.tokenizer.empty();
+  GptData data = open_data(options, gpt, given ? encoder->hash() : "", problems);
+  data.encoder = encoder;
+  const DataSource* source = data.train           ? data.train.get()
+                             : data.swept.empty() ? data.valid.get()
+                                                  : data.swept.front().source.get();
+  options::settle_tokenizer(options, gpt, source ? tokenizer_of(*source) : UsedTokenizer{}, data,
+                            problems);
+  return data;
+}
+
 void describe_gpt(const Log& log, const GptOptions& gpt, const GptData& data) {
   log.info(gpt.model.describe());
   for (const std::string& line : data.description) log.info(line);
   if (log.rank() != 0) return;
   for (const auto* warnings : {&gpt.warnings, &data.warnings})
     for (const std::string& warning : *warnings) log.warning(warning);
-}
-
-std::vector<std::int32_t> byte_tokens(const std::string& text) {
-  std::vector<std::int32_t> tokens;
-  for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
-  return tokens;
-}
-
-std::string byte_text(const std::vector<std::int32_t>& tokens) {
-  std::string text;
-  for (const std::int32_t token : tokens) text += static_cast<char>(token);
-  return text;
 }
 
 }  // namespace trireme

@@ -189,13 +189,13 @@ void Trainer::resume(DataSource& train) {
   s.need_values();
 }
 
-void Trainer::load_parameters(const DataSource* data) {
+void Trainer::load_parameters(const UsedTokenizer& tokenizer) {
   State& s = *state_;
   const State::Call call(s);
   require(!s.resumed, "load_parameters() comes before the first step, and in place of resume()");
   s.resumed = true;
   s.page.enter(observe::Phase::load);
-  if (s.checkpointer) s.take_loaded(s.checkpointer->load_parameters(data));
+  if (s.checkpointer) s.take_loaded(s.checkpointer->load_parameters(tokenizer));
   s.need_values();
   s.context.log().info(
       str("nothing is trained: ", s.plan.spec.trains ? "--train-iters 0" : "forward passes only"));

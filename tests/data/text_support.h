@@ -28,6 +28,10 @@ class ShiftedBytes final : public TextEncoder {
                            : std::string(1, static_cast<char>(token - first_byte));
     return text;
   }
+  std::string decode_or(std::span<const std::int32_t> tokens,
+                        std::string_view /*unknown*/) const override {
+    return decode(tokens);
+  }
   Index vocabulary() const override { return 258; }
   std::optional<Index> bos() const override { return 0; }
   std::optional<Index> eod() const override { return 1; }

@@ -1,9 +1,12 @@
-// trireme data prepare and decode as programs: pipes, refusals, signals and kills.
+// trireme data prepare and decode as programs: pipes, refusals, signals and kills; and a model of
+// what they write.
 #include <csignal>
 #include <filesystem>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
@@ -81,6 +84,62 @@ TEST_F(PrepareCommand, ASignalRemovesItsFilesAndAKillLeavesNoIndex) {
   }
   EXPECT_EQ(run("prepare --input " + folder_.write("good", "text") + out_).exit_code, 0);
   EXPECT_EQ(run("decode " + (folder_ / "out")).output, "text");
+}
+
+/// A temperature at which all tokens are about as probable: texts end soon, and have bytes that are
+/// no characters.
+TEST_F(PrepareCommand, ItsTokensTrainAModelThatWritesTextByTheSameTokenizer) {
+  const std::string fixtures = TRIREME_SOURCE_DIR "/tests/data/tokenizer/fixture/";
+  const std::string train_gpt = TRIREME_BIN_DIR "/train_gpt ";
+  const auto gpt = [&](const std::string& words) {
+    return run_shell(train_gpt + words, folder_ / "log");
+  };
+  ASSERT_EQ(run("prepare --append-eod --format text --tokenizer " + fixtures + "gpt2 --input " +
+                fixtures + "gpt2/cases.json" + out_)
+                .exit_code,
+            0);
+  const std::string checkpoints = folder_ / "run";
+  const Outcome trained =
+      gpt("--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 16 "
+          "--train-iters 3 --data-path " +
+          (folder_ / "out") + " --save " + checkpoints);
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+
+  const std::string load = "--load " + checkpoints + " --use-checkpoint-args --generate ";
+  const std::string sampled = "--tokenizer " + fixtures + "gpt2 --temperature 1000 --prompts " +
+                              folder_.write("prompts", "The\nA file\n\xC3\xA9\nb\nc\nd\n");
+  const auto lines = [&](const std::string& tokens, const std::string& start = "",
+                         const std::string& layout = "") {
+    const Outcome made = run_shell(
+        start + train_gpt + load + tokens + sampled + " --output " + (folder_ / "texts") + layout,
+        folder_ / "log");
+    EXPECT_EQ(made.exit_code, 0) << made.output;
+    return folder_.read("texts");
+  };
+  const std::string texts = lines("600 ");
+  std::istringstream rows(texts);
+  int stopped = 0;
+  for (std::string row; std::getline(rows, row);) {
+    const nlohmann::json json = nlohmann::json::parse(row);
+    const bool whole = json["tokens"].size() == 600;
+    EXPECT_EQ(json["finish"], whole ? "length" : "stop");
+    stopped += whole ? 0 : 1;
+    EXPECT_THAT(json["text"].get<std::string>(), testing::Not(HasSubstr("<|endoftext|>")));
+  }
+  EXPECT_EQ(count(texts, "\n"), 6);
+  EXPECT_GT(stopped, 0);
+  EXPECT_EQ(lines("9 ", TRIREME_MPIRUN " --timeout 60 -np 2 ", " --pp 2"), lines("9 "));
+
+  const Outcome printed = gpt(load + "99 " + sampled);
+  EXPECT_THAT(printed.output, HasSubstr("901 tokens; texts end at token 900"));
+  EXPECT_THAT(printed.output, HasSubstr("\nA file"));
+  EXPECT_TRUE(nlohmann::json(printed.output).dump().size() > 0);  // throws where it is not UTF-8
+  const Outcome other = gpt(load + "9 --tokenizer " + fixtures + "llama2");
+  EXPECT_EQ(other.exit_code, 64) << other.output;
+  EXPECT_THAT(other.output, HasSubstr("in the checkpoint; the file is " + fixtures + "llama2"));
+  const Outcome none = gpt(load + "9");
+  EXPECT_EQ(none.exit_code, 64) << none.output;
+  EXPECT_THAT(none.output, HasSubstr("--generate 9 needs --tokenizer PATH"));
 }
 
 }  // namespace

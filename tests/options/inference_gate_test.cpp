@@ -20,6 +20,7 @@ TEST(InferenceGate, NamesOptionValueAndWhatWouldBeRight) {
   const RefusedLine lines[] = {
       {"--prompts f", 1, {"--prompts", "--generate"}},
       {"--output f", 1, {"--output", "--generate"}},
+      {"--tokenizer f", 1, {"--tokenizer", "--generate"}},
       {"--top-k 5", 1, {"--top-k", "--generate"}},
       {"--generate 5 --top-k -1", 1, {"--top-k -1", ">= 0", "the nearest is 0"}},
       {"--generate 5 --top-p 0", 1, {"--top-p 0", "> 0 and <= 1"}},

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/data/prepare/encoder.h"
 #include "tests/options/gpt_command_line.h"
 #include "tests/support/scratch_directory.h"
 
@@ -23,9 +24,10 @@ struct Opened {
 Opened open(const std::string& options) {
   GptCommandLine line("--generate 5 --seq-length 8 " + options, 1);
   Opened opened;
-  for (const Prompt& prompt : open_prompts(line.options, line.gpt, line.problems)) {
+  const std::unique_ptr<data::TextEncoder> bytes = data::byte_encoder();
+  for (const Prompt& prompt : open_prompts(line.gpt, bytes.get(), line.problems)) {
     opened.texts.push_back(prompt.text);
-    EXPECT_EQ(prompt.tokens, byte_tokens(prompt.text));
+    EXPECT_EQ(bytes->decode(prompt.tokens), prompt.text);
   }
   opened.problems = line.problems.all();
   return opened;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/data/source.h"
 #include "trireme/data/token_file.h"
 
 namespace trireme {
@@ -29,6 +30,14 @@ struct Sidecar {
 
 /// The entry of DataSource::identity() with the tokenizer, where sidecars name it.
 inline constexpr const char* tokenizer_fact = "tokenizer";
+
+/// Whose tokens a job reads or makes.
+struct UsedTokenizer {
+  std::string hash;  // as Sidecar::tokenizer; "": not known
+  std::string file;  // that says so, for messages; "": none
+};
+/// That of the source's identity().
+UsedTokenizer tokenizer_of(const DataSource& source);
 
 /// PREFIX.json, or none where it does not exist or is another kind of file. Throws: Error that
 /// names the file and the member that is missing or wrong.

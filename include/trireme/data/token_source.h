@@ -100,8 +100,9 @@ struct TokenPart {
   std::string absent;
   std::vector<Content> contents = {};  // in order of the files
 };
-/// Opens all files and creates the parts train, valid and test. TokenOptions::tokenizer is that of
-/// their sidecars. Throws: Error when a file is damaged, or they are of different tokenizers.
+/// Opens all files and creates the parts train, valid and test. Where sidecars name a tokenizer, it
+/// takes the place of TokenOptions::tokenizer. Throws: Error when a file is damaged, or they are of
+/// different tokenizers.
 std::array<TokenPart, 3> open_token_parts(const std::vector<WeightedPath>& paths,
                                           const Split& split, const TokenOptions& options);
 

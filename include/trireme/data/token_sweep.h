@@ -38,7 +38,7 @@ struct SweptPart {
   TokenPart::Content content;
   std::unique_ptr<TokenSweep> source;
 };
-/// Opens all files. TokenOptions::tokenizer is that of their sidecars. Throws: Error when a file is
+/// Opens all files. TokenOptions::tokenizer as for open_token_parts. Throws: Error when a file is
 /// damaged, they are of different tokenizers, or one has fewer than two tokens in this part.
 std::vector<SweptPart> open_swept_parts(const std::vector<WeightedPath>& paths, const Split& split,
                                         Part part, const TokenOptions& options);

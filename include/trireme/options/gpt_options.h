@@ -2,17 +2,21 @@
 // generation.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "trireme/data/sidecar.h"
 #include "trireme/data/source.h"
 #include "trireme/data/token_sweep.h"
 #include "trireme/models/transformer_config.h"
 #include "trireme/options/options.h"
 
 namespace trireme {
+
+namespace data {
+class TextEncoder;
+}
 
 struct GptOptions {
   std::string preset = "tiny";
@@ -24,7 +28,8 @@ struct GptOptions {
   bool skip_train = false;             // evaluate all of the validation part, and train nothing
   Index generate = 0;                  // tokens after training
   std::string prompt = "The ";
-  std::string prompts;  // file of them, in place of `prompt`
+  std::string prompts;    // file of them, in place of `prompt`
+  std::string tokenizer;  // path; "": tokens are bytes
   double temperature = 0.8;
   Index top_k = 0;
   double top_p = 1;
@@ -58,24 +63,18 @@ TransformerConfig model_of(const KeyValues& options);
 
 struct GptData {
   std::unique_ptr<DataSource> train;
-  std::unique_ptr<DataSource> valid;               // null unless there are evaluations
-  std::vector<SweptPart> swept;                    // with --skip-train: what is evaluated
+  std::unique_ptr<DataSource> valid;                 // null unless there are evaluations
+  std::vector<SweptPart> swept;                      // with --skip-train: what is evaluated
+  std::shared_ptr<const data::TextEncoder> encoder;  // with --generate: of --tokenizer, or bytes
+  UsedTokenizer tokenizer;  // of the data, or where that is not known of `encoder`
   std::vector<std::string> description, warnings;  // lines for the log
-
-  /// Without training: what is evaluated, or the first part of it; null: nothing.
-  const DataSource* evaluated() const {
-    return swept.empty() ? valid.get() : swept.front().source.get();
-  }
 };
-/// Opens the files of --data-path and adds what is wrong with them to `problems`. Opens none for a
-/// job that neither trains nor saves, or only plans.
+/// Opens the files of --data-path and --tokenizer, and adds what is wrong with them to `problems`:
+/// the data, --tokenizer and the model of --load-hf must have one tokenizer. Opens no data for a
+/// job that neither trains nor saves, and nothing for a plan.
 GptData open_gpt_data(const Options& options, const GptOptions& gpt, Problems& problems);
 
 /// Logs, on rank 0, the model, the data, and what is legal but probably not intended.
 void describe_gpt(const Log& log, const GptOptions& gpt, const GptData& data);
-
-/// The tokens of a text, and the text of tokens: one byte a token.
-std::vector<std::int32_t> byte_tokens(const std::string& text);
-std::string byte_text(const std::vector<std::int32_t>& tokens);
 
 }  // namespace trireme

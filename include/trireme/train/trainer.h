@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/data/sidecar.h"
 #include "trireme/data/source.h"
 #include "trireme/graph/model.h"
 #include "trireme/job/run.h"
@@ -57,10 +58,10 @@ class Trainer {
   void fit(DataSource& train, DataSource* validation = nullptr);
   void fit(DataSource&& train) { fit(train); }
   /// Collective. Replaces fit() when nothing is trained: loads the parameters from the checkpoint
-  /// given by --load, if any, whatever its data and optimizer were; the tokenizer of `data`, on
-  /// which it is evaluated (may be null), must be the same. Throws: as resume(), and
+  /// given by --load, if any, whatever its data and optimizer were. `tokenizer`: of the data and
+  /// texts of this job; where it is known it must be the checkpoint's. Throws: as resume(), and
   /// ConfigurationError when there is no checkpoint.
-  void load_parameters(const DataSource* data = nullptr);
+  void load_parameters(const UsedTokenizer& tokenizer = {});
 
   /// Collective. One step on the next global batch.
   StepMetrics step(DataSource& train);

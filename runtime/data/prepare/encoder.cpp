@@ -5,6 +5,8 @@
 #include "trireme/data/sidecar.h"
 #include "trireme/data/tokenizer.h"
 
+#include "runtime/data/unicode/utf8.h"
+
 namespace trireme::data {
 namespace {
 
@@ -15,6 +17,16 @@ class ByteEncoder final : public TextEncoder {
     std::string text(tokens.size(), '\0');
     std::transform(tokens.begin(), tokens.end(), text.begin(),
                    [](std::int32_t token) { return static_cast<char>(token); });
+    return text;
+  }
+  std::string decode_or(std::span<const std::int32_t> tokens,
+                        std::string_view unknown) const override {
+    std::string text;
+    for (const std::int32_t token : tokens)
+      if (0 <= token && token < vocabulary())
+        text += static_cast<char>(token);
+      else
+        text += unknown;
     return text;
   }
   Index vocabulary() const override { return 256; }
@@ -39,6 +51,10 @@ class TokenizerEncoder final : public TextEncoder {
   std::unique_ptr<Worker> worker() const override { return std::make_unique<Words>(tokenizer_); }
   std::string decode(std::span<const std::int32_t> tokens) const override {
     return tokenizer_.decode(tokens);
+  }
+  std::string decode_or(std::span<const std::int32_t> tokens,
+                        std::string_view unknown) const override {
+    return tokenizer_.decode_or(tokens, unknown);
   }
   Index vocabulary() const override { return tokenizer_.vocabulary(); }
   std::optional<Index> bos() const override { return tokenizer_.bos(); }
@@ -65,6 +81,13 @@ class TokenizerEncoder final : public TextEncoder {
 };
 
 }  // namespace
+
+std::string decode_from(std::size_t first, std::span<const std::int32_t> tokens,
+                        const TextEncoder& encoder) {
+  // All of them together: some tokenizers leave out a space at the beginning of a text.
+  const std::size_t before = encoder.decode_or(tokens.first(first), replacement).size();
+  return encoder.decode_or(tokens, replacement).substr(before);
+}
 
 std::unique_ptr<TextEncoder> byte_encoder() { return std::make_unique<ByteEncoder>(); }
 std::unique_ptr<TextEncoder> tokenizer_encoder(const std::string& path) {

@@ -29,6 +29,9 @@ class TextEncoder {
   virtual ~TextEncoder() = default;
   virtual std::unique_ptr<Worker> worker() const = 0;
   virtual std::string decode(std::span<const std::int32_t> tokens) const = 0;
+  /// The same, with `unknown` for each token that the vocabulary lacks.
+  virtual std::string decode_or(std::span<const std::int32_t> tokens,
+                                std::string_view unknown) const = 0;
   virtual Index vocabulary() const = 0;
   virtual std::optional<Index> bos() const = 0;
   virtual std::optional<Index> eod() const = 0;
@@ -37,6 +40,11 @@ class TextEncoder {
   /// Whether tokens are bytes: text may be anything, and may be cut anywhere.
   virtual bool of_bytes() const = 0;
 };
+
+/// The bytes that the tokens from `first` on add to the text of those before them, U+FFFD for a
+/// token that the vocabulary lacks. Part of a character is possible at both ends.
+std::string decode_from(std::size_t first, std::span<const std::int32_t> tokens,
+                        const TextEncoder& encoder);
 
 /// A token is a byte: vocabulary 256.
 std::unique_ptr<TextEncoder> byte_encoder();

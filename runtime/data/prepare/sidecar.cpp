@@ -117,6 +117,12 @@ double Sidecar::bytes_per_token() const {
   return tokens == 0 ? 0 : static_cast<double>(text_bytes) / static_cast<double>(tokens);
 }
 
+UsedTokenizer tokenizer_of(const DataSource& source) {
+  for (const auto& [fact, value] : source.identity())
+    if (fact == tokenizer_fact) return {value, source.file_of(fact)};
+  return {};
+}
+
 std::optional<Sidecar> read_sidecar(const std::string& prefix) {
   const std::string path = sidecar_path(prefix);
   const std::optional<Json> json = json_of(path);

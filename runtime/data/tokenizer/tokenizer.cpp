@@ -219,11 +219,16 @@ void Tokenizer::encode(std::string_view text, Scratch& scratch,
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> tokens) const {
-  std::string text;
-  for (const Token token : tokens) {
+  for (const Token token : tokens)
     require(parts_->texts.has(token), "the vocabulary has no token ", token);
-    text += parts_->texts.text(token);
-  }
+  return decode_or(tokens, "");
+}
+
+std::string Tokenizer::decode_or(std::span<const std::int32_t> tokens,
+                                 std::string_view unknown) const {
+  std::string text;
+  for (const Token token : tokens)
+    text += parts_->texts.has(token) ? parts_->texts.text(token) : unknown;
   Index strip = 0;
   while (strip < parts_->strip_spaces && static_cast<std::size_t>(strip) < text.size() &&
          text[static_cast<std::size_t>(strip)] == ' ')

@@ -48,6 +48,24 @@ std::size_t first_invalid(std::string_view text) {
   return text.size();
 }
 
+std::string with_replacements(std::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    const std::size_t good = first_invalid(text);
+    valid += text.substr(0, good);
+    text.remove_prefix(good);
+    if (text.empty()) break;
+    const auto lead = static_cast<unsigned char>(text[0]);
+    const std::size_t most = lead < 0xC2 || lead > 0xF4 ? 1 : character_bytes(text[0]);
+    std::size_t bytes = 1;
+    while (bytes < std::min(most, text.size()) && is_tail(static_cast<unsigned char>(text[bytes])))
+      ++bytes;
+    valid += replacement;
+    text.remove_prefix(bytes);
+  }
+  return valid;
+}
+
 void append_character(char32_t c, std::string& text) {
   const auto add = [&](char32_t byte) { text += static_cast<char>(byte); };
   if (c < 0x80) {

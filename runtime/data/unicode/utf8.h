@@ -1,4 +1,6 @@
 // Characters of UTF-8 text.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +35,11 @@ inline char32_t character_at(const char* at) {
 /// The offset of the first byte that is not UTF-8 (surrogates and overlong forms are not); the size
 /// when there is none.
 std::size_t first_invalid(std::string_view text);
+
+inline constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
+
+/// The text with U+FFFD in place of what is not UTF-8: of each part of a character, or byte.
+std::string with_replacements(std::string_view text);
 
 void append_character(char32_t character, std::string& text);
 

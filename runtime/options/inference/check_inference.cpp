@@ -1,6 +1,7 @@
 #include "runtime/options/inference/check_inference.h"
 
 #include "runtime/options/check_options.h"
+#include "runtime/options/inference/gpt_tokenizer.h"
 
 namespace trireme::options {
 
@@ -13,15 +14,18 @@ void declare_skip_train(CommandLine& command, GptOptions& gpt) {
 void declare_generation(CommandLine& command, GptOptions& gpt) {
   command.whole(
       "--generate", gpt.generate, at_least(0),
-      "bytes of text to generate after training; needs --vocab-size 256; with --load and without "
-      "--data-path nothing is trained first");
+      "tokens of text to generate after training, or fewer up to the end of a document; with "
+      "--load and without --data-path nothing is trained first");
+  command.text("--tokenizer", gpt.tokenizer, "PATH",
+               "tokenizer.json, or a directory with one, of the data: makes tokens of prompts and "
+               "text of tokens; default: a token is a byte, with --vocab-size 256");
   command.text("--prompt", gpt.prompt, "TEXT", "beginning of the text, which the model continues");
   command.text("--prompts", gpt.prompts, "FILE",
                "file of prompts, one a line; in FILE.jsonl a JSON string or an object with "
                "\"prompt\" a line");
   command.real("--temperature", gpt.temperature,
                {0, std::numeric_limits<double>::infinity(), false, false},
-               "temperature of sampling; 0: always take the most probable byte");
+               "temperature of sampling; 0: always take the most probable token");
   command.whole("--top-k", gpt.top_k, at_least(0),
                 "draw from so many of the most probable tokens; 0: from all");
   command.real("--top-p", gpt.top_p, {0, 1, true, false},
@@ -79,13 +83,13 @@ void check_generation(const CommandLine& command, const Options& options, const 
       problems.add(option, " has no meaning with --temperature 0, which always takes the most ",
                    "probable token; leave it out");
   for (const char* option :
-       {"--prompt", "--prompts", "--temperature", "--top-k", "--top-p", "--output"})
+       {"--tokenizer", "--prompt", "--prompts", "--temperature", "--top-k", "--top-p", "--output"})
     if (command.given(option) && gpt.generate == 0)
       problems.add(option, " has no meaning without --generate; add it or leave ", option, " out");
-  if (gpt.generate == 0) return;
-  if (gpt.model.vocab_size != 256)
-    problems.add("--generate ", gpt.generate, " prints bytes and needs --vocab-size 256, not ",
-                 gpt.model.vocab_size);
+  if (gpt.generate > 0 && gpt.tokenizer.empty() && gpt.model.vocab_size != 256)
+    problems.add("--generate ", gpt.generate, " needs --tokenizer PATH with --vocab-size ",
+                 gpt.model.vocab_size, ": without it a token is a byte, and needs --vocab-size 256",
+                 tokenizer_to_give(options));
 }
 
 }  // namespace trireme::options

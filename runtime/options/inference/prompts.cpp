@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "runtime/core/json.h"
+#include "runtime/data/prepare/encoder.h"
 
 namespace trireme {
 namespace {
@@ -22,16 +23,18 @@ std::string prompt_of(const std::string& line) {
 }
 
 /// Throws: Error that says what is wrong with it.
-Prompt checked(std::string text, const GptOptions& gpt) {
-  require(!text.empty(), "is empty; a model continues at least one token");
-  Prompt prompt{text, byte_tokens(text)};
+Prompt checked(const std::string& text, const GptOptions& gpt, data::TextEncoder::Worker& worker) {
+  Prompt prompt{text, {}};
+  worker.encode(text, prompt.tokens);
+  require(!prompt.tokens.empty(), "is empty; a model continues at least one token");
   const auto tokens = static_cast<Index>(prompt.tokens.size());
   require(tokens <= gpt.model.seq_length, "has ", tokens, " tokens, more than --seq-length ",
           gpt.model.seq_length);
   return prompt;
 }
 
-std::vector<Prompt> read_prompts(const GptOptions& gpt, Problems& problems) {
+std::vector<Prompt> read_prompts(const GptOptions& gpt, data::TextEncoder::Worker& worker,
+                                 Problems& problems) {
   const std::string& path = gpt.prompts;
   std::vector<Prompt> all;
   std::ifstream file(path);
@@ -39,7 +42,7 @@ std::vector<Prompt> read_prompts(const GptOptions& gpt, Problems& problems) {
   for (std::string line; std::getline(file, line);) {
     ++number;
     try {
-      all.push_back(checked(path.ends_with(".jsonl") ? prompt_of(line) : line, gpt));
+      all.push_back(checked(path.ends_with(".jsonl") ? prompt_of(line) : line, gpt, worker));
     } catch (const Error& error) {
       if (++wrong <= most_reported)
         problems.add("--prompts ", path, ":", number, ": ", error.what());
@@ -56,13 +59,14 @@ std::vector<Prompt> read_prompts(const GptOptions& gpt, Problems& problems) {
 
 }  // namespace
 
-std::vector<Prompt> open_prompts(const Options& options, const GptOptions& gpt,
+std::vector<Prompt> open_prompts(const GptOptions& gpt, const data::TextEncoder* encoder,
                                  Problems& problems) {
-  if (gpt.generate == 0 || options.plan_only) return {};
-  if (!gpt.prompts.empty()) return read_prompts(gpt, problems);
+  if (encoder == nullptr) return {};
+  const std::unique_ptr<data::TextEncoder::Worker> worker = encoder->worker();
+  if (!gpt.prompts.empty()) return read_prompts(gpt, *worker, problems);
   std::vector<Prompt> all;
   try {
-    all.push_back(checked(gpt.prompt, gpt));
+    all.push_back(checked(gpt.prompt, gpt, *worker));
   } catch (const Error& error) {
     problems.add("--prompt ", error.what());
   }

@@ -5,6 +5,8 @@
 
 #include "runtime/core/json.h"
 #include "runtime/core/require_call.h"
+#include "runtime/data/prepare/encoder.h"
+#include "runtime/data/unicode/utf8.h"
 #include "runtime/job/rank_agreement.h"
 
 namespace trireme {
@@ -14,12 +16,27 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto between_lines = std::chrono::seconds(10);
 
-/// Collective. Files of prompts may be one of each node.
-void agree_on_prompts(const Host& host, const std::vector<Prompt>& prompts) {
-  std::vector<RankFact> facts = {{"number of prompts", str(prompts.size())}};
+std::int32_t stop_of(const data::TextEncoder& encoder) {
+  return static_cast<std::int32_t>(encoder.eod().value_or(-1));
+}
+
+/// Collective. Files of prompts and tokenizers may be one of each node.
+void agree_on_prompts(const Host& host, const data::TextEncoder& encoder,
+                      const std::vector<Prompt>& prompts) {
+  std::vector<RankFact> facts = {{"--tokenizer", encoder.hash()},
+                                 {"token that ends a text", str(stop_of(encoder))},
+                                 {"number of prompts", str(prompts.size())}};
   for (std::size_t i = 0; i < prompts.size(); ++i)
     facts.push_back({str("prompt ", i + 1), prompts[i].text});
   require_same(host, facts, 1);
+}
+
+/// The bytes that follow the prompt.
+std::string continuation(const data::TextEncoder& encoder, const Prompt& prompt,
+                         const std::vector<std::int32_t>& tokens) {
+  std::vector<std::int32_t> all = prompt.tokens;
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  return data::decode_from(prompt.tokens.size(), all, encoder);
 }
 
 /// {"prompt":…,"text":…,"tokens":[…],"finish":…}
@@ -57,9 +74,9 @@ class OutputLines {
 }  // namespace
 
 void generate_texts(Context& context, Trainer& trainer, const GptOptions& gpt,
-                    const std::vector<Prompt>& prompts) {
+                    const data::TextEncoder& encoder, const std::vector<Prompt>& prompts) {
   const Host& host = context.host();
-  agree_on_prompts(host, prompts);
+  agree_on_prompts(host, encoder, prompts);
   std::optional<OutputLines> output;
   agree_or_stop(host, [&] { output.emplace(gpt.output, host.rank() == 0); });
   Clock::time_point next_line = Clock::now() + between_lines;
@@ -70,16 +87,19 @@ void generate_texts(Context& context, Trainer& trainer, const GptOptions& gpt,
     options.temperature = gpt.temperature;
     options.top_k = gpt.top_k;
     options.top_p = gpt.top_p;
+    options.stop = stop_of(encoder);
     options.number = static_cast<Index>(i);
     const std::vector<std::int32_t> tokens = trainer.generate(options);
-    const std::string text = byte_text(tokens);
+    const std::string text = continuation(encoder, prompts[i], tokens);
     const bool stopped = static_cast<Index>(tokens.size()) < gpt.generate;
-    agree_or_stop(host, [&] { output->add(line_of(prompts[i], tokens, text, stopped)); });
+    agree_or_stop(host, [&] {
+      output->add(line_of(prompts[i], tokens, data::with_replacements(text), stopped));
+    });
     if (gpt.output.empty()) {
       context.log().info(prompts.size() == 1
                              ? std::string("generated text:")
                              : str("generated text ", i + 1, " of ", prompts.size(), ":"));
-      context.log().line(prompts[i].text + text);
+      context.log().line(data::with_replacements(prompts[i].text + text));
     } else if (Clock::now() >= next_line || i + 1 == prompts.size()) {
       next_line = Clock::now() + between_lines;
       context.log().info(

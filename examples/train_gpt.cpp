@@ -53,8 +53,10 @@ int main(int argc, char** argv) {
     if (!data.swept.empty()) evaluate_parts(context, trainer, data.swept);
     if (data.valid && !data.train) {
       const Index batches = context.options().eval_iters;
-      const double loss = trainer.evaluate(*data.valid, batches);
-      context.log().info(str("validation loss ", loss, " (--eval-iters ", batches, ")"));
+      EvaluationMetrics found;
+      found.loss = trainer.evaluate(*data.valid, batches);
+      found.bytes_per_target = data.valid->bytes_per_target();
+      context.log().info(str("validation ", found.describe(), " (--eval-iters ", batches, ")"));
     }
     if (gpt.generate > 0) generate_texts(context, trainer, gpt, *data.encoder, prompts);
   });

@@ -115,6 +115,17 @@ std::string BlendedSource::file_of(const std::string& fact) const {
   return {};
 }
 
+std::optional<double> BlendedSource::bytes_per_target() const {
+  double bytes = 0, turns = 0;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    const std::optional<double> of_one = sources_[i]->bytes_per_target();
+    if (!of_one) return std::nullopt;
+    bytes += static_cast<double>(quota_[i]) * *of_one;
+    turns += static_cast<double>(quota_[i]);
+  }
+  return bytes / turns;
+}
+
 std::vector<SourcePosition> BlendedSource::positions(Index samples) const {
   const auto size = static_cast<Index>(block_.size());
   std::vector<Index> read;

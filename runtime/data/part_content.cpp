@@ -17,17 +17,20 @@ Index document_of(const TokenFile& file, Index token) {
 
 }  // namespace
 
+std::optional<double> bytes_per_token(const TokenFile& file) {
+  const std::optional<Sidecar> sidecar = read_sidecar(file);
+  if (!sidecar || sidecar->text_bytes == 0) return std::nullopt;
+  return sidecar->bytes_per_token();
+}
+
 TokenPart::Content content_of(const TokenFile& file, const TokenRange& range, Index samples) {
-  std::optional<double> bytes_per_token;
-  if (const auto sidecar = read_sidecar(file)) bytes_per_token = sidecar->bytes_per_token();
   return {file.prefix(),
           file.type(),
           range.count(),
           samples,
           document_of(file, range.begin),
           document_of(file, range.end - 1),
-          file.documents(),
-          bytes_per_token};
+          file.documents()};
 }
 
 }  // namespace trireme::data

@@ -20,7 +20,8 @@ TokenSource::TokenSource(std::shared_ptr<const TokenFile> file, TokenRange range
       range_(range),
       options_(options),
       name_(std::move(name)),
-      fingerprint_(fingerprint(*file_)) {
+      fingerprint_(fingerprint(*file_)),
+      bytes_per_token_(bytes_per_token(*file_)) {
   require(options.sequence_length >= 1 && options.vocabulary >= 1, "sequence length ",
           options.sequence_length, " and vocabulary ", options.vocabulary, " must be at least 1");
   epoch_samples_ = (range.count() - 1) / options.sequence_length;

@@ -25,6 +25,7 @@ TokenSweep::TokenSweep(std::shared_ptr<const TokenFile> file, TokenRange range,
       vocabulary_(options.vocabulary),
       targets_(range.count() - 1),
       fingerprint_(fingerprint(*file_)),
+      bytes_per_token_(bytes_per_token(*file_)),
       tokenizer_(options.tokenizer) {
   require(length_ >= 1 && vocabulary_ >= 1, "sequence length ", length_, " and vocabulary ",
           vocabulary_, " must be at least 1");

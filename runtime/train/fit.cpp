@@ -142,7 +142,11 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
                          left_out.at(progress.samples - LossSpikes::steps * o.global_batch_size),
                          left_out.at(progress.samples - 1));
     if (evaluates) metrics.valid_loss = run_evaluation(*validation, o.eval_iters, true, false);
-    if (metrics.valid_loss) metrics.valid_metrics = evaluation_metrics;
+    if (metrics.valid_loss) {
+      metrics.valid_bits_per_byte =
+          bits_per_byte(*metrics.valid_loss, validation->bytes_per_target());
+      metrics.valid_metrics = evaluation_metrics;
+    }
     reporter.step(metrics);
     file->append(metrics);
     if (comparison) comparison->add(context, metrics.step_ms);

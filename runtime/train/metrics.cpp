@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <numbers>
 #include <string_view>
 
 #include <fcntl.h>
@@ -79,9 +80,9 @@ struct Clock {
 
 void check_metric_name(const std::string& name) {
   // "evaluated" tells lines of evaluations apart (metrics_end.cpp).
-  constexpr const char* taken[] = {"step",       "loss",     "loss_bits",    "grad_norm",
-                                   "lr",         "step_ms",  "tokens_per_s", "skipped",
-                                   "loss_spike", "evaluated"};
+  constexpr const char* taken[] = {"step",       "loss",      "loss_bits",    "grad_norm",
+                                   "lr",         "step_ms",   "tokens_per_s", "skipped",
+                                   "loss_spike", "evaluated", "bits_per_byte"};
   for (const char* other : taken)
     require(name != other, "metric '", name,
             "' has the name of a field of lines of --metrics: use another name");
@@ -123,12 +124,26 @@ void MetricsFile::append(const StepMetrics& m) {
   if (m.loss_spike) line.add(",\"loss_spike\":true");
   for (const Metric& metric : m.metrics) line.add_number(metric.name, metric.value);
   if (m.valid_loss) line.add_number("valid_loss", *m.valid_loss);
+  if (m.valid_bits_per_byte) line.add_number("valid_bits_per_byte", *m.valid_bits_per_byte);
   for (const Metric& metric : m.valid_metrics) line.add_number("valid_", metric.name, metric.value);
   line.add("}}\n");
   write(line.text());
 }
 
+std::optional<double> bits_per_byte(double loss, std::optional<double> bytes_per_target) {
+  if (!bytes_per_target) return std::nullopt;
+  return loss / (std::numbers::ln2 * *bytes_per_target);
+}
+
 double EvaluationMetrics::perplexity() const { return std::exp(loss); }
+std::optional<double> EvaluationMetrics::bits_per_byte() const {
+  return trireme::bits_per_byte(loss, bytes_per_target);
+}
+std::string EvaluationMetrics::describe() const {
+  const std::optional<double> bits = bits_per_byte();
+  return fmt::format("loss {:.7f}, perplexity {:.6g}{}", loss, perplexity(),
+                     bits ? fmt::format(", {:.6g} bits per byte", *bits) : "");
+}
 
 void MetricsFile::append(const EvaluationMetrics& m) {
   if (file_ < 0) return;
@@ -138,6 +153,7 @@ void MetricsFile::append(const EvaluationMetrics& m) {
   line.add("\",\"targets\":{}", m.targets);
   line.add_number("valid_loss", m.loss);
   line.add_number("perplexity", m.perplexity());
+  if (const auto bits = m.bits_per_byte()) line.add_number("bits_per_byte", *bits);
   line.add("}}\n");
   write(line.text());
 }

@@ -16,14 +16,14 @@ using testing::HasSubstr;
 
 /// Tokens 0 to 99 with a sidecar of this tokenizer. Returns its prefix.
 std::string corpus(const ScratchDirectory& folder, const std::string& name,
-                   const std::string& tokenizer) {
+                   const std::string& tokenizer, Index text_bytes = 250) {
   Sidecar sidecar;
   sidecar.tokenizer = tokenizer;
   sidecar.vocabulary = 300;
   sidecar.eod = 256;
   sidecar.documents = 1;
   sidecar.tokens = 100;
-  sidecar.text_bytes = 250;
+  sidecar.text_bytes = text_bytes;
   sidecar.append_eod = true;
   sidecar.json_keys = {"text", "ti\"tle"};
   TokenFileWriter writer(folder / name, TokenType::u16);
@@ -108,8 +108,6 @@ TEST(Tokenizers, OfABlendAreOneAndPartOfItsIdentity) {
   EXPECT_THAT(facts(open({none, a, b})), testing::ElementsAre("00aa"));
   EXPECT_THAT(facts(open({none})), testing::ElementsAre());
   EXPECT_EQ(open({a})[0].source->file_of(tokenizer_fact), a + ".json");
-  EXPECT_EQ(open({a, none})[0].contents[0].bytes_per_token, 2.5);
-  EXPECT_FALSE(open({a, none})[0].contents[1].bytes_per_token);
   EXPECT_EQ(message_of(folder,
                        [&] {
                          open({a, none, other});
@@ -127,6 +125,20 @@ TEST(Tokenizers, OfABlendAreOneAndPartOfItsIdentity) {
                            open_swept_parts(two, parse_split("0,1"), Part::valid, {9, 300, 1});
                          }),
               HasSubstr("prepare all texts of a blend with one tokenizer"));
+}
+
+TEST(BytesPerTarget, AreThoseOfATokenDrawnFromTheBlend) {
+  const ScratchDirectory folder;
+  const std::string a = corpus(folder, "a", "00aa"), b = corpus(folder, "b", "00aa", 850),
+                    none = corpus(folder, "none", "");
+  EXPECT_EQ(open({a})[0].source->bytes_per_target(), 2.5);
+  EXPECT_FALSE(open({none})[0].source->bytes_per_target());
+  EXPECT_FALSE(open({a, none})[0].source->bytes_per_target());
+  const auto blend = open_token_parts({{3, a}, {1, b}}, parse_split("1"), {9, 300, 1});
+  EXPECT_EQ(blend[0].source->bytes_per_target(), (3 * 2.5 + 8.5) / 4);
+  const auto swept =
+      open_swept_parts({{3, a}, {1, b}}, parse_split("0,1"), Part::valid, {9, 300, 1});
+  EXPECT_EQ(swept[1].source->bytes_per_target(), 8.5);
 }
 
 }  // namespace

@@ -69,6 +69,8 @@ TEST_F(SkipTrain, TheSameFiguresOnEveryLayoutOfEachFileAndTheirBlend) {
   EXPECT_EQ(expected[2]["evaluated"], "blend");
   const auto loss = [](const nlohmann::json& line) { return line["valid_loss"].get<double>(); };
   EXPECT_DOUBLE_EQ(loss(expected[2]), (loss(expected[0]) + 3 * loss(expected[1])) / 4);
+  for (const nlohmann::json& line : expected)
+    EXPECT_DOUBLE_EQ(line["bits_per_byte"].get<double>(), loss(line) / std::log(2));
   for (const char* layout : {"--tp 2", "--pp 2", "", "--micro-batch-size 2 --tp 2"}) {
     const auto found = evaluate(weights + data + layout, 2);
     ASSERT_EQ(found.size(), 3u) << layout;

@@ -12,6 +12,7 @@
 #include "trireme/models/transformer.h"
 #include "trireme/plan/training_spec.h"
 
+#include "runtime/data/prepare/sidecar.h"
 #include "runtime/plan/planned_training.h"
 #include "tests/support/message_of.h"
 #include "tests/support/recording_mesh.h"
@@ -46,15 +47,22 @@ Options options_of(const Layout& layout) {
   return options;
 }
 
-/// A file of tokens that no shorter period describes.
-std::string tokens_file(const ScratchDirectory& folder, const std::string& name, Index count) {
+/// A file of tokens that no shorter period describes. `bytes`: of their text; 0: without a sidecar.
+std::string tokens_file(const ScratchDirectory& folder, const std::string& name, Index count,
+                        Index bytes = 0) {
   TokenFileWriter writer(folder / name, TokenType::u8);
   std::vector<std::int64_t> tokens;
   const Random random = random_for(7, name);
   for (Index i = 0; i < count; ++i) tokens.push_back(static_cast<Index>(random.bits(i) % 61));
   writer.add(tokens);
   writer.end_document();
-  writer.finish();
+  Sidecar sidecar;
+  sidecar.tokenizer = "00aa";
+  sidecar.vocabulary = 61;
+  sidecar.documents = 1;
+  sidecar.tokens = count;
+  sidecar.text_bytes = bytes;
+  writer.finish(bytes == 0 ? "" : data::text_of(sidecar));
   return folder / name;
 }
 
@@ -155,6 +163,22 @@ TEST(Evaluation, OfABlendIsOfEachFileAndByWeight) {
     EXPECT_EQ(json["perplexity"].get<double>(), expected.perplexity());
   }
   MetricsFile(metrics).go_back_to(0);  // lines of evaluations are known
+}
+
+/// The blend's are the bits of a text drawn from it over its bytes.
+TEST(Evaluation, HasBitsPerByteWhereTheBytesAreKnown) {
+  const ScratchDirectory folder;
+  const std::string a = tokens_file(folder, "a", 40, 80), b = tokens_file(folder, "b", 40, 200),
+                    none = tokens_file(folder, "none", 40);
+  const auto found = evaluate({}, {{1, a}, {3, b}});
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_DOUBLE_EQ(found[0].bits_per_byte().value(), found[0].loss / std::log(2) / 2);
+  EXPECT_DOUBLE_EQ(found[1].bits_per_byte().value(), found[1].loss / std::log(2) / 5);
+  const double bits = (found[0].loss + 3 * found[1].loss) / std::log(2), bytes = 2 + 3 * 5;
+  EXPECT_DOUBLE_EQ(found[2].bits_per_byte().value(), bits / bytes);
+  const auto unknown = evaluate({}, {{1, a}, {1, none}});
+  EXPECT_TRUE(unknown[0].bits_per_byte());
+  EXPECT_FALSE(unknown[1].bits_per_byte() || unknown[2].bits_per_byte());
 }
 
 /// Nothing that only training needs is planned, and what is planned is what is allocated.

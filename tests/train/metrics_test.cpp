@@ -47,6 +47,7 @@ TEST(MetricsFile, AppendsOneObjectALine) {
     StepMetrics m = example();
     m.step = 8;
     m.valid_loss = 4.5;
+    m.valid_bits_per_byte = 1.5;
     again.append(m);
   }
   const auto lines = lines_of(path);
@@ -60,6 +61,22 @@ TEST(MetricsFile, AppendsOneObjectALine) {
   EXPECT_EQ(lines[0]["skipped"], false);
   EXPECT_FALSE(lines[0].contains("valid_loss"));
   EXPECT_EQ(lines[1]["valid_loss"].get<double>(), 4.5);
+  EXPECT_EQ(lines[1]["valid_bits_per_byte"].get<double>(), 1.5);
+}
+
+TEST(MetricsFile, LinesOfEvaluationsHaveBitsPerByteWhereBytesAreKnown) {
+  const ScratchDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
+  EvaluationMetrics m{5, "corpus", 100, 3 * std::log(2.0)};
+  EXPECT_EQ(m.describe(), "loss 2.0794415, perplexity 8");
+  MetricsFile(path).append(m);
+  m.bytes_per_target = 2;
+  EXPECT_EQ(m.describe(), "loss 2.0794415, perplexity 8, 1.5 bits per byte");
+  MetricsFile(path).append(m);
+  const auto lines = lines_of(path);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_FALSE(lines[0].contains("bits_per_byte"));
+  EXPECT_DOUBLE_EQ(lines[1]["bits_per_byte"].get<double>(), 1.5);
 }
 
 TEST(MetricsFile, LossBitsAreTheFp32Pattern) {

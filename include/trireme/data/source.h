@@ -3,6 +3,7 @@
 // "the position in the stream" is one number.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,6 +42,9 @@ class DataSource {
   virtual std::vector<std::pair<std::string, std::string>> identity() const { return {}; }
   /// For messages: the file that the entry `fact` of identity() describes; empty if there is none.
   virtual std::string file_of(const std::string& /*fact*/) const { return {}; }
+  /// For bits per byte: the bytes of text that a target stands for, in the mean; none where they
+  /// are not known.
+  virtual std::optional<double> bytes_per_target() const { return {}; }
 };
 
 }  // namespace trireme

@@ -36,6 +36,7 @@ class TokenSource final : public DataSource {
   std::vector<SourcePosition> positions(Index samples) const override;
   std::vector<std::pair<std::string, std::string>> identity() const override;
   std::string file_of(const std::string& fact) const override;
+  std::optional<double> bytes_per_target() const override { return bytes_per_token_; }
 
  private:
   std::shared_ptr<const TokenFile> file_;
@@ -43,7 +44,8 @@ class TokenSource final : public DataSource {
   TokenOptions options_;
   std::string name_;
   Index epoch_samples_;
-  std::uint64_t fingerprint_;  // of the whole file, from samples of it
+  std::uint64_t fingerprint_;              // of the whole file, from samples of it
+  std::optional<double> bytes_per_token_;  // of the whole file
 };
 
 /// Several sources mixed by weight. Among the first n samples, source i has its share n * weight_i
@@ -59,6 +61,8 @@ class BlendedSource final : public DataSource {
   std::vector<SourcePosition> positions(Index samples) const override;
   std::vector<std::pair<std::string, std::string>> identity() const override;
   std::string file_of(const std::string& fact) const override;
+  /// Of a token drawn from the blend; none unless it is known of each source.
+  std::optional<double> bytes_per_target() const override;
   /// Which source global sample `sample` comes from, and which of its samples it is.
   struct Pick {
     int source;
@@ -93,8 +97,6 @@ struct TokenPart {
     TokenType type = TokenType::u8;
     Index tokens = 0, samples = 0;  // of an epoch
     Index first_document = 0, last_document = 0, documents_of_file = 0;
-    /// Of the whole file, by its sidecar: for bits per byte.
-    std::optional<double> bytes_per_token = {};
   };
   std::unique_ptr<DataSource> source;
   std::string absent;

@@ -23,12 +23,14 @@ class TokenSweep final : public DataSource {
   Index fill(Index sample, std::span<const Tensor> out) override;
   std::vector<std::pair<std::string, std::string>> identity() const override;
   std::string file_of(const std::string& fact) const override;
+  std::optional<double> bytes_per_target() const override { return bytes_per_token_; }
 
  private:
   std::shared_ptr<const TokenFile> file_;
   TokenRange range_;
   Index length_, vocabulary_, targets_;
-  std::uint64_t fingerprint_;  // of the whole file, from samples of it
+  std::uint64_t fingerprint_;              // of the whole file, from samples of it
+  std::optional<double> bytes_per_token_;  // of the whole file
   std::string tokenizer_;
 };
 

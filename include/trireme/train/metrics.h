@@ -32,7 +32,7 @@ struct StepMetrics {
   bool loss_spike = false;          // it completes one (docs/concepts/silent_corruption.md)
   Index skipped_in_row = 0;         // this step and those right before it
   std::span<const Metric> metrics;  // of the Trainer: valid until its next step
-  std::optional<double> valid_loss;
+  std::optional<double> valid_loss, valid_bits_per_byte;
   std::span<const Metric> valid_metrics;  // until its next evaluation
 };
 
@@ -42,8 +42,16 @@ struct EvaluationMetrics {
   std::string source;  // PREFIX of the data, or "blend"
   Index targets = 0;
   double loss = 0;  // mean over the targets; of a blend over its parts by their weights
+  std::optional<double> bytes_per_target = {};  // as DataSource::bytes_per_target
   double perplexity() const;
+  std::optional<double> bits_per_byte() const;
+  /// "loss 2.0794415, perplexity 8, 1.5 bits per byte"
+  std::string describe() const;
 };
+/// What a text costs that is coded by the model: loss / (ln 2 * bytes_per_target). Comparable
+/// between tokenizers (Gao et al., "The Pile", 2020, section 3.1). None where the bytes are not
+/// known.
+std::optional<double> bits_per_byte(double loss, std::optional<double> bytes_per_target);
 
 /// JSON lines, appended: one write(2) per line, so that a reader never sees half of one and several
 /// runs may share a file. Numbers that are not finite become null.

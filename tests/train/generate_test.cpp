@@ -5,6 +5,7 @@
 
 #include "trireme/models/transformer.h"
 
+#include "tests/support/message_of.h"
 #include "tests/train/sines.h"
 
 namespace trireme {
@@ -68,6 +69,27 @@ TEST(Generate, EndsBeforeTheTokenThatStopsIt) {
   EXPECT_LT(expected.size(), 11u);
   for (const Layout& layout : {Layout{}, Layout{.pipeline = 2}})
     EXPECT_EQ(generate(layout, asked), expected);
+}
+
+TEST(Generate, NamesLogitsThatAreNotFiniteOnAllRanks) {
+  TransformerConfig config;
+  config.num_layers = 2;
+  config.hidden_size = 16;
+  config.num_attention_heads = 2;
+  config.seq_length = 12;
+  config.vocab_size = 31;
+  config.init_std = 3e38f;  // some weights are infinite
+  for (const Layout& layout : {Layout{}, Layout{.pipeline = 2}, Layout{.tensor = 2}})
+    on_ranks(layout, options_for(layout), [&](Context& context) {
+      Model model([&](Graph& g) { return build_transformer_loss(g, config, layout.micro_batch); });
+      model.logits = [&](Graph& g) { return build_transformer_logits(g, config, 1); };
+      Trainer trainer(context, model);
+      EXPECT_EQ(message_of([&] {
+                  trainer.generate({{5, 6, 7}, 40, 1});
+                }),
+                "no token can be drawn after 3 tokens: logits of the model are not finite; the "
+                "model has diverged");
+    });
 }
 
 TEST(Generate, TemperatureZeroIsNotSampling) {

@@ -2,6 +2,7 @@
 #include "runtime/train/inference/sampler.h"
 
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -83,17 +84,18 @@ TEST(Sampler, OfEqualOnesTheFirstIsTheMoreProbable) {
               ElementsAre(near(1.0 / 3), near(1.0 / 3), near(1.0 / 3), 0));
 }
 
-/// Sorting by a comparison with NaN may read outside of the vector.
-TEST(Sampler, NeverDrawsANan) {
-  constexpr std::size_t tokens = 1000;
-  std::vector<float> logits(tokens, std::nanf(""));
-  for (std::size_t i = 0; i < tokens; i += 3) logits[i] = -static_cast<float>(i);
-  logits[0] = logits[3] = 0;
+TEST(Sampler, DrawsNothingWhereALogitIsNanOrTheGreatestIsNotFinite) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> wrong[] = {{0, std::nanf(""), 1},
+                                      {std::nanf(""), 0, 1},
+                                      {0, infinity, 1},
+                                      {-infinity, -infinity, -infinity}};
   for (const GenerateOptions& options :
-       {options_of(1, 0, 1), options_of(1, 2, 1), options_of(1, 0, 0.9), options_of(1, 500, 0.9)}) {
-    Sampler sampler(options, tokens);
-    EXPECT_EQ(sampler.draw(logits, 0.4), 0);
-    EXPECT_EQ(sampler.draw(logits, 0.6), 3);
+       {options_of(0, 0, 1), options_of(1, 0, 1), options_of(1, 2, 1), options_of(1, 0, 0.9)}) {
+    Sampler sampler(options, 3);
+    for (const std::vector<float>& logits : wrong)
+      EXPECT_EQ(sampler.draw(logits, 0.4), Sampler::none);
+    EXPECT_EQ(sampler.draw({-infinity, 3, -infinity}, 0.4), 1);
   }
 }
 

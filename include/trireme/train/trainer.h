@@ -75,7 +75,7 @@ class Trainer {
   std::span<const Metric> evaluation_metrics() const;
   /// Collective. Tokens that follow the prompt, the same for every layout: `count` of them, or
   /// fewer before the token that stops them. Needs Model::logits. Throws: Stopped, as evaluate()
-  /// does.
+  /// does; JobError on all ranks when logits are not finite.
   std::vector<std::int32_t> generate(const GenerateOptions& options);
   /// Collective. Runs Model::result on samples 0 to samples - 1 of `source` and hands each result
   /// to `sink`, in this order, on rank 0; the sinks of other ranks are not called. The targets of

@@ -72,6 +72,11 @@ class Sequence final : public MicroBatchSource {
   Index last_ = 0;
 };
 
+std::string not_finite(std::size_t tokens) {
+  return str("no token can be drawn after ", tokens, tokens == 1 ? " token" : " tokens",
+             ": logits of the model are not finite; the model has diverged");
+}
+
 }  // namespace
 
 std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
@@ -100,6 +105,7 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
     if (mesh.rank() == drawer)
       sums[0] = sampler.draw(sequence.logits(), static_cast<double>(random.uniform(i)));
     s.context.host().all_reduce({sums, 2, DType::i64}, Reduction::sum);
+    if (sums[0] == Sampler::none) throw JobError(not_finite(text.size()));
     if (sums[1] > 0 && s.is_saved()) s.stop_after_training();
     if (sums[0] == options.stop) break;
     text.push_back(static_cast<std::int32_t>(sums[0]));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 namespace trireme::train {
@@ -23,11 +22,7 @@ Sampler::Sampler(const GenerateOptions& options, Index vocabulary)
 }
 
 void Sampler::keep_top(const std::vector<float>& logits) {
-  // A NaN, which has no order, is the least: sorting needs one.
-  const auto logit_of = [&](std::int32_t token) {
-    const float x = logits[static_cast<std::size_t>(token)];
-    return std::isnan(x) ? -std::numeric_limits<float>::infinity() : x;
-  };
+  const auto logit_of = [&](std::int32_t token) { return logits[static_cast<std::size_t>(token)]; };
   const auto more_probable = [&](std::int32_t a, std::int32_t b) {
     const float x = logit_of(a), y = logit_of(b);
     return x > y || (x == y && a < b);
@@ -50,12 +45,13 @@ void Sampler::keep_top(const std::vector<float>& logits) {
 }
 
 std::int32_t Sampler::draw(const std::vector<float>& logits, double u) {
+  if (std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); })) return none;
   const auto most = std::max_element(logits.begin(), logits.end());
   const auto best = static_cast<std::int32_t>(most - logits.begin());
+  if (!std::isfinite(*most)) return none;
   if (temperature_ == 0) return best;
   std::transform(logits.begin(), logits.end(), weights_.begin(), [&](float x) {
-    const double w = std::exp((static_cast<double>(x) - static_cast<double>(*most)) / temperature_);
-    return std::isnan(w) ? 0 : w;
+    return std::exp((static_cast<double>(x) - static_cast<double>(*most)) / temperature_);
   });
   if (top_k_ < static_cast<Index>(logits.size()) || top_p_ < 1) keep_top(logits);
   double left = u * std::accumulate(weights_.begin(), weights_.end(), 0.0);

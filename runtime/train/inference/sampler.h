@@ -13,8 +13,10 @@ class Sampler {
   /// Takes temperature, top_k and top_p of `options`. Throws: Error that names the one out of
   /// range.
   Sampler(const GenerateOptions& options, Index vocabulary);
+  static constexpr std::int32_t none = -1;
+
   /// `logits`: one a token of the vocabulary. `u`: uniform in [0, 1). Of equal logits the first is
-  /// the more probable one. A token whose logit is NaN is drawn only where the first one's is.
+  /// the more probable one. Returns none where a logit is NaN, or the greatest is not finite.
   std::int32_t draw(const std::vector<float>& logits, double u);
 
  private:

@@ -12,6 +12,28 @@ std::string given(const CommandLine& command, const std::string& name) {
   return "";
 }
 
+/// What forward passes do not read.
+constexpr const char* of_training[] = {"--recompute-granularity",
+                                       "--optimizer",
+                                       "--lr",
+                                       "--min-lr",
+                                       "--lr-warmup-iters",
+                                       "--lr-decay-style",
+                                       "--lr-decay-iters",
+                                       "--lr-wsd-decay-iters",
+                                       "--lr-wsd-decay-style",
+                                       "--weight-decay",
+                                       "--clip-grad",
+                                       "--max-skipped",
+                                       "--check-replicas",
+                                       "--verify-step",
+                                       "--skip-samples",
+                                       "--adam-beta1",
+                                       "--adam-beta2",
+                                       "--adam-eps",
+                                       "--momentum",
+                                       "--hidden-dropout"};
+
 }  // namespace
 
 std::string idle_options(const CommandLine& command, const Options& o, Index ranks) {
@@ -32,15 +54,20 @@ std::string idle_options(const CommandLine& command, const Options& o, Index ran
       {"--stage-speeds", one_stage, "pipeline parallel size 1"},
       {"--use-distributed-optimizer", o.data_size(ranks) == 1, "data parallel size 1"},
       {"--data-parallel-shares", o.data_size(ranks) == 1, "data parallel size 1"},
-      {"--check-replicas", o.check_replicas > 0 && o.data_size(ranks) == 1,
+      {"--check-replicas", o.check_replicas > 0 && o.data_size(ranks) == 1 && !o.forward_only,
        "data parallel size 1: no replicas"},
       {"--eval-interval", evaluates_nothing, "nothing is trained"},
       {"--eval-iters", evaluates_nothing, "nothing is trained"},
   };
   std::string all;
-  for (const auto& [option, idle, why] : table)
-    if (const std::string text = given(command, option); idle && !text.empty())
+  const auto add = [&](const char* option, const char* why) {
+    if (const std::string text = given(command, option); !text.empty())
       all += str(all.empty() ? "" : ", ", text, " (", why, ")");
+  };
+  for (const auto& [option, idle, why] : table)
+    if (idle) add(option, why);
+  if (o.forward_only)
+    for (const char* option : of_training) add(option, "nothing is trained");
   return all;
 }
 

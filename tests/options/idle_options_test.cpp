@@ -32,6 +32,15 @@ TEST(IdleOptions, AreNamedWithWhatMakesThemIdle) {
             "--eval-interval 5 (nothing is trained), --eval-iters 2 (nothing is trained)");
 }
 
+TEST(IdleOptions, OfAJobOfForwardPassesAreThoseOfTraining) {
+  EXPECT_EQ(idle("--skip-train --load /tmp --lr 1e-3 --check-replicas 5 --verify-step 5", 1),
+            "--lr 0.001 (nothing is trained), --check-replicas 5 (nothing is trained), "
+            "--verify-step 5 (nothing is trained)");
+  EXPECT_EQ(idle("--load /tmp --generate 5 --momentum 0.5 --optimizer sgd --tp 2", 2),
+            "--optimizer sgd (nothing is trained), --momentum 0.5 (nothing is trained)");
+  EXPECT_EQ(idle("--train-iters 0 --lr 1e-3", 1), "");  // a plan has its optimizer
+}
+
 TEST(IdleOptions, AreNoneWhereTheyDoSomethingOrAreSwitchedOff) {
   EXPECT_EQ(idle("", 1), "");
   EXPECT_EQ(idle("--tp 2 --sequence-parallel", 2), "");

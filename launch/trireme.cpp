@@ -8,6 +8,7 @@
 #include "launch/supervisor/commands/commands.h"
 #include "launch/verify/commands.h"
 #include "runtime/core/process/process_start.h"
+#include "runtime/options/field_names.h"
 
 namespace trireme {
 namespace {
@@ -51,7 +52,7 @@ int main(int argc, char** argv) {
     std::cerr << "trireme: standard output cannot be written: is its disk full?\n";
     return static_cast<int>(trireme::ExitCode::failure);
   } catch (const std::exception& error) {
-    std::cerr << "trireme: " << error.what() << '\n';
+    std::cerr << "trireme: " << trireme::with_options(error.what()) << '\n';
     return static_cast<int>(trireme::ExitCode::failure);
   }
 }

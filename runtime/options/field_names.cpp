@@ -63,6 +63,7 @@ constexpr FieldName all_names[] = {
     {"PrepareOptions::inputs", "--input"},
     {"PrepareOptions::json_keys", "--json-keys"},
     {"PrepareOptions::prefix", "--output"},
+    {"TextEncoder::hash", "--tokenizer"},
     {"TokenOptions::sequence_length", "--seq-length"},
     {"PlanOptions::guard", "--check-finite"},
     {"TrainingSpec::micro_batch_size", "--micro-batch-size"},

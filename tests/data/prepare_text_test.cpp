@@ -214,12 +214,29 @@ TEST_F(PrepareText, NamesTheTextThatATokenizerRefuses) {
 TEST_F(PrepareText, NamesInputsThatCannotBeUsedAndWritesNothing) {
   const std::string good = folder_.write("good", "text");
   EXPECT_EQ(refusal({}), "no input files");
-  EXPECT_EQ(refusal({good, folder_ / "none"}), "none: cannot be opened: No such file or directory");
-  EXPECT_EQ(refusal({good, folder_.write("empty", "")}), "empty: is empty; leave it out");
+  EXPECT_EQ(refusal({good, folder_ / "none"}),
+            "PrepareOptions::inputs: none: cannot be opened: No such file or directory");
+  EXPECT_EQ(refusal({good, folder_.write("empty", "")}),
+            "PrepareOptions::inputs: empty: is empty; leave it out");
   std::filesystem::create_directory(folder_ / "sub");
-  EXPECT_EQ(refusal({good, folder_ / "sub"}), "sub: is neither a file nor a pipe");
+  EXPECT_EQ(refusal({good, folder_ / "sub"}),
+            "PrepareOptions::inputs: sub: is neither a file nor a pipe");
   EXPECT_EQ(refusal({"-", good, "-"}),
             "PrepareOptions::inputs names standard input, -, more than once");
+  options_.prefix = folder_ / "missing/out";
+  options_.inputs = {good};
+  EXPECT_EQ(
+      message_of(folder_, [&] { check(options_, encoder_); }),
+      "PrepareOptions::prefix missing/out: the directory missing cannot be written to: No such "
+      "file or directory");
+}
+
+/// RFC 8878: a frame that declares a window of 256 MiB.
+TEST_F(PrepareText, SaysHowToReadZstdFilesOfLargeWindows) {
+  const std::string frame = "\x28\xb5\x2f\xfd" + std::string(1, '\0') + "\x90\x01";
+  EXPECT_EQ(refusal({folder_.write("a.zst", frame + std::string("\0\0", 2))}),
+            "a.zst: needs a window over 128 MiB; give it through a pipe: zstd -dc -M2048MB a.zst "
+            "with PrepareOptions::inputs -");
 }
 
 TEST_F(PrepareText, RefusesToAddTokensThatATokenizerLacks) {
@@ -298,8 +315,8 @@ TEST_F(PrepareText, TextComesBackByDocumentAndByToken) {
   EXPECT_THAT(message_of([&] { decode_tokens(file, 3, 14, encoder_); }),
               testing::HasSubstr("tokens 3 to 14 of 13"));
   EXPECT_EQ(message_of(folder_, [&] { decode_document(file, 1, *byte_encoder()); }),
-            "out.json: has tokens of tokenizer 00000000000000ab, and the one given is bytes; give "
-            "the one that made them");
+            "out.json: has tokens of tokenizer 00000000000000ab, and TextEncoder::hash is bytes; "
+            "give the one that made them");
 }
 
 }  // namespace

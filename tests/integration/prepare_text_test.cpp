@@ -54,6 +54,8 @@ TEST_F(PrepareCommand, RefusesWithOneLineAndWritesNothing) {
       {"prepare --input - -" + out_, 64, "--input names standard input, -, more than once"},
       {"prepare --tokenizer " + (folder_ / "none") + " --input " + good + out_, 64,
        "--tokenizer: "},
+      {"prepare --input " + (folder_ / "none") + out_, 64, "--input: "},
+      {"prepare --input " + good + " --output " + (folder_ / "none/out"), 64, "--output "},
       {"prepare --format jsonl --input " + good + out_, 1, "good: line 1: this is not JSON"},
       {"decode --tokens 5:2 " + (folder_ / "out"), 64, "--tokens 5:2: expected A:B"},
       {"decode " + (folder_ / "out"), 1, "out.idx: cannot be opened"},
@@ -98,6 +100,7 @@ TEST_F(PrepareCommand, ItsTokensTrainAModelThatWritesTextByTheSameTokenizer) {
                 fixtures + "gpt2/cases.json" + out_)
                 .exit_code,
             0);
+  EXPECT_THAT(run("decode " + (folder_ / "out")).output, HasSubstr("and --tokenizer is bytes"));
   const std::string checkpoints = folder_ / "run";
   const Outcome trained =
       gpt("--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 16 "

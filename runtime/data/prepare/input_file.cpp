@@ -60,9 +60,10 @@ void Interruption::check() const {
 InputFile::InputFile(const std::string& path, const Interruption& interruption)
     : name_(shown(path)),
       interruption_(interruption),
-      descriptor_(path == standard_input ? STDIN_FILENO
-                                         : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
-      buffer_(buffer_bytes) {
+      buffer_(buffer_bytes),
+      descriptor_(path == standard_input
+                      ? STDIN_FILENO
+                      : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   require_call(descriptor_ >= 0, name_, ": cannot be opened");
 }
 

@@ -51,8 +51,8 @@ class InputFile {
 
   std::string name_;
   const Interruption& interruption_;
-  int descriptor_;
   std::vector<char> buffer_;
+  int descriptor_;  // opened last: nothing after it fails
   std::size_t filled_ = 0;
   Index position_ = 0;
 };

@@ -1,10 +1,14 @@
 #include "runtime/data/prepare/prepare_text.h"
 
 #include <algorithm>
+#include <filesystem>
+
+#include <unistd.h>
 
 #include "trireme/core/error.h"
 
 #include "runtime/core/json/json_texts.h"
+#include "runtime/core/require_call.h"
 #include "runtime/data/prepare/ordered_work.h"
 #include "runtime/data/prepare/sidecar.h"
 #include "runtime/data/prepare/text_reader.h"
@@ -128,12 +132,33 @@ void check_tokenizer(const TokenFile& file, const TextEncoder& encoder) {
   const std::optional<Sidecar> sidecar = read_sidecar(file);
   require(!sidecar || sidecar->tokenizer == encoder.hash(), sidecar_path(file.prefix()),
           ": has tokens of tokenizer ", sidecar ? sidecar->tokenizer : "",
-          ", and the one given is ", encoder.hash(), "; give the one that made them");
+          ", and TextEncoder::hash is ", encoder.hash(), "; give the one that made them");
+}
+
+/// The bytes of all; 0 where there is a pipe. Throws: Error.
+Index check_inputs(const std::vector<std::string>& inputs) {
+  Index total = 0;
+  bool has_pipe = false;
+  for (const std::string& input : inputs) try {
+      const Index bytes = check_input(input);
+      has_pipe = has_pipe || bytes == 0;
+      total += bytes;
+    } catch (const Error& error) {
+      throw Error(str("PrepareOptions::inputs: ", error.what()));
+    }
+  return has_pipe ? 0 : total;
+}
+
+void check_folder(const std::string& prefix) {
+  std::string folder = std::filesystem::path(prefix).parent_path().string();
+  if (folder.empty()) folder = ".";
+  require_call(::access((folder + "/").c_str(), W_OK) == 0, "PrepareOptions::prefix ", prefix,
+               ": the directory ", folder, " cannot be written to");
 }
 
 }  // namespace
 
-void check(const PrepareOptions& options, const TextEncoder& encoder) {
+Index check(const PrepareOptions& options, const TextEncoder& encoder) {
   require(!options.append_eod || encoder.eod(),
           "PrepareOptions::append_eod: the tokenizer has no token for the end of a document");
   require(!options.prepend_bos || encoder.bos(),
@@ -148,20 +173,14 @@ void check(const PrepareOptions& options, const TextEncoder& encoder) {
   const std::string sidecar = sidecar_path(options.prefix);
   require(!is_taken(sidecar), sidecar,
           ": exists, and is not the sidecar of token files; choose another PrepareOptions::prefix");
+  check_folder(options.prefix);
+  return check_inputs(options.inputs);
 }
 
 Sidecar prepare_text(const PrepareOptions& options, const TextEncoder& encoder,
                      FunctionRef<void(Index done, Index total)> progress) {
   require(!options.inputs.empty(), "no input files");
-  check(options, encoder);
-  Index total = 0;
-  bool has_pipe = false;
-  for (const std::string& input : options.inputs) {  // all, before anything is written
-    const Index bytes = check_input(input);
-    has_pipe = has_pipe || bytes == 0;
-    total += bytes;
-  }
-  if (has_pipe) total = 0;
+  const Index total = check(options, encoder);
   Interruption interruption(options.stop_file);
   TextReader reader(options.inputs, options.format, encoder.of_bytes(), interruption, {});
   CorpusWriter writer(options, encoder);

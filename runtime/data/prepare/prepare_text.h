@@ -31,8 +31,10 @@ struct PrepareOptions {
 };
 
 /// What is wrong with the options: a token that the encoder does not have, keys that are none or
-/// there twice, a PREFIX.json that is not a sidecar. Throws: Error.
-void check(const PrepareOptions& options, const TextEncoder& encoder);
+/// there twice, a PREFIX.json that is not a sidecar, a directory that cannot be written to, inputs
+/// that are missing or empty. Returns the bytes of the inputs, 0 where there is a pipe. Throws:
+/// Error.
+Index check(const PrepareOptions& options, const TextEncoder& encoder);
 
 /// Writes PREFIX.bin, PREFIX.json and PREFIX.idx completely or not at all; the bytes do not depend
 /// on the number of workers. Documents without text are left out. Calls `progress` with the bytes

@@ -11,28 +11,6 @@ namespace {
 
 using TokenList = std::vector<std::int32_t>;
 
-TokenList tokens_by(const TextEncoder& encoder, const std::string& text) {
-  TokenList tokens;
-  encoder.worker()->encode(text, tokens);
-  return tokens;
-}
-
-/// Llama 2's decoder leaves out the first space of a text.
-TEST(DecodeFrom, AddsToATextWhatFollowsItWithItsSpaces) {
-  for (const char* kind : {"gpt2", "llama2"}) {
-    const auto encoder =
-        tokenizer_encoder(TRIREME_SOURCE_DIR "/tests/data/tokenizer/fixture/" + std::string(kind));
-    const std::string text = "The file is \xE4\xBD\xA0 here";
-    const TokenList all = tokens_by(*encoder, text);
-    ASSERT_GT(all.size(), 4u);
-    EXPECT_EQ(encoder->decode(all), text);
-    for (std::size_t first = 1; first < all.size(); ++first)
-      EXPECT_EQ(encoder->decode(std::span(all).first(first)) + decode_from(first, all, *encoder),
-                text)
-          << kind << ' ' << first;
-  }
-}
-
 TEST(DecodeFrom, ReplacesTokensThatTheVocabularyLacks) {
   const ScratchDirectory folder;
   const SmallTokenizer small;

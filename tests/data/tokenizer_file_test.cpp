@@ -82,6 +82,15 @@ TEST(TokenizerFile, RefusesHostileText) {
   steps.pop_back();
   EXPECT_THAT(refusal_of("pre_tokenizer", R"({"type":"Sequence","pretokenizers":[)" + steps + "]}"),
               HasSubstr("40 steps; understood are 32"));
+  // Of sequences in sequences too; the patterns behind the 33rd are not compiled.
+  std::string few, nested;
+  for (int i = 0; i < 20; ++i) few += step;
+  few.pop_back();
+  for (int i = 0; i < 3; ++i)
+    nested += (i ? "," : "") + (R"({"type":"Sequence","pretokenizers":[)" + few + "]}");
+  EXPECT_THAT(
+      refusal_of("pre_tokenizer", R"({"type":"Sequence","pretokenizers":[)" + nested + "]}"),
+      HasSubstr("pre_tokenizer has 60 steps; understood are 32"));
 }
 
 TEST(TokenizerFile, RefusesADecoderThatDoublesATokenAgainAndAgain) {

@@ -7,6 +7,7 @@
 #include "trireme/data/tokenizer.h"
 
 #include "runtime/core/json.h"
+#include "runtime/data/prepare/encoder.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::data {
@@ -45,6 +46,19 @@ TEST_P(TokenizerGolden, TextsHaveTheTokensOfThePackageTokenizers) {
       tokens.erase(tokens.begin());
       EXPECT_EQ(tokens, tokens_of(row)) << text_of(row);
     }
+}
+
+/// Llama 2's decoder leaves out the first space of a text.
+TEST_P(TokenizerGolden, WhatFollowsAPromptKeepsItsSpaces) {
+  const std::unique_ptr<TextEncoder> encoder = tokenizer_encoder(path());
+  const std::string text = "The file is \xE4\xBD\xA0 here";
+  std::vector<std::int32_t> all;
+  encoder->worker()->encode(text, all);
+  ASSERT_GT(all.size(), 4u);
+  for (std::size_t first = 1; first < all.size(); ++first)
+    EXPECT_EQ(encoder->decode(std::span(all).first(first)) + decode_from(first, all, *encoder),
+              text)
+        << first;
 }
 
 TEST_P(TokenizerGolden, DecodingGivesTheTextBack) {

@@ -165,5 +165,20 @@ TEST(Tokenizer, TheHashIsOfWhatDecidesTokens) {
   EXPECT_EQ(others.size(), 7u);
 }
 
+TEST(Tokenizer, TheHashDoesNotDependOnTheOrderOfAddedTokens) {
+  const ScratchDirectory folder;
+  const std::string json = SmallTokenizer().json(), none = "\"added_tokens\":[]";
+  const std::size_t at = json.find(none);
+  ASSERT_NE(at, std::string::npos);
+  std::set<std::string> hashes;
+  for (const char* list : {R"({"id":0,"content":"!"},{"id":1,"content":"\""})",
+                           R"({"id":1,"content":"\""},{"id":0,"content":"!"})"}) {
+    std::string text = json;
+    text.replace(at, none.size(), str("\"added_tokens\":[", list, "]"));
+    hashes.insert(Tokenizer::load(folder.write("tokenizer.json", text)).hash());
+  }
+  EXPECT_EQ(hashes.size(), 1u);
+}
+
 }  // namespace
 }  // namespace trireme::data

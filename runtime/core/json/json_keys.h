@@ -35,14 +35,17 @@ class JsonKeys {
   bool flag(const char* key, bool absent);
   std::string word(const char* key, const std::string& absent);
 
+  /// More than most_problems are not kept: a hostile file may have millions.
   template <class... Parts>
   void problem(const Parts&... parts) {
-    problems_.push_back(str(where_, parts...));
+    if (problems_.size() < most_problems) problems_.push_back(str(where_, parts...));
   }
   /// Members that nothing has asked for.
   std::vector<std::string> unread() const;
 
  private:
+  static constexpr std::size_t most_problems = 1000;
+
   template <class T>
   std::optional<T> value(const char* key, const char* expected);
   void missing(const char* key, const char* expected);

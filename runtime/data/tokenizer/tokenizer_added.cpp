@@ -29,8 +29,8 @@ std::size_t end_of_first_space(std::string_view text) {
 }  // namespace
 
 AddedTokens::AddedTokens(std::vector<Entry> entries) : entries_(std::move(entries)) {
-  std::sort(entries_.begin(), entries_.end(),
-            [](const Entry& a, const Entry& b) { return a.text < b.text; });
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [](const Entry& a, const Entry& b) { return a.text < b.text; });
   for (const Entry& entry : entries_) first_[static_cast<unsigned char>(entry.text[0])] = true;
   one_first_ = std::count(first_.begin(), first_.end(), true) == 1;
   if (one_first_) only_first_ = entries_.front().text[0];

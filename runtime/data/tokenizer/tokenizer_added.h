@@ -19,6 +19,7 @@ class AddedTokens {
     Token token;
     bool left_strip, right_strip;
   };
+  /// Of entries with the same text the first is found.
   explicit AddedTokens(std::vector<Entry> entries);
 
   /// Calls `between` for each text between added tokens, and `found` for these, in order. Of those

@@ -1,4 +1,5 @@
 // Reads a tokenizer.json, which may be anything: what a TokenizerDefinition holds fits together.
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 #include <unordered_set>
@@ -182,6 +183,8 @@ class Reader {
     if (!list) return problem("added_tokens is ", shown(json), "; expected a list");
     for (const Json& token : *list)
       if (problems_.size() <= most_problems) read_added_token(token);
+    std::sort(out_.added.begin(), out_.added.end(),
+              [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
   }
   void read_added_token(const Json& json) {
     JsonKeys keys(json, "added_tokens: ", problems_);

@@ -38,6 +38,13 @@ void read_parts(const Json& json, const std::string& where, const char* list,
   refuse_unread(keys);
 }
 
+/// First of all: steps that are not read have keys that are not.
+void refuse_many_steps(const char* part, std::size_t count, Problems& problems) {
+  if (count > most_steps)
+    problems.insert(problems.begin(),
+                    str(part, " has ", count, " steps; understood are ", most_steps));
+}
+
 struct Sought {
   std::string text;
   bool is_regex = false;
@@ -106,7 +113,9 @@ void read_metaspace(JsonKeys& keys, std::vector<PretokenizerStep>& steps) {
 
 void read_normalizer(const Json& json, std::vector<NormalizerStep>& steps, Problems& problems) {
   using Kind = NormalizerStep::Kind;
+  std::size_t count = 0;
   const auto read = [&](const std::string& type, JsonKeys& keys) {
+    if (++count > most_steps) return true;
     if (type == "NFC") {
       steps.push_back({Kind::nfc, "", ""});
     } else if (type == "Prepend") {
@@ -121,13 +130,14 @@ void read_normalizer(const Json& json, std::vector<NormalizerStep>& steps, Probl
     return true;
   };
   read_parts(json, "normalizer", "normalizers", "NFC, Prepend, Replace", problems, read);
-  if (steps.size() > most_steps)
-    problems.push_back(str("normalizer has ", steps.size(), " steps; understood are ", most_steps));
+  refuse_many_steps("normalizer", count, problems);
 }
 
 bool read_pretokenizer(const Json& json, std::vector<PretokenizerStep>& steps, Problems& problems) {
   bool byte_level = false;
+  std::size_t count = 0;
   const auto read = [&](const std::string& type, JsonKeys& keys) {
+    if (++count > most_steps) return true;
     if (byte_level) keys.problem("type is \"", type, "\", but nothing may follow ByteLevel");
     if (type == "ByteLevel")
       read_byte_level(keys, steps), byte_level = true;
@@ -143,9 +153,7 @@ bool read_pretokenizer(const Json& json, std::vector<PretokenizerStep>& steps, P
   };
   read_parts(json, "pre_tokenizer", "pretokenizers", "ByteLevel, Split, Digits, Metaspace",
              problems, read);
-  if (steps.size() > most_steps)
-    problems.push_back(
-        str("pre_tokenizer has ", steps.size(), " steps; understood are ", most_steps));
+  refuse_many_steps("pre_tokenizer", count, problems);
   return byte_level;
 }
 

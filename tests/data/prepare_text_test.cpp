@@ -195,6 +195,14 @@ TEST_F(PrepareText, AddsWhatIsAskedForAndLeavesDocumentsWithoutTextOut) {
   EXPECT_EQ(made.tokens, 3);
 }
 
+TEST_F(PrepareText, ADocumentOfSeveralKeysWithoutTextIsLeftOut) {
+  options_.json_keys = {"a", "b"};
+  const Sidecar made =
+      prepare({folder_.write("a.jsonl", "{\"a\":\"\",\"b\":\"\"}\n{\"a\":\"\",\"b\":\"x\"}\n")});
+  EXPECT_THAT(documents(), ElementsAre("\nx"));
+  EXPECT_EQ(made.empty_documents, 1);
+}
+
 TEST_F(PrepareText, NamesTheLineAndTheMember) {
   const auto line = [&](const std::string& text) {
     return refusal({folder_.write("a.jsonl", "{\"text\":\"\"}\n\n" + text + "\n")});

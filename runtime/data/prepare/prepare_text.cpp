@@ -24,6 +24,12 @@ struct EncodedBatch {
   Index position = 0;  // as TextBatch::position
 };
 
+/// Appends all to the first, with newlines between them; where all are empty there is no text.
+void join(std::vector<std::string>& texts) {
+  if (std::all_of(texts.begin(), texts.end(), [](auto& text) { return text.empty(); })) return;
+  for (std::size_t i = 1; i < texts.size(); ++i) texts[0] += '\n' + texts[i];
+}
+
 /// The work of one thread.
 class BatchEncoder {
  public:
@@ -62,8 +68,8 @@ class BatchEncoder {
       if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
       try {
         read_texts(text, options_.json_keys, texts_);
-        for (std::size_t i = 1; i < texts_.size(); ++i) texts_[0] += '\n' + texts_[i];
-        add_document(texts_[0], out);
+        join(texts_);
+        add_document(texts_.front(), out);
       } catch (const Error& error) {
         throw Error(str(batch.name, ": line ", line, ": ", error.what()));
       }

@@ -44,8 +44,10 @@ constexpr const char *a_whole = "a whole number from 1 on", *a_number = "a numbe
 std::string shown(const Json& json) {
   constexpr std::size_t most = 60;
   std::string text = to_text(json);
-  if (text.size() > most) text = text.substr(0, most) + "...";
-  return text;
+  if (text.size() <= most) return text;
+  std::size_t end = most;
+  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // of no character a part
+  return text.substr(0, end) + "...";
 }
 
 const Json* JsonKeys::find(const char* key) {

@@ -141,7 +141,7 @@ def measure(fault, a, data, chance):
     return {"fault": fault.name, "trials": trials, "machine": [before, machine()]}
 
 
-def choose(names):
+def choose(names, build):
     known = {fault.name: fault for fault in FAULTS}
     wanted = [name.strip() for name in names.split(",")] if names else list(known)
     for name in wanted:
@@ -151,6 +151,9 @@ def choose(names):
     if os.geteuid() != 0:
         print("# not root: no nodes are simulated, so none is lost")
         chosen = [fault for fault in chosen if fault.run is not Nodes]
+    if not (build / "bin/hang_ranks").exists():
+        print("# the target hang_ranks is not built: hang-all is left out")
+        chosen = [fault for fault in chosen if fault.run is not HangOfAll]
     return chosen
 
 
@@ -167,7 +170,7 @@ def main():
     if a.trials < 1:
         p.error(f"--trials {a.trials}: at least 1")
     chance = random.Random(a.seed)
-    faults = choose(a.faults)
+    faults = choose(a.faults, a.build)
     print(f"# 4 ranks, tensor 2 x pipeline 2; seed {a.seed}; {describe(machine())}")
     print(f"{'seconds until':27}" + "".join(f" {phase:>10}" for phase in PHASES), flush=True)
     measured = []

@@ -53,6 +53,12 @@ bool may_be_missing(const std::string& fact) {
 
 std::string form(const Manifest::Tensor& tensor) { return str(tensor.dtype, " ", tensor.global); }
 
+/// Whether one can be read as the other: parameters that are frozen may be in bf16.
+bool alike(const Manifest::Tensor& a, const Manifest::Tensor& b) {
+  const auto is_real = [](DType type) { return type == DType::f32 || type == DType::bf16; };
+  return a.global == b.global && (a.dtype == b.dtype || (is_real(a.dtype) && is_real(b.dtype)));
+}
+
 void compare_facts(const Manifest& checkpoint, const KeyValues& identity, LoadScope scope,
                    const std::map<std::string, std::string>& files, std::vector<std::string>& out) {
   const auto file_of = [&](const std::string& fact) {
@@ -102,7 +108,8 @@ void compare_tensors(const Manifest& checkpoint, const Manifest& job, const std:
     const auto saved = there.find(name);
     if (saved == there.end())
       add(name, form(*tensor) + " is not in the checkpoint");
-    else if (form(*saved->second) != form(*tensor))
+    else if (prefix == parameters_prefix ? !alike(*saved->second, *tensor)
+                                         : form(*saved->second) != form(*tensor))
       add(name, "is " + form(*tensor) + " here and " + form(*saved->second) + " in the checkpoint");
   }
   for (const auto& [name, tensor] : there)
@@ -117,17 +124,41 @@ std::set<std::string> state_kinds(const Manifest& manifest) {
   return kinds;
 }
 
-/// A kind of state that one side lacks is one difference, not one per tensor.
+/// Parameters of both that have this kind of state in `has` and none in `lacks`, where they are
+/// frozen.
+std::set<std::string> frozen_in(const Manifest& lacks, const Manifest& has,
+                                const std::string& kind) {
+  const auto parameters = tensors_under(lacks, parameters_prefix);
+  const auto without = tensors_under(lacks, optimizer_prefix + kind + "/");
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors_under(has, optimizer_prefix + kind + "/"))
+    if (without.count(name) == 0 && parameters.count(name) > 0) names.insert(name);
+  return names;
+}
+
+/// A kind of state that one side lacks is one difference, not one per tensor. State of what is
+/// frozen here has no use. What was frozen in the checkpoint could begin at 0 only together with
+/// all other state: updates are corrected by their number.
 void compare_state(const Manifest& checkpoint, const Manifest& job,
                    const std::set<std::string>& differing, std::vector<std::string>& out) {
   const std::set<std::string> here = state_kinds(job), there = state_kinds(checkpoint);
+  std::set<std::string> thawed;
   for (const std::string& kind : here) {
-    std::set<std::string> known = differing;
-    if (there.count(kind) == 0)
+    if (there.count(kind) == 0) {
       out.push_back("the optimizer's " + kind + " is not in the checkpoint");
-    else
-      compare_tensors(checkpoint, job, optimizer_prefix + kind + "/", known, out);
+      continue;
+    }
+    std::set<std::string> known = frozen_in(job, checkpoint, kind);
+    thawed.merge(frozen_in(checkpoint, job, kind));
+    known.insert(thawed.begin(), thawed.end());
+    known.insert(differing.begin(), differing.end());
+    compare_tensors(checkpoint, job, optimizer_prefix + kind + "/", known, out);
   }
+  if (!thawed.empty())
+    out.push_back(fmt::format(
+        "the checkpoint has no optimizer state of {}{}, frozen when it was saved: give "
+        "--freeze again, or --no-load-optim, which lets the state of all begin at 0",
+        *thawed.begin(), thawed.size() > 1 ? fmt::format(" and {} more", thawed.size() - 1) : ""));
   for (const std::string& kind : there)
     if (here.count(kind) == 0)
       out.push_back("the optimizer's " + kind + " of the checkpoint has no use in this job");

@@ -147,9 +147,8 @@ ReadByAll read_all(const Context& context, const FlatParameters& flat, const Mod
   ReadReport mine;
   std::string failure;
   try {
-    mine = read_into(
-        context.stream(), source, wanted_parameters(flat), reading_threads(context.options()),
-        [&page] { page.progressed(); }, kept_in(flat));
+    mine = read_parameters(context.stream(), source, flat, {}, reading_threads(context.options()),
+                           [&page] { page.progressed(); });
   } catch (const std::exception& error) {
     failure = error.what();
   }

@@ -114,18 +114,17 @@ Manifest agree_on_manifest(const LoadTarget& t, Index step) {
 
 ReadReport read_into_place(const LoadTarget& t, const Manifest& manifest, SavedScalars& scalars) {
   const LoadScope scope = t.scope;
-  std::vector<Wanted> wanted = wanted_parameters(t.flat);
+  std::vector<Wanted> also;
   const auto add = [&](const std::vector<Wanted>& more) {
-    wanted.insert(wanted.end(), more.begin(), more.end());
+    also.insert(also.end(), more.begin(), more.end());
   };
   if (scope == LoadScope::everything) add(wanted_state(t.flat, *t.optimizer));
   if (scope != LoadScope::parameters && host_of(t).rank() == 0) add(wanted_scalars(scalars));
   observe::StatusPage no_page;
   observe::StatusPage& page = comm::page_of(host_of(t).mesh, no_page);
   StepSource source(step_path(t, manifest.step), manifest);
-  return read_into(
-      t.context.stream(), source, wanted, reading_threads(t.context.options()),
-      [&page] { page.progressed(); }, kept_in(t.flat));
+  return read_parameters(t.context.stream(), source, t.flat, also,
+                         reading_threads(t.context.options()), [&page] { page.progressed(); });
 }
 
 /// Collective. The first message of any rank, and how many more there are; "" when there is none.
@@ -336,16 +335,21 @@ Index loading_bytes(const Context& context, const FlatLayout& flat) {
   const Options& o = context.options();
   if (o.checkpoint.load.empty() && o.checkpoint.load_hf.empty()) return 0;
   const auto states = static_cast<Index>(Optimizer::state_names(o.optimizer).size());
-  const bool moments = flat.options().trains && load_scope(o.checkpoint) == LoadScope::everything;
-  const Index tensors = 1 + (moments ? states : 0);
-  Index wanted = 0;
-  for (const FlatExtent& extent : flat.slice_extents(FlatBuffer::masters))
-    for (const Box& box : extent.extent.boxes)
-      wanted += tensors * box.count() * size_bytes(DType::f32);
+  const bool moments = load_scope(o.checkpoint) == LoadScope::everything;
+  Index wide = 0, narrow = 0;  // they are read one after the other
+  const auto add = [&](const std::vector<FlatExtent>& extents, Index tensors) {
+    for (const FlatExtent& extent : extents)
+      for (const Box& box : extent.extent.boxes)
+        (extent.extent.dtype == DType::f32 ? wide : narrow) +=
+            tensors * box.count() * size_bytes(DType::f32);
+  };
+  add(flat.slice_extents(FlatBuffer::masters), 1);
+  if (moments) add(flat.slice_extents(FlatBuffer::state), states);
   SavedScalars scalars;
-  for (const Wanted& w : wanted_scalars(scalars)) wanted += w.box.count() * size_bytes(w.dtype);
-  const bool direct = context.device().kind() == DeviceKind::cpu && flat.has_masters();
-  return reading_bytes(direct, wanted, reading_threads(o));
+  for (const Wanted& w : wanted_scalars(scalars)) wide += w.box.count() * size_bytes(w.dtype);
+  const bool direct = context.device().kind() == DeviceKind::cpu;
+  return std::max(reading_bytes(direct, wide, reading_threads(o)),
+                  reading_bytes(false, narrow, reading_threads(o)));
 }
 
 std::optional<Loaded> load_checkpoint(const LoadTarget& t) {

@@ -6,6 +6,9 @@
 #include "trireme/core/bf16.h"
 #include "trireme/core/error.h"
 
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/store/read/widen.h"
+
 namespace trireme::checkpoint {
 namespace {
 
@@ -28,17 +31,6 @@ void round_in_place(void* data, Index count) {
     std::memcpy(&value, bytes + i * f32_bytes, sizeof value);
     const Bf16 rounded = to_bf16(value);
     std::memcpy(bytes + i * bf16_bytes, &rounded, sizeof rounded);
-  }
-}
-
-/// The reverse.
-void widen_in_place(void* data, Index count) {
-  auto* bytes = static_cast<std::byte*>(data);
-  for (Index i = count - 1; i >= 0; --i) {
-    Bf16 rounded;
-    std::memcpy(&rounded, bytes + i * bf16_bytes, sizeof rounded);
-    const float value = to_float(rounded);
-    std::memcpy(bytes + i * f32_bytes, &value, sizeof value);
   }
 }
 
@@ -97,7 +89,7 @@ ReadReport read_in_batches(Stream& stream, TensorSource& source, const std::vect
         stream.copy(batch[i].data, places[i], kept_bytes(batch[i], kept));
     stream.synchronize();
     for (const Wanted& w : batch)
-      if (is_rounded(w, kept) && !source.fills(w)) widen_in_place(w.data, w.box.count());
+      if (is_rounded(w, kept) && !source.fills(w)) store::widen_in_place(w.data, w.box.count());
     const ReadReport read = source.read(batch, threads, has_read);
     report.bytes_used += read.bytes_used;
     report.bytes_read += read.bytes_read;
@@ -107,6 +99,21 @@ ReadReport read_in_batches(Stream& stream, TensorSource& source, const std::vect
     for (std::size_t i = 0; i < batch.size(); ++i)
       stream.copy(places[i], batch[i].data, kept_bytes(batch[i], kept));
     stream.synchronize();  // the next batch takes the same memory
+  }
+  return report;
+}
+
+ReadReport read_parameters(Stream& stream, TensorSource& source, const FlatParameters& flat,
+                           const std::vector<Wanted>& also, int threads,
+                           const std::function<void()>& has_read) {
+  std::vector<Wanted> wide = wanted_parameters(flat, DType::f32);
+  wide.insert(wide.end(), also.begin(), also.end());
+  ReadReport report = read_into(stream, source, wide, threads, has_read);
+  if (const auto narrow = wanted_parameters(flat, DType::bf16); !narrow.empty()) {
+    const ReadReport more = read_into(stream, source, narrow, threads, has_read, DType::bf16);
+    report.bytes_used += more.bytes_used;
+    report.bytes_read += more.bytes_read;
+    report.ms += more.ms;
   }
   return report;
 }

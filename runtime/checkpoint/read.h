@@ -7,6 +7,7 @@
 #include "trireme/core/device.h"
 #include "trireme/options/options.h"
 
+#include "runtime/optim/flat_parameters.h"
 #include "runtime/store/read/tensor_source.h"
 
 namespace trireme::checkpoint {
@@ -29,6 +30,11 @@ Index reading_bytes(bool direct, Index wanted_bytes, int threads);
 ReadReport read_into(Stream& stream, TensorSource& source, const std::vector<Wanted>& wanted,
                      int threads, const std::function<void()>& has_read = {},
                      DType kept = DType::f32);
+
+/// What a rank reads of a source: `also`, into place, and its parameters, each as it is kept.
+ReadReport read_parameters(Stream& stream, TensorSource& source, const FlatParameters& flat,
+                           const std::vector<Wanted>& also, int threads,
+                           const std::function<void()>& has_read);
 
 /// The path through the host: in batches of at most `most` bytes, into which larger boxes are cut.
 ReadReport read_in_batches(Stream& stream, TensorSource& source, const std::vector<Wanted>& wanted,

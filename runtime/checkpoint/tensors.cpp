@@ -3,14 +3,25 @@
 namespace trireme::checkpoint {
 namespace {
 
-/// f(name, dtype, global shape, box, memory, owned) for each box of `extents`.
-template <class T, class F>
-void for_each_box(const std::string& prefix, const std::vector<FlatExtent>& extents, T* data,
-                  F&& f) {
+/// f(name, dtype, global shape, box, memory, owned) for each box of `extents`. `data_of`(dtype):
+/// where tensors of that type lie, or null.
+template <class DataOf, class F>
+void for_each_box(const std::string& prefix, const std::vector<FlatExtent>& extents,
+                  DataOf&& data_of, F&& f) {
   for (const FlatExtent& flat : extents)
-    for (std::size_t i = 0; i < flat.extent.boxes.size(); ++i)
+    for (std::size_t i = 0; i < flat.extent.boxes.size(); ++i) {
+      std::byte* data = data_of(flat.extent.dtype);
       f(prefix + flat.extent.name, flat.extent.dtype, flat.extent.global, flat.extent.boxes[i],
-        data == nullptr ? nullptr : data + flat.offsets[i], flat.owned);
+        data == nullptr ? nullptr : data + flat.offsets[i] * size_bytes(flat.extent.dtype),
+        flat.owned);
+    }
+}
+
+auto kept_by(const FlatParameters& flat) {
+  return [&flat](DType type) { return flat.kept_data(type); };
+}
+auto all_in(float* data) {
+  return [data](DType) { return reinterpret_cast<std::byte*>(data); };
 }
 
 std::string state_prefix(const std::string& name) { return optimizer_prefix + name + "/"; }
@@ -25,11 +36,12 @@ void for_each_scalar(Scalars& scalars, F&& f) {
   f("seed", &scalars.seed);
 }
 
+template <class DataOf>
 void add_extents(std::vector<Piece>& pieces, const std::string& prefix,
-                 const std::vector<FlatExtent>& extents, float* data) {
-  for_each_box(prefix, extents, data,
+                 const std::vector<FlatExtent>& extents, DataOf&& data_of) {
+  for_each_box(prefix, extents, data_of,
                [&](const std::string& name, DType dtype, const Shape& global, const Box& box,
-                   const float* memory, bool /*owned*/) {
+                   const void* memory, bool /*owned*/) {
                  pieces.push_back({name, dtype, global, box, memory, MemoryOf::device});
                });
 }
@@ -47,10 +59,10 @@ std::vector<Piece> pieces_of(const FlatParameters& flat, const Optimizer* optimi
                              const SavedScalars* scalars, Extents&& extents) {
   std::vector<Piece> pieces;
   if (scalars != nullptr) add_scalars(pieces, *scalars);
-  add_extents(pieces, parameters_prefix, extents(FlatBuffer::masters), flat.master_data());
+  add_extents(pieces, parameters_prefix, extents(FlatBuffer::masters), kept_by(flat));
   if (optimizer == nullptr) return pieces;
   for (const Optimizer::StateTensor& tensor : optimizer->state_tensors())
-    add_extents(pieces, state_prefix(tensor.name), extents(FlatBuffer::state), tensor.data);
+    add_extents(pieces, state_prefix(tensor.name), extents(FlatBuffer::state), all_in(tensor.data));
   return pieces;
 }
 
@@ -60,20 +72,21 @@ std::vector<Piece> planned(const OptimizerOptions& optimizer, bool scalars, Exte
   std::vector<Piece> pieces;
   const SavedScalars none;
   if (scalars) add_scalars(pieces, none);
-  add_extents(pieces, parameters_prefix, extents(FlatBuffer::masters), nullptr);
+  add_extents(pieces, parameters_prefix, extents(FlatBuffer::masters), all_in(nullptr));
   for (const std::string& name : Optimizer::state_names(optimizer))
-    add_extents(pieces, state_prefix(name), extents(FlatBuffer::state), nullptr);
+    add_extents(pieces, state_prefix(name), extents(FlatBuffer::state), all_in(nullptr));
   return pieces;
 }
 
-template <class T>
+/// Those that are kept in type `kept`; they are read as f32.
+template <class DataOf>
 std::vector<Wanted> wanted(const std::string& prefix, const std::vector<FlatExtent>& extents,
-                           T* data) {
+                           DataOf&& data_of, DType kept) {
   std::vector<Wanted> all;
-  for_each_box(prefix, extents, data,
+  for_each_box(prefix, extents, data_of,
                [&](const std::string& name, DType dtype, const Shape& global, const Box& box,
-                   T* memory, bool owned) {
-                 all.push_back({name, dtype, global, box, memory, owned});
+                   void* memory, bool owned) {
+                 if (dtype == kept) all.push_back({name, DType::f32, global, box, memory, owned});
                });
   return all;
 }
@@ -103,38 +116,31 @@ std::vector<Piece> planned_snapshot_pieces(const FlatLayout& flat,
   return planned(optimizer, true, [&](FlatBuffer buffer) { return flat.slice_extents(buffer); });
 }
 
-DType kept_in(const FlatLayout& flat) {
-  return flat.has_masters() ? DType::f32 : flat.options().compute;
-}
-
-std::vector<Wanted> wanted_parameters(const FlatParameters& flat) {
-  if (flat.has_masters())
-    return wanted(parameters_prefix, flat.slice_extents(FlatBuffer::masters), flat.master_data());
-  return wanted(parameters_prefix, flat.slice_extents(FlatBuffer::computed), flat.compute_data());
+std::vector<Wanted> wanted_parameters(const FlatParameters& flat, DType kept) {
+  return wanted(parameters_prefix, flat.slice_extents(FlatBuffer::masters), kept_by(flat), kept);
 }
 
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer) {
   std::vector<Wanted> all;
   for (const Optimizer::StateTensor& tensor : optimizer.state_tensors())
-    for (Wanted& box :
-         wanted(state_prefix(tensor.name), flat.slice_extents(FlatBuffer::state), tensor.data))
+    for (Wanted& box : wanted(state_prefix(tensor.name), flat.slice_extents(FlatBuffer::state),
+                              all_in(tensor.data), DType::f32))
       all.push_back(std::move(box));
   return all;
 }
 
 void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& stream) {
-  const bool has_all_masters = flat.has_masters() && !flat.masters_are_slices();
-  if (!has_all_masters) flat.refresh_compute_copy(stream);
-  for (const Bucket& bucket : flat.buckets()) {
+  if (flat.masters_are_slices()) flat.refresh_compute_copy(stream);
+  for (const Bucket& bucket : flat.all_buckets()) {
     const auto master = [&](FlatRange range) {
       return Elements{flat.master_data() + range.begin, range.count, DType::f32};
     };
-    if (!has_all_masters)
+    if (flat.masters_are_slices() || bucket.frozen)
       data.all_gather(flat.computed(bucket.slice), flat.computed(bucket.range), stream);
     else
       data.all_gather(master(bucket.slice), master(bucket.range), stream);
   }
-  if (has_all_masters) flat.refresh_compute_copy(stream);
+  if (!flat.masters_are_slices()) flat.refresh_compute_copy(stream);
 }
 
 void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Communicator& data,

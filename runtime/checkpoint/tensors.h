@@ -33,10 +33,10 @@ std::vector<Piece> snapshot_pieces(const FlatParameters& flat, const Optimizer& 
 std::vector<Piece> planned_snapshot_pieces(const FlatLayout& flat,
                                            const OptimizerOptions& optimizer);
 
-/// What one rank reads: its slices of parameters and moments, so that data replicas read nothing
-/// twice. Parameters are in memory as kept_in() says.
-DType kept_in(const FlatLayout& flat);
-std::vector<Wanted> wanted_parameters(const FlatParameters& flat);
+/// What one rank reads, as f32: its slices of parameters and moments, so that data replicas read
+/// nothing twice. `kept`: those parameters that are in memory in f32, or in bf16: frozen ones of a
+/// model that computes in it.
+std::vector<Wanted> wanted_parameters(const FlatParameters& flat, DType kept);
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer);
 /// Collective. Distributes what the data ranks have read: each then has the parameters that it
 /// computes with, and the masters and state that it keeps.

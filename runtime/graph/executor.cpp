@@ -96,21 +96,23 @@ void Executor::State::check_device() const {
 }
 
 void Executor::State::check_memory() const {
-  const auto check = [&](const std::vector<Tensor>& tensors, const char* what, DType dtype) {
+  const auto check = [&](const std::vector<Tensor>& tensors, const char* what, DType dtype,
+                         bool of_frozen) {
     const auto& order = plan.program.parameters;
     require(tensors.size() == order.size(), "the executor of stage ", plan.stage, " needs ",
             order.size(), ' ', what, ", not ", tensors.size());
     for (std::size_t p = 0; p < order.size(); ++p) {
       const Parameter& parameter = plan.parameters[at(order[p])];
+      if (parameter.frozen && !of_frozen) continue;
       require(tensors[p].shape == parameter.spec.shape && tensors[p].dtype == dtype &&
                   tensors[p].packed() && tensors[p].data != nullptr,
               what, " of '", parameter.name(), "' has to be a packed ", dtype, ' ',
               parameter.spec.shape, ", not ", tensors[p].dtype, ' ', tensors[p].shape);
     }
   };
-  check(memory.parameters, "parameters", plan.compute);
+  check(memory.parameters, "parameters", plan.compute, true);
   if (plan.options.mode == PlanOptions::Mode::training)
-    check(memory.gradients, "gradients", DType::f32);
+    check(memory.gradients, "gradients", DType::f32, false);
   require(plan.bytes.slot == 0 || memory.slots != nullptr, "the executor has no slots");
   require(plan.bytes.scratch == 0 || memory.scratch != nullptr, "the executor has no scratch");
   require(plan.constant_offsets.back() == 0 || memory.constants != nullptr,

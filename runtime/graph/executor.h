@@ -40,8 +40,9 @@ struct ExecutorMemory {
   Index slot_stride = 0;
   std::byte* scratch = nullptr;
   std::vector<Tensor> parameters;  // in the order of Plan::parameters(), of type Plan::compute()
-  std::vector<Tensor>
-      gradients;  // f32; empty in forward-only mode. The executor always adds to them.
+  /// f32, without memory for frozen ones; empty in forward-only mode. The executor always adds to
+  /// them.
+  std::vector<Tensor> gradients;
   /// As write_constants (runtime/graph/constants.h) leaves them; null for a graph without any.
   const std::byte* constants = nullptr;
 };

@@ -103,15 +103,19 @@ std::vector<WrittenTensor> written(const Parameters& from, const std::vector<HfV
   return tensors;
 }
 
+/// Parameters that were frozen may be in bf16.
+bool is_read(const Manifest::Tensor& tensor) {
+  return tensor.dtype == DType::f32 || tensor.dtype == DType::bf16;
+}
+
 /// The step has exactly the tensors of the views.
 void check_tensors(const OpenedStep& step, const Parameters& from,
                    const std::vector<HfView>& views) {
   std::set<std::string> named;
   for (const HfView& view : views) {
     const Manifest::Tensor& tensor = from.find(view.logical);
-    require(tensor.global == view.shape && tensor.dtype == DType::f32, step.directory, ": ",
-            tensor.name, " is ", tensor.dtype, ' ', tensor.global, ", the options of its run say ",
-            view.shape);
+    require(tensor.global == view.shape && is_read(tensor), step.directory, ": ", tensor.name,
+            " is ", tensor.dtype, ' ', tensor.global, ", the options of its run say ", view.shape);
     named.insert(tensor.name);
   }
   for (const Manifest::Tensor& tensor : step.manifest.tensors)
@@ -173,8 +177,8 @@ void export_parameters(const OpenedStep& step, const std::string& output,
   for (const Manifest::Tensor& tensor : step.manifest.tensors) {
     if (!tensor.name.starts_with(parameters)) continue;
     const std::string logical = tensor.name.substr(parameters.size());
-    require(tensor.dtype == DType::f32, step.directory, ": ", tensor.name, " is ", tensor.dtype,
-            "; tensors of f32 are exported");
+    require(is_read(tensor), step.directory, ": ", tensor.name, " is ", tensor.dtype,
+            "; tensors of f32 and bf16 are exported");
     const Shape shape = tensor.global;
     const Index folded = shape.dims() < 2 ? 1 : safetensors::rows_of(shape).rows / shape[0];
     tensors.push_back(

@@ -29,9 +29,9 @@ void for_each_inside(const ParameterPart& part, Index offset, FlatRange range, F
 
 /// `shift`: what is added to flat offsets.
 void append_extents(const Parameter& declared, const FlatParameter& parameter, FlatRange range,
-                    Index shift, std::vector<FlatExtent>& out) {
+                    DType dtype, Index shift, std::vector<FlatExtent>& out) {
   for (const ParameterPart& part : declared.parts) {
-    FlatExtent flat{{part.name, DType::f32, part.global, {}}, {}, parameter.owned};
+    FlatExtent flat{{part.name, dtype, part.global, {}}, {}, parameter.owned};
     for_each_inside(part, parameter.range.begin, range, [&](const Packed& packed) {
       flat.extent.boxes.push_back(packed.box);
       flat.offsets.push_back(packed.offset + shift);
@@ -43,6 +43,7 @@ void append_extents(const Parameter& declared, const FlatParameter& parameter, F
 }  // namespace
 
 Index FlatLayout::shift_of(FlatBuffer buffer, const Bucket& bucket) const {
+  if (bucket.frozen) return 0;
   switch (buffer) {
     case FlatBuffer::computed:
       return 0;
@@ -59,8 +60,10 @@ std::vector<FlatExtent> FlatLayout::extents(
   std::vector<FlatExtent> result;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Bucket& bucket = bucket_with(parameters_[i]);
-    append_extents(declared_[i], parameters_[i], range_of(parameters_[i]), shift_of(buffer, bucket),
-                   result);
+    if (bucket.frozen && buffer == FlatBuffer::state) continue;
+    const bool in_copy = bucket.frozen && buffer == FlatBuffer::masters;
+    append_extents(declared_[i], parameters_[i], range_of(parameters_[i]),
+                   in_copy ? options_.compute : DType::f32, shift_of(buffer, bucket), result);
   }
   return result;
 }
@@ -71,7 +74,8 @@ std::vector<FlatExtent> FlatLayout::parameter_extents() const {
 
 std::vector<FlatExtent> FlatLayout::master_extents() const {
   return extents(FlatBuffer::masters, [&](const FlatParameter& p) {
-    return masters_are_slices() ? updated(bucket_with(p)) : p.range;
+    const Bucket& bucket = bucket_with(p);
+    return masters_are_slices() || (bucket.frozen && has_copy()) ? updated(bucket) : p.range;
   });
 }
 
@@ -104,8 +108,8 @@ FlatRange FlatLayout::written(const FlatParameter& parameter) const {
 std::vector<FlatRange> FlatLayout::norm_ranges() const {
   std::vector<FlatRange> result;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].owned) continue;
     const Bucket& bucket = bucket_with(parameters_[i]);
+    if (!parameters_[i].owned || bucket.frozen) continue;
     for (const ParameterPart& part : declared_[i].parts)
       for_each_inside(part, parameters_[i].range.begin, bucket.slice, [&](const Packed& packed) {
         if (!result.empty() && result.back().end() == packed.offset)

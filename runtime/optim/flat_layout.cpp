@@ -62,13 +62,14 @@ std::vector<bool> sums_over_tensor(const Graph& graph, const std::vector<const P
   return result;
 }
 
-/// The distinct sets of two or more pipeline ranks that hold one parameter.
-std::vector<std::vector<int>> find_ties(const StageCut& cut,
+/// The distinct sets of two or more pipeline ranks that hold one trained parameter.
+std::vector<std::vector<int>> find_ties(const Graph& graph, const StageCut& cut,
                                         const std::vector<int>& rank_of_stage) {
   std::set<std::vector<int>> ties;
-  for (const std::set<int>& stages : cut.holders)
-    if (std::vector<int> ranks = holder_ranks(stages, rank_of_stage); ranks.size() > 1)
-      ties.insert(std::move(ranks));
+  for (const Parameter& parameter : graph.parameters()) {
+    std::vector<int> ranks = holder_ranks(cut.holders[at(parameter.id)], rank_of_stage);
+    if (ranks.size() > 1 && !parameter.frozen) ties.insert(std::move(ranks));
+  }
   return {ties.begin(), ties.end()};
 }
 
@@ -111,10 +112,10 @@ FlatLayout::FlatLayout(const Graph& graph, const StageCut& cut,
   check_chunks(cut, chunks);
   const std::vector<int> rank_of_stage = ranks_of_stages(cut, static_cast<int>(chunks.size()));
   const int pipeline_rank = rank_of_stage[at(chunks[0]->stage())];
-  ties_ = find_ties(cut, rank_of_stage);
+  ties_ = find_ties(graph, cut, rank_of_stage);
 
   const std::vector<bool> over_tensor = sums_over_tensor(graph, chunks);
-  std::vector<Item> own, tied;
+  std::vector<Item> own, tied, frozen, frozen_tied;
   for (int id : readiness_order(chunks)) {
     const Parameter& parameter = graph.parameters()[at(id)];
     const std::vector<int> holders = holder_ranks(cut.holders[at(id)], rank_of_stage);
@@ -125,12 +126,18 @@ FlatLayout::FlatLayout(const Graph& graph, const StageCut& cut,
     const int copies_here = replicated ? graph.tensor_size() : 1;
     const int copy = holder * copies_here + (replicated ? graph.tensor_rank() : 0);
     const int copies = static_cast<int>(holders.size()) * copies_here;
-    const bool is_tied = tie != ties_.end();
-    (is_tied ? tied : own)
-        .push_back({&parameter, over_tensor[at(id)],
-                    is_tied ? static_cast<int>(tie - ties_.begin()) : -1, copies, copy});
+    const bool is_tied = holders.size() > 1;
+    (parameter.frozen ? (is_tied ? frozen_tied : frozen) : (is_tied ? tied : own))
+        .push_back({&parameter, over_tensor[at(id)] && !parameter.frozen,
+                    is_tied && !parameter.frozen ? static_cast<int>(tie - ties_.begin()) : -1,
+                    copies, copy});
   }
-  place(std::move(own), std::move(tied));
+  place(own);
+  place_alone(std::move(tied));
+  trained_buckets_ = buckets_.size();
+  trained_count_ = count_;
+  place(frozen);
+  place_alone(std::move(frozen_tied));
 
   for (const Plan* plan : chunks) {
     std::vector<int>& buckets = bucket_of_.emplace_back();
@@ -139,22 +146,25 @@ FlatLayout::FlatLayout(const Graph& graph, const StageCut& cut,
   }
 }
 
-void FlatLayout::place(std::vector<Item> own, std::vector<Item> tied) {
+void FlatLayout::place(const std::vector<Item>& items) {
   std::vector<Item> bucket;
   Index bytes = 0;
-  for (const Item& item : own) {
+  for (const Item& item : items) {
     bucket.push_back(item);
     bytes += item.parameter->spec.shape.count() * size_bytes(DType::f32);
-    if (bytes >= options_.bucket_bytes || &item == &own.back()) {
+    if (bytes >= options_.bucket_bytes || &item == &items.back()) {
       place_bucket(std::move(bucket));
       bucket.clear();
       bytes = 0;
     }
   }
-  std::sort(tied.begin(), tied.end(), [](const Item& a, const Item& b) {  // alike on all holders
-    return a.parameter->id < b.parameter->id;
-  });
-  for (const Item& item : tied) place_bucket({item});
+}
+
+/// Alike on all holders: in the order of the graph, each in a bucket of its own.
+void FlatLayout::place_alone(std::vector<Item> items) {
+  std::sort(items.begin(), items.end(),
+            [](const Item& a, const Item& b) { return a.parameter->id < b.parameter->id; });
+  for (const Item& item : items) place_bucket({item});
 }
 
 void FlatLayout::place_bucket(std::vector<Item> items) {
@@ -163,6 +173,7 @@ void FlatLayout::place_bucket(std::vector<Item> items) {
                                              [](const Item& item) { return !item.over_tensor; });
   Bucket bucket;
   bucket.tie = items.front().tie;
+  bucket.frozen = items.front().parameter->frozen;
   bucket.range.begin = count_;
   for (auto item = items.begin(); item != items.end(); ++item) {
     const Parameter& parameter = *item->parameter;
@@ -207,8 +218,11 @@ std::string FlatLayout::describe() const {
                                        : fmt::format(" and {} bytes of compute copy in {}",
                                                      compute_bytes(), name(options_.compute)),
                   state_count_);
-  text += fmt::format("{:>6} {:>12} {:>12} {:>12} {:>5}  {}\n", "bucket", "begin", "elements",
-                      "over_tensor", "tied", "parameters");
+  if (trained_count_ < count_)
+    text += fmt::format("{} buckets are frozen, {} elements: no gradients, masters or moments\n",
+                        buckets_.size() - trained_buckets_, count_ - trained_count_);
+  text += fmt::format("{:>6} {:>12} {:>12} {:>12} {:>6}  {}\n", "bucket", "begin", "elements",
+                      "over_tensor", "", "parameters");
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     std::string first, last;
@@ -216,8 +230,11 @@ std::string FlatLayout::describe() const {
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (parameters_[i].bucket == static_cast<int>(b))
         (names++ == 0 ? first : last) = declared_[i].name();
-    text += fmt::format("{:>6} {:>12} {:>12} {:>12} {:>5}  {}\n", b, bucket.range.begin,
-                        bucket.range.count, bucket.over_tensor.count, bucket.tie < 0 ? "" : "yes",
+    text += fmt::format("{:>6} {:>12} {:>12} {:>12} {:>6}  {}\n", b, bucket.range.begin,
+                        bucket.range.count, bucket.over_tensor.count,
+                        bucket.frozen    ? "frozen"
+                        : bucket.tie < 0 ? ""
+                                         : "tied",
                         names <= 1 ? first : fmt::format("{} ... {} ({})", first, last, names));
   }
   return text;

@@ -4,12 +4,14 @@
 // Both are f32. When a model computes in bf16, a third buffer with the same offsets holds the
 // rounded parameters: the compute copy, which ops read. Everything else uses the f32 masters. A
 // rank then keeps only the masters that it updates: with a sharded update its slices, packed like
-// the optimizer's state. No memory here (FlatParameters) and no communication.
+// the optimizer's state. Frozen parameters lie behind all others and exist as ops read them only.
+// No memory here (FlatParameters) and no communication.
 //
 // Not installed; modules above may include it.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,7 +28,6 @@ struct FlatOptions {
   int data_rank = 0, data_size = 1;
   Update update = Update::replicated;
   DType compute = DType::f32;  // of the plans: f32, or bf16 with a compute copy
-  bool trains = true;          // false: no gradients, and no masters beside a compute copy
 };
 
 /// Elements [begin, begin + count) of a flat buffer.
@@ -43,6 +44,7 @@ struct Bucket {
   /// Index in FlatLayout::ties(): one tied parameter, the same bucket on all its holders.
   int tie = -1;
   Index state_begin = 0;  // where the optimizer state of `updated()` starts in each state buffer
+  bool frozen = false;    // of frozen parameters: nothing is reduced or updated
 };
 
 /// One parameter of this rank.
@@ -60,7 +62,8 @@ struct FlatParameter {
 };
 
 /// The flat buffer that offsets refer to: the gradients and the parameters as ops read them, the
-/// f32 masters, or a state buffer of the optimizer.
+/// f32 masters (of frozen parameters, whose extents then have its type, the compute copy), or a
+/// state buffer of the optimizer, where frozen parameters have no part.
 enum class FlatBuffer { computed, masters, state };
 
 /// The part of a logical tensor that lies in a flat buffer: box i is packed at element offsets[i].
@@ -80,47 +83,51 @@ class FlatLayout {
              const FlatOptions& options);
 
   const FlatOptions& options() const { return options_; }
-  const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// What is reduced and updated.
+  std::span<const Bucket> buckets() const { return {buckets_.data(), trained_buckets_}; }
+  /// The same, and behind them the buckets of frozen parameters: what is loaded and compared.
+  const std::vector<Bucket>& all_buckets() const { return buckets_; }
   /// In flat order.
   const std::vector<FlatParameter>& parameters() const { return parameters_; }
-  /// Sets of pipeline ranks that hold copies of one parameter, over the whole model: the same list
-  /// on every rank.
+  /// Sets of pipeline ranks that hold copies of one trained parameter, over the whole model: the
+  /// same list on every rank.
   const std::vector<std::vector<int>>& ties() const { return ties_; }
   int chunks() const { return static_cast<int>(bucket_of_.size()); }
-  /// Bucket of each entry of the chunk's Plan::parameters().
+  /// Bucket of each entry of the chunk's Plan::parameters(), in all_buckets().
   const std::vector<int>& bucket_of(int chunk) const {
     return bucket_of_[static_cast<std::size_t>(chunk)];
   }
-  /// What this rank updates of a bucket: its slice when sharded, else all of it.
+  /// What this rank updates of a bucket: its slice when sharded, else all of it; of frozen ones
+  /// nothing.
   FlatRange updated(const Bucket& bucket) const {
+    if (bucket.frozen) return {bucket.range.begin, 0};
     return options_.update == Update::sharded ? bucket.slice : bucket.range;
   }
 
-  /// Elements of each flat buffer, and of each state buffer of the optimizer (moments).
+  /// Elements of all parameters, of the gradients, and of each state buffer of the optimizer
+  /// (moments).
   Index count() const { return count_; }
+  Index trained_count() const { return trained_count_; }
   Index state_count() const { return state_count_; }
   /// Masters, followed by their compute copy if there is one.
   Index parameter_bytes() const { return master_bytes() + compute_bytes(); }
   Index master_bytes() const { return master_count() * size_bytes(DType::f32); }
-  /// Elements of the masters: state_count() of them where masters_are_slices(), else count().
+  /// Elements of the masters: state_count() of them where masters_are_slices(); without a compute
+  /// copy all parameters, else those that are trained.
   Index master_count() const {
-    return !has_masters() ? 0 : masters_are_slices() ? state_count_ : count_;
+    return !has_copy() ? count_ : masters_are_slices() ? state_count_ : trained_count_;
   }
-  /// Whether there are any. Otherwise parameters exist in the compute type alone.
-  bool has_masters() const { return options_.trains || options_.compute == DType::f32; }
-  /// Whether this rank has masters only of `updated()`. It then has what other data ranks update in
+  /// Whether there is a compute copy. Otherwise ops read the masters.
+  bool has_copy() const { return options_.compute != DType::f32; }
+  /// Whether a rank has masters only of `updated()`. It then has what other data ranks update in
   /// the compute copy only. The masters are laid out like the optimizer's state.
-  bool masters_are_slices() const {
-    return has_masters() && options_.compute != DType::f32 && options_.update == Update::sharded;
-  }
+  bool masters_are_slices() const { return has_copy() && options_.update == Update::sharded; }
   /// Where the masters of `updated(bucket)` begin.
   Index master_begin(const Bucket& bucket) const {
     return masters_are_slices() ? bucket.state_begin : updated(bucket).begin;
   }
-  Index compute_bytes() const {
-    return options_.compute == DType::f32 ? 0 : count_ * size_bytes(options_.compute);
-  }
-  Index gradient_bytes() const { return options_.trains ? count_ * size_bytes(DType::f32) : 0; }
+  Index compute_bytes() const { return has_copy() ? count_ * size_bytes(options_.compute) : 0; }
+  Index gradient_bytes() const { return trained_count_ * size_bytes(DType::f32); }
 
   /// Position in parameters() of each parameter that the plan reads or writes, in the order of
   /// plan.parameters(): any plan over this rank's stages, forward-only ones too. Throws: Error for
@@ -134,7 +141,7 @@ class FlatLayout {
     return buckets_[static_cast<std::size_t>(parameter.bucket)];
   }
   /// What is added to the offset of an element of `updated(bucket)` in the gradients, for its
-  /// offset in `buffer`.
+  /// offset in `buffer`; of a frozen bucket 0.
   Index shift_of(FlatBuffer buffer, const Bucket& bucket) const;
 
   /// The part of each logical tensor that this rank computes with; offsets of FlatBuffer::computed.
@@ -162,7 +169,8 @@ class FlatLayout {
   FlatRange written(const FlatParameter& parameter) const;
   std::vector<FlatExtent> extents(FlatBuffer buffer,
                                   FunctionRef<FlatRange(const FlatParameter&)> range_of) const;
-  void place(std::vector<Item> own, std::vector<Item> tied);
+  void place(const std::vector<Item>& items);
+  void place_alone(std::vector<Item> items);
   void place_bucket(std::vector<Item> items);
 
   FlatOptions options_;
@@ -170,9 +178,10 @@ class FlatLayout {
   std::vector<Parameter> declared_;  // as the graph has them, in flat order
   std::vector<int> flat_of_id_;      // graph id -> flat position, or -1
   std::vector<Bucket> buckets_;
+  std::size_t trained_buckets_ = 0;  // the first ones
   std::vector<std::vector<int>> ties_;
   std::vector<std::vector<int>> bucket_of_;
-  Index count_ = 0, state_count_ = 0;
+  Index count_ = 0, trained_count_ = 0, state_count_ = 0;
 };
 
 }  // namespace trireme

@@ -69,13 +69,21 @@ FlatParameters::FlatParameters(const FlatLayout& layout, std::byte* parameters,
       gradient_data_(reinterpret_cast<float*>(gradients)),
       compute_data_(compute_bytes() == 0 ? nullptr
                                          : reinterpret_cast<Bf16*>(parameters + master_bytes())) {
-  for (const std::byte* data : {parameters, gradients})
-    require((data != nullptr || count() == 0) && reinterpret_cast<std::uintptr_t>(data) % 64 == 0,
+  const auto check = [](const std::byte* data, Index bytes) {
+    require((data != nullptr || bytes == 0) && reinterpret_cast<std::uintptr_t>(data) % 64 == 0,
             "flat buffers must be given, and aligned to 64 bytes");
+  };
+  check(parameters, parameter_bytes());
+  check(gradients, gradient_bytes());
+}
+
+std::byte* FlatParameters::kept_data(DType type) const {
+  return type == DType::f32 ? reinterpret_cast<std::byte*>(master_data())
+                            : reinterpret_cast<std::byte*>(compute_data_);
 }
 
 void FlatParameters::refresh_compute_copy(Stream& stream) const {
-  if (compute_data_ == nullptr || !has_masters()) return;
+  if (compute_data_ == nullptr) return;
   for (const Bucket& bucket : buckets()) {
     const FlatRange mine = updated(bucket);
     stream.copy(Tensor(compute_data_ + mine.begin, {mine.count}, DType::bf16),
@@ -103,7 +111,11 @@ std::vector<Tensor> FlatParameters::parameter_tensors(const Plan& plan) const {
 }
 
 std::vector<Tensor> FlatParameters::gradient_tensors(const Plan& plan) const {
-  return tensors(plan, gradient_data_, DType::f32);
+  std::vector<Tensor> all = tensors(plan, gradient_data_, DType::f32);
+  const std::vector<int> places = positions(plan);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (declared(places[i]).frozen) all[i].data = nullptr;
+  return all;
 }
 
 /// Initial values on the host, before they go to the device: so many at a time that the host needs
@@ -148,10 +160,10 @@ void FlatParameters::initialise(std::uint64_t seed, Stream& stream, ThreadPool& 
 /// the masters those that this rank has.
 void FlatParameters::store(const Bucket& bucket, Index begin, const Drawn& drawn, Stream& stream) {
   const auto end = begin + static_cast<Index>(drawn.values.size());
-  const FlatRange mine = updated(bucket);
-  const Index from = masters_are_slices() ? std::max(begin, mine.begin) : begin;
-  const Index to = masters_are_slices() ? std::min(end, mine.end()) : end;
-  if (has_masters() && from < to)
+  const bool all_here = !has_copy() || (!bucket.frozen && !masters_are_slices());
+  const FlatRange mine = all_here ? FlatRange{begin, end - begin} : updated(bucket);
+  const Index from = std::max(begin, mine.begin), to = std::min(end, mine.end());
+  if (from < to)
     stream.copy(master_data_ + from + shift_of(FlatBuffer::masters, bucket),
                 drawn.values.data() + (from - begin), (to - from) * size_bytes(DType::f32));
   if (compute_data_ != nullptr)

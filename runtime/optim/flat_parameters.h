@@ -21,9 +21,11 @@ class FlatParameters final : public FlatLayout {
   /// it is missing or not aligned.
   FlatParameters(const FlatLayout& layout, std::byte* parameters, std::byte* gradients);
 
-  /// The f32 masters: master_count() elements, whose offsets are those of FlatBuffer::masters.
-  /// Null without has_masters().
+  /// The f32 masters: master_count() elements, whose offsets are those of FlatBuffer::masters. Null
+  /// where a compute copy is all there is.
   float* master_data() const { return has_masters() ? master_data_ : nullptr; }
+  /// Where extents of FlatBuffer::masters with this type lie: the masters, or the compute copy.
+  std::byte* kept_data(DType type) const;
   float* gradient_data() const { return gradient_data_; }
   /// The compute copy; null if ops read the masters themselves.
   Bf16* compute_data() const { return compute_data_; }
@@ -34,7 +36,7 @@ class FlatParameters final : public FlatLayout {
   /// what is gathered after a sharded update.
   Elements computed(FlatRange range) const;
   /// Tensors in the order of plan.parameters(), for ExecutorMemory; parameters are in the compute
-  /// type. Throws: as positions().
+  /// type; gradients of frozen ones have no memory. Throws: as positions().
   std::vector<Tensor> parameter_tensors(const Plan& plan) const;
   std::vector<Tensor> gradient_tensors(const Plan& plan) const;
 
@@ -49,6 +51,7 @@ class FlatParameters final : public FlatLayout {
 
  private:
   struct Drawn;
+  bool has_masters() const { return !has_copy() || trained_count() > 0; }
   void store(const Bucket& bucket, Index begin, const Drawn& drawn, Stream& stream);
   std::vector<Tensor> tensors(const Plan& plan, void* data, DType dtype) const;
 

@@ -58,10 +58,11 @@ GradientReducer::GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream&
           "flat parameters are laid out for data rank ", flat.options().data_rank, " of ",
           flat.options().data_size, ", the mesh has data rank ", data_.rank(), " of ",
           data_.size());
-  require(flat.gradient_data() != nullptr || flat.count() == 0,
+  require(flat.gradient_data() != nullptr || flat.trained_count() == 0,
           "flat parameters must be bound to a gradient buffer");
   for (int c = 0; c < flat.chunks(); ++c)
-    for (int bucket : flat.bucket_of(c)) ++uses_[at(bucket)];
+    for (int bucket : flat.bucket_of(c))
+      if (at(bucket) < uses_.size()) ++uses_[at(bucket)];  // frozen ones get no gradients
   record_.entries.reserve(progress_.size());
 }
 

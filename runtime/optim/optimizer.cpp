@@ -52,7 +52,7 @@ Updates updates_of(const FlatLayout& flat, const OptimizerOptions& options) {
       updates.first_of_bucket.push_back(static_cast<Index>(updates.ranges.size()));
   };
   for (const FlatParameter& parameter : flat.parameters()) {
-    const Bucket& in = flat.buckets()[static_cast<std::size_t>(parameter.bucket)];
+    const Bucket& in = flat.bucket_with(parameter);
     const FlatRange mine = flat.updated(in);
     const Index begin = std::max(mine.begin, parameter.range.begin);
     const Index end = std::min(mine.end(), parameter.range.end());

@@ -8,12 +8,18 @@ namespace {
 
 constexpr Index word_bytes = sizeof(std::uint64_t);
 
-/// The buckets, in words of what is hashed.
-std::vector<ListedRange> word_ranges(const FlatLayout& flat) {
-  const DType type = flat.masters_are_slices() ? flat.options().compute : DType::f32;
+/// Where buckets are that were trained, or frozen.
+bool in_copy(const FlatLayout& flat, bool frozen) {
+  return flat.masters_are_slices() || (frozen && flat.has_copy());
+}
+
+/// Such buckets, in words of what is hashed.
+std::vector<ListedRange> word_ranges(const FlatLayout& flat, bool frozen) {
+  const DType type = in_copy(flat, frozen) ? flat.options().compute : DType::f32;
   const Index elements = word_bytes / size_bytes(type);
   std::vector<ListedRange> ranges;
-  for (const Bucket& bucket : flat.buckets()) {
+  for (const Bucket& bucket : flat.all_buckets()) {
+    if (bucket.frozen != frozen) continue;
     const FlatRange& range = bucket.range;
     require(range.begin % elements == 0 && range.count % elements == 0, "a bucket of elements ",
             range.begin, " to ", range.end(), " is no row of words");
@@ -25,7 +31,7 @@ std::vector<ListedRange> word_ranges(const FlatLayout& flat) {
 Index hash_bytes(const FlatLayout& flat) {
   constexpr Index alignment = 64;  // of what may follow
   const Index bytes =
-      word_bytes * static_cast<Index>(flat.buckets().size()) * flat.options().data_size;
+      word_bytes * static_cast<Index>(flat.all_buckets().size()) * flat.options().data_size;
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
@@ -33,7 +39,8 @@ Index hash_bytes(const FlatLayout& flat) {
 
 Index ReplicaHashes::bytes(const FlatLayout& flat) {
   if (flat.options().data_size == 1) return 0;
-  return list_bytes(word_ranges(flat)) + hash_bytes(flat);
+  return list_bytes(word_ranges(flat, false)) + list_bytes(word_ranges(flat, true)) +
+         hash_bytes(flat);
 }
 
 ReplicaHashes::ReplicaHashes(const FlatParameters& flat, Mesh& mesh, Stream& stream,
@@ -41,20 +48,32 @@ ReplicaHashes::ReplicaHashes(const FlatParameters& flat, Mesh& mesh, Stream& str
     : flat_(flat),
       data_(mesh.axis(Axis::data)),
       stream_(stream),
-      buckets_(static_cast<int>(flat.buckets().size())),
+      buckets_(static_cast<int>(flat.all_buckets().size())),
       arrived_(stream.device().allocate_pinned(hash_bytes(flat))),
       copied_(stream.device().make_event()) {
-  std::vector<ListedRange> ranges = word_ranges(flat);
-  list_ = upload(ranges, stream, memory);
-  hashes_ = reinterpret_cast<std::uint64_t*>(memory + list_bytes(ranges));
+  const auto listed = [&](bool frozen) {
+    std::vector<ListedRange> ranges = word_ranges(flat, frozen);
+    const DeviceList<ListedRange> list = upload(ranges, stream, memory);
+    memory += list_bytes(ranges);
+    return list;
+  };
+  trained_ = listed(false);
+  frozen_ = listed(true);
+  hashes_ = reinterpret_cast<std::uint64_t*>(memory);
 }
 
 void ReplicaHashes::start() {
-  const void* hashed = flat_.masters_are_slices() ? static_cast<const void*>(flat_.compute_data())
-                                                  : flat_.master_data();
   std::uint64_t* mine = hashes_ + Index{data_.rank()} * buckets_;
-  stream_.kernels().hash.ranges(
-      stream_, {.list = list_, .words = static_cast<const std::uint64_t*>(hashed), .hashes = mine});
+  const auto hash = [&](const DeviceList<ListedRange>& list, bool frozen, std::uint64_t* hashes) {
+    if (list.count == 0) return;
+    const void* hashed = in_copy(flat_, frozen) ? static_cast<const void*>(flat_.compute_data())
+                                                : flat_.master_data();
+    stream_.kernels().hash.ranges(
+        stream_,
+        {.list = list, .words = static_cast<const std::uint64_t*>(hashed), .hashes = hashes});
+  };
+  hash(trained_, false, mine);
+  hash(frozen_, true, mine + trained_.count);
   const Index all = Index{buckets_} * data_.size();
   data_.all_gather({mine, buckets_, DType::i64}, {hashes_, all, DType::i64}, stream_);
   stream_.copy(arrived_.data(), hashes_, all * word_bytes);

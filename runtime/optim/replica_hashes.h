@@ -1,6 +1,7 @@
 // ReplicaHashes: whether the replicas of the data axis hold the same bits. Every rank hashes,
 // bucket by bucket, what all of them should hold alike: the f32 masters, or the compute copy where
-// masters are slices. 8 bytes a bucket are gathered over the data axis. A step allocates nothing.
+// masters are slices or parameters are frozen. 8 bytes a bucket are gathered over the data axis. A
+// step allocates nothing.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -41,9 +42,9 @@ class ReplicaHashes {
   Communicator& data_;
   Stream& stream_;
   int buckets_;
-  DeviceList<ListedRange> list_;  // in words of 8 bytes
-  std::uint64_t* hashes_;         // on the device: one a bucket and data rank
-  Buffer arrived_;                // the same, in memory of the host
+  DeviceList<ListedRange> trained_, frozen_;  // in words of 8 bytes
+  std::uint64_t* hashes_;                     // on the device: one a bucket and data rank
+  Buffer arrived_;                            // the same, in memory of the host
   std::unique_ptr<Event> copied_;
 };
 

@@ -17,7 +17,8 @@
 
 namespace trireme {
 
-/// For one Model and its micro-batch, one type of device, and one TrainingSpec::own_schedule.
+/// For one Model and its micro-batch, one type of device, and one TrainingSpec::own_schedule,
+/// frozen and trains.
 class PlanCache {
  public:
   using Programs = std::shared_ptr<const std::vector<StageProgram>>;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "runtime/core/show_bytes.h"
+#include "runtime/plan/frozen.h"
 #include "runtime/plan/plan_cache.h"
 
 namespace trireme {
@@ -197,6 +198,7 @@ PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
                            const std::vector<Backward>& backward) {
   PlannedModel model = cut_model(Pass::train, target, [&] {
     PlannedModel cut = trace_with_metrics(trace, Pass::train, target);
+    freeze(*cut.graph, target.spec);
     const PipelineShape shape = target.pipeline();
     cut.cut = cut_stages(*cut.graph, cut.results, shape.virtual_stages(),
                          speeds_of_stages(target.spec, shape));
@@ -238,7 +240,6 @@ FlatOptions flat_options(const TrainingSpec& spec, int rank) {
   flat.data_size = spec.mesh.size(Axis::data);
   flat.update = spec.update;
   flat.compute = spec.compute;
-  flat.trains = spec.trains;
   return flat;
 }
 

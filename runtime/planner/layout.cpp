@@ -45,13 +45,17 @@ int with_most_micro_batches(const TrainingSpec& spec) {
   return most;
 }
 
-/// Masters and state of the optimizer in f32: checkpoints have nothing else of weight.
+/// Parameters and state of the optimizer: checkpoints have nothing else of weight.
 Index saved_bytes(const PlannedTraining& plan) {
-  Index elements = 0;
-  for (const FlatExtent& each : plan.flat.written_extents(FlatBuffer::masters))
-    for (const Box& box : each.extent.boxes) elements += box.count();
-  const auto moments = static_cast<Index>(Optimizer::state_names(plan.spec.optimizer).size());
-  return elements * (1 + moments) * size_bytes(DType::f32);
+  Index bytes = 0;
+  const auto add = [&](FlatBuffer buffer, Index times) {
+    for (const FlatExtent& each : plan.flat.written_extents(buffer))
+      for (const Box& box : each.extent.boxes)
+        bytes += times * box.count() * size_bytes(each.extent.dtype);
+  };
+  add(FlatBuffer::masters, 1);
+  add(FlatBuffer::state, static_cast<Index>(Optimizer::state_names(plan.spec.optimizer).size()));
+  return bytes;
 }
 
 }  // namespace

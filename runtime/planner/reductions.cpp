@@ -111,8 +111,9 @@ std::vector<int> ranks_of_tie(const PlannedTraining& plan, int tie) {
 double elements_in_norm(const FlatLayout& flat) {
   double sum = 0;
   for (const FlatParameter& parameter : flat.parameters()) {
-    if (!parameter.owned) continue;
-    const FlatRange slice = flat.bucket_with(parameter).slice;
+    const Bucket& bucket = flat.bucket_with(parameter);
+    if (!parameter.owned || bucket.frozen) continue;
+    const FlatRange slice = bucket.slice;
     const Index begin = std::max(slice.begin, parameter.range.begin);
     sum += static_cast<double>(
         std::max<Index>(0, std::min(slice.end(), parameter.range.end()) - begin));

@@ -8,6 +8,7 @@
 #include "trireme/comm/agree.h"
 
 #include "runtime/store/file.h"
+#include "runtime/store/read/widen.h"
 
 namespace trireme::train {
 namespace {
@@ -107,9 +108,11 @@ void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine
     for (const TensorPart& part : mine)
       for (std::size_t i = 0; i < part.boxes.size(); ++i) {
         const Box& box = part.extent.boxes[i];
+        const DType type = part.extent.dtype;
         values.resize(static_cast<std::size_t>(box.count()));
-        context.stream().copy(values.data(), part.boxes[i], box.count() * size_bytes(DType::f32));
+        context.stream().copy(values.data(), part.boxes[i], box.count() * size_bytes(type));
         context.stream().synchronize();
+        if (type == DType::bf16) store::widen_in_place(values.data(), box.count());
         write_box(file, all.at(part.extent.name), box, values.data());
       }
     file.close();

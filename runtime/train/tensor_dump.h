@@ -14,10 +14,11 @@
 
 namespace trireme::train {
 
-/// Part of a logical tensor in memory of the device: box i of the extent is packed at `boxes[i]`.
+/// Part of a logical tensor in memory of the device, f32 or bf16 as its extent says: box i of the
+/// extent is packed at `boxes[i]`.
 struct TensorPart {
   Extent extent;
-  std::vector<const float*> boxes;
+  std::vector<const void*> boxes;
   Index place = 0;  // of the tensor in the model, the same on all ranks
 };
 

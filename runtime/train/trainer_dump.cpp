@@ -18,16 +18,17 @@ std::map<std::string, Index> places_of(const FlatLayout& flat) {
   return places;
 }
 
-/// `offset_of`: from the offset in an extent to an offset into `data`.
+/// `place_of`(dtype, offset in an extent): in memory.
 template <class F>
 std::vector<TensorPart> parts(const FlatLayout& layout, const std::vector<FlatExtent>& extents,
-                              const float* data, F&& offset_of) {
+                              F&& place_of) {
   const std::map<std::string, Index> places = places_of(layout);
   std::vector<TensorPart> all;
   for (const FlatExtent& flat : extents) {
     if (!flat.owned) continue;
     TensorPart& part = all.emplace_back(TensorPart{flat.extent, {}, places.at(flat.extent.name)});
-    for (const Index offset : flat.offsets) part.boxes.push_back(data + offset_of(offset));
+    for (const Index offset : flat.offsets)
+      part.boxes.push_back(place_of(flat.extent.dtype, offset));
   }
   return all;
 }
@@ -38,9 +39,9 @@ std::vector<TensorPart> parts(const FlatLayout& layout, const std::vector<FlatEx
 void dump_parameters(const FlatParameters& flat, const Context& context) {
   const std::string& prefix = context.options().dump_tensors;
   if (prefix.empty()) return;
-  const std::vector<TensorPart> mine =
-      parts(flat, flat.slice_extents(FlatBuffer::masters), flat.master_data(),
-            [](Index offset) { return offset; });
+  const std::vector<TensorPart> mine = parts(
+      flat, flat.slice_extents(FlatBuffer::masters),
+      [&](DType type, Index offset) { return flat.kept_data(type) + offset * size_bytes(type); });
   dump_tensors(prefix + ".parameters", mine, context);
 }
 
@@ -49,17 +50,17 @@ void dump_parameters(const FlatParameters& flat, const Context& context) {
 void dump_gradients(const FlatParameters& flat, const Context& context) {
   const std::string& prefix = context.options().dump_tensors;
   if (prefix.empty()) return;
-  const auto gradient_offset = [&](Index offset) {
+  const auto gradient_at = [&](DType, Index offset) {
     for (const Bucket& bucket : flat.buckets()) {
       const FlatRange updated = flat.updated(bucket);
       if (bucket.state_begin <= offset && offset < bucket.state_begin + updated.count)
-        return updated.begin + offset - bucket.state_begin;
+        return flat.gradient_data() + updated.begin + offset - bucket.state_begin;
     }
     throw Error(str("no bucket has optimizer state at element ", offset));
   };
   std::vector<TensorPart> mine;
   if (context.mesh().coordinate(Axis::data) == 0 || flat.options().update == Update::sharded)
-    mine = parts(flat, flat.state_extents(), flat.gradient_data(), gradient_offset);
+    mine = parts(flat, flat.state_extents(), gradient_at);
   dump_tensors(prefix + ".gradients", mine, context);
 }
 

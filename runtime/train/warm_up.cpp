@@ -87,7 +87,7 @@ class Groups {
 Index message_bytes(const Context& context, const PlannedTraining& plan) {
   const Host& host = context.host();
   Index most = plan.memory_need().activations;  // no activation is larger
-  for (const Bucket& bucket : plan.flat.buckets())
+  for (const Bucket& bucket : plan.flat.all_buckets())
     most = std::max(most, bucket.range.count * size_bytes(DType::f32));
   constexpr Index share = 8;  // of what is free: NCCL needs the rest
   Index available = context.device().free_bytes() / (share * context.options().ranks_per_gpu);

@@ -89,8 +89,26 @@ TEST(CheckpointerIdentity, ShapesAndTypesOfParametersAreComparedAndTheirMomentsN
       compare(job({4, 6}), job()),
       ElementsAre("tensor parameters/w is f32 (4, 8) here and f32 (4, 6) in the checkpoint"));
   EXPECT_THAT(
-      compare(job({4, 8}, DType::bf16), job()),
-      ElementsAre("tensor parameters/w is f32 (4, 8) here and bf16 (4, 8) in the checkpoint"));
+      compare(job({4, 8}, DType::f64), job()),
+      ElementsAre("tensor parameters/w is f32 (4, 8) here and f64 (4, 8) in the checkpoint"));
+}
+
+TEST(CheckpointerIdentity, WhatIsFrozenHereNeedsNoMomentsAndMayBeInBf16) {
+  Manifest frozen = job();
+  for (const char* moment : {"optimizer/first_moment/v", "optimizer/second_moment/v"})
+    frozen.tensors.push_back({moment, DType::f32, {2}, {}});
+  frozen.tensors.push_back({"parameters/v", DType::f32, {2}, {}});
+  const Manifest all = frozen;
+  std::erase_if(frozen.tensors, [](const auto& each) { return each.name.ends_with("moment/w"); });
+  frozen.tensors.front().dtype = DType::bf16;
+  ASSERT_EQ(frozen.tensors.front().name, "parameters/w");
+  EXPECT_THAT(compare(all, frozen), IsEmpty());
+  EXPECT_THAT(compare(frozen, frozen), IsEmpty());
+  EXPECT_THAT(compare(frozen, all, LoadScope::without_optimizer), IsEmpty());
+  EXPECT_THAT(compare(frozen, all),
+              ElementsAre("the checkpoint has no optimizer state of w, frozen when it was saved: "
+                          "give --freeze again, or --no-load-optim, which lets the state of all "
+                          "begin at 0"));
 }
 
 TEST(CheckpointerIdentity, ADifferenceOfAMomentAloneIsNamed) {

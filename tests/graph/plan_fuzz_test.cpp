@@ -36,6 +36,26 @@ std::string describe(const RunOptions& o) {
              o.plan.backward == PlanOptions::Backward::split ? ", split" : "");
 }
 
+/// Those of `base`, but for frozen parameters, which have none.
+void expect_gradients(const RandomGraph& random, int stages, const RunResult& result,
+                      const RunResult& base) {
+  const StageCut cut = cut_stages(random.graph, {random.loss}, stages);
+  for (std::size_t p = 0; p < base.gradients.size(); ++p) {
+    if (random.graph.parameters()[p].frozen) {
+      EXPECT_EQ(result.gradients[p], std::vector<float>(base.gradients[p].size(), 0.0f));
+      continue;
+    }
+    if (cut.holders[p].size() <= 1) {
+      EXPECT_EQ(result.gradients[p], base.gradients[p]) << "parameter " << p;
+      continue;
+    }
+    // A tied parameter's gradients are summed over stages, in another order than on one stage.
+    for (std::size_t i = 0; i < base.gradients[p].size(); ++i)
+      EXPECT_NEAR(result.gradients[p][i], base.gradients[p][i],
+                  1e-5 + 1e-5 * std::abs(base.gradients[p][i]));
+  }
+}
+
 void check(unsigned seed) {
   const RandomGraph random(seed);
   // The same with all values made once and in forward.
@@ -47,23 +67,29 @@ void check(unsigned seed) {
     SCOPED_TRACE(str("seed ", seed, ", ", describe(options)));
     const RunResult result = run(random.graph, random.loss, options);
     EXPECT_EQ(result.losses, base.losses);
-    const StageCut cut = cut_stages(random.graph, {random.loss}, options.stages);
-    for (std::size_t p = 0; p < base.gradients.size(); ++p) {
-      if (cut.holders[p].size() <= 1) {
-        EXPECT_EQ(result.gradients[p], base.gradients[p]) << "parameter " << p;
-        continue;
-      }
-      // A tied parameter's gradients are summed over stages, in another order than on one stage.
-      for (std::size_t i = 0; i < base.gradients[p].size(); ++i)
-        EXPECT_NEAR(result.gradients[p][i], base.gradients[p][i],
-                    1e-5 + 1e-5 * std::abs(base.gradients[p][i]));
-    }
+    expect_gradients(random, options.stages, result, base);
     if (testing::Test::HasFailure()) return;
   }
 }
 
 TEST(PlanFuzz, AllPlansOfRandomGraphsAgreeBitForBitAndWithFiniteDifferences) {
   for (unsigned seed = 0; seed < 30 && !HasFailure(); ++seed) check(seed);
+}
+
+TEST(PlanFuzz, FrozenParametersGetNoGradientsAndChangeThoseOfNoOthers) {
+  for (unsigned seed = 0; seed < 30 && !HasFailure(); ++seed) {
+    RandomGraph random(seed);
+    const RunResult base = run(random.graph, random.loss, {});
+    const auto count = static_cast<int>(base.gradients.size());
+    for (int p = static_cast<int>(seed) % 2; p < count; p += 2) random.graph.freeze(p);
+    for (const RunOptions& options : configurations()) {
+      if (!options.plan.share || !options.plan.pack) continue;
+      SCOPED_TRACE(str("seed ", seed, ", ", describe(options)));
+      const RunResult result = run(random.graph, random.loss, options);
+      EXPECT_EQ(result.losses, base.losses);
+      expect_gradients(random, options.stages, result, base);
+    }
+  }
 }
 
 }  // namespace

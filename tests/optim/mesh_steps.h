@@ -40,7 +40,8 @@ struct StepRank {
     for (int c = model.layout->chunks() - 1; c >= 0; --c) {
       GradientReducer::Hooks hooks(reducer.get(), c);
       for (std::size_t i = 0; i < model.layout->bucket_of(c).size(); ++i) {
-        hooks.gradient_ready(static_cast<int>(i));
+        const auto bucket = static_cast<std::size_t>(model.layout->bucket_of(c)[i]);
+        if (!model.layout->all_buckets()[bucket].frozen) hooks.gradient_ready(static_cast<int>(i));
         hooks.op_boundary();
       }
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "trireme/kernels/device.h"
 
 #include "runtime/optim/flat_parameters.h"
+#include "tests/optim/layouts.h"
 
 namespace trireme::testing {
 
@@ -77,6 +79,7 @@ struct TinyOptions {
   Update update = Update::replicated;
   Value (*model)(Graph&, int blocks) = tiny_model;
   DType compute = DType::f32;
+  std::set<std::string> frozen = {};  // parameters, by their first names
 };
 
 /// One rank's graph, plans, the layout of its parameters, and the parameters.
@@ -86,6 +89,8 @@ class TinyRank {
       : graph(shape.coordinate(rank, Axis::tensor), shape.size(Axis::tensor), options.compute),
         loss(options.model(graph, options.blocks)),
         cut(cut_stages(graph, {loss}, options.chunks * shape.size(Axis::pipeline))) {
+    for (const Parameter& parameter : graph.parameters())
+      if (options.frozen.count(parameter.name()) > 0) graph.freeze(parameter.id);
     const int pipeline = shape.size(Axis::pipeline);
     for (int c = 0; c < options.chunks; ++c)
       plans.push_back(std::make_unique<Plan>(
@@ -159,8 +164,13 @@ inline double true_gradient(const std::string& name, Index i, Index step = 0) {
 /// What this rank's backward would have left in its gradients.
 inline void write_local_gradients(TinyRank& r, const MeshShape& shape, int rank, Index step = 0) {
   const int pipeline = shape.size(Axis::pipeline), stage = shape.coordinate(rank, Axis::pipeline);
+  std::set<std::string> frozen;
+  for (std::size_t i = 0; i < r.layout->parameters().size(); ++i)
+    for (const ParameterPart& part : r.layout->declared(static_cast<int>(i)).parts)
+      if (r.layout->declared(static_cast<int>(i)).frozen) frozen.insert(part.name);
   for (const FlatExtent& flat : r.layout->parameter_extents()) {
     const std::string& name = flat.extent.name;
+    if (frozen.count(name) > 0) continue;
     const bool summed = name.find("head_norm") != std::string::npos;
     for_each_element(flat, [&](Index i, Index offset) {
       double sum = 0;
@@ -179,21 +189,6 @@ inline void write_local_gradients(TinyRank& r, const MeshShape& shape, int rank,
       r.flat->gradient_data()[offset] = static_cast<float>(sum);
     });
   }
-}
-
-/// The layouts that tests go through: (data, pipeline, tensor, chunks).
-struct Layout {
-  int data, pipeline, tensor, chunks;
-  MeshShape shape() const { return MeshShape(data, pipeline, tensor); }
-};
-inline std::vector<Layout> layouts() {
-  return {{1, 1, 1, 1}, {2, 1, 1, 1}, {1, 1, 2, 1}, {1, 2, 1, 1}, {1, 2, 1, 2},
-          {1, 1, 4, 1}, {1, 4, 1, 1}, {2, 2, 2, 1}, {2, 2, 2, 2}, {4, 1, 2, 2}};
-}
-/// Those with everything at once.
-inline std::vector<Layout> mixed_layouts() { return {{2, 2, 2, 1}, {2, 2, 2, 2}, {4, 1, 2, 2}}; }
-inline std::string describe(const Layout& l) {
-  return str("data ", l.data, " pipeline ", l.pipeline, " tensor ", l.tensor, " chunks ", l.chunks);
 }
 
 }  // namespace trireme::testing

@@ -2,12 +2,14 @@
 #include "runtime/store/read/reader.h"
 
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trireme/core/bf16.h"
 #include "trireme/core/error.h"
 
 #include "tests/store/toy_step.h"
@@ -140,6 +142,31 @@ TEST(Reader, SkipsTheBlocksBetweenTheRowsOfAColumn) {
   for (Index row = 0; row < 3; ++row)
     EXPECT_EQ(request.memory[0][static_cast<std::size_t>(row)],
               content[static_cast<std::size_t>(row * columns + block_bytes - 2)]);
+}
+
+TEST(Reader, ReadsBoxesOfBf16AsF32WhereThatIsWanted) {
+  const ScratchDirectory folder;
+  constexpr Index rows = 3, columns = 5, first = 64;  // bytes of something else before it
+  std::vector<Bf16> numbers;
+  for (Index i = 0; i < rows * columns; ++i)
+    numbers.push_back(to_bf16(0.37f * static_cast<float>(i) - 2));
+  std::vector<std::byte> content(first + numbers.size() * sizeof(Bf16));
+  std::memcpy(content.data() + first, numbers.data(), numbers.size() * sizeof(Bf16));
+  write_bytes(folder / "file", content);
+  const auto bytes = static_cast<Index>(content.size());
+  Manifest manifest;
+  manifest.files.push_back({"file", bytes, {checksum(content.data(), bytes)}});
+  manifest.tensors.push_back(
+      {"narrow", DType::bf16, {rows, columns}, {{0, first, {{0, 0}, {rows, columns}}}}});
+  std::vector<float> wide(2 * 3, 9);
+  read_boxes(folder.path(), manifest,
+             {{"narrow", DType::f32, {rows, columns}, {{1, 2}, {2, 3}}, wide.data()}}, 2);
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    EXPECT_EQ(wide[i], to_float(numbers[(1 + i / 3) * columns + 2 + i % 3])) << i;
+  EXPECT_THROW(
+      read_boxes(folder.path(), manifest,
+                 {{"narrow", DType::f64, {rows, columns}, {{0, 0}, {1, 1}}, wide.data()}}, 1),
+      Error);
 }
 
 TEST(Reader, ADamagedBlockIsNamedWhenNeededAndNotReadOtherwise) {

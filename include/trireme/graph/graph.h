@@ -72,6 +72,9 @@ class Graph {
   Value parameter(const std::string& name, Shape global, Shard shard, Init init);
   /// Several logical tensors side by side along dim 0, sharded alike, as one Value.
   Value parameters(const std::vector<ParameterSpec>& parts);
+  /// Parameter `id` stays as it is: it gets no gradient, and exists in the compute type only. Call
+  /// before the graph is cut.
+  void freeze(int id) { parameters_.at(static_cast<std::size_t>(id)).frozen = true; }
 
   /// Runs f inside a named scope; returns what f returns.
   template <class F>

@@ -61,6 +61,7 @@ struct Parameter {
   Placement placement;  // replicated or sharded
   bool decay;           // weight decay applies (false for norms and biases: anything with one dim)
   std::vector<ParameterPart> parts;
+  bool frozen = false;  // Graph::freeze
   /// How the ops that use it compute its gradient: complete on every tensor rank, or one term of it
   /// per rank.
   enum class Gradient { unused, complete, partial };

@@ -2,6 +2,9 @@
 // the device. No flags, no files.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "trireme/core/mesh_shape.h"
 #include "trireme/optim/optimizer_options.h"
 #include "trireme/pipeline/schedule.h"
@@ -21,6 +24,11 @@ struct TrainingSpec {
   /// False: only forward passes run. There are then no gradients, no optimizer state, and no
   /// parameters but those that ops read.
   bool trains = true;
+  /// Parts of the model that stay as they are, by the begin of the names of their tensors:
+  /// "embedding", "block.0-15" (a range of numbers), "block.3.mlp". A weight that several layers
+  /// share is frozen in all of them. Frozen parameters exist in the compute type only, without
+  /// masters, gradients or optimizer state.
+  std::vector<std::string> frozen;
   DType compute = DType::f32;  // or bf16
   OptimizerOptions optimizer;
   Update update = Update::replicated;  // sharded: the distributed optimizer

@@ -181,14 +181,13 @@ Manifest MemoryTier::manifest_of(int slot) const {
 ReadReport MemoryTier::read(const SnapshotStep& step, SavedScalars& scalars) const {
   const int slot = found_.find(step);
   require(slot >= 0, slots_.directory(), ": this rank has no snapshot of step ", step.step);
-  std::vector<Wanted> wanted = wanted_parameters(flat_);
-  for (const Wanted& more : wanted_state(flat_, optimizer_)) wanted.push_back(more);
-  for (const Wanted& more : wanted_scalars(scalars)) wanted.push_back(more);
+  std::vector<Wanted> also = wanted_state(flat_, optimizer_);
+  for (const Wanted& more : wanted_scalars(scalars)) also.push_back(more);
   const Manifest manifest = manifest_of(slot);
   StepSource source(slots_.directory(), manifest);
   const ReadReport report =
-      read_into(context_.stream(), source, wanted, reading_threads(context_.options()),
-                [this] { page_.progressed(); });
+      read_parameters(context_.stream(), source, flat_, also, reading_threads(context_.options()),
+                      [this] { page_.progressed(); });
   require(scalars.progress.step == step.step, slots_.directory(), "/", slots_.shard(slot),
           ": is of step ", scalars.progress.step, ", its header of step ", step.step);
   return report;

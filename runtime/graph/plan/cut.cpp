@@ -18,7 +18,7 @@ double cost_of(const Graph& graph, const Derivative& derivative, const Node& nod
   if (!derivative.needed[at(node.id)] || !runs_forward(graph, node)) return 0;
   Specs specs;
   for (const int input : node.inputs) specs.push_back(info(graph, input).spec);
-  return node.op->flops(specs) * (derivative.active[at(node.id)] ? 3 : 1);
+  return node.op->flops(specs) * passes_of(graph, derivative, node);
 }
 
 void check(const Graph& graph, int stages, const std::vector<double>& speeds) {

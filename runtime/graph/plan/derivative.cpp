@@ -51,6 +51,16 @@ bool hands_on(const Graph& graph, const Derivative& derivative, const Node& node
          is_floating(info(graph, value).spec.dtype);
 }
 
+// Forward, and the gradients of what it works on and of its weights.
+int passes_of(const Graph& graph, const Derivative& derivative, const Node& node) {
+  if (!derivative.active[at(node.id)]) return 1;
+  const bool frozen = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
+    const int parameter = root_of(graph, input).parameter;
+    return parameter >= 0 && graph.parameters()[at(parameter)].frozen;
+  });
+  return frozen ? 2 : 3;
+}
+
 Derivative derive(const Graph& graph, const Values& results, PlanOptions::Mode mode) {
   check_results(graph, results, mode);
   const auto& values = graph.values();
@@ -64,7 +74,8 @@ Derivative derive(const Graph& graph, const Values& results, PlanOptions::Mode m
         if (values[at(input)].node >= 0) d.needed[at(values[at(input)].node)] = 1;
   if (mode == PlanOptions::Mode::forward_only) return d;
 
-  for (const Parameter& parameter : graph.parameters()) d.wanted[at(parameter.value)] = 1;
+  for (const Parameter& parameter : graph.parameters())
+    d.wanted[at(parameter.value)] = static_cast<char>(!parameter.frozen);
   for (const Node& node : nodes) {
     bool flows = false;
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i)

@@ -12,7 +12,7 @@ namespace trireme::graph {
 
 struct Derivative {
   std::vector<char> needed;  // per node: a result depends on it
-  std::vector<char> wanted;  // per value: the gradient of some parameter flows through it
+  std::vector<char> wanted;  // per value: the gradient of a trained parameter flows through it
   std::vector<char> exists;  // per value that is a gradient root: some gradient arrives
   std::vector<char> active;  // per node: it hands gradients on
 };
@@ -28,6 +28,9 @@ inline bool is_view(const Graph& graph, const Node& node) {
 }
 /// Has no inputs (a table of rotations): each stage that reads it makes its own.
 inline bool is_constant(const Node& node) { return node.inputs.empty(); }
+
+/// FLOPs of forward and backward, as multiples of those of forward.
+int passes_of(const Graph& graph, const Derivative& derivative, const Node& node);
 
 inline const ValueInfo& info(const Graph& graph, int value) {
   return graph.values()[static_cast<std::size_t>(value)];

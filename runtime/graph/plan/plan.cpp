@@ -35,7 +35,7 @@ double flops_of(const Graph& graph, const Derivative& derivative, const StageVie
     if (!runs_forward(graph, node)) continue;
     Specs specs;
     for (const int input : node.inputs) specs.push_back(info(graph, input).spec);
-    flops += node.op->flops(specs) * (derivative.active[at(n)] ? 3 : 1);
+    flops += node.op->flops(specs) * passes_of(graph, derivative, node);
   }
   return flops;
 }

@@ -97,8 +97,8 @@ class Plan {
   const Transfer& send_values() const;
   const Transfer& receive_gradients() const;  // from the next stage
   const Transfer& send_gradients() const;     // to the previous stage
-  /// Parameters of this stage (graph ids) in the order in which their gradients become ready: the
-  /// flat order.
+  /// Parameters of this stage (graph ids) in the order in which their gradients become ready, those
+  /// without a gradient first.
   const std::vector<int>& parameters() const;
   /// Per entry of parameters(): whether its gradient is one term per tensor rank, to be summed over
   /// the tensor axis.

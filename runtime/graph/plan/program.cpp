@@ -253,12 +253,14 @@ void ProgramBuilder::order_parameters() {
     for (const int input : node.inputs)
       if (root_of(graph_, input).parameter >= 0) used[at(root_of(graph_, input).parameter)] = 1;
   }
-  for (const Parameter& p : graph_.parameters())
-    if (used[at(p.id)] && last_write_.count(p.id) == 0) program_.ready_first.push_back(p.id);
+  for (const Parameter& p : graph_.parameters()) {
+    if (!used[at(p.id)] || last_write_.count(p.id) != 0) continue;
+    program_.parameters.push_back(p.id);
+    if (!p.frozen) program_.ready_first.push_back(p.id);
+  }
   std::vector<std::pair<int, int>> written;
   for (const auto& [id, last] : last_write_) written.emplace_back(last.order, id);
   std::sort(written.begin(), written.end());
-  program_.parameters = program_.ready_first;
   for (const auto& [order, id] : written) {
     program_.parameters.push_back(id);
     program_.steps[at(last_write_.at(id).step)].ready.push_back(id);

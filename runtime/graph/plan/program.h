@@ -74,7 +74,7 @@ struct Program {
   int receive_values = -1, send_values = -1, receive_gradients = -1, send_gradients = -1;
   std::vector<Operand> results;  // none where another stage computes it
   std::vector<int> parameters;   // graph ids, in the order in which their gradients become ready
-  std::vector<int> ready_first;  // those that get no gradient on this stage
+  std::vector<int> ready_first;  // those that are trained and get no gradient on this stage
   std::vector<int> inputs;       // positions in Graph::inputs() that are loaded
 };
 

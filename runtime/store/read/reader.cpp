@@ -12,6 +12,7 @@
 #include "trireme/core/thread_pool.h"
 
 #include "runtime/store/read/block_reader.h"
+#include "runtime/store/read/widen.h"
 #include "runtime/store/strips.h"
 
 namespace trireme {
@@ -38,6 +39,7 @@ class BoxReader {
   BoxReader(const std::string& directory, const Manifest& manifest)
       : directory_(directory), manifest_(manifest) {}
 
+  /// `wanted` is borrowed.
   void want(const Wanted& wanted);
   ReadReport read(int threads, const std::function<void()>& has_read);
 
@@ -48,6 +50,9 @@ class BoxReader {
     std::size_t first_use, last_use;
   };
   const Manifest::Tensor& check(const Wanted& wanted) const;
+  static bool widens(const Manifest::Tensor& stored, const Wanted& wanted) {
+    return stored.dtype == DType::bf16 && wanted.dtype == DType::f32;
+  }
   void plan_runs(int threads);
   void read_runs(const std::function<void()>& has_read);
   void copy(const Run& run, const BlockReader::Result& blocks) const;
@@ -56,6 +61,7 @@ class BoxReader {
   const std::string& directory_;
   const Manifest& manifest_;
   std::vector<Region> regions_;
+  std::vector<const Wanted*> to_widen_;  // they hold bf16 until all is read
   std::vector<Use> uses_;
   std::vector<Run> runs_;
   Index bytes_used_ = 0;
@@ -71,9 +77,10 @@ class BoxReader {
 const Manifest::Tensor& BoxReader::check(const Wanted& wanted) const {
   const Manifest::Tensor* tensor = manifest_.find(wanted.tensor);
   require(tensor != nullptr, directory_, ": has no tensor ", wanted.tensor);
-  require(tensor->global == wanted.global && tensor->dtype == wanted.dtype, directory_, ": tensor ",
-          wanted.tensor, " is ", tensor->dtype, " ", tensor->global, " there, not ", wanted.dtype,
-          " ", wanted.global);
+  require(
+      tensor->global == wanted.global && (tensor->dtype == wanted.dtype || widens(*tensor, wanted)),
+      directory_, ": tensor ", wanted.tensor, " is ", tensor->dtype, " ", tensor->global,
+      " there, not ", wanted.dtype, " ", wanted.global);
   const Box& box = wanted.box;
   bool inside = box.begin.dims() == wanted.global.dims() && box.size.dims() == wanted.global.dims();
   for (int d = 0; inside && d < wanted.global.dims(); ++d)
@@ -103,6 +110,7 @@ void BoxReader::want(const Wanted& wanted) {
   require(found == wanted.box.count(), directory_, ": tensor ", wanted.tensor, " has ", found,
           " of the ", wanted.box.count(), " wanted elements");
   bytes_used_ += found * item_bytes;
+  if (widens(tensor, wanted)) to_widen_.push_back(&wanted);
 }
 
 // Runs are short when there is little to read, so that every thread has some.
@@ -179,6 +187,7 @@ ReadReport BoxReader::read(int threads, const std::function<void()>& has_read) {
       std::max(1, static_cast<int>(std::min<Index>(threads, static_cast<Index>(runs_.size())))));
   pool.parallel_for(pool.threads(), 1, [&](Index, Index) { read_runs(has_read); });
   if (failed_) throw Error(failure_);
+  for (const Wanted* wanted : to_widen_) widen_in_place(wanted->data, wanted->box.count());
   return {.bytes_used = bytes_used_, .bytes_read = bytes_read_};
 }
 

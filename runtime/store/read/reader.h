@@ -30,8 +30,9 @@ struct ReadReport {
 };
 
 /// Throws: Error that names the file, and the tensor, when a file is missing, has another size, or
-/// a block is damaged; and when a tensor is not there or has another shape or dtype. `threads`: the
-/// number of readers. Each calls `has_read` after each of its reads, of some MiB.
+/// a block is damaged; and when a tensor is not there or has another shape or dtype, but bf16 is
+/// read as f32 where that is wanted. `threads`: the number of readers. Each calls `has_read` after
+/// each of its reads, of some MiB.
 ReadReport read_boxes(const std::string& directory, const Manifest& manifest,
                       const std::vector<Wanted>& wanted, int threads,
                       const std::function<void()>& has_read = {});

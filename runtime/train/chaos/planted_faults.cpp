@@ -98,7 +98,7 @@ void PlantedFaults::slow_down() {
 }
 
 void PlantedFaults::after_zero_gradients(Index step, const FlatParameters& flat, Stream& stream) {
-  if (step != nan_step_) return;
+  if (step != nan_step_ || flat.trained_count() == 0) return;
   // In a range that counts in the norm, so that no rank misses it: not in a copy.
   const std::vector<FlatRange> ranges = flat.norm_ranges();
   const FlatRange chosen = ranges.empty() ? FlatRange{0, 1} : ranges[nan_.draw % ranges.size()];
@@ -111,7 +111,8 @@ void PlantedFaults::before_replicas_are_compared(const FlatParameters& flat, Str
   const FlatParameter& chosen = flat.parameters()[flip_.draw % flat.parameters().size()];
   // Bits of the mantissa: a flip of the exponent would be found by other means as well.
   constexpr std::uint32_t mantissa_bits_of_f32 = 23, mantissa_bits_of_bf16 = 7;
-  const bool of_copy = flat.masters_are_slices();
+  const bool frozen = flat.bucket_with(chosen).frozen;
+  const bool of_copy = flat.masters_are_slices() || (frozen && flat.has_copy());
   const std::size_t size = of_copy ? sizeof(Bf16) : sizeof(float);
   const std::uint32_t bit = flip_.draw % (of_copy ? mantissa_bits_of_bf16 : mantissa_bits_of_f32);
   std::byte* data = of_copy ? reinterpret_cast<std::byte*>(flat.compute_data())

@@ -140,7 +140,7 @@ void StepTable::add_update(const FlatLayout& flat, const Context& context) {
   double in_norm = 0, updated = 0, gathered = 0;
   for (const FlatRange& range : flat.norm_ranges()) in_norm += static_cast<double>(range.count);
   for (const FlatParameter& parameter : flat.parameters()) {
-    const FlatRange mine = flat.updated(flat.buckets()[static_cast<std::size_t>(parameter.bucket)]);
+    const FlatRange mine = flat.updated(flat.bucket_with(parameter));
     const Index begin = std::max(mine.begin, parameter.range.begin),
                 end = std::min(mine.end(), parameter.range.end());
     updated += static_cast<double>(std::max<Index>(0, end - begin));

@@ -56,6 +56,7 @@ std::string idle_options(const CommandLine& command, const Options& o, Index ran
       {"--data-parallel-shares", o.data_size(ranks) == 1, "data parallel size 1"},
       {"--check-replicas", o.check_replicas > 0 && o.data_size(ranks) == 1 && !o.forward_only,
        "data parallel size 1: no replicas"},
+      {"--freeze", !trains, "nothing is trained"},
       {"--eval-interval", evaluates_nothing, "nothing is trained"},
       {"--eval-iters", evaluates_nothing, "nothing is trained"},
   };

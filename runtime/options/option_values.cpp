@@ -55,17 +55,6 @@ constexpr std::string_view fp32_range = "from 1.4e-45 to 3.4e+38";
 
 constexpr std::string_view units = "KMGT";  // powers of 1024
 
-/// "3,2,1" -> 3, 2, 1; what a comma ends is a word, if an empty one.
-std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> words(1);
-  for (const char c : text)
-    if (c == ',')
-      words.emplace_back();
-    else
-      words.back() += c;
-  return words;
-}
-
 /// Levenshtein distance.
 Index edit_distance(const std::string& a, const std::string& b) {
   std::vector<Index> row(b.size() + 1);
@@ -83,6 +72,16 @@ Index edit_distance(const std::string& a, const std::string& b) {
 }
 
 }  // namespace
+
+std::vector<std::string> options::split_at_commas(const std::string& text) {
+  std::vector<std::string> words(1);
+  for (const char c : text)
+    if (c == ',')
+      words.emplace_back();
+    else
+      words.back() += c;
+  return words;
+}
 
 Index options::parse_whole(const std::string& word, const Whole& legal) {
   const std::optional<Index> value = parse_number<Index>(word);

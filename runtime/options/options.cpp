@@ -96,6 +96,21 @@ void declare_device(CommandLine& c, Options& o) {
       "then used by later jobs");
 }
 
+void declare_freeze(CommandLine& c, Options& o) {
+  const auto set = [&o](const std::vector<std::string>& words) {
+    std::vector<std::string> names = options::split_at_commas(words.front());
+    require(std::find(names.begin(), names.end(), "") == names.end(),
+            "expected names of parts of the model with commas between them, such as "
+            "embedding,block.0-15");
+    o.freeze = std::move(names);
+  };
+  const auto show = [&o] { return fmt::format("{}", fmt::join(o.freeze, ",")); };
+  c.add({"--freeze", "PART,...",
+         "parts of the model that stay as they are, such as embedding,block.0-15: they need no "
+         "gradients, fp32 masters or optimizer state; default: none",
+         false, set, show, true});
+}
+
 void declare_training(CommandLine& c, Options& o) {
   c.group("Training");
   c.whole("--micro-batch-size", o.micro_batch_size, at_least(1),
@@ -109,6 +124,7 @@ void declare_training(CommandLine& c, Options& o) {
           "seed of initial values, dropout and the order of the data");
   c.flag("--bf16", o.bf16,
          "compute with weights and activations in bf16; the optimizer updates weights in fp32");
+  declare_freeze(c, o);
 
   OptimizerOptions& optimizer = o.optimizer;
   LearningRateOptions& rate = o.learning_rate;
@@ -264,6 +280,7 @@ TrainingSpec training_spec(const Options& options, const MeshShape& mesh) {
   spec.own_schedule = options.own_schedule;
   spec.micro_batch_size = options.micro_batch_size;
   spec.global_batch_size = options.global_batch_size;
+  spec.frozen = options.freeze;
   spec.compute = options.compute();
   spec.optimizer = options.optimizer;
   spec.update = options.use_distributed_optimizer ? Update::sharded : Update::replicated;

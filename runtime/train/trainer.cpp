@@ -20,6 +20,7 @@
 
 #include "runtime/comm/page_of.h"
 #include "runtime/options/left_out_samples.h"
+#include "runtime/plan/frozen.h"
 #include "runtime/train/layout/layout_report.h"
 #include "runtime/train/memory_check.h"
 #include "runtime/train/tensor_dump.h"
@@ -84,6 +85,9 @@ PlannedTraining make_plan(const Context& context, const Model& model) {
   agree_on_model(context.host(), *plan, model.identity);
   if (context.options().own_schedule)
     context.log().info("pipeline schedule: the program's own, in place of --schedule");
+  if (const std::string frozen = describe_frozen(*plan->train.model().graph);
+      !frozen.empty() && plan->spec.trains)
+    context.log().info("--freeze: " + frozen + " stay as they are");
   if (context.options().bf16) context.log().info(describe_bf16(context.device().traits()));
   if (context.options().dump_plan) dump_plans(context, *plan);
   if (context.options().log_level == LogLevel::debug)

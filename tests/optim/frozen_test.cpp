@@ -102,6 +102,7 @@ TEST(FrozenParameters, ThatAreTiedAreWrittenInPartsByTheirHolders) {
     for (int rank = 0; rank < layout.shape().size(); ++rank) {
       const TinyRank r(layout.shape(), rank,
                        {.chunks = layout.chunks,
+                        .bucket_bytes = 1 << 30,  // with all others that are frozen
                         .model = wide_model,
                         .frozen = {"table", "position", "block.3.up"}});
       for (const FlatExtent& flat : r.layout->written_extents(FlatBuffer::masters)) {

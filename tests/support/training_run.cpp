@@ -17,28 +17,6 @@
 namespace trireme::test {
 namespace {
 
-// PREFIX.index: name, dims separated by x ("-" for a scalar), offset in bytes; PREFIX.f32: the
-// tensors.
-LogicalTensors read_tensors(const std::string& prefix) {
-  std::ifstream index(prefix + ".index"), data(prefix + ".f32", std::ios::binary);
-  require(index.good() && data.good(), prefix, ".index or .f32 cannot be read");
-  LogicalTensors all;
-  std::string name, dims;
-  for (Index offset = 0; index >> name >> dims >> offset;) {
-    Index count = 1;
-    std::istringstream in(dims);
-    for (std::string extent; dims != "-" && std::getline(in, extent, 'x');)
-      count *= std::stoll(extent);
-    std::vector<float>& tensor = all.tensors[name];
-    tensor.resize(static_cast<std::size_t>(count));
-    data.seekg(offset);
-    data.read(reinterpret_cast<char*>(tensor.data()),
-              static_cast<std::streamsize>(tensor.size() * sizeof(float)));
-    require(data.good(), prefix, ".f32 ends inside ", name);
-  }
-  return all;
-}
-
 double relative(double a, double b) {
   return finite_or_huge(std::abs(a - b) / std::max(std::abs(a), 1e-300));
 }
@@ -59,6 +37,28 @@ bool is_key_bias(const std::string& name) { return name.ends_with("attention.key
 
 }  // namespace
 
+// PREFIX.index: name, dims separated by x ("-" for a scalar), offset in bytes; PREFIX.f32: the
+// tensors.
+LogicalTensors read_logical_tensors(const std::string& prefix) {
+  std::ifstream index(prefix + ".index"), data(prefix + ".f32", std::ios::binary);
+  require(index.good() && data.good(), prefix, ".index or .f32 cannot be read");
+  LogicalTensors all;
+  std::string name, dims;
+  for (Index offset = 0; index >> name >> dims >> offset;) {
+    Index count = 1;
+    std::istringstream in(dims);
+    for (std::string extent; dims != "-" && std::getline(in, extent, 'x');)
+      count *= std::stoll(extent);
+    std::vector<float>& tensor = all.tensors[name];
+    tensor.resize(static_cast<std::size_t>(count));
+    data.seekg(offset);
+    data.read(reinterpret_cast<char*>(tensor.data()),
+              static_cast<std::streamsize>(tensor.size() * sizeof(float)));
+    require(data.good(), prefix, ".f32 ends inside ", name);
+  }
+  return all;
+}
+
 std::vector<StepLine> read_steps(const std::string& path) {
   std::ifstream in(path);
   require(in.good(), path, " cannot be read");
@@ -71,8 +71,8 @@ std::vector<StepLine> read_steps(const std::string& path) {
 }
 
 TrainingRun read_training_run(const std::string& prefix) {
-  return {read_steps(prefix + ".jsonl"), read_tensors(prefix + ".gradients"),
-          read_tensors(prefix + ".parameters")};
+  return {read_steps(prefix + ".jsonl"), read_logical_tensors(prefix + ".gradients"),
+          read_logical_tensors(prefix + ".parameters")};
 }
 
 Difference compare(const TrainingRun& reference, const TrainingRun& other) {

@@ -27,6 +27,9 @@ struct TrainingRun {
 /// Losses and norms of a metrics file. Throws: Error when it cannot be read.
 std::vector<StepLine> read_steps(const std::string& path);
 
+/// Reads PREFIX.f32 and PREFIX.index.
+LogicalTensors read_logical_tensors(const std::string& prefix);
+
 /// Reads PREFIX.jsonl, PREFIX.gradients.* and PREFIX.parameters.*. Throws: Error when one is
 /// missing or short.
 TrainingRun read_training_run(const std::string& prefix);

@@ -154,6 +154,8 @@ TEST_F(ChosenLayout, RefusesWhatItCannotPlanByOneLineEach) {
   EXPECT_THAT(of("--plan auto --device cpu"),
               ElementsAre(HasSubstr("--plan auto on CPUs needs --plan-profile FILE")));
   EXPECT_THAT(of(model_ + "--train-iters 0"), ElementsAre(HasSubstr("this job trains nothing")));
+  EXPECT_THAT(of(model_ + "--freeze embedding"),
+              ElementsAre(HasSubstr("--freeze: layouts are searched for models of which all")));
   EXPECT_THAT(of(model_, {3, 2}), ElementsAre(HasSubstr("3 ranks, of which 2 are on the node")));
   EXPECT_THAT(of(model_ + "--device cuda"),
               ElementsAre(HasSubstr("cpu.json is of a CPU and contradicts --device cuda")));

@@ -73,5 +73,14 @@ TEST(PlannedMemory, IsWhatEveryRankOfALayoutAllocates) {
         expect_exact(options_of(bf16, sharded, schedule));
 }
 
+TEST(PlannedMemory, OfFrozenPartsIsExactToo) {
+  for (const bool bf16 : {false, true})
+    for (const bool sharded : {false, true}) {
+      Options options = options_of(bf16, sharded, ScheduleKind::one_f_one_b);
+      options.freeze = {"embedding", "position", "block.0-1", "block.2.attention"};
+      expect_exact(options);
+    }
+}
+
 }  // namespace
 }  // namespace trireme

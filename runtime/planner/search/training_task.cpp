@@ -22,6 +22,7 @@ TrainingTask::TrainingTask(const std::vector<std::string>& words, Problems& prob
   options_.forward_only = false;
   if (gpt_.skip_train)
     problems.add("--skip-train has no meaning for a plan of training; leave it out");
+  if (!options_.freeze.empty()) problems.add(no_plan_of_frozen_parts);
   adds_bf16_ = bf16 && !command_.given("--bf16");
   if (adds_bf16_) options_.bf16 = true;
   derive_defaults(command_, options_);

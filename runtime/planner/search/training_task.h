@@ -27,6 +27,11 @@ struct ModelOfFiles {
   std::string origin, option;  // "DIR/config.json", "--load-hf"
 };
 
+/// Layouts are compared by pieces of a model, of which all blocks are trained alike.
+inline constexpr const char* no_plan_of_frozen_parts =
+    "--freeze: layouts are searched for models of which all parts are trained; leave it out, or "
+    "see what one layout needs with it by train_gpt --plan-only";
+
 class TrainingTask {
  public:
   /// `words`: of the command line of train_gpt, such as --config FILE. `bf16`: what holds where

@@ -66,6 +66,8 @@ Cluster find_cluster(const Options& options, const RankCounts& counts, const std
   Cluster cluster;
   if (!trains(options)) {
     problems.add("--plan auto plans training, and this job trains nothing; leave it out");
+  } else if (!options.freeze.empty()) {
+    problems.add(planner::no_plan_of_frozen_parts);
   } else if (counts.per_node > 0 && counts.ranks % counts.per_node != 0) {
     problems.add("--plan auto plans for equal nodes: ", counts.ranks, " ranks, of which ",
                  counts.per_node, " are on the node of rank 0");

@@ -2,18 +2,22 @@
 """--load-hf: rate and memory of loading a model beside `cat` of its files.
 
 A Llama of --bytes in bf16 (random small numbers), in files of 512 MiB, is read by `cat` and by
-`train_gpt --load-hf --train-iters 0`, by turns. The page cache is dropped before each where that is
-allowed; the record says whether it was. The peak memory of the largest rank is recorded beside the
-number of parameters, of which each rank keeps its part in fp32.
+`train_gpt --load-hf --train-iters 0`, by turns. Before each, its files leave the page cache; what
+the disk then reads is recorded, in units of their size: 1 where each byte is read once. So are the
+peak memory of the largest rank, beside the number of parameters, of which each rank keeps its part
+in fp32, and the processor seconds of all ranks: the difference to a job with one layer, so that
+what starting costs does not count. The number of processes that run before each round is recorded
+too: ratios of a busy machine mean little.
 
 usage: tests/benchmarks/load_hf.py [--build build/release] [--bytes 2e9] [--ranks 1,2]
-       [--rounds 3] [--directory DIR] [--json FILE]
+       [--dtype BF16] [--rounds 3] [--directory DIR] [--json FILE]
 """
 import argparse
 import json
 import os
 import pathlib
 import re
+import resource
 import statistics
 import struct
 import subprocess
@@ -25,12 +29,13 @@ import numpy
 
 WIDTH, MLP, HEADS, GROUPS, VOCAB = 2048, 8192, 32, 8, 32000
 FILE_BYTES = 512 << 20
+BLOCK = 512  # bytes, of getrusage
 
 
-def tensors(layers):
+def tensors(layers, vocabulary=VOCAB):
     """Names and shapes of a Llama."""
     kv = WIDTH // HEADS * GROUPS
-    yield "model.embed_tokens.weight", (VOCAB, WIDTH)
+    yield "model.embed_tokens.weight", (vocabulary, WIDTH)
     for i in range(layers):
         layer = f"model.layers.{i}."
         yield layer + "input_layernorm.weight", (WIDTH,)
@@ -45,11 +50,11 @@ def tensors(layers):
     yield "model.norm.weight", (WIDTH,)
 
 
-def write_file(path, part, random):
+def write_file(path, part, random, dtype):
     header, end = {"__metadata__": {"format": "pt"}}, 0
     for name, shape in part:
         count = int(numpy.prod(shape))
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [end, end + 2 * count]}
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [end, end + 2 * count]}
         end += 2 * count
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -57,21 +62,22 @@ def write_file(path, part, random):
         file.write(struct.pack("<Q", len(text)) + text)
         for _, shape in part:
             values = random.standard_normal(int(numpy.prod(shape)), dtype=numpy.float32) * 0.02
-            file.write((values.view(numpy.uint32) >> 16).astype(numpy.uint16).tobytes())
+            file.write(values.astype(numpy.float16).tobytes() if dtype == "F16" else
+                       (values.view(numpy.uint32) >> 16).astype(numpy.uint16).tobytes())
         os.fsync(file.fileno())
 
 
-def write_model(directory, size):
+def write_model(directory, size, dtype, vocabulary=VOCAB):
     """Returns: bytes of all files, and the number of parameters."""
     layer = 2 * sum(int(numpy.prod(shape)) for _, shape in tensors(1)) - 2 * (VOCAB + 1) * WIDTH
-    layers = max(1, round((size - 2 * VOCAB * WIDTH) / layer))
+    layers = max(1, round((size - 2 * vocabulary * WIDTH) / layer))
     directory.joinpath("config.json").write_text(json.dumps({
-        "model_type": "llama", "vocab_size": VOCAB, "hidden_size": WIDTH,
+        "model_type": "llama", "vocab_size": vocabulary, "hidden_size": WIDTH,
         "num_hidden_layers": layers, "num_attention_heads": HEADS, "num_key_value_heads": GROUPS,
         "intermediate_size": MLP, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5,
         "rope_theta": 500000.0, "tie_word_embeddings": True}))
     parts, used = [[]], 0
-    for name, shape in tensors(layers):
+    for name, shape in tensors(layers, vocabulary):
         more = 2 * int(numpy.prod(shape))
         if used + more > FILE_BYTES and parts[-1]:
             parts.append([])
@@ -81,42 +87,65 @@ def write_model(directory, size):
     random, index = numpy.random.default_rng(1), {}
     for i, part in enumerate(parts):
         name = f"part-{i}.safetensors"
-        write_file(directory / name, part, random)
+        write_file(directory / name, part, random, dtype)
         index.update({tensor: name for tensor, _ in part})
     directory.joinpath("model.safetensors.index.json").write_text(
         json.dumps({"metadata": {}, "weight_map": index}))
-    count = sum(int(numpy.prod(shape)) for _, shape in tensors(layers))
+    count = sum(int(numpy.prod(shape)) for _, shape in tensors(layers, vocabulary))
     return sum(f.stat().st_size for f in directory.glob("*.safetensors")), count
 
 
-def drop_cache():
-    """Returns: whether it was dropped."""
-    os.sync()
-    try:
-        pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
-        return True
-    except OSError:
-        return False
+def forget(directory):
+    """Its files leave the page cache, and nobody else's: they are on disk, and no one maps them."""
+    for path in directory.glob("*.safetensors"):
+        with open(path, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def seconds_of_cat(directory):
-    begin = time.monotonic()
+def cat(directory):
+    """Returns: seconds, processor seconds, and bytes that the disk has read."""
+    begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run("cat " + str(directory) + "/*.safetensors > /dev/null", shell=True, check=True)
-    return time.monotonic() - begin
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (time.monotonic() - begin,
+            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+            (after.ru_inblock - before.ru_inblock) * BLOCK)
 
 
 def load(build, directory, ranks):
-    """Returns: seconds that the ranks read for, and the largest peak memory of a rank, bytes."""
+    """Returns: seconds that the ranks read for, the largest peak memory of a rank in bytes, the
+    processor seconds of all ranks, and bytes that the disk has read for them."""
     program = f"{build}/bin/train_gpt --load-hf {directory} --train-iters 0 --seq-length 128"
-    # The shell of each rank prints the peak memory of its only child.
+    # A parent of each rank prints what its only child has used.
     rank = f"{sys.executable} -c 'import resource, subprocess, sys; " \
            f"code = subprocess.call(sys.argv[1:]); " \
-           f"print(\"peak\", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" \
-           f"; sys.exit(code)' {program}"
+           f"used = resource.getrusage(resource.RUSAGE_CHILDREN); " \
+           f"print(\"peak\", used.ru_maxrss, \"cpu\", used.ru_utime + used.ru_stime, " \
+           f"\"blocks\", used.ru_inblock); sys.exit(code)' {program}"
     command = f"mpirun --oversubscribe -np {ranks} {rank} --tp {ranks}"
-    out = subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(command, shell=True, check=True, stdout=subprocess.PIPE, text=True).stdout
     ms = float(re.search(r"loaded llama from .* read in (\d+) ms", out).group(1))
-    return ms / 1000, max(int(kib) for kib in re.findall(r"peak (\d+)", out)) * 1024
+    return (ms / 1000, max(int(kib) for kib in re.findall(r"peak (\d+)", out)) * 1024,
+            sum(float(seconds) for seconds in re.findall(r"cpu ([\d.]+)", out)),
+            sum(int(blocks) for blocks in re.findall(r"blocks (\d+)", out)) * BLOCK)
+
+
+def measure(build, directory, small, ranks):
+    """One round. `small`: the directory of the model with one layer. Returns: the record."""
+    size, small_size = (sum(f.stat().st_size for f in each.glob("*.safetensors"))
+                        for each in (directory, small))
+    line = {"running": float(pathlib.Path("/proc/loadavg").read_text().split()[0])}
+    forget(directory)
+    line["cat_s"], line["cat_cpu_s"], disk = cat(directory)
+    line["cat_disk"] = disk / size
+    for count in ranks:
+        start = load(build, small, count)[2]
+        forget(directory)
+        line[f"load_s_{count}"], line[f"peak_bytes_{count}"], cpu, disk = load(
+            build, directory, count)
+        line[f"cpu_s_{count}"] = (cpu - start) * size / (size - small_size)
+        line[f"disk_{count}"] = disk / size
+    return line
 
 
 def main():
@@ -124,29 +153,36 @@ def main():
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--bytes", type=float, default=2e9)
     parser.add_argument("--ranks", default="1,2")
+    parser.add_argument("--dtype", choices=["BF16", "F16"], default="BF16")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--directory")
     parser.add_argument("--json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.directory) as folder:
         directory = pathlib.Path(folder)
-        size, count = write_model(directory, options.bytes)
+        small = directory / "small"
+        small.mkdir()
+        write_model(small, 0, options.dtype, vocabulary=256)
+        size, count = write_model(directory, options.bytes, options.dtype)
         print(f"{size / 1e9:.2f} GB in files, {count / 1e6:.0f} M parameters")
-        record = {"file_bytes": size, "parameters": count, "cold": drop_cache(), "rounds": []}
+        record = {"file_bytes": size, "parameters": count, "dtype": options.dtype, "rounds": []}
+        ranks = [int(count) for count in options.ranks.split(",")]
         for _ in range(options.rounds):
-            drop_cache()
-            line = {"cat_s": seconds_of_cat(directory)}
-            for ranks in map(int, options.ranks.split(",")):
-                drop_cache()
-                line[f"load_s_{ranks}"], line[f"peak_bytes_{ranks}"] = load(
-                    options.build, directory, ranks)
-            record["rounds"].append(line)
-            print(json.dumps(line))
-    cat = statistics.median(line["cat_s"] for line in record["rounds"])
-    for ranks in map(int, options.ranks.split(",")):
-        seconds = statistics.median(line[f"load_s_{ranks}"] for line in record["rounds"])
-        print(f"{ranks} ranks: {size / seconds / 1e9:.2f} GB/s, {seconds / cat:.2f} x cat, "
-              f"{'cold' if record['cold'] else 'warm'} page cache")
+            record["rounds"].append(measure(options.build, directory, small, ranks))
+            print(json.dumps(record["rounds"][-1]), flush=True)
+
+    def median(key):
+        return statistics.median(line[key] for line in record["rounds"])
+    print(f"cat: {size / median('cat_s') / 1e9:.2f} GB/s, "
+          f"{median('cat_cpu_s') / size * 1e9:.2f} processor s/GB, "
+          f"{median('cat_disk'):.2f} of the files from disk, {median('running'):.0f} running")
+    for count in ranks:
+        seconds = median(f"load_s_{count}")
+        print(f"{count} ranks: {size / seconds / 1e9:.2f} GB/s, "
+              f"{seconds / median('cat_s'):.2f} x cat, "
+              f"{median(f'cpu_s_{count}') / size * 1e9:.2f} processor s/GB, "
+              f"{median(f'disk_{count}'):.2f} of the files from disk, "
+              f"{max(line[f'peak_bytes_{count}'] for line in record['rounds']) / 1e9:.2f} GB peak")
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
 

@@ -133,7 +133,8 @@ TEST_F(AutoSaves, RestartAfterEveryWayInWhichAJobCanEnd) {
   start();
   std::vector<std::string> expected;
   for (const Way& way : ways) {
-    for (int saves = 0; saves < 3 && !HasFatalFailure(); ++saves)
+    const int needed = expected.empty() ? 3 : 1;  // of one attempt, to measure what a save costs
+    for (int saves = 0; saves < needed && !HasFatalFailure(); ++saves)
       wait_for_progress(expected.size() + 1, durable());
     if (HasFatalFailure()) return;
     expect_that_the_attempt_saves_as_the_ledger_says();

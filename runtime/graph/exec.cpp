@@ -7,7 +7,7 @@ namespace trireme::graph {
 StepExec::StepExec(const Step& step, const Plan::State& plan, const ExecutorMemory& memory,
                    const std::vector<int>& position_of_parameter, const RunContext& context)
     : step_(&step),
-      node_(step.node < 0 ? nullptr : &plan.nodes[static_cast<std::size_t>(step.node)]),
+      node_(step.node < 0 ? nullptr : &plan.nodes[step.node]),
       constants_(memory.constants),
       constant_offsets_(plan.constant_offsets),
       context_(&context) {

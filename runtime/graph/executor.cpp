@@ -74,7 +74,7 @@ Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream
       hooks(hooks_),
       options(options_),
       context{&stream_, &tensor_axis_, options_.seed, 0, 0},
-      position_of_parameter(plan.parameters.size(), -1) {
+      position_of_parameter(plan.graph_parameters, -1) {
   check_device();
   check_memory();
   const std::vector<int>& order = plan.program.parameters;
@@ -102,7 +102,7 @@ void Executor::State::check_memory() const {
     require(tensors.size() == order.size(), "the executor of stage ", plan.stage, " needs ",
             order.size(), ' ', what, ", not ", tensors.size());
     for (std::size_t p = 0; p < order.size(); ++p) {
-      const Parameter& parameter = plan.parameters[at(order[p])];
+      const Parameter& parameter = plan.parameters[order[p]];
       if (parameter.frozen && !of_frozen) continue;
       require(tensors[p].shape == parameter.spec.shape && tensors[p].dtype == dtype &&
                   tensors[p].packed() && tensors[p].data != nullptr,
@@ -176,7 +176,7 @@ void Executor::State::run_step(int s, int slot, const MicroBatch& batch) {
 
 void Executor::State::run_node(const Step& step, StepExec& exec, int slot,
                                const MicroBatch& batch) {
-  const Node& node = plan.nodes[at(step.node)];
+  const Node& node = plan.nodes[step.node];
   const bool forward = step.kind == Step::Kind::forward;
   if (write_check) write_check->before(step, exec, slot_base(slot));
   try {
@@ -198,7 +198,7 @@ void Executor::State::run_node(const Step& step, StepExec& exec, int slot,
 /// Uses slot 0 for all slots: they have the same alignment.
 void Executor::State::prepare(int s, Preparation& preparation) {
   const Step& step = plan.program.steps[at(s)];
-  const Node& node = plan.nodes[at(step.node)];
+  const Node& node = plan.nodes[step.node];
   StepExec& exec = steps[at(s)];
   exec.enter(slot_base(0));
   const bool forward = step.kind == Step::Kind::forward;
@@ -231,7 +231,7 @@ void Executor::State::check_finite(const Step& step, const StepExec& exec,
                          const char* what) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].source == Operand::Source::none || !is_floating(tensors[i].dtype)) continue;
-      require(stream.wait_and_check_finite(tensors[i]), "'", plan.nodes[at(step.node)].name,
+      require(stream.wait_and_check_finite(tensors[i]), "'", plan.nodes[step.node].name,
               "': ", what, i, " is not finite in micro-batch ", batch.number, " of step ",
               batch.step, " (what an op leaves unwritten is NaN under PlanOptions::guard)");
     }

@@ -75,8 +75,15 @@ PlannedModel trace_with_metrics(const Forward& trace, Pass pass, const PlanTarge
   return target.cache != nullptr ? target.cache->trace(pass, target, make) : make();
 }
 
-/// `make`: traced and cut.
-PlannedModel cut_model(Pass pass, const PlanTarget& target, FunctionRef<PlannedModel()> make) {
+/// `trace`: traced and cut.
+PlannedModel cut_model(Pass pass, const PlanTarget& target, FunctionRef<PlannedModel()> trace) {
+  const auto make = [&] {
+    PlannedModel model = trace();
+    const auto mode =
+        pass == Pass::train ? PlanOptions::Mode::training : PlanOptions::Mode::forward_only;
+    model.basis.emplace(*model.graph, model.results, model.cut, mode);
+    return model;
+  };
   return target.cache != nullptr ? target.cache->model(pass, target, make) : make();
 }
 
@@ -89,7 +96,7 @@ void plan_chunks(PlannedModel& model, Pass pass, const PlanTarget& target, PlanO
     if (!backward.empty()) options.backward = backward.at(static_cast<std::size_t>(chunk));
     const int stage = shape.virtual_stage(target.coordinate(Axis::pipeline), chunk);
     const auto make = [&] {
-      Plan plan(*model.graph, model.results, model.cut, stage, options);
+      Plan plan(*model.graph, model.results, model.cut, *model.basis, stage, options);
       check(plan);
       return plan;
     };
@@ -173,7 +180,7 @@ PlannedModel plan_cut(PlannedModel model, Pass pass, const PlanTarget& target,
 }
 
 PlannedModel without_chunks(const PlannedModel& model) {
-  return {model.graph, model.results, model.metrics, model.cut, {}};
+  return {model.graph, model.results, model.metrics, model.cut, {}, {}};
 }
 
 /// Of each virtual stage: that of its rank.

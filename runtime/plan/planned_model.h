@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct PlannedModel {
   Values results;                    // the result, and behind it the metrics
   std::vector<std::string> metrics;  // their names
   StageCut cut;
+  std::optional<PlanBasis> basis;  // of these, once the model is cut
   /// Chunk c of this rank is PipelineShape::virtual_stage(pipeline rank, c).
   std::vector<Plan> chunks;
 

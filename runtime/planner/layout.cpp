@@ -110,7 +110,7 @@ struct PlannedRanks {
   std::vector<int> kinds(const PlannedModel& planned, PlanOptions::Mode mode) {
     const auto [known, is_new] = blocks.try_emplace({planned.graph.get(), mode});
     if (is_new) known->second = block_kinds(*planned.graph, planned.results, mode);
-    return stage_kinds(*planned.graph, planned.results, planned.cut, mode, known->second);
+    return stage_kinds(*planned.graph, planned.cut, *planned.basis, known->second);
   }
 
   /// Per virtual stage, for training and for evaluation.

@@ -170,16 +170,13 @@ std::vector<int> block_kinds(const Graph& graph, const Values& results, PlanOpti
   return kinds;
 }
 
-std::vector<int> stage_kinds(const Graph& graph, const Values& results, const StageCut& cut,
-                             PlanOptions::Mode mode, const std::vector<int>& blocks) {
-  const Derivative derivative = derive(graph, results, mode);
+std::vector<int> stage_kinds(const Graph& graph, const StageCut& cut, const PlanBasis& basis,
+                             const std::vector<int>& blocks) {
   const Signature signature(graph, cut, blocks);
   std::map<std::vector<Index>, int> known;
   std::vector<int> kinds;
-  for (int stage = 0; stage < cut.stages; ++stage)
-    kinds.push_back(
-        known.try_emplace(signature.of(view_stage(graph, results, derivative, cut, stage)), stage)
-            .first->second);
+  for (const StageView& view : basis.state().views)
+    kinds.push_back(known.try_emplace(signature.of(view), view.stage).first->second);
   return kinds;
 }
 

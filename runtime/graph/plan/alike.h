@@ -15,7 +15,7 @@ namespace trireme {
 std::vector<int> block_kinds(const Graph& graph, const Values& results, PlanOptions::Mode mode);
 
 /// Per stage of the cut: stages of equal kind are alike. `blocks`: block_kinds() of that graph.
-std::vector<int> stage_kinds(const Graph& graph, const Values& results, const StageCut& cut,
-                             PlanOptions::Mode mode, const std::vector<int>& blocks);
+std::vector<int> stage_kinds(const Graph& graph, const StageCut& cut, const PlanBasis& basis,
+                             const std::vector<int>& blocks);
 
 }  // namespace trireme

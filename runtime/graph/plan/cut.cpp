@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "runtime/core/at.h"
@@ -113,58 +114,112 @@ StageCut cut_stages(const Graph& graph, const Values& results, int stages,
   return cut;
 }
 
-StageView graph::view_stage(const Graph& graph, const Values& results, const Derivative& derivative,
-                            const StageCut& cut, int stage) {
-  StageView view;
-  view.stage = stage;
-  const auto& values = graph.values();
-  constexpr int never = -1;
-  std::vector<int> last_use(values.size(), never);           // per storage root
-  std::vector<int> last_contribution(values.size(), never);  // per gradient root
-  std::vector<char> read_here(values.size(), 0);
-  for (const Node& node : graph.nodes()) {
-    if (!derivative.needed[at(node.id)] || is_view(graph, node)) continue;
-    const int use = cut.stage_of_node[at(node.id)];
-    for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
-      const ValueInfo& value = values[at(node.inputs[at(i)])];
-      last_use[at(value.root)] = std::max(last_use[at(value.root)], use);
-      if (use == stage) read_here[at(value.root)] = 1;
-      if (derivative.active[at(node.id)] && hands_on(graph, derivative, node, i))
-        last_contribution[at(value.gradient_root)] =
-            std::max(last_contribution[at(value.gradient_root)], use);
+namespace {
+
+/// How far along the pipeline values and gradients go, and so what each stage has of them.
+class Viewer {
+ public:
+  Viewer(const Graph& graph, const Values& results, const Derivative& derivative,
+         const StageCut& cut)
+      : graph_(graph), results_(results), derivative_(derivative), cut_(cut) {}
+
+  std::vector<StageView> run() {
+    for (int stage = 0; stage < cut_.stages; ++stage) views_.emplace_back().stage = stage;
+    find_uses();
+    for (const Node& node : graph_.nodes())
+      if (derivative_.needed[at(node.id)]) list(node);
+    for (int v = 0; v < static_cast<int>(graph_.values().size()); ++v) cross(v);
+    return std::move(views_);
+  }
+
+ private:
+  int stage_of(int node) const { return cut_.stage_of_node[at(node)]; }
+  bool is_constant_value(const ValueInfo& value) const {
+    return value.node >= 0 && is_constant(graph_.nodes()[at(value.node)]);
+  }
+
+  void read(int root, int stage) {
+    last_use_[at(root)] = std::max(last_use_[at(root)], stage);
+    if (is_constant_value(info(graph_, root))) readers_[at(info(graph_, root).node)].insert(stage);
+  }
+  void contribute(int root, int stage) {
+    last_contribution_[at(root)] = std::max(last_contribution_[at(root)], stage);
+  }
+
+  void find_uses() {
+    constexpr int never = -1;
+    last_use_.assign(graph_.values().size(), never);
+    last_contribution_.assign(graph_.values().size(), never);
+    for (const Node& node : graph_.nodes()) {
+      if (!derivative_.needed[at(node.id)] || is_view(graph_, node)) continue;
+      for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
+        const ValueInfo& value = info(graph_, node.inputs[at(i)]);
+        read(value.root, stage_of(node.id));
+        if (derivative_.active[at(node.id)] && hands_on(graph_, derivative_, node, i))
+          contribute(value.gradient_root, stage_of(node.id));
+      }
+    }
+    for (const Value& result : results_) {
+      const ValueInfo& value = info(graph_, result.id());
+      const int use = stage_of(value.node);
+      for (StageView& view : views_) view.computes.push_back(static_cast<char>(use == view.stage));
+      read(value.root, use);
+      if (result.id() == results_.front().id())  // metrics get no gradient
+        contribute(value.gradient_root, use);
     }
   }
-  for (const Value& result : results) {
-    const ValueInfo& value = values[at(result.id())];
-    const int use = cut.stage_of_node[at(value.node)];
-    view.computes.push_back(static_cast<char>(use == stage));
-    last_use[at(value.root)] = std::max(last_use[at(value.root)], use);
-    if (use == stage) read_here[at(value.root)] = 1;
-    if (result.id() == results.front().id())  // metrics get no gradient
-      last_contribution[at(value.gradient_root)] =
-          std::max(last_contribution[at(value.gradient_root)], use);
+
+  void list(const Node& node) {
+    const int here = stage_of(node.id);
+    views_[at(here)].nodes.push_back(node.id);
+    if (!is_constant(node)) return;
+    const auto readers = readers_.find(node.id);
+    if (readers == readers_.end()) return;
+    for (const int stage : readers->second)
+      if (stage != here) views_[at(stage)].nodes.push_back(node.id);
   }
-  for (const Node& node : graph.nodes()) {
-    const bool here = cut.stage_of_node[at(node.id)] == stage;
-    const bool copied =
-        is_constant(node) && std::any_of(node.outputs.begin(), node.outputs.end(),
-                                         [&](int o) { return read_here[at(o)] != 0; });
-    if (derivative.needed[at(node.id)] && (here || copied)) view.nodes.push_back(node.id);
+
+  /// Before and after each stage between the first one that has a root and the last that needs it.
+  void cross(int v) {
+    const ValueInfo& value = info(graph_, v);
+    if (value.node < 0 || is_constant_value(value)) return;
+    const int producer = stage_of(value.node);
+    if (value.root == v)
+      for (int stage = producer; stage < last_use_[at(v)]; ++stage) {
+        views_[at(stage)].sent.push_back(v);
+        views_[at(stage + 1)].received.push_back(v);
+      }
+    if (value.gradient_root == v && derivative_.exists[at(v)])
+      for (int stage = producer; stage < last_contribution_[at(v)]; ++stage) {
+        views_[at(stage)].gradients_received.push_back(v);
+        views_[at(stage + 1)].gradients_sent.push_back(v);
+      }
   }
-  const auto add = [stage](int root, int producer, int last, std::vector<int>& before,
-                           std::vector<int>& after) {
-    if (producer < stage && last >= stage) before.push_back(root);
-    if (producer <= stage && last > stage) after.push_back(root);
-  };
-  for (int v = 0; v < static_cast<int>(values.size()); ++v) {
-    const ValueInfo& value = values[at(v)];
-    if (value.node < 0 || is_constant(graph.nodes()[at(value.node)])) continue;
-    const int producer = cut.stage_of_node[at(value.node)];
-    if (value.root == v) add(v, producer, last_use[at(v)], view.received, view.sent);
-    if (value.gradient_root == v && derivative.exists[at(v)])
-      add(v, producer, last_contribution[at(v)], view.gradients_sent, view.gradients_received);
-  }
-  return view;
+
+  const Graph& graph_;
+  const Values& results_;
+  const Derivative& derivative_;
+  const StageCut& cut_;
+  std::vector<StageView> views_;
+  std::vector<int> last_use_, last_contribution_;  // per storage root, per gradient root
+  std::map<int, std::set<int>> readers_;           // per node that is constant: stages
+};
+
+}  // namespace
+
+std::vector<StageView> graph::view_stages(const Graph& graph, const Values& results,
+                                          const Derivative& derivative, const StageCut& cut) {
+  return Viewer(graph, results, derivative, cut).run();
+}
+
+PlanBasis::PlanBasis(const Graph& graph, const Values& results, const StageCut& cut,
+                     PlanOptions::Mode mode) {
+  require(cut.stage_of_node.size() == graph.nodes().size(),
+          "the stage cut belongs to another graph, or nodes were added after it was made");
+  const auto state = std::make_shared<State>();
+  state->derivative = derive(graph, results, mode);
+  state->views = view_stages(graph, results, state->derivative, cut);
+  state_ = state;
 }
 
 }  // namespace trireme

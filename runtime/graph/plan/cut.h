@@ -18,7 +18,17 @@ struct StageView {
   std::vector<int> gradients_received, gradients_sent;
   std::vector<char> computes;  // per result
 };
-StageView view_stage(const Graph& graph, const Values& results, const Derivative& derivative,
-                     const StageCut& cut, int stage);
+/// Of all stages, in order.
+std::vector<StageView> view_stages(const Graph& graph, const Values& results,
+                                   const Derivative& derivative, const StageCut& cut);
 
 }  // namespace trireme::graph
+
+namespace trireme {
+
+struct PlanBasis::State {
+  graph::Derivative derivative;
+  std::vector<graph::StageView> views;
+};
+
+}  // namespace trireme

@@ -70,7 +70,7 @@ std::string where(const Plan::State& s, const Operand& o) {
     return fmt::format("{}@{}+{}", s.program.memory[static_cast<std::size_t>(o.id)].name,
                        name(s.buffer_of(o.id).arena), s.offset_of(o.id));
   return fmt::format("{}{}", o.source == Operand::Source::gradient ? "grad " : "",
-                     s.parameters[static_cast<std::size_t>(o.id)].name());
+                     s.parameters[o.id].name());
 }
 
 std::string list(const Plan::State& s, const std::vector<Operand>& operands) {
@@ -122,7 +122,7 @@ std::string Plan::describe_steps() const {
   for (std::size_t k = 0; k < s.program.steps.size(); ++k) {
     const Step& step = s.program.steps[k];
     out += fmt::format("{:>5} {:<8} {}", k, name(step.kind),
-                       step.node < 0 ? "" : s.nodes[static_cast<std::size_t>(step.node)].name);
+                       step.node < 0 ? "" : s.nodes[step.node].name);
     if (step.kind == Step::Kind::forward)
       out += fmt::format(": {} -> {}", list(s, step.inputs), list(s, step.outputs));
     else if (step.makes_outputs)

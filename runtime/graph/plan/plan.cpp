@@ -46,13 +46,11 @@ bool made_in_backward(const Program& program, const Operand& result) {
   return program.steps[at(made)].phase != Phase::forward;
 }
 
-/// A stage of a large model has a small part of its nodes, and many stages may be planned.
 void copy_what_is_used(const Graph& graph, Plan::State& state) {
-  state.nodes.resize(graph.nodes().size());
   for (const Step& step : state.program.steps)
-    if (step.node >= 0) state.nodes[at(step.node)] = graph.nodes()[at(step.node)];
-  state.parameters.resize(graph.parameters().size());
-  for (const int p : state.program.parameters) state.parameters[at(p)] = graph.parameters()[at(p)];
+    if (step.node >= 0) state.nodes.keep(graph.nodes(), step.node);
+  for (const int p : state.program.parameters) state.parameters.keep(graph.parameters(), p);
+  state.graph_parameters = graph.parameters().size();
 }
 
 void list_instances(Plan::State& state) {
@@ -69,24 +67,25 @@ void list_instances(Plan::State& state) {
 }  // namespace
 
 Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int stage,
-           PlanOptions options) {
+           PlanOptions options)
+    : Plan(graph, results, cut, PlanBasis(graph, results, cut, options.mode), stage, options) {}
+
+Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, const PlanBasis& basis,
+           int stage, PlanOptions options) {
   const auto state = std::make_shared<State>();
   State& s = *state;
   require(0 <= stage && stage < cut.stages, "stage ", stage, " does not lie in a cut of ",
           cut.stages, " stages");
-  require(cut.stage_of_node.size() == graph.nodes().size(),
-          "the stage cut belongs to another graph, or nodes were added after it was made");
   s.stage = stage;
   s.stages = cut.stages;
   s.compute = graph.compute();
   s.options = options;
   s.device = graph.device();
   s.constant_offsets = constant_offsets(graph);
-  s.blocks = graph.blocks();
   for (const int input : graph.inputs()) s.inputs.push_back(info(graph, input));
 
-  const Derivative derivative = derive(graph, results, options.mode);
-  const StageView view = view_stage(graph, results, derivative, cut, stage);
+  const Derivative& derivative = basis.state().derivative;
+  const StageView& view = basis.state().views[at(stage)];
   s.program = make_program(graph, results, derivative, view, options);
   copy_what_is_used(graph, s);
   s.buffers = make_buffers(s.program, options.share);
@@ -101,8 +100,8 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, int s
   s.receive_gradients = transfer_of(s, s.program.receive_gradients);
   s.send_gradients = transfer_of(s, s.program.send_gradients);
   for (const int p : s.program.parameters) {
-    s.sums_over_tensor.push_back(s.parameters[at(p)].gradient == Parameter::Gradient::partial);
-    s.bytes.parameters += s.parameters[at(p)].spec.bytes();
+    s.sums_over_tensor.push_back(s.parameters[p].gradient == Parameter::Gradient::partial);
+    s.bytes.parameters += s.parameters[p].spec.bytes();
   }
   s.flops = flops_of(graph, derivative, view);
   s.work = work_of(graph, s);

@@ -78,13 +78,29 @@ struct PlanBytes {
   Index parameters = 0;  // local, this stage, in the compute type
 };
 
+/// What plans of all stages of a cut graph follow from. Copies are cheap, as those of plans.
+class PlanBasis {
+ public:
+  /// `results`: the loss (training: a scalar, and behind it any metrics), or what forward-only runs
+  /// compute.
+  PlanBasis(const Graph& graph, const Values& results, const StageCut& cut, PlanOptions::Mode mode);
+
+  struct State;
+  const State& state() const { return *state_; }  // for Plan
+
+ private:
+  std::shared_ptr<const State> state_;
+};
+
 /// Copies are cheap: they share what they hold, which never changes.
 class Plan {
  public:
-  /// The plan of `stage`. `results`: the loss (training: a scalar, and behind it any metrics), or
-  /// what forward-only runs compute.
+  /// The plan of `stage`.
   Plan(const Graph& graph, const Values& results, const StageCut& cut, int stage,
        PlanOptions options = {});
+  /// `basis`: of these and options.mode, made once for several stages.
+  Plan(const Graph& graph, const Values& results, const StageCut& cut, const PlanBasis& basis,
+       int stage, PlanOptions options);
 
   int stage() const;
   int stages() const;

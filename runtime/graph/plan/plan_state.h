@@ -11,6 +11,28 @@ namespace trireme::graph {
 /// Guard bytes after every buffer with PlanOptions::guard.
 constexpr Index guard_bytes = 64;
 
+/// Copies of those elements of a table that a plan needs, by their index in it: a stage of a large
+/// model has a small part of its nodes, and many stages may be planned.
+template <class T>
+class Kept {
+ public:
+  void keep(const std::vector<T>& table, int index) {
+    places_.resize(table.size(), -1);
+    int& place = places_[static_cast<std::size_t>(index)];
+    if (place >= 0) return;
+    place = static_cast<int>(kept_.size());
+    kept_.push_back(table[static_cast<std::size_t>(index)]);
+  }
+  /// Of an element that is kept.
+  const T& operator[](int index) const {
+    return kept_[static_cast<std::size_t>(places_[static_cast<std::size_t>(index)])];
+  }
+
+ private:
+  std::vector<int> places_;  // by index: in `kept_`, or -1
+  std::vector<T> kept_;
+};
+
 }  // namespace trireme::graph
 
 namespace trireme {
@@ -21,9 +43,9 @@ struct Plan::State {
   PlanOptions options;
   DeviceTraits device;
   std::vector<Index> constant_offsets;
-  std::vector<Node> nodes;  // of the graph, by id; empty where no step needs it
-  std::vector<std::string> blocks;
-  std::vector<Parameter> parameters;  // of the graph, by id; empty where the stage has it not
+  graph::Kept<Node> nodes;            // of the graph, by id: those of steps
+  graph::Kept<Parameter> parameters;  // of the graph, by id: those that the stage has
+  std::size_t graph_parameters = 0;   // how many the graph has
   std::vector<ValueInfo> inputs;      // of the graph, by position
   graph::Program program;
   std::vector<graph::Stretch> buffers;

@@ -26,8 +26,14 @@ PlannedPass plan_train(const Model& model, const PlanTarget& target) {
   return {std::move(planned), std::move(program)};
 }
 
-PlannedPass plan_evaluate(const Model& model, const PlanTarget& target, const PlannedPass& train) {
+PlannedPass plan_evaluate(const Model& model, const PlanTarget& target, const PlannedPass& train,
+                          PlannedTraining::Passes planned) {
   const bool shares_graph = target.cache != nullptr && !model.evaluation;
+  if (shares_graph && planned == PlannedTraining::Passes::train) {
+    PlannedModel same = train.model();  // its basis says more than that of a forward pass
+    same.chunks.clear();
+    return {std::move(same), forward_program(target, target.pipeline())};
+  }
   const Forward trace = shares_graph ? Forward() : model.evaluation ? model.evaluation : model.loss;
   return {plan_evaluation(trace, target, train.model()),
           forward_program(target, target.pipeline())};
@@ -65,18 +71,19 @@ const DeviceTraits& checked(const DeviceTraits& device) {
 }  // namespace
 
 PlannedTraining::PlannedTraining(const Model& model, const TrainingSpec& spec_, int rank_,
-                                 const DeviceTraits& device_, PlanCache* cache)
+                                 const DeviceTraits& device_, PlanCache* cache, Passes planned)
     : spec(spec_),
       rank(rank_),
       device(checked(device_)),
       train(plan_train(model, {spec_, rank_, device, cache})),
-      evaluate(plan_evaluate(model, {spec_, rank_, device, cache}, train)),
+      evaluate(plan_evaluate(model, {spec_, rank_, device, cache}, train, planned)),
       generate(plan_generation(model, {spec_, rank_, device, cache}, train)),
       outputs(plan_outputs(model, {spec_, rank_, device, cache}, train)),
       flat(*train.model().graph, train.model().cut, train.model().pointers(),
            flat_options(spec_, rank_)),
       train_inputs(train.model(), {spec_, rank_, device, cache}),
-      evaluate_inputs(evaluate.model(), {spec_, rank_, device, cache}),
+      evaluate_inputs(evaluate.model().chunks.empty() ? train.model() : evaluate.model(),
+                      {spec_, rank_, device, cache}),
       product_bytes(gemm_stream_bytes(device)) {}
 
 std::vector<const PlannedPass*> PlannedTraining::passes() const {

@@ -17,12 +17,16 @@
 namespace trireme {
 
 struct PlannedTraining {
+  /// all; or training alone, where evaluation runs the same graph, which needs no more memory: the
+  /// pass of `evaluate` then has no chunks.
+  enum class Passes { all, train };
   /// `device`: that the rank will have; any GPU, but a CPU only where this machine runs the same
   /// vector code. `cache`: of this model and device, so that other ranks take less time; null:
   /// none. Throws: Error when the model cannot be traced or cut, a data input's dim 0 is not the
   /// micro-batch, or no op takes it.
   PlannedTraining(const Model& model, const TrainingSpec& spec, int rank,
-                  const DeviceTraits& device, PlanCache* cache = nullptr);
+                  const DeviceTraits& device, PlanCache* cache = nullptr,
+                  Passes planned = Passes::all);
 
   TrainingSpec spec;
   int rank;

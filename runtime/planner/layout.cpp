@@ -217,6 +217,7 @@ PlannedLayout LayoutPlanner::plan(const Candidate& candidate, Ranks ranks) {
   const bool all = ranks == Ranks::all;
   const std::set<int> data_ranks = all ? distinct_data_ranks(spec) : std::set{layout.data_rank},
                       tensor_ranks = all ? ends(spec.mesh, Axis::tensor) : std::set{0};
+  const auto passes = all ? PlannedTraining::Passes::all : PlannedTraining::Passes::train;
   // By pipeline, data and tensor rank.
   std::map<std::tuple<int, int, int>, std::shared_ptr<const PlannedTraining>> plans;
   std::vector<int> alike;  // known once the first rank is planned
@@ -231,7 +232,7 @@ PlannedLayout LayoutPlanner::plan(const Candidate& candidate, Ranks ranks) {
         auto& plan = plans[{like, data, tensor}];
         if (!plan)
           plan = std::make_shared<const PlannedTraining>(planned.model, spec, rank_of(like),
-                                                         state_->device, &planned.cache);
+                                                         state_->device, &planned.cache, passes);
         if (alike.empty()) alike = planned.alike(*plan);
         layout.ranks.push_back(
             {rank_of(stage), stage, planned.need(*plan, stage, state_->checkpoint),

@@ -170,22 +170,33 @@ TEST(LayoutPlanner, RanksWriteEachParameterAndItsMomentsOnce) {
     }
 }
 
+/// Of this layout one rank of each stage is planned, without its evaluation, as it is among all.
+void expect_one_as_among_all(LayoutPlanner& planner, const Candidate& candidate) {
+  const PlannedLayout one = planner.plan(candidate, LayoutPlanner::Ranks::one),
+                      all = planner.plan(candidate);
+  ASSERT_EQ(one.ranks.size(), static_cast<std::size_t>(candidate.spec.mesh.size(Axis::pipeline)));
+  for (const PlannedRank& rank : one.ranks) {
+    EXPECT_EQ(rank.saved, std::nullopt);
+    EXPECT_EQ(std::count_if(all.ranks.begin(), all.ranks.end(),
+                            [&](const PlannedRank& other) {
+                              return other.rank == rank.rank &&
+                                     other.need.describe() == rank.need.describe();
+                            }),
+              1);
+  }
+  EXPECT_EQ(step_time(one, unit_profile(), {}).total, step_time(all, unit_profile(), {}).total);
+}
+
 TEST(LayoutPlanner, PlansOneRankOfEachStageForTheTime) {
-  LayoutPlanner planner(transformer_models(small(false)), cpu_traits());
-  for (const MeshShape& mesh : {MeshShape(2, 2, 2), MeshShape(4, 2, 1)}) {
-    const Candidate c = candidate(mesh, true);
-    const PlannedLayout one = planner.plan(c, LayoutPlanner::Ranks::one), all = planner.plan(c);
-    ASSERT_EQ(one.ranks.size(), 2u);
-    for (const PlannedRank& rank : one.ranks) {
-      EXPECT_EQ(rank.saved, std::nullopt);
-      EXPECT_EQ(std::count_if(all.ranks.begin(), all.ranks.end(),
-                              [&](const PlannedRank& other) {
-                                return other.rank == rank.rank &&
-                                       other.need.describe() == rank.need.describe();
-                              }),
-                1);
-    }
-    EXPECT_EQ(step_time(one, unit_profile(), {}).total, step_time(all, unit_profile(), {}).total);
+  for (const bool llama : {false, true}) {
+    LayoutPlanner planner(transformer_models(small(llama)), cpu_traits());
+    for (const MeshShape& mesh : {MeshShape(2, 2, 2), MeshShape(4, 2, 1), MeshShape(8, 1, 1)})
+      for (const auto recompute : {RecomputeGranularity::none, RecomputeGranularity::full}) {
+        Candidate c = candidate(mesh, true);
+        c.recompute = recompute;
+        c.lm_head_chunks = recompute == RecomputeGranularity::full ? 4 : 1;
+        expect_one_as_among_all(planner, c);
+      }
   }
 }
 

@@ -117,6 +117,7 @@ std::vector<Lever> find_levers(Searcher& searcher, const GpuGroup& group, const 
   if (result.best.empty()) return levers;
   SearchAim one = aim;
   one.best = 1;
+  one.all_ranks = false;  // it is the time that is asked for
   const auto add = [&](const GpuGroup& other, const std::string& change) {
     const SearchResult found = searcher.search(other, one);
     if (found.best.empty()) return;

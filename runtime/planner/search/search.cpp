@@ -189,6 +189,7 @@ class Search {
 
   /// Of layouts that differ in details only, the first is among the best.
   void finish(Considered& each) {
+    if (!aim_.all_ranks) return take_as_best(each);
     std::optional<Evaluated> all = planned(each, Ranks::all);
     if (!all) return;
     Evaluated& made = result_.evaluated[static_cast<std::size_t>(each.evaluated)];
@@ -197,6 +198,10 @@ class Search {
       each.verdict = Verdict::memory;
       return;
     }
+    take_as_best(each);
+  }
+
+  void take_as_best(const Considered& each) {
     finished_.insert(essence_of(each.layout));
     result_.best.push_back(static_cast<std::size_t>(each.evaluated));
   }

@@ -61,6 +61,7 @@ struct SearchAim {
   int best = 4;          // so many layouts
   double margin = 0.02;  // share of each device's memory that stays free
   LayoutPins pins = {};
+  bool all_ranks = true;  // of the best: whether each fits. False: one of each stage
 };
 
 /// Keeps plans and estimates from one search to the next.

@@ -50,6 +50,32 @@ TEST(Search, RefusesByTheStateAloneAndByActivations) {
   for (const std::size_t best : some.best) EXPECT_LE(some.evaluated[best].bytes, some.limit);
 }
 
+// 251 tokens are dealt to two tensor ranks: the first one, whose plan says how long a step takes,
+// needs a little less than the last one.
+TEST(Search, RefusesALayoutOfWhichAnotherRankDoesNotFit) {
+  const auto task = task_of(
+      {"--model", "tiny", "--vocab-size", "251", "--num-layers", "3", "--global-batch-size", "8"});
+  GpuGroup group = group_of("1x8xH100");
+  SearchAim aim;
+  aim.margin = 0;
+  aim.pins = parse_pins("tp 2 pp 1 mb 1 zero 1 sp 1 chunks 1 recompute none");
+  const SearchResult fits = Searcher(*task, group.profile.device).search(group, aim);
+  ASSERT_EQ(fits.considered.size(), 1u);
+  ASSERT_EQ(fits.best.size(), 1u);
+  const Index most = fits.evaluated.front().bytes;
+  LayoutPlanner planner(transformer_models(task->model()), group.profile.device);
+  const Candidate candidate = task->candidate(fits.considered.front().layout);
+  ASSERT_LT(device_bytes(planner.plan(candidate, LayoutPlanner::Ranks::one), group.profile), most);
+
+  group.profile.memory = most - 1;
+  const SearchResult refused = Searcher(*task, group.profile.device).search(group, aim);
+  EXPECT_TRUE(refused.best.empty());
+  EXPECT_EQ(refused.considered.front().verdict, Verdict::memory);
+  EXPECT_EQ(refused.evaluated.front().bytes, most);
+  aim.all_ranks = false;  // as for levers
+  EXPECT_EQ(Searcher(*task, group.profile.device).search(group, aim).best.size(), 1u);
+}
+
 TEST(Search, LeavesTheMarginFree) {
   const auto task = tiny_task("32");
   const GpuGroup group = group_of("1x8xH100");

@@ -2,9 +2,11 @@
 #include "runtime/data/prepare/ordered_work.h"
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <numeric>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -53,6 +55,11 @@ TEST(OrderedWork, HoldsNoMoreThanItsBoundButOneLargerPieceAlone) {
              },
              [] { return [](Index& piece) { return piece; }; },
              [&](const Index& piece) {
+               if (piece == 0) {  // ten are under way, and one is made
+                 while (held < 33) std::this_thread::yield();
+                 std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                 EXPECT_EQ(held, 33);
+               }
                if (piece == 50) beside_the_large = held - 1000;
                held -= size(piece);
              },

@@ -16,7 +16,7 @@
 namespace trireme::preflight {
 namespace {
 
-constexpr Index word_bytes = sizeof(std::uint64_t);
+constexpr Index hash_bytes = sizeof(std::uint64_t);
 
 class Product {
  public:
@@ -28,7 +28,7 @@ class Product {
     gemm_.b = b_.data();
     gemm_.c = c_.data();
     gemm_.workspace = workspace_.data();
-    std::vector<ListedRange> all = {{0, bytes_ / word_bytes}};
+    std::vector<ListedRange> all = {{0, bytes_ / hash_bytes}};
     result_ = upload(all, stream_, list_.data());
   }
   void run() { stream_.kernels().gemm.run(stream_, gemm_); }
@@ -39,7 +39,7 @@ class Product {
                                    .words = reinterpret_cast<const std::uint64_t*>(c_.data()),
                                    .hashes = reinterpret_cast<std::uint64_t*>(hash_.data())});
     std::uint64_t hash = 0;
-    stream_.copy(&hash, hash_.data(), word_bytes);
+    stream_.copy(&hash, hash_.data(), hash_bytes);
     stream_.synchronize();
     return hash;
   }

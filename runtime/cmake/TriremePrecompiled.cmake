@@ -26,3 +26,16 @@ function(trireme_precompile target)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
+
+# trireme_compile_together(target): six sources of it at once, as they include the same headers of
+# trireme and instantiate the same templates. Two of its sources must not define one name in unnamed
+# namespaces then. The preset tsan compiles each alone.
+add_library(trireme_compiled_together INTERFACE)  # these come after -Wall and -Wshadow
+target_compile_options(trireme_compiled_together INTERFACE -Wno-shadow
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+function(trireme_compile_together target)
+  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    target_link_libraries(${target} PRIVATE trireme_compiled_together)
+  endif()
+endfunction()

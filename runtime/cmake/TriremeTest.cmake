@@ -50,16 +50,6 @@ function(trireme_test_options name optimisation)
   target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endfunction()
 
-# trireme_compile_together(program): six files of it at once, as they instantiate the same matchers.
-# Helpers of two of its tests must not have one name then.
-add_library(trireme_compiled_together INTERFACE)  # -Wno-shadow comes after -Wshadow
-target_compile_options(trireme_compiled_together INTERFACE -Wno-shadow)
-function(trireme_compile_together program)
-  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-    set_target_properties(${program} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-    target_link_libraries(${program} PRIVATE trireme_compiled_together)
-  endif()
-endfunction()
 foreach(optimisation -O0 -O1)
   set(name gtest_precompiled${optimisation})
   add_executable(${name} EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/runtime/cmake/empty.cpp)

@@ -11,13 +11,13 @@ namespace {
 
 using namespace nn;
 
-struct WorkspaceBytes {
+struct AttentionWorkspace {
   Index forward, backward;
 };
 
 class CausalAttention final : public KernelOp {
  public:
-  CausalAttention(AttentionShape shape, AttentionChoice choice, WorkspaceBytes workspace)
+  CausalAttention(AttentionShape shape, AttentionChoice choice, AttentionWorkspace workspace)
       : shape_(shape), choice_(choice), workspace_(workspace) {}
   std::string name() const override { return "causal_attention"; }
   Outputs infer(const Specs& in) const override {
@@ -75,7 +75,7 @@ class CausalAttention final : public KernelOp {
 
   AttentionShape shape_;
   AttentionChoice choice_;
-  WorkspaceBytes workspace_;
+  AttentionWorkspace workspace_;
 };
 
 AttentionShape shape_of(const Spec& qkv, Index sequence, const AttentionHeads& heads) {
@@ -99,8 +99,8 @@ Value causal_attention(Value qkv, Index sequence, const AttentionHeads& heads,
   const DType dtype = qkv.spec().dtype;
   return apply<CausalAttention>(
       {qkv}, shape, choice,
-      WorkspaceBytes{attention_forward_workspace_bytes(device, shape, dtype, choice),
-                     attention_backward_workspace_bytes(device, shape, dtype, choice)});
+      AttentionWorkspace{attention_forward_workspace_bytes(device, shape, dtype, choice),
+                         attention_backward_workspace_bytes(device, shape, dtype, choice)});
 }
 
 }  // namespace trireme

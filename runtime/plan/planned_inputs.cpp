@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-constexpr Index alignment = 64;
+constexpr Index input_alignment = 64;
 
 const ValueInfo& input_info(const Graph& graph, std::size_t position) {
   return graph.values()[static_cast<std::size_t>(graph.inputs()[position])];
@@ -37,7 +37,7 @@ Shape without_first(const Shape& shape) {
   return rest;
 }
 
-Index PlannedInputs::Input::bytes() const { return round_up(batch.bytes(), alignment); }
+Index PlannedInputs::Input::bytes() const { return round_up(batch.bytes(), input_alignment); }
 
 PlannedInputs::PlannedInputs(const PlannedModel& model, const PlanTarget& target,
                              const Graph& source)

@@ -12,11 +12,10 @@
 
 #include "runtime/core/show_bytes.h"
 #include "runtime/planner/json_fields.h"
+#include "runtime/planner/units.h"
 
 namespace trireme::planner {
 namespace {
-
-constexpr double micro = 1e-6, giga = 1e9, tera = 1e12;
 
 DType dtype_of(const Fields& fields, std::string_view name) {
   if (name == "bf16") return DType::bf16;

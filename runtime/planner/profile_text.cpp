@@ -1,11 +1,10 @@
 // The text of the file of a profile: what profile_json.cpp reads.
 #include "runtime/core/json.h"
 #include "runtime/planner/profile_json.h"
+#include "runtime/planner/units.h"
 
 namespace trireme::planner {
 namespace {
-
-constexpr double micro = 1e-6, giga = 1e9, tera = 1e12;
 
 const char* direction(bool backward) { return backward ? "backward" : "forward"; }
 

@@ -21,30 +21,30 @@ constexpr const char* what = "trireme checkpoint";
 
 // Writing
 
-Json json_of(const KeyValues& facts) {
+Json as_json(const KeyValues& facts) {
   Json::Object object;
   for (const auto& [name, value] : facts) object.emplace_back(name, value);
   return object;
 }
 
-Json json_of(const Shape& shape) { return Json::Array(shape.begin(), shape.end()); }
+Json as_json(const Shape& shape) { return Json::Array(shape.begin(), shape.end()); }
 
-Json json_of(const Manifest::File& file) {
+Json as_json(const Manifest::File& file) {
   Json::Array blocks;
   for (const Checksum& block : file.blocks) blocks.emplace_back(to_text(block));
   return Json::Object{{"name", file.name}, {"bytes", file.bytes}, {"blocks", std::move(blocks)}};
 }
 
-Json json_of(const Manifest::Tensor& tensor) {
+Json as_json(const Manifest::Tensor& tensor) {
   Json::Array pieces;
   for (const Manifest::Stored& piece : tensor.pieces)
     pieces.emplace_back(Json::Object{{"file", piece.file},
                                      {"offset", piece.offset},
-                                     {"begin", json_of(piece.box.begin)},
-                                     {"size", json_of(piece.box.size)}});
+                                     {"begin", as_json(piece.box.begin)},
+                                     {"size", as_json(piece.box.size)}});
   return Json::Object{{"name", tensor.name},
                       {"dtype", name(tensor.dtype)},
-                      {"shape", json_of(tensor.global)},
+                      {"shape", as_json(tensor.global)},
                       {"pieces", std::move(pieces)}};
 }
 
@@ -155,18 +155,18 @@ const std::string* Manifest::identity_of(const std::string& name) const {
 std::string to_text(const Manifest& manifest) {
   check(manifest);
   Json::Array files, tensors;
-  for (const Manifest::File& file : manifest.files) files.push_back(json_of(file));
-  for (const Manifest::Tensor& tensor : manifest.tensors) tensors.push_back(json_of(tensor));
+  for (const Manifest::File& file : manifest.files) files.push_back(as_json(file));
+  for (const Manifest::Tensor& tensor : manifest.tensors) tensors.push_back(as_json(tensor));
   Json::Object all{{"what", what},
                    {"format", Manifest::format},
                    {"step", manifest.step},
                    {"run", manifest.run},
                    {"created", manifest.created},
                    {"layout", manifest.layout},
-                   {"identity", json_of(manifest.identity)},
-                   {"options", json_of(manifest.options)},
-                   {"versions", json_of(manifest.versions)},
-                   {"positions", json_of(manifest.positions)},
+                   {"identity", as_json(manifest.identity)},
+                   {"options", as_json(manifest.options)},
+                   {"versions", as_json(manifest.versions)},
+                   {"positions", as_json(manifest.positions)},
                    {"block_bytes", block_bytes},
                    {"files", std::move(files)},
                    {"tensors", std::move(tensors)}};

@@ -13,7 +13,7 @@ namespace trireme::store {
 namespace {
 
 using Stored = Manifest::Stored;
-using Tensor = Manifest::Tensor;
+using Listed = Manifest::Tensor;
 
 void check_names_differ(std::vector<std::string_view> names, const char* of) {
   std::sort(names.begin(), names.end());
@@ -50,7 +50,7 @@ Index checked_count(const Shape& shape, const std::string& of) {
   return count;
 }
 
-void check_piece(const Manifest& manifest, const Tensor& tensor, const Stored& piece) {
+void check_piece(const Manifest& manifest, const Listed& tensor, const Stored& piece) {
   const auto& [file, offset, box] = piece;
   require(0 <= file && file < static_cast<int>(manifest.files.size()), "a piece of ", tensor.name,
           " lies in file ", file, " of ", manifest.files.size());
@@ -73,7 +73,7 @@ void check_piece(const Manifest& manifest, const Tensor& tensor, const Stored& p
 /// How often two pieces may be compared: a hostile manifest is refused, not worked on for hours.
 constexpr Index largest_effort = 200'000'000;
 
-int dim_with_most_begins(const Tensor& tensor) {
+int dim_with_most_begins(const Listed& tensor) {
   int best = 0;
   std::size_t most = 0;
   for (int d = 0; d < tensor.global.dims(); ++d) {
@@ -95,7 +95,7 @@ bool overlap(const Box& a, const Box& b) {
 
 /// A sweep along the dim in which pieces differ most; compared are only those that the sweep meets
 /// at the same time.
-void check_disjoint(const Tensor& tensor, Index& effort) {
+void check_disjoint(const Listed& tensor, Index& effort) {
   const int dim = dim_with_most_begins(tensor);
   std::vector<const Box*> boxes, met;
   for (const Stored& piece : tensor.pieces) boxes.push_back(&piece.box);
@@ -115,7 +115,7 @@ void check_disjoint(const Tensor& tensor, Index& effort) {
   }
 }
 
-void check_tensor(const Manifest& manifest, const Tensor& tensor, Index& effort) {
+void check_tensor(const Manifest& manifest, const Listed& tensor, Index& effort) {
   require(!tensor.name.empty(), "a tensor has no name");
   const Index elements = checked_count(tensor.global, tensor.name);
   Index covered = 0;
@@ -135,10 +135,10 @@ void check_offsets(const Manifest& manifest) {
   struct Range {
     int file;
     Index begin, end;
-    const Tensor* tensor;
+    const Listed* tensor;
   };
   std::vector<Range> ranges;
-  for (const Tensor& tensor : manifest.tensors)
+  for (const Listed& tensor : manifest.tensors)
     for (const Stored& piece : tensor.pieces)
       ranges.push_back({piece.file, piece.offset,
                         piece.offset + piece.box.count() * size_bytes(tensor.dtype), &tensor});
@@ -168,8 +168,8 @@ void check(const Manifest& manifest) {
   }
   check_names_differ(std::move(files), "files");
   Index effort = 0;
-  const Tensor* before = nullptr;
-  for (const Tensor& tensor : manifest.tensors) {
+  const Listed* before = nullptr;
+  for (const Listed& tensor : manifest.tensors) {
     require(!before || before->name < tensor.name,
             "tensors are not in the order of their names: ", before ? before->name : "", ", then ",
             tensor.name);

@@ -68,9 +68,9 @@ const char* why_skipped(const StepMetrics& m) {
              : "gradients are not finite";
 }
 
-struct Clock {
+struct HoursLeft {
   long long hours, minutes, seconds;
-  explicit Clock(double s)
+  explicit HoursLeft(double s)
       : hours(static_cast<long long>(s) / 3600),
         minutes(static_cast<long long>(s) / 60 % 60),
         seconds(static_cast<long long>(s) % 60) {}
@@ -201,7 +201,7 @@ void Reporter::print_line(const StepMetrics& m) {
   const double rate = seconds > 0 ? static_cast<double>(interval_targets_) / seconds : 0;
   const double flops = static_cast<double>(interval_steps_) * options_.flops_per_step;
   const double share = peak_flops_ > 0 && seconds > 0 ? flops / seconds / peak_flops_ : 0;
-  const Clock left(seconds_left(m.step));
+  const HoursLeft left(seconds_left(m.step));
   Line line;
   if (options_.progress_bar) line.add("\r\033[K");
   line.add("{:8} {:>11.6f} {:>11.4e} {:11.4e} {:8.1f} {:9.0f} {:10.1f} {:3}:{:02}:{:02}", m.step,
@@ -227,7 +227,7 @@ void Reporter::print_progress(const StepMetrics& m) {
   progress_ms_ = 0;
   constexpr Index width = 40;
   const Index filled = width * m.step / options_.train_iters;
-  const Clock left(seconds_left(m.step));
+  const HoursLeft left(seconds_left(m.step));
   Line line;
   line.add("\r[{:=<{}}{: <{}}] {}/{}  loss {:.4f}  left {}:{:02}:{:02}\033[K", "", filled, "",
            width - filled, m.step, options_.train_iters, without_sign_of_nan(m.loss), left.hours,

@@ -13,6 +13,7 @@
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/decide/judge.h"
+#include "launch/supervisor/machine/clock.h"
 #include "launch/supervisor/machine/metrics_tail.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/rank_watch.h"
@@ -22,14 +23,8 @@
 namespace trireme::supervisor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr Index goodput_window_s = 600, most_bytes = Index{1} << 30;
 constexpr double poll_s = 0.01;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 

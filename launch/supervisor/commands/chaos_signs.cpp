@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Index most_bytes = Index{1} << 30;
+constexpr Index most_log_bytes = Index{1} << 30;
 
 /// "pp0 dp1 tp2" -> {"pp0", "dp1", "tp2"}
 std::vector<std::string> words_of_place(const std::string& coordinates) {
@@ -89,7 +89,7 @@ ino_t number_of(const std::string& path) {
 /// Empty: there is no such file, for an instant while it is rotated.
 std::string read_or_empty(const std::string& path) {
   try {
-    return read_whole(path, most_bytes);
+    return read_whole(path, most_log_bytes);
   } catch (const Error&) {
     return "";
   }
@@ -195,7 +195,7 @@ Index loaded_step(const std::string& log, const ReadText& read) {
 std::vector<std::string> suspected_hosts(const std::string& folder) {
   std::vector<std::string> hosts;
   try {
-    const Json verdict = parse_json(read_whole(folder + "/" + verdict_file, most_bytes));
+    const Json verdict = parse_json(read_whole(folder + "/" + verdict_file, most_log_bytes));
     const Json* found = verdict.find("hosts");
     const auto* all = found == nullptr ? nullptr : std::get_if<Json::Array>(&found->value);
     for (const Json& each : all == nullptr ? Json::Array() : *all)

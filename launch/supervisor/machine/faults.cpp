@@ -19,7 +19,7 @@
 namespace trireme::supervisor {
 namespace {
 
-constexpr Index most_bytes = 4096;  // of an offer or a request
+constexpr Index most_offer_bytes = 4096;  // of an offer or a request
 const std::string rank_variable = "OMPI_COMM_WORLD_RANK";
 
 std::string offer_path(const Paths& paths) { return paths.folder + "/chaos-offer"; }
@@ -48,7 +48,7 @@ std::string text_in(const Json& json, const char* key) {
 /// Nothing: there is no such file, or it is no JSON.
 std::optional<Json> read_json(const std::string& path) {
   try {
-    return parse_json(read_whole(path, most_bytes));
+    return parse_json(read_whole(path, most_offer_bytes));
   } catch (const Error&) {
     return std::nullopt;
   }

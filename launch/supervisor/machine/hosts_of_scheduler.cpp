@@ -14,7 +14,7 @@
 namespace trireme::supervisor {
 namespace {
 
-constexpr Index most_bytes = Index{16} << 20;
+constexpr Index most_hosts_bytes = Index{16} << 20;
 constexpr Index most_nodes = 100'000;
 
 /// What a line of the shell prints, and its exit status. The line must end soon.
@@ -173,7 +173,7 @@ std::vector<Host> read_hosts(const HostSource& source, Index default_slots) {
     case HostSource::Kind::this_machine:
       return {};
     case HostSource::Kind::hostfile:
-      return parse_hosts(read_whole(source.path, most_bytes), default_slots);
+      return parse_hosts(read_whole(source.path, most_hosts_bytes), default_slots);
     case HostSource::Kind::slurm:
       return parse_hosts(source.text, default_slots);
     case HostSource::Kind::discovery:

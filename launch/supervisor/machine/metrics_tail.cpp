@@ -9,7 +9,7 @@
 namespace trireme::supervisor {
 namespace {
 
-constexpr Index most_bytes = Index{1} << 20;  // of one look
+constexpr Index most_read_bytes = Index{1} << 20;  // of one look
 
 std::string bytes_at(const std::string& path, Index begin, Index end) {
   std::ifstream in(path, std::ios::binary);
@@ -21,7 +21,7 @@ std::string bytes_at(const std::string& path, Index begin, Index end) {
 }
 
 /// 0 where there is no such number.
-double number_in(const Json& json, const char* name) {
+double real_in(const Json& json, const char* name) {
   const Json* found = json.find(name);
   if (found != nullptr && std::holds_alternative<double>(found->value))
     return std::get<double>(found->value);
@@ -36,11 +36,11 @@ std::vector<Step> parse_line(const std::string& line) {
     const Json json = parse_json(line);
     const Json* step = json.find("step");
     if (step == nullptr || !std::holds_alternative<Index>(step->value)) return {};
-    Step found{std::get<Index>(step->value), number_in(json, "step_ms") / 1e3};
+    Step found{std::get<Index>(step->value), real_in(json, "step_ms") / 1e3};
     const Json* spike = json.find("loss_spike");
     const bool* spikes = spike == nullptr ? nullptr : std::get_if<bool>(&spike->value);
     found.spike = spikes != nullptr && *spikes;
-    if (found.spike) found.loss = number_in(json, "loss");
+    if (found.spike) found.loss = real_in(json, "loss");
     return {found};
   } catch (const Error&) {
     return {};
@@ -70,7 +70,7 @@ std::vector<Step> MetricsTail::read() {
   const Index end = size();
   if (end < at_) at_ = end;  // cut off
   if (end == at_) return {};
-  std::string text = bytes_at(path_, at_, std::min(end, at_ + most_bytes));
+  std::string text = bytes_at(path_, at_, std::min(end, at_ + most_read_bytes));
   text.resize(text.rfind('\n') + 1);  // npos + 1 is 0
   at_ += static_cast<Index>(text.size());
   return parse_lines(text);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -19,6 +18,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/clock.h"
 #include "launch/supervisor/machine/new_token.h"
 #include "runtime/core/require_call.h"
 #include "runtime/observe/page_mapping.h"
@@ -32,15 +32,10 @@ using observe::PageLayout;
 using observe::PageMessage;
 using observe::PageNote;
 using observe::ReceivedMessage;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_unknown = 64;  // connections that have not said the token yet
 constexpr double hello_s = 5;             // in which it must come
 constexpr double longest_answer_s = 30;   // of agents that send other things meanwhile
-
-double seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
-}
 
 /// In digits; empty: an address that other machines cannot reach.
 std::string text_of(const sockaddr* address) {

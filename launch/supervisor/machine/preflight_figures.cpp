@@ -12,7 +12,7 @@
 namespace trireme::supervisor {
 namespace {
 
-std::string text_in(const Json& json, const char* key) {
+std::string member_text(const Json& json, const char* key) {
   const Json* found = json.find(key);
   const auto* text = found == nullptr ? nullptr : std::get_if<std::string>(&found->value);
   return text == nullptr ? "" : *text;
@@ -74,7 +74,8 @@ std::vector<UnfitHost> read_unfit(const Paths& paths) {
     const Json* found = nodes.find("unfit");
     const auto* hosts = found == nullptr ? nullptr : std::get_if<Json::Array>(&found->value);
     if (hosts == nullptr) return unfit;
-    for (const Json& host : *hosts) unfit.push_back({text_in(host, "host"), text_in(host, "why")});
+    for (const Json& host : *hosts)
+      unfit.push_back({member_text(host, "host"), member_text(host, "why")});
   } catch (const Error&) {  // derived from the ledger, for people
   }
   return unfit;

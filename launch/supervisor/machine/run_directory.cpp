@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using store::LeaseHolder;
 
-constexpr Index kept_attempts = 10;
+constexpr Index kept_logs = 10;
 const std::string attempt_prefix = "attempt-", private_prefix = "trireme-";
 
 std::optional<LeaseHolder> holder_of(const Paths& paths) {
@@ -186,7 +186,7 @@ void forget_attempts(const Paths& paths, Index newest) {
   for (const fs::path& entry : entries_of(paths.folder, attempt_prefix)) {
     const std::string number = entry.filename().string().substr(attempt_prefix.size());
     std::error_code ignored;
-    if (std::atoll(number.c_str()) <= newest - kept_attempts) fs::remove_all(entry, ignored);
+    if (std::atoll(number.c_str()) <= newest - kept_logs) fs::remove_all(entry, ignored);
   }
 }
 

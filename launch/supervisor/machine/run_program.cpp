@@ -1,7 +1,6 @@
 #include "launch/supervisor/machine/run_program.h"
 
 #include <cerrno>
-#include <chrono>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -10,6 +9,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/clock.h"
 #include "launch/supervisor/machine/processes.h"
 #include "runtime/core/require_call.h"
 
@@ -19,11 +19,7 @@ namespace {
 using Why = ProgramEnd::Why;
 
 constexpr int pause_ms = 10;  // between two looks whether it has ended, which shows in no file
-constexpr std::size_t longest_line = std::size_t{64} << 20;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+constexpr std::size_t longest_output_line = std::size_t{64} << 20;
 
 class Program {
  public:
@@ -117,7 +113,7 @@ class Program {
       options_.take_line(line_);
       line_.clear();
     }
-    if (line_.size() < longest_line) line_.append(text);
+    if (line_.size() < longest_output_line) line_.append(text);
   }
 
   const RunOptions& options_;

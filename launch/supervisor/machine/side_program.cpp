@@ -1,7 +1,6 @@
 #include "launch/supervisor/machine/side_program.h"
 
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <utility>
 
@@ -12,16 +11,13 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/clock.h"
 #include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 namespace {
 
-constexpr std::size_t most_bytes = std::size_t{1} << 24;  // of output that is kept
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+constexpr std::size_t most_output_bytes = std::size_t{1} << 24;  // of output that is kept
 
 /// Where it prints; -1: where this process does. And the end of the pipe that is read, or -1.
 std::pair<int, int> open_output(const SideCommand& command) {
@@ -95,7 +91,7 @@ void SideProgram::read() {
     const ssize_t bytes = ::read(pipe_, buffer, sizeof buffer);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes <= 0) return;
-    if (end_.output.size() < most_bytes)
+    if (end_.output.size() < most_output_bytes)
       end_.output.append(buffer, static_cast<std::size_t>(bytes));
   }
 }

@@ -8,11 +8,10 @@
 
 #include "runtime/core/show_bytes.h"
 #include "runtime/planner/report/figures_text.h"
+#include "runtime/planner/units.h"
 
 namespace trireme::planner {
 namespace {
-
-constexpr double percent = 100;
 
 /// Of the column of layouts.
 std::size_t layout_width(const Answer& answer) {

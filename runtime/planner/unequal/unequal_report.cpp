@@ -10,11 +10,10 @@
 #include "runtime/planner/report/report.h"
 #include "runtime/planner/unequal/hosts.h"
 #include "runtime/planner/unequal/unequal_answer.h"
+#include "runtime/planner/units.h"
 
 namespace trireme::planner {
 namespace {
-
-constexpr double percent = 100;
 
 std::string show_cost(double cost) {
   constexpr double exact = 100;  // below it cents count

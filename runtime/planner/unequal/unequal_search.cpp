@@ -34,19 +34,19 @@ std::string essence_of(const UnequalPlan& plan) {
 }
 
 /// A plan that waits for its turn. `limits`: blocks of its stages at most, as exact plans said.
-struct Waiting {
+struct WaitingMix {
   UnequalPlan plan;
   std::vector<Index> limits;
 
-  friend bool operator>(const Waiting& a, const Waiting& b) {
+  friend bool operator>(const WaitingMix& a, const WaitingMix& b) {
     return a.plan.estimate > b.plan.estimate;
   }
 };
 
 /// Plans exactly, in order of estimates.
-class Queue {
+class MixQueue {
  public:
-  Queue(ExactPlanner& planner, std::vector<GpuType>& types, Index blocks)
+  MixQueue(ExactPlanner& planner, std::vector<GpuType>& types, Index blocks)
       : planner_(planner), types_(types), blocks_(blocks) {}
 
   void add(const UnequalPlan& plan) { queue_.push({plan, {}}); }
@@ -57,7 +57,7 @@ class Queue {
 
   /// The next one; nothing: it is not possible, or one alike but for details was there.
   std::optional<Choice> next() {
-    const Waiting waiting = queue_.top();
+    const WaitingMix waiting = queue_.top();
     queue_.pop();
     if (known_.count(essence_of(waiting.plan)) > 0 || needs_more_than_refused(waiting.plan))
       return std::nullopt;
@@ -81,13 +81,13 @@ class Queue {
  private:
   /// An unequal cut may be moved to where it fits; a pipeline with fewer blocks on the stages that
   /// were too full is as fast as any that fits.
-  void refuse(const Waiting& waiting, const ExactPlan& exact) {
+  void refuse(const WaitingMix& waiting, const ExactPlan& exact) {
     ++refused_;
     if (waiting.plan.family != Family::pipeline) {
       refusals_.push_back(waiting.plan);
       return;
     }
-    Waiting moved = waiting;
+    WaitingMix moved = waiting;
     PipelineKind& kind = moved.plan.kinds.front();
     moved.limits.resize(at(kind.stages()), blocks_);
     for (std::size_t s = 0; s < moved.limits.size(); ++s)
@@ -117,7 +117,7 @@ class Queue {
   ExactPlanner& planner_;
   std::vector<GpuType>& types_;
   const Index blocks_;
-  std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> queue_;
+  std::priority_queue<WaitingMix, std::vector<WaitingMix>, std::greater<>> queue_;
   std::set<std::string> known_;
   std::vector<UnequalPlan> refusals_;
   int planned_ = 0, refused_ = 0;
@@ -150,9 +150,9 @@ class UnequalSearch {
                      [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
   }
 
-  Queue queue() { return {planner_, types_, task_.model().num_layers}; }
+  MixQueue queue() { return {planner_, types_, task_.model().num_layers}; }
 
-  void count(const Queue& queue) {
+  void count(const MixQueue& queue) {
     result_.planned += queue.planned();
     result_.refused += queue.refused();
   }
@@ -182,7 +182,7 @@ class UnequalSearch {
 
   /// Until there are so many, one of them can be launched, and no estimate of another is less.
   void take_best() {
-    Queue all = queue();
+    MixQueue all = queue();
     for (const UnequalPlan& plan : plans_) all.add(plan);
     std::vector<double> times;
     bool launched = false;
@@ -209,7 +209,7 @@ class UnequalSearch {
     const unsigned all = (1U << cluster_.groups.size()) - 1;
     for (unsigned groups = 1; groups <= all; ++groups) {
       if (has_launched(groups)) continue;
-      Queue some = queue();
+      MixQueue some = queue();
       for (const UnequalPlan& plan : plans_)
         if (plan.groups() == groups && why_not_launched(plan).empty()) some.add(plan);
       while (!some.empty() && some.planned() < most_plans_of_subset && !has_launched(groups))

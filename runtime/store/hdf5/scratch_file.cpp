@@ -18,7 +18,7 @@ namespace trireme::hdf5 {
 
 namespace {
 
-constexpr Index page_bytes = 4096;
+constexpr Index read_bytes = 4096;
 
 [[noreturn]] void fail(const char* call, const std::string& path) {
   const int reason = errno;
@@ -87,9 +87,9 @@ std::vector<FileLayout::Run> ScratchFile::contents() const {
 
 // File systems may report pages as data that were never written, so zero pages are left out here.
 void ScratchFile::collect(Index begin, Index end, std::vector<FileLayout::Run>& runs) const {
-  std::byte page[page_bytes];
+  std::byte page[read_bytes];
   for (Index at = begin; at < end;) {
-    const Index wanted = std::min(page_bytes - at % page_bytes, end - at);
+    const Index wanted = std::min(read_bytes - at % read_bytes, end - at);
     const Index count = pread(descriptor_, page, static_cast<std::size_t>(wanted), at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail("pread", path_);

@@ -51,16 +51,16 @@ bool is_of(const std::string& name, const std::vector<int>& ranks, Slots::Whose 
                      [&](int rank) { return name.starts_with(prefix_of(rank, whose)); });
 }
 
-bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 /// Names of its files; none where there is no such directory, also when a rank of this node has
 /// just removed it.
 std::vector<std::string> files_of(const std::string& directory) {
-  if (!is_there(directory)) return {};
+  if (!exists(directory)) return {};
   try {
     return list_directory(directory);
   } catch (const Error&) {
-    if (is_there(directory)) throw;
+    if (exists(directory)) throw;
   }
   return {};
 }
@@ -126,7 +126,7 @@ std::string Slots::path(int slot, const char* suffix) const {
 std::optional<SlotHeader> Slots::header(int slot) const {
   for (const char* suffix : {confirmed, unconfirmed}) try {
       const std::string file = path(slot, suffix);
-      if (!is_there(file)) continue;
+      if (!exists(file)) continue;
       SlotHeader header = parse_slot_header(read_whole(file, header_limit_bytes));
       header.complete = suffix == confirmed;
       return header;
@@ -181,8 +181,8 @@ void Slots::write(int slot, const std::byte* from, const SlotHeader& header,
   begin(slot);
   sync_directory(directory_);
   const std::string path = directory_ + "/" + shard(slot);
-  File file = is_there(path) ? File::open_to_write(path, Caching::direct)
-                             : File::create(path, Caching::direct);
+  File file = exists(path) ? File::open_to_write(path, Caching::direct)
+                           : File::create(path, Caching::direct);
   const Index whole = round_up(bytes_, File::direct_alignment);  // memory has whole pages
   file.reserve(whole);
   for (Index at = 0; at < whole; at += piece_bytes) {

@@ -14,21 +14,21 @@
 namespace trireme::store {
 namespace {
 
-constexpr const char* what = "trireme time line";
-constexpr int format = 1;
+constexpr const char* title = "trireme time line";
+constexpr int version = 1;
 constexpr std::size_t most_parts = 100;  // what older jobs have left is of no use
 constexpr Index most_bytes = Index{1} << 20;
 
 /// Null: there is none of this type.
 template <class T>
-const T* member(const Json& json, const char* name) {
+const T* find(const Json& json, const char* name) {
   const Json* found = json.find(name);
   return found == nullptr ? nullptr : std::get_if<T>(&found->value);
 }
 
 template <class T>
 const T& required(const Json& json, const char* name) {
-  const T* value = member<T>(json, name);
+  const T* value = find<T>(json, name);
   require(value != nullptr, "the time line has no ", name, ", or it has another type");
   return *value;
 }
@@ -62,7 +62,7 @@ std::string to_text(const TimeLine& line) {
     jobs.emplace_back(std::move(job));
   }
   const StartOfJob& start = line.start();
-  Json::Object all{{"what", what},       {"format", format},   {"attempt", start.attempt},
+  Json::Object all{{"what", title},      {"format", version},  {"attempt", start.attempt},
                    {"step", start.step}, {"tier", start.tier}, {"jobs", std::move(jobs)}};
   Json::Array disks;
   for (const std::string& disk : line.disks()) disks.emplace_back(disk);
@@ -72,21 +72,21 @@ std::string to_text(const TimeLine& line) {
 
 TimeLine parse_time_line(const std::string& text) {
   const Json json = parse_json(checked_line(text, "the time line"));
-  require(required<std::string>(json, "what") == what, "it is no time line of a trireme run");
-  require(required<Index>(json, "format") == format,
+  require(required<std::string>(json, "what") == title, "it is no time line of a trireme run");
+  require(required<Index>(json, "format") == version,
           "the time line is of another version of trireme");
   TimeLine line;
   line.start_ = {required<Index>(json, "attempt"), required<Index>(json, "step"),
                  required<std::string>(json, "tier")};
-  if (const std::string* disk = member<std::string>(json, "disk")) line.add_disk(*disk);
-  if (const Json::Array* disks = member<Json::Array>(json, "disks"))
+  if (const std::string* disk = find<std::string>(json, "disk")) line.add_disk(*disk);
+  if (const Json::Array* disks = find<Json::Array>(json, "disks"))
     for (const Json& each : *disks) {
       const auto* disk = std::get_if<std::string>(&each.value);
       require(disk != nullptr, "the time line has a directory of another type");
       line.add_disk(*disk);
     }
   for (const Json& job : required<Json::Array>(json, "jobs")) {
-    const Index* until = member<Index>(job, "until");
+    const Index* until = find<Index>(job, "until");
     line.parts_.push_back(
         {required<std::string>(job, "job"), until == nullptr ? TimeLine::no_end : *until});
   }

@@ -69,7 +69,7 @@ std::string micro_batches(const Context& context) {
   DataShares counts;
   for (std::size_t data = 0; data < options.data_parallel_shares.size(); ++data)
     counts.push_back(options.micro_batches(context.data_size(), static_cast<Index>(data)));
-  return counts.empty() ? str(context.micro_batches()) : describe(counts);
+  return counts.empty() ? str(context.micro_batches()) : trireme::describe(counts);
 }
 
 std::string heading(const Context& context) {

@@ -110,7 +110,7 @@ struct Trainer::State {
   TrainingProgress last_update;  // when the last update was made: what is saved
   bool resumed = false;          // resume() was called
   std::optional<double> last_step_ms;
-  std::optional<train::PlanComparison> comparison;  // of --plan auto
+  std::optional<train::PlanComparison> comparison;       // of --plan auto
   Index running_step = 0;                                // of fit(); 0: none
   bool stop_announced = false;                           // in the log
   std::vector<Metric> step_metrics, evaluation_metrics;  // of the last one

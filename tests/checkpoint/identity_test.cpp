@@ -9,8 +9,8 @@
 namespace trireme::checkpoint {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 /// One parameter "w" with AdamW's moments, and the scalars.
 Manifest job(const Shape& shape = {4, 8}, DType dtype = DType::f32) {
@@ -73,9 +73,9 @@ TEST(CheckpointerIdentity, ScaledPositionsAreAnotherModelInBothDirections) {
   EXPECT_THAT(differences(old, old, plain, LoadScope::parameters, {}), IsEmpty());
   EXPECT_THAT(differences(later, later, scaled, LoadScope::parameters, {}), IsEmpty());
   EXPECT_THAT(differences(old, old, scaled, LoadScope::parameters, {}),
-              testing::Contains("--rope-type is llama3 here; the checkpoint says nothing of it"));
+              ::testing::Contains("--rope-type is llama3 here; the checkpoint says nothing of it"));
   EXPECT_THAT(differences(later, later, plain, LoadScope::parameters, {}),
-              testing::Contains("--rope-type is llama3 in the checkpoint; this job has none"));
+              ::testing::Contains("--rope-type is llama3 in the checkpoint; this job has none"));
 }
 
 TEST(CheckpointerIdentity, TheSameJobHasNoDifferences) {
@@ -136,7 +136,7 @@ TEST(CheckpointerIdentity, OfManyTensorsTheFirstAreNamedAfterTheModelOfTheCheckp
   for (int i = 0; i < 10; ++i)
     here.tensors.push_back({str("parameters/block.", i), DType::f32, {4}, {}});
   const auto all = compare(checkpoint, here, LoadScope::parameters);
-  ASSERT_EQ(all.size(), 7u) << testing::PrintToString(all);
+  ASSERT_EQ(all.size(), 7u) << ::testing::PrintToString(all);
   EXPECT_EQ(all[0],
             "the checkpoint's model is: --model tiny-llama --num-layers 2 ('trireme checkpoint "
             "show' has all options); --use-checkpoint-args takes it from there");
@@ -148,11 +148,11 @@ TEST(CheckpointerIdentity, AnotherFactOfTheModelAloneShowsTheModelAndOtherFactsD
   Manifest checkpoint = job();
   checkpoint.options = {{"--model", "tiny"}};
   checkpoint.identity[1].second = "2";  // the seed
-  EXPECT_THAT(compare(checkpoint, job()), ElementsAre(testing::HasSubstr("--seed is 1 here")));
+  EXPECT_THAT(compare(checkpoint, job()), ElementsAre(::testing::HasSubstr("--seed is 1 here")));
   checkpoint.identity[0].second = "8";
   EXPECT_THAT(compare(checkpoint, job(), LoadScope::parameters),
-              ElementsAre(testing::HasSubstr("the checkpoint's model is: --model tiny ("),
-                          testing::HasSubstr("--num-attention-heads is 4 here and 8")));
+              ElementsAre(::testing::HasSubstr("the checkpoint's model is: --model tiny ("),
+                          ::testing::HasSubstr("--num-attention-heads is 4 here and 8")));
 }
 
 TEST(CheckpointerIdentity, KindsOfPositionsHaveTheWordsOfTheirOption) {

@@ -8,7 +8,7 @@
 namespace trireme::test {
 namespace {
 
-enum class Fault { none, dropped_all_reduce, dropped_sum_of_terms };
+enum class DroppedSum { none, dropped_all_reduce, dropped_sum_of_terms };
 
 /// Enter without its all-reduce in backward.
 class LeakyEnter final : public Op {
@@ -43,7 +43,7 @@ class RowLinear final : public Op {
 
 // Norms before and inside of a split pair of matrices; the inner norm's scale is whole on split
 // values (QK-norm).
-Value model(Graph& g, Fault fault = Fault::none) {
+Value model(Graph& g, DroppedSum fault = DroppedSum::none) {
   const Value x = g.input("x", {4, 6}), y = g.input("y", {4, 6});
   Value h = apply<Linear>({x, g.parameter("in", {6, 6}, replicated(), normal(1))});
   Value first;  // entered in one block and used in both: what crosses the cut is its value, and its
@@ -51,7 +51,7 @@ Value model(Graph& g, Fault fault = Fault::none) {
   for (int i = 0; i < 2; ++i)
     h = g.block("block", i, [&] {
       Value a = apply<RmsNorm>({h, g.parameter("norm", {6}, replicated(), ones())});
-      a = fault == Fault::dropped_all_reduce ? apply<LeakyEnter>({a}) : apply<Enter>({a});
+      a = fault == DroppedSum::dropped_all_reduce ? apply<LeakyEnter>({a}) : apply<Enter>({a});
       if (i == 0) first = a;
       // Used twice after entering: its own gradient gathers before the one all-reduce.
       a = apply<Mul>({apply<Linear>({a, g.parameter("up", {8, 6}, shard(0), normal(1))}),
@@ -84,7 +84,7 @@ ParameterValues local(const Graph& g, const Graph& whole) {
 
 /// The logical gradients of `size` tensor ranks over `stages` stages, gathered; sums of terms as
 /// the plan says.
-ParameterValues gradients(int size, int stages, Fault fault = Fault::none) {
+ParameterValues gradients(int size, int stages, DroppedSum fault = DroppedSum::none) {
   Graph whole;
   model(whole);
   ParameterValues gathered;
@@ -115,7 +115,7 @@ ParameterValues gradients(int size, int stages, Fault fault = Fault::none) {
     pass(s.plan.send_gradients(), pipeline.rank() - 1, true);
     for (std::size_t i = 0; i < s.gradients.size(); ++i) {
       auto& gradient = s.gradients[i];
-      if (s.plan.sums_over_tensor()[i] && fault != Fault::dropped_sum_of_terms)
+      if (s.plan.sums_over_tensor()[i] && fault != DroppedSum::dropped_sum_of_terms)
         tensor.all_reduce({gradient.data(), static_cast<Index>(gradient.size()), DType::f32},
                           Reduction::sum, s.stream);
       const Parameter& p = g.parameters()[static_cast<std::size_t>(s.plan.parameters()[i])];
@@ -154,11 +154,11 @@ TEST(TensorAxis, ShardsHaveTheGradientsOfOneRank) {
 }
 
 TEST(TensorAxis, ADroppedAllReduceOnEntryIsSeen) {
-  EXPECT_GT(difference(gradients(2, 1, Fault::dropped_all_reduce), gradients(1, 1)), 0.05);
+  EXPECT_GT(difference(gradients(2, 1, DroppedSum::dropped_all_reduce), gradients(1, 1)), 0.05);
 }
 
 TEST(TensorAxis, ADroppedSumOfTermsIsSeen) {
-  EXPECT_GT(difference(gradients(2, 1, Fault::dropped_sum_of_terms), gradients(1, 1)), 0.05);
+  EXPECT_GT(difference(gradients(2, 1, DroppedSum::dropped_sum_of_terms), gradients(1, 1)), 0.05);
 }
 
 TEST(TensorAxis, OnlyWholeParametersOnEnteredOrSplitValuesAreSummed) {

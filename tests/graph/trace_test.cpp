@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Value linear(Value x, Index out, const std::string& name = "weight") {
+Value product(Value x, Index out, const std::string& name = "weight") {
   const Value w = x.graph().parameter(name, {out, x.shape()[1]}, replicated(), normal(1));
   return x.graph().apply(std::make_shared<Linear>(), {x, w}).front();
 }
@@ -50,12 +50,12 @@ TEST(Trace, NamesAreScopesAndOpsAndUnique) {
   const Value x = g.input("x", {2, 4});
   g.block("block", 3, [&] {
     g.scope("mlp", [&] {
-      linear(x, 4);
-      linear(x, 4);
+      product(x, 4);
+      product(x, 4);
     });
-    g.recompute([&] { linear(x, 4); });
+    g.recompute([&] { product(x, 4); });
   });
-  linear(x, 4);
+  product(x, 4);
   ASSERT_EQ(g.nodes().size(), 4u);
   EXPECT_EQ(g.nodes()[0].name, "block.3/mlp/linear");
   EXPECT_EQ(g.nodes()[1].name, "block.3/mlp/linear#2");

@@ -12,7 +12,7 @@ using testing::Each;
 using testing::ElementsAre;
 
 constexpr Index rows = 4, width = 8;
-constexpr double bytes = 4.0 * rows * width, weight_bytes = 4.0 * width * width;
+constexpr double value_bytes = 4.0 * rows * width, weight_bytes = 4.0 * width * width;
 
 /// tanh(x w), added to itself twice over: the gradient of the sum comes in two parts.
 Value loss_of(Graph& g) {
@@ -67,14 +67,14 @@ TEST(Work, CountsTheBytesOfEachStep) {
   const Value loss = loss_of(g);
   const Plan plan(g, {loss}, cut_stages(g, {loss}, 1), 0);
   const std::vector<StepWork>& work = plan.work();
-  EXPECT_THAT(bytes_of(work, "load", Phase::step), Each(2 * bytes));
-  EXPECT_THAT(bytes_of(work, "add", Phase::forward), ElementsAre(3 * bytes));
-  EXPECT_THAT(bytes_of(work, "tanh", Phase::backward), Each(3 * bytes));
+  EXPECT_THAT(bytes_of(work, "load", Phase::step), Each(2 * value_bytes));
+  EXPECT_THAT(bytes_of(work, "add", Phase::forward), ElementsAre(3 * value_bytes));
+  EXPECT_THAT(bytes_of(work, "tanh", Phase::backward), Each(3 * value_bytes));
   for (const Phase phase : {Phase::forward, Phase::recompute})
-    EXPECT_THAT(bytes_of(work, "linear", phase), ElementsAre(2 * bytes + weight_bytes));
+    EXPECT_THAT(bytes_of(work, "linear", phase), ElementsAre(2 * value_bytes + weight_bytes));
   // x, w and dy are read; dw is added to what is there
   EXPECT_THAT(bytes_of(work, "linear", Phase::backward),
-              ElementsAre(2 * bytes + weight_bytes + 2 * weight_bytes));
+              ElementsAre(2 * value_bytes + weight_bytes + 2 * weight_bytes));
 }
 
 TEST(Work, SaysInWhichCallAGradientIsComplete) {

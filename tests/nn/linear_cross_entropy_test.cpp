@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr Index rows = 23, width = 16;
+constexpr Index token_rows = 23, hidden_width = 16;
 
 enum class Head { two_ops, one_op };
 enum class Weights { tied, own };
@@ -28,12 +28,13 @@ struct Model {
   Weights weights = Weights::own;
 
   Value operator()(Graph& g) const {
-    const Value table = g.parameter("table", {vocabulary, width}, shard_padded(0), normal(1));
-    const Value weight = weights == Weights::tied
-                             ? table
-                             : g.parameter("head", {vocabulary, width}, shard_padded(0), normal(1));
-    const Value targets = g.input("targets", Spec({rows}, DType::i32));
-    const Value tokens = g.input("tokens", Spec({rows}, DType::i32));
+    const Value table =
+        g.parameter("table", {vocabulary, hidden_width}, shard_padded(0), normal(1));
+    const Value weight = weights == Weights::tied ? table
+                                                  : g.parameter("head", {vocabulary, hidden_width},
+                                                                shard_padded(0), normal(1));
+    const Value targets = g.input("targets", Spec({token_rows}, DType::i32));
+    const Value tokens = g.input("tokens", Spec({token_rows}, DType::i32));
     const Value x = enter_region(rms_norm(embedding(tokens, table), "norm"));
     return head == Head::one_op ? linear_cross_entropy(x, weight, targets, vocabulary, chunks)
                                 : cross_entropy(linear(x, weight), targets, vocabulary);
@@ -48,16 +49,17 @@ RunOptions on(int ranks, DType compute = DType::f32) {
 }
 
 GraphRun run(const Model& model, RunOptions options = {}) {
-  std::vector<std::int32_t> tokens = random_tokens("tokens", rows, model.vocabulary),
-                            targets = random_tokens("targets", rows, model.vocabulary);
+  std::vector<std::int32_t> tokens = random_tokens("tokens", token_rows, model.vocabulary),
+                            targets = random_tokens("targets", token_rows, model.vocabulary);
   targets[3] = targets[20] = ignored_target;
   for (Index r = 6; r < 12; ++r) targets[std::size_t(r)] = -1;  // a whole piece without targets
-  options.inputs = {{"tokens", tensor_of(tokens, {rows})}, {"targets", tensor_of(targets, {rows})}};
+  options.inputs = {{"tokens", tensor_of(tokens, {token_rows})},
+                    {"targets", tensor_of(targets, {token_rows})}};
   return run_graph(model, options);
 }
 
-// 1: the same products; 23 rows in pieces of 12 + 11, 8 + 7, 6 + 5, 3 + 2, and single rows; 7 is
-// met by 6 pieces of 4.
+// 1: the same products; 23 rows in pieces of 12 + 11, 8 + 7, 6 + 5, 3 + 2, and single rows; 7
+// is met by 6 pieces of 4.
 const std::vector<Index> chunk_counts = {1, 2, 3, 4, 7, 8, 23};
 
 TEST(LinearCrossEntropy, OnePieceGivesTheBitsOfTheTwoOps) {
@@ -138,8 +140,8 @@ TEST(LinearCrossEntropy, BackwardMatchesFiniteDifference) {
 
 /// Of a micro-batch whose logits are 64 x 4096.
 Plan plan_of(Graph& g, Head head, Index chunks, PlanOptions options = {}) {
-  const Value x = rms_norm(linear(g.input("x", {64, width}), "in", width), "norm");
-  const Value weight = g.parameter("head", {4096, width}, shard_padded(0), normal(1));
+  const Value x = rms_norm(linear(g.input("x", {64, hidden_width}), "in", hidden_width), "norm");
+  const Value weight = g.parameter("head", {4096, hidden_width}, shard_padded(0), normal(1));
   const Value targets = g.input("targets", Spec({64}, DType::i32));
   const Value loss = head == Head::one_op ? linear_cross_entropy(x, weight, targets, 4096, chunks)
                                           : cross_entropy(linear(x, weight), targets, 4096);
@@ -155,7 +157,7 @@ TEST(LinearCrossEntropy, OfTheLogitsOnePieceExistsAsScratch) {
       Index largest = 0;
       for (const Instance& i : plan.instances()) {
         if (i.arena == Instance::Arena::slot) {
-          EXPECT_LE(i.bytes, 64 * width * 4) << i.name;
+          EXPECT_LE(i.bytes, 64 * hidden_width * 4) << i.name;
         }
         largest = std::max(largest, i.bytes);
       }

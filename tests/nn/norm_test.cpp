@@ -80,10 +80,10 @@ TEST(RmsNorm, BackwardMatchesFiniteDifference) {
               1e-4);
 }
 
-enum class Form { fused, plain };
+enum class NormForm { fused, plain };
 
 /// A residual stream with a norm in the middle: the sum and its norm are both used.
-GraphRun residual(NormKind kind, Form form, RunOptions options = {}) {
+GraphRun residual(NormKind kind, NormForm form, RunOptions options = {}) {
   constexpr Index rows = 12, channels = 33;
   std::vector<float> target = random_floats("target", rows * channels);
   options.inputs["target"] = tensor_of(target, {rows, channels});
@@ -94,7 +94,7 @@ GraphRun residual(NormKind kind, Form form, RunOptions options = {}) {
         };
         const Value x = rows_of("x"), delta = rows_of("delta");
         SumAndNorm both;
-        if (form == Form::fused) {
+        if (form == NormForm::fused) {
           both = kind == NormKind::layer ? add_layer_norm(x, delta, "norm")
                                          : add_rms_norm(x, delta, "norm");
         } else {
@@ -109,7 +109,7 @@ GraphRun residual(NormKind kind, Form form, RunOptions options = {}) {
 
 TEST(AddNorm, EqualsAdditionThenNormBitForBit) {
   for (const NormKind kind : {NormKind::layer, NormKind::rms}) {
-    const GraphRun fused = residual(kind, Form::fused), plain = residual(kind, Form::plain);
+    const GraphRun fused = residual(kind, NormForm::fused), plain = residual(kind, NormForm::plain);
     EXPECT_EQ(fused.loss, plain.loss);
     EXPECT_EQ(fused.gradients, plain.gradients);
     EXPECT_EQ(fused.gradients.at("x"), fused.gradients.at("delta"));

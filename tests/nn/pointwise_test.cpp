@@ -84,20 +84,23 @@ TEST(Pointwise, IsRefusedOnAGpuWhereNoKernelWasCompiled) {
   EXPECT_TRUE(g.nodes().back().op->works_on(DeviceKind::cpu));
 }
 
-constexpr Index rows = 6, width = 8;
+constexpr Index value_rows = 6, value_width = 8;
 
 /// Column and row linears with a gate between them, and a loss of its own.
 GraphRun run_model(int ranks, DType compute = DType::f32, int threads = 1) {
-  std::vector<float> x = random_floats("x", rows * width), y = random_floats("y", rows * width);
+  std::vector<float> x = random_floats("x", value_rows * value_width),
+                     y = random_floats("y", value_rows * value_width);
   return run_graph(
       [](Graph& g) {
-        const Value in = g.input("x", {rows, width});
-        const Value a = column_linear(in, "up", 2 * width),
-                    b = column_linear(in, "gate", 2 * width);
-        return huber(row_linear(gated(a, b), "down", width), g.input("y", {rows, width}));
+        const Value in = g.input("x", {value_rows, value_width});
+        const Value a = column_linear(in, "up", 2 * value_width),
+                    b = column_linear(in, "gate", 2 * value_width);
+        return huber(row_linear(gated(a, b), "down", value_width),
+                     g.input("y", {value_rows, value_width}));
       },
       {.tensor_size = ranks,
-       .inputs = {{"x", tensor_of(x, {rows, width})}, {"y", tensor_of(y, {rows, width})}},
+       .inputs = {{"x", tensor_of(x, {value_rows, value_width})},
+                  {"y", tensor_of(y, {value_rows, value_width})}},
        .threads = threads,
        .compute = compute});
 }

@@ -13,8 +13,8 @@ namespace {
 
 using Phase = StepWork::Phase;
 
-constexpr Index rows = 6, channels = 8, outputs = 10;
-constexpr double R = rows, C = channels, O = outputs;
+constexpr Index work_rows = 6, channels = 8, outputs = 10;
+constexpr double R = work_rows, C = channels, O = outputs;
 
 /// The work of a training plan, looked up by op and phase; each is there once.
 class Work {
@@ -54,7 +54,7 @@ TEST(Work, LinearHasThreeProducts) {
   for (const DType type : {DType::f32, DType::bf16}) {
     const Work work(
         [](Graph& g) {
-          const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+          const Value x = layer_norm(g.input("x", {work_rows, channels}), "norm");
           return compared(g, linear(x, "layer", outputs, {.bias = Bias::zeros}));
         },
         1, type);
@@ -69,7 +69,7 @@ TEST(Work, LinearHasThreeProducts) {
 
 TEST(Work, TheFirstLayerHasNoGradientOfItsInput) {
   const Work work([](Graph& g) {
-    return compared(g, linear(g.input("x", {rows, channels}), "l", outputs));
+    return compared(g, linear(g.input("x", {work_rows, channels}), "l", outputs));
   });
   EXPECT_EQ(work.flops("linear", Phase::backward), 2 * R * C * O);
   EXPECT_EQ(work.bytes("linear", Phase::backward), 4 * (R * O + R * C) + 2 * 4 * (C * O + O));
@@ -77,7 +77,7 @@ TEST(Work, TheFirstLayerHasNoGradientOfItsInput) {
 
 TEST(Work, GeluRidesOnTheProductsOfItsNeighbours) {
   const Work work([](Graph& g) {
-    const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+    const Value x = layer_norm(g.input("x", {work_rows, channels}), "norm");
     return compared(g, gelu_mlp(x, {"up", outputs}, {.bias = Bias::none}, {"down", channels},
                                 {.bias = Bias::none}));
   });
@@ -97,7 +97,7 @@ TEST(Work, GeluRidesOnTheProductsOfItsNeighbours) {
 TEST(Work, AttentionIsCausalAndItsBackwardHasFiveProducts) {
   constexpr Index sequence = 3, query = 4, kv = 2, head = 2, width = (query + 2 * kv) * head;
   const Work work([](Graph& g) {
-    const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+    const Value x = layer_norm(g.input("x", {work_rows, channels}), "norm");
     const Value qkv = linear(x, "qkv", width, {.bias = Bias::none});
     return compared(g, causal_attention(qkv, sequence, {query, kv, head}));
   });
@@ -114,9 +114,9 @@ TEST(Work, AttentionIsCausalAndItsBackwardHasFiveProducts) {
 TEST(Work, TheHeadInPiecesReadsItsWeightsForEachAndMakesItsLossInBackward) {
   constexpr Index pieces = 3;
   const auto trace = [](Graph& g) {
-    const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+    const Value x = layer_norm(g.input("x", {work_rows, channels}), "norm");
     return linear_cross_entropy(x, parameter(g, "table", {outputs, channels}),
-                                g.input("targets", Spec({rows}, DType::i32)), outputs, pieces);
+                                g.input("targets", Spec({work_rows}, DType::i32)), outputs, pieces);
   };
   const Work work(trace, 1, DType::bf16);
   EXPECT_THROW(work.at("linear_cross_entropy", Phase::forward), Error);
@@ -133,8 +133,8 @@ TEST(Work, TheHeadInPiecesReadsItsWeightsForEachAndMakesItsLossInBackward) {
 
 TEST(Work, CrossEntropyReadsItsLogitsOnceAWay) {
   const Work work([](Graph& g) {
-    const Value logits = linear(g.input("x", {rows, channels}), "l", outputs);
-    return cross_entropy(logits, g.input("targets", Spec({rows}, DType::i32)), outputs);
+    const Value logits = linear(g.input("x", {work_rows, channels}), "l", outputs);
+    return cross_entropy(logits, g.input("targets", Spec({work_rows}, DType::i32)), outputs);
   });
   EXPECT_EQ(work.flops("cross_entropy", Phase::forward), 8 * R * O);
   EXPECT_EQ(work.bytes("cross_entropy", Phase::forward), 4 * R * O + 4 * R + 8 + 4 * R);
@@ -159,7 +159,7 @@ TEST(Work, EmbeddingsMoveRowsAndNotTheirTable) {
 
 TEST(Work, ANormThatComesWithAnAdditionIsCountedOnceAWay) {
   const Work work([](Graph& g) {
-    const Value x = rms_norm(g.input("x", {rows, channels}), "first");
+    const Value x = rms_norm(g.input("x", {work_rows, channels}), "first");
     const SumAndNorm both = add_layer_norm(x, dropout(x, 0.5f, 3), "second");
     return compared(g, both.normed);
   });
@@ -181,7 +181,7 @@ TEST(Work, ActivationsAndRotationsAreSweepsAndViewsNothing) {
   static constexpr Index sequence = 3, head = 2;
   constexpr Index heads = 2;
   const Work work([](Graph& g) {
-    const Value x = linear(g.input("x", {rows, channels}), "l", channels);
+    const Value x = linear(g.input("x", {work_rows, channels}), "l", channels);
     const Value y = rotary(x, std::make_shared<RotaryTable>(sequence, head, 1e4f), heads);
     const Value z = swiglu(contiguous(slice(y, 1, 0, channels - 2)));
     return compared(g, gelu_erf(z));
@@ -205,7 +205,7 @@ TEST(Work, CollectivesCountWhatARankSends) {
   constexpr int ranks = 2;
   const Work columns(
       [](Graph& g) {
-        const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+        const Value x = layer_norm(g.input("x", {work_rows, channels}), "norm");
         return compared(g, gather_columns(gelu_erf(split_columns(x)), channels));
       },
       ranks);
@@ -217,7 +217,7 @@ TEST(Work, CollectivesCountWhatARankSends) {
 
   const Work layers(
       [](Graph& g) {
-        const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+        const Value x = layer_norm(g.input("x", {work_rows, channels}), "norm");
         const Value h = column_linear(x, "up", outputs, {.bias = Bias::none});
         return compared(g, row_linear(h, "down", channels, {.bias = Bias::none}));
       },
@@ -237,27 +237,27 @@ double product_flops(const StepWork& work) {
 TEST(WorkParts, OfALinearLayerAreItsThreeProducts) {
   const Work work(
       [](Graph& g) {
-        const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+        const Value x = layer_norm(g.input("x", {work_rows, channels}), "norm");
         return compared(g, linear(x, "layer", outputs, {.bias = Bias::none}));
       },
       1, DType::bf16);
   const StepWork &forward = work.at("linear", Phase::forward),
                  &backward = work.at("linear", Phase::backward);
   EXPECT_EQ(forward.parts.products,
-            (std::vector<ProductWork>{{rows, outputs, channels, 1, DType::bf16}}));
+            (std::vector<ProductWork>{{work_rows, outputs, channels, 1, DType::bf16}}));
   EXPECT_EQ(forward.loop_bytes(), 0);
   EXPECT_EQ(backward.parts.products,
-            (std::vector<ProductWork>{{outputs, channels, rows, 1, DType::bf16},
-                                      {rows, channels, outputs, 1, DType::bf16}}));
+            (std::vector<ProductWork>{{outputs, channels, work_rows, 1, DType::bf16},
+                                      {work_rows, channels, outputs, 1, DType::bf16}}));
   EXPECT_EQ(product_flops(backward), backward.flops);
 }
 
 TEST(WorkParts, OfTheHeadArePieces) {
   constexpr Index vocabulary = 24;
   const Work work([](Graph& g) {
-    const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+    const Value x = layer_norm(g.input("x", {work_rows, channels}), "norm");
     const Value w = parameter(g, "w", {vocabulary, channels});
-    return linear_cross_entropy(x, w, g.input("t", Spec({rows}, DType::i32)), vocabulary, 4);
+    return linear_cross_entropy(x, w, g.input("t", Spec({work_rows}, DType::i32)), vocabulary, 4);
   });
   const StepWork& backward = work.at("linear_cross_entropy", Phase::backward);
   // 6 rows in 4 pieces of 2 rows at most are 3 pieces.
@@ -270,7 +270,7 @@ TEST(WorkParts, OfCollectivesMoveTheirBytes) {
   using Kind = CollectiveWork::Kind;
   const Work work(
       [](Graph& g) {
-        const Value x = layer_norm(g.input("x", {rows, channels}), "norm");
+        const Value x = layer_norm(g.input("x", {work_rows, channels}), "norm");
         const Value h = column_linear(x, "up", channels, {.bias = Bias::none});
         return compared(g, row_linear(h, "down", channels, {.bias = Bias::none}));
       },
@@ -288,8 +288,8 @@ TEST(WorkParts, OfCollectivesMoveTheirBytes) {
 
 TEST(WorkParts, OfAttentionAreItsHeads) {
   const Work work([](Graph& g) {
-    const Value x = layer_norm(g.input("x", {rows, 24}), "norm");
-    return compared(g, causal_attention(x, rows / 2, {2, 1, 6}));
+    const Value x = layer_norm(g.input("x", {work_rows, 24}), "norm");
+    return compared(g, causal_attention(x, work_rows / 2, {2, 1, 6}));
   });
   const StepWork& backward = work.at("causal_attention", Phase::backward);
   ASSERT_EQ(backward.parts.attention.size(), 1u);

@@ -61,13 +61,13 @@ TEST(ModelOptions, ACheckpointNamesThoseThatDifferFromThePreset) {
   EXPECT_EQ(of("--model llama-8b --rope-type linear"), "--model llama-8b --rope-type linear");
 }
 
-struct Wrong {
+struct WrongModelLine {
   std::string line;
   std::vector<std::string> parts;  // of the one message
 };
-void PrintTo(const Wrong& wrong, std::ostream* out) { *out << wrong.line; }
+void PrintTo(const WrongModelLine& wrong, std::ostream* out) { *out << wrong.line; }
 
-class WrongModel : public testing::TestWithParam<Wrong> {};
+class WrongModel : public testing::TestWithParam<WrongModelLine> {};
 
 TEST_P(WrongModel, IsRefusedWithOneMessage) {
   const std::vector<std::string> problems = problems_of(GetParam().line, 1);
@@ -75,7 +75,7 @@ TEST_P(WrongModel, IsRefusedWithOneMessage) {
   for (const std::string& part : GetParam().parts) EXPECT_THAT(problems.front(), HasSubstr(part));
 }
 
-const Wrong wrong_lines[] = {
+const WrongModelLine wrong_model_lines[] = {
     {"--add-qkv-bias", {"--add-qkv-bias has no meaning without --disable-bias-linear"}},
     {"--rope-type linear", {"--rope-type has no meaning", "learned_absolute"}},
     {"--rope-scaling-factor 4", {"--rope-scaling-factor has no meaning", "learned_absolute"}},
@@ -98,7 +98,7 @@ const Wrong wrong_lines[] = {
     {"--use-rope-scaling", {"use --rope-type llama3"}},
     {"--qk-norm", {"use --qk-layernorm"}},
 };
-INSTANTIATE_TEST_SUITE_P(Table, WrongModel, testing::ValuesIn(wrong_lines));
+INSTANTIATE_TEST_SUITE_P(Table, WrongModel, testing::ValuesIn(wrong_model_lines));
 
 }  // namespace
 }  // namespace trireme

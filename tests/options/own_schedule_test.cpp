@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<std::string> problems_of(const std::vector<const char*>& words) {
+std::vector<std::string> problems_of_own_schedule(const std::vector<const char*>& words) {
   Options options;
   options.own_schedule = [](const PipelineShape&, int) { return WorkOrder(); };
   CommandLine command("program", "");
@@ -22,8 +22,8 @@ std::vector<std::string> problems_of(const std::vector<const char*>& words) {
 }
 
 TEST(OwnScheduleOption, IsNotMixedWithTheCommandLine) {
-  EXPECT_EQ(problems_of({"program"}), std::vector<std::string>());
-  EXPECT_EQ(problems_of({"program", "--schedule", "gpipe"}),
+  EXPECT_EQ(problems_of_own_schedule({"program"}), std::vector<std::string>());
+  EXPECT_EQ(problems_of_own_schedule({"program", "--schedule", "gpipe"}),
             std::vector<std::string>{"--schedule gpipe has no meaning in a program with a schedule "
                                      "of its own (Options::own_schedule); leave it out"});
 }

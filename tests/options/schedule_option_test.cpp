@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-std::vector<std::string> problems_of(const std::vector<const char*>& options) {
+std::vector<std::string> problems_of_schedule(const std::vector<const char*>& options) {
   Options o;
   CommandLine command("program", "");
   declare_options(command, o);
@@ -21,18 +21,20 @@ std::vector<std::string> problems_of(const std::vector<const char*>& options) {
 }
 
 TEST(ScheduleOption, OfOneChunkIsRefusedWithSeveral) {
-  EXPECT_EQ(problems_of({"--pp", "2", "--num-virtual-stages-per-pipeline-rank", "2", "--schedule",
-                         "zero-bubble"}),
+  EXPECT_EQ(problems_of_schedule({"--pp", "2", "--num-virtual-stages-per-pipeline-rank", "2",
+                                  "--schedule", "zero-bubble"}),
             std::vector<std::string>{
                 "--schedule zero-bubble, --num-virtual-stages-per-pipeline-rank 2: zero-bubble "
                 "runs one chunk a stage, not 2; use 1 chunk, or the schedule 'interleaved'"});
-  EXPECT_EQ(problems_of({"--pp", "2", "--schedule", "zero-bubble"}), std::vector<std::string>());
+  EXPECT_EQ(problems_of_schedule({"--pp", "2", "--schedule", "zero-bubble"}),
+            std::vector<std::string>());
 }
 
 TEST(ScheduleOption, OfTwoChunksHasThemByDefault) {
-  EXPECT_EQ(problems_of({"--pp", "2", "--schedule", "zero-bubble-v"}), std::vector<std::string>());
-  EXPECT_EQ(problems_of({"--pp", "2", "--schedule", "zero-bubble-v",
-                         "--num-virtual-stages-per-pipeline-rank", "3"}),
+  EXPECT_EQ(problems_of_schedule({"--pp", "2", "--schedule", "zero-bubble-v"}),
+            std::vector<std::string>());
+  EXPECT_EQ(problems_of_schedule({"--pp", "2", "--schedule", "zero-bubble-v",
+                                  "--num-virtual-stages-per-pipeline-rank", "3"}),
             std::vector<std::string>{
                 "--schedule zero-bubble-v, --num-virtual-stages-per-pipeline-rank 3: zero-bubble-v "
                 "runs two chunks a stage, not 3; use 2 chunks, or the schedule 'interleaved'"});

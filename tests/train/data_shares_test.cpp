@@ -49,7 +49,7 @@ Options options_with(const Shared& shared) {
   return options;
 }
 
-Model model_of(Index batch) {
+Model shared_model(Index batch) {
   Model model([batch](Graph& g) { return mlp(g, batch); });
   model.result = [batch](Graph& g) { return mlp_blocks(g, batch); };
   return model;
@@ -60,12 +60,12 @@ struct Trained {
   std::vector<float> outputs;
 };
 
-Trained train(const Shared& shared, const ThreadTransport& transport = {}) {
+Trained train_shared(const Shared& shared, const ThreadTransport& transport = {}) {
   Trained trained;
   on_ranks(
       shared.layout, options_with(shared),
       [&](Context& context) {
-        Trainer trainer(context, model_of(shared.layout.micro_batch));
+        Trainer trainer(context, shared_model(shared.layout.micro_batch));
         Sines data;
         const bool speaks = context.mesh().rank() == 0;
         for (int i = 0; i < 5; ++i) {
@@ -94,36 +94,37 @@ void expect_near(const Trained& other, const Trained& one) {
 }
 
 TEST(DataShares, TrainEvaluateAndAnswerLikeOneRank) {
-  const Trained one = train({{1, 1, 1, 1, 8}, {}});
+  const Trained one = train_shared({{1, 1, 1, 1, 8}, {}});
   ASSERT_EQ(one.losses.size(), 6u);
   ASSERT_EQ(one.outputs.size(), static_cast<std::size_t>(19 * width));
   for (const Shared& shared : all_shared) {
     SCOPED_TRACE(testing::PrintToString(shared));
-    expect_near(train(shared), one);
+    expect_near(train_shared(shared), one);
   }
 }
 
 TEST(DataShares, TrainLikeOneRankOnUnequalNodesWhoseOperationsAreDelayed) {
-  const Trained one = train({{1, 1, 1, 1, 8}, {}});
+  const Trained one = train_shared({{1, 1, 1, 1, 8}, {}});
   for (const Shared& shared : {all_shared[2], all_shared[5], all_shared[6]}) {
     SCOPED_TRACE(testing::PrintToString(shared));
     const ThreadTransport nodes{.hostile_seed = 3,
                                 .ranks_per_node = shared.layout.data == 3 ? 4 : 3,
                                 .reach = ThreadReachable::allocated};
-    expect_near(train(shared, nodes), one);
+    expect_near(train_shared(shared, nodes), one);
   }
 }
 
 TEST(DataShares, TrainLikeOneRankWithZeroBubbleSchedules) {
-  const Trained one = train({{1, 1, 1, 1, 8}, {}});
-  expect_near(train({{2, 2, 1, 1, 1, true}, {3, 1}, {1, 3}, ScheduleKind::zero_bubble}), one);
-  expect_near(train({{2, 2, 1, 2, 1, true}, {1, 3}, {}, ScheduleKind::zero_bubble_v}), one);
+  const Trained one = train_shared({{1, 1, 1, 1, 8}, {}});
+  expect_near(train_shared({{2, 2, 1, 1, 1, true}, {3, 1}, {1, 3}, ScheduleKind::zero_bubble}),
+              one);
+  expect_near(train_shared({{2, 2, 1, 2, 1, true}, {1, 3}, {}, ScheduleKind::zero_bubble_v}), one);
 }
 
 TEST(DataShares, GiveTheSameBitsWhenRepeated) {
   for (const Shared& shared : {all_shared[2], all_shared[5]}) {
     SCOPED_TRACE(testing::PrintToString(shared));
-    const Trained first = train(shared), second = train(shared);
+    const Trained first = train_shared(shared), second = train_shared(shared);
     EXPECT_EQ(first.losses, second.losses);
     EXPECT_EQ(first.norms, second.norms);
     EXPECT_EQ(first.outputs, second.outputs);
@@ -131,8 +132,8 @@ TEST(DataShares, GiveTheSameBitsWhenRepeated) {
 }
 
 TEST(DataShares, ThatAreEqualGiveTheBitsOfNone) {
-  const Trained with = train({{2, 2, 1, 1, 1, true}, {2, 2}}),
-                none = train({{2, 2, 1, 1, 1, true}, {}});
+  const Trained with = train_shared({{2, 2, 1, 1, 1, true}, {2, 2}}),
+                none = train_shared({{2, 2, 1, 1, 1, true}, {}});
   EXPECT_EQ(with.losses, none.losses);
   EXPECT_EQ(with.norms, none.norms);
 }
@@ -155,7 +156,7 @@ TEST(DataShares, AreConsecutiveSamplesOfTheSameGlobalBatch) {
   std::map<int, std::vector<Index>> read;
   std::mutex mutex;
   on_ranks(shared.layout, options_with(shared), [&](Context& context) {
-    Trainer trainer(context, model_of(2));
+    Trainer trainer(context, shared_model(2));
     std::vector<Index> mine;
     ReadSines data(mine);
     trainer.step(data);
@@ -173,7 +174,7 @@ std::vector<double> fit(const Shared& shared, const ScratchDirectory& folder, In
   options.checkpoint.save = options.checkpoint.load = folder / "run";
   options.metrics = folder / "metrics";
   on_ranks(shared.layout, options, [&](Context& context) {
-    Trainer trainer(context, model_of(shared.layout.micro_batch));
+    Trainer trainer(context, shared_model(shared.layout.micro_batch));
     Sines data;
     trainer.fit(data);
   });
@@ -215,7 +216,7 @@ LayoutChecked check(const DataShares& shares, bool describes) {
   options.plan_only = describes;
   LayoutChecked checked;
   on_ranks(layout, options, [&](Context& context) {
-    if (context.mesh().rank() == 0) checked = train::check_layout(context, model_of(1));
+    if (context.mesh().rank() == 0) checked = train::check_layout(context, shared_model(1));
   });
   return checked;
 }

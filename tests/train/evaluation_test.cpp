@@ -34,7 +34,7 @@ TransformerConfig config() {
   return config;
 }
 
-Model model_of(Index batch) {
+Model evaluated_model(Index batch) {
   return Model([=](Graph& g) { return build_transformer_loss(g, config(), batch); });
 }
 
@@ -79,7 +79,7 @@ std::vector<EvaluationMetrics> evaluate(const Layout& layout,
   Options options = options_of(layout);
   options.metrics = metrics;
   on_ranks(layout, options, [&](Context& context) {
-    Trainer trainer(context, model_of(layout.micro_batch));
+    Trainer trainer(context, evaluated_model(layout.micro_batch));
     trainer.load_parameters();
     auto mine = evaluate_parts(context, trainer, open(paths));
     const std::lock_guard lock(mutex);
@@ -109,7 +109,7 @@ double mean_of_samples(const std::string& prefix) {
   Options options = options_of(one);
   options.global_batch_size = 1;
   on_ranks(one, options, [&](Context& context) {
-    Trainer trainer(context, model_of(1));
+    Trainer trainer(context, evaluated_model(1));
     trainer.load_parameters();
     const auto parts = open({{1, prefix}});
     for (Index sample = 0; sample < parts[0].source->samples(); ++sample) {
@@ -122,18 +122,18 @@ double mean_of_samples(const std::string& prefix) {
   return sum;
 }
 
-constexpr Layout layouts[] = {{},
-                              {.tensor = 2},
-                              {.pipeline = 2},
-                              {.data = 2},
-                              {.pipeline = 2, .chunks = 2},
-                              {.data = 2, .tensor = 2, .micro_batch = 2, .zero = true}};
+constexpr Layout evaluated_layouts[] = {{},
+                                        {.tensor = 2},
+                                        {.pipeline = 2},
+                                        {.data = 2},
+                                        {.pipeline = 2, .chunks = 2},
+                                        {.data = 2, .tensor = 2, .micro_batch = 2, .zero = true}};
 
 TEST(Evaluation, IsTheMeanOverEachTargetOnEveryLayout) {
   const ScratchDirectory folder;
   const std::string prefix = tokens_file(folder, "a", 333);  // 20 samples of 16, and 12 targets
   const double expected = mean_of_samples(prefix);
-  for (const Layout& layout : layouts) {
+  for (const Layout& layout : evaluated_layouts) {
     const auto found = evaluate(layout, {{1, prefix}});
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].targets, 332);
@@ -190,7 +190,8 @@ TEST(Evaluation, TakesParametersOfTheComputeTypeAndActivationsAlone) {
       const MeshShape shape(2, 1, 2);
       std::vector<Index> planned;
       for (int rank = 0; rank < shape.size(); ++rank) {
-        const PlannedTraining plan(model_of(1), training_spec(options, shape), rank, cpu_traits());
+        const PlannedTraining plan(evaluated_model(1), training_spec(options, shape), rank,
+                                   cpu_traits());
         const MemoryNeed need = plan.memory_need();
         EXPECT_EQ(need.parameters, plan.flat.count() * (bf16 ? 2 : 4));
         EXPECT_EQ(need.gradients, 0);
@@ -205,7 +206,7 @@ TEST(Evaluation, TakesParametersOfTheComputeTypeAndActivationsAlone) {
         const std::unique_ptr<Stream> stream = device->make_stream();
         const Log log(mesh.rank(), LogLevel::quiet);
         Context context(options, mesh, *stream, log);
-        const Trainer trainer(context, model_of(1));
+        const Trainer trainer(context, evaluated_model(1));
         EXPECT_EQ(mesh.allocated,
                   (std::vector<Index>{planned[static_cast<std::size_t>(mesh.rank())]}));
       });
@@ -223,7 +224,7 @@ TEST(Evaluation, InBf16IsThatOfATrainerWithMasters) {
       Options options = options_of(layout);
       options.forward_only = forward_only;
       on_ranks(layout, options, [&](Context& context) {
-        Trainer trainer(context, model_of(1));
+        Trainer trainer(context, evaluated_model(1));
         trainer.load_parameters();
         const double loss = evaluate_parts(context, trainer, parts).front().loss;
         if (context.mesh().rank() == 0) losses[forward_only ? 1 : 0] = loss;
@@ -240,7 +241,7 @@ TEST(Evaluation, OfOtherDataOnARankIsRefused) {
   const std::string prefixes[] = {tokens_file(folder, "a", 333), tokens_file(folder, "b", 333)};
   const Layout layout{.data = 2};
   on_ranks(layout, options_of(layout), [&](Context& context) {
-    Trainer trainer(context, model_of(1));
+    Trainer trainer(context, evaluated_model(1));
     trainer.load_parameters();
     const int rank = context.mesh().rank();
     EXPECT_THAT(message_of([&] {
@@ -252,7 +253,7 @@ TEST(Evaluation, OfOtherDataOnARankIsRefused) {
 
 TEST(Evaluation, ATrainerOfForwardPassesCannotTrain) {
   on_ranks({}, options_of({}), [&](Context& context) {
-    Trainer trainer(context, model_of(1));
+    Trainer trainer(context, evaluated_model(1));
     Sines any;
     EXPECT_THAT(message_of([&] { trainer.step(any); }), HasSubstr("it cannot train"));
     EXPECT_THAT(message_of([&] { trainer.fit(any); }), HasSubstr("it cannot train"));
@@ -268,7 +269,7 @@ TEST(Evaluation, StopsAtASignal) {
     const Log log(mesh.rank(), LogLevel::quiet);
     const Options options = options_of({});
     Context context(options, mesh, *stream, log, {}, [] { return "SIGTERM"; });
-    Trainer trainer(context, model_of(1));
+    Trainer trainer(context, evaluated_model(1));
     trainer.load_parameters();
     EXPECT_THROW(evaluate_parts(context, trainer, parts), Stopped);
   });

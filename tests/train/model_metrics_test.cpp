@@ -35,7 +35,7 @@ Value measured(Graph& g, Index batch) {
   return loss;
 }
 
-struct Outcome {
+struct MetricsOutcome {
   std::vector<StepMetrics> steps;
   std::vector<std::vector<double>> metrics;  // of steps, then of the evaluation
   double evaluation = 0;
@@ -48,15 +48,15 @@ std::vector<double> values_of(std::span<const Metric> metrics) {
 }
 
 /// Four steps and an evaluation on rank `rank`.
-Outcome train(const Layout& layout, const Forward& loss, int rank = 0,
-              const ScheduleFunction& own = {}) {
-  Outcome outcome;
+MetricsOutcome train_measured(const Layout& layout, const Forward& loss, int rank = 0,
+                              const ScheduleFunction& own = {}) {
+  MetricsOutcome outcome;
   Options options = options_for(layout);
   options.own_schedule = own;
   on_ranks(layout, options, [&](Context& context) {
     Trainer trainer(context, Model(loss));
     Sines data;
-    Outcome mine;
+    MetricsOutcome mine;
     for (int i = 0; i < 4; ++i) {
       mine.steps.push_back(trainer.step(data));
       mine.metrics.push_back(values_of(mine.steps.back().metrics));
@@ -68,12 +68,13 @@ Outcome train(const Layout& layout, const Forward& loss, int rank = 0,
   return outcome;
 }
 
-Outcome train_measured(const Layout& layout, int rank = 0, const ScheduleFunction& own = {}) {
-  return train(
+MetricsOutcome train_measured(const Layout& layout, int rank = 0,
+                              const ScheduleFunction& own = {}) {
+  return train_measured(
       layout, [&](Graph& g) { return measured(g, layout.micro_batch); }, rank, own);
 }
 
-void expect_near(const Outcome& other, const Outcome& one) {
+void expect_near(const MetricsOutcome& other, const MetricsOutcome& one) {
   ASSERT_EQ(other.metrics.size(), 5u);
   for (std::size_t i = 0; i < 5; ++i) {
     ASSERT_EQ(other.metrics[i].size(), 3u);
@@ -84,7 +85,7 @@ void expect_near(const Outcome& other, const Outcome& one) {
 }
 
 TEST(ModelMetrics, AreTheSameOnEveryLayoutAndRank) {
-  const Outcome one = train_measured({1, 1, 1, 1, 8});
+  const MetricsOutcome one = train_measured({1, 1, 1, 1, 8});
   for (const Layout& layout :
        {Layout{1, 1, 1, 1, 2}, Layout{4, 1, 1, 1, 1, true}, Layout{1, 2, 1, 1, 1},
         Layout{1, 4, 1, 1, 2}, Layout{1, 2, 1, 2, 2}, Layout{1, 1, 2, 1, 4},
@@ -110,8 +111,9 @@ TEST(ModelMetrics, AreTheSameWithBackwardsInHalves) {
 
 TEST(ModelMetrics, ChangeNothingOfTheTraining) {
   for (const Layout& layout : {Layout{1, 1, 1, 1, 2}, Layout{2, 2, 1, 1, 1}}) {
-    const Outcome with = train_measured(layout);
-    const Outcome without = train(layout, [&](Graph& g) { return mlp(g, layout.micro_batch); });
+    const MetricsOutcome with = train_measured(layout);
+    const MetricsOutcome without =
+        train_measured(layout, [&](Graph& g) { return mlp(g, layout.micro_batch); });
     EXPECT_EQ(with.evaluation, without.evaluation);
     for (std::size_t i = 0; i < 4; ++i) {
       EXPECT_EQ(with.steps[i].loss, without.steps[i].loss);
@@ -131,7 +133,7 @@ TEST(ModelMetrics, AreMeansOverTheTargets) {
     for (Index i = 0; i < width; ++i)
       error += std::fabs(static_cast<double>(x[i]) - static_cast<double>(y[i])) / (8 * width);
   }
-  const Outcome outcome = train({2, 1, 1, 1, 2}, [](Graph& g) {
+  const MetricsOutcome outcome = train_measured({2, 1, 1, 1, 2}, [](Graph& g) {
     const Value x = g.input("x", {2, width});
     const Value moved =
         add_positions(x, g.parameter("offset", {1, width}, replicated(), zeros()), 1);

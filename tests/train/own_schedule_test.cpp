@@ -35,7 +35,7 @@ WorkOrder mixed(const PipelineShape& shape, int stage) {
 }
 
 /// Loss and gradient norm of five steps.
-std::vector<double> train(const Layout& layout, const ScheduleFunction& own) {
+std::vector<double> train_by(const Layout& layout, const ScheduleFunction& own) {
   Options options = options_for(layout);
   options.own_schedule = own;
   std::vector<double> numbers;
@@ -57,9 +57,9 @@ TEST(TrainedOwnSchedule, GivesTheBitsOfTheBuiltInOnes) {
        {Layout{1, 2, 1, 1, 1}, Layout{1, 4, 1, 1, 1}, Layout{2, 2, 1, 1, 1, true},
         Layout{1, 2, 2, 1, 2}, Layout{1, 2, 1, 2, 1}, Layout{1, 1, 1, 1, 2}}) {
     SCOPED_TRACE(testing::PrintToString(layout));
-    const std::vector<double> expected = train(layout, {});
-    EXPECT_EQ(train(layout, late_weights), expected);
-    EXPECT_EQ(train(layout, mixed), expected);
+    const std::vector<double> expected = train_by(layout, {});
+    EXPECT_EQ(train_by(layout, late_weights), expected);
+    EXPECT_EQ(train_by(layout, mixed), expected);
   }
 }
 

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 using Samples = std::set<Index>;
 
-constexpr Index batch = 4;
+constexpr Index skipped_batch = 4;
 
 /// What all ranks together have read.
 class Read {
@@ -56,7 +56,7 @@ class Data : public DataSource {
 class SkippedSamplesOfFit : public testing::Test {
  protected:
   SkippedSamplesOfFit() {
-    options_.global_batch_size = batch;
+    options_.global_batch_size = skipped_batch;
     options_.learning_rate.decay_iters = 12;
     options_.checkpoint.save_interval = 2;
     options_.checkpoint.async_save = false;

@@ -23,7 +23,7 @@ using testing::UnorderedElementsAre;
 
 constexpr Index micro_batches = 4;
 
-class Samples final : public DataSource {
+class ProfiledSamples final : public DataSource {
  public:
   Index fill(Index sample, std::span<const Tensor> out) override {
     for (Index i = 0; i < two_blocks_width; ++i) {
@@ -58,11 +58,11 @@ void on_ranks(const MeshShape& shape, Options options, const std::function<void(
 }
 
 /// The losses that the last rank sees.
-std::vector<double> train(const MeshShape& shape, const std::string& profile_ops) {
+std::vector<double> train_profiled(const MeshShape& shape, const std::string& profile_ops) {
   std::vector<double> losses;
   on_ranks(shape, options_of(profile_ops), [&](Context& context) {
     Trainer trainer(context, Model(two_blocks));
-    Samples samples;
+    ProfiledSamples samples;
     std::vector<double> mine;
     for (int i = 0; i < 3; ++i) mine.push_back(trainer.step(samples).loss);
     if (context.mesh().rank() == shape.size() - 1) losses = mine;
@@ -104,7 +104,7 @@ std::vector<std::string> ops_of_steps(const Json& profile) {
 TEST(ProfileOps, WritesTheRowsOfItsStepAndChangesNothing) {
   const ScratchDirectory folder;
   const std::string file = folder / "profile.json";
-  EXPECT_EQ(train(MeshShape(1, 1, 1), file), train(MeshShape(1, 1, 1), ""));
+  EXPECT_EQ(train_profiled(MeshShape(1, 1, 1), file), train_profiled(MeshShape(1, 1, 1), ""));
   const Json profile = read_json(file);
   EXPECT_EQ(number(profile, "step"), 2);
   EXPECT_EQ(number(profile, "micro_batches"), micro_batches);
@@ -135,7 +135,7 @@ TEST(ProfileOps, EachStageHasRowsOfItsOwn) {
   const ScratchDirectory folder;
   const std::string file = folder / "profile.json";
   const MeshShape shape(2, 2, 1);
-  EXPECT_EQ(train(shape, file), train(shape, ""));
+  EXPECT_EQ(train_profiled(shape, file), train_profiled(shape, ""));
   const Json profile = read_json(file);
   EXPECT_EQ(profile.find("rows"), nullptr);
   const auto& stages = std::get<Json::Array>(profile.find("stages")->value);
@@ -155,7 +155,7 @@ TEST(ProfileOps, EachStageHasRowsOfItsOwn) {
 TEST(ProfileOps, AFileThatCannotBeWrittenStopsTheJobWithItsName) {
   const ScratchDirectory folder;
   try {
-    train(MeshShape(1, 1, 1), folder / "gone/profile.json");
+    train_profiled(MeshShape(1, 1, 1), folder / "gone/profile.json");
     FAIL() << "wrote into a directory that is not there";
   } catch (const JobError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("gone/profile.json"));

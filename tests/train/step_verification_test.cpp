@@ -18,13 +18,13 @@ using test::committed_steps;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr Index batch = 8;
+constexpr Index verified_batch = 8;
 
 class VerifiedSteps : public testing::Test {
  protected:
   VerifiedSteps() {
     options_.train_iters = options_.learning_rate.decay_iters = 8;
-    options_.global_batch_size = batch;
+    options_.global_batch_size = verified_batch;
     options_.check_replicas = 0;
     options_.verify_step = 3;
     options_.checkpoint.save_interval = 1;

@@ -15,24 +15,24 @@
 namespace trireme {
 namespace {
 
-constexpr Index width = two_blocks_width;
+constexpr Index ones_width = two_blocks_width;
 
-class Ones : public DataSource {
+class OnesUntilStop : public DataSource {
  public:
   Index fill(Index, std::span<const Tensor> out) override {
     for (const Tensor& tensor : out)
-      if (tensor.data != nullptr) std::fill_n(tensor.as<float>(), width, 1.0f);
-    return width;
+      if (tensor.data != nullptr) std::fill_n(tensor.as<float>(), ones_width, 1.0f);
+    return ones_width;
   }
 };
 
-struct Outcome {
+struct StopOutcome {
   std::atomic<int> stopped = 0, finished = 0;  // ranks
   std::atomic<Index> steps = 0;                // of all ranks together
 };
 
 /// fit() of 5 steps on 2 x 2 x 2 ranks; `voter` is asked to stop in step `at`.
-void fit(int voter, Index at, const std::string& metrics, Outcome& outcome,
+void fit(int voter, Index at, const std::string& metrics, StopOutcome& outcome,
          LogLevel level = LogLevel::quiet) {
   Options options;
   options.tensor_size = options.pipeline_size = 2;
@@ -50,7 +50,7 @@ void fit(int voter, Index at, const std::string& metrics, Outcome& outcome,
     Context context(options, mesh, *stream, log, {}, reason);
     Trainer trainer(context, Model(two_blocks));
     trained = &trainer;
-    Ones data;
+    OnesUntilStop data;
     try {
       trainer.fit(data);
       ++outcome.finished;
@@ -61,7 +61,7 @@ void fit(int voter, Index at, const std::string& metrics, Outcome& outcome,
   });
 }
 
-Index lines_of(const std::string& path) {
+Index count_lines_of(const std::string& path) {
   std::ifstream in(path);
   return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
 }
@@ -71,18 +71,18 @@ TEST(StoppingFit, OneVoteStopsAllRanksAfterTheSameStep) {
   const std::string metrics = folder / "metrics.jsonl";
   for (const int voter : {0, 3, 7}) {
     std::filesystem::remove(metrics);
-    Outcome outcome;
+    StopOutcome outcome;
     fit(voter, 3, metrics, outcome);
     EXPECT_EQ(outcome.stopped, 8);
     EXPECT_EQ(outcome.steps, 8 * 3);
-    EXPECT_EQ(lines_of(metrics), 3);
+    EXPECT_EQ(count_lines_of(metrics), 3);
   }
 }
 
 TEST(StoppingFit, SaysOnceBeforeItStopsThatItWill) {
   const ScratchDirectory folder;
   for (const int voter : {0, 3}) {
-    Outcome outcome;
+    StopOutcome outcome;
     testing::internal::CaptureStdout();
     fit(voter, 3, folder / "metrics.jsonl", outcome, LogLevel::info);
     const std::string output = testing::internal::GetCapturedStdout();
@@ -112,7 +112,7 @@ TEST(StoppingFit, SaysSoInTheStepInWhichItIsAsked) {
     const auto reason = [&] { return ++polls > 2 ? "SIGUSR1" : ""; };
     Context context(options, mesh, *stream, log, {}, reason);
     Trainer trainer(context, Model(two_blocks));
-    Ones data;
+    OnesUntilStop data;
     EXPECT_THROW(trainer.fit(data), Stopped);
     EXPECT_EQ(trainer.steps_done(), 1);
   });
@@ -125,12 +125,12 @@ TEST(StoppingFit, SaysSoInTheStepInWhichItIsAsked) {
 }
 
 /// Counts what is read of it.
-class Counted : public Ones {
+class Counted : public OnesUntilStop {
  public:
   explicit Counted(std::atomic<Index>& samples) : samples_(samples) {}
   Index fill(Index sample, std::span<const Tensor> out) override {
     ++samples_;
-    return Ones::fill(sample, out);
+    return OnesUntilStop::fill(sample, out);
   }
 
  private:
@@ -155,7 +155,7 @@ TEST(StoppingFit, AVoteInAnEvaluationEndsItAndTheStateIsSavedAtOnce) {
     const auto reason = [&] { return mesh.rank() == 2 && evaluated > 100 ? "SIGTERM" : ""; };
     Context context(options, mesh, *stream, log, {}, reason);
     Trainer trainer(context, Model(two_blocks));
-    Ones data;
+    OnesUntilStop data;
     Counted validation(evaluated);
     EXPECT_THROW(trainer.fit(data, &validation), Stopped);
     EXPECT_EQ(trainer.steps_done(), 2);
@@ -164,7 +164,7 @@ TEST(StoppingFit, AVoteInAnEvaluationEndsItAndTheStateIsSavedAtOnce) {
   EXPECT_EQ(stopped, 4);
   EXPECT_GT(evaluated, 100);
   EXPECT_TRUE(std::filesystem::exists(folder / "run/step-000002"));
-  EXPECT_EQ(lines_of(options.metrics), 2);
+  EXPECT_EQ(count_lines_of(options.metrics), 2);
   EXPECT_EQ(folder.read("metrics.jsonl").find("valid_loss"), std::string::npos);
 }
 
@@ -182,7 +182,7 @@ TEST(StoppingFit, AVoteAfterTrainingEndsAnEvaluationOfAStateThatIsSaved) {
       const auto reason = [&] { return mesh.rank() == 1 && evaluated > 100 ? "SIGTERM" : ""; };
       Context context(options, mesh, *stream, log, {}, reason);
       Trainer trainer(context, Model(two_blocks));
-      trainer.fit(Ones());
+      trainer.fit(OnesUntilStop());
       Counted validation(evaluated);
       if (saves) {
         EXPECT_THROW(trainer.evaluate(validation, 1000000), Stopped);
@@ -195,7 +195,7 @@ TEST(StoppingFit, AVoteAfterTrainingEndsAnEvaluationOfAStateThatIsSaved) {
 }
 
 TEST(StoppingFit, NoRankIsAskedToStop) {
-  Outcome outcome;
+  StopOutcome outcome;
   fit(-1, 0, "", outcome);
   EXPECT_EQ(outcome.finished, 8);
   EXPECT_EQ(outcome.steps, 8 * 5);
@@ -214,7 +214,7 @@ TEST(StoppingFit, AllRanksHearThatMetricsCannotBeWritten) {
     Context context(options, mesh, *stream, log);
     Trainer trainer(context, Model(two_blocks));
     try {
-      trainer.fit(Ones());
+      trainer.fit(OnesUntilStop());
     } catch (const ConfigurationError& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("rank 0: --metrics " + options.metrics));
       ++failures;
@@ -224,13 +224,13 @@ TEST(StoppingFit, AllRanksHearThatMetricsCannotBeWritten) {
 }
 
 /// Takes the directory of checkpoints away once training has begun.
-class Vandal : public Ones {
+class Vandal : public OnesUntilStop {
  public:
   explicit Vandal(std::string directory) : directory_(std::move(directory)) {}
   Index fill(Index sample, std::span<const Tensor> out) override {
     std::error_code taken_already;
     if (sample >= 16) std::filesystem::rename(directory_, directory_ + ".away", taken_already);
-    return Ones::fill(sample, out);
+    return OnesUntilStop::fill(sample, out);
   }
 
  private:

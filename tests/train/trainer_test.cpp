@@ -17,19 +17,19 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-struct Result {
+struct TrainedOnLayout {
   std::vector<StepMetrics> steps;
   double before = 0, after = 0;  // evaluations
 };
 
 /// What rank `mesh.size() - 1` sees.
-Result train(const Layout& layout) {
-  Result result;
+TrainedOnLayout train(const Layout& layout) {
+  TrainedOnLayout result;
   const Options options = options_for(layout);
   on_ranks(layout, options, [&](Context& context) {
     Trainer trainer(context, Model([&](Graph& g) { return mlp(g, layout.micro_batch); }));
     Sines data;
-    Result mine;
+    TrainedOnLayout mine;
     mine.before = trainer.evaluate(data, 3);
     for (int i = 0; i < 5; ++i) mine.steps.push_back(trainer.step(data));
     mine.after = trainer.evaluate(data, 3);
@@ -41,8 +41,8 @@ Result train(const Layout& layout) {
 class TrainerLayouts : public testing::TestWithParam<Layout> {};
 
 TEST_P(TrainerLayouts, AgreeWithOneRank) {
-  static const Result one = train({1, 1, 1, 1, 8, false});
-  const Result other = train(GetParam());
+  static const TrainedOnLayout one = train({1, 1, 1, 1, 8, false});
+  const TrainedOnLayout other = train(GetParam());
   ASSERT_EQ(other.steps.size(), 5u);
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_NEAR(other.steps[i].loss / one.steps[i].loss, 1, 2e-7) << "step " << i;

@@ -58,6 +58,7 @@ constexpr Dropped dropped[] = {
     {"--eval-iters", true},
     {"--skip-train", false},
     {"--generate", true},
+    {"--tokenizer", true},
     {"--prompt", true},
     {"--prompts", true},
     {"--output", true},

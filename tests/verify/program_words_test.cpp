@@ -21,6 +21,8 @@ TEST(PlainWords, LeaveOutWhatSavesLoadsReportsAndEndsAJob) {
                            "--train-iters", "1000", "--lr", "1e-3", "--min-lr=1e-5"},
                           ""),
               ElementsAre("train", "--tp", "2", "--bf16", "--lr", "1e-3"));
+  EXPECT_THAT(plain_words({"train", "--generate", "5", "--tokenizer", "DIR", "--bf16"}, ""),
+              ElementsAre("train", "--bf16"));
 }
 
 TEST(PlainWords, LeaveOutTheSameOfAFile) {

@@ -88,7 +88,7 @@ TEST_F(GptTokenizer, OfAnotherKindIsRefused) {
   EXPECT_THAT(open(generate + "--vocab-size 300 --tokenizer " + other + data),
               ElementsAre("--tokenizer " + other + " is " + hash(other) +
                           ", but the tokens of the data are those of tokenizer " + hash(one) +
-                          " (" + (folder_ / "corpus.json") + ")"));
+                          " (" + (folder_ / "corpus.json") + "); give the one that made them"));
   EXPECT_THAT(open(generate + data),
               ElementsAre(testing::AllOf(HasSubstr("--generate 5 needs --tokenizer PATH"),
                                          HasSubstr(hash(one)))));
@@ -111,6 +111,13 @@ TEST_F(GptTokenizer, OfTheModelMustBeThatOfTheData) {
                           hash(one) + " (" + (folder_ / "corpus.json") +
                           "), and those of the model of tokenizer " + hash(other) + " (" + other +
                           "/tokenizer.json); prepare the text with --tokenizer " + other));
+  EXPECT_THAT(open("--generate 5 --load /tmp --tokenizer " + one + " --vocab-size 300", other),
+              ElementsAre(HasSubstr("; give --tokenizer " + other)));
+  EXPECT_THAT(open("--generate 5 --load /tmp", other),
+              ElementsAre(testing::AllOf(HasSubstr("tokens of this job are bytes"),
+                                         HasSubstr("; give --tokenizer " + other))));
+  EXPECT_THAT(open("--generate 5 --load /tmp --vocab-size 300", other),
+              ElementsAre(HasSubstr("--generate 5 needs --tokenizer PATH with --vocab-size 300")));
   folder_.write("other/tokenizer.json", "{}");
   EXPECT_THAT(open(data, other), IsEmpty());
   EXPECT_THAT(data_.warnings, ElementsAre(testing::AllOf(HasSubstr("cannot be compared"),

@@ -28,16 +28,16 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
-/// Data and generated text must have the tokenizer of the model.
-void check_model(const std::string& load_hf, GptData& data, Problems& problems) {
+/// Data and generated text must have the tokenizer of the model. `reads`: data has one.
+void check_model(const std::string& load_hf, bool reads, GptData& data, Problems& problems) {
   if (!has_tokenizer(load_hf) || data.tokenizer.hash.empty()) return;
   const std::string file = load_hf + "/" + file_name;
   try {
     const std::string hash = data::Tokenizer::load(load_hf).hash();
     if (hash != data.tokenizer.hash)
       problems.add("--load-hf ", load_hf, ": tokens of this job are ", shown(data.tokenizer),
-                   ", and those of the model of tokenizer ", hash, " (", file,
-                   "); prepare the text with --tokenizer ", load_hf);
+                   ", and those of the model of tokenizer ", hash, " (", file, "); ",
+                   reads ? "prepare the text with" : "give", " --tokenizer ", load_hf);
   } catch (const Error& error) {
     data.warnings.push_back(str("--load-hf ", load_hf, ": its tokenizer cannot be compared with ",
                                 "that of this job: ", on_one_line(error.what())));
@@ -78,20 +78,23 @@ std::shared_ptr<const data::TextEncoder> open_encoder(const Options& options, co
 
 void settle_tokenizer(const Options& options, const GptOptions& gpt, const UsedTokenizer& read,
                       GptData& data, Problems& problems) {
+  const bool is_missing = gpt.tokenizer.empty() && gpt.model.vocab_size != 256;
   data.tokenizer = read;
-  if (data.encoder && read.hash.empty()) data.tokenizer = {data.encoder->hash(), gpt.tokenizer};
-  check_model(options.checkpoint.load_hf, data, problems);
-  if (!data.encoder) return;
+  if (data.encoder && read.hash.empty() && !is_missing)
+    data.tokenizer = {data.encoder->hash(), gpt.tokenizer};
+  check_model(options.checkpoint.load_hf, !read.hash.empty(), data, problems);
+  if (!data.encoder || is_missing) return;  // check_generation() names it
   const bool fits = data.encoder->hash() == data.tokenizer.hash;
   if (gpt.tokenizer.empty()) {
-    if (!fits && gpt.model.vocab_size == 256)  // check_generation() reports other vocabularies
+    if (!fits)
       problems.add("--generate ", gpt.generate, " needs --tokenizer PATH: the tokens of the data ",
                    "are ", shown(read), tokenizer_to_give(options, read.hash));
     return;
   }
   if (!fits)
     problems.add("--tokenizer ", gpt.tokenizer, " is ", data.encoder->hash(),
-                 ", but the tokens of the data are ", shown(read));
+                 ", but the tokens of the data are ", shown(read), "; give the one that made them",
+                 tokenizer_to_give(options, read.hash));
   const std::optional<Index> eod = data.encoder->eod();
   data.description.push_back(
       str("--tokenizer ", gpt.tokenizer, ": ", data.encoder->vocabulary(), " tokens; ",

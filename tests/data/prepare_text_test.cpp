@@ -243,8 +243,8 @@ TEST_F(PrepareText, NamesInputsThatCannotBeUsedAndWritesNothing) {
 TEST_F(PrepareText, SaysHowToReadZstdFilesOfLargeWindows) {
   const std::string frame = "\x28\xb5\x2f\xfd" + std::string(1, '\0') + "\x90\x01";
   EXPECT_EQ(refusal({folder_.write("a.zst", frame + std::string("\0\0", 2))}),
-            "a.zst: needs a window over 128 MiB; give it through a pipe: zstd -dc -M2048MB a.zst "
-            "with PrepareOptions::inputs -");
+            "a.zst: needs a window over 128 MiB; give its text through a pipe: zstd -dc -M2048MB "
+            "FILE with PrepareOptions::inputs -");
 }
 
 TEST_F(PrepareText, RefusesToAddTokensThatATokenizerLacks) {

@@ -92,8 +92,8 @@ class Zstd final : public TextStream {
       if (from_.pos == from_.size && !flushing_ && !load()) break;
       const std::size_t result = ::ZSTD_decompressStream(state_, &to, &from_);
       require(::ZSTD_getErrorCode(result) != ZSTD_error_frameParameter_windowTooLarge, file_.name(),
-              ": needs a window over 128 MiB; give it through a pipe: zstd -dc ", "-M2048MB ",
-              file_.name(), " with PrepareOptions::inputs -");
+              ": needs a window over 128 MiB; give its text through a pipe: zstd -dc -M2048MB FILE "
+              "with PrepareOptions::inputs -");
       require(::ZSTD_isError(result) == 0, file_.name(), ": zstd data before byte ",
               file_.position(), ": ", ::ZSTD_getErrorName(result));
       open_frame_ = result != 0;

@@ -32,7 +32,10 @@ constexpr const char* of_training[] = {"--recompute-granularity",
                                        "--adam-beta2",
                                        "--adam-eps",
                                        "--momentum",
-                                       "--hidden-dropout"};
+                                       "--hidden-dropout",
+                                       "--bucket-size",
+                                       "--use-distributed-optimizer",
+                                       "--no-load-optim"};
 
 }  // namespace
 
@@ -52,7 +55,8 @@ std::string idle_options(const CommandLine& command, const Options& o, Index ran
       {"--num-virtual-stages-per-pipeline-rank", one_stage && o.chunks > 1,
        "pipeline parallel size 1: no bubble to fill"},
       {"--stage-speeds", one_stage, "pipeline parallel size 1"},
-      {"--use-distributed-optimizer", o.data_size(ranks) == 1, "data parallel size 1"},
+      {"--use-distributed-optimizer", o.data_size(ranks) == 1 && !o.forward_only,
+       "data parallel size 1"},
       {"--data-parallel-shares", o.data_size(ranks) == 1, "data parallel size 1"},
       {"--check-replicas", o.check_replicas > 0 && o.data_size(ranks) == 1 && !o.forward_only,
        "data parallel size 1: no replicas"},

@@ -23,10 +23,6 @@ struct DeviceChoice {
 /// emulation of the tests. Empty: the installed one.
 std::string cuda_module();
 
-/// Another build of the CUDA module than the installed one: against another CUDA, or the host
-/// emulation of the tests. Empty: the installed one.
-std::string cuda_module();
-
 /// Collective. `module`: of CUDA; empty: the installed one. A choice that is not possible is added
 /// to `problems`.
 DeviceChoice choose_device(const Options& options, const Host& host, const std::string& module,

@@ -161,6 +161,9 @@ TEST_F(ChosenLayout, RefusesWhatItCannotPlanByOneLineEach) {
               ElementsAre(HasSubstr("cpu.json is of a CPU and contradicts --device cuda")));
   EXPECT_THAT(of("--plan auto --device cpu --plan-profile H100"),
               ElementsAre("--plan-profile H100 is of a GPU and contradicts --device cpu"));
+  EXPECT_THAT(of("--plan auto --plan-profile H100-80 --ranks-per-gpu 2 "
+                 "--serialize-communication"),
+              ElementsAre(HasSubstr("a GPU for each rank, and --ranks-per-gpu 2 shares it")));
   EXPECT_THAT(of("--plan auto --plan-profile H1000"),
               ElementsAre(HasSubstr("--plan-profile H1000: the GPU 'H1000' is not known")));
   EXPECT_THAT(of(model_ + "--tp 3"), ElementsAre(HasSubstr("--plan auto: no layout of 0.8 M "

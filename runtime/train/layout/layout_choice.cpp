@@ -87,6 +87,10 @@ Cluster find_cluster(const Options& options, const RankCounts& counts, const std
     problems.add("--plan-profile ", profile, " is of a ", cpu ? "CPU" : "GPU",
                  " and contradicts --device ", name(options.device));
     cluster.groups.clear();
+  } else if (!cpu && options.ranks_per_gpu > 1) {
+    problems.add("--plan auto plans a GPU for each rank, and --ranks-per-gpu ",
+                 options.ranks_per_gpu, " shares it; leave one of them out");
+    cluster.groups.clear();
   }
   return cluster;
 }

@@ -1,7 +1,6 @@
 #include "launch/verify/program_words.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -75,12 +74,23 @@ constexpr Dropped dropped[] = {
     {"--min-lr", true},
 };
 constexpr const char* save_buffer = "256M";  // a save may take its time, one rank's memory is short
-constexpr std::array loads_the_model = {"--use-checkpoint-args", "--load-hf"};
+struct Refused {
+  const char* name;
+  const char* why;
+};
+constexpr const char* new_values = "verify begins with new values; give the model's options";
+constexpr const char* one_layout = "verify proves one layout; give its options";
+constexpr Refused refused[] = {
+    {"--use-checkpoint-args", new_values},
+    {"--load-hf", new_values},
+    {"--plan", one_layout},
+    {"--plan-profile", one_layout},
+};
 
 std::string name_in(const std::string& word) { return word.substr(0, word.find('=')); }
 
-bool loads_model(const std::string& name) {
-  return std::find(loads_the_model.begin(), loads_the_model.end(), name) != loads_the_model.end();
+void refuse(const std::string& name, const char* place = "") {
+  for (const Refused& each : refused) require(name != each.name, name, place, ": ", each.why);
 }
 
 const Dropped* find_dropped(const std::string& word) {
@@ -189,8 +199,7 @@ std::string plain_config(const std::string& text, const Words& more) {
   for (const options::ConfigLine& line : options::read_config(text)) {
     if (!line.mistake.empty()) return text;
     const std::string name = "--" + line.key;
-    require(!loads_model(name), name,
-            " in the file of --config: verify begins with new values; give the model's options");
+    refuse(name, " in the file of --config");
     if (find_dropped(name) == nullptr && std::find(more.begin(), more.end(), name) == more.end())
       kept += text_of(line);
   }
@@ -200,8 +209,7 @@ std::string plain_config(const std::string& text, const Words& more) {
 Words plain_words(const Words& words, const std::string& config) {
   Words kept;
   for (std::size_t i = 0; i < words.size();) {
-    require(!loads_model(name_in(words[i])), name_in(words[i]),
-            ": verify begins with new values; give the model's options instead");
+    refuse(name_in(words[i]));
     const Dropped* drop = find_dropped(words[i]);
     if (drop != nullptr)
       i = after_values(words, i, drop->has_value);

@@ -51,6 +51,15 @@ TEST(PlainWords, TakeNoModelFromACheckpoint) {
               HasSubstr("--use-checkpoint-args: verify begins with new values"));
 }
 
+TEST(PlainWords, TakeNoLayoutThatTheJobChooses) {
+  EXPECT_THAT(message_of([] {
+                plain_words({"train", "--plan=auto", "--bf16"}, "");
+              }),
+              HasSubstr("--plan: verify proves one layout; give its options"));
+  EXPECT_THAT(message_of([] { plain_config("plan = \"auto\"\n"); }),
+              HasSubstr("--plan in the file of --config: verify proves one layout"));
+}
+
 TEST(WordsOfOneRank, HaveNoLayoutOfSeveral) {
   const Words words = one_rank_words(
       {"train", "--tp", "4", "--data-parallel-shares", "2,1", "--schedule", "interleaved"}, "");

@@ -96,7 +96,7 @@ def write_model(directory, size, dtype, vocabulary=VOCAB):
 
 
 def forget(directory):
-    """Its files leave the page cache, and nobody else's: they are on disk, and no one maps them."""
+    """Removes its files, and no others, from the page cache: they are on disk and not mapped."""
     for path in directory.glob("*.safetensors"):
         with open(path, "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -302,7 +302,7 @@ TEST_F(Programs, TriremeNamesWhatIsWrong) {
       {"trireme", 64, "a command is missing"},
       {"trireme data prepar", 64, "did you mean data prepare?"},
       {"trireme data prepare --output x", 64, "--input is missing"},
-      {"trireme data prepare --input " + missing + " --output " + corpus(), 1, missing},
+      {"trireme data prepare --input " + missing + " --output " + corpus(), 64, missing},
       {"trireme data prepare --inptu x --output y", 64, "did you mean --input?"},
       {"trireme data inspect", 64, "PREFIX is missing"},
       {"trireme data inspect " + missing, 1, missing + ".idx"},

@@ -11,28 +11,18 @@
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
+#include "tests/train/random_tokens.h"
 #include "tests/train/sines.h"
 
 namespace trireme {
 namespace {
 
+using test::RandomTokens;
 using testing::HasSubstr;
 using testing::SizeIs;
 using Tensors = std::map<std::string, std::vector<float>>;
 
-constexpr Index length = 8, vocabulary = 61;
-
-class Tokens final : public DataSource {
- public:
-  Index fill(Index sample, std::span<const Tensor> out) override {
-    const Random random = random_for(5, "tokens", static_cast<std::uint64_t>(sample));
-    for (std::size_t k = 0; k < out.size(); ++k)
-      for (Index i = 0; i < length && out[k].data != nullptr; ++i)
-        out[k].as<std::int32_t>()[i] =
-            static_cast<std::int32_t>(random.bits(i + static_cast<Index>(k)) % vocabulary);
-    return length;
-  }
-};
+constexpr Index length = 8;
 
 /// Tied embeddings, 4 blocks.
 Model tied_model(Index batch, bool parallel) {
@@ -41,7 +31,7 @@ Model tied_model(Index batch, bool parallel) {
   config.hidden_size = 16;
   config.num_attention_heads = 2;
   config.seq_length = config.max_position_embeddings = length;
-  config.vocab_size = vocabulary;
+  config.vocab_size = RandomTokens::vocabulary;
   config.sequence_parallel = parallel ? SequenceParallel::on : SequenceParallel::off;
   return Model([=](Graph& g) { return build_transformer_loss(g, config, batch); });
 }
@@ -72,7 +62,7 @@ class Freeze : public testing::Test {
     o.metrics = prefix + ".jsonl";
     on_ranks(layout, o, [&](Context& context) {
       Trainer trainer(context, tied_model(layout.micro_batch, layout.tensor > 1));
-      Tokens data;
+      RandomTokens data(length);
       trainer.fit(data);
     });
     if (o.train_iters == 0) return {{}, {}, test::read_logical_tensors(prefix + ".parameters")};
@@ -160,7 +150,7 @@ TEST_F(Freeze, AResumedRunIsTheUninterruptedOneAndOtherLayoutsLoadIt) {
     second.dump_tensors = prefix;
     on_ranks(layout, second, [&](Context& context) {
       Trainer trainer(context, tied_model(1, layout.tensor > 1));
-      Tokens data;
+      RandomTokens data(length);
       trainer.fit(data);
     });
     EXPECT_EQ(test::read_logical_tensors(prefix + ".parameters").tensors,
@@ -172,7 +162,7 @@ TEST_F(Freeze, AResumedRunIsTheUninterruptedOneAndOtherLayoutsLoadIt) {
     third.dump_tensors = prefix;
     on_ranks(other, third, [&](Context& context) {
       Trainer trainer(context, tied_model(1, false));
-      Tokens data;
+      RandomTokens data(length);
       trainer.fit(data);
     });
     EXPECT_EQ(test::read_logical_tensors(prefix + ".parameters").tensors,
@@ -194,7 +184,7 @@ TEST_F(Freeze, MayBeGivenToARunThatHadNoneAndTakenAwayOnlyWithFreshMoments) {
       o.dump_tensors = prefix;
       on_ranks(layout, o, [&](Context& context) {
         Trainer trainer(context, tied_model(1, false));
-        Tokens data;
+        RandomTokens data(length);
         trainer.fit(data);
       });
       return test::read_logical_tensors(prefix + ".parameters").tensors;

@@ -9,22 +9,11 @@
 #include "trireme/train/trainer.h"
 
 #include "tests/support/mpi_ranks.h"
+#include "tests/train/random_tokens.h"
 
 namespace trireme::testing {
 
-/// Tokens that are a function of the sample.
-class RandomTokens final : public DataSource {
- public:
-  static constexpr Index length = 16, vocabulary = 61;
-  Index fill(Index sample, std::span<const Tensor> out) override {
-    const Random random = random_for(5, "tokens", static_cast<std::uint64_t>(sample));
-    for (std::size_t k = 0; k < out.size(); ++k)
-      for (Index i = 0; i < length && out[k].data != nullptr; ++i)
-        out[k].as<std::int32_t>()[i] =
-            static_cast<std::int32_t>(random.bits(i + static_cast<Index>(k)) % vocabulary);
-    return length;
-  }
-};
+using test::RandomTokens;
 
 inline MeshShape widest_mesh(int ranks) {
   if (ranks % 4 == 0) return MeshShape(ranks / 4, 2, 2);
@@ -57,7 +46,7 @@ class TransformerRank {
     TransformerConfig config = preset("tiny");
     config.hidden_size = 32;
     config.num_attention_heads = 4;
-    config.seq_length = config.max_position_embeddings = RandomTokens::length;
+    config.seq_length = config.max_position_embeddings = RandomTokens::usual_length;
     config.vocab_size = RandomTokens::vocabulary;
     config.hidden_dropout = 0.1f;
     config.sequence_parallel =

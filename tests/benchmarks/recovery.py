@@ -13,7 +13,8 @@ pipeline 2) under `trireme run` and, for comparison, under mpirun in a loop of t
 
 Each fault hits a random rank, up to ten steps after the attempt has made a durable step; hang-all
 hits all ranks, so that no single one is certain to be the reason, and the job ends at twice the
-limit (it needs the target hang_ranks). With trireme run, the cause in the ledger must be right.
+limit (it needs the target hang_ranks; where one is certain after all, the trial is repeated). With
+trireme run, the cause in the ledger must be right.
 Times are judged by the targets only when the machine was idle before and after; times on a machine
 that other jobs share say little.
 
@@ -46,7 +47,8 @@ class Fault:
     victim: str  # "rank", "mpirun", "supervisor"; "node 0", "node 1": of the hosts in use
     run: type = Supervised
     of_target: tuple = ()  # ("median" or "p95", seconds) of the last phase
-    limit: float = 0  # what the target leaves out: a hang's limit; a save is subtracted as measured
+    limits: int = 0  # how often the target leaves out the limit of a hang, as the verdict has it;
+    # a save is left out as measured
 
     @property
     def preempts(self):
@@ -58,8 +60,8 @@ FAULTS = [
     Fault("segv", "crashed", signal.SIGSEGV, "rank"),
     Fault("mpirun", "launcher_killed", signal.SIGKILL, "mpirun"),
     Fault("supervisor", "supervisor_lost", signal.SIGKILL, "supervisor"),
-    Fault("hang", "hang", signal.SIGSTOP, "rank", of_target=(("p95", 1.2),), limit=HANG_LIMIT),
-    Fault("hang-all", "hang", 0, "rank", HangOfAll, (("p95", 1.2),), 2 * HANG_LIMIT),
+    Fault("hang", "hang", signal.SIGSTOP, "rank", of_target=(("p95", 1.2),), limits=1),
+    Fault("hang-all", "hang", 0, "rank", HangOfAll, (("p95", 1.2),), 2),
     Fault("node-lost", "node_lost", signal.SIGKILL, "node 1", Nodes, (("p95", 2.5),)),
     Fault("node-of-rank-0-lost", "node_lost", signal.SIGKILL, "node 0", Nodes, (("p95", 2.5),)),
     Fault("preempted-usr1", "stopped", signal.SIGUSR1, "supervisor", of_target=(("p95", 0.3),)),
@@ -102,7 +104,8 @@ STATISTICS = {"median": statistics.median, "p95": lambda values: percentile(valu
 
 def judged_times(fault, trials):
     """Of the last phase, less what the target leaves out."""
-    return [t["seconds"]["new step"] - fault.limit - t.get("save_s", 0) for t in trials]
+    return [t["seconds"]["new step"] - fault.limits * t.get("limit_s", HANG_LIMIT) -
+            t.get("save_s", 0) for t in trials]
 
 
 def verdict(fault, statistic, trials, quiet):
@@ -110,7 +113,7 @@ def verdict(fault, statistic, trials, quiet):
     if statistic not in targets:
         return ""
     value = STATISTICS[statistic](judged_times(fault, trials))
-    less = " after the limit" if fault.limit else " beside the save" if fault.preempts else ""
+    less = " after the limit" if fault.limits else " beside the save" if fault.preempts else ""
     met = ("met" if value <= targets[statistic] else "MISSED") if quiet else "not judged"
     return f"{value:.2f}{less}, target {targets[statistic]:.2f}: {met}"
 
@@ -126,7 +129,11 @@ def report(fault, trials, quiet):
         print(f"{row}  {verdict(fault, statistic, trials, quiet)}".rstrip())
     steps = "" if fault.preempts else f", {statistics.mean(lost):.1f} steps done again (mean)"
     causes = f", {wrong} wrong causes" if fault.cause else ""
-    print(f"{'':20} n = {len(trials)}{steps}{causes}", flush=True)
+    repeated = sum(t.get("repeated", 0) for t in trials)
+    again = f", {repeated} more in which one rank was certain" if repeated else ""
+    longer = [t["limit_s"] for t in trials if t.get("limit_s", 0) > HANG_LIMIT]
+    limits = f", the limit had grown to {max(longer):.1f} s in {len(longer)}" if longer else ""
+    print(f"{'':20} n = {len(trials)}{steps}{causes}{again}{limits}", flush=True)
 
 
 def measure(fault, a, data, chance):

@@ -157,10 +157,13 @@ class Run:
         watch.begin(fault)
         self.until(watch.look)
         return {"seconds": watch.seconds, "lost_steps": watch.lost_steps,
-                "cause": self.cause_of(before)}
+                "cause": self.cause_of(before), **self.limit_of(before)}
 
     def cause_of(self, attempt):
         return ""
+
+    def limit_of(self, attempt):
+        return {}
 
 
 class Watch:
@@ -260,6 +263,15 @@ class Supervised(Run):
                   if line.get("attempt") == attempt and "cause" in line]
         return causes[0] if causes else "none"
 
+    def verdict_of(self, attempt):
+        path = self.log_of(attempt).parent / "verdict.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def limit_of(self, attempt):
+        """Of a hang: at least --hang-timeout, more where ops of the attempt took long."""
+        verdict = self.verdict_of(attempt)
+        return {"limit_s": verdict["limit_s"]} if verdict.get("ended") else {}
+
     def preempt(self, fault):
         """Asks the run to stop, and starts it again."""
         self.settle()
@@ -277,8 +289,20 @@ class Supervised(Run):
 
 
 class HangOfAll(Supervised):
+    """Ranks hang where they compute next. Where only one does, because the others already waited
+    for it, that one is certain: such a trial is repeated, up to ten times."""
+
+    OF_ONE = "hang of one rank"
+
     def own_options(self):
         return [*super().own_options(), "--allow-chaos"]
+
+    def strike(self, fault):
+        for repeated in range(11):
+            seen = super().strike(fault)
+            if seen["cause"] != self.OF_ONE:
+                break
+        return {**seen, "repeated": repeated}
 
     def hit(self, victim, fault):
         variables = pathlib.Path(f"/proc/{victim}/environ").read_text().split("\0")
@@ -286,8 +310,8 @@ class HangOfAll(Supervised):
         run_to_the_end([self.build / "bin/hang_ranks", pages.partition("=")[2]])
 
     def cause_of(self, attempt):
-        verdict = json.loads((self.log_of(attempt).parent / "verdict.json").read_text())
-        return "hang of one rank" if verdict["certain"] else super().cause_of(attempt)
+        certain = self.verdict_of(attempt).get("certain")
+        return self.OF_ONE if certain else super().cause_of(attempt)
 
 
 class Nodes(Supervised):

@@ -162,6 +162,11 @@ TEST(SafetensorsReader, SumsAreThoseOfTheTensorsHoweverTheyAreCut) {
                    toys[1].bytes.begin() + 520);  // rows 0 and 1
   folder.write("model.safetensors", safetensors_of(toys));
   EXPECT_NE(read_rectangles(directory, at_once, 2).sum, sum);
+  std::swap_ranges(toys[1].bytes.begin(), toys[1].bytes.begin() + 520, toys[1].bytes.begin() + 520);
+  std::swap_ranges(toys[0].bytes.begin(), toys[0].bytes.begin() + 1024,
+                   toys[0].bytes.begin() + 1024);  // within a row
+  folder.write("model.safetensors", safetensors_of(toys));
+  EXPECT_NE(read_rectangles(directory, at_once, 2).sum, sum);
 }
 
 TEST(SafetensorsReader, EachByteIsReadOnceByRectanglesSideBySide) {
@@ -179,6 +184,40 @@ TEST(SafetensorsReader, EachByteIsReadOnceByRectanglesSideBySide) {
   EXPECT_EQ(read.report.bytes_read, 12'000'000);
   EXPECT_EQ(read.report.bytes_used, 12'000'000);
   EXPECT_EQ(reads, 2);
+}
+
+// As a tensor rank reads a matrix whose input it splits.
+TEST(SafetensorsReader, ColumnsOfLongRowsAreReadAlone) {
+  const ScratchDirectory folder;
+  constexpr Index rows = 50, columns = 30000, row_bytes = 2 * columns;
+  const RawTensor toy = random_tensor("down", "BF16", {rows, columns}, 1);
+  folder.write("model.safetensors", safetensors_of({toy}));
+  const Directory directory = open_directory(folder.path());
+  std::vector<float> memory(rows * columns);
+  const auto read = [&](const std::vector<std::pair<Index, Index>>& parts, bool counts) {
+    std::vector<Rectangle> rectangles;
+    for (const auto& [from, to] : parts)
+      rectangles.push_back({&directory.tensors[0], 0, rows, from, to - from,
+                            memory.data() + from * rows, to - from, 1, counts});
+    return read_rectangles(directory, rectangles, 2);
+  };
+  const RowsRead part = read({{10000, 20000}}, false);
+  EXPECT_EQ(part.report.bytes_read, rows * 20000);
+  EXPECT_EQ(part.report.bytes_used, rows * 20000);
+  for (Index i = 0; i < rows; ++i)
+    for (const Index j : {0, 1, 5000, 9999})
+      ASSERT_EQ(memory[static_cast<std::size_t>(10000 * rows + i * 10000 + j)],
+                value_of(toy, i * columns + 10000 + j));
+  // What is hashed together ends at the next KiB: of bytes 20000 to 40000 at 40960.
+  EXPECT_EQ(read({{10000, 20000}}, true).report.bytes_read, rows * 20960);
+  EXPECT_EQ(read({{0, 10000}}, true).report.bytes_read, rows * 20480);
+  const std::uint64_t sum = read({{0, columns}}, true).sum;
+  EXPECT_EQ(read({{0, 10000}}, true).sum + read({{10000, 20000}}, true).sum +
+                read({{20000, columns}}, true).sum,
+            sum);
+  // Two halves of a rank are read together; so are columns whose rest is too short to pay.
+  EXPECT_EQ(read({{0, 15000}, {15000, columns}}, true).report.bytes_read, rows * row_bytes);
+  EXPECT_EQ(read({{0, 27000}}, true).report.bytes_read, rows * row_bytes);
 }
 
 TEST(SafetensorsReader, RowsLongerThanAPieceAreReadWhole) {

@@ -14,6 +14,7 @@
 #include "trireme/core/thread_pool.h"
 
 #include "runtime/core/at.h"
+#include "runtime/core/round_up.h"
 #include "runtime/store/file.h"
 #include "runtime/store/safetensors/element.h"
 
@@ -23,6 +24,8 @@ namespace {
 constexpr Index tile = 64;                      // rows and columns that are transposed at a time
 constexpr Index largest_gap = Index{64} << 10;  // bytes between pieces that are read with them
 constexpr int pieces_ahead = 2;                 // of each thread, announced to the kernel
+constexpr Index segment_bytes = 1024;           // of a row, hashed together
+constexpr Index call_bytes = Index{8} << 10;    // what a read costs, as bytes that are copied
 
 /// Whole rows [row, row + rows) of a rectangle's tensor: bytes [begin, end) of a file.
 struct Use {
@@ -32,11 +35,24 @@ struct Use {
   Index row, rows;
 };
 
+/// Bytes [first, first + count) of each row of a tensor.
+struct Span {
+  Index first = 0, count = 0;
+};
+
+/// Rows in memory, or the same bytes of each.
+struct RowBytes {
+  const std::byte* data;  // byte `first` of the first one
+  Index first, stride;
+  const std::byte* at(Index row, Index byte) const { return data + row * stride + (byte - first); }
+};
+
 /// Bytes [begin, end) of a file, and its uses [first_use, last_use).
 struct Piece {
   int file;
   Index begin, end;
   std::size_t first_use, last_use;
+  bool by_rows = false;  // of the rows of its only use, what is wanted() alone is read
 };
 
 Element element_of(const LocatedTensor& tensor) {
@@ -54,6 +70,25 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+Index row_bytes_of(const LocatedTensor& tensor) {
+  return rows_of(tensor.shape).columns * size_bytes(element_of(tensor));
+}
+
+/// Of each row: the segments whose first byte the rectangle has, where it counts.
+Span counted(const Rectangle& r) {
+  const Index item = size_bytes(element_of(*r.tensor)), end = (r.column + r.columns) * item;
+  const Index first = round_up(r.column * item, segment_bytes);
+  if (!r.counts || first >= end) return {};
+  return {first, std::min(round_up(end, segment_bytes), row_bytes_of(*r.tensor)) - first};
+}
+
+/// Of each row: the rectangle, and what it counts.
+Span wanted(const Rectangle& r) {
+  const Index item = size_bytes(element_of(*r.tensor)), first = r.column * item;
+  const Span sums = counted(r);
+  return {first, std::max(first + r.columns * item, sums.first + sums.count) - first};
+}
+
 class RowReader {
  public:
   RowReader(const Directory& directory, const std::vector<Rectangle>& rectangles)
@@ -66,9 +101,14 @@ class RowReader {
  private:
   void add_uses(std::size_t index);
   void plan_pieces();
+  void add_piece(std::size_t use);
+  bool pays_by_rows(std::size_t first, std::size_t last) const;
   void read_pieces(int threads, const std::function<void(Index)>& has_read);
-  void convert(const Use& use, const std::byte* rows) const;
-  std::uint64_t sum(const Use& use, const std::byte* rows) const;
+  void read_bytes(const Piece& piece, const File& file, Index offset, std::byte* data,
+                  Index bytes) const;
+  Index read_piece(const Piece& piece, const File& file, std::byte* data) const;
+  void convert(const Use& use, const RowBytes& rows) const;
+  std::uint64_t sum(const Use& use, const RowBytes& rows) const;
   void announce(std::size_t index, const Piece& current, const File& file) const;
   std::string path_of(const Piece& piece) const {
     return directory_.path + '/' + directory_.files[at(piece.file)];
@@ -109,24 +149,44 @@ void RowReader::add_uses(std::size_t index) {
   }
 }
 
-void RowReader::plan_pieces() {
-  std::sort(uses_.begin(), uses_.end(), [](const Use& a, const Use& b) {
-    return std::tie(a.file, a.begin, a.end, a.rectangle) <
-           std::tie(b.file, b.begin, b.end, b.rectangle);
-  });
-  for (std::size_t i = 0; i < uses_.size(); ++i) {
-    const Use& use = uses_[i];
-    if (!pieces_.empty()) {
-      Piece& last = pieces_.back();
-      const Index end = std::max(last.end, use.end);
-      if (last.file == use.file && use.begin <= last.end + largest_gap &&
-          end - last.begin <= piece_bytes) {
-        last.end = end;
-        last.last_use = i + 1;
-        continue;
-      }
+/// Of uses of the same rows: whether to read their columns alone.
+bool RowReader::pays_by_rows(std::size_t first, std::size_t last) const {
+  Index cost = 0;
+  for (std::size_t i = first; i < last; ++i)
+    cost += wanted(rectangles_[uses_[i].rectangle]).count + call_bytes;
+  return cost < row_bytes_of(*rectangles_[uses_[first].rectangle].tensor);
+}
+
+/// Reads it together with the one before where they are near.
+void RowReader::add_piece(std::size_t i) {
+  const Use& use = uses_[i];
+  if (!pieces_.empty() && !pieces_.back().by_rows) {
+    Piece& last = pieces_.back();
+    const Index end = std::max(last.end, use.end);
+    if (last.file == use.file && use.begin <= last.end + largest_gap &&
+        end - last.begin <= piece_bytes) {
+      last.end = end;
+      last.last_use = i + 1;
+      return;
     }
-    pieces_.push_back({use.file, use.begin, use.end, i, i + 1});
+  }
+  pieces_.push_back({use.file, use.begin, use.end, i, i + 1});
+}
+
+void RowReader::plan_pieces() {
+  const auto rows = [](const Use& use) { return std::tie(use.file, use.begin, use.end); };
+  std::sort(uses_.begin(), uses_.end(), [&](const Use& a, const Use& b) {
+    return std::tuple_cat(rows(a), std::tie(a.rectangle)) <
+           std::tuple_cat(rows(b), std::tie(b.rectangle));
+  });
+  for (std::size_t i = 0, end; i < uses_.size(); i = end) {
+    for (end = i + 1; end < uses_.size() && rows(uses_[end]) == rows(uses_[i]);) ++end;
+    const bool by_rows = pays_by_rows(i, end);
+    for (std::size_t use = i; use < end; ++use)
+      if (by_rows)
+        pieces_.push_back({uses_[use].file, uses_[use].begin, uses_[use].end, use, use + 1, true});
+      else
+        add_piece(use);
   }
   for (const Piece& piece : pieces_)
     largest_piece_ = std::max(largest_piece_, piece.end - piece.begin);
@@ -137,17 +197,16 @@ void RowReader::announce(std::size_t index, const Piece& current, const File& fi
   file.will_need(pieces_[index].begin, pieces_[index].end - pieces_[index].begin);
 }
 
-void RowReader::convert(const Use& use, const std::byte* rows) const {
+void RowReader::convert(const Use& use, const RowBytes& rows) const {
   const Rectangle& r = rectangles_[use.rectangle];
   const Element element = element_of(*r.tensor);
-  const Index item = size_bytes(element), row_bytes = rows_of(r.tensor->shape).columns * item;
-  const std::byte* first = rows + r.column * item;
+  const Index item = size_bytes(element), first = r.column * item;
   float* to = r.data + (use.row - r.row) * r.row_stride;
-  if (r.column_stride == 1 && r.columns * item == row_bytes && r.row_stride == r.columns)
-    return to_f32(element, first, use.rows * r.columns, to);
+  if (r.column_stride == 1 && r.columns * item == rows.stride && r.row_stride == r.columns)
+    return to_f32(element, rows.at(0, first), use.rows * r.columns, to);
   if (r.column_stride == 1) {
     for (Index i = 0; i < use.rows; ++i)
-      to_f32(element, first + i * row_bytes, r.columns, to + i * r.row_stride);
+      to_f32(element, rows.at(i, first), r.columns, to + i * r.row_stride);
     return;
   }
   float part[tile][tile];
@@ -155,32 +214,59 @@ void RowReader::convert(const Use& use, const std::byte* rows) const {
     for (Index row = 0; row < use.rows; row += tile) {
       const Index wide = std::min(tile, r.columns - column), high = std::min(tile, use.rows - row);
       for (Index i = 0; i < high; ++i)
-        to_f32(element, first + (row + i) * row_bytes + column * item, wide, part[i]);
+        to_f32(element, rows.at(row + i, first + column * item), wide, part[i]);
       for (Index j = 0; j < wide; ++j)
         for (Index i = 0; i < high; ++i)
           to[(row + i) * r.row_stride + (column + j) * r.column_stride] = part[i][j];
     }
 }
 
-std::uint64_t RowReader::sum(const Use& use, const std::byte* rows) const {
+std::uint64_t RowReader::sum(const Use& use, const RowBytes& rows) const {
   const Rectangle& r = rectangles_[use.rectangle];
-  if (!r.counts || r.column > 0) return 0;
-  const LocatedTensor& tensor = *r.tensor;
-  const Checksum name = checksum(tensor.name.data(), static_cast<Index>(tensor.name.size()));
-  const Index row_bytes = rows_of(tensor.shape).columns * size_bytes(element_of(tensor));
+  const Span counts = counted(r);
+  if (counts.count == 0) return 0;
+  const std::string& tensor = r.tensor->name;
+  const Checksum name = checksum(tensor.data(), static_cast<Index>(tensor.size()));
   std::uint64_t all = 0;
   for (Index i = 0; i < use.rows; ++i) {
-    const Checksum row = checksum(rows + i * row_bytes, row_bytes);
-    const auto number = static_cast<std::uint64_t>(use.row + i);
-    all += mixed(row.low + mixed(row.high + mixed(name.low + number)));
+    const std::uint64_t row = mixed(name.low + static_cast<std::uint64_t>(use.row + i));
+    for (Index byte = counts.first; byte < counts.first + counts.count; byte += segment_bytes) {
+      const Index bytes = std::min(segment_bytes, counts.first + counts.count - byte);
+      const Checksum part = checksum(rows.at(i, byte), bytes);
+      const std::uint64_t place = mixed(row + static_cast<std::uint64_t>(byte / segment_bytes));
+      all += mixed(part.low + mixed(part.high + place));
+    }
   }
   return all;
+}
+
+void RowReader::read_bytes(const Piece& piece, const File& file, Index offset, std::byte* data,
+                           Index bytes) const {
+  const Index got = file.read_at(offset, data, bytes);
+  require(got == bytes, path_of(piece), ": ends at byte ", offset + got, " (tensor ",
+          rectangles_[uses_[piece.first_use].rectangle].tensor->name, ")");
+}
+
+/// Returns: the bytes that were read.
+Index RowReader::read_piece(const Piece& piece, const File& file, std::byte* data) const {
+  if (!piece.by_rows) {
+    read_bytes(piece, file, piece.begin, data, piece.end - piece.begin);
+    return piece.end - piece.begin;
+  }
+  const Use& use = uses_[piece.first_use];
+  const Rectangle& r = rectangles_[use.rectangle];
+  const Span part = wanted(r);
+  for (Index i = 0; i < use.rows; ++i)
+    read_bytes(piece, file, use.begin + i * row_bytes_of(*r.tensor) + part.first,
+               data + i * part.count, part.count);
+  return use.rows * part.count;
 }
 
 void RowReader::read_pieces(int threads, const std::function<void(Index)>& has_read) {
   const Buffer buffer = allocate_host(largest_piece_);
   std::optional<File> file;
   int opened = -1;
+  const auto ahead = static_cast<std::size_t>(threads * pieces_ahead);
   while (!failed_) {
     const std::size_t index = next_piece_++;
     if (index >= pieces_.size()) return;
@@ -188,15 +274,17 @@ void RowReader::read_pieces(int threads, const std::function<void(Index)>& has_r
     if (opened != piece.file) {
       file = File::open(path_of(piece), Caching::buffered);
       opened = piece.file;
+      for (std::size_t i = 0; i < ahead; ++i) announce(index + i, piece, *file);
     }
-    announce(index + static_cast<std::size_t>(threads * pieces_ahead), piece, *file);
-    const Index bytes = piece.end - piece.begin;
-    const Index got = file->read_at(piece.begin, buffer.data(), bytes);
-    require(got == bytes, path_of(piece), ": ends at byte ", piece.begin + got, " (tensor ",
-            rectangles_[uses_[piece.first_use].rectangle].tensor->name, ")");
+    announce(index + ahead, piece, *file);
+    const Index bytes = read_piece(piece, *file, buffer.data());
     std::uint64_t sum_of_piece = 0;
     for (std::size_t i = piece.first_use; i < piece.last_use; ++i) {
-      const std::byte* rows = buffer.data() + (uses_[i].begin - piece.begin);
+      const Rectangle& r = rectangles_[uses_[i].rectangle];
+      const Span part = wanted(r);
+      const RowBytes rows = piece.by_rows ? RowBytes{buffer.data(), part.first, part.count}
+                                          : RowBytes{buffer.data() + (uses_[i].begin - piece.begin),
+                                                     0, row_bytes_of(*r.tensor)};
       convert(uses_[i], rows);
       sum_of_piece += sum(uses_[i], rows);
     }

@@ -1,5 +1,6 @@
-// Reading rectangles of tensors in safetensors files as f32: long reads of whole rows, in the order
-// of the files, announced to the kernel ahead.
+// Reading rectangles of tensors in safetensors files as f32, in the order of the files, announced
+// to the kernel ahead: long reads of whole rows, or, where the rest of a row is long enough to pay
+// for a read of its own, of each row the wanted columns.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -27,14 +28,14 @@ struct Rectangle {
   Index row = 0, rows = 0, column = 0, columns = 0;
   float* data = nullptr;
   Index row_stride = 0, column_stride = 1;
-  /// Rows count in RowSums::sum where the rectangle has their column 0. Each row of a tensor counts
-  /// once when all rectangles of all readers that count cover it once.
+  /// Rows count in RowsRead::sum, a KiB at a time, where the rectangle has the first element of it.
+  /// Each KiB counts once when all rectangles of all readers that count cover the tensor once.
   bool counts = true;
 };
 
 struct RowsRead {
   ReadReport report;
-  /// Sum, modulo 2^64, of a hash of each row that counts: of its bytes, its number, and the name of
+  /// Sum, modulo 2^64, of a hash of each KiB that counts: of its bytes, its place, and the name of
   /// its tensor. Rectangles of any shapes that cover the same tensors have the same sum.
   std::uint64_t sum = 0;
 };

@@ -57,9 +57,10 @@ int import(int argc, char** argv) {
       },
       [&] {
         Progress progress(output);
-        interop::import_model(model, output, head_of(model),
-                              {static_cast<int>(threads),
-                               [&](Index done, Index total) { progress.show(done, total); }});
+        interop::ImportOptions options;
+        options.threads = static_cast<int>(threads);
+        options.progress = [&](Index done, Index total) { progress.show(done, total); };
+        interop::import_model(model, output, head_of(model), options);
         std::cout << output << ": step 0, " << model.config.model.describe() << '\n';
         return ExitCode::success;
       });

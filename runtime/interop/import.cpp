@@ -23,7 +23,7 @@ constexpr Index writing_buffer = Index{16} << 20;
 /// The boxes of one shard: whole tensors, or rows of them.
 using Shard = std::vector<Piece>;
 
-std::vector<Shard> cut(const std::vector<HfView>& views) {
+std::vector<Shard> cut(const std::vector<HfView>& views, Index shard_bytes) {
   std::vector<Shard> shards(1);
   Index used = 0;
   for (const HfView& view : views) {
@@ -113,7 +113,7 @@ void write_step(const ModelFiles& model, const std::string& directory, Manifest&
   std::vector<HfView> views = model.views;
   std::sort(views.begin(), views.end(),
             [](const HfView& a, const HfView& b) { return a.logical < b.logical; });
-  std::vector<Shard> shards = cut(views);
+  std::vector<Shard> shards = cut(views, options.shard_bytes);
   Index total = 0, done = 0, largest = 0;
   for (const Shard& shard : shards) {
     total += bytes_of(shard);

@@ -13,16 +13,15 @@ namespace trireme::interop {
 
 struct ImportOptions {
   int threads = 1;
+  Index shard_bytes = Index{256} << 20;  // of the step: about so much, and not less than a row
   std::function<void(Index done, Index total)> progress = {};  // bytes of the model as f32
 };
 
 /// Commits the tensors of `model` as step 0 of the directory `run`, which has no step yet, with
 /// what is kept of the model beside it. `head`: all of the manifest but files and tensors. Takes
-/// shard_bytes of memory, whatever the model. Throws: Error; there is then no step.
+/// memory for a shard, 16 MiB, and for each thread what read_rectangles() takes, whatever the
+/// model. Throws: Error; there is then no step.
 void import_model(const ModelFiles& model, const std::string& run, Manifest head,
                   const ImportOptions& options);
-
-/// A shard of an imported step holds about so much.
-inline constexpr Index shard_bytes = Index{256} << 20;
 
 }  // namespace trireme::interop

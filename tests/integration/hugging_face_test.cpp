@@ -258,24 +258,12 @@ TEST(LoadHf, ALargerVocabularyBeginsWithInitialValues) {
 
 TEST(LoadHf, APlanOfALargeModelReadsNoTensor) {
   const ScratchDirectory folder;
-  folder.write("config.json",
-               R"({"model_type":"llama","vocab_size":128256,"hidden_size":8192,)"
-               R"("num_hidden_layers":80,"num_attention_heads":64,"num_key_value_heads":8,)"
-               R"("intermediate_size":28672,"max_position_embeddings":8192,"rms_norm_eps":1e-5,)"
-               R"("rope_theta":500000.0})");
-  // A file of holes, larger than any disk here.
-  std::vector<std::string> problems;
-  const interop::HfConfig config = interop::parse_hf_config(folder.read("config.json"), problems);
-  safetensors::Header header;
-  Index end = 0;
-  for (const interop::HfView& view : interop::hf_views("llama", config.model)) {
-    const Index begin = end;
-    end += view.hf_shape.count() * 2;
-    header.tensors.push_back({view.hf, "BF16", view.hf_shape, begin, end});
-  }
-  const std::string text = safetensors::header_text(header);
-  const std::string path = folder.write("model.safetensors", text);
-  std::filesystem::resize_file(path, text.size() + static_cast<std::size_t>(end));
+  // Larger than any disk here.
+  write_hollow_model(folder,
+                     R"({"model_type":"llama","vocab_size":128256,"hidden_size":8192,)"
+                     R"("num_hidden_layers":80,"num_attention_heads":64,"num_key_value_heads":8,)"
+                     R"("intermediate_size":28672,"max_position_embeddings":8192,)"
+                     R"("rms_norm_eps":1e-5,"rope_theta":500000.0})");
   const Outcome outcome = run_shell(TRIREME_BIN_DIR "/train_gpt --load-hf " + folder.path() +
                                         " --tp 8 --bf16 --plan-only=64,H100-SXM && cat /proc/$$/io",
                                     folder / "log");
@@ -297,6 +285,16 @@ void expect_tensors(const std::string& directory, const std::vector<RawTensor>& 
                 tensor.bytes)
         << tensor.name;
   }
+}
+
+// Of f16 too no bit is lost on the way through a run: a type that few models come in.
+TEST(LoadHf, HalvesLeaveAsTheyCame) {
+  HuggingFace hf(bytes_llama, "F16");
+  hf.jobs.model = "--seq-length 24 --lr 1e-30 --weight-decay 0";  // no step changes a bit
+  const std::string run = hf.jobs / "run", out = hf.jobs / "out";
+  hf.jobs.succeed(hf.training(layouts[1], "--train-iters 1 --save " + run));
+  hf.jobs.succeed(hf.jobs.trireme("hf export " + run + " --dtype f16 --output " + out));
+  expect_tensors(out, hf.tensors);
 }
 
 TEST(HfCommands, ExportWhatWasTrainedAndWhatWasImported) {

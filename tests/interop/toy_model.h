@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -78,6 +79,26 @@ inline void write_model(const ScratchDirectory& folder, const std::string& confi
   for (auto each = tensors.begin(); each != tensors.end(); ++each)
     index.emplace_back(each->name, each < middle ? "a.safetensors" : "b.safetensors");
   folder.write("model.safetensors.index.json", index_of(index));
+}
+
+/// The model that `config` describes, of a type whose tensors are not fused, in bf16 and one file
+/// of holes: zeros, which take no disk. Returns: the number of its parameters.
+inline Index write_hollow_model(const ScratchDirectory& folder, const std::string& config) {
+  std::vector<std::string> problems;
+  const interop::HfConfig parsed = interop::parse_hf_config(config, problems);
+  if (!problems.empty()) throw std::runtime_error(problems.front());
+  safetensors::Header header;
+  Index end = 0;
+  for (const interop::HfView& view : interop::hf_views(parsed.model_type, parsed.model)) {
+    const Index begin = end;
+    end += view.hf_shape.count() * 2;
+    header.tensors.push_back({view.hf, "BF16", view.hf_shape, begin, end});
+  }
+  folder.write("config.json", config);
+  const std::string text = safetensors::header_text(header);
+  std::filesystem::resize_file(folder.write(safetensors::single_file_name, text),
+                               text.size() + static_cast<std::size_t>(end));
+  return end / 2;
 }
 
 }  // namespace trireme::test

@@ -1,5 +1,6 @@
 // --tokenizer: data, generated texts and the model of --load-hf have one tokenizer.
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -100,6 +101,24 @@ TEST_F(GptTokenizer, OfAnotherKindIsRefused) {
               ElementsAre(HasSubstr("--tokenizer: " + (folder_ / "none"))));
 }
 
+TEST_F(GptTokenizer, IsReadOnceThoughModelAndTextsHaveIt) {
+  const std::string one = tokenizer("one", SmallTokenizer());
+  const std::size_t size = 4 << 20;
+  folder_.write("one/tokenizer.json",
+                SmallTokenizer().json() + std::string(size, ' '));  // as a large one
+  const auto read = [] {  // bytes that this process has read
+    std::string name;
+    std::size_t bytes = 0;
+    std::ifstream("/proc/self/io") >> name >> bytes;
+    return bytes;
+  };
+  const std::string data = "--data-path " + corpus(hash(one));
+  const std::size_t before = read();
+  EXPECT_THAT(open("--generate 5 --tokenizer " + one + "/. " + data, one), IsEmpty());
+  EXPECT_GT(read() - before, size);
+  EXPECT_LT(read() - before, 2 * size);
+}
+
 TEST_F(GptTokenizer, OfTheModelMustBeThatOfTheData) {
   const std::string one = tokenizer("one", SmallTokenizer());
   const std::string other = tokenizer("other", SmallTokenizer().merge("a", "b"));
@@ -110,7 +129,9 @@ TEST_F(GptTokenizer, OfTheModelMustBeThatOfTheData) {
               ElementsAre("--load-hf " + other + ": tokens of this job are those of tokenizer " +
                           hash(one) + " (" + (folder_ / "corpus.json") +
                           "), and those of the model of tokenizer " + hash(other) + " (" + other +
-                          "/tokenizer.json); prepare the text with --tokenizer " + other));
+                          "/tokenizer.json); prepare the text with --tokenizer " + other +
+                          ", or, where tokenizer.json differs by added tokens alone that the text "
+                          "does not have, put the one that made them in its place"));
   EXPECT_THAT(open("--generate 5 --load /tmp --tokenizer " + one + " --vocab-size 300", other),
               ElementsAre(HasSubstr("; give --tokenizer " + other)));
   EXPECT_THAT(open("--generate 5 --load /tmp", other),

@@ -1,6 +1,8 @@
 #include "runtime/options/inference/gpt_tokenizer.h"
 
 #include <filesystem>
+#include <functional>
+#include <map>
 
 #include "trireme/data/tokenizer.h"
 
@@ -28,35 +30,68 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
+/// Hashes of tokenizers. A file has megabytes: each is read once.
+class Hashes {
+ public:
+  void know(const std::string& path, const std::string& hash) { known_[file_of(path)] = hash; }
+  /// `path`: a tokenizer.json, or a directory with one. Throws: as Tokenizer::load().
+  const std::string& of(const std::string& path) {
+    const std::string file = file_of(path);
+    auto found = known_.find(file);
+    if (found == known_.end())
+      found = known_.emplace(file, data::Tokenizer::load(path).hash()).first;
+    return found->second;
+  }
+
+ private:
+  static std::string file_of(const std::filesystem::path& path) {
+    std::error_code ignored;
+    const bool is_directory = std::filesystem::is_directory(path, ignored);
+    return std::filesystem::weakly_canonical(is_directory ? path / file_name : path, ignored)
+        .string();
+  }
+  std::map<std::string, std::string> known_;  // by file
+};
+
 /// Data and generated text must have the tokenizer of the model. `reads`: data has one.
-void check_model(const std::string& load_hf, bool reads, GptData& data, Problems& problems) {
+void check_model(const std::string& load_hf, bool reads, Hashes& hashes, GptData& data,
+                 Problems& problems) {
   if (!has_tokenizer(load_hf) || data.tokenizer.hash.empty()) return;
   const std::string file = load_hf + "/" + file_name;
   try {
-    const std::string hash = data::Tokenizer::load(load_hf).hash();
+    const std::string& hash = hashes.of(load_hf);
     if (hash != data.tokenizer.hash)
       problems.add("--load-hf ", load_hf, ": tokens of this job are ", shown(data.tokenizer),
                    ", and those of the model of tokenizer ", hash, " (", file, "); ",
-                   reads ? "prepare the text with" : "give", " --tokenizer ", load_hf);
+                   reads ? "prepare the text with" : "give", " --tokenizer ", load_hf,
+                   reads ? str(", or, where ", file_name,
+                               " differs by added tokens alone that the text does not have, put "
+                               "the one that made them in its place")
+                         : "");
   } catch (const Error& error) {
     data.warnings.push_back(str("--load-hf ", load_hf, ": its tokenizer cannot be compared with ",
                                 "that of this job: ", on_one_line(error.what())));
   }
 }
 
-}  // namespace
-
-std::string tokenizer_to_give(const Options& options, const std::string& hash) {
+/// Of a directory that `is_it`.
+std::string tokenizer_to_give(const Options& options,
+                              const std::function<bool(const std::string&)>& is_it) {
   const std::string& load = options.checkpoint.load;
   for (const std::string& directory :
        {options.checkpoint.load_hf, load.empty() ? load : load + "/hf"})
     try {
-      if (has_tokenizer(directory) &&
-          (hash.empty() || data::Tokenizer::load(directory).hash() == hash))
+      if (has_tokenizer(directory) && is_it(directory))
         return "; that of the model is --tokenizer " + directory;
     } catch (const Error&) {  // it is not the one that is needed
     }
   return "";
+}
+
+}  // namespace
+
+std::string tokenizer_to_give(const Options& options) {
+  return tokenizer_to_give(options, [](const std::string&) { return true; });
 }
 
 std::shared_ptr<const data::TextEncoder> open_encoder(const Options& options, const GptOptions& gpt,
@@ -82,19 +117,24 @@ void settle_tokenizer(const Options& options, const GptOptions& gpt, const UsedT
   data.tokenizer = read;
   if (data.encoder && read.hash.empty() && !is_missing)
     data.tokenizer = {data.encoder->hash(), gpt.tokenizer};
-  check_model(options.checkpoint.load_hf, !read.hash.empty(), data, problems);
+  Hashes hashes;
+  if (data.encoder && !gpt.tokenizer.empty()) hashes.know(gpt.tokenizer, data.encoder->hash());
+  check_model(options.checkpoint.load_hf, !read.hash.empty(), hashes, data, problems);
   if (!data.encoder || is_missing) return;  // check_generation() names it
+  const auto that_of_data = [&](const std::string& directory) {
+    return hashes.of(directory) == read.hash;
+  };
   const bool fits = data.encoder->hash() == data.tokenizer.hash;
   if (gpt.tokenizer.empty()) {
     if (!fits)
       problems.add("--generate ", gpt.generate, " needs --tokenizer PATH: the tokens of the data ",
-                   "are ", shown(read), tokenizer_to_give(options, read.hash));
+                   "are ", shown(read), tokenizer_to_give(options, that_of_data));
     return;
   }
   if (!fits)
     problems.add("--tokenizer ", gpt.tokenizer, " is ", data.encoder->hash(),
                  ", but the tokens of the data are ", shown(read), "; give the one that made them",
-                 tokenizer_to_give(options, read.hash));
+                 tokenizer_to_give(options, that_of_data));
   const std::optional<Index> eod = data.encoder->eod();
   data.description.push_back(
       str("--tokenizer ", gpt.tokenizer, ": ", data.encoder->vocabulary(), " tokens; ",

@@ -12,8 +12,7 @@
 namespace trireme::options {
 
 /// "; that of the model is --tokenizer PATH", where one lies beside the model; "" otherwise.
-/// `hash`: the tokenizer that is needed; "": any.
-std::string tokenizer_to_give(const Options& options, const std::string& hash = "");
+std::string tokenizer_to_give(const Options& options);
 
 /// GptData::encoder. Null without --generate and where it cannot be used.
 std::shared_ptr<const data::TextEncoder> open_encoder(const Options& options, const GptOptions& gpt,

@@ -312,6 +312,43 @@ TEST_F(PrepareText, AnEndThatIsAskedForAfterAllIsReadLeavesNothing) {
   ::close(pipe[1]);
 }
 
+/// A signal arrives while it encodes.
+class StoppedBytes final : public ShiftedBytes {
+ public:
+  explicit StoppedBytes(int file) : file_(file) {}
+  std::unique_ptr<Worker> worker() const override { return std::make_unique<Stopped>(file_); }
+
+ private:
+  class Stopped final : public Shift {
+   public:
+    explicit Stopped(int file) : file_(file) {}
+    void while_encoding(std::function<void()> f) override { pause_ = std::move(f); }
+    void encode(std::string_view /*text*/, std::vector<std::int32_t>& /*tokens*/) override {
+      EXPECT_EQ(::write(file_, "x", 1), 1);
+      pause_();
+    }
+
+   private:
+    int file_;
+    std::function<void()> pause_ = [] {};
+  };
+  int file_;
+};
+
+TEST_F(PrepareText, AnEndThatIsAskedForEndsTheEncodingOfADocument) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  options_.stop_file = pipe[0];
+  options_.inputs = {folder_.write("a", "text")};
+  options_.prefix = folder_ / "out";
+  EXPECT_EQ(message_of(folder_,
+                       [&] { prepare_text(options_, StoppedBytes(pipe[1]), [](Index, Index) {}); }),
+            "a: interrupted");
+  EXPECT_EQ(folder_.files(), 1u);  // the input
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
 TEST_F(PrepareText, TextComesBackByDocumentAndByToken) {
   options_.append_eod = true;
   prepare({folder_.write("a", "first"), folder_.write("b", "second")});

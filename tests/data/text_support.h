@@ -15,7 +15,7 @@
 namespace trireme::data {
 
 /// Vocabulary 258: bos 0, eod 1, then the bytes.
-class ShiftedBytes final : public TextEncoder {
+class ShiftedBytes : public TextEncoder {
  public:
   static constexpr std::int32_t first_byte = 2;
 
@@ -38,8 +38,8 @@ class ShiftedBytes final : public TextEncoder {
   std::string hash() const override { return "00000000000000ab"; }
   bool of_bytes() const override { return false; }
 
- private:
-  class Shift final : public Worker {
+ protected:
+  class Shift : public Worker {
    public:
     void encode(std::string_view text, std::vector<std::int32_t>& tokens) override {
       require(text.find('\xff') == std::string_view::npos, "byte ", text.find('\xff'), " is wrong");

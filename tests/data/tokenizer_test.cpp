@@ -121,6 +121,29 @@ TEST(Tokenizer, AScratchServesATokenizerThatIsLoadedAgain) {
   }
 }
 
+TEST(Tokenizer, ALongTextMayBeStopped) {
+  const ScratchDirectory folder;
+  const Tokenizer tokenizer = SmallTokenizer().merge("a", "a").load(folder);
+  std::string words;
+  for (int i = 0; i < 400'000; ++i) words += "b ";
+  for (const std::string& text : {std::string(600'000, 'a'), words}) {
+    Tokenizer::Scratch scratch;
+    Tokens tokens = {1};
+    int calls = 0;
+    scratch.while_encoding([&] {
+      ++calls;
+      throw Error("stopped");
+    });
+    EXPECT_EQ(message_of([&] { tokenizer.encode(text, scratch, tokens); }), "stopped");
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(tokens, Tokens{1});
+    scratch.while_encoding([&] { ++calls; });
+    tokenizer.encode(text, scratch, tokens);
+    EXPECT_GT(calls, 1);
+    EXPECT_TRUE(Tokens(tokens.begin() + 1, tokens.end()) == encode(tokenizer, text));
+  }
+}
+
 TEST(Tokenizer, ManyCombiningCharactersAreSortedByTheirClasses) {
   const ScratchDirectory folder;
   const Tokenizer tokenizer = SmallTokenizer().set("normalizer", R"({"type":"NFC"})").load(folder);

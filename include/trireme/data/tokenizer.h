@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +34,9 @@ class Tokenizer {
     Scratch(Scratch&& other) noexcept;
     Scratch& operator=(Scratch&& other) noexcept;
     ~Scratch();
+    /// `f` is called now and then while a long text is encoded. encode() throws what it throws, and
+    /// leaves the tokens as they were.
+    void while_encoding(std::function<void()> f);
 
    private:
     friend class Tokenizer;

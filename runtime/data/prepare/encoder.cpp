@@ -68,12 +68,19 @@ class TokenizerEncoder final : public TextEncoder {
     explicit Words(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
     void encode(std::string_view text, std::vector<std::int32_t>& tokens) override {
       tokenizer_.encode(text, scratch_, tokens);
-      if (text.size() > long_text) scratch_ = {};
+      if (text.size() <= long_text) return;
+      scratch_ = {};
+      scratch_.while_encoding(while_encoding_);
+    }
+    void while_encoding(std::function<void()> f) override {
+      while_encoding_ = std::move(f);
+      scratch_.while_encoding(while_encoding_);
     }
 
    private:
     static constexpr std::size_t long_text = 16 << 20;  // its working memory is not kept
     const Tokenizer& tokenizer_;
+    std::function<void()> while_encoding_;
     Tokenizer::Scratch scratch_;
   };
 

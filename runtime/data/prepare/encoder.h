@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +25,8 @@ class TextEncoder {
     virtual ~Worker() = default;
     /// Appends the tokens of a text; none are added.
     virtual void encode(std::string_view text, std::vector<std::int32_t>& tokens) = 0;
+    /// As Tokenizer::Scratch::while_encoding(), where that is worth a call.
+    virtual void while_encoding(std::function<void()> /*f*/) {}
   };
 
   virtual ~TextEncoder() = default;

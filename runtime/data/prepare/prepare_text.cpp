@@ -33,8 +33,12 @@ void join(std::vector<std::string>& texts) {
 /// The work of one thread.
 class BatchEncoder {
  public:
-  BatchEncoder(const PrepareOptions& options, const TextEncoder& encoder)
-      : options_(options), encoder_(encoder), worker_(encoder.worker()) {}
+  /// All are borrowed. What is encoded ends with an Error when it is interrupted.
+  BatchEncoder(const PrepareOptions& options, const TextEncoder& encoder,
+               const Interruption& interruption)
+      : options_(options), encoder_(encoder), worker_(encoder.worker()) {
+    worker_->while_encoding([&interruption] { interruption.check(); });
+  }
 
   EncodedBatch encode(TextBatch& batch) {
     EncodedBatch out;
@@ -193,7 +197,7 @@ Sidecar prepare_text(const PrepareOptions& options, const TextEncoder& encoder,
   using Work = OrderedWork<TextBatch, EncodedBatch>;
   Work work({[&] { return reader.next(); },
              [&] {
-               auto one = std::make_shared<BatchEncoder>(options, encoder);
+               auto one = std::make_shared<BatchEncoder>(options, encoder, interruption);
                return [one](TextBatch& batch) { return one->encode(batch); };
              },
              [&](const EncodedBatch& batch) {

@@ -16,6 +16,7 @@ using Symbols = TokenizerDefinition::Symbols;
 
 constexpr std::size_t longest_short_piece = 64;  // symbols
 constexpr std::uint32_t none = ~std::uint32_t{0};
+constexpr std::size_t steps_between_pauses = 1 << 18;  // some hundredths of a second
 
 bool has_mark_behind_other(std::string_view text) {
   std::size_t behind_mark = 0;
@@ -148,7 +149,8 @@ void Bpe::merge_long(Memory& memory) const {
   }
   memory.queue.clear();
   for (std::uint32_t i = 0; i < count; ++i) offer(i, memory);
-  while (!memory.queue.empty()) {
+  for (std::size_t step = 1; !memory.queue.empty(); ++step) {
+    if (step % steps_between_pauses == 0) memory.pause();
     std::pop_heap(memory.queue.begin(), memory.queue.end(), std::greater<>());
     const Memory::Candidate merge = memory.queue.back();
     memory.queue.pop_back();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <queue>
 #include <string>
 #include <string_view>
@@ -65,6 +66,10 @@ class Bpe {
     std::vector<RankedMerge> merges;            // of a symbol and the next one
     std::vector<std::uint32_t> before, behind;  // neighbours in a long piece
     std::vector<Candidate> queue;
+    std::function<void()> while_encoding;  // Tokenizer::Scratch::while_encoding
+    void pause() const {
+      if (while_encoding) while_encoding();
+    }
   };
   /// The tokens of a piece (valid UTF-8, not empty). They stay in `memory` until the next call.
   const std::vector<Token>& encode(std::string_view piece, Memory& memory) const;

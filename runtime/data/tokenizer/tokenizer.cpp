@@ -113,6 +113,9 @@ Tokenizer::Scratch::Scratch() : state_(new State) {}
 Tokenizer::Scratch::Scratch(Scratch&& other) noexcept = default;
 Tokenizer::Scratch& Tokenizer::Scratch::operator=(Scratch&& other) noexcept = default;
 Tokenizer::Scratch::~Scratch() = default;
+void Tokenizer::Scratch::while_encoding(std::function<void()> f) {
+  state_->bpe.while_encoding = std::move(f);
+}
 
 Tokenizer::Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 Tokenizer::Tokenizer(Tokenizer&& other) noexcept = default;
@@ -166,9 +169,11 @@ class Encoder {
     tokens_.insert(tokens_.end(), pending_.begin(),
                    pending_.begin() + static_cast<std::ptrdiff_t>(count_));
     count_ = 0;
+    if (++flushes_ % flushes_between_pauses == 0) memory_.pause();
   }
 
  private:
+  static constexpr std::size_t flushes_between_pauses = 256;  // about a MiB of text
   void add_tokens(const std::vector<Token>& found) {
     flush();
     tokens_.insert(tokens_.end(), found.begin(), found.end());
@@ -179,7 +184,7 @@ class Encoder {
   Bpe::Memory& memory_;
   std::vector<Token>& tokens_;
   std::array<Token, 1024> pending_;
-  std::size_t count_ = 0;
+  std::size_t count_ = 0, flushes_ = 0;
 };
 
 }  // namespace

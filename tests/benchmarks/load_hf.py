@@ -139,7 +139,8 @@ class Taken:
 @contextlib.contextmanager
 def held_memory(size):
     """So many bytes are written and kept meanwhile, by another process."""
-    program = f"import numpy, sys; kept = numpy.ones({size} // 8); print(flush=True); sys.stdin.read()"
+    program = (f"import numpy, sys; kept = numpy.ones({size} // 8); print(flush=True); "
+               "sys.stdin.read()")
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()

@@ -8,8 +8,9 @@
 
 namespace trireme::comm::arguments {
 
-void check_reduce_scatter(const Communicator& group, Elements in, Elements out);
-void check_all_gather(const Communicator& group, Elements in, Elements out);
+/// These return `parts`, or equal parts where all counts are the same.
+Parts check_reduce_scatter(const Communicator& group, Elements in, Elements out, Parts parts);
+Parts check_all_gather(const Communicator& group, Elements in, Elements out, Parts parts);
 void check_root(const Communicator& group, int root);
 void check_messages(const Communicator& group, std::span<const Message> messages);
 void check_reduction(const Communicator& group, Collective collective, DType dtype,

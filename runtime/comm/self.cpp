@@ -1,5 +1,6 @@
 #include "runtime/comm/self.h"
 
+#include "runtime/comm/arguments.h"
 #include "runtime/comm/page_of.h"
 
 namespace trireme::comm {
@@ -37,8 +38,6 @@ class SelfMeshWithPage final : public SelfMesh, public HasStatusPage {
 };
 
 void copy(Elements in, Elements out, Stream& stream) {
-  require(in.count == out.count && in.dtype == out.dtype, "a group of one rank: from ", in.count,
-          " ", in.dtype, " to ", out.count, " ", out.dtype, "; they must be equal");
   if (in.data != out.data && in.count > 0)
     stream.copy(out.data, in.data, in.count * size_bytes(in.dtype));
 }
@@ -47,12 +46,14 @@ void copy(Elements in, Elements out, Stream& stream) {
 
 Ticket SelfCommunicator::start_all_reduce(Elements, Reduction, Stream&) { return {}; }
 
-Ticket SelfCommunicator::start_reduce_scatter(Elements in, Elements out, Reduction,
-                                              Stream& stream) {
+Ticket SelfCommunicator::start_reduce_scatter(Elements in, Elements out, Reduction, Stream& stream,
+                                              Parts parts) {
+  arguments::check_reduce_scatter(*this, in, out, parts);
   return copy(in, out, stream), Ticket{};
 }
 
-Ticket SelfCommunicator::start_all_gather(Elements in, Elements out, Stream& stream) {
+Ticket SelfCommunicator::start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) {
+  arguments::check_all_gather(*this, in, out, parts);
   return copy(in, out, stream), Ticket{};
 }
 

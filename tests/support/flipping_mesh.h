@@ -32,9 +32,9 @@ class FlippingCommunicator final : public ForwardingCommunicator {
     hooks_.after_sum(x);
     return {};
   }
-  Ticket start_all_gather(Elements in, Elements out, Stream& stream) override {
-    if (!hooks_.after_gather) return real().start_all_gather(in, out, stream);
-    real().all_gather(in, out, stream);
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) override {
+    if (!hooks_.after_gather) return real().start_all_gather(in, out, stream, parts);
+    real().all_gather(in, out, stream, parts);
     hooks_.after_gather(out, gathers_++);
     return {};
   }

@@ -23,11 +23,12 @@ class ForwardingCommunicator : public Communicator {
   Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) override {
     return real_.start_all_reduce(x, reduction, stream);
   }
-  Ticket start_reduce_scatter(Elements in, Elements out, Reduction r, Stream& stream) override {
-    return real_.start_reduce_scatter(in, out, r, stream);
+  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream& stream,
+                              Parts parts) override {
+    return real_.start_reduce_scatter(in, out, reduction, stream, parts);
   }
-  Ticket start_all_gather(Elements in, Elements out, Stream& stream) override {
-    return real_.start_all_gather(in, out, stream);
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) override {
+    return real_.start_all_gather(in, out, stream, parts);
   }
   Ticket start_broadcast(Elements x, int root, Stream& stream) override {
     return real_.start_broadcast(x, root, stream);

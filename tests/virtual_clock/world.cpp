@@ -25,10 +25,11 @@ class VirtualCommunicator final : public Communicator {
   Ticket start_all_reduce(Elements x, Reduction, Stream& stream) override {
     return start(Kind::all_reduce, bytes_of(x), stream);
   }
-  Ticket start_reduce_scatter(Elements in, Elements, Reduction, Stream& stream) override {
+  // A ring brings each part past all ranks but one: what it takes depends on the sum of the parts.
+  Ticket start_reduce_scatter(Elements in, Elements, Reduction, Stream& stream, Parts) override {
     return start(Kind::reduce_scatter, bytes_of(in), stream);
   }
-  Ticket start_all_gather(Elements, Elements out, Stream& stream) override {
+  Ticket start_all_gather(Elements, Elements out, Stream& stream, Parts) override {
     return start(Kind::all_gather, bytes_of(out), stream);
   }
   Ticket start_broadcast(Elements, int, Stream&) override {

@@ -39,6 +39,13 @@ struct Elements {
   DType dtype;
 };
 
+/// How the elements of a reduce-scatter or an all-gather are divided among the ranks of a group.
+struct Parts {
+  /// Elements of each rank, in rank order, zeros allowed; empty: equal parts. They must live until
+  /// the operation is done.
+  std::span<const Index> counts;
+};
+
 struct Message {
   int peer;  // rank in this communicator
   void* data;
@@ -64,12 +71,14 @@ class Communicator {
   // bf16).
   /// In place.
   virtual Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) = 0;
-  /// `in` holds size() parts of out.count elements; part rank() of the sum is written to `out`,
-  /// which may be that part of `in` itself (the other parts of `in` are then unspecified).
+  /// `in` holds a part for each rank, `parts` says of how many elements; part rank() of the sum is
+  /// written to `out`, which may be that part of `in` itself (the other parts of `in` are then
+  /// unspecified). On CPUs the bits of an element do not depend on the rank that gets it.
   virtual Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction,
-                                      Stream& stream) = 0;
-  /// Writes `in` of all ranks to `out` in rank order; `in` may be part rank() of `out` itself.
-  virtual Ticket start_all_gather(Elements in, Elements out, Stream& stream) = 0;
+                                      Stream& stream, Parts parts) = 0;
+  /// Writes `in` of all ranks, of the sizes that `parts` says, to `out` in rank order; `in` may be
+  /// part rank() of `out` itself.
+  virtual Ticket start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) = 0;
   virtual Ticket start_broadcast(Elements x, int root, Stream& stream) = 0;
   /// Sends and receives that complete together. Messages between two ranks match in the order in
   /// which they are listed.
@@ -85,15 +94,24 @@ class Communicator {
   virtual void wait(Ticket ticket, Stream& stream) = 0;
   virtual void barrier() = 0;
 
+  // In equal parts.
+  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream& stream) {
+    return start_reduce_scatter(in, out, reduction, stream, {});
+  }
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream) {
+    return start_all_gather(in, out, stream, {});
+  }
+
   // Start and wait.
   void all_reduce(Elements x, Reduction reduction, Stream& stream) {
     wait(start_all_reduce(x, reduction, stream), stream);
   }
-  void reduce_scatter(Elements in, Elements out, Reduction reduction, Stream& stream) {
-    wait(start_reduce_scatter(in, out, reduction, stream), stream);
+  void reduce_scatter(Elements in, Elements out, Reduction reduction, Stream& stream,
+                      Parts parts = {}) {
+    wait(start_reduce_scatter(in, out, reduction, stream, parts), stream);
   }
-  void all_gather(Elements in, Elements out, Stream& stream) {
-    wait(start_all_gather(in, out, stream), stream);
+  void all_gather(Elements in, Elements out, Stream& stream, Parts parts = {}) {
+    wait(start_all_gather(in, out, stream, parts), stream);
   }
   void broadcast(Elements x, int root, Stream& stream) {
     wait(start_broadcast(x, root, stream), stream);

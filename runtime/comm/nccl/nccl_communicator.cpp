@@ -33,6 +33,30 @@ ncclRedOp_t nccl_reduction(Reduction reduction) {
 
 std::size_t unsigned_count(Index count) { return static_cast<std::size_t>(count); }
 
+/// The calls of NCCL that `issue` makes, in one NCCL group; it passes their results to the function
+/// that it gets. The group is ended after an error, too: otherwise no later call has an effect.
+template <class Issue>
+ncclResult_t in_one_nccl_group(Issue issue) {
+  check(ncclGroupStart(), "ncclGroupStart");
+  ncclResult_t result = ncclSuccess;
+  issue([&](ncclResult_t one) {
+    if (result == ncclSuccess && one != ncclInProgress) result = one;
+  });
+  const ncclResult_t end = ncclGroupEnd();
+  return result == ncclSuccess ? end : result;
+}
+
+/// Calls f(rank, elements before its part, elements of its part) for each part with elements.
+template <class F>
+void for_each_part(Parts parts, F f) {
+  Index begin = 0;
+  for (std::size_t rank = 0; rank < parts.counts.size(); ++rank) {
+    const Index count = parts.counts[rank];
+    if (count > 0) f(static_cast<int>(rank), begin, unsigned_count(count));
+    begin += count;
+  }
+}
+
 cudaStream_t cuda_stream_of(Stream& stream) {
   require(stream.device().kind() == DeviceKind::cuda,
           "NCCL works on memory of a GPU, with a stream of that GPU");
@@ -41,27 +65,27 @@ cudaStream_t cuda_stream_of(Stream& stream) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(Parts parts, Watchdog& watchdog, Device& gpu,
+NcclCommunicator::NcclCommunicator(Group group, Watchdog& watchdog, Device& gpu,
                                    const NcclOptions& options)
-    : parts_(std::move(parts)),
+    : group_(std::move(group)),
       watchdog_(watchdog),
       serialize_(options.serialize),
       cuda_stream_(make_cuda_stream()),
       ready_(make_event()),
-      shown_(watchdog.page(), "GPU " + parts_.name, parts_.world_ranks, parts_.rank) {
+      shown_(watchdog.page(), "GPU " + group_.name, group_.world_ranks, group_.rank) {
   constexpr std::size_t usual_messages = 4;  // of one exchange, at most: more grow the list
   for (Operation& operation : operations_) {
     operation.end = make_event();
     if (shown_.page().on()) operation.shown.reserve(usual_messages);
   }
   if (options.order_check == OrderCheck::on)
-    order_ = std::make_unique<CollectiveOrder>(*parts_.host, parts_.world_ranks, gpu);
+    order_ = std::make_unique<CollectiveOrder>(*group_.host, group_.world_ranks, gpu);
   watchdog_.add(this);
 }
 
 NcclCommunicator::~NcclCommunicator() {
   const auto abandon = [&] {
-    watchdog_.abandon({std::move(parts_.host), std::move(cuda_stream_), std::move(parts_.comm),
+    watchdog_.abandon({std::move(group_.host), std::move(cuda_stream_), std::move(group_.comm),
                        std::move(order_)});
   };
   try {
@@ -69,7 +93,7 @@ NcclCommunicator::~NcclCommunicator() {
       abandon();
     } else {
       if (order_) order_->finish();
-      parts_.comm.finish({watchdog_.timeout_s(), [&] {
+      group_.comm.finish({watchdog_.timeout_s(), [&] {
                             watchdog_.heartbeat();
                             watchdog_.poll_groups();
                           }});
@@ -91,29 +115,62 @@ Ticket NcclCommunicator::start_all_reduce(Elements x, Reduction reduction, Strea
   check_sums(call);
   return start(call, stream, [&] {
     return ncclAllReduce(x.data, x.data, unsigned_count(x.count), nccl_type(x.dtype),
-                         nccl_reduction(reduction), parts_.comm.get(), cuda_stream_.get());
+                         nccl_reduction(reduction), group_.comm.get(), cuda_stream_.get());
   });
 }
 
 Ticket NcclCommunicator::start_reduce_scatter(Elements in, Elements out, Reduction reduction,
-                                              Stream& stream) {
-  comm::arguments::check_reduce_scatter(*this, in, out);
-  const comm::CollectiveCall call{
-      comm::Collective::reduce_scatter, in.dtype, reduction, 0, out.count, {}, {}};
+                                              Stream& stream, Parts parts) {
+  const Parts unequal = comm::arguments::check_reduce_scatter(*this, in, out, parts);
+  const Index count = unequal.counts.empty() ? out.count : in.count;
+  const comm::CollectiveCall call{comm::Collective::reduce_scatter,
+                                  in.dtype,
+                                  reduction,
+                                  0,
+                                  count,
+                                  {},
+                                  {},
+                                  comm::cut_of(unequal)};
   check_sums(call);
   return start(call, stream, [&] {
+    if (!unequal.counts.empty()) return reduce_parts(in, out, reduction, unequal);
     return ncclReduceScatter(in.data, out.data, unsigned_count(out.count), nccl_type(in.dtype),
-                             nccl_reduction(reduction), parts_.comm.get(), cuda_stream_.get());
+                             nccl_reduction(reduction), group_.comm.get(), cuda_stream_.get());
   });
 }
 
-Ticket NcclCommunicator::start_all_gather(Elements in, Elements out, Stream& stream) {
-  comm::arguments::check_all_gather(*this, in, out);
+/// NCCL has no reduce-scatter of unequal parts: one reduction to each rank, all at once.
+ncclResult_t NcclCommunicator::reduce_parts(Elements in, Elements out, Reduction reduction,
+                                            Parts parts) {
+  return in_one_nccl_group([&](auto note) {
+    for_each_part(parts, [&](int root, Index begin, std::size_t count) {
+      note(ncclReduce(static_cast<std::byte*>(in.data) + begin * size_bytes(in.dtype), out.data,
+                      count, nccl_type(in.dtype), nccl_reduction(reduction), root,
+                      group_.comm.get(), cuda_stream_.get()));
+    });
+  });
+}
+
+/// As reduce_parts: one broadcast from each rank.
+ncclResult_t NcclCommunicator::gather_parts(Elements in, Elements out, Parts parts) {
+  return in_one_nccl_group([&](auto note) {
+    for_each_part(parts, [&](int root, Index begin, std::size_t count) {
+      note(ncclBroadcast(in.data, static_cast<std::byte*>(out.data) + begin * size_bytes(out.dtype),
+                         count, nccl_type(in.dtype), root, group_.comm.get(), cuda_stream_.get()));
+    });
+  });
+}
+
+Ticket NcclCommunicator::start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) {
+  const Parts unequal = comm::arguments::check_all_gather(*this, in, out, parts);
+  const Index count = unequal.counts.empty() ? in.count : out.count;
   const comm::CollectiveCall call{
-      comm::Collective::all_gather, in.dtype, Reduction::sum, 0, in.count, {}, {}};
+      comm::Collective::all_gather, in.dtype, Reduction::sum, 0, count, {}, {},
+      comm::cut_of(unequal)};
   return start(call, stream, [&] {
+    if (!unequal.counts.empty()) return gather_parts(in, out, unequal);
     return ncclAllGather(in.data, out.data, unsigned_count(in.count), nccl_type(in.dtype),
-                         parts_.comm.get(), cuda_stream_.get());
+                         group_.comm.get(), cuda_stream_.get());
   });
 }
 
@@ -123,7 +180,7 @@ Ticket NcclCommunicator::start_broadcast(Elements x, int root, Stream& stream) {
       comm::Collective::broadcast, x.dtype, Reduction::sum, root, x.count, {}, {}};
   return start(call, stream, [&] {
     return ncclBroadcast(x.data, x.data, unsigned_count(x.count), nccl_type(x.dtype), root,
-                         parts_.comm.get(), cuda_stream_.get());
+                         group_.comm.get(), cuda_stream_.get());
   });
 }
 
@@ -140,22 +197,16 @@ Ticket NcclCommunicator::start_exchange(std::span<const Message> sends,
   for (const Message& message : receives) show_start(message, false);
   for (const Message& message : sends) show_start(message, true);
   return start(what, stream, [&] {
-    check(ncclGroupStart(), "ncclGroupStart");
-    // The NCCL group is ended after an error, too: otherwise no later call has an effect.
-    ncclResult_t result = ncclSuccess;
-    const auto note = [&](ncclResult_t one) {
-      if (result == ncclSuccess && one != ncclInProgress) result = one;
-    };
-    for (const Message& m : receives)
-      if (m.bytes > 0)
-        note(ncclRecv(m.data, unsigned_count(m.bytes), ncclUint8, m.peer, parts_.comm.get(),
-                      cuda_stream_.get()));
-    for (const Message& m : sends)
-      if (m.bytes > 0)
-        note(ncclSend(m.data, unsigned_count(m.bytes), ncclUint8, m.peer, parts_.comm.get(),
-                      cuda_stream_.get()));
-    const ncclResult_t end = ncclGroupEnd();
-    return result == ncclSuccess ? end : result;
+    return in_one_nccl_group([&](auto note) {
+      for (const Message& m : receives)
+        if (m.bytes > 0)
+          note(ncclRecv(m.data, unsigned_count(m.bytes), ncclUint8, m.peer, group_.comm.get(),
+                        cuda_stream_.get()));
+      for (const Message& m : sends)
+        if (m.bytes > 0)
+          note(ncclSend(m.data, unsigned_count(m.bytes), ncclUint8, m.peer, group_.comm.get(),
+                        cuda_stream_.get()));
+    });
   });
 }
 
@@ -201,7 +252,7 @@ Ticket NcclCommunicator::start(const Operation& what, Stream& stream,
   operation.messages = what.messages;
   operation.started = Watchdog::Clock::now();
   watchdog_.guard([&] {
-    wait_until_done(parts_.comm.get(), issue(), [&] { return describe(sequence); },
+    wait_until_done(group_.comm.get(), issue(), [&] { return describe(sequence); },
                     {watchdog_.timeout_s(), [&] {
                        watchdog_.heartbeat();
                        watchdog_.poll_groups();
@@ -228,7 +279,7 @@ void NcclCommunicator::wait(Ticket ticket, Stream& stream) {
         "cudaStreamWaitEvent");
 }
 
-void NcclCommunicator::barrier() { parts_.host->barrier(); }
+void NcclCommunicator::barrier() { group_.host->barrier(); }
 
 NcclCommunicator::Operation& NcclCommunicator::at(Index sequence) {
   const Index kept = std::max(sequence, started_ - ring + 1);
@@ -266,14 +317,14 @@ void NcclCommunicator::wait_for_all() { wait_on_host(started_); }
 
 void NcclCommunicator::poll(Watchdog::Clock::time_point now) {
   ncclResult_t state = ncclSuccess;
-  check(ncclCommGetAsyncError(parts_.comm.get(), &state), "ncclCommGetAsyncError");
+  check(ncclCommGetAsyncError(group_.comm.get(), &state), "ncclCommGetAsyncError");
   if (order_) order_->poll();
   const bool busy = in_flight();
   if (state != ncclSuccess && state != ncclInProgress)
     throw Error(str(
         name(), " group: NCCL has failed",
         started_ == 0 ? std::string() : " in or after " + describe(std::min(ended_ + 1, started_)),
-        ": ", ncclGetErrorString(state), " (", ncclGetLastError(parts_.comm.get()), ")"));
+        ": ", ncclGetErrorString(state), " (", ncclGetLastError(group_.comm.get()), ")"));
   if (!busy) return;
   const auto since = std::max(last_end_, at(ended_ + 1).started);
   if (now - since > std::chrono::duration<double>(watchdog_.timeout_s()))
@@ -287,7 +338,7 @@ std::string NcclCommunicator::describe(Index sequence) {
                                ? str("exchange of ", operation.messages, " messages")
                                : comm::describe(operation.call);
   return str(what, " (operation ", sequence, " of rank ", rank(), " (world rank ",
-             parts_.world_ranks[static_cast<std::size_t>(rank())], "))");
+             group_.world_ranks[static_cast<std::size_t>(rank())], "))");
 }
 
 }  // namespace trireme::nccl

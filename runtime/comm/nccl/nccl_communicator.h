@@ -19,7 +19,7 @@ namespace trireme::nccl {
 
 class NcclCommunicator final : public Communicator {
  public:
-  struct Parts {
+  struct Group {
     std::string name;
     int rank;
     std::vector<int> world_ranks;  // per rank of the group
@@ -27,16 +27,16 @@ class NcclCommunicator final : public Communicator {
     std::unique_ptr<Communicator> host;  // the same ranks on the host
   };
   /// `watch` must outlive it.
-  NcclCommunicator(Parts parts, Watchdog& watchdog, Device& gpu, const NcclOptions& options);
+  NcclCommunicator(Group group, Watchdog& watchdog, Device& gpu, const NcclOptions& options);
   ~NcclCommunicator() override;
 
-  int rank() const override { return parts_.rank; }
-  int size() const override { return static_cast<int>(parts_.world_ranks.size()); }
-  std::string_view name() const override { return parts_.name; }
+  int rank() const override { return group_.rank; }
+  int size() const override { return static_cast<int>(group_.world_ranks.size()); }
+  std::string_view name() const override { return group_.name; }
   Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) override;
-  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction,
-                              Stream& stream) override;
-  Ticket start_all_gather(Elements in, Elements out, Stream& stream) override;
+  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream& stream,
+                              Parts parts) override;
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) override;
   Ticket start_broadcast(Elements x, int root, Stream& stream) override;
   Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
                         Stream& stream) override;
@@ -52,7 +52,7 @@ class NcclCommunicator final : public Communicator {
   void poll(Watchdog::Clock::time_point now);
   /// Whether a started operation has not ended.
   bool in_flight();
-  ncclComm_t handle() const { return parts_.comm.get(); }
+  ncclComm_t handle() const { return group_.comm.get(); }
   /// Blocks the host until all started operations have ended.
   void wait_for_all();
 
@@ -74,6 +74,8 @@ class NcclCommunicator final : public Communicator {
   };
 
   void check_sums(const comm::CollectiveCall& call) const;
+  ncclResult_t reduce_parts(Elements in, Elements out, Reduction reduction, Parts parts);
+  ncclResult_t gather_parts(Elements in, Elements out, Parts parts);
   Ticket start(const Operation& what, Stream& stream, FunctionRef<ncclResult_t()> issue);
   Ticket start(const comm::CollectiveCall& call, Stream& stream, FunctionRef<ncclResult_t()> issue);
   /// The operation of `sequence`, or the oldest later one whose event is still kept: it ends after
@@ -86,7 +88,7 @@ class NcclCommunicator final : public Communicator {
   void show_start(const Message& message, bool is_send);
   void show_end(Index sequence);
 
-  Parts parts_;
+  Group group_;
   Watchdog& watchdog_;
   bool serialize_;
   OwnedStream cuda_stream_;

@@ -70,7 +70,7 @@ NcclMesh::NcclMesh(Mesh& host, Device& gpu, const NcclOptions& options)
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     auto world = std::make_unique<NcclCommunicator>(
-        NcclCommunicator::Parts{"world", rank(), std::move(all), connect(),
+        NcclCommunicator::Group{"world", rank(), std::move(all), connect(),
                                 host_.split(0, "world")},
         watchdog_, gpu_, options_);
     everyone_ = world.get();
@@ -149,7 +149,7 @@ std::unique_ptr<Communicator> NcclMesh::split(int color, const std::string& name
   const auto me = std::find(members.begin(), members.end(), rank());
   const int rank_in_group = static_cast<int>(me - members.begin());
   return std::make_unique<NcclCommunicator>(
-      NcclCommunicator::Parts{name, rank_in_group, std::move(members), std::move(handle),
+      NcclCommunicator::Group{name, rank_in_group, std::move(members), std::move(handle),
                               std::move(host)},
       watchdog_, gpu_, options_);
 }

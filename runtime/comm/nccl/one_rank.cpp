@@ -21,14 +21,14 @@ Ticket OneRank::start_all_reduce(Elements x, Reduction reduction, Stream& stream
   return end_on(stream);
 }
 
-Ticket OneRank::start_reduce_scatter(Elements in, Elements out, Reduction reduction,
-                                     Stream& stream) {
-  self_.start_reduce_scatter(in, out, reduction, stream);
+Ticket OneRank::start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream& stream,
+                                     Parts parts) {
+  self_.start_reduce_scatter(in, out, reduction, stream, parts);
   return end_on(stream);
 }
 
-Ticket OneRank::start_all_gather(Elements in, Elements out, Stream& stream) {
-  self_.start_all_gather(in, out, stream);
+Ticket OneRank::start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) {
+  self_.start_all_gather(in, out, stream, parts);
   return end_on(stream);
 }
 

@@ -16,9 +16,9 @@ class OneRank final : public Communicator {
   int size() const override { return 1; }
   std::string_view name() const override { return self_.name(); }
   Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) override;
-  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction,
-                              Stream& stream) override;
-  Ticket start_all_gather(Elements in, Elements out, Stream& stream) override;
+  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream& stream,
+                              Parts parts) override;
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) override;
   Ticket start_broadcast(Elements x, int root, Stream& stream) override;
   Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
                         Stream& stream) override;

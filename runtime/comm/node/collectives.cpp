@@ -9,6 +9,7 @@
 
 #include "runtime/comm/node/host_communicator.h"
 #include "runtime/comm/node/reduce.h"
+#include "runtime/core/at.h"
 #include "runtime/core/round_up.h"
 
 namespace trireme::comm {
@@ -24,6 +25,13 @@ Range cut(Index count, int parts, int part, Index element_bytes) {
   const Index each = round_up((count + parts - 1) / parts, line);
   const Index begin = std::min(count, each * part), end = std::min(count, begin + each);
   return {begin, end - begin};
+}
+
+/// At most `chunk` elements of part `part`, from its element `begin` on.
+Range piece_of(const std::vector<Index>& borders, int part, Index begin, Index chunk) {
+  const auto p = static_cast<std::size_t>(part);
+  const Index end = borders[p + 1], first = std::min(end, borders[p] + begin);
+  return {first, std::min(chunk, end - first)};
 }
 
 void copy_bytes(std::byte* to, const std::byte* from, Index bytes) {
@@ -46,6 +54,18 @@ CollectiveTask HostCommunicator::run(const Operation& op) {
       return barrier(op);
   }
   throw Error("unknown collective");
+}
+
+/// Sets the borders of the parts; returns the elements of the largest one.
+Index HostCommunicator::place_parts(const Operation& op) {
+  const std::span<const Index> counts = op.parts.counts;
+  Index largest = 0;
+  for (std::size_t part = 0; part + 1 < borders_.size(); ++part) {
+    const Index count = counts.empty() ? op.call.count : counts[part];
+    borders_[part + 1] = borders_[part] + count;
+    largest = std::max(largest, count);
+  }
+  return largest;
 }
 
 /// targets_ = the reduction over the members of this node of their `count` elements at
@@ -145,52 +165,55 @@ CollectiveTask HostCommunicator::all_reduce(const Operation& op) {
 }
 
 /// Each member sums its part over the node, and the parts that it handles for ranks of other nodes,
-/// which get them.
+/// which get them. In each round at most `chunk` elements of every part.
 CollectiveTask HostCommunicator::reduce_scatter(const Operation& op) {
   co_await until([&] { return all_posted(); });
   open(op);
   const Topology& topology = parts_.topology;
   const Index element = size_bytes(op.call.dtype), chunk = chunk_count(op, size());
-  for (Index begin = 0; begin < op.call.count; begin += chunk) {
-    const Index count = std::min(chunk, op.call.count - begin), bytes = count * element;
-    // Part `part` of the chunk starts at first + part * stride of the input, or of the bounce
-    // buffer.
-    const Index first = staged_ ? 0 : begin * element,
-                stride = staged_ ? bytes : op.call.count * element;
+  const Index largest = place_parts(op);
+  for (Index begin = 0; begin < largest; begin += chunk) {
+    const auto piece = [&](int part) { return piece_of(borders_, part, begin, chunk); };
+    // Where it lies in the input, or in the bounce buffer, in bytes.
+    const auto place = [&](int part) {
+      return (staged_ ? part * chunk : piece(part).begin) * element;
+    };
     if (staged_) {
       for (int part = 0; part < size(); ++part)
-        copy_bytes(bounce_of(topology.local()) + part * bytes,
-                   op.in + (part * op.call.count + begin) * element, bytes);
+        copy_bytes(bounce_of(topology.local()) + place(part), op.in + piece(part).begin * element,
+                   piece(part).count * element);
       arrive();
       co_await until([&] { return all_arrived(arrived_); });
     }
-    std::byte* const out = op.out + begin * element;
+    const Range mine = piece(rank());
+    std::byte* const out = op.out + (mine.begin - borders_[at(rank())]) * element;
     if (topology.nodes() == 1) {
       targets_.assign(1, out);
-      reduce_over_node(op, first + rank() * stride, count);
+      reduce_over_node(op, place(rank()), mine.count);
     } else {
       std::byte* partial = scratch_.data();
       const auto reduce_part = [&](int part) {
         targets_.assign(1, partial);
-        reduce_over_node(op, first + part * stride, count);
+        reduce_over_node(op, place(part), piece(part).count);
       };
       for (int part = 0; part < size(); ++part) {
         if (topology.node_of[static_cast<std::size_t>(part)] == topology.node) continue;
         if (topology.helper(part, topology.node) != rank()) continue;
         reduce_part(part);
-        send(part, partial, bytes);
-        partial += bytes;
+        const Index theirs = piece(part).count * element;
+        send(part, partial, theirs);
+        partial += theirs;
       }
       reduce_part(rank());
-      const std::byte* mine = partial;
-      const std::byte* incoming = partial + bytes;
+      const Index bytes = mine.count * element;
+      const std::byte* const over_node = partial;
       for (int node = 0; node < topology.nodes(); ++node) {
         if (node == topology.node) continue;
         partial += bytes;
         receive(topology.helper(rank(), node), partial, bytes);
       }
       co_await until([&] { return all_passed(); });
-      reduce_over_nodes(op, mine, incoming, count, out);
+      reduce_over_nodes(op, over_node, over_node + bytes, mine.count, out);
     }
     if (staged_) {  // before the bounce buffers are used again
       arrive();
@@ -200,39 +223,43 @@ CollectiveTask HostCommunicator::reduce_scatter(const Operation& op) {
 }
 
 /// Every part comes to one member of each node, its helper there; all members of the node then copy
-/// it from the helper.
+/// it from the helper. In each round at most `chunk` elements of every part.
 CollectiveTask HostCommunicator::all_gather(const Operation& op) {
   co_await until([&] { return all_posted(); });
   open(op);
   const Topology& topology = parts_.topology;
   const Index element = size_bytes(op.call.dtype), chunk = chunk_count(op, size());
-  for (Index begin = 0; begin < op.call.count; begin += chunk) {
-    const Index count = std::min(chunk, op.call.count - begin), bytes = count * element;
-    const auto in_out = [&](int part) { return (part * op.call.count + begin) * element; };
+  const Index largest = place_parts(op);
+  for (Index begin = 0; begin < largest; begin += chunk) {
+    const auto piece = [&](int part) { return piece_of(borders_, part, begin, chunk); };
+    const auto bytes = [&](int part) { return piece(part).count * element; };
+    const auto in_in = [&](int part) { return (piece(part).begin - borders_[at(part)]) * element; };
+    const auto in_out = [&](int part) { return piece(part).begin * element; };
     // Where the helper of `part` on this node keeps it.
     const auto kept = [&](int part) {
       const int helper = topology.helper(part, topology.node);
       const int local = topology.local_of[static_cast<std::size_t>(helper)];
-      if (staged_) return bounce_of(local) + part * bytes;
-      if (helper == part) return input_of(op, local) + begin * element;
+      if (staged_) return bounce_of(local) + part * chunk * element;
+      if (helper == part) return input_of(op, local) + in_in(part);
       return output_of(op, local) + in_out(part);
     };
-    const std::byte* mine = op.in + begin * element;
-    if (staged_) copy_bytes(kept(rank()), mine, bytes);
+    const std::byte* mine = op.in + in_in(rank());
+    if (staged_) copy_bytes(kept(rank()), mine, bytes(rank()));
     if (topology.nodes() > 1) {
       for (int part = 0; part < size(); ++part)
         if (topology.node_of[static_cast<std::size_t>(part)] != topology.node &&
             topology.helper(part, topology.node) == rank())
-          receive(part, kept(part), bytes);
+          receive(part, kept(part), bytes(part));
       for (int node = 0; node < topology.nodes(); ++node)
-        if (node != topology.node) send(topology.helper(rank(), node), mine, bytes);
+        if (node != topology.node) send(topology.helper(rank(), node), mine, bytes(rank()));
       co_await until([&] { return all_passed(); });
     }
     if (staged_ || topology.nodes() > 1) {
       arrive();
       co_await until([&] { return all_arrived(arrived_); });
     }
-    for (int part = 0; part < size(); ++part) copy_bytes(op.out + in_out(part), kept(part), bytes);
+    for (int part = 0; part < size(); ++part)
+      copy_bytes(op.out + in_out(part), kept(part), bytes(part));
     if (staged_) {
       arrive();
       co_await until([&] { return all_arrived(arrived_); });

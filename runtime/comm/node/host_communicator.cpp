@@ -24,6 +24,7 @@ HostCommunicator::HostCommunicator(HostCommunicatorParts parts)
       batch_(parts_.messages->make_batch(Channel::collective)),
       shown_(parts_.progress->page(), parts_.name, parts_.world_ranks, parts_.topology.rank) {
   const std::size_t ranks = static_cast<std::size_t>(size());
+  borders_.resize(ranks + 1);
   headers_.reserve(ranks);
   sources_.reserve(ranks);
   targets_.reserve(ranks);
@@ -50,14 +51,14 @@ Ticket HostCommunicator::start_all_reduce(Elements x, Reduction reduction, Strea
 }
 
 Ticket HostCommunicator::start_reduce_scatter(Elements in, Elements out, Reduction reduction,
-                                              Stream&) {
-  arguments::check_reduce_scatter(*this, in, out);
-  return start(Collective::reduce_scatter, reduction, 0, in, out);
+                                              Stream&, Parts parts) {
+  const Parts checked = arguments::check_reduce_scatter(*this, in, out, parts);
+  return start(Collective::reduce_scatter, reduction, 0, in, out, checked);
 }
 
-Ticket HostCommunicator::start_all_gather(Elements in, Elements out, Stream&) {
-  arguments::check_all_gather(*this, in, out);
-  return start(Collective::all_gather, Reduction::sum, 0, in, out);
+Ticket HostCommunicator::start_all_gather(Elements in, Elements out, Stream&, Parts parts) {
+  const Parts checked = arguments::check_all_gather(*this, in, out, parts);
+  return start(Collective::all_gather, Reduction::sum, 0, in, out, checked);
 }
 
 Ticket HostCommunicator::start_broadcast(Elements x, int root, Stream&) {
@@ -71,7 +72,7 @@ void HostCommunicator::barrier() {
 }
 
 Ticket HostCommunicator::start(Collective collective, Reduction reduction, int root, Elements in,
-                               Elements out) {
+                               Elements out, Parts parts) {
   if (collective == Collective::all_reduce || collective == Collective::reduce_scatter)
     arguments::check_reduction(*this, collective, in.dtype, reduction);
   require(in.count >= 0 && out.count >= 0, name(), " group: ", comm::name(collective), " of ",
@@ -81,13 +82,15 @@ Ticket HostCommunicator::start(Collective collective, Reduction reduction, int r
   Operation& op = operations_[static_cast<std::size_t>(sequence % MemberState::ring)];
   op.in = static_cast<std::byte*>(in.data);
   op.out = static_cast<std::byte*>(out.data);
+  op.parts = parts;
   op.call = {collective,
              in.dtype,
              reduction,
              root,
-             std::min(in.count, out.count),
+             parts.counts.empty() ? std::min(in.count, out.count) : std::max(in.count, out.count),
              parts_.peer_memory->find(in.data, in.count * size_bytes(in.dtype)),
-             parts_.peer_memory->find(out.data, out.count * size_bytes(out.dtype))};
+             parts_.peer_memory->find(out.data, out.count * size_bytes(out.dtype)),
+             cut_of(parts)};
   mine_.calls[static_cast<std::size_t>(sequence % MemberState::ring)] = op.call;
   op.shown = shown_.begin(op.call);
   mine_.posted.store(sequence, std::memory_order_release);

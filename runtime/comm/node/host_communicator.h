@@ -43,9 +43,9 @@ class HostCommunicator final : public Communicator, public Pending {
   int size() const override { return parts_.topology.size(); }
   std::string_view name() const override { return parts_.name; }
   Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) override;
-  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction,
-                              Stream& stream) override;
-  Ticket start_all_gather(Elements in, Elements out, Stream& stream) override;
+  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream& stream,
+                              Parts parts) override;
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) override;
   Ticket start_broadcast(Elements x, int root, Stream& stream) override;
   Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
                         Stream& stream) override;
@@ -64,6 +64,7 @@ class HostCommunicator final : public Communicator, public Pending {
     CollectiveCall call;
     std::byte* in = nullptr;
     std::byte* out = nullptr;
+    Parts parts;        // without counts where they are equal
     Index done_at = 0;  // arrivals of every member after which it is done
     observe::Operation shown;
   };
@@ -83,7 +84,8 @@ class HostCommunicator final : public Communicator, public Pending {
   static constexpr Index exchanges_in_flight = 64;
 
   // group.cpp: state of operations
-  Ticket start(Collective collective, Reduction reduction, int root, Elements in, Elements out);
+  Ticket start(Collective collective, Reduction reduction, int root, Elements in, Elements out,
+               Parts parts = {});
   bool poll_collectives();
   void check_members() const;
   bool finished(Index sequence);
@@ -107,6 +109,7 @@ class HostCommunicator final : public Communicator, public Pending {
   CollectiveTask barrier(const Operation& op);
   void scatter_over_nodes(Index count, Index element, std::byte* partial, std::byte* incoming);
   void gather_over_nodes(Index count, Index element, std::byte* sums);
+  Index place_parts(const Operation& op);
   void reduce_over_node(const Operation& op, Index offset_bytes, Index count);
   void reduce_over_nodes(const Operation& op, const std::byte* partial, const std::byte* incoming,
                          Index count, std::byte* to);
@@ -144,6 +147,7 @@ class HostCommunicator final : public Communicator, public Pending {
   std::unique_ptr<MessageBatch> batch_;
   std::vector<Header> headers_;
   Header header_;
+  std::vector<Index> borders_;      // of its parts: elements before each, and of all
   std::vector<std::byte> scratch_;  // partial results, and what came from other nodes
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -22,9 +23,13 @@ struct CollectiveCall {
   DType dtype = DType::u8;
   Reduction reduction = Reduction::sum;
   std::int32_t root = 0;
-  Index count = 0;  // elements; of one part where there are parts
+  Index count = 0;  // elements; of one part where there are equal parts, of all where unequal
   PeerAddress in, out;
+  std::uint64_t cut = 0;  // into unequal parts, see cut_of
 };
+
+/// Identifies unequal parts by a hash of their counts, which is not 0; 0: equal parts.
+std::uint64_t cut_of(Parts parts);
 
 /// "all_reduce sum of 12 f32"
 std::string describe(const CollectiveCall& call);

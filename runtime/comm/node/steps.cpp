@@ -2,6 +2,9 @@
 // collectives: publishing and reading the progress of members, finding their buffers, messages.
 #include <algorithm>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "runtime/comm/node/host_communicator.h"
 #include "runtime/comm/node/reduce.h"
 
@@ -23,9 +26,15 @@ const char* name(Collective collective) {
   return "?";
 }
 
+std::uint64_t cut_of(Parts parts) {
+  if (parts.counts.empty()) return 0;
+  return std::max<std::uint64_t>(1, XXH3_64bits(parts.counts.data(), parts.counts.size_bytes()));
+}
+
 std::string describe(const CollectiveCall& call) {
   std::string what = name(call.collective);
-  const std::string amount = str(" of ", call.count, " ", call.dtype);
+  std::string amount = str(" of ", call.count, " ", call.dtype);
+  if (call.cut != 0) amount += str(" in unequal parts (hash ", call.cut, ")");
   switch (call.collective) {
     case Collective::all_reduce:
     case Collective::reduce_scatter:
@@ -42,7 +51,7 @@ std::string describe(const CollectiveCall& call) {
 
 bool same_operation(const CollectiveCall& a, const CollectiveCall& b) {
   return a.collective == b.collective && a.dtype == b.dtype && a.reduction == b.reduction &&
-         a.root == b.root && a.count == b.count;
+         a.root == b.root && a.count == b.count && a.cut == b.cut;
 }
 
 Index bounce_bytes(int group_size) {

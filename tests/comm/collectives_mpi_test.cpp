@@ -8,6 +8,8 @@
 
 #include "trireme/comm/agree.h"
 
+#include "runtime/comm/page_of.h"
+#include "runtime/observe/page_reader.h"
 #include "tests/support/mpi_ranks.h"
 #include "tests/support/overlap_checks.h"
 
@@ -68,6 +70,14 @@ TEST(Mpi, SumsOnANodeAddInTheOrderOfTheRanks) {
   for (Memory memory : {Memory::allocated, Memory::ordinary}) {
     check_order_of_sums<float>(*mesh, mesh->world(), memory);
     check_order_of_sums<Bf16>(*mesh, mesh->world(), memory);
+  }
+}
+
+TEST(Mpi, SumsHaveTheSameBitsHoweverTheyAreCut) {
+  const auto mesh = make_mesh();
+  for (Memory memory : {Memory::allocated, Memory::ordinary}) {
+    check_bits_of_any_cut<float>(*mesh, mesh->world(), memory);
+    check_bits_of_any_cut<Bf16>(*mesh, mesh->world(), memory);
   }
 }
 
@@ -150,6 +160,25 @@ TEST(Mpi, RanksWithDifferentOperationsFail) {
     }
     patient->world().barrier();
   }
+}
+
+TEST(Mpi, PagesShowAllElementsOfUnequalParts) {
+  if (mpi_session().size() == 1) return;
+  const auto mesh = make_mesh();
+  HostStream stream;
+  std::vector<Index> counts(static_cast<std::size_t>(mpi_session().size()), 10);
+  counts[1] = 30;
+  const Index mine = mesh->rank() == 1 ? 30 : 10, all = 10 * mpi_session().size() + 20;
+  std::vector<float> in(static_cast<std::size_t>(mine)), out(static_cast<std::size_t>(all));
+  mesh->world().all_gather({in.data(), mine, DType::f32}, {out.data(), all, DType::f32}, stream,
+                           {counts});
+  observe::StatusPage none;
+  const observe::PageState page = observe::PageReader(comm::page_of(*mesh, none).path()).read();
+  const auto shown = std::find_if(
+      page.operations.rbegin(), page.operations.rend(),
+      [](const auto& each) { return each.kind == observe::OperationKind::all_gather; });
+  EXPECT_EQ(shown == page.operations.rend() ? -1 : shown->count, all);
+  mesh->world().barrier();
 }
 
 TEST(Mpi, AgreeingEndsAllWithTheMessageOfTheLowestFailingRank) {

@@ -1,5 +1,6 @@
 // What goes wrong must end in an Error that says where, on every rank: other operations than the
 // others, ranks that never come or have failed, sizes that do not fit.
+#include <array>
 #include <atomic>
 #include <functional>
 #include <thread>
@@ -241,6 +242,93 @@ TEST(Mistakes, SizesThatDoNotFitAreErrorsAtTheCall) {
                     HasSubstr("u8"));
       }
     });
+}
+
+/// The errors of a reduce-scatter of 10 f32 and of an all-gather of them in `counts`.
+std::string message_of_parts(Communicator& group, const std::vector<Index>& counts, Elements part) {
+  HostStream stream;
+  std::vector<float> all(10);
+  const std::string scatter = message_of(
+      [&] { group.reduce_scatter(floats(all), part, Reduction::sum, stream, {counts}); });
+  const std::string gather =
+      message_of([&] { group.all_gather(part, floats(all), stream, {counts}); });
+  return scatter + '\n' + gather;
+}
+
+TEST(Mistakes, PartsThatDoNotFitAreErrorsAtTheCall) {
+  run_on_threads(MeshShape(2, 1, 1), [](Mesh& mesh) {
+    std::vector<float> memory(10);
+    const int rank = mesh.rank();
+    const auto message = [&](const std::vector<Index>& counts, Index mine) {
+      return message_of_parts(mesh.axis(Axis::data), counts, {memory.data(), mine, DType::f32});
+    };
+    EXPECT_THAT(message({7, 2, 1}, 7),
+                AllOf(HasSubstr("data group: reduce_scatter in 3 parts; it must be 2, one for "),
+                      HasSubstr("data group: all_gather in 3 parts; it must be 2, one for ")));
+    EXPECT_THAT(message({11, -1}, 11),
+                AllOf(HasSubstr("data group: reduce_scatter of 10 f32 whose part 0 has 11 "),
+                      HasSubstr("data group: all_gather of 10 f32 whose part 0 has 11 ")));
+    EXPECT_THAT(message({10, -1}, 10),
+                AllOf(HasSubstr("reduce_scatter of 10 f32 whose part 1 has -1 elements; "),
+                      HasSubstr("all_gather of 10 f32 whose part 1 has -1 elements; ")));
+    const Index mine = rank == 0 ? 7 : 2;
+    EXPECT_THAT(
+        message({7, 2}, mine),
+        AllOf(HasSubstr(str("data group: reduce_scatter in 2 parts of 9 elements from 10 f32 to ",
+                            mine, " f32; the input must have 9 and the output of rank ", rank)),
+              HasSubstr(str("data group: all_gather in 2 parts of 9 elements from ", mine,
+                            " f32 to 10 f32; the output must have 9"))));
+    EXPECT_THAT(message({7, 3}, 4),
+                AllOf(HasSubstr("reduce_scatter in 2 parts of 10 elements from 10 f32 to 4 f32"),
+                      HasSubstr("all_gather in 2 parts of 10 elements from 4 f32 to 10 f32")));
+  });
+}
+
+TEST(Mistakes, APartAtThePlaceThatItWouldHaveInAnEqualCutOverlaps) {
+  run_on_threads(MeshShape(2, 1, 1), [](Mesh& mesh) {
+    if (mesh.rank() == 0) return;
+    HostStream stream;
+    std::vector<float> all(10);
+    const std::array<Index, 2> counts = {7, 3};
+    const Elements crooked{all.data() + 5, 3, DType::f32};
+    EXPECT_THAT(message_of([&] {
+                  mesh.world().reduce_scatter(floats(all), crooked, Reduction::sum, stream,
+                                              {counts});
+                }),
+                HasSubstr("only as its part 1, but it overlaps it from byte 20"));
+  });
+}
+
+/// The error of 4 ranks, 2 on a node, of which those from `first` on cut otherwise.
+std::string message_of_another_cut(int first, bool gathers) {
+  return message_of([&] {
+    run_on_threads(
+        MeshShape(4, 1, 1),
+        [&](Mesh& mesh) {
+          HostStream stream;
+          const bool other = mesh.rank() >= first;
+          const std::vector<Index> counts =
+              other ? std::vector<Index>{10, 20, 30, 40} : std::vector<Index>{40, 30, 20, 10};
+          std::vector<float> all(100);
+          std::vector<float> part(
+              static_cast<std::size_t>(counts[static_cast<std::size_t>(mesh.rank())]));
+          Communicator& group = mesh.axis(Axis::data);
+          if (gathers) group.all_gather(floats(part), floats(all), stream, {counts});
+          group.reduce_scatter(floats(all), floats(part), Reduction::sum, stream, {counts});
+        },
+        {.ranks_per_node = 2, .timeout_s = 60});
+  });
+}
+
+TEST(Mistakes, RanksThatCutOtherwiseFail) {
+  for (int first : {1, 2}) {  // on the same node, on another
+    EXPECT_THAT(message_of_another_cut(first, false),
+                testing::ContainsRegex(
+                    "data group: operation 1 is reduce_scatter sum of 100 f32 in unequal parts "
+                    ".*hash [0-9]+.* on rank .* but .*of 100 f32 in unequal parts .*hash [0-9]+"));
+    EXPECT_THAT(message_of_another_cut(first, true),
+                HasSubstr("data group: operation 1 is all_gather of 100 f32 in unequal parts"));
+  }
 }
 
 TEST(Agree, TheLowestFailingRankSpeaksForAll) {

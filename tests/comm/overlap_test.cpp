@@ -41,6 +41,17 @@ TEST(Overlap, SumsAddInTheOrderOfTheRanks) {
                      {.ranks_per_node = ranks_per_node, .reach = reach});
 }
 
+TEST(Overlap, SumsHaveTheSameBitsHoweverTheyAreCut) {
+  for (int ranks_per_node : {0, 1, 2})
+    for (ThreadReachable reach : {ThreadReachable::everything, ThreadReachable::allocated})
+      run_on_threads(MeshShape(5, 1, 1),
+                     [](Mesh& mesh) {
+                       check_bits_of_any_cut<float>(mesh, mesh.world(), Memory::ordinary);
+                       check_bits_of_any_cut<Bf16>(mesh, mesh.world(), Memory::ordinary);
+                     },
+                     {.ranks_per_node = ranks_per_node, .reach = reach});
+}
+
 TEST(Overlap, ABufferReadBeforeTheWaitIsGarbageInHostileMode) {
   run_on_threads(MeshShape(2, 1, 1),
                  [](Mesh& mesh) {

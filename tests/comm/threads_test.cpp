@@ -1,5 +1,7 @@
 // Every collective over threads: one node and simulated ones, memory in and out of reach, friendly
 // and hostile.
+#include <array>
+
 #include <gmock/gmock.h>
 
 #include "tests/support/collective_checks.h"
@@ -42,6 +44,19 @@ TEST(Threads, GroupsThatSpanNodesWorkInSeveralRounds) {
     check_on_threads(5, Memory::ordinary,
                      {.ranks_per_node = ranks_per_node, .reach = ThreadReachable::allocated},
                      140001);
+}
+
+TEST(Threads, EqualCountsAreTheSameOperationAsEqualParts) {
+  run_on_threads(MeshShape(2, 1, 1), [](Mesh& mesh) {
+    HostStream stream;
+    const std::array<Index, 2> counts = {3, 3};
+    std::array<float, 6> x = {1, 2, 3, 4, 5, 6};
+    const Elements all{x.data(), 6, DType::f32}, mine{x.data() + mesh.rank() * 3, 3, DType::f32};
+    const Parts parts = mesh.rank() == 0 ? Parts{counts} : Parts{};
+    mesh.world().reduce_scatter(all, mine, Reduction::sum, stream, parts);
+    mesh.world().all_gather(mine, all, stream, parts);
+    EXPECT_THAT(x, testing::ElementsAre(2, 4, 6, 8, 10, 12));
+  });
 }
 
 TEST(Threads, HostileTimingChangesNothing) {

@@ -2,6 +2,7 @@
 // groups that wait across each other. To be called by all ranks of a mesh.
 #pragma once
 
+#include <cstring>
 #include <numeric>
 
 #include <unistd.h>
@@ -39,7 +40,8 @@ inline void check_many_in_flight(Mesh& mesh, Communicator& group, TestMemory mem
     Ticket ticket;
     int kind;
     Index count;
-    Index in, out;  // in the arena
+    std::vector<Index> counts;  // of unequal parts
+    Index in, out;              // in the arena
     int root;
     Message sends[2], receives[2];
   };
@@ -48,10 +50,14 @@ inline void check_many_in_flight(Mesh& mesh, Communicator& group, TestMemory mem
     Work& work = works[static_cast<std::size_t>(k)];
     work.kind = static_cast<int>(shared(5));
     work.count = shared(largest);
+    const bool unequal = shared(2) == 1;
+    for (int q = 0; q < n; ++q) work.counts.push_back(unequal ? shared(largest) : work.count);
     work.root = static_cast<int>(shared(n));
     work.in = 2 * k * largest * n;
     work.out = work.in + largest * n;
-    const Index filled = work.kind == 1 ? work.count * n : work.count;
+    const Index all = std::accumulate(work.counts.begin(), work.counts.end(), Index{0});
+    const Index own = work.counts[static_cast<std::size_t>(r)];
+    const Index filled = work.kind == 1 ? all : work.kind == 2 ? own : work.count;
     for (Index i = 0; i < filled; ++i)
       arena[work.in + i] = static_cast<float>(test_value(r + k, i));
     arena.upload(work.in, filled);
@@ -59,11 +65,12 @@ inline void check_many_in_flight(Mesh& mesh, Communicator& group, TestMemory mem
     float *const from = arena.data() + work.in, *const to = arena.data() + work.out;
     const int next = (r + 1) % n, before = (r + n - 1) % n;
     if (work.kind == 0) work.ticket = group.start_all_reduce(in, Reduction::sum, stream);
+    const Parts parts = unequal ? Parts{work.counts} : Parts{};
     if (work.kind == 1)
       work.ticket =
-          group.start_reduce_scatter(in, arena.part(work.out, work.count), Reduction::sum, stream);
+          group.start_reduce_scatter(in, arena.part(work.out, own), Reduction::sum, stream, parts);
     if (work.kind == 2)
-      work.ticket = group.start_all_gather(in, arena.part(work.out, work.count * n), stream);
+      work.ticket = group.start_all_gather(in, arena.part(work.out, all), stream, parts);
     if (work.kind == 3) work.ticket = group.start_broadcast(in, work.root, stream);
     if (work.kind == 4) {  // around the ring, in two messages
       const Index half = work.count / 2, rest = work.count - half;
@@ -90,16 +97,18 @@ inline void check_many_in_flight(Mesh& mesh, Communicator& group, TestMemory mem
     group.wait(work.ticket, stream);
     arena.download(work.in, 2 * largest * n);
     EXPECT_TRUE(group.done(work.ticket));
-    Index wrong = 0;
+    Index wrong = 0, before = 0;
     const auto in = [&](Index i) { return arena[work.in + i]; };
     const auto out = [&](Index i) { return arena[work.out + i]; };
+    for (int q = 0; q < n; before += work.counts[static_cast<std::size_t>(q++)])
+      for (Index i = 0; i < work.counts[static_cast<std::size_t>(q)]; ++i) {
+        if (work.kind == 1 && q == r) wrong += out(i) != sum(k, before + i);
+        if (work.kind == 2) wrong += out(before + i) != static_cast<float>(test_value(q + k, i));
+      }
     for (Index i = 0; i < work.count; ++i) {
       if (work.kind == 0) wrong += in(i) != sum(k, i);
-      if (work.kind == 1) wrong += out(i) != sum(k, r * work.count + i);
       if (work.kind == 3) wrong += in(i) != static_cast<float>(test_value(work.root + k, i));
       if (work.kind == 4) wrong += out(i) != static_cast<float>(test_value((r + n - 1) % n + k, i));
-      for (int q = 0; work.kind == 2 && q < n; ++q)
-        wrong += out(q * work.count + i) != static_cast<float>(test_value(q + k, i));
     }
     EXPECT_EQ(wrong, 0) << "operation " << k << " of kind " << work.kind << " on rank " << r;
   }
@@ -167,6 +176,40 @@ void check_order_of_sums(Mesh& mesh, Communicator& group, TestMemory memory) {
     wrong += wide(x[i]) != expected || wide(part[i]) != expected;
   }
   EXPECT_EQ(wrong, 0) << "of " << DTypeOf<T>::value << " on rank " << group.rank();
+  group.barrier();
+}
+
+/// Sums of numbers that round, scattered and gathered again: the same bits however they are cut.
+template <class T>
+void check_bits_of_any_cut(Mesh& mesh, Communicator& group, TestMemory memory) {
+  HostStream stream;
+  const int n = group.size();
+  const Index all = 600 * n;
+  const auto sums = [&](const std::vector<Index>& counts) {
+    TestArray<T> terms(mesh, memory, all);
+    const Random random = random_for(6, "cut", static_cast<std::uint64_t>(group.rank()));
+    for (Index i = 0; i < all; ++i) {
+      if constexpr (std::is_same_v<T, Bf16>)
+        terms[i] = to_bf16(random.normal(i));
+      else
+        terms[i] = random.normal(i);
+    }
+    const auto mine = counts.begin() + group.rank();
+    const Elements part = terms.part(std::accumulate(counts.begin(), mine, Index{0}), *mine);
+    group.reduce_scatter(terms.elements(), part, Reduction::sum, stream, {counts});
+    group.all_gather(part, terms.elements(), stream, {counts});
+    return std::vector<T>(terms.data(), terms.data() + all);
+  };
+  const std::vector<T> equal = sums(std::vector<Index>(static_cast<std::size_t>(n), 600));
+  for (int most = 0; most < n; ++most) {
+    std::vector<Index> counts(static_cast<std::size_t>(n), 77);
+    counts[static_cast<std::size_t>((most + 1) % n)] = 0;
+    counts[static_cast<std::size_t>(most)] = 0;
+    counts[static_cast<std::size_t>(most)] =
+        all - std::accumulate(counts.begin(), counts.end(), Index{0});
+    EXPECT_EQ(std::memcmp(sums(counts).data(), equal.data(), equal.size() * sizeof(T)), 0)
+        << "of " << DTypeOf<T>::value << " on rank " << group.rank() << ", most on " << most;
+  }
   group.barrier();
 }
 

@@ -36,6 +36,32 @@ TEST(NcclMistakes, ASwappedOrderOfCollectivesNamesBoth) {
   });
 }
 
+TEST(NcclMistakes, AnotherCutOnOneRankIsNamed) {
+  if (mpi_session().size() == 1) return;
+  const auto patient = mpi_session().make_mesh(MeshShape(mpi_session().size(), 1, 1));
+  {
+    const GpuRanks ranks = open_gpu_ranks({.timeout_s = 50});
+    Communicator& data = ranks.mesh->axis(Axis::data);
+    const int n = ranks.size(), r = ranks.mesh->rank();
+    const Buffer memory = ranks.mesh->allocate(400 * n);
+    std::vector<Index> counts(static_cast<std::size_t>(n), 100);
+    counts[r == 1 ? 0 : 1] -= 30;  // the same number of elements
+    counts[r == 1 ? 1 : 0] += 30;
+    const Elements all{memory.data(), 100 * n, DType::f32};
+    const Buffer out = ranks.mesh->allocate(4 * 130);
+    const Elements mine{out.data(), counts[static_cast<std::size_t>(r)], DType::f32};
+    const std::string message = message_of([&] {
+      data.reduce_scatter(all, mine, Reduction::sum, *ranks.stream, {counts});
+      ranks.stream->synchronize();
+    });
+    const std::string operation =
+        str("reduce_scatter sum of ", 100 * n, " f32 in unequal parts (hash ");
+    EXPECT_THAT(message, AllOf(HasSubstr("data group: operation 1 is " + operation),
+                               HasSubstr("but " + operation)));
+  }
+  patient->world().barrier();
+}
+
 /// The error of this rank, which starts a collective that rank 1 never joins and then does `more`.
 template <class F>
 std::string message_without_rank_1(const GpuRanks& ranks, const Buffer& memory, F more) {
@@ -136,6 +162,9 @@ TEST(NcclMistakes, SizesThatDoNotFitAreErrorsAtTheCall) {
   Stream& stream = *ranks.stream;
   EXPECT_THROW(world.reduce_scatter(floats(0, 10), floats(10, 7), Reduction::sum, stream), Error);
   EXPECT_THROW(world.all_gather(floats(0, 7), floats(10, 10), stream), Error);
+  const std::vector<Index> counts(static_cast<std::size_t>(ranks.size()) + 1, 1);
+  EXPECT_THAT(message_of([&] { world.all_gather(floats(0, 1), floats(10, 5), stream, {counts}); }),
+              HasSubstr(str("world group: all_gather in ", counts.size(), " parts")));
   EXPECT_THROW(world.broadcast(floats(0, 10), ranks.size(), stream), Error);
   const Message absent{ranks.size(), memory.data(), 4};
   EXPECT_THROW(world.exchange({&absent, 1}, {&absent, 1}, stream), Error);

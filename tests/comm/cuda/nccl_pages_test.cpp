@@ -15,6 +15,13 @@ observe::PageState read_page(const observe::StatusPage& page) {
   return observe::PageReader(page.path()).read();
 }
 
+/// The last one of "GPU world"; the end of the list where there is none.
+auto last_operation(const observe::PageState& page) {
+  return std::find_if(page.operations.rbegin(), page.operations.rend(), [&](const auto& operation) {
+    return page.groups[static_cast<std::size_t>(operation.group)].name == "GPU world";
+  });
+}
+
 /// "GPU world", or its channel between two ranks; nothing begun where there is none.
 observe::GroupState find(const observe::PageState& page, const std::vector<int>& members,
                          bool channel = false) {
@@ -54,14 +61,27 @@ TEST_F(NcclPages, CountCollectivesWhenTheyAreEnqueuedAndWhenTheyHaveEnded) {
   EXPECT_TRUE(world.done(ticket));
   const observe::PageState after = page();
   EXPECT_EQ(since(before, find(after, all)), std::pair(Index{1}, Index{1}));
-  const auto last =
-      std::find_if(after.operations.rbegin(), after.operations.rend(), [&](const auto& operation) {
-        return after.groups[static_cast<std::size_t>(operation.group)].name == "GPU world";
-      });
+  const auto last = last_operation(after);
   ASSERT_NE(last, after.operations.rend());
   EXPECT_EQ(last->kind, observe::OperationKind::all_reduce);
   EXPECT_EQ(last->count, 16);
   EXPECT_GE(last->done_ns, last->begun_ns);
+}
+
+TEST_F(NcclPages, ShowAllElementsOfUnequalParts) {
+  if (ranks_.size() == 1) GTEST_SKIP() << "one rank has no group";
+  const Buffer memory = ranks_.gpu->allocate(1024);
+  std::vector<Index> counts(static_cast<std::size_t>(ranks_.size()), 0);
+  counts[1] = 32;
+  const int me = ranks_.mesh->rank();
+  ranks_.mesh->world().all_gather({memory.data(), me == 1 ? 32 : 0, DType::f32},
+                                  {memory.data(), 32, DType::f32}, *ranks_.stream, {counts});
+  ranks_.stream->synchronize();
+  const observe::PageState shown = page();
+  const auto last = last_operation(shown);
+  ASSERT_NE(last, shown.operations.rend());
+  EXPECT_EQ(last->kind, observe::OperationKind::all_gather);
+  EXPECT_EQ(last->count, 32);
 }
 
 TEST_F(NcclPages, CountMessagesByTheirChannels) {

@@ -12,6 +12,7 @@
 #include "runtime/observe/page_reader.h"
 #include "tests/support/mpi_ranks.h"
 #include "tests/support/overlap_checks.h"
+#include "tests/support/sum_checks.h"
 
 namespace trireme {
 namespace {

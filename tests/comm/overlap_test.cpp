@@ -1,6 +1,7 @@
 // Several operations of one group in flight: their order, the waits for them, and what hostile mode
 // finds.
 #include "tests/support/overlap_checks.h"
+#include "tests/support/sum_checks.h"
 
 namespace trireme {
 namespace {

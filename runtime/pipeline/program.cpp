@@ -1,10 +1,11 @@
 #include "runtime/pipeline/program.h"
 
 #include <algorithm>
-#include <tuple>
+#include <numeric>
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/at.h"
 #include "runtime/pipeline/simulate.h"
 #include "runtime/pipeline/timetable.h"
 
@@ -14,30 +15,43 @@ using namespace pipeline;
 
 namespace {
 
-// A transfer from one virtual stage to another, with both ends known. Sorted by round first; the
-// order within a round is the order of the messages on both sides.
+// A transfer from one virtual stage to another, with both ends known.
 struct GlobalHop {
   Index round;
   Hop::Kind kind;
   int from, to;  // virtual stages
   Index micro_batch;
-  auto key() const { return std::tuple(round, kind, from, micro_batch); }
 };
 
+// Rounds are times, so there are no more of them than works: each gets its place by counting.
+std::vector<GlobalHop> by_round(const std::vector<GlobalHop>& hops) {
+  Index rounds = 0;
+  for (const GlobalHop& hop : hops) rounds = std::max(rounds, hop.round + 1);
+  std::vector<std::size_t> place(at(rounds) + 1, 0);
+  for (const GlobalHop& hop : hops) ++place[at(hop.round) + 1];
+  std::partial_sum(place.begin(), place.end(), place.begin());
+  std::vector<GlobalHop> sorted(hops.size());
+  for (const GlobalHop& hop : hops) sorted[place[at(hop.round)]++] = hop;
+  return sorted;
+}
+
+// By round; within one by kind, sender and micro-batch, which is the order of the messages on both
+// sides.
 std::vector<GlobalHop> all_hops(const Timetable& times, const PipelineShape& shape,
                                 const std::vector<int>& slots) {
   std::vector<GlobalHop> hops;
+  hops.reserve(at((times.has_backward() ? 2 : 1) * shape.virtual_stages() * shape.micro_batches));
   for (int v = 0; v + 1 < shape.virtual_stages(); ++v)
     for (Index i = 0; i < shape.micro_batches; ++i) {
-      const Index before = i - slots[static_cast<std::size_t>(v + 1)];  // had the receiver's slot
+      const Index before = i - slots[at(v + 1)];  // had the receiver's slot
       const Index freed = before < 0 ? -1 : times.released(v + 1, before);
       hops.push_back({std::max(times.forward(v, i), freed), Hop::Kind::values, v, v + 1, i});
-      if (times.has_backward())
-        hops.push_back({times.backward(v + 1, i), Hop::Kind::gradients, v + 1, v, i});
     }
-  std::sort(hops.begin(), hops.end(),
-            [](const GlobalHop& a, const GlobalHop& b) { return a.key() < b.key(); });
-  return hops;
+  if (times.has_backward())
+    for (int v = 1; v < shape.virtual_stages(); ++v)
+      for (Index i = 0; i < shape.micro_batches; ++i)
+        hops.push_back({times.backward(v, i), Hop::Kind::gradients, v, v - 1, i});
+  return by_round(hops);
 }
 
 // Which exchange of a stage carries the messages of one (chunk, micro-batch); -1: none.

@@ -70,8 +70,9 @@ void Timetable::check_order(const WorkOrder& order, int stage) {
             shape_.chunks - 1);
     Done& d = done[static_cast<std::size_t>(work.chunk)];
     const auto check_turn = [&](const std::string& problem) {
-      require(problem.empty(), "stage ", stage, ", work ", position, ": ",
-              describe(work, shape_.chunks), " is out of turn: ", problem);
+      if (!problem.empty())  // there are very many works
+        throw Error(str("stage ", stage, ", work ", position, ": ", describe(work, shape_.chunks),
+                        " is out of turn: ", problem));
     };
     const auto take_turn = [&](Index& next, Index limit) {
       check_turn(turn_problem(work, next, limit));
@@ -91,10 +92,10 @@ void Timetable::check_order(const WorkOrder& order, int stage) {
 
 void Timetable::check_complete(const Done& done, int stage, int chunk) const {
   const auto check = [&](WorkKind kind, Index count) {
-    require(count == shape_.micro_batches, "stage ", stage, " lacks ",
-            describe(Work{kind, chunk, count}, shape_.chunks),
-            ": each chunk runs forward and backward of all ", shape_.micro_batches,
-            " micro-batches");
+    if (count != shape_.micro_batches)
+      throw Error(str("stage ", stage, " lacks ", describe(Work{kind, chunk, count}, shape_.chunks),
+                      ": each chunk runs forward and backward of all ", shape_.micro_batches,
+                      " micro-batches"));
   };
   check(WorkKind::forward, done.forward);
   if (!has_backward_) return;

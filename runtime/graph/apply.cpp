@@ -14,10 +14,12 @@ namespace trireme {
 namespace {
 
 /// 'mlp/linear' f32 (4, 5), ...
-std::string list(const std::vector<std::string>& names, const Specs& specs) {
+std::string list(const std::vector<int>& ids, const std::vector<ValueInfo>& values) {
   std::string out;
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    out += str(out.empty() ? "" : ", ", '\'', names[i], "' ", specs[i]);
+  for (const int id : ids) {
+    const ValueInfo& value = values[static_cast<std::size_t>(id)];
+    out += str(out.empty() ? "" : ", ", '\'', value.name, "' ", value.spec);
+  }
   return out.empty() ? "none" : out;
 }
 
@@ -30,9 +32,17 @@ std::string list(const Placements& placements) {
 std::string in_scope(const std::string& path) {
   return path.empty() ? "in the model itself" : str("in scope '", path, '\'');
 }
-std::string op_in_scope(const Op& op, const std::string& path) {
-  return str("op '", op.name(), "' ", in_scope(path));
-}
+
+/// Text that is made where it is written: a trace has very many ops, and messages are rare.
+template <class F>
+struct MadeLate {
+  F text;
+  friend std::ostream& operator<<(std::ostream& out, const MadeLate& late) {
+    return out << late.text();
+  }
+};
+template <class F>
+MadeLate(F) -> MadeLate<F>;
 
 // Views are never run, so they accept strided inputs and all types on any device; other ops must
 // declare that they do.
@@ -158,14 +168,18 @@ Graph& detail::graph_of(const Values& inputs, const Op& op) {
 
 Values Graph::apply(OpPtr op, const Values& inputs) {
   require(op != nullptr, "apply needs an op");
-  require(!op->name().empty(), "an op ", in_scope(scope_path('/')),
+  const MadeLate here{[&] { return in_scope(scope_path('/')); }};
+  const std::string op_name = op->name();
+  require(!op_name.empty(), "an op ", here,
           " has an empty name: Op::name() appears in messages and in the keys of random numbers");
+  const MadeLate where{[&] { return str("op '", op_name, "' ", here); }};
   Specs specs;
   Placements placements;
-  std::vector<std::string> names;
   std::vector<bool> is_parameter;
   Node node{static_cast<int>(nodes_.size()), {}, std::move(op), {}, {}, {}, block_, recompute_};
-  const std::string where = op_in_scope(*node.op, scope_path('/'));
+  specs.reserve(inputs.size());
+  placements.reserve(inputs.size());
+  node.inputs.reserve(inputs.size());
   for (const Value& value : inputs) {
     require(value, where, " was given an empty Value as input ", node.inputs.size());
     require(&value.graph() == this, where, ": input ", node.inputs.size(),
@@ -177,7 +191,6 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
             "', is detached: no gradient comes back through it, and this op would send one");
     specs.push_back(info.spec);
     placements.push_back(info.placement);
-    names.push_back(info.name);
     is_parameter.push_back(values_[static_cast<std::size_t>(info.gradient_root)].parameter >= 0);
     node.inputs.push_back(value.id());
   }
@@ -187,16 +200,16 @@ Values Graph::apply(OpPtr op, const Values& inputs) {
     check_inputs(*node.op, specs, outputs, device_.kind);
     check_outputs(outputs, specs);
     const Placement placement = node.op->placement(placements, is_parameter);
-    node.name = unique_name(node.op->name());
+    node.name = unique_name(op_name);
     for (const Output& output : outputs) add_output(node, output, placement);
     note_gradients(node, placement);
   } catch (...) {
-    throw Error(str(where, ": ", current_exception_text(), " (inputs: ", list(names, specs),
+    throw Error(str(where, ": ", current_exception_text(), " (inputs: ", list(node.inputs, values_),
                     "; on the tensor axis: ", list(placements), ")"));
   }
-  nodes_.push_back(node);
+  nodes_.push_back(std::move(node));
   Values out;
-  for (const int id : node.outputs) out.emplace_back(this, id);
+  for (const int id : nodes_.back().outputs) out.emplace_back(this, id);
   return out;
 }
 

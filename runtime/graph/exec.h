@@ -66,7 +66,7 @@ class StepExec final : public Exec {
     Index offset;
   };
   const Step* step_;
-  const Node* node_;
+  const RunNode* node_;
   const std::byte* constants_;
   const std::vector<Index>& constant_offsets_;
   const RunContext* context_;

@@ -176,7 +176,7 @@ void Executor::State::run_step(int s, int slot, const MicroBatch& batch) {
 
 void Executor::State::run_node(const Step& step, StepExec& exec, int slot,
                                const MicroBatch& batch) {
-  const Node& node = plan.nodes[step.node];
+  const RunNode& node = plan.nodes[step.node];
   const bool forward = step.kind == Step::Kind::forward;
   if (write_check) write_check->before(step, exec, slot_base(slot));
   try {
@@ -198,7 +198,7 @@ void Executor::State::run_node(const Step& step, StepExec& exec, int slot,
 /// Uses slot 0 for all slots: they have the same alignment.
 void Executor::State::prepare(int s, Preparation& preparation) {
   const Step& step = plan.program.steps[at(s)];
-  const Node& node = plan.nodes[step.node];
+  const RunNode& node = plan.nodes[step.node];
   StepExec& exec = steps[at(s)];
   exec.enter(slot_base(0));
   const bool forward = step.kind == Step::Kind::forward;

@@ -182,10 +182,9 @@ Value Graph::parameters(const std::vector<ParameterSpec>& specs) {
   require(!specs.empty(), "parameters() needs at least one logical tensor");
   std::vector<ParameterPart> parts;
   for (const ParameterSpec& spec : specs) {
-    require(!spec.name.empty(), "a parameter ",
-            scopes_.empty() ? "in the model itself" : str("in scope '", scope_path('.'), '\''),
-            " has no name");
     const std::string path = scope_path('.');
+    require(!spec.name.empty(), "a parameter in ", path.empty() ? "the model itself" : "scope '",
+            path, path.empty() ? "" : "'", " has no name");
     parts.push_back(part_of(spec, path.empty() ? spec.name : path + '.' + spec.name, tensor_rank_,
                             tensor_size_));
   }

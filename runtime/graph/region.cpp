@@ -33,10 +33,11 @@ std::optional<Coordinates> box_in(const std::vector<Index>& strides, const Regio
     box.push_back({rest / stride, 1});
     rest %= stride;
   }
-  for (auto dim = region.dims.rbegin(); dim != region.dims.rend(); ++dim) {
-    auto k = static_cast<std::size_t>(std::find(strides.begin(), strides.end(), dim->stride) -
+  for (std::size_t d = region.dims.size(); d-- > 0;) {
+    const Region::Dim& dim = region.dims[d];
+    auto k = static_cast<std::size_t>(std::find(strides.begin(), strides.end(), dim.stride) -
                                       strides.begin());
-    for (Index extent = dim->extent; extent > 1; --k) {
+    for (Index extent = dim.extent; extent > 1; --k) {
       if (box[k].size != 1) return std::nullopt;
       const Index radix = k == 0 ? box[k].begin + extent : strides[k - 1] / strides[k];
       if (box[k].begin + extent <= radix) {
@@ -83,6 +84,12 @@ bool same(const Region& a, const Region& b) {
 
 }  // namespace
 
+void Region::Dims::insert(const Dim& dim) {
+  std::size_t i = size_++;
+  for (; i > 0 && all_[i - 1].stride < dim.stride; --i) all_[i] = all_[i - 1];
+  all_[i] = dim;
+}
+
 Index Region::count() const {
   Index count = 1;
   for (const Dim& dim : dims) count *= dim.extent;
@@ -100,17 +107,18 @@ Index span(const Spec& spec) {
 
 Region region_of(const Spec& spec, Index first) {
   Region region{first, {}};
-  if (spec.shape.count() == 0) return {first, {{0, 1}}};
-  std::vector<Region::Dim> dims;
+  if (spec.shape.count() == 0) {
+    region.dims.push_back({0, 1});
+    return region;
+  }
+  Region::Dims dims;
   for (int d = 0; d < spec.shape.dims(); ++d)
-    if (spec.shape[d] != 1) dims.push_back({spec.shape[d], spec.strides[d]});
-  std::stable_sort(dims.begin(), dims.end(),
-                   [](const auto& a, const auto& b) { return a.stride > b.stride; });
+    if (spec.shape[d] != 1) dims.insert({spec.shape[d], spec.strides[d]});
   Index span = 1;  // of the dims that are finer than the current one
-  for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
-    require(dim->stride >= span, "the view ", spec, " with strides ", spec.strides,
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    require(dims[d].stride >= span, "the view ", spec, " with strides ", spec.strides,
             " reaches some elements twice; a view has no gradient then, use an op that copies");
-    span += (dim->extent - 1) * dim->stride;
+    span += (dims[d].extent - 1) * dims[d].stride;
   }
   for (const Region::Dim& dim : dims) {
     if (!region.dims.empty() && region.dims.back().stride == dim.extent * dim.stride)
@@ -128,13 +136,13 @@ bool disjoint(const Region& a, const Region& b) {
 }
 
 Gathering gather(const Region& root, const std::vector<Region>& writes) {
-  Gathering zeroed{true, std::vector<WriteMode>(writes.size(), WriteMode::add)};
   if (root.count() == 0) return {false, std::vector<WriteMode>(writes.size(), WriteMode::assign)};
   if (!writes.empty() && same(writes.front(), root)) {
     Gathering out{false, std::vector<WriteMode>(writes.size(), WriteMode::add)};
     out.modes.front() = WriteMode::assign;
     return out;
   }
+  const Gathering zeroed{true, std::vector<WriteMode>(writes.size(), WriteMode::add)};
   std::vector<Region> all = writes;
   all.push_back(root);
   const auto boxes = boxes_of(all);

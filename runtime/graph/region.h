@@ -3,6 +3,7 @@
 // answers are the cautious ones.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "trireme/graph/spec.h"
@@ -13,8 +14,25 @@ struct Region {
   struct Dim {
     Index extent, stride;
   };
+  /// In place: a plan has very many regions.
+  class Dims {
+   public:
+    const Dim* begin() const { return all_.data(); }
+    const Dim* end() const { return all_.data() + size_; }
+    std::size_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    const Dim& operator[](std::size_t i) const { return all_[i]; }
+    Dim& back() { return all_[size_ - 1]; }
+    void push_back(const Dim& dim) { all_[size_++] = dim; }
+    /// Behind those of larger and of equal strides.
+    void insert(const Dim& dim);
+
+   private:
+    std::array<Dim, Shape::max_dims> all_{};
+    std::size_t size_ = 0;
+  };
   Index first = 0;
-  std::vector<Dim> dims;  // strides descend; neighbours that lie packed are one
+  Dims dims;  // strides descend; neighbours that lie packed are one
   Index count() const;
 };
 

@@ -93,8 +93,7 @@ class Comparison {
     const Op &x = *a.op, &y = *b.op;
     if (std::type_index(typeid(x)) != std::type_index(typeid(y)) || x.name() != y.name())
       return false;
-    Specs specs;
-    for (const int input : a.inputs) specs.push_back(info(graph_, input).spec);
+    const Specs specs = specs_of(graph_, a);
     return x.flops(specs) == y.flops(specs) && x.bytes(specs) == y.bytes(specs) &&
            x.forward_workspace_bytes(specs) == y.forward_workspace_bytes(specs) &&
            x.backward_workspace_bytes(specs) == y.backward_workspace_bytes(specs) &&

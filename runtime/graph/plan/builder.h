@@ -50,14 +50,15 @@ class ProgramBuilder {
 
   // program_backward.cpp
   std::vector<std::vector<int>> backward_reads() const;
-  std::vector<Contribution> contributions(const Node& node, Part part) const;
+  std::vector<Contribution> find_contributions(const Node& node) const;
+  std::vector<Contribution> contributions(std::size_t position, Part part) const;
   void plan_gathering();
   WriteMode claim(int value, int node);
   Operand gradient(int value, int node, bool writes);
   Spec computed_gradient(const Node& node, int input) const;
   void prepare_missing(const Node& node, const std::vector<Contribution>& all);
   void hand_on(const Node& node, const Contribution& c);
-  void backward(const Node& node, Part part);
+  void backward(std::size_t position, Part part);
   void run_op(const Node& node, std::vector<Contribution>& computed);
   void permit_gradients(const Node& node, const Step& step,
                         const std::vector<Contribution>& computed);
@@ -67,6 +68,10 @@ class ProgramBuilder {
   void backward_scope(int scope, std::size_t begin, std::size_t end, Part part);
   void backward_pass(const Value& loss);
 
+  /// Of the nodes of this stage.
+  const Node& node_at(std::size_t position) const {
+    return graph_.nodes()[static_cast<std::size_t>(view_.nodes[position])];
+  }
   const ValueInfo& value(int id) const { return info(graph_, id); }
   bool is_parameter_gradient(int id) const {
     return info(graph_, info(graph_, id).gradient_root).parameter >= 0;
@@ -81,6 +86,7 @@ class ProgramBuilder {
   Recompute recompute_;
   Program program_;
   Phase phase_ = Phase::forward;
+  std::vector<std::vector<Contribution>> contributions_;  // by position in the view
   std::set<int> deferred_;                 // nodes whose outputs backward has still to make
   std::vector<char> kept_;                 // per storage root: there in backward anyway
   std::vector<int> current_;               // per storage root: its latest memory

@@ -17,9 +17,7 @@ namespace {
 
 double cost_of(const Graph& graph, const Derivative& derivative, const Node& node) {
   if (!derivative.needed[at(node.id)] || !runs_forward(graph, node)) return 0;
-  Specs specs;
-  for (const int input : node.inputs) specs.push_back(info(graph, input).spec);
-  return node.op->flops(specs) * passes_of(graph, derivative, node);
+  return node.op->flops(specs_of(graph, node)) * passes_of(graph, derivative, node);
 }
 
 void check(const Graph& graph, int stages, const std::vector<double>& speeds) {

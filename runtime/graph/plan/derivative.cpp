@@ -45,6 +45,13 @@ bool runs_backward(const Graph& graph, const Node& node) {
   return any_output(graph, node, Output::Kind::fresh, Output::Kind::identity);
 }
 
+Specs specs_of(const Graph& graph, const Node& node) {
+  Specs specs;
+  specs.reserve(node.inputs.size());
+  for (const int input : node.inputs) specs.push_back(info(graph, input).spec);
+  return specs;
+}
+
 bool hands_on(const Graph& graph, const Derivative& derivative, const Node& node, int i) {
   const int value = node.inputs[at(i)];
   return node.op->differentiable(i) && derivative.wanted[at(value)] != 0 &&

@@ -83,10 +83,11 @@ std::string list(const Plan::State& s, const std::vector<Operand>& operands) {
 
 std::string Plan::describe() const {
   const State& s = *state_;
+  std::vector<Instance> largest = instances();
   std::string out =
       fmt::format("memory plan of stage {} of {}: {}, {}, {} a micro-batch, computed in {}\n",
                   s.stage, s.stages, counted(s.program.steps.size(), "step"),
-                  counted(s.instances.size(), "instance"), show_flops(s.flops), name(s.compute));
+                  counted(largest.size(), "instance"), show_flops(s.flops), name(s.compute));
   out += line("one slot", s.bytes.slot,
               "kept from forward to backward, one per micro-batch in flight");
   out += line("scratch", s.bytes.scratch, "shared by all slots");
@@ -101,7 +102,6 @@ std::string Plan::describe() const {
     out +=
         line("gradients received", s.receive_gradients) + line("gradients sent", s.send_gradients);
   }
-  std::vector<Instance> largest = s.instances;
   std::stable_sort(largest.begin(), largest.end(),
                    [](const Instance& a, const Instance& b) { return a.bytes > b.bytes; });
   largest.resize(std::min(largest.size(), largest_shown));

@@ -99,6 +99,7 @@ void note_deaths(Program& program, const std::vector<Stretch>& buffers) {
 
 std::vector<Stretch> make_buffers(Program& program, bool share) {
   std::vector<Stretch> buffers;
+  buffers.reserve(program.memory.size());
   for (std::size_t m = 0; m < program.memory.size(); ++m) {
     Memory& memory = program.memory[m];
     if (memory.region >= 0) continue;  // lies in its region's buffer
@@ -115,6 +116,7 @@ std::vector<Stretch> make_buffers(Program& program, bool share) {
         if (s.kind == kind) join(program, buffers, s);
 
   std::vector<Stretch> used;
+  used.reserve(buffers.size());
   for (Stretch& buffer : buffers) {
     if (buffer.members.empty()) continue;
     bool in_slot = program.steps.empty() ||

@@ -33,9 +33,7 @@ double flops_of(const Graph& graph, const Derivative& derivative, const StageVie
   for (const int n : view.nodes) {
     const Node& node = graph.nodes()[at(n)];
     if (!runs_forward(graph, node)) continue;
-    Specs specs;
-    for (const int input : node.inputs) specs.push_back(info(graph, input).spec);
-    flops += node.op->flops(specs) * passes_of(graph, derivative, node);
+    flops += node.op->flops(specs_of(graph, node)) * passes_of(graph, derivative, node);
   }
   return flops;
 }
@@ -51,17 +49,6 @@ void copy_what_is_used(const Graph& graph, Plan::State& state) {
     if (step.node >= 0) state.nodes.keep(graph.nodes(), step.node);
   for (const int p : state.program.parameters) state.parameters.keep(graph.parameters(), p);
   state.graph_parameters = graph.parameters().size();
-}
-
-void list_instances(Plan::State& state) {
-  for (std::size_t m = 0; m < state.program.memory.size(); ++m) {
-    const Memory& memory = state.program.memory[m];
-    if (memory.region >= 0) continue;
-    const auto id = static_cast<int>(m);
-    state.bytes.unpacked += align_up(memory.bytes);
-    state.instances.push_back({memory.name, memory.dtype, memory.bytes, memory.begin, memory.end,
-                               state.buffer_of(id).arena, state.offset_of(id)});
-  }
 }
 
 }  // namespace
@@ -94,7 +81,8 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, const
   const ArenaBytes bytes = place_buffers(s.buffers, options.pack);
   s.bytes.slot = bytes.slot;
   s.bytes.scratch = bytes.scratch;
-  list_instances(s);
+  for (const Memory& memory : s.program.memory)
+    if (memory.region < 0) s.bytes.unpacked += align_up(memory.bytes);
   s.receive_values = transfer_of(s, s.program.receive_values);
   s.send_values = transfer_of(s, s.program.send_values);
   s.receive_gradients = transfer_of(s, s.program.receive_gradients);
@@ -114,7 +102,17 @@ int Plan::stage() const { return state_->stage; }
 int Plan::stages() const { return state_->stages; }
 const PlanBytes& Plan::bytes() const { return state_->bytes; }
 DType Plan::compute() const { return state_->compute; }
-const std::vector<Instance>& Plan::instances() const { return state_->instances; }
+std::vector<Instance> Plan::instances() const {
+  std::vector<Instance> all;
+  for (std::size_t m = 0; m < state_->program.memory.size(); ++m) {
+    const Memory& memory = state_->program.memory[m];
+    if (memory.region >= 0) continue;
+    const auto id = static_cast<int>(m);
+    all.push_back({memory.name, memory.dtype, memory.bytes, memory.begin, memory.end,
+                   state_->buffer_of(id).arena, state_->offset_of(id)});
+  }
+  return all;
+}
 const Transfer& Plan::receive_values() const { return state_->receive_values; }
 const Transfer& Plan::send_values() const { return state_->send_values; }
 const Transfer& Plan::receive_gradients() const { return state_->receive_gradients; }

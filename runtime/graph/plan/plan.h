@@ -107,7 +107,8 @@ class Plan {
   const PlanBytes& bytes() const;
   /// Type of parameters and activations (Graph::compute).
   DType compute() const;
-  const std::vector<Instance>& instances() const;
+  /// Listed in each call.
+  std::vector<Instance> instances() const;
   /// The messages from the previous stage and to the next one, and those of their gradients.
   const Transfer& receive_values() const;
   const Transfer& send_values() const;

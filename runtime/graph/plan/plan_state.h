@@ -11,17 +11,25 @@ namespace trireme::graph {
 /// Guard bytes after every buffer with PlanOptions::guard.
 constexpr Index guard_bytes = 64;
 
-/// Copies of those elements of a table that a plan needs, by their index in it: a stage of a large
-/// model has a small part of its nodes, and many stages may be planned.
+/// What runs a node.
+struct RunNode {
+  explicit RunNode(const Node& node) : name(node.name), op(node.op) {}
+  std::string name;
+  OpPtr op;
+};
+
+/// What a plan needs of those elements of a table that it uses, by their index in it: a stage of a
+/// large model has a small part of its nodes, and many stages may be planned.
 template <class T>
 class Kept {
  public:
-  void keep(const std::vector<T>& table, int index) {
+  template <class Element>
+  void keep(const std::vector<Element>& table, int index) {
     places_.resize(table.size(), -1);
     int& place = places_[static_cast<std::size_t>(index)];
     if (place >= 0) return;
     place = static_cast<int>(kept_.size());
-    kept_.push_back(table[static_cast<std::size_t>(index)]);
+    kept_.emplace_back(table[static_cast<std::size_t>(index)]);
   }
   /// Of an element that is kept.
   const T& operator[](int index) const {
@@ -43,14 +51,13 @@ struct Plan::State {
   PlanOptions options;
   DeviceTraits device;
   std::vector<Index> constant_offsets;
-  graph::Kept<Node> nodes;            // of the graph, by id: those of steps
+  graph::Kept<graph::RunNode> nodes;  // of the graph, by id: those of steps
   graph::Kept<Parameter> parameters;  // of the graph, by id: those that the stage has
   std::size_t graph_parameters = 0;   // how many the graph has
   std::vector<ValueInfo> inputs;      // of the graph, by position
   graph::Program program;
   std::vector<graph::Stretch> buffers;
   PlanBytes bytes;
-  std::vector<Instance> instances;
   Transfer receive_values, send_values, receive_gradients, send_gradients;
   std::vector<bool> sums_over_tensor;
   double flops = 0;

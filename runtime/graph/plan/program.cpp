@@ -39,6 +39,9 @@ ProgramBuilder::ProgramBuilder(const Graph& graph, const Values& results,
 Program ProgramBuilder::build() {
   program_.receive_values = new_region("received values", view_.received, current_);
   program_.send_values = new_region("sent values", view_.sent, sent_);
+  contributions_.reserve(view_.nodes.size());
+  for (std::size_t n = 0; n < view_.nodes.size(); ++n)
+    contributions_.push_back(find_contributions(node_at(n)));
   if (options_.mode == PlanOptions::Mode::training) deferred_ = find_deferred();
   recompute_ = plan_recompute(graph_, view_, backward_reads(), kept_);
   forward_pass();
@@ -65,13 +68,13 @@ bool ProgramBuilder::read_by_nodes(const Node& node) const {
 std::set<int> ProgramBuilder::find_deferred() const {
   const bool split = options_.backward == PlanOptions::Backward::split;
   std::set<int> deferred;
-  for (const int n : view_.nodes) {
-    const Node& node = graph_.nodes()[at(n)];
+  for (std::size_t n = 0; n < view_.nodes.size(); ++n) {
+    const Node& node = node_at(n);
     if (!node.op->forward_in_backward() || !runs_forward(graph_, node) || read_by_nodes(node))
       continue;
-    const auto first = contributions(node, split ? Part::input : Part::both);
+    const auto first = contributions(n, split ? Part::input : Part::both);
     if (std::any_of(first.begin(), first.end(), [](const auto& c) { return c.passes_from < 0; }))
-      deferred.insert(n);
+      deferred.insert(node.id);
   }
   return deferred;
 }
@@ -181,14 +184,12 @@ void ProgramBuilder::forward(const Node& node, int entry) {
   step.kind = Step::Kind::forward;
   step.phase = phase_;
   step.node = node.id;
-  Specs specs;
-  for (const int input : node.inputs) {
-    step.inputs.push_back(read_value(input));
-    specs.push_back(value(input).spec);
-  }
+  step.inputs.reserve(node.inputs.size());
+  for (const int input : node.inputs) step.inputs.push_back(read_value(input));
+  step.outputs.reserve(node.outputs.size() + node.sides.size());
   for (const int v : node.outputs) step.outputs.push_back(define_output(v, entry));
   for (const int v : node.sides) step.outputs.push_back(define_output(v, entry));
-  add_workspace(step, node.op->forward_workspace_bytes(specs), node);
+  add_workspace(step, node.op->forward_workspace_bytes(specs_of(graph_, node)), node);
   permit_over_inputs(node, step);
   push(std::move(step));
 }

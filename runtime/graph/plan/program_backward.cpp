@@ -11,8 +11,7 @@ namespace trireme::graph {
 
 namespace {
 
-int passes_from(const Op& op, int input) {
-  const Sharing sharing = op.sharing();
+int passes_from(const Sharing& sharing, int input) {
   for (const Sharing::Permission& p : sharing.permissions())
     if (p.kind == Sharing::Kind::gradient_passes && p.first == input) return p.second;
   return -1;
@@ -23,9 +22,10 @@ int passes_from(const Op& op, int input) {
 // Which storage roots each op's backward reads, when it computes anything.
 std::vector<std::vector<int>> ProgramBuilder::backward_reads() const {
   std::vector<std::vector<int>> reads(graph_.nodes().size());
-  for (const int n : view_.nodes) {
-    const Node& node = graph_.nodes()[at(n)];
-    const auto all = contributions(node, Part::both);
+  for (std::size_t p = 0; p < view_.nodes.size(); ++p) {
+    const Node& node = node_at(p);
+    const int n = node.id;
+    const auto& all = contributions_[p];
     if (std::none_of(all.begin(), all.end(), [](const auto& c) { return c.passes_from < 0; }))
       continue;
     const Saved saved = node.op->saved();
@@ -42,20 +42,29 @@ std::vector<std::vector<int>> ProgramBuilder::backward_reads() const {
 }
 
 // In the order in which they are emitted: what passes first, then what the op computes.
-std::vector<ProgramBuilder::Contribution> ProgramBuilder::contributions(const Node& node,
-                                                                        Part part) const {
+std::vector<ProgramBuilder::Contribution> ProgramBuilder::find_contributions(
+    const Node& node) const {
   std::vector<Contribution> passing, computed;
   if (!derivative_.active[at(node.id)]) return {};
+  const Sharing sharing = node.op->sharing();
   for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
-    const bool parameter = is_parameter_gradient(node.inputs[at(i)]);
-    if (!hands_on(graph_, derivative_, node, i) || (part == Part::input && parameter) ||
-        (part == Part::parameter && !parameter))
-      continue;
-    const int from = passes_from(*node.op, i);
+    if (!hands_on(graph_, derivative_, node, i)) continue;
+    const int from = passes_from(sharing, i);
     (from >= 0 ? passing : computed).push_back({.input = i, .passes_from = from});
   }
   passing.insert(passing.end(), computed.begin(), computed.end());
   return passing;
+}
+
+std::vector<ProgramBuilder::Contribution> ProgramBuilder::contributions(std::size_t position,
+                                                                        Part part) const {
+  std::vector<Contribution> all = contributions_[position];
+  if (part == Part::both) return all;
+  const Node& node = node_at(position);
+  std::erase_if(all, [&](const Contribution& c) {
+    return is_parameter_gradient(node.inputs[at(c.input)]) != (part == Part::parameter);
+  });
+  return all;
 }
 
 // All writes to each gradient root of this stage, in order, before the first is emitted.
@@ -68,9 +77,9 @@ void ProgramBuilder::plan_gathering() {
   };
   for (const int root : view_.gradients_received) writes[root].push_back(root_region(root));
   if (view_.computes.front()) add(results_.front().id());
-  for (auto n = view_.nodes.rbegin(); n != view_.nodes.rend(); ++n) {
-    const Node& node = graph_.nodes()[at(*n)];
-    for (const Contribution& c : contributions(node, Part::both))
+  for (std::size_t n = view_.nodes.size(); n-- > 0;) {
+    const Node& node = node_at(n);
+    for (const Contribution& c : contributions_[n])
       if (!is_parameter_gradient(node.inputs[at(c.input)])) add(node.inputs[at(c.input)]);
   }
   for (const auto& [root, regions] : writes) gathering_[root] = gather(root_region(root), regions);
@@ -163,9 +172,10 @@ bool ProgramBuilder::overlaps_earlier(const Node& node, const std::vector<Contri
   return false;
 }
 
-void ProgramBuilder::backward(const Node& node, Part part) {
+void ProgramBuilder::backward(std::size_t position, Part part) {
+  const Node& node = node_at(position);
   std::vector<Contribution> computed;
-  const std::vector<Contribution> all = contributions(node, part);
+  const std::vector<Contribution> all = contributions(position, part);
   if (all.empty()) return;
   prepare_missing(node, all);
   for (const Contribution& c : all) {
@@ -201,14 +211,14 @@ void ProgramBuilder::run_op(const Node& node, std::vector<Contribution>& compute
   step.phase = phase_;
   step.node = node.id;
   const Saved saved = node.op->saved();
-  Specs specs;
-  for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
+  step.inputs.reserve(node.inputs.size());
+  for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i)
     step.inputs.push_back(saved.has_input(i) ? read_value(node.inputs[at(i)]) : Operand{});
-    specs.push_back(value(node.inputs[at(i)]).spec);
-  }
   std::vector<int> outputs = node.outputs;
   outputs.insert(outputs.end(), node.sides.begin(), node.sides.end());
   step.makes_outputs = deferred_.erase(node.id) != 0;
+  step.outputs.reserve(outputs.size());
+  step.grad_outputs.reserve(node.outputs.size());
   for (int o = 0; o < static_cast<int>(outputs.size()); ++o)
     step.outputs.push_back(step.makes_outputs    ? define_output(outputs[at(o)], top)
                            : saved.has_output(o) ? read_value(outputs[at(o)])
@@ -226,7 +236,7 @@ void ProgramBuilder::run_op(const Node& node, std::vector<Contribution>& compute
                                         : gradient(target, node.id, true);
     step.accumulate[at(c.input)] = static_cast<char>(c.temporary < 0 && c.mode == WriteMode::add);
   }
-  add_workspace(step, node.op->backward_workspace_bytes(specs), node);
+  add_workspace(step, node.op->backward_workspace_bytes(specs_of(graph_, node)), node);
   permit_gradients(node, step, computed);
   push(std::move(step));
 }
@@ -262,7 +272,7 @@ void ProgramBuilder::permit_gradients(const Node& node, const Step& step,
 
 void ProgramBuilder::rerun(int scope, std::size_t begin, std::size_t end) {
   for (std::size_t n = begin; n < end; ++n)
-    if (recompute_.reruns[at(view_.nodes[n])].count(scope) != 0)
+    if (recompute_.runs_again(view_.nodes[n], scope))
       forward(graph_.nodes()[at(view_.nodes[n])], scope);
 }
 
@@ -275,7 +285,7 @@ void ProgramBuilder::backward_scope(int scope, std::size_t begin, std::size_t en
   for (std::size_t last = end; last > begin;) {
     const int child = child_of(last - 1);
     if (child == scope) {
-      backward(graph_.nodes()[at(view_.nodes[--last])], part);
+      backward(--last, part);
       continue;
     }
     std::size_t first = last - 1;
@@ -309,8 +319,7 @@ void ProgramBuilder::backward_pass(const Value& loss) {
   backward_scope(top, 0, view_.nodes.size(), split ? Part::input : Part::both);
   if (!split) return;
   phase_ = Phase::parameter_backward;  // everything it reads lives on, so no scope is entered again
-  for (auto n = view_.nodes.rbegin(); n != view_.nodes.rend(); ++n)
-    backward(graph_.nodes()[at(*n)], Part::parameter);
+  for (std::size_t n = view_.nodes.size(); n-- > 0;) backward(n, Part::parameter);
 }
 
 }  // namespace trireme::graph

@@ -24,10 +24,10 @@ Recompute plan_recompute(const Graph& graph, const StageView& view,
                          const std::vector<char>& kept) {
   const ScopeTree scopes(graph.recompute_parents());
   const std::size_t values = graph.values().size();
-  Recompute out{std::vector<int>(values, top), std::vector<std::set<int>>(graph.nodes().size())};
+  Recompute out{std::vector<int>(values, top), {}};
   std::vector<char> used(values, 0);  // in backward, so it has to be there
-  std::vector<std::set<int>> in_passing(
-      values);  // made at these entries for another value, then dropped again
+  // Per root: made at these entries for another value, then dropped again.
+  std::map<int, std::set<int>> in_passing;
   const auto scope_of = [&](int root) {
     return graph.nodes()[at(info(graph, root).node)].recompute;
   };
@@ -51,12 +51,14 @@ Recompute plan_recompute(const Graph& graph, const StageView& view,
   for (auto n = view.nodes.rbegin(); n != view.nodes.rend(); ++n) {
     const Node& node = graph.nodes()[at(*n)];
     if (!runs_forward(graph, node)) continue;
-    std::set<int>& reruns = out.reruns[at(*n)];
+    std::set<int> reruns;
     const auto collect = [&](int root) {
       if (kept[at(root)]) return;
       const int depth = out.depth[at(root)];
       if (used[at(root)] && depth != top) reruns.insert(depth);
-      for (const int entry : in_passing[at(root)])
+      const auto passing = in_passing.find(root);
+      if (passing == in_passing.end()) return;
+      for (const int entry : passing->second)
         if (entry != depth && scopes.contains(entry, depth)) reruns.insert(entry);
     };
     for (const int v : node.outputs)
@@ -70,10 +72,11 @@ Recompute plan_recompute(const Graph& graph, const StageView& view,
         const bool deeper =
             inside && out.depth[at(root)] != entry && scopes.contains(entry, out.depth[at(root)]);
         if (deeper)
-          in_passing[at(root)].insert(entry);
+          in_passing[root].insert(entry);
         else
           keep_for(root, inside ? out.depth[at(root)] : entry);
       }
+    if (!reruns.empty()) out.reruns.emplace(node.id, std::move(reruns));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 // scopes.
 #pragma once
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -31,8 +32,13 @@ struct Recompute {
   /// Per storage root: where it is kept. `top`: from forward on. Otherwise from the entry of that
   /// scope in backward.
   std::vector<int> depth;
-  /// Per node: the scopes at whose entry it runs again.
-  std::vector<std::set<int>> reruns;
+  /// Nodes that run again: the scopes at whose entry they do.
+  std::map<int, std::set<int>> reruns;
+
+  bool runs_again(int node, int scope) const {
+    const auto found = reruns.find(node);
+    return found != reruns.end() && found->second.count(scope) != 0;
+  }
 };
 /// `reads[m]`: storage roots that the backward of node m reads. `kept`: roots that are there
 /// anyway.

@@ -13,6 +13,7 @@ BackwardWork backward_work(const Step& step) {
   using Gradient = BackwardWork::Gradient;
   BackwardWork work;
   work.makes_outputs = step.makes_outputs;
+  work.gradients.reserve(step.grad_inputs.size());
   for (std::size_t i = 0; i < step.grad_inputs.size(); ++i)
     work.gradients.push_back(step.grad_inputs[i].source == Operand::Source::none ? Gradient::none
                              : step.accumulate[i] != 0                           ? Gradient::added
@@ -24,8 +25,7 @@ void count_op(const Graph& graph, const Step& step, StepWork& work) {
   const Node& node = graph.nodes()[at(step.node)];
   work.op = node.op->name();
   work.name = node.name;
-  Specs inputs;
-  for (const int input : node.inputs) inputs.push_back(graph.values()[at(input)].spec);
+  const Specs inputs = specs_of(graph, node);
   if (step.kind == Step::Kind::forward) {
     work.phase =
         step.phase == Phase::forward ? StepWork::Phase::forward : StepWork::Phase::recompute;
@@ -161,6 +161,7 @@ std::vector<StepWork> work_of(const Graph& graph, const Plan::State& state) {
   for (std::size_t i = 0; i < state.program.parameters.size(); ++i)
     position_of[at(state.program.parameters[i])] = static_cast<int>(i);
   std::vector<StepWork> work;
+  work.reserve(state.program.steps.size());
   for (const Step& step : state.program.steps) {
     work.push_back(count(graph, state, step));
     work.back().call = call_of(step.phase);

@@ -2,7 +2,7 @@
 
 namespace trireme {
 
-PlanCache::ShapeKey PlanCache::key_of(const PipelineShape& shape) {
+ProgramCache::ShapeKey ProgramCache::key_of(const PipelineShape& shape) {
   return {shape.stages, shape.chunks, shape.micro_batches, shape.route};
 }
 
@@ -42,18 +42,15 @@ Plan PlanCache::plan(PlannedModel::Pass pass, const PlanTarget& target, int stag
   return found != plans_.end() ? found->second : plans_.emplace(key, make()).first->second;
 }
 
-PlanCache::Programs PlanCache::train_programs(const TrainingSpec& spec,
-                                              const PipelineShape& shape) {
-  Programs& programs =
-      train_programs_[{static_cast<bool>(spec.own_schedule), spec.schedule, key_of(shape)}];
+ProgramCache::Programs ProgramCache::train(const TrainingSpec& spec, const PipelineShape& shape) {
+  Programs& programs = train_[{static_cast<bool>(spec.own_schedule), spec.schedule, key_of(shape)}];
   if (!programs)
-    programs =
-        std::make_shared<const std::vector<StageProgram>>(trireme::train_programs(spec, shape));
+    programs = std::make_shared<const std::vector<StageProgram>>(train_programs(spec, shape));
   return programs;
 }
 
-PlanCache::Programs PlanCache::forward_programs(const PipelineShape& shape) {
-  Programs& programs = forward_programs_[key_of(shape)];
+ProgramCache::Programs ProgramCache::forward(const PipelineShape& shape) {
+  Programs& programs = forward_[key_of(shape)];
   if (!programs)
     programs = std::make_shared<const std::vector<StageProgram>>(
         make_programs(forward_orders(shape), shape));

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "runtime/core/at.h"
 #include "runtime/core/round_up.h"
 
 namespace trireme {
@@ -68,8 +69,9 @@ Index PlannedInputs::bytes() const {
 }
 
 void check_inputs(const Graph& graph, Index micro_batch_size) {
-  std::set<int> used;
-  for (const Node& node : graph.nodes()) used.insert(node.inputs.begin(), node.inputs.end());
+  std::vector<bool> used(graph.values().size());
+  for (const Node& node : graph.nodes())
+    for (const int input : node.inputs) used[at(input)] = true;
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const ValueInfo& input = input_info(graph, i);
     require(input.spec.shape.dims() >= 1 && input.spec.shape[0] == micro_batch_size, "input '",
@@ -78,7 +80,7 @@ void check_inputs(const Graph& graph, Index micro_batch_size) {
             micro_batch_size);
   }
   for (const int input : graph.inputs())
-    require(used.count(input) > 0, "input '", graph.values()[static_cast<std::size_t>(input)].name,
+    require(used[at(input)], "input '", graph.values()[at(input)].name,
             "' is used by no op: use it, or leave it out");
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr Index alignment = 4096;
 
 /// Shares the ownership of all of them.
-std::shared_ptr<const StageProgram> one_of(const PlanCache::Programs& programs, int stage) {
+std::shared_ptr<const StageProgram> one_of(const ProgramCache::Programs& programs, int stage) {
   return {programs, &programs->at(static_cast<std::size_t>(stage))};
 }
 
@@ -25,7 +25,7 @@ std::shared_ptr<const StageProgram> train_program(const PlanTarget& target) {
   const PipelineShape shape = target.pipeline();
   const int stage = target.coordinate(Axis::pipeline);
   if (target.cache != nullptr)
-    return one_of(target.cache->train_programs(target.spec, shape), stage);
+    return one_of(target.cache->programs().train(target.spec, shape), stage);
   std::vector<StageProgram> programs = train_programs(target.spec, shape);
   return std::make_shared<const StageProgram>(
       std::move(programs.at(static_cast<std::size_t>(stage))));
@@ -34,7 +34,7 @@ std::shared_ptr<const StageProgram> train_program(const PlanTarget& target) {
 std::shared_ptr<const StageProgram> forward_program(const PlanTarget& target,
                                                     const PipelineShape& shape) {
   const int stage = target.coordinate(Axis::pipeline);
-  if (target.cache != nullptr) return one_of(target.cache->forward_programs(shape), stage);
+  if (target.cache != nullptr) return one_of(target.cache->programs().forward(shape), stage);
   return std::make_shared<const StageProgram>(make_forward_program(shape, stage));
 }
 
@@ -48,6 +48,12 @@ PlannedPass::PlannedPass(PlannedModel model, std::shared_ptr<const StageProgram>
             show_bytes(slot_stride(c)),
             " each: more than any memory; a smaller TrainingSpec::micro_batch_size or "
             "TrainingSpec::global_batch_size");
+}
+
+PlannedPass PlannedPass::without_chunks() const {
+  PlannedPass same = *this;
+  same.model_.chunks.clear();
+  return same;
 }
 
 Index PlannedPass::slot_stride(std::size_t chunk) const {

@@ -16,6 +16,9 @@ class PlannedPass {
   /// Throws: Error when the micro-batches in flight need more than any memory.
   PlannedPass(PlannedModel model, std::shared_ptr<const StageProgram> program);
 
+  /// The same graph and cut, of which nothing runs: the program says nothing.
+  PlannedPass without_chunks() const;
+
   const PlannedModel& model() const { return model_; }
   const StageProgram& program() const { return *program_; }
   /// Bytes from one slot of a chunk to the next.

@@ -29,11 +29,8 @@ PlannedPass plan_train(const Model& model, const PlanTarget& target) {
 PlannedPass plan_evaluate(const Model& model, const PlanTarget& target, const PlannedPass& train,
                           PlannedTraining::Passes planned) {
   const bool shares_graph = target.cache != nullptr && !model.evaluation;
-  if (shares_graph && planned == PlannedTraining::Passes::train) {
-    PlannedModel same = train.model();  // its basis says more than that of a forward pass
-    same.chunks.clear();
-    return {std::move(same), forward_program(target, target.pipeline())};
-  }
+  if (shares_graph && planned == PlannedTraining::Passes::train)
+    return train.without_chunks();  // its basis says more than that of a forward pass
   const Forward trace = shares_graph ? Forward() : model.evaluation ? model.evaluation : model.loss;
   return {plan_evaluation(trace, target, train.model()),
           forward_program(target, target.pipeline())};

@@ -95,7 +95,7 @@ namespace {
 
 /// What is planned of one model.
 struct PlannedRanks {
-  /// Of virtual stages.
+  /// Of virtual stages. `evaluate`: empty where they follow from those of training.
   struct Kinds {
     std::vector<int> train, evaluate;
   };
@@ -113,15 +113,17 @@ struct PlannedRanks {
     return stage_kinds(*planned.graph, planned.cut, *planned.basis, known->second);
   }
 
-  /// Per virtual stage, for training and for evaluation.
   const Kinds& kinds_of(const PlannedTraining& any) {
     const PipelineShape shape = any.train.program().shape;
     const auto [known, is_new] =
         stages.try_emplace({any.spec.mesh.size(Axis::tensor), shape.stages, shape.chunks,
                             shape.route, any.spec.stage_speeds});
-    if (is_new)
-      known->second = {kinds(any.train.model(), PlanOptions::Mode::training),
-                       kinds(any.evaluate.model(), PlanOptions::Mode::forward_only)};
+    if (is_new) {
+      known->second.train = kinds(any.train.model(), PlanOptions::Mode::training);
+      // Stages that train alike run forward alike, if it is the same graph.
+      if (any.evaluate.model().graph != any.train.model().graph)
+        known->second.evaluate = kinds(any.evaluate.model(), PlanOptions::Mode::forward_only);
+    }
     return known->second;
   }
 
@@ -129,7 +131,7 @@ struct PlannedRanks {
   std::vector<int> alike(const PlannedTraining& first) {
     const PipelineShape shape = first.train.program().shape;
     const Kinds& of = kinds_of(first);
-    const auto programs = cache.train_programs(first.spec, shape);
+    const auto programs = cache.programs().train(first.spec, shape);
     const bool splits = splits_backward(first.spec);
     std::map<std::vector<int>, int> ranks;
     std::vector<int> like;
@@ -138,7 +140,7 @@ struct PlannedRanks {
       for (int chunk = 0; chunk < shape.chunks; ++chunk) {
         const int v = shape.virtual_stage(stage, chunk);
         key.push_back(of.train[at(v)]);
-        key.push_back(of.evaluate[at(v)]);
+        if (!of.evaluate.empty()) key.push_back(of.evaluate[at(v)]);
         if (splits) key.push_back(programs->at(at(stage)).splits_backward(chunk) ? 1 : 0);
       }
       like.push_back(shares_plans(first.spec) ? ranks.try_emplace(key, stage).first->second
@@ -164,14 +166,16 @@ struct PlannedRanks {
     MemoryNeed need = rank_memory(like, checkpoint);
     if (stage == like.coordinate(Axis::pipeline)) return need;
     const PipelineShape shape = like.train.program().shape;
-    need.activations =
-        std::max(like.train.bytes_with(cache.train_programs(like.spec, shape)->at(at(stage))),
-                 like.evaluate.bytes_with(cache.forward_programs(shape)->at(at(stage))));
+    ProgramCache& programs = cache.programs();
+    need.activations = like.train.bytes_with(programs.train(like.spec, shape)->at(at(stage)));
+    if (!like.evaluate.model().chunks.empty())
+      need.activations = std::max(need.activations,
+                                  like.evaluate.bytes_with(programs.forward(shape)->at(at(stage))));
     return need;
   }
 
   int slots(const PlannedTraining& like, int stage) {
-    const auto programs = cache.train_programs(like.spec, like.train.program().shape);
+    const auto programs = cache.programs().train(like.spec, like.train.program().shape);
     const std::vector<int>& slots = programs->at(at(stage)).slots;
     return std::accumulate(slots.begin(), slots.end(), 0);
   }
@@ -183,6 +187,7 @@ struct LayoutPlanner::State {
   ModelOfCandidate models;
   DeviceTraits device;
   CheckpointMemory checkpoint;
+  std::shared_ptr<ProgramCache> programs;
   std::map<ModelKey, PlannedRanks> planned;
 
   /// Plans of a large model take much memory, and a search asks for thousands.
@@ -197,14 +202,15 @@ struct LayoutPlanner::State {
     const ModelKey key = key_of(candidate);
     const auto found = planned.find(key);
     if (found != planned.end()) return found->second;
-    return planned.emplace(key, PlannedRanks{models(candidate), {}, {}, {}}).first->second;
+    return planned.emplace(key, PlannedRanks{models(candidate), PlanCache(programs), {}, {}})
+        .first->second;
   }
 };
 
 LayoutPlanner::LayoutPlanner(ModelOfCandidate models, const DeviceTraits& device,
-                             CheckpointMemory checkpoint)
-    : state_(std::make_unique<State>(State{std::move(models), device, std::move(checkpoint), {}})) {
-}
+                             CheckpointMemory checkpoint, std::shared_ptr<ProgramCache> programs)
+    : state_(std::make_unique<State>(
+          State{std::move(models), device, std::move(checkpoint), std::move(programs), {}})) {}
 LayoutPlanner::~LayoutPlanner() = default;
 
 PlannedLayout LayoutPlanner::plan(const Candidate& candidate, Ranks ranks) {
@@ -239,7 +245,7 @@ PlannedLayout LayoutPlanner::plan(const Candidate& candidate, Ranks ranks) {
              planned.slots(*plan, stage), all ? std::optional(saved_bytes(*plan)) : std::nullopt});
         if (data == layout.data_rank && tensor == 0) layout.stages.push_back(plan);
       }
-  layout.programs = planned.cache.train_programs(spec, layout.shape());
+  layout.programs = planned.cache.programs().train(spec, layout.shape());
   return layout;
 }
 

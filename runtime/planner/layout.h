@@ -12,6 +12,7 @@
 #include "trireme/graph/model.h"
 #include "trireme/models/transformer_config.h"
 
+#include "runtime/plan/plan_cache.h"
 #include "runtime/plan/rank_memory.h"
 
 namespace trireme::planner {
@@ -60,8 +61,10 @@ struct PlannedLayout {
 class LayoutPlanner {
  public:
   /// `device`: that every rank will have. `checkpoint`: null: nothing is saved or loaded.
+  /// `programs`: shared with others.
   LayoutPlanner(ModelOfCandidate models, const DeviceTraits& device,
-                CheckpointMemory checkpoint = {});
+                CheckpointMemory checkpoint = {},
+                std::shared_ptr<ProgramCache> programs = std::make_shared<ProgramCache>());
   ~LayoutPlanner();
   /// `one`: of each stage, which says how long a step takes: of tensor rank 0, and of the data rank
   /// that runs most micro-batches. Others may need a little more, or less, by padding.

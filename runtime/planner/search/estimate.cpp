@@ -49,11 +49,13 @@ auto sum_of(const Pieces& pieces, Member member, int blocks, bool first, bool la
 
 }  // namespace
 
-Estimator::Estimator(const TrainingTask& task, const Profile& profile, const Network& network)
+Estimator::Estimator(const TrainingTask& task, const Profile& profile, const Network& network,
+                     std::shared_ptr<ProgramCache> programs)
     : task_(task),
       profile_(profile),
       pieces_(task, profile, network),
-      alike_(has_alike_blocks(task, profile.device)) {}
+      alike_(has_alike_blocks(task, profile.device)),
+      programs_(std::move(programs)) {}
 
 const std::vector<int>& Estimator::blocks(int stages, const Pieces& pieces) {
   const auto [known, is_new] =
@@ -116,7 +118,7 @@ double Estimator::simulated(const Layout& layout, const TrainingSpec& spec,
   if (!is_known(spec)) return 0;
   const PipelineShape shape = spec.pipeline(0);
   return rounding * least_step(stages(layout, shape), pieces_.of(layout, false).message, spec,
-                               profile_, network, programs_.train_programs(spec, shape).get());
+                               profile_, network, programs_->train(spec, shape).get());
 }
 
 double Estimator::state_of(double elements, const TrainingSpec& spec) const {

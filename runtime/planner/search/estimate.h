@@ -20,8 +20,10 @@ class Estimator {
     Index bytes = 0;     // never more than device_bytes() of its plan
   };
 
-  /// `network`: but for ports between nodes, which least() is given, in all layouts.
-  Estimator(const TrainingTask& task, const Profile& profile, const Network& network);
+  /// `network`: but for ports between nodes, which least() is given, in all layouts. `programs`:
+  /// shared with others.
+  Estimator(const TrainingTask& task, const Profile& profile, const Network& network,
+            std::shared_ptr<ProgramCache> programs = std::make_shared<ProgramCache>());
 
   /// `spec`: of the layout's candidate.
   Least least(const Layout& layout, const TrainingSpec& spec, const Network& network);
@@ -52,7 +54,7 @@ class Estimator {
   bool alike_;  // all blocks but the first and the last; else nothing is known beside the products
   std::map<std::tuple<int, double, double, double>, std::vector<int>> blocks_;
   std::map<std::tuple<ScheduleKind, int, int, Index, int>, std::vector<int>> slots_;
-  PlanCache programs_;
+  std::shared_ptr<ProgramCache> programs_;
   std::map<int, double> elements_;  // by tensor size
 };
 

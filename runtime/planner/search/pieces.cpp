@@ -82,7 +82,20 @@ CallCost& CallCost::operator+=(const CallCost& other) {
 
 CallCost CallCost::operator*(double times) const { return {device * times, host * times}; }
 
-Pieces PieceMaker::measure(const Layout& layout, bool split) const {
+PieceMaker::Key PieceMaker::key_of(const Layout& layout, bool split) {
+  return {layout.tensor,      layout.micro_batch,
+          layout.recompute,   layout.sequence_parallel,
+          layout.head_chunks, split};
+}
+
+const PieceMaker::Measured& PieceMaker::measured(const Layout& layout, bool split) {
+  const Key key = key_of(layout, split);
+  const auto found = measured_.find(key);
+  if (found != measured_.end()) return found->second;
+  return measured_.emplace(key, measure(layout, split)).first->second;
+}
+
+PieceMaker::Measured PieceMaker::measure(const Layout& layout, bool split) {
   Candidate candidate = task_.candidate(layout);
   TrainingSpec& spec = candidate.spec;
   spec.chunks = 1;
@@ -98,29 +111,39 @@ Pieces PieceMaker::measure(const Layout& layout, bool split) const {
   PlanCache cache;
   const auto plan = [&](int stages, int stage) {
     spec.mesh = MeshShape(1, stages, layout.tensor);
-    const PlannedModel planned =
-        plan_training(model.loss, {spec, stage * layout.tensor, profile_.device, &cache}, backward);
-    return std::pair(piece_of(planned, spec, profile_, network_), planned);
+    return plan_training(model.loss, {spec, stage * layout.tensor, profile_.device, &cache},
+                         backward);
   };
-  Pieces pieces;
-  const auto [first, planned] = plan(count, 0);
-  pieces.first = first;
-  pieces.middle = plan(count, 1).first;
-  pieces.last = plan(count, 2).first;
-  pieces.message = static_cast<double>(planned.chunks.front().send_values().bytes);
-  pieces.constants = static_cast<double>(constant_bytes(*planned.graph));
-  leave_out_exchange(pieces, plan(1, 0).first);
-  return pieces;
+  const auto piece = [&](const PlannedModel& planned) {
+    return piece_of(planned, spec, profile_, network_);
+  };
+  Measured all;
+  if (layout.head_chunks == 1) {
+    const PlannedModel first = plan(count, 0);
+    all.pieces.first = piece(first);
+    all.pieces.middle = piece(plan(count, 1));
+    all.pieces.message = static_cast<double>(first.chunks.front().send_values().bytes);
+    all.pieces.constants = static_cast<double>(constant_bytes(*first.graph));
+  } else {  // only the head is another
+    Layout plain = layout;
+    plain.head_chunks = 1;
+    all = measured(plain, split);
+  }
+  all.pieces.last = piece(plan(count, 2));
+  all.whole = piece(plan(1, 0));
+  return all;
 }
 
 const Pieces& PieceMaker::of(const Layout& layout, bool split) {
-  const Key key{layout.tensor,      layout.micro_batch,
-                layout.recompute,   layout.sequence_parallel,
-                layout.head_chunks, split};
+  const Key key = key_of(layout, split);
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
-  if (layout.head_chunks == 1 || layout.recompute == RecomputeGranularity::none)
-    return known_.emplace(key, measure(layout, split)).first->second;
+  if (layout.head_chunks == 1 || layout.recompute == RecomputeGranularity::none) {
+    const Measured& all = measured(layout, split);
+    Pieces pieces = all.pieces;
+    leave_out_exchange(pieces, all.whole);
+    return known_.emplace(key, pieces).first->second;
+  }
   // The head is that of the model without recomputation, the blocks are those of one piece.
   Layout blocks = layout, head = layout, plain = layout;
   blocks.head_chunks = plain.head_chunks = 1;

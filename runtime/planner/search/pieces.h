@@ -53,11 +53,19 @@ class PieceMaker {
 
  private:
   using Key = std::tuple<int, Index, RecomputeGranularity, bool, Index, bool>;
-  Pieces measure(const Layout& layout, bool split) const;
+  /// As planned, and all three blocks as one stage.
+  struct Measured {
+    Pieces pieces;
+    Piece whole;
+  };
+  static Key key_of(const Layout& layout, bool split);
+  const Measured& measured(const Layout& layout, bool split);
+  Measured measure(const Layout& layout, bool split);
 
   const TrainingTask& task_;
   const Profile profile_;
   const Network network_;
+  std::map<Key, Measured> measured_;
   std::map<Key, Pieces> known_;
 };
 

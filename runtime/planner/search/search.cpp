@@ -69,7 +69,7 @@ int SearchResult::count(Verdict verdict) const {
 
 struct Searcher::State {
   State(const TrainingTask& task_, const DeviceTraits& device)
-      : task(task_), planner(transformer_models(task_.model()), device) {}
+      : task(task_), planner(transformer_models(task_.model()), device, {}, programs) {}
 
   const Evaluated& evaluate(const Layout& layout, const GpuGroup& group, Ranks ranks = Ranks::all) {
     const Key key{describe(layout), rates_of(group, group.network.port.bytes_per_s), ranks};
@@ -106,11 +106,12 @@ struct Searcher::State {
     const Rates rates =
         rates_of(group, tensor > group.per_node ? group.network.port.bytes_per_s : 0);
     std::unique_ptr<Estimator>& known = estimators[rates];
-    if (!known) known = std::make_unique<Estimator>(task, group.profile, group.network);
+    if (!known) known = std::make_unique<Estimator>(task, group.profile, group.network, programs);
     return *known;
   }
 
   const TrainingTask& task;
+  const std::shared_ptr<ProgramCache> programs = std::make_shared<ProgramCache>();
   LayoutPlanner planner;
   double flops_per_sample = 0;  // 0: not known yet
   std::map<Rates, std::unique_ptr<Estimator>> estimators;
